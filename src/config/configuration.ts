@@ -1,0 +1,114 @@
+/** A checked configuration: what the rest of the gateway sees of gateway.yaml. Frozen; a reload makes a new one. */
+import type { AnyPlugin, Model, NanoUsd, Price, RouteView } from '#contract'
+
+export interface Address {
+  readonly host: string
+  readonly port: number
+}
+
+export interface Timeouts {
+  readonly connectMs: number
+  /** To the response head, and of a stream to its first event. */
+  readonly firstByteMs: number
+  /** Between two pieces of an answer. */
+  readonly idleMs: number
+  readonly totalMs: number
+}
+
+export interface Limits {
+  /** Exchanges under way; beyond: 503. */
+  readonly maxInflight: number
+  readonly bodyBytes: number
+  /** Bodies of all exchanges under way; beyond: 503. */
+  readonly bodyBytesInflight: number
+  readonly headersMs: number
+  readonly requestMs: number
+  /** A client that takes nothing for so long is cut. */
+  readonly stallMs: number
+}
+
+/** An upstream account: where it is, what it speaks, who we are there. */
+export interface Provider {
+  readonly name: string
+  readonly dialect: 'openai' | 'demo'
+  /** Without a trailing slash; empty for the embedded demo. */
+  readonly baseUrl: string
+  /** Resolved; never logged. Null: no Authorization header is sent. */
+  readonly apiKey: string | null
+  readonly headers: Readonly<Record<string, string>>
+  readonly timeouts: Timeouts
+  /** Sockets at most. */
+  readonly connections: number
+  /** What the embedded demo does: the pause between two tokens, in milliseconds. */
+  readonly paceMs: number
+}
+
+/** Where a value stands in a file, 1-based. */
+export interface Position {
+  readonly file: string
+  readonly line: number
+  readonly column: number
+}
+
+/** One step of a policy: a plugin with its checked, parsed settings. */
+export interface StepConfig {
+  readonly id: string
+  readonly plugin: AnyPlugin
+  readonly settings: unknown
+  /** A compiled CEL condition, or null. Its argument is built by `whenFacts()`. */
+  readonly when: CompiledWhen | null
+  readonly mode: 'enforce' | 'shadow' | 'off'
+  readonly onError: 'refuse' | 'skip'
+  readonly position: Position
+}
+
+export interface CompiledWhen {
+  readonly source: string
+  /** Throws when the condition throws. */
+  evaluate(facts: Record<string, unknown>): boolean
+}
+
+export interface PolicyConfig {
+  readonly name: string
+  readonly steps: readonly StepConfig[]
+}
+
+/** Raw routes only: where the bytes go. */
+export interface RawTarget {
+  readonly provider: Provider
+  /** Path at the provider, appended to its base URL. */
+  readonly path: string
+}
+
+export interface RouteConfig extends RouteView {
+  readonly methods: readonly string[]
+  readonly steps: PolicyConfig
+  readonly raw: RawTarget | null
+  readonly public: boolean
+  readonly unmetered: boolean
+}
+
+export interface Configuration {
+  readonly file: string
+  readonly listen: Address
+  readonly admin: Address | null
+  /** `memory`, or `sqlite:` with an absolute path. */
+  readonly store: string
+  /** The HMAC secret from the configuration; null: `.tollgate/secret` beside the store. */
+  readonly secret: string | null
+  readonly trustProxy: number
+  /** Host names served, lower-case without port; null: all. */
+  readonly hosts: readonly string[] | null
+  readonly limits: Limits
+  readonly drainMs: number
+  readonly heartbeat: { readonly firstMs: number; readonly everyMs: number }
+  readonly providers: ReadonlyMap<string, Provider>
+  readonly models: ReadonlyMap<string, Model>
+  /** Alias to model id. */
+  readonly aliases: ReadonlyMap<string, string>
+  readonly routes: readonly RouteConfig[]
+  /** Every secret value that was resolved: for exact redaction in the log. */
+  readonly secrets: readonly string[]
+}
+
+export type { AnyPlugin, Model, NanoUsd, Price }

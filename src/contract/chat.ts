@@ -1,0 +1,101 @@
+/**
+ * The canonical shapes: the chat-completions format itself (OpenAI's OpenAPI description 2.3.0), as far as the gateway
+ * looks at it. Everything it does not look at is carried along untouched, hence the index signatures.
+ */
+
+/** A request body that passed validation. Read-only: what goes upstream is spliced from the bytes, not from here. */
+export interface ChatRequest {
+  readonly model: string
+  readonly messages: readonly ChatMessage[]
+  readonly stream?: boolean | null
+  readonly stream_options?: { readonly include_usage?: boolean | null; readonly [field: string]: unknown } | null
+  readonly n?: number | null
+  readonly max_tokens?: number | null
+  readonly max_completion_tokens?: number | null
+  readonly tools?: readonly unknown[] | null
+  readonly reasoning_effort?: string | null
+  readonly [field: string]: unknown
+}
+
+export interface ChatMessage {
+  readonly role: string
+  readonly content?: string | readonly ContentPart[] | null
+  readonly [field: string]: unknown
+}
+
+export interface ContentPart {
+  readonly type: string
+  readonly text?: string
+  readonly image_url?: { readonly url: string }
+  readonly [field: string]: unknown
+}
+
+/** `usage` as it stands on the wire. */
+export interface WireUsage {
+  prompt_tokens: number
+  completion_tokens: number
+  total_tokens: number
+  prompt_tokens_details?: { cached_tokens?: number; cache_write_tokens?: number; [field: string]: unknown } | null
+  completion_tokens_details?: { reasoning_tokens?: number; [field: string]: unknown } | null
+  [field: string]: unknown
+}
+
+/** What a choice adds in a chunk, and, in a whole answer, its message. */
+export interface Delta {
+  role?: string
+  content?: string | null
+  reasoning_content?: string | null
+  refusal?: string | null
+  tool_calls?: ToolCallDelta[]
+  [field: string]: unknown
+}
+
+export interface ToolCallDelta {
+  index?: number
+  id?: string
+  type?: string
+  function?: { name?: string; arguments?: string; [field: string]: unknown }
+  [field: string]: unknown
+}
+
+/** One event of a stream. */
+export interface Chunk {
+  id: string
+  object: string
+  created: number
+  model: string
+  choices: { index: number; delta: Delta; finish_reason?: string | null; [field: string]: unknown }[]
+  usage?: WireUsage | null
+  [field: string]: unknown
+}
+
+/** A whole answer. */
+export interface ChatCompletion {
+  id: string
+  object: string
+  created: number
+  model: string
+  choices: { index: number; message: Delta; finish_reason: string | null; [field: string]: unknown }[]
+  usage?: WireUsage | null
+  [field: string]: unknown
+}
+
+/** The fact `chat`, given by the `schema` step. */
+export interface Chat {
+  /** The validated body. */
+  readonly body: ChatRequest
+  /** The bytes as the client sent them; they have passed the depth scan and hold no duplicate keys. */
+  readonly bytes: Buffer
+  readonly stream: boolean
+  /** Whether the client asked for the usage chunk. */
+  readonly includeUsage: boolean
+  /** `n`: how many choices. */
+  readonly choices: number
+  /** The client's own output cap per choice in tokens, or null when it sent none. */
+  readonly requestedCap: number | null
+  /**
+   * The output cap per choice, in tokens, that goes upstream; always sent. A later step may lower it (credits does when
+   * the balance is short), never raise it.
+   */
+  cap: number
+}

@@ -1,0 +1,212 @@
+/**
+ * Every error that a client can see, in one table: its code, status, type, whether trying again can help, and the
+ * sentence. The README's table of errors is checked against this one by a test, so neither can drift.
+ *
+ * The envelope and the four keys are those of api.openai.com (`ErrorResponse` of its OpenAPI description), and the
+ * statuses are chosen for what the official SDKs do with them: they try 408, 409, 429 and 5xx again, and nothing else.
+ */
+
+/** What the `type` of an error may be: the words that api.openai.com uses. */
+export type ErrorType =
+  | 'invalid_request_error'
+  | 'authentication_error'
+  | 'permission_error'
+  | 'rate_limit_error'
+  | 'insufficient_quota'
+  | 'server_error'
+
+/** One row of the table. `retryable` becomes `x-should-retry: false` where a client would otherwise try again in vain. */
+export interface ErrorRow {
+  readonly status: number
+  readonly type: ErrorType
+  readonly retryable: boolean
+  /** Shown when the place that refuses has nothing more exact to say. */
+  readonly message: string
+}
+
+const row = (status: number, type: ErrorType, retryable: boolean, message: string): ErrorRow => ({
+  status,
+  type,
+  retryable,
+  message,
+})
+
+export const ERRORS = {
+  // The way in: HTTP and the body.
+  bad_request: row(400, 'invalid_request_error', false, 'The HTTP request is malformed.'),
+  request_timeout: row(408, 'invalid_request_error', true, 'The request did not arrive completely in time.'),
+  unknown_url: row(404, 'invalid_request_error', false, 'There is nothing at this URL.'),
+  unknown_host: row(404, 'invalid_request_error', false, 'This gateway does not serve that host name.'),
+  method_not_allowed: row(405, 'invalid_request_error', false, 'This URL does not take that method.'),
+  request_too_large: row(413, 'invalid_request_error', false, 'The request body is too large.'),
+  unsupported_media_type: row(415, 'invalid_request_error', false, 'The body must be application/json, not encoded.'),
+  headers_too_large: row(431, 'invalid_request_error', false, 'The request has too many or too large headers.'),
+  invalid_json: row(400, 'invalid_request_error', false, 'The body is not valid JSON.'),
+  request_too_complex: row(400, 'invalid_request_error', false, 'The body is nested too deeply or has too many parts.'),
+  missing_required_parameter: row(400, 'invalid_request_error', false, 'A required parameter is missing.'),
+  unknown_parameter: row(400, 'invalid_request_error', false, 'A parameter is not known.'),
+  invalid_type: row(400, 'invalid_request_error', false, 'A parameter has the wrong type.'),
+  invalid_value: row(400, 'invalid_request_error', false, 'A parameter has a value that is not allowed.'),
+  unsupported_parameter: row(
+    400,
+    'invalid_request_error',
+    false,
+    'This model does not take a parameter that was sent.',
+  ),
+  context_length_exceeded: row(400, 'invalid_request_error', false, "The messages do not fit the model's context."),
+  model_not_found: row(404, 'invalid_request_error', false, 'The model does not exist, or this key may not use it.'),
+  receipt_not_found: row(404, 'invalid_request_error', false, 'There is no receipt with this id for your account.'),
+
+  // Who is asking.
+  missing_api_key: row(401, 'authentication_error', false, 'No API key. Send it as: Authorization: Bearer KEY'),
+  malformed_api_key: row(401, 'authentication_error', false, 'The API key is incomplete or mistyped. Copy it again.'),
+  invalid_api_key: row(401, 'authentication_error', false, 'This API key is not known here.'),
+  revoked_api_key: row(401, 'authentication_error', false, 'This API key was revoked. Make a new one.'),
+  expired_api_key: row(401, 'authentication_error', false, 'This API key has expired. Rotate it or make a new one.'),
+  account_frozen: row(403, 'permission_error', false, 'This account is frozen. Ask the operator of this gateway.'),
+  forbidden: row(403, 'permission_error', false, 'This request is not allowed.'),
+
+  // How much.
+  rate_limit_exceeded: row(
+    429,
+    'rate_limit_error',
+    true,
+    'Too many requests. Try again after the time in Retry-After.',
+  ),
+  credit_on_hold: row(429, 'rate_limit_error', true, "The rest of the credit is held for the account's open requests."),
+  insufficient_quota: row(402, 'insufficient_quota', false, 'The account has too little credit for this request.'),
+
+  // The gateway itself.
+  overloaded: row(503, 'server_error', true, 'The gateway is at its limit. Try again shortly.'),
+  shutting_down: row(503, 'server_error', true, 'The gateway is shutting down. Try again.'),
+  store_unavailable: row(503, 'server_error', true, 'The ledger could not be written. Nothing was charged.'),
+  plugin_error: row(
+    500,
+    'server_error',
+    false,
+    'A step of the policy failed. The operator finds it by the request id.',
+  ),
+  internal_error: row(
+    500,
+    'server_error',
+    false,
+    'Something unexpected failed. The operator finds it by the request id.',
+  ),
+
+  // The provider.
+  upstream_rejected: row(400, 'invalid_request_error', false, 'The model provider refused the request.'),
+  content_filter: row(400, 'invalid_request_error', false, "The provider's content filter refused the request."),
+  upstream_auth: row(502, 'server_error', false, "The model provider refused the gateway's own credentials."),
+  upstream_quota: row(502, 'server_error', false, "The gateway's own quota at the model provider is used up."),
+  upstream_rate_limited: row(
+    429,
+    'rate_limit_error',
+    true,
+    'The model provider is limiting requests. Try again later.',
+  ),
+  upstream_overloaded: row(503, 'server_error', true, 'The model provider is overloaded. Try again shortly.'),
+  upstream_unreachable: row(502, 'server_error', true, 'The model provider could not be reached.'),
+  upstream_timeout: row(504, 'server_error', true, 'The model provider did not answer in time.'),
+  upstream_error: row(502, 'server_error', true, 'The model provider failed.'),
+  upstream_invalid: row(502, 'server_error', true, 'The model provider sent an answer that cannot be understood.'),
+  upstream_truncated: row(502, 'server_error', true, "The model provider's answer broke off before its end."),
+  no_credentials: row(503, 'server_error', false, 'The gateway has no credentials for the model provider.'),
+} as const satisfies Record<string, ErrorRow>
+
+/** A code of the table: what `error.code` says to the client, what metrics and the log call it. */
+export type ErrorCode = keyof typeof ERRORS
+
+/** What a refusal may say beyond its code. */
+export interface RefusalOptions {
+  /** The sentence for the client; the table's own when left out. Must not carry secrets, hosts or stack traces. */
+  readonly message?: string
+  /** The place in the request, as a path: `messages[1].content`. */
+  readonly param?: string | null
+  /** When trying again can help, in milliseconds from now; becomes Retry-After and retry-after-ms. */
+  readonly retryAfterMs?: number
+  /** Further response headers, lower-case names. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** For the log only. */
+  readonly detail?: string
+  readonly cause?: unknown
+}
+
+/** The body of every error answer; always all four keys. */
+export interface ErrorEnvelope {
+  readonly error: {
+    readonly message: string
+    readonly type: ErrorType
+    readonly param: string | null
+    readonly code: ErrorCode
+  }
+}
+
+// A symbol from the global registry, not `instanceof`: a plugin may come with its own copy of this module.
+const REFUSAL = Symbol.for('tollgate.refusal')
+
+/** A deliberate no, thrown by `refuse()`: the runner turns it into the envelope and never reports it as a bug. */
+export class Refusal extends Error {
+  readonly [REFUSAL] = true
+  readonly code: ErrorCode
+  readonly status: number
+  readonly type: ErrorType
+  readonly retryable: boolean
+  readonly param: string | null
+  readonly retryAfterMs: number | undefined
+  readonly headers: Readonly<Record<string, string>>
+  readonly detail: string | undefined
+
+  constructor(code: ErrorCode, options: RefusalOptions = {}) {
+    super(options.message ?? ERRORS[code].message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.name = 'Refusal'
+    this.code = code
+    this.status = ERRORS[code].status
+    this.type = ERRORS[code].type
+    this.retryable = ERRORS[code].retryable
+    this.param = options.param ?? null
+    this.retryAfterMs = options.retryAfterMs
+    this.headers = options.headers ?? {}
+    this.detail = options.detail
+  }
+}
+
+/**
+ * Makes a refusal to throw: `throw refuse('rate_limit_exceeded', { retryAfterMs: 1200 })`.
+ * An unknown code is a programming error and throws at once.
+ */
+export function refuse(code: ErrorCode, options: RefusalOptions = {}): Refusal {
+  if (!Object.hasOwn(ERRORS, code)) throw new TypeError(`refuse: "${code}" is not in the table of errors`)
+  return new Refusal(code, options)
+}
+
+/** Whether an error is a refusal, also one made by another copy of this module. */
+export function isRefusal(error: unknown): error is Refusal {
+  return typeof error === 'object' && error !== null && (error as { [REFUSAL]?: unknown })[REFUSAL] === true
+}
+
+/** The JSON body for a refusal. */
+export function envelope(refusal: Refusal): ErrorEnvelope {
+  return {
+    error: { message: refusal.message, type: refusal.type, param: refusal.param, code: refusal.code },
+  }
+}
+
+/** Waits beyond this are ignored by the official SDKs, which then hammer: so such a refusal says "do not retry". */
+const LONGEST_RETRY_MS = 60_000
+
+/**
+ * The headers that make client libraries do the right thing: Retry-After (whole seconds, RFC 9110 10.2.3),
+ * `retry-after-ms` and `x-should-retry` (both read by the OpenAI SDKs).
+ */
+export function retryHeaders(refusal: Refusal): Record<string, string> {
+  const headers: Record<string, string> = {}
+  if (refusal.retryAfterMs !== undefined) {
+    const ms = Math.max(1, Math.ceil(refusal.retryAfterMs))
+    headers['retry-after'] = String(Math.ceil(ms / 1000))
+    headers['retry-after-ms'] = String(ms)
+  }
+  const wouldRetry = refusal.status === 408 || refusal.status === 409 || refusal.status === 429 || refusal.status >= 500
+  const tooLong = (refusal.retryAfterMs ?? 0) > LONGEST_RETRY_MS
+  if (refusal.status === 402 || (wouldRetry && (!refusal.retryable || tooLong))) headers['x-should-retry'] = 'false'
+  return headers
+}

@@ -1,0 +1,187 @@
+/** One request and its answer, as the steps of a policy see it: `ctx.exchange`. */
+import type { Chat, ChatCompletion, Chunk } from './chat.ts'
+import type { ErrorCode } from './errors.ts'
+import type { Account, Key } from './store.ts'
+import type { NanoUsd } from './units.ts'
+
+/** What a token costs, in nano-dollars per million tokens. Copied into the hold, so a reload cannot change a bill. */
+export interface Price {
+  readonly input: NanoUsd
+  readonly cachedInput: NanoUsd
+  readonly cacheWrite: NanoUsd
+  readonly output: NanoUsd
+  /** Nano-dollars per request, on top. */
+  readonly request: NanoUsd
+}
+
+/** A provider and its own name for a model. */
+export interface Target {
+  /** `provider/model`, for receipts, logs and metrics. */
+  readonly id: string
+  readonly provider: string
+  readonly model: string
+  readonly weight: number
+  /** What the house pays, for the margin report. */
+  readonly cost: Price | null
+  /** The name under which this target takes the output cap. */
+  readonly capField: 'max_tokens' | 'max_completion_tokens'
+  /** Reasoning tokens that this target may bill beyond the cap, per choice. */
+  readonly reasoningOutsideCap: number
+}
+
+/** A model of the catalog: what clients name in `model`. */
+export interface Model {
+  readonly id: string
+  readonly targets: readonly Target[]
+  /** Null: free. */
+  readonly price: Price | null
+  /** Tokens of prompt and output together. */
+  readonly context: number
+  readonly maxOutput: number
+  readonly defaultOutput: number
+  /** A thinking model: takes `reasoning_effort`, and hides tokens that cannot be counted from outside. */
+  readonly reasoning: boolean
+  /** Tokens that tools add to the prompt beyond their bytes. */
+  readonly inputOverhead: number
+  /** Price-changing features that may be used on charged routes. */
+  readonly allow: readonly PriceFeature[]
+  readonly public: boolean
+  readonly enabled: boolean
+  readonly created: number
+  readonly ownedBy: string
+  readonly description: string | null
+}
+
+/** Request fields that change what a provider bills; refused on charged routes unless the model allows them. */
+export type PriceFeature = 'service_tier' | 'web_search' | 'audio' | 'prediction'
+
+/** Facts: what earlier steps found out. Each is given by exactly one step of a policy. */
+export interface Facts {
+  /** The key that was presented; by `api-key`. */
+  readonly key: Key
+  /** Whose it is; by `api-key`. */
+  readonly account: Account
+  /** The validated chat request; by `schema`. */
+  readonly chat: Chat
+  /** The catalog's model, alias resolved and allowed for the key; by `schema`. */
+  readonly model: Model
+  /** Where to send it, best first; by `route`. */
+  readonly targets: readonly Target[]
+}
+
+export type FactName = keyof Facts
+export const FACT_NAMES: readonly FactName[] = ['key', 'account', 'chat', 'model', 'targets']
+
+/** How an exchange ended. Set by the pump and at the refusal; never guessed from what surfaces. */
+export type Outcome = 'answered' | 'refused' | 'failed' | 'client_left' | 'cut'
+
+/** Tokens of an exchange, on OpenAI's counting: prompt includes cached and cache-write, completion includes reasoning. */
+export interface Usage {
+  readonly promptTokens: number
+  readonly cachedTokens: number
+  readonly cacheWriteTokens: number
+  readonly completionTokens: number
+  readonly reasoningTokens: number
+  /** `reported` by the provider, `estimated` from what was received, or `cached` (no provider was asked). */
+  readonly source: 'reported' | 'estimated' | 'cached'
+}
+
+/** What has come from upstream so far: counters, not text. */
+export interface Progress {
+  /** Whether anything was sent to a provider. */
+  readonly dispatched: boolean
+  /** Whether the provider has begun to answer (its first event or byte of content). */
+  readonly started: boolean
+  /** Whether a finish reason was received. */
+  readonly finished: boolean
+  /** Output tokens counted over all choices: the larger of content deltas and a quarter of their UTF-8 bytes. */
+  readonly countedTokens: number
+}
+
+/** One try at one target. */
+export interface Attempt {
+  readonly target: string
+  readonly status: number | null
+  readonly code: ErrorCode | null
+  /** Milliseconds from dispatch to the response head, or to the failure. */
+  readonly ms: number
+}
+
+/** One line of the trail: what a step did. */
+export interface TrailEntry {
+  readonly step: string
+  readonly verdict: 'passed' | 'answered' | 'refused' | 'failed' | 'skipped' | 'off' | 'would_refuse' | 'late'
+  readonly code?: ErrorCode
+  readonly note?: string
+}
+
+/** What happens to the upstream request when the client leaves: abort it, or read on for the usage. */
+export type OnDisconnect = 'cancel' | 'drain'
+
+export type RouteKind = 'chat' | 'models' | 'model' | 'receipt' | 'raw'
+
+/** The part of a route that steps may look at. */
+export interface RouteView {
+  readonly path: string
+  readonly kind: RouteKind
+  readonly policy: string
+  /** Raw routes: what a request costs; null when free or not raw. */
+  readonly price: Price | null
+}
+
+export interface Exchange {
+  /** `req_…`: time-ordered, unguessable; the `x-request-id` of the answer and the id of its receipt. */
+  readonly id: string
+  /** Milliseconds since the epoch. */
+  readonly startedAt: number
+  readonly route: RouteView
+  /** The client's address; behind `trust_proxy` hops the forwarded one. */
+  readonly address: string
+  /** The body as it arrived (empty without one). */
+  readonly bytes: Buffer
+  /**
+   * The body as JSON, scanned for depth, width and duplicate keys before it was parsed. Throws the refusal
+   * (`invalid_json`, `request_too_complex`) for a bad one.
+   */
+  json(): unknown
+  /** Aborts when the client leaves, a deadline passes or shutdown cuts. Not for store calls after `next()`. */
+  readonly signal: AbortSignal
+
+  readonly key?: Key
+  readonly account?: Account
+  readonly chat?: Chat
+  readonly model?: Model
+  readonly targets?: readonly Target[]
+  /** Sets a fact that this plugin declares in `gives`; anything else throws. */
+  give<F extends FactName>(name: F, value: Facts[F]): void
+
+  /** Reads every chunk of the answer (a whole answer comes as one chunk a choice). Before `next()` only. */
+  watch(fn: (chunk: Chunk) => void): void
+  /**
+   * Changes chunks: return the chunk, several, or null to drop it. Before `next()` only. An edit costs a re-encode of
+   * every chunk; to only look, `watch`.
+   */
+  edit(fn: (chunk: Chunk) => Chunk | readonly Chunk[] | null): void
+  /**
+   * Answers without a provider (a cache, a mock). Instead of `next()`; resolves when the answer is over. It passes the
+   * edits of the outer steps and is sent whole or as a stream, as the client asked.
+   */
+  answer(completion: ChatCompletion): Promise<void>
+
+  /** What the provider billed or what was counted; null until the answer is over, or when nothing was used. */
+  readonly usage: Usage | null
+  /** Null until the exchange is over. */
+  readonly outcome: Outcome | null
+  readonly progress: Progress
+  readonly attempts: readonly Attempt[]
+  readonly trail: readonly TrailEntry[]
+  /** A remark of this step for the trail. */
+  note(text: string): void
+  /** Set before `next()` by the step that knows what an abandoned answer is worth. Default: cancel. */
+  onDisconnect: OnDisconnect
+  /** The `Idempotency-Key` header, or null. Recorded in the receipt. */
+  readonly idempotencyKey: string | null
+}
+
+/** An exchange in which the named facts are known to be there. */
+export type ExchangeWith<F extends FactName> = Exchange & Pick<Facts, F>

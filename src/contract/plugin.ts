@@ -1,0 +1,129 @@
+/**
+ * The plugin contract. A plugin is a Koa middleware with a name, a settings schema, and a word about its place: which
+ * facts it needs from earlier steps and which it gives to later ones. The loader refuses a policy in which a need has
+ * no earlier giver; it never reorders.
+ */
+import type { ParameterizedContext } from 'koa'
+import type { Exchange, FactName, Facts, Model } from './exchange.ts'
+import type { Buckets, Keys, Ledger } from './store.ts'
+
+/** The service `catalog`: the models of the configuration in which the step was built. */
+export interface Catalog {
+  /** By id or alias; undefined when there is none. Visibility is the caller's question. */
+  find(id: string): Model | undefined
+  list(): readonly Model[]
+}
+
+/** The service `clock`: the only time that a plugin should ask for, so that tests can pass their own. */
+export interface Clock {
+  /** Milliseconds since the epoch. */
+  now(): number
+}
+
+/** The service `random`: a number in [0, 1), so that a test can pass a seed. */
+export type Random = () => number
+
+/** The service `log`: structured lines on the gateway's log, with the step's id in each. */
+export interface Log {
+  info(fields: Readonly<Record<string, unknown>>, message: string): void
+  warn(fields: Readonly<Record<string, unknown>>, message: string): void
+  error(fields: Readonly<Record<string, unknown>>, message: string): void
+}
+
+/** What a plugin may name in `uses`. `ledger` is for plugins marked critical that ship with the gateway. */
+export interface Services {
+  readonly keys: Keys
+  readonly buckets: Buckets
+  readonly ledger: Ledger
+  readonly catalog: Catalog
+  readonly clock: Clock
+  readonly random: Random
+  readonly log: Log
+}
+
+export type ServiceName = keyof Services
+export const SERVICE_NAMES: readonly ServiceName[] = ['keys', 'buckets', 'ledger', 'catalog', 'clock', 'random', 'log']
+
+/** The context of a step: Koa's own, with the exchange in which the needed facts are present. */
+export type StepContext<Needs extends FactName = never> = ParameterizedContext & {
+  readonly exchange: Exchange & Pick<Facts, Needs>
+}
+
+export type Next = () => Promise<void>
+
+/** A step at work. `await next()` returns when the answer is over, never before. */
+export type StepMiddleware<Needs extends FactName = never> = (ctx: StepContext<Needs>, next: Next) => Promise<void>
+
+/** What `create` returns when the step holds something that must be let go of. */
+export interface StepInstance<Needs extends FactName = never> {
+  readonly handle: StepMiddleware<Needs>
+  /** Called once, when no exchange uses this step any more. */
+  dispose?(): void | Promise<void>
+}
+
+/** A JSON Schema (2020-12) for a step's `with`. Objects must say `additionalProperties: false`; properties, what for. */
+export interface SettingsSchema {
+  readonly type: 'object'
+  readonly additionalProperties: false
+  readonly properties: Readonly<Record<string, object>>
+  readonly required?: readonly string[]
+  readonly [keyword: string]: unknown
+}
+
+export interface Plugin<Settings = never, Needs extends FactName = never, Uses extends ServiceName = never> {
+  /** As policies write it in `use`. Lower-case words with dashes. */
+  readonly name: string
+  /** One sentence for `check` and the docs. */
+  readonly description?: string
+  /** Auth and money: such a step cannot be skipped, shadowed or switched off, and runs when its `when` throws. */
+  readonly critical?: boolean
+  /** Facts that an earlier step must give: a list, or a function of the settings. */
+  readonly needs?: readonly Needs[] | ((settings: Settings) => readonly FactName[])
+  /** Facts that this step sets before it calls `next()`. */
+  readonly gives?: readonly FactName[]
+  /** Services that `create` receives. */
+  readonly uses?: readonly Uses[]
+  readonly settings: SettingsSchema
+  /** Once per step, when the configuration is loaded; units arrive parsed, defaults filled in. */
+  create(settings: Settings, services: Pick<Services, Uses>): StepMiddleware<Needs> | StepInstance<Needs>
+}
+
+/** A plugin whose types have done their work: what the registry and the loader handle. */
+export interface AnyPlugin {
+  readonly name: string
+  readonly description?: string
+  readonly critical?: boolean
+  readonly needs?: readonly FactName[] | ((settings: never) => readonly FactName[])
+  readonly gives?: readonly FactName[]
+  readonly uses?: readonly ServiceName[]
+  readonly settings: SettingsSchema
+  create(settings: never, services: never): StepMiddleware<never> | StepInstance<never>
+}
+
+const PLUGIN = Symbol.for('tollgate.plugin')
+
+/**
+ * Declares a plugin; the default export of its module.
+ *
+ * @example
+ * export default definePlugin({
+ *   name: 'office-hours',
+ *   uses: ['clock'],
+ *   settings: { type: 'object', additionalProperties: false, properties: {} },
+ *   create: (settings, { clock }) => async (ctx, next) => {
+ *     if (new Date(clock.now()).getUTCHours() < 6) throw refuse('forbidden', { message: 'Closed until 06:00 UTC.' })
+ *     await next()
+ *   },
+ * })
+ */
+export function definePlugin<Settings, const Needs extends FactName = never, const Uses extends ServiceName = never>(
+  plugin: Plugin<Settings, Needs, Uses>,
+): AnyPlugin {
+  Object.defineProperty(plugin, PLUGIN, { value: 1 })
+  return plugin as unknown as AnyPlugin
+}
+
+/** Whether a module's default export was made by `definePlugin`, also by another copy of this module. */
+export function isPlugin(value: unknown): value is AnyPlugin {
+  return typeof value === 'object' && value !== null && (value as { [PLUGIN]?: unknown })[PLUGIN] === 1
+}

@@ -1,0 +1,170 @@
+/**
+ * What the gateway keeps: accounts, keys, buckets, and the ledger. Verbs, not get and set: each is atomic and answers
+ * with a named result.
+ */
+import type { ErrorCode } from './errors.ts'
+import type { Attempt, Outcome, Price, TrailEntry } from './exchange.ts'
+import type { NanoUsd } from './units.ts'
+
+export interface Account {
+  readonly id: string
+  readonly name: string
+  readonly plan: string
+  readonly frozen: boolean
+  readonly createdAt: number
+}
+
+/** An account with its money: `available = posted - held`. */
+export interface AccountBalance extends Account {
+  /** Credit granted minus what was charged. */
+  readonly posted: NanoUsd
+  /** Promised to requests under way. */
+  readonly held: NanoUsd
+}
+
+export interface Key {
+  readonly id: string
+  readonly accountId: string
+  readonly name: string
+  /** Ids of the catalog's models that this key may use; null: every public one. */
+  readonly models: readonly string[] | null
+  readonly createdAt: number
+  readonly expiresAt: number | null
+  readonly revokedAt: number | null
+}
+
+/** A key as a list shows it: never a secret, only the last four characters of each live one. */
+export interface KeySummary extends Key {
+  readonly secrets: readonly { readonly last4: string; readonly expiresAt: number | null }[]
+}
+
+/** What became of a presented token. */
+export type KeyLookup =
+  | { readonly found: 'live'; readonly key: Key; readonly account: Account }
+  | { readonly found: 'malformed' | 'unknown' | 'revoked' | 'expired' }
+
+/** The service `keys`: reads on every request, so that a revocation holds from the next request on. */
+export interface Keys {
+  find(token: string, nowMs: number): KeyLookup
+}
+
+/** A token bucket: it holds at most `capacity` and refills evenly. */
+export interface BucketShape {
+  readonly capacity: number
+  /** Refill per millisecond. */
+  readonly refillPerMs: number
+}
+
+export interface Grant {
+  readonly taken: boolean
+  /** Whole units left, never below 0. */
+  readonly remaining: number
+  /** Until the same request would be granted, 0 when it was. */
+  readonly retryAfterMs: number
+  /** Until the bucket is full again. */
+  readonly resetMs: number
+}
+
+/** The service `buckets`. A distributed store would answer with a promise, so the caller awaits. */
+export interface Buckets {
+  take(name: string, shape: BucketShape, amount: number): Grant | Promise<Grant>
+  /** Corrects an estimate: positive gives back, negative takes more (the bucket may go into debt). */
+  give(name: string, shape: BucketShape, amount: number): void | Promise<void>
+}
+
+/** An amount set aside before anything is sent upstream. */
+export interface HoldRequest {
+  /** The exchange's id: repeating the same hold is harmless. */
+  readonly exchange: string
+  readonly accountId: string
+  readonly keyId: string
+  readonly amount: NanoUsd
+  readonly model: string
+  readonly price: Price
+  /** Output cap per choice, times choices: what the hold pays for. */
+  readonly capTokens: number
+  readonly idempotencyKey: string | null
+}
+
+export type HoldResult =
+  | { readonly held: true; readonly available: NanoUsd }
+  | { readonly held: false; readonly reason: 'short'; readonly available: NanoUsd; readonly onHold: NanoUsd }
+  | { readonly held: false; readonly reason: 'frozen' | 'unknown_account' }
+
+/** Where a charge comes from (see the README's table "What is charged"). */
+export type ChargeSource =
+  | 'reported'
+  | 'clamped'
+  | 'estimated'
+  | 'estimated_low'
+  | 'insurance'
+  | 'released'
+  | 'recovered'
+  | 'cached'
+
+/** The end of a hold. Once: a second settle of the same exchange changes nothing and says so. */
+export interface SettleRequest {
+  readonly exchange: string
+  /** What is charged; at most the hold (more is refused by the ledger as a broken promise). */
+  readonly amount: NanoUsd
+  /** What the usage would have cost beyond the hold: the house's loss. */
+  readonly overrun: NanoUsd
+  readonly source: ChargeSource
+  readonly outcome: Outcome
+  readonly code: ErrorCode | null
+  readonly promptTokens: number
+  readonly cachedTokens: number
+  readonly cacheWriteTokens: number
+  readonly completionTokens: number
+  readonly reasoningTokens: number
+  readonly attempts: readonly Attempt[]
+  readonly trail: readonly TrailEntry[]
+}
+
+export type SettleResult = 'settled' | 'already_settled' | 'no_hold'
+
+/** How far a stream has come, so that a crash charges what was delivered and not the whole hold. */
+export interface Checkpoint {
+  readonly exchange: string
+  /** What would be charged if it ended here. */
+  readonly amount: NanoUsd
+  readonly promptTokens: number
+  readonly completionTokens: number
+}
+
+/** The service `ledger`, for plugins marked critical. A promise resolves only when the change is on disk. */
+export interface Ledger {
+  hold(request: HoldRequest): Promise<HoldResult>
+  settle(request: SettleRequest): Promise<SettleResult>
+  checkpoint(checkpoints: readonly Checkpoint[]): Promise<void>
+  /**
+   * For a settle that could not be written in time: appended to a file and fsynced; the next start settles from it.
+   * Throws when even that fails.
+   */
+  spool(request: SettleRequest): void
+}
+
+/** What an account's owner may read of an exchange. */
+export interface Receipt {
+  readonly id: string
+  readonly accountId: string
+  readonly keyId: string
+  readonly model: string
+  readonly createdAt: number
+  readonly settledAt: number | null
+  readonly price: Price
+  readonly held: NanoUsd
+  /** Null while the hold is open. */
+  readonly charged: NanoUsd | null
+  readonly source: ChargeSource | null
+  readonly outcome: Outcome | null
+  readonly code: ErrorCode | null
+  readonly promptTokens: number
+  readonly cachedTokens: number
+  readonly cacheWriteTokens: number
+  readonly completionTokens: number
+  readonly reasoningTokens: number
+  readonly attempts: readonly Attempt[]
+  readonly trail: readonly TrailEntry[]
+  readonly idempotencyKey: string | null
+}

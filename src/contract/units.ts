@@ -1,0 +1,133 @@
+/**
+ * Units as people write them in YAML, and the integers that code counts with.
+ *
+ * Money is nano-dollars in `bigint` everywhere: a float is never part of a price or a balance. `k` is 1,000 and `Ki` is
+ * 1,024. Each unit is a JSON Schema (for editors: pattern, description) with the keyword `unit`, by which the loader
+ * hands the *parsed* value to `create`.
+ */
+
+/** Nano-dollars: 1 USD = 1_000_000_000n. */
+export type NanoUsd = bigint
+
+/** So many per so long. */
+export interface Rate {
+  /** How many in one window. */
+  readonly amount: number
+  /** The window's length in milliseconds. */
+  readonly perMs: number
+}
+
+export class UnitError extends Error {
+  override readonly name = 'UnitError'
+}
+
+const COUNT = /^(\d+(?:\.\d+)?)\s*(k|K|Ki|M|Mi|G|Gi)?$/
+const FACTOR: Record<string, number> = { k: 1e3, K: 1e3, Ki: 1024, M: 1e6, Mi: 1024 ** 2, G: 1e9, Gi: 1024 ** 3 }
+
+/** A whole number with an optional suffix: `200k` is 200,000 and `128Ki` is 131,072. */
+export function parseCount(text: string | number): number {
+  const match = COUNT.exec(String(text).trim())
+  if (!match) throw new UnitError(`"${text}" is not a whole number such as 4096, 200k or 128Ki`)
+  const value = Number(match[1]) * (FACTOR[match[2] ?? ''] ?? 1)
+  if (!Number.isSafeInteger(value)) throw new UnitError(`"${text}" is not a whole number`)
+  return value
+}
+
+const BYTES = /^(\d+(?:\.\d+)?)\s*(k|K|Ki|M|Mi|G|Gi)?B?$/
+
+/** A size in bytes: `4MiB`, `512KiB`, `1048576`. */
+export function parseBytes(text: string | number): number {
+  const match = BYTES.exec(String(text).trim())
+  if (!match) throw new UnitError(`"${text}" is not a size such as 4MiB, 64KiB or 1000`)
+  return parseCount(`${match[1]}${match[2] ?? ''}`)
+}
+
+const DURATION = /^(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|d)$/
+const MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, min: 60_000, h: 3_600_000, d: 86_400_000 }
+
+/** A time span in milliseconds: `15s`, `10m`, `500ms`, `1h`, `30d`. A bare number is refused: of what? */
+export function parseDuration(text: string | number): number {
+  const match = DURATION.exec(String(text).trim())
+  if (!match) throw new UnitError(`"${text}" is not a duration such as 500ms, 15s, 10m, 1h or 30d`)
+  const ms = Number(match[1]) * MS[match[2]!]!
+  if (!Number.isSafeInteger(ms)) throw new UnitError(`"${text}" is not a whole number of milliseconds`)
+  return ms
+}
+
+const RATE = /^(\S+)\s+(?:per|\/)\s*(\d+\s*)?(second|minute|hour|day|s|m|min|h|d)$/
+const WINDOW: Record<string, number> = {
+  second: 1000,
+  s: 1000,
+  minute: 60_000,
+  min: 60_000,
+  m: 60_000,
+  hour: 3_600_000,
+  h: 3_600_000,
+  day: 86_400_000,
+  d: 86_400_000,
+}
+
+/** A rate: `60 per minute`, `200k per minute`, `5 per 10 s`. */
+export function parseRate(text: string): Rate {
+  const match = RATE.exec(String(text).trim())
+  if (!match) throw new UnitError(`"${text}" is not a rate such as "60 per minute" or "200k per hour"`)
+  const amount = parseCount(match[1]!)
+  const windows = match[2] === undefined ? 1 : Number(match[2])
+  if (amount < 1 || windows < 1) throw new UnitError(`"${text}" must allow at least 1`)
+  return { amount, perMs: windows * WINDOW[match[3]!]! }
+}
+
+const MONEY = /^\$?(\d{1,9})(?:\.(\d{1,9}))?$/
+
+/** Dollars to nano-dollars, exactly: `$0.15` is 150_000_000n. More than nine decimals are refused, not rounded. */
+export function parseMoney(text: string | number): NanoUsd {
+  const match = MONEY.exec(String(text).trim())
+  if (!match) throw new UnitError(`"${text}" is not an amount of dollars such as $0.15 (at most 9 decimals)`)
+  return BigInt(match[1]!) * 1_000_000_000n + BigInt((match[2] ?? '').padEnd(9, '0'))
+}
+
+/** Nano-dollars as the string that JSON and headers carry: dollars with 9 decimals, `"0.000450000"`. */
+export function formatMoney(nano: NanoUsd): string {
+  const digits = (nano < 0n ? -nano : nano).toString().padStart(10, '0')
+  return `${nano < 0n ? '-' : ''}${digits.slice(0, -9)}.${digits.slice(-9)}`
+}
+
+/** A span as OpenAI writes it in `x-ratelimit-reset-*`: `1s`, `6m0s`, `120ms`. */
+export function formatSpan(ms: number): string {
+  if (ms < 1000) return `${Math.max(0, Math.ceil(ms))}ms`
+  const seconds = Math.ceil(ms / 1000)
+  const [h, m, s] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60), seconds % 60]
+  return `${h ? `${h}h` : ''}${h || m ? `${m}m` : ''}${s}s`
+}
+
+/** Names that a settings schema may use in `{ $ref: 'tollgate:units#/$defs/rate' }`, or spread from `unit()`. */
+export type UnitName = 'rate' | 'duration' | 'bytes' | 'tokens' | 'money'
+
+/** How each unit's text is parsed; the loader calls this after the schema has accepted the text. */
+export const parseUnit: Record<UnitName, (text: string | number) => unknown> = {
+  rate: text => parseRate(String(text)),
+  duration: parseDuration,
+  bytes: parseBytes,
+  tokens: parseCount,
+  money: parseMoney,
+}
+
+/** The `$id` under which the loader registers the unit schemas. */
+export const UNITS_ID = 'tollgate:units'
+
+/** JSON Schemas of the units. The keyword `unit` is the loader's: it parses, and its error is the unit's sentence. */
+export const UNIT_SCHEMAS = {
+  $id: UNITS_ID,
+  $defs: {
+    rate: { type: 'string', unit: 'rate', description: 'So many per so long: "60 per minute", "200k per hour".' },
+    duration: { type: 'string', unit: 'duration', description: 'A time span: "500ms", "15s", "10m", "1h", "30d".' },
+    bytes: { type: ['string', 'integer'], unit: 'bytes', description: 'A size: "4MiB", "64KiB", or bytes.' },
+    tokens: { type: ['string', 'integer'], unit: 'tokens', description: 'A number of tokens: 4096, "200k", "128Ki".' },
+    money: { type: ['string', 'number'], unit: 'money', description: 'Dollars: "$0.15", at most 9 decimals.' },
+  },
+} as const
+
+/** A reference to a unit for a settings schema: `requests: { ...unit('rate'), description: '…' }`. */
+export function unit(name: UnitName): { $ref: string } {
+  return { $ref: `${UNITS_ID}#/$defs/${name}` }
+}

@@ -1,0 +1,92 @@
+/** The whole store as the gateway, the commands and recovery see it. Plugins see the narrow services of the contract. */
+import type { Account, AccountBalance, Buckets, Key, KeySummary, Keys, Ledger, NanoUsd, Receipt } from '#contract'
+
+export interface NewAccount {
+  readonly name: string
+  readonly plan?: string
+}
+
+/** A grant of credit. The reference makes it idempotent: the same one again changes nothing and says so. */
+export interface CreditGrant {
+  readonly account: string
+  readonly amount: NanoUsd
+  readonly reference: string
+  readonly actor: string
+  readonly note?: string
+}
+
+export interface CreditResult {
+  readonly granted: boolean
+  readonly balance: AccountBalance
+}
+
+export interface NewKey {
+  readonly account: string
+  readonly name: string
+  readonly models?: readonly string[] | null
+  /** Milliseconds since the epoch, or null for never. */
+  readonly expiresAt?: number | null
+}
+
+/** A key with its secret: the only time the secret is seen. */
+export interface IssuedKey {
+  readonly key: Key
+  readonly token: string
+}
+
+/** One broken promise that `verify` found. */
+export interface Violation {
+  /** `I1` … `I10`, as the README's table names them, or `corrupt`. */
+  readonly invariant: string
+  readonly subject: string
+  readonly message: string
+}
+
+export interface VerifyReport {
+  readonly accounts: number
+  readonly events: number
+  readonly openHolds: number
+  readonly violations: readonly Violation[]
+}
+
+export interface RecoveryReport {
+  /** Holds of dead processes that were settled at their last checkpoint. */
+  readonly settled: number
+  /** Settles that a dead process had spooled. */
+  readonly replayed: number
+  readonly charged: NanoUsd
+}
+
+/** A named mistake of a caller: no such account, a reference used for another amount. Its message is for people. */
+export class StoreError extends Error {
+  override readonly name = 'StoreError'
+}
+
+export interface Store {
+  readonly keys: Keys
+  readonly buckets: Buckets
+  readonly ledger: Ledger
+
+  createAccount(account: NewAccount): Promise<Account>
+  /** By id or by name. */
+  findAccount(idOrName: string): AccountBalance | undefined
+  listAccounts(): readonly AccountBalance[]
+  credit(grant: CreditGrant): Promise<CreditResult>
+  freeze(idOrName: string, frozen: boolean): Promise<Account>
+
+  createKey(key: NewKey): Promise<IssuedKey>
+  listKeys(account?: string): readonly KeySummary[]
+  /** A new secret for the same key; the old one works for `graceMs` more. At most two live secrets. */
+  rotateKey(id: string, graceMs: number): Promise<IssuedKey>
+  revokeKey(id: string): Promise<Key>
+
+  findReceipt(exchange: string): Receipt | undefined
+  openHolds(): number
+  /** Whether the ledger can be written; read by /readyz. */
+  healthy(): boolean
+  /** Settles what a dead process left open; once, at start, by the owner of the lock. */
+  recover(): Promise<RecoveryReport>
+  /** Recomputes every balance from the events and reports each broken invariant. */
+  verify(onProgress?: (done: number, total: number) => void): VerifyReport
+  close(): Promise<void>
+}
