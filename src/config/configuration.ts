@@ -1,5 +1,5 @@
 /** A checked configuration: what the rest of the gateway sees of gateway.yaml. Frozen; a reload makes a new one. */
-import type { AnyPlugin, Model, NanoUsd, Price, RouteView } from '#contract'
+import type { AnyPlugin, FactName, Model, NanoUsd, Price, RouteView } from '#contract'
 
 export interface Address {
   readonly host: string
@@ -54,6 +54,8 @@ export interface Position {
 export interface StepConfig {
   readonly id: string
   readonly plugin: AnyPlugin
+  /** A Koa middleware from npm: its settings are unchecked, and it knows nothing of the exchange. */
+  readonly foreign: boolean
   readonly settings: unknown
   /** A compiled CEL condition, or null. Its argument is built by `whenFacts()`. */
   readonly when: CompiledWhen | null
@@ -109,6 +111,32 @@ export interface Configuration {
   readonly routes: readonly RouteConfig[]
   /** Every secret value that was resolved: for exact redaction in the log. */
   readonly secrets: readonly string[]
+  /** Absolute paths of everything that was read, policies, plugin files and secrets included: what a reload watches. */
+  readonly files: readonly string[]
+}
+
+/** What `use` led to. */
+export interface FoundPlugin {
+  readonly plugin: AnyPlugin
+  readonly origin: 'built-in' | 'file' | 'npm'
+  readonly foreign: boolean
+  /** Absolute path of a plugin that is a file of its own; null otherwise. */
+  readonly file: string | null
+}
+
+/** Where the loader gets plugins from; the pipeline's registry is one. */
+export interface PluginRegistry {
+  /** Names of the built-in plugins. */
+  readonly names: readonly string[]
+  /** A built-in plugin. */
+  find(name: string): AnyPlugin | undefined
+  /** Names of the built-in plugins that give a fact. */
+  givers(fact: FactName): readonly string[]
+  /**
+   * The plugin for a `use`. `saidIn` is the file that says it, `configFile` the gateway.yaml it belongs to (npm packages
+   * are looked for beside that one). Rejects with an Error whose message is a sentence for the one who wrote it.
+   */
+  load(use: string, place: { readonly saidIn: string; readonly configFile: string }): Promise<FoundPlugin>
 }
 
 export type { AnyPlugin, Model, NanoUsd, Price }

@@ -2,7 +2,7 @@
  * A dialect is a wire format of a provider: four pure moves between it and the canonical chat-completions format.
  * No network, no clock, no Koa. Every move may be made again for another attempt, so none changes its input.
  */
-import type { Chat, ChatCompletion, Chunk } from './chat.ts'
+import type { Chat, ChatCompletion, Chunk, WireUsage } from './chat.ts'
 import type { ErrorCode } from './errors.ts'
 import type { Target } from './exchange.ts'
 
@@ -27,26 +27,41 @@ export interface UpstreamFailure {
   readonly detail: string
 }
 
+/** How the client is to see an answer. */
+export interface AnswerView {
+  /** The catalog's id, which answers carry in place of the provider's name for the model. */
+  readonly model: string
+  /** Whether the client asked for usage in the stream; it is always asked for upstream. */
+  readonly includeUsage: boolean
+}
+
 /** One canonical event of a decoded stream. */
 export type StreamItem =
-  /** `raw` is the event's JSON in canonical form, when the dialect's own bytes can be passed on. */
-  | { readonly kind: 'chunk'; readonly chunk: Chunk; readonly raw: Buffer | null }
+  | {
+      readonly kind: 'chunk'
+      /** As the client sees it: the catalog's model, usage only when asked for. */
+      readonly chunk: Chunk
+      /** The same as JSON bytes, when the provider's own could be used; null: encode the chunk. */
+      readonly raw: Buffer | null
+      /** What the event said of usage, shown to the client or not. */
+      readonly usage: WireUsage | null
+    }
+  /** Usage that the client did not ask for, in an event of its own. */
+  | { readonly kind: 'usage'; readonly usage: WireUsage }
   | { readonly kind: 'failure'; readonly failure: UpstreamFailure }
   | { readonly kind: 'done' }
 
-/** One event of a `text/event-stream`. */
-export interface SseEvent {
-  /** The `event:` field, or an empty string. */
-  readonly event: string
-  readonly data: Buffer
-}
-
-/** A machine with all its memory inside: the same items come out however the bytes were split. */
+/**
+ * A machine with all its memory inside: the same items come out however the bytes were split. It takes bytes, not
+ * events, because framing is the dialect's business too (SSE, NDJSON, binary event streams).
+ */
 export interface StreamDecoder {
-  event(event: SseEvent): readonly StreamItem[]
+  push(bytes: Buffer): readonly StreamItem[]
+  /** The body is over: what an unterminated last event still holds. Whether the answer was whole is the pump's question. */
+  end(): readonly StreamItem[]
 }
 
-/** A whole answer; `raw` as in a stream item. */
+/** A whole answer as the client sees it; `raw` as in a stream item. */
 export interface DecodedAnswer {
   readonly completion: ChatCompletion
   readonly raw: Buffer | null
@@ -55,8 +70,8 @@ export interface DecodedAnswer {
 export interface Dialect {
   readonly name: string
   encodeRequest(chat: Chat, target: Target): EncodedRequest
-  /** Throws an `UpstreamFailure`-carrying error (see `failure()` in dialects) when the body is no answer. */
-  decodeAnswer(body: Buffer): DecodedAnswer
-  decodeStream(): StreamDecoder
+  /** A 200 whose body is an error, or no answer at all, is a failure. */
+  decodeAnswer(body: Buffer, view: AnswerView): DecodedAnswer | { readonly failure: UpstreamFailure }
+  decodeStream(view: AnswerView): StreamDecoder
   decodeError(status: number, headers: Readonly<Record<string, string>>, body: Buffer): UpstreamFailure
 }

@@ -64,6 +64,7 @@ export const ERRORS = {
   revoked_api_key: row(401, 'authentication_error', false, 'This API key was revoked. Make a new one.'),
   expired_api_key: row(401, 'authentication_error', false, 'This API key has expired. Rotate it or make a new one.'),
   account_frozen: row(403, 'permission_error', false, 'This account is frozen. Ask the operator of this gateway.'),
+  unauthorized: row(401, 'authentication_error', false, 'This request is not authenticated.'),
   forbidden: row(403, 'permission_error', false, 'This request is not allowed.'),
 
   // How much.
@@ -110,7 +111,6 @@ export const ERRORS = {
   upstream_error: row(502, 'server_error', true, 'The model provider failed.'),
   upstream_invalid: row(502, 'server_error', true, 'The model provider sent an answer that cannot be understood.'),
   upstream_truncated: row(502, 'server_error', true, "The model provider's answer broke off before its end."),
-  no_credentials: row(503, 'server_error', false, 'The gateway has no credentials for the model provider.'),
 } as const satisfies Record<string, ErrorRow>
 
 /** A code of the table: what `error.code` says to the client, what metrics and the log call it. */

@@ -96,6 +96,8 @@ export interface Progress {
   readonly finished: boolean
   /** Output tokens counted over all choices: the larger of content deltas and a quarter of their UTF-8 bytes. */
   readonly countedTokens: number
+  /** What the exchange would have used if it ended now without the provider's own figures; `source` is `estimated`. */
+  readonly estimate: Usage
 }
 
 /** One try at one target. */
@@ -168,13 +170,15 @@ export interface Exchange {
    */
   answer(completion: ChatCompletion): Promise<void>
 
-  /** What the provider billed or what was counted; null until the answer is over, or when nothing was used. */
+  /** What the provider reported, else what was counted; null until the answer is over, or when nothing was used. */
   readonly usage: Usage | null
   /** Null until the exchange is over. */
   readonly outcome: Outcome | null
   readonly progress: Progress
   readonly attempts: readonly Attempt[]
   readonly trail: readonly TrailEntry[]
+  /** What was charged, once it is committed: for the log and the metrics. Set by the step that settles. */
+  charge: { readonly amount: NanoUsd; readonly overrun: NanoUsd } | null
   /** A remark of this step for the trail. */
   note(text: string): void
   /** Set before `next()` by the step that knows what an abandoned answer is worth. Default: cancel. */

@@ -4,7 +4,7 @@
  * no earlier giver; it never reorders.
  */
 import type { ParameterizedContext } from 'koa'
-import type { Exchange, FactName, Facts, Model } from './exchange.ts'
+import type { Exchange, FactName, Facts, Model, RouteKind } from './exchange.ts'
 import type { Buckets, Keys, Ledger } from './store.ts'
 
 /** The service `catalog`: the models of the configuration in which the step was built. */
@@ -77,8 +77,8 @@ export interface Plugin<Settings = never, Needs extends FactName = never, Uses e
   readonly description?: string
   /** Auth and money: such a step cannot be skipped, shadowed or switched off, and runs when its `when` throws. */
   readonly critical?: boolean
-  /** Facts that an earlier step must give: a list, or a function of the settings. */
-  readonly needs?: readonly Needs[] | ((settings: Settings) => readonly FactName[])
+  /** Facts that an earlier step must give: a list, or a function of the settings and of what the route is for. */
+  readonly needs?: readonly Needs[] | ((settings: Settings, kind: RouteKind) => readonly FactName[])
   /** Facts that this step sets before it calls `next()`. */
   readonly gives?: readonly FactName[]
   /** Services that `create` receives. */
@@ -93,7 +93,7 @@ export interface AnyPlugin {
   readonly name: string
   readonly description?: string
   readonly critical?: boolean
-  readonly needs?: readonly FactName[] | ((settings: never) => readonly FactName[])
+  readonly needs?: readonly FactName[] | ((settings: never, kind: RouteKind) => readonly FactName[])
   readonly gives?: readonly FactName[]
   readonly uses?: readonly ServiceName[]
   readonly settings: SettingsSchema

@@ -55,11 +55,28 @@ export interface RecoveryReport {
   /** Settles that a dead process had spooled. */
   readonly replayed: number
   readonly charged: NanoUsd
+  /** Spooled lines that could not be settled (torn, or beyond their hold); kept in `<store>.spool.rejected`. */
+  readonly rejected: number
 }
 
 /** A named mistake of a caller: no such account, a reference used for another amount. Its message is for people. */
 export class StoreError extends Error {
   override readonly name = 'StoreError'
+}
+
+/**
+ * The disk's failure, not the caller's. `not_written`: rolled back, nothing has changed. `unknown`: COMMIT failed and may
+ * have happened all the same; ask again with the same id, which finds out and changes nothing twice.
+ */
+export class StoreUnavailable extends Error {
+  override readonly name = 'StoreUnavailable'
+  readonly written: 'not_written' | 'unknown'
+
+  constructor(written: 'not_written' | 'unknown', cause: unknown) {
+    const doubt = written === 'unknown' ? 'It may have been written all the same.' : 'Nothing was changed.'
+    super(`The store could not be written: ${(cause as Error).message}. ${doubt}`, { cause })
+    this.written = written
+  }
 }
 
 export interface Store {

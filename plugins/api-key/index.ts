@@ -1,0 +1,78 @@
+/**
+ * Who is asking: finds the key that a request presents, and gives the facts `key` and `account`.
+ *
+ * There is one way to present a key, `Authorization: Bearer KEY`. A second one (`x-api-key`, a query parameter) would be
+ * a second place for every rule about keys, and queries end up in logs.
+ */
+import { definePlugin, type ErrorCode, type RefusalOptions, refuse } from '#contract'
+
+export default definePlugin({
+  name: 'api-key',
+  description: 'Finds the key of the Authorization header and whose it is; refuses everyone else.',
+  critical: true,
+  gives: ['key', 'account'],
+  uses: ['keys', 'clock'],
+  settings: { type: 'object', additionalProperties: false, properties: {} },
+  create(_settings: Record<string, never>, { keys, clock }) {
+    return async (ctx, next) => {
+      const lookup = keys.find(presented(ctx.req.rawHeaders), clock.now())
+      if (lookup.found !== 'live') throw unauthorized(REFUSED[lookup.found])
+      if (lookup.account.frozen) throw refuse('account_frozen')
+      ctx.exchange.give('key', lookup.key)
+      ctx.exchange.give('account', lookup.account)
+      await next()
+    }
+  },
+})
+
+const REFUSED = {
+  malformed: 'malformed_api_key',
+  unknown: 'invalid_api_key',
+  revoked: 'revoked_api_key',
+  expired: 'expired_api_key',
+} as const
+
+/**
+ * The key as it was sent. Read from the raw headers: Node drops the second of two Authorization headers without a word,
+ * and a proxy before us may have looked at that one.
+ */
+function presented(rawHeaders: readonly string[]): string {
+  let value: string | undefined
+  let elsewhere = false
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i]!
+    if (name.length === 13 && name.toLowerCase() === 'authorization') {
+      if (value !== undefined)
+        throw refuse('bad_request', { message: 'There are two Authorization headers; send one.' })
+      value = rawHeaders[i + 1]!
+    } else if (name.length <= 9 && /^(x-)?api-key$/i.test(name)) elsewhere = true
+  }
+  if (value !== undefined) return bearer(value)
+  throw elsewhere
+    ? missing('The key is in an api-key header, which this gateway does not read.')
+    : unauthorized('missing_api_key')
+}
+
+/** Visible ASCII after exactly one space (RFC 6750, 2.1 allows less); the words are never shown: they may be the key. */
+function bearer(value: string): string {
+  const match = /^bearer ([\x21-\x7e]+)$/i.exec(value)
+  if (match) return match[1]!
+  if (value.trim() === '') throw missing('The Authorization header is empty.')
+  if (/^bearer\s*$/i.test(value)) throw missing('There is no key after Bearer.')
+  if (/^bearer\s/i.test(value)) {
+    throw unauthorized('malformed_api_key', 'After Bearer must come one space and the key, without spaces in it.')
+  }
+  const scheme = /^(basic|digest|negotiate|token|apikey|api-key)\s/i.exec(value)
+  if (scheme) throw missing(`The Authorization header has the scheme ${scheme[1]!.toLowerCase()}, not Bearer.`)
+  throw missing('The Authorization header does not begin with the word Bearer and a space.')
+}
+
+function missing(found: string) {
+  return unauthorized('missing_api_key', `${found} Send the key as: Authorization: Bearer KEY`)
+}
+
+/** RFC 9110, 11.6.1: an answer 401 says which scheme would do. */
+function unauthorized(code: ErrorCode, message?: string) {
+  const options: RefusalOptions = { headers: { 'www-authenticate': 'Bearer' } }
+  return refuse(code, message === undefined ? options : { ...options, message })
+}

@@ -1,0 +1,120 @@
+/**
+ * What an exchange is charged, for every way in which it can end: one function, one table, no ledger. The README's table
+ * "What is charged" says the same in words.
+ */
+import type { ChargeSource, NanoUsd, Outcome, Price, Progress, Usage } from '#contract'
+import { cost } from './hold.ts'
+
+export interface Ending {
+  readonly outcome: Outcome | null
+  readonly usage: Usage | null
+  readonly progress: Progress
+  /** Whether the client got it piece by piece: only then has it something when the end is bad. */
+  readonly stream: boolean
+  /** A thinking model: its hidden tokens cannot be counted from outside. */
+  readonly reasoning: boolean
+}
+
+/** The most that the usage can honestly be. */
+export interface Bounds {
+  readonly hold: NanoUsd
+  readonly promptCeiling: number
+  readonly completionCeiling: number
+}
+
+export interface Charge {
+  readonly amount: NanoUsd
+  /** What the usage would have cost beyond the hold: the house's loss. */
+  readonly overrun: NanoUsd
+  readonly source: ChargeSource
+  readonly promptTokens: number
+  readonly cachedTokens: number
+  readonly cacheWriteTokens: number
+  readonly completionTokens: number
+  readonly reasoningTokens: number
+}
+
+export function chargeFor(ending: Ending, price: Price, bounds: Bounds): Charge {
+  const { outcome, usage, progress, stream } = ending
+  if (usage === null) return nothing(outcome === 'answered' ? 'insurance' : 'released')
+  if (usage.source === 'cached') return nothing('cached')
+  // A whole answer that did not reach the client is worth nothing to it, whatever it cost the house.
+  if (!stream && outcome !== 'answered' && outcome !== 'client_left') return nothing('released')
+  // Not a token and no finish reason: the provider may bill it, the client is not.
+  if (!progress.finished && usage.completionTokens === 0 && progress.countedTokens === 0 && stream)
+    return nothing('insurance')
+  const charge = fromUsage(usage, price, bounds)
+  if (usage.source === 'reported') return charge
+  return { ...charge, overrun: 0n, source: ending.reasoning ? 'estimated_low' : 'estimated' }
+}
+
+/** Usage brought into the range of the possible. */
+function fromUsage(usage: Usage, price: Price, bounds: Bounds): Charge {
+  const prompt = bounded(usage.promptTokens, bounds.promptCeiling)
+  const completion = bounded(usage.completionTokens, bounds.completionCeiling)
+  const cached = bounded(usage.cachedTokens, prompt.value)
+  const cacheWrite = bounded(usage.cacheWriteTokens, prompt.value - cached.value)
+  const clamped = prompt.clamped || completion.clamped || cached.clamped || cacheWrite.clamped
+  const charge = within(price, bounds, {
+    prompt: prompt.value,
+    cached: cached.value,
+    cacheWrite: cacheWrite.value,
+    completion: completion.value,
+  })
+  return {
+    ...charge,
+    overrun: clamped ? beyond(usage, price, charge.amount) : charge.overrun,
+    source: clamped ? 'clamped' : 'reported',
+    reasoningTokens: bounded(usage.reasoningTokens, completion.value).value,
+  }
+}
+
+/** What the provider's own figures would have cost above the charge, as far as they are figures. */
+function beyond(usage: Usage, price: Price, amount: NanoUsd): NanoUsd {
+  const claimed = cost(price, {
+    prompt: bounded(usage.promptTokens, MOST).value,
+    cached: 0,
+    cacheWrite: 0,
+    completion: bounded(usage.completionTokens, MOST).value,
+  })
+  return claimed > amount ? claimed - amount : 0n
+}
+
+/** Beyond this a count is nonsense and not a claim. */
+const MOST = 1_000_000_000
+
+function bounded(tokens: number, most: number): { value: number; clamped: boolean } {
+  if (!Number.isFinite(tokens)) return { value: tokens > 0 ? most : 0, clamped: true }
+  const value = Math.min(Math.max(Math.ceil(tokens), 0), Math.max(most, 0))
+  return { value, clamped: value !== tokens }
+}
+
+function within(
+  price: Price,
+  bounds: Bounds,
+  tokens: { prompt: number; cached: number; cacheWrite: number; completion: number },
+): Omit<Charge, 'source' | 'reasoningTokens'> {
+  const full = cost(price, tokens)
+  const amount = full > bounds.hold ? bounds.hold : full
+  return {
+    amount,
+    overrun: full - amount,
+    promptTokens: tokens.prompt,
+    cachedTokens: tokens.cached,
+    cacheWriteTokens: tokens.cacheWrite,
+    completionTokens: tokens.completion,
+  }
+}
+
+function nothing(source: ChargeSource): Charge {
+  return {
+    amount: 0n,
+    overrun: 0n,
+    source,
+    promptTokens: 0,
+    cachedTokens: 0,
+    cacheWriteTokens: 0,
+    completionTokens: 0,
+    reasoningTokens: 0,
+  }
+}

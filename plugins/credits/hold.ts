@@ -1,0 +1,78 @@
+/** How much is set aside before anything is sent: a true ceiling of what the request can cost. Pure arithmetic. */
+import type { Chat, ChatMessage, ContentPart, Model, NanoUsd, Price } from '#contract'
+
+/** Bytes that a chat format may add around one message, as tokens. */
+const TOKENS_PER_MESSAGE = 16
+
+/**
+ * The most tokens that a prompt can have. Tokenizers of these models work on bytes, so no text has more tokens than
+ * UTF-8 bytes, and a JSON escape is never shorter than what it stands for: the body's own length is a ceiling
+ * (characters / 4 is not; it was 28 % short of a provider's count). What an image, a sound or a file costs cannot be
+ * told from its bytes, so a request with one counts as the whole context.
+ */
+export function promptCeiling(chat: Chat, model: Model): number {
+  const { messages, tools, functions } = chat.body
+  if (messages.some(hasPartOfUnknownSize)) return model.context
+  const overhead = tools?.length || (Array.isArray(functions) && functions.length > 0) ? model.inputOverhead : 0
+  return Math.min(model.context, chat.bytes.length + TOKENS_PER_MESSAGE * messages.length + overhead)
+}
+
+function hasPartOfUnknownSize({ content, ...rest }: ChatMessage): boolean {
+  if (rest['audio']) return true
+  return Array.isArray(content) && content.some((part: ContentPart) => part.type !== 'text' && part.type !== 'refusal')
+}
+
+/** What a million-token price makes of token counts: summed first, divided and rounded up once. */
+export function cost(
+  price: Price,
+  tokens: { prompt: number; cached: number; cacheWrite: number; completion: number },
+): NanoUsd {
+  const plain = Math.max(0, tokens.prompt - tokens.cached - tokens.cacheWrite)
+  const total =
+    BigInt(plain) * price.input +
+    BigInt(tokens.cached) * price.cachedInput +
+    BigInt(tokens.cacheWrite) * price.cacheWrite +
+    BigInt(tokens.completion) * price.output
+  return (total + 999_999n) / 1_000_000n + price.request
+}
+
+/** The dearest that a prompt token can be: whether it will be read from a cache is not known before. */
+function dearestInput(price: Price): NanoUsd {
+  return [price.cachedInput, price.cacheWrite].reduce((most, each) => (each > most ? each : most), price.input)
+}
+
+/** Output tokens that may be billed: the cap and what a target thinks outside of it, for every choice. */
+export function completionCeiling(chat: Chat, model: Model, cap: number): number {
+  const outside = model.targets.reduce((most, target) => Math.max(most, target.reasoningOutsideCap), 0)
+  return chat.choices * (cap + outside)
+}
+
+/** The hold for an output cap, in nano-dollars. */
+export function holdFor(chat: Chat, model: Model, price: Price, cap: number): NanoUsd {
+  const dearest = { ...price, input: dearestInput(price) }
+  const prompt = promptCeiling(chat, model)
+  return cost(dearest, { prompt, cached: 0, cacheWrite: 0, completion: completionCeiling(chat, model, cap) })
+}
+
+/** The smallest cap worth an answer: fewer tokens would be thinking without a word. */
+export function smallestCap(model: Model): number {
+  return model.reasoning ? 1024 : 64
+}
+
+/**
+ * The cap that at most half of the available credit pays for, so that a short balance is not spent by one request; never
+ * below the smallest useful one, never above what was asked.
+ */
+export function affordableCap(chat: Chat, model: Model, price: Price, available: NanoUsd): number {
+  const smallest = Math.min(smallestCap(model), chat.cap)
+  if (price.output === 0n) return chat.cap
+  const rest = available / 2n - holdFor(chat, model, price, 0)
+  if (rest <= 0n) return smallest
+  const cap = Number((rest * 1_000_000n) / (price.output * BigInt(chat.choices)))
+  return Math.min(chat.cap, Math.max(smallest, cap))
+}
+
+/** A raw request's ceiling: its bytes as prompt tokens; what it answers has no tokens of its own to pay for. */
+export function rawHold(price: Price, bytes: number, completion: number): NanoUsd {
+  return cost({ ...price, input: dearestInput(price) }, { prompt: bytes, cached: 0, cacheWrite: 0, completion })
+}

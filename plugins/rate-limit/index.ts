@@ -1,0 +1,122 @@
+/**
+ * How fast: so many requests, and so many tokens, per key, account, model or address. Each is a token bucket that
+ * refills evenly, so there is no edge of a window at which twice as much gets through.
+ *
+ * Tokens are only known at the end. So an estimate is taken before the request goes on, and corrected when the answer
+ * is over: too much is given back, too little becomes a debt that refills first.
+ */
+import { createHash } from 'node:crypto'
+import {
+  type Buckets,
+  type Chat,
+  definePlugin,
+  type Exchange,
+  type Grant,
+  type Rate,
+  refuse,
+  type Usage,
+  unit,
+} from '#contract'
+import { addressGroup } from './address.ts'
+import { createLimit, type Limit, limitHeaders, limitSentence, showLimit } from './limit.ts'
+
+interface Settings {
+  readonly per: 'key' | 'account' | 'model' | 'address'
+  readonly requests?: Rate
+  readonly burst?: number
+  readonly tokens?: Rate
+}
+
+export default definePlugin({
+  name: 'rate-limit',
+  description: 'Limits requests and tokens per time, for each key, account, model or address.',
+  needs: (settings: Settings) => [
+    ...(settings.per === 'address' ? [] : [settings.per]),
+    ...(settings.tokens ? (['chat'] as const) : []),
+  ],
+  uses: ['buckets'],
+  settings: {
+    type: 'object',
+    additionalProperties: false,
+    properties: {
+      per: { enum: ['key', 'account', 'model', 'address'], description: 'Who has a limit of their own.' },
+      requests: { ...unit('rate'), description: 'Requests per time: "60 per minute".' },
+      burst: {
+        type: 'integer',
+        minimum: 1,
+        description: 'How many requests may come at once. Default: one window of `requests`.',
+      },
+      tokens: { ...unit('rate'), description: 'Tokens of prompts and answers per time: "200k per minute".' },
+    },
+    required: ['per'],
+    anyOf: [{ required: ['requests'] }, { required: ['tokens'] }],
+    dependentRequired: { burst: ['requests'] },
+  },
+  create(settings: Settings, { buckets }) {
+    const prefix = `rate-limit/${fingerprint(settings)}`
+    const requests = settings.requests && createLimit('requests', settings.requests, settings.burst, prefix)
+    const tokens = settings.tokens && createLimit('tokens', settings.tokens, undefined, prefix)
+    return async (ctx, next) => {
+      const { exchange } = ctx
+      const who = identify(exchange, settings.per)
+      const granted = requests && (await buckets.take(requests.prefix + who, requests.shape, 1))
+      if (requests && granted && !granted.taken) throw refused(requests, settings.per, granted)
+      if (!tokens) {
+        if (requests && granted) showLimit(ctx, requests, granted)
+        return next()
+      }
+      // The loader has made sure of `chat`: it is in `needs` when there is a limit of tokens.
+      const estimate = Math.min(tokens.shape.capacity, estimateTokens(exchange.chat!))
+      const lent = await buckets.take(tokens.prefix + who, tokens.shape, estimate)
+      if (!lent.taken) {
+        // A request that was not let through is none.
+        if (requests) await buckets.give(requests.prefix + who, requests.shape, 1)
+        throw refused(tokens, settings.per, lent, estimate)
+      }
+      if (requests && granted) showLimit(ctx, requests, granted)
+      showLimit(ctx, tokens, lent)
+      try {
+        await next()
+      } finally {
+        await correct(buckets, tokens, who, estimate, exchange.usage)
+      }
+    }
+  },
+})
+
+/**
+ * What an answer may take at most, roughly: a quarter of the request's bytes for the prompt, and every choice as long as
+ * it may become.
+ */
+export function estimateTokens({ bytes, cap, choices }: Pick<Chat, 'bytes' | 'cap' | 'choices'>): number {
+  return Math.ceil(bytes.length / 4) + cap * choices
+}
+
+/** Puts the real figure in the estimate's place; no usage means that nothing was used. */
+async function correct(buckets: Buckets, tokens: Limit, who: string, estimate: number, usage: Usage | null) {
+  const used = usage ? usage.promptTokens + usage.completionTokens : 0
+  if (used !== estimate) await buckets.give(tokens.prefix + who, tokens.shape, estimate - used)
+}
+
+function identify(exchange: Exchange, per: Settings['per']): string {
+  if (per === 'address') return `address:${addressGroup(exchange.address)}`
+  return `${per}:${exchange[per]!.id}`
+}
+
+/** The refusal carries the headers of the limit that was reached, whatever tighter ones stand in the answer. */
+function refused(limit: Limit, per: Settings['per'], grant: Grant, needed?: number) {
+  return refuse('rate_limit_exceeded', {
+    message: limitSentence(limit, `this ${per}`, grant, needed),
+    retryAfterMs: grant.retryAfterMs,
+    headers: limitHeaders(limit.kind, limit.shape, grant),
+  })
+}
+
+/**
+ * Stands for the step in the names of its buckets, so that a reload finds them again and steps with other settings do not
+ * share them. Steps with the same settings do.
+ */
+function fingerprint({ per, requests, burst, tokens }: Settings): string {
+  const text = JSON.stringify([per, requests ?? null, burst ?? null, tokens ?? null])
+  return createHash('sha256').update(text).digest('base64url').slice(0, 12)
+}

@@ -1,0 +1,66 @@
+/** One limit of a step: its bucket, and what it says to clients in headers and sentences. */
+import { type BucketShape, formatSpan, type Grant, type Rate } from '#contract'
+
+/** What the `x-ratelimit-*` headers and sentences are about. */
+export type Kind = 'requests' | 'tokens'
+
+export interface Limit {
+  readonly kind: Kind
+  readonly rate: Rate
+  readonly shape: BucketShape
+  /** Before the name of whom it limits. */
+  readonly prefix: string
+}
+
+/** The part of Koa's context that headers need. */
+interface Headers {
+  set(name: string, value: string): void
+  readonly response: { get(name: string): string }
+}
+
+/** @param burst How much may come at once; one window's worth when left out. */
+export function createLimit(kind: Kind, rate: Rate, burst: number | undefined, prefix: string): Limit {
+  return {
+    kind,
+    rate,
+    shape: { capacity: burst ?? rate.amount, refillPerMs: rate.amount / rate.perMs },
+    prefix: `${prefix}/${kind}/`,
+  }
+}
+
+/**
+ * Sets `x-ratelimit-limit-*`, `-remaining-*` and `-reset-*`, as api.openai.com names them. Of several limits of one kind
+ * a client should see the one that it will meet first, so a tighter one that stands there is left.
+ */
+export function showLimit(ctx: Headers, { kind, shape }: Limit, grant: Pick<Grant, 'remaining' | 'resetMs'>): void {
+  const limit = ctx.response.get(`x-ratelimit-limit-${kind}`)
+  if (limit !== '') {
+    const remaining = Number(ctx.response.get(`x-ratelimit-remaining-${kind}`))
+    // Compared as shares, without dividing.
+    if (remaining * shape.capacity <= grant.remaining * Number(limit)) return
+  }
+  for (const [name, value] of Object.entries(limitHeaders(kind, shape, grant))) ctx.set(name, value)
+}
+
+export function limitHeaders(
+  kind: Kind,
+  shape: BucketShape,
+  grant: Pick<Grant, 'remaining' | 'resetMs'>,
+): Record<string, string> {
+  return {
+    [`x-ratelimit-limit-${kind}`]: String(shape.capacity),
+    [`x-ratelimit-remaining-${kind}`]: String(grant.remaining),
+    [`x-ratelimit-reset-${kind}`]: formatSpan(grant.resetMs),
+  }
+}
+
+const WINDOWS: Record<number, string> = { 1000: 'second', 60000: 'minute', 3600000: 'hour', 86400000: 'day' }
+
+/** The sentence of a refusal: what is limited, and when to try again. */
+export function limitSentence({ kind, rate }: Limit, whose: string, grant: Grant, needed?: number): string {
+  const window = WINDOWS[rate.perMs] ?? formatSpan(rate.perMs)
+  const need = needed === undefined ? '' : `, and this request may take ${needed}`
+  const wait = formatSpan(grant.retryAfterMs)
+  const what = rate.amount === 1 ? kind.slice(0, -1) : kind
+  return `Rate limit reached: ${whose} has ${rate.amount} ${what} per ${window}${need}. Try again in ${wait}.`
+}

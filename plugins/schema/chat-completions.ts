@@ -1,0 +1,228 @@
+/**
+ * The request of the chat-completions format as a JSON Schema (2020-12), with the limits that OpenAI's description 2.3.0
+ * names. Differences, each on purpose:
+ *
+ * - every optional field may be null: clients send it, and api.openai.com takes it
+ * - only the top level says which names exist; inside, unknown fields pass (clients send back what answers contained)
+ * - no length keywords on messages: they would walk every character of megabytes
+ *
+ * Where a value is one of several kinds of object, `discriminator` picks the kind by its tag, so that an error is about
+ * the kind that was meant, and only about that one.
+ */
+
+type Schema = Readonly<Record<string, unknown>>
+
+const string = { type: 'string' }
+/** Not `minLength: 1`: ajv would count the characters of an image's megabytes. */
+const text = { type: 'string', not: { const: '' } }
+const boolean = { type: 'boolean' }
+const object = { type: 'object' }
+const integer = (minimum: number, maximum?: number): Schema => ({
+  type: 'integer',
+  minimum,
+  ...(maximum === undefined ? {} : { maximum }),
+})
+const number = (minimum: number, maximum: number): Schema => ({ type: 'number', minimum, maximum })
+const oneOf = (...values: string[]): Schema => ({ type: 'string', enum: values })
+const list = (items: Schema, limits: Schema = {}): Schema => ({ type: 'array', items, ...limits })
+
+/** An object with these members; those named first must be there. */
+const members = (required: string, properties: Record<string, Schema>): Schema => ({
+  type: 'object',
+  required: required === '' ? [] : required.split(' '),
+  properties,
+})
+
+/** The same, or null. */
+function optional(schema: Schema): Schema {
+  const { type, enum: values, ...rest } = schema as { type: string | string[]; enum?: unknown[] }
+  return { ...rest, type: [type, 'null'].flat(), ...(values ? { enum: [...values, null] } : {}) }
+}
+
+/** An object of one of several kinds, told apart by the member `tag`. */
+const kinds = (tag: string, ...schemas: Schema[]): Schema => ({
+  type: 'object',
+  discriminator: { propertyName: tag },
+  required: [tag],
+  properties: { [tag]: {} },
+  oneOf: schemas,
+})
+
+const tagged = (tag: string, value: string, required: string, properties: Record<string, Schema>): Schema =>
+  members(`${tag}${required === '' ? '' : ` ${required}`}`, { [tag]: { const: value }, ...properties })
+
+const typed = (type: string, required: string, properties: Record<string, Schema>): Schema =>
+  tagged('type', type, required, properties)
+
+/** One of these words, or an object of one of these kinds. */
+const wordOr = (words: string[], { type: _object, ...rest }: Schema): Schema => ({
+  ...rest,
+  type: ['string', 'object', 'null'],
+  if: string,
+  then: { enum: words },
+})
+
+const textPart = typed('text', 'text', { text: string })
+const refusalPart = typed('refusal', 'refusal', { refusal: string })
+const imagePart = typed('image_url', 'image_url', {
+  image_url: members('url', { url: text, detail: optional(oneOf('auto', 'low', 'high', 'original')) }),
+})
+const audioPart = typed('input_audio', 'input_audio', {
+  input_audio: members('data format', { data: text, format: oneOf('wav', 'mp3') }),
+})
+const filePart = typed('file', 'file', {
+  file: members('', { filename: optional(string), file_data: optional(string), file_id: optional(string) }),
+})
+
+/** Text, or a list of parts of these kinds. */
+const content = (least: number, ...parts: Schema[]): Schema => ({
+  type: ['string', 'array'],
+  items: kinds('type', ...parts),
+  minItems: least,
+})
+
+const toolCall = kinds(
+  'type',
+  typed('function', 'id function', {
+    id: string,
+    function: members('name arguments', { name: string, arguments: string }),
+  }),
+  typed('custom', 'id custom', { id: string, custom: members('name input', { name: string, input: string }) }),
+)
+
+const name = optional(string)
+const message = kinds(
+  'role',
+  tagged('role', 'developer', 'content', { content: content(1, textPart), name }),
+  tagged('role', 'system', 'content', { content: content(1, textPart), name }),
+  tagged('role', 'user', 'content', { content: content(1, textPart, imagePart, audioPart, filePart), name }),
+  // A model may have answered with nothing, and clients send that back too.
+  tagged('role', 'assistant', '', {
+    content: optional(content(0, textPart, refusalPart)),
+    refusal: optional(string),
+    name,
+    tool_calls: optional(list(toolCall)),
+    function_call: optional(members('name arguments', { name: string, arguments: string })),
+    audio: optional(members('id', { id: string })),
+  }),
+  tagged('role', 'tool', 'content tool_call_id', { content: content(1, textPart), tool_call_id: string }),
+  tagged('role', 'function', 'content name', { content: optional(string), name: text }),
+)
+
+const functionTool = members('name', {
+  name: text,
+  description: optional(string),
+  parameters: optional(object),
+  strict: optional(boolean),
+})
+const customTool = members('name', {
+  name: text,
+  description: optional(string),
+  format: optional(
+    kinds(
+      'type',
+      typed('text', '', {}),
+      typed('grammar', 'grammar', {
+        grammar: members('definition syntax', { definition: string, syntax: oneOf('lark', 'regex') }),
+      }),
+    ),
+  ),
+})
+const tool = kinds(
+  'type',
+  typed('function', 'function', { function: functionTool }),
+  typed('custom', 'custom', { custom: customTool }),
+)
+const named = members('name', { name: text })
+const toolChoice = wordOr(
+  ['none', 'auto', 'required'],
+  kinds(
+    'type',
+    typed('function', 'function', { function: named }),
+    typed('custom', 'custom', { custom: named }),
+    typed('allowed_tools', 'allowed_tools', {
+      allowed_tools: members('mode tools', { mode: oneOf('auto', 'required'), tools: list(object) }),
+    }),
+  ),
+)
+
+const responseFormat = kinds(
+  'type',
+  typed('text', '', {}),
+  typed('json_object', '', {}),
+  typed('json_schema', 'json_schema', {
+    json_schema: members('name', {
+      name: text,
+      description: optional(string),
+      schema: optional(object),
+      strict: optional(boolean),
+    }),
+  }),
+)
+
+/** Every parameter, in the order in which they are checked. */
+export const PARAMETERS: Readonly<Record<string, Schema>> = {
+  model: text,
+  messages: list(message, { minItems: 1 }),
+  stream: optional(boolean),
+  stream_options: optional(members('', { include_usage: optional(boolean), include_obfuscation: optional(boolean) })),
+  max_completion_tokens: optional(integer(1)),
+  max_tokens: optional(integer(1)),
+  n: optional(integer(1, 128)),
+  temperature: optional(number(0, 2)),
+  top_p: optional(number(0, 1)),
+  frequency_penalty: optional(number(-2, 2)),
+  presence_penalty: optional(number(-2, 2)),
+  stop: { type: ['string', 'array', 'null'], items: string, maxItems: 4 },
+  seed: optional({ type: 'integer' }),
+  logit_bias: optional({ type: 'object', additionalProperties: number(-100, 100) }),
+  logprobs: optional(boolean),
+  top_logprobs: optional(integer(0, 20)),
+  tools: optional(list(tool)),
+  tool_choice: toolChoice,
+  parallel_tool_calls: optional(boolean),
+  functions: optional(list(functionTool, { minItems: 1, maxItems: 128 })),
+  function_call: wordOr(['none', 'auto'], named),
+  response_format: optional(responseFormat),
+  reasoning_effort: optional(oneOf('none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max')),
+  verbosity: optional(oneOf('low', 'medium', 'high')),
+  modalities: optional(list(oneOf('text', 'audio'))),
+  audio: optional(
+    members('voice format', {
+      voice: { type: ['string', 'object'], required: ['id'], properties: { id: string } },
+      format: oneOf('wav', 'aac', 'mp3', 'flac', 'opus', 'pcm16'),
+    }),
+  ),
+  prediction: optional(typed('content', 'content', { content: content(1, textPart) })),
+  web_search_options: optional(
+    members('', {
+      search_context_size: optional(oneOf('low', 'medium', 'high')),
+      user_location: optional(typed('approximate', 'approximate', { approximate: object })),
+    }),
+  ),
+  service_tier: optional(oneOf('auto', 'default', 'flex', 'scale', 'priority', 'fast')),
+  metadata: optional({
+    type: 'object',
+    maxProperties: 16,
+    propertyNames: { maxLength: 64 },
+    additionalProperties: { type: 'string', maxLength: 512 },
+  }),
+  store: optional(boolean),
+  moderation: optional(object),
+  user: optional(string),
+  safety_identifier: optional({ type: 'string', maxLength: 64 }),
+  prompt_cache_key: optional(string),
+  prompt_cache_options: optional(object),
+  prompt_cache_retention: optional(oneOf('in_memory', 'in-memory', '24h')),
+}
+
+/** @param unknownFields What becomes of top-level fields that are not in the list. */
+export function chatCompletionsSchema(unknownFields: 'refuse' | 'pass'): Schema {
+  return {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    type: 'object',
+    required: ['model', 'messages'],
+    properties: PARAMETERS,
+    additionalProperties: unknownFields === 'pass',
+  }
+}

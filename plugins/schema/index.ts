@@ -1,0 +1,118 @@
+/**
+ * What is asked: checks a chat-completions request, finds its model, and gives the facts `chat` and `model`. It stands
+ * before everything that costs money, so what it lets through is what later steps may rely on: types, limits, one
+ * meaning of the output cap, and no field that changes a price unseen.
+ */
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
+import { type Catalog, type Chat, type ChatRequest, definePlugin, type Key, type Model, refuse } from '#contract'
+import { chatCompletionsSchema } from './chat-completions.ts'
+import { complain } from './complaint.ts'
+import { refusePriceFeatures } from './price-features.ts'
+import { shortJson } from './words.ts'
+
+interface Settings {
+  readonly unknown_fields: 'refuse' | 'pass'
+}
+
+export default definePlugin({
+  name: 'schema',
+  description: 'Checks the chat-completions request and finds its model.',
+  critical: true,
+  gives: ['chat', 'model'],
+  uses: ['catalog'],
+  settings: {
+    type: 'object',
+    additionalProperties: false,
+    properties: {
+      unknown_fields: {
+        enum: ['refuse', 'pass'],
+        default: 'refuse',
+        description: 'What becomes of top-level fields that the format does not have: refuse, or pass to the provider.',
+      },
+    },
+  },
+  create({ unknown_fields }: Settings, { catalog }) {
+    const validate = validatorOf(unknown_fields)
+    return async (ctx, next) => {
+      const { exchange } = ctx
+      const body = exchange.json()
+      if (!validate(body)) throw complain(validate.errors![0]!, body)
+      const model = findModel(catalog, body.model, exchange.key)
+      refuseUnfit(body, model)
+      exchange.give('chat', chatOf(body, exchange.bytes, model))
+      exchange.give('model', model)
+      await next()
+    }
+  },
+})
+
+type Validate = ValidateFunction<ChatRequest>
+const validators = new Map<Settings['unknown_fields'], Validate>()
+
+/** Compiled on the first use of each setting, at load: never while a request waits. */
+function validatorOf(unknownFields: Settings['unknown_fields']): Validate {
+  let validate = validators.get(unknownFields)
+  if (!validate) {
+    // Without `allErrors` checking ends at the first error, so a hostile body cannot make a million.
+    const ajv = new Ajv2020({
+      strict: true,
+      allowUnionTypes: true,
+      discriminator: true,
+      verbose: true,
+      messages: false,
+    })
+    validate = ajv.compile<ChatRequest>(chatCompletionsSchema(unknownFields))
+    validators.set(unknownFields, validate)
+  }
+  return validate
+}
+
+/**
+ * The model, when this caller may use it: a key with a list has those of its list, everyone else the public ones. All
+ * other cases have one sentence, so that nobody learns which models exist.
+ */
+function findModel(catalog: Catalog, id: string, key: Key | undefined): Model {
+  const model = catalog.find(id)
+  if (model?.enabled && (key?.models ? key.models.includes(model.id) : model.public)) return model
+  const message = `The model ${shortJson(id)} does not exist, or this key may not use it.`
+  throw refuse('model_not_found', { message, param: 'model' })
+}
+
+/** Rules that look at several fields, or at the model. */
+function refuseUnfit(body: ChatRequest, model: Model): void {
+  if (body.stream_options != null && body.stream !== true) {
+    const message = "Invalid value for 'stream_options': it is only allowed when 'stream' is true."
+    throw refuse('invalid_value', { message, param: 'stream_options' })
+  }
+  if (body.reasoning_effort != null && !model.reasoning) {
+    const message = `The model ${shortJson(model.id)} does not take 'reasoning_effort': it is not a reasoning model.`
+    throw refuse('unsupported_parameter', { message, param: 'reasoning_effort' })
+  }
+  refuseUnfitCap(body, model)
+  refusePriceFeatures(body, model)
+}
+
+function refuseUnfitCap({ max_tokens, max_completion_tokens }: ChatRequest, model: Model): void {
+  if (max_tokens != null && max_completion_tokens != null && max_tokens !== max_completion_tokens) {
+    const message = `Invalid value for 'max_tokens': ${max_tokens} differs from 'max_completion_tokens', which is ${max_completion_tokens}. Send one of them.`
+    throw refuse('invalid_value', { message, param: 'max_tokens' })
+  }
+  const cap = max_completion_tokens ?? max_tokens
+  if (cap == null || cap <= model.maxOutput) return
+  const param = max_completion_tokens == null ? 'max_tokens' : 'max_completion_tokens'
+  const message = `Invalid value for '${param}': ${cap} is more than this model's maximum of ${model.maxOutput}.`
+  throw refuse('invalid_value', { message, param })
+}
+
+function chatOf(body: ChatRequest, bytes: Buffer, model: Model): Chat {
+  const requestedCap = body.max_completion_tokens ?? body.max_tokens ?? null
+  return {
+    body,
+    bytes,
+    stream: body.stream === true,
+    includeUsage: body.stream_options?.include_usage === true,
+    choices: body.n ?? 1,
+    requestedCap,
+    cap: requestedCap ?? model.defaultOutput,
+  }
+}

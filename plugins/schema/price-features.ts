@@ -1,0 +1,42 @@
+/**
+ * Fields that change what a provider bills. The hold is made from the catalog's price, so on a model that has one they are
+ * refused unless the catalog lists them under `allow`.
+ */
+import { type ChatRequest, type Model, type PriceFeature, refuse } from '#contract'
+
+/** Throws for the first such field that the model does not allow. */
+export function refusePriceFeatures(body: ChatRequest, model: Model): void {
+  if (model.price === null) return
+  for (const [feature, find] of FEATURES) {
+    if (model.allow.includes(feature)) continue
+    const param = find(body)
+    if (param === null) continue
+    const message = `The model ${JSON.stringify(model.id)} does not take '${param}': it would change the price.`
+    throw refuse('unsupported_parameter', { message, param })
+  }
+}
+
+/** Where a body uses each feature; null when it does not. */
+const FEATURES: readonly (readonly [PriceFeature, (body: ChatRequest) => string | null])[] = [
+  [
+    'service_tier',
+    ({ service_tier: tier }) => (tier == null || tier === 'auto' || tier === 'default' ? null : 'service_tier'),
+  ],
+  ['web_search', body => (body.web_search_options == null ? null : 'web_search_options')],
+  ['prediction', body => (body.prediction == null ? null : 'prediction')],
+  ['audio', findAudio],
+]
+
+function findAudio(body: ChatRequest): string | null {
+  if (body.audio != null) return 'audio'
+  if (Array.isArray(body.modalities) && body.modalities.includes('audio')) return 'modalities'
+  for (let i = 0; i < body.messages.length; i++) {
+    const message = body.messages[i]!
+    // An earlier spoken answer, by its id, is audio input as well.
+    if (message.audio != null) return `messages[${i}].audio`
+    if (!Array.isArray(message.content)) continue
+    const part = message.content.findIndex(({ type }) => type === 'input_audio')
+    if (part >= 0) return `messages[${i}].content[${part}]`
+  }
+  return null
+}

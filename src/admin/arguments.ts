@@ -1,0 +1,92 @@
+/**
+ * Reads the arguments of a verb. They come from a command line or over a socket, so each is checked, and what is left
+ * over at the end is refused: a misspelt argument must not be silently without effect.
+ */
+import { type NanoUsd, parseMoney, UnitError } from '#contract'
+
+/** A mistake in what was asked of a verb. Its message is for people. */
+export class VerbError extends Error {
+  override readonly name = 'VerbError'
+}
+
+export interface Arguments {
+  /** A text of 1 to 200 characters on one line, without spaces around it. */
+  name(key: string): string
+  /** A list of names, at least one. */
+  names(key: string): readonly string[]
+  /** Dollars as a string, more than nothing: `"5.25"`. */
+  money(key: string): NanoUsd
+  /** A time as ISO 8601; milliseconds since the epoch. */
+  time(key: string): number
+  /** A whole number of milliseconds from 0 to `most`. */
+  milliseconds(key: string, most: number): number
+  /** Undefined when the argument is left out, or null. */
+  optional<Value>(key: string, read: (key: string) => Value): Value | undefined
+  /** Refuses arguments that nobody read. */
+  end(): void
+}
+
+const LONGEST_NAME = 200
+/** Control, direction and unassigned characters: they could make a terminal or a log line show something else. */
+const INVISIBLE = /[\p{C}\p{Zl}\p{Zp}]/u
+
+/** Makes a reader of one call's arguments. Every mistake is a `VerbError` that names the verb, the argument and the rule. */
+export function readArguments(verb: string, args: Readonly<Record<string, unknown>>): Arguments {
+  const unread = new Set(Object.keys(args))
+  const wrong = (key: string, rule: string): VerbError => new VerbError(`${verb}: "${key}" ${rule}`)
+  const take = (key: string): unknown => {
+    unread.delete(key)
+    return Object.hasOwn(args, key) ? args[key] : undefined
+  }
+  const text = (key: string, value: unknown): string => {
+    if (value === undefined || value === null) throw wrong(key, 'is missing')
+    if (typeof value !== 'string') throw wrong(key, 'must be a text')
+    if (value.trim() === '') throw wrong(key, 'is empty')
+    if (value.length > LONGEST_NAME) throw wrong(key, `is longer than ${LONGEST_NAME} characters`)
+    if (INVISIBLE.test(value)) throw wrong(key, 'has line breaks or characters that cannot be seen')
+    if (value !== value.trim()) throw wrong(key, 'has spaces around it')
+    return value
+  }
+
+  return {
+    name: key => text(key, take(key)),
+    names(key) {
+      const value = take(key)
+      if (!Array.isArray(value) || value.length === 0) throw wrong(key, 'must be a list of at least one name')
+      return value.map(item => text(key, item))
+    },
+    money(key) {
+      const value = text(key, take(key))
+      let amount: NanoUsd
+      try {
+        amount = parseMoney(value)
+      } catch (error) {
+        if (error instanceof UnitError) throw wrong(key, `is wrong: ${error.message}`)
+        throw error
+      }
+      if (amount === 0n) throw wrong(key, 'must be more than $0')
+      return amount
+    },
+    time(key) {
+      const value = text(key, take(key))
+      const ms = Date.parse(value)
+      if (!/^\d{4}-\d\d-\d\dT/.test(value) || Number.isNaN(ms)) throw wrong(key, 'must be a time in ISO 8601')
+      return ms
+    },
+    milliseconds(key, most) {
+      const value = take(key)
+      if (!Number.isSafeInteger(value) || (value as number) < 0 || (value as number) > most) {
+        throw wrong(key, `must be a whole number of milliseconds from 0 to ${most}`)
+      }
+      return value as number
+    },
+    optional(key, read) {
+      if (Object.hasOwn(args, key) && args[key] !== null && args[key] !== undefined) return read(key)
+      unread.delete(key)
+      return undefined
+    },
+    end() {
+      if (unread.size > 0) throw wrong([...unread].join('", "'), 'is not an argument of this verb')
+    },
+  }
+}

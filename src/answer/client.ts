@@ -1,0 +1,150 @@
+/**
+ * The client's end of an exchange: writes with backpressure, notices that the client has gone or takes nothing, and
+ * says `: ping` while there is nothing else to say.
+ */
+import type { ServerResponse } from 'node:http'
+import type { Watchman } from '../clock.ts'
+
+export interface ClientOptions {
+  readonly watchman: Watchman
+  /** A client that takes nothing for so long is cut. */
+  readonly stallMs: number
+  /** Silence until the first comment, and between comments. The first one commits status 200. */
+  readonly heartbeat: { readonly firstMs: number; readonly everyMs: number }
+  /** The client has left (a FIN is leaving: there is no half-close here), or was cut because it stalled. */
+  onLeave(): void
+}
+
+const PING = Buffer.from(': ping\n\n')
+
+const STREAM_HEAD = {
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-cache, no-transform',
+  'x-accel-buffering': 'no',
+}
+
+export class Client {
+  readonly #response: ServerResponse
+  readonly #options: ClientOptions
+  readonly #unwatch: () => void
+  #blockedSince = 0
+  #lastWrite: number
+  #beating = false
+  #pinged = false
+  #left = false
+  #ended = false
+  #resume: (() => void) | null = null
+  /** When the first piece of an answer (not a comment) was written; monotonic milliseconds. */
+  firstWriteMs: number | null = null
+  /** When the exchange began; monotonic milliseconds. */
+  readonly openedMs: number
+
+  constructor(response: ServerResponse, options: ClientOptions) {
+    this.#response = response
+    this.#options = options
+    this.#lastWrite = this.openedMs = options.watchman.now()
+    response.on('close', () => this.#closed())
+    response.on('drain', () => this.#drained())
+    this.#unwatch = options.watchman.watch(now => this.#look(now))
+    if (response.destroyed || response.socket?.destroyed) this.#closed()
+  }
+
+  get left(): boolean {
+    return this.#left
+  }
+
+  /** Whether the status has left: from then on a failure can only be told in the stream. */
+  get headSent(): boolean {
+    return this.#response.headersSent
+  }
+
+  /** From now on silence is filled with comments: something was sent to a provider and a stream was asked for. */
+  startHeartbeat(): void {
+    this.#beating = true
+    this.#lastWrite = this.#options.watchman.now()
+  }
+
+  /**
+   * Writes a piece of a stream, with the head before the first one.
+   * @returns false when the client does not keep up: write nothing more until `onResume`'s callback is called
+   */
+  writeStream(frame: Buffer): boolean {
+    this.firstWriteMs ??= this.#options.watchman.now()
+    return this.#write(frame)
+  }
+
+  #write(frame: Buffer): boolean {
+    if (this.#left) return true
+    if (!this.#response.headersSent) this.#response.writeHead(200, STREAM_HEAD)
+    this.#lastWrite = this.#options.watchman.now()
+    const keepsUp = this.#response.write(frame)
+    if (!keepsUp && this.#blockedSince === 0) this.#blockedSince = this.#lastWrite
+    return keepsUp
+  }
+
+  /** Whom to call when the client has taken what was written. Leaving counts: nobody waits for a client that is gone. */
+  onResume(resume: () => void): void {
+    this.#resume = resume
+  }
+
+  /** Ends a stream. */
+  endStream(frame: Buffer): void {
+    if (this.#left || this.#ended) return
+    this.#finish()
+    if (!this.#response.headersSent) this.#response.writeHead(200, STREAM_HEAD)
+    this.#response.end(frame)
+  }
+
+  /** Ends a stream that went wrong: the last frame, and then the connection, which must not be used again. */
+  breakStream(frame: Buffer): void {
+    if (this.#left || this.#ended) return
+    const socket = this.#response.socket
+    this.endStream(frame)
+    socket?.destroySoon()
+  }
+
+  /** Sends a whole answer. */
+  sendWhole(status: number, headers: Readonly<Record<string, string | number>>, body: Buffer | string): void {
+    if (this.#left || this.#ended) return
+    this.#finish()
+    this.#response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) })
+    this.#response.end(body)
+  }
+
+  /** Nothing more is written by this object; closing is no longer leaving. */
+  release(): void {
+    this.#finish()
+  }
+
+  #finish(): void {
+    this.#ended = true
+    this.#beating = false
+    this.#unwatch()
+  }
+
+  #closed(): void {
+    if (this.#left || this.#ended) return
+    this.#left = true
+    this.#beating = false
+    this.#unwatch()
+    this.#options.onLeave()
+    this.#resume?.()
+  }
+
+  #drained(): void {
+    this.#blockedSince = 0
+    this.#resume?.()
+  }
+
+  #look(now: number): void {
+    if (this.#blockedSince > 0) {
+      if (now - this.#blockedSince > this.#options.stallMs) this.#response.destroy()
+      return
+    }
+    if (!this.#beating) return
+    const { firstMs, everyMs } = this.#options.heartbeat
+    if (now - this.#lastWrite < (this.#pinged ? everyMs : firstMs)) return
+    this.#pinged = true
+    this.#write(PING)
+  }
+}

@@ -1,0 +1,97 @@
+/** The answers that the gateway makes itself: models and receipts, as JSON. */
+import { type Catalog, formatMoney, type Key, type Model, type NanoUsd, type Price, type Receipt } from '#contract'
+
+/** The models that a key may see and use; without a key (a public route), every public one. */
+export function usableModels(catalog: Catalog, key: Key | undefined): Model[] {
+  return catalog.list().filter(model => isUsable(model, key))
+}
+
+/** Whether a model is enabled, public and allowed for the key. */
+export function isUsable(model: Model, key: Key | undefined): boolean {
+  return model.enabled && model.public && (key?.models == null || key.models.includes(model.id))
+}
+
+export function modelList(models: readonly Model[]): object {
+  return { object: 'list', data: models.map(modelEntry) }
+}
+
+/** OpenAI's four fields first; what follows are the names that tools already read elsewhere. */
+export function modelEntry(model: Model): object {
+  return {
+    id: model.id,
+    object: 'model',
+    created: Math.floor(model.created / 1000),
+    owned_by: model.ownedBy,
+    ...(model.description === null ? {} : { description: model.description }),
+    context_length: model.context,
+    max_output: model.maxOutput,
+    pricing: model.price === null ? null : pricing(model.price),
+    supported_parameters: supportedParameters(model),
+  }
+}
+
+/** Dollars per million tokens, and per request, as exact strings. */
+function pricing(price: Price): Record<string, string> {
+  return {
+    unit: '1M tokens',
+    input: formatMoney(price.input),
+    cached_input: formatMoney(price.cachedInput),
+    cache_write: formatMoney(price.cacheWrite),
+    output: formatMoney(price.output),
+    request: formatMoney(price.request),
+  }
+}
+
+const PARAMETERS = [
+  'frequency_penalty',
+  'logit_bias',
+  'logprobs',
+  'max_completion_tokens',
+  'max_tokens',
+  'n',
+  'parallel_tool_calls',
+  'presence_penalty',
+  'response_format',
+  'seed',
+  'stop',
+  'stream',
+  'stream_options',
+  'temperature',
+  'tool_choice',
+  'tools',
+  'top_logprobs',
+  'top_p',
+]
+
+function supportedParameters(model: Model): string[] {
+  return model.reasoning ? [...PARAMETERS, 'reasoning_effort'].sort() : PARAMETERS
+}
+
+/** A receipt for the owner of its key: money in dollars with nine decimals. */
+export function receiptEntry(receipt: Receipt): object {
+  const money = (amount: NanoUsd | null) => (amount === null ? null : formatMoney(amount))
+  return {
+    id: receipt.id,
+    object: 'receipt',
+    model: receipt.model,
+    created: Math.floor(receipt.createdAt / 1000),
+    settled: receipt.settledAt === null ? null : Math.floor(receipt.settledAt / 1000),
+    outcome: receipt.outcome,
+    code: receipt.code,
+    held: money(receipt.held),
+    charged: money(receipt.charged),
+    pricing: pricing(receipt.price),
+    usage: {
+      prompt_tokens: receipt.promptTokens,
+      cached_tokens: receipt.cachedTokens,
+      cache_write_tokens: receipt.cacheWriteTokens,
+      completion_tokens: receipt.completionTokens,
+      reasoning_tokens: receipt.reasoningTokens,
+      source: receipt.source,
+    },
+    attempts: receipt.attempts,
+    trail: receipt.trail,
+    key: receipt.keyId,
+    idempotency_key: receipt.idempotencyKey,
+  }
+}

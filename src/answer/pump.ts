@@ -1,0 +1,292 @@
+/**
+ * The pumps: what turns the bytes of one attempt into the client's answer. Each resolves once, when the answer is over:
+ * everything that may leave before the charge has left, or it failed, or the client has gone and nothing more is
+ * awaited from upstream.
+ */
+import type {
+  AnswerView,
+  ChatCompletion,
+  Dialect,
+  OnDisconnect,
+  StreamDecoder,
+  StreamItem,
+  UpstreamFailure,
+} from '#contract'
+import type { Watchman } from '../clock.ts'
+import type { Client } from './client.ts'
+import type { Meter } from './meter.ts'
+import type { StreamAnswer } from './stream.ts'
+import { completionThroughTaps, type Tap, TapError } from './taps.ts'
+
+/** How an answer ended, as far as the pump can know. */
+export type PumpEnding =
+  | { readonly ending: 'complete' }
+  | { readonly ending: 'failed'; readonly failure: UpstreamFailure }
+  /** A step's watch or edit threw. */
+  | { readonly ending: 'tapped'; readonly error: TapError }
+  | { readonly ending: 'client_left' }
+  | { readonly ending: 'cut' }
+
+/** What a pump may ask of the attempt that feeds it. */
+export interface Source {
+  /** Ends the upstream request now. */
+  abort(): void
+  resume(): void
+}
+
+/** Where an attempt puts its answer. Exactly one of `end` and `fail` is called, once. */
+export interface Sink {
+  /** @returns false to pause until `resume()` */
+  data(bytes: Buffer): boolean
+  end(): void
+  fail(failure: UpstreamFailure): void
+}
+
+/** After upstream's finish event nothing is cancelled for so long: its usage is about to come. */
+const USAGE_WAIT_MS = 2_000
+/** How long an abandoned answer is read on when the policy says `drain`. */
+const DRAIN_MS = 30_000
+/** After `[DONE]` the body ought to end by itself; a connection that goes on is not kept. */
+const AFTER_DONE_MS = 1_000
+
+interface PumpParts {
+  readonly client: Client
+  readonly meter: Meter
+  readonly watchman: Watchman
+  readonly onDisconnect: OnDisconnect
+}
+
+/** What both pumps share: one ending, and what happens when the client leaves or the gateway cuts. */
+abstract class Pump implements Sink {
+  readonly over: Promise<PumpEnding>
+  protected source: Source | null = null
+  protected readonly parts: PumpParts
+  #resolve: (ending: PumpEnding) => void
+  #isOver = false
+  #unwatch: (() => void) | null = null
+
+  constructor(parts: PumpParts) {
+    this.parts = parts
+    const { promise, resolve } = Promise.withResolvers<PumpEnding>()
+    this.over = promise
+    this.#resolve = resolve
+  }
+
+  abstract data(bytes: Buffer): boolean
+  abstract end(): void
+
+  /** Connects the attempt that will feed this pump. */
+  feedFrom(source: Source): void {
+    this.source = source
+    this.parts.client.onResume(() => source.resume())
+    if (this.parts.client.left) this.leave()
+  }
+
+  fail(failure: UpstreamFailure): void {
+    this.finish(this.parts.client.left ? { ending: 'client_left' } : { ending: 'failed', failure })
+  }
+
+  /** The client has gone: stop, or read on for what the answer will have cost. */
+  leave(): void {
+    if (this.#isOver || this.#unwatch) return
+    const waitMs = this.parts.meter.finished ? USAGE_WAIT_MS : this.parts.onDisconnect === 'drain' ? DRAIN_MS : 0
+    if (waitMs === 0) this.#stop({ ending: 'client_left' })
+    else this.stopAfter(waitMs, { ending: 'client_left' })
+    this.source?.resume()
+  }
+
+  /** Shutdown's patience is over. */
+  cut(): void {
+    this.#stop({ ending: 'cut' })
+  }
+
+  protected get isOver(): boolean {
+    return this.#isOver
+  }
+
+  protected finish(ending: PumpEnding): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#unwatch?.()
+    this.#resolve(ending)
+  }
+
+  /** Aborts upstream when it has not ended by itself after so long. */
+  protected stopAfter(waitMs: number, ending: PumpEnding): void {
+    this.#unwatch?.()
+    const until = this.parts.watchman.now() + waitMs
+    this.#unwatch = this.parts.watchman.watch(now => {
+      if (now >= until) this.#stop(ending)
+    })
+  }
+
+  #stop(ending: PumpEnding): void {
+    if (this.#isOver) return
+    this.finish(ending)
+    this.source?.abort()
+  }
+}
+
+/** Bytes to events to the client, as they come. */
+export class StreamPump extends Pump {
+  readonly #decoder: StreamDecoder
+  readonly #answer: StreamAnswer
+  #done = false
+
+  constructor(parts: PumpParts & { readonly decoder: StreamDecoder; readonly answer: StreamAnswer }) {
+    super(parts)
+    this.#decoder = parts.decoder
+    this.#answer = parts.answer
+  }
+
+  data(bytes: Buffer): boolean {
+    if (this.isOver || this.#done) return true
+    return this.#take(this.#decoder.push(bytes))
+  }
+
+  end(): void {
+    if (this.isOver) return
+    if (!this.#done) this.#take(this.#decoder.end())
+    if (this.isOver) return
+    if (this.parts.client.left) this.finish({ ending: 'client_left' })
+    else if (this.parts.meter.finished) this.finish({ ending: 'complete' })
+    else {
+      const detail = this.#done
+        ? 'the stream said [DONE] without a finish reason'
+        : 'the stream ended without a finish reason'
+      this.finish({ ending: 'failed', failure: { code: 'upstream_truncated', detail } })
+    }
+  }
+
+  #take(items: readonly StreamItem[]): boolean {
+    let keepsUp = true
+    for (const item of items) {
+      if (item.kind === 'chunk') keepsUp = this.#chunk(item) && keepsUp
+      else if (item.kind === 'usage') this.parts.meter.reported(item.usage)
+      else if (item.kind === 'done') this.#ended()
+      else this.#broken(item.failure)
+      if (this.isOver || this.#done) return true
+    }
+    return keepsUp
+  }
+
+  #chunk({ chunk, raw, usage }: Extract<StreamItem, { kind: 'chunk' }>): boolean {
+    const { meter, client } = this.parts
+    if (usage) meter.reported(usage)
+    if (chunk.choices.some(choice => choice?.finish_reason === 'error')) {
+      this.#broken({ code: 'upstream_error', detail: 'the stream finished with the reason "error"' })
+      return true
+    }
+    meter.chunk(chunk)
+    if (client.left) {
+      if (meter.finished) this.stopAfter(USAGE_WAIT_MS, { ending: 'client_left' })
+      return true
+    }
+    try {
+      const keepsUp = this.#answer.chunk(chunk, raw)
+      if (this.#answer.tailTooLong) {
+        this.#broken({ code: 'upstream_invalid', detail: 'the stream goes on without content after its finish reason' })
+      }
+      return keepsUp
+    } catch (error) {
+      this.finish({ ending: 'tapped', error: error instanceof TapError ? error : new TapError(-1, error) })
+      this.source?.abort()
+      return true
+    }
+  }
+
+  /** `[DONE]`: the answer is over; the body gets a moment to end by itself, so that the connection can be used again. */
+  #ended(): void {
+    this.#done = true
+    this.end()
+    const { watchman } = this.parts
+    const until = watchman.now() + AFTER_DONE_MS
+    const source = this.source
+    const unwatch = watchman.watch(now => {
+      if (now < until) return
+      unwatch()
+      source?.abort()
+    })
+  }
+
+  #broken(failure: UpstreamFailure): void {
+    this.fail(failure)
+    this.source?.abort()
+  }
+}
+
+/** The largest whole answer, in bytes. */
+export const LARGEST_ANSWER_BYTES = 32 * 1024 * 1024
+
+/** A whole answer is collected, checked, and sent by the gateway when the pipeline has unwound. */
+export class WholePump extends Pump {
+  readonly #dialect: Dialect
+  readonly #view: AnswerView
+  readonly #taps: readonly Tap[]
+  #pieces: Buffer[] = []
+  #size = 0
+  /** The answer as it will be sent; set when `over` says complete. */
+  body: Buffer | null = null
+
+  constructor(
+    parts: PumpParts & { readonly dialect: Dialect; readonly view: AnswerView; readonly taps: readonly Tap[] },
+  ) {
+    super(parts)
+    this.#dialect = parts.dialect
+    this.#view = parts.view
+    this.#taps = parts.taps
+  }
+
+  data(bytes: Buffer): boolean {
+    if (this.isOver) return true
+    this.#size += bytes.length
+    if (this.#size > LARGEST_ANSWER_BYTES) {
+      this.#pieces = []
+      this.fail({ code: 'upstream_invalid', detail: `the answer is larger than ${LARGEST_ANSWER_BYTES} bytes` })
+      this.source?.abort()
+      return true
+    }
+    this.#pieces.push(bytes)
+    return true
+  }
+
+  end(): void {
+    if (this.isOver) return
+    const bytes = this.#pieces.length === 1 ? this.#pieces[0]! : Buffer.concat(this.#pieces)
+    this.#pieces = []
+    const decoded = this.#dialect.decodeAnswer(bytes, this.#view)
+    if ('failure' in decoded) {
+      this.fail(decoded.failure)
+      return
+    }
+    const { meter, client } = this.parts
+    meter.started = true
+    if (decoded.completion.usage) meter.reported(decoded.completion.usage)
+    countWhole(meter, decoded.completion)
+    if (client.left) {
+      this.finish({ ending: 'client_left' })
+      return
+    }
+    try {
+      this.body = bodyOf(decoded.completion, decoded.raw, this.#taps)
+      this.finish({ ending: 'complete' })
+    } catch (error) {
+      this.finish({ ending: 'tapped', error: error instanceof TapError ? error : new TapError(-1, error) })
+    }
+  }
+}
+
+/** The bytes of a whole answer after the taps: the provider's own where nobody edits. */
+export function bodyOf(completion: ChatCompletion, raw: Buffer | null, taps: readonly Tap[]): Buffer {
+  const seen = completionThroughTaps(taps, completion)
+  const untouched = raw !== null && taps.every(tap => tap.kind === 'watch')
+  return untouched ? raw : Buffer.from(JSON.stringify(seen))
+}
+
+function countWhole(meter: Meter, completion: ChatCompletion): void {
+  const { choices: _, ...head } = completion
+  meter.chunk({
+    ...head,
+    choices: completion.choices.map(({ message, ...rest }) => ({ ...rest, delta: message ?? {} })),
+  })
+}

@@ -1,0 +1,183 @@
+/** The Koa application and its listeners: what comes before a route is known, and what is the same for every answer. */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import Koa, { type Context } from 'koa'
+import Router from 'koa-router'
+import { isRefusal, refuse } from '#contract'
+import type { Address, Limits } from './config/configuration.ts'
+import { type Gateway, sendRefusal } from './gateway.ts'
+import type { Generation } from './generation.ts'
+import { clientAddress } from './http/address.ts'
+import { headProblem, mediaTypeProblem } from './http/guard.ts'
+import { answerMalformed } from './http/malformed.ts'
+
+export interface AppParts {
+  readonly gateway: Gateway
+  generation(): Generation
+  nextId(): string
+  /** Whether the gateway takes new work: answers /readyz. */
+  ready(): { readonly ready: boolean; readonly reason?: string }
+  /** The text of /metrics; only on the operators' listener. */
+  metrics(): string
+  reportBug(exchange: string, error: unknown): void
+}
+
+/** The clients' application: policies and routes of the current generation. */
+export function createClientApp(parts: AppParts): Koa {
+  const app = createApp(parts)
+  let router: { readonly generation: Generation; readonly routes: Koa.Middleware } | null = null
+  app.use((ctx, next) => {
+    const generation = parts.generation()
+    const { hosts } = generation.configuration
+    if (hosts && !hosts.includes(ctx.hostname.toLowerCase())) throw refuse('unknown_host')
+    if (router?.generation !== generation) router = { generation, routes: createRoutes(parts, generation) }
+    return router.routes(ctx as never, next)
+  })
+  app.use(ctx => {
+    throw refuse('unknown_url', { message: unknownUrl(ctx.method, ctx.path, parts.generation()) })
+  })
+  return app
+}
+
+/** The operators' application: metrics, and health as everywhere. */
+export function createAdminApp(parts: AppParts): Koa {
+  const app = createApp(parts)
+  app.use(ctx => {
+    if (ctx.path !== '/metrics') throw refuse('unknown_url')
+    if (ctx.method !== 'GET') throw refuse('method_not_allowed', { headers: { allow: 'GET' } })
+    ctx.type = 'text/plain; version=0.0.4; charset=utf-8'
+    ctx.body = parts.metrics()
+  })
+  return app
+}
+
+/** What both have in common: the request id, the error boundary, the checks of the head, and health. */
+function createApp(parts: AppParts): Koa {
+  const app = new Koa()
+  // Koa's own error printing is not needed: the boundary below sees everything first.
+  app.silent = true
+  guardBodyAfterNext(app)
+  app.use(async (ctx, next) => {
+    const id = parts.nextId()
+    ctx.state['requestId'] = id
+    ctx.set('x-request-id', id)
+    try {
+      const problem = headProblem(ctx.req)
+      if (problem) throw problem
+      if (answerHealth(ctx, parts)) return
+      ctx.state['address'] = clientAddress(ctx.req, parts.generation().configuration.trustProxy)
+      await next()
+    } catch (error) {
+      if (!isRefusal(error)) parts.reportBug(id, error)
+      const refusal = isRefusal(error) ? error : refuse('internal_error')
+      sendRefusal(ctx, refusal, (status, headers, body) => {
+        ctx.status = status
+        ctx.set(headers)
+        ctx.body = body
+      })
+    }
+  })
+  return app
+}
+
+function createRoutes({ gateway }: AppParts, generation: Generation): Koa.Middleware {
+  const router = new Router()
+  for (const route of generation.routes) {
+    const { path, methods } = route.config
+    const takesOptions = route.plan.steps.some(step => step.foreign)
+    router.all(path.replace('{id}', '*id'), async ctx => {
+      if (!methods.includes(ctx.method) && !(takesOptions && ctx.method === 'OPTIONS')) {
+        throw refuse('method_not_allowed', {
+          message: `${ctx.method} is not for ${path}; use ${methods.join(' or ')}.`,
+          headers: { allow: methods.join(', ') },
+        })
+      }
+      if (ctx.method === 'POST' && route.config.kind === 'chat') {
+        const problem = mediaTypeProblem(ctx.req)
+        if (problem) throw problem
+      }
+      ctx.state['id'] = idOf(ctx.params['id'])
+      await gateway.handle(ctx as unknown as Context, route)
+    })
+  }
+  return router.routes() as unknown as Koa.Middleware
+}
+
+/** A wildcard's segments are decoded one by one; an id with slashes is whole again when they are joined. */
+function idOf(parameter: unknown): string {
+  return Array.isArray(parameter) ? parameter.join('/') : String(parameter ?? '')
+}
+
+/** `/livez` is about the process, `/readyz` about whether to send it requests; neither asks a provider or the log. */
+function answerHealth(ctx: Context, { ready }: AppParts): boolean {
+  if (ctx.path !== '/livez' && ctx.path !== '/readyz') return false
+  if (ctx.method !== 'GET' && ctx.method !== 'HEAD')
+    throw refuse('method_not_allowed', { headers: { allow: 'GET, HEAD' } })
+  const state = ctx.path === '/livez' ? { ready: true } : ready()
+  ctx.status = state.ready ? 200 : 503
+  ctx.set('cache-control', 'no-store')
+  ctx.body = state.ready ? { status: 'ok' } : { status: 'not ready', reason: state.reason }
+  return true
+}
+
+function unknownUrl(method: string, path: string, generation: Generation): string {
+  const withPrefix = generation.routes.find(route => route.config.path === `/v1${path}`)
+  const shown = `${method} ${path.length > 100 ? `${path.slice(0, 99)}…` : path}`
+  if (withPrefix) return `There is nothing at ${shown}. The base URL must end in /v1: try ${withPrefix.config.path}`
+  return `There is nothing at ${shown}.`
+}
+
+/**
+ * `ctx.body` after `next()` would do nothing, because the answer was sent by the pump; so it throws, and the runner
+ * names the step.
+ */
+function guardBodyAfterNext(app: Koa): void {
+  const { set, get } = Object.getOwnPropertyDescriptor(app.context, 'body') ?? bodyOfPrototype(app)
+  Object.defineProperty(app.context, 'body', {
+    configurable: true,
+    get(this: Context) {
+      return get?.call(this)
+    },
+    set(this: Context, value: unknown) {
+      const exchange = this['exchange'] as { sealed?: boolean } | undefined
+      if (exchange?.sealed) throw new TypeError('ctx.body after next() does nothing: use exchange.edit before it')
+      set?.call(this, value)
+    },
+  })
+}
+
+function bodyOfPrototype(app: Koa): PropertyDescriptor {
+  return Object.getOwnPropertyDescriptor(Object.getPrototypeOf(app.context) as object, 'body') ?? {}
+}
+
+/** An HTTP server with limits that Node leaves wide. */
+export function createListener(app: Koa, limits: Limits): Server {
+  const callback = app.callback()
+  const server = createServer(
+    {
+      headersTimeout: limits.headersMs,
+      requestTimeout: limits.requestMs,
+      connectionsCheckingInterval: 1000,
+      // Longer than the balancers in front keep theirs, so that it is never we who close under their hands.
+      keepAliveTimeout: 75_000,
+      maxHeaderSize: 16 * 1024,
+      // Node would answer these itself, without JSON; `headProblem` does.
+      requireHostHeader: false,
+    },
+    (request: IncomingMessage, response: ServerResponse) => void callback(request, response),
+  )
+  server.on('clientError', answerMalformed)
+  server.on('checkExpectation', (request, response) => void callback(request, response))
+  return server
+}
+
+/** Listens; resolves with the actual port. Rejects with the system's error (EADDRINUSE, EACCES). */
+export function listen(server: Server, { host, port }: Address): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(port, host, () => {
+      server.off('error', reject)
+      const address = server.address()
+      resolve(typeof address === 'object' && address !== null ? address.port : port)
+    })
+  })
+}

@@ -1,0 +1,159 @@
+/** `tollgate account`: who may use the gateway, and the credit they have. */
+import type { Command } from 'commander'
+import type { AccountView, KeyView } from '../admin/verbs.ts'
+import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
+import { json, pairs, showMoney, showTime, table } from './format.ts'
+import { keyTable } from './key.ts'
+import { actor, operate } from './operate.ts'
+import type { Terminal } from './terminal.ts'
+import { moneyValue } from './values.ts'
+
+export const addAccount: AddCommand = (program, { terminal, finish }) => {
+  const account = program.command('account').description('create accounts, give them credit, freeze them')
+
+  account
+    .command('create')
+    .description('create an account')
+    .argument('<name>', 'a name that no other account has')
+    .option('--plan <plan>', 'a word that conditions in policies can ask for: account.plan == "free"')
+    .option('--credit <dollars>', 'credit to begin with', moneyValue)
+    .addOption(jsonOption())
+    .addHelpText('after', example('account create acme --credit 10'))
+    .action((name: string, options: { plan?: string; credit?: string; json?: true }, command: Command) =>
+      finish(async () => {
+        const { plan, credit } = options
+        const args = { name, plan, credit, actor: actor() }
+        const result = await operate(terminal, configOf(command), 'account.create', args)
+        if (options.json) terminal.out(json(result))
+        else terminal.out(`Created.\n${details(result.account)}\n${hint(terminal, result.account)}`)
+        return 0
+      }),
+    )
+
+  account
+    .command('credit')
+    .description('give an account credit')
+    .argument('<account>', 'its name or id')
+    .requiredOption('--amount <dollars>', 'how much, exactly: 5.25', moneyValue)
+    .option('--reference <text>', 'what it is for, such as an invoice: the same one again gives nothing twice')
+    .option('--note <text>', 'a remark for the ledger')
+    .addOption(jsonOption())
+    .addHelpText('after', example('account credit acme --amount 5.25 --reference invoice-1042'))
+    .action((account: string, options: CreditOptions, command: Command) =>
+      finish(async () => {
+        terminal.out(await credit(terminal, account, options, command))
+        return 0
+      }),
+    )
+
+  account
+    .command('show')
+    .description('show an account, its credit and its keys')
+    .argument('<account>', 'its name or id')
+    .addOption(jsonOption())
+    .addHelpText('after', example('account show acme'))
+    .action((account: string, options: { json?: true }, command: Command) =>
+      finish(async () => {
+        const result = await operate(terminal, configOf(command), 'account.show', { account })
+        terminal.out(options.json ? json(result) : details(result.account) + keysOf(result.keys))
+        return 0
+      }),
+    )
+
+  account
+    .command('list')
+    .description('list all accounts')
+    .addOption(jsonOption())
+    .addHelpText('after', example('account list --json'))
+    .action((options: { json?: true }, command: Command) =>
+      finish(async () => {
+        const result = await operate(terminal, configOf(command), 'account.list', {})
+        if (options.json) terminal.out(json(result))
+        else if (result.accounts.length > 0) terminal.out(accountTable(result.accounts))
+        else terminal.out(`No accounts yet. Make one: ${terminal.self} account create acme --credit 10\n`)
+        return 0
+      }),
+    )
+
+  for (const verb of ['freeze', 'unfreeze'] as const) {
+    account
+      .command(verb)
+      .description(verb === 'freeze' ? 'refuse all requests of an account from now on' : 'lift a freeze')
+      .argument('<account>', 'its name or id')
+      .addOption(jsonOption())
+      .addHelpText('after', example(`account ${verb} acme`))
+      .action((account: string, options: { json?: true }, command: Command) =>
+        finish(async () => {
+          const result = await operate(terminal, configOf(command), `account.${verb}`, { account })
+          const sentence = verb === 'freeze' ? 'is frozen: its requests are refused' : 'is not frozen'
+          terminal.out(options.json ? json(result) : `Account ${result.account.name} ${sentence}.\n`)
+          return 0
+        }),
+      )
+  }
+}
+
+interface CreditOptions {
+  readonly amount: string
+  readonly reference?: string
+  readonly note?: string
+  readonly json?: true
+}
+
+async function credit(terminal: Terminal, account: string, options: CreditOptions, command: Command): Promise<string> {
+  const { amount, note } = options
+  const reference = options.reference ?? `cli-${new Date().toISOString()}-${crypto.randomUUID().slice(0, 8)}`
+  const args = { account, amount, reference, note, actor: actor() }
+  const result = await operate(terminal, configOf(command), 'account.credit', args)
+  if (options.json) return json(result)
+  const done = result.granted
+    ? `Gave ${showMoney(amount)} to account ${result.account.name}.`
+    : `Changed nothing: credit with reference "${reference}" was given before.`
+  return `${done}\n${pairs([
+    ['reference', reference],
+    ['available', showMoney(result.account.available)],
+  ])}`
+}
+
+function details(account: AccountView): string {
+  return pairs([
+    ['account', account.name],
+    ['id', account.id],
+    ['plan', account.plan],
+    ['available', showMoney(account.available)],
+    ['held', `${showMoney(account.held)} (for requests under way)`],
+    ['state', account.frozen ? 'frozen' : 'active'],
+    ['created', showTime(account.created_at)],
+  ])
+}
+
+function keysOf(keys: readonly KeyView[]): string {
+  return keys.length === 0 ? '\nNo keys.\n' : `\n${keyTable(keys, Date.now())}`
+}
+
+function hint(terminal: Terminal, account: AccountView): string {
+  return `Next, a key for it: ${terminal.self} key create --account ${account.id} --name first\n`
+}
+
+function accountTable(accounts: readonly AccountView[]): string {
+  return table(
+    [
+      { title: 'ACCOUNT' },
+      { title: 'PLAN' },
+      { title: 'AVAILABLE', right: true },
+      { title: 'HELD', right: true },
+      { title: 'STATE' },
+      { title: 'CREATED' },
+      { title: 'ID' },
+    ],
+    accounts.map(account => [
+      account.name,
+      account.plan,
+      showMoney(account.available),
+      showMoney(account.held),
+      account.frozen ? 'frozen' : 'active',
+      showTime(account.created_at),
+      account.id,
+    ]),
+  )
+}

@@ -1,0 +1,93 @@
+/** The command line: puts the commands together, and turns whatever happens into an exit code and a sentence. */
+import { readFileSync } from 'node:fs'
+import { basename, dirname, relative } from 'node:path'
+import { Command, CommanderError } from 'commander'
+import { addAccount } from './account.ts'
+import { addCheck } from './check.ts'
+import { type CommandContext, configOption, example } from './commands.ts'
+import { addDemo } from './demo.ts'
+import { addKey } from './key.ts'
+import { addLedger } from './ledger.ts'
+import { addServe } from './serve.ts'
+import type { Terminal } from './terminal.ts'
+
+const COMMANDS = [addServe, addCheck, addAccount, addKey, addLedger, addDemo]
+
+/** The program `tollgate`: runs the process's own command line and ends the process. */
+export async function main(): Promise<void> {
+  for (const stream of [process.stdout, process.stderr]) {
+    // A reader that has seen enough (`| head`) is no error.
+    stream.on('error', error => process.exit((error as NodeJS.ErrnoException).code === 'EPIPE' ? 0 : 1))
+  }
+  const code = await run(process.argv.slice(2), {
+    env: process.env,
+    folder: process.cwd(),
+    out: text => process.stdout.write(text),
+    err: text => process.stderr.write(text),
+    watched: process.stderr.isTTY === true,
+    self: ownCommandLine(process.argv[1] ?? 'tollgate'),
+  })
+  // What was written may still be on its way into a pipe.
+  process.stdout.write('', () => process.stderr.write('', () => process.exit(code)))
+}
+
+/**
+ * Runs one command line and answers with its exit code: 0 fine, 1 problems found or not done, 2 the command line itself
+ * is wrong.
+ */
+export async function run(args: readonly string[], terminal: Terminal): Promise<number> {
+  let code = 0
+  const context: CommandContext = {
+    terminal,
+    finish: async work => {
+      code = await work()
+    },
+  }
+  try {
+    await buildProgram(context).parseAsync([...args], { from: 'user' })
+    return code
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
+    terminal.err(errorText(error, terminal))
+    return 1
+  }
+}
+
+function buildProgram(context: CommandContext): Command {
+  const { terminal } = context
+  const program = new Command('tollgate')
+    .description('A gateway in front of large language models: policies in YAML, exact prepaid credit.')
+    .version(ownVersion(), '-v, --version', 'print the version')
+    .addOption(configOption(terminal))
+    .helpOption('-h, --help', 'show help')
+    .helpCommand('help [command]', 'show the help of a command')
+    .configureHelp({ showGlobalOptions: true })
+    .configureOutput({ writeOut: terminal.out, writeErr: terminal.err })
+    .showHelpAfterError(`(see: ${terminal.self} --help)`)
+    .exitOverride()
+    .addHelpText('after', example('serve', 'check', 'account create acme --credit 10', 'key create --account acme'))
+  for (const add of COMMANDS) add(program, context)
+  return program
+}
+
+/** Expected mistakes have sentences of their own; anything else is a bug, and its stack says where. */
+function errorText(error: unknown, terminal: Terminal): string {
+  if (!(error instanceof Error)) return `error: ${String(error)}\n`
+  const expected = ['CommandError', 'StoreError', 'VerbError', 'ControlError', 'NoGateway']
+  if (expected.includes(error.name)) return `${error.message.startsWith('error: ') ? '' : 'error: '}${error.message}\n`
+  const trace = terminal.env['TOLLGATE_DEBUG'] ? error.stack : `${error.message} (TOLLGATE_DEBUG=1 shows where)`
+  return `error: something unexpected failed: ${trace}\n`
+}
+
+function ownVersion(): string {
+  const file = new URL('../../package.json', import.meta.url)
+  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version
+}
+
+/** How people call this program where they are, for hints that can be pasted. */
+function ownCommandLine(script: string): string {
+  if (basename(script) !== 'tollgate.js') return script.includes('/node_modules/.bin/') ? 'npx tollgate' : 'tollgate'
+  // npx finds the command of the checkout that it is called in.
+  const inside = !relative(dirname(dirname(dirname(script))), process.cwd()).startsWith('..')
+  return inside ? 'npx tollgate' : `node ${script}`
+}

@@ -1,0 +1,37 @@
+/** What the command files share: how a command is added to the program, and the options that several have. */
+import { resolve } from 'node:path'
+import { type Command, Option } from 'commander'
+import type { ExitCode, Terminal } from './terminal.ts'
+
+export interface CommandContext {
+  readonly terminal: Terminal
+  /** Runs the work of a command and keeps its exit code. */
+  finish(work: () => Promise<ExitCode>): Promise<void>
+}
+
+/** Adds a command to the program. Its file must load quickly: what does the work is imported when it is called. */
+export type AddCommand = (program: Command, context: CommandContext) => void
+
+export function configOption(terminal: Terminal): Option {
+  const standard = terminal.env['TOLLGATE_CONFIG'] || './gateway.yaml'
+  return new Option('-c, --config <file>', 'the configuration (or set TOLLGATE_CONFIG)').default(standard)
+}
+
+export function jsonOption(): Option {
+  return new Option('--json', 'answer as JSON, money as strings with 9 decimals')
+}
+
+/** The configuration that the command line, or else TOLLGATE_CONFIG, names. */
+export function configOf(command: Command): string {
+  return command.optsWithGlobals<{ config: string }>().config
+}
+
+/** Joins a path of the command line to the folder where it was written. */
+export function pathOf(terminal: Terminal, file: string): string {
+  return resolve(terminal.folder, file)
+}
+
+/** The example at the end of a command's help. */
+export function example(...lines: readonly string[]): string {
+  return `\n${lines.length === 1 ? 'Example' : 'Examples'}:\n${lines.map(line => `  $ tollgate ${line}`).join('\n')}\n`
+}

@@ -1,0 +1,58 @@
+/** Loads a configuration for a command, and prints what is wrong with one. */
+import { readFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { parseEnv } from 'node:util'
+import type { LoadResult } from '../config/load.ts'
+import type { Problem } from '../config/problem.ts'
+import { pathOf } from './commands.ts'
+import { CommandError, type Terminal } from './terminal.ts'
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/**
+ * The environment with what `.env` beside a configuration adds to it; what the environment has itself wins, as with
+ * `process.loadEnvFile`.
+ */
+export function environmentOf(terminal: Terminal, config: string): Environment {
+  const file = join(dirname(pathOf(terminal, config)), '.env')
+  try {
+    return { ...parseEnv(readFileSync(file, 'utf8')), ...terminal.env }
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' || code === 'ENOTDIR') return terminal.env
+    throw new CommandError(`${file} cannot be read: ${message}`)
+  }
+}
+
+/** Loads and checks a configuration with the built-in plugins. */
+export async function readConfiguration(terminal: Terminal, config: string): Promise<LoadResult> {
+  const [{ loadConfiguration }, { builtinRegistry }] = await Promise.all([
+    import('../config/load.ts'),
+    import('../pipeline/builtin.ts'),
+  ])
+  const env = environmentOf(terminal, config)
+  return loadConfiguration(pathOf(terminal, config), { env, registry: builtinRegistry() })
+}
+
+/** Problems, and the texts of the files that they are in. */
+export interface Problems {
+  readonly problems: readonly Problem[]
+  readonly sources: ReadonlyMap<string, string>
+}
+
+/** Problems as text: `file:line:column: sentence`, each with its line and a caret. */
+export async function problemText(terminal: Terminal, { problems, sources }: Problems): Promise<string> {
+  const { formatProblem } = await import('../config/problem.ts')
+  return problems
+    .map(problem => {
+      const shown = { ...problem, file: shownPath(terminal, problem.file) }
+      return `${formatProblem(shown, sources.get(problem.file))}\n`
+    })
+    .join('')
+}
+
+/** A path as people would write it where they are: relative when it is below, else absolute. */
+export function shownPath(terminal: Terminal, file: string): string {
+  const path = relative(terminal.folder, pathOf(terminal, file))
+  return path === '' || path.startsWith('..') ? file : path
+}

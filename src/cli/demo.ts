@@ -1,0 +1,182 @@
+/**
+ * `tollgate demo`: the whole way in one go. Starts a gateway on a free port with a store of its own, streams an answer
+ * and asks for a whole one over HTTP, and shows that what left the account is what both cost, to the nano-dollar.
+ */
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type AddCommand, example } from './commands.ts'
+import { showMoney } from './format.ts'
+import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
+
+export const addDemo: AddCommand = (program, { terminal, finish }) => {
+  program
+    .command('demo')
+    .description('start a gateway of its own, ask it twice, show the bill, and clean up')
+    .addHelpText('after', example('demo'))
+    .action(() => finish(() => demo(terminal)))
+}
+
+const CREDIT = '1'
+
+async function demo(terminal: Terminal): Promise<ExitCode> {
+  const [{ serve }, { runVerb }, { demoModel }] = await Promise.all([
+    import('../main.ts'),
+    import('../admin/verbs.ts'),
+    import('./quick-start.ts'),
+  ])
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-demo-'))
+  let running: Awaited<ReturnType<typeof serve>> | undefined
+  try {
+    const configFile = await writeConfiguration(folder)
+    // The demo is about its own lines, so the gateway's log goes nowhere.
+    running = await serve({ configFile, env: terminal.env, stdout: () => {} })
+    const { store, url } = running
+    const model = demoModel(running.configuration)
+    if (!model) throw new CommandError('The shipped gateway.yaml has no model of the demo provider.')
+    await runVerb(store, 'account.create', { name: 'demo', credit: CREDIT, actor: 'demo' })
+    const { token } = await runVerb(store, 'key.create', { account: 'demo', name: 'demo' })
+    const available = async (): Promise<string> =>
+      (await runVerb(store, 'account.show', { account: 'demo' })).account.available
+
+    terminal.out(`A gateway on ${url} with the embedded demo provider; nothing leaves this machine.\n`)
+    const before = await available()
+    const client = { terminal, url, token, model: model.id }
+    const streamed = await streamOne(client)
+    const whole = await askOne(client)
+    const after = await available()
+    await showBill(terminal, { before, after, costs: [streamed, whole] })
+    return 0
+  } finally {
+    running?.drain()
+    await running?.finished
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+interface Client {
+  readonly terminal: Terminal
+  readonly url: string
+  readonly token: string
+  readonly model: string
+}
+
+/** Asks for a stream and prints it as it comes. Answers with its cost in dollars. */
+async function streamOne(client: Client): Promise<string> {
+  const { terminal } = client
+  const question = 'Greet me in two sentences.'
+  terminal.out(`\n1. A stream\n\n   > ${question}\n   `)
+  const response = await ask(client, question, true)
+  const { SseReader } = await import('../dialects/sse.ts')
+  const reader = new SseReader()
+  let finished = false
+  let done = false
+  const take = (data: string): void => {
+    if (data === '[DONE]') {
+      done = true
+      return
+    }
+    const chunk = JSON.parse(data) as StreamEvent
+    if (chunk.error) throw new CommandError(`The stream ended in an error: ${chunk.error.message}`)
+    const [choice] = chunk.choices ?? []
+    if (choice?.delta?.content) terminal.out(choice.delta.content.replaceAll('\n', '\n   '))
+    if (choice?.finish_reason) finished = true
+  }
+  for await (const piece of response.body ?? []) {
+    for (const event of reader.push(Buffer.from(piece))) take(event.data.toString('utf8'))
+  }
+  for (const event of reader.end()) take(event.data.toString('utf8'))
+  if (!finished || !done) throw new CommandError('The stream ended without a finish reason and [DONE].')
+  return showCost(client, response)
+}
+
+/** Asks for a whole answer. Its cost stands in a header and in the receipt, and both must say the same. */
+async function askOne(client: Client): Promise<string> {
+  const { terminal } = client
+  const question = 'What does a gateway do?'
+  terminal.out(`\n2. A whole answer\n\n   > ${question}\n   `)
+  const response = await ask(client, question, false)
+  const answer = (await response.json()) as { choices: { message: { content: string } }[] }
+  terminal.out(answer.choices[0]?.message.content.replaceAll('\n', '\n   ') ?? '')
+  const cost = await showCost(client, response)
+  const told = response.headers.get('x-tollgate-cost')
+  if (told !== cost) throw new CommandError(`The header x-tollgate-cost says ${told}, the receipt ${cost}.`)
+  return cost
+}
+
+async function ask({ url, token, model }: Client, content: string, stream: boolean): Promise<Response> {
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model, stream, messages: [{ role: 'user', content }] }),
+  })
+  if (!response.ok) throw new CommandError(`The gateway answered ${response.status}: ${await response.text()}`)
+  return response
+}
+
+/** Reads the receipt of an answer and prints what it cost. */
+async function showCost({ terminal, url, token }: Client, answer: Response): Promise<string> {
+  const id = answer.headers.get('x-request-id')
+  const response = await fetch(`${url}/v1/receipts/${id}`, { headers: { authorization: `Bearer ${token}` } })
+  if (!response.ok) throw new CommandError(`There is no receipt for ${id}: ${response.status} ${await response.text()}`)
+  const receipt = (await response.json()) as Receipt
+  const { prompt_tokens: prompt, completion_tokens: completion } = receipt.usage
+  terminal.out(`\n\n   cost ${showMoney(receipt.charged)}: ${prompt} tokens in, ${completion} out (receipt ${id})\n`)
+  return receipt.charged
+}
+
+async function showBill(terminal: Terminal, bill: { before: string; after: string; costs: string[] }): Promise<void> {
+  const { formatMoney, parseMoney } = await import('../contract/units.ts')
+  const spent = parseMoney(bill.before) - parseMoney(bill.after)
+  const costs = bill.costs.reduce((sum, cost) => sum + parseMoney(cost), 0n)
+  terminal.out(`\n   before ${showMoney(bill.before)}, after ${showMoney(bill.after)}\n`)
+  const [left, billed] = [showMoney(formatMoney(spent)), showMoney(formatMoney(costs))]
+  if (spent !== costs) throw new CommandError(`${left} left the account, but both answers together cost ${billed}.`)
+  if (costs === 0n) throw new CommandError('Both answers were free, so the bill proves nothing.')
+  terminal.out(`   ${left} left the account: exactly what both answers cost.\n`)
+}
+
+/**
+ * Writes a configuration with the shipped policies and the demo part of the shipped catalog: what a checkout's own
+ * gateway.yaml has besides may need credentials. Answers with its path.
+ */
+async function writeConfiguration(folder: string): Promise<string> {
+  const { parse } = await import('yaml')
+  const root = fileURLToPath(new URL('../../', import.meta.url))
+  const shipped = parse(readFileSync(join(root, 'gateway.yaml'), 'utf8')) as Shipped
+  const providers = keep(shipped.providers, ({ dialect }) => dialect === 'demo')
+  const configuration = {
+    version: 1,
+    listen: '127.0.0.1:0',
+    store: 'sqlite:./data/tollgate.db',
+    providers,
+    models: keep(shipped.models, ({ targets }) => targets.every(({ provider }) => Object.hasOwn(providers, provider))),
+    routes: [{ path: '/v1/chat/completions', policy: 'standard' }],
+  }
+  cpSync(join(root, 'policies'), join(folder, 'policies'), { recursive: true })
+  const file = join(folder, 'gateway.yaml')
+  // JSON is YAML.
+  writeFileSync(file, JSON.stringify(configuration, null, 2))
+  return file
+}
+
+function keep<Value>(entries: Record<string, Value>, isKept: (value: Value) => boolean): Record<string, Value> {
+  return Object.fromEntries(Object.entries(entries).filter(([, value]) => isKept(value)))
+}
+
+/** The part of the shipped gateway.yaml that the demo uses. */
+interface Shipped {
+  readonly providers: Record<string, { readonly dialect: string }>
+  readonly models: Record<string, { readonly targets: readonly { readonly provider: string }[] }>
+}
+
+interface StreamEvent {
+  readonly error?: { readonly message: string }
+  readonly choices?: readonly { delta?: { content?: string | null }; finish_reason?: string | null }[]
+}
+
+interface Receipt {
+  readonly charged: string
+  readonly usage: { readonly prompt_tokens: number; readonly completion_tokens: number }
+}

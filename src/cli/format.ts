@@ -1,0 +1,66 @@
+/** How the commands write things for people: money, times and aligned columns. `--json` does not pass through here. */
+
+/**
+ * Money as people write it, exactly: `"10.000000000"` is `$10`, `"5.250000000"` is `$5.25`, `"0.500000000"` is `$0.50`,
+ * `"0.000123400"` is `$0.0001234`.
+ *
+ * @param dollars with 9 decimals, as in JSON
+ */
+export function showMoney(dollars: string): string {
+  const negative = dollars.startsWith('-')
+  const [whole = '0', decimals = ''] = dollars.replace('-', '').split('.')
+  const needed = decimals.replace(/0+$/, '')
+  const sign = negative ? '-$' : '$'
+  return needed === '' ? `${sign}${whole}` : `${sign}${whole}.${needed.padEnd(2, '0')}`
+}
+
+/** A time to the minute, in UTC: `2027-01-31 00:00 UTC`. */
+export function showTime(iso: string): string {
+  return `${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`
+}
+
+/** A count with its noun: `1 provider`, `3 models`. */
+export function count(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? '' : 's'}`
+}
+
+export interface Column {
+  readonly title: string
+  /** Money and numbers; text stands to the left. */
+  readonly right?: boolean
+}
+
+/** Rows under titles, aligned; each line ends without spaces. */
+export function table(columns: readonly Column[], rows: readonly (readonly string[])[]): string {
+  const lines = [columns.map(column => column.title), ...rows]
+  const widths = columns.map((_, at) => Math.max(...lines.map(line => width(line[at] ?? ''))))
+  return lines
+    .map(line =>
+      columns
+        .map((column, at) => pad(line[at] ?? '', widths[at] ?? 0, column.right ?? false))
+        .join('  ')
+        .trimEnd(),
+    )
+    .map(line => `${line}\n`)
+    .join('')
+}
+
+/** Names and values under each other, the values aligned. */
+export function pairs(entries: readonly (readonly [string, string])[]): string {
+  const widest = Math.max(...entries.map(([name]) => width(name)))
+  return entries.map(([name, value]) => `  ${pad(name, widest, false)}  ${value}\n`).join('')
+}
+
+/** A value as the one line of JSON that scripts read. */
+export function json(value: unknown): string {
+  return `${JSON.stringify(value, null, 2)}\n`
+}
+
+function pad(text: string, to: number, right: boolean): string {
+  const space = ' '.repeat(Math.max(0, to - width(text)))
+  return right ? space + text : text + space
+}
+
+function width(text: string): number {
+  return [...text].length
+}

@@ -1,0 +1,145 @@
+/** `tollgate key`: the keys that clients send. A secret is shown once, when it is made. */
+import { type Command, InvalidArgumentError, Option } from 'commander'
+import type { IssuedKeyView, KeyView } from '../admin/verbs.ts'
+import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
+import { json, showTime, table } from './format.ts'
+import { checkModels } from './models.ts'
+import { operate } from './operate.ts'
+import { durationValue, expiryValue, listValue } from './values.ts'
+
+interface CreateOptions {
+  readonly account: string
+  readonly name: string
+  readonly models?: readonly string[]
+  readonly expires?: string
+  readonly json?: true
+}
+
+export const addKey: AddCommand = (program, { terminal, finish }) => {
+  const key = program.command('key').description('create, rotate and revoke keys')
+
+  key
+    .command('create')
+    .description('create a key; its secret is shown this once')
+    .requiredOption('--account <account>', 'whose key: an account by name or id')
+    .option('--name <name>', 'what the key is for', 'key')
+    .option('--models <models>', 'the only models it may use, with commas; left out: every public one', listValue)
+    .option('--expires <when>', 'a span from now (30d) or a time (2027-01-31); left out: never', text =>
+      expiryValue(text, Date.now()),
+    )
+    .addOption(jsonOption())
+    .addHelpText('after', example('key create --account acme --name laptop --models chat-small --expires 90d'))
+    .action((options: CreateOptions, command: Command) =>
+      finish(async () => {
+        const { account, name, models, expires } = options
+        if (models) await checkModels(terminal, configOf(command), models)
+        const args = { account, name, models, expires_at: expires }
+        const issued = await operate(terminal, configOf(command), 'key.create', args)
+        if (options.json) terminal.out(json(issued))
+        else
+          terminal.out(
+            `Created key ${issued.key.id} ("${issued.key.name}") of account ${issued.key.account}.\n${secret(issued)}`,
+          )
+        return 0
+      }),
+    )
+
+  key
+    .command('list')
+    .description('list keys, never their secrets')
+    .option('--account <account>', 'only those of one account')
+    .addOption(jsonOption())
+    .addHelpText('after', example('key list --account acme'))
+    .action((options: { account?: string; json?: true }, command: Command) =>
+      finish(async () => {
+        const result = await operate(terminal, configOf(command), 'key.list', { account: options.account })
+        if (options.json) terminal.out(json(result))
+        else if (result.keys.length > 0) terminal.out(keyTable(result.keys, Date.now()))
+        else terminal.out(`No keys. Make one: ${terminal.self} key create --account ${options.account ?? 'NAME'}\n`)
+        return 0
+      }),
+    )
+
+  key
+    .command('rotate')
+    .description('give a key a new secret; the old one works on for a while')
+    .argument('<key>', 'its id')
+    .addOption(
+      new Option('--grace <span>', 'for how long the old secret still works, up to 168h')
+        .default(durationValue('24h'), '24h')
+        .argParser(graceValue),
+    )
+    .addOption(jsonOption())
+    .addHelpText('after', example('key rotate key_0123 --grace 1h'))
+    .action((id: string, options: { grace: number; json?: true }, command: Command) =>
+      finish(async () => {
+        const args = { key: id, grace_ms: options.grace }
+        const issued = await operate(terminal, configOf(command), 'key.rotate', args)
+        const until = showTime(new Date(Date.now() + options.grace).toISOString())
+        const old = options.grace === 0 ? 'stopped working now' : `works until ${until}`
+        if (options.json) terminal.out(json(issued))
+        else terminal.out(`Key ${issued.key.id} has a new secret; the old one ${old}.\n${secret(issued)}`)
+        return 0
+      }),
+    )
+
+  key
+    .command('revoke')
+    .description('end a key now and for good')
+    .argument('<key>', 'its id')
+    .addOption(jsonOption())
+    .addHelpText('after', example('key revoke key_0123'))
+    .action((id: string, options: { json?: true }, command: Command) =>
+      finish(async () => {
+        const result = await operate(terminal, configOf(command), 'key.revoke', { key: id })
+        const { key } = result
+        terminal.out(
+          options.json ? json(result) : `Key ${key.id} ("${key.name}") of account ${key.account} is revoked.\n`,
+        )
+        return 0
+      }),
+    )
+}
+
+/** Keys for people; a secret by its last four characters. */
+export function keyTable(keys: readonly KeyView[], nowMs: number): string {
+  return table(
+    [
+      { title: 'KEY' },
+      { title: 'NAME' },
+      { title: 'ACCOUNT' },
+      { title: 'SECRET' },
+      { title: 'MODELS' },
+      { title: 'STATE' },
+      { title: 'EXPIRES' },
+    ],
+    keys.map(key => [
+      key.id,
+      key.name,
+      key.account,
+      (key.secrets ?? []).map(({ last4 }) => `…${last4}`).join(' '),
+      key.models?.join(',') ?? 'all public',
+      stateOf(key, nowMs),
+      key.expires_at === null ? 'never' : showTime(key.expires_at),
+    ]),
+  )
+}
+
+function stateOf(key: KeyView, nowMs: number): string {
+  if (key.revoked_at !== null) return 'revoked'
+  return key.expires_at !== null && Date.parse(key.expires_at) <= nowMs ? 'expired' : 'live'
+}
+
+/** The secret on a line of its own, to be copied whole. */
+function secret(issued: IssuedKeyView): string {
+  return `\n${issued.token}\n\nKeep it now: this secret is not shown again.\n`
+}
+
+const LONGEST_GRACE_MS = durationValue('168h')
+
+function graceValue(text: string): number {
+  const ms = durationValue(text)
+  if (ms > LONGEST_GRACE_MS)
+    throw new InvalidArgumentError('It can be 168h at most; to go on without a limit, make a second key.')
+  return ms
+}

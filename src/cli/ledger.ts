@@ -1,0 +1,36 @@
+/** `tollgate ledger verify`: recomputes every balance from the ledger's events. */
+import type { Command } from 'commander'
+import type { VerifyView } from '../admin/verbs.ts'
+import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
+import { count, json, table } from './format.ts'
+import { verifyLedger } from './operate.ts'
+
+export const addLedger: AddCommand = (program, { terminal, finish }) => {
+  const ledger = program.command('ledger').description('check the ledger')
+
+  ledger
+    .command('verify')
+    .description('recompute every balance from the events; exit code 1 when a promise is broken')
+    .addOption(jsonOption())
+    .addHelpText('after', example('ledger verify', 'ledger verify --json'))
+    .action((options: { json?: true }, command: Command) =>
+      finish(async () => {
+        const report = await verifyLedger(terminal, configOf(command))
+        terminal.out(options.json ? json(report) : verifyText(report))
+        return report.violations.length === 0 ? 0 : 1
+      }),
+    )
+}
+
+/** A report for people: one line when all is well, else each broken promise. */
+export function verifyText(report: VerifyView): string {
+  const seen = [
+    count(report.accounts, 'account'),
+    count(report.events, 'event'),
+    count(report.open_holds, 'open hold'),
+  ].join(', ')
+  if (report.violations.length === 0) return `OK: ${seen}; every balance adds up\n`
+  const rows = report.violations.map(({ invariant, subject, message }) => [invariant, subject, message])
+  const columns = [{ title: 'BROKEN' }, { title: 'WHERE' }, { title: 'WHAT' }]
+  return `${table(columns, rows)}\n${count(report.violations.length, 'broken promise')} in ${seen}\n`
+}

@@ -1,0 +1,128 @@
+/**
+ * How a command reaches the store: through the control socket of the gateway that runs, or, when none does, by taking
+ * the lock and opening the store itself.
+ */
+import { userInfo } from 'node:os'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { VerbName, VerbResults, VerifyView } from '../admin/verbs.ts'
+import type { Store } from '../store/store.ts'
+import { findStore, type StorePlace } from './place.ts'
+import { CommandError, progressLine, type Terminal } from './terminal.ts'
+
+/** How long a gateway may take from locking its store to listening for commands, or another command to be done. */
+const PATIENCE_MS = 5000
+const ROUND_MS = 50
+
+type Args = Readonly<Record<string, unknown>>
+
+/**
+ * Does a verb on the store that a configuration names. Throws what the verb throws, and a `CommandError` when neither a
+ * gateway answers nor the store can be opened.
+ */
+export async function operate<Name extends VerbName>(
+  terminal: Terminal,
+  config: string,
+  verb: Name,
+  args: Args,
+): Promise<VerbResults[Name]> {
+  const place = await findStore(terminal, config)
+  const { callControl, controlPath, NoGateway, runVerb } = await import('../admin/control.ts')
+  const path = controlPath(place.store, place.configFile)
+  const deadline = Date.now() + PATIENCE_MS
+  for (;;) {
+    try {
+      return await callControl(path, verb, args)
+    } catch (error) {
+      if (!(error instanceof NoGateway)) throw error
+    }
+    if (place.database === null) throw new CommandError(nobodyRemembers(terminal))
+    const owned = await tryToOwn(place, place.database, Date.now() >= deadline)
+    if (owned) return await owned.use(store => runVerb(store, verb, args))
+    await wait(ROUND_MS)
+  }
+}
+
+/**
+ * Checks the ledger. A database is read as one snapshot by this process, whether a gateway runs or not: nothing is
+ * written, nothing waits, and the gateway's streams go on. Only a store in memory has to be asked.
+ */
+export async function verifyLedger(terminal: Terminal, config: string): Promise<VerifyView> {
+  const place = await findStore(terminal, config)
+  if (place.database === null) return operate(terminal, config, 'ledger.verify', {})
+  const [{ existsSync }, { openDatabase }, { migrate }, { verify }, { verifyView }] = await Promise.all([
+    import('node:fs'),
+    import('../store/database.ts'),
+    import('../store/migrate.ts'),
+    import('../store/verify.ts'),
+    import('../admin/verbs.ts'),
+  ])
+  // Opening would say so too, in SQLite's words.
+  if (!existsSync(place.database)) throw new CommandError(`There is no store at ${place.database} yet.`)
+  const database = openDatabase(place.database, { readOnly: true })
+  const progress = progressLine(terminal, 'Verifying')
+  try {
+    // Changes nothing on a store of this version, and refuses one of a newer version or of another program.
+    migrate(database)
+    return verifyView(verify(database, progress.show))
+  } finally {
+    progress.end()
+    database.close()
+  }
+}
+
+/** Who gives credit, for the ledger: the user of this machine. */
+export function actor(): string {
+  try {
+    return `cli:${userInfo().username}`
+  } catch {
+    // A container may run as a user id that has no name.
+    return `cli:${process.getuid?.() ?? 'unknown'}`
+  }
+}
+
+interface Owned {
+  use<Result>(work: (store: Store) => Promise<Result>): Promise<Result>
+}
+
+/** The store, when nobody else has it. Undefined while somebody has it and may still come to answer; else throws. */
+async function tryToOwn(place: StorePlace, path: string, isLast: boolean): Promise<Owned | undefined> {
+  const [{ takeLock }, { StoreError }] = await Promise.all([import('../store/lock.ts'), import('../store/store.ts')])
+  const clock = { now: () => Date.now() }
+  const lock = await takeLock(path, clock).catch((error: Error) => {
+    if (!(error instanceof StoreError)) throw new CommandError(`The store ${path} cannot be opened: ${error.message}.`)
+    // One with a cause is about the file itself; waiting would not mend it.
+    if (error.cause !== undefined) throw error
+    if (isLast) throw new CommandError(`${error.message} It does not answer at its control socket either.`)
+    return undefined
+  })
+  if (lock === undefined) return undefined
+  return {
+    async use(work) {
+      try {
+        const [{ openStore }, { loadSecret }, { dirname }] = await Promise.all([
+          import('../store/sqlite.ts'),
+          import('../store/secret.ts'),
+          import('node:path'),
+        ])
+        const secret = loadSecret(place.secret(), dirname(path))
+        const store = await openStore({ url: place.store, secret, clock })
+        try {
+          // With the lock in hand nobody is alive, so every open hold is a dead one's.
+          await store.recover()
+          return await work(store)
+        } finally {
+          await store.close()
+        }
+      } finally {
+        lock.release()
+      }
+    },
+  }
+}
+
+function nobodyRemembers(terminal: Terminal): string {
+  return (
+    'The configuration says "store: memory", which keeps accounts and keys only as long as the gateway runs, and none ' +
+    `runs here. Start it (${terminal.self} serve), or write "store: sqlite:./.tollgate/tollgate.db".`
+  )
+}

@@ -1,0 +1,69 @@
+/**
+ * Finds the store of a configuration without loading the rest of it: a key must be revoked also while somebody edits a
+ * policy, and from a shell that has none of the gateway's environment variables.
+ */
+import { readFile } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+import { pathOf } from './commands.ts'
+import { environmentOf, problemText, readConfiguration } from './configuration.ts'
+import { CommandError, type Terminal } from './terminal.ts'
+
+export interface StorePlace {
+  /** The absolute path of gateway.yaml. */
+  readonly configFile: string
+  /** `memory`, or `sqlite:` with an absolute path. */
+  readonly store: string
+  /** The database's absolute path; null for `memory`. */
+  readonly database: string | null
+  /** `secret:` of the configuration, or null for the file beside the store. Throws when it cannot be resolved. */
+  secret(): string | null
+}
+
+/** Throws a `CommandError` with the problems of the configuration when they leave the store unknown. */
+export async function findStore(terminal: Terminal, config: string): Promise<StorePlace> {
+  const configFile = pathOf(terminal, config)
+  const text = await readFile(configFile, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    const reason = error.code === 'ENOENT' ? 'there is no such file' : error.message
+    throw new CommandError(`The configuration ${config} cannot be read: ${reason}. Name another with --config.`)
+  })
+  const [{ readSource }, { GATEWAY_SCHEMA }] = await Promise.all([
+    import('../config/source.ts'),
+    import('../config/schema.ts'),
+  ])
+  const env = environmentOf(terminal, configFile)
+  const source = await readSource(configFile, text, { env, readFile: path => readFile(path, 'utf8') })
+  if (source.problems.length > 0 && !source.usable) {
+    const sources = new Map([[configFile, text]])
+    throw new CommandError(await problemText(terminal, { problems: source.problems, sources }))
+  }
+
+  const value = (source.value ?? {}) as { store?: unknown; secret?: unknown }
+  const { properties } = GATEWAY_SCHEMA as unknown as { properties: { store: { default: string } } }
+  const written = value.store ?? properties.store.default
+  const store = source.sound('/store') ? absolute(written, configFile) : null
+  if (store === null) throw new CommandError(await problemsOf(terminal, config))
+  return {
+    configFile,
+    store,
+    database: store === 'memory' ? null : store.slice('sqlite:'.length),
+    secret() {
+      if (value.secret === undefined) return null
+      if (source.sound('/secret') && typeof value.secret === 'string') return value.secret
+      const problem = source.problems.find(({ message }) => message.includes('environment variable'))
+      throw new CommandError(`The secret of ${config} is not known here${problem ? `: ${problem.message}` : ''}.`)
+    },
+  }
+}
+
+function absolute(store: unknown, configFile: string): string | null {
+  if (store === 'memory') return store
+  const path = typeof store === 'string' ? /^sqlite:(.+)$/s.exec(store)?.[1] : undefined
+  return path === undefined || path === ':memory:' ? null : `sqlite:${resolve(dirname(configFile), path)}`
+}
+
+async function problemsOf(terminal: Terminal, config: string): Promise<string> {
+  const loaded = await readConfiguration(terminal, config)
+  if ('problems' in loaded)
+    return `The configuration does not say where the store is.\n${await problemText(terminal, loaded)}`
+  return `The configuration ${config} does not say where the store is.`
+}

@@ -1,0 +1,94 @@
+/**
+ * What `serve` prints beside its log: on the very first start of a gateway that is there for trying out, an account, a
+ * key and a line to paste; on later starts, where it answers and how to make a key.
+ */
+import type { Model } from '#contract'
+import { runVerb } from '../admin/verbs.ts'
+import type { Configuration, RouteConfig } from '../config/configuration.ts'
+import type { Store } from '../store/store.ts'
+
+/** What the texts need to know of a configuration. */
+export interface Offer extends Pick<Configuration, 'listen' | 'providers' | 'models'> {
+  readonly routes: readonly Pick<RouteConfig, 'kind' | 'path'>[]
+}
+
+/** A gateway that has started; `main.serve` hands it out. */
+export interface Running {
+  /** Where clients reach it, without `/v1`: `http://127.0.0.1:8080`. */
+  readonly url: string
+  readonly store: Store
+  readonly configuration: Offer
+}
+
+/** Credit of the account that the first start makes. */
+const FIRST_CREDIT = '5'
+
+/**
+ * Makes an account "demo" with $5 and a key, and answers with the text to print: only when the listener is loopback, a
+ * model needs nothing but the embedded demo provider, and the store has never had an account. Null otherwise.
+ *
+ * @param self the command line that runs `tollgate` again, for the hints
+ */
+export async function quickStart(running: Running, self = 'npx tollgate'): Promise<string | null> {
+  const { store, configuration } = running
+  const model = demoModel(configuration)
+  if (!isLoopback(configuration.listen.host) || model === undefined || store.listAccounts().length > 0) return null
+  const path = chatPath(configuration)
+  if (path === undefined) return null
+
+  const { account } = await runVerb(store, 'account.create', {
+    name: 'demo',
+    credit: FIRST_CREDIT,
+    actor: 'quick-start',
+  })
+  const { token } = await runVerb(store, 'key.create', { account: account.id, name: 'first' })
+  const base = baseUrl(running)
+  const request = { model: model.id, stream: true, messages: [{ role: 'user', content: 'Say hello in one sentence.' }] }
+  // In single quotes a shell changes nothing, and JSON has none of its own unless a name brings one.
+  const body = JSON.stringify(request).replaceAll("'", "'\\''")
+  return `
+Tollgate answers at ${base}
+This is its first start: it made the account "demo" with $${FIRST_CREDIT} of credit, and a key, which is not shown again.
+
+  export OPENAI_BASE_URL=${base}
+  export OPENAI_API_KEY=${token}
+
+Paste this to see an answer stream in:
+
+  curl -N ${running.url}${path} -H 'authorization: Bearer ${token}' -H 'content-type: application/json' -d '${body}'
+
+Another key:  ${self} key create --account demo --name mine
+
+`
+}
+
+/** The short text of every other start. */
+export function startText(running: Running, self = 'npx tollgate'): string {
+  const accounts = running.store.listAccounts()
+  const [first] = accounts
+  const hint = first
+    ? `a key for an account: ${self} key create --account ${accounts.length === 1 ? first.id : 'NAME'}`
+    : `a first account: ${self} account create NAME --credit 10`
+  return `Tollgate answers at ${baseUrl(running)} (${hint})\n`
+}
+
+/** The base URL that clients want: up to `/v1`. */
+function baseUrl(running: Running): string {
+  const path = chatPath(running.configuration) ?? '/v1/chat/completions'
+  return running.url + path.replace(/\/chat\/completions$/, '')
+}
+
+function chatPath(configuration: Offer): string | undefined {
+  return configuration.routes.find(route => route.kind === 'chat')?.path
+}
+
+/** A model that answers without any network and so without anybody's credentials. */
+export function demoModel(configuration: Offer): Model | undefined {
+  const isDemo = (provider: string): boolean => configuration.providers.get(provider)?.dialect === 'demo'
+  const usable = [...configuration.models.values()].filter(model => model.public && model.enabled)
+  return usable.find(model => model.targets.length > 0 && model.targets.every(target => isDemo(target.provider)))
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || host === '[::1]' || /^127(?:\.\d{1,3}){3}$/.test(host)
+}

@@ -1,0 +1,53 @@
+/** `tollgate serve`: runs the gateway until a signal ends it. */
+import type { Command } from 'commander'
+import { type AddCommand, configOf, example, pathOf } from './commands.ts'
+import { environmentOf, type Problems, problemText, readConfiguration } from './configuration.ts'
+import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
+
+export const addServe: AddCommand = (program, { terminal, finish }) => {
+  program
+    .command('serve')
+    .description('run the gateway; a first SIGTERM or Ctrl-C drains it, a second one cuts')
+    .addHelpText('after', example('serve', 'serve -c /etc/tollgate/gateway.yaml'))
+    .action((_options: object, command: Command) => finish(() => serveUntilEnd(terminal, configOf(command))))
+}
+
+async function serveUntilEnd(terminal: Terminal, config: string): Promise<ExitCode> {
+  const configFile = pathOf(terminal, config)
+  const env = environmentOf(terminal, config)
+  const [{ serve }, { quickStart, startText }] = await Promise.all([import('../main.ts'), import('./quick-start.ts')])
+  const started = serve({ configFile, env, stdout: text => terminal.out(text) })
+  const running = await started.catch(async (error: unknown) => {
+    throw await readable(terminal, config, error)
+  })
+  terminal.out((await quickStart(running, terminal.self)) ?? startText(running, terminal.self))
+  return (await running.finished) === 0 ? 0 : 1
+}
+
+/** Turns a failed start into what people can act on; what nobody expected stays as it is. */
+async function readable(terminal: Terminal, config: string, error: unknown): Promise<unknown> {
+  if (isProblems(error)) {
+    return new CommandError(`${config} has problems, so nothing was started.\n\n${await problemText(terminal, error)}`)
+  }
+  const { code, address, port } = error as NodeJS.ErrnoException & { address?: string; port?: number }
+  const reason = code === undefined ? undefined : LISTEN_ERRORS[code]
+  if (reason === undefined || port === undefined) return error
+  const key = await keyOf(terminal, config, port)
+  return new CommandError(`${address}:${port} ${reason}. Change the key "${key}" of ${config}.`)
+}
+
+/** What `listen(2)` refuses, in words that continue "127.0.0.1:8080 …". */
+const LISTEN_ERRORS: Record<string, string> = {
+  EADDRINUSE: 'is in use by another program, perhaps by another gateway',
+  EACCES: 'may not be opened by this user (ports below 1024 are reserved)',
+  EADDRNOTAVAIL: 'is not an address of this machine',
+}
+
+async function keyOf(terminal: Terminal, config: string, port: number): Promise<'listen' | 'admin'> {
+  const loaded = await readConfiguration(terminal, config)
+  return 'configuration' in loaded && loaded.configuration.admin?.port === port ? 'admin' : 'listen'
+}
+
+function isProblems(error: unknown): error is Problems {
+  return typeof error === 'object' && error !== null && 'problems' in error && 'sources' in error
+}

@@ -1,0 +1,80 @@
+#!/usr/bin/env node
+// The command `tollgate`. Plain JavaScript on purpose: it must load on any Node, so that it can say what is wrong with it.
+//
+// A checkout brings its own Node (src/node-runtime): where the one that runs this is too old, the same command runs again
+// on that one, as a child that shares the terminal. For everybody outside the two are one process: signals go down, the
+// exit code or the signal comes up, and the child does not outlive the parent.
+import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import * as nodeModule from 'node:module'
+import { constants } from 'node:os'
+import { fileURLToPath } from 'node:url'
+
+// Equal to `engines` of package.json: older ones lack stable type stripping or security fixes.
+const MINIMUM = [24, 18, 1]
+// Set for the child only: the id of the parent that runs it.
+const PARENT = 'TOLLGATE_PARENT'
+const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR2']
+
+const checkoutNode = fileURLToPath(new URL('../../node_modules/.bin/node', import.meta.url))
+const isChild = process.env[PARENT] === String(process.ppid)
+delete process.env[PARENT]
+
+if (isRecent(process.versions.node)) {
+  if (isChild) endWithParent()
+  // Node does not strip types below node_modules, so an installed package runs what was compiled.
+  const source = new URL('./cli.ts', import.meta.url)
+  const compiled = new URL('../../dist/cli/cli.js', import.meta.url)
+  const useSource = existsSync(source) && !source.pathname.includes('/node_modules/')
+  // Stripping the types of all files takes longer than a help text should; beside the other generated things of a
+  // checkout it is kept from one run to the next. (Not in the shared temporary directory: whoever can write there could
+  // put code of his own.)
+  if (useSource)
+    nodeModule.enableCompileCache(fileURLToPath(new URL('../../node_modules/.cache/tollgate', import.meta.url)))
+  const { main } = await import((useSource ? source : compiled).href)
+  await main()
+} else if (!isChild && existsSync(checkoutNode)) {
+  runOn(checkoutNode)
+} else {
+  process.stderr.write(
+    `tollgate needs Node.js ${MINIMUM.join('.')} or newer; this is ${process.versions.node}.\n` +
+      '  In a checkout: npm ci brings a fitting Node along, then run the command again.\n' +
+      '  Anywhere else: install a newer Node from https://nodejs.org\n',
+  )
+  process.exitCode = 1
+}
+
+function isRecent(version) {
+  const parts = version.split('.').map(part => Number.parseInt(part, 10))
+  for (const [place, least] of MINIMUM.entries()) {
+    if (parts[place] !== least) return parts[place] > least
+  }
+  return true
+}
+
+function runOn(node) {
+  const child = spawn(node, [...process.execArgv, process.argv[1], ...process.argv.slice(2)], {
+    // The channel carries no messages: its end is how the child learns that this process was killed.
+    stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
+    env: { ...process.env, [PARENT]: String(process.pid) },
+  })
+  for (const signal of FORWARDED) process.on(signal, () => child.kill(signal))
+  child.on('error', error => {
+    process.stderr.write(`tollgate could not start ${node}: ${error.message}\n`)
+    process.exitCode = 1
+  })
+  child.on('exit', (code, signal) => {
+    if (signal === null) process.exit(code)
+    for (const forwarded of FORWARDED) process.removeAllListeners(forwarded)
+    process.kill(process.pid, signal)
+    // Only where the signal cannot end this process: the code a shell would show for it.
+    setTimeout(() => process.exit(128 + constants.signals[signal]), 1000)
+  })
+}
+
+// kill -9 reaches the parent only. An orphan would keep the port and the lock on the store, so it goes the same way:
+// at once, as whoever killed the parent wanted. The store recovers from that at the next start.
+function endWithParent() {
+  process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))
+  process.channel?.unref()
+}

@@ -1,0 +1,73 @@
+/**
+ * Values of the command line. Each reader is given to commander, so a mistake names the option, says the rule, and ends
+ * with exit code 2 before anything is done.
+ */
+import { InvalidArgumentError } from 'commander'
+import { formatMoney, parseDuration, parseMoney, UnitError } from '../contract/units.ts'
+
+/** Dollars, more than nothing: `10`, `5.25`, `$0.000000001`. As the string with 9 decimals that verbs take. */
+export function moneyValue(text: string): string {
+  const amount = asArgument(() => parseMoney(text))
+  if (amount === 0n) throw new InvalidArgumentError('It must be more than $0.')
+  return formatMoney(amount)
+}
+
+/** A span such as `24h` or `0s`, in milliseconds. */
+export function durationValue(text: string): number {
+  return asArgument(() => parseDuration(text))
+}
+
+const DAY = /^\d{4}-\d\d-\d\d$/
+const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d)$/
+
+/**
+ * When something expires, in the future: a span from now (`30d`), a day (`2027-01-31`: at its first moment in UTC), or a
+ * moment with its zone (`2027-01-31T12:00:00Z`). As ISO 8601.
+ */
+export function expiryValue(text: string, nowMs: number): string {
+  const at = DAY.test(text) || MOMENT.test(text) ? momentOf(text) : nowMs + spanOf(text)
+  if (at <= nowMs) throw new InvalidArgumentError(`${new Date(at).toISOString()} is not in the future.`)
+  if (at > Date.UTC(9999, 11, 31)) throw new InvalidArgumentError('It is after the year 9999; leave it out for never.')
+  return new Date(at).toISOString()
+}
+
+/** Names with commas between them: `a,b`. */
+export function listValue(text: string): readonly string[] {
+  const names = text.split(',').map(name => name.trim())
+  if (names.includes('')) throw new InvalidArgumentError('It must be names with commas between them: a,b')
+  return [...new Set(names)]
+}
+
+function momentOf(text: string): number {
+  const at = Date.parse(text)
+  // Date.parse takes the 31st of February for the 3rd of March; a day that comes back changed does not exist.
+  const day = text.slice(0, 10)
+  if (Number.isNaN(at) || new Date(`${day}T00:00:00Z`).toISOString().slice(0, 10) !== day) {
+    throw new InvalidArgumentError('There is no such date.')
+  }
+  return at
+}
+
+function spanOf(text: string): number {
+  try {
+    return parseDuration(text)
+  } catch (error) {
+    if (!(error instanceof UnitError)) throw error
+    throw new InvalidArgumentError(
+      'It must be a span from now (30d, 12h) or a time in UTC (2027-01-31, 2027-01-31T12:00Z).',
+    )
+  }
+}
+
+function asArgument<Value>(read: () => Value): Value {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof UnitError) throw new InvalidArgumentError(`${capitalised(error.message)}.`)
+    throw error
+  }
+}
+
+function capitalised(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1)
+}

@@ -1,0 +1,51 @@
+/**
+ * Time, passed in: everything below asks these and not the system, so that tests bring their own.
+ *
+ * The watchman is one interval for all deadlines of all exchanges. A stream touches its deadline with every chunk; a
+ * timer of its own would have to be re-armed each time, a number that somebody looks at now and then costs nothing.
+ */
+import type { Clock } from '#contract'
+
+export const systemClock: Clock = { now: () => Date.now() }
+
+/** Called on every round with the monotonic time in milliseconds. Must not throw. */
+export type Check = (monotonicMs: number) => void
+
+export interface Watchman {
+  /** Monotonic milliseconds; only differences mean something. */
+  now(): number
+  /** Looks in on every round until the returned function is called. */
+  watch(check: Check): () => void
+  stop(): void
+}
+
+/** @param roundMs how often the watchman goes round; a deadline is noticed at most so much late */
+export function createWatchman(roundMs = 50): Watchman {
+  const checks = new Set<Check>()
+  let timer: NodeJS.Timeout | null = null
+  const now = () => performance.now()
+  const round = () => {
+    if (checks.size === 0 && timer !== null) {
+      clearInterval(timer)
+      timer = null
+    }
+    const at = now()
+    for (const check of checks) check(at)
+  }
+  return {
+    now,
+    watch(check) {
+      checks.add(check)
+      if (timer === null) {
+        timer = setInterval(round, roundMs)
+        timer.unref()
+      }
+      return () => checks.delete(check)
+    },
+    stop() {
+      checks.clear()
+      if (timer !== null) clearInterval(timer)
+      timer = null
+    },
+  }
+}

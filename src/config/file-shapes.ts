@@ -1,0 +1,101 @@
+/** gateway.yaml and policies as they are after the schemas have accepted them: units parsed, defaults filled in. */
+import type { NanoUsd, PriceFeature, RouteKind } from '#contract'
+
+export interface PriceShape {
+  readonly per?: '1M tokens' | '1K tokens'
+  readonly input?: NanoUsd
+  readonly cached_input?: NanoUsd
+  readonly cache_write?: NanoUsd
+  readonly output?: NanoUsd
+  readonly request?: NanoUsd
+}
+
+export interface ProviderShape {
+  readonly dialect: 'openai' | 'demo'
+  readonly base_url?: string
+  readonly api_key?: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly allow_insecure: boolean
+  readonly timeouts: {
+    readonly connect: number
+    readonly first_byte: number
+    readonly idle: number
+    readonly total: number
+  }
+  readonly connections: number
+  readonly pace?: number
+}
+
+export interface TargetShape {
+  readonly provider: string
+  readonly model: string
+  readonly weight: number
+  readonly cost?: PriceShape | 'free'
+  readonly cap_field: 'max_tokens' | 'max_completion_tokens'
+  readonly reasoning_outside_cap: number
+}
+
+export interface ModelShape {
+  readonly targets: readonly TargetShape[]
+  readonly price: PriceShape | 'free'
+  readonly context: number
+  readonly max_output: number
+  readonly default_output?: number
+  readonly reasoning: boolean
+  readonly input_overhead: number
+  readonly allow: readonly PriceFeature[]
+  readonly public: boolean
+  readonly enabled: boolean
+  readonly aliases: readonly string[]
+  readonly owned_by: string
+  readonly description?: string
+  readonly created: string
+}
+
+export interface RouteShape {
+  readonly path: string
+  readonly policy: string
+  readonly kind?: RouteKind
+  readonly public: boolean
+  readonly unmetered: boolean
+  readonly methods?: readonly string[]
+  readonly provider?: string
+  readonly upstream_path?: string
+  readonly price?: PriceShape | 'free'
+}
+
+export interface GatewayShape {
+  readonly version: 1
+  readonly listen: string
+  readonly admin?: string
+  readonly store: string
+  readonly secret?: string
+  readonly trust_proxy: number
+  readonly hosts?: readonly string[]
+  readonly limits: {
+    readonly max_inflight: number
+    readonly body: number
+    readonly bodies_in_flight: number
+    readonly headers: number
+    readonly request: number
+    readonly stall: number
+  }
+  readonly drain: number
+  readonly heartbeat: { readonly first: number; readonly every: number }
+  readonly providers: Readonly<Record<string, ProviderShape>>
+  readonly models: Readonly<Record<string, ModelShape>>
+  readonly routes: readonly RouteShape[]
+}
+
+export interface StepShape {
+  readonly id?: string
+  readonly use: string
+  readonly with?: Readonly<Record<string, unknown>>
+  readonly when?: string
+  readonly mode: 'enforce' | 'shadow' | 'off'
+  readonly onError: 'refuse' | 'skip'
+}
+
+export interface PolicyShape {
+  readonly steps: readonly StepShape[]
+}

@@ -1,0 +1,175 @@
+/**
+ * gateway.yaml, with its policies and plugins, to a checked configuration; or to all that is wrong with it at once.
+ * Nothing is half used: with one problem there is no configuration, and whoever asked keeps the one that serves.
+ */
+import { readdir, readFile as readFromDisk } from 'node:fs/promises'
+import { basename, dirname, join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { checkShape } from './ajv.ts'
+import type { Configuration, PluginRegistry, RouteConfig } from './configuration.ts'
+import type { GatewayShape } from './file-shapes.ts'
+import { freeze } from './freeze.ts'
+import { buildCatalog } from './models.ts'
+import { type LoadedPolicy, loadPolicy, type PolicyOptions } from './policy.ts'
+import { didYouMean, ordered, type Problem } from './problem.ts'
+import { buildProviders } from './providers.ts'
+import { checkFit } from './route-policy.ts'
+import { CATALOG_POLICY, type PlannedRoute, planRoutes } from './routes.ts'
+import { GATEWAY_SCHEMA } from './schema.ts'
+import { buildServer } from './server.ts'
+import { type Reading, readSource, reasonOf, type Source } from './source.ts'
+import { MAX_FILE_BYTES } from './yaml-text.ts'
+
+export interface LoadOptions {
+  /** What `${NAME}` is looked up in: usually `process.env`. */
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Reads a text file; rejects as `fs.readFile` does. Default: from disk. */
+  readonly readFile?: (path: string) => Promise<string>
+  readonly registry: PluginRegistry
+}
+
+export type LoadResult =
+  | { readonly configuration: Configuration }
+  | {
+      readonly problems: readonly Problem[]
+      /** The text of each file by its name in the problems, for `formatProblem`. */
+      readonly sources: ReadonlyMap<string, string>
+    }
+
+/** The policy of the default routes when there is none beside gateway.yaml. */
+const PACKAGED_CATALOG = fileURLToPath(new URL('../../policies/catalog.yaml', import.meta.url))
+
+/** Loads and checks a configuration. Never throws for what stands in a file. */
+export async function loadConfiguration(file: string, options: LoadOptions): Promise<LoadResult> {
+  const readFile = options.readFile ?? readText
+  const reading: Reading = { env: options.env, readFile }
+  const text = await readFile(resolve(file)).catch((error: NodeJS.ErrnoException) => error)
+  if (typeof text !== 'string') return unreadable(file, text)
+  const source = await readSource(file, text, reading)
+  if (!source.usable) return refused([source])
+
+  const shape = checkShape(source, '', source.value, GATEWAY_SCHEMA) as GatewayShape
+  if (typeof shape !== 'object' || shape === null || Array.isArray(shape)) return refused([source])
+  const server = buildServer(source, shape)
+  const providers = buildProviders(source, shape.providers)
+  const providerNames = namesOf(shape.providers)
+  const { models, aliases } = buildCatalog(source, shape.models, providerNames)
+  const planned = planRoutes(source, shape.routes, { built: providers, names: providerNames })
+  const policies = await loadPolicies(planned, source, { reading, registry: options.registry, configFile: file })
+  const offered = [...models.values()].filter(model => model.enabled)
+  const priced = offered.filter(model => model.price !== null).map(model => model.id)
+  for (const route of planned) {
+    checkRoute(route, policies.get(route.policy) ?? null, source, priced)
+    if (route.kind === 'chat' && offered.length === 0 && source.sound('/models')) {
+      source.report(`${route.address}/path`, 'there is no model to serve', { suggestion: 'add one under models:' })
+    }
+  }
+
+  const sources = [source, ...[...policies.values()].map(policy => policy.source)]
+  if (server === null || sources.some(each => each.problems.length > 0)) return refused(sources)
+  const secrets = new Set(sources.flatMap(each => [...each.secrets]))
+  return {
+    configuration: freeze({
+      file: resolve(file),
+      ...server,
+      providers,
+      models,
+      aliases,
+      routes: planned.map(route => routeConfig(route, policies.get(route.policy)!)),
+      secrets: [...secrets].filter(secret => secret.length > 7),
+      files: filesOf(sources, [...policies.values()]),
+    }),
+  }
+}
+
+function routeConfig(route: PlannedRoute, policy: LoadedPolicy): RouteConfig {
+  const { address: _, ...rest } = route
+  return { ...rest, steps: policy.config! }
+}
+
+function filesOf(sources: readonly Source[], policies: readonly LoadedPolicy[]): string[] {
+  const files = sources.flatMap(source => [resolve(source.file), ...source.readFiles])
+  return [...new Set([...files, ...policies.flatMap(policy => policy.pluginFiles)])]
+}
+
+function checkRoute(route: PlannedRoute, policy: LoadedPolicy | null, source: Source, priced: readonly string[]): void {
+  if (!policy?.complete) return
+  checkFit(route, policy, priced, (message, suggestion) => {
+    if (route.address === null)
+      policy.source.report('', `${message} (a route that is there by default)`, { suggestion })
+    else source.report(`${route.address}/policy`, message, { suggestion })
+  })
+}
+
+/** The policies that the routes name; one that cannot be read is reported at each route that names it. */
+async function loadPolicies(
+  routes: readonly PlannedRoute[],
+  source: Source,
+  options: Omit<PolicyOptions, 'kinds'>,
+): Promise<Map<string, LoadedPolicy>> {
+  const policies = new Map<string, LoadedPolicy>()
+  const unread = new Map<string, string>()
+  for (const name of new Set(routes.map(route => route.policy))) {
+    const found = await readPolicy(name, source.file, options.reading.readFile)
+    const kinds = [...new Set(routes.filter(route => route.policy === name).map(route => route.kind))]
+    if ('reason' in found) unread.set(name, found.reason)
+    else policies.set(name, await loadPolicy(name, found.file, found.text, { ...options, kinds }))
+  }
+  const folder = join(dirname(source.file), 'policies')
+  for (const route of routes) {
+    const reason = unread.get(route.policy)
+    if (reason === undefined) continue
+    const message = `policies/${route.policy}.yaml beside ${basename(source.file)} cannot be read: ${reason}`
+    const suggestion = didYouMean(route.policy, await policyNames(folder))
+    source.report(route.address === null ? '/routes' : `${route.address}/policy`, message, { suggestion })
+  }
+  return policies
+}
+
+async function readPolicy(
+  name: string,
+  configFile: string,
+  readFile: Reading['readFile'],
+): Promise<{ file: string; text: string } | { reason: string }> {
+  const file = join(dirname(configFile), 'policies', `${name}.yaml`)
+  try {
+    return { file, text: await readFile(resolve(file)) }
+  } catch (error) {
+    const reason = reasonOf(error as NodeJS.ErrnoException)
+    if (name !== CATALOG_POLICY || (error as NodeJS.ErrnoException).code !== 'ENOENT') return { reason }
+    return { file: PACKAGED_CATALOG, text: await readText(PACKAGED_CATALOG) }
+  }
+}
+
+async function policyNames(folder: string): Promise<string[]> {
+  const entries = await readdir(folder).catch(() => [])
+  return entries.filter(entry => entry.endsWith('.yaml')).map(entry => entry.slice(0, -'.yaml'.length))
+}
+
+async function readText(path: string): Promise<string> {
+  const bytes = await readFromDisk(path)
+  if (bytes.length > MAX_FILE_BYTES) throw new Error('it is larger than 1 MiB')
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    throw new Error('it is not UTF-8')
+  }
+}
+
+const namesOf = (map: unknown) => (typeof map === 'object' && map !== null ? Object.keys(map) : [])
+
+function unreadable(file: string, error: NodeJS.ErrnoException): LoadResult {
+  const message = `the configuration cannot be read: ${reasonOf(error)}`
+  return { problems: [{ file, line: 1, column: 1, message }], sources: new Map() }
+}
+
+function refused(sources: readonly Source[]): LoadResult {
+  const files = sources.map(source => source.file)
+  return {
+    problems: ordered(
+      sources.flatMap(source => source.problems),
+      files,
+    ),
+    sources: new Map(sources.map(source => [source.file, source.text])),
+  }
+}

@@ -1,0 +1,154 @@
+/** `models`: the catalog, its prices in nano-dollars per million tokens, and its aliases. */
+import { formatMoney, type Model, type NanoUsd, type Price, type Target } from '#contract'
+import type { GatewayShape, ModelShape, PriceShape } from './file-shapes.ts'
+import { didYouMean } from './problem.ts'
+import { pointer, type Source } from './source.ts'
+
+interface Catalog {
+  readonly models: Map<string, Model>
+  readonly aliases: Map<string, string>
+}
+
+/** Per million tokens, or per request. Far above any price there is, and far below where 64-bit sums would overflow. */
+const MAX_PRICE: NanoUsd = 100_000n * 1_000_000_000n
+const FREE: Price = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: 0n, request: 0n }
+
+/** The models that are sound. `providerNames` are those of the file, sound or not. */
+export function buildCatalog(
+  source: Source,
+  shapes: GatewayShape['models'],
+  providerNames: readonly string[],
+): Catalog {
+  const catalog: Catalog = { models: new Map(), aliases: new Map() }
+  if (typeof shapes !== 'object' || shapes === null) return catalog
+  for (const [id, shape] of Object.entries(shapes)) {
+    const at = pointer('models', id)
+    if (!source.sound(at)) continue
+    checkTargets(source, at, shape, providerNames)
+    checkSizes(source, at, shape)
+    checkDate(source, at, shape)
+    for (const part of ['price', ...shape.targets.map((_, i) => `targets/${i}/cost`)])
+      checkPrice(source, `${at}/${part}`, shape)
+    if (source.sound(at)) catalog.models.set(id, build(id, shape))
+  }
+  addAliases(source, shapes, catalog)
+  return catalog
+}
+
+function build(id: string, shape: ModelShape): Model {
+  return {
+    id,
+    targets: shape.targets.map(
+      (target): Target => ({
+        id: `${target.provider}/${target.model}`,
+        provider: target.provider,
+        model: target.model,
+        weight: target.weight,
+        cost: target.cost === undefined ? null : (priceFrom(target.cost) ?? FREE),
+        capField: target.cap_field,
+        reasoningOutsideCap: target.reasoning_outside_cap,
+      }),
+    ),
+    price: priceFrom(shape.price),
+    context: shape.context,
+    maxOutput: shape.max_output,
+    defaultOutput: shape.default_output ?? shape.max_output,
+    reasoning: shape.reasoning,
+    inputOverhead: shape.input_overhead,
+    allow: shape.allow,
+    public: shape.public,
+    enabled: shape.enabled,
+    created: Date.parse(`${shape.created}T00:00:00Z`) / 1000,
+    ownedBy: shape.owned_by,
+    description: shape.description ?? null,
+  }
+}
+
+/** A price in nano-dollars per million tokens, or null for `free`. */
+export function priceFrom(shape: PriceShape | 'free'): Price | null {
+  if (shape === 'free') return null
+  const scale = shape.per === '1K tokens' ? 1000n : 1n
+  const input = (shape.input ?? 0n) * scale
+  return {
+    input,
+    cachedInput: shape.cached_input === undefined ? input : shape.cached_input * scale,
+    cacheWrite: shape.cache_write === undefined ? input : shape.cache_write * scale,
+    output: (shape.output ?? 0n) * scale,
+    request: shape.request ?? 0n,
+  }
+}
+
+function checkPrice(source: Source, at: string, model: ModelShape): void {
+  const index = /targets\/(\d+)\/cost$/.exec(at)?.[1]
+  const shape = index === undefined ? model.price : model.targets[Number(index)]?.cost
+  if (shape !== undefined) checkPriceSize(source, at, shape)
+}
+
+/** Refuses a price that can only be a slip of the pen. */
+export function checkPriceSize(source: Source, at: string, shape: PriceShape | 'free'): void {
+  if (shape === 'free') return
+  const scale = shape.per === '1K tokens' ? 1000n : 1n
+  for (const part of ['input', 'cached_input', 'cache_write', 'output', 'request'] as const) {
+    const value = (shape[part] ?? 0n) * (part === 'request' ? 1n : scale)
+    if (value <= MAX_PRICE) continue
+    const most = `$${formatMoney(MAX_PRICE).replace(/\.0+$/, '')} ${part === 'request' ? 'a request' : 'per 1M tokens'}`
+    source.report(`${at}/${part}`, `${part} is more than ${most}`)
+  }
+}
+
+function checkTargets(source: Source, at: string, { targets }: ModelShape, providerNames: readonly string[]): void {
+  const seen = new Set<string>()
+  for (const [i, { provider, model }] of targets.entries()) {
+    const target = `${at}/targets/${i}`
+    checkProviderName(source, `${target}/provider`, provider, providerNames)
+    const id = `${provider}/${model}`
+    if (seen.has(id)) {
+      source.report(target, `the target ${id} is here twice`, { suggestion: 'give it a larger weight instead' })
+    }
+    seen.add(id)
+  }
+}
+
+/** Reports a provider that the file does not have. */
+export function checkProviderName(source: Source, at: string, name: string, known: readonly string[]): void {
+  if (known.includes(name)) return
+  const some = known.length === 0 ? 'there are none' : `there ${known.length === 1 ? 'is' : 'are'} ${known.join(', ')}`
+  const suggestion = didYouMean(name, known) ?? some
+  source.report(at, `there is no provider ${source.show(at, name)}`, { suggestion })
+}
+
+function checkSizes(source: Source, at: string, shape: ModelShape): void {
+  if (shape.max_output > shape.context) {
+    const message = `max_output (${shape.max_output}) is more than context (${shape.context})`
+    source.report(`${at}/max_output`, message, { suggestion: 'context is prompt and answer together' })
+  }
+  if (shape.default_output !== undefined && shape.default_output > shape.max_output) {
+    source.report(
+      `${at}/default_output`,
+      `default_output (${shape.default_output}) is more than max_output (${shape.max_output})`,
+    )
+  }
+}
+
+function checkDate(source: Source, at: string, { created }: ModelShape): void {
+  const day = new Date(`${created}T00:00:00Z`)
+  if (Number.isNaN(day.getTime()) || day.toISOString().slice(0, 10) !== created) {
+    source.report(`${at}/created`, `created: ${source.show(`${at}/created`, created)} is not a day of the calendar`)
+  }
+}
+
+function addAliases(source: Source, shapes: GatewayShape['models'], { aliases }: Catalog): void {
+  for (const [id, shape] of Object.entries(shapes)) {
+    const at = pointer('models', id, 'aliases')
+    if (!source.sound(at) || !Array.isArray(shape?.aliases)) continue
+    for (const [i, alias] of shape.aliases.entries()) {
+      if (Object.hasOwn(shapes, alias)) {
+        const message =
+          alias === id ? `the alias "${alias}" is the model's own id` : `the alias "${alias}" is the id of a model`
+        source.report(`${at}/${i}`, message, { suggestion: 'remove it' })
+      } else if (aliases.has(alias)) {
+        source.report(`${at}/${i}`, `the alias "${alias}" is taken by the model "${aliases.get(alias)}"`)
+      } else aliases.set(alias, id)
+    }
+  }
+}

@@ -1,0 +1,199 @@
+/** A policy file: its steps with their plugins and settings. Whether their order works is checked in `policy-order.ts`. */
+import type { AnyPlugin, FactName, RouteKind } from '#contract'
+import { FACT_NAMES } from '#contract'
+import { checkShape } from './ajv.ts'
+import type { CompiledWhen, PluginRegistry, PolicyConfig, Position, StepConfig } from './configuration.ts'
+import type { StepShape } from './file-shapes.ts'
+import { freeze } from './freeze.ts'
+import { checkOrder, compileConditions } from './policy-order.ts'
+import { didYouMean, listed } from './problem.ts'
+import { POLICY_SCHEMA } from './schema.ts'
+import { type Reading, readSource, type Source } from './source.ts'
+
+/** A step whose plugin was found. */
+export interface LoadedStep {
+  /** `/steps/3` */
+  readonly address: string
+  readonly id: string
+  readonly plugin: AnyPlugin
+  readonly builtIn: boolean
+  readonly foreign: boolean
+  readonly settings: unknown
+  /** By the kinds of the routes that use the policy. */
+  readonly needs: ReadonlyMap<RouteKind, readonly FactName[]>
+  readonly gives: readonly FactName[]
+  readonly mode: 'enforce' | 'shadow' | 'off'
+  readonly onError: 'refuse' | 'skip'
+  readonly when: string | null
+  /** Why it may not run to its end, so that it counts as giving nothing; null when it surely gives. */
+  readonly weakness: string | null
+  readonly position: Position
+}
+
+export interface LoadedPolicy {
+  readonly name: string
+  readonly source: Source
+  readonly steps: readonly LoadedStep[]
+  /** Whether every step's plugin was found: if not, nobody knows what the policy gives. */
+  readonly complete: boolean
+  /** Absolute paths of plugin files. */
+  readonly pluginFiles: readonly string[]
+  /** Null when anything is wrong. */
+  readonly config: PolicyConfig | null
+}
+
+export interface PolicyOptions {
+  readonly reading: Reading
+  readonly registry: PluginRegistry
+  readonly configFile: string
+  /** The kinds of the routes that use the policy: what a step needs may depend on it. */
+  readonly kinds: readonly RouteKind[]
+}
+
+/** Builds a policy from its file's text; what is wrong stands in its source's problems. */
+export async function loadPolicy(
+  name: string,
+  file: string,
+  text: string,
+  options: PolicyOptions,
+): Promise<LoadedPolicy> {
+  const source = await readSource(file, text, options.reading)
+  const steps: LoadedStep[] = []
+  const pluginFiles: string[] = []
+  let entries: unknown[] = []
+  if (source.usable) {
+    const shape = checkShape(source, '', source.value, POLICY_SCHEMA) as { steps?: unknown } | null
+    entries = Array.isArray(shape?.steps) ? shape.steps : []
+  }
+  for (const [i, entry] of entries.entries()) {
+    const loaded = await loadStep(source, `/steps/${i}`, entry as StepShape, options)
+    if (loaded === null) continue
+    steps.push(loaded.step)
+    if (loaded.file !== null) pluginFiles.push(loaded.file)
+  }
+  const complete = source.usable && entries.length > 0 && steps.length === entries.length
+  checkNames(source, steps)
+  if (complete) for (const kind of options.kinds) checkOrder(source, steps, kind, options.registry)
+  const whens = compileConditions(source, steps, complete, options.registry, options.kinds[0] ?? 'chat')
+  const config =
+    source.problems.length > 0 ? null : { name, steps: steps.map((step, i) => configOf(step, whens[i] ?? null)) }
+  return { name, source, steps, complete, pluginFiles, config }
+}
+
+function configOf(step: LoadedStep, when: CompiledWhen | null): StepConfig {
+  const { id, plugin, foreign, settings, mode, onError, position } = step
+  // The plugin, and what a stranger's middleware makes of its settings, are not ours to freeze.
+  return Object.freeze({
+    id,
+    plugin,
+    foreign,
+    settings: foreign ? settings : freeze(settings),
+    when,
+    mode,
+    onError,
+    position,
+  })
+}
+
+async function loadStep(
+  source: Source,
+  address: string,
+  entry: StepShape,
+  { registry, configFile, kinds }: PolicyOptions,
+): Promise<{ step: LoadedStep; file: string | null } | null> {
+  const use: unknown = (entry as { use?: unknown } | null)?.use
+  if (typeof use !== 'string' || !source.sound(`${address}/use`)) return null
+  const found = await findPlugin(source, `${address}/use`, use, registry, configFile)
+  if (found === null) return null
+  const { plugin, foreign } = found
+  const at = `${address}/with`
+  const given = source.sound(at) && entry.with !== undefined ? entry.with : {}
+  const settings = foreign ? given : checkSettings(source, address, given, plugin)
+  const step: LoadedStep = {
+    address,
+    id: typeof entry.id === 'string' ? entry.id : plugin.name,
+    plugin,
+    builtIn: found.origin === 'built-in',
+    foreign,
+    settings,
+    needs: new Map(kinds.map(kind => [kind, source.sound(at) ? needsOf(source, address, plugin, settings, kind) : []])),
+    gives: plugin.gives ?? [],
+    mode: entry.mode,
+    onError: entry.onError,
+    when: typeof entry.when === 'string' ? entry.when : null,
+    weakness: weaknessOf(entry, plugin),
+    position: source.position(`${address}/use`),
+  }
+  return { step, file: found.file }
+}
+
+async function findPlugin(source: Source, at: string, use: string, registry: PluginRegistry, configFile: string) {
+  const builtIn = registry.find(use)
+  if (builtIn !== undefined) return { plugin: builtIn, origin: 'built-in' as const, foreign: false, file: null }
+  if (/^[A-Za-z0-9_-]+$/.test(use)) {
+    const known = registry.names.length === 0 ? undefined : `there are ${listed(registry.names, 'and')}`
+    const suggestion = didYouMean(use, registry.names) ?? known
+    source.report(at, `there is no plugin ${source.show(at, use)}`, { suggestion })
+    return null
+  }
+  try {
+    return await registry.load(use, { saidIn: source.file, configFile })
+  } catch (error) {
+    source.report(at, (error as Error).message)
+    return null
+  }
+}
+
+function checkSettings(source: Source, address: string, given: unknown, plugin: AnyPlugin): unknown {
+  try {
+    return checkShape(source, `${address}/with`, given, plugin.settings)
+  } catch (error) {
+    const reason = (error as Error).message.split('\n', 1)[0]
+    source.report(`${address}/use`, `the settings schema of the plugin "${plugin.name}" is wrong: ${reason}`)
+    return given
+  }
+}
+
+function needsOf(
+  source: Source,
+  address: string,
+  plugin: AnyPlugin,
+  settings: unknown,
+  kind: RouteKind,
+): readonly FactName[] {
+  if (typeof plugin.needs !== 'function') return plugin.needs ?? []
+  try {
+    const needs = plugin.needs(settings as never, kind)
+    const unknown = needs.find(fact => !FACT_NAMES.includes(fact))
+    if (unknown === undefined) return needs
+    source.report(`${address}/use`, `the plugin "${plugin.name}" needs "${unknown}", and there is no such fact`)
+  } catch (error) {
+    const reason = (error as Error).message.split('\n', 1)[0]
+    source.report(`${address}/use`, `the plugin "${plugin.name}" failed when asked what it needs: ${reason}`)
+  }
+  return []
+}
+
+/** A switch that the step cannot have is reported as such, and does not count besides. */
+function weaknessOf({ when, mode, onError }: StepShape, { critical = false, gives = [] }: AnyPlugin): string | null {
+  if (mode === 'off' && !critical) return 'it is off'
+  if (when !== undefined) return 'it has a "when"'
+  if (mode === 'shadow' && !critical && gives.length === 0) return 'it is in shadow mode'
+  if (onError === 'skip' && !critical) return 'it says onError: skip'
+  return null
+}
+
+/** A step's id names its state, its metrics and its line in the trail. */
+function checkNames(source: Source, steps: readonly LoadedStep[]): void {
+  const first = new Map<string, LoadedStep>()
+  for (const step of steps) {
+    const other = first.get(step.id)
+    if (other === undefined) {
+      first.set(step.id, step)
+      continue
+    }
+    const at = source.has(`${step.address}/id`) ? `${step.address}/id` : `${step.address}/use`
+    const message = `a step is called "${step.id}" already (line ${other.position.line})`
+    source.report(at, message, { suggestion: 'give this one an id of its own' })
+  }
+}

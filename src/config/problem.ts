@@ -1,0 +1,114 @@
+/** What is wrong in a configuration file: where, in one sentence, and what would be right. */
+import type { Position } from './configuration.ts'
+
+export interface Problem extends Position {
+  /** One sentence without a full stop. Never holds a secret: what came from `${…}` is shown as it stands in the file. */
+  readonly message: string
+  /** What to do about it, continuing the sentence after a semicolon. */
+  readonly suggestion?: string
+  /** The source line holds a secret, so it must not be printed. */
+  readonly concealed?: boolean
+}
+
+export interface FormatOptions {
+  /** ANSI colours, for terminals. */
+  readonly colours?: boolean
+}
+
+const WIDTH = 120
+
+/**
+ * A problem as text: `file:line:column: sentence`, which editors and CI turn into links, and, when the file's text is
+ * given, the source line with a caret under the place.
+ */
+export function formatProblem(problem: Problem, sourceText?: string, { colours = false }: FormatOptions = {}): string {
+  const paint = (code: string, text: string) => (colours ? `\x1b[${code}m${text}\x1b[0m` : text)
+  const { file, line, column } = problem
+  const head = `${paint('1', `${file}:${line}:${column}:`)} ${sentence(problem)}`
+  const source = problem.concealed ? undefined : sourceText?.split(/\r?\n/)[line - 1]
+  if (source === undefined || source.trim() === '') return head
+  const { text, caret } = excerpt(source, column - 1)
+  const number = String(line).padStart(4)
+  return `${head}\n${paint('2', `${number} |`)} ${text}\n${paint('2', '     |')} ${caret}${paint('31', '^')}`
+}
+
+/** The message with its suggestion. */
+export function sentence({ message, suggestion }: Problem): string {
+  return suggestion === undefined ? message : `${message}; ${suggestion}`
+}
+
+/** The part of a line around an index, and the blanks that bring a caret under it (tabs stay tabs, so it lines up). */
+function excerpt(line: string, index: number): { text: string; caret: string } {
+  const from = line.length <= WIDTH ? 0 : Math.max(0, Math.min(index - WIDTH / 2, line.length - WIDTH))
+  const text = line.slice(from, from + WIDTH).replace(/[\x00-\x08\x0b-\x1f\x7f]/g, '\ufffd')
+  const caret = text.slice(0, index - from).replace(/[^\t]/g, ' ')
+  return { text, caret: caret.padEnd(index - from, ' ') }
+}
+
+/** `did you mean "x"?` for the known word that is nearest to a mistyped one, or undefined when none is near. */
+export function didYouMean(word: string, known: Iterable<string>): string | undefined {
+  const near = nearest(word, known)
+  return near === undefined ? undefined : `did you mean "${near}"?`
+}
+
+/** The known word within two edits (one for words of up to four letters), or of the same letters but for case. */
+export function nearest(word: string, known: Iterable<string>): string | undefined {
+  let best: string | undefined
+  let least = word.length <= 4 ? 1 : 2
+  for (const candidate of known) {
+    if (candidate === word) continue
+    if (candidate.toLowerCase() === word.toLowerCase()) return candidate
+    if (Math.abs(candidate.length - word.length) > least) continue
+    const edits = editDistance(word, candidate)
+    if (edits < least || (edits === least && best === undefined)) {
+      least = edits
+      best = candidate
+    }
+  }
+  return best
+}
+
+/** Insertions, deletions, replacements and swaps of neighbours that turn one word into the other. */
+function editDistance(from: string, to: string): number {
+  let before: number[] = []
+  let last: number[] = Array.from({ length: to.length + 1 }, (_, i) => i)
+  for (let i = 1; i <= from.length; i++) {
+    const row = [i]
+    for (let j = 1; j <= to.length; j++) {
+      const same = from[i - 1] === to[j - 1] ? 0 : 1
+      let cost = Math.min(last[j]! + 1, row[j - 1]! + 1, last[j - 1]! + same)
+      const swapped = i > 1 && j > 1 && from[i - 1] === to[j - 2] && from[i - 2] === to[j - 1]
+      if (swapped) cost = Math.min(cost, before[j - 2]! + 1)
+      row.push(cost)
+    }
+    before = last
+    last = row
+  }
+  return last[to.length]!
+}
+
+/** `a, b or c`, for sentences. */
+export function listed(words: readonly string[], conjunction = 'or'): string {
+  if (words.length < 2) return words.join('')
+  return `${words.slice(0, -1).join(', ')} ${conjunction} ${words.at(-1)}`
+}
+
+/** A value as a sentence can carry it: text in quotes, cut short when long. */
+export function show(value: unknown): string {
+  if (Array.isArray(value)) return 'a list'
+  if (typeof value === 'object' && value !== null) return 'a map'
+  const text = typeof value === 'string' ? `"${value.length > 60 ? `${value.slice(0, 57)}...` : value}"` : String(value)
+  return text.replace(/[\x00-\x1f\x7f]/g, ' ')
+}
+
+/** Reading order, each problem once (an alias lets one place of the file count twice). */
+export function ordered(problems: readonly Problem[], files: readonly string[]): Problem[] {
+  const seen = new Set<string>()
+  const rank = (file: string) => (files.includes(file) ? files.indexOf(file) : files.length)
+  return problems
+    .filter(problem => {
+      const mark = `${problem.file}:${problem.line}:${problem.column}:${problem.message}`
+      return seen.has(mark) ? false : seen.add(mark)
+    })
+    .sort((a, b) => rank(a.file) - rank(b.file) || a.line - b.line || a.column - b.column)
+}

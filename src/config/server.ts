@@ -1,0 +1,114 @@
+/** The part of gateway.yaml about the gateway itself: addresses, store, secret, host names, limits. */
+import { dirname, resolve } from 'node:path'
+import { parseAddress } from './address.ts'
+import type { Address, Configuration } from './configuration.ts'
+import type { GatewayShape } from './file-shapes.ts'
+import type { Source } from './source.ts'
+
+type Server = Pick<
+  Configuration,
+  'listen' | 'admin' | 'store' | 'secret' | 'trustProxy' | 'hosts' | 'limits' | 'drainMs' | 'heartbeat'
+>
+
+/** What to say about a secret that stands in a file. */
+export const WRITTEN_OUT = 'is written out here, and files get committed and copied'
+export const BY_REFERENCE = 'write ${NAME} and set that environment variable, or ${file:PATH}'
+
+const MIN_SECRET = 16
+
+/** Builds it from what is sound; what is not was reported. */
+export function buildServer(source: Source, shape: GatewayShape): Server | null {
+  const before = source.problems.length
+  const listen = address(source, '/listen', shape.listen)
+  const admin = shape.admin === undefined ? null : address(source, '/admin', shape.admin)
+  if (listen && admin && listen.port !== 0 && listen.port === admin.port && overlap(listen.host, admin.host)) {
+    source.report('/admin', 'admin and listen are the same address', { suggestion: 'give admin another port' })
+  }
+  const store = sound(source, '/store') ? storeOf(source, shape.store) : ''
+  if (sound(source, '/secret') && shape.secret !== undefined) checkSecret(source, shape.secret)
+  const hosts = sound(source, '/hosts') && shape.hosts ? hostsOf(source, shape.hosts) : null
+  if (sound(source, '/heartbeat') && shape.heartbeat.every < 1000) {
+    source.report('/heartbeat/every', 'heartbeat every must be at least 1s')
+  }
+  const intact = ['/trust_proxy', '/limits', '/drain', '/heartbeat'].every(part => source.sound(part))
+  if (source.problems.length > before || !intact || listen === null || !store) return null
+  const { limits, heartbeat } = shape
+  return {
+    listen,
+    admin,
+    store,
+    secret: shape.secret ?? null,
+    trustProxy: shape.trust_proxy,
+    hosts,
+    limits: {
+      maxInflight: limits.max_inflight,
+      bodyBytes: limits.body,
+      bodyBytesInflight: limits.bodies_in_flight,
+      headersMs: limits.headers,
+      requestMs: limits.request,
+      stallMs: limits.stall,
+    },
+    drainMs: shape.drain,
+    heartbeat: { firstMs: heartbeat.first, everyMs: heartbeat.every },
+  }
+}
+
+const sound = (source: Source, at: string) => source.sound(at)
+
+function address(source: Source, at: string, text: string): Address | null {
+  if (!source.sound(at)) return null
+  try {
+    return parseAddress(text)
+  } catch (error) {
+    const [message, suggestion] = (error as Error).message.split('; ')
+    source.report(at, `${at.slice(1)}: ${source.show(at, text)} ${message}`, { suggestion })
+    return null
+  }
+}
+
+function overlap(a: string, b: string): boolean {
+  return a === b || a === '0.0.0.0' || b === '0.0.0.0' || a === '::' || b === '::'
+}
+
+function storeOf(source: Source, store: string): string {
+  if (store === 'memory') return store
+  const [kind, path = ''] = /^([a-z+]+):(.*)$/s.exec(store)?.slice(1) ?? []
+  if (kind === 'sqlite' && path === ':memory:') {
+    source.report('/store', 'a store in memory is called "memory"', { suggestion: 'write store: memory' })
+  } else if (kind === 'sqlite' && path.trim() !== '') {
+    return `sqlite:${resolve(dirname(source.file), path)}`
+  } else if (kind === 'sqlite') {
+    source.report('/store', 'sqlite: needs a path', { suggestion: 'write sqlite:./.tollgate/tollgate.db' })
+  } else if (['postgres', 'postgresql', 'redis', 'rediss', 'mysql'].includes(kind ?? '')) {
+    // The rest of such an address usually holds a password.
+    const message = `there is no ${kind} store yet`
+    source.report('/store', message, { suggestion: 'there are sqlite:PATH and memory', concealed: true })
+  } else {
+    const message = `store must be sqlite:PATH or memory, not ${source.show('/store', store)}`
+    source.report('/store', message, { suggestion: 'write sqlite:./.tollgate/tollgate.db' })
+  }
+  return ''
+}
+
+function checkSecret(source: Source, secret: string): void {
+  if (!source.substituted('/secret')) {
+    source.report('/secret', `the secret ${WRITTEN_OUT}`, { suggestion: BY_REFERENCE, concealed: true })
+  } else if (secret.length < MIN_SECRET) {
+    const suggestion = 'make one with: openssl rand -hex 32'
+    source.report('/secret', `the secret is shorter than ${MIN_SECRET} characters`, { suggestion })
+  }
+}
+
+function hostsOf(source: Source, hosts: readonly string[]): string[] {
+  const seen = new Set<string>()
+  for (const [i, host] of hosts.entries()) {
+    const at = `/hosts/${i}`
+    const name = host.toLowerCase()
+    const shown = source.show(at, host)
+    if (!/^([a-z0-9_]([a-z0-9_-]*[a-z0-9])?(\.|$))+$/.test(name) && !/^\[[0-9a-f:]+\]$/.test(name)) {
+      source.report(at, `${shown} is not a host name`, { suggestion: 'write it without scheme, port and path' })
+    } else if (seen.has(name)) source.report(at, `the host ${shown} is here twice`)
+    seen.add(name)
+  }
+  return [...seen]
+}

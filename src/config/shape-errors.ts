@@ -1,0 +1,184 @@
+/** The schema checker's errors as sentences at their place. */
+import type { ErrorObject } from 'ajv/dist/2020.js'
+import { didYouMean, listed, show } from './problem.ts'
+import { pointer, type Source } from './source.ts'
+
+type Schema = Readonly<Record<string, unknown>> & { readonly properties?: Record<string, Schema> }
+
+/** Reports each error once; what only repeats another error in other words is left out. */
+export function reportErrors(source: Source, address: string, errors: readonly ErrorObject[]): void {
+  const found = withoutEchoes(errors).map(error => {
+    const at = address + error.instancePath
+    const words = isFork(error) ? noForm(source, error, at, errors) : inWords(source, error, at)
+    return { ...words, where: words.child === undefined ? at : at + pointer(words.child) }
+  })
+  // What was reported before (a value that could not be read) needs no second complaint about its shape.
+  const told = new Set<string>()
+  for (const { where, message, suggestion, key } of found.filter(each => !source.reported(each.where))) {
+    if (told.has(`${where} ${message}`)) continue
+    told.add(`${where} ${message}`)
+    source.report(where, message, { ...(key ? { key } : {}), suggestion })
+  }
+}
+
+/** `if`, and the branches of `anyOf` and `oneOf`, say what another error says already. */
+function withoutEchoes(errors: readonly ErrorObject[]): ErrorObject[] {
+  const forks = errors.filter(isFork)
+  const units = new Set(errors.filter(error => error.keyword === 'unit').map(error => error.instancePath))
+  const typed = new Set<string>()
+  return errors.filter(error => {
+    if (error.keyword === 'if' || (error.propertyName !== undefined && error.keyword !== 'propertyNames')) return false
+    // A number where a unit's text is wanted: the unit's sentence says more than "must be text".
+    if (error.keyword === 'type' && units.has(error.instancePath)) return false
+    if (error.keyword === 'type') {
+      if (typed.has(error.instancePath)) return false
+      typed.add(error.instancePath)
+    }
+    return !forks.some(fork => fork !== error && error.schemaPath.startsWith(`${fork.schemaPath}/`))
+  })
+}
+
+const isFork = (error: ErrorObject) => error.keyword === 'anyOf' || error.keyword === 'oneOf'
+
+/** The value fits none of several forms: what each would want. */
+function noForm(source: Source, fork: ErrorObject, address: string, errors: readonly ErrorObject[]): Words {
+  const branches = errors.filter(error => error !== fork && error.schemaPath.startsWith(`${fork.schemaPath}/`))
+  const name = nameOf(address)
+  if (branches.length === 0) return { message: `${name} fits more than one of its forms` }
+  if (branches.every(error => error.keyword === 'required' && error.instancePath === fork.instancePath)) {
+    return { message: `${name} needs ${listed(branches.map(error => `"${error.params.missingProperty}"`))}` }
+  }
+  const wants = branches.map(error =>
+    inWords(source, error, address + error.instancePath.slice(fork.instancePath.length)),
+  )
+  return { message: `${name} fits none of its forms: ${[...new Set(wants.map(each => each.message))].join('; ')}` }
+}
+
+interface Words {
+  readonly message: string
+  readonly suggestion?: string | undefined
+  /** Point at the key. */
+  readonly key?: boolean
+  /** The problem belongs to this entry of the map. */
+  readonly child?: string
+}
+
+function inWords(source: Source, error: ErrorObject, address: string): Words {
+  const schema = error.parentSchema as Schema
+  const name = nameOf(address)
+  const value = source.show(address, error.data)
+  const params = error.params as Record<string, string>
+  switch (error.keyword) {
+    case 'additionalProperties':
+    case 'unevaluatedProperties':
+      return unknownKey(params.additionalProperty ?? params.unevaluatedProperty ?? '', schema)
+    case 'required':
+      return missingKey(params.missingProperty!, address, schema)
+    case 'dependentRequired':
+      return { message: `${name} has no "${params.missingProperty}", which goes with its other parts` }
+    case 'refused':
+      return { message: error.message!, key: true }
+    case 'propertyNames':
+      return badName(params.propertyName!, schema)
+    case 'unit':
+      // The unit's sentence quotes the text or a part of it, which must not be what a reference stands for.
+      if (source.substituted(address))
+        return { message: `${name}: ${value} does not stand for a value of the unit "${error.schema}"` }
+      return { message: `${name}: ${error.message}` }
+    case 'within':
+      return { message: `${name} ${error.message}` }
+    case 'type':
+      return wrongType(error, name, value, schema)
+    case 'enum':
+      return notOneOf(error, name, value)
+    case 'uniqueItems':
+      return { message: `${name} has the same entry twice`, child: String(params.i) }
+  }
+  const own = sentenceOf(schema)
+  return { message: own === undefined ? fallback(error, name, value) : `${name} ${own}, not ${value}` }
+}
+
+function unknownKey(key: string, schema: Schema): Words {
+  const known = Object.entries(schema.properties ?? {})
+    .filter(([, property]) => !('refused' in property))
+    .map(([word]) => word)
+  const near = didYouMean(key, known)
+  const suggestion = near ?? (known.length > 0 && known.length <= 12 ? `there are ${listed(known, 'and')}` : undefined)
+  return { message: `unknown key "${key}"`, suggestion, key: true, child: key }
+}
+
+function missingKey(key: string, address: string, schema: Schema): Words {
+  const what = address === '' ? 'the file' : nameOf(address)
+  const hint = schema.properties?.[key]?.sentence
+  return { message: `${what} has no "${key}"`, suggestion: typeof hint === 'string' ? `it ${hint}` : undefined }
+}
+
+const TYPE_NAMES: Record<string, string> = {
+  string: 'text',
+  integer: 'a whole number',
+  number: 'a number',
+  boolean: 'true or false',
+  object: 'a map',
+  array: 'a list',
+  null: 'empty',
+}
+
+function badName(name: string, schema: Schema): Words {
+  const own = sentenceOf(schema.propertyNames) ?? 'must be an allowed name'
+  return { message: `the name ${show(name)} ${own}`, key: true, child: name }
+}
+
+function wrongType(error: ErrorObject, name: string, value: string, schema: Schema): Words {
+  const wanted = [error.schema as string | string[]].flat().map(type => TYPE_NAMES[type] ?? type)
+  if (error.data === null) return { message: `${name} is empty`, suggestion: 'give it a value or remove the key' }
+  const own = sentenceOf(schema)
+  if (own !== undefined) return { message: `${name} ${own}, not ${value}` }
+  const message = `${name} must be ${listed(wanted)}, not ${value}`
+  return {
+    message,
+    suggestion: wanted.includes('text') && typeof error.data !== 'object' ? 'put it in quotes' : undefined,
+  }
+}
+
+function notOneOf(error: ErrorObject, name: string, value: string): Words {
+  const allowed = (error.schema as unknown[]).map(String)
+  const message = `${name}: ${value} is not one of ${listed(allowed)}`
+  return { message, suggestion: didYouMean(String(error.data), allowed) }
+}
+
+function fallback(error: ErrorObject, name: string, value: string): string {
+  const limit = (error.params as { limit?: number }).limit
+  switch (error.keyword) {
+    case 'minimum':
+      return `${name} must be at least ${limit}, and is ${value}`
+    case 'maximum':
+      return `${name} must be at most ${limit}, and is ${value}`
+    case 'const':
+      return `${name} must be ${show(error.schema)}, and is ${value}`
+    case 'minItems':
+    case 'minProperties':
+      return `${name} needs at least ${limit === 1 ? 'one entry' : `${limit} entries`}`
+    case 'minLength':
+      return limit === 1 ? `${name} is empty` : `${name} must have at least ${limit} characters`
+    case 'pattern':
+      return `${name}: ${value} does not match ${(error.schema as string).toString()}`
+    default:
+      return `${name}: ${error.message}`
+  }
+}
+
+function sentenceOf(schema: unknown): string | undefined {
+  const own = (schema as { sentence?: unknown } | undefined)?.sentence
+  return typeof own === 'string' ? own : undefined
+}
+
+/** What to call the value at an address: its key, or for an entry of a list the list's key and its number. */
+function nameOf(address: string): string {
+  const parts = address
+    .split('/')
+    .slice(1)
+    .map(part => part.replaceAll('~1', '/').replaceAll('~0', '~'))
+  const last = parts.at(-1)
+  if (last === undefined) return 'the file'
+  return /^\d+$/.test(last) && parts.length > 1 ? `entry ${Number(last) + 1} of ${parts.at(-2)}` : last
+}

@@ -1,0 +1,69 @@
+/**
+ * `${NAME}` and `${file:PATH}` in a value: the environment variable, or the file's text without its last line break.
+ * `$${` writes a plain `${`. Done on parsed values, never on the file's text, so what is substituted can't add structure.
+ */
+import { nearest } from './problem.ts'
+
+/** What a reference may stand for, collected before the values are built. */
+export interface Surroundings {
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** By the path as it is written; an Error when it could not be read. */
+  readonly files: ReadonlyMap<string, string | Error>
+}
+
+export interface Substitution {
+  readonly text: string
+  /** What was put in, for redaction. */
+  readonly values: readonly string[]
+  /** Sentences; when there are any, `text` is not to be used. */
+  readonly problems: readonly { readonly message: string; readonly suggestion?: string }[]
+}
+
+const REFERENCE = /\$\$\{|\$\{([^}]*)(\}?)/g
+const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/
+const FILE = 'file:'
+
+/** The paths that a value wants to have read. */
+export function wantedFiles(text: string): string[] {
+  return [...text.matchAll(REFERENCE)]
+    .map(match => match[1]?.trim() ?? '')
+    .filter(inside => inside.startsWith(FILE))
+    .map(inside => inside.slice(FILE.length).trim())
+}
+
+/** Puts the values in. A text without `${` comes back as it is. */
+export function substitute(text: string, { env, files }: Surroundings): Substitution {
+  const values: string[] = []
+  const problems: { message: string; suggestion?: string }[] = []
+  const take = (value: string) => {
+    values.push(value)
+    return value
+  }
+  const result = text.replace(REFERENCE, (whole: string, inside: string | undefined, closed: string | undefined) => {
+    if (inside === undefined) return '${'
+    const name = inside.trim()
+    if (closed === '') {
+      problems.push({ message: `"${whole}" has no closing brace`, suggestion: 'to write a plain "${", write "$${"' })
+    } else if (name.startsWith(FILE)) {
+      const path = name.slice(FILE.length).trim()
+      const content = files.get(path)
+      if (typeof content === 'string') return take(content.replace(/\r?\n$/, ''))
+      problems.push({
+        message: `the file ${path || '(no path)'} cannot be read: ${content?.message ?? 'no path given'}`,
+      })
+    } else if (!NAME.test(name)) {
+      const suggestion = 'write ${NAME} or ${file:PATH}; to write a plain "${", write "$${"'
+      problems.push({ message: `"${whole}" does not name an environment variable`, suggestion })
+    } else {
+      const value = env[name]
+      if (value !== undefined) return take(value)
+      const near = nearest(name, Object.keys(env))
+      problems.push({
+        message: `the environment variable ${name} is not set`,
+        ...(near === undefined ? {} : { suggestion: `did you mean ${near}?` }),
+      })
+    }
+    return whole
+  })
+  return { text: result, values, problems }
+}

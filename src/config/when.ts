@@ -1,0 +1,93 @@
+/**
+ * `when`: a step's condition, in CEL. It is checked when the configuration is loaded, against exactly the facts that
+ * earlier steps surely give at its place, so that at run time nothing can be missing: a text that is not there is "",
+ * a number 0.
+ */
+import { Environment } from '@marcbachmann/cel-js'
+import type { FactName } from '#contract'
+import type { CompiledWhen } from './configuration.ts'
+import { didYouMean, listed } from './problem.ts'
+import { forbidden, type Node, namesIn, type WhenError, wordsFor } from './when-errors.ts'
+import { WHEN_FIELDS, WHEN_NAMES, WHEN_TYPES, type WhenFacts, type WhenName } from './when-facts.ts'
+
+export { WHEN_FIELDS, type WhenContext, whenFacts } from './when-facts.ts'
+
+// Functions of the environment do not see the facts, and evaluation is synchronous: so the facts of the evaluation
+// under way stand here.
+let current: WhenFacts | null = null
+
+let shared: Environment | undefined
+
+/** The environment with all types and no variables; each condition gets a copy with the variables of its place. */
+function environment(): Environment {
+  if (shared !== undefined) return shared
+  shared = new Environment({ limits: { maxAstNodes: 1000, maxDepth: 50 } })
+  for (const name of WHEN_NAMES)
+    shared.registerType(typeName(name), { ctor: WHEN_TYPES[name], fields: WHEN_FIELDS[name] })
+  shared.registerFunction('header(string): string', (name: string) => current!.readHeader(name))
+  return shared
+}
+
+const typeName = (name: WhenName) => `${name[0]!.toUpperCase()}${name.slice(1)}Facts`
+
+/** What a condition may name at its place. */
+export interface WhenPlace {
+  /** Facts that earlier steps surely give. */
+  readonly given: ReadonlySet<FactName>
+  /** Why a fact that is not given is not: a sentence's end, and what to do. */
+  readonly missing: (fact: FactName) => { readonly message: string; readonly suggestion?: string }
+}
+
+export type WhenResult = { readonly when: CompiledWhen } | { readonly error: WhenError }
+
+/** Checks and compiles a condition for its place. */
+export function compileWhen(source: string, place: WhenPlace): WhenResult {
+  const names = WHEN_NAMES.filter(name => name === 'request' || place.given.has(name))
+  const scope = environment().clone()
+  for (const name of names) scope.registerVariable(name, typeName(name))
+  try {
+    const program = scope.parse(source)
+    const wrong = forbidden(program.ast as unknown as Node)
+    if (wrong !== null) return { error: wrong }
+    const { valid, type, error } = program.check()
+    if (!valid) return { error: explain(error, source, names, place) }
+    if (type !== 'bool')
+      return { error: { message: `the condition must be true or false, and is of type ${type}`, offset: 0 } }
+    return { when: { source, evaluate: facts => evaluate(program, facts) } }
+  } catch (error) {
+    return { error: explain(error, source, names, place) }
+  }
+}
+
+function evaluate(program: (facts: Record<string, unknown>) => unknown, facts: Record<string, unknown>): boolean {
+  const before = current
+  current = facts as unknown as WhenFacts
+  try {
+    return program(facts) === true
+  } finally {
+    current = before
+  }
+}
+
+function explain(error: unknown, source: string, names: readonly WhenName[], place: WhenPlace): WhenError {
+  const words = wordsFor(error, source)
+  const { variable } = words
+  if (variable === undefined) return words
+  const { offset } = words
+  if (variable !== 'request' && Object.hasOwn(WHEN_FIELDS, variable)) {
+    const { message, suggestion } = place.missing(variable as FactName)
+    return { message, offset, ...(suggestion === undefined ? {} : { suggestion }) }
+  }
+  const suggestion = didYouMean(variable, names) ?? `here there are ${listed([...names, 'header("name")'], 'and')}`
+  return { message: `nothing is called "${variable}" here`, offset, suggestion }
+}
+
+/** The facts that a condition names, or none when it cannot be parsed. */
+export function factsIn(source: string): FactName[] {
+  try {
+    const names = namesIn(environment().clone().parse(source).ast)
+    return WHEN_NAMES.filter(name => name !== 'request' && names.has(name)) as FactName[]
+  } catch {
+    return []
+  }
+}

@@ -1,0 +1,393 @@
+/**
+ * A scan of JSON as bytes that runs before `JSON.parse` and refuses what should never reach it.
+ *
+ * Why before parsing: `JSON.parse` accepts any depth, but `JSON.stringify` and `structuredClone` fail at a few thousand
+ * levels, and an object of 400,000 keys blocks the event loop for a quarter of a second. And why look at keys at all:
+ * of two members with one name some readers take the first and some the last, and some take `Model` for `model`. A body
+ * that the gateway and a provider read differently is a way around a price.
+ *
+ * The scan is strict about structure (brackets, commas, colons, keys, UTF-8) and leaves the inside of numbers, literals
+ * and strings to `JSON.parse`: whatever it calls broken, `JSON.parse` refuses too, but not the other way round.
+ */
+import {
+  BACKSLASH,
+  BRACE_CLOSE,
+  BRACE_OPEN,
+  BRACKET_CLOSE,
+  BRACKET_OPEN,
+  CHAT_PARAMETERS,
+  COLON,
+  COMMA,
+  decodeKey,
+  notText,
+  QUOTE,
+  skipScalar,
+  skipSpace,
+  skipString,
+  tableOf,
+} from './json-bytes.ts'
+import type { Member, Spans } from './json-splice.ts'
+
+export { CHAT_PARAMETERS } from './json-bytes.ts'
+export { type Edit, findMember, type Member, type Spans, scanTopLevel, setMembers, splice } from './json-splice.ts'
+
+export interface ScanLimits {
+  /** Levels of objects and arrays. */
+  readonly depth: number
+  /** How many of `{ } [ ] , :` there may be outside of strings; a backslash in a key counts too. */
+  readonly structural: number
+}
+
+/** The first thing that is wrong with a body; `code`, `message` and `param` are ready for `refuse()`. */
+export interface ScanProblem {
+  readonly code: 'invalid_json' | 'request_too_complex' | 'unknown_parameter'
+  readonly message: string
+  /** The byte at which it was seen. */
+  readonly offset: number
+  /** `messages[1].role`, when the problem has such a place. */
+  readonly param: string | null
+}
+
+/** `spans` is null when the JSON is something else than an object. */
+export type ScanResult =
+  | { readonly ok: true; readonly spans: Spans | null }
+  | { readonly ok: false; readonly problem: ScanProblem }
+
+/** What a body may be at most; a chat with hundreds of tools stays far below. */
+export const SCAN_LIMITS: ScanLimits = { depth: 64, structural: 50_000 }
+
+/**
+ * Scans a whole body in one pass. Never throws, whatever the bytes. A few nanoseconds a byte at worst, so that 4 MiB of
+ * anything block the event loop for milliseconds only.
+ */
+export function scanJson(bytes: Buffer, limits: ScanLimits = SCAN_LIMITS): ScanResult {
+  const broken = notText(bytes)
+  if (broken) return { ok: false, problem: { code: 'invalid_json', ...broken, param: null } }
+  const scanner = new Scanner(bytes, limits)
+  try {
+    return { ok: true, spans: scanner.body() }
+  } catch (error) {
+    if (error instanceof Stop) return { ok: false, problem: error.problem }
+    throw error
+  }
+}
+
+/** Leaves the scan at the first problem. Not an Error: its stack trace would cost the sender nothing and us much. */
+class Stop {
+  readonly problem: ScanProblem
+  constructor(problem: ScanProblem) {
+    this.problem = problem
+  }
+}
+
+/** Up to so many keys of an object are compared each with each; more are first sorted by their hashes. */
+const FEW_KEYS = 16
+
+/** In bytes. What looks up keys hashes and compares them whole; no honest key comes near. */
+const LONGEST_KEY = 4096
+
+/**
+ * Working memory of a scan, kept between scans (a scan never waits, so there is one at a time): by level, the way to
+ * the current place; and the keys seen so far of the open objects, outermost first, as hash, first byte and end.
+ */
+class Scratch {
+  readonly depth: number
+  /** By level: the current key's first byte in an object, -1 in an array. */
+  readonly keyStarts: Int32Array
+  /** By level: the byte after the current key in an object, the current index in an array. */
+  readonly keyEnds: Int32Array
+  hashes = new Int32Array(1024)
+  starts = new Int32Array(1024)
+  ends = new Int32Array(1024)
+
+  constructor(depth: number) {
+    this.depth = depth
+    this.keyStarts = new Int32Array(depth + 1)
+    this.keyEnds = new Int32Array(depth + 1)
+  }
+
+  /** The limit of structural characters bounds this: every key has a colon. */
+  grow(): void {
+    for (const name of ['hashes', 'starts', 'ends'] as const) {
+      const larger = new Int32Array(this[name].length * 2)
+      larger.set(this[name])
+      this[name] = larger
+    }
+  }
+}
+
+let scratch = new Scratch(SCAN_LIMITS.depth)
+
+class Scanner {
+  readonly bytes: Buffer
+  readonly limits: ScanLimits
+  readonly scratch: Scratch
+  at = 0
+  depth = 0
+  structural = 0
+  /** How many keys are in the scratch. */
+  top = 0
+  /** A backslash at or after the last place that was asked for. */
+  backslash = -1
+  /** The current key decoded, when it has escapes. */
+  name: string | undefined
+  readonly members: Member[] = []
+
+  constructor(bytes: Buffer, limits: ScanLimits) {
+    this.bytes = bytes
+    this.limits = limits
+    if (scratch.depth < limits.depth) scratch = new Scratch(limits.depth)
+    this.scratch = scratch
+  }
+
+  body(): Spans | null {
+    const open = (this.at = skipSpace(this.bytes, 0))
+    this.value()
+    const close = this.at - 1
+    this.space()
+    if (this.at < this.bytes.length) this.expected('the end of the body')
+    return this.bytes[open] === BRACE_OPEN ? { open, close, members: this.members } : null
+  }
+
+  value(): void {
+    const first = this.at < this.bytes.length ? this.bytes[this.at]! : 0
+    if (first === QUOTE) {
+      const end = skipString(this.bytes, this.at)
+      if (end < 0) this.unclosed()
+      this.at = end
+    } else if (first === BRACE_OPEN) this.object()
+    else if (first === BRACKET_OPEN) this.array()
+    else if (STARTS_SCALAR[first] === 1) this.at = skipScalar(this.bytes, this.at)
+    else this.expected('a value')
+  }
+
+  array(): void {
+    const { keyStarts, keyEnds } = this.scratch
+    const level = this.enter()
+    keyStarts[level] = -1
+    keyEnds[level] = 0
+    if (this.next() !== BRACKET_CLOSE) {
+      for (;;) {
+        this.value()
+        if (this.next() !== COMMA) break
+        this.mark()
+        keyEnds[level]!++
+        this.space()
+      }
+      if (this.next() !== BRACKET_CLOSE) this.expected('"," or "]"')
+    }
+    this.mark()
+    this.depth--
+  }
+
+  object(): void {
+    const level = this.enter()
+    const base = this.top
+    let escaped: Set<string> | null = null
+    if (this.next() !== BRACE_CLOSE) {
+      for (;;) {
+        const keyStart = this.at
+        this.key()
+        if (this.name !== undefined) escaped = this.collect(escaped, this.name)
+        const key = level === 1 ? this.parameter() : ''
+        if (this.next() !== COLON) this.expected('":"')
+        this.mark()
+        this.space()
+        const valueStart = this.at
+        this.value()
+        if (level === 1) this.members.push({ key, keyStart, valueStart, valueEnd: this.at })
+        if (this.next() !== COMMA) break
+        this.mark()
+        this.space()
+      }
+      if (this.next() !== BRACE_CLOSE) this.expected('"," or "}"')
+      this.distinct(base, escaped)
+    }
+    this.mark()
+    this.depth--
+    this.top = base
+  }
+
+  /** One level deeper, past the opening bracket. */
+  enter(): number {
+    if (this.depth >= this.limits.depth) {
+      this.stop('request_too_complex', `The body is nested more than ${this.limits.depth} levels deep`, 2)
+    }
+    this.mark()
+    return ++this.depth
+  }
+
+  space(): void {
+    this.at = skipSpace(this.bytes, this.at)
+  }
+
+  /** The next byte that is not white space, or 0 at the end. */
+  next(): number {
+    this.at = skipSpace(this.bytes, this.at)
+    return this.at < this.bytes.length ? this.bytes[this.at]! : 0
+  }
+
+  /** Steps over a structural character, which counts. */
+  mark(): void {
+    this.count(1)
+    this.at++
+  }
+
+  count(structural: number): void {
+    if ((this.structural += structural) <= this.limits.structural) return
+    const most = this.limits.structural.toLocaleString('en-US')
+    this.stop('request_too_complex', `The body has more than ${most} brackets, commas and colons`, 2)
+  }
+
+  /** Steps over a key. Without escapes it is kept in the scratch by its hash, else decoded. */
+  key(): void {
+    const { bytes } = this
+    if (this.at >= bytes.length || bytes[this.at] !== QUOTE) this.expected('a key in double quotes')
+    const start = this.at + 1
+    const near = Math.min(start + 24, bytes.length)
+    let at = start
+    let hash = 0
+    while (at < near && bytes[at] !== QUOTE && bytes[at] !== BACKSLASH) hash = Math.imul(hash ^ bytes[at++]!, PRIME)
+    if (at < bytes.length && bytes[at] === QUOTE) {
+      this.keep(start, at, hash, false)
+      return
+    }
+    at = skipString(bytes, at - 1) - 1
+    if (at < 0) this.unclosed()
+    if (at - start > LONGEST_KEY) this.stop('request_too_complex', `A key is longer than ${LONGEST_KEY} bytes`, 0)
+    const escapes = this.backslashes(start, at)
+    this.count(escapes)
+    // Long keys differ at their ends, if not in the first bytes.
+    for (let i = Math.max(near, at - 8); i < at; i++) hash = Math.imul(hash ^ bytes[i]!, PRIME)
+    this.keep(start, at, hash, escapes > 0)
+  }
+
+  keep(start: number, end: number, hash: number, escaped: boolean): void {
+    const { scratch, top } = this
+    this.at = end + 1
+    scratch.keyStarts[this.depth] = start
+    scratch.keyEnds[this.depth] = end
+    this.name = escaped ? this.decode(start, end) : undefined
+    if (escaped || hash === PROTO_HASH) this.refuseProto(this.name ?? this.decode(start, end))
+    if (escaped) return
+    if (top === scratch.hashes.length) scratch.grow()
+    scratch.hashes[top] = hash
+    scratch.starts[top] = start
+    scratch.ends[top] = end
+    this.top = top + 1
+  }
+
+  /** How many backslashes stand between; where the next one stands is remembered, as most keys have none. */
+  backslashes(start: number, end: number): number {
+    if (this.backslash < start) {
+      const found = this.bytes.indexOf(BACKSLASH, start)
+      this.backslash = found < 0 ? this.bytes.length : found
+    }
+    let count = 0
+    if (this.backslash < end) for (let at = start; at < end; at++) if (this.bytes[at] === BACKSLASH) count++
+    return count
+  }
+
+  collect(escaped: Set<string> | null, name: string): Set<string> {
+    if (escaped?.has(name)) this.duplicate(name)
+    return (escaped ?? new Set<string>()).add(name)
+  }
+
+  /** Whether all keys of the object differ, those with escapes decoded. */
+  distinct(base: number, escaped: Set<string> | null): void {
+    const { hashes, starts, ends } = this.scratch
+    if (escaped || this.top - base > FEW_KEYS) {
+      if (!escaped && !repeats(hashes.slice(base, this.top).sort())) return
+      const names = escaped ?? new Set<string>()
+      for (let i = base; i < this.top; i++) {
+        const name = this.decode(starts[i]!, ends[i]!)
+        if (names.has(name)) this.duplicate(name, i)
+        names.add(name)
+      }
+      return
+    }
+    for (let i = base + 1; i < this.top; i++) {
+      for (let j = base; j < i; j++) {
+        if (hashes[i] !== hashes[j] || ends[i]! - starts[i]! !== ends[j]! - starts[j]!) continue
+        const same = this.bytes.compare(this.bytes, starts[i], ends[i], starts[j], ends[j]) === 0
+        if (same) this.duplicate(this.decode(starts[i]!, ends[i]!), i)
+      }
+    }
+  }
+
+  /** The current top-level key, checked against known parameters in another case. */
+  parameter(): string {
+    const { keyStarts, keyEnds } = this.scratch
+    const key = this.name ?? this.decode(keyStarts[1]!, keyEnds[1]!)
+    if (key.length > 64 || CHAT_PARAMETERS.has(key)) return key
+    // Up and down again: readers that fold case take the Kelvin sign for k and the long s for s.
+    const folded = key.toUpperCase().toLowerCase()
+    if (folded === key || !CHAT_PARAMETERS.has(folded)) return key
+    const sentence = `Unknown parameter: ${shown(key)}. Did you mean '${folded}'? Names are in lower case`
+    return this.stop('unknown_parameter', sentence, 1)
+  }
+
+  decode(start: number, end: number): string {
+    const key = decodeKey(this.bytes, start, end)
+    return key ?? this.stop('invalid_json', 'The body is not valid JSON: a key has a bad escape', 0)
+  }
+
+  refuseProto(key: string): void {
+    if (key === '__proto__') this.stop('invalid_json', 'The key "__proto__" is not allowed', this.depth)
+  }
+
+  /** `index` is the second one's place in the scratch, when it is not the current key. */
+  duplicate(name: string, index?: number): never {
+    const { scratch, depth } = this
+    if (index !== undefined) {
+      scratch.keyStarts[depth] = scratch.starts[index]!
+      scratch.keyEnds[depth] = scratch.ends[index]!
+    }
+    this.at = scratch.keyStarts[depth]! - 1
+    return this.stop('invalid_json', `The key ${shown(name)} stands twice in one object`, depth)
+  }
+
+  unclosed(): never {
+    return this.stop('invalid_json', 'The body is not valid JSON: a string is not closed', 0)
+  }
+
+  expected(what: string): never {
+    const found = this.at < this.bytes.length ? '' : ', and the body ends'
+    return this.stop('invalid_json', `The body is not valid JSON: expected ${what}${found}`, 0)
+  }
+
+  /** `levels` is how much of the way to this place goes into `param`. */
+  stop(code: ScanProblem['code'], sentence: string, levels: number): never {
+    const param = this.path(Math.min(this.depth, levels))
+    throw new Stop({ code, message: `${sentence} (byte ${this.at}).`, offset: this.at, param })
+  }
+
+  path(levels: number): string | null {
+    const { keyStarts, keyEnds } = this.scratch
+    let path = ''
+    for (let level = 1; level <= levels; level++) {
+      if (keyStarts[level]! < 0) path += `[${keyEnds[level]}]`
+      else {
+        const key = decodeKey(this.bytes, keyStarts[level]!, keyEnds[level]!) ?? ''
+        path += /^[\w$-]{1,64}$/.test(key) ? `${level > 1 ? '.' : ''}${key}` : `[${shown(key)}]`
+      }
+    }
+    return path === '' ? null : path
+  }
+}
+
+/** Bytes with which a number or a literal begins. */
+const STARTS_SCALAR = tableOf('-0123456789tfn')
+
+const PRIME = 0x01000193
+const PROTO_HASH = Buffer.from('__proto__').reduce((hash, byte) => Math.imul(hash ^ byte, PRIME), 0)
+
+function repeats(sorted: Int32Array): boolean {
+  for (let i = 1; i < sorted.length; i++) if (sorted[i] === sorted[i - 1]) return true
+  return false
+}
+
+/** A key for a message: as JSON, shortened. */
+function shown(key: string): string {
+  return JSON.stringify(key.length > 60 ? `${key.slice(0, 57)}...` : key)
+}

@@ -1,0 +1,96 @@
+/**
+ * The OpenAI dialect: the canonical format itself, so bytes pass, and only what must change is spliced: in the request
+ * the model, the output cap and `stream_options`; in the answer the model, and usage that the client did not ask for.
+ */
+import type {
+  AnswerView,
+  Chat,
+  ChatCompletion,
+  DecodedAnswer,
+  Dialect,
+  EncodedRequest,
+  Target,
+  UpstreamFailure,
+} from '#contract'
+import { detailsOf, errorDetails, failureOf } from '../failure.ts'
+import { scanTopLevel, setMembers } from '../json-scan.ts'
+import { decodeOpenAiStream, statusOfType } from './stream.ts'
+
+/** @param now milliseconds since the epoch, for a Retry-After that is a date */
+export function openAiDialect(now: () => number): Dialect {
+  return {
+    name: 'openai',
+    encodeRequest,
+    decodeAnswer: (body, view) => decodeAnswer(body, view, now),
+    decodeStream: view => decodeOpenAiStream(view, now),
+    decodeError: (status, headers, body) => failureOf(status, headers, errorDetails(body), now()),
+  }
+}
+
+function encodeRequest(chat: Chat, target: Target): EncodedRequest {
+  return {
+    path: '/chat/completions',
+    headers: { accept: chat.stream ? 'text/event-stream' : 'application/json' },
+    body: spliced(chat, requestChanges(chat, target)),
+    dropped: [],
+  }
+}
+
+/**
+ * What differs from the client's own request. The cap is always sent, under the name that the target takes: without it
+ * the hold would be a guess. Usage is always asked for: it is what the charge is made from.
+ */
+function requestChanges(chat: Chat, target: Target): Record<string, string | undefined> {
+  const otherField = target.capField === 'max_tokens' ? 'max_completion_tokens' : 'max_tokens'
+  const changes: Record<string, string | undefined> = {
+    model: JSON.stringify(target.model),
+    [target.capField]: String(chat.cap),
+    [otherField]: undefined,
+  }
+  if (chat.stream) changes['stream_options'] = JSON.stringify({ ...chat.body.stream_options, include_usage: true })
+  return changes
+}
+
+function spliced(chat: Chat, changes: Readonly<Record<string, string | undefined>>): Buffer {
+  const spans = scanTopLevel(chat.bytes)
+  if (spans) return setMembers(chat.bytes, spans, changes)
+  const body: Record<string, unknown> = { ...chat.body }
+  for (const [name, json] of Object.entries(changes)) {
+    if (json === undefined) delete body[name]
+    else body[name] = JSON.parse(json)
+  }
+  return Buffer.from(JSON.stringify(body))
+}
+
+function decodeAnswer(
+  bytes: Buffer,
+  view: AnswerView,
+  now: () => number,
+): DecodedAnswer | { readonly failure: UpstreamFailure } {
+  const body = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes
+  const invalid = (detail: string) => ({ failure: { code: 'upstream_invalid' as const, detail } })
+  if (body.length === 0) return invalid('the answer is empty')
+  let parsed: unknown
+  try {
+    parsed = JSON.parse(body.toString('utf8'))
+  } catch {
+    return invalid('the answer is not JSON')
+  }
+  if (typeof parsed !== 'object' || parsed === null) return invalid('the answer is not an object')
+  const { error, choices } = parsed as { error?: unknown; choices?: unknown }
+  if (error) {
+    const details = detailsOf(parsed)
+    return { failure: failureOf(statusOfType(details.type), {}, details, now()) }
+  }
+  if (!Array.isArray(choices) || choices.length === 0 || !choices.every(isChoice)) {
+    return invalid('the answer has no choices')
+  }
+  const completion = parsed as ChatCompletion
+  completion.model = view.model
+  const spans = scanTopLevel(body)
+  return { completion, raw: spans ? setMembers(body, spans, { model: JSON.stringify(view.model) }) : null }
+}
+
+function isChoice(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && typeof (value as { message?: unknown }).message === 'object'
+}

@@ -1,0 +1,91 @@
+/** The decoder of an OpenAI stream: `data:` events with chunks, then `[DONE]`; read leniently, because relatives differ. */
+import type { AnswerView, Chunk, StreamDecoder, StreamItem, WireUsage } from '#contract'
+import { detailsOf, failureOf } from '../failure.ts'
+import { scanTopLevel, setMembers } from '../json-scan.ts'
+import { type SseEvent, SseReader, SseTooLong } from '../sse.ts'
+
+const NONE: readonly StreamItem[] = []
+
+/** @param now for a Retry-After that is a date */
+export function decodeOpenAiStream(view: AnswerView, now: () => number): StreamDecoder {
+  const reader = new SseReader()
+  const modelJson = JSON.stringify(view.model)
+  const items = (events: readonly SseEvent[]): readonly StreamItem[] => {
+    if (events.length === 0) return NONE
+    const found: StreamItem[] = []
+    for (const event of events) {
+      const item = itemOf(event, view, modelJson, now)
+      if (item) found.push(item)
+    }
+    return found
+  }
+  return {
+    push(bytes) {
+      try {
+        return items(reader.push(bytes))
+      } catch (error) {
+        if (!(error instanceof SseTooLong)) throw error
+        return [broken(error.message)]
+      }
+    },
+    end: () => items(reader.end()),
+  }
+}
+
+function itemOf({ event, data }: SseEvent, view: AnswerView, modelJson: string, now: () => number): StreamItem | null {
+  if (data.length < 16 && data.toString('latin1').trim() === '[DONE]') return { kind: 'done' }
+  let parsed: unknown
+  try {
+    parsed = JSON.parse(data.toString('utf8'))
+  } catch {
+    return broken('an event of the stream is not JSON')
+  }
+  if (typeof parsed !== 'object' || parsed === null) return broken('an event of the stream is not an object')
+  if (event === 'error' || (parsed as { error?: unknown }).error) return failureItem(parsed, now())
+  // A keep-alive or an extension without choices: nothing that our client asked for.
+  if (!Array.isArray((parsed as { choices?: unknown }).choices)) return null
+  return chunkItem(parsed as Chunk, data, view, modelJson)
+}
+
+/** The chunk as the client sees it: bytes are spliced where only `model` and `usage` differ. */
+function chunkItem(chunk: Chunk, data: Buffer, view: AnswerView, modelJson: string): StreamItem | null {
+  const usage = isUsage(chunk.usage) ? chunk.usage : null
+  const changes: Record<string, string | undefined> = {}
+  if (chunk.model !== view.model) {
+    chunk.model = view.model
+    changes['model'] = modelJson
+  }
+  if (!view.includeUsage && 'usage' in chunk) {
+    // Its own event was only made because the gateway asks for usage.
+    if (usage && chunk.choices.length === 0) return { kind: 'usage', usage }
+    delete chunk.usage
+    changes['usage'] = undefined
+  }
+  const spans = scanTopLevel(data)
+  // A line break would end the event early: such JSON is encoded again, on one line.
+  const raw = spans && !data.includes(10) && !data.includes(13) ? setMembers(data, spans, changes) : null
+  return { kind: 'chunk', chunk, raw, usage }
+}
+
+function isUsage(value: unknown): value is WireUsage {
+  return typeof value === 'object' && value !== null
+}
+
+function broken(detail: string): StreamItem {
+  return { kind: 'failure', failure: { code: 'upstream_invalid', detail } }
+}
+
+/** An error inside a 200: its numeric `code`, where there is one, is the status that it should have had. */
+function failureItem(parsed: object, nowMs: number): StreamItem {
+  const details = detailsOf(parsed)
+  const status = Number(details.code)
+  const known = Number.isInteger(status) && status >= 400 && status <= 599
+  return { kind: 'failure', failure: failureOf(known ? status : statusOfType(details.type), {}, details, nowMs) }
+}
+
+/** What an error's type says where no status does. */
+export function statusOfType(type: string | null): number {
+  if (type === 'rate_limit_error' || type === 'rate_limit_exceeded') return 429
+  if (type === 'overloaded_error') return 529
+  return type === 'invalid_request_error' ? 400 : 500
+}

@@ -1,0 +1,166 @@
+/**
+ * The reader of `text/event-stream` (WHATWG HTML, 9.2): bytes in, events out, the same events however the bytes were
+ * split. It works on bytes so that an event's data can be passed on without being decoded; data that lies in one piece
+ * of input is a view of it, not a copy.
+ */
+
+export interface SseEvent {
+  /** The `event:` field, or an empty string. */
+  readonly event: string
+  readonly data: Buffer
+}
+
+/** An event longer than the limit: the stream cannot be followed any further. */
+export class SseTooLong extends Error {
+  override readonly name = 'SseTooLong'
+}
+
+const LF = 10
+const CR = 13
+const COLON = 58
+const SPACE = 32
+const NOTHING = Buffer.alloc(0)
+
+export class SseReader {
+  readonly #limitBytes: number
+  /** The beginning of a line whose end has not arrived. */
+  #rest: Buffer = NOTHING
+  #restSize = 0
+  #event = ''
+  #data: Buffer[] = []
+  #dataSize = 0
+  /** The last piece ended in CR: an LF at the start of the next one belongs to it. */
+  #afterCr = false
+  #first = true
+
+  /** @param limitBytes the longest event, in bytes; a longer one throws `SseTooLong` */
+  constructor(limitBytes = 1024 * 1024) {
+    this.#limitBytes = limitBytes
+  }
+
+  /** Takes the next piece of the body and returns the events that it completes. */
+  push(bytes: Buffer): SseEvent[] {
+    const events: SseEvent[] = []
+    // What was kept holds no line end, so only the new bytes are searched.
+    let searched = this.#restSize
+    const input = searched > 0 ? this.#joined(bytes) : bytes
+    // A CR anywhere is rare, so it is looked for once and not for every line.
+    const hasCr = bytes.includes(CR)
+    let at = this.#start(input)
+    while (at < input.length) {
+      const end = lineEnd(input, Math.max(at, searched), hasCr)
+      if (end === -1) break
+      this.#line(input.subarray(at, end), events)
+      at = end + 1
+      searched = 0
+      this.#first = false
+      if (input[end] === CR) {
+        if (at === input.length) this.#afterCr = true
+        else if (input[at] === LF) at++
+      }
+    }
+    this.#keep(input, at)
+    return events
+  }
+
+  /** The body is over: an event without its closing blank line still counts, because providers end that way. */
+  end(): SseEvent[] {
+    const events: SseEvent[] = []
+    if (this.#restSize > 0) {
+      const line = this.#rest.subarray(0, this.#restSize)
+      this.#rest = NOTHING
+      this.#restSize = 0
+      this.#line(line, events)
+    }
+    this.#dispatch(events)
+    return events
+  }
+
+  /** Where reading begins: after a byte order mark, and after the LF of a CRLF whose CR ended the last piece. */
+  #start(input: Buffer): number {
+    if (this.#afterCr && input.length > 0) {
+      this.#afterCr = false
+      return input[0] === LF ? 1 : 0
+    }
+    return this.#first && input[0] === 0xef && input[1] === 0xbb && input[2] === 0xbf ? 3 : 0
+  }
+
+  /**
+   * The kept beginning of a line and the new bytes, in a buffer with room to grow: a long line that arrives byte by
+   * byte is copied a logarithmic number of times, not once a byte.
+   */
+  #joined(bytes: Buffer): Buffer {
+    const size = this.#restSize + bytes.length
+    if (size > this.#rest.length) {
+      const larger = Buffer.allocUnsafe(Math.max(size, this.#rest.length * 2, 1024))
+      this.#rest.copy(larger, 0, 0, this.#restSize)
+      this.#rest = larger
+    }
+    bytes.copy(this.#rest, this.#restSize)
+    return this.#rest.subarray(0, size)
+  }
+
+  /** Keeps the unfinished line. Events are views of the old buffer, so unless nothing was read a new one is made. */
+  #keep(input: Buffer, at: number): void {
+    const size = input.length - at
+    if (size + this.#dataSize > this.#limitBytes) {
+      throw new SseTooLong(`an event of the stream is longer than ${this.#limitBytes} bytes`)
+    }
+    if (size > 0 && (at > 0 || this.#restSize === 0)) {
+      this.#rest = Buffer.allocUnsafe(Math.max(size * 2, 1024))
+      input.copy(this.#rest, 0, at)
+    } else if (size === 0) {
+      this.#rest = NOTHING
+    }
+    this.#restSize = size
+  }
+
+  #line(line: Buffer, events: SseEvent[]): void {
+    if (line.length === 0) {
+      this.#dispatch(events)
+      return
+    }
+    const isData = line[0] === 0x64 && line[1] === 0x61 && line[2] === 0x74 && line[3] === 0x61
+    if (isData && (line.length === 4 || line[4] === COLON)) {
+      const data = line.subarray(line[5] === SPACE ? 6 : Math.min(5, line.length))
+      this.#dataSize += data.length + 1
+      if (this.#dataSize > this.#limitBytes) {
+        throw new SseTooLong(`an event of the stream is longer than ${this.#limitBytes} bytes`)
+      }
+      this.#data.push(data)
+      return
+    }
+    if (line[0] === 0x65 && line.toString('latin1', 0, 6) === 'event:') {
+      this.#event = line.toString('utf8', line[6] === SPACE ? 7 : 6)
+    }
+    // Comments, `id`, `retry` and unknown fields mean nothing here.
+  }
+
+  #dispatch(events: SseEvent[]): void {
+    if (this.#data.length > 0) {
+      const data = this.#data.length === 1 ? this.#data[0]! : joinLines(this.#data)
+      if (data.length > 0) events.push({ event: this.#event, data })
+      this.#data = []
+      this.#dataSize = 0
+    }
+    this.#event = ''
+  }
+}
+
+/** The next LF or CR from `from` on, or -1. */
+function lineEnd(input: Buffer, from: number, hasCr: boolean): number {
+  const lf = input.indexOf(LF, from)
+  if (!hasCr) return lf
+  const cr = input.indexOf(CR, from)
+  return cr !== -1 && (lf === -1 || cr < lf) ? cr : lf
+}
+
+function joinLines(lines: readonly Buffer[]): Buffer {
+  const parts: Buffer[] = []
+  const newline = Buffer.from('\n')
+  for (const [index, line] of lines.entries()) {
+    if (index > 0) parts.push(newline)
+    parts.push(line)
+  }
+  return Buffer.concat(parts)
+}

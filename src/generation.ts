@@ -1,0 +1,128 @@
+/**
+ * Everything that one configuration brought to life: its catalog, its plans with their steps, its roads to the
+ * providers. Exchanges keep the generation in which they began.
+ */
+import type { AnyPlugin, Catalog, Clock, Dialect, Log, Random, Services } from '#contract'
+import type { Configuration, Provider, RouteConfig } from './config/configuration.ts'
+import { openAiDialect } from './dialects/openai/index.ts'
+import { createPlan, type Plan } from './pipeline/plan.ts'
+import type { Store } from './store/store.ts'
+import { createDemo } from './upstream/demo/demo.ts'
+import { createHttpTransport, type Transport } from './upstream/transport.ts'
+
+/** A provider that can be asked. */
+export interface Upstream {
+  readonly provider: Provider
+  readonly dialect: Dialect
+  readonly transport: Transport
+  /** Sent with every request: who we are there. */
+  readonly headers: Readonly<Record<string, string>>
+}
+
+export interface LiveRoute {
+  readonly config: RouteConfig
+  readonly plan: Plan
+}
+
+export interface Generation {
+  readonly configuration: Configuration
+  readonly catalog: Catalog
+  readonly routes: readonly LiveRoute[]
+  readonly upstreams: ReadonlyMap<string, Upstream>
+  dispose(): Promise<void>
+}
+
+export interface GenerationParts {
+  readonly configuration: Configuration
+  readonly store: Store
+  readonly clock: Clock
+  readonly random: Random
+  readonly version: string
+  logFor(step: string): Log
+}
+
+/** Throws a `PlanError` when a step cannot be created; nothing is left open then. */
+export async function createGeneration(parts: GenerationParts): Promise<Generation> {
+  const { configuration } = parts
+  const catalog = createCatalog(configuration)
+  const closers: (() => Promise<void>)[] = []
+  const dispose = async () => {
+    for (const close of closers.splice(0)) await close()
+  }
+  try {
+    const upstreams = new Map<string, Upstream>()
+    for (const provider of configuration.providers.values()) {
+      const { upstream, close } = createUpstream(provider, parts)
+      closers.push(close)
+      upstreams.set(provider.name, upstream)
+    }
+    const routes = configuration.routes.map((config): LiveRoute => {
+      const plan = createPlan(config.policy, config.steps.steps, step => servicesOf(step, parts, catalog))
+      closers.push(plan.dispose)
+      return { config, plan }
+    })
+    return { configuration, catalog, routes, upstreams, dispose }
+  } catch (error) {
+    await dispose()
+    throw error
+  }
+}
+
+/** The models of a configuration, found by id or alias. */
+export function createCatalog({ models, aliases }: Pick<Configuration, 'models' | 'aliases'>): Catalog {
+  const list = [...models.values()]
+  return {
+    find: id => models.get(id) ?? models.get(aliases.get(id) ?? ''),
+    list: () => list,
+  }
+}
+
+/** Exactly the services that a plugin names in `uses`, and no others. */
+function servicesOf(
+  step: { readonly id: string; readonly plugin: AnyPlugin },
+  { store, clock, random, logFor }: GenerationParts,
+  catalog: Catalog,
+): Partial<Services> {
+  const all: { readonly [Name in keyof Services]: () => Services[Name] } = {
+    keys: () => store.keys,
+    buckets: () => store.buckets,
+    ledger: () => store.ledger,
+    catalog: () => catalog,
+    clock: () => clock,
+    random: () => random,
+    log: () => logFor(step.id),
+  }
+  return Object.fromEntries((step.plugin.uses ?? []).map(name => [name, all[name]()]))
+}
+
+function createUpstream(
+  provider: Provider,
+  { clock, version }: GenerationParts,
+): { upstream: Upstream; close: () => Promise<void> } {
+  // The demo speaks OpenAI's format; only its road is another: there is no network on it.
+  const dialect = openAiDialect(clock.now)
+  if (provider.dialect === 'demo') {
+    const demo = createDemo({ paceMs: provider.paceMs, clock })
+    return {
+      upstream: { provider, dialect, transport: (request, handler) => demo.dispatch(request, handler), headers: {} },
+      close: async () => {},
+    }
+  }
+  const { connections, timeouts, baseUrl, name, apiKey } = provider
+  const transport = createHttpTransport({ name, baseUrl, connections, connectMs: timeouts.connectMs })
+  return {
+    upstream: {
+      provider,
+      dialect,
+      transport: transport.dispatch,
+      headers: {
+        'content-type': 'application/json',
+        'accept-encoding': 'identity',
+        'user-agent': `tollgate/${version}`,
+        ...(apiKey === null ? {} : { authorization: `Bearer ${apiKey}` }),
+        ...provider.headers,
+      },
+    },
+    close: transport.close,
+  }
+}

@@ -1,0 +1,297 @@
+/** Start, signals, drain: the life of the process around the gateway. */
+import type { Server } from 'node:http'
+import { dirname } from 'node:path'
+import type { Clock, Random } from '#contract'
+import { type Control, controlPath, startControl } from './admin/control.ts'
+import { type AppParts, createAdminApp, createClientApp, createListener, listen } from './app.ts'
+import { createWatchman, systemClock } from './clock.ts'
+import type { Configuration } from './config/configuration.ts'
+import { loadConfiguration } from './config/load.ts'
+import type { Problem } from './config/problem.ts'
+import { createGateway, type Gateway } from './gateway.ts'
+import { createGeneration } from './generation.ts'
+import { exchangeLine } from './observe/exchange-line.ts'
+import { createLog, type Logger } from './observe/log.ts'
+import { createMetrics } from './observe/metrics.ts'
+import { builtinRegistry } from './pipeline/builtin.ts'
+import type { Registry } from './pipeline/registry.ts'
+import { recordOf } from './send/record.ts'
+import { createIds } from './store/ids.ts'
+import { type Lock, takeLock } from './store/lock.ts'
+import { loadSecret } from './store/secret.ts'
+import { openStore } from './store/sqlite.ts'
+import type { Store } from './store/store.ts'
+import { createRawProxy } from './upstream/raw.ts'
+import { VERSION } from './version.ts'
+
+export interface ServeOptions {
+  /** Absolute path of gateway.yaml. */
+  readonly configFile: string
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Takes the log, line by line. */
+  readonly stdout: (text: string) => void
+  readonly clock?: Clock
+  readonly random?: Random
+  /** Where policies find their plugins; the built-in ones unless a test brings its own. */
+  readonly registry?: Registry
+  /** How long a step may go on after an answer is over; 5 s unless a test is in a hurry. */
+  readonly stepGraceMs?: number
+  /** What the store is opened with; tests make the disk fail. */
+  readonly open?: typeof openStore
+  /** Whether SIGTERM, SIGINT and unhandled rejections are this gateway's; the commands say yes. */
+  readonly signals?: boolean
+}
+
+export interface Running {
+  /** Where clients reach it, without `/v1`. */
+  readonly url: string
+  readonly adminUrl: string | null
+  readonly store: Store
+  readonly configuration: Configuration
+  /** The exit code, when it has ended. */
+  readonly finished: Promise<number>
+  /** Begins the orderly end; a second call cuts. */
+  drain(): void
+}
+
+/** The configuration has problems, so nothing was started. */
+export class ConfigurationProblems extends Error {
+  override readonly name = 'ConfigurationProblems'
+  readonly problems: readonly Problem[]
+  readonly sources: ReadonlyMap<string, string>
+
+  constructor(problems: readonly Problem[], sources: ReadonlyMap<string, string>) {
+    super(`the configuration has ${problems.length} problem${problems.length === 1 ? '' : 's'}`)
+    this.problems = problems
+    this.sources = sources
+  }
+}
+
+/** Starts a gateway and resolves when it listens. What fails on the way is undone and thrown. */
+export async function serve(options: ServeOptions): Promise<Running> {
+  const loaded = await loadConfiguration(options.configFile, {
+    env: options.env,
+    registry: options.registry ?? builtinRegistry(),
+  })
+  if ('problems' in loaded) throw new ConfigurationProblems(loaded.problems, loaded.sources)
+  const undo: (() => unknown)[] = []
+  try {
+    return await start(loaded.configuration, options, undo)
+  } catch (error) {
+    for (const step of undo.reverse()) await step()
+    throw error
+  }
+}
+
+async function start(configuration: Configuration, options: ServeOptions, undo: (() => unknown)[]): Promise<Running> {
+  const { clock = systemClock, random = Math.random, env } = options
+  const log = createLog({
+    level: env['LOG_LEVEL'] ?? 'info',
+    secrets: configuration.secrets,
+    destination: { write: options.stdout },
+  })
+  // 1. The store, and with it the right to be the only one that writes to it.
+  const { store, lock } = await openOwnStore(configuration, clock, options.open ?? openStore)
+  undo.push(
+    () => lock?.release(),
+    () => store.close(),
+  )
+  const recovered = await store.recover()
+  if (recovered.settled + recovered.replayed > 0) {
+    log.log.warn(
+      { settled: recovered.settled, replayed: recovered.replayed },
+      'recovered what a dead process left open',
+    )
+  }
+
+  // 2. What the configuration describes.
+  const generation = await createGeneration({
+    configuration,
+    store,
+    clock,
+    random,
+    version: VERSION,
+    logFor: log.forStep,
+  })
+  undo.push(generation.dispose)
+
+  // 3. The gateway and its listeners.
+  const watchman = createWatchman()
+  undo.push(watchman.stop)
+  const rawProxy = createRawProxy()
+  undo.push(rawProxy.close)
+  const ids = createIds(clock)
+  let draining = false
+  const metrics = createMetrics({
+    inflight: () => gateway.inflight(),
+    holdsOpen: () => store.openHolds(),
+    ledgerHealthy: () => store.healthy(),
+    version: VERSION,
+  })
+  const gateway: Gateway = createGateway({
+    store,
+    clock,
+    watchman,
+    rawProxy,
+    log: log.log,
+    generation: () => generation,
+    stepGraceMs: options.stepGraceMs ?? 5_000,
+    reportStep({ error, ...report }) {
+      metrics.stepFailed({ policy: report.policy, step: report.step })
+      log.log.error({ ...report, error: describe(error) }, 'a step made a mistake')
+    },
+    reportBug: (exchange, error) => log.log.error({ exchange, error: describe(error) }, 'an unexpected error'),
+    record(trip, ending) {
+      const record = recordOf(trip, ending, clock)
+      metrics.exchange({
+        ...record,
+        outcome: trip.exchange.outcome,
+        charged: trip.exchange.charge?.amount,
+        overrun: trip.exchange.charge?.overrun,
+      })
+      for (const attempt of trip.exchange.attempts) metrics.attempt(attempt)
+      log.log.info(exchangeLine(record), 'exchange')
+    },
+  })
+  const parts: AppParts = {
+    gateway,
+    generation: () => generation,
+    nextId: () => ids.next('req_'),
+    ready: () => readiness(draining, store),
+    metrics: metrics.render,
+    reportBug: (exchange, error) => log.log.error({ exchange, error: describe(error) }, 'an unexpected error'),
+  }
+  const clients = createListener(createClientApp(parts), configuration.limits)
+  const url = urlOf(configuration.listen.host, await listen(clients, configuration.listen))
+  undo.push(() => closeNow(clients))
+  const admin = configuration.admin ? createListener(createAdminApp(parts), configuration.limits) : null
+  const adminUrl =
+    admin && configuration.admin ? urlOf(configuration.admin.host, await listen(admin, configuration.admin)) : null
+  if (admin) undo.push(() => closeNow(admin))
+
+  // 4. The commands.
+  const control = await startControl(store, controlPath(configuration.store, options.configFile), { log: log.log })
+  undo.push(control.close)
+  log.log.info(
+    { url, ...(adminUrl === null ? {} : { admin: adminUrl }), pid: process.pid, version: VERSION },
+    'listening',
+  )
+
+  // 5. The end, when it comes.
+  const { promise: finished, resolve: finish } = Promise.withResolvers<number>()
+  const ending = createEnding({
+    gateway,
+    servers: admin ? [clients, admin] : [clients],
+    control,
+    log,
+    configuration,
+    undo,
+    finish,
+  })
+  const drain = () => {
+    draining = true
+    ending()
+  }
+  if (options.signals !== false) followSignals(drain, log, finished)
+  return { url, adminUrl, store, configuration, finished, drain }
+}
+
+async function openOwnStore(
+  configuration: Configuration,
+  clock: Clock,
+  open: typeof openStore,
+): Promise<{ store: Store; lock: Lock | null }> {
+  if (configuration.store === 'memory') {
+    // Nothing outlives the process, so a secret of its own will do.
+    const secret = configuration.secret ?? `${crypto.randomUUID()}${crypto.randomUUID()}`
+    return { store: await open({ url: 'memory', secret, clock }), lock: null }
+  }
+  const path = configuration.store.slice('sqlite:'.length)
+  const lock = await takeLock(path, clock)
+  try {
+    const secret = loadSecret(configuration.secret, dirname(path))
+    return { store: await open({ url: configuration.store, secret, clock }), lock }
+  } catch (error) {
+    lock.release()
+    throw error
+  }
+}
+
+function readiness(draining: boolean, store: Store): { ready: boolean; reason?: string } {
+  if (draining) return { ready: false, reason: 'the gateway is shutting down' }
+  if (!store.healthy()) return { ready: false, reason: 'the ledger cannot be written' }
+  return { ready: true }
+}
+
+interface EndingParts {
+  readonly gateway: Gateway
+  readonly servers: readonly Server[]
+  readonly control: Control
+  readonly log: Logger
+  readonly configuration: Configuration
+  readonly undo: readonly (() => unknown)[]
+  finish(code: number): void
+}
+
+/**
+ * The orderly end. First call: no new work, streams go on until they are done or `drain` is over. Second call, or time
+ * over: each gets an error event. Either way everything is settled before the store closes.
+ */
+function createEnding({ gateway, servers, log, configuration, undo, finish }: EndingParts): () => void {
+  let calls = 0
+  return () => {
+    calls++
+    if (calls === 2) gateway.cut()
+    if (calls > 1) return
+    log.log.info({ inflight: gateway.inflight(), drain_ms: configuration.drainMs }, 'shutting down')
+    gateway.drain()
+    for (const server of servers) {
+      server.close()
+      server.closeIdleConnections()
+    }
+    const patience = setTimeout(() => gateway.cut(), configuration.drainMs)
+    void gateway
+      .idle()
+      .then(async () => {
+        clearTimeout(patience)
+        for (const step of [...undo].reverse()) await step()
+        log.log.info({}, 'ended')
+        finish(0)
+      })
+      .catch((error: unknown) => {
+        log.log.error({ error: describe(error) }, 'the end was not orderly')
+        finish(1)
+      })
+  }
+}
+
+/** SIGTERM and SIGINT drain, a second one cuts. A promise that nobody caught is a bug: the process ends in order. */
+function followSignals(drain: () => void, log: Logger, finished: Promise<number>): void {
+  const onSignal = () => drain()
+  const onRejection = (error: unknown) => {
+    log.log.error({ error: describe(error) }, 'a rejection that nobody handled')
+    process.exitCode = 1
+    drain()
+  }
+  process.on('SIGTERM', onSignal).on('SIGINT', onSignal).on('unhandledRejection', onRejection)
+  void finished.then(() => {
+    process.off('SIGTERM', onSignal).off('SIGINT', onSignal).off('unhandledRejection', onRejection)
+  })
+}
+
+function closeNow(server: Server): Promise<void> {
+  return new Promise(resolve => {
+    server.close(() => resolve())
+    server.closeAllConnections()
+  })
+}
+
+function urlOf(host: string, port: number): string {
+  const shown = host === '0.0.0.0' || host === '::' ? 'localhost' : host
+  return `http://${shown.includes(':') ? `[${shown}]` : shown}:${port}`
+}
+
+function describe(error: unknown): string | undefined {
+  if (error === undefined) return undefined
+  return error instanceof Error ? (error.stack ?? error.message) : String(error)
+}

@@ -1,0 +1,106 @@
+/**
+ * The log: one JSON object a line on stdout, also on a terminal, and no line with a secret in it. Line feeds in what is
+ * logged are escaped by JSON, so nobody outside can forge a line.
+ */
+import { type DestinationStream, destination as openDestination, pino } from 'pino'
+import type { Log } from '#contract'
+import { PlainWriter } from './plain.ts'
+import { createRedactor } from './redact.ts'
+
+/** From which level on lines are written. */
+export const LOG_LEVELS = ['info', 'warn', 'error', 'silent'] as const
+
+export interface LogOptions {
+  /** One of `LOG_LEVELS`. */
+  readonly level: string
+  /** Never written, wherever they turn up. Those of fewer than 8 characters are ignored: they are parts of words. */
+  readonly secrets: readonly string[]
+  /** Where lines go; default: stdout. Each `write` gets one line with its line feed. */
+  readonly destination?: { write(line: string): unknown }
+  /** Milliseconds since the epoch; default: the system's clock. */
+  readonly now?: () => number
+}
+
+export interface Logger {
+  /** The gateway's own. */
+  readonly log: Log
+  /** The log that a step gets: its id is in every line. */
+  forStep(id: string): Log
+  /** A log with these fields in every line. */
+  child(fields: Readonly<Record<string, unknown>>): Log
+  /** Secrets of a configuration that was loaded later; the old ones stay secret. */
+  learn(secrets: readonly string[]): void
+  /** Writes out what waits, at once: for the end of the process. Does nothing with a destination of the caller's own. */
+  flush(): void
+}
+
+/** Fields of every line. */
+const RESERVED = ['level', 'time', 'msg']
+/** Lines that wait because nobody reads stdout, in bytes; beyond, new ones are dropped rather than eating the memory. */
+const MOST_WAITING_BYTES = 16 * 1024 * 1024
+
+/** Throws when the level is none. */
+export function createLog({ level, secrets, destination, now = Date.now }: LogOptions): Logger {
+  if (!(LOG_LEVELS as readonly string[]).includes(level)) {
+    throw new Error(`the log level "${level}" is not one of ${LOG_LEVELS.join(', ')}`)
+  }
+  const redactor = createRedactor(secrets)
+  const plain = new PlainWriter(redactor.text, RESERVED)
+  const standardOut = destination === undefined ? openStandardOut() : null
+  const root = pino(
+    {
+      level,
+      base: null,
+      timestamp: () => `,"time":"${new Date(now()).toISOString()}"`,
+      formatters: { level: label => ({ level: label }) },
+      // Errors are plain already; pino would look at them again.
+      serializers: { err: error => error },
+      hooks: { streamWrite: redactor.line },
+    },
+    destination ? { write: line => void destination.write(line) } : (standardOut as DestinationStream),
+  )
+  const child = (fields: Readonly<Record<string, unknown>>): Log =>
+    createLines(root.child(plain.fields(fields)), new PlainWriter(redactor.text, [...RESERVED, ...Object.keys(fields)]))
+  return {
+    log: createLines(root, plain),
+    forStep: id => child({ step: id }),
+    child,
+    learn: redactor.learn,
+    flush() {
+      try {
+        standardOut?.flushSync()
+      } catch {
+        // Nobody reads any more: `openStandardOut` has said so.
+      }
+    },
+  }
+}
+
+/** Exactly the contract's methods: what pino offers beyond them would be a way around this module. */
+function createLines(to: pino.Logger, plain: PlainWriter): Log {
+  const line =
+    (level: 'info' | 'warn' | 'error') =>
+    (fields: Readonly<Record<string, unknown>>, message: string): void => {
+      if (!to.isLevelEnabled(level)) return
+      // A plugin in plain JavaScript may pass an error, or nothing but the message.
+      const given: unknown = fields
+      if (given instanceof Error)
+        to[level](plain.fields({ error: given }), plain.text(String(message ?? given.message)))
+      else if (typeof given === 'object' && given !== null) to[level](plain.fields(fields), plain.text(String(message)))
+      else to[level]({}, plain.text(String(message ?? given)))
+    }
+  return { info: line('info'), warn: line('warn'), error: line('error') }
+}
+
+/** Written in the background: a reader that is slow or stuck must not hold up the streams of all clients. */
+function openStandardOut(): ReturnType<typeof openDestination> {
+  const standardOut = openDestination({ dest: 1, sync: false, maxLength: MOST_WAITING_BYTES })
+  let told = false
+  const tell = (text: string) => {
+    if (!told) process.stderr.write(`tollgate: ${text}\n`)
+    told = true
+  }
+  standardOut.on('error', (error: Error) => tell(`the log cannot be written any more: ${error.message}`))
+  standardOut.on('drop', () => tell('the log is not read fast enough; lines are being dropped'))
+  return standardOut
+}

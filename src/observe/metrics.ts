@@ -1,0 +1,149 @@
+/** What /metrics tells, about a dozen series: their names and meanings as data, and one method for each thing that happens. */
+import { type Attempt, type ErrorCode, formatMoney, type NanoUsd, type Outcome, type Usage } from '#contract'
+import { createRegistry, type MetricDefinition } from './registry.ts'
+
+/** Of the answer to `GET /metrics`. */
+export const METRICS_CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
+
+/** Every metric, in the order of the page. */
+export const METRICS = [
+  {
+    name: 'tollgate_exchanges_total',
+    type: 'counter',
+    labels: ['route', 'outcome', 'code'],
+    help: 'Exchanges that are over. code is that of the error, or none.',
+  },
+  {
+    name: 'tollgate_exchange_duration_seconds',
+    type: 'histogram',
+    labels: ['route'],
+    help: 'From the head of the request to the end of its answer.',
+  },
+  {
+    name: 'tollgate_first_chunk_seconds',
+    type: 'histogram',
+    labels: ['model'],
+    help: 'From the head of the request to the first piece of its answer.',
+  },
+  {
+    name: 'tollgate_tokens_total',
+    type: 'counter',
+    labels: ['model', 'type'],
+    help: 'Tokens by the price they have: input (not cached), cached_input, cache_write, output (reasoning included). They add up.',
+  },
+  {
+    name: 'tollgate_charged_dollars_total',
+    type: 'counter',
+    labels: ['model'],
+    help: 'What customers were charged.',
+  },
+  {
+    name: 'tollgate_overrun_dollars_total',
+    type: 'counter',
+    labels: [],
+    help: "What usage would have cost beyond its hold: the house's loss.",
+  },
+  {
+    name: 'tollgate_attempts_total',
+    type: 'counter',
+    labels: ['target', 'code'],
+    help: 'Tries at a target. code is that of the failure, or none.',
+  },
+  {
+    name: 'tollgate_steps_failed_total',
+    type: 'counter',
+    labels: ['policy', 'step'],
+    help: 'Mistakes of steps: each is a bug of a plugin.',
+  },
+  { name: 'tollgate_inflight_exchanges', type: 'gauge', labels: [], help: 'Exchanges under way.' },
+  { name: 'tollgate_holds_open', type: 'gauge', labels: [], help: 'Holds that are not settled yet.' },
+  { name: 'tollgate_ledger_healthy', type: 'gauge', labels: [], help: '1 when the ledger can be written, else 0.' },
+  { name: 'tollgate_build_info', type: 'gauge', labels: ['version'], help: 'Always 1; the version is in the label.' },
+  { name: 'process_start_time_seconds', type: 'gauge', labels: [], help: 'When the process started, since the epoch.' },
+  { name: 'process_cpu_seconds_total', type: 'counter', labels: [], help: 'CPU time of the process, user and system.' },
+  { name: 'process_resident_memory_bytes', type: 'gauge', labels: [], help: 'Memory of the process in RAM.' },
+] as const satisfies readonly MetricDefinition[]
+
+/** What an exchange was, at its end. */
+export interface ExchangeMeasures {
+  /** The route's path as configured; not what a client asked for, of which there are too many. */
+  readonly route: string
+  readonly outcome: Outcome | null
+  readonly code?: ErrorCode | null | undefined
+  readonly ms: number
+  /** The catalog's id; without one nothing is counted for models. */
+  readonly model?: string | null | undefined
+  readonly firstChunkMs?: number | null | undefined
+  readonly usage?: Usage | null | undefined
+  readonly charged?: NanoUsd | null | undefined
+  readonly overrun?: NanoUsd | null | undefined
+}
+
+export interface Metrics {
+  exchange(measures: ExchangeMeasures): void
+  attempt(attempt: Pick<Attempt, 'target' | 'code'>): void
+  stepFailed(step: { readonly policy: string; readonly step: string }): void
+  /** The page, to be sent as `METRICS_CONTENT_TYPE`. */
+  render(): string
+}
+
+export interface MetricsOptions {
+  readonly version: string
+  /** Asked when the page is read. */
+  inflight(): number
+  holdsOpen(): number
+  ledgerHealthy(): boolean
+}
+
+/** In seconds: from an answer out of memory to the longest that a provider may take. */
+const DURATION_BUCKETS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900]
+const FIRST_CHUNK_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120]
+
+export function createMetrics({ version, inflight, holdsOpen, ledgerHealthy }: MetricsOptions): Metrics {
+  const registry = createRegistry()
+  const exchanges = registry.counter(metric('tollgate_exchanges_total'))
+  const durations = registry.histogram(metric('tollgate_exchange_duration_seconds'), DURATION_BUCKETS)
+  const firstChunks = registry.histogram(metric('tollgate_first_chunk_seconds'), FIRST_CHUNK_BUCKETS)
+  const tokens = registry.counter(metric('tollgate_tokens_total'))
+  const charged = registry.moneyCounter(metric('tollgate_charged_dollars_total'), formatMoney)
+  const overruns = registry.moneyCounter(metric('tollgate_overrun_dollars_total'), formatMoney)
+  const attempts = registry.counter(metric('tollgate_attempts_total'))
+  const stepsFailed = registry.counter(metric('tollgate_steps_failed_total'))
+  registry.gauge(metric('tollgate_inflight_exchanges'), inflight)
+  registry.gauge(metric('tollgate_holds_open'), holdsOpen)
+  registry.gauge(metric('tollgate_ledger_healthy'), () => (ledgerHealthy() ? 1 : 0))
+  registry.info(metric('tollgate_build_info'), version)
+  registry.gauge(metric('process_start_time_seconds'), () => performance.timeOrigin / 1000)
+  registry.counterFrom(metric('process_cpu_seconds_total'), cpuSeconds)
+  registry.gauge(metric('process_resident_memory_bytes'), () => process.memoryUsage.rss())
+
+  return {
+    exchange({ route, outcome, code, ms, model, firstChunkMs, usage, charged: amount, overrun }) {
+      exchanges.add(1, route, outcome ?? 'none', code ?? 'none')
+      durations.observe(ms / 1000, route)
+      overruns.add(overrun ?? 0n)
+      if (model == null) return
+      if (firstChunkMs != null) firstChunks.observe(firstChunkMs / 1000, model)
+      charged.add(amount ?? 0n, model)
+      if (usage == null) return
+      tokens.add(usage.promptTokens - usage.cachedTokens - usage.cacheWriteTokens, model, 'input')
+      tokens.add(usage.cachedTokens, model, 'cached_input')
+      tokens.add(usage.cacheWriteTokens, model, 'cache_write')
+      tokens.add(usage.completionTokens, model, 'output')
+    },
+    attempt: ({ target, code }) => attempts.add(1, target, code ?? 'none'),
+    stepFailed: ({ policy, step }) => stepsFailed.add(1, policy, step),
+    render: registry.render,
+  }
+}
+
+type MetricName = (typeof METRICS)[number]['name']
+
+function metric(name: MetricName): MetricDefinition {
+  return METRICS.find(definition => definition.name === name)!
+}
+
+function cpuSeconds(): number {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1e6
+}

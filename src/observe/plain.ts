@@ -1,0 +1,116 @@
+/**
+ * Makes plain data of what is logged: errors with their causes, four levels of objects, no bytes, no more than fits a
+ * line. Whatever it is given, it does not throw: a log line must never be what breaks an exchange.
+ */
+import { REDACTED } from './redact.ts'
+
+/** Levels of objects within a field; what is deeper is only named. */
+const DEEPEST = 4
+/** Entries of one object or list; what is more is only counted. */
+const MOST_ENTRIES = 100
+/** Characters of one text. */
+const LONGEST_TEXT = 8192
+/** Characters of a whole line, about. */
+const LONGEST_LINE = 65_536
+/** Read beyond the place where a text is cut, so that the cut cannot hide the end of a secret from the redactor. */
+const LONGEST_SECRET = 4096
+
+/** Fields whose value is never logged, however it looks: headers of a request are what ends up in logs most often. */
+const SECRET_NAME =
+  /^(?:(?:proxy-)?authorization|(?:set-)?cookie|(?:x-)?(?:goog-)?api[-_]?key|password|passwd|secret|client_secret|access_token|refresh_token)$/i
+
+export class PlainWriter {
+  readonly #clean: (text: string) => string
+  readonly #reserved: ReadonlySet<string>
+  #left = 0
+
+  /**
+   * @param clean takes secrets out of a text that is about to be cut
+   * @param reserved names that the log itself gives to fields; a field of that name gets an underscore
+   */
+  constructor(clean: (text: string) => string, reserved: readonly string[]) {
+    this.#clean = clean
+    this.#reserved = new Set(reserved)
+  }
+
+  /** The fields of a line. */
+  fields(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
+    this.#left = LONGEST_LINE
+    const plain: Record<string, unknown> = {}
+    for (const name of Object.keys(fields)) {
+      plain[this.#reserved.has(name) ? `${name}_` : name] = this.#entry(fields, name, 0)
+    }
+    return plain
+  }
+
+  text(text: string): string {
+    if (text.length <= LONGEST_TEXT) return text
+    const start = this.#clean(text.slice(0, LONGEST_TEXT + LONGEST_SECRET)).slice(0, LONGEST_TEXT)
+    return `${start}… (${text.length} characters)`
+  }
+
+  #entry(record: object, name: string, depth: number): unknown {
+    this.#left -= name.length + 8
+    if (this.#left < 0) return '[left out: the line is full]'
+    try {
+      const value = (record as Record<string, unknown>)[name]
+      return value != null && SECRET_NAME.test(name) ? REDACTED : this.#value(value, depth)
+    } catch (error) {
+      return `[cannot be read: ${error instanceof Error ? error.message : String(error)}]`
+    }
+  }
+
+  #value(value: unknown, depth: number): unknown {
+    if (typeof value === 'string') {
+      const text = this.text(value)
+      this.#left -= text.length
+      return text
+    }
+    if (typeof value === 'object') return value === null ? null : this.#object(value, depth)
+    if (typeof value === 'bigint' || typeof value === 'symbol') return value.toString()
+    return typeof value === 'function' ? `[function ${value.name}]` : value
+  }
+
+  #object(value: object, depth: number): unknown {
+    if (value instanceof Error) return this.#error(value, depth)
+    if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) return `[${value.byteLength} bytes]`
+    if (value instanceof Date) return Number.isNaN(value.getTime()) ? '[invalid date]' : value.toISOString()
+    if (value instanceof URL) return this.#value(value.href, depth)
+    if (value instanceof Map) return this.#object(Object.fromEntries(value), depth)
+    if (value instanceof Set) return this.#object([...value], depth)
+    if (depth >= DEEPEST) return Array.isArray(value) ? `[list of ${value.length}]` : '[object]'
+    return Array.isArray(value) ? this.#list(value, depth + 1) : this.#record(value, depth + 1)
+  }
+
+  #record(record: object, depth: number): Record<string, unknown> {
+    const names = Object.keys(record)
+    const plain: Record<string, unknown> = {}
+    for (const name of names.slice(0, MOST_ENTRIES)) plain[name] = this.#entry(record, name, depth)
+    if (names.length > MOST_ENTRIES) plain['…'] = `${names.length - MOST_ENTRIES} more`
+    return plain
+  }
+
+  #list(list: readonly unknown[], depth: number): unknown[] {
+    const plain: unknown[] = list.slice(0, MOST_ENTRIES).map((_, index) => this.#entry(list, String(index), depth))
+    if (list.length > MOST_ENTRIES) plain.push(`… ${list.length - MOST_ENTRIES} more`)
+    return plain
+  }
+
+  /** With its own fields (`code`, `status`, …), its causes, and the errors that an AggregateError holds. */
+  #error(error: Error, depth: number): unknown {
+    if (depth >= DEEPEST) return this.#value(`${error.name}: ${error.message}`, depth)
+    const { name, message, stack, cause, ...others } = error as Error & Record<string, unknown>
+    const { errors } = error as { errors?: unknown }
+    return this.#record(
+      {
+        name,
+        message,
+        ...others,
+        ...(stack === undefined ? {} : { stack }),
+        ...(cause === undefined ? {} : { cause }),
+        ...(errors === undefined ? {} : { errors }),
+      },
+      depth + 1,
+    )
+  }
+}

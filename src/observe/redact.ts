@@ -1,0 +1,85 @@
+/**
+ * Keeps secrets out of the log, whatever was logged: the last thing that happens to a finished line. Nearly all lines
+ * hold none, so a line is first only searched, by one expression over its whole text; one that may hold a secret is
+ * parsed again, and every text in it, names included, is cleaned on its own.
+ */
+
+/** What stands in a secret's place. */
+export const REDACTED = '[secret]'
+
+export interface Redactor {
+  /** A JSON line without secrets; it stays one valid line. */
+  line(json: string): string
+  /** A text that is not JSON. */
+  text(text: string): string
+  /** Further secrets, such as those of a configuration that was loaded later. The old ones stay. */
+  learn(secrets: readonly string[]): void
+}
+
+/** A shorter secret would be found in every other word. */
+const SHORTEST_SECRET = 8
+
+/**
+ * Secrets by their look: our own keys and pieces of them, those of OpenAI and its imitators, Google's, and credentials in
+ * a header or a URL. What was replaced once looks the same after a second time.
+ */
+const PATTERNS: readonly (readonly [RegExp, string])[] = [
+  [/tg_live_[0-9A-Za-z]+/g, REDACTED],
+  [/(?<![0-9A-Za-z])(?:sk|gsk|xai)[-_][0-9A-Za-z_*-]{6,}/g, REDACTED],
+  [/AIza[0-9A-Za-z_-]{10,}/g, REDACTED],
+  [/\b(bearer)\s+[^\s"'`,;[]{6,}/gi, `$1 ${REDACTED}`],
+  [/\b([Bb]asic)\s+(?=\S*[0-9A-Z=])[0-9A-Za-z+/]{6,}={0,2}/g, `$1 ${REDACTED}`],
+  [/((?:key|token|secret|password|signature)=)[^\s"'`,;&[]+/gi, `$1${REDACTED}`],
+]
+
+/** Found in every line in which a pattern could match; it may find too much, which costs a little time. */
+const SUSPICIOUS = 'tg_live_|sk[-_]|xai[-_]|aiza|bearer|basic|key=|token=|secret=|password=|signature='
+
+export function createRedactor(secrets: readonly string[]): Redactor {
+  const known = new Set<string>()
+  let exact: RegExp | null = null
+  let suspicious = new RegExp(SUSPICIOUS, 'i')
+
+  const text = (value: string): string => {
+    let clean = exact === null ? value : value.replace(exact, REDACTED)
+    for (const [pattern, replacement] of PATTERNS) clean = clean.replace(pattern, replacement)
+    return clean
+  }
+  const learn = (more: readonly string[]): void => {
+    for (const secret of more) for (const form of formsOf(secret)) known.add(form)
+    if (known.size === 0) return
+    // The longest first: a secret that begins like another must not leave the other's end behind.
+    const forms = [...known].sort((one, other) => other.length - one.length)
+    exact = new RegExp(forms.map(escapePattern).join('|'), 'g')
+    const inJson = forms.map(form => escapePattern(JSON.stringify(form).slice(1, -1)))
+    suspicious = new RegExp(`${inJson.join('|')}|${SUSPICIOUS}`, 'i')
+  }
+  learn(secrets)
+  return { text, learn, line: json => (suspicious.test(json) ? cleanLine(json, text) : json) }
+}
+
+/** A secret as it may be written: as it is, without the blanks around it, and in a URL. */
+function formsOf(secret: string): string[] {
+  const trimmed = secret.trim()
+  return [secret, trimmed, encodeURIComponent(trimmed.toWellFormed())].filter(form => form.length >= SHORTEST_SECRET)
+}
+
+function escapePattern(text: string): string {
+  return text.replace(/[.*+?^${}()|[\]\\/-]/g, '\\$&')
+}
+
+function cleanLine(json: string, clean: (text: string) => string): string {
+  try {
+    return `${JSON.stringify(cleanValue(JSON.parse(json), clean))}\n`
+  } catch {
+    // It may hold a secret and cannot be cleaned: that something was logged is all that may be said.
+    return '{"level":"error","msg":"a log line may have held a secret and could not be cleaned, so it was left out"}\n'
+  }
+}
+
+function cleanValue(value: unknown, clean: (text: string) => string): unknown {
+  if (typeof value === 'string') return clean(value)
+  if (Array.isArray(value)) return value.map(each => cleanValue(each, clean))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [clean(name), cleanValue(each, clean)]))
+}

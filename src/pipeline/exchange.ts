@@ -1,0 +1,150 @@
+/** The exchange as the gateway handles it: what steps see (the contract's `Exchange`), and the setters they do not. */
+import type {
+  Account,
+  Attempt,
+  Chat,
+  ChatCompletion,
+  Chunk,
+  Exchange,
+  FactName,
+  Facts,
+  Key,
+  Model,
+  OnDisconnect,
+  Outcome,
+  Progress,
+  RouteView,
+  Target,
+  TrailEntry,
+  Usage,
+} from '#contract'
+import type { Plan } from './plan.ts'
+
+/** A tap with the place of the step that set it. */
+export type StepTap =
+  | { readonly step: number; readonly kind: 'watch'; readonly fn: (chunk: Chunk) => void }
+  | { readonly step: number; readonly kind: 'edit'; readonly fn: (chunk: Chunk) => Chunk | readonly Chunk[] | null }
+
+export interface ExchangeParts {
+  readonly id: string
+  readonly startedAt: number
+  readonly route: RouteView
+  readonly plan: Plan
+  readonly address: string
+  readonly idempotencyKey: string | null
+  /** Parses the scanned body; throws the refusal for a bad one. */
+  readonly parse: (bytes: Buffer) => unknown
+  readonly progress: Progress
+  /** Sends an early answer through the taps of the steps before the one that gives it. */
+  readonly answer: (completion: ChatCompletion, taps: readonly StepTap[]) => Promise<void>
+}
+
+export class LiveExchange implements Exchange {
+  readonly id: string
+  readonly startedAt: number
+  readonly route: RouteView
+  readonly address: string
+  /** Set when the body was read, before the first step. */
+  bytes: Buffer = Buffer.alloc(0)
+  readonly idempotencyKey: string | null
+  readonly progress: Progress
+  readonly abortController = new AbortController()
+  readonly taps: StepTap[] = []
+  readonly attempts: Attempt[] = []
+  readonly trail: TrailEntry[] = []
+  // Facts are plain fields: plugins read them on every request.
+  declare readonly key?: Key
+  declare readonly account?: Account
+  declare readonly chat?: Chat
+  declare readonly model?: Model
+  declare readonly targets?: readonly Target[]
+  usage: Usage | null = null
+  outcome: Outcome | null = null
+  onDisconnect: OnDisconnect = 'cancel'
+  charge: Exchange['charge'] = null
+  /** Whether a step has answered by itself. */
+  answered = false
+  /** Nothing more may be watched, edited or given: the request is on its way. */
+  sealed = false
+  /** The step whose code runs now. */
+  step = -1
+  readonly #parts: ExchangeParts
+  #json: unknown
+  #parsed = false
+  #notes: Map<number, string> | null = null
+
+  constructor(parts: ExchangeParts) {
+    this.#parts = parts
+    this.id = parts.id
+    this.startedAt = parts.startedAt
+    this.route = parts.route
+    this.address = parts.address
+    this.idempotencyKey = parts.idempotencyKey
+    this.progress = parts.progress
+  }
+
+  get signal(): AbortSignal {
+    return this.abortController.signal
+  }
+
+  json(): unknown {
+    if (!this.#parsed) {
+      this.#json = this.#parts.parse(this.bytes)
+      this.#parsed = true
+    }
+    return this.#json
+  }
+
+  give<F extends FactName>(name: F, value: Facts[F]): void {
+    const step = this.#current('give')
+    if (!step.plugin.gives?.includes(name)) {
+      throw new TypeError(`step "${step.id}" gives "${name}", but its plugin does not say so in \`gives\``)
+    }
+    if (this[name] !== undefined) throw new TypeError(`step "${step.id}" gives "${name}" a second time`)
+    Object.defineProperty(this, name, { value, enumerable: true })
+  }
+
+  watch(fn: (chunk: Chunk) => void): void {
+    this.#current('watch')
+    this.taps.push({ step: this.step, kind: 'watch', fn })
+  }
+
+  edit(fn: (chunk: Chunk) => Chunk | readonly Chunk[] | null): void {
+    this.#current('edit')
+    this.taps.push({ step: this.step, kind: 'edit', fn })
+  }
+
+  async answer(completion: ChatCompletion): Promise<void> {
+    const step = this.#current('answer')
+    if (this.answered) throw new TypeError(`step "${step.id}" answers a second time`)
+    this.answered = true
+    this.sealed = true
+    await this.#parts.answer(
+      completion,
+      this.taps.filter(tap => tap.step < this.step),
+    )
+  }
+
+  note(text: string): void {
+    this.#notes ??= new Map()
+    const before = this.#notes.get(this.step)
+    this.#notes.set(this.step, before === undefined ? text : `${before}; ${text}`)
+  }
+
+  /** Adds a line to the trail, with the notes of its step. */
+  record(step: number, verdict: TrailEntry['verdict'], code?: TrailEntry['code'], note?: string): void {
+    const remark = [this.#notes?.get(step), note].filter(text => text !== undefined).join('; ')
+    this.trail.push({
+      step: this.#parts.plan.steps[step]?.id ?? 'send',
+      verdict,
+      ...(code === undefined ? {} : { code }),
+      ...(remark === '' ? {} : { note: remark }),
+    })
+  }
+
+  #current(deed: string) {
+    const step = this.#parts.plan.steps[this.step]
+    if (!step || this.sealed) throw new TypeError(`${deed}() is for a step, before it calls next()`)
+    return step
+  }
+}

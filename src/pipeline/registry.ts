@@ -1,0 +1,75 @@
+/** The plugins that policies can name: the built-in ones by name, others by path or package. */
+import { type AnyPlugin, FACT_NAMES, type FactName, isPlugin, SERVICE_NAMES } from '#contract'
+import { type FoundPlugin, findPlugin } from './find-plugin.ts'
+
+export interface Registry {
+  /** Names of the built-in plugins, in alphabetical order. */
+  readonly names: readonly string[]
+  /** A built-in plugin. */
+  find(name: string): AnyPlugin | undefined
+  /** Names of the built-in plugins that give a fact. */
+  givers(fact: FactName): readonly string[]
+  /**
+   * The plugin for `use: NAME`, `./path.ts` or `npm:package`. Rejects with an Error whose message is a sentence for the
+   * one who wrote it.
+   */
+  load(use: string, place: { readonly saidIn: string; readonly configFile: string }): Promise<FoundPlugin>
+}
+
+/** A registry of these built-in plugins. Throws when one of them is not well made: that is a bug of the gateway. */
+export function createRegistry(builtIn: readonly AnyPlugin[]): Registry {
+  const plugins = new Map<string, AnyPlugin>()
+  for (const plugin of builtIn) {
+    const complaints = isPlugin(plugin) ? complaintsAbout(plugin) : ['it was not made by definePlugin']
+    if (plugins.has(plugin.name)) complaints.push('there are two of that name')
+    if (complaints.length > 0) throw new TypeError(`built-in plugin "${plugin.name}": ${complaints.join('; ')}`)
+    plugins.set(plugin.name, plugin)
+  }
+  return {
+    names: [...plugins.keys()].sort(),
+    find: name => plugins.get(name),
+    givers: fact => [...plugins.values()].filter(plugin => plugin.gives?.includes(fact)).map(plugin => plugin.name),
+    load: async (use, place) => {
+      const plugin = plugins.get(use)
+      if (plugin !== undefined) return { plugin, origin: 'built-in', foreign: false, file: null }
+      const found = await findPlugin(use, place)
+      const complaint = found.foreign ? undefined : complaintsAbout(found.plugin)[0]
+      if (complaint !== undefined) throw new Error(`the plugin of ${use} is not well made: ${complaint}`)
+      return found
+    },
+  }
+}
+
+/** What the type checker would say about a plugin, for those that never met it. */
+export function complaintsAbout(plugin: AnyPlugin): string[] {
+  const complaints: string[] = []
+  const { name, settings, needs, gives = [], uses = [], create } = plugin as Partial<AnyPlugin>
+  const known = (words: readonly string[]) => (word: unknown) => words.includes(String(word))
+  if (typeof name !== 'string' || !/^[a-z][a-z0-9-]{0,39}$/.test(name)) {
+    complaints.push('its name must be lower-case words with dashes')
+  }
+  if (typeof create !== 'function') complaints.push('it has no function "create"')
+  if (needs !== undefined && typeof needs !== 'function' && !Array.isArray(needs)) {
+    complaints.push('"needs" must be a list or a function')
+  }
+  for (const fact of [...(Array.isArray(needs) ? needs : []), ...gives]) {
+    if (!known(FACT_NAMES)(fact)) complaints.push(`there is no fact "${fact}"`)
+  }
+  for (const service of uses) if (!known(SERVICE_NAMES)(service)) complaints.push(`there is no service "${service}"`)
+  return [...complaints, ...complaintsAboutSettings(settings)]
+}
+
+function complaintsAboutSettings(settings: Partial<AnyPlugin['settings']> | undefined): string[] {
+  if (settings?.type !== 'object' || typeof settings.properties !== 'object') {
+    return ['"settings" must be a JSON Schema of type object with properties']
+  }
+  const complaints: string[] = []
+  if (settings.additionalProperties !== false) complaints.push('"settings" must say additionalProperties: false')
+  for (const [property, schema] of Object.entries(settings.properties)) {
+    const { description } = schema as { description?: unknown }
+    if (typeof description !== 'string' || description === '') {
+      complaints.push(`the setting "${property}" has no description`)
+    }
+  }
+  return complaints
+}

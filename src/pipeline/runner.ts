@@ -1,0 +1,341 @@
+/**
+ * Runs an exchange through the steps of its plan, as Koa runs middleware, with three differences: `await next()`
+ * returns when the answer is over; the runner owns `next` and remembers what became of it, so that no step can lose an
+ * inner refusal or send twice; and no step can keep the others waiting for ever.
+ */
+import type { Context } from 'koa'
+import { isRefusal, type Refusal, refuse } from '#contract'
+import type { LiveExchange } from './exchange.ts'
+import type { Plan, PlannedStep } from './plan.ts'
+
+/** What the runner tells of a step's mistake: for the log and the metrics, never for the client. */
+export interface StepReport {
+  readonly exchange: string
+  readonly policy: string
+  readonly step: string
+  readonly what: string
+  readonly error?: unknown
+}
+
+export interface RunParts {
+  readonly plan: Plan
+  readonly ctx: Context
+  readonly exchange: LiveExchange
+  /** The innermost middleware: sends the request on and resolves when the answer is over. */
+  readonly innermost: () => Promise<void>
+  /** Facts for `when`; called only for steps that have one. */
+  readonly facts: () => Record<string, unknown>
+  report(report: StepReport): void
+  /** How long a step may go on after the answer is over. */
+  readonly graceMs: number
+}
+
+/** Resolves when every step has returned (or was given up); rejects with what the client is to be told. */
+export async function runPlan(parts: RunParts): Promise<void> {
+  const run = new Run(parts)
+  try {
+    await run.from(0)
+  } finally {
+    run.stop()
+  }
+}
+
+/** What became of a step's `next`. */
+interface Inner {
+  state: 'not called' | 'pending' | 'over' | 'failed'
+  promise: Promise<void> | null
+  error: unknown
+}
+
+class Run {
+  readonly #parts: RunParts
+  /** The steps that have not returned yet, outermost first, each with its way to be given up. */
+  readonly #open: { readonly index: number; readonly giveUp: () => void }[] = []
+  #graceTimer: NodeJS.Timeout | null = null
+
+  constructor(parts: RunParts) {
+    this.#parts = parts
+  }
+
+  from(index: number): Promise<void> {
+    const step = this.#parts.plan.steps[index]
+    if (!step) return this.#innermost()
+    return this.#runs(step, index) ? this.#step(step, index) : this.from(index + 1)
+  }
+
+  stop(): void {
+    if (this.#graceTimer) clearTimeout(this.#graceTimer)
+  }
+
+  async #innermost(): Promise<void> {
+    const { exchange, innermost } = this.#parts
+    exchange.sealed = true
+    try {
+      await innermost()
+    } finally {
+      this.#startGrace()
+    }
+  }
+
+  /** Whether a step takes part: it is on, and its condition holds. */
+  #runs(step: PlannedStep, index: number): boolean {
+    const { exchange, facts } = this.#parts
+    if (step.mode === 'off') {
+      exchange.record(index, 'off')
+      return false
+    }
+    if (!step.when) return true
+    try {
+      if (step.when.evaluate(facts())) return true
+      exchange.record(index, 'skipped', undefined, '`when` is false')
+      return false
+    } catch (error) {
+      this.#report(step, 'its `when` threw', error)
+      if (step.critical) return true
+      exchange.record(index, 'failed', 'plugin_error', '`when` threw')
+      throw this.#failed(step, error)
+    }
+  }
+
+  async #step(step: PlannedStep, index: number): Promise<void> {
+    const { exchange, ctx } = this.#parts
+    const inner: Inner = { state: 'not called', promise: null, error: undefined }
+    const shadow = step.mode === 'shadow' ? new Shadow(ctx, exchange) : null
+    const next = () => {
+      // Once, whatever the step does: a second call gets the first one's promise.
+      inner.promise ??= this.#goOn(inner, index)
+      return inner.promise
+    }
+    const { promise: givenUp, resolve: giveUp } = Promise.withResolvers<typeof GIVEN_UP>()
+    this.#open.push({ index, giveUp: () => giveUp(GIVEN_UP) })
+    exchange.step = index
+    try {
+      const returned = step.handle((shadow?.ctx ?? ctx) as never, next)
+      const how = await Promise.race([returned, givenUp])
+      if (how === GIVEN_UP) return this.#late(step, index, inner)
+      await this.#returned(step, index, inner, shadow)
+    } catch (error) {
+      await this.#threw(step, index, inner, shadow, error)
+    } finally {
+      this.#closed(index)
+    }
+  }
+
+  /** What is inside a step, with its end remembered. */
+  #goOn(inner: Inner, index: number): Promise<void> {
+    const { exchange } = this.#parts
+    inner.state = 'pending'
+    const promise = this.#inside(index).then(
+      () => {
+        inner.state = 'over'
+        exchange.step = index
+      },
+      (error: unknown) => {
+        inner.state = 'failed'
+        inner.error = error
+        exchange.step = index
+        throw error
+      },
+    )
+    // A step may leave it unobserved; the runner does not, but later.
+    promise.catch(() => {})
+    return promise
+  }
+
+  /** As an async function, so that a `when` that throws rejects and does not throw into the step. */
+  async #inside(index: number): Promise<void> {
+    await this.from(index + 1)
+  }
+
+  async #returned(step: PlannedStep, index: number, inner: Inner, shadow: Shadow | null): Promise<void> {
+    const { exchange, ctx } = this.#parts
+    if (inner.state === 'pending') {
+      // It did not await `next()`, so its after-part ran too early. The answer is waited for here.
+      this.#report(step, 'returned while its next() was pending')
+      await inner.promise!.catch(() => {})
+      exchange.record(index, 'failed', 'plugin_error', 'did not await next()')
+      if (inner.error !== undefined) throw inner.error
+      return
+    }
+    if (inner.state === 'failed') {
+      this.#report(step, 'caught what next() rejected with and kept it')
+      exchange.record(index, 'passed', undefined, 'kept an inner error; it stands all the same')
+      throw inner.error
+    }
+    if (inner.state === 'over') {
+      exchange.record(index, 'passed', undefined, shadow?.note())
+      return
+    }
+    if (shadow) {
+      exchange.record(index, shadow.wouldAnswer ? 'would_refuse' : 'passed', undefined, shadow.note())
+      return this.from(index + 1)
+    }
+    if (exchange.answered || answeredByKoa(ctx)) {
+      exchange.answered = true
+      exchange.record(index, 'answered')
+      return
+    }
+    this.#report(step, 'returned without next(), an answer or a refusal')
+    exchange.record(index, 'failed', 'plugin_error', 'returned without next(), an answer or a refusal')
+    throw this.#failed(step, undefined)
+  }
+
+  async #threw(step: PlannedStep, index: number, inner: Inner, shadow: Shadow | null, error: unknown): Promise<void> {
+    const { exchange } = this.#parts
+    if (inner.state === 'pending') await inner.promise!.catch(() => {})
+    if (inner.state === 'failed' && (error === inner.error || !isRefusal(error))) {
+      // The inner error stands. One of the step's own behind it is a bug to be reported, not what the client needs.
+      if (error === inner.error) exchange.record(index, 'passed')
+      else {
+        this.#report(step, 'threw after an inner error', error)
+        exchange.record(index, 'failed', 'plugin_error', 'threw after an inner error')
+      }
+      throw inner.error
+    }
+    if (inner.state === 'not called') return this.#threwBefore(step, index, shadow, error)
+    if (shadow) {
+      exchange.record(index, 'would_refuse', isRefusal(error) ? error.code : 'plugin_error', shadow.note())
+      return
+    }
+    // After `next()`: the step refuses an answer that is over, or breaks on it. Both fail the exchange.
+    const refusal = this.#ownRefusal(step, index, error)
+    if (exchange.outcome === 'answered') exchange.outcome = refusal.status >= 500 ? 'failed' : 'refused'
+    throw refusal
+  }
+
+  /** The step's own error, before anything inner has run: the only one that `shadow` and `skip` are about. */
+  async #threwBefore(step: PlannedStep, index: number, shadow: Shadow | null, error: unknown): Promise<void> {
+    const { exchange } = this.#parts
+    if (shadow) {
+      const code = isRefusal(error) ? error.code : 'plugin_error'
+      if (!isRefusal(error)) this.#report(step, 'threw (in shadow)', error)
+      exchange.record(index, 'would_refuse', code, shadow.note())
+      return this.from(index + 1)
+    }
+    if (step.onError === 'skip' && !isRefusal(error) && refusalOfHttpError(error) === null) {
+      this.#report(step, 'threw and was skipped (onError: skip)', error)
+      exchange.record(index, 'failed', 'plugin_error', 'skipped by onError')
+      return this.from(index + 1)
+    }
+    throw this.#ownRefusal(step, index, error)
+  }
+
+  #ownRefusal(step: PlannedStep, index: number, error: unknown): Refusal {
+    const { exchange } = this.#parts
+    const refusal = isRefusal(error) ? error : refusalOfHttpError(error)
+    if (refusal) {
+      exchange.record(index, 'refused', refusal.code)
+      exchange.outcome ??= 'refused'
+      return refusal
+    }
+    this.#report(step, 'threw', error)
+    exchange.record(index, 'failed', 'plugin_error')
+    return this.#failed(step, error)
+  }
+
+  #failed(step: PlannedStep, cause: unknown): Refusal {
+    this.#parts.exchange.outcome ??= 'failed'
+    return refuse('plugin_error', { detail: `step "${step.id}"`, cause })
+  }
+
+  /** A step that does not return after the answer is over: the others go on without it. */
+  #late(step: PlannedStep, index: number, inner: Inner): void {
+    const { exchange, graceMs } = this.#parts
+    this.#report(step, `did not return within ${graceMs} ms after the answer was over`)
+    exchange.record(index, 'late', 'plugin_error')
+    if (inner.state === 'failed') throw inner.error
+    // An answer must not leave without what auth and money have to say about it.
+    if (step.critical) throw this.#failed(step, new Error('a critical step did not return'))
+  }
+
+  #closed(index: number): void {
+    const last = this.#open.at(-1)
+    if (last?.index === index) this.#open.pop()
+    else
+      this.#open.splice(
+        this.#open.findIndex(open => open.index === index),
+        1,
+      )
+    if (this.#graceTimer) this.#startGrace()
+  }
+
+  /** From the end of the answer on, the innermost open step has its time; then the next one outward has its own. */
+  #startGrace(): void {
+    if (this.#graceTimer) clearTimeout(this.#graceTimer)
+    this.#graceTimer = setTimeout(() => this.#open.at(-1)?.giveUp(), this.#parts.graceMs)
+    this.#graceTimer.unref()
+  }
+
+  #report(step: PlannedStep, what: string, error?: unknown): void {
+    const { exchange, plan, report } = this.#parts
+    report({ exchange: exchange.id, policy: plan.name, step: step.id, what, error })
+  }
+}
+
+const GIVEN_UP = Symbol('given up')
+
+/** Whether a Koa middleware has answered by an explicit status or body. */
+function answeredByKoa(ctx: Context): boolean {
+  const response = ctx.response as unknown as { _explicitStatus?: boolean; body?: unknown }
+  return response._explicitStatus === true || (response.body !== undefined && response.body !== null)
+}
+
+/** `ctx.throw(403, …)` of a Koa middleware as a refusal; null for anything that is not such an error. */
+function refusalOfHttpError(error: unknown): Refusal | null {
+  if (typeof error !== 'object' || error === null) return null
+  const { status, expose, message, headers } = error as {
+    status?: unknown
+    expose?: unknown
+    message?: string
+    headers?: Record<string, string>
+  }
+  if (typeof status !== 'number' || status < 400 || status > 499 || expose !== true) return null
+  const code =
+    status === 401
+      ? 'unauthorized'
+      : status === 403
+        ? 'forbidden'
+        : status === 429
+          ? 'rate_limit_exceeded'
+          : 'bad_request'
+  const ours = refuse(code, { ...(message ? { message } : {}), headers: headers ?? {} })
+  return status === ours.status ? ours : Object.assign(ours, { status })
+}
+
+/** What a shadow step sees: its `set`, `edit` and `answer` are recorded and change nothing. */
+class Shadow {
+  readonly ctx: Context
+  wouldAnswer = false
+  readonly #deeds: string[] = []
+
+  constructor(ctx: Context, exchange: LiveExchange) {
+    const recorded = (deed: string) => () => {
+      this.#deeds.push(deed)
+    }
+    const shadowExchange = Object.create(exchange, {
+      edit: { value: recorded('edit') },
+      answer: {
+        value: async () => {
+          this.wouldAnswer = true
+          recorded('answer')()
+        },
+      },
+      note: { value: (text: string) => exchange.note(text) },
+      watch: { value: (fn: never) => exchange.watch(fn) },
+      json: { value: () => exchange.json() },
+      signal: { get: () => exchange.signal },
+    })
+    this.ctx = Object.create(ctx, {
+      exchange: { value: shadowExchange },
+      set: { value: recorded('set') },
+      append: { value: recorded('set') },
+      remove: { value: recorded('set') },
+      status: { get: () => ctx.status, set: recorded('status') },
+      body: { get: () => ctx.body, set: recorded('body') },
+    }) as Context
+  }
+
+  note(): string | undefined {
+    return this.#deeds.length > 0 ? `would have: ${[...new Set(this.#deeds)].join(', ')}` : undefined
+  }
+}

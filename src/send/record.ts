@@ -1,0 +1,35 @@
+/** A trip that is over, as the log and the metrics want it. */
+import type { Clock, Refusal } from '#contract'
+import type { ExchangeRecord } from '../observe/exchange-line.ts'
+import type { Trip } from './trip.ts'
+
+export interface TripEnding {
+  readonly status: number
+  readonly refusal: Refusal | null
+}
+
+export function recordOf(trip: Trip, { status, refusal }: TripEnding, clock: Clock): ExchangeRecord {
+  const { exchange, route, ctx, client, stopped } = trip
+  return {
+    id: exchange.id,
+    route: route.config.path,
+    kind: route.config.kind,
+    policy: route.plan.name,
+    method: ctx.method,
+    model: exchange.model?.id,
+    target: exchange.attempts.at(-1)?.target,
+    account: exchange.account?.id,
+    key: exchange.key?.id,
+    // Who has left got no status, whatever was prepared.
+    status: stopped === 'client_left' && exchange.outcome === 'client_left' ? null : status,
+    outcome: exchange.outcome,
+    code: refusal?.code,
+    stream: exchange.chat?.stream,
+    ms: clock.now() - exchange.startedAt,
+    firstChunkMs: client.firstWriteMs === null ? null : client.firstWriteMs - client.openedMs,
+    usage: exchange.usage,
+    attempts: exchange.attempts.length,
+    address: exchange.address,
+    bytesIn: exchange.bytes.length,
+  }
+}

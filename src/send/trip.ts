@@ -1,0 +1,62 @@
+/** What the gateway knows of one exchange under way; the senders and the diary share it. */
+import type { Context } from 'koa'
+import { type Clock, type Log, type Refusal, refuse, type UpstreamFailure } from '#contract'
+import type { Client } from '../answer/client.ts'
+import type { Meter } from '../answer/meter.ts'
+import type { StreamAnswer } from '../answer/stream.ts'
+import type { Watchman } from '../clock.ts'
+import type { Generation, LiveRoute } from '../generation.ts'
+import type { LiveExchange } from '../pipeline/exchange.ts'
+import type { StepReport } from '../pipeline/runner.ts'
+import type { Store } from '../store/store.ts'
+import type { RawProxy } from '../upstream/raw.ts'
+
+/** The parts of the gateway that a sender may use. */
+export interface SenderParts {
+  readonly store: Store
+  readonly clock: Clock
+  readonly watchman: Watchman
+  readonly rawProxy: RawProxy
+  readonly log: Log
+  /** A step's mistake, for the log and the metrics. */
+  reportStep(report: StepReport): void
+}
+
+export interface Trip {
+  readonly ctx: Context
+  readonly route: LiveRoute
+  readonly generation: Generation
+  readonly exchange: LiveExchange
+  readonly client: Client
+  readonly meter: Meter
+  /** Why the signal was aborted; null while it is not. */
+  stopped: 'client_left' | 'cut' | null
+  /** Tells the sender that the trip was stopped; set while one waits for upstream. */
+  onStop: (() => void) | null
+  /** The stream to the client, from the moment at which one exists. */
+  stream: StreamAnswer | null
+  /** Lets out what was kept back until the pipeline has unwound. */
+  finish: (() => void) | null
+}
+
+/** For an exchange that was stopped before anything was sent: who left is not told, who is cut is. */
+export function stopBeforeSending(trip: Trip): void {
+  const { exchange, stopped } = trip
+  exchange.outcome = stopped ?? 'cut'
+  if (stopped === 'cut') throw refuse('shutting_down', { retryAfterMs: 1000 })
+}
+
+/** A provider's failure as our client is to hear it. Names of the provider's models become the catalog's. */
+export function refusalOf(
+  failure: UpstreamFailure,
+  names?: { readonly theirs: string; readonly ours: string },
+): Refusal {
+  const { code, message, param, retryAfterMs, detail } = failure
+  const said = message && names && names.theirs.length > 3 ? message.replaceAll(names.theirs, names.ours) : message
+  return refuse(code, {
+    ...(said ? { message: said } : {}),
+    ...(param === undefined ? {} : { param }),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    detail,
+  })
+}

@@ -1,0 +1,78 @@
+/**
+ * Token buckets in memory, for one gateway process. The arithmetic is pure and takes the time as an argument; the rest
+ * is a bounded map: a name that was not seen for 65,536 other names starts full again.
+ */
+import { LRUCache } from 'lru-cache'
+import type { BucketShape, Buckets, Clock, Grant } from '#contract'
+
+/** A bucket at a moment. Below 0 it is in debt. */
+export interface Level {
+  readonly units: number
+  readonly atMs: number
+}
+
+const MOST_NAMES = 65_536
+
+/** Refills come in fractions, and their sums are off by less than this: a promised wait must be enough. */
+const ROUNDING = 1e-9
+
+export function createBuckets(clock: Clock, mostNames: number = MOST_NAMES): Buckets {
+  const levels = new LRUCache<string, Level>({ max: mostNames })
+  return {
+    take(name, shape, amount) {
+      const { level, grant } = take(levels.get(name), shape, amount, clock.now())
+      levels.set(name, level)
+      return grant
+    },
+    give(name, shape, amount) {
+      levels.set(name, give(levels.get(name), shape, amount, clock.now()))
+    },
+  }
+}
+
+/**
+ * Takes `amount` units, or none. More than the capacity can never be granted: the wait is then the time in which an
+ * empty bucket fills, so that a caller is told something finite.
+ */
+export function take(
+  before: Level | undefined,
+  shape: BucketShape,
+  amount: number,
+  nowMs: number,
+): { readonly level: Level; readonly grant: Grant } {
+  if (!(amount >= 0)) throw new RangeError(`buckets.take: the amount ${amount} is not 0 or more`)
+  const level = refill(before, shape, nowMs)
+  const taken = level.units + ROUNDING * shape.capacity >= amount
+  const after = taken ? { units: level.units - amount, atMs: nowMs } : level
+  return {
+    level: after,
+    grant: {
+      taken,
+      remaining: Math.max(0, Math.floor(after.units + ROUNDING * shape.capacity)),
+      retryAfterMs: taken ? 0 : msToGain(amount > shape.capacity ? shape.capacity : amount - level.units, shape),
+      resetMs: msToGain(shape.capacity - after.units, shape),
+    },
+  }
+}
+
+/** Gives units back, at most to the brim; a negative amount takes more, also into debt. */
+export function give(before: Level | undefined, shape: BucketShape, amount: number, nowMs: number): Level {
+  if (!Number.isFinite(amount)) throw new RangeError(`buckets.give: the amount ${amount} is not a number`)
+  const level = refill(before, shape, nowMs)
+  return { units: Math.min(shape.capacity, level.units + amount), atMs: nowMs }
+}
+
+/**
+ * The bucket as it is now: full when new, never above a capacity that a reload has lowered. When the clock steps back
+ * nothing refills, and time counts from there: the other choice would stop refills until the clock has caught up.
+ */
+function refill(before: Level | undefined, shape: BucketShape, nowMs: number): Level {
+  if (before === undefined) return { units: shape.capacity, atMs: nowMs }
+  const gained = Math.max(0, nowMs - before.atMs) * shape.refillPerMs
+  return { units: Math.min(shape.capacity, before.units + gained), atMs: nowMs }
+}
+
+function msToGain(units: number, shape: BucketShape): number {
+  if (units <= 0) return 0
+  return Math.min(Number.MAX_SAFE_INTEGER, Math.ceil(units / shape.refillPerMs))
+}

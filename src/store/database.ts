@@ -1,0 +1,110 @@
+/**
+ * The only file that knows `node:sqlite`: opens a database with the pragmas that durable money needs, and hands out
+ * prepared statements. Node is about to rename the class (DEP0210); then this is the place.
+ */
+import { closeSync, mkdirSync, openSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { syncFolder } from './files.ts'
+import { StoreError } from './store.ts'
+
+/** What SQLite stores. Money goes in as `bigint`: a `number` would be bound as a float. */
+export type Value = null | number | bigint | string | Uint8Array
+export type Row = Record<string, Value>
+
+/** A statement, prepared once (preparing costs ten times what running does). */
+export interface Statement {
+  run(...values: Value[]): { readonly changes: number | bigint }
+  /** The first row. A statement that changes rows and returns some has changed all of them by then. */
+  get(...values: Value[]): Row | undefined
+  all(...values: Value[]): Row[]
+  iterate(...values: Value[]): Iterable<Row>
+}
+
+export interface Database {
+  exec(sql: string): void
+  prepare(sql: string): Statement
+  /** Like `prepare`, but every integer is read as `bigint`: whatever touches money. */
+  prepareMoney(sql: string): Statement
+  /** Whether a transaction is open; after an error SQLite may already have rolled it back. */
+  inTransaction(): boolean
+  close(): void
+}
+
+export interface DatabaseOptions {
+  readonly readOnly?: boolean
+  /** How long a statement waits for another process's lock, in milliseconds. The event loop waits with it. */
+  readonly busyMs?: number
+}
+
+/**
+ * Opens a ledger's database: write-ahead log, and every commit on disk before it returns (`synchronous=FULL`).
+ * Creates the file (mode 0600; SQLite gives its `-wal` and `-shm` the same) and its folder (0700).
+ * Throws a `StoreError` for a path that is no database.
+ *
+ * @param path A file, or `:memory:`.
+ */
+export function openDatabase(path: string, options: DatabaseOptions = {}): Database {
+  try {
+    if (path !== ':memory:' && options.readOnly !== true) createFile(path)
+    const database = connect(path, options)
+    const mode = database.prepare('PRAGMA journal_mode = WAL').get()?.['journal_mode']
+    if (path !== ':memory:' && mode !== 'wal') throw new Error(`the write-ahead log is refused (mode is "${mode}")`)
+    database.exec('PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA journal_size_limit = 67108864')
+    return database
+  } catch (error) {
+    throw new StoreError(`The store ${path} cannot be opened: ${(error as Error).message}.`, { cause: error })
+  }
+}
+
+/** Opens a database as it is, without pragmas: for the lock, which is no ledger. */
+export function connect(path: string, { readOnly = false, busyMs = 250 }: DatabaseOptions = {}): Database {
+  const sqlite = new DatabaseSync(path, { readOnly, timeout: busyMs })
+  return {
+    exec: sql => sqlite.exec(sql),
+    prepare: sql => sqlite.prepare(sql) as Statement,
+    prepareMoney: sql => {
+      const statement = sqlite.prepare(sql)
+      statement.setReadBigInts(true)
+      return statement as Statement
+    },
+    inTransaction: () => sqlite.isTransaction,
+    close: () => sqlite.close(),
+  }
+}
+
+/** Whether an error is SQLite's "another connection holds the lock" (SQLITE_BUSY). */
+export function isBusy(error: unknown): boolean {
+  return resultCode(error) === 5
+}
+
+/** Whether SQLite failed to read or write, as opposed to a broken constraint (19) or a value that cannot be bound. */
+export function isStorageFailure(error: unknown): boolean {
+  const code = resultCode(error)
+  return code !== undefined && code !== 19
+}
+
+// The low byte of an extended result code is the primary one (sqlite.org/rescode.html).
+function resultCode(error: unknown): number | undefined {
+  const code = (error as { errcode?: unknown } | null)?.errcode
+  return typeof code === 'number' ? code & 0xff : undefined
+}
+
+/** Runs `work` in one transaction: all of it, or after a throw nothing. */
+export function transaction<Result>(database: Database, work: () => Result): Result {
+  database.exec('BEGIN IMMEDIATE')
+  try {
+    const result = work()
+    database.exec('COMMIT')
+    return result
+  } catch (error) {
+    if (database.inTransaction()) database.exec('ROLLBACK')
+    throw error
+  }
+}
+
+function createFile(path: string): void {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  closeSync(openSync(path, 'a', 0o600))
+  syncFolder(dirname(path))
+}

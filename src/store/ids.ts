@@ -1,0 +1,65 @@
+/**
+ * Ids of exchanges, accounts and keys: time-ordered, so that the ledger grows at its end, and unguessable, so that
+ * nobody can name another's.
+ *
+ *     req_ 01K9Q3ZB4T 003 7Q2M1VXKD80RA
+ *          ms         |   65 random bits
+ *                     a counter within the millisecond
+ */
+import { randomBytes as cryptoRandomBytes } from 'node:crypto'
+import type { Clock } from '#contract'
+
+export interface Ids {
+  /** The prefix and 26 characters. Larger than every earlier one of this process, also when the clock steps back. */
+  next(prefix: string): string
+}
+
+/** Crockford's base 32: no I, L, O, U. Its characters sort as their values do. */
+const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
+const TIME_CHARACTERS = 10
+const COUNTER_LIMIT = 32 ** 3
+const RANDOM_CHARACTERS = 13
+/** One call for some 300 ids: the call costs more than the bytes. */
+const POOL_BYTES = 4096
+
+/** @param randomBytes Only for tests; must be as good as the default otherwise. */
+export function createIds(clock: Clock, randomBytes: (size: number) => Uint8Array = cryptoRandomBytes): Ids {
+  let time = -1
+  let prefixOfTime = ''
+  let counter = 0
+  let pool: Uint8Array = new Uint8Array(0)
+  let used = 0
+
+  function tick(): void {
+    const now = Math.trunc(clock.now())
+    if (now > time) startMillisecond(now)
+    else if (++counter === COUNTER_LIMIT) startMillisecond(time + 1)
+  }
+
+  function startMillisecond(ms: number): void {
+    time = ms
+    counter = 0
+    prefixOfTime = encodeTime(ms)
+  }
+
+  return {
+    next(prefix) {
+      tick()
+      if (used + RANDOM_CHARACTERS > pool.length) {
+        pool = randomBytes(POOL_BYTES)
+        used = 0
+      }
+      let id = prefix + prefixOfTime + ALPHABET[counter >> 10] + ALPHABET[(counter >> 5) & 31] + ALPHABET[counter & 31]
+      for (const end = used + RANDOM_CHARACTERS; used < end; used++) id += ALPHABET[pool[used]! & 31]
+      return id
+    },
+  }
+}
+
+function encodeTime(ms: number): string {
+  let text = ''
+  for (let rest = ms; text.length < TIME_CHARACTERS; rest = Math.floor(rest / 32)) {
+    text = ALPHABET[rest % 32] + text
+  }
+  return text
+}

@@ -1,0 +1,206 @@
+/**
+ * The ledger's operations, each within a transaction that the writer owns: they throw before COMMIT or answer with a
+ * named result, and each recognises by its id what has been done already, so that all of them may be repeated.
+ */
+import type { Checkpoint, Clock, HoldRequest, HoldResult, NanoUsd, SettleRequest, SettleResult } from '#contract'
+import type { Database } from './database.ts'
+import type { OpenHolds } from './open-holds.ts'
+import { type CreditGrant, StoreError } from './store.ts'
+
+/** The largest amount that a 64-bit column holds: some nine billion dollars. */
+export const LARGEST: NanoUsd = 2n ** 63n - 1n
+
+/** `kind` in the table `event`. */
+export const HOLD = 0
+export const SETTLE = 1
+export const CREDIT = 2
+
+/** Grants share the table, and its key, with exchanges. */
+export const CREDIT_PREFIX = 'credit:'
+
+export interface LedgerOperations {
+  hold(request: HoldRequest): HoldResult
+  settle(request: SettleRequest): SettleResult
+  checkpoint(checkpoints: readonly Checkpoint[]): void
+  /** Whether this call granted it; `account` is an id. */
+  credit(grant: CreditGrant): boolean
+}
+
+// Types, not interfaces: those would not fit a row's index signature.
+type Balance = {
+  readonly posted: NanoUsd
+  readonly held: NanoUsd
+  readonly frozen: bigint
+}
+
+type AmountOfAccount = {
+  readonly account: string
+  readonly amount: NanoUsd
+}
+
+export function createLedgerOperations(database: Database, open: OpenHolds, clock: Clock): LedgerOperations {
+  const statements = prepare(database)
+
+  function hold(request: HoldRequest): HoldResult {
+    const { changes } = statements.reserve.run(request.amount, request.accountId)
+    if (changes === 0) return repeatedHold(request) ?? refusedHold(request)
+    if (!putHold(request)) {
+      statements.unreserve.run(request.amount, request.accountId)
+      return repeatedHold(request)!
+    }
+    open.opened(request.exchange)
+    return { held: true, available: available(request.accountId) }
+  }
+
+  function putHold(request: HoldRequest): boolean {
+    const { price } = request
+    const { changes } = statements.putHold.run(
+      request.exchange,
+      request.accountId,
+      request.amount,
+      clock.now(),
+      request.keyId,
+      request.model,
+      price.input,
+      price.cachedInput,
+      price.cacheWrite,
+      price.output,
+      price.request,
+      request.capTokens,
+      request.idempotencyKey,
+    )
+    return changes !== 0
+  }
+
+  /** The same hold again gets the same answer. One that was settled must not send anything upstream any more. */
+  function repeatedHold(request: HoldRequest): HoldResult | undefined {
+    const found = statements.findHold.get(request.exchange) as AmountOfAccount | undefined
+    if (found === undefined) return undefined
+    const { exchange, amount, accountId } = request
+    if (found.account !== accountId || found.amount !== amount) {
+      throw new StoreError(
+        `${exchange} already has a hold of ${found.amount} on ${found.account}; this one is ${amount} on ${accountId}.`,
+      )
+    }
+    if (statements.isSettled.get(exchange) !== undefined) {
+      throw new StoreError(`${exchange} is settled; it cannot be held again.`)
+    }
+    open.opened(exchange)
+    return { held: true, available: available(accountId) }
+  }
+
+  // A search of its own: RETURNING in the UPDATE costs more than both.
+  function available(account: string): NanoUsd {
+    const { posted, held } = balance(account)!
+    return posted - held
+  }
+
+  function balance(account: string): Balance | undefined {
+    return statements.findBalance.get(account) as Balance | undefined
+  }
+
+  function refusedHold(request: HoldRequest): HoldResult {
+    open.closed(request.exchange)
+    const found = balance(request.accountId)
+    if (found === undefined) return { held: false, reason: 'unknown_account' }
+    if (found.frozen !== 0n) return { held: false, reason: 'frozen' }
+    return { held: false, reason: 'short', available: found.posted - found.held, onHold: found.held }
+  }
+
+  function settle(request: SettleRequest): SettleResult {
+    open.closed(request.exchange)
+    const held = statements.findHold.get(request.exchange) as AmountOfAccount | undefined
+    if (held === undefined) return 'no_hold'
+    if (request.amount > held.amount) {
+      throw new StoreError(`${request.exchange} holds ${held.amount} and cannot be charged ${request.amount}.`)
+    }
+    if (!putSettle(request, held.account)) return 'already_settled'
+    if (statements.post.run(held.amount, request.amount, held.account).changes === 0) {
+      throw new StoreError(`${request.exchange} is held on ${held.account}, and there is no such account.`)
+    }
+    return 'settled'
+  }
+
+  function putSettle(request: SettleRequest, account: string): boolean {
+    const { changes } = statements.putSettle.run(
+      request.exchange,
+      account,
+      request.amount,
+      clock.now(),
+      request.overrun,
+      request.source,
+      request.outcome,
+      request.code,
+      request.promptTokens,
+      request.cachedTokens,
+      request.cacheWriteTokens,
+      request.completionTokens,
+      request.reasoningTokens,
+      JSON.stringify(request.attempts),
+      JSON.stringify(request.trail),
+    )
+    return changes !== 0
+  }
+
+  /** A stream may end between two checkpoints of it: one that finds no open hold is late, and adds nothing. */
+  function checkpoint(checkpoints: readonly Checkpoint[]): void {
+    for (const { exchange, amount, promptTokens, completionTokens } of checkpoints) {
+      statements.putCheckpoint.run(exchange, amount, promptTokens, completionTokens, clock.now())
+    }
+  }
+
+  function credit(grant: CreditGrant): boolean {
+    const id = CREDIT_PREFIX + grant.reference
+    const owner = balance(grant.account)
+    if (owner === undefined) throw new StoreError(`There is no account ${grant.account}.`)
+    const found = statements.findCredit.get(id) as AmountOfAccount | undefined
+    if (found !== undefined) {
+      if (found.account === grant.account && found.amount === grant.amount) return false
+      throw new StoreError(
+        `The reference "${grant.reference}" was used for ${found.amount} to ${found.account}. Choose another one.`,
+      )
+    }
+    if (grant.amount > LARGEST - owner.posted) {
+      throw new StoreError(`${grant.account} would own more than ${LARGEST} nano-dollars, the largest balance.`)
+    }
+    statements.putCredit.run(id, grant.account, grant.amount, clock.now(), grant.actor, grant.note ?? null)
+    statements.grant.run(grant.amount, grant.account)
+    return true
+  }
+
+  return { hold, settle, checkpoint, credit }
+}
+
+function prepare(database: Database) {
+  return {
+    // The condition is the lock: no two holds can both see the same credit.
+    reserve: database.prepare(
+      'UPDATE balance SET held = held + ?1 WHERE account = ?2 AND posted - held >= ?1 AND frozen = 0',
+    ),
+    unreserve: database.prepare('UPDATE balance SET held = held - ? WHERE account = ?'),
+    // Not INSERT OR IGNORE: that would swallow every other broken constraint too.
+    putHold: database.prepare(`
+      INSERT INTO event (id, kind, account, amount, at, key, model, price_input, price_cached_input, price_cache_write,
+        price_output, price_request, cap_tokens, idempotency_key)
+      VALUES (?, ${HOLD}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      ON CONFLICT (id, kind) DO NOTHING`),
+    findHold: database.prepareMoney(`SELECT account, amount FROM event WHERE id = ? AND kind = ${HOLD}`),
+    isSettled: database.prepare(`SELECT 1 FROM event WHERE id = ? AND kind = ${SETTLE}`),
+    putSettle: database.prepare(`
+      INSERT INTO event (id, kind, account, amount, at, overrun, source, outcome, code, prompt_tokens, cached_tokens,
+        cache_write_tokens, completion_tokens, reasoning_tokens, attempts, trail)
+      VALUES (?, ${SETTLE}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      ON CONFLICT (id, kind) DO NOTHING`),
+    post: database.prepare('UPDATE balance SET held = held - ?, posted = posted - ? WHERE account = ?'),
+    putCheckpoint: database.prepare(`
+      INSERT INTO checkpoint (exchange, seq, amount, prompt_tokens, completion_tokens, at)
+      SELECT ?1, coalesce((SELECT max(seq) FROM checkpoint WHERE exchange = ?1), 0) + 1, ?2, ?3, ?4, ?5
+      WHERE EXISTS (SELECT 1 FROM event WHERE id = ?1 AND kind = ${HOLD})
+        AND NOT EXISTS (SELECT 1 FROM event WHERE id = ?1 AND kind = ${SETTLE})`),
+    findCredit: database.prepareMoney(`SELECT account, amount FROM event WHERE id = ? AND kind = ${CREDIT}`),
+    putCredit: database.prepare(`
+      INSERT INTO event (id, kind, account, amount, at, actor, note) VALUES (?, ${CREDIT}, ?, ?, ?, ?, ?)`),
+    grant: database.prepare('UPDATE balance SET posted = posted + ? WHERE account = ?'),
+    findBalance: database.prepareMoney('SELECT posted, held, frozen FROM balance WHERE account = ?'),
+  }
+}

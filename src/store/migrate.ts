@@ -1,0 +1,71 @@
+/**
+ * Brings a database to the newest schema: numbered SQL files, each applied once, in a transaction that also records
+ * its number (`PRAGMA user_version`), so that a crash leaves either the old schema or the new one.
+ */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Database, transaction } from './database.ts'
+import { StoreError } from './store.ts'
+
+/** Marks the file as ours (`PRAGMA application_id`): the letters TOLL. */
+const APPLICATION = 0x544f4c4c
+
+const FOLDER = join(import.meta.dirname, 'migrations')
+
+/**
+ * Applies what is missing and returns the schema's number. Throws a `StoreError` for a database of a newer version or
+ * of another program, and one that names the file when a migration fails.
+ */
+export function migrate(database: Database, folder: string = FOLDER): number {
+  const files = migrations(folder)
+  const version = pragma(database, 'user_version')
+  if (version > files.length) {
+    throw new StoreError(
+      `This store has schema ${version}, and this Tollgate knows schemas up to ${files.length}. Run the newer version that wrote it.`,
+    )
+  }
+  if (version === 0) claim(database)
+  for (const [index, file] of files.entries()) {
+    if (index < version) continue
+    const sql = readFileSync(join(folder, file), 'utf8')
+    try {
+      transaction(database, () => {
+        database.exec(sql)
+        database.exec(`PRAGMA user_version = ${index + 1}`)
+      })
+    } catch (error) {
+      throw new StoreError(`Migration ${file} failed, and nothing of it was kept: ${(error as Error).message}.`, {
+        cause: error,
+      })
+    }
+  }
+  return files.length
+}
+
+/** The files in order; their numbers must be 1, 2, 3 and so on, or a database could skip one. */
+function migrations(folder: string): string[] {
+  const files = readdirSync(folder)
+    .filter(file => file.endsWith('.sql'))
+    .sort()
+  files.forEach((file, index) => {
+    const number = /^(\d{3})-[a-z0-9-]+\.sql$/.exec(file)?.[1]
+    if (Number(number) !== index + 1) {
+      const expected = String(index + 1).padStart(3, '0')
+      throw new StoreError(
+        `${join(folder, file)}: migrations are numbered without gaps; expected ${expected}-name.sql.`,
+      )
+    }
+  })
+  return files
+}
+
+/** Takes an empty database; refuses one in which somebody else keeps tables. */
+function claim(database: Database): void {
+  const tables = Number(database.prepare('SELECT count(*) AS count FROM sqlite_schema').get()?.['count'])
+  if (tables > 0) throw new StoreError('This file is the database of another program. Choose another path for `store`.')
+  database.exec(`PRAGMA application_id = ${APPLICATION}`)
+}
+
+function pragma(database: Database, name: string): number {
+  return Number(database.prepare(`PRAGMA ${name}`).get()?.[name])
+}

@@ -1,0 +1,120 @@
+/**
+ * Which holds are open, and from where recovery must look for them.
+ *
+ * A million events must not be read to find ten open holds. So `meta.open_from` says: no open hold has a smaller exchange
+ * id. It is moved forward once a minute, within a commit that happens anyway, and moved back at once, in the same
+ * transaction, by a hold with a smaller id; so it is true after every commit, whatever the clock does. Ids are
+ * time-ordered, hence there is at most about a minute of events behind it.
+ */
+import type { NanoUsd } from '#contract'
+import type { Database } from './database.ts'
+
+/** A hold without its settle. */
+export interface OpenHold {
+  readonly exchange: string
+  readonly account: string
+  readonly amount: NanoUsd
+}
+
+export interface OpenHolds {
+  count(): number
+  /** Within a transaction; counts only once it is committed. */
+  opened(exchange: string): void
+  /** There is no open hold of this exchange any more, or never was. */
+  closed(exchange: string): void
+  /** As the last thing before COMMIT: moves `open_from` when it is time, or when the transaction opened a smaller one. */
+  beforeCommit(nowMs: number): void
+  committed(): void
+  rolledBack(): void
+  /** COMMIT failed, and may have happened: what it opened counts as open until something else is known. */
+  uncertain(): void
+  /** Makes the next commit move `open_from` forward: at close. */
+  moveForward(): void
+}
+
+const EVERY_MS = 60_000
+
+/** Open holds from an id on; the primary key is (id, kind), so both halves are searches. */
+export const OPEN_HOLDS_SQL = `
+  SELECT hold.id AS exchange, hold.account AS account, hold.amount AS amount
+  FROM event AS hold
+  WHERE hold.id >= ? AND hold.kind = 0
+    AND NOT EXISTS (SELECT 1 FROM event AS settle WHERE settle.id = hold.id AND settle.kind = 1)`
+
+/** What recovery settles: every open hold on disk. */
+export function readOpenHolds(database: Database): OpenHold[] {
+  return database.prepareMoney(OPEN_HOLDS_SQL).all(readOpenFrom(database)) as unknown as OpenHold[]
+}
+
+/** An empty text, before which nothing sorts, when none was ever written. */
+export function readOpenFrom(database: Database): string {
+  return String(database.prepare("SELECT value FROM meta WHERE name = 'open_from'").get()?.['value'] ?? '')
+}
+
+export function createOpenHolds(database: Database): OpenHolds {
+  const write = database.prepare(
+    "INSERT INTO meta (name, value) VALUES ('open_from', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+  )
+  const open = new Set(readOpenHolds(database).map(hold => hold.exchange))
+  let newest = [...open].reduce(larger, '')
+  // Undefined after an uncertain commit that moved it: the next one has to say it again.
+  let onDisk: string | undefined = readOpenFrom(database)
+  let movedAtMs = Number.NEGATIVE_INFINITY
+  // What the running transaction has done: open (true) or not any more. `written` is what it says about open_from.
+  const pending = new Map<string, boolean>()
+  let written: string | undefined
+
+  function isTime(nowMs: number): boolean {
+    // Also when the clock has stepped back.
+    if (onDisk === undefined || Math.abs(nowMs - movedAtMs) >= EVERY_MS) return true
+    for (const [exchange, isOpen] of pending) if (isOpen && exchange < onDisk) return true
+    return false
+  }
+
+  /** Of those open after this commit. With none open the newest there was: later ones are larger, or move it back. */
+  function smallest(): string {
+    const opening = [...pending.keys()].filter(exchange => pending.get(exchange))
+    const left = [...open].filter(exchange => pending.get(exchange) !== false).concat(opening)
+    return left.length > 0 ? left.reduce(smaller) : larger(newest, onDisk ?? '')
+  }
+
+  function finish(): void {
+    pending.clear()
+    written = undefined
+  }
+
+  return {
+    count: () => open.size,
+    opened: exchange => void pending.set(exchange, true),
+    closed: exchange => void pending.set(exchange, false),
+    beforeCommit(nowMs) {
+      if (!isTime(nowMs)) return
+      movedAtMs = nowMs
+      const value = smallest()
+      if (value === onDisk) return
+      write.run(value)
+      written = value
+    },
+    committed() {
+      for (const [exchange, isOpen] of pending) {
+        if (isOpen) open.add(exchange)
+        else open.delete(exchange)
+        if (isOpen) newest = larger(newest, exchange)
+      }
+      if (written !== undefined) onDisk = written
+      finish()
+    },
+    rolledBack: finish,
+    uncertain() {
+      for (const [exchange, isOpen] of pending) if (isOpen) open.add(exchange)
+      if (written !== undefined) onDisk = undefined
+      finish()
+    },
+    moveForward() {
+      movedAtMs = Number.NEGATIVE_INFINITY
+    },
+  }
+}
+
+const larger = (a: string, b: string): string => (a > b ? a : b)
+const smaller = (a: string, b: string): string => (a < b ? a : b)

@@ -1,0 +1,101 @@
+/**
+ * What a dead process left behind. The store has one owner at a time, so at its start every open hold is dead by
+ * definition: first the settles that were spooled, then the rest at their last checkpoint, or 0 without one.
+ */
+import type { NanoUsd, SettleRequest, SettleResult } from '#contract'
+import type { Database } from './database.ts'
+import { type OpenHold, readOpenHolds } from './open-holds.ts'
+import type { Spool } from './spool.ts'
+import { type RecoveryReport, StoreError } from './store.ts'
+
+export interface RecoveryParts {
+  readonly reader: Database
+  /** Null for a store in memory. */
+  readonly spool: Spool | null
+  /** The ledger's own settle: recovery has no second way to move money. */
+  settle(request: SettleRequest): Promise<SettleResult>
+}
+
+interface LastCheckpoint {
+  readonly amount: NanoUsd
+  readonly prompt_tokens: bigint
+  readonly completion_tokens: bigint
+}
+
+/** Settled together, so that ten thousand open holds share a few commits without ten thousand promises. */
+const BATCH = 512
+
+export async function recover(parts: RecoveryParts): Promise<RecoveryReport> {
+  const spooled = await replay(parts)
+  const dead = await settleOpenHolds(parts)
+  return { ...spooled, settled: dead.settled, charged: spooled.charged + dead.charged }
+}
+
+/** Each line once however often it is read; the file is emptied only when all of them are in the ledger. */
+async function replay({ spool, settle }: RecoveryParts) {
+  const report = { replayed: 0, rejected: 0, charged: 0n }
+  const lines = spool?.read() ?? []
+  for (const line of lines) {
+    const result = line.settle === undefined ? 'rejected' : await tryToSettle(line.settle)
+    if (result === 'rejected' || result === 'no_hold') {
+      spool!.reject(line.line)
+      report.rejected++
+    } else if (result === 'settled') {
+      report.replayed++
+      report.charged += line.settle!.amount
+    }
+  }
+  if (lines.length > 0) spool!.empty()
+  return report
+
+  /** A line that breaks the ledger's rules must not keep the gateway from starting; a disk that fails must. */
+  async function tryToSettle(request: SettleRequest): Promise<SettleResult | 'rejected'> {
+    try {
+      return await settle(request)
+    } catch (error) {
+      if (error instanceof StoreError) return 'rejected'
+      throw error
+    }
+  }
+}
+
+async function settleOpenHolds({ reader, settle }: RecoveryParts) {
+  const lastCheckpoint = reader.prepareMoney(
+    'SELECT amount, prompt_tokens, completion_tokens FROM checkpoint WHERE exchange = ? ORDER BY seq DESC LIMIT 1',
+  )
+  const report = { settled: 0, charged: 0n }
+  const holds = readOpenHolds(reader)
+  for (let start = 0; start < holds.length; start += BATCH) {
+    const requests = holds.slice(start, start + BATCH).map(hold => {
+      return settleAt(hold, lastCheckpoint.get(hold.exchange) as LastCheckpoint | undefined)
+    })
+    const results = await Promise.all(requests.map(settle))
+    for (const [index, request] of requests.entries()) {
+      if (results[index] !== 'settled') continue
+      report.settled++
+      report.charged += request.amount
+    }
+  }
+  return report
+}
+
+/** A charge never exceeds its hold; what a checkpoint says beyond it is the house's loss. */
+function settleAt(hold: OpenHold, checkpoint: LastCheckpoint | undefined): SettleRequest {
+  const reached = checkpoint?.amount ?? 0n
+  const amount = reached < hold.amount ? reached : hold.amount
+  return {
+    exchange: hold.exchange,
+    amount,
+    overrun: reached - amount,
+    source: 'recovered',
+    outcome: 'failed',
+    code: null,
+    promptTokens: Number(checkpoint?.prompt_tokens ?? 0n),
+    cachedTokens: 0,
+    cacheWriteTokens: 0,
+    completionTokens: Number(checkpoint?.completion_tokens ?? 0n),
+    reasoningTokens: 0,
+    attempts: [],
+    trail: [],
+  }
+}

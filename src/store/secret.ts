@@ -1,0 +1,74 @@
+/** The HMAC secret: from the configuration, or a file beside the store that the first start creates. */
+import { randomBytes } from 'node:crypto'
+import {
+  closeSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { syncFolder } from './files.ts'
+import { StoreError } from './store.ts'
+
+const SHORTEST = 32
+
+/**
+ * The secret under which key digests are made. Throws a `StoreError` when it is too short, or its file can be read by
+ * others; never says a part of it.
+ *
+ * @param configured `secret:` of gateway.yaml, resolved; null: the file `secret` in `folder`.
+ */
+export function loadSecret(configured: string | null, folder: string): string {
+  if (configured !== null) return checked(configured, 'The `secret` of gateway.yaml')
+  const path = join(folder, 'secret')
+  const found = read(path)
+  if (found !== undefined) return found
+  create(path, folder)
+  return read(path)!
+}
+
+function checked(secret: string, place: string): string {
+  if (secret.length >= SHORTEST) return secret
+  throw new StoreError(
+    `${place} has ${secret.length} characters and needs at least ${SHORTEST}. A good one: openssl rand -base64 32`,
+  )
+}
+
+function read(path: string): string | undefined {
+  try {
+    const mode = statSync(path).mode & 0o777
+    if ((mode & 0o077) !== 0) {
+      throw new StoreError(`${path} can be read by others (mode 0${mode.toString(8)}). Run: chmod 600 ${path}`)
+    }
+    return checked(readFileSync(path, 'utf8').trim(), path)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+/** Written aside and linked: a crash leaves no half secret, and of two first starts at once both read the same one. */
+function create(path: string, folder: string): void {
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const aside = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`
+  const file = openSync(aside, 'wx', 0o600)
+  try {
+    writeFileSync(file, `${randomBytes(32).toString('base64url')}\n`)
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
+  }
+  try {
+    linkSync(aside, path)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  } finally {
+    rmSync(aside)
+  }
+  syncFolder(folder)
+}

@@ -1,0 +1,185 @@
+/**
+ * The embedded store: one SQLite file with its write-ahead log, or the same in memory. Everything is put together
+ * here; what each part does stands in its own file.
+ *
+ * Writes go through one connection in groups (writer.ts). Reads have their own, read-only: they see what is committed,
+ * at once, and never wait for a write. In memory there is only one connection; groups are synchronous, so reads fall
+ * between them.
+ */
+import { dirname, isAbsolute } from 'node:path'
+import type { Clock, Ledger } from '#contract'
+import { ACCOUNT_PREFIX, checkAccount, createAccountReader } from './accounts.ts'
+import { createBuckets } from './buckets.ts'
+import { checkCheckpoint, checkCredit, checkHold, checkSettle } from './check.ts'
+import { type Database, openDatabase } from './database.ts'
+import { createIds } from './ids.ts'
+import { checkGrace, checkKey, createKeyReader, KEY_PREFIX } from './keys.ts'
+import { migrate } from './migrate.ts'
+import { createReceiptReader } from './receipts.ts'
+import { recover } from './recovery.ts'
+import { createSpool, type Spool } from './spool.ts'
+import { type IssuedKey, type Store, StoreError } from './store.ts'
+import { createToken, digest, digestKey, last4 } from './token.ts'
+import { verify } from './verify.ts'
+import { createWriter, type Writer } from './writer.ts'
+
+export interface StoreOptions {
+  /** `memory`, or `sqlite:` and an absolute path. */
+  readonly url: string
+  /** Under which the digests of keys are made; `loadSecret` finds it. */
+  readonly secret: string
+  readonly clock: Clock
+  /** When the next group is committed; `setImmediate` unless a test wants to say. */
+  readonly schedule?: (fn: () => void) => void
+  /** Opens a connection; a test wraps it to make the disk fail. */
+  readonly connect?: typeof openDatabase
+}
+
+/** An unhealthy store is tried again at most so often. */
+const PROBE_EVERY_MS = 1000
+
+/**
+ * Opens a store, and creates or migrates it when needed. Throws a `StoreError` for an address it does not know, a
+ * database that is not a store or of a newer version, and a secret that is not the store's.
+ * It takes no lock: who writes calls `takeLock` first.
+ */
+export async function openStore(options: StoreOptions): Promise<Store> {
+  const { clock, schedule = setImmediate, connect = openDatabase } = options
+  const path = pathOf(options.url)
+  const database = connect(path)
+  try {
+    migrate(database)
+    checkSecret(database, options.secret, path)
+  } catch (error) {
+    database.close()
+    throw error
+  }
+  const writer = createWriter(database, clock, schedule)
+  if (path === ':memory:') return assemble({ ...options, writer, reader: database, spool: null })
+  const reader = connect(path, { readOnly: true })
+  return assemble({ ...options, writer, reader, spool: createSpool(`${path}.spool`) })
+}
+
+interface Parts extends StoreOptions {
+  readonly writer: Writer
+  readonly reader: Database
+  readonly spool: Spool | null
+}
+
+function assemble({ secret, clock, writer, reader, spool }: Parts): Store {
+  const hmacKey = digestKey(secret)
+  const ids = createIds(clock)
+  const accounts = createAccountReader(reader)
+  const keys = createKeyReader(reader, hmacKey, clock)
+  const findReceipt = createReceiptReader(reader)
+  let closing: Promise<void> | undefined
+  let held = false
+  let probedAtMs = Number.NEGATIVE_INFINITY
+
+  const ledger: Ledger = {
+    async hold(request) {
+      checkHold(request)
+      held = true
+      return writer.op('hold', request)
+    },
+    async settle(request) {
+      checkSettle(request)
+      return writer.op('settle', request)
+    },
+    async checkpoint(checkpoints) {
+      checkpoints.forEach(checkCheckpoint)
+      if (checkpoints.length > 0) await writer.op('checkpoint', checkpoints)
+    },
+    spool(request) {
+      checkSettle(request)
+      if (spool === null) throw new StoreError('A store in memory has no spool: what it cannot write is lost.')
+      spool.append(request)
+    },
+  }
+
+  function issue(): { token: string; digest: Uint8Array; last4: string } {
+    const token = createToken()
+    return { token, digest: digest(hmacKey, token), last4: last4(token) }
+  }
+
+  return {
+    keys,
+    ledger,
+    buckets: createBuckets(clock),
+
+    createAccount: async account =>
+      writer.op('createAccount', { id: ids.next(ACCOUNT_PREFIX), ...checkAccount(account) }),
+    findAccount: accounts.find,
+    listAccounts: accounts.list,
+    async credit(grant) {
+      checkCredit(grant)
+      const { id } = accounts.get(grant.account)
+      const granted = await writer.op('credit', { ...grant, account: id })
+      return { granted, balance: accounts.get(id) }
+    },
+    freeze: async (idOrName, frozen) => writer.op('freeze', { id: accounts.get(idOrName).id, frozen }),
+
+    async createKey(key): Promise<IssuedKey> {
+      checkKey(key, clock.now())
+      const { name, models = null, expiresAt = null } = key
+      const { token, ...secret } = issue()
+      const account = accounts.get(key.account).id
+      const id = ids.next(KEY_PREFIX)
+      return { key: await writer.op('createKey', { id, account, name, models, expiresAt, ...secret }), token }
+    },
+    listKeys: account => keys.list(account === undefined ? undefined : accounts.get(account).id),
+    async rotateKey(id, graceMs): Promise<IssuedKey> {
+      checkGrace(graceMs)
+      const { token, ...secret } = issue()
+      return { key: await writer.op('rotateKey', { id, graceMs, ...secret }), token }
+    },
+    revokeKey: async id => writer.op('revokeKey', id),
+
+    findReceipt,
+    openHolds: () => writer.openHolds(),
+    healthy() {
+      // Without traffic nobody would notice that the disk is back; so the one who asks sets off a try.
+      if (!writer.healthy() && Math.abs(clock.now() - probedAtMs) >= PROBE_EVERY_MS) {
+        probedAtMs = clock.now()
+        writer.op('probe', probedAtMs).catch(() => {})
+      }
+      return writer.healthy()
+    },
+    async recover() {
+      if (held) throw new Error('recover() is for the start: it would settle holds that are alive')
+      return recover({ reader, spool, settle: ledger.settle })
+    },
+    verify: onProgress => verify(reader, onProgress),
+    close: () => (closing ??= close()),
+  }
+
+  async function close(): Promise<void> {
+    await writer.close()
+    if (spool !== null) reader.close()
+  }
+}
+
+function pathOf(url: string): string {
+  if (url === 'memory') return ':memory:'
+  const path = /^sqlite:(.*)$/s.exec(url)?.[1]
+  if (path !== undefined && isAbsolute(path)) return path
+  const scheme = /^[a-z]+:/.exec(url)?.[0]
+  if (scheme === 'postgres:' || scheme === 'redis:') {
+    // Never the address itself: it may carry a password.
+    throw new StoreError(`A store at ${scheme} is not there yet. Use sqlite:/absolute/path or memory.`)
+  }
+  throw new StoreError('The store is not understood. Use sqlite:/absolute/path or memory.')
+}
+
+/** The digests of all keys depend on it: with another secret every key would be unknown, and nobody would know why. */
+function checkSecret(database: Database, secret: string, path: string): void {
+  const check = digest(digestKey(secret), 'tollgate:secret-check').toString('hex')
+  const known = database.prepare("SELECT value FROM meta WHERE name = 'secret_check'").get()?.['value']
+  if (known === undefined) {
+    database.prepare("INSERT INTO meta (name, value) VALUES ('secret_check', ?)").run(check)
+  } else if (known !== check) {
+    throw new StoreError(
+      `This is not the secret under which the keys of ${path} were made. Restore the one that was in use before: the environment variable that \`secret:\` of gateway.yaml names (TOLLGATE_SECRET), or the file ${dirname(path)}/secret.`,
+    )
+  }
+}

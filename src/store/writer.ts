@@ -1,0 +1,97 @@
+/**
+ * The one place that writes: every change of the store is an operation by name, and operations share commits
+ * (group.ts). Each may be run again with the same request; none has any effect before its commit.
+ */
+import type { Clock } from '#contract'
+import { type AccountOperations, createAccountOperations } from './accounts.ts'
+import type { Database } from './database.ts'
+import { createGroup } from './group.ts'
+import { createKeyOperations, type KeyOperations } from './keys.ts'
+import { createLedgerOperations, type LedgerOperations } from './ledger.ts'
+import { createOpenHolds } from './open-holds.ts'
+import { StoreError } from './store.ts'
+
+/** Every operation: its request, and what it answers once it is on disk. */
+export interface Operations extends LedgerOperations, AccountOperations, KeyOperations {
+  /** Writes a word, to see whether writing works. */
+  probe(nowMs: number): void
+}
+
+type Name = keyof Operations
+type Request<N extends Name> = Parameters<Operations[N]>[0]
+type Result<N extends Name> = ReturnType<Operations[N]>
+
+/** As it waits in the queue; `request` is that of the operation `name`. */
+interface Operation {
+  readonly name: Name
+  readonly request: unknown
+}
+
+export interface Writer {
+  op<N extends Name>(name: N, request: Request<N>): Promise<Result<N>>
+  openHolds(): number
+  healthy(): boolean
+  /** Waits for what is under way, writes where the next recovery has to begin, and closes the connection. */
+  close(): Promise<void>
+}
+
+export function createWriter(database: Database, clock: Clock, schedule: (fn: () => void) => void): Writer {
+  const open = createOpenHolds(database)
+  const operations = createOperations()
+  const begin = database.prepare('BEGIN IMMEDIATE')
+  const commit = database.prepare('COMMIT')
+  const rollback = database.prepare('ROLLBACK')
+  let closed = false
+
+  function createOperations(): Operations {
+    const probe = database.prepare(
+      "INSERT INTO meta (name, value) VALUES ('probe', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+    )
+    return {
+      ...createLedgerOperations(database, open, clock),
+      ...createAccountOperations(database, clock),
+      ...createKeyOperations(database, clock),
+      probe: nowMs => void probe.run(String(nowMs)),
+    }
+  }
+
+  const group = createGroup<Operation, unknown>(
+    {
+      begin: () => void begin.run(),
+      apply: ({ name, request }) => (operations[name] as (request: unknown) => unknown)(request),
+      commit() {
+        open.beforeCommit(clock.now())
+        try {
+          commit.run()
+        } catch (error) {
+          open.uncertain()
+          throw error
+        }
+        open.committed()
+      },
+      rollback() {
+        open.rolledBack()
+        // After some errors (a full disk) SQLite has rolled back by itself.
+        if (database.inTransaction()) rollback.run()
+      },
+    },
+    schedule,
+  )
+
+  return {
+    op(name, request) {
+      if (closed) return Promise.reject(new StoreError('The store is closed.'))
+      return group.op({ name, request }) as Promise<Result<typeof name>>
+    },
+    openHolds: () => open.count(),
+    healthy: () => group.healthy(),
+    async close() {
+      await group.idle()
+      open.moveForward()
+      // A disk that refuses this has refused more important things already; an older open_from is as true.
+      await group.op({ name: 'probe', request: clock.now() }).catch(() => {})
+      closed = true
+      database.close()
+    },
+  }
+}

@@ -1,0 +1,91 @@
+/** Composes the choices of an answer as pieces of one token each, cut where the request says so. */
+import { seeded } from './chance.ts'
+import { wrongValue } from './refusal.ts'
+import type { DemoRequest } from './request.ts'
+import { SampleError, sample } from './sample.ts'
+import { answerText, hintsOf, thinkingText } from './text.ts'
+import { countTokens, splitTokens } from './tokens.ts'
+import { chooseCalls } from './tools.ts'
+
+/** What is sent as one delta. A call's head costs the tokens of its name, everything else one. */
+export type Piece =
+  | { readonly kind: 'reasoning'; readonly text: string; readonly tokens: 1 }
+  | { readonly kind: 'content'; readonly text: string; readonly tokens: 1 }
+  | {
+      readonly kind: 'call'
+      readonly index: number
+      readonly id: string
+      readonly name: string
+      readonly tokens: number
+    }
+  | { readonly kind: 'arguments'; readonly index: number; readonly text: string; readonly tokens: 1 }
+
+export interface Choice {
+  readonly pieces: readonly Piece[]
+  readonly finish: 'stop' | 'length' | 'tool_calls'
+  readonly tokens: number
+  readonly reasoningTokens: number
+}
+
+/** Output tokens of a choice when the request sets no cap. */
+const DEFAULT_CAP = 4096
+
+/** The choices: all from the same request, each with its own chance. Throws a `DemoRefusal`. */
+export function compose(request: DemoRequest): Choice[] {
+  return Array.from({ length: request.choices }, (_, index) => composeOne(request, seeded(request.seed + index)))
+}
+
+function composeOne(request: DemoRequest, random: () => number): Choice {
+  const hints = hintsOf(request)
+  const thinking = request.thinkingTokens
+  const pieces: Piece[] = []
+  if (thinking > 0) {
+    const thoughts = splitTokens(thinkingText(request, thinking, random)).slice(0, thinking)
+    pieces.push(...thoughts.map(text => ({ kind: 'reasoning', text, tokens: 1 }) as const))
+  }
+  const calls = chooseCalls(request, hints, random)
+  for (const [index, { id, name, arguments: text }] of calls.entries()) {
+    pieces.push({ kind: 'call', index, id, name, tokens: countTokens(name) })
+    pieces.push(...splitTokens(text).map(part => ({ kind: 'arguments', index, text: part, tokens: 1 }) as const))
+  }
+  if (calls.length === 0) {
+    const text = request.format.kind === 'json' ? jsonText(request, random) : answerText(request, random)
+    pieces.push(
+      ...splitTokens(untilStop(text, request.stop)).map(part => ({ kind: 'content', text: part, tokens: 1 }) as const),
+    )
+  }
+  return cut(pieces, request.cap ?? DEFAULT_CAP, calls.length > 0 ? 'tool_calls' : 'stop')
+}
+
+/** Structured output. A schema that the demo cannot follow is refused: an answer that breaks it would be worse. */
+function jsonText(request: DemoRequest, random: () => number): string {
+  if (request.format.kind !== 'json' || request.format.schema === null) {
+    return JSON.stringify({ answer: answerText(request, random), turn: request.turn })
+  }
+  try {
+    return JSON.stringify(sample(request.format.schema, hintsOf(request), true))
+  } catch (error) {
+    if (!(error instanceof SampleError)) throw error
+    throw wrongValue('response_format.json_schema.schema', error.message)
+  }
+}
+
+/** The text before the first stop sequence. */
+function untilStop(text: string, stop: readonly string[]): string {
+  const found = stop.map(sequence => text.indexOf(sequence)).filter(at => at >= 0)
+  return found.length > 0 ? text.slice(0, Math.min(...found)) : text
+}
+
+function cut(pieces: readonly Piece[], cap: number, finish: Choice['finish']): Choice {
+  let tokens = 0
+  let reasoningTokens = 0
+  let kept = 0
+  for (const piece of pieces) {
+    if (tokens + piece.tokens > cap) break
+    tokens += piece.tokens
+    if (piece.kind === 'reasoning') reasoningTokens++
+    kept++
+  }
+  const whole = kept === pieces.length
+  return { pieces: pieces.slice(0, kept), finish: whole ? finish : 'length', tokens, reasoningTokens }
+}

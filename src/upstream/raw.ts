@@ -1,0 +1,333 @@
+/**
+ * Raw routes (`/v1/embeddings` and the like): the body goes to the provider as it came and the whole answer comes back,
+ * byte for byte, over http-proxy. The answer is only collected here; the gateway sends it once the charge is written.
+ *
+ * http-proxy copies the request's headers and, when the provider dies, destroys the response it was given. Neither may
+ * happen to the client's own, so it gets a prepared pair: a request that holds nothing but the headers built below, and
+ * a response that nobody reads. Closing that response is how http-proxy is told that the client has left.
+ */
+import { type ClientRequest, Agent as HttpAgent, IncomingMessage, ServerResponse } from 'node:http'
+import { Agent as HttpsAgent } from 'node:https'
+import { Socket } from 'node:net'
+import { Readable } from 'node:stream'
+import { createProxyServer } from 'http-proxy'
+import type { UpstreamFailure } from '#contract'
+import type { Watchman } from '../clock.ts'
+import { failureOfError } from './attempt.ts'
+
+export interface RawRequest {
+  /** The client's: its method and its content type go upstream, nothing else of it. */
+  readonly request: Pick<IncomingMessage, 'method' | 'headers'>
+  /** The body, read already. */
+  readonly bytes: Buffer
+  readonly provider: {
+    /** Without a trailing slash. */
+    readonly baseUrl: string
+    readonly apiKey: string | null
+    /** Lower-case names. */
+    readonly headers: Readonly<Record<string, string>>
+    readonly timeouts: {
+      readonly connectMs: number
+      readonly firstByteMs: number
+      readonly idleMs: number
+      readonly totalMs: number
+    }
+  }
+  /** Appended to the base URL's path. */
+  readonly path: string
+  readonly requestId: string
+  /** Aborting it closes the upstream connection at once. */
+  readonly signal: AbortSignal
+  readonly watchman: Watchman
+  /** An answer beyond this is a failure. */
+  readonly largestBytes: number
+  decodeError(status: number, headers: Readonly<Record<string, string>>, body: Buffer): UpstreamFailure
+}
+
+/** A complete answer with a 2xx status. */
+export interface RawAnswer {
+  readonly status: number
+  /** `content-type` and `content-disposition`, where the provider sent them. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Buffer
+}
+
+/** Anything but a complete answer with a 2xx status. The message is for the log. */
+export class RawFailure extends Error {
+  override readonly name = 'RawFailure'
+  readonly failure: UpstreamFailure
+  /** The provider's, or null when no response head came. */
+  readonly status: number | null
+
+  constructor(failure: UpstreamFailure, status: number | null) {
+    super(`${failure.code}: ${failure.detail}`)
+    this.failure = failure
+    this.status = status
+  }
+}
+
+export interface RawProxy {
+  /** Rejects with a `RawFailure`, or with an error named `AbortError` when the signal aborts. */
+  send(request: RawRequest): Promise<RawAnswer>
+  /** Ends every connection; what is under way fails. */
+  close(): void
+}
+
+/**
+ * Per host. Without an agent http-proxy 1.x sent `connection: close`, at twice the CPU per request; the timeout is that of
+ * idle sockets, and does not touch the ones at work.
+ */
+const AGENT = { keepAlive: true, maxSockets: 256, maxFreeSockets: 32, timeout: 30_000 }
+
+/** Error bodies beyond this are cut: what matters stands at their beginning. */
+const LARGEST_ERROR_BYTES = 64 * 1024
+/** Informational (1xx) responses beyond this are an attack. */
+const MOST_INFORMATIONAL = 100
+
+/** @param options.userAgent what providers are told about us */
+export function createRawProxy({ userAgent = 'tollgate' }: { readonly userAgent?: string } = {}): RawProxy {
+  const http = new HttpAgent(AGENT)
+  const https = new HttpsAgent(AGENT)
+  return {
+    async send(options) {
+      if (options.signal.aborted) throw abortError(options.signal)
+      const target = new URL(options.provider.baseUrl)
+      const agent = target.protocol === 'https:' ? https : http
+      const { status, headers, body } = await new Passage(options, target, agent, userAgent).answer
+      if (status > 299) throw new RawFailure(options.decodeError(status, headers, body), status)
+      return { status, headers: keptHeaders(headers), body }
+    },
+    close() {
+      http.destroy()
+      https.destroy()
+    },
+  }
+}
+
+/** One request on its way through http-proxy. */
+class Passage {
+  readonly answer: Promise<RawAnswer>
+  readonly #options: RawRequest
+  readonly #settle: PromiseWithResolvers<RawAnswer>
+  readonly #response: ServerResponse
+  readonly #startedMs: number
+  readonly #unwatch: () => void
+  readonly #onAbort = () => this.#giveUp(abortError(this.#options.signal))
+  #phase: 'head' | 'body' | 'over' = 'head'
+  #connectingSinceMs: number | null = null
+  #lastMs: number
+  #status: number | null = null
+  #headers: Record<string, string> = {}
+  #informational = 0
+  #pieces: Buffer[] = []
+  #size = 0
+
+  constructor(options: RawRequest, target: URL, agent: HttpAgent, userAgent: string) {
+    this.#options = options
+    this.#settle = Promise.withResolvers()
+    this.answer = this.#settle.promise
+    this.#startedMs = this.#lastMs = options.watchman.now()
+    this.#unwatch = options.watchman.watch(now => this.#look(now))
+    options.signal.addEventListener('abort', this.#onAbort, { once: true })
+    const request = preparedRequest(options, userAgent)
+    this.#response = new ServerResponse(request)
+    this.#dispatch(request, target, agent)
+  }
+
+  /** A proxy of its own for each request, which is cheap: so its events need not be told apart. */
+  #dispatch(request: IncomingMessage, { protocol, hostname, port, pathname }: URL, agent: HttpAgent): void {
+    const proxy = createProxyServer()
+    const failed = (error: Error) => this.#failed(error)
+    proxy.on('proxyReq', outgoing => this.#gotSocket(outgoing))
+    proxy.on('proxyRes', answer => this.#gotHead(answer))
+    proxy.on('error', failed)
+    proxy.on('econnreset', failed)
+    const options = {
+      // Not the URL itself: node:http takes an IPv6 address without the brackets.
+      target: { protocol, hostname: hostname.replace(/^\[|\]$/g, ''), port, pathname },
+      agent,
+      buffer: Readable.from([this.#options.bytes], { objectMode: false }),
+      selfHandleResponse: true,
+      followRedirects: false,
+      xfwd: false,
+    }
+    proxy.web(request, this.#response, options).catch(failed)
+  }
+
+  #gotSocket(outgoing: ClientRequest): void {
+    outgoing.on('continue', () => this.#gotInformation())
+    outgoing.on('information', () => this.#gotInformation())
+    const { socket } = outgoing
+    const secure = 'secureConnecting' in (socket ?? {}) ? (socket as { secureConnecting?: unknown }) : null
+    if (!socket?.connecting && secure?.secureConnecting !== true) return
+    this.#connectingSinceMs = this.#options.watchman.now()
+    socket!.once(secure ? 'secureConnect' : 'connect', () => {
+      this.#connectingSinceMs = null
+    })
+  }
+
+  #gotInformation(): void {
+    if (this.#phase === 'over') return
+    this.#informational++
+    if (this.#informational > MOST_INFORMATIONAL) {
+      this.#fail({ code: 'upstream_invalid', detail: 'too many informational responses' })
+    }
+  }
+
+  #gotHead(answer: IncomingMessage): void {
+    if (this.#phase === 'over') return
+    this.#phase = 'body'
+    this.#lastMs = this.#options.watchman.now()
+    this.#status = answer.statusCode ?? 0
+    this.#headers = flatHeaders(answer)
+    const failure = headFailure(this.#status, this.#headers) ?? this.#sizeFailure(this.#headers['content-length'])
+    if (failure) {
+      this.#fail(failure)
+      return
+    }
+    answer.on('data', (bytes: Buffer) => this.#gotData(bytes))
+    answer.on('end', () => this.#gotEnd(answer.complete))
+    answer.on('close', () => this.#gotEnd(answer.complete))
+  }
+
+  #gotData(bytes: Buffer): void {
+    if (this.#phase === 'over') return
+    this.#lastMs = this.#options.watchman.now()
+    this.#size += bytes.length
+    this.#pieces.push(bytes)
+    if (this.#status! > 299) {
+      if (this.#size > LARGEST_ERROR_BYTES) this.#cutShort()
+    } else {
+      const failure = this.#sizeFailure(this.#size)
+      if (failure) this.#fail(failure)
+    }
+  }
+
+  #gotEnd(complete: boolean): void {
+    if (this.#phase === 'over') return
+    if (complete) this.#complete()
+    else this.#failed(new Error('the connection closed before the end of the answer'))
+  }
+
+  #failed(error: Error): void {
+    if (this.#phase === 'over') return
+    // Of an error's body the beginning is enough.
+    if (this.#status !== null && this.#status > 299) this.#cutShort()
+    else this.#fail(failureOfError(error, this.#phase === 'body'))
+  }
+
+  #sizeFailure(bytes: number | string | undefined): UpstreamFailure | null {
+    const { largestBytes } = this.#options
+    if (this.#status! > 299 || bytes === undefined || !(Number(bytes) > largestBytes)) return null
+    return { code: 'upstream_invalid', detail: `the answer is larger than ${largestBytes} bytes` }
+  }
+
+  /** Deadlines, in the order of an answer's life. */
+  #look(now: number): void {
+    const { connectMs, firstByteMs, idleMs, totalMs } = this.#options.provider.timeouts
+    if (now - this.#startedMs > totalMs) this.#late(`the whole answer took longer than ${totalMs} ms`)
+    else if (this.#phase === 'body') {
+      if (now - this.#lastMs > idleMs) this.#late(`nothing came for ${idleMs} ms`)
+    } else if (now - this.#startedMs > firstByteMs) this.#late(`no answer within ${firstByteMs} ms`)
+    else if (this.#connectingSinceMs !== null && now - this.#connectingSinceMs > connectMs) {
+      this.#late(`no connection within ${connectMs} ms`)
+    }
+  }
+
+  #late(detail: string): void {
+    this.#fail({ code: 'upstream_timeout', detail })
+  }
+
+  #complete(): void {
+    this.#over()
+    const body = this.#pieces.length === 1 ? this.#pieces[0]! : Buffer.concat(this.#pieces)
+    this.#settle.resolve({ status: this.#status!, headers: this.#headers, body })
+  }
+
+  #cutShort(): void {
+    this.#complete()
+    this.#closeUpstream()
+  }
+
+  #fail(failure: UpstreamFailure): void {
+    this.#giveUp(new RawFailure(failure, this.#status))
+  }
+
+  #giveUp(error: Error): void {
+    this.#over()
+    this.#settle.reject(error)
+    this.#closeUpstream()
+  }
+
+  #over(): void {
+    this.#phase = 'over'
+    this.#unwatch()
+    this.#options.signal.removeEventListener('abort', this.#onAbort)
+  }
+
+  /** As if the client had closed its connection: http-proxy then destroys the request and what came of the answer. */
+  #closeUpstream(): void {
+    this.#pieces = []
+    this.#response.emit('close')
+  }
+}
+
+/** The request as http-proxy sees it: its headers are built here, and it copies no others. */
+function preparedRequest(
+  { request, bytes, provider, path, requestId }: RawRequest,
+  userAgent: string,
+): IncomingMessage {
+  const contentType = request.headers['content-type']
+  const prepared = new IncomingMessage(new Socket())
+  prepared.method = request.method ?? 'POST'
+  prepared.url = path
+  prepared.headers = {
+    'user-agent': userAgent,
+    ...(provider.apiKey === null ? {} : { authorization: `Bearer ${provider.apiKey}` }),
+    ...provider.headers,
+    accept: '*/*',
+    'accept-encoding': 'identity',
+    'x-request-id': requestId,
+    ...(contentType === undefined ? {} : { 'content-type': contentType }),
+    ...(bytes.length === 0 && (prepared.method === 'GET' || prepared.method === 'HEAD')
+      ? {}
+      : { 'content-length': String(bytes.length) }),
+  }
+  return prepared
+}
+
+/** What is wrong with an answer before its body was seen. The rules are those of an attempt. */
+function headFailure(status: number, headers: Readonly<Record<string, string>>): UpstreamFailure | null {
+  const encoding = headers['content-encoding']
+  if (encoding !== undefined && encoding !== 'identity') {
+    const detail = `the answer is encoded (${encoding.slice(0, 100)}) though identity was asked for`
+    return { code: 'upstream_invalid', detail }
+  }
+  if (status >= 300 && status < 400) {
+    return { code: 'upstream_error', detail: `status ${status}: redirects are not followed` }
+  }
+  if (status >= 400) return null
+  if (status < 200) return { code: 'upstream_invalid', detail: `status ${status}` }
+  const isHtml = (headers['content-type'] ?? '').toLowerCase().startsWith('text/html')
+  return isHtml ? { code: 'upstream_invalid', detail: 'the answer is text/html' } : null
+}
+
+function flatHeaders({ headers }: IncomingMessage): Record<string, string> {
+  const flat: Record<string, string> = Object.create(null)
+  for (const [name, value] of Object.entries(headers)) {
+    if (value !== undefined) flat[name] = Array.isArray(value) ? value.join(', ') : value
+  }
+  return flat
+}
+
+const KEPT_HEADERS = ['content-type', 'content-disposition']
+
+function keptHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(
+    KEPT_HEADERS.filter(name => headers[name] !== undefined).map(name => [name, headers[name]!]),
+  )
+}
+
+function abortError(signal: AbortSignal): Error {
+  return new DOMException(`The request was given up: ${String(signal.reason?.message ?? signal.reason)}`, 'AbortError')
+}

@@ -1,0 +1,88 @@
+/** A terminal for tests, and a folder with a configuration in it. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { VerbName, VerbResults } from '../../src/admin/verbs.ts'
+import { run } from '../../src/cli/cli.ts'
+import type { Terminal } from '../../src/cli/terminal.ts'
+
+/** A gateway with the embedded demo provider, on a port that the system chooses. */
+export const CONFIGURATION = `version: 1
+listen: 127.0.0.1:0
+providers:
+  demo:
+    dialect: demo
+models:
+  demo-small:
+    targets:
+      - { provider: demo, model: demo-small }
+    price: { per: 1M tokens, input: $0.15, output: $0.60 }
+    context: 8Ki
+    max_output: 1Ki
+routes:
+  - { path: /v1/chat/completions, policy: standard }
+`
+
+export const STANDARD_POLICY = `steps:
+  - use: api-key
+  - use: schema
+  - use: credits
+  - use: route
+`
+
+export interface Result {
+  readonly code: number
+  readonly out: string
+  readonly err: string
+}
+
+export interface Place {
+  readonly folder: string
+  /** Writes a file in the folder and answers with its path. */
+  write(name: string, text: string): string
+  /** Runs one command line in the folder. */
+  tollgate(args: readonly string[], overrides?: Partial<Terminal>): Promise<Result>
+  /** Runs the command of a verb (`account.create`) with `--json`; fails when it does not end with 0. */
+  json<Name extends VerbName>(verb: Name, ...args: readonly string[]): Promise<VerbResults[Name]>
+  remove(): void
+}
+
+export function makePlace(configuration = 'version: 1\nstore: sqlite:./data/tollgate.db\n'): Place {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-cli-'))
+  const write = (name: string, text: string): string => {
+    const file = join(folder, name)
+    writeFileSync(file, text)
+    return file
+  }
+  write('gateway.yaml', configuration)
+  const tollgate: Place['tollgate'] = async (args, overrides = {}) => {
+    let [out, err] = ['', '']
+    const terminal: Terminal = {
+      env: {},
+      folder,
+      out: text => {
+        out += text
+      },
+      err: text => {
+        err += text
+      },
+      watched: false,
+      self: 'tollgate',
+      ...overrides,
+    }
+    const code = await run(args, terminal)
+    return { code, out, err }
+  }
+  return {
+    folder,
+    write,
+    tollgate,
+    async json(verb, ...args) {
+      const line = [...verb.split('.'), ...args, '--json']
+      const result = await tollgate(line)
+      if (result.code !== 0) throw new Error(`tollgate ${line.join(' ')} ended with ${result.code}: ${result.err}`)
+      return JSON.parse(result.out)
+    },
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  }
+}

@@ -1,0 +1,329 @@
+/** The commands for people and money, against a real database: alone, and beside a gateway that owns it. */
+import { existsSync, mkdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { type Control, controlPath, startControl } from '../../src/admin/control.ts'
+import { connect } from '../../src/store/database.ts'
+import { type Lock, takeLock } from '../../src/store/lock.ts'
+import { loadSecret } from '../../src/store/secret.ts'
+import { openStore } from '../../src/store/sqlite.ts'
+import type { Store } from '../../src/store/store.ts'
+import { makePlace, type Place } from './helpers.ts'
+
+const clock = { now: () => Date.now() }
+const TOKEN = /^\S{30,}$/m
+
+let place: Place
+const cleanups: (() => unknown)[] = []
+
+beforeEach(() => {
+  place = makePlace()
+})
+afterEach(async () => {
+  for (const clean of cleanups.splice(0).reverse()) await clean()
+  place.remove()
+})
+
+const database = () => join(place.folder, 'data/tollgate.db')
+
+/** What `serve` does about its store: lock, open, listen for commands. */
+async function startGateway(): Promise<{ store: Store; lock: Lock; control: Control; stop(): Promise<void> }> {
+  const lock = await takeLock(database(), clock)
+  const store = await openStore({
+    url: `sqlite:${database()}`,
+    secret: loadSecret(null, join(place.folder, 'data')),
+    clock,
+  })
+  const control = await startControl(store, controlPath(`sqlite:${database()}`, join(place.folder, 'gateway.yaml')))
+  const stop = async () => {
+    await control.close()
+    await store.close()
+    lock.release()
+  }
+  return { store, lock, control, stop }
+}
+
+describe('what ends with a sentence', () => {
+  test('a configuration that is not there', async () => {
+    const { code, err } = await place.tollgate(['account', 'list', '-c', 'other.yaml'])
+    expect(code).toBe(1)
+    expect(err).toContain('The configuration other.yaml cannot be read: there is no such file.')
+  })
+
+  test('a configuration that is no YAML: the place is shown', async () => {
+    place.write('gateway.yaml', 'version: 1\nstore: [\n')
+    const { code, err } = await place.tollgate(['account', 'list'])
+    expect(code).toBe(1)
+    expect(err).toMatch(/gateway\.yaml:\d+:\d+: /)
+  })
+
+  test('store: memory without a gateway', async () => {
+    place.write('gateway.yaml', 'version: 1\nstore: memory\n')
+    const { code, err } = await place.tollgate(['account', 'create', 'acme'])
+    expect(code).toBe(1)
+    expect(err).toContain('none runs here. Start it (tollgate serve)')
+  })
+
+  test('a store that somebody has locked and who does not answer: who, and for how long', async () => {
+    const lock = await takeLock(database(), clock)
+    cleanups.push(() => lock.release())
+    const { code, err } = await place.tollgate(['account', 'list'])
+    expect(code).toBe(1)
+    expect(err).toMatch(new RegExp(`in use by process ${process.pid}, for \\d+ s`))
+    expect(err).toContain('control socket')
+  })
+
+  test('a store that cannot be opened', async () => {
+    place.write('gateway.yaml', 'version: 1\nstore: sqlite:./gateway.yaml/x/t.db\n')
+    const { code, err } = await place.tollgate(['account', 'list'])
+    expect(code).toBe(1)
+    expect(err).toContain('cannot be opened')
+    expect(err).not.toContain('unexpected')
+  })
+
+  test('a secret that the environment does not have: only when it is needed', async () => {
+    place.write('gateway.yaml', 'version: 1\nsecret: ${TOLLGATE_SECRET}\nstore: sqlite:./data/tollgate.db\n')
+    const alone = await place.tollgate(['account', 'list'])
+    expect(alone.code).toBe(1)
+    expect(alone.err).toContain('TOLLGATE_SECRET is not set')
+
+    const gateway = await startGateway()
+    cleanups.push(() => gateway.stop())
+    expect(await place.tollgate(['account', 'list'])).toMatchObject({ code: 0 })
+  })
+
+  test('what the store refuses', async () => {
+    await place.json('account.create', 'acme')
+    const twice = await place.tollgate(['account', 'create', 'acme'])
+    expect(twice).toMatchObject({ code: 1, out: '' })
+    expect(twice.err).toBe('error: There is already an account named "acme".\n')
+    const nobody = await place.tollgate(['key', 'create', '--account', 'nobody'])
+    expect(nobody.err).toContain('"nobody"')
+  })
+})
+
+describe('the command line itself is wrong: exit code 2, and nothing is done', () => {
+  test.each([
+    [['acount', 'list'], 'Did you mean account?'],
+    [['account', 'lisst'], 'Did you mean list?'],
+    [['account', 'list', '--jsno'], 'Did you mean --json?'],
+    [['account', 'create'], "missing required argument 'name'"],
+    [['account', 'create', 'acme', 'b'], 'too many arguments'],
+    [['account', 'create', 'acme', '--credit', '1e3'], 'not an amount of dollars'],
+    [['account', 'create', 'acme', '--credit', '-5'], 'not an amount of dollars'],
+    [['account', 'credit', 'acme'], "required option '--amount <dollars>'"],
+    [['key', 'create'], "required option '--account <account>'"],
+    [['key', 'create', '--account', 'acme', '--expires', '2001-01-01'], 'not in the future'],
+    [['key', 'rotate', 'key_1', '--grace', '169h'], '168h at most'],
+    [['check', '--format', 'sarif'], 'Allowed choices are text, json'],
+    [['account'], 'Usage: tollgate account'],
+    [[], 'Usage: tollgate'],
+  ])('%j: %s', async (args, sentence) => {
+    const { code, out, err } = await place.tollgate(args)
+    expect({ code, out }).toEqual({ code: 2, out: '' })
+    expect(err).toContain(sentence)
+    expect(existsSync(join(place.folder, 'data'))).toBe(false)
+  })
+})
+
+test('every command has a help with an example, and none of them touches the store', async () => {
+  const groups = { account: ['create', 'credit', 'show', 'list', 'freeze', 'unfreeze'], ledger: ['verify'] }
+  const lines = [
+    [],
+    ...['serve', 'check', 'validate', 'demo'].map(name => [name]),
+    ...Object.entries({ ...groups, key: ['create', 'list', 'rotate', 'revoke'] }).flatMap(([group, names]) =>
+      names.map(name => [group, name]),
+    ),
+  ]
+  for (const line of lines) {
+    const { code, out, err } = await place.tollgate([...line, '--help'])
+    expect({ line, code, err }).toEqual({ line, code: 0, err: '' })
+    expect(out).toMatch(/Examples?:\n {2}\$ tollgate /)
+    expect(out).toContain('--config')
+  }
+  expect(existsSync(join(place.folder, 'data'))).toBe(false)
+})
+
+test('the version is that of package.json', async () => {
+  const { default: packageFile } = await import('../../package.json', { with: { type: 'json' } })
+  expect(await place.tollgate(['--version'])).toEqual({ code: 0, out: `${packageFile.version}\n`, err: '' })
+})
+
+// The same commands with the same answers, whether they open the store themselves or ask the gateway.
+describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
+  let store: Store | undefined
+  beforeEach(async () => {
+    store = undefined
+    if (how === 'alone') return
+    const gateway = await startGateway()
+    store = gateway.store
+    cleanups.push(() => gateway.stop())
+  })
+
+  test('an account: created, credited, shown, listed, frozen', async () => {
+    const created = await place.tollgate(['account', 'create', 'acme', '--plan', 'free', '--credit', '10'])
+    expect(created).toMatchObject({ code: 0, err: '' })
+    expect(created.out).toMatch(/available {2}\$10\n/)
+    expect(created.out).toMatch(/tollgate key create --account acc_\S+/)
+
+    const credit = ['account', 'credit', 'acme', '--amount', '5.25', '--reference', 'invoice-1']
+    expect((await place.tollgate(credit)).out).toContain('Gave $5.25 to account acme.')
+    const again = await place.tollgate(credit)
+    expect(again.code).toBe(0)
+    expect(again.out).toContain('Changed nothing')
+    expect(again.out).toContain('$15.25')
+    const other = await place.tollgate(['account', 'credit', 'acme', '--amount', '1', '--reference', 'invoice-1'])
+    expect(other.code).toBe(1)
+
+    expect(await place.json('account.show', 'acme')).toMatchObject({
+      account: { name: 'acme', plan: 'free', posted: '15.250000000', held: '0.000000000', available: '15.250000000' },
+      keys: [],
+    })
+    expect((await place.tollgate(['account', 'freeze', 'acme'])).out).toContain('is frozen')
+    expect((await place.tollgate(['account', 'list'])).out).toMatch(/^acme +free +\$15\.25 +\$0 +frozen /m)
+    expect((await place.tollgate(['account', 'unfreeze', 'acme'])).out).toContain('is not frozen')
+    expect(store?.listAccounts().map(({ name }) => name) ?? ['acme']).toEqual(['acme'])
+  })
+
+  test('credit without a reference prints the one it made, and that one makes it idempotent', async () => {
+    await place.json('account.create', 'acme')
+    const { out } = await place.tollgate(['account', 'credit', 'acme', '--amount', '0.000000001'])
+    const reference = /reference {2}(\S+)/.exec(out)?.[1]
+    expect(reference).toMatch(/^cli-/)
+    const again = ['acme', '--amount', '0.000000001', '--reference', reference!]
+    expect(await place.json('account.credit', ...again)).toMatchObject({
+      granted: false,
+      account: { available: '0.000000001' },
+    })
+  })
+
+  test('a key: its secret stands once, on a line of its own', async () => {
+    await place.json('account.create', 'acme')
+    const { out } = await place.tollgate(['key', 'create', '--account', 'acme', '--name', 'laptop', '--expires', '30d'])
+    const token = TOKEN.exec(out)![0]
+    expect(out.split(token)).toHaveLength(2)
+    expect(out).toContain('not shown again')
+
+    const { key, token: other } = await place.json('key.create', '--account', 'acme', '--name', 'ci')
+    expect(other).toMatch(TOKEN)
+    const rotated = await place.tollgate(['key', 'rotate', key.id, '--grace', '0s'])
+    expect(rotated.out).toContain('stopped working now')
+    expect(TOKEN.exec(rotated.out)![0]).not.toBe(other)
+
+    expect((await place.tollgate(['key', 'revoke', key.id])).out).toContain(`Key ${key.id} ("ci") of account acme`)
+    const list = await place.tollgate(['key', 'list', '--account', 'acme'])
+    expect(list.out).toMatch(new RegExp(`laptop +acme +…${token.slice(-4)} +all public +live `))
+    expect(list.out).toMatch(/ci +acme +all public +revoked /)
+    for (const secret of [token, other]) expect(list.out).not.toContain(secret)
+  })
+
+  test('the default name, plan and grace', async () => {
+    await place.json('account.create', 'acme')
+    const { key } = await place.json('key.create', '--account', 'acme')
+    expect(key).toMatchObject({ name: 'key', models: null, expires_at: null })
+    const day = 24 * 3_600_000
+    await place.json('key.rotate', key.id)
+    const { keys } = await place.json('key.list')
+    const grace = Date.parse(keys[0]?.secrets?.[0]?.expires_at ?? '') - Date.now()
+    expect(grace).toBeGreaterThan(day - 60_000)
+    expect(grace).toBeLessThanOrEqual(day)
+  })
+
+  test('lists that are empty say how to begin', async () => {
+    expect((await place.tollgate(['account', 'list'])).out).toContain('tollgate account create')
+    expect((await place.tollgate(['key', 'list'])).out).toContain('tollgate key create')
+    expect(await place.json('account.list')).toEqual({ accounts: [] })
+  })
+
+  test('the ledger: fine, then with a balance that somebody changed', async () => {
+    await place.json('account.create', 'acme', '--credit', '1')
+    const fine = await place.tollgate(['ledger', 'verify'])
+    expect(fine).toEqual({ code: 0, out: 'OK: 1 account, 1 event, 0 open holds; every balance adds up\n', err: '' })
+
+    const hand = connect(database())
+    hand.exec('UPDATE balance SET posted = posted + 1')
+    hand.close()
+    const { code, out } = await place.tollgate(['ledger', 'verify'])
+    expect(code).toBe(1)
+    expect(out).toMatch(/^I3 +acc_/m)
+    const json = await place.tollgate(['ledger', 'verify', '--json'])
+    expect(json.code).toBe(1)
+    expect(JSON.parse(json.out).violations.length).toBeGreaterThan(0)
+  })
+})
+
+describe('the store that a command opens itself', () => {
+  test('two commands at once take turns', async () => {
+    const names = Array.from({ length: 6 }, (_, at) => `account-${at}`)
+    const results = await Promise.all(names.map(name => place.tollgate(['account', 'create', name, '--credit', '1'])))
+    expect(results.map(({ code }) => code)).toEqual(names.map(() => 0))
+    expect((await place.json('account.list')).accounts).toHaveLength(6)
+  })
+
+  test('is private, and nothing is left locked', async () => {
+    await place.json('account.create', 'acme')
+    expect(statSync(join(place.folder, 'data')).mode & 0o777).toBe(0o700)
+    expect(statSync(join(place.folder, 'data/secret')).mode & 0o777).toBe(0o600)
+    const lock = await takeLock(database(), clock)
+    lock.release()
+  })
+
+  test('holds of a gateway that died are settled first', async () => {
+    const { account } = await place.json('account.create', 'acme', '--credit', '1')
+    const { key } = await place.json('key.create', '--account', 'acme')
+    const gateway = await startGateway()
+    await gateway.store.ledger.hold({
+      exchange: 'req_1',
+      accountId: account.id,
+      keyId: key.id,
+      amount: 500_000_000n,
+      model: 'm',
+      price: { input: 1n, cachedInput: 1n, cacheWrite: 1n, output: 1n, request: 0n },
+      capTokens: 1,
+      idempotencyKey: null,
+    })
+    expect((await place.json('account.show', 'acme')).account.held).toBe('0.500000000')
+    await gateway.stop()
+    expect((await place.json('account.show', 'acme')).account.held).toBe('0.000000000')
+  })
+
+  test('verifying one that is not there says so and creates nothing', async () => {
+    const { code, err } = await place.tollgate(['ledger', 'verify'])
+    expect(code).toBe(1)
+    expect(err).toContain('There is no store at')
+    expect(existsSync(join(place.folder, 'data'))).toBe(false)
+  })
+
+  test("verifying another program's database refuses it", async () => {
+    mkdirSync(join(place.folder, 'data'))
+    const other = connect(database())
+    other.exec('PRAGMA journal_mode = WAL; CREATE TABLE theirs (x)')
+    other.close()
+    const { code, err } = await place.tollgate(['ledger', 'verify'])
+    expect(code).toBe(1)
+    expect(err).toContain('another program')
+  })
+})
+
+test('a configuration with a mistake elsewhere does not keep anybody from revoking a key', async () => {
+  await place.json('account.create', 'acme')
+  const { key } = await place.json('key.create', '--account', 'acme')
+  place.write('gateway.yaml', 'version: 1\nstore: sqlite:./data/tollgate.db\nprovidders: {}\nmodels: 7\n')
+  expect(await place.tollgate(['key', 'revoke', key.id])).toMatchObject({ code: 0 })
+})
+
+test('TOLLGATE_CONFIG names the configuration, --config wins, and .env beside it is read', async () => {
+  const other = makePlace('version: 1\nstore: sqlite:./${STORE_NAME}\n')
+  cleanups.push(() => other.remove())
+  other.write('.env', 'STORE_NAME=from-env-file.db\n')
+  const env = { TOLLGATE_CONFIG: join(other.folder, 'gateway.yaml') }
+  expect(await place.tollgate(['account', 'create', 'acme'], { env })).toMatchObject({ code: 0 })
+  expect(existsSync(join(other.folder, 'from-env-file.db'))).toBe(true)
+
+  const named = { ...env, STORE_NAME: 'from-environment.db' }
+  expect(await place.tollgate(['account', 'list'], { env: named })).toMatchObject({ code: 0 })
+  expect(existsSync(join(other.folder, 'from-environment.db'))).toBe(true)
+
+  expect(await place.tollgate(['account', 'create', 'acme', '-c', 'gateway.yaml'], { env })).toMatchObject({ code: 0 })
+  expect(existsSync(database())).toBe(true)
+})

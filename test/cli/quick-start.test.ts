@@ -1,0 +1,169 @@
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { Model } from '#contract'
+import { runVerb } from '../../src/admin/verbs.ts'
+import { type Offer, quickStart, type Running, startText } from '../../src/cli/quick-start.ts'
+import type { Provider } from '../../src/config/configuration.ts'
+import { openStore } from '../../src/store/sqlite.ts'
+import type { Store } from '../../src/store/store.ts'
+
+const clock = { now: () => Date.UTC(2026, 10, 21) }
+let store: Store
+
+beforeEach(async () => {
+  store = await openStore({ url: 'memory', secret: 'a secret for tests that is long enough', clock })
+})
+afterEach(() => store.close())
+
+const provider = (name: string, dialect: Provider['dialect']): Provider => ({
+  name,
+  dialect,
+  baseUrl: '',
+  apiKey: null,
+  headers: {},
+  timeouts: { connectMs: 1, firstByteMs: 1, idleMs: 1, totalMs: 1 },
+  connections: 1,
+  paceMs: 0,
+})
+
+const model = (id: string, providers: readonly string[], change: Partial<Model> = {}): Model => ({
+  id,
+  targets: providers.map(name => ({
+    id: `${name}/${id}`,
+    provider: name,
+    model: id,
+    weight: 1,
+    cost: null,
+    capField: 'max_tokens',
+    reasoningOutsideCap: 0,
+  })),
+  price: null,
+  context: 1,
+  maxOutput: 1,
+  defaultOutput: 1,
+  reasoning: false,
+  inputOverhead: 0,
+  allow: [],
+  public: true,
+  enabled: true,
+  created: 0,
+  ownedBy: 'tollgate',
+  description: null,
+  ...change,
+})
+
+const byId = (models: readonly Model[]) => new Map(models.map(each => [each.id, each]))
+
+const PROVIDERS = new Map([
+  ['demo', provider('demo', 'demo')],
+  ['openai', provider('openai', 'openai')],
+])
+
+function running(change: Partial<Offer> = {}, url = 'http://127.0.0.1:8080'): Running {
+  const offer: Offer = {
+    listen: { host: '127.0.0.1', port: 8080 },
+    providers: PROVIDERS,
+    models: byId([model('chat', ['openai', 'demo']), model('demo-small', ['demo'])]),
+    routes: [{ kind: 'chat', path: '/v1/chat/completions' }],
+    ...change,
+  }
+  return { url, store, configuration: offer }
+}
+
+describe('there is no quick start, and no account is made', () => {
+  test.each<[string, Partial<Offer>]>([
+    ['on a listener that others reach', { listen: { host: '0.0.0.0', port: 8080 } }],
+    ['on every interface of IPv6', { listen: { host: '::', port: 8080 } }],
+    ['on a name that only begins like loopback', { listen: { host: '127.example.com', port: 8080 } }],
+    ['when every model may need credentials', { models: byId([model('chat', ['demo', 'openai'])]) }],
+    ['when the demo model is hidden', { models: byId([model('chat', ['demo'], { public: false })]) }],
+    ['when the demo model is off', { models: byId([model('chat', ['demo'], { enabled: false })]) }],
+    ['without a chat route', { routes: [{ kind: 'models', path: '/v1/models' }] }],
+  ])('%s', async (_, change) => {
+    expect(await quickStart(running(change))).toBeNull()
+    expect(store.listAccounts()).toEqual([])
+  })
+
+  test('when there has been an account, whatever its name', async () => {
+    await runVerb(store, 'account.create', { name: 'acme' })
+    expect(await quickStart(running())).toBeNull()
+    expect(store.listAccounts()).toHaveLength(1)
+  })
+
+  test('the second time', async () => {
+    expect(await quickStart(running())).not.toBeNull()
+    expect(await quickStart(running())).toBeNull()
+    expect(store.listKeys()).toHaveLength(1)
+  })
+})
+
+test.each(['127.0.0.1', '127.1.2.3', 'localhost', '::1'])('%s is loopback', async host => {
+  expect(await quickStart(running({ listen: { host, port: 8080 } }))).not.toBeNull()
+})
+
+test('the first start: an account with $5, a key that works, and what to paste', async () => {
+  const text = (await quickStart(running(), 'npx tollgate'))!
+  expect(store.findAccount('demo')).toMatchObject({ posted: 5_000_000_000n, held: 0n })
+  const [, base, token] = /export OPENAI_BASE_URL=(\S+)\n\s*export OPENAI_API_KEY=(\S+)/.exec(text)!
+  expect(base).toBe('http://127.0.0.1:8080/v1')
+  expect(store.keys.find(token!, clock.now())).toMatchObject({ found: 'live', account: { name: 'demo' } })
+  expect(text).toContain('npx tollgate key create --account demo')
+  expect(text).toContain('not shown again')
+})
+
+const hasCurl = spawnSync('curl', ['--version']).status === 0
+
+test.skipIf(!hasCurl)('the curl line runs in sh as it stands and asks for a stream of the demo model', async () => {
+  const requests: { request: IncomingMessage; body: string }[] = []
+  const server = createServer(async (request, response) => {
+    let body = ''
+    for await (const piece of request) body += piece
+    requests.push({ request, body })
+    response.end('data: [DONE]\n\n')
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  try {
+    const { port } = server.address() as AddressInfo
+    const odd = `it's "odd" $HOME \`x\``
+    const change = { models: byId([model(odd, ['demo'])]) }
+    const text = (await quickStart(running(change, `http://127.0.0.1:${port}`)))!
+    const line = text.split('\n').find(each => each.includes('curl'))!
+    expect(line).toContain('curl -N ')
+    const child = spawn('/bin/sh', ['-c', line])
+    let out = ''
+    child.stdout.on('data', piece => {
+      out += piece
+    })
+    await once(child, 'close')
+    expect(out).toContain('[DONE]')
+    const [{ request, body }] = requests as [(typeof requests)[0]]
+    expect(request.url).toBe('/v1/chat/completions')
+    expect(request.headers['content-type']).toBe('application/json')
+    const token = request.headers.authorization!.replace('Bearer ', '')
+    expect(store.keys.find(token, clock.now()).found).toBe('live')
+    expect(JSON.parse(body)).toMatchObject({ model: odd, stream: true })
+  } finally {
+    server.close()
+  }
+})
+
+describe('later starts: one line', () => {
+  test('without any account: how to make one', () => {
+    const text = startText(running({ listen: { host: '0.0.0.0', port: 8080 } }), 'tollgate')
+    expect(text).toBe(
+      'Tollgate answers at http://127.0.0.1:8080/v1 (a first account: tollgate account create NAME --credit 10)\n',
+    )
+  })
+
+  test('with accounts: how to make a key', async () => {
+    const { account } = await runVerb(store, 'account.create', { name: 'acme' })
+    expect(startText(running())).toContain(`key create --account ${account.id}`)
+    await runVerb(store, 'account.create', { name: 'umbrella' })
+    expect(startText(running())).toContain('key create --account NAME')
+    expect(startText(running()).trim().split('\n')).toHaveLength(1)
+  })
+})

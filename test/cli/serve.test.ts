@@ -1,0 +1,173 @@
+/** `serve` and `demo` as people run them: real processes, real sockets. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, readdirSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { CONFIGURATION, makePlace, type Place, STANDARD_POLICY } from './helpers.ts'
+
+const SCRIPT = new URL('../../src/cli/tollgate.js', import.meta.url).pathname
+const cleanups: (() => unknown)[] = []
+let place: Place
+
+beforeEach(() => {
+  place = makePlace(CONFIGURATION)
+  mkdirSync(join(place.folder, 'policies'))
+  place.write('policies/standard.yaml', STANDARD_POLICY)
+})
+afterEach(async () => {
+  for (const clean of cleanups.splice(0).reverse()) await clean()
+  place.remove()
+})
+
+interface Process {
+  readonly child: ChildProcess
+  /** Resolves once stdout matches; rejects when the process ends before. */
+  until(pattern: RegExp): Promise<RegExpExecArray>
+  readonly ended: Promise<{ code: number | null; signal: string | null; out: string; err: string }>
+}
+
+function tollgate(args: readonly string[], env: Record<string, string> = {}): Process {
+  const child = spawn(process.execPath, [SCRIPT, ...args], { cwd: place.folder, env: { ...process.env, ...env } })
+  let [out, err] = ['', '']
+  child.stdout.setEncoding('utf8').on('data', text => {
+    out += text
+  })
+  child.stderr.setEncoding('utf8').on('data', text => {
+    err += text
+  })
+  const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, out, err }))
+  cleanups.push(async () => {
+    child.kill('SIGKILL')
+    await ended
+  })
+  return {
+    child,
+    ended,
+    async until(pattern) {
+      for (;;) {
+        const match = pattern.exec(out)
+        if (match) return match
+        const more = once(child.stdout, 'data')
+        const over = await Promise.race([more.then(() => false), ended.then(() => true)])
+        if (over && !pattern.test(out)) throw new Error(`it ended without ${pattern}:\n${out}\n${err}`)
+      }
+    },
+  }
+}
+
+async function startedFirst(): Promise<{ running: Process; base: string; key: string }> {
+  const running = tollgate(['serve'])
+  const [, base, key] = await running.until(/OPENAI_BASE_URL=(\S+)\n\s*export OPENAI_API_KEY=(\S+)\n[\s\S]*Another key/)
+  return { running, base: base!, key: key! }
+}
+
+function ask(base: string, key: string): Promise<Response> {
+  return fetch(`${base}/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'demo-small', messages: [{ role: 'user', content: 'Hello' }] }),
+  })
+}
+
+describe('serve does not start', () => {
+  test('with problems in the configuration: they are printed as check prints them', async () => {
+    place.write('gateway.yaml', CONFIGURATION.replace('dialect: demo', 'dialekt: demo'))
+    const { code, err } = await tollgate(['serve']).ended
+    expect(code).toBe(1)
+    expect(err).toMatch(/^gateway\.yaml:5:5: .*dialekt/m)
+    expect(err).toContain('nothing was started')
+    expect(existsSync(join(place.folder, '.tollgate'))).toBe(false)
+  })
+
+  test('without a configuration', async () => {
+    const { code, err } = await tollgate(['serve', '-c', 'nowhere.yaml']).ended
+    expect(code).toBe(1)
+    expect(err).toContain('nowhere.yaml:1:1: the configuration cannot be read: there is no such file')
+  })
+
+  test.each(['listen', 'admin'])('when the port of %s is taken: the address and the key are named', async key => {
+    const other = createServer().listen(0, '127.0.0.1')
+    await once(other, 'listening')
+    cleanups.push(() => other.close())
+    const { port } = other.address() as AddressInfo
+    const rest = key === 'listen' ? CONFIGURATION.replace('listen: 127.0.0.1:0\n', '') : CONFIGURATION
+    place.write('gateway.yaml', `${rest}${key}: 127.0.0.1:${port}\n`)
+    const { code, err } = await tollgate(['serve']).ended
+    expect(code).toBe(1)
+    expect(err).toContain(`127.0.0.1:${port} is in use by another program`)
+    expect(err).toContain(`the key "${key}"`)
+  })
+
+  test('on a store that another gateway has: its pid and its age', async () => {
+    const { running } = await startedFirst()
+    const { code, err } = await tollgate(['serve']).ended
+    expect(code).toBe(1)
+    expect(err).toMatch(new RegExp(`in use by process ${running.child.pid}, for \\d+ s`))
+  })
+})
+
+test('the first start prints a key that works; commands reach the running gateway; SIGTERM ends it with 0', async () => {
+  const { running, base, key } = await startedFirst()
+  const answer = await ask(base, key)
+  expect(answer.status).toBe(200)
+  const cost = answer.headers.get('x-tollgate-cost')
+  await answer.json()
+  const { account, keys } = await place.json('account.show', 'demo')
+  expect(Number(account.available) + Number(cost)).toBeCloseTo(5, 9)
+  expect(Number(cost)).toBeGreaterThan(0)
+
+  await place.json('key.revoke', keys[0]!.id)
+  const refused = await ask(base, key)
+  expect(refused.status).toBe(401)
+  await refused.json()
+  const { token } = await place.json('key.create', '--account', 'demo')
+  expect((await ask(base, token)).status).toBe(200)
+
+  running.child.kill('SIGTERM')
+  expect(await running.ended).toMatchObject({ code: 0, signal: null, err: '' })
+  expect(readdirSync(join(place.folder, '.tollgate')).filter(name => name.endsWith('.sock'))).toEqual([])
+
+  const again = tollgate(['serve'])
+  const [line] = await again.until(/Tollgate answers at .*\n/)
+  expect(line).toContain('key create --account acc_')
+  again.child.kill('SIGINT')
+  const { code, out } = await again.ended
+  expect(code).toBe(0)
+  expect(out).not.toContain('OPENAI_API_KEY')
+})
+
+test('after kill -9 the next one starts, and replaces the socket that was left', async () => {
+  const { running, key } = await startedFirst()
+  running.child.kill('SIGKILL')
+  await running.ended
+  const again = tollgate(['serve'])
+  const [, base] = await again.until(/Tollgate answers at (\S+) .*\n/)
+  expect((await ask(base!, key)).status).toBe(200)
+  expect((await place.json('account.list')).accounts).toHaveLength(1)
+})
+
+test('store: memory is reached by commands too', async () => {
+  place.write('gateway.yaml', `${CONFIGURATION}store: memory\n`)
+  const { base } = await startedFirst()
+  const { token } = await place.json('key.create', '--account', 'demo')
+  expect((await ask(base, token)).status).toBe(200)
+  const verified = await place.tollgate(['ledger', 'verify'])
+  expect(verified).toMatchObject({ code: 0, out: expect.stringContaining('OK: 1 account') })
+})
+
+test('the demo streams, answers whole, accounts for every nano-dollar, and leaves nothing behind', async () => {
+  const left = () => readdirSync(tmpdir()).filter(name => name.startsWith('tollgate-demo-'))
+  const before = left()
+  const { code, out, err } = await tollgate(['demo']).ended
+  expect({ code, err }).toEqual({ code: 0, err: '' })
+  expect(out).toContain('1. A stream')
+  expect(out).toContain('2. A whole answer')
+  const costs = [...out.matchAll(/cost \$(0\.\d+)/g)].map(match => Number(match[1]))
+  expect(costs).toHaveLength(2)
+  expect(out).toContain('exactly what both answers cost')
+  expect(left()).toEqual(before)
+})

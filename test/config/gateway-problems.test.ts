@@ -1,0 +1,426 @@
+/** Broken gateway.yaml files. The mark ▸ in each stands where the problem must be reported. */
+import { afterAll, expect, test } from 'vitest'
+import { sentence } from '../../src/config/problem.ts'
+import { type Files, type Gateway, markIn, openWorkshop, PARTS } from './workshop.ts'
+
+const workshop = openWorkshop()
+afterAll(() => workshop.close())
+
+type Row = readonly [name: string, gateway: Gateway, says: string, files?: Files]
+
+const provider = (text: string): Gateway => ({ providers: `providers:\n  demo: { dialect: demo }\n${text}` })
+const model = (text: string, more = ''): Gateway => ({
+  models: `models:\n  small:\n${text}\n${more}`,
+})
+const SIZES = '    context: 8Ki\n    max_output: 1Ki'
+const TARGETS = '    targets: [ { provider: demo, model: tiny } ]'
+const PRICE = '    price: { per: 1M tokens, input: $0.10, output: $0.40 }'
+const route = (text: string): Gateway => ({ routes: `${PARTS.routes}\n${text}` })
+const RAW = 'path: /v1/embeddings, kind: raw, policy: standard'
+
+const YAML: Row[] = [
+  ['nothing at all', '▸', 'the file is empty'],
+  ['only a comment', '▸# nothing\n', 'the file is empty'],
+  ['a list', '▸- version: 1\n', 'the file must be a map, not a list'],
+  ['a key twice', { more: 'drain: 1m\n▸drain: 2m' }, 'the key "drain" is here twice; remove one of the two'],
+  ['a tag', { more: 'drain: ▸!soon' }, '!soon is read as a YAML tag, not as a value; put it in quotes'],
+  ['a tab', { more: 'limits:\n▸\tbody: 1MiB' }, 'YAML is indented with blanks, not with tabs'],
+  ['two documents', { more: '▸---\nversion: 1' }, 'more than one YAML document'],
+  ['an open quote', 'version: 1\ndrain: "1m▸', 'YAML: missing closing "quote'],
+  ['a brace that is not closed', 'version: 1\nlimits: { body: 1MiB▸', 'must be sufficiently indented and end with a }'],
+  ['a merge key', { more: '▸<<: { drain: 1m }' }, 'merge keys (<<) are not read; write the entries out'],
+  ['an alias without anchor', { more: 'drain: ▸*soon' }, '*soon names an anchor that is not set above it'],
+  ['an alias in itself', { more: 'hosts: &all [ ▸*all ]' }, '*all contains itself'],
+  [
+    'a number of too many digits',
+    { more: 'trust_proxy: ▸0.12345678901234567890' },
+    'has more digits than a number can hold',
+  ],
+  ['a key that is a list', { more: '? ▸[a]\n: 1' }, 'YAML: with stringKeys, all keys must be strings'],
+  [
+    'an unquoted reference in braces',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", api_key: ▸${FAR_KEY} }'),
+    'YAML cannot read ${…} inside { } or [ ] unless it is in quotes; quote it: "${NAME}", or use a block map',
+  ],
+  ['an unquoted reference in brackets', { more: 'hosts: [ ▸${HOST} ]' }, 'YAML cannot read ${…} inside { } or [ ]'],
+  ['an unquoted IPv6 address', { more: 'listen: [::1]▸:8080' }, 'quote the address: "[::1]:8080"'],
+  ['deep nesting', `▸version: ${'['.repeat(20_000)}`, 'nested too deeply'],
+]
+
+const TOP: Row[] = [
+  ['no version', { version: '# no version', providers: `▸${PARTS.providers}` }, 'the file has no "version"'],
+  ['another version', { version: 'version: ▸2' }, 'version must be 1, and is 2'],
+  ['a mistyped key', { more: '▸lisen: 127.0.0.1:1' }, 'unknown key "lisen"; did you mean "listen"?'],
+  ['a foreign key', { more: '▸telemetry: on' }, 'unknown key "telemetry"'],
+  ['a prototype key', { more: '▸__proto__: { drain: 1m }' }, 'unknown key "__proto__"'],
+  ['a dashboard', { more: '▸dashboard: 127.0.0.1:8081' }, 'there is no dashboard yet; remove this line'],
+  ['a dashboard address', { more: '▸dashboard_url: https://a.example' }, 'there is no dashboard yet'],
+  ['a number for an address', { more: 'listen: ▸8080' }, 'listen must be text, not 8080; put it in quotes'],
+  ['an address without port', { more: 'listen: ▸127.0.0.1' }, 'listen: "127.0.0.1" is not an address with a port'],
+  ['an address without brackets', { more: 'listen: ▸"::1:8080"' }, '"::1:8080" is not an address with a port'],
+  ['a port that is too high', { more: 'admin: ▸127.0.0.1:70000' }, 'admin: "127.0.0.1:70000" has a port above 65535'],
+  [
+    'two listeners on one port',
+    { more: 'listen: :9000\nadmin: ▸127.0.0.1:9000' },
+    'admin and listen are the same address',
+  ],
+  ['an empty value', { more: '▸limits:' }, 'limits is empty; give it a value or remove the key'],
+  [
+    'postgres',
+    { more: 'store: ▸postgres://u:p@h/db' },
+    'there is no postgres store yet; there are sqlite:PATH and memory',
+  ],
+  ['redis', { more: 'store: ▸redis://h' }, 'there is no redis store yet'],
+  ['sqlite without a path', { more: 'store: ▸"sqlite:"' }, 'sqlite: needs a path'],
+  ['sqlite in memory', { more: 'store: ▸"sqlite::memory:"' }, 'a store in memory is called "memory"'],
+  ['a store that is not known', { more: 'store: ▸disk' }, 'store must be sqlite:PATH or memory, not "disk"'],
+  ['a secret written out', { more: 'secret: ▸0123456789abcdef0123' }, 'the secret is written out here'],
+  ['a short secret', { more: 'secret: ▸${SHORT}' }, 'the secret is shorter than 16 characters; make one with: openssl'],
+  ['too many hops', { more: 'trust_proxy: ▸17' }, 'trust_proxy must be at most 16, and is 17'],
+  ['hops in words', { more: 'trust_proxy: ▸two' }, 'trust_proxy must be a whole number, not "two"'],
+  [
+    'a host with a port',
+    { more: 'hosts: [ api.example.com, ▸"api.example.com:8080" ]' },
+    'is not a host name; write it without',
+  ],
+  ['a host twice', { more: 'hosts: [ a.example, ▸A.example ]' }, 'the host "A.example" is here twice'],
+  [
+    'an unknown limit',
+    { more: 'limits: { ▸max_inflght: 5 }' },
+    'unknown key "max_inflght"; did you mean "max_inflight"?',
+  ],
+  ['a body that is too large', { more: 'limits: { body: ▸64MiB }' }, 'body must lie between 1KiB and 32MiB'],
+  ['a size that is none', { more: 'limits: { body: ▸lots }' }, 'body: "lots" is not a size such as 4MiB'],
+  ['a duration without a unit', { more: 'drain: ▸30' }, 'drain: "30" is not a duration such as 500ms, 15s'],
+  ['a duration that is a list', { more: 'drain: ▸[ 1m ]' }, 'drain must be text, not a list'],
+  ['no exchange at a time', { more: 'limits: { max_inflight: ▸0 }' }, 'max_inflight must be at least 1, and is 0'],
+  ['a heartbeat that races', { more: 'heartbeat: { every: ▸10ms }' }, 'heartbeat every must be at least 1s'],
+]
+
+const REFERENCES: Row[] = [
+  [
+    'a variable that is not set',
+    { more: 'store: ▸"sqlite:${NOWHERE}"' },
+    'the environment variable NOWHERE is not set',
+  ],
+  ['a variable mistyped', { more: 'store: ▸"sqlite:${FAR_KEYS}"' }, 'FAR_KEYS is not set; did you mean FAR_KEY?'],
+  ['a default', { more: 'store: ▸${STORE:-memory}' }, '"${STORE:-memory}" does not name an environment variable'],
+  ['a reference without end', { more: 'store: ▸"sqlite:${FAR_KEY"' }, '"${FAR_KEY" has no closing brace'],
+  [
+    'a file that is not there',
+    { more: 'secret: ▸${file:secrets/none}' },
+    'the file secrets/none cannot be read: there is no such file',
+  ],
+  ['a folder', { more: 'secret: ▸${file:policies}' }, 'the file policies cannot be read: it is a folder'],
+  ['no file', { more: 'secret: ▸"${file:}"' }, 'the file (no path) cannot be read'],
+  [
+    'a reference that is no number',
+    { more: 'trust_proxy: ▸${FAR_KEY}' },
+    'trust_proxy must be a whole number, not ${FAR_KEY}',
+  ],
+]
+
+const PROVIDERS: Row[] = [
+  ['no dialect', provider('  near:\n    ▸base_url: https://a.example/v1'), 'near has no "dialect"'],
+  [
+    'a dialect not built',
+    provider('  near: { dialect: ▸anthropic }'),
+    'dialect: "anthropic" is not one of openai or demo',
+  ],
+  ['a dialect mistyped', provider('  near: { dialect: ▸opnai }'), 'did you mean "openai"?'],
+  ['a bad name', provider('  ▸"near by": { dialect: demo }'), 'the name "near by" must be up to 40 letters, digits'],
+  ['no base_url', provider('  near: ▸{ dialect: openai }'), 'the provider "near" has no "base_url"'],
+  ['a base_url that is none', provider('  near: { dialect: openai, base_url: ▸a.example/v1 }'), 'is not a URL'],
+  [
+    'plain http',
+    provider('  near: { dialect: openai, base_url: ▸"http://10.0.0.1/v1" }'),
+    'would send keys and prompts unencrypted; use https, or say allow_insecure: true',
+  ],
+  [
+    'credentials',
+    provider('  near: { dialect: openai, base_url: ▸"https://u:p@a.example/v1" }'),
+    'base_url holds credentials',
+  ],
+  [
+    'a query',
+    provider('  near: { dialect: openai, base_url: ▸"https://a.example/v1?k=v" }'),
+    'has a query or a fragment',
+  ],
+  [
+    'the whole path',
+    provider('  near: { dialect: openai, base_url: ▸"https://a.example/v1/chat/completions" }'),
+    'base_url goes too far: the gateway adds /chat/completions; end it with /v1',
+  ],
+  [
+    'a key written out',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", api_key: ▸not-a-real-key }'),
+    'the api_key is written out here, and files get committed and copied; write ${NAME}',
+  ],
+  [
+    'a key with a word before it',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", api_key: ▸"Bearer ${FAR_KEY}" }'),
+    'holds blanks or characters that a header cannot carry; give the bare key',
+  ],
+  [
+    'an empty key',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", api_key: ▸"${EMPTY}" }'),
+    'api_key is empty',
+  ],
+  [
+    'a header of the connection',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", headers: { ▸Host: x } }'),
+    'the gateway builds the header "Host" itself',
+  ],
+  [
+    'a secret header written out',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", headers: { x-api-key: ▸not-a-real-key } }'),
+    'the header "x-api-key" is written out here',
+  ],
+  [
+    'a header name with a blank',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", headers: { ▸"x y": z } }'),
+    '"x y" is not a header name',
+  ],
+  [
+    'a line break in a header',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", headers: { x-team: ▸"a\\nb" } }'),
+    'holds a line break',
+  ],
+  [
+    'two authorizations',
+    provider(
+      '  near: { dialect: openai, base_url: "https://a.example/v1", api_key: "${FAR_KEY}", headers: { ▸authorization: "${FAR_KEY}" } }',
+    ),
+    'api_key already makes the Authorization header',
+  ],
+  [
+    'a key for the demo',
+    provider('  near: { dialect: demo, ▸api_key: "${FAR_KEY}" }'),
+    'the demo provider has no network',
+  ],
+  [
+    'pace elsewhere',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", ▸pace: 5ms }'),
+    'pace is for the demo',
+  ],
+  [
+    'an unknown timeout',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", timeouts: { ▸read: 5s } }'),
+    'unknown key "read"; there are connect, first_byte, idle and total',
+  ],
+]
+
+const MODELS: Row[] = [
+  [
+    'no price',
+    model(`    ▸${TARGETS.trim()}\n${SIZES}`),
+    'small has no "price"; it must be "free" or a map with per, input and output',
+  ],
+  ['no targets', model(`    targets: ▸[]\n${PRICE}\n${SIZES}`), 'targets needs at least one entry'],
+  [
+    'an unknown provider',
+    model(`    targets: [ { provider: ▸dmeo, model: x } ]\n${PRICE}\n${SIZES}`),
+    'there is no provider "dmeo"; did you mean "demo"?',
+  ],
+  [
+    'a provider from elsewhere',
+    model(`    targets: [ { provider: ▸acme, model: x } ]\n${PRICE}\n${SIZES}`),
+    'there is no provider "acme"; there are demo, far',
+  ],
+  [
+    'a weight of 0',
+    model(`    targets: [ { provider: demo, model: x, weight: ▸0 } ]\n${PRICE}\n${SIZES}`),
+    'weight must be at least 1',
+  ],
+  [
+    'a mistyped weight',
+    model(`    targets: [ { provider: demo, model: x, ▸weigth: 3 } ]\n${PRICE}\n${SIZES}`),
+    'unknown key "weigth"; did you mean "weight"?',
+  ],
+  [
+    'a target twice',
+    model(
+      `    targets:\n      - { provider: demo, model: x }\n      - ▸{ provider: demo, model: x }\n${PRICE}\n${SIZES}`,
+    ),
+    'the target demo/x is here twice; give it a larger weight instead',
+  ],
+  [
+    'a price in words',
+    model(`${TARGETS}\n    price: ▸cheap\n${SIZES}`),
+    'price must be "free" or a map with per, input and output, not "cheap"',
+  ],
+  ['a price that is a number', model(`${TARGETS}\n    price: ▸5\n${SIZES}`), 'price must be "free" or a map'],
+  [
+    'a price without output',
+    model(`${TARGETS}\n    price: ▸{ per: 1M tokens, input: 1 }\n${SIZES}`),
+    'price has no "output"',
+  ],
+  [
+    'a price per word',
+    model(`${TARGETS}\n    price: { per: ▸1M words, input: 1, output: 1 }\n${SIZES}`),
+    'per: "1M words" is not one of 1M tokens or 1K tokens',
+  ],
+  [
+    'too many decimals',
+    model(`${TARGETS}\n    price: { per: 1M tokens, input: ▸$0.0000000001, output: 1 }\n${SIZES}`),
+    'input: "$0.0000000001" is not an amount of dollars',
+  ],
+  [
+    'euros',
+    model(`${TARGETS}\n    price: { per: 1M tokens, input: ▸€1, output: 1 }\n${SIZES}`),
+    '"€1" is not an amount of dollars',
+  ],
+  [
+    'a price out of this world',
+    model(`${TARGETS}\n    price: { per: 1K tokens, input: 1, output: ▸$101 }\n${SIZES}`),
+    'output is more than $100000 per 1M tokens',
+  ],
+  [
+    'a mistyped price',
+    model(`${TARGETS}\n    price: { per: 1M tokens, input: 1, output: 1, ▸cached_inptu: 1 }\n${SIZES}`),
+    'did you mean "cached_input"?',
+  ],
+  [
+    'max_output above context',
+    model(`${TARGETS}\n${PRICE}\n    context: 1Ki\n    max_output: ▸2Ki`),
+    'max_output (2048) is more than context (1024)',
+  ],
+  [
+    'default_output above max_output',
+    model(`${TARGETS}\n${PRICE}\n${SIZES}\n    default_output: ▸1025`),
+    'default_output (1025) is more than max_output (1024)',
+  ],
+  [
+    'a context that is no number',
+    model(`${TARGETS}\n${PRICE}\n    context: ▸large\n    max_output: 1`),
+    'context: "large" is not a whole number',
+  ],
+  [
+    'an unknown feature',
+    model(`${TARGETS}\n${PRICE}\n${SIZES}\n    allow: [ ▸websearch ]`),
+    'entry 1 of allow: "websearch" is not one of',
+  ],
+  [
+    'a day that never was',
+    model(`${TARGETS}\n${PRICE}\n${SIZES}\n    created: ▸2026-02-30`),
+    'is not a day of the calendar',
+  ],
+  [
+    'yes for true',
+    model(`${TARGETS}\n${PRICE}\n${SIZES}\n    public: ▸yes`),
+    'public must be true or false, not "yes"',
+  ],
+  [
+    'an id with a blank',
+    { models: `models:\n  ▸"small one":\n${TARGETS}\n${PRICE}\n${SIZES}` },
+    'the name "small one" must be 1 to 200',
+  ],
+  [
+    'an alias that is an id',
+    model(`${TARGETS}\n${PRICE}\n${SIZES}\n    aliases: [ a, ▸small ]`),
+    `the alias "small" is the model's own id`,
+  ],
+  [
+    'an alias taken',
+    model(
+      `${TARGETS}\n${PRICE}\n${SIZES}\n    aliases: [ a ]`,
+      `  other:\n${TARGETS}\n${PRICE}\n${SIZES}\n    aliases: [ ▸a ]`,
+    ),
+    'the alias "a" is taken by the model "small"',
+  ],
+  [
+    'no model at all',
+    { models: '', routes: 'routes:\n  - { path: ▸/v1/chat/completions, policy: standard }' },
+    'there is no model to serve',
+  ],
+]
+
+const ROUTES: Row[] = [
+  ['no routes', { routes: 'routes: ▸[]' }, 'routes needs at least one entry'],
+  ['no policy', route('  - ▸{ path: /v1/models }'), 'entry 2 of routes has no "policy"'],
+  [
+    'a path twice',
+    route('  - { path: ▸/v1/chat/completions, policy: standard }'),
+    'is here already (line 15); remove one of the two',
+  ],
+  ['messages', route('  - { path: ▸/v1/messages, policy: standard }'), '/v1/messages is not built yet'],
+  ['responses', route('  - { path: ▸/v1/responses, policy: standard }'), '/v1/responses is not built yet'],
+  [
+    'a mistyped path',
+    { routes: 'routes:\n  - { path: ▸/v1/chat/completion, policy: standard }' },
+    'did you mean /v1/chat/completions?',
+  ],
+  ['a path not known', route('  - { path: ▸/v1/embeddings, policy: standard }'), 'say "kind: raw"'],
+  [
+    'a path of the gateway',
+    route('  - { path: ▸/readyz, policy: standard, kind: raw }'),
+    'the gateway itself answers /readyz',
+  ],
+  ['a pattern', route('  - { path: ▸"/v1/files/{id}", policy: standard, kind: raw }'), 'has a part in braces'],
+  ['a path without a slash', route('  - { path: ▸v1/models, policy: standard }'), 'path must begin with /'],
+  [
+    'another kind',
+    { routes: 'routes:\n  - { path: /v1/chat/completions, policy: standard, kind: ▸raw }' },
+    'is always of kind chat',
+  ],
+  [
+    'a kind elsewhere',
+    route('  - { path: /v1/talk, policy: standard, kind: ▸chat }'),
+    'the path of kind chat is /v1/chat/completions',
+  ],
+  ['a raw route without provider', route(`  - ▸{ ${RAW}, price: free }`), 'a raw route has to say its "provider"'],
+  ['a raw route without price', route(`  - ▸{ ${RAW}, provider: far }`), 'a raw route has to say its "price"'],
+  ['a raw route to the demo', route(`  - { ${RAW}, price: free, provider: ▸demo }`), 'answers chat completions only'],
+  [
+    'a raw route to nobody',
+    route(`  - { ${RAW}, price: free, provider: ▸fra }`),
+    'there is no provider "fra"; did you mean "far"?',
+  ],
+  [
+    'a raw price without output',
+    route(`  - { ${RAW}, provider: far, price: ▸{ per: 1M tokens, input: 1 } }`),
+    'price has no "output", which goes with',
+  ],
+  [
+    'a raw price without per',
+    route(`  - { ${RAW}, provider: far, price: ▸{ input: 1, output: 1 } }`),
+    'price has no "per", which goes with',
+  ],
+  [
+    'a provider on a chat route',
+    { routes: 'routes:\n  - { path: /v1/chat/completions, policy: standard, ▸provider: far }' },
+    '"provider" is for raw routes only',
+  ],
+  [
+    'unmetered models',
+    route('  - { path: /v1/models, policy: catalog, ▸unmetered: true }'),
+    '/v1/models costs nothing',
+  ],
+  [
+    'no such policy',
+    { routes: 'routes:\n  - { path: /v1/chat/completions, policy: ▸standrad }' },
+    'policies/standrad.yaml beside gateway.yaml cannot be read: there is no such file; did you mean "standard"?',
+  ],
+  [
+    'a policy outside',
+    { routes: 'routes:\n  - { path: /v1/chat/completions, policy: ▸../secrets }' },
+    'policy must be up to 40 letters',
+  ],
+]
+
+const TABLE = Object.entries({ YAML, TOP, REFERENCES, PROVIDERS, MODELS, ROUTES }).flatMap(([group, rows]) =>
+  rows.map(row => [`${group}: ${row[0]}`, row] as const),
+)
+
+test.each(TABLE)('%s', async (_, [, gateway, says, more = {}]) => {
+  const files = { ...more, gateway }
+  const found = (await workshop.problems(files)).map(
+    each => `${each.file}:${each.line}:${each.column}: ${sentence(each)}`,
+  )
+  const at = markIn(files)
+  expect(at, 'the row has a mark').not.toBeNull()
+  const matching = found.filter(line => line.startsWith(`${at}: `) && line.includes(says))
+  expect(matching, `wanted ${at}: …${says}…\nfound\n${found.join('\n')}`).toHaveLength(1)
+  // One mistake is one problem; nothing else may be complained about because of it.
+  expect(found).toHaveLength(1)
+})

@@ -1,0 +1,446 @@
+/** Good configurations, and what becomes of them. */
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { parseAddress } from '../../src/config/address.ts'
+import { loadConfiguration } from '../../src/config/load.ts'
+import { formatProblem } from '../../src/config/problem.ts'
+import { registry } from './stand-ins.ts'
+import { type Gateway, openWorkshop, PARTS, STANDARD } from './workshop.ts'
+
+const workshop = openWorkshop()
+afterAll(() => workshop.close())
+
+test('no file is a problem, not an exception', async () => {
+  const result = await loadConfiguration('/nowhere/gateway.yaml', { env: {}, registry: registry() })
+  expect('problems' in result && result.problems).toEqual([
+    {
+      file: '/nowhere/gateway.yaml',
+      line: 1,
+      column: 1,
+      message: 'the configuration cannot be read: there is no such file',
+    },
+  ])
+})
+
+test('a file that is too large is not parsed', async () => {
+  const [problem, ...more] = await workshop.problems({ gateway: `${'#'.repeat(1024 * 1024)}\n` })
+  expect(problem).toMatchObject({ line: 1, column: 1, message: expect.stringContaining('larger than 1 MiB') })
+  expect(more).toEqual([])
+})
+
+test('aliases cannot multiply without end', async () => {
+  const rows = Array.from({ length: 12 }, (_, i) => `  l${i + 1}: [ ${Array(9).fill(`*l${i}`).join(', ')} ]`)
+  const bomb = rows.map((row, i) => row.replace(`l${i + 1}:`, `l${i + 1}: &l${i + 1}`)).join('\n')
+  const started = performance.now()
+  const problems = await workshop.problems({ gateway: { more: `bomb:\n  l0: &l0 [ x ]\n${bomb}` } })
+  expect(problems.map(each => each.message)).toContainEqual(expect.stringContaining('more than 100 aliases'))
+  expect(performance.now() - started).toBeLessThan(5_000)
+})
+
+test('all problems of all files come at once, in reading order', async () => {
+  const problems = await workshop.problems({
+    gateway: {
+      more: 'drian: 1m\nadmin: nowhere\nlimits: { body: lots }',
+      models: PARTS.models.replace('demo', 'dmeo'),
+    },
+    standard: STANDARD.replace('schema', 'shcema').replace('credits', 'credits\n    with: { on_disconnect: cry }'),
+  })
+  expect(problems.map(each => `${each.file}:${each.line}:${each.column}`)).toEqual([
+    'gateway.yaml:10:28',
+    'gateway.yaml:16:1',
+    'gateway.yaml:17:8',
+    'gateway.yaml:18:17',
+    'policies/standard.yaml:3:10',
+    'policies/standard.yaml:5:28',
+  ])
+})
+
+test('the sources come with the problems, so that they can be shown', async () => {
+  const result = await workshop.load({ gateway: { more: 'drian: 1m' } })
+  if (!('problems' in result)) throw new Error('accepted')
+  const text = [...result.sources].find(([file]) => file.endsWith('gateway.yaml'))?.[1]
+  expect(formatProblem(result.problems[0]!, text)).toBe(
+    'gateway.yaml:16:1: unknown key "drian"; did you mean "drain"?\n  16 | drian: 1m\n     | ^',
+  )
+})
+
+test('an anchor is read at each of its aliases, units and all', async () => {
+  const gateway: Gateway = {
+    models: `models:
+  small: &small
+    targets: [ { provider: demo, model: tiny } ]
+    price: &price { per: 1M tokens, input: $0.10, output: $0.40 }
+    context: 8Ki
+    max_output: 1Ki
+  other:
+    targets: [ { provider: demo, model: tiny, cost: *price } ]
+    price: *price
+    context: 8Ki
+    max_output: 1Ki
+  third: *small`,
+  }
+  const { models } = await workshop.good({ gateway })
+  expect(models.get('other')).toMatchObject({
+    price: models.get('small')!.price,
+    targets: [{ cost: { input: 100_000_000n } }],
+  })
+  expect(models.get('third')).toEqual({ ...models.get('small'), id: 'third' })
+})
+
+test('everything has its default', async () => {
+  const { file, listen, admin, store, secret, trustProxy, hosts, limits, drainMs, heartbeat } = await workshop.good({})
+  expect({ listen, admin, secret, trustProxy, hosts, limits, drainMs, heartbeat }).toEqual({
+    listen: { host: '127.0.0.1', port: 8080 },
+    admin: null,
+    secret: null,
+    trustProxy: 0,
+    hosts: null,
+    limits: {
+      maxInflight: 2000,
+      bodyBytes: 4 * 1024 * 1024,
+      bodyBytesInflight: 256 * 1024 * 1024,
+      headersMs: 10_000,
+      requestMs: 30_000,
+      stallMs: 60_000,
+    },
+    drainMs: 600_000,
+    heartbeat: { firstMs: 10_000, everyMs: 15_000 },
+  })
+  expect(store).toBe(`sqlite:${join(file, '../.tollgate/tollgate.db')}`)
+})
+
+test('everything can be set', async () => {
+  const configuration = await workshop.good({
+    gateway: {
+      more: `listen: "[::1]:0"
+admin: localhost:9000
+store: memory
+secret: \${file:secrets/hmac}
+trust_proxy: \${HOPS}
+hosts: [ API.example.com, localhost ]
+limits: { max_inflight: 5, body: 1MiB, bodies_in_flight: 2MiB, headers: 1s, request: 2s, stall: 3s }
+drain: 90s
+heartbeat: { first: 1s, every: 2s }`,
+    },
+    'secrets/hmac': '0123456789abcdef\n',
+  })
+  expect(configuration).toMatchObject({
+    listen: { host: '::1', port: 0 },
+    admin: { host: 'localhost', port: 9000 },
+    store: 'memory',
+    secret: '0123456789abcdef',
+    trustProxy: 2,
+    hosts: ['api.example.com', 'localhost'],
+    limits: {
+      maxInflight: 5,
+      bodyBytes: 1048576,
+      bodyBytesInflight: 2097152,
+      headersMs: 1000,
+      requestMs: 2000,
+      stallMs: 3000,
+    },
+    drainMs: 90_000,
+    heartbeat: { firstMs: 1000, everyMs: 2000 },
+  })
+})
+
+test('providers', async () => {
+  const { providers } = await workshop.good({
+    gateway: {
+      providers: `${PARTS.providers}
+    headers: { X-Team: blue, authorization-note: none }
+    timeouts: { connect: 1s, first_byte: 2s, idle: 3s, total: 4s }
+    connections: 7
+  near: { dialect: openai, base_url: "http://127.0.0.1:11434/v1/" }
+  lan: { dialect: openai, base_url: "http://10.0.0.5/v1", allow_insecure: \${OPEN} }
+  slow: { dialect: demo, pace: 1s }`.replace('${OPEN}', 'true'),
+    },
+  })
+  expect(Object.fromEntries(providers)).toMatchObject({
+    far: {
+      name: 'far',
+      dialect: 'openai',
+      baseUrl: 'https://api.example.com/v1',
+      apiKey: 'far-key-0123456789',
+      headers: { 'x-team': 'blue', 'authorization-note': 'none' },
+      timeouts: { connectMs: 1000, firstByteMs: 2000, idleMs: 3000, totalMs: 4000 },
+      connections: 7,
+    },
+    near: {
+      baseUrl: 'http://127.0.0.1:11434/v1',
+      apiKey: null,
+      timeouts: { connectMs: 5000, firstByteMs: 120_000, idleMs: 60_000, totalMs: 900_000 },
+      connections: 4096,
+    },
+    lan: { baseUrl: 'http://10.0.0.5/v1' },
+    slow: { dialect: 'demo', baseUrl: '', paceMs: 1000 },
+    demo: { paceMs: 25 },
+  })
+})
+
+test('models', async () => {
+  const { models, aliases } = await workshop.good({
+    gateway: {
+      models: `${PARTS.models}
+  big/think:
+    targets:
+      - { provider: far, model: huge, weight: 3, cap_field: max_tokens, reasoning_outside_cap: 2k }
+      - { provider: demo, model: tiny, cost: { per: 1K tokens, input: 0.001, output: "$0.002" } }
+    price: { per: 1M tokens, input: $1, cached_input: $0.5, cache_write: 1.25, output: $4, request: $0.001 }
+    context: 128Ki
+    max_output: 16Ki
+    default_output: 4Ki
+    reasoning: true
+    input_overhead: 0
+    allow: [ web_search, audio ]
+    public: false
+    enabled: false
+    aliases: [ think, big ]
+    owned_by: acme
+    description: Thinks.
+    created: 2026-03-01
+  gift:
+    targets: [ { provider: demo, model: tiny, cost: free } ]
+    price: free
+    context: 1k
+    max_output: 1k`,
+    },
+  })
+  expect(Object.fromEntries(aliases)).toEqual({ think: 'big/think', big: 'big/think' })
+  expect(models.get('small')).toEqual({
+    id: 'small',
+    targets: [
+      {
+        id: 'demo/tiny',
+        provider: 'demo',
+        model: 'tiny',
+        weight: 1,
+        cost: null,
+        capField: 'max_completion_tokens',
+        reasoningOutsideCap: 0,
+      },
+    ],
+    price: {
+      input: 100_000_000n,
+      cachedInput: 100_000_000n,
+      cacheWrite: 100_000_000n,
+      output: 400_000_000n,
+      request: 0n,
+    },
+    context: 8192,
+    maxOutput: 1024,
+    defaultOutput: 1024,
+    reasoning: false,
+    inputOverhead: 1024,
+    allow: [],
+    public: true,
+    enabled: true,
+    created: Date.UTC(2026, 0, 1) / 1000,
+    ownedBy: 'tollgate',
+    description: null,
+  })
+  expect(models.get('big/think')).toMatchObject({
+    targets: [
+      { id: 'far/huge', weight: 3, capField: 'max_tokens', reasoningOutsideCap: 2000 },
+      { cost: { input: 1_000_000_000n, cachedInput: 1_000_000_000n, output: 2_000_000_000n } },
+    ],
+    price: {
+      input: 1_000_000_000n,
+      cachedInput: 500_000_000n,
+      cacheWrite: 1_250_000_000n,
+      output: 4_000_000_000n,
+      request: 1_000_000n,
+    },
+    defaultOutput: 4096,
+    reasoning: true,
+    inputOverhead: 0,
+    allow: ['web_search', 'audio'],
+    public: false,
+    enabled: false,
+    ownedBy: 'acme',
+    description: 'Thinks.',
+    created: Date.UTC(2026, 2, 1) / 1000,
+  })
+  expect(models.get('gift')).toMatchObject({ price: null, targets: [{ cost: { input: 0n, output: 0n } }] })
+})
+
+test('routes, with those that are there by default', async () => {
+  const { routes } = await workshop.good({
+    gateway: {
+      routes: `${PARTS.routes}
+  - { path: /v1/models, policy: bare, public: true }
+  - { path: /v1/embeddings, kind: raw, policy: paid, provider: far, price: { per: 1M tokens, input: $0.02, output: $0 } }
+  - { path: /v1/files, kind: raw, policy: catalog, provider: far, price: free, methods: [ GET, POST ], upstream_path: /files/all }
+  - { path: /moderate, kind: raw, policy: catalog, provider: far, price: { request: $0.01 }, unmetered: true }`,
+    },
+    'policies/bare.yaml': 'steps:\n  - use: remark\n',
+    'policies/paid.yaml': 'steps:\n  - use: api-key\n  - use: credits\n',
+  })
+  const brief = routes.map(({ path, kind, policy, methods, raw, price, ...rest }) => ({
+    path,
+    kind,
+    policy,
+    methods: methods.join(),
+    to: raw && `${raw.provider.name}${raw.path}`,
+    price,
+    open: rest.public,
+    unmetered: rest.unmetered,
+  }))
+  const none = { to: null, price: null, open: false, unmetered: false }
+  const free = { cachedInput: 0n, cacheWrite: 0n, input: 0n, output: 0n }
+  const input = 20_000_000n
+  expect(brief).toEqual([
+    { ...none, path: '/v1/chat/completions', kind: 'chat', policy: 'standard', methods: 'POST' },
+    { ...none, path: '/v1/models', kind: 'models', policy: 'bare', methods: 'GET', open: true },
+    {
+      ...none,
+      path: '/v1/embeddings',
+      kind: 'raw',
+      policy: 'paid',
+      methods: 'POST',
+      to: 'far/embeddings',
+      price: { input, cachedInput: input, cacheWrite: input, output: 0n, request: 0n },
+    },
+    { ...none, path: '/v1/files', kind: 'raw', policy: 'catalog', methods: 'GET,POST', to: 'far/files/all' },
+    {
+      ...none,
+      path: '/moderate',
+      kind: 'raw',
+      policy: 'catalog',
+      methods: 'POST',
+      to: 'far/moderate',
+      price: { ...free, request: 10_000_000n },
+      unmetered: true,
+    },
+    { ...none, path: '/v1/models/{id}', kind: 'model', policy: 'catalog', methods: 'GET' },
+    { ...none, path: '/v1/receipts/{id}', kind: 'receipt', policy: 'catalog', methods: 'GET' },
+  ])
+})
+
+test('steps, with parsed settings and their places', async () => {
+  const standard = `steps:
+  - use: api-key
+  - use: schema
+    with: { unknown_fields: pass }
+  - use: rate-limit
+    id: burst
+    mode: shadow
+    onError: skip
+    with: { per: key, requests: 60 per minute, burst: 20 }
+  - use: remark
+    when: account.plan == "free"
+    with: { text: "\${FAR_KEY}!", size: 2KiB, price: $0.5 }
+  - use: remark
+    id: quiet
+    mode: off
+  - use: credits
+  - use: route
+`
+  const { routes } = await workshop.good({ standard })
+  const steps = routes[0]!.steps.steps
+  expect(
+    steps.map(({ id, plugin, mode, onError, position }) => [id, plugin.name, mode, onError, position.line]),
+  ).toEqual([
+    ['api-key', 'api-key', 'enforce', 'refuse', 2],
+    ['schema', 'schema', 'enforce', 'refuse', 3],
+    ['burst', 'rate-limit', 'shadow', 'skip', 5],
+    ['remark', 'remark', 'enforce', 'refuse', 10],
+    ['quiet', 'remark', 'off', 'refuse', 13],
+    ['credits', 'credits', 'enforce', 'refuse', 16],
+    ['route', 'route', 'enforce', 'refuse', 17],
+  ])
+  expect(steps[2]!.settings).toEqual({ per: 'key', requests: { amount: 60, perMs: 60_000 }, burst: 20 })
+  const defaults = { times: 1, loud: false, after: 1000 }
+  expect(steps[3]!.settings).toEqual({ ...defaults, text: 'far-key-0123456789!', size: 2048, price: 500_000_000n })
+  expect(steps[4]!.settings).toEqual({ ...defaults, text: 'hello', size: 1024 })
+  expect(steps[3]!.when?.source).toBe('account.plan == "free"')
+  expect(steps.map(step => step.foreign)).not.toContain(true)
+})
+
+test('a policy of chat facts may name them in conditions of a public route', async () => {
+  const { routes } = await workshop.good({
+    gateway: {
+      models: PARTS.models.replace(/price:.*/, 'price: free'),
+      routes: `${PARTS.routes.replace('}', ', public: true }')}`,
+    },
+    standard:
+      'steps:\n  - use: schema\n  - use: remark\n    when: model.reasoning || header("x-debug") != ""\n  - use: route\n',
+  })
+  expect(routes[0]).toMatchObject({ public: true })
+})
+
+test('a route may say that it gives away what has a price', async () => {
+  const standard = STANDARD.replace('  - use: credits\n', '')
+  const { routes } = await workshop.good({
+    gateway: { routes: PARTS.routes.replace('}', ', unmetered: true }') },
+    standard,
+  })
+  expect(routes[0]).toMatchObject({ unmetered: true })
+})
+
+test('without policies/catalog.yaml the packaged one serves the default routes', async () => {
+  const read: string[] = []
+  const texts: Record<string, string> = {
+    '/c/gateway.yaml': Object.values(PARTS).join('\n'),
+    '/c/policies/standard.yaml': STANDARD,
+  }
+  const result = await loadConfiguration('/c/gateway.yaml', {
+    env: { FAR_KEY: 'far-key-0123456789' },
+    registry: registry(),
+    readFile: async path => {
+      read.push(path)
+      return texts[path] ?? Promise.reject(Object.assign(new Error('no'), { code: 'ENOENT' }))
+    },
+  })
+  if ('problems' in result) throw new Error(result.problems.map(each => formatProblem(each)).join('\n'))
+  const receipts = result.configuration.routes.find(each => each.kind === 'receipt')!
+  expect(receipts.steps.steps.map(step => step.id)).toEqual(['api-key', 'rate-limit'])
+  expect(read).toContain('/c/policies/catalog.yaml')
+})
+
+test('a configuration cannot be changed', async () => {
+  const configuration = await workshop.good({ standard: `${STANDARD}  - use: remark\n` })
+  expect(() => Object.assign(configuration.limits, { bodyBytes: 1 })).toThrow(TypeError)
+  expect(() => Object.assign(configuration.models.get('small')!, { price: null })).toThrow(TypeError)
+  expect(() => Object.assign(configuration.routes[0]!.steps.steps[4]!.settings as object, { text: 'x' })).toThrow(
+    TypeError,
+  )
+})
+
+test('the files that were read are known, for whoever watches them', async () => {
+  const { file, files } = await workshop.good({
+    gateway: { more: 'secret: ${file:secrets/hmac}' },
+    'secrets/hmac': '0123456789abcdef',
+  })
+  const folder = join(file, '..')
+  expect(files.map(each => each.replace(`${folder}/`, '')).sort()).toEqual([
+    'gateway.yaml',
+    'policies/catalog.yaml',
+    'policies/standard.yaml',
+    'secrets/hmac',
+  ])
+})
+
+describe('addresses', () => {
+  test.each([
+    ['127.0.0.1:8080', '127.0.0.1', 8080],
+    ['0.0.0.0:1', '0.0.0.0', 1],
+    [':8080', '0.0.0.0', 8080],
+    ['localhost:0', 'localhost', 0],
+    ['[::1]:65535', '::1', 65535],
+    ['[::]:80', '::', 80],
+  ])('%s', (text, host, port) => expect(parseAddress(text)).toEqual({ host, port }))
+
+  test.each([
+    '',
+    '8080',
+    'localhost',
+    'http://localhost:80',
+    '::1:80',
+    '[::1]',
+    '[1::2::3]:80',
+    'a:b',
+    'a:80/',
+    'a:99999',
+  ])('refuses %j', text => expect(() => parseAddress(text)).toThrow())
+})

@@ -1,0 +1,108 @@
+/** Plugins with the names, needs and gifts of the real ones, and settings small enough to see at one glance. */
+import { type AnyPlugin, definePlugin, type RouteKind, unit } from '#contract'
+import { createRegistry, type Registry } from '../../src/pipeline/registry.ts'
+
+const settings = (properties: Record<string, object>, more: object = {}) =>
+  ({ type: 'object', additionalProperties: false, properties, ...more }) as const
+const pass = () => async (_context: unknown, next: () => Promise<void>) => next()
+
+const apiKey = definePlugin({
+  name: 'api-key',
+  critical: true,
+  gives: ['key', 'account'],
+  uses: ['keys', 'clock'],
+  settings: settings({}),
+  create: pass,
+})
+
+const schema = definePlugin({
+  name: 'schema',
+  gives: ['chat', 'model'],
+  settings: settings({
+    unknown_fields: { enum: ['refuse', 'pass'], description: 'What to do with unknown fields.', default: 'refuse' },
+  }),
+  create: pass,
+})
+
+const FACT_OF: Record<string, 'key' | 'account' | 'model'> = { key: 'key', account: 'account', model: 'model' }
+
+const rateLimit = definePlugin<{ per: string }>({
+  name: 'rate-limit',
+  needs: ({ per }) => (FACT_OF[per] === undefined ? [] : [FACT_OF[per]]),
+  settings: settings(
+    {
+      per: { enum: ['key', 'account', 'model', 'address'], description: 'Whose requests are counted.' },
+      requests: { ...unit('rate'), description: 'How many requests.' },
+      burst: { type: 'integer', minimum: 1, description: 'How many at once.' },
+      tokens: { ...unit('rate'), description: 'How many tokens.' },
+    },
+    { required: ['per'], anyOf: [{ required: ['requests'] }, { required: ['tokens'] }] },
+  ),
+  create: pass,
+})
+
+const credits = definePlugin({
+  name: 'credits',
+  critical: true,
+  needs: (_settings: never, kind: RouteKind) =>
+    kind === 'chat' ? ['key', 'account', 'chat', 'model'] : ['key', 'account'],
+  uses: ['ledger'],
+  settings: settings({
+    on_disconnect: { enum: ['cancel', 'drain'], description: 'When the client leaves.', default: 'cancel' },
+  }),
+  create: pass,
+})
+
+const route = definePlugin({
+  name: 'route',
+  needs: ['chat', 'model'],
+  gives: ['targets'],
+  settings: settings({}),
+  create: pass,
+})
+
+/** Neither guards nor gives anything. */
+const remark = definePlugin({
+  name: 'remark',
+  settings: settings({
+    text: { type: 'string', description: 'What to say.', default: 'hello' },
+    times: { type: 'integer', minimum: 1, maximum: 9, description: 'How often.', default: 1 },
+    loud: { type: 'boolean', description: 'Whether in capitals.', default: false },
+    size: { ...unit('bytes'), description: 'A size.', default: '1KiB' },
+    price: { ...unit('money'), description: 'A price.' },
+    after: { ...unit('duration'), description: 'A pause.', default: '1s' },
+  }),
+  create: pass,
+})
+
+/** A plugin whose `needs` fails, and one whose settings schema is no schema. */
+const moody = definePlugin({
+  name: 'moody',
+  needs: () => {
+    throw new Error('not today')
+  },
+  settings: settings({}),
+  create: pass,
+})
+const crooked = definePlugin({
+  name: 'crooked',
+  settings: settings({ size: { type: 'colour', description: 'Of no type that there is.' } }),
+  create: pass,
+})
+const greedy = definePlugin({ name: 'greedy', uses: ['ledger'], settings: settings({}), create: pass })
+
+export const standIns: readonly AnyPlugin[] = [
+  apiKey,
+  schema,
+  rateLimit,
+  credits,
+  route,
+  remark,
+  moody,
+  crooked,
+  greedy,
+]
+
+export function registry(): Registry {
+  return createRegistry(standIns)
+}

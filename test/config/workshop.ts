@@ -1,0 +1,116 @@
+/** Configurations for tests: a good one made of parts, any of which a test may replace, written to a folder of its own. */
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import type { Configuration } from '../../src/config/configuration.ts'
+import { type LoadResult, loadConfiguration } from '../../src/config/load.ts'
+import { formatProblem, type Problem } from '../../src/config/problem.ts'
+import { registry } from './stand-ins.ts'
+
+/** The place that a problem must name, written into the text itself. */
+export const HERE = '▸'
+
+export const PARTS = {
+  version: 'version: 1',
+  providers: `providers:
+  demo: { dialect: demo }
+  far:
+    dialect: openai
+    base_url: https://api.example.com/v1
+    api_key: \${FAR_KEY}`,
+  models: `models:
+  small:
+    targets: [ { provider: demo, model: tiny } ]
+    price: { per: 1M tokens, input: $0.10, output: $0.40 }
+    context: 8Ki
+    max_output: 1Ki`,
+  routes: `routes:
+  - { path: /v1/chat/completions, policy: standard }`,
+}
+
+export const STANDARD = `steps:
+  - use: api-key
+  - use: schema
+  - use: credits
+  - use: route
+`
+const CATALOG = `steps:
+  - use: api-key
+`
+
+export const ENV = { FAR_KEY: 'far-key-0123456789', HOPS: '2', OPEN: 'true', EMPTY: '', SHORT: 'abc' }
+
+/** Replaces parts of the good gateway.yaml, or adds to it (`more`). */
+export type Gateway = string | Partial<Record<keyof typeof PARTS | 'more', string>>
+
+export interface Files {
+  readonly gateway?: Gateway
+  readonly standard?: string
+  /** Further files by their path. */
+  readonly [path: string]: unknown
+}
+
+export interface Workshop {
+  readonly folder: string
+  load(files: Files, env?: Record<string, string | undefined>): Promise<LoadResult>
+  /** The configuration; throws with the problems as text when there are any. */
+  good(files: Files, env?: Record<string, string | undefined>): Promise<Configuration>
+  /** The problems; throws when there are none. Their files are relative to the folder. */
+  problems(files: Files, env?: Record<string, string | undefined>): Promise<readonly Problem[]>
+  close(): void
+}
+
+export function openWorkshop(): Workshop {
+  const root = mkdtempSync(join(tmpdir(), 'tollgate-config-'))
+  let count = 0
+  const load = async (files: Files, env: Record<string, string | undefined> = ENV) => {
+    const folder = join(root, String(++count))
+    for (const [path, text] of Object.entries(textsOf(files))) {
+      mkdirSync(dirname(join(folder, path)), { recursive: true })
+      writeFileSync(join(folder, path), text.replace(HERE, ''))
+    }
+    const result = await loadConfiguration(join(folder, 'gateway.yaml'), { env, registry: registry() })
+    if ('configuration' in result) return result
+    const problems = result.problems.map(problem => ({ ...problem, file: problem.file.replace(`${folder}/`, '') }))
+    return { ...result, problems }
+  }
+  return {
+    folder: root,
+    load,
+    async good(files, env) {
+      const result = await load(files, env)
+      if ('configuration' in result) return result.configuration
+      throw new Error(result.problems.map(problem => formatProblem(problem)).join('\n'))
+    },
+    async problems(files, env) {
+      const result = await load(files, env)
+      if ('problems' in result) return result.problems
+      throw new Error('the configuration was accepted')
+    },
+    close: () => rmSync(root, { recursive: true, force: true }),
+  }
+}
+
+export function textsOf({ gateway = {}, standard = STANDARD, ...more }: Files): Record<string, string> {
+  return {
+    'gateway.yaml': typeof gateway === 'string' ? gateway : joined(gateway),
+    'policies/standard.yaml': standard,
+    'policies/catalog.yaml': CATALOG,
+    ...(more as Record<string, string>),
+  }
+}
+
+function joined({ more = '', ...parts }: Exclude<Gateway, string>): string {
+  return `${[...Object.values({ ...PARTS, ...parts }), more].filter(part => part !== '').join('\n')}\n`
+}
+
+/** `file:line:column` of the mark in the files, or null when there is none. */
+export function markIn(files: Files): string | null {
+  for (const [file, text] of Object.entries(textsOf(files))) {
+    const at = text.indexOf(HERE)
+    if (at < 0) continue
+    const before = text.slice(0, at).split('\n')
+    return `${file}:${before.length}:${before.at(-1)!.length + 1}`
+  }
+  return null
+}

@@ -1,0 +1,192 @@
+/**
+ * The client leaves, at every moment at which it can: upstream is closed within a second, the account is charged once,
+ * by the table, within two. Limits are five times the promises; the measured times are printed.
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { definePlugin } from '#contract'
+import { counts } from '../helpers/counts.ts'
+import {
+  exact,
+  type FakeProvider,
+  gated,
+  type ProviderRequest,
+  startFakeProvider,
+  withhold,
+} from '../helpers/fake-provider.ts'
+import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
+import { openRaw, type RawClient } from '../helpers/raw-client.ts'
+
+const CLOSED_MOST_MS = 5 * 1000
+const SETTLED_MOST_MS = 5 * 2000
+const TOKENS = ['alpha', 'beta', 'gamma', 'delta']
+
+let provider: FakeProvider
+let gateway: InProcess
+const closedMs: number[] = []
+const settledMs: number[] = []
+
+/** A step that waits at its gate before or after the rest, so that a test can leave just then. */
+const gate = { before: Promise.resolve(), after: Promise.resolve(), reached: () => {} }
+const gatekeeper = definePlugin({
+  name: 'gatekeeper',
+  settings: { type: 'object', additionalProperties: false, properties: {} },
+  create: () => async (_ctx, next) => {
+    gate.reached()
+    await gate.before
+    await next()
+    gate.reached()
+    await gate.after
+  },
+})
+
+beforeAll(async () => {
+  provider = await startFakeProvider({ script: gated({ tokens: TOKENS }) })
+  gateway = await startInProcess({
+    provider: provider.baseUrl,
+    plugins: [gatekeeper],
+    steps: [{ use: 'api-key' }, { use: 'schema' }, { use: 'gatekeeper' }, ...FIVE_STEPS.slice(3)],
+  })
+})
+afterAll(async () => {
+  await gateway.stop()
+  await provider.close()
+  const p99 = (times: number[]) => times.sort((a, b) => a - b)[Math.ceil(times.length * 0.99) - 1]?.toFixed(1)
+  console.log(
+    `client leaves (${closedMs.length} times): upstream closed p99 ${p99(closedMs)} ms, settled p99 ${p99(settledMs)} ms`,
+  )
+})
+
+/** Sends a request on a socket of its own, so that it can leave by FIN or by RST. */
+async function ask(body: object): Promise<RawClient> {
+  const client = await openRaw(gateway.url)
+  const messages = [{ role: 'user', content: 'Hello' }]
+  await client.post(
+    '/v1/chat/completions',
+    { model: 'm', messages, ...body },
+    { authorization: `Bearer ${gateway.key}` },
+  )
+  return client
+}
+
+const WAYS = ['fin', 'reset'] as const
+type Way = (typeof WAYS)[number]
+
+function leave(client: RawClient, how: Way): number {
+  if (how === 'fin') client.fin()
+  else client.reset()
+  return performance.now()
+}
+
+/** Waits for the exchange's line in the log and returns what was charged, in tokens of output beyond the prompt. */
+async function settled(since: number, left: number, before: bigint): Promise<{ outcome: unknown; nano: bigint }> {
+  const line = await gateway.waitForLog(line => line['msg'] === 'exchange' && gateway.log.indexOf(line) >= since)
+  const ms = performance.now() - left
+  settledMs.push(ms)
+  expect(ms).toBeLessThan(SETTLED_MOST_MS)
+  const { posted, held } = gateway.balance()
+  expect(held, 'nothing stays held').toBe(0n)
+  return { outcome: line['outcome'], nano: before - posted }
+}
+
+async function closed(request: ProviderRequest, left: number): Promise<void> {
+  const { at, how } = await provider.waitForClose(request)
+  expect(how).not.toBe('answered')
+  closedMs.push(at - left)
+  expect(at - left).toBeLessThan(CLOSED_MOST_MS)
+}
+
+/** What the table says for n tokens received: the estimated prompt and what was counted. */
+const estimate = (tokens: number) => {
+  const prompt = Math.ceil('Hello'.length / 4) + 4
+  const text = TOKENS.slice(0, tokens).join('')
+  return BigInt(prompt * 1000 + Math.max(tokens, Math.ceil(text.length / 4)) * 2000)
+}
+/** What the provider reports: 10 prompt tokens and one a piece. */
+const REPORTED = BigInt(10 * 1000 + TOKENS.length * 2000)
+
+describe.each(WAYS)('by %s', how => {
+  test('before the hold: nothing is sent and nothing is charged', async () => {
+    const { promise: reached, resolve } = Promise.withResolvers<void>()
+    const open = Promise.withResolvers<void>()
+    Object.assign(gate, { before: open.promise, reached: resolve })
+    const [since, before, calls] = [gateway.log.length, gateway.balance().posted, provider.requests.length]
+    const client = await ask({ stream: true })
+    await reached
+    const left = leave(client, how)
+    await client.closed
+    open.resolve()
+    Object.assign(gate, { before: Promise.resolve(), reached: () => {} })
+    expect(await settled(since, left, before)).toEqual({ outcome: 'client_left', nano: 0n })
+    expect(provider.requests.length).toBe(calls)
+  })
+
+  test.each([{ stream: true }, { stream: false }])(
+    'before the head: upstream closed, free (stream $stream)',
+    async mode => {
+      provider.script(withhold(exact()))
+      const [since, before, index] = [gateway.log.length, gateway.balance().posted, provider.requests.length]
+      const client = await ask(mode)
+      const request = await provider.waitForRequest(index)
+      const left = leave(client, how)
+      await closed(request, left)
+      expect(await settled(since, left, before)).toEqual({ outcome: 'client_left', nano: 0n })
+    },
+  )
+
+  // The events of the stream: role, TOKENS pieces of content, finish, usage, [DONE].
+  test.each(Array.from({ length: TOKENS.length + 1 }, (_, sent) => sent))(
+    'after %i events: what came is charged',
+    async sent => {
+      provider.script(gated({ tokens: TOKENS }))
+      for (let round = 0; round < counts(1, 20); round++) {
+        const [since, before, index] = [gateway.log.length, gateway.balance().posted, provider.requests.length]
+        const client = await ask({ stream: true })
+        const request = await provider.waitForRequest(index)
+        if (sent > 0) {
+          await request.step(sent)
+          await client.readUntil(sent === 1 ? '"role"' : TOKENS[sent - 2]!)
+        }
+        const left = leave(client, how)
+        await closed(request, left)
+        const tokens = Math.max(0, sent - 1)
+        const expected = tokens === 0 ? 0n : estimate(tokens)
+        expect(await settled(since, left, before)).toEqual({ outcome: 'client_left', nano: expected })
+      }
+    },
+  )
+
+  test('after the finish event: nothing is cancelled, the usage is waited for and charged', async () => {
+    provider.script(gated({ tokens: TOKENS }))
+    const [since, before, index] = [gateway.log.length, gateway.balance().posted, provider.requests.length]
+    const client = await ask({ stream: true })
+    const request = await provider.waitForRequest(index)
+    await request.step(TOKENS.length + 2)
+    await client.readUntil(TOKENS.at(-1)!)
+    const left = leave(client, how)
+    await client.closed
+    request.release()
+    const { nano } = await settled(since, left, before)
+    expect(nano).toBe(REPORTED)
+  })
+
+  test('between the last content and the closing bytes: charged as reported, once', async () => {
+    provider.script(exact({ tokens: TOKENS }))
+    const open = Promise.withResolvers<void>()
+    let times = 0
+    const after = Promise.withResolvers<void>()
+    Object.assign(gate, {
+      after: open.promise,
+      reached: () => {
+        if (++times === 2) after.resolve()
+      },
+    })
+    const [since, before] = [gateway.log.length, gateway.balance().posted]
+    const client = await ask({ stream: true })
+    await after.promise
+    const left = leave(client, how)
+    await client.closed
+    open.resolve()
+    Object.assign(gate, { after: Promise.resolve(), reached: () => {} })
+    expect(await settled(since, left, before)).toEqual({ outcome: 'answered', nano: REPORTED })
+  })
+})

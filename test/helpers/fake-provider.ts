@@ -1,0 +1,219 @@
+/**
+ * A model provider to test against: a real HTTP server on a free loopback port that does what a script says, and measures
+ * for itself what it was asked, what it sent, and how each request ended.
+ *
+ * @example
+ * const provider = await startFakeProvider({ script: gated({ tokens: 3 }) })
+ * const answer = fetch(`${provider.baseUrl}/chat/completions`, …)
+ * const request = await provider.waitForRequest()
+ * await request.step(2)                        // the role and the first token are sent, nothing more
+ * const { how, ms } = await provider.waitForClose(request)
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import type { WireUsage } from '#contract'
+import { Served } from './served.ts'
+
+export * from './answers.ts'
+export * from './faults.ts'
+export * from './unreachable.ts'
+
+/** What a provider does with a request. */
+export interface Behaviour {
+  readonly name: string
+  /** Runs before the body is read; then the request has no `raw` and no `body`. */
+  readonly early?: boolean
+  run(call: Call): Promise<void>
+}
+
+/** One behaviour for all requests, one after the other, or chosen by the request (which then has been read). */
+export type Script = Behaviour | Behaviour[] | ((request: ProviderRequest) => Behaviour)
+
+/** How a request ended: the answer was sent completely, the other side said FIN or RST, or the provider broke off. */
+export interface Ending {
+  readonly how: 'answered' | 'fin' | 'reset' | 'provider'
+  /** Milliseconds since the request's head arrived. */
+  readonly ms: number
+  /** The same moment on the clock of `performance.now()`. */
+  readonly at: number
+}
+
+/** The meter's line about one request. */
+export interface ProviderRequest {
+  /** From 0, in the order of arrival. */
+  readonly index: number
+  /** Which connection it came on, from 0. */
+  readonly connection: number
+  readonly method: string
+  readonly path: string
+  /** Lower-case names; repeated ones joined. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly rawHeaders: readonly string[]
+  readonly raw: Buffer
+  /** The body as JSON; undefined when it is none. */
+  readonly body: Record<string, unknown> | undefined
+  readonly emitted: {
+    readonly bytes: number
+    /** The first 64 KiB of the body as it was sent. */
+    readonly text: string
+    /** Output tokens of all choices that were sent. */
+    readonly tokens: number
+    /** The last usage that was sent. */
+    readonly usage: WireUsage | null
+  }
+  /** Null while it is under way. */
+  readonly ending: Ending | null
+  /** Lets a held answer take so many steps; resolves when they are sent. */
+  step(count?: number): Promise<void>
+  /** Lets a held answer go on freely. */
+  release(): void
+}
+
+/** What a behaviour may do with the connection. Sending tells whether the other side is still there. */
+export interface Call {
+  readonly request: ProviderRequest
+  /** The provider's own address. */
+  readonly url: string
+  /** Sends the response head; chunked unless there is a content-length. */
+  head(status: number, headers?: Record<string, string | string[]>): void
+  /** Sends a part of the body, and says what is in it. Resolves when there is room for more. */
+  write(data: string | Buffer, meter?: Meter): Promise<boolean>
+  /** Ends the body by its framing. */
+  end(data?: string | Buffer, meter?: Meter): Promise<void>
+  /** Sends bytes as they are, instead of `head` and `write`. Resolves when the kernel has them. */
+  sendRaw(data: string | Buffer): Promise<boolean>
+  /** Closes the connection in order (FIN), whatever was promised. */
+  fin(): void
+  /** Resets the connection (RST). */
+  reset(): void
+  /** Waits at the request's gate and runs `send`; false when the other side has left. */
+  step(send: () => Promise<unknown>): Promise<boolean>
+  /** Resolves when the connection is gone. */
+  readonly gone: Promise<void>
+}
+
+/** What a piece of an answer means to the meter. */
+export interface Meter {
+  readonly tokens?: number
+  readonly usage?: WireUsage
+}
+
+export interface FakeProvider extends AsyncDisposable {
+  /** `http://127.0.0.1:PORT` */
+  readonly url: string
+  /** For `base_url`: the address with `/v1`. */
+  readonly baseUrl: string
+  readonly port: number
+  readonly requests: readonly ProviderRequest[]
+  /** How many connections were ever opened, and how many are open. */
+  readonly connections: number
+  readonly openConnections: number
+  /** Replaces the script for the requests to come. */
+  script(script: Script): void
+  /** Resolves with the request of that index (the first: 0) once it has been read. */
+  waitForRequest(index?: number): Promise<ProviderRequest>
+  /** Resolves when the request has ended. */
+  waitForClose(request: ProviderRequest): Promise<Ending>
+  /** Steps the latest request, waiting for a first one. */
+  step(count?: number): Promise<void>
+  /** Lets all held answers go on freely, also later ones. */
+  release(): void
+  close(): Promise<void>
+}
+
+/** Starts a provider. Close it at the end of the test. */
+export async function startFakeProvider(options: { script: Script }): Promise<FakeProvider> {
+  let { script } = options
+  let released = false
+  let connections = 0
+  const sockets = new Map<Socket, number>()
+  const exchanges: Served[] = []
+  /** In the order in which they were read, which is the order of `index`. */
+  const requests: ProviderRequest[] = []
+  const arrivals: (() => void)[] = []
+
+  const server = createServer({ keepAliveTimeout: 0, requestTimeout: 0, headersTimeout: 0, noDelay: true })
+  server.on('connection', socket => {
+    sockets.set(socket, connections++)
+    socket.on('close', () => sockets.delete(socket))
+    // A reset is an ending like others; without a listener it would end the test run.
+    socket.on('error', () => {})
+  })
+  server.on('request', (incoming, response) => void serve(incoming, response))
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  const url = `http://127.0.0.1:${port}`
+
+  async function serve(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
+    const fixed = typeof script === 'function' ? null : next(script)
+    const served = new Served(incoming, response, sockets.get(incoming.socket) ?? -1, url)
+    if (!fixed?.early) await served.read()
+    if (released) served.gate.release()
+    served.request.index = exchanges.push(served) - 1
+    requests.push(served.request)
+    for (const arrived of arrivals.splice(0)) arrived()
+    try {
+      const behaviour = fixed ?? (script as (request: ProviderRequest) => Behaviour)(served.request)
+      await behaviour.run(served)
+    } finally {
+      served.gate.close()
+    }
+  }
+
+  const waitForRequest = async (index = 0): Promise<ProviderRequest> => {
+    while (requests.length <= index) await new Promise<void>(resolve => arrivals.push(resolve))
+    return requests[index]!
+  }
+
+  const close = async (): Promise<void> => {
+    for (const exchange of exchanges) exchange.gate.close()
+    const closed = new Promise<void>(resolve => server.close(() => resolve()))
+    server.closeAllConnections()
+    for (const socket of sockets.keys()) socket.destroy()
+    await closed
+  }
+
+  return {
+    url,
+    baseUrl: `${url}/v1`,
+    port,
+    requests,
+    get connections() {
+      return connections
+    },
+    get openConnections() {
+      return sockets.size
+    },
+    script(other) {
+      script = other
+    },
+    waitForRequest,
+    waitForClose: request => exchanges[request.index]!.ended,
+    async step(count) {
+      await waitForRequest()
+      await requests.at(-1)!.step(count)
+    },
+    release() {
+      released = true
+      for (const exchange of exchanges) exchange.gate.release()
+    },
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}
+
+/** The behaviour for the next request of a list; when the list is used up, an error that says so. */
+function next(script: Behaviour | Behaviour[]): Behaviour {
+  if (!Array.isArray(script)) return script
+  return script.shift() ?? SCRIPT_IS_OVER
+}
+
+const SCRIPT_IS_OVER: Behaviour = {
+  name: 'the script is over',
+  async run(call) {
+    call.head(500, { 'content-type': 'application/json' })
+    await call.end(
+      '{"error":{"message":"the script has no behaviour left","type":"test","param":null,"code":"script_over"}}',
+    )
+  },
+}

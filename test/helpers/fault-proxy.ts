@@ -1,0 +1,195 @@
+/**
+ * A TCP proxy in user space that spoils what passes: later, slower, in slices, not at all, or only up to a byte. It is put
+ * between gateway and provider, or between client and gateway.
+ */
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
+import { Gate } from './gate.ts'
+
+/** What happens to one direction of a connection. Left out: nothing. */
+export interface Direction {
+  /** Each byte arrives so much later, in milliseconds. */
+  readonly latencyMs?: number
+  readonly bytesPerSecond?: number
+  /** At most so many bytes in a write, and a turn of the event loop between two: the reader sees slices. */
+  readonly sliceBytes?: number
+  /** After so many bytes nothing passes any more, and both sides are closed: in order, or by RST. */
+  readonly cut?: { readonly afterBytes: number; readonly how: 'fin' | 'rst' }
+  /** After so many bytes everything waits for `release()`. */
+  readonly holdAfterBytes?: number
+}
+
+export interface ConnectionFaults {
+  /** From the one who connected to the target. */
+  readonly up?: Direction
+  /** From the target back. */
+  readonly down?: Direction
+  /** RST instead of a connection to the target. */
+  readonly refuse?: boolean
+}
+
+/** A connection through the proxy. */
+export interface ProxiedConnection {
+  readonly index: number
+  /** Bytes that were passed on. */
+  readonly passed: { up: number; down: number }
+  /** Lets held bytes go. */
+  release(): void
+  /** Cuts it now. */
+  cut(how: 'fin' | 'rst'): void
+  /** Resolves when both sides are closed. */
+  readonly closed: Promise<void>
+}
+
+export interface FaultProxy extends AsyncDisposable {
+  readonly url: string
+  readonly port: number
+  readonly connections: readonly ProxiedConnection[]
+  /** Resolves with the connection of that index (the first: 0). */
+  waitForConnection(index?: number): Promise<ProxiedConnection>
+  close(): Promise<void>
+}
+
+/** What may wait for a slow or held reader before the writer is paused, in bytes. */
+const BUFFER_MOST = 65_536
+
+/** Starts a proxy to a URL's host and port. `faults` is asked for each connection. */
+export async function startFaultProxy(options: {
+  readonly target: string
+  readonly faults?: ConnectionFaults | ((connection: number) => ConnectionFaults)
+}): Promise<FaultProxy> {
+  const { hostname, port: targetPort } = new URL(options.target)
+  const connections: ProxiedConnection[] = []
+  const arrivals: (() => void)[] = []
+
+  // Half-open: a FIN is passed on as a FIN, and the other direction lives on.
+  const server = createServer({ allowHalfOpen: true, noDelay: true }, client => {
+    const { faults = {} } = options
+    const own = typeof faults === 'function' ? faults(connections.length) : faults
+    connections.push(join(client, connections.length, own, hostname, Number(targetPort)))
+    for (const arrived of arrivals.splice(0)) arrived()
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+
+  const close = async (): Promise<void> => {
+    const closed = new Promise<void>(resolve => server.close(() => resolve()))
+    for (const connection of connections) connection.cut('rst')
+    await closed
+  }
+  return {
+    url: `http://127.0.0.1:${port}`,
+    port,
+    connections,
+    async waitForConnection(index = 0) {
+      while (connections.length <= index) await new Promise<void>(resolve => arrivals.push(resolve))
+      return connections[index]!
+    },
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}
+
+function join(client: Socket, index: number, faults: ConnectionFaults, host: string, port: number): ProxiedConnection {
+  const gate = new Gate()
+  const passed = { up: 0, down: 0 }
+  client.on('error', () => {})
+  const clientClosed = new Promise<void>(resolve => client.once('close', () => resolve()))
+  if (faults.refuse) {
+    client.resetAndDestroy()
+    return { index, passed, release() {}, cut() {}, closed: clientClosed }
+  }
+  const target = connect({ host, port, allowHalfOpen: true, noDelay: true })
+  const targetClosed = new Promise<void>(resolve => target.once('close', () => resolve()))
+  const cut = (how: 'fin' | 'rst') => {
+    gate.close()
+    for (const socket of [client, target]) {
+      if (how === 'rst') socket.resetAndDestroy()
+      // destroySoon: what was already passed on is still delivered, then FIN.
+      else socket.destroySoon()
+    }
+  }
+  // A reset on one side is a reset on the other; so is a target that cannot be reached.
+  client.on('error', () => target.resetAndDestroy())
+  target.on('error', () => client.resetAndDestroy())
+  const run = (from: Socket, to: Socket, way: 'up' | 'down') =>
+    pass(from, to, faults[way] ?? {}, gate, cut, bytes => (passed[way] += bytes)).catch(() => cut('rst'))
+  void run(client, target, 'up')
+  void run(target, client, 'down')
+  const closed = Promise.all([clientClosed, targetClosed]).then(() => gate.close())
+  return { index, passed, release: () => gate.release(), cut, closed }
+}
+
+/** Moves the bytes of one direction; ends when they end. */
+async function pass(
+  from: Socket,
+  to: Socket,
+  direction: Direction,
+  gate: Gate,
+  cut: (how: 'fin' | 'rst') => void,
+  count: (bytes: number) => number,
+): Promise<void> {
+  const { latencyMs = 0, bytesPerSecond = Infinity, sliceBytes = Infinity } = direction
+  const holdAfter = direction.holdAfterBytes ?? Infinity
+  const cutAfter = direction.cut?.afterBytes ?? Infinity
+  // Slow lines carry twenty pieces a second, so that the rate is even.
+  const stride = Math.max(1, bytesPerSecond / 20)
+  let sent = 0
+  if (cutAfter === 0) return cut(direction.cut!.how)
+  for await (const { bytes, dueAt } of delayed(from, latencyMs)) {
+    const early = dueAt - performance.now()
+    if (early > 0) await pause(early)
+    for (let at = 0; at < bytes.length; ) {
+      if (sent >= holdAfter) await gate.pass()
+      const untilHold = sent < holdAfter ? holdAfter - sent : Infinity
+      const piece = bytes.subarray(at, at + Math.min(sliceBytes, stride, cutAfter - sent, untilHold))
+      if (bytesPerSecond < Infinity) await pause((piece.length / bytesPerSecond) * 1000)
+      at += piece.length
+      sent = count(piece.length)
+      if (to.destroyed) return
+      if (!to.write(piece)) await roomOrEnd(to)
+      if (sent >= cutAfter) return cut(direction.cut!.how)
+      if (sliceBytes < Infinity) await nextTurn()
+    }
+  }
+  if (!to.destroyed) to.end()
+}
+
+/** The bytes of a socket with the time at which each may go on. Reading is not held up by a delay, only by a full buffer. */
+async function* delayed(from: Socket, latencyMs: number): AsyncGenerator<{ bytes: Buffer; dueAt: number }> {
+  const queue: { bytes: Buffer; dueAt: number }[] = []
+  let waiting = 0
+  let ended = false
+  let wake = () => {}
+  from.on('data', (bytes: Buffer) => {
+    queue.push({ bytes, dueAt: performance.now() + latencyMs })
+    waiting += bytes.length
+    if (waiting > BUFFER_MOST) from.pause()
+    wake()
+  })
+  for (const event of ['end', 'close']) {
+    from.on(event, () => {
+      ended = true
+      wake()
+    })
+  }
+  for (;;) {
+    const next = queue.shift()
+    if (next) {
+      yield next
+      waiting -= next.bytes.length
+      if (waiting <= BUFFER_MOST) from.resume()
+    } else if (ended) return
+    else await new Promise<void>(resolve => (wake = resolve))
+  }
+}
+
+function roomOrEnd(socket: Socket): Promise<void> {
+  return new Promise(resolve => {
+    const done = () => {
+      socket.off('drain', done).off('close', done)
+      resolve()
+    }
+    socket.once('drain', done).once('close', done)
+  })
+}

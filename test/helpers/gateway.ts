@@ -1,0 +1,257 @@
+/**
+ * Runs the real gateway as a process of its own, and its commands, as an operator would: files in a directory, a port
+ * from the log, signals. Whatever a test forgets to stop is killed when its file is done.
+ *
+ * @example
+ * const gateway = await startGateway({ yaml, policies: { standard: 'steps: …' } })
+ * const { key } = await createAccount(gateway, { credit: '10' })
+ * await fetch(`${gateway.url}/v1/chat/completions`, { headers: { authorization: `Bearer ${key}` }, … })
+ * expect(await gateway.stop()).toBe(0)
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { stringify } from 'yaml'
+
+export interface GatewayOptions {
+  /** gateway.yaml: its text, or the value that becomes it. */
+  readonly yaml: string | object
+  /** Each becomes `policies/NAME.yaml`. */
+  readonly policies?: Readonly<Record<string, string | object>>
+  readonly env?: Readonly<Record<string, string>>
+  /** The directory of an earlier gateway, to start it again on its store. Default: a new one, removed at the end. */
+  readonly dir?: string
+  /** The script that is run as the command; default: the product's. */
+  readonly entry?: string
+}
+
+export interface Gateway {
+  /** For clients: `http://127.0.0.1:PORT`. */
+  readonly url: string
+  /** For operators; empty when the configuration has no `admin`. */
+  readonly adminUrl: string
+  readonly dir: string
+  readonly config: string
+  readonly pid: number
+  /** Sends a signal (default SIGTERM) and resolves with the exit code; null when a signal ended it. */
+  stop(signal?: NodeJS.Signals): Promise<number | null>
+  /** SIGKILL; resolves when it is gone. */
+  kill9(): Promise<void>
+  /** Resolves with the exit code when it ends by itself. */
+  readonly exited: Promise<number | null>
+  /** The log so far, a line an element; lines that are no JSON are `{ text }`. */
+  logs(): LogLine[]
+  /** Resolves with the first log line that fits, also one that was written before. */
+  waitForLog(fits: (line: LogLine) => boolean): Promise<LogLine>
+  /** Everything that was written to stderr. */
+  stderr(): string
+}
+
+export type LogLine = Readonly<Record<string, unknown>>
+
+/** What a command did. */
+export interface CommandResult {
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+const NODE = join(ROOT, 'node_modules/.bin/node')
+const ENTRY = join(ROOT, 'src/cli/tollgate.js')
+
+/** A gateway that says nothing for so long has not started. */
+const START_MOST_MS = 20_000
+
+const running = new Set<ChildProcess>()
+const directories = new Set<string>()
+
+/** Writes the files, starts the process, and resolves when it listens. Rejects with its output when it ends before. */
+export async function startGateway(options: GatewayOptions): Promise<Gateway> {
+  const dir = options.dir ?? (await temporaryDirectory())
+  const config = await writeConfiguration(dir, options)
+  const child = launch([options.entry ?? ENTRY, 'serve', '--config', config], dir, options.env)
+  const output = new Output(child)
+  const exited = exitOf(child)
+
+  const timer = setTimeout(() => child.kill('SIGKILL'), START_MOST_MS)
+  const listening = await Promise.race([output.waitFor(line => line['msg'] === 'listening'), exited])
+  clearTimeout(timer)
+  if (listening === null || typeof listening === 'number') {
+    throw new Error(
+      `the gateway ended (${listening ?? 'killed'}) instead of listening:\n${output.stderr}${output.stdout}`,
+    )
+  }
+  return {
+    url: String(listening['url']),
+    adminUrl: String(listening['admin'] ?? ''),
+    dir,
+    config,
+    pid: child.pid!,
+    async stop(signal = 'SIGTERM') {
+      child.kill(signal)
+      return exited
+    },
+    async kill9() {
+      child.kill('SIGKILL')
+      await exited
+    },
+    exited,
+    logs: () => output.lines,
+    waitForLog: fits => output.waitFor(fits),
+    stderr: () => output.stderr,
+  }
+}
+
+/** Runs a command to its end: `tollgate(['check'], { config })`. */
+export async function tollgate(
+  args: readonly string[],
+  options: {
+    readonly cwd?: string
+    /** Adds `--config`. */
+    readonly config?: string
+    readonly env?: Readonly<Record<string, string>>
+    /** For stdin. */
+    readonly input?: string
+    readonly entry?: string
+  } = {},
+): Promise<CommandResult> {
+  const all = [options.entry ?? ENTRY, ...args, ...(options.config ? ['--config', options.config] : [])]
+  const child = launch(all, options.cwd ?? (options.config ? resolve(options.config, '..') : ROOT), options.env)
+  const output = new Output(child)
+  child.stdin!.on('error', () => {}).end(options.input ?? '')
+  const code = await exitOf(child)
+  return { code, stdout: output.stdout, stderr: output.stderr }
+}
+
+let accounts = 0
+
+/** Makes an account with credit (in dollars) and a key for it, by the commands. */
+export async function createAccount(
+  gateway: Pick<Gateway, 'config'>,
+  options: {
+    readonly credit?: string | number
+    readonly name?: string
+    readonly plan?: string
+    readonly entry?: string
+  } = {},
+): Promise<{ accountId: string; keyId: string; key: string }> {
+  const name = options.name ?? `account-${process.pid}-${++accounts}`
+  const plan = options.plan ? ['--plan', options.plan] : []
+  const run = (args: readonly string[]) =>
+    json(args, { config: gateway.config, ...(options.entry && { entry: options.entry }) })
+  const account = await run(['account', 'create', name, '--credit', String(options.credit ?? 0), ...plan, '--json'])
+  const accountId = text(account, ['account', 'id'])
+  const key = await run(['key', 'create', '--account', accountId, '--name', 'test', '--json'])
+  return { accountId, keyId: text(key, ['key', 'id']), key: text(key, ['token']) }
+}
+
+async function json(args: readonly string[], options: Parameters<typeof tollgate>[1]): Promise<unknown> {
+  const { code, stdout, stderr } = await tollgate(args, options)
+  if (code !== 0) throw new Error(`tollgate ${args.join(' ')} ended with ${code}:\n${stderr}${stdout}`)
+  return JSON.parse(stdout)
+}
+
+function text(value: unknown, path: readonly string[]): string {
+  let found = value
+  for (const name of path) found = (found as Record<string, unknown> | undefined)?.[name]
+  if (typeof found !== 'string') throw new Error(`no ${path.join('.')} in what the command printed`)
+  return found
+}
+
+/** A directory that is removed when the test file is done. */
+export async function temporaryDirectory(): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), 'tollgate-'))
+  directories.add(dir)
+  return dir
+}
+
+/** Writes gateway.yaml and the policies; gives the path of the former. */
+export async function writeConfiguration(
+  dir: string,
+  { yaml, policies = {} }: Pick<GatewayOptions, 'yaml' | 'policies'>,
+): Promise<string> {
+  const asText = (value: string | object) => (typeof value === 'string' ? value : stringify(value))
+  await mkdir(join(dir, 'policies'), { recursive: true })
+  for (const [name, policy] of Object.entries(policies)) {
+    await writeFile(join(dir, 'policies', `${name}.yaml`), asText(policy))
+  }
+  const config = join(dir, 'gateway.yaml')
+  await writeFile(config, asText(yaml))
+  return config
+}
+
+/** Kills what still runs and removes the directories. */
+export async function cleanUp(): Promise<void> {
+  const gone = [...running].map(exitOf)
+  for (const child of running) child.kill('SIGKILL')
+  await Promise.all(gone)
+  for (const dir of directories) await rm(dir, { recursive: true, force: true })
+  directories.clear()
+}
+
+// Outside of vitest (a benchmark) there is no such hook; there the process' own end must do.
+if (process.env['VITEST']) (await import('vitest')).afterAll(cleanUp)
+process.on('exit', () => {
+  for (const child of running) child.kill('SIGKILL')
+})
+
+function launch(args: readonly string[], cwd: string, env: Readonly<Record<string, string>> = {}): ChildProcess {
+  const child = spawn(NODE, args, { cwd, env: { ...cleanEnvironment(), ...env }, stdio: ['pipe', 'pipe', 'pipe'] })
+  running.add(child)
+  child.once('exit', () => running.delete(child))
+  return child
+}
+
+/** The test runner's own variables must not reach the gateway: it would run with other options than an operator's. */
+function cleanEnvironment(): NodeJS.ProcessEnv {
+  const kept = ['PATH', 'HOME', 'LANG', 'TMPDIR', 'TZ']
+  return Object.fromEntries(kept.map(name => [name, process.env[name]]).filter(([, value]) => value !== undefined))
+}
+
+/** 'close', not 'exit': only then has everything that it wrote been read. */
+function exitOf(child: ChildProcess): Promise<number | null> {
+  return new Promise((resolve, reject) => child.once('close', resolve).once('error', reject))
+}
+
+/** What a process has written, and who waits for a line of it. */
+class Output {
+  readonly lines: LogLine[] = []
+  stdout = ''
+  stderr = ''
+  private rest = ''
+  private waiting: { fits: (line: LogLine) => boolean; resolve: (line: LogLine) => void }[] = []
+
+  constructor(child: ChildProcess) {
+    child.stdout!.setEncoding('utf8').on('data', (text: string) => {
+      this.stdout += text
+      const lines = (this.rest + text).split('\n')
+      this.rest = lines.pop()!
+      for (const line of lines) this.push(line)
+    })
+    child.stderr!.setEncoding('utf8').on('data', (text: string) => {
+      this.stderr += text
+    })
+  }
+
+  waitFor(fits: (line: LogLine) => boolean): Promise<LogLine> {
+    const found = this.lines.find(fits)
+    if (found) return Promise.resolve(found)
+    return new Promise(resolve => this.waiting.push({ fits, resolve }))
+  }
+
+  private push(text: string): void {
+    let line: LogLine
+    try {
+      const value: unknown = JSON.parse(text)
+      line = typeof value === 'object' && value !== null ? (value as LogLine) : { text }
+    } catch {
+      line = { text }
+    }
+    this.lines.push(line)
+    for (const waiter of this.waiting.filter(({ fits }) => fits(line))) waiter.resolve(line)
+    this.waiting = this.waiting.filter(({ fits }) => !fits(line))
+  }
+}

@@ -1,0 +1,161 @@
+/**
+ * The whole gateway inside the test's process, with its real listeners, store and pipeline: for tests that bring plugins
+ * of their own, look at the store, or make the disk fail. For everything else there is `startGateway`.
+ *
+ * @example
+ * await using gateway = await startInProcess({ provider: provider.baseUrl, plugins: [mine], steps: [{ use: 'mine' }] })
+ * const answer = await gateway.chat({ stream: true })
+ */
+import { rm } from 'node:fs/promises'
+import { type AnyPlugin, parseMoney } from '#contract'
+import { type Running, type ServeOptions, serve } from '../../src/main.ts'
+import { BUILT_IN } from '../../src/pipeline/builtin.ts'
+import { createRegistry } from '../../src/pipeline/registry.ts'
+import { type LogLine, temporaryDirectory, writeConfiguration } from './gateway.ts'
+
+export interface InProcessOptions {
+  /** Base URL of the provider behind the model `m`; left out: the embedded demo. */
+  readonly provider?: string
+  /** Plugins beside the built-in ones. */
+  readonly plugins?: readonly AnyPlugin[]
+  /** The policy's steps; default: the five-step pipeline without limits. */
+  readonly steps?: readonly object[]
+  /** Dollars on the account; default 10. */
+  readonly credit?: string
+  /** Changes to gateway.yaml. */
+  readonly yaml?: Readonly<Record<string, unknown>>
+  /** Changes to the model `m`. */
+  readonly model?: Readonly<Record<string, unknown>>
+  readonly timeouts?: Readonly<Record<string, string>>
+  readonly open?: ServeOptions['open']
+  readonly stepGraceMs?: number
+  readonly store?: string
+}
+
+export interface InProcess extends AsyncDisposable {
+  readonly url: string
+  readonly running: Running
+  readonly accountId: string
+  readonly key: string
+  /** The log so far. */
+  readonly log: readonly LogLine[]
+  /** A chat request to the model `m` with the account's key; `init` replaces parts of the request. */
+  chat(body?: Readonly<Record<string, unknown>>, init?: RequestInit): Promise<Response>
+  /** Dollars in nano: what is posted and what is held now. */
+  balance(): { readonly posted: bigint; readonly held: bigint }
+  /** The receipt of an answer, from the store. */
+  receipt(answer: Response): ReturnType<Running['store']['findReceipt']>
+  /** Resolves when a log line fits, also one that was written before. */
+  waitForLog(fits: (line: LogLine) => boolean): Promise<LogLine>
+  /** The line that the gateway writes when an exchange is over. */
+  exchangeLine(id: string): Promise<LogLine>
+  stop(): Promise<number>
+}
+
+/** The pipeline of the product in its plainest form. */
+export const FIVE_STEPS: readonly object[] = [
+  { use: 'api-key' },
+  { use: 'schema' },
+  { use: 'rate-limit', with: { per: 'key', requests: '1000000 per minute' } },
+  { use: 'credits' },
+  { use: 'route' },
+]
+
+/** $1 and $2 a million: 1,000 and 2,000 nano-dollars a token, so that a charge can be read off. */
+export const PRICE = { per: '1M tokens', input: '$1', output: '$2' }
+
+export async function startInProcess(options: InProcessOptions = {}): Promise<InProcess> {
+  const dir = await temporaryDirectory()
+  const configFile = await writeConfiguration(dir, {
+    yaml: configurationOf(options),
+    policies: { test: { steps: options.steps ?? FIVE_STEPS } },
+  })
+  const log: LogLine[] = []
+  const waiting = new Set<() => void>()
+  const running = await serve({
+    configFile,
+    env: {},
+    signals: false,
+    registry: createRegistry([...BUILT_IN, ...(options.plugins ?? [])]),
+    ...(options.open ? { open: options.open } : {}),
+    ...(options.stepGraceMs === undefined ? {} : { stepGraceMs: options.stepGraceMs }),
+    stdout(text) {
+      for (const line of text.split('\n')) if (line.trim() !== '') log.push(JSON.parse(line) as LogLine)
+      for (const look of waiting) look()
+    },
+  })
+  const account = await running.store.createAccount({ name: 'test' })
+  await running.store.credit({
+    account: account.id,
+    amount: parseMoney(options.credit ?? '10'),
+    reference: 'start',
+    actor: 'test',
+  })
+  const { token } = await running.store.createKey({ account: account.id, name: 'test' })
+  const waitForLog = (fits: (line: LogLine) => boolean) =>
+    new Promise<LogLine>(resolve => {
+      const look = () => {
+        const line = log.find(fits)
+        if (!line) return
+        waiting.delete(look)
+        resolve(line)
+      }
+      waiting.add(look)
+      look()
+    })
+  let stopped: Promise<number> | null = null
+  const stop = () => {
+    stopped ??= (async () => {
+      running.drain()
+      running.drain()
+      const code = await running.finished
+      await rm(dir, { recursive: true, force: true })
+      return code
+    })()
+    return stopped
+  }
+  return {
+    url: running.url,
+    running,
+    accountId: account.id,
+    key: token,
+    log,
+    chat: (body = {}, init = {}) =>
+      fetch(`${running.url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
+        body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hello' }], ...body }),
+        ...init,
+      }),
+    balance: () => running.store.findAccount(account.id)!,
+    receipt: answer => running.store.findReceipt(answer.headers.get('x-request-id')!),
+    waitForLog,
+    exchangeLine: id => waitForLog(line => line['msg'] === 'exchange' && line['id'] === id),
+    stop,
+    [Symbol.asyncDispose]: async () => void (await stop()),
+  }
+}
+
+function configurationOf({ provider, yaml, model, timeouts, store }: InProcessOptions): object {
+  return {
+    version: 1,
+    listen: '127.0.0.1:0',
+    store: store ?? 'memory',
+    providers: {
+      p: provider
+        ? { dialect: 'openai', base_url: provider, ...(timeouts ? { timeouts } : {}) }
+        : { dialect: 'demo', pace: '1ms' },
+    },
+    models: {
+      m: {
+        targets: [{ provider: 'p', model: 'upstream-model' }],
+        price: PRICE,
+        context: 8192,
+        max_output: 1000,
+        ...model,
+      },
+    },
+    routes: [{ path: '/v1/chat/completions', policy: 'test' }],
+    ...yaml,
+  }
+}

@@ -1,0 +1,142 @@
+/** One request at the fake provider: what a behaviour does with the connection, and the meter's line about it. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { WireUsage } from '#contract'
+import type { Call, Ending, Meter, ProviderRequest } from './fake-provider.ts'
+import { Gate } from './gate.ts'
+
+type Writable<T> = { -readonly [Key in keyof T]: T[Key] }
+type Line = Writable<Omit<ProviderRequest, 'emitted'>> & { readonly emitted: Writable<ProviderRequest['emitted']> }
+
+const EMITTED_TEXT_MOST = 65_536
+
+export class Served implements Call {
+  readonly request: Line
+  readonly url: string
+  readonly gate = new Gate()
+  readonly gone: Promise<void>
+  readonly ended: Promise<Ending>
+  private readonly incoming: IncomingMessage
+  private readonly response: ServerResponse
+  private readonly startedAt = performance.now()
+  private resolveEnded: (ending: Ending) => void = () => {}
+  private brokenOff = false
+
+  constructor(incoming: IncomingMessage, response: ServerResponse, connection: number, url: string) {
+    this.incoming = incoming
+    this.response = response
+    this.url = url
+    this.ended = new Promise(resolve => {
+      this.resolveEnded = resolve
+    })
+    this.request = {
+      index: -1,
+      connection,
+      method: incoming.method ?? '',
+      path: incoming.url ?? '',
+      headers: Object.fromEntries(Object.entries(incoming.headers).map(([name, value]) => [name, String(value)])),
+      rawHeaders: incoming.rawHeaders,
+      raw: Buffer.alloc(0),
+      body: undefined,
+      emitted: { bytes: 0, text: '', tokens: 0, usage: null },
+      ending: null,
+      step: count => this.gate.step(count),
+      release: () => this.gate.release(),
+    }
+    this.gone = this.watch()
+  }
+
+  /** Reads the body. One that breaks off leaves what had come. */
+  async read(): Promise<void> {
+    const pieces: Buffer[] = []
+    try {
+      for await (const piece of this.incoming) pieces.push(piece as Buffer)
+      this.request.body = JSON.parse(Buffer.concat(pieces).toString('utf8'))
+    } catch {
+      this.request.body = undefined
+    }
+    this.request.raw = Buffer.concat(pieces)
+  }
+
+  head(status: number, headers: Record<string, string | string[]> = {}): void {
+    this.response.writeHead(status, headers)
+    this.response.flushHeaders()
+  }
+
+  async write(data: string | Buffer, meter: Meter = {}): Promise<boolean> {
+    if (this.response.destroyed || this.response.socket?.destroyed !== false) return false
+    const roomy = this.response.write(data)
+    this.count(data, meter)
+    if (!roomy) await Promise.race([new Promise(resolve => this.response.once('drain', resolve)), this.gone])
+    // A turn of the loop: so that two writes are two packets, and a reset is seen.
+    else await nextTurn()
+    return !this.response.destroyed
+  }
+
+  async end(data: string | Buffer = '', meter: Meter = {}): Promise<void> {
+    if (data.length > 0) this.count(data, meter)
+    await Promise.race([new Promise<void>(resolve => this.response.end(data, resolve)), this.gone])
+  }
+
+  async sendRaw(data: string | Buffer): Promise<boolean> {
+    const { socket } = this.incoming
+    if (socket.destroyed) return false
+    this.count(data, {})
+    await Promise.race([new Promise(resolve => socket.write(data, resolve)), this.gone])
+    return !socket.destroyed
+  }
+
+  fin(): void {
+    this.brokenOff = true
+    this.incoming.socket.end()
+  }
+
+  reset(): void {
+    this.brokenOff = true
+    this.incoming.socket.resetAndDestroy()
+  }
+
+  async step(send: () => Promise<unknown>): Promise<boolean> {
+    await Promise.race([this.gate.pass(), this.gone])
+    if (this.incoming.socket.destroyed || this.request.ending) return false
+    await send()
+    this.gate.done()
+    return true
+  }
+
+  private count(data: string | Buffer, { tokens = 0, usage }: Meter): void {
+    const { emitted } = this.request
+    emitted.bytes += Buffer.byteLength(data)
+    if (emitted.text.length < EMITTED_TEXT_MOST) emitted.text += data.toString().slice(0, EMITTED_TEXT_MOST)
+    emitted.tokens += tokens
+    emitted.usage = usage ?? (emitted.usage as WireUsage | null)
+  }
+
+  /** Notes the first sign of an end; the order in which Node tells of FIN, RST and close is what is measured here. */
+  private watch(): Promise<void> {
+    const { socket } = this.incoming
+    const end = (how: Ending['how']) => {
+      if (this.request.ending) return
+      const at = performance.now()
+      this.request.ending = { how: this.brokenOff ? 'provider' : how, ms: at - this.startedAt, at }
+      this.resolveEnded(this.request.ending)
+    }
+    const onFin = () => end('fin')
+    const onError = () => end('reset')
+    socket.once('end', onFin)
+    socket.once('error', onError)
+    const gone = new Promise<void>(resolve => {
+      const onClose = () => {
+        end('reset')
+        resolve()
+      }
+      socket.once('close', onClose)
+      this.response.once('finish', () => {
+        end('answered')
+        resolve()
+        socket.off('end', onFin).off('error', onError).off('close', onClose)
+      })
+    })
+    return gone
+  }
+}

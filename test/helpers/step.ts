@@ -1,0 +1,143 @@
+/**
+ * Runs a few steps as the gateway would, without a gateway: settings are checked and parsed as from YAML, the context
+ * is Koa's own, the exchange and the runner are the real ones. What would be sent upstream is the test's `next`.
+ */
+import { IncomingMessage, ServerResponse } from 'node:http'
+import { Socket } from 'node:net'
+import Koa, { type Context } from 'koa'
+import {
+  type AnyPlugin,
+  type Facts,
+  isRefusal,
+  type Refusal,
+  type RouteView,
+  type Services,
+  type Usage,
+} from '#contract'
+import { compileSchema } from '../../src/config/ajv.ts'
+import { LiveExchange } from '../../src/pipeline/exchange.ts'
+import { createPlan } from '../../src/pipeline/plan.ts'
+import { runPlan, type StepReport } from '../../src/pipeline/runner.ts'
+
+/** A step as a policy says it. */
+export interface StepText {
+  readonly use: AnyPlugin
+  readonly with?: Readonly<Record<string, unknown>>
+  readonly id?: string
+}
+
+/** A request as it reaches the steps. */
+export interface StepRequest {
+  /** Name and value in turn, as they were sent. */
+  readonly headers?: readonly (readonly [name: string, value: string])[]
+  readonly body?: unknown
+  readonly bytes?: Buffer
+  readonly address?: string
+  readonly route?: Partial<RouteView>
+  /** What earlier steps have given. */
+  readonly facts?: Partial<Facts>
+  readonly next?: (exchange: LiveExchange) => void | Promise<void>
+}
+
+export interface StepResult {
+  readonly exchange: LiveExchange
+  readonly ctx: Context
+  /** What the client would be told; null when every step let it pass. */
+  readonly refusal: Refusal | null
+  /** Whether it went past the last step. */
+  readonly passed: boolean
+  /** Mistakes of steps, as the log would have them. */
+  readonly reports: readonly StepReport[]
+}
+
+const NOTHING_USED: Usage = {
+  promptTokens: 0,
+  cachedTokens: 0,
+  cacheWriteTokens: 0,
+  completionTokens: 0,
+  reasoningTokens: 0,
+  source: 'estimated',
+}
+
+/** Creates the steps once; the result runs requests through them. Throws when settings do not fit their schema. */
+export function createSteps(
+  steps: readonly StepText[],
+  services: Partial<Services> = {},
+): (request?: StepRequest) => Promise<StepResult> {
+  const plan = createPlan(
+    'test',
+    steps.map(step => ({
+      id: step.id ?? step.use.name,
+      plugin: step.use,
+      foreign: false,
+      settings: readSettings(step.use, step.with ?? {}),
+      when: null,
+      mode: 'enforce',
+      onError: 'refuse',
+    })),
+    step => Object.fromEntries((step.plugin.uses ?? []).map(name => [name, service(services, name)])),
+  )
+  let count = 0
+  return async (request = {}) => {
+    const exchange = new LiveExchange({
+      id: `req_test_${++count}`,
+      startedAt: 0,
+      route: { path: '/v1/chat/completions', kind: 'chat', policy: 'test', price: null, ...request.route },
+      plan,
+      address: request.address ?? '127.0.0.1',
+      idempotencyKey: null,
+      parse: bytes => JSON.parse(bytes.toString()),
+      progress: { dispatched: false, started: false, finished: false, countedTokens: 0, estimate: NOTHING_USED },
+      answer: () => Promise.reject(new Error('this test has nothing to answer with')),
+    })
+    exchange.bytes = request.bytes ?? Buffer.from(request.body === undefined ? '' : JSON.stringify(request.body))
+    for (const [name, value] of Object.entries(request.facts ?? {})) Object.defineProperty(exchange, name, { value })
+    const ctx = contextOf(request.headers ?? [], exchange)
+    const reports: StepReport[] = []
+    let passed = false
+    const innermost = async () => {
+      passed = true
+      await request.next?.(exchange)
+    }
+    const report = (report: StepReport) => void reports.push(report)
+    let refusal: Refusal | null = null
+    try {
+      await runPlan({ plan, ctx, exchange, innermost, facts: () => ({}), report, graceMs: 1000 })
+    } catch (error) {
+      if (!isRefusal(error)) throw error
+      refusal = error
+    }
+    return { exchange, ctx, refusal, passed, reports }
+  }
+}
+
+/** Settings as `create` gets them: checked, units parsed, defaults filled in. */
+export function readSettings(plugin: AnyPlugin, settings: Readonly<Record<string, unknown>>): unknown {
+  const validate = compileSchema(plugin.settings)
+  const read = structuredClone(settings)
+  if (validate(read)) return read
+  throw new Error(
+    `${plugin.name}: ${validate.errors?.map(error => `${error.instancePath} ${error.message}`).join('; ')}`,
+  )
+}
+
+function service(services: Partial<Services>, name: keyof Services): unknown {
+  if (services[name] === undefined) throw new Error(`this test has no service "${name}"`)
+  return services[name]
+}
+
+const koa = new Koa()
+
+function contextOf(headers: NonNullable<StepRequest['headers']>, exchange: LiveExchange): Context {
+  const request = new IncomingMessage(new Socket())
+  request.method = 'POST'
+  request.url = exchange.route.path
+  for (const [name, value] of headers) {
+    request.rawHeaders.push(name, value)
+    // Of two with one name Node keeps the first, as it does for Authorization.
+    request.headers[name.toLowerCase()] ??= value
+  }
+  const ctx = koa.createContext(request, new ServerResponse(request)) as Context & { exchange: LiveExchange }
+  ctx.exchange = exchange
+  return ctx
+}

@@ -1,0 +1,337 @@
+import { describe, expect, it } from 'vitest'
+import type { Usage } from '#contract'
+import { createMetrics, METRICS, METRICS_CONTENT_TYPE, type MetricsOptions } from '../../src/observe/metrics.ts'
+import { MOST_LABEL_SETS } from '../../src/observe/registry.ts'
+
+describe('what must not happen', () => {
+  it.each(['"} 1\nforged_total 9', 'back\\slash', '\\n', 'a"b', 'line\nfeed', '\r', '😀', '', '{le="1"}'])(
+    'a label value cannot break out of its quotes: %j',
+    value => {
+      const metrics = create()
+      metrics.stepFailed({ policy: value, step: 'x' })
+      const page = parse(metrics.render())
+      expect(page.names()).not.toContain('forged_total')
+      expect(page.value('tollgate_steps_failed_total', { policy: value, step: 'x' })).toBe('1')
+    },
+  )
+
+  it('label sets beyond the cap are counted as other, and nothing is lost', () => {
+    const metrics = create()
+    const total = MOST_LABEL_SETS + 250
+    for (let round = 0; round < 2; round++) {
+      for (let index = 0; index < total; index++) {
+        metrics.exchange({ route: `/r/${index}`, outcome: 'answered', ms: 5 })
+      }
+    }
+    const page = parse(metrics.render())
+    const samples = page.samples('tollgate_exchanges_total')
+    expect(samples).toHaveLength(MOST_LABEL_SETS + 1)
+    expect(samples.reduce((sum, { value }) => sum + Number(value), 0)).toBe(2 * total)
+    expect(page.value('tollgate_exchanges_total', { route: 'other', outcome: 'other', code: 'other' })).toBe('500')
+    expect(page.value('tollgate_exchanges_total', { route: '/r/0', outcome: 'answered', code: 'none' })).toBe('2')
+    expect(page.value('tollgate_exchange_duration_seconds_count', { route: 'other' })).toBe('500')
+  })
+
+  it('a label value of any length takes bounded room', () => {
+    const metrics = create()
+    metrics.attempt({ target: 'x'.repeat(1_000_000), code: null })
+    expect(metrics.render().length).toBeLessThan(20_000)
+  })
+
+  it.each([Number.NaN, -5, Number.POSITIVE_INFINITY])('the number %d spoils no sum', bad => {
+    const metrics = create()
+    const usage = usageOf({ promptTokens: bad, completionTokens: bad })
+    metrics.exchange({ route: '/r', outcome: 'answered', model: 'm', ms: bad, firstChunkMs: bad, usage })
+    metrics.exchange({
+      route: '/r',
+      outcome: 'answered',
+      model: 'm',
+      ms: 2000,
+      usage: usageOf({ completionTokens: 7 }),
+    })
+    const page = parse(metrics.render())
+    expect(page.value('tollgate_exchange_duration_seconds_sum', { route: '/r' })).toBe('2')
+    expect(page.value('tollgate_exchange_duration_seconds_count', { route: '/r' })).toBe('2')
+    expect(page.value('tollgate_tokens_total', { model: 'm', type: 'output' })).toBe('7')
+  })
+
+  it('a gauge that throws is NaN, and the others are still there', () => {
+    const holdsOpen = () => {
+      throw new Error('the store is closed')
+    }
+    const page = parse(create({ holdsOpen }).render())
+    expect(page.value('tollgate_holds_open')).toBe('NaN')
+    expect(page.value('tollgate_inflight_exchanges')).toBe('3')
+  })
+
+  it('money is exact where a float is not', () => {
+    const metrics = create()
+    const route = { route: '/r', outcome: 'answered', ms: 1, model: 'm' } as const
+    // 2^53 + 1 nano-dollars, and then one at a time.
+    metrics.exchange({ ...route, charged: 9_007_199_254_740_993n, overrun: 1n })
+    for (let index = 0; index < 10; index++) metrics.exchange({ ...route, charged: 1n, overrun: 100_000_000n })
+    metrics.exchange({ ...route, charged: -5n, overrun: null })
+    const page = parse(metrics.render())
+    expect(page.value('tollgate_charged_dollars_total', { model: 'm' })).toBe('9007199.254741003')
+    expect(page.value('tollgate_overrun_dollars_total')).toBe('1.000000001')
+  })
+})
+
+describe('the page', () => {
+  it('holds exactly the metrics of METRICS, in their order, with type, help and labels', () => {
+    const metrics = create()
+    metrics.exchange({
+      route: '/v1/chat/completions',
+      outcome: 'answered',
+      ms: 1,
+      model: 'm',
+      firstChunkMs: 1,
+      usage: usageOf({ promptTokens: 1 }),
+      charged: 1n,
+    })
+    metrics.attempt({ target: 'a/b', code: null })
+    metrics.stepFailed({ policy: 'p', step: 's' })
+    const page = parse(metrics.render())
+    expect(page.families.map(({ name, type, help }) => ({ name, type, help }))).toEqual(
+      METRICS.map(({ name, type, help }) => ({ name, type, help })),
+    )
+    for (const [index, { labels, type }] of METRICS.entries()) {
+      const { samples } = page.families[index]!
+      expect(samples.length).toBeGreaterThan(0)
+      for (const sample of samples) {
+        const allowed = type === 'histogram' && sample.name.endsWith('_bucket') ? [...labels, 'le'] : labels
+        expect(Object.keys(sample.labels)).toEqual([...allowed])
+      }
+    }
+    expect(METRICS_CONTENT_TYPE).toContain('version=0.0.4')
+  })
+
+  it('names follow the conventions: counters end in _total, times in seconds', () => {
+    for (const { name, type, labels } of METRICS) {
+      expect(name).toMatch(/^(tollgate|process)_[a-z_]+$/)
+      if (type === 'counter') expect(name).toMatch(/_total$/)
+      if (type === 'histogram') expect(name).toMatch(/_seconds$/)
+      expect(labels).not.toContain('key')
+      expect(labels).not.toContain('account')
+    }
+  })
+
+  it('a counter without labels is there before anything happened', () => {
+    expect(parse(create().render()).value('tollgate_overrun_dollars_total')).toBe('0.000000000')
+  })
+
+  it('gauges are read when the page is', () => {
+    let inflight = 1
+    let healthy = true
+    const metrics = create({ inflight: () => inflight, ledgerHealthy: () => healthy })
+    metrics.render()
+    inflight = 17
+    healthy = false
+    const page = parse(metrics.render())
+    expect(page.value('tollgate_inflight_exchanges')).toBe('17')
+    expect(page.value('tollgate_ledger_healthy')).toBe('0')
+    expect(page.value('tollgate_build_info', { version: '1.2.3' })).toBe('1')
+    expect(Number(page.value('process_resident_memory_bytes'))).toBeGreaterThan(1e6)
+    expect(Number(page.value('process_cpu_seconds_total'))).toBeGreaterThan(0)
+    expect(Math.abs(Number(page.value('process_start_time_seconds')) - Date.now() / 1000)).toBeLessThan(86_400)
+  })
+})
+
+describe('what is counted', () => {
+  it('an exchange by route, outcome and code', () => {
+    const metrics = create()
+    metrics.exchange({ route: '/a', outcome: 'refused', code: 'rate_limit_exceeded', ms: 1 })
+    metrics.exchange({ route: '/a', outcome: 'refused', code: 'rate_limit_exceeded', ms: 1 })
+    metrics.exchange({ route: '/a', outcome: 'client_left', code: null, ms: 1 })
+    metrics.exchange({ route: '/a', outcome: null, ms: 1 })
+    const page = parse(metrics.render())
+    const count = (outcome: string, code: string) =>
+      page.value('tollgate_exchanges_total', { route: '/a', outcome, code })
+    expect(count('refused', 'rate_limit_exceeded')).toBe('2')
+    expect(count('client_left', 'none')).toBe('1')
+    expect(count('none', 'none')).toBe('1')
+  })
+
+  it('tokens by price, so that they add up', () => {
+    const metrics = create()
+    const usage = usageOf({
+      promptTokens: 100,
+      cachedTokens: 30,
+      cacheWriteTokens: 20,
+      completionTokens: 9,
+      reasoningTokens: 5,
+    })
+    metrics.exchange({ route: '/a', outcome: 'answered', ms: 1, model: 'm', usage })
+    const page = parse(metrics.render())
+    const tokens = Object.fromEntries(
+      page.samples('tollgate_tokens_total').map(({ labels, value }) => [labels['type'], value]),
+    )
+    expect(tokens).toEqual({ input: '50', cached_input: '30', cache_write: '20', output: '9' })
+  })
+
+  it('an attempt by target and code, a failed step by policy and step', () => {
+    const metrics = create()
+    metrics.attempt({ target: 'openai/x', code: null })
+    metrics.attempt({ target: 'openai/x', code: 'upstream_timeout' })
+    metrics.stepFailed({ policy: 'standard', step: 'burst' })
+    const page = parse(metrics.render())
+    expect(page.value('tollgate_attempts_total', { target: 'openai/x', code: 'none' })).toBe('1')
+    expect(page.value('tollgate_attempts_total', { target: 'openai/x', code: 'upstream_timeout' })).toBe('1')
+    expect(page.value('tollgate_steps_failed_total', { policy: 'standard', step: 'burst' })).toBe('1')
+  })
+
+  it('durations in cumulated buckets, a value on a limit inside it', () => {
+    const metrics = create()
+    for (const ms of [1, 10, 11, 50, 900_000, 900_001]) metrics.exchange({ route: '/a', outcome: 'answered', ms })
+    const page = parse(metrics.render())
+    const bucket = (le: string) => page.value('tollgate_exchange_duration_seconds_bucket', { route: '/a', le })
+    expect([bucket('0.01'), bucket('0.05'), bucket('60'), bucket('900'), bucket('+Inf')]).toEqual([
+      '2',
+      '4',
+      '4',
+      '5',
+      '6',
+    ])
+    expect(Number(page.value('tollgate_exchange_duration_seconds_sum', { route: '/a' }))).toBeCloseTo(1800.073, 6)
+    for (const { values } of histograms(page, 'tollgate_exchange_duration_seconds')) {
+      expect(values).toEqual([...values].sort((one, other) => one - other))
+    }
+  })
+
+  it('without a model nothing is counted for models', () => {
+    const metrics = create()
+    metrics.exchange({ route: '/a', outcome: 'refused', ms: 1, firstChunkMs: 1, usage: usageOf({}), charged: 5n })
+    const page = parse(metrics.render())
+    for (const name of [
+      'tollgate_tokens_total',
+      'tollgate_charged_dollars_total',
+      'tollgate_first_chunk_seconds_count',
+    ]) {
+      expect(page.samples(name)).toEqual([])
+    }
+  })
+})
+
+function create(options: Partial<MetricsOptions> = {}) {
+  return createMetrics({
+    version: '1.2.3',
+    inflight: () => 3,
+    holdsOpen: () => 2,
+    ledgerHealthy: () => true,
+    ...options,
+  })
+}
+
+function usageOf(usage: Partial<Usage>): Usage {
+  return {
+    promptTokens: 0,
+    cachedTokens: 0,
+    cacheWriteTokens: 0,
+    completionTokens: 0,
+    reasoningTokens: 0,
+    source: 'reported',
+    ...usage,
+  }
+}
+
+interface Sample {
+  readonly name: string
+  readonly labels: Record<string, string>
+  readonly value: string
+}
+
+interface Family {
+  readonly name: string
+  readonly type: string
+  readonly help: string
+  readonly samples: Sample[]
+}
+
+class Page {
+  readonly families: Family[] = []
+
+  names(): string[] {
+    return this.families.flatMap(family => [family.name, ...family.samples.map(sample => sample.name)])
+  }
+
+  samples(name: string): Sample[] {
+    return this.families.flatMap(family => family.samples.filter(sample => sample.name === name))
+  }
+
+  value(name: string, labels: Record<string, string> = {}): string | undefined {
+    const wanted = JSON.stringify(labels)
+    const found = this.samples(name).filter(sample => JSON.stringify(sample.labels) === wanted)
+    expect(found.length).toBeLessThanOrEqual(1)
+    return found[0]?.value
+  }
+}
+
+const SUFFIXES: Record<string, readonly string[]> = {
+  counter: [''],
+  gauge: [''],
+  histogram: ['_bucket', '_sum', '_count'],
+}
+
+/** Prometheus' text format 0.0.4, strictly: HELP, TYPE, then the samples of that family; nothing else, nothing twice. */
+function parse(text: string): Page {
+  expect(text.endsWith('\n')).toBe(true)
+  const page = new Page()
+  const seen = new Set<string>()
+  const lines = text.slice(0, -1).split('\n')
+  for (let index = 0; index < lines.length; ) {
+    const help = /^# HELP ([a-z_:][a-z0-9_:]*) (.+)$/.exec(lines[index++]!)
+    const type = /^# TYPE ([a-z_:][a-z0-9_:]*) (counter|gauge|histogram)$/.exec(lines[index++] ?? '')
+    if (!help || !type || help[1] !== type[1])
+      throw new Error(`no HELP and TYPE before line ${index}: ${lines[index - 2]}`)
+    const samples: Sample[] = []
+    const family = { name: help[1]!, type: type[2]!, help: unescaped(help[2]!), samples }
+    for (; index < lines.length && !lines[index]!.startsWith('#'); index++) {
+      const sample = parseSample(lines[index]!)
+      const identity = `${sample.name}${JSON.stringify(Object.entries(sample.labels).sort())}`
+      if (seen.has(identity)) throw new Error(`twice: ${identity}`)
+      seen.add(identity)
+      if (!SUFFIXES[family.type]!.some(suffix => family.name + suffix === sample.name)) {
+        throw new Error(`${sample.name} stands under ${family.name}`)
+      }
+      samples.push(sample)
+    }
+    page.families.push(family)
+  }
+  return page
+}
+
+function parseSample(line: string): Sample {
+  const name = /^[a-z_:][a-z0-9_:]*/.exec(line)?.[0] ?? ''
+  let rest = line.slice(name.length)
+  const labels: Record<string, string> = {}
+  if (rest.startsWith('{')) {
+    rest = rest.slice(1)
+    for (
+      let pair: RegExpExecArray | null;
+      (pair = /^([a-z_][a-z0-9_]*)="((?:[^"\\\n]|\\[\\"n])*)"(,|\})/.exec(rest));
+    ) {
+      if (pair[1]! in labels) throw new Error(`the label ${pair[1]} is twice in: ${line}`)
+      labels[pair[1]!] = unescaped(pair[2]!)
+      rest = rest.slice(pair[0].length)
+      if (pair[3] === '}') break
+    }
+  }
+  const value = /^ (-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|NaN|[+-]Inf)$/.exec(rest)?.[1]
+  if (name === '' || value === undefined) throw new Error(`not a sample: ${line}`)
+  return { name, labels, value }
+}
+
+function unescaped(text: string): string {
+  return text.replace(/\\([\\"n])/g, (_, character) => (character === 'n' ? '\n' : character))
+}
+
+function histograms(page: Page, name: string): { values: number[] }[] {
+  const series = new Map<string, number[]>()
+  for (const { labels, value } of page.samples(`${name}_bucket`)) {
+    const { le: _le, ...others } = labels
+    const key = JSON.stringify(others)
+    series.set(key, [...(series.get(key) ?? []), Number(value)])
+  }
+  expect(series.size).toBeGreaterThan(0)
+  return [...series.values()].map(values => ({ values }))
+}

@@ -1,0 +1,225 @@
+/** Plugins by name, by path and from npm. What is loaded from outside is loaded by a real Node in a process of its own. */
+import { execFile } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type AnyPlugin, definePlugin } from '#contract'
+import { complaintsAbout, createRegistry } from '../../src/pipeline/registry.ts'
+import { standIns } from '../config/stand-ins.ts'
+import { PARTS, STANDARD } from '../config/workshop.ts'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+const NODE = join(ROOT, 'node_modules/.bin/node')
+const CHILD = join(ROOT, 'test/pipeline/registry-child.ts')
+
+const SETTINGS = `settings: { type: 'object', additionalProperties: false, properties: { greeting: { type: 'string', description: 'What to say.', default: 'hi' } } }`
+
+/** Everything that lies outside the gateway: plugins of one's own, and packages beside the configuration. */
+const OUTSIDE: Record<string, string> = {
+  'gateway.yaml': '',
+  'plugins/typed.ts': `
+import { definePlugin, type Next, refuse, type StepContext } from 'tollgate/plugin'
+import { word } from './word.ts'
+interface Settings { readonly greeting: string }
+export default definePlugin({
+  name: 'typed', ${SETTINGS},
+  create: ({ greeting }: Settings) => async (context: StepContext, next: Next) => {
+    context.set('x-word', \`\${greeting} \${word}\`)
+    await next()
+    throw refuse('forbidden')
+  },
+})`,
+  'plugins/word.ts': `export const word: string = 'world'`,
+  'plugins/plain.mjs': `import { definePlugin } from 'tollgate/plugin'
+export default definePlugin({ name: 'plain', ${SETTINGS}, create: () => (context, next) => next() })`,
+  'plugins/old.cjs': `const { definePlugin } = require('tollgate/plugin')
+module.exports = definePlugin({ name: 'old', ${SETTINGS}, create: () => (context, next) => next() })`,
+  'plugins/bare.ts': `export default { name: 'bare', create: () => {} }`,
+  'plugins/nothing.ts': `export const plugin = 1`,
+  'plugins/broken.ts': `import { definePlugin } from 'tollgate/plugin'\n\nexport default definePlugin({ name: 'broken' `,
+  'plugins/throws.ts': `throw new Error('no licence found\\nand more')`,
+  'plugins/enum.ts': `enum Colour { Red }\nexport default Colour`,
+  'plugins/alone.ts': `import 'nobody-has-this'\nexport default 1`,
+  'plugins/shouting.ts': `import { definePlugin } from 'tollgate/plugin'
+export default definePlugin({ name: 'SHOUT', ${SETTINGS}, create: () => {} })`,
+  'plugins/open.ts': `import { definePlugin } from 'tollgate/plugin'
+export default definePlugin({ name: 'open', settings: { type: 'object', properties: {} }, create: () => {} } as never)`,
+  'node_modules/tollgate-plugin-hello/package.json': `{ "name": "tollgate-plugin-hello", "type": "module", "exports": { "import": "./main.js" } }`,
+  'node_modules/tollgate-plugin-hello/main.js': `import { definePlugin } from 'tollgate/plugin'
+export default definePlugin({ name: 'hello', ${SETTINGS}, create: () => (context, next) => next() })`,
+  // A plugin that brings a gateway of its own along must get the running one all the same.
+  'node_modules/tollgate/package.json': `{ "name": "tollgate", "exports": { "./plugin": "./trap.js" } }`,
+  'node_modules/tollgate/trap.js': `throw new Error('the wrong copy')`,
+  'node_modules/@acme/header/package.json': `{ "name": "@acme/header", "main": "index.js" }`,
+  'node_modules/@acme/header/index.js': `module.exports = options => async (context, next) => {
+  context.set('x-greeting', options.greeting)
+  await next()
+}`,
+  'node_modules/compiled/package.json': `{ "name": "compiled", "main": "index.js" }`,
+  'node_modules/compiled/index.js': `exports.__esModule = true\nexports.default = () => (context, next) => next()`,
+  'node_modules/numbers/package.json': `{ "name": "numbers", "main": "index.js" }`,
+  'node_modules/numbers/index.js': `module.exports = 42`,
+  'node_modules/lazy/package.json': `{ "name": "lazy", "main": "index.js" }`,
+  'node_modules/lazy/index.js': `module.exports = () => undefined`,
+  'node_modules/needy/package.json': `{ "name": "needy", "main": "index.js" }`,
+  'node_modules/needy/index.js': `require('needy-friend')`,
+}
+
+let folder: string
+const write = (path: string, text: string) => {
+  mkdirSync(dirname(join(folder, path)), { recursive: true })
+  writeFileSync(join(folder, path), text)
+}
+
+async function child(order: object): Promise<unknown> {
+  const { stdout } = await promisify(execFile)(NODE, [CHILD, JSON.stringify(order)], { cwd: tmpdir() })
+  return JSON.parse(stdout)
+}
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'tollgate-plugins-'))
+  for (const [path, text] of Object.entries(OUTSIDE)) write(path, text)
+  mkdirSync(join(folder, 'node_modules/@koa'))
+  symlinkSync(join(ROOT, 'node_modules/@koa/cors'), join(folder, 'node_modules/@koa/cors'))
+})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+describe('plugins that cannot be loaded say why', () => {
+  const rows: [use: string, says: string | RegExp][] = [
+    ['./plugins/missing.ts', /there is no file .*\/plugins\/missing\.ts/],
+    ['./plugins/readme.md', './plugins/readme.md must end in .ts'],
+    ['./plugins/bare.ts', /the default export of .*bare\.ts was not made by definePlugin/],
+    ['./plugins/nothing.ts', /nothing\.ts\) has no default export/],
+    ['./plugins/broken.ts', /\.\/plugins\/broken\.ts \(.*broken\.ts(:\d+)?\) failed to load: /],
+    ['./plugins/throws.ts', /throws\.ts:1\) failed to load: no licence found$/],
+    ['./plugins/enum.ts', /enum\.ts(:\d+)?\) failed to load: /],
+    ['./plugins/alone.ts', /failed to load: Cannot find package 'nobody-has-this'/],
+    ['./plugins/shouting.ts', 'not well made: its name must be lower-case words with dashes'],
+    ['./plugins/open.ts', '"settings" must say additionalProperties: false'],
+    [
+      'npm:nobody-has-this',
+      /the package nobody-has-this is not installed beside the configuration; run npm install in /,
+    ],
+    // The gateway has it; the configuration's folder has not.
+    ['npm:koa', 'the package koa is not installed beside the configuration'],
+    ['npm:numbers', 'neither a plugin nor a function that makes a Koa middleware'],
+    ['npm:lazy', 'npm:lazy was called with the settings and did not return a Koa middleware'],
+    ['npm:needy', /npm:needy .* failed to load: Cannot find module 'needy-friend'/],
+    ['npm:../escape', '"npm:../escape" does not name a package'],
+    ['/etc/passwd', 'neither a built-in plugin nor ./path/to/plugin.ts nor npm:package'],
+  ]
+  let results: { failed?: string }[]
+  beforeAll(async () => {
+    results = (await child({ config: join(folder, 'gateway.yaml'), uses: rows.map(([use]) => use) })) as typeof results
+  })
+  test.each(rows.map(([use, says], i) => [use, says, i] as const))('%s', (_, says, i) => {
+    expect(results[i]!.failed).toMatch(says)
+  })
+})
+
+test('plugins from outside are loaded with the contract of the running gateway', async () => {
+  const uses = [
+    './plugins/typed.ts',
+    './plugins/plain.mjs',
+    './plugins/old.cjs',
+    'npm:tollgate-plugin-hello',
+    'npm:@acme/header',
+    'npm:compiled',
+    'npm:@koa/cors',
+    'api-key',
+  ]
+  const results = await child({ config: join(folder, 'gateway.yaml'), uses })
+  const good = { error: null, headers: {}, foreign: false }
+  expect(results).toEqual([
+    {
+      name: 'typed',
+      origin: 'file',
+      foreign: false,
+      headers: { 'x-word': 'hello world' },
+      error: { message: expect.any(String), refusal: true },
+    },
+    { ...good, name: 'plain', origin: 'file' },
+    { ...good, name: 'old', origin: 'file' },
+    { ...good, name: 'hello', origin: 'npm' },
+    { ...good, name: '@acme/header', origin: 'npm', foreign: true, headers: { 'x-greeting': 'hello' } },
+    { ...good, name: 'compiled', origin: 'npm', foreign: true },
+    { name: '@koa/cors', origin: 'npm', foreign: true, headers: {}, error: expect.anything() },
+    { ...good, name: 'api-key', origin: 'built-in' },
+  ])
+})
+
+test('a configuration with plugins from outside', async () => {
+  write('gateway.yaml', Object.values({ ...PARTS, providers: 'providers:\n  demo: { dialect: demo }' }).join('\n'))
+  write(
+    'policies/standard.yaml',
+    `${STANDARD}  - use: ../plugins/typed.ts\n  - use: npm:@acme/header\n    id: greet\n    with: { greeting: ho, any: [ thing ] }\n`,
+  )
+  write('policies/catalog.yaml', 'steps:\n  - use: api-key\n')
+  const { steps, files } = (await child({ config: join(folder, 'gateway.yaml') })) as {
+    steps: unknown[]
+    files: string[]
+  }
+  expect(steps.slice(4)).toEqual([
+    { id: 'typed', foreign: false, settings: { greeting: 'hi' } },
+    { id: 'greet', foreign: true, settings: { greeting: 'ho', any: ['thing'] } },
+  ])
+  expect(files).toContain(join(folder, 'plugins/typed.ts'))
+
+  write(
+    'policies/standard.yaml',
+    `${STANDARD}  - use: ../plugins/typed.ts\n    with: { greting: x }\n  - use: ../plugins/throws.ts\n`,
+  )
+  const { problems } = (await child({ config: join(folder, 'gateway.yaml') })) as { problems: string[] }
+  expect(problems).toEqual([
+    expect.stringMatching(/standard\.yaml:7:13: unknown key "greting"; did you mean "greeting"\?$/),
+    expect.stringMatching(
+      /standard\.yaml:8:10: \.\.\/plugins\/throws\.ts \(.*throws\.ts:1\) failed to load: no licence found$/,
+    ),
+  ])
+})
+
+describe('the registry', () => {
+  test('knows the built-in plugins by name and by what they give', async () => {
+    const registry = createRegistry(standIns)
+    expect(registry.names).toContain('api-key')
+    expect(registry.names).toEqual([...registry.names].sort())
+    expect(registry.find('api-key')).toBe(standIns[0])
+    expect(registry.find('toString')).toBeUndefined()
+    expect(registry.givers('key')).toEqual(['api-key'])
+    expect(registry.givers('targets')).toEqual(['route'])
+    const place = { saidIn: 'policies/x.yaml', configFile: 'gateway.yaml' }
+    expect(await registry.load('schema', place)).toMatchObject({ origin: 'built-in', foreign: false, file: null })
+  })
+
+  const good = {
+    name: 'good',
+    settings: { type: 'object', additionalProperties: false, properties: {} },
+    create: () => {},
+  }
+  const made = (more: object) => definePlugin({ ...good, ...more } as never)
+
+  test('refuses built-in plugins that are not well made', () => {
+    expect(() => createRegistry([made({}), made({})])).toThrow('built-in plugin "good": there are two of that name')
+    expect(() => createRegistry([{ ...good } as unknown as AnyPlugin])).toThrow('it was not made by definePlugin')
+    expect(() => createRegistry([made({ gives: ['money'] })])).toThrow('there is no fact "money"')
+  })
+
+  test.each([
+    [{ name: 'Bad_Name' }, 'its name must be lower-case words with dashes'],
+    [{ create: 1 }, 'it has no function "create"'],
+    [{ needs: 'key' }, '"needs" must be a list or a function'],
+    [{ needs: ['keys'] }, 'there is no fact "keys"'],
+    [{ uses: ['database'] }, 'there is no service "database"'],
+    [{ settings: undefined }, '"settings" must be a JSON Schema of type object with properties'],
+    [{ settings: { type: 'object', properties: {} } }, '"settings" must say additionalProperties: false'],
+    [
+      { settings: { ...good.settings, properties: { size: { type: 'integer' } } } },
+      'the setting "size" has no description',
+    ],
+  ])('%j: %s', (more, complaint) => {
+    expect(complaintsAbout(made(more))).toEqual([complaint])
+  })
+})

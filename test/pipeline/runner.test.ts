@@ -1,0 +1,367 @@
+/** The rules of the runner, one by one, in the real gateway: what a step may do wrong, and what it costs nobody. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type AnyPlugin, definePlugin, type Exchange, refuse, type StepMiddleware } from '#contract'
+import { exact, type FakeProvider, gated, startFakeProvider } from '../helpers/fake-provider.ts'
+import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
+import { contentOf, parseSse } from '../helpers/sse.ts'
+
+let provider: FakeProvider
+let gateway: InProcess
+/** What the step under test does; set by each test. */
+let deed: StepMiddleware = (_ctx, next) => next()
+let seen: { outcome: Exchange['outcome']; usage: Exchange['usage'] } | null = null
+
+/** A step whose conduct each test decides. */
+const deeds = (name: string): AnyPlugin =>
+  definePlugin({
+    name,
+    settings: { type: 'object', additionalProperties: false, properties: {} },
+    create: () => (ctx, next) => deed(ctx, next),
+  })
+
+/** An outer step that only looks at how it ended. */
+const witness = definePlugin({
+  name: 'witness',
+  settings: { type: 'object', additionalProperties: false, properties: {} },
+  create: () => async (ctx, next) => {
+    try {
+      await next()
+    } finally {
+      seen = { outcome: ctx.exchange.outcome, usage: ctx.exchange.usage }
+    }
+  },
+})
+
+/** witness, then the five, with the step under test where the name says. */
+const policy = (step: object, place: 'outside' | 'inside') =>
+  place === 'outside'
+    ? [{ use: 'witness' }, step, ...FIVE_STEPS]
+    : [{ use: 'witness' }, ...FIVE_STEPS.slice(0, 4), step, ...FIVE_STEPS.slice(4)]
+
+beforeAll(async () => {
+  provider = await startFakeProvider({ script: exact({ tokens: 3 }) })
+  gateway = await startInProcess({
+    provider: provider.baseUrl,
+    plugins: [deeds('deed'), deeds('second'), witness],
+    steps: policy({ use: 'deed' }, 'inside'),
+  })
+})
+afterAll(async () => {
+  await gateway.stop()
+  await provider.close()
+})
+
+/** 10 prompt tokens at 1,000 and 3 at 2,000 nano-dollars. */
+const CHARGE = 16_000n
+
+async function charged<Result>(act: () => Promise<Result>): Promise<{ result: Result; nano: bigint }> {
+  const before = gateway.balance().posted
+  const result = await act()
+  const after = gateway.balance()
+  expect(after.held, 'nothing stays held').toBe(0n)
+  return { result, nano: before - after.posted }
+}
+
+const MODES = [{ stream: false }, { stream: true }]
+
+describe('what a step does wrong', () => {
+  test.each(MODES)('it returns without next(): 500, named in the log, nothing charged (stream $stream)', async mode => {
+    deed = async () => {}
+    const calls = provider.requests.length
+    const { result: answer, nano } = await charged(() => gateway.chat(mode))
+    expect(answer.status).toBe(500)
+    expect(await answer.json()).toMatchObject({ error: { code: 'plugin_error', type: 'server_error', param: null } })
+    expect(nano).toBe(0n)
+    expect(provider.requests.length).toBe(calls)
+    const id = answer.headers.get('x-request-id')
+    await gateway.waitForLog(line => line['exchange'] === id && line['step'] === 'deed')
+    expect(seen?.outcome).toBe('failed')
+  })
+
+  test.each(MODES)(
+    'it does not await next(): the answer is waited for, whole, charged and reported (stream $stream)',
+    async mode => {
+      deed = async (_ctx, next) => {
+        next().catch(() => {})
+      }
+      const { result, nano } = await charged(async () => {
+        const answer = await gateway.chat(mode)
+        return { answer, text: await answer.text() }
+      })
+      expect(result.answer.status).toBe(200)
+      if (mode.stream) expect(parseSse(result.text).done).toBe(true)
+      expect(nano).toBe(CHARGE)
+      const id = result.answer.headers.get('x-request-id')
+      await gateway.waitForLog(line => line['exchange'] === id && /pending/.test(String(line['what'])))
+    },
+  )
+
+  test('it calls next() twice: sent once', async () => {
+    deed = async (_ctx, next) => {
+      await Promise.all([next(), next()])
+      await next()
+    }
+    const calls = provider.requests.length
+    const { result: answer, nano } = await charged(() => gateway.chat())
+    expect(answer.status).toBe(200)
+    expect(provider.requests.length).toBe(calls + 1)
+    expect(nano).toBe(CHARGE)
+  })
+
+  test.each(MODES)('it throws before next(): plugin_error, nothing charged (stream $stream)', async mode => {
+    deed = async () => {
+      throw new Error('a bug with a secret: sk-canary-0123456789')
+    }
+    const { result: answer, nano } = await charged(() => gateway.chat(mode))
+    const body = await answer.text()
+    expect(answer.status).toBe(500)
+    expect(answer.headers.get('x-should-retry')).toBe('false')
+    expect(JSON.parse(body).error.code).toBe('plugin_error')
+    expect(body).not.toContain('canary')
+    expect(nano).toBe(0n)
+  })
+
+  test('it throws after a whole answer: the client gets plugin_error and pays nothing', async () => {
+    deed = async (_ctx, next) => {
+      await next()
+      throw new Error('a bug')
+    }
+    const { result: answer, nano } = await charged(() => gateway.chat())
+    expect(answer.status).toBe(500)
+    expect(await answer.json()).toMatchObject({ error: { code: 'plugin_error' } })
+    expect(nano).toBe(0n)
+    expect(seen?.outcome).toBe('failed')
+  })
+
+  test('it throws after a stream: an error event instead of the finish, charged as delivered', async () => {
+    deed = async (_ctx, next) => {
+      await next()
+      throw new Error('a bug')
+    }
+    const { result: text, nano } = await charged(async () => (await gateway.chat({ stream: true })).text())
+    const stream = parseSse(text)
+    expect(stream.done).toBe(false)
+    expect(contentOf(stream)).not.toBe('')
+    expect(text).not.toContain('"finish_reason":"stop"')
+    expect(JSON.parse(stream.events.at(-1)!.data).error.code).toBe('plugin_error')
+    expect(nano).toBe(CHARGE)
+  })
+
+  test('a refusal after a whole answer (an output guard): the client gets it and pays nothing', async () => {
+    deed = async (_ctx, next) => {
+      await next()
+      throw refuse('content_filter', { message: 'Not this.' })
+    }
+    const { result: answer, nano } = await charged(() => gateway.chat())
+    expect(answer.status).toBe(400)
+    expect(await answer.json()).toMatchObject({ error: { code: 'content_filter', message: 'Not this.' } })
+    expect(nano).toBe(0n)
+    expect(seen?.outcome).toBe('refused')
+  })
+
+  test('its watch throws in the middle of a stream: an error event, no [DONE], upstream closed, charged as delivered', async () => {
+    provider.script(gated({ tokens: 5 }))
+    let chunks = 0
+    deed = async (ctx, next) => {
+      ctx.exchange.watch(() => {
+        if (++chunks === 3) throw new Error('a bug')
+      })
+      await next()
+    }
+    const { result: text, nano } = await charged(async () => {
+      const index = provider.requests.length
+      const answer = gateway.chat({ stream: true })
+      const request = await provider.waitForRequest(index)
+      await request.step(3)
+      const text = await (await answer).text()
+      await provider.waitForClose(request)
+      return text
+    })
+    provider.script(exact({ tokens: 3 }))
+    const stream = parseSse(text)
+    expect(stream.done).toBe(false)
+    expect(JSON.parse(stream.events.at(-1)!.data).error.code).toBe('plugin_error')
+    expect(nano).toBeGreaterThan(0n)
+    expect(nano).toBeLessThan(CHARGE)
+  })
+})
+
+describe('what a step cannot lose', () => {
+  let refuser: InProcess
+  beforeAll(async () => {
+    refuser = await startInProcess({
+      provider: provider.baseUrl,
+      plugins: [deeds('deed'), witness],
+      steps: policy({ use: 'deed', mode: 'enforce' }, 'outside'),
+      credit: '0.000000001',
+    })
+  })
+  afterAll(() => refuser.stop())
+
+  test.each([
+    {
+      how: 'swallows it',
+      act: async (_ctx, next) => {
+        await next().catch(() => {})
+      },
+    },
+    {
+      how: 'answers with its own error',
+      act: async (_ctx, next) => {
+        try {
+          await next()
+        } catch {
+          throw new Error('mine')
+        }
+      },
+    },
+    {
+      how: 'lets it pass',
+      act: (_ctx, next) => next(),
+    },
+  ] satisfies { how: string; act: StepMiddleware }[])(
+    'an inner 402 stands when an outer step $how',
+    async ({ act }) => {
+      deed = act
+      const answer = await refuser.chat()
+      expect(answer.status).toBe(402)
+      expect(await answer.json()).toMatchObject({ error: { code: 'insufficient_quota' } })
+      expect(answer.headers.get('x-should-retry')).toBe('false')
+      expect(refuser.balance()).toMatchObject({ posted: 1n, held: 0n })
+    },
+  )
+
+  test.each([
+    { name: 'shadow', step: { use: 'deed', mode: 'shadow' } },
+    { name: 'onError: skip', step: { use: 'deed', onError: 'skip' } },
+  ])('$name does not swallow an inner refusal', async ({ step }) => {
+    deed = (_ctx, next) => next()
+    await using poor = await startInProcess({
+      provider: provider.baseUrl,
+      plugins: [deeds('deed'), witness],
+      steps: policy(step, 'outside'),
+      credit: '0.000000001',
+    })
+    const answer = await poor.chat()
+    expect(answer.status).toBe(402)
+    expect(seen?.outcome).toBe('refused')
+  })
+})
+
+describe('shadow and skip', () => {
+  test('shadow records what a step would have done and changes nothing', async () => {
+    await using shadow = await startInProcess({
+      provider: provider.baseUrl,
+      plugins: [deeds('deed'), witness],
+      steps: policy({ use: 'deed', mode: 'shadow' }, 'inside'),
+    })
+    for (const act of [
+      async () => {
+        throw refuse('forbidden')
+      },
+      async () => {
+        throw new Error('a bug')
+      },
+      async ctx => {
+        ctx.set('x-shadow', '1')
+        ctx.status = 403
+        ctx.body = 'no'
+      },
+      async (ctx, next) => {
+        ctx.exchange.edit(() => null)
+        ctx.set('x-shadow', '1')
+        await next()
+      },
+      async (_ctx, next) => {
+        await next()
+        throw refuse('forbidden')
+      },
+    ] satisfies StepMiddleware[]) {
+      deed = act
+      const answer = await shadow.chat()
+      expect(answer.status).toBe(200)
+      expect(answer.headers.get('x-shadow')).toBe(null)
+      const body = (await answer.json()) as { choices: { message: { content: string } }[] }
+      expect(body.choices[0]!.message.content).not.toBe('')
+    }
+  })
+
+  test('a would-be refusal stands in the trail of the receipt', async () => {
+    await using shadow = await startInProcess({
+      provider: provider.baseUrl,
+      plugins: [deeds('deed'), witness],
+      steps: policy({ use: 'deed', mode: 'shadow' }, 'inside'),
+    })
+    deed = async () => {
+      throw refuse('forbidden')
+    }
+    const answer = await shadow.chat()
+    expect(shadow.receipt(answer)?.trail).toContainEqual({ step: 'deed', verdict: 'would_refuse', code: 'forbidden' })
+  })
+
+  test('onError: skip goes on without a step that broke before next(), but not without one that refuses', async () => {
+    await using skip = await startInProcess({
+      provider: provider.baseUrl,
+      plugins: [deeds('deed'), witness],
+      steps: policy({ use: 'deed', onError: 'skip' }, 'inside'),
+    })
+    deed = async () => {
+      throw new Error('a bug')
+    }
+    expect((await skip.chat()).status).toBe(200)
+    deed = async () => {
+      throw refuse('forbidden')
+    }
+    expect((await skip.chat()).status).toBe(403)
+  })
+})
+
+describe('answering early', () => {
+  const completion = {
+    id: 'cached-1',
+    object: 'chat.completion',
+    created: 1,
+    model: 'm',
+    choices: [{ index: 0, message: { role: 'assistant', content: 'from the cache' }, finish_reason: 'stop' }],
+    usage: { prompt_tokens: 4, completion_tokens: 3, total_tokens: 7 },
+  }
+
+  test.each(MODES)(
+    'as the client asked, through the edits of the outer steps, free of charge (stream $stream)',
+    async mode => {
+      await using early = await startInProcess({
+        provider: provider.baseUrl,
+        plugins: [deeds('deed'), witness, shout],
+        steps: [{ use: 'shout' }, ...policy({ use: 'deed' }, 'inside')],
+      })
+      deed = ctx => ctx.exchange.answer(structuredClone(completion))
+      const calls = provider.requests.length
+      const answer = await early.chat(mode)
+      const text = await answer.text()
+      if (mode.stream) {
+        const stream = parseSse(text)
+        expect(stream.done).toBe(true)
+        expect(contentOf(stream)).toBe('FROM THE CACHE')
+      } else expect(JSON.parse(text).choices[0].message.content).toBe('FROM THE CACHE')
+      expect(provider.requests.length).toBe(calls)
+      expect(early.receipt(answer)).toMatchObject({ charged: 0n, source: 'cached', outcome: 'answered' })
+      expect(early.balance().held).toBe(0n)
+    },
+  )
+})
+
+/** An outer step that edits: upper case. */
+const shout = definePlugin({
+  name: 'shout',
+  settings: { type: 'object', additionalProperties: false, properties: {} },
+  create: () => async (ctx, next) => {
+    ctx.exchange.edit(chunk => ({
+      ...chunk,
+      choices: chunk.choices.map(choice => ({
+        ...choice,
+        delta: { ...choice.delta, ...(choice.delta.content ? { content: choice.delta.content.toUpperCase() } : {}) },
+      })),
+    }))
+    await next()
+  },
+})

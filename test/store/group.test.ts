@@ -1,0 +1,293 @@
+/** Group commit: a bad neighbour, a full disk, a COMMIT that fails or only says so. */
+import { describe, expect, test } from 'vitest'
+import { type Database, openDatabase } from '../../src/store/database.ts'
+import { createGroup } from '../../src/store/group.ts'
+import { StoreError, StoreUnavailable } from '../../src/store/store.ts'
+import { aHold, aSettle, fund, testStore } from './helpers.ts'
+
+/** Real connections, the writing one with a COMMIT that can be told to fail. */
+function failingCommits() {
+  const faults = { before: 0, after: 0 }
+  let writer: Database | undefined
+  const connect: typeof openDatabase = (path, options) => {
+    const database = openDatabase(path, options)
+    if (options?.readOnly) return database
+    writer = database
+    return {
+      ...database,
+      prepare(sql) {
+        const statement = database.prepare(sql)
+        if (sql !== 'COMMIT') return statement
+        return {
+          ...statement,
+          run() {
+            if (faults.before > 0 && faults.before--) throw new Error('disk I/O error')
+            const result = statement.run()
+            if (faults.after > 0 && faults.after--) throw new Error('disk I/O error')
+            return result
+          },
+        }
+      },
+    }
+  }
+  return { faults, connect, writer: () => writer! }
+}
+
+describe('a bad operation among good ones', () => {
+  test('fails alone; its neighbours before and after it are committed', async () => {
+    const store = await testStore()
+    const accountId = await fund(store, 1000n)
+    await store.ledger.hold(aHold({ accountId, exchange: 'req_0' }))
+    const group = [
+      store.ledger.hold(aHold({ accountId, exchange: 'req_1' })),
+      store.ledger.settle(aSettle({ exchange: 'req_0', amount: 101n })),
+      store.ledger.hold(aHold({ accountId, exchange: 'req_2' })),
+      store.credit({ account: 'alice', amount: 7n, reference: 'first credit of alice', actor: 'test' }),
+      store.ledger.settle(aSettle({ exchange: 'req_1', amount: 30n })),
+    ]
+    const results = await Promise.allSettled(group)
+    expect(results.map(result => result.status)).toEqual([
+      'fulfilled',
+      'rejected',
+      'fulfilled',
+      'rejected',
+      'fulfilled',
+    ])
+    expect(store.findAccount('alice')).toMatchObject({ posted: 970n, held: 200n })
+    expect(store.openHolds()).toBe(2)
+    expect(store.healthy()).toBe(true)
+    expect(store.verify().violations).toEqual([])
+  })
+
+  test.each([
+    ['what is no JSON', { trail: 1n as unknown as [] }, /BigInt/],
+    ['what fits no column', { code: 1.5 as never, source: {} as never }, /cannot be bound/],
+  ])('%s: told as it is, and not taken for a failure of the disk', async (_what, change, message) => {
+    const store = await testStore()
+    const accountId = await fund(store, 1000n)
+    await store.ledger.hold(aHold({ accountId, exchange: 'req_1' }))
+    const bad = store.ledger.settle(aSettle({ exchange: 'req_1', ...change }))
+    const good = store.ledger.hold(aHold({ accountId, exchange: 'req_2' }))
+    await expect(bad).rejects.toThrow(message)
+    expect(await good).toMatchObject({ held: true })
+    expect(store.findAccount('alice')?.held).toBe(200n)
+    expect(store.healthy()).toBe(true)
+  })
+})
+
+describe('a COMMIT that fails', () => {
+  test.each([
+    ['before it happened', 'before' as const],
+    ['after it happened', 'after' as const],
+  ])('%s: tried again by id, and nothing is done twice', async (_when, when) => {
+    const { connect, faults } = failingCommits()
+    const store = await testStore({ connect })
+    const accountId = await fund(store, 1000n)
+    faults[when] = 2
+    const holds = ['req_1', 'req_2'].map(exchange => store.ledger.hold(aHold({ accountId, exchange })))
+    expect(await Promise.all(holds)).toMatchObject([{ held: true }, { held: true }])
+    expect(store.findAccount('alice')?.held).toBe(200n)
+    expect(store.openHolds()).toBe(2)
+
+    faults[when] = 2
+    await store.ledger.settle(aSettle({ exchange: 'req_1', amount: 40n }))
+    expect(store.findAccount('alice')).toMatchObject({ posted: 960n, held: 100n })
+
+    faults[when] = 2
+    await store.credit({ account: 'alice', amount: 5n, reference: 'again', actor: 'test' })
+    await expect(store.createAccount({ name: 'bob' })).resolves.toMatchObject({ name: 'bob' })
+    faults[when] = 2
+    const { key, token } = await store.createKey({ account: 'bob', name: 'laptop' })
+    faults[when] = 2
+    const rotated = await store.rotateKey(key.id, 1000)
+    expect(store.keys.find(token, store.clock.ms).found).toBe('live')
+    expect(store.keys.find(rotated.token, store.clock.ms).found).toBe('live')
+    expect(store.listKeys('bob')[0]?.secrets).toHaveLength(2)
+    expect(store.openHolds()).toBe(1)
+    expect(store.verify()).toMatchObject({ openHolds: 1, violations: [] })
+  })
+
+  test('for good: unknown after three tries; asked again with the same id, the truth comes out', async () => {
+    const { connect, faults } = failingCommits()
+    const store = await testStore({ connect })
+    const accountId = await fund(store, 1000n)
+    faults.after = 3
+    const hold = store.ledger.hold(aHold({ accountId }))
+    await expect(hold).rejects.toBeInstanceOf(StoreUnavailable)
+    await expect(hold).rejects.toMatchObject({ written: 'unknown' })
+    // It may be on disk, so it counts as open until something else is known.
+    expect(store.openHolds()).toBe(1)
+    expect(await store.ledger.settle(aSettle({ amount: 0n, source: 'released' }))).toBe('settled')
+    expect(store.openHolds()).toBe(0)
+    expect(store.findAccount('alice')).toMatchObject({ posted: 1000n, held: 0n })
+
+    faults.before = 3
+    await expect(store.ledger.hold(aHold({ accountId, exchange: 'req_2' }))).rejects.toThrow(
+      'The store could not be written: disk I/O error. It may have been written all the same.',
+    )
+    expect(await store.ledger.settle(aSettle({ exchange: 'req_2', amount: 0n }))).toBe('no_hold')
+    expect(store.openHolds()).toBe(0)
+    expect(store.verify().violations).toEqual([])
+  })
+
+  test('an unknown hold stays in sight of recovery, however many commits follow', async () => {
+    const { connect, faults } = failingCommits()
+    const store = await testStore({ connect })
+    const accountId = await fund(store, 1000n)
+    faults.after = 3
+    await expect(store.ledger.hold(aHold({ accountId, exchange: 'req_1' }))).rejects.toThrow()
+    for (const exchange of ['req_2', 'req_3', 'req_4']) {
+      store.clock.ms += 120_000
+      await store.ledger.hold(aHold({ accountId, exchange }))
+      await store.ledger.settle(aSettle({ exchange }))
+    }
+    await store.close()
+    const next = await testStore({ path: store.path })
+    expect(await next.recover()).toMatchObject({ settled: 1 })
+    expect(next.findAccount('alice')?.held).toBe(0n)
+  })
+
+  test('is unhealthy until a commit succeeds; asking sets off a try, at most once a second', async () => {
+    const { connect, faults } = failingCommits()
+    const store = await testStore({ connect })
+    await fund(store, 1000n)
+    faults.before = 6
+    await expect(store.createAccount({ name: 'bob' })).rejects.toThrow()
+    expect(store.healthy()).toBe(false)
+    await turns()
+    // The first try has failed three times; a second one has to wait for its second.
+    expect([faults.before, store.healthy()]).toEqual([0, false])
+    await turns()
+    expect(store.healthy()).toBe(false)
+    store.clock.ms += 1000
+    store.healthy()
+    await turns()
+    expect(store.healthy()).toBe(true)
+  })
+})
+
+test('a full disk: not written, nothing moved, and it works again when there is room', async () => {
+  const { connect, writer } = failingCommits()
+  const store = await testStore({ connect })
+  const accountId = await fund(store, 10_000n)
+  const pages = Number(writer().prepare('PRAGMA page_count').get()?.['page_count'])
+  writer().exec(`PRAGMA max_page_count = ${pages}`)
+  const model = 'm'.repeat(3000)
+  const holds = Array.from({ length: 8 }, (_, i) =>
+    store.ledger.hold(aHold({ accountId, exchange: `req_${i}`, model })),
+  )
+  const results = await Promise.allSettled(holds)
+  const refused = results.filter(result => result.status === 'rejected')
+  expect(refused.length).toBeGreaterThan(0)
+  for (const { reason } of refused) {
+    expect(reason).toBeInstanceOf(StoreUnavailable)
+    expect(reason).toMatchObject({
+      written: 'not_written',
+      message: expect.stringMatching(/full.*Nothing was changed/),
+    })
+  }
+  expect(store.findAccount('alice')?.held).toBe(100n * BigInt(8 - refused.length))
+  expect(store.healthy()).toBe(false)
+  writer().exec('PRAGMA max_page_count = 100000')
+  expect(await store.ledger.hold(aHold({ accountId, exchange: 'req_9', model }))).toMatchObject({ held: true })
+  expect(store.healthy()).toBe(true)
+  expect(store.verify().violations).toEqual([])
+})
+
+test('a closed store says so', async () => {
+  const store = await testStore()
+  await store.close()
+  await expect(store.createAccount({ name: 'bob' })).rejects.toThrow('The store is closed.')
+})
+
+test('closing waits for what is under way', async () => {
+  const store = await testStore()
+  const accountId = await fund(store, 1000n)
+  const hold = store.ledger.hold(aHold({ accountId }))
+  await store.close()
+  expect(await hold).toMatchObject({ held: true })
+})
+
+describe('the group itself', () => {
+  /** Writes down what it is told to do; `schedule` is a list of callbacks that the test runs. */
+  function recorded(apply: (operation: string) => string = operation => operation.toUpperCase()) {
+    const log: string[] = []
+    const scheduled: (() => void)[] = []
+    const group = createGroup<string, string>(
+      {
+        begin: () => void log.push('BEGIN'),
+        apply: operation => {
+          log.push(operation)
+          return apply(operation)
+        },
+        commit: () => void log.push('COMMIT'),
+        rollback: () => void log.push('ROLLBACK'),
+      },
+      fn => void scheduled.push(fn),
+    )
+    return { group, log, tick: () => runAll(scheduled) }
+  }
+
+  test('one that throws is rolled back with the others, and each is run by itself, in order', async () => {
+    const { group, log, tick } = recorded(operation => {
+      if (operation === 'bad') throw new StoreError('no')
+      return operation
+    })
+    const all = Promise.allSettled(['a', 'bad', 'b'].map(group.op))
+    tick()
+    expect(log.join(' ')).toBe('BEGIN a bad ROLLBACK BEGIN a COMMIT BEGIN bad ROLLBACK BEGIN b COMMIT')
+    expect((await all).map(result => result.status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+  })
+
+  test('what arrives in one turn shares a commit; nothing resolves before it', async () => {
+    const { group, log, tick } = recorded()
+    const done: string[] = []
+    const all = ['a', 'b'].map(operation => group.op(operation).then(result => done.push(result)))
+    await Promise.resolve()
+    expect([log, done]).toEqual([[], []])
+    tick()
+    expect(log.join(' ')).toBe('BEGIN a b COMMIT')
+    await Promise.all(all)
+    expect(done).toEqual(['A', 'B'])
+  })
+
+  test('a flood is committed in bounded groups', async () => {
+    const { group, log, tick } = recorded()
+    const all = Promise.all(Array.from({ length: 1200 }, (_, i) => group.op(`op${i}`)))
+    tick()
+    expect(log.filter(line => line.startsWith('op'))).toHaveLength(512)
+    tick()
+    tick()
+    expect(await all).toHaveLength(1200)
+    expect(log.filter(line => line === 'COMMIT')).toHaveLength(3)
+  })
+
+  test('a BEGIN that fails is certain: nothing was written', async () => {
+    const scheduled: (() => void)[] = []
+    const group = createGroup<string, void>(
+      {
+        begin() {
+          throw new Error('database is locked')
+        },
+        apply() {},
+        commit() {},
+        rollback() {},
+      },
+      fn => void scheduled.push(fn),
+    )
+    const failure = expect(group.op('a')).rejects.toMatchObject({ written: 'not_written' })
+    for (let tries = 0; tries < 3; tries++) runAll(scheduled)
+    expect(scheduled).toHaveLength(0)
+    await failure
+    expect(group.healthy()).toBe(false)
+  })
+})
+
+function runAll(scheduled: (() => void)[]): void {
+  for (const fn of scheduled.splice(0)) fn()
+}
+
+/** Lets what was scheduled with setImmediate run: three tries and what follows them. */
+async function turns(): Promise<void> {
+  for (let turn = 0; turn < 6; turn++) await new Promise(resolve => setImmediate(resolve))
+}

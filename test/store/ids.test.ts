@@ -1,0 +1,70 @@
+/** Ids: they grow, also when the clock does not, and cannot be guessed. */
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { createIds } from '../../src/store/ids.ts'
+import { counts } from '../helpers/counts.ts'
+import { testClock } from './helpers.ts'
+
+test('strictly increasing, whatever the clock does', () => {
+  const steps = fc.array(
+    fc.oneof(
+      fc.constant(0),
+      fc.integer({ min: -7_200_000, max: 7_200_000 }),
+      fc.double({ min: -2, max: 2, noNaN: true }),
+    ),
+  )
+  fc.assert(
+    fc.property(steps, moves => {
+      const clock = testClock()
+      const ids = createIds(clock)
+      let last = ids.next('req_')
+      for (const ms of moves) {
+        clock.ms += ms
+        const next = ids.next('req_')
+        expect(next > last, `${next} after ${last}`).toBe(true)
+        last = next
+      }
+    }),
+    { numRuns: counts(300, 10_000) },
+  )
+})
+
+test('more in one millisecond than its counter holds still grow', () => {
+  const ids = createIds(testClock())
+  let last = ''
+  for (let count = 0; count < 70_000; count++) {
+    const next = ids.next('req_')
+    if (next <= last) expect.fail(`${next} after ${last}`)
+    last = next
+  }
+})
+
+test('the time is in front, so that ids of another process sort by it too', () => {
+  const [earlier, later] = [createIds(testClock(1_800_000_000_000)), createIds(testClock(1_800_000_000_001))]
+  expect(earlier.next('acc_') < later.next('acc_')).toBe(true)
+  expect(createIds({ now: () => 0 }, size => new Uint8Array(size)).next('req_')).toBe(`req_${'0'.repeat(26)}`)
+  // 2^48 - 1 ms, in base 32: 7 and nine Z.
+  expect(
+    createIds({ now: () => 2 ** 48 - 1 })
+      .next('req_')
+      .slice(4, 14),
+  ).toBe('7ZZZZZZZZZ')
+})
+
+test('two processes at the same millisecond do not meet, and no random part is used twice', () => {
+  const clock = testClock()
+  const [a, b] = [createIds(clock), createIds(clock)]
+  const tails = Array.from({ length: 5000 }, () => [a.next('').slice(13), b.next('').slice(13)]).flat()
+  expect(new Set(tails).size).toBe(10_000)
+  expect(tails[0]).toMatch(/^[0-9A-HJKMNP-TV-Z]{13}$/)
+})
+
+test('randomness is drawn in bulk', () => {
+  let draws = 0
+  const ids = createIds(testClock(), size => {
+    draws++
+    return new Uint8Array(size)
+  })
+  for (let count = 0; count < 1000; count++) ids.next('req_')
+  expect(draws).toBeLessThan(10)
+})

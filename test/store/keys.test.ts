@@ -1,0 +1,189 @@
+/** Gateway keys: every way in which one does not open the door, then rotation and lists. */
+import { readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { StoreError } from '../../src/store/store.ts'
+import { createToken } from '../../src/store/token.ts'
+import { folder, type TestStore, testStore } from './helpers.ts'
+
+const HOUR = 3_600_000
+
+async function withKey(store: TestStore) {
+  await store.createAccount({ name: 'alice', plan: 'free' })
+  return store.createKey({ account: 'alice', name: 'laptop' })
+}
+
+const found = (store: TestStore, token: string) => store.keys.find(token, store.clock.ms).found
+
+describe('a token that is refused', () => {
+  test('malformed: without a question to the database', async () => {
+    const store = await testStore()
+    const { token } = await withKey(store)
+    await store.close()
+    // The database is gone, and the answer is still there.
+    expect(found(store, token.slice(0, -1))).toBe('malformed')
+    expect(found(store, `${token}x`)).toBe('malformed')
+    expect(() => found(store, token)).toThrow()
+  })
+
+  test('unknown: well-formed, never issued', async () => {
+    const store = await testStore()
+    await withKey(store)
+    expect(found(store, createToken())).toBe('unknown')
+  })
+
+  test('revoked: from the next look on; twice is harmless and keeps the first time', async () => {
+    const store = await testStore()
+    const { key, token } = await withKey(store)
+    const at = store.clock.ms
+    expect(await store.revokeKey(key.id)).toMatchObject({ id: key.id, revokedAt: at })
+    expect(found(store, token)).toBe('revoked')
+    store.clock.ms += 5
+    expect((await store.revokeKey(key.id)).revokedAt).toBe(at)
+  })
+
+  test('expired: at its very millisecond', async () => {
+    const store = await testStore()
+    await store.createAccount({ name: 'alice' })
+    const { token } = await store.createKey({ account: 'alice', name: 'trial', expiresAt: store.clock.ms + 10 })
+    store.clock.ms += 9
+    expect(found(store, token)).toBe('live')
+    store.clock.ms += 1
+    expect(found(store, token)).toBe('expired')
+  })
+
+  test('rotated, and its grace has passed: expired', async () => {
+    const store = await testStore()
+    const { key, token } = await withKey(store)
+    const next = await store.rotateKey(key.id, HOUR)
+    store.clock.ms += HOUR - 1
+    expect([found(store, token), found(store, next.token)]).toEqual(['live', 'live'])
+    store.clock.ms += 1
+    expect([found(store, token), found(store, next.token)]).toEqual(['expired', 'live'])
+  })
+
+  test('rotated without grace: at once', async () => {
+    const store = await testStore()
+    const { key, token } = await withKey(store)
+    await store.rotateKey(key.id, 0)
+    expect(found(store, token)).toBe('expired')
+  })
+
+  test('rotated twice within the grace: the oldest is revoked, two are live', async () => {
+    const store = await testStore()
+    const { key, token } = await withKey(store)
+    const second = await store.rotateKey(key.id, HOUR)
+    const third = await store.rotateKey(key.id, HOUR)
+    expect([token, second.token, third.token].map(t => found(store, t))).toEqual(['revoked', 'live', 'live'])
+    expect(store.listKeys()[0]?.secrets).toHaveLength(2)
+  })
+
+  test('revoked takes every secret of the key with it', async () => {
+    const store = await testStore()
+    const { key, token } = await withKey(store)
+    const next = await store.rotateKey(key.id, HOUR)
+    await store.revokeKey(key.id)
+    expect([found(store, token), found(store, next.token)]).toEqual(['revoked', 'revoked'])
+    expect(store.listKeys()[0]?.secrets).toEqual([])
+  })
+})
+
+describe('a mistake of the operator', () => {
+  test.each([
+    ['an account that is not there', { account: 'bob' }, /no account "bob"/],
+    ['a name that is empty', { name: '' }, /the name "" is not/],
+    ['a time that has passed', { expiresAt: 5 }, /expiresAt 5 is not a time to come/],
+    ['an empty list of models', { models: [] }, /allows nothing/],
+    ['a model with a line break', { models: ['a\nb'] }, /the model "a\\nb"/],
+  ])('creating with %s', async (_what, change, message) => {
+    const store = await testStore()
+    await store.createAccount({ name: 'alice' })
+    const creating = store.createKey({ account: 'alice', name: 'laptop', ...change })
+    await expect(creating).rejects.toThrow(message)
+    await expect(creating).rejects.toBeInstanceOf(StoreError)
+    expect(store.listKeys()).toEqual([])
+  })
+
+  test.each([-1, 168 * HOUR + 1, 0.5, Number.NaN])('rotating with a grace of %s ms', async graceMs => {
+    const store = await testStore()
+    const { key } = await withKey(store)
+    await expect(store.rotateKey(key.id, graceMs)).rejects.toThrow(/is not between 0 and 168 hours/)
+  })
+
+  test('rotating or revoking a key that is not there, was revoked, or has expired', async () => {
+    const store = await testStore()
+    const { key } = await withKey(store)
+    await expect(store.rotateKey('key_x', 0)).rejects.toThrow('There is no key "key_x".')
+    await expect(store.revokeKey('key_x')).rejects.toThrow('There is no key "key_x".')
+    await store.revokeKey(key.id)
+    await expect(store.rotateKey(key.id, 0)).rejects.toThrow(`The key ${key.id} was revoked; make a new one.`)
+    const trial = await store.createKey({ account: 'alice', name: 'trial', expiresAt: store.clock.ms + 10 })
+    store.clock.ms += 10
+    await expect(store.rotateKey(trial.key.id, 0)).rejects.toThrow(/has expired/)
+  })
+
+  test('listing the keys of an account that is not there', async () => {
+    const store = await testStore()
+    expect(() => store.listKeys('bob')).toThrow('There is no account "bob".')
+  })
+})
+
+test('a live token gives its key and its account', async () => {
+  const store = await testStore()
+  const account = await store.createAccount({ name: 'alice', plan: 'free' })
+  const expiresAt = store.clock.ms + HOUR
+  const { key, token } = await store.createKey({
+    account: account.id,
+    name: 'laptop',
+    models: ['chat-small'],
+    expiresAt,
+  })
+  const expected = {
+    id: key.id,
+    accountId: account.id,
+    name: 'laptop',
+    models: ['chat-small'],
+    createdAt: store.clock.ms,
+    expiresAt,
+    revokedAt: null,
+  }
+  expect(key).toEqual(expected)
+  expect(store.keys.find(token, store.clock.ms)).toEqual({ found: 'live', key: expected, account })
+  await store.freeze('alice', true)
+  expect(store.keys.find(token, store.clock.ms)).toMatchObject({ found: 'live', account: { frozen: true } })
+})
+
+test('a list shows four characters of each live secret, and whose key it is', async () => {
+  const store = await testStore()
+  const { key, token } = await withKey(store)
+  await store.createAccount({ name: 'bob' })
+  await store.createKey({ account: 'bob', name: 'server' })
+  store.clock.ms += 1
+  const next = await store.rotateKey(key.id, HOUR)
+  expect(store.listKeys('alice')).toEqual([
+    {
+      ...key,
+      secrets: [
+        { last4: token.slice(-4), expiresAt: store.clock.ms + HOUR },
+        { last4: next.token.slice(-4), expiresAt: null },
+      ],
+    },
+  ])
+  expect(store.listKeys().map(k => k.name)).toEqual(['laptop', 'server'])
+})
+
+test('the token itself is nowhere on disk, and another secret does not know it', async () => {
+  const path = `${folder()}/tollgate.db`
+  const store = await testStore({ path })
+  const { token } = await withKey(store)
+  for (const file of [path, `${path}-wal`]) expect(readFileSync(file).includes(token.slice(8, 38))).toBe(false)
+  const memory = await testStore({ url: 'memory', secret: 'another secret of more than 32 characters' })
+  expect(found(memory, token)).toBe('unknown')
+})
+
+test('keys work in memory too', async () => {
+  const store = await testStore({ url: 'memory' })
+  const { key, token } = await withKey(store)
+  expect(found(store, token)).toBe('live')
+  await store.revokeKey(key.id)
+  expect(found(store, token)).toBe('revoked')
+})

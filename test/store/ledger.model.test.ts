@@ -1,0 +1,260 @@
+/**
+ * The ledger against a model of a few Maps: any order of credits, holds, settles, checkpoints and freezes, alone or many
+ * in one turn, each of them repeated, with kill -9 in between. After every command the balances, the open holds and the
+ * receipts are compared. fast-check prints the seed and the shortest failing run.
+ */
+import { copyFileSync, existsSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { openStore } from '../../src/store/sqlite.ts'
+import type { Store } from '../../src/store/store.ts'
+import { counts } from '../helpers/counts.ts'
+import { aHold, aSettle, folder, SECRET, testClock } from './helpers.ts'
+
+const ACCOUNTS = ['alice', 'bob'] as const
+const EXCHANGES = ['req_1', 'req_2', 'req_3', 'req_4', 'req_5', 'req_6']
+
+type Operation =
+  | { do: 'credit'; account: string; amount: bigint; reference: string }
+  | { do: 'hold'; account: string; exchange: string; amount: bigint }
+  | { do: 'settle'; exchange: string; amount: bigint }
+  | { do: 'checkpoint'; exchange: string; amount: bigint }
+  | { do: 'freeze'; account: string; frozen: boolean }
+
+interface ModelHold {
+  account: string
+  amount: bigint
+  charged: bigint | null
+  checkpoint: bigint
+}
+
+class Model {
+  readonly accounts = new Map(ACCOUNTS.map(name => [name as string, { posted: 0n, held: 0n, frozen: false }]))
+  readonly holds = new Map<string, ModelHold>()
+  readonly credits = new Map<string, { account: string; amount: bigint }>()
+  readonly spooled: { exchange: string; amount: bigint }[] = []
+
+  open(): [string, ModelHold][] {
+    return [...this.holds].filter(([, hold]) => hold.charged === null)
+  }
+
+  /** What the store should answer: a word, or `mistake`. */
+  apply(operation: Operation): string {
+    if (operation.do === 'credit') return this.credit(operation)
+    if (operation.do === 'hold') return this.hold(operation)
+    if (operation.do === 'settle') return this.settle(operation.exchange, operation.amount)
+    if (operation.do === 'freeze') {
+      this.accounts.get(operation.account)!.frozen = operation.frozen
+      return 'done'
+    }
+    const hold = this.holds.get(operation.exchange)
+    if (hold?.charged === null) hold.checkpoint = operation.amount
+    return 'done'
+  }
+
+  credit({ account, amount, reference }: Operation & { do: 'credit' }): string {
+    const known = this.credits.get(reference)
+    if (known) return known.account === account && known.amount === amount ? 'known' : 'mistake'
+    this.credits.set(reference, { account, amount })
+    this.accounts.get(account)!.posted += amount
+    return 'granted'
+  }
+
+  hold({ account, exchange, amount }: Operation & { do: 'hold' }): string {
+    const known = this.holds.get(exchange)
+    if (known)
+      return known.account === account && known.amount === amount && known.charged === null ? 'held' : 'mistake'
+    const owner = this.accounts.get(account)!
+    if (owner.frozen) return 'frozen'
+    if (owner.posted - owner.held < amount) return `short ${owner.posted - owner.held} ${owner.held}`
+    owner.held += amount
+    this.holds.set(exchange, { account, amount, charged: null, checkpoint: 0n })
+    return 'held'
+  }
+
+  settle(exchange: string, amount: bigint): string {
+    const hold = this.holds.get(exchange)
+    if (!hold) return 'no_hold'
+    if (amount > hold.amount) return 'mistake'
+    if (hold.charged !== null) return 'already_settled'
+    hold.charged = amount
+    const owner = this.accounts.get(hold.account)!
+    owner.held -= hold.amount
+    owner.posted -= amount
+    return 'settled'
+  }
+
+  recover() {
+    const report = { settled: 0, replayed: 0, rejected: 0, charged: 0n }
+    for (const { exchange, amount } of this.spooled.splice(0)) {
+      const result = this.settle(exchange, amount)
+      if (result === 'settled') {
+        report.replayed++
+        report.charged += amount
+      } else if (result !== 'already_settled') report.rejected++
+    }
+    for (const [exchange, hold] of this.open()) {
+      const amount = hold.checkpoint < hold.amount ? hold.checkpoint : hold.amount
+      this.settle(exchange, amount)
+      report.settled++
+      report.charged += amount
+    }
+    return report
+  }
+}
+
+/** The store under test: `crash` replaces it. */
+class Real {
+  readonly clock = testClock()
+  readonly folder = folder()
+  readonly ids = new Map<string, string>()
+  store!: Store
+  path!: string
+  life = 0
+
+  async start(): Promise<this> {
+    await this.boot(join(this.folder, '0.db'))
+    for (const name of ACCOUNTS) this.ids.set(name, (await this.store.createAccount({ name })).id)
+    return this
+  }
+
+  async boot(path: string): Promise<void> {
+    this.path = path
+    this.store = await openStore({ url: `sqlite:${path}`, secret: SECRET, clock: this.clock })
+  }
+
+  /** What kill -9 leaves: the files as they are, without anything that close() would still write. */
+  async crash(): Promise<void> {
+    const copy = join(this.folder, String(++this.life), 'tollgate.db')
+    mkdirSync(join(this.folder, String(this.life)))
+    for (const end of ['', '-wal', '.spool']) if (existsSync(this.path + end)) copyFileSync(this.path + end, copy + end)
+    await this.store.close()
+    await this.boot(copy)
+  }
+
+  async perform(operation: Operation): Promise<string> {
+    const { ledger } = this.store
+    try {
+      if (operation.do === 'credit') {
+        const { granted } = await this.store.credit({ ...operation, actor: 'test' })
+        return granted ? 'granted' : 'known'
+      }
+      if (operation.do === 'hold') {
+        const accountId = this.ids.get(operation.account)!
+        const result = await ledger.hold(aHold({ ...operation, accountId }))
+        if (result.held) return 'held'
+        return result.reason === 'short' ? `short ${result.available} ${result.onHold}` : result.reason
+      }
+      if (operation.do === 'settle') return await ledger.settle(aSettle(operation))
+      if (operation.do === 'freeze') await this.store.freeze(operation.account, operation.frozen)
+      else await ledger.checkpoint([{ ...operation, promptTokens: 1, completionTokens: 2 }])
+      return 'done'
+    } catch (error) {
+      if ((error as Error).name !== 'StoreError') throw error
+      return 'mistake'
+    }
+  }
+}
+
+function compare(model: Model, { store }: Real): void {
+  for (const [name, { posted, held, frozen }] of model.accounts) {
+    expect(store.findAccount(name)).toMatchObject({ posted, held, frozen })
+  }
+  expect(store.openHolds()).toBe(model.open().length)
+  for (const exchange of EXCHANGES) {
+    const hold = model.holds.get(exchange)
+    expect(store.findReceipt(exchange)?.held).toBe(hold?.amount)
+    expect(store.findReceipt(exchange)?.charged).toBe(hold?.charged)
+  }
+}
+
+type Command = fc.AsyncCommand<Model, Real>
+
+/** Several operations in one turn of the event loop share a transaction, and still answer as if one came after another. */
+class Turn implements Command {
+  readonly operations: readonly Operation[]
+  readonly laterMs: number
+  constructor(operations: readonly Operation[], laterMs: number) {
+    this.operations = operations
+    this.laterMs = laterMs
+  }
+  check = () => true
+  async run(model: Model, real: Real): Promise<void> {
+    real.clock.ms += this.laterMs
+    const expected = this.operations.map(operation => model.apply(operation))
+    expect(await Promise.all(this.operations.map(operation => real.perform(operation)))).toEqual(expected)
+    compare(model, real)
+  }
+  toString = () => `turn(+${this.laterMs} ms: ${this.operations.map(o => Object.values(o).join(' ')).join(', ')})`
+}
+
+class SpoolSettle implements Command {
+  readonly exchange: string
+  readonly amount: bigint
+  constructor(exchange: string, amount: bigint) {
+    this.exchange = exchange
+    this.amount = amount
+  }
+  check = () => true
+  async run(model: Model, real: Real): Promise<void> {
+    real.store.ledger.spool(aSettle({ exchange: this.exchange, amount: this.amount }))
+    model.spooled.push({ exchange: this.exchange, amount: this.amount })
+    compare(model, real)
+  }
+  toString = () => `spool(${this.exchange} ${this.amount})`
+}
+
+class Crash implements Command {
+  check = () => true
+  async run(model: Model, real: Real): Promise<void> {
+    await real.crash()
+    compare(model, real)
+    expect(await real.store.recover()).toEqual(model.recover())
+    compare(model, real)
+    expect(real.store.verify()).toMatchObject({ openHolds: 0, violations: [] })
+  }
+  toString = () => 'crash'
+}
+
+const account = fc.constantFrom(...ACCOUNTS)
+const exchange = fc.constantFrom(...EXCHANGES)
+const amount = fc.bigInt({ min: 0n, max: 60n })
+const operation: fc.Arbitrary<Operation> = fc.oneof(
+  fc.record({
+    do: fc.constant('credit' as const),
+    account,
+    amount: fc.bigInt({ min: 1n, max: 100n }),
+    reference: fc.constantFrom('a', 'b', 'c', 'd'),
+  }),
+  { weight: 3, arbitrary: fc.record({ do: fc.constant('hold' as const), account, exchange, amount }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant('settle' as const), exchange, amount }) },
+  fc.record({ do: fc.constant('checkpoint' as const), exchange, amount }),
+  fc.record({ do: fc.constant('freeze' as const), account, frozen: fc.boolean() }),
+)
+// Backwards too, and over the minute after which open_from moves.
+const laterMs = fc.constantFrom(0, 1, 70_000, -70_000)
+const command = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.tuple(fc.array(operation, { minLength: 1, maxLength: 4 }), laterMs).map(([o, ms]) => new Turn(o, ms)),
+  },
+  { weight: 1, arbitrary: fc.tuple(operation, laterMs).map(([o, ms]) => new Turn([o, o], ms)) },
+  { weight: 1, arbitrary: fc.tuple(exchange, amount).map(([e, a]) => new SpoolSettle(e, a)) },
+  { weight: 1, arbitrary: fc.constant(new Crash()) },
+)
+
+test('whatever happens in whatever order, the ledger is what the model says', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.commands([command], { maxCommands: counts(20, 100), size: 'max' }), async commands => {
+      const real = await new Real().start()
+      try {
+        await fc.asyncModelRun(() => ({ model: new Model(), real }), commands)
+        expect(real.store.verify().violations).toEqual([])
+      } finally {
+        await real.store.close()
+      }
+    }),
+    { numRuns: counts(200, 2000) },
+  )
+})

@@ -1,0 +1,15 @@
+/** A process that takes the lock of a store, says so, and keeps it until it is killed: node lock.child.ts STORE */
+import { writeSync } from 'node:fs'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { takeLock } from '../../src/store/lock.ts'
+
+// The lock is not kept in a variable, and what nobody keeps is collected: it must not depend on that.
+await takeLock(process.argv[2]!, { now: () => 1_800_000_000_000 })
+setFlagsFromString('--expose-gc')
+for (let round = 0; round < 3; round++) {
+  runInNewContext('gc')()
+  await new Promise(resolve => setImmediate(resolve))
+}
+writeSync(1, 'locked\n')
+process.stdin.resume()

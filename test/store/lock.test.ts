@@ -1,0 +1,70 @@
+/** One owner of a store, across real processes. */
+import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { takeLock } from '../../src/store/lock.ts'
+import { StoreError } from '../../src/store/store.ts'
+import { startChild } from './child.ts'
+import { folder } from './helpers.ts'
+
+const START = 1_800_000_000_000
+
+test.each([
+  ['12 s', 12_000],
+  ['7 min', 7 * 60_000],
+  ['26 h 5 min', (26 * 60 + 5) * 60_000],
+  ['3 days', 3 * 86_400_000],
+  ['0 s', -5000],
+])('another process has it: refused, naming its pid and its age (%s)', async (age, ms) => {
+  const path = join(folder(), 'tollgate.db')
+  const owner = startChild('lock.child.ts', path)
+  await owner.said(1)
+  const second = takeLock(path, { now: () => START + ms })
+  await expect(second).rejects.toThrow(`The store ${path} is in use by process ${owner.pid}, for ${age}. Stop that one`)
+  await expect(second).rejects.toBeInstanceOf(StoreError)
+  await owner.kill()
+})
+
+test('after kill -9 it is free at once, without anybody cleaning up', async () => {
+  const path = join(folder(), 'tollgate.db')
+  const owner = startChild('lock.child.ts', path)
+  await owner.said(1)
+  await owner.kill()
+  expect(existsSync(`${path}.owner`)).toBe(true)
+  const lock = await takeLock(path, { now: () => START })
+  lock.release()
+})
+
+test('the same process twice is refused too; after the release it is free', async () => {
+  const path = join(folder(), 'deep', 'tollgate.db')
+  const now = () => START
+  const first = await takeLock(path, { now })
+  await expect(takeLock(path, { now })).rejects.toThrow(`in use by process ${process.pid}, for 0 s`)
+  // The refused one has opened and closed the lock's file: the first must still hold it.
+  await expect(takeLock(path, { now })).rejects.toThrow(/in use/)
+  first.release()
+  first.release()
+  const second = await takeLock(path, { now })
+  second.release()
+  expect(readdirSync(join(path, '..'))).toEqual(['tollgate.db.lock'])
+})
+
+test.each([
+  ['missing', undefined],
+  ['half written', '{"pid":'],
+])("the owner's name is %s: refused all the same", async (_what, text) => {
+  const path = join(folder(), 'tollgate.db')
+  const lock = await takeLock(path, { now: () => START })
+  rmSync(`${path}.owner`)
+  if (text !== undefined) writeFileSync(`${path}.owner`, text)
+  await expect(takeLock(path, { now: () => START })).rejects.toThrow(
+    'is in use by another process. Stop that one first',
+  )
+  lock.release()
+})
+
+test('a lock that cannot be taken at all says why', async () => {
+  const path = join(folder(), 'tollgate.db')
+  writeFileSync(`${path}.lock`, 'this is no database, and long enough for SQLite to see it'.repeat(20))
+  await expect(takeLock(path, { now: () => START })).rejects.toThrow(/\.lock cannot be taken: file is not a database/)
+})

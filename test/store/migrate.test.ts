@@ -1,0 +1,137 @@
+/** Opening: addresses, foreign files, and the schema's way from one version to the next. */
+import { mkdirSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { connect, openDatabase } from '../../src/store/database.ts'
+import { migrate } from '../../src/store/migrate.ts'
+import { openStore } from '../../src/store/sqlite.ts'
+import { StoreError } from '../../src/store/store.ts'
+import { folder, fund, SECRET, testClock, testStore } from './helpers.ts'
+
+const NEWEST = 2
+
+describe('an address', () => {
+  test.each([
+    [
+      'postgres://user:hunter2@host/db',
+      /^A store at postgres: is not there yet\. Use sqlite:\/absolute\/path or memory\.$/,
+    ],
+    ['redis://:hunter2@host', /^A store at redis: is not there yet/],
+    ['sqlite:relative.db', /^The store is not understood\. Use sqlite:/],
+    ['sqlite:', /not understood/],
+    ['sqlite::memory:', /not understood/],
+    ['mysql:hunter2', /not understood/],
+    ['', /not understood/],
+  ])('%s is refused with a sentence that repeats no password', async (url, message) => {
+    const opening = openStore({ url, secret: SECRET, clock: testClock() })
+    await expect(opening).rejects.toBeInstanceOf(StoreError)
+    await expect(opening).rejects.toThrow(message)
+    await expect(opening).rejects.not.toThrow(/hunter2/)
+  })
+
+  test('a folder, or a file that is no database, is refused by name', async () => {
+    const dir = folder()
+    await expect(testStore({ path: dir })).rejects.toThrow(`The store ${dir} cannot be opened:`)
+    const path = join(dir, 'notes.txt')
+    writeFileSync(path, 'dear diary, '.repeat(100))
+    await expect(testStore({ path })).rejects.toThrow(`The store ${path} cannot be opened: file is not a database.`)
+  })
+
+  test('a new store makes its folder and its files for nobody else', async () => {
+    const path = join(folder(), 'a', 'b', 'tollgate.db')
+    await testStore({ path })
+    expect(statSync(join(path, '..')).mode & 0o777).toBe(0o700)
+    for (const end of ['', '-wal', '-shm']) expect(statSync(path + end).mode & 0o777).toBe(0o600)
+  })
+})
+
+describe('a database', () => {
+  test('of another program is refused, and left as it was', async () => {
+    const path = join(folder(), 'other.db')
+    const other = connect(path)
+    other.exec('CREATE TABLE recipe (name TEXT)')
+    other.close()
+    await expect(testStore({ path })).rejects.toThrow('This file is the database of another program.')
+    const again = connect(path)
+    expect(again.prepare('SELECT name FROM sqlite_schema').all()).toMatchObject([{ name: 'recipe' }])
+    again.close()
+  })
+
+  test('of a newer version is refused', async () => {
+    const store = await testStore()
+    await store.close()
+    const newer = connect(store.path)
+    newer.exec(`PRAGMA user_version = ${NEWEST + 1}`)
+    newer.close()
+    await expect(testStore({ path: store.path })).rejects.toThrow(
+      `This store has schema ${NEWEST + 1}, and this Tollgate knows schemas up to ${NEWEST}. Run the newer version`,
+    )
+  })
+
+  test('opened again keeps what it has', async () => {
+    const store = await testStore()
+    await fund(store, 42n)
+    await store.close()
+    const again = await testStore({ path: store.path })
+    expect(again.findAccount('alice')).toMatchObject({ posted: 42n })
+  })
+
+  test('commits reach the disk: write-ahead log, synchronous FULL', () => {
+    const database = openDatabase(join(folder(), 'tollgate.db'))
+    expect(database.prepare('PRAGMA journal_mode').get()).toMatchObject({ journal_mode: 'wal' })
+    expect(database.prepare('PRAGMA synchronous').get()).toMatchObject({ synchronous: 2 })
+    database.close()
+  })
+})
+
+describe('migrations', () => {
+  function files(contents: Record<string, string>): string {
+    const dir = join(folder(), 'migrations')
+    mkdirSync(dir)
+    for (const [name, sql] of Object.entries(contents)) writeFileSync(join(dir, name), sql)
+    return dir
+  }
+
+  const version = (database: ReturnType<typeof connect>) =>
+    database.prepare('PRAGMA user_version').get()?.['user_version']
+
+  test('one that fails is named, and leaves nothing of itself', () => {
+    const database = openDatabase(':memory:')
+    const dir = files({
+      '001-first.sql': 'CREATE TABLE a (x INTEGER) STRICT;',
+      '002-broken.sql': 'CREATE TABLE b (x INTEGER) STRICT; INSERT INTO nowhere VALUES (1);',
+    })
+    expect(() => migrate(database, dir)).toThrow(
+      'Migration 002-broken.sql failed, and nothing of it was kept: no such table: nowhere.',
+    )
+    expect(version(database)).toBe(1)
+    expect(database.prepare('SELECT name FROM sqlite_schema').all()).toMatchObject([{ name: 'a' }])
+    expect(database.inTransaction()).toBe(false)
+  })
+
+  test.each([
+    ['a gap', ['001-a.sql', '003-c.sql'], /003-c\.sql: migrations are numbered without gaps; expected 002-name\.sql/],
+    ['the same number twice', ['001-a.sql', '001-b.sql'], /001-b\.sql: .* expected 002/],
+    ['no number', ['first.sql'], /first\.sql: .* expected 001/],
+  ])('%s is refused before anything is applied', (_what, names, message) => {
+    const database = openDatabase(':memory:')
+    const dir = files(Object.fromEntries(names.map(name => [name, 'CREATE TABLE a (x INTEGER) STRICT;'])))
+    expect(() => migrate(database, dir)).toThrow(message)
+    expect(version(database)).toBe(0)
+  })
+
+  test('each is applied once; a later one comes on top', () => {
+    const database = openDatabase(':memory:')
+    const first = { '001-first.sql': 'CREATE TABLE a (x INTEGER) STRICT; INSERT INTO a VALUES (1);' }
+    expect(migrate(database, files(first))).toBe(1)
+    expect(migrate(database, files(first))).toBe(1)
+    expect(migrate(database, files({ ...first, '002-second.sql': 'UPDATE a SET x = x + 1;' }))).toBe(2)
+    expect(database.prepare('SELECT x FROM a').all()).toMatchObject([{ x: 2 }])
+  })
+
+  test('those of the store end at the newest', () => {
+    const database = openDatabase(':memory:')
+    expect(migrate(database)).toBe(NEWEST)
+    expect(version(database)).toBe(NEWEST)
+  })
+})

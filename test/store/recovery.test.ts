@@ -1,0 +1,245 @@
+/** What the next start makes of a dead process: its spool, its open holds, and how little it has to read for that. */
+import { appendFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { connect } from '../../src/store/database.ts'
+import { OPEN_HOLDS_SQL, readOpenFrom } from '../../src/store/open-holds.ts'
+import type { Store } from '../../src/store/store.ts'
+import { counts } from '../helpers/counts.ts'
+import { aHold, aSettle, folder, fund, type TestStore, testStore } from './helpers.ts'
+
+/** Closes it, which leaves open holds open, and opens it again. */
+async function restart(store: TestStore): Promise<TestStore> {
+  await store.close()
+  return testStore({ path: store.path, clock: store.clock })
+}
+
+async function hold(store: Store, exchange: string, amount = 100n): Promise<void> {
+  const accountId = store.findAccount('alice')!.id
+  expect(await store.ledger.hold(aHold({ accountId, exchange, amount }))).toMatchObject({ held: true })
+}
+
+const NOTHING = { settled: 0, replayed: 0, rejected: 0, charged: 0n }
+
+describe('open holds', () => {
+  test('are settled at their last checkpoint, at 0 without one, and never above the hold', async () => {
+    const store = await testStore()
+    await fund(store, 1000n)
+    for (const exchange of ['req_none', 'req_some', 'req_over', 'req_done']) await hold(store, exchange)
+    const reached = (exchange: string, amount: bigint, completionTokens: number) => ({
+      exchange,
+      amount,
+      promptTokens: 7,
+      completionTokens,
+    })
+    await store.ledger.checkpoint([reached('req_some', 10n, 1), reached('req_over', 99n, 3), reached('req_x', 5n, 5)])
+    await store.ledger.checkpoint([reached('req_some', 25n, 2), reached('req_over', 130n, 4)])
+    await store.ledger.settle(aSettle({ exchange: 'req_done', amount: 40n }))
+
+    const next = await restart(store)
+    expect(next.openHolds()).toBe(3)
+    expect(await next.recover()).toEqual({ settled: 3, replayed: 0, rejected: 0, charged: 125n })
+    expect(next.findReceipt('req_none')).toMatchObject({ charged: 0n, source: 'recovered', outcome: 'failed' })
+    expect(next.findReceipt('req_some')).toMatchObject({ charged: 25n, promptTokens: 7, completionTokens: 2 })
+    expect(next.findReceipt('req_over')).toMatchObject({ charged: 100n, source: 'recovered' })
+    expect(next.findReceipt('req_done')).toMatchObject({ charged: 40n, source: 'reported' })
+    expect(next.findAccount('alice')).toMatchObject({ posted: 835n, held: 0n })
+    expect(next.verify()).toMatchObject({ openHolds: 0, violations: [] })
+    expect(await next.recover()).toEqual(NOTHING)
+  })
+
+  test('of this very process are alive: recover() refuses', async () => {
+    const store = await testStore()
+    await fund(store, 1000n)
+    await hold(store, 'req_1')
+    await expect(store.recover()).rejects.toThrow(/recover\(\) is for the start/)
+    expect(store.findAccount('alice')?.held).toBe(100n)
+  })
+
+  test('thousands are settled in a few commits', async () => {
+    const store = await testStore()
+    await fund(store, 10n ** 9n)
+    const count = counts(2000, 10_000)
+    await Promise.all(Array.from({ length: count }, (_, i) => hold(store, `req_${i}`)))
+    const next = await restart(store)
+    expect(await next.recover()).toEqual({ ...NOTHING, settled: count })
+    expect(next.findAccount('alice')).toMatchObject({ posted: 10n ** 9n, held: 0n })
+  })
+
+  test('in memory there is nothing to recover', async () => {
+    const store = await testStore({ url: 'memory' })
+    expect(await store.recover()).toEqual(NOTHING)
+  })
+})
+
+describe('the spool', () => {
+  test('in memory: refused, for it would be lost', async () => {
+    const store = await testStore({ url: 'memory' })
+    expect(() => store.ledger.spool(aSettle())).toThrow('A store in memory has no spool: what it cannot write is lost.')
+  })
+
+  test('a settle that breaks the rules is refused before it is written', async () => {
+    const store = await testStore()
+    expect(() => store.ledger.spool(aSettle({ amount: -1n }))).toThrow(/amount -1/)
+    expect(existsSync(`${store.path}.spool`)).toBe(false)
+  })
+
+  test('that cannot be written throws', async () => {
+    const store = await testStore()
+    // A folder in the file's place: the real error of a real file system.
+    mkdirSync(`${store.path}.spool`)
+    expect(() => store.ledger.spool(aSettle())).toThrow(/EISDIR/)
+  })
+
+  test('settles what was held, once, and is empty then', async () => {
+    const store = await testStore()
+    await fund(store, 1000n)
+    await hold(store, 'req_1')
+    await hold(store, 'req_2')
+    const spooled = aSettle({ exchange: 'req_1', amount: 61n, overrun: 3n, code: 'upstream_truncated', outcome: 'cut' })
+    store.ledger.spool(spooled)
+    store.ledger.spool(spooled)
+    store.ledger.spool(aSettle({ exchange: 'req_2', amount: 2n }))
+    // The second one reached the ledger after all.
+    await store.ledger.settle(aSettle({ exchange: 'req_2', amount: 2n }))
+    expect(statSync(`${store.path}.spool`).mode & 0o777).toBe(0o600)
+
+    const next = await restart(store)
+    expect(await next.recover()).toEqual({ settled: 0, replayed: 1, rejected: 0, charged: 61n })
+    const { exchange: id, amount: charged, overrun: _, ...told } = spooled
+    expect(next.findReceipt('req_1')).toMatchObject({ id, charged, ...told })
+    expect(readFileSync(`${store.path}.spool`, 'utf8')).toBe('')
+    expect(await next.recover()).toEqual(NOTHING)
+  })
+
+  test('a spooled settle goes before the checkpoint of its hold', async () => {
+    const store = await testStore()
+    await fund(store, 1000n)
+    await hold(store, 'req_1')
+    await store.ledger.checkpoint([{ exchange: 'req_1', amount: 10n, promptTokens: 1, completionTokens: 1 }])
+    store.ledger.spool(aSettle({ amount: 61n }))
+    const next = await restart(store)
+    expect(await next.recover()).toEqual({ settled: 0, replayed: 1, rejected: 0, charged: 61n })
+  })
+
+  test('a torn last line is put aside; the whole ones count', async () => {
+    const store = await testStore()
+    await fund(store, 1000n)
+    await hold(store, 'req_1')
+    await hold(store, 'req_2')
+    store.ledger.spool(aSettle({ exchange: 'req_1', amount: 61n }))
+    const whole = readFileSync(`${store.path}.spool`)
+    for (const cut of [1, Math.floor(whole.length / 2), whole.length - 3]) {
+      writeFileSync(`${store.path}.spool`, Buffer.concat([whole, whole.subarray(0, cut)]))
+      const lines = cut === 1 ? 0 : 1
+      // A copy for each, or the first one would settle it for all.
+      const path = `${folder()}/tollgate.db`
+      for (const end of ['', '-wal', '.spool']) writeFileSync(path + end, readFileSync(store.path + end))
+      const next = await testStore({ path })
+      expect(await next.recover()).toEqual({ settled: 1, replayed: 1, rejected: lines, charged: 61n })
+      expect(existsSync(`${path}.spool.rejected`)).toBe(lines === 1)
+    }
+  })
+
+  test('a line that was torn does not swallow the next one', async () => {
+    const store = await testStore()
+    await fund(store, 1000n)
+    await hold(store, 'req_1')
+    appendFileSync(`${store.path}.spool`, '{"exchange":"req_0","amo')
+    store.ledger.spool(aSettle({ amount: 61n }))
+    const next = await restart(store)
+    expect(await next.recover()).toEqual({ settled: 0, replayed: 1, rejected: 1, charged: 61n })
+    expect(readFileSync(`${store.path}.spool.rejected`, 'utf8').trim()).toBe('{"exchange":"req_0","amo')
+  })
+
+  test.each([
+    ['more than the hold', { exchange: 'req_1', amount: 101n }],
+    ['without a hold', { exchange: 'req_9', amount: 1n }],
+  ])('%s: put aside for a person, and the start goes on', async (_what, change) => {
+    const store = await testStore()
+    await fund(store, 1000n)
+    await hold(store, 'req_1')
+    store.ledger.spool(aSettle(change))
+    const next = await restart(store)
+    expect(await next.recover()).toEqual({ settled: 1, replayed: 0, rejected: 1, charged: 0n })
+    expect(readFileSync(`${store.path}.spool.rejected`, 'utf8')).toContain(change.exchange)
+    expect(next.verify().violations).toEqual([])
+  })
+})
+
+describe('where recovery looks', () => {
+  test('both halves of the search use the primary key: nothing is scanned', async () => {
+    const store = await testStore()
+    const database = connect(store.path)
+    const plan = database
+      .prepare(`EXPLAIN QUERY PLAN ${OPEN_HOLDS_SQL}`)
+      .all('req_1')
+      .map(row => row['detail'])
+    database.close()
+    expect(plan).toEqual([
+      'SEARCH hold USING PRIMARY KEY (id>?)',
+      expect.stringMatching(/SUBQUERY/),
+      'SEARCH settle USING PRIMARY KEY (id=? AND kind=?)',
+    ])
+  })
+
+  /** How many events a recovery would read now, as a crash would leave it. */
+  function inSight(store: TestStore): { from: string; events: number } {
+    const database = connect(store.path, { readOnly: true })
+    const from = readOpenFrom(database)
+    const row = database.prepare('SELECT count(*) AS count FROM event WHERE id >= ?').get(from)
+    database.close()
+    return { from, events: Number(row?.['count']) }
+  }
+
+  test('a minute at most is behind: 500 exchanges later it reads a few', async () => {
+    const store = await testStore()
+    await fund(store, 1_000_000n)
+    for (let index = 1000; index < 1500; index++) {
+      store.clock.ms += 10_000
+      await hold(store, `req_${index}`)
+      await store.ledger.settle(aSettle({ exchange: `req_${index}` }))
+    }
+    // Six exchanges a minute, two events each, and the one under way.
+    expect(inSight(store).events).toBeLessThanOrEqual(14)
+    await store.close()
+    expect(inSight(store).events).toBe(2)
+  })
+
+  test('an old open hold keeps it where it is', async () => {
+    const store = await testStore()
+    await fund(store, 1_000_000n)
+    await hold(store, 'req_0000')
+    for (let index = 1000; index < 1030; index++) {
+      store.clock.ms += 60_000
+      await hold(store, `req_${index}`)
+      await store.ledger.settle(aSettle({ exchange: `req_${index}` }))
+    }
+    expect(inSight(store).from <= 'req_0000').toBe(true)
+    expect(await (await restart(store)).recover()).toMatchObject({ settled: 1 })
+  })
+
+  test('an exchange that began long ago and holds only now moves it back', async () => {
+    const store = await testStore()
+    await fund(store, 1_000_000n)
+    for (const exchange of ['req_5', 'req_6', 'req_7']) {
+      store.clock.ms += 60_000
+      await hold(store, exchange)
+      await store.ledger.settle(aSettle({ exchange }))
+    }
+    const { from } = inSight(store)
+    expect(from > 'req_4').toBe(true)
+    await hold(store, 'req_4')
+    expect(inSight(store).from).toBe('req_4')
+    expect(await (await restart(store)).recover()).toMatchObject({ settled: 1 })
+  })
+
+  test('after a recovery the next start has little to read again', async () => {
+    const store = await testStore()
+    await fund(store, 1_000_000n)
+    for (let index = 100; index < 200; index++) await hold(store, `req_${index}`)
+    const next = await restart(store)
+    await next.recover()
+    await next.close()
+    expect(inSight(next).events).toBe(2)
+  })
+})

@@ -1,0 +1,32 @@
+/**
+ * A process to be killed: holds, checkpoints and settles on 32 accounts' credit as fast as it can, and says on its
+ * standard output what has been acknowledged, each line written before anything else happens.
+ *
+ *     node writer.child.ts STORE
+ */
+import { writeSync } from 'node:fs'
+import { createIds } from '../../src/store/ids.ts'
+import { openStore } from '../../src/store/sqlite.ts'
+import { aHold, aSettle, SECRET } from './requests.ts'
+
+const clock = { now: () => Date.now() }
+const store = await openStore({ url: `sqlite:${process.argv[2]}`, secret: SECRET, clock })
+await store.recover()
+const accounts = store.listAccounts()
+const ids = createIds(clock)
+const say = (...words: (string | bigint)[]) => writeSync(1, `${words.join(' ')}\n`)
+
+await Promise.all(
+  Array.from({ length: 32 }, async (_, index) => {
+    const accountId = accounts[index % accounts.length]!.id
+    for (let round = 0n; ; round++) {
+      const exchange = ids.next('req_')
+      await store.ledger.hold(aHold({ accountId, exchange, amount: 1000n }))
+      say('held', exchange)
+      await store.ledger.checkpoint([{ exchange, amount: round % 900n, promptTokens: 1, completionTokens: 2 }])
+      say('reached', exchange, round % 900n)
+      await store.ledger.settle(aSettle({ exchange, amount: round % 1000n }))
+      say('settled', exchange, round % 1000n)
+    }
+  }),
+)
