@@ -82,13 +82,18 @@ export function createGateway(parts: GatewayParts): Gateway {
       // 6. Record.
       body?.release()
       trip.client.release()
-      trips.delete(trip)
       parts.record(trip, {
         status: ctx.res.headersSent ? ctx.res.statusCode : (refusal?.status ?? ctx.status),
         refusal,
       })
-      if (trips.size === 0) for (const resolve of waiting.splice(0)) resolve()
+      // It is over when the client's side is: until then its bytes wait here.
+      void trip.client.flushed.then(() => over(trip))
     }
+  }
+
+  function over(trip: Trip): void {
+    trips.delete(trip)
+    if (trips.size === 0) for (const resolve of waiting.splice(0)) resolve()
   }
 
   function openTrip(ctx: Context, route: LiveRoute, generation: Generation): Trip {

@@ -2,7 +2,7 @@
 import type { Server } from 'node:http'
 import { dirname } from 'node:path'
 import type { Clock, Random } from '#contract'
-import { type Control, controlPath, startControl } from './admin/control.ts'
+import { controlPath, startControl } from './admin/control.ts'
 import { type AppParts, createAdminApp, createClientApp, createListener, listen } from './app.ts'
 import { createWatchman, systemClock } from './clock.ts'
 import type { Configuration } from './config/configuration.ts'
@@ -20,7 +20,7 @@ import { createIds } from './store/ids.ts'
 import { type Lock, takeLock } from './store/lock.ts'
 import { loadSecret } from './store/secret.ts'
 import { openStore } from './store/sqlite.ts'
-import type { Store } from './store/store.ts'
+import { type Store, StoreError } from './store/store.ts'
 import { createRawProxy } from './upstream/raw.ts'
 import { VERSION } from './version.ts'
 
@@ -28,8 +28,8 @@ export interface ServeOptions {
   /** Absolute path of gateway.yaml. */
   readonly configFile: string
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Takes the log, line by line. */
-  readonly stdout: (text: string) => void
+  /** Takes the log, line by line; default: the process's own stdout. */
+  readonly stdout?: (text: string) => void
   readonly clock?: Clock
   readonly random?: Random
   /** Where policies find their plugins; the built-in ones unless a test brings its own. */
@@ -84,14 +84,10 @@ export async function serve(options: ServeOptions): Promise<Running> {
 }
 
 async function start(configuration: Configuration, options: ServeOptions, undo: (() => unknown)[]): Promise<Running> {
-  const { clock = systemClock, random = Math.random, env } = options
-  const log = createLog({
-    level: env['LOG_LEVEL'] ?? 'info',
-    secrets: configuration.secrets,
-    destination: { write: options.stdout },
-  })
+  const { clock = systemClock, random = Math.random } = options
+  const log = openLog(configuration, options)
   // 1. The store, and with it the right to be the only one that writes to it.
-  const { store, lock } = await openOwnStore(configuration, clock, options.open ?? openStore)
+  const { store, lock } = await openOwnStore(configuration, clock, log, options.open ?? openStore)
   undo.push(
     () => lock?.release(),
     () => store.close(),
@@ -118,7 +114,7 @@ async function start(configuration: Configuration, options: ServeOptions, undo: 
   // 3. The gateway and its listeners.
   const watchman = createWatchman()
   undo.push(watchman.stop)
-  const rawProxy = createRawProxy()
+  const rawProxy = createRawProxy({ userAgent: `tollgate/${VERSION}` })
   undo.push(rawProxy.close)
   const ids = createIds(clock)
   let draining = false
@@ -138,9 +134,9 @@ async function start(configuration: Configuration, options: ServeOptions, undo: 
     stepGraceMs: options.stepGraceMs ?? 5_000,
     reportStep({ error, ...report }) {
       metrics.stepFailed({ policy: report.policy, step: report.step })
-      log.log.error({ ...report, error: describe(error) }, 'a step made a mistake')
+      log.log.error({ ...report, ...(error === undefined ? {} : { error }) }, 'a step made a mistake')
     },
-    reportBug: (exchange, error) => log.log.error({ exchange, error: describe(error) }, 'an unexpected error'),
+    reportBug: (exchange, error) => log.log.error({ exchange, error }, 'an unexpected error'),
     record(trip, ending) {
       const record = recordOf(trip, ending, clock)
       metrics.exchange({
@@ -159,7 +155,7 @@ async function start(configuration: Configuration, options: ServeOptions, undo: 
     nextId: () => ids.next('req_'),
     ready: () => readiness(draining, store),
     metrics: metrics.render,
-    reportBug: (exchange, error) => log.log.error({ exchange, error: describe(error) }, 'an unexpected error'),
+    reportBug: (exchange, error) => log.log.error({ exchange, error }, 'an unexpected error'),
   }
   const clients = createListener(createClientApp(parts), configuration.limits)
   const url = urlOf(configuration.listen.host, await listen(clients, configuration.listen))
@@ -172,33 +168,41 @@ async function start(configuration: Configuration, options: ServeOptions, undo: 
   // 4. The commands.
   const control = await startControl(store, controlPath(configuration.store, options.configFile), { log: log.log })
   undo.push(control.close)
-  log.log.info(
-    { url, ...(adminUrl === null ? {} : { admin: adminUrl }), pid: process.pid, version: VERSION },
-    'listening',
-  )
-
   // 5. The end, when it comes.
   const { promise: finished, resolve: finish } = Promise.withResolvers<number>()
   const ending = createEnding({
     gateway,
     servers: admin ? [clients, admin] : [clients],
-    control,
     log,
     configuration,
     undo,
     finish,
   })
-  const drain = () => {
+  const end: End = how => {
     draining = true
-    ending()
+    ending(how)
   }
-  if (options.signals !== false) followSignals(drain, log, finished)
-  return { url, adminUrl, store, configuration, finished, drain }
+  if (options.signals !== false) followSignals(end, log, finished)
+  log.log.info(
+    { url, ...(adminUrl === null ? {} : { admin: adminUrl }), pid: process.pid, version: VERSION },
+    'listening',
+  )
+  return { url, adminUrl, store, configuration, finished, drain: () => end('drain') }
+}
+
+function openLog({ secrets }: Configuration, { env, stdout }: ServeOptions): Logger {
+  const level = env['LOG_LEVEL'] ?? 'info'
+  try {
+    return createLog({ level, secrets, ...(stdout ? { destination: { write: stdout } } : {}) })
+  } catch (error) {
+    throw new StoreError(`LOG_LEVEL: ${(error as Error).message}`)
+  }
 }
 
 async function openOwnStore(
   configuration: Configuration,
   clock: Clock,
+  log: Logger,
   open: typeof openStore,
 ): Promise<{ store: Store; lock: Lock | null }> {
   if (configuration.store === 'memory') {
@@ -210,6 +214,7 @@ async function openOwnStore(
   const lock = await takeLock(path, clock)
   try {
     const secret = loadSecret(configuration.secret, dirname(path))
+    log.learn([secret])
     return { store: await open({ url: configuration.store, secret, clock }), lock }
   } catch (error) {
     lock.release()
@@ -226,22 +231,47 @@ function readiness(draining: boolean, store: Store): { ready: boolean; reason?: 
 interface EndingParts {
   readonly gateway: Gateway
   readonly servers: readonly Server[]
-  readonly control: Control
   readonly log: Logger
   readonly configuration: Configuration
   readonly undo: readonly (() => unknown)[]
   finish(code: number): void
 }
 
+/** What is left after the cut has this long to settle. */
+const AFTER_CUT_MS = 15_000
+
+/** The orderly end; each call says how it is meant. */
+type End = (how: 'drain' | 'failed') => void
+
 /**
- * The orderly end. First call: no new work, streams go on until they are done or `drain` is over. Second call, or time
- * over: each gets an error event. Either way everything is settled before the store closes.
+ * First call: no new work, streams go on until they are done or `drain` is over. Second call, or time over: each gets an
+ * error event. Either way everything is settled before the store closes. The exit code is 1 when something had failed.
  */
-function createEnding({ gateway, servers, log, configuration, undo, finish }: EndingParts): () => void {
+function createEnding({ gateway, servers, log, configuration, undo, finish }: EndingParts): End {
   let calls = 0
-  return () => {
+  let code = 0
+  let timer: NodeJS.Timeout
+  const ended = (exitCode: number) => {
+    clearTimeout(timer)
+    log.flush()
+    finish(exitCode)
+  }
+  const cut = () => {
+    clearTimeout(timer)
+    gateway.cut()
+    // A step that hangs before it went on could hold the process for ever; recovery settles what it leaves open.
+    timer = setTimeout(() => {
+      log.log.error({ inflight: gateway.inflight() }, 'exchanges did not end after they were cut')
+      ended(1)
+    }, AFTER_CUT_MS)
+  }
+  const closeAll = async () => {
+    for (const step of [...undo].reverse()) await step()
+  }
+  return how => {
+    if (how === 'failed') code = 1
     calls++
-    if (calls === 2) gateway.cut()
+    if (calls === 2) cut()
     if (calls > 1) return
     log.log.info({ inflight: gateway.inflight(), drain_ms: configuration.drainMs }, 'shutting down')
     gateway.drain()
@@ -249,36 +279,52 @@ function createEnding({ gateway, servers, log, configuration, undo, finish }: En
       server.close()
       server.closeIdleConnections()
     }
-    const patience = setTimeout(() => gateway.cut(), configuration.drainMs)
+    timer = setTimeout(cut, configuration.drainMs)
     void gateway
       .idle()
-      .then(async () => {
-        clearTimeout(patience)
-        for (const step of [...undo].reverse()) await step()
-        log.log.info({}, 'ended')
-        finish(0)
-      })
+      .then(closeAll)
+      .then(() => log.log.info({}, 'ended'))
       .catch((error: unknown) => {
-        log.log.error({ error: describe(error) }, 'the end was not orderly')
-        finish(1)
+        code = 1
+        log.log.error({ error }, 'the end was not orderly')
       })
+      .finally(() => ended(code))
   }
 }
 
-/** SIGTERM and SIGINT drain, a second one cuts. A promise that nobody caught is a bug: the process ends in order. */
-function followSignals(drain: () => void, log: Logger, finished: Promise<number>): void {
-  const onSignal = () => drain()
-  const onRejection = (error: unknown) => {
-    log.log.error({ error: describe(error) }, 'a rejection that nobody handled')
-    process.exitCode = 1
-    drain()
+/** npm passes Ctrl-C on although the terminal has told us already: so soon after the first it is the same one. */
+const SAME_INTERRUPT_MS = 500
+
+/**
+ * SIGTERM and SIGINT drain, a second one cuts. A closed terminal (SIGHUP) is an end too; without a terminal SIGHUP asks
+ * for a reload, which needs a restart. A promise that nobody caught is a bug: the process ends in order.
+ */
+function followSignals(end: End, log: Logger, finished: Promise<number>): void {
+  let interruptedAt = Number.NEGATIVE_INFINITY
+  const listeners: Record<string, (reason?: unknown) => void> = {
+    SIGTERM: () => end('drain'),
+    SIGINT() {
+      const now = performance.now()
+      if (now - interruptedAt < SAME_INTERRUPT_MS) return
+      interruptedAt = now
+      end('drain')
+    },
+    SIGHUP() {
+      if (process.stdin.isTTY) end('drain')
+      else log.log.warn({}, 'SIGHUP: a changed configuration needs a restart')
+    },
+    unhandledRejection(error) {
+      log.log.error({ error }, 'a rejection that nobody handled')
+      end('failed')
+    },
   }
-  process.on('SIGTERM', onSignal).on('SIGINT', onSignal).on('unhandledRejection', onRejection)
+  for (const [name, listener] of Object.entries(listeners)) process.on(name, listener)
   void finished.then(() => {
-    process.off('SIGTERM', onSignal).off('SIGINT', onSignal).off('unhandledRejection', onRejection)
+    for (const [name, listener] of Object.entries(listeners)) process.off(name, listener)
   })
 }
 
+/** Closes a server whose answers are all out. */
 function closeNow(server: Server): Promise<void> {
   return new Promise(resolve => {
     server.close(() => resolve())
@@ -289,9 +335,4 @@ function closeNow(server: Server): Promise<void> {
 function urlOf(host: string, port: number): string {
   const shown = host === '0.0.0.0' || host === '::' ? 'localhost' : host
   return `http://${shown.includes(':') ? `[${shown}]` : shown}:${port}`
-}
-
-function describe(error: unknown): string | undefined {
-  if (error === undefined) return undefined
-  return error instanceof Error ? (error.stack ?? error.message) : String(error)
 }

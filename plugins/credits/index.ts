@@ -246,7 +246,12 @@ async function settle(
       if (clock.now() + pause > until) {
         log.error({ exchange: request.exchange, error: String(error) }, 'a settle could not be written; it is spooled')
         ledger.spool(request)
-        throw refuse('store_unavailable', { detail: 'the charge could not be written', cause: error })
+        throw refuse('store_unavailable', {
+          message:
+            'The charge could not be written, so the answer was not let out. It is charged when the ledger is back.',
+          detail: 'the charge could not be written',
+          cause: error,
+        })
       }
     }
     await new Promise(resolve => setTimeout(resolve, pause))

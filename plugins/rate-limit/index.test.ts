@@ -158,7 +158,7 @@ describe('requests', () => {
           }
         },
       ),
-      { numRuns: counts(50, 3000) },
+      { numRuns: counts(50, 500) },
     )
   })
 })
@@ -253,7 +253,7 @@ describe('tokens', () => {
           }
         }
       }),
-      { numRuns: counts(100, 5000) },
+      { numRuns: counts(100, 2000) },
     )
   })
 })

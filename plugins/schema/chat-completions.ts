@@ -4,7 +4,7 @@
  *
  * - every optional field may be null: clients send it, and api.openai.com takes it
  * - only the top level says which names exist; inside, unknown fields pass (clients send back what answers contained)
- * - no length keywords on messages: they would walk every character of megabytes
+ * - no `minLength` and `maxLength`: they walk every character, of megabytes if need be. `longest` is our own keyword
  *
  * Where a value is one of several kinds of object, `discriminator` picks the kind by its tag, so that an error is about
  * the kind that was meant, and only about that one.
@@ -13,7 +13,7 @@
 type Schema = Readonly<Record<string, unknown>>
 
 const string = { type: 'string' }
-/** Not `minLength: 1`: ajv would count the characters of an image's megabytes. */
+/** Anything but an empty string. */
 const text = { type: 'string', not: { const: '' } }
 const boolean = { type: 'boolean' }
 const object = { type: 'object' }
@@ -109,12 +109,8 @@ const message = kinds(
   tagged('role', 'function', 'content name', { content: optional(string), name: text }),
 )
 
-const functionTool = members('name', {
-  name: text,
-  description: optional(string),
-  parameters: optional(object),
-  strict: optional(boolean),
-})
+const functionMembers = { name: text, description: optional(string), parameters: optional(object) }
+const functionTool = members('name', { ...functionMembers, strict: optional(boolean) })
 const customTool = members('name', {
   name: text,
   description: optional(string),
@@ -174,14 +170,14 @@ export const PARAMETERS: Readonly<Record<string, Schema>> = {
   frequency_penalty: optional(number(-2, 2)),
   presence_penalty: optional(number(-2, 2)),
   stop: { type: ['string', 'array', 'null'], items: string, maxItems: 4 },
-  seed: optional({ type: 'integer' }),
+  seed: optional(integer(-(2 ** 63), 2 ** 63)),
   logit_bias: optional({ type: 'object', additionalProperties: number(-100, 100) }),
   logprobs: optional(boolean),
   top_logprobs: optional(integer(0, 20)),
   tools: optional(list(tool)),
   tool_choice: toolChoice,
   parallel_tool_calls: optional(boolean),
-  functions: optional(list(functionTool, { minItems: 1, maxItems: 128 })),
+  functions: optional(list(members('name', functionMembers), { minItems: 1, maxItems: 128 })),
   function_call: wordOr(['none', 'auto'], named),
   response_format: optional(responseFormat),
   reasoning_effort: optional(oneOf('none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max')),
@@ -204,13 +200,13 @@ export const PARAMETERS: Readonly<Record<string, Schema>> = {
   metadata: optional({
     type: 'object',
     maxProperties: 16,
-    propertyNames: { maxLength: 64 },
-    additionalProperties: { type: 'string', maxLength: 512 },
+    propertyNames: { type: 'string', longest: 64 },
+    additionalProperties: { type: 'string', longest: 512 },
   }),
   store: optional(boolean),
   moderation: optional(object),
   user: optional(string),
-  safety_identifier: optional({ type: 'string', maxLength: 64 }),
+  safety_identifier: optional({ type: 'string', longest: 64 }),
   prompt_cache_key: optional(string),
   prompt_cache_options: optional(object),
   prompt_cache_retention: optional(oneOf('in_memory', 'in-memory', '24h')),

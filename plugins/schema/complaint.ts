@@ -55,7 +55,7 @@ function wrongValue(param: string, rule: string): Refusal {
   return refuse('invalid_value', { message: `Invalid value for '${param}': ${rule}.`, param })
 }
 
-function ruleOf({ keyword, params, data }: ErrorObject): string {
+function ruleOf({ keyword, params, schema, data }: ErrorObject): string {
   const limit = String(params.limit)
   const size = (of: string) => `it has ${sizeOf(data)} ${of}, and the`
   switch (keyword) {
@@ -75,8 +75,8 @@ function ruleOf({ keyword, params, data }: ErrorObject): string {
       return `${size('members')} maximum is ${limit}`
     case 'not':
       return 'it is empty'
-    case 'maxLength':
-      return `${size('characters')} maximum is ${limit}`
+    case 'longest':
+      return `${size('characters')} maximum is ${schema}`
     default:
       return 'it is not as the format says'
   }

@@ -61,6 +61,12 @@ function validatorOf(unknownFields: Settings['unknown_fields']): Validate {
       verbose: true,
       messages: false,
     })
+    ajv.addKeyword({
+      keyword: 'longest',
+      type: 'string',
+      schemaType: 'number',
+      validate: (most: number, text: string) => text.length <= most,
+    })
     validate = ajv.compile<ChatRequest>(chatCompletionsSchema(unknownFields))
     validators.set(unknownFields, validate)
   }

@@ -8,16 +8,24 @@ export function shortJson(value: unknown): string {
   if (Array.isArray(value)) return 'an array'
   if (typeof value === 'object' && value !== null) return 'an object'
   if (typeof value !== 'string') return JSON.stringify(value)
-  const whole = value.length <= LONGEST ? JSON.stringify(value) : ''
+  const whole = value.length <= LONGEST ? quote(value) : ''
   if (whole !== '' && whole.length <= LONGEST) return whole
   // Each unit becomes six characters at most, and no surrogate pair is cut in two.
   let json = ''
   for (const character of value.slice(0, LONGEST)) {
-    const piece = JSON.stringify(character).slice(1, -1)
+    const piece = quote(character).slice(1, -1)
     if (json.length + piece.length > LONGEST - 5) break
     json += piece
   }
   return `"${json}..."`
+}
+
+/** JSON leaves some line breaks and control characters as they are; on a terminal or in a log they would act. */
+function quote(text: string): string {
+  return JSON.stringify(text).replace(
+    /[\u007f-\u009f\u2028\u2029]/g,
+    character => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
 }
 
 /** Names from elsewhere that a near miss would not find. */
@@ -46,6 +54,8 @@ export function suggest(name: string, known: readonly string[]): string | undefi
   let best: string | undefined
   let least = Math.min(3, Math.floor(plain.length / 3) + 1)
   for (const candidate of known) {
+    // Words whose lengths differ by more are farther apart.
+    if (Math.abs(candidate.length - name.length) > 4) continue
     const far = distance(plain, plainOf(candidate))
     if (far < least) [best, least] = [candidate, far]
   }

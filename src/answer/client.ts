@@ -38,15 +38,31 @@ export class Client {
   firstWriteMs: number | null = null
   /** When the exchange began; monotonic milliseconds. */
   readonly openedMs: number
+  /** Resolves when the kernel has everything, or the connection is gone: only then may the process end. */
+  readonly flushed: Promise<void>
 
   constructor(response: ServerResponse, options: ClientOptions) {
     this.#response = response
     this.#options = options
     this.#lastWrite = this.openedMs = options.watchman.now()
-    response.on('close', () => this.#closed())
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.flushed = promise
+    response.on('finish', () => {
+      this.#unwatch()
+      resolve()
+    })
+    response.on('close', () => {
+      this.#closed()
+      this.#unwatch()
+      resolve()
+    })
     response.on('drain', () => this.#drained())
     this.#unwatch = options.watchman.watch(now => this.#look(now))
-    if (response.destroyed || response.socket?.destroyed) this.#closed()
+    if (response.destroyed || response.socket?.destroyed) {
+      this.#unwatch()
+      this.#closed()
+      resolve()
+    }
   }
 
   get left(): boolean {
@@ -116,17 +132,17 @@ export class Client {
     this.#finish()
   }
 
+  /** The watchman stays: the client may still refuse to take the rest. */
   #finish(): void {
     this.#ended = true
     this.#beating = false
-    this.#unwatch()
+    if (this.#blockedSince === 0) this.#blockedSince = this.#options.watchman.now()
   }
 
   #closed(): void {
     if (this.#left || this.#ended) return
     this.#left = true
     this.#beating = false
-    this.#unwatch()
     this.#options.onLeave()
     this.#resume?.()
   }

@@ -1,14 +1,18 @@
 /** The answers that the gateway makes itself: models and receipts, as JSON. */
-import { type Catalog, formatMoney, type Key, type Model, type NanoUsd, type Price, type Receipt } from '#contract'
+import {
+  type Catalog,
+  formatMoney,
+  type Key,
+  type Model,
+  mayUse,
+  type NanoUsd,
+  type Price,
+  type Receipt,
+} from '#contract'
 
-/** The models that a key may see and use; without a key (a public route), every public one. */
-export function usableModels(catalog: Catalog, key: Key | undefined): Model[] {
-  return catalog.list().filter(model => isUsable(model, key))
-}
-
-/** Whether a model is enabled, public and allowed for the key. */
-export function isUsable(model: Model, key: Key | undefined): boolean {
-  return model.enabled && model.public && (key?.models == null || key.models.includes(model.id))
+/** The models that a list shows: the public ones that this caller may use. */
+export function listedModels(catalog: Catalog, key: Key | undefined): Model[] {
+  return catalog.list().filter(model => model.public && mayUse(model, key))
 }
 
 export function modelList(models: readonly Model[]): object {

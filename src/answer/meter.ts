@@ -12,6 +12,8 @@ export class Meter implements Progress {
   #deltas = 0
   #bytes = 0
   #usage: WireUsage | null = null
+  /** By the choice's index: whether it has begun, and whether it has ended. */
+  readonly #choices: ('begun' | 'finished' | undefined)[] = []
   /** The request that is being answered; null for raw routes. */
   chat: Chat | null = null
 
@@ -39,11 +41,20 @@ export class Meter implements Progress {
     }
   }
 
+  /** Whether every choice that has begun has its finish reason: one of several is not the end of an answer. */
+  get complete(): boolean {
+    return this.finished && !this.#choices.includes('begun')
+  }
+
   chunk(chunk: Chunk): void {
     if (finishes(chunk)) this.finished = true
-    if (!hasContent(chunk)) return
-    this.started = true
+    const content = hasContent(chunk)
+    if (content) this.started = true
     for (const choice of chunk.choices) {
+      const index = indexOf(choice?.index)
+      if (choice?.finish_reason) this.#choices[index] = 'finished'
+      if (!content) continue
+      this.#choices[index] ??= 'begun'
       const bytes = bytesOf(choice?.delta)
       if (bytes === 0) continue
       this.#deltas++
@@ -56,6 +67,13 @@ export class Meter implements Progress {
   }
 }
 
+/** More choices than this no request can ask for; an index that is none counts as the first. */
+const MOST_CHOICES = 128
+
+function indexOf(index: unknown): number {
+  return Number.isInteger(index) && (index as number) > 0 && (index as number) < MOST_CHOICES ? (index as number) : 0
+}
+
 function bytesOf(delta: Chunk['choices'][number]['delta'] | undefined): number {
   if (!delta) return 0
   let bytes = sizeOf(delta.content) + sizeOf(delta.reasoning_content ?? delta['reasoning']) + sizeOf(delta.refusal)
@@ -66,9 +84,15 @@ function bytesOf(delta: Chunk['choices'][number]['delta'] | undefined): number {
   return old ? bytes + sizeOf(old.name) + sizeOf(old.arguments) : bytes
 }
 
-function sizeOf(text: unknown): number {
-  if (typeof text === 'string') return Buffer.byteLength(text)
-  return Array.isArray(text) ? Buffer.byteLength(JSON.stringify(text)) : 0
+/** The UTF-8 bytes of a text, or of the texts in Mistral's list of parts; its thinking is a list in the list. */
+function sizeOf(content: unknown, depth = 0): number {
+  if (typeof content === 'string') return Buffer.byteLength(content)
+  if (!Array.isArray(content) || depth > 1) return 0
+  let bytes = 0
+  for (const part of content as readonly ({ text?: unknown; thinking?: unknown } | null)[]) {
+    bytes += sizeOf(typeof part === 'string' ? part : part?.text) + sizeOf(part?.thinking, depth + 1)
+  }
+  return bytes
 }
 
 /**
@@ -79,12 +103,16 @@ export function usageOf(wire: WireUsage | null, source: Usage['source']): Usage 
   if (wire === null || typeof wire !== 'object') return null
   const { prompt_tokens: prompt, completion_tokens: completion } = wire
   if (typeof prompt !== 'number' || typeof completion !== 'number') return null
+  const reasoning = numberOr0(wire.completion_tokens_details?.reasoning_tokens)
+  // xAI does not count thinking as completion; its total shows that (in all of 32 recorded answers).
+  const apart = reasoning > 0 && wire.total_tokens === prompt + completion + reasoning
   return {
     promptTokens: prompt,
-    cachedTokens: numberOr0(wire.prompt_tokens_details?.cached_tokens),
+    // DeepSeek has a name of its own.
+    cachedTokens: numberOr0(wire.prompt_tokens_details?.cached_tokens ?? wire['prompt_cache_hit_tokens']),
     cacheWriteTokens: numberOr0(wire.prompt_tokens_details?.cache_write_tokens),
-    completionTokens: completion,
-    reasoningTokens: numberOr0(wire.completion_tokens_details?.reasoning_tokens),
+    completionTokens: apart ? completion + reasoning : completion,
+    reasoningTokens: reasoning,
     source,
   }
 }

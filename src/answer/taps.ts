@@ -35,13 +35,28 @@ export function throughTaps(taps: readonly Tap[], chunk: Chunk): readonly Chunk[
     const tap = taps[index]!
     try {
       if (tap.kind === 'watch') for (const each of chunks) tap.fn(each)
-      else chunks = chunks.flatMap(each => tap.fn(each) ?? [])
+      else chunks = chunks.flatMap(each => chunksFrom(tap.fn(each)))
     } catch (cause) {
       throw new TapError(tap.step, cause)
     }
     if (chunks.length === 0) return chunks
   }
   return chunks
+}
+
+/**
+ * What an edit has returned. A plugin need not be TypeScript: one that forgets to return, or is async, would silently
+ * empty the answer.
+ */
+function chunksFrom(returned: Chunk | readonly Chunk[] | null): readonly Chunk[] {
+  if (returned === null) return []
+  const chunks = Array.isArray(returned) ? (returned as readonly Chunk[]) : [returned as Chunk]
+  if (!chunks.every(isChunk)) throw new TypeError('an edit must return a chunk, a list of chunks, or null to drop it')
+  return chunks
+}
+
+function isChunk(value: Chunk | null | undefined): boolean {
+  return Array.isArray(value?.choices) && value.choices.every(choice => choice?.delta != null)
 }
 
 /**
@@ -53,7 +68,7 @@ export function completionThroughTaps(taps: readonly Tap[], completion: ChatComp
   const choices = completion.choices.map(choice => {
     const { message, ...rest } = choice
     const { choices: _, usage: __, ...head } = completion
-    const chunk: Chunk = { ...head, object: 'chat.completion.chunk', choices: [{ ...rest, delta: message }] }
+    const chunk: Chunk = { ...head, object: 'chat.completion.chunk', choices: [{ ...rest, delta: message ?? {} }] }
     const out = throughTaps(taps, chunk).flatMap(each => each.choices)
     if (out.length === 0) return { ...rest, message: { role: 'assistant', content: '' } }
     const [first, ...more] = out

@@ -15,10 +15,9 @@ const COMMANDS = [addServe, addCheck, addAccount, addKey, addLedger, addDemo]
 
 /** The program `tollgate`: runs the process's own command line and ends the process. */
 export async function main(): Promise<void> {
-  for (const stream of [process.stdout, process.stderr]) {
-    // A reader that has seen enough (`| head`) is no error.
-    stream.on('error', error => process.exit((error as NodeJS.ErrnoException).code === 'EPIPE' ? 0 : 1))
-  }
+  // A reader that has seen enough (`| head`), or a collector of logs that died, must not end a gateway that serves: what
+  // nobody reads is lost, and commands end by themselves.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   const code = await run(process.argv.slice(2), {
     env: process.env,
     folder: process.cwd(),
@@ -27,8 +26,8 @@ export async function main(): Promise<void> {
     watched: process.stderr.isTTY === true,
     self: ownCommandLine(process.argv[1] ?? 'tollgate'),
   })
-  // What was written may still be on its way into a pipe.
-  process.stdout.write('', () => process.stderr.write('', () => process.exit(code)))
+  // What was written may still be on its way into a pipe. And whoever set an exit code of his own saw something wrong.
+  process.stdout.write('', () => process.stderr.write('', () => process.exit(code || (process.exitCode ?? 0))))
 }
 
 /**
@@ -70,13 +69,23 @@ function buildProgram(context: CommandContext): Command {
   return program
 }
 
-/** Expected mistakes have sentences of their own; anything else is a bug, and its stack says where. */
+/** Errors whose message is a sentence for people. Known by name: importing all their classes would slow down --help. */
+const EXPECTED = new Set([
+  'CommandError',
+  'ControlError',
+  'NoGateway',
+  'PlanError',
+  'StoreError',
+  'StoreUnavailable',
+  'VerbError',
+])
+
+/** Anything else is a refusal of the system (a file, a port), or a bug, whose stack says where. */
 function errorText(error: unknown, terminal: Terminal): string {
   if (!(error instanceof Error)) return `error: ${String(error)}\n`
-  const expected = ['CommandError', 'StoreError', 'VerbError', 'ControlError', 'NoGateway']
-  if (expected.includes(error.name)) return `${error.message.startsWith('error: ') ? '' : 'error: '}${error.message}\n`
-  const trace = terminal.env['TOLLGATE_DEBUG'] ? error.stack : `${error.message} (TOLLGATE_DEBUG=1 shows where)`
-  return `error: something unexpected failed: ${trace}\n`
+  if (terminal.env['TOLLGATE_DEBUG']) return `error: ${error.stack}\n`
+  if (EXPECTED.has(error.name) || 'syscall' in error) return `error: ${error.message.trimEnd()}\n`
+  return `error: something unexpected failed: ${error.message} (TOLLGATE_DEBUG=1 shows where)\n`
 }
 
 function ownVersion(): string {

@@ -145,13 +145,18 @@ async function writeConfiguration(folder: string): Promise<string> {
   const { parse } = await import('yaml')
   const root = fileURLToPath(new URL('../../', import.meta.url))
   const shipped = parse(readFileSync(join(root, 'gateway.yaml'), 'utf8')) as Shipped
-  const providers = keep(shipped.providers, ({ dialect }) => dialect === 'demo')
+  const demos = Object.entries(shipped.providers).filter(([, { dialect }]) => dialect === 'demo')
+  // Slow enough to see it stream, quick enough to wait for.
+  const providers = Object.fromEntries(demos.map(([name]) => [name, { dialect: 'demo', pace: '15ms' }]))
+  const models = Object.entries(shipped.models).filter(([, { targets }]) =>
+    targets.every(({ provider }) => Object.hasOwn(providers, provider)),
+  )
   const configuration = {
     version: 1,
     listen: '127.0.0.1:0',
     store: 'sqlite:./data/tollgate.db',
     providers,
-    models: keep(shipped.models, ({ targets }) => targets.every(({ provider }) => Object.hasOwn(providers, provider))),
+    models: Object.fromEntries(models),
     routes: [{ path: '/v1/chat/completions', policy: 'standard' }],
   }
   cpSync(join(root, 'policies'), join(folder, 'policies'), { recursive: true })
@@ -159,10 +164,6 @@ async function writeConfiguration(folder: string): Promise<string> {
   // JSON is YAML.
   writeFileSync(file, JSON.stringify(configuration, null, 2))
   return file
-}
-
-function keep<Value>(entries: Record<string, Value>, isKept: (value: Value) => boolean): Record<string, Value> {
-  return Object.fromEntries(Object.entries(entries).filter(([, value]) => isKept(value)))
 }
 
 /** The part of the shipped gateway.yaml that the demo uses. */

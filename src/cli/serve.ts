@@ -16,7 +16,7 @@ async function serveUntilEnd(terminal: Terminal, config: string): Promise<ExitCo
   const configFile = pathOf(terminal, config)
   const env = environmentOf(terminal, config)
   const [{ serve }, { quickStart, startText }] = await Promise.all([import('../main.ts'), import('./quick-start.ts')])
-  const started = serve({ configFile, env, stdout: text => terminal.out(text) })
+  const started = serve({ configFile, env })
   const running = await started.catch(async (error: unknown) => {
     throw await readable(terminal, config, error)
   })

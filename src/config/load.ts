@@ -14,7 +14,7 @@ import { type LoadedPolicy, loadPolicy, type PolicyOptions } from './policy.ts'
 import { didYouMean, ordered, type Problem } from './problem.ts'
 import { buildProviders } from './providers.ts'
 import { checkFit } from './route-policy.ts'
-import { CATALOG_POLICY, type PlannedRoute, planRoutes } from './routes.ts'
+import { CATALOG_POLICY, type PlannedRoute, type PolicyUse, planRoutes } from './routes.ts'
 import { GATEWAY_SCHEMA } from './schema.ts'
 import { buildServer } from './server.ts'
 import { type Reading, readSource, reasonOf, type Source } from './source.ts'
@@ -54,11 +54,11 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
   const providers = buildProviders(source, shape.providers)
   const providerNames = namesOf(shape.providers)
   const { models, aliases } = buildCatalog(source, shape.models, providerNames)
-  const planned = planRoutes(source, shape.routes, { built: providers, names: providerNames })
-  const policies = await loadPolicies(planned, source, { reading, registry: options.registry, configFile: file })
+  const { routes, uses } = planRoutes(source, shape.routes, { built: providers, names: providerNames })
+  const policies = await loadPolicies(uses, source, { reading, registry: options.registry, configFile: file })
   const offered = [...models.values()].filter(model => model.enabled)
   const priced = offered.filter(model => model.price !== null).map(model => model.id)
-  for (const route of planned) {
+  for (const route of routes) {
     checkRoute(route, policies.get(route.policy) ?? null, source, priced)
     if (route.kind === 'chat' && offered.length === 0 && source.sound('/models')) {
       source.report(`${route.address}/path`, 'there is no model to serve', { suggestion: 'add one under models:' })
@@ -75,7 +75,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
       providers,
       models,
       aliases,
-      routes: planned.map(route => routeConfig(route, policies.get(route.policy)!)),
+      routes: routes.map(route => routeConfig(route, policies.get(route.policy)!)),
       secrets: [...secrets].filter(secret => secret.length > 7),
       files: filesOf(sources, [...policies.values()]),
     }),
@@ -103,25 +103,25 @@ function checkRoute(route: PlannedRoute, policy: LoadedPolicy | null, source: So
 
 /** The policies that the routes name; one that cannot be read is reported at each route that names it. */
 async function loadPolicies(
-  routes: readonly PlannedRoute[],
+  uses: readonly PolicyUse[],
   source: Source,
   options: Omit<PolicyOptions, 'kinds'>,
 ): Promise<Map<string, LoadedPolicy>> {
   const policies = new Map<string, LoadedPolicy>()
   const unread = new Map<string, string>()
-  for (const name of new Set(routes.map(route => route.policy))) {
+  for (const name of new Set(uses.map(use => use.policy))) {
     const found = await readPolicy(name, source.file, options.reading.readFile)
-    const kinds = [...new Set(routes.filter(route => route.policy === name).map(route => route.kind))]
+    const kinds = uses.flatMap(use => (use.policy === name && use.kind !== null ? [use.kind] : []))
     if ('reason' in found) unread.set(name, found.reason)
-    else policies.set(name, await loadPolicy(name, found.file, found.text, { ...options, kinds }))
+    else policies.set(name, await loadPolicy(name, found.file, found.text, { ...options, kinds: [...new Set(kinds)] }))
   }
   const folder = join(dirname(source.file), 'policies')
-  for (const route of routes) {
-    const reason = unread.get(route.policy)
+  for (const { policy, address } of uses) {
+    const reason = unread.get(policy)
     if (reason === undefined) continue
-    const message = `policies/${route.policy}.yaml beside ${basename(source.file)} cannot be read: ${reason}`
-    const suggestion = didYouMean(route.policy, await policyNames(folder))
-    source.report(route.address === null ? '/routes' : `${route.address}/policy`, message, { suggestion })
+    const message = `policies/${policy}.yaml beside ${basename(source.file)} cannot be read: ${reason}`
+    const suggestion = didYouMean(policy, await policyNames(folder))
+    source.report(address === null ? '/routes' : `${address}/policy`, message, { suggestion })
   }
   return policies
 }

@@ -1,8 +1,8 @@
 /** `models`: the catalog, its prices in nano-dollars per million tokens, and its aliases. */
 import { formatMoney, type Model, type NanoUsd, type Price, type Target } from '#contract'
-import type { GatewayShape, ModelShape, PriceShape } from './file-shapes.ts'
+import type { GatewayShape, ModelShape, PriceShape, TargetShape } from './file-shapes.ts'
 import { didYouMean } from './problem.ts'
-import { pointer, type Source } from './source.ts'
+import { entriesOf, pointer, type Source } from './source.ts'
 
 interface Catalog {
   readonly models: Map<string, Model>
@@ -20,15 +20,16 @@ export function buildCatalog(
   providerNames: readonly string[],
 ): Catalog {
   const catalog: Catalog = { models: new Map(), aliases: new Map() }
-  if (typeof shapes !== 'object' || shapes === null) return catalog
-  for (const [id, shape] of Object.entries(shapes)) {
+  for (const [id, shape] of entriesOf(shapes)) {
     const at = pointer('models', id)
-    if (!source.sound(at)) continue
-    checkTargets(source, at, shape, providerNames)
-    checkSizes(source, at, shape)
-    checkDate(source, at, shape)
-    for (const part of ['price', ...shape.targets.map((_, i) => `targets/${i}/cost`)])
-      checkPrice(source, `${at}/${part}`, shape)
+    const remains = source.remains(at, shape)
+    if (remains === null) continue
+    const targets = (Array.isArray(remains.targets) ? remains.targets : []).map(target => target ?? {})
+    checkTargets(source, at, targets, providerNames)
+    checkSizes(source, at, remains)
+    checkDate(source, at, remains)
+    checkPriceSize(source, `${at}/price`, remains.price)
+    for (const [i, { cost }] of targets.entries()) checkPriceSize(source, `${at}/targets/${i}/cost`, cost)
     if (source.sound(at)) catalog.models.set(id, build(id, shape))
   }
   addAliases(source, shapes, catalog)
@@ -78,15 +79,9 @@ export function priceFrom(shape: PriceShape | 'free'): Price | null {
   }
 }
 
-function checkPrice(source: Source, at: string, model: ModelShape): void {
-  const index = /targets\/(\d+)\/cost$/.exec(at)?.[1]
-  const shape = index === undefined ? model.price : model.targets[Number(index)]?.cost
-  if (shape !== undefined) checkPriceSize(source, at, shape)
-}
-
 /** Refuses a price that can only be a slip of the pen. */
-export function checkPriceSize(source: Source, at: string, shape: PriceShape | 'free'): void {
-  if (shape === 'free') return
+export function checkPriceSize(source: Source, at: string, shape: PriceShape | 'free' | undefined): void {
+  if (typeof shape !== 'object') return
   const scale = shape.per === '1K tokens' ? 1000n : 1n
   for (const part of ['input', 'cached_input', 'cache_write', 'output', 'request'] as const) {
     const value = (shape[part] ?? 0n) * (part === 'request' ? 1n : scale)
@@ -96,11 +91,17 @@ export function checkPriceSize(source: Source, at: string, shape: PriceShape | '
   }
 }
 
-function checkTargets(source: Source, at: string, { targets }: ModelShape, providerNames: readonly string[]): void {
+function checkTargets(
+  source: Source,
+  at: string,
+  targets: readonly Partial<TargetShape>[],
+  providerNames: readonly string[],
+): void {
   const seen = new Set<string>()
   for (const [i, { provider, model }] of targets.entries()) {
     const target = `${at}/targets/${i}`
-    checkProviderName(source, `${target}/provider`, provider, providerNames)
+    if (provider !== undefined) checkProviderName(source, `${target}/provider`, provider, providerNames)
+    if (provider === undefined || model === undefined) continue
     const id = `${provider}/${model}`
     if (seen.has(id)) {
       source.report(target, `the target ${id} is here twice`, { suggestion: 'give it a larger weight instead' })
@@ -117,20 +118,19 @@ export function checkProviderName(source: Source, at: string, name: string, know
   source.report(at, `there is no provider ${source.show(at, name)}`, { suggestion })
 }
 
-function checkSizes(source: Source, at: string, shape: ModelShape): void {
-  if (shape.max_output > shape.context) {
-    const message = `max_output (${shape.max_output}) is more than context (${shape.context})`
+function checkSizes(source: Source, at: string, shape: Partial<ModelShape>): void {
+  const { context = Infinity, max_output = Infinity, default_output = 0 } = shape
+  if (max_output !== Infinity && max_output > context) {
+    const message = `max_output (${max_output}) is more than context (${context})`
     source.report(`${at}/max_output`, message, { suggestion: 'context is prompt and answer together' })
   }
-  if (shape.default_output !== undefined && shape.default_output > shape.max_output) {
-    source.report(
-      `${at}/default_output`,
-      `default_output (${shape.default_output}) is more than max_output (${shape.max_output})`,
-    )
+  if (default_output > max_output) {
+    source.report(`${at}/default_output`, `default_output (${default_output}) is more than max_output (${max_output})`)
   }
 }
 
-function checkDate(source: Source, at: string, { created }: ModelShape): void {
+function checkDate(source: Source, at: string, { created }: Partial<ModelShape>): void {
+  if (created === undefined) return
   const day = new Date(`${created}T00:00:00Z`)
   if (Number.isNaN(day.getTime()) || day.toISOString().slice(0, 10) !== created) {
     source.report(`${at}/created`, `created: ${source.show(`${at}/created`, created)} is not a day of the calendar`)
@@ -138,7 +138,7 @@ function checkDate(source: Source, at: string, { created }: ModelShape): void {
 }
 
 function addAliases(source: Source, shapes: GatewayShape['models'], { aliases }: Catalog): void {
-  for (const [id, shape] of Object.entries(shapes)) {
+  for (const [id, shape] of entriesOf(shapes)) {
     const at = pointer('models', id, 'aliases')
     if (!source.sound(at) || !Array.isArray(shape?.aliases)) continue
     for (const [i, alias] of shape.aliases.entries()) {

@@ -3,7 +3,7 @@ import { isLoopback } from './address.ts'
 import type { Provider } from './configuration.ts'
 import type { GatewayShape, ProviderShape } from './file-shapes.ts'
 import { BY_REFERENCE, WRITTEN_OUT } from './server.ts'
-import { pointer, type Source } from './source.ts'
+import { entriesOf, pointer, type Source } from './source.ts'
 
 const DEMO_PACE_MS = 25
 
@@ -29,12 +29,12 @@ const SECRET_HEADER = /^(authorization|cookie)$|(^|-)(key|token|secret|password)
 /** The providers that are sound, by name. */
 export function buildProviders(source: Source, shapes: GatewayShape['providers']): Map<string, Provider> {
   const providers = new Map<string, Provider>()
-  if (source.value === null || typeof shapes !== 'object' || shapes === null) return providers
-  for (const [name, shape] of Object.entries(shapes)) {
+  for (const [name, shape] of entriesOf(shapes)) {
     const at = pointer('providers', name)
-    if (!source.sound(at)) continue
+    const remains = source.remains(at, shape)
+    if (remains === null) continue
     if (shape.dialect === 'demo') checkDemo(source, at)
-    else checkRemote(source, at, name, shape)
+    else checkRemote(source, at, name, remains)
     if (source.sound(at)) providers.set(name, build(name, shape))
   }
   return providers
@@ -72,13 +72,16 @@ function checkDemo(source: Source, at: string): void {
   }
 }
 
-function checkRemote(source: Source, at: string, name: string, shape: ProviderShape): void {
-  if (shape.pace !== undefined) {
+function checkRemote(source: Source, at: string, name: string, shape: Partial<ProviderShape>): void {
+  const known = shape.dialect !== undefined
+  if (known && shape.pace !== undefined) {
     source.report(`${at}/pace`, 'pace is for the demo provider only', { key: true, suggestion: 'remove this line' })
   }
-  if (shape.base_url === undefined) {
+  if (known && !source.has(`${at}/base_url`)) {
     source.report(at, `the provider "${name}" has no "base_url"`, { suggestion: 'write base_url: https://HOST/v1' })
-  } else checkBaseUrl(source, `${at}/base_url`, shape.base_url, shape.allow_insecure)
+  } else if (shape.base_url !== undefined) {
+    checkBaseUrl(source, `${at}/base_url`, shape.base_url, shape.allow_insecure ?? true)
+  }
   if (shape.api_key !== undefined) checkApiKey(source, `${at}/api_key`, shape.api_key)
   checkHeaders(source, at, shape)
 }
@@ -112,7 +115,7 @@ function checkApiKey(source: Source, at: string, key: string): void {
   }
 }
 
-function checkHeaders(source: Source, provider: string, { headers = {}, api_key }: ProviderShape): void {
+function checkHeaders(source: Source, provider: string, { headers = {}, api_key }: Partial<ProviderShape>): void {
   const seen = new Set<string>()
   for (const [header, value] of Object.entries(headers)) {
     const at = provider + pointer('headers', header)

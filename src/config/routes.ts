@@ -20,6 +20,19 @@ export interface PlannedRoute {
   readonly price: Price | null
 }
 
+/** A route's mention of a policy; also of a route that cannot be planned, so that its policy is checked all the same. */
+export interface PolicyUse {
+  readonly address: string | null
+  readonly policy: string
+  /** Null when the route's path says nothing. */
+  readonly kind: RouteKind | null
+}
+
+export interface Plan {
+  readonly routes: readonly PlannedRoute[]
+  readonly uses: readonly PolicyUse[]
+}
+
 const KINDS: Readonly<Record<string, Exclude<RouteKind, 'raw'>>> = {
   '/v1/chat/completions': 'chat',
   '/v1/models': 'models',
@@ -41,34 +54,43 @@ interface ProviderTable {
 }
 
 /** The sound routes of the file, then those that are there by default. */
-export function planRoutes(source: Source, shapes: GatewayShape['routes'], providers: ProviderTable): PlannedRoute[] {
-  const planned: PlannedRoute[] = []
+export function planRoutes(source: Source, shapes: GatewayShape['routes'], providers: ProviderTable): Plan {
+  const routes: PlannedRoute[] = []
+  const uses: PolicyUse[] = []
   const paths = new Map<string, string>()
   for (const [i, shape] of (Array.isArray(shapes) ? shapes : []).entries()) {
     const at = `/routes/${i}`
-    checkDuplicate(source, at, shape?.path, paths)
-    if (!source.sound(at)) continue
-    const kind = kindOf(source, at, shape)
-    if (kind === null) continue
-    if (kind === 'raw') checkRaw(source, at, shape, providers)
-    else checkKnown(source, at, shape, kind)
-    if (!source.sound(at)) continue
-    const raw = kind === 'raw' ? rawTarget(shape, providers) : null
-    // A raw route to a provider that is itself broken: reported there.
-    if (kind === 'raw' && raw === null) continue
-    planned.push({
-      address: at,
-      path: shape.path,
-      kind,
-      policy: shape.policy,
-      public: shape.public,
-      unmetered: shape.unmetered,
-      methods: shape.methods ?? methodsOf(kind),
-      raw,
-      price: shape.price === undefined ? null : priceFrom(shape.price),
-    })
+    const remains = source.remains<RouteShape>(at, shape)
+    if (remains === null) continue
+    if (remains.path !== undefined) checkDuplicate(source, at, remains.path, paths)
+    const kind = remains.path === undefined ? null : kindOf(source, at, remains.path, remains.kind)
+    if (kind === 'raw') checkRaw(source, at, remains, providers)
+    else if (kind !== null) checkKnown(source, at, remains, kind)
+    if (remains.policy !== undefined) uses.push({ address: at, policy: remains.policy, kind })
+    if (kind !== null && source.sound(at)) {
+      const route = build(at, shape as RouteShape, kind, providers)
+      if (route !== null) routes.push(route)
+    }
   }
-  return [...planned, ...defaults(paths)]
+  const added = defaults(paths)
+  return { routes: [...routes, ...added], uses: [...uses, ...added] }
+}
+
+function build(address: string, shape: RouteShape, kind: RouteKind, providers: ProviderTable): PlannedRoute | null {
+  const raw = kind === 'raw' ? rawTarget(shape, providers) : null
+  // A raw route to a provider that is itself broken: reported there.
+  if (kind === 'raw' && raw === null) return null
+  return {
+    address,
+    path: shape.path,
+    kind,
+    policy: shape.policy,
+    public: shape.public,
+    unmetered: shape.unmetered,
+    methods: shape.methods ?? methodsOf(kind),
+    raw,
+    price: shape.price === undefined ? null : priceFrom(shape.price),
+  }
 }
 
 function defaults(paths: ReadonlyMap<string, string>): PlannedRoute[] {
@@ -87,8 +109,7 @@ function defaults(paths: ReadonlyMap<string, string>): PlannedRoute[] {
 
 const methodsOf = (kind: RouteKind) => (kind === 'chat' || kind === 'raw' ? ['POST'] : ['GET'])
 
-function checkDuplicate(source: Source, at: string, path: unknown, paths: Map<string, string>): void {
-  if (typeof path !== 'string') return
+function checkDuplicate(source: Source, at: string, path: string, paths: Map<string, string>): void {
   const first = paths.get(path)
   if (first !== undefined) {
     const { line } = source.position(`${first}/path`)
@@ -98,7 +119,7 @@ function checkDuplicate(source: Source, at: string, path: unknown, paths: Map<st
   } else paths.set(path, at)
 }
 
-function kindOf(source: Source, at: string, { path, kind }: RouteShape): RouteKind | null {
+function kindOf(source: Source, at: string, path: string, kind: RouteKind | undefined): RouteKind | null {
   const known = Object.hasOwn(KINDS, path) ? KINDS[path] : undefined
   if (known !== undefined) {
     if (kind === undefined || kind === known) return known
@@ -128,7 +149,7 @@ function kindOf(source: Source, at: string, { path, kind }: RouteShape): RouteKi
   return null
 }
 
-function checkKnown(source: Source, at: string, shape: RouteShape, kind: RouteKind): void {
+function checkKnown(source: Source, at: string, shape: Partial<RouteShape>, kind: RouteKind): void {
   for (const key of RAW_ONLY) {
     if (shape[key] === undefined) continue
     source.report(at + pointer(key), `"${key}" is for raw routes only`, { key: true, suggestion: 'remove this line' })
@@ -139,16 +160,16 @@ function checkKnown(source: Source, at: string, shape: RouteShape, kind: RouteKi
   }
 }
 
-function checkRaw(source: Source, at: string, shape: RouteShape, providers: ProviderTable): void {
-  if (shape.provider === undefined) {
+function checkRaw(source: Source, at: string, shape: Partial<RouteShape>, providers: ProviderTable): void {
+  if (!source.has(`${at}/provider`)) {
     source.report(at, 'a raw route has to say its "provider"')
-  } else {
+  } else if (shape.provider !== undefined) {
     checkProviderName(source, `${at}/provider`, shape.provider, providers.names)
     if (providers.built.get(shape.provider)?.dialect === 'demo') {
       source.report(`${at}/provider`, `the demo provider "${shape.provider}" answers chat completions only`)
     }
   }
-  if (shape.price === undefined) {
+  if (!source.has(`${at}/price`)) {
     source.report(at, 'a raw route has to say its "price"', {
       suggestion: 'write "price: free" or what a request costs',
     })

@@ -24,10 +24,10 @@ export function buildServer(source: Source, shape: GatewayShape): Server | null 
   if (listen && admin && listen.port !== 0 && listen.port === admin.port && overlap(listen.host, admin.host)) {
     source.report('/admin', 'admin and listen are the same address', { suggestion: 'give admin another port' })
   }
-  const store = sound(source, '/store') ? storeOf(source, shape.store) : ''
-  if (sound(source, '/secret') && shape.secret !== undefined) checkSecret(source, shape.secret)
-  const hosts = sound(source, '/hosts') && shape.hosts ? hostsOf(source, shape.hosts) : null
-  if (sound(source, '/heartbeat') && shape.heartbeat.every < 1000) {
+  const store = source.sound('/store') ? storeOf(source, shape.store) : ''
+  if (source.sound('/secret') && shape.secret !== undefined) checkSecret(source, shape.secret)
+  const hosts = source.sound('/hosts') && shape.hosts ? hostsOf(source, shape.hosts) : null
+  if (source.sound('/heartbeat') && shape.heartbeat.every < 1000) {
     source.report('/heartbeat/every', 'heartbeat every must be at least 1s')
   }
   const intact = ['/trust_proxy', '/limits', '/drain', '/heartbeat'].every(part => source.sound(part))
@@ -52,8 +52,6 @@ export function buildServer(source: Source, shape: GatewayShape): Server | null 
     heartbeat: { firstMs: heartbeat.first, everyMs: heartbeat.every },
   }
 }
-
-const sound = (source: Source, at: string) => source.sound(at)
 
 function address(source: Source, at: string, text: string): Address | null {
   if (!source.sound(at)) return null

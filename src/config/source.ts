@@ -46,6 +46,11 @@ export function pointer(...path: readonly (string | number)[]): string {
   return path.map(part => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
 }
 
+/** The entries of what should be a map, and may be anything. */
+export function entriesOf<T>(map: Readonly<Record<string, T>> | undefined): [string, T][] {
+  return typeof map === 'object' && map !== null && !Array.isArray(map) ? Object.entries(map) : []
+}
+
 /** Reads and parses a file. What is wrong with it stands in `problems`; `usable` says whether there is a value at all. */
 export async function readSource(file: string, text: string, reading: Reading): Promise<Source> {
   const source = new Source(file, text)
@@ -115,6 +120,22 @@ export class Source {
   sound(address: string): boolean {
     for (const broken of this.#broken) if (broken === address || broken.startsWith(`${address}/`)) return false
     return true
+  }
+
+  /**
+   * What of a map can still be looked at: a copy without the entries at which something was reported. So one mistake
+   * does not hide the next one beside it. Null when the value is no map.
+   */
+  remains<T extends object>(address: string, value: T): Partial<T> | null {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return null
+    return this.#remains(address, value) as Partial<T>
+  }
+
+  #remains(address: string, value: unknown): unknown {
+    if (typeof value !== 'object' || value === null) return value
+    if (Array.isArray(value)) return value.map((item, i) => this.#remains(`${address}/${i}`, item))
+    const kept = Object.entries(value).filter(([key]) => !this.#broken.has(address + pointer(key)))
+    return Object.fromEntries(kept.map(([key, inner]) => [key, this.#remains(address + pointer(key), inner)]))
   }
 
   /** Whether something was reported at exactly that address. */

@@ -47,9 +47,18 @@ export interface Model {
   readonly allow: readonly PriceFeature[]
   readonly public: boolean
   readonly enabled: boolean
+  /** Seconds since the epoch, as on the wire. */
   readonly created: number
   readonly ownedBy: string
   readonly description: string | null
+}
+
+/**
+ * Whether a caller may use a model: a key with a list those of its list, everyone else the public ones. One place for
+ * the answer, because a model that is refused here must not be shown there.
+ */
+export function mayUse(model: Model, key: Key | undefined): boolean {
+  return model.enabled && (key?.models == null ? model.public : key.models.includes(model.id))
 }
 
 /** Request fields that change what a provider bills; refused on charged routes unless the model allows them. */

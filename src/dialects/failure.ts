@@ -44,6 +44,8 @@ const RETRY_AFTER: ReadonlySet<ErrorCode> = new Set(['upstream_rate_limited', 'u
 
 const CONTEXT = /context.{0,20}length|maximum context|prompt is too long|too many (input )?tokens|input token count/i
 const QUOTA = /insufficient_quota|insufficient balance|billing/i
+/** Google says 400 where others say 401. */
+const BAD_KEY = /\bapi key (?:not valid|invalid|expired|not found)/i
 
 function codeOf(status: number, { message, type, code }: ErrorDetails): ErrorCode {
   const words = `${type ?? ''} ${code ?? ''}`
@@ -53,9 +55,15 @@ function codeOf(status: number, { message, type, code }: ErrorDetails): ErrorCod
   if (status === 402) return 'upstream_quota'
   if (status === 408 || status === 504) return 'upstream_timeout'
   if (status === 503 || status === 529) return 'upstream_overloaded'
-  if (status === 404) return code === 'model_not_found' || type !== null ? 'model_not_found' : 'upstream_error'
+  if (status === 404) {
+    // An error with a type, or about a model, is the API's own; anything else is a wrong path, a mistake in base_url.
+    return type !== null || code === 'model_not_found' || /\bmodels?\b/i.test(message ?? '')
+      ? 'model_not_found'
+      : 'upstream_error'
+  }
   if (status === 413) return 'request_too_large'
   if (status === 400 || status === 422 || status === 409) {
+    if (BAD_KEY.test(message ?? '')) return 'upstream_auth'
     if (code === 'context_length_exceeded' || CONTEXT.test(message ?? '')) return 'context_length_exceeded'
     return code === 'content_filter' ? 'content_filter' : 'upstream_rejected'
   }
@@ -82,14 +90,34 @@ function cleanParam(param: string | null): string | null {
   return param !== null && PARAM.test(param) ? param : null
 }
 
+/** Top-level domains and what ends the names of internal hosts. Not all there are: some are words of sentences. */
+const HOST_ENDS =
+  'com|net|org|io|ai|dev|cloud|internal|local|localhost|localdomain|lan|corp|svc|arpa|app|tech|xyz|gov|edu|' +
+  'cn|eu|co|uk|us|de|fr|nl|ch|jp|kr|sg|au|ca|ru|br'
+
 const SECRETS: readonly (readonly [RegExp, string])[] = [
   [/\b[a-z][a-z0-9+.-]*:\/\/[^\s"'<>]*/gi, '[address]'],
-  [/\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b/g, '[address]'],
-  [/\b(?:[a-z0-9-]+\.)+(?:com|net|org|io|ai|dev|cloud|internal|local|app|cn|eu)\b(?::\d+)?/gi, '[address]'],
   [/\b(?:bearer|basic)\s+\S+/gi, '[secret]'],
-  [/\b(?:sk|pk|rk|gsk|xai|tg|key|org|proj|req)[-_][A-Za-z0-9_*-]{6,}/g, '[secret]'],
+  [/[\w-]*\bapi[-_]?key["']?\s*[:=]\s*\S+/gi, '[secret]'],
+  [/\b(?:key|token|secret|password|signature|sig)=\S+/gi, '[secret]'],
+  [/\beyJ[\w-]{6,}(?:\.[\w-]*){1,2}/g, '[secret]'],
+  [/\bya29\.[\w-]+/g, '[secret]'],
+  [/\b(?:sk|pk|rk|gsk|xai|hf|tg|key|org|proj|req)[-_][A-Za-z0-9_*-]{6,}/g, '[secret]'],
   [/\bAIza[A-Za-z0-9_-]{10,}/g, '[secret]'],
+  [/\bA(?:KI|SI)A[A-Z0-9]{12,}/g, '[secret]'],
   [/\b(?=[A-Za-z0-9_-]*\d)(?=[A-Za-z0-9_-]*[A-Za-z])[A-Za-z0-9_-]{32,}\b/g, '[secret]'],
+  [/\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b/g, '[address]'],
+  // IPv6: five groups or more, or fewer with a `::`; a time of day has three groups and no `::`.
+  [/(?<![\w:])\[?(?:[0-9a-f]{1,4}:){4,7}[0-9a-f]{1,4}(?![\w:])(?:\]:\d+)?/gi, '[address]'],
+  [
+    /(?<![\w:])\[?(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})?::(?:[0-9a-f]{1,4}:){0,6}[0-9a-f]{1,4}(?![\w:])(?:\]:\d+)?/gi,
+    '[address]',
+  ],
+  [new RegExp(`\\b(?:(?:[a-z0-9-]{1,63}\\.)+(?:${HOST_ENDS})|localhost)\\b(?::\\d+)?`, 'gi'), '[address]'],
+  // A host of a cluster, `vllm-0:8000`: with a dash or a digit, or any `word:1234` would be one.
+  [/\b(?=[a-z0-9-]*[a-z])(?=[a-z0-9-]*[0-9-])[a-z0-9-]+:\d{2,5}\b/gi, '[address]'],
+  // A file in somebody's stack trace.
+  [/(?:\/[\w.@-]+){2,}\.(?:py|js|mjs|ts|go|rs|rb|java|so|cc|cpp)\b/g, '[path]'],
 ]
 
 /** A provider's sentence without addresses, secrets and control characters, at most 400 characters. */
@@ -100,31 +128,43 @@ export function cleanMessage(text: string): string {
   return clean.length > 400 ? `${clean.slice(0, 399)}…` : clean
 }
 
-/** Finds the error in a body: OpenAI's envelope, a bare string, FastAPI's `detail`, Google's array, or any text. */
+/** Finds the error in a body: OpenAI's envelope, a bare string, FastAPI's `detail`, Google's array, or plain text. */
 export function errorDetails(body: Buffer): ErrorDetails {
-  let value: unknown
+  const words = body.toString('utf8')
   try {
-    value = JSON.parse(body.toString('utf8'))
+    return detailsOf(JSON.parse(words))
   } catch {
-    return { message: null, type: null, code: null, param: null }
+    // Neither a page nor the beginning of JSON says anything to a person.
+    return { ...NO_DETAILS, message: /^\s*[^\s<[{]/.test(words) ? words.trim() : null }
   }
-  return detailsOf(value)
 }
+
+const NO_DETAILS: ErrorDetails = { message: null, type: null, code: null, param: null }
 
 /** As `errorDetails`, for a body that was parsed already. */
 export function detailsOf(parsed: unknown): ErrorDetails {
   const value = Array.isArray(parsed) ? parsed[0] : parsed
-  if (typeof value === 'string') return { message: value, type: null, code: null, param: null }
-  if (!isRecord(value)) return { message: null, type: null, code: null, param: null }
+  if (typeof value === 'string') return { ...NO_DETAILS, message: value }
+  if (!isRecord(value)) return NO_DETAILS
   const error = value['error'] ?? value
-  if (typeof error === 'string') return { message: error, type: null, code: text(value['code']), param: null }
-  if (!isRecord(error)) return { message: null, type: null, code: null, param: null }
+  if (typeof error === 'string') return { ...NO_DETAILS, message: error, code: text(value['code']) }
+  if (!isRecord(error)) return NO_DETAILS
   return {
-    message: text(error['message']) ?? text(error['detail']) ?? text(value['message']),
-    type: text(error['type']),
+    message: sentence(error['message']) ?? sentence(error['detail']) ?? sentence(value['message']),
+    type: text(error['type']) ?? text(error['status']),
     code: text(error['code']),
     param: text(error['param']),
   }
+}
+
+/** A text, or the first of FastAPI's details: `[{"loc":["body","user"],"msg":"not permitted"}]`, also wrapped once more. */
+function sentence(value: unknown): string | null {
+  if (isRecord(value)) return Array.isArray(value['detail']) ? sentence(value['detail']) : text(value['detail'])
+  if (!Array.isArray(value)) return text(value)
+  const [first] = value as unknown[]
+  if (!isRecord(first)) return text(first)
+  const place = Array.isArray(first['loc']) ? first['loc'].join('.') : ''
+  return [place, text(first['msg']) ?? ''].filter(part => part !== '').join(': ') || null
 }
 
 function text(value: unknown): string | null {

@@ -387,7 +387,10 @@ function repeats(sorted: Int32Array): boolean {
   return false
 }
 
-/** A key for a message: as JSON, shortened. */
+/** A key for a message: as JSON, shortened, and nothing in it that acts on a terminal or in a log. */
 function shown(key: string): string {
-  return JSON.stringify(key.length > 60 ? `${key.slice(0, 57)}...` : key)
+  return JSON.stringify(key.length > 60 ? `${key.slice(0, 57)}...` : key).replace(
+    /[\u007f-\u009f\u2028\u2029]/g,
+    character => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
 }

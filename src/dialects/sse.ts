@@ -13,6 +13,13 @@ export interface SseEvent {
 /** An event longer than the limit: the stream cannot be followed any further. */
 export class SseTooLong extends Error {
   override readonly name = 'SseTooLong'
+  /** What the same piece of input had completed before it. */
+  readonly events: readonly SseEvent[]
+
+  constructor(limitBytes: number, events: readonly SseEvent[]) {
+    super(`an event of the stream is longer than ${limitBytes} bytes`)
+    this.events = events
+  }
 }
 
 const LF = 10
@@ -59,7 +66,7 @@ export class SseReader {
         else if (input[at] === LF) at++
       }
     }
-    this.#keep(input, at)
+    this.#keep(input, at, events)
     return events
   }
 
@@ -82,7 +89,10 @@ export class SseReader {
       this.#afterCr = false
       return input[0] === LF ? 1 : 0
     }
-    return this.#first && input[0] === 0xef && input[1] === 0xbb && input[2] === 0xbf ? 3 : 0
+    // Shorter than a mark: what was kept comes again from its beginning.
+    if (!this.#first || input.length < 3) return 0
+    this.#first = false
+    return input[0] === 0xef && input[1] === 0xbb && input[2] === 0xbf ? 3 : 0
   }
 
   /**
@@ -101,11 +111,9 @@ export class SseReader {
   }
 
   /** Keeps the unfinished line. Events are views of the old buffer, so unless nothing was read a new one is made. */
-  #keep(input: Buffer, at: number): void {
+  #keep(input: Buffer, at: number, events: readonly SseEvent[]): void {
     const size = input.length - at
-    if (size + this.#dataSize > this.#limitBytes) {
-      throw new SseTooLong(`an event of the stream is longer than ${this.#limitBytes} bytes`)
-    }
+    this.#limit(size, events)
     if (size > 0 && (at > 0 || this.#restSize === 0)) {
       this.#rest = Buffer.allocUnsafe(Math.max(size * 2, 1024))
       input.copy(this.#rest, 0, at)
@@ -115,18 +123,21 @@ export class SseReader {
     this.#restSize = size
   }
 
+  /** A line (or its beginning) and the data before it; so a line is too long however it was split. */
+  #limit(lineSize: number, events: readonly SseEvent[]): void {
+    if (lineSize + this.#dataSize > this.#limitBytes) throw new SseTooLong(this.#limitBytes, events)
+  }
+
   #line(line: Buffer, events: SseEvent[]): void {
     if (line.length === 0) {
       this.#dispatch(events)
       return
     }
+    this.#limit(line.length, events)
     const isData = line[0] === 0x64 && line[1] === 0x61 && line[2] === 0x74 && line[3] === 0x61
     if (isData && (line.length === 4 || line[4] === COLON)) {
       const data = line.subarray(line[5] === SPACE ? 6 : Math.min(5, line.length))
       this.#dataSize += data.length + 1
-      if (this.#dataSize > this.#limitBytes) {
-        throw new SseTooLong(`an event of the stream is longer than ${this.#limitBytes} bytes`)
-      }
       this.#data.push(data)
       return
     }

@@ -68,7 +68,7 @@ export const METRICS = [
 export interface ExchangeMeasures {
   /** The route's path as configured; not what a client asked for, of which there are too many. */
   readonly route: string
-  readonly outcome: Outcome | null
+  readonly outcome?: Outcome | null | undefined
   readonly code?: ErrorCode | null | undefined
   readonly ms: number
   /** The catalog's id; without one nothing is counted for models. */
@@ -109,13 +109,13 @@ export function createMetrics({ version, inflight, holdsOpen, ledgerHealthy }: M
   const overruns = registry.moneyCounter(metric('tollgate_overrun_dollars_total'), formatMoney)
   const attempts = registry.counter(metric('tollgate_attempts_total'))
   const stepsFailed = registry.counter(metric('tollgate_steps_failed_total'))
-  registry.gauge(metric('tollgate_inflight_exchanges'), inflight)
-  registry.gauge(metric('tollgate_holds_open'), holdsOpen)
-  registry.gauge(metric('tollgate_ledger_healthy'), () => (ledgerHealthy() ? 1 : 0))
+  registry.outside(metric('tollgate_inflight_exchanges'), inflight)
+  registry.outside(metric('tollgate_holds_open'), holdsOpen)
+  registry.outside(metric('tollgate_ledger_healthy'), () => (ledgerHealthy() ? 1 : 0))
   registry.info(metric('tollgate_build_info'), version)
-  registry.gauge(metric('process_start_time_seconds'), () => performance.timeOrigin / 1000)
-  registry.counterFrom(metric('process_cpu_seconds_total'), cpuSeconds)
-  registry.gauge(metric('process_resident_memory_bytes'), () => process.memoryUsage.rss())
+  registry.outside(metric('process_start_time_seconds'), () => performance.timeOrigin / 1000)
+  registry.outside(metric('process_cpu_seconds_total'), cpuSeconds)
+  registry.outside(metric('process_resident_memory_bytes'), () => process.memoryUsage.rss())
 
   return {
     exchange({ route, outcome, code, ms, model, firstChunkMs, usage, charged: amount, overrun }) {

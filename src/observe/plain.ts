@@ -15,6 +15,10 @@ const LONGEST_LINE = 65_536
 /** Read beyond the place where a text is cut, so that the cut cannot hide the end of a secret from the redactor. */
 const LONGEST_SECRET = 4096
 
+/** Names of fields that were looked at, and whether they are secret: an expression for each field of each line adds up. */
+const KNOWN_NAMES = new Map<string, boolean>()
+const MOST_KNOWN_NAMES = 1000
+
 /** Fields whose value is never logged, however it looks: headers of a request are what ends up in logs most often. */
 const SECRET_NAME =
   /^(?:(?:proxy-)?authorization|(?:set-)?cookie|(?:x-)?(?:goog-)?api[-_]?key|password|passwd|secret|client_secret|access_token|refresh_token)$/i
@@ -54,7 +58,7 @@ export class PlainWriter {
     if (this.#left < 0) return '[left out: the line is full]'
     try {
       const value = (record as Record<string, unknown>)[name]
-      return value != null && SECRET_NAME.test(name) ? REDACTED : this.#value(value, depth)
+      return value != null && isSecretName(name) ? REDACTED : this.#value(value, depth)
     } catch (error) {
       return `[cannot be read: ${error instanceof Error ? error.message : String(error)}]`
     }
@@ -113,4 +117,12 @@ export class PlainWriter {
       depth + 1,
     )
   }
+}
+
+function isSecretName(name: string): boolean {
+  const known = KNOWN_NAMES.get(name)
+  if (known !== undefined) return known
+  const secret = SECRET_NAME.test(name)
+  if (KNOWN_NAMES.size < MOST_KNOWN_NAMES) KNOWN_NAMES.set(name, secret)
+  return secret
 }

@@ -51,17 +51,22 @@ export function createRedactor(secrets: readonly string[]): Redactor {
     // The longest first: a secret that begins like another must not leave the other's end behind.
     const forms = [...known].sort((one, other) => other.length - one.length)
     exact = new RegExp(forms.map(escapePattern).join('|'), 'g')
-    const inJson = forms.map(form => escapePattern(JSON.stringify(form).slice(1, -1)))
+    const inJson = forms.map(form => escapePattern(escapeJson(form)))
     suspicious = new RegExp(`${inJson.join('|')}|${SUSPICIOUS}`, 'i')
   }
   learn(secrets)
   return { text, learn, line: json => (suspicious.test(json) ? cleanLine(json, text) : json) }
 }
 
-/** A secret as it may be written: as it is, without the blanks around it, and in a URL. */
+/** A secret as it may be written: as it is, without the blanks around it, in JSON that somebody quotes, in a URL. */
 function formsOf(secret: string): string[] {
   const trimmed = secret.trim()
-  return [secret, trimmed, encodeURIComponent(trimmed.toWellFormed())].filter(form => form.length >= SHORTEST_SECRET)
+  const forms = [secret, trimmed, escapeJson(trimmed), encodeURIComponent(trimmed.toWellFormed())]
+  return forms.filter(form => form.length >= SHORTEST_SECRET)
+}
+
+function escapeJson(text: string): string {
+  return JSON.stringify(text).slice(1, -1)
 }
 
 function escapePattern(text: string): string {

@@ -39,10 +39,8 @@ export interface Registry {
   /** Sums that a float would round; `print` gives the text of one. */
   moneyCounter(definition: MetricDefinition, print: (amount: bigint) => string): MoneyCounter
   histogram(definition: MetricDefinition, buckets: readonly number[]): Histogram
-  /** Asked whenever the metrics are read; NaN when it throws. */
-  gauge(definition: MetricDefinition, read: () => number): void
-  /** As a gauge, for a number that somebody else keeps and that only grows. */
-  counterFrom(definition: MetricDefinition, read: () => number): void
+  /** A number that somebody else keeps: asked whenever the metrics are read, NaN when it throws. */
+  outside(definition: MetricDefinition, read: () => number): void
   /** A 1 whose label is what there is to say. */
   info(definition: MetricDefinition, value: string): void
   /** All metrics in the order in which they were made. */
@@ -55,8 +53,6 @@ export function createRegistry(): Registry {
     const head = `# HELP ${definition.name} ${escapeHelp(definition.help)}\n# TYPE ${definition.name} ${definition.type}\n`
     metrics.push(() => head + samples())
   }
-  const fromOutside = (definition: MetricDefinition, read: () => number) =>
-    add(definition, () => `${definition.name} ${printNumber(readSafely(read))}\n`)
   return {
     counter(definition) {
       const sums = new LabelSets(definition, () => ({ sum: 0 }))
@@ -92,8 +88,9 @@ export function createRegistry(): Registry {
         },
       }
     },
-    gauge: fromOutside,
-    counterFrom: fromOutside,
+    outside(definition, read) {
+      add(definition, () => sample(definition.name, '', printNumber(readSafely(read))))
+    },
     info(definition, value) {
       const ones = new LabelSets(definition, () => '1')
       ones.get([value])
@@ -103,38 +100,68 @@ export function createRegistry(): Registry {
   }
 }
 
-/** The label sets of one metric, each with its values; bounded. Keyed by their text, which escaping makes unambiguous. */
+interface LabelSet<Values> {
+  /** As the page shows them. */
+  readonly labels: string
+  readonly values: Values
+}
+
+/** From one label's value to the next label's; after the last one, to the set. */
+interface Branch<Values> {
+  readonly next: Map<string, Branch<Values>>
+  set: LabelSet<Values> | null
+}
+
+/**
+ * The label sets of one metric, each with its values; bounded. Found label by label: this is done several times in each
+ * exchange, and building one key of all labels would cost more than the counting.
+ */
 class LabelSets<Values> {
   readonly #definition: MetricDefinition
   readonly #create: () => Values
-  readonly #sets = new Map<string, Values>()
+  readonly #root: Branch<Values> = { next: new Map(), set: null }
+  readonly #all: LabelSet<Values>[] = []
+  #other: LabelSet<Values> | null = null
 
   constructor(definition: MetricDefinition, create: () => Values) {
     this.#definition = definition
     this.#create = create
     // Without labels there is one set, and it is there from the start: a counter at 0 says more than none.
-    if (definition.labels.length === 0) this.#sets.set('', create())
+    if (definition.labels.length === 0) this.#root.set = this.#add('')
   }
 
   get(values: readonly string[]): Values {
     const { labels, name } = this.#definition
     if (values.length !== labels.length) throw new Error(`${name} has ${labels.length} labels, not ${values.length}`)
-    const text = labels.map((label, index) => `${label}="${escapeLabel(values[index]!)}"`).join(',')
-    const known = this.#sets.get(text)
-    if (known !== undefined) return known
-    return this.#add(this.#sets.size < MOST_LABEL_SETS ? text : labels.map(label => `${label}="other"`).join(','))
+    let branch: Branch<Values> | undefined = this.#root
+    for (const value of values) branch = branch?.next.get(shortened(value))
+    return (branch?.set ?? this.#new(values.map(shortened))).values
   }
 
   render(print: (values: Values, labels: string) => string): string {
-    let text = ''
-    for (const [labels, values] of this.#sets) text += print(values, labels)
-    return text
+    return this.#all.map(({ values, labels }) => print(values, labels)).join('')
   }
 
-  #add(text: string): Values {
-    const values = this.#sets.get(text) ?? this.#create()
-    this.#sets.set(text, values)
-    return values
+  #new(values: readonly string[]): LabelSet<Values> {
+    const { labels } = this.#definition
+    if (this.#all.length >= MOST_LABEL_SETS) {
+      this.#other ??= this.#add(labels.map(label => `${label}="other"`).join(','))
+      return this.#other
+    }
+    let branch = this.#root
+    for (const value of values) {
+      const next: Branch<Values> = branch.next.get(value) ?? { next: new Map(), set: null }
+      branch.next.set(value, next)
+      branch = next
+    }
+    branch.set = this.#add(labels.map((label, index) => `${label}="${escapeLabel(values[index]!)}"`).join(','))
+    return branch.set
+  }
+
+  #add(labels: string): LabelSet<Values> {
+    const set = { labels, values: this.#create() }
+    this.#all.push(set)
+    return set
   }
 }
 
@@ -182,9 +209,12 @@ function printNumber(value: number): string {
 
 const ESCAPES: Record<string, string> = { '\\': '\\\\', '"': '\\"', '\n': '\\n' }
 
+function shortened(value: string): string {
+  return value.length > LONGEST_LABEL ? value.slice(0, LONGEST_LABEL) : value
+}
+
 function escapeLabel(value: string): string {
-  const text = value.length > LONGEST_LABEL ? value.slice(0, LONGEST_LABEL) : value
-  return /[\\"\n]/.test(text) ? text.replace(/[\\"\n]/g, character => ESCAPES[character]!) : text
+  return value.replace(/[\\"\n]/g, character => ESCAPES[character]!)
 }
 
 function escapeHelp(text: string): string {

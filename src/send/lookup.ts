@@ -1,19 +1,19 @@
 /** The innermost middleware of the catalog's routes: models and receipts, answered by the gateway itself. */
-import { refuse } from '#contract'
-import { isUsable, modelEntry, modelList, receiptEntry, usableModels } from '../answer/entries.ts'
+import { mayUse, refuse } from '#contract'
+import { listedModels, modelEntry, modelList, receiptEntry } from '../answer/entries.ts'
 import { type SenderParts, stopBeforeSending, type Trip } from './trip.ts'
 
 const JSON_HEADERS = { 'content-type': 'application/json', 'cache-control': 'no-store' }
 
 /** `GET /v1/models` */
 export function sendModels(trip: Trip): void {
-  answer(trip, modelList(usableModels(trip.generation.catalog, trip.exchange.key)))
+  answer(trip, modelList(listedModels(trip.generation.catalog, trip.exchange.key)))
 }
 
 /** `GET /v1/models/{id}`; ids may contain slashes, encoded or not. */
 export function sendModel(trip: Trip, id: string): void {
   const model = trip.generation.catalog.find(id)
-  if (!model || !isUsable(model, trip.exchange.key)) {
+  if (!model || !mayUse(model, trip.exchange.key)) {
     throw refuse('model_not_found', { param: 'model' })
   }
   answer(trip, modelEntry(model))

@@ -68,7 +68,10 @@ test('several: all are checked, and one bad one makes the exit code 1', async ()
 })
 
 test('a variable is found in .env beside the configuration, and its value is not printed', async () => {
-  const withKey = CONFIGURATION.replace('dialect: demo', 'dialect: openai\n    base_url: ${BASE}\n    api_key: ${KEY}')
+  const withKey = CONFIGURATION.replace(
+    'dialect: demo\n    pace: 1ms',
+    'dialect: openai\n    base_url: ${BASE}\n    api_key: ${KEY}',
+  )
   place.write('gateway.yaml', withKey)
   const missing = await place.tollgate(['check'])
   expect(missing.code).toBe(1)

@@ -12,6 +12,7 @@ listen: 127.0.0.1:0
 providers:
   demo:
     dialect: demo
+    pace: 1ms
 models:
   demo-small:
     targets:

@@ -150,6 +150,14 @@ test('after kill -9 the next one starts, and replaces the socket that was left',
   expect((await place.json('account.list')).accounts).toHaveLength(1)
 })
 
+test('it goes on serving when nobody reads its log any more', async () => {
+  const { running, base, key } = await startedFirst()
+  running.child.stdout!.destroy()
+  for (let round = 0; round < 3; round++) expect((await ask(base, key)).status).toBe(200)
+  running.child.kill('SIGTERM')
+  expect(await running.ended).toMatchObject({ code: 0, err: '' })
+})
+
 test('store: memory is reached by commands too', async () => {
   place.write('gateway.yaml', `${CONFIGURATION}store: memory\n`)
   const { base } = await startedFirst()

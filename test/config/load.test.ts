@@ -55,6 +55,51 @@ test('all problems of all files come at once, in reading order', async () => {
   ])
 })
 
+test('one mistake does not hide another beside it', async () => {
+  const problems = await workshop.problems({
+    gateway: {
+      providers: `providers:
+  demo: { dialect: demo }
+  far:
+    dialect: opnai
+    base_url: http://a.example/v1
+    api_key: written-out
+    headers: { Host: x, x-team: 5 }`,
+      models: `models:
+  small:
+    targets: [ { provider: dmeo, model: tiny, weight: lots } ]
+    price: { per: 1M words, input: $0.10, output: $999999 }
+    context: 8Ki
+    max_output: 16Ki
+    created: 2026-02-31
+    aliases: [ small ]`,
+      routes: `routes:
+  - { path: /v1/chat/completions, polcy: x, policy: standard }
+  - { path: /v1/chat/completions, policy: catalog, kind: row, provider: fra }`,
+    },
+    standard: STANDARD.replace('route', 'ruote'),
+  })
+  expect(problems.map(each => `${each.file}:${each.line}:${each.column} ${each.message.slice(0, 40)}`)).toEqual([
+    'gateway.yaml:5:14 dialect: "opnai" is not one of openai or',
+    'gateway.yaml:6:15 base_url "http://a.example/v1" would sen',
+    'gateway.yaml:7:14 the api_key is written out here, and fil',
+    'gateway.yaml:8:16 the gateway builds the header "Host" its',
+    'gateway.yaml:8:33 x-team must be text, not 5',
+    'gateway.yaml:11:28 there is no provider "dmeo"',
+    'gateway.yaml:11:55 weight must be a whole number, not "lots',
+    'gateway.yaml:12:19 per: "1M words" is not one of 1M tokens ',
+    'gateway.yaml:12:51 output is more than $100000 per 1M token',
+    'gateway.yaml:14:17 max_output (16384) is more than context ',
+    'gateway.yaml:15:14 created: "2026-02-31" is not a day of th',
+    `gateway.yaml:16:16 the alias "small" is the model's own id`,
+    'gateway.yaml:18:35 unknown key "polcy"',
+    'gateway.yaml:19:13 the path /v1/chat/completions is here al',
+    'gateway.yaml:19:58 kind: "row" is not one of chat, models, ',
+    'gateway.yaml:19:63 "provider" is for raw routes only',
+    'policies/standard.yaml:5:10 there is no plugin "ruote"',
+  ])
+})
+
 test('the sources come with the problems, so that they can be shown', async () => {
   const result = await workshop.load({ gateway: { more: 'drian: 1m' } })
   if (!('problems' in result)) throw new Error('accepted')

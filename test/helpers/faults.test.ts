@@ -71,6 +71,7 @@ const WIRE: Record<string, (seen: Seen, mode: FaultMode) => void> = {
     const text = response!.text()
     expect(text.indexOf('"completion_tokens":1')).toBeLessThan(text.indexOf('"content"'))
     if (mode === 'whole') JSON.parse(text)
+    expect([...text.matchAll(/"usage"/g)]).toHaveLength(1)
   },
   'F25 more after the end': ({ response }, mode) =>
     mode === 'stream'

@@ -173,7 +173,11 @@ export const FAULTS: readonly Fault[] = [
   }),
   fault('F24', 'usage: before the content', (call, mode) => {
     const usage = '"usage":{"prompt_tokens":25,"completion_tokens":1,"total_tokens":26}'
-    return answerWith(call, mode, body(call, mode, { usage: null }).replace('{"id"', `{${usage},"id"`))
+    return answerWith(
+      call,
+      mode,
+      body(call, mode, { usage: null, includeUsage: false }).replace('{"id"', `{${usage},"id"`),
+    )
   }),
   fault('F25', 'more after the end', (call, mode) =>
     answerWith(call, mode, body(call, mode) + (mode === 'stream' ? streamText(call) : body(call, mode))),

@@ -3,6 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { cleanUp, createAccount, startGateway, temporaryDirectory, tollgate } from './gateway.ts'
+import { contentOf, readSse } from './sse.ts'
 
 // A stand-in command tells what it was given: so this tests the running of processes, and not the gateway.
 const STAND_IN = `
@@ -14,13 +15,13 @@ if (verb === 'serve') {
     console.error('gateway.yaml:1:1 this is broken')
     process.exit(2)
   }
-  console.log('starting up')
-  console.log(JSON.stringify({ msg: 'listening', url: 'http://127.0.0.1:1', admin: 'http://127.0.0.1:2' }))
-  console.log(JSON.stringify({ msg: 'environment', names: Object.keys(process.env), cwd: process.cwd() }))
   process.on('SIGTERM', () => {
     console.log(JSON.stringify({ msg: 'draining' }))
     process.exit(7)
   })
+  console.log('starting up')
+  console.log(JSON.stringify({ msg: 'listening', url: 'http://127.0.0.1:1', admin: 'http://127.0.0.1:2' }))
+  console.log(JSON.stringify({ msg: 'environment', names: Object.keys(process.env), cwd: process.cwd() }))
   setInterval(() => {}, 1000)
 } else if (verb === 'account') {
   console.log(JSON.stringify({ account: { id: 'acc_1', args: rest } }))
@@ -94,6 +95,42 @@ describe('commands', () => {
     })
   })
 })
+
+describe('the real one', () => {
+  it('answers, survives kill -9 with its accounts, and ends with 0', async () => {
+    const first = await startGateway({
+      yaml: {
+        version: 1,
+        listen: '127.0.0.1:0',
+        store: 'sqlite:./.tollgate/tollgate.db',
+        providers: { demo: { dialect: 'demo', pace: '0ms' } },
+        models: {
+          small: {
+            targets: [{ provider: 'demo', model: 'demo-small' }],
+            context: '8Ki',
+            max_output: '1Ki',
+            price: PRICE,
+          },
+        },
+        routes: [{ path: '/v1/chat/completions', policy: 'standard' }],
+      },
+      policies: { standard: { steps: ['api-key', 'schema', 'credits', 'route'].map(use => ({ use })) } },
+    })
+    const { key } = await createAccount(first, { credit: '1' })
+    const ask = async (url: string) => {
+      const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+      const body = JSON.stringify({ model: 'small', stream: true, messages: [{ role: 'user', content: 'say: hello' }] })
+      return readSse(await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body }))
+    }
+    expect(contentOf(await ask(first.url))).toBe('hello')
+    await first.kill9()
+    const second = await startGateway({ yaml: await readFile(first.config, 'utf8'), dir: first.dir })
+    expect(contentOf(await ask(second.url))).toBe('hello')
+    expect(await second.stop()).toBe(0)
+  })
+})
+
+const PRICE = { per: '1M tokens', input: '$1', output: '$2' }
 
 async function standIn(): Promise<string> {
   const entry = join(await temporaryDirectory(), 'stand-in.mjs')

@@ -11,10 +11,12 @@ import {
   isRefusal,
   type Refusal,
   type RouteView,
+  refuse,
   type Services,
   type Usage,
 } from '#contract'
 import { compileSchema } from '../../src/config/ajv.ts'
+import { scanJson } from '../../src/dialects/json-scan.ts'
 import { LiveExchange } from '../../src/pipeline/exchange.ts'
 import { createPlan } from '../../src/pipeline/plan.ts'
 import { runPlan, type StepReport } from '../../src/pipeline/runner.ts'
@@ -86,7 +88,7 @@ export function createSteps(
       plan,
       address: request.address ?? '127.0.0.1',
       idempotencyKey: null,
-      parse: bytes => JSON.parse(bytes.toString()),
+      parse: parseBody,
       progress: { dispatched: false, started: false, finished: false, countedTokens: 0, estimate: NOTHING_USED },
       answer: () => Promise.reject(new Error('this test has nothing to answer with')),
     })
@@ -119,6 +121,17 @@ export function readSettings(plugin: AnyPlugin, settings: Readonly<Record<string
   throw new Error(
     `${plugin.name}: ${validate.errors?.map(error => `${error.instancePath} ${error.message}`).join('; ')}`,
   )
+}
+
+/** As the gateway reads a body. */
+function parseBody(bytes: Buffer): unknown {
+  const scan = scanJson(bytes)
+  if (!scan.ok) throw refuse(scan.problem.code, { message: scan.problem.message, param: scan.problem.param })
+  try {
+    return JSON.parse(bytes.toString())
+  } catch (cause) {
+    throw refuse('invalid_json', { cause })
+  }
 }
 
 function service(services: Partial<Services>, name: keyof Services): unknown {

@@ -48,7 +48,10 @@ const PLACES: [string, (log: Log, level: keyof Log, secret: string) => void][] =
     'a field of an error',
     (log, level, secret) => log[level]({ e: Object.assign(new Error('x'), { options: { key: secret } }) }, 'm'),
   ],
-  ['an error instead of fields', (log, level, secret) => (log[level] as (error: Error) => void)(new Error(secret))],
+  [
+    'an error instead of fields',
+    (log, level, secret) => (log[level] as unknown as (error: Error) => void)(new Error(secret)),
+  ],
   ['only a message', (log, level, secret) => (log[level] as unknown as (text: string) => void)(secret)],
   [
     'a map and a set',

@@ -2,6 +2,7 @@
  * Run by Node itself, because a test runner answers `import()` in its own way: loads a configuration or single plugins
  * as the gateway does and writes what came of it as one line of JSON.
  */
+import { writeFileSync } from 'node:fs'
 import { isRefusal } from '#contract'
 import { loadConfiguration } from '../../src/config/load.ts'
 import { formatProblem } from '../../src/config/problem.ts'
@@ -12,12 +13,18 @@ interface Order {
   readonly config: string
   /** Plugins to load, one after the other; without them the configuration is loaded. */
   readonly uses?: readonly string[]
+  /** Written after the first round, and then all are loaded again. */
+  readonly rewrite?: { readonly path: string; readonly text: string }
 }
 
-const { config, uses } = JSON.parse(process.argv[2]!) as Order
+const { config, uses, rewrite } = JSON.parse(process.argv[2]!) as Order
 const registry = createRegistry(standIns)
 
 const results = uses === undefined ? await whole() : await Promise.all(uses.map(single))
+if (rewrite !== undefined && uses !== undefined) {
+  writeFileSync(rewrite.path, rewrite.text)
+  ;(results as unknown[]).push(...(await Promise.all(uses.map(single))))
+}
 process.stdout.write(`${JSON.stringify(results)}\n`)
 process.exit(0)
 

@@ -151,6 +151,17 @@ test('plugins from outside are loaded with the contract of the running gateway',
   ])
 })
 
+test('a plugin file that has changed is loaded anew', async () => {
+  const text = OUTSIDE['plugins/plain.mjs']!
+  const results = await child({
+    config: join(folder, 'gateway.yaml'),
+    uses: ['./plugins/plain.mjs'],
+    rewrite: { path: join(folder, 'plugins/plain.mjs'), text: text.replace("'plain'", "'changed'") },
+  })
+  expect(results).toMatchObject([{ name: 'plain' }, { name: 'changed' }])
+  write('plugins/plain.mjs', text)
+})
+
 test('a configuration with plugins from outside', async () => {
   write('gateway.yaml', Object.values({ ...PARTS, providers: 'providers:\n  demo: { dialect: demo }' }).join('\n'))
   write(

@@ -24,8 +24,8 @@ export function testClock(ms = 1_800_000_000_000): TestClock {
 }
 
 /** A folder that is gone after the test. */
-export function folder(): string {
-  const path = mkdtempSync(join(tmpdir(), 'tollgate-store-'))
+export function folder(parent: string = tmpdir()): string {
+  const path = mkdtempSync(join(parent, 'tollgate-store-'))
   onTestFinished(() => rmSync(path, { recursive: true, force: true }))
   return path
 }

@@ -12,9 +12,9 @@ import type {
   Target,
   UpstreamFailure,
 } from '#contract'
-import { detailsOf, errorDetails, failureOf } from '../failure.ts'
+import { errorDetails, failureOf } from '../failure.ts'
 import { scanTopLevel, setMembers } from '../json-scan.ts'
-import { decodeOpenAiStream, statusOfType } from './stream.ts'
+import { decodeOpenAiStream, failureInside, isObject } from './stream.ts'
 
 /** @param now milliseconds since the epoch, for a Retry-After that is a date */
 export function openAiDialect(now: () => number): Dialect {
@@ -78,10 +78,7 @@ function decodeAnswer(
   }
   if (typeof parsed !== 'object' || parsed === null) return invalid('the answer is not an object')
   const { error, choices } = parsed as { error?: unknown; choices?: unknown }
-  if (error) {
-    const details = detailsOf(parsed)
-    return { failure: failureOf(statusOfType(details.type), {}, details, now()) }
-  }
+  if (error) return { failure: failureInside(parsed, now()) }
   if (!Array.isArray(choices) || choices.length === 0 || !choices.every(isChoice)) {
     return invalid('the answer has no choices')
   }
@@ -91,6 +88,9 @@ function decodeAnswer(
   return { completion, raw: spans ? setMembers(body, spans, { model: JSON.stringify(view.model) }) : null }
 }
 
+/** A choice without a message is real: a filter took it away and left the finish reason. */
 function isChoice(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && typeof (value as { message?: unknown }).message === 'object'
+  if (!isObject(value)) return false
+  const { message } = value as { message?: unknown }
+  return message == null || isObject(message)
 }

@@ -1,5 +1,5 @@
 /** The decoder of an OpenAI stream: `data:` events with chunks, then `[DONE]`; read leniently, because relatives differ. */
-import type { AnswerView, Chunk, StreamDecoder, StreamItem, WireUsage } from '#contract'
+import type { AnswerView, Chunk, StreamDecoder, StreamItem, UpstreamFailure, WireUsage } from '#contract'
 import { detailsOf, failureOf } from '../failure.ts'
 import { scanTopLevel, setMembers } from '../json-scan.ts'
 import { type SseEvent, SseReader, SseTooLong } from '../sse.ts'
@@ -19,16 +19,19 @@ export function decodeOpenAiStream(view: AnswerView, now: () => number): StreamD
     }
     return found
   }
+  let lost = false
   return {
     push(bytes) {
+      if (lost) return NONE
       try {
         return items(reader.push(bytes))
       } catch (error) {
         if (!(error instanceof SseTooLong)) throw error
-        return [broken(error.message)]
+        lost = true
+        return [...items(error.events), broken(error.message)]
       }
     },
-    end: () => items(reader.end()),
+    end: () => (lost ? NONE : items(reader.end())),
   }
 }
 
@@ -41,7 +44,9 @@ function itemOf({ event, data }: SseEvent, view: AnswerView, modelJson: string, 
     return broken('an event of the stream is not JSON')
   }
   if (typeof parsed !== 'object' || parsed === null) return broken('an event of the stream is not an object')
-  if (event === 'error' || (parsed as { error?: unknown }).error) return failureItem(parsed, now())
+  // Google's errors come in an array.
+  const value = (Array.isArray(parsed) ? parsed[0] : parsed) as { error?: unknown } | null | undefined
+  if (event === 'error' || value?.error) return { kind: 'failure', failure: failureInside(parsed, now()) }
   // A keep-alive or an extension without choices: nothing that our client asked for.
   if (!Array.isArray((parsed as { choices?: unknown }).choices)) return null
   return chunkItem(parsed as Chunk, data, view, modelJson)
@@ -50,6 +55,7 @@ function itemOf({ event, data }: SseEvent, view: AnswerView, modelJson: string, 
 /** The chunk as the client sees it: bytes are spliced where only `model` and `usage` differ. */
 function chunkItem(chunk: Chunk, data: Buffer, view: AnswerView, modelJson: string): StreamItem | null {
   const usage = isUsage(chunk.usage) ? chunk.usage : null
+  const repaired = repairChoices(chunk)
   const changes: Record<string, string | undefined> = {}
   if (chunk.model !== view.model) {
     chunk.model = view.model
@@ -61,10 +67,22 @@ function chunkItem(chunk: Chunk, data: Buffer, view: AnswerView, modelJson: stri
     delete chunk.usage
     changes['usage'] = undefined
   }
-  const spans = scanTopLevel(data)
   // A line break would end the event early: such JSON is encoded again, on one line.
-  const raw = spans && !data.includes(10) && !data.includes(13) ? setMembers(data, spans, changes) : null
-  return { kind: 'chunk', chunk, raw, usage }
+  const spans = repaired || data.includes(10) || data.includes(13) ? null : scanTopLevel(data)
+  return { kind: 'chunk', chunk, raw: spans && setMembers(data, spans, changes), usage }
+}
+
+/** Steps may rely on choices that have a delta: what is none is left out, and a missing delta is empty. */
+function repairChoices(chunk: Chunk): boolean {
+  if (chunk.choices.every(choice => isObject(choice) && isObject(choice.delta))) return false
+  chunk.choices = chunk.choices.filter(isObject)
+  for (const choice of chunk.choices) if (!isObject(choice.delta)) choice.delta = {}
+  return true
+}
+
+/** Whether a value is an object and no array. */
+export function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function isUsage(value: unknown): value is WireUsage {
@@ -76,15 +94,15 @@ function broken(detail: string): StreamItem {
 }
 
 /** An error inside a 200: its numeric `code`, where there is one, is the status that it should have had. */
-function failureItem(parsed: object, nowMs: number): StreamItem {
+export function failureInside(parsed: object, nowMs: number): UpstreamFailure {
   const details = detailsOf(parsed)
   const status = Number(details.code)
   const known = Number.isInteger(status) && status >= 400 && status <= 599
-  return { kind: 'failure', failure: failureOf(known ? status : statusOfType(details.type), {}, details, nowMs) }
+  return failureOf(known ? status : statusOfType(details.type), {}, details, nowMs)
 }
 
 /** What an error's type says where no status does. */
-export function statusOfType(type: string | null): number {
+function statusOfType(type: string | null): number {
   if (type === 'rate_limit_error' || type === 'rate_limit_exceeded') return 429
   if (type === 'overloaded_error') return 529
   return type === 'invalid_request_error' ? 400 : 500

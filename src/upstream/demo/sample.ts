@@ -79,6 +79,7 @@ export function sample(root: unknown, hints: Hints, strict: boolean): unknown {
   /** Follows `$ref` and merges `allOf`: what is left says everything itself. */
   function flatten(given: unknown, hops: number): Schema {
     if (!isRecord(given)) return {}
+    if (++values > MOST_VALUES) throw new SampleError('it asks for too large a value')
     if (hops > DEEPEST) throw new SampleError('its references run in a circle')
     let schema: Schema = given
     if (typeof given['$ref'] === 'string') {

@@ -9,14 +9,19 @@ const word = fc.string({ minLength: 1, maxLength: 12 })
 const orNull = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { freq: 5 })
 const some = <T>(arbitrary: fc.Arbitrary<T>) => fc.array(arbitrary, { minLength: 1, maxLength: 3 })
 /** These members always, those sometimes. */
-const record = (required: Record<string, fc.Arbitrary<unknown>>, optional: Record<string, fc.Arbitrary<unknown>> = {}) =>
-  fc.record({ ...required, ...optional }, { requiredKeys: Object.keys(required) })
+const record = (
+  required: Record<string, fc.Arbitrary<unknown>>,
+  optional: Record<string, fc.Arbitrary<unknown>> = {},
+) => fc.record({ ...required, ...optional }, { requiredKeys: Object.keys(required) })
 const is = fc.constant
 
 const textPart = record({ type: is('text'), text }, { prompt_cache_breakpoint: is({ mode: 'explicit' }) })
 const userPart = fc.oneof(
   textPart,
-  record({ type: is('image_url'), image_url: record({ url: is('data:,') }, { detail: fc.constantFrom('auto', 'low') }) }),
+  record({
+    type: is('image_url'),
+    image_url: record({ url: is('data:,') }, { detail: fc.constantFrom('auto', 'low') }),
+  }),
   record({ type: is('input_audio'), input_audio: record({ data: is('AAAA'), format: fc.constantFrom('wav', 'mp3') }) }),
   record({ type: is('file'), file: record({}, { file_id: word, file_data: word, filename: orNull(word) }) }),
 )
@@ -40,19 +45,16 @@ const message = fc.oneof(
   record({ role: is('tool'), tool_call_id: word, content: fc.oneof(text, some(textPart)) }),
   record({ role: is('function'), name: word, content: orNull(text) }),
 )
+const GRAMMAR = { type: 'grammar', grammar: { definition: 'start: "a"', syntax: 'lark' } }
 const parameters = orNull(is({ type: 'object', properties: { constructor: { type: 'string' } } }))
 const functionTool = record({ name: word }, { description: word, parameters, strict: orNull(fc.boolean()) })
 const tool = fc.oneof(
   record({ type: is('function'), function: functionTool }),
   record({
     type: is('custom'),
-    custom: record({ name: word }, { format: fc.constantFrom({ type: 'text' }, GRAMMAR()) }),
+    custom: record({ name: word }, { format: fc.constantFrom<unknown>({ type: 'text' }, GRAMMAR) }),
   }),
 )
-
-function GRAMMAR() {
-  return { type: 'grammar', grammar: { definition: 'start: "a"', syntax: 'lark' } }
-}
 
 /** A body that the format allows, with any of its parameters. */
 export const validBody: fc.Arbitrary<Record<string, unknown>> = record(
@@ -82,7 +84,7 @@ export const validBody: fc.Arbitrary<Record<string, unknown>> = record(
       ),
     ),
     parallel_tool_calls: orNull(fc.boolean()),
-    functions: orNull(some(functionTool)),
+    functions: orNull(some(record({ name: word }, { description: word, parameters }))),
     function_call: orNull(fc.constantFrom<unknown>('none', 'auto', { name: 'f' })),
     response_format: orNull(
       fc.constantFrom<unknown>(

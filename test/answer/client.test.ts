@@ -1,0 +1,305 @@
+import { once } from 'node:events'
+import { describe, expect, test } from 'vitest'
+import { clientOn, openWire, until } from './wire.ts'
+
+const frame = (text: string) => Buffer.from(`data: ${text}\n\n`)
+const LARGE = Buffer.alloc(64 * 1024, 'x')
+
+/** Writes until the client does not keep up. */
+function fill(client: { writeStream(frame: Buffer): boolean }): number {
+  let writes = 1
+  while (client.writeStream(LARGE)) {
+    writes++
+    // Loopback takes some MiB, not hundreds.
+    if (writes > 5_000) throw new Error('this client keeps up with everything')
+  }
+  return writes
+}
+
+describe('the client leaves', () => {
+  test.each(['fin', 'reset'] as const)('by %s, before anything was written', async how => {
+    await using wire = await openWire()
+    const { client, left, watchman } = clientOn(wire.response)
+    let resumed = 0
+    client.onResume(() => resumed++)
+    wire.raw[how]()
+    await until(() => client.left)
+    expect(left).toHaveLength(1)
+    expect(resumed).toBe(1)
+    expect(watchman.watched).toBe(0)
+    expect(client.headSent).toBe(false)
+  })
+
+  test.each(['fin', 'reset'] as const)('by %s, in the middle of a stream: writing on is harmless', async how => {
+    await using wire = await openWire()
+    const { client, left } = clientOn(wire.response)
+    client.writeStream(frame('a'))
+    await wire.raw.readUntil('data: a')
+    wire.raw[how]()
+    await until(() => client.left)
+    expect(client.writeStream(frame('b'))).toBe(true)
+    client.endStream(frame('c'))
+    client.breakStream(frame('d'))
+    client.sendWhole(200, {}, 'e')
+    client.release()
+    expect(left).toHaveLength(1)
+  })
+
+  test('who waits because it does not keep up is told', async () => {
+    await using wire = await openWire()
+    const { client } = clientOn(wire.response)
+    wire.raw.pause()
+    fill(client)
+    const resumed = new Promise<void>(resolve => client.onResume(resolve))
+    wire.raw.reset()
+    await resumed
+    expect(client.left).toBe(true)
+  })
+
+  test('a connection that is gone before anybody looks is gone', async () => {
+    await using wire = await openWire()
+    wire.raw.reset()
+    await once(wire.response, 'close')
+    const { client, left } = clientOn(wire.response)
+    expect(client.left).toBe(true)
+    expect(left).toHaveLength(1)
+  })
+
+  test.each<[string, (client: ReturnType<typeof clientOn>['client']) => void]>([
+    ['a whole answer', client => client.sendWhole(200, {}, '{}')],
+    ['a stream', client => client.endStream(frame('[DONE]'))],
+    ['a broken stream', client => client.breakStream(frame('error'))],
+    ['what Koa sends', client => client.release()],
+  ])('after %s has ended nobody leaves', async (_name, end) => {
+    await using wire = await openWire()
+    const { client, left, watchman } = clientOn(wire.response)
+    client.startHeartbeat()
+    end(client)
+    expect(watchman.watched).toBe(0)
+    wire.raw.reset()
+    await once(wire.response, 'close')
+    expect(client.left).toBe(false)
+    expect(left).toEqual([])
+  })
+})
+
+describe('a client that does not keep up', () => {
+  test('is told so by writing, and resumes when it has taken everything', async () => {
+    await using wire = await openWire()
+    const { client } = clientOn(wire.response)
+    wire.raw.pause()
+    const writes = fill(client)
+    const resumed = new Promise<void>(resolve => client.onResume(resolve))
+    wire.raw.resume()
+    await resumed
+    expect(client.writeStream(frame('after'))).toBe(true)
+    await wire.raw.readUntil('data: after')
+    expect(wire.raw.received().length).toBeGreaterThan(writes * LARGE.length)
+  })
+
+  test('is cut when it takes nothing for too long, and that is leaving', async () => {
+    await using wire = await openWire()
+    const { client, watchman, left } = clientOn(wire.response, { stallMs: 60_000 })
+    wire.raw.pause()
+    fill(client)
+    watchman.advance(60_000)
+    expect(wire.response.destroyed).toBe(false)
+    watchman.advance(1)
+    expect(wire.response.destroyed).toBe(true)
+    await until(() => client.left)
+    expect(left).toHaveLength(1)
+  })
+
+  test('has its time from the moment at which it stopped, not from the last write', async () => {
+    await using wire = await openWire()
+    const { client, watchman } = clientOn(wire.response)
+    wire.raw.pause()
+    fill(client)
+    watchman.advance(40_000)
+    client.writeStream(frame('more'))
+    watchman.advance(20_001)
+    expect(wire.response.destroyed).toBe(true)
+  })
+
+  test('has it anew each time', async () => {
+    await using wire = await openWire()
+    const { client, watchman } = clientOn(wire.response)
+    for (let round = 0; round < 3; round++) {
+      wire.raw.pause()
+      fill(client)
+      watchman.advance(50_000)
+      const resumed = new Promise<void>(resolve => client.onResume(resolve))
+      wire.raw.resume()
+      await resumed
+      watchman.advance(50_000)
+    }
+    expect(wire.response.destroyed).toBe(false)
+  })
+
+  test.each<[string, (client: ReturnType<typeof clientOn>['client'], body: Buffer) => void]>([
+    ['a whole answer', (client, body) => client.sendWhole(200, { 'content-type': 'application/json' }, body)],
+    ['a stream’s last events', (client, body) => client.endStream(body)],
+    ['a broken stream’s last event', (client, body) => client.breakStream(body)],
+  ])('is cut also while %s wait for it', async (_name, send) => {
+    await using wire = await openWire()
+    const { client } = clientOn(wire.response, { stallMs: 150 })
+    wire.raw.pause()
+    send(client, Buffer.alloc(16 * 1024 * 1024, 'x'))
+    const closed = once(wire.response, 'close')
+    expect(wire.response.destroyed).toBe(false)
+    // Without a deadline this would wait for ever, and so would 16 MiB.
+    await closed
+    expect(wire.response.writableFinished).toBe(false)
+  })
+
+  test('but slow is not stalled: who takes a little now and then gets all of it', async () => {
+    await using wire = await openWire()
+    const { client } = clientOn(wire.response, { stallMs: 300 })
+    const size = 12 * 1024 * 1024
+    client.sendWhole(200, {}, Buffer.alloc(size, 'x'))
+    const start = performance.now()
+    let received = 0
+    wire.raw.socket.on('data', bytes => {
+      received += bytes.length
+      // About a second for all, in which each pause is far below the deadline.
+      if (Math.floor(received / 1e6) > Math.floor((received - bytes.length) / 1e6)) {
+        wire.raw.pause()
+        setTimeout(() => wire.raw.resume(), 80)
+      }
+    })
+    const { end, body } = await wire.raw.readResponse()
+    expect([end, body.length]).toEqual(['length', size])
+    expect(performance.now() - start).toBeGreaterThan(600)
+  })
+
+  test('the next request on the connection has no deadline of the last one', async () => {
+    await using wire = await openWire()
+    const { client } = clientOn(wire.response, { stallMs: 100 })
+    const { socket } = wire.response
+    wire.raw.pause()
+    client.sendWhole(200, {}, Buffer.alloc(8 * 1024 * 1024, 'x'))
+    expect(socket!.timeout).toBe(100)
+    const finished = once(wire.response, 'finish')
+    wire.raw.resume()
+    await finished
+    expect(socket!.timeout).not.toBe(100)
+  })
+})
+
+describe('the heartbeat', () => {
+  const pings = (text: Buffer) => text.toString().split(': ping\n\n').length - 1
+
+  test('says nothing before it is started', async () => {
+    await using wire = await openWire()
+    const { client, watchman } = clientOn(wire.response)
+    watchman.advance(100_000)
+    expect(client.headSent).toBe(false)
+  })
+
+  test('comes after the first silence, and then each further one; the first commits the status', async () => {
+    await using wire = await openWire()
+    const { client, watchman } = clientOn(wire.response)
+    client.startHeartbeat()
+    watchman.advance(9_999)
+    expect(client.headSent).toBe(false)
+    watchman.advance(1)
+    expect(client.headSent).toBe(true)
+    expect(client.firstWriteMs).toBeNull()
+    watchman.advance(14_999)
+    watchman.advance(1)
+    client.endStream(frame('[DONE]'))
+    const { status, body } = await wire.raw.readResponse()
+    expect(status).toBe(200)
+    expect(pings(body)).toBe(2)
+  })
+
+  test('counts silence from the last event', async () => {
+    await using wire = await openWire()
+    const { client, watchman } = clientOn(wire.response)
+    client.startHeartbeat()
+    for (let i = 0; i < 20; i++) {
+      watchman.advance(9_000)
+      client.writeStream(frame(`${i}`))
+    }
+    watchman.advance(9_999)
+    client.endStream(frame('[DONE]'))
+    watchman.advance(100_000)
+    expect(pings((await wire.raw.readResponse()).body)).toBe(0)
+  })
+
+  test('is silent towards a client that does not keep up', async () => {
+    await using wire = await openWire()
+    const { client, watchman } = clientOn(wire.response)
+    client.startHeartbeat()
+    wire.raw.pause()
+    fill(client)
+    watchman.advance(30_000)
+    client.endStream(frame('[DONE]'))
+    wire.raw.resume()
+    expect(pings((await wire.raw.readResponse()).body)).toBe(0)
+  })
+})
+
+describe('an answer', () => {
+  test('that is a stream begins with its head and says so once', async () => {
+    await using wire = await openWire()
+    const { client, watchman } = clientOn(wire.response)
+    wire.response.setHeader('x-request-id', 'req_1')
+    expect([client.headSent, client.firstWriteMs]).toEqual([false, null])
+    watchman.advance(7)
+    client.writeStream(frame('a'))
+    expect([client.headSent, client.firstWriteMs]).toEqual([true, 5_007])
+    watchman.advance(7)
+    client.writeStream(frame('b'))
+    expect(client.firstWriteMs).toBe(5_007)
+    client.endStream(frame('[DONE]'))
+    const { status, header, text, end } = await wire.raw.readResponse()
+    expect([status, end]).toEqual([200, 'chunked'])
+    expect(header('content-type')).toBe('text/event-stream; charset=utf-8')
+    expect(header('cache-control')).toBe('no-cache, no-transform')
+    expect(header('x-accel-buffering')).toBe('no')
+    expect(header('x-request-id')).toBe('req_1')
+    expect(text()).toBe('data: a\n\ndata: b\n\ndata: [DONE]\n\n')
+  })
+
+  test('that is an empty stream has a head all the same', async () => {
+    await using wire = await openWire()
+    clientOn(wire.response).client.endStream(frame('[DONE]'))
+    const { status, text } = await wire.raw.readResponse()
+    expect([status, text()]).toEqual([200, 'data: [DONE]\n\n'])
+  })
+
+  test('that breaks ends with the connection', async () => {
+    await using wire = await openWire()
+    const { client } = clientOn(wire.response)
+    client.writeStream(frame('a'))
+    client.breakStream(frame('error'))
+    expect((await wire.raw.readToEnd()).toString()).toContain('data: error\n\n')
+    expect(await wire.raw.closed).toBe('fin')
+  })
+
+  test('that is whole has its length in bytes', async () => {
+    await using wire = await openWire()
+    clientOn(wire.response).client.sendWhole(201, { 'content-type': 'application/json', 'x-a': 1 }, '{"a":"€"}')
+    const { status, header, text, end } = await wire.raw.readResponse()
+    expect([status, end, header('content-length'), header('x-a')]).toEqual([201, 'length', '11', '1'])
+    expect(text()).toBe('{"a":"€"}')
+  })
+
+  test.each<[string, (client: ReturnType<typeof clientOn>['client']) => void]>([
+    ['whole', client => client.sendWhole(200, {}, 'one')],
+    ['a stream', client => client.endStream(frame('one'))],
+    ['a broken stream', client => client.breakStream(frame('one'))],
+  ])('ends once: %s', async (_name, end) => {
+    await using wire = await openWire()
+    const { client } = clientOn(wire.response)
+    end(client)
+    client.sendWhole(500, {}, 'two')
+    client.endStream(frame('two'))
+    client.breakStream(frame('two'))
+    const { status, text } = await wire.raw.readResponse()
+    expect(status).toBe(200)
+    expect(text()).toContain('one')
+    expect(text()).not.toContain('two')
+  })
+})

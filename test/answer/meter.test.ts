@@ -1,0 +1,261 @@
+import { describe, expect, test } from 'vitest'
+import type { Chat, Chunk, Delta, WireUsage } from '#contract'
+import { Meter, usageOf } from '../../src/answer/meter.ts'
+import { chunk, finish, text, usage, usageChunk } from './chunks.ts'
+
+function metered(...chunks: Chunk[]): Meter {
+  const meter = new Meter()
+  for (const each of chunks) meter.chunk(each)
+  return meter
+}
+
+describe('what a provider says it used', () => {
+  const source = 'reported'
+
+  test.each<[name: string, wire: unknown]>([
+    ['nothing', null],
+    ['undefined', undefined],
+    ['a text', 'many'],
+    ['an empty object', {}],
+    ['a list', [1, 2, 3]],
+    ['texts', { prompt_tokens: '12', completion_tokens: '34' }],
+    ['null', { prompt_tokens: null, completion_tokens: null }],
+    ['the prompt only', { prompt_tokens: 12 }],
+    ['the completion only', { completion_tokens: 12 }],
+    ['objects', { prompt_tokens: {}, completion_tokens: [] }],
+  ])('%s is no usage', (_name, wire) => {
+    expect(usageOf(wire as WireUsage | null, source)).toBeNull()
+  })
+
+  const base = {
+    promptTokens: 10,
+    cachedTokens: 0,
+    cacheWriteTokens: 0,
+    completionTokens: 5,
+    reasoningTokens: 0,
+    source,
+  }
+  test.each<[name: string, wire: WireUsage, expected: object]>([
+    ['plain', usage(10, 5), base],
+    ['zero is zero', usage(0, 0), { ...base, promptTokens: 0, completionTokens: 0 }],
+    [
+      'details',
+      usage(10, 5, {
+        prompt_tokens_details: { cached_tokens: 4, cache_write_tokens: 3 },
+        completion_tokens_details: { reasoning_tokens: 2 },
+      }),
+      { ...base, cachedTokens: 4, cacheWriteTokens: 3, reasoningTokens: 2 },
+    ],
+    ['details of null', usage(10, 5, { prompt_tokens_details: null, completion_tokens_details: null }), base],
+    [
+      'DeepSeek’s own name for what was cached',
+      usage(10, 5, { prompt_cache_hit_tokens: 4 }),
+      { ...base, cachedTokens: 4 },
+    ],
+    [
+      'both names: OpenAI’s counts',
+      usage(10, 5, { prompt_cache_hit_tokens: 9, prompt_tokens_details: { cached_tokens: 4 } }),
+      { ...base, cachedTokens: 4 },
+    ],
+    [
+      'xAI counts thinking apart: the total says so',
+      usage(10, 5, { total_tokens: 35, completion_tokens_details: { reasoning_tokens: 20 } }),
+      { ...base, completionTokens: 25, reasoningTokens: 20 },
+    ],
+    [
+      'OpenAI counts thinking with the completion: the total says so',
+      usage(10, 25, { completion_tokens_details: { reasoning_tokens: 20 } }),
+      { ...base, completionTokens: 25, reasoningTokens: 20 },
+    ],
+    [
+      'a total that fits neither is not believed',
+      usage(10, 25, { total_tokens: 1e9, completion_tokens_details: { reasoning_tokens: 20 } }),
+      { ...base, completionTokens: 25, reasoningTokens: 20 },
+    ],
+    // Absurd figures are passed on: the range of the possible is the business of whoever charges.
+    ['negative', usage(-5, -7), { ...base, promptTokens: -5, completionTokens: -7 }],
+    ['fractions', usage(1.5, 2.5), { ...base, promptTokens: 1.5, completionTokens: 2.5 }],
+    [
+      'infinite',
+      JSON.parse('{"prompt_tokens":1e400,"completion_tokens":1e400,"total_tokens":1e400}'),
+      { ...base, promptTokens: Infinity, completionTokens: Infinity },
+    ],
+    ['1e308', usage(1e308, 1e308), { ...base, promptTokens: 1e308, completionTokens: 1e308 }],
+    [
+      'details that are nonsense count as none',
+      JSON.parse(
+        '{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"prompt_tokens_details":{"cached_tokens":-4,"cache_write_tokens":"3"},"completion_tokens_details":{"reasoning_tokens":1e400}}',
+      ),
+      base,
+    ],
+    [
+      'details that are a text',
+      { ...usage(10, 5), prompt_tokens_details: 'x' as never, completion_tokens_details: 7 as never },
+      base,
+    ],
+  ])('%s', (_name, wire, expected) => {
+    expect(usageOf(wire, source)).toEqual(expected)
+  })
+
+  test('the source is the caller’s', () => {
+    expect(usageOf(usage(1, 1), 'cached')).toMatchObject({ source: 'cached' })
+  })
+
+  test('the last one counts', () => {
+    const meter = metered()
+    expect(meter.usage).toBeNull()
+    meter.reported(usage(10, 1))
+    meter.reported(usage(10, 5))
+    expect(meter.usage).toEqual(usage(10, 5))
+  })
+})
+
+describe('what is counted', () => {
+  test.each<[name: string, deltas: Delta[], tokens: number]>([
+    ['nothing', [], 0],
+    ['a role', [{ role: 'assistant', content: '' }], 0],
+    ['a short text a chunk: a token each', [{ content: 'a' }, { content: 'b' }, { content: 'c' }], 3],
+    ['one long text: a quarter of its bytes', [{ content: 'x'.repeat(401) }], 101],
+    ['bytes, not letters', [{ content: '€'.repeat(40) }], 30],
+    ['thinking, by either name and once', [{ reasoning_content: 'x'.repeat(40), reasoning: 'x'.repeat(40) }], 10],
+    ['thinking, by the other name', [{ reasoning: 'x'.repeat(40) }], 10],
+    ['a refusal', [{ refusal: 'x'.repeat(40) }], 10],
+    [
+      'a tool call: name and arguments',
+      [{ tool_calls: [{ index: 0, function: { name: 'x'.repeat(20), arguments: 'y'.repeat(20) } }] }],
+      10,
+    ],
+    ['a function call of old', [{ function_call: { name: 'x'.repeat(20), arguments: 'y'.repeat(20) } }], 10],
+    [
+      'several tool calls in a chunk',
+      [{ tool_calls: Array.from({ length: 3 }, (_, index) => ({ index, function: { arguments: 'x'.repeat(40) } })) }],
+      30,
+    ],
+    [
+      'parts of a content that is a list',
+      [
+        {
+          content: [
+            { type: 'text', text: 'x'.repeat(40) },
+            { type: 'thinking', thinking: [{ type: 'text', text: 'y'.repeat(40) }] },
+          ] as never,
+        },
+      ],
+      20,
+    ],
+    [
+      'calls and parts of null',
+      [
+        { tool_calls: [null as never, { function: null as never }], content: 'a' },
+        { content: [null, 7, 'abcd'] as never },
+      ],
+      2,
+    ],
+    [
+      'fields of another kind',
+      [{ content: 7 as never }, { content: { a: 'b' } as never }, { refusal: true as never }],
+      0,
+    ],
+  ])('%s', (_name, deltas, tokens) => {
+    expect(metered(...deltas.map(delta => chunk(delta))).countedTokens).toBe(tokens)
+  })
+
+  test('all choices count', () => {
+    expect(metered(text('a', 0), text('b', 1), text('c', 2), finish(0), finish(1)).countedTokens).toBe(3)
+    expect(metered({ ...text('a'), choices: [...text('a').choices, ...text('b', 1).choices] }).countedTokens).toBe(2)
+  })
+
+  test('a provider that nests without end cannot stop the counting', () => {
+    let deep: unknown = 'x'
+    for (let level = 0; level < 20_000; level++) deep = [deep]
+    expect(() => metered(chunk({ content: deep as string }))).not.toThrow()
+    let thinking: unknown = []
+    for (let level = 0; level < 20_000; level++) thinking = [{ type: 'thinking', thinking }]
+    expect(() => metered(chunk({ content: thinking as string }))).not.toThrow()
+  })
+})
+
+describe('what is known of the answer', () => {
+  test.each<[name: string, chunks: Chunk[], started: boolean, finished: boolean]>([
+    ['nothing yet', [], false, false],
+    ['a role', [chunk({ role: 'assistant' })], false, false],
+    ['content', [text('a')], true, false],
+    ['a finish', [text('a'), finish()], true, true],
+    ['a finish without content', [finish()], false, true],
+    ['usage', [usageChunk(usage(1, 1))], false, false],
+    ['an empty finish reason', [text('a'), finish(0, '')], true, false],
+  ])('%s', (_name, chunks, started, finished) => {
+    expect(metered(...chunks)).toMatchObject({ started, finished })
+  })
+
+  test.each<[name: string, chunks: Chunk[], complete: boolean]>([
+    ['nothing', [], false],
+    ['content', [text('a')], false],
+    ['content and its finish', [text('a'), finish()], true],
+    ['a finish alone', [finish()], true],
+    ['two choices, one of them finished', [text('a', 0), text('b', 1), finish(0)], false],
+    ['two choices, the other finished', [text('a', 0), text('b', 1), finish(1)], false],
+    ['two choices, both finished', [text('a', 0), text('b', 1), finish(1), finish(0)], true],
+    [
+      'two choices in one chunk',
+      [{ ...text('a'), choices: [...text('a').choices, ...text('b', 1).choices] }, finish(0)],
+      false,
+    ],
+    ['content behind its own finish', [text('a'), finish(), text('b')], true],
+    ['a finish twice', [text('a'), finish(), finish()], true],
+    [
+      'choices without an index are one',
+      [{ ...text('a'), choices: [{ delta: { content: 'a' } } as never] }, finish()],
+      true,
+    ],
+    ['an index that is none', [text('a', 1e9), text('b', -1), text('c', 0), finish(0)], true],
+  ])('every choice that has begun is finished: %s', (_name, chunks, complete) => {
+    expect(metered(...chunks).complete).toBe(complete)
+  })
+})
+
+describe('an estimate', () => {
+  const chatOf = (body: object) => ({ body }) as Chat
+  const estimate = (body: object | null, ...chunks: Chunk[]) => {
+    const meter = metered(...chunks)
+    meter.chat = body && chatOf(body)
+    return meter.estimate
+  }
+
+  test('without a request is what was counted', () => {
+    expect(estimate(null, text('abcdefgh'))).toEqual({
+      promptTokens: 0,
+      cachedTokens: 0,
+      cacheWriteTokens: 0,
+      completionTokens: 2,
+      reasoningTokens: 0,
+      source: 'estimated',
+    })
+  })
+
+  test.each<[name: string, body: object, tokens: number]>([
+    ['a quarter of the bytes and four a message', { messages: [{ role: 'user', content: 'x'.repeat(40) }] }, 14],
+    ['rounded up', { messages: [{ role: 'user', content: 'x'.repeat(41) }] }, 15],
+    ['bytes, not letters', { messages: [{ role: 'user', content: '€'.repeat(40) }] }, 34],
+    ['no content', { messages: [{ role: 'assistant', content: null, tool_calls: [] }, { role: 'tool' }] }, 8],
+    [
+      'parts',
+      {
+        messages: [
+          {
+            role: 'user',
+            content: [
+              { type: 'text', text: 'x'.repeat(40) },
+              { type: 'image_url', image_url: { url: 'y' } },
+            ],
+          },
+        ],
+      },
+      14 + 1024,
+    ],
+    ['tools', { messages: [], tools: [{ type: 'function' }] }, 6],
+    ['tools of null', { messages: [], tools: null }, 0],
+  ])('of the prompt: %s', (_name, body, tokens) => {
+    expect(estimate(body).promptTokens).toBe(tokens)
+  })
+})

@@ -1,0 +1,78 @@
+/** A real answer on a real connection, and time that the test moves. */
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { Client, type ClientOptions } from '../../src/answer/client.ts'
+import type { Check, Watchman } from '../../src/clock.ts'
+import { openRaw, type RawClient } from '../helpers/raw-client.ts'
+
+export interface Wire extends AsyncDisposable {
+  /** The gateway's end. */
+  readonly response: ServerResponse
+  /** The client's end; it has sent its request. */
+  readonly raw: RawClient
+}
+
+/** Opens a connection over which a request has come. */
+export async function openWire(): Promise<Wire> {
+  const server = createServer()
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const arrived = new Promise<ServerResponse>(resolve => server.once('request', (_, response) => resolve(response)))
+  const raw = await openRaw((server.address() as AddressInfo).port)
+  await raw.post('/', {})
+  const response = await arrived
+  return {
+    response,
+    raw,
+    async [Symbol.asyncDispose]() {
+      raw.reset()
+      server.closeAllConnections()
+      await new Promise(resolve => server.close(resolve))
+    },
+  }
+}
+
+/** A watchman whose time is moved by hand; each move is one round. */
+export interface HandWatchman extends Watchman {
+  advance(ms: number): void
+  /** How many are watched. */
+  readonly watched: number
+}
+
+export function handWatchman(): HandWatchman {
+  const checks = new Set<Check>()
+  let now = 5_000
+  return {
+    now: () => now,
+    watch(check) {
+      checks.add(check)
+      return () => checks.delete(check)
+    },
+    stop: () => checks.clear(),
+    advance(ms) {
+      now += ms
+      for (const check of checks) check(now)
+    },
+    get watched() {
+      return checks.size
+    },
+  }
+}
+
+/** A client with a gateway's usual deadlines, on the test's time. */
+export function clientOn(response: ServerResponse, options: Partial<ClientOptions> = {}) {
+  const watchman = handWatchman()
+  const left: number[] = []
+  const client = new Client(response, {
+    watchman,
+    stallMs: 60_000,
+    heartbeat: { firstMs: 10_000, everyMs: 15_000 },
+    onLeave: () => left.push(watchman.now()),
+    ...options,
+  })
+  return { client, watchman, left }
+}
+
+/** Resolves when it is so; asks after each turn of the event loop. */
+export async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await new Promise(resolve => setImmediate(resolve))
+}

@@ -1,0 +1,184 @@
+/**
+ * Many clients at once, each with one request under way at any time, until they are stopped or the gateway is gone. What
+ * each of them saw is kept: a test compares it with the ledger. Everything happens by event and by a seeded chance.
+ *
+ * @example
+ * const load = startLoad({ url: gateway.url, clients: 40, choose: client => ({ serial, key, body }) })
+ * await load.until(() => load.ended >= 100)
+ * await gateway.kill9()
+ * await load.over
+ */
+import type { WireUsage } from '#contract'
+import { chunksOf, parseSse } from './sse.ts'
+
+/** A request that a client is about to send. */
+export interface Question {
+  /** Sent as Idempotency-Key, so that the ledger's hold names it. */
+  readonly serial: string
+  readonly key: string
+  readonly body: Readonly<Record<string, unknown>>
+  /** Leave after so many further answers (of anybody) have ended. Left out: stay. */
+  readonly leaveAfter?: number
+}
+
+/** What became of it, as its client saw it. */
+export interface Asked {
+  readonly question: Question
+  /** The answer's x-request-id; null when no head came. */
+  id: string | null
+  status: number | null
+  /**
+   * complete: a whole answer, or a stream up to [DONE]. refused: an error in the gateway's words. left: we went.
+   * broken: the connection was gone. Null while it is under way.
+   */
+  ending: 'complete' | 'refused' | 'left' | 'broken' | null
+  /** The code of a refusal. */
+  code: string | null
+  usage: WireUsage | null
+  /** x-tollgate-cost */
+  cost: string | null
+  /** Pieces of content that arrived. */
+  pieces: number
+}
+
+export interface Load {
+  readonly asked: readonly Asked[]
+  /** How many have ended, however. */
+  readonly ended: number
+  open(): Asked[]
+  /** Resolves at the first event after which it is so. Rejects when all clients have given up before. */
+  until(isSo: () => boolean): Promise<void>
+  /** No further requests. */
+  stop(): void
+  /** Resolves when every client is done: after `stop`, or when the gateway is gone. */
+  readonly over: Promise<void>
+}
+
+export interface LoadOptions {
+  readonly url: string
+  readonly clients: number
+  choose(client: number): Question
+  /** Called after each answer that ended. */
+  onEnded?(asked: Asked): void
+}
+
+export function startLoad({ url, clients, choose, onEnded }: LoadOptions): Load {
+  const asked: Asked[] = []
+  const leaving: { at: number; leave: () => void }[] = []
+  const waiting = new Set<() => void>()
+  let [ended, stopped, finished] = [0, false, false]
+
+  const look = () => {
+    for (const check of waiting) check()
+  }
+  async function client(index: number): Promise<void> {
+    while (!stopped) {
+      const question = choose(index)
+      const one = newAsked(question)
+      const abort = new AbortController()
+      asked.push(one)
+      if (question.leaveAfter !== undefined) {
+        leaving.push({ at: ended + question.leaveAfter, leave: () => abort.abort() })
+      }
+      look()
+      one.ending = await ask(url, one, abort.signal, look)
+      if (one.ending === 'broken') return
+      ended++
+      for (let place = leaving.length - 1; place >= 0; place--) {
+        if (leaving[place]!.at <= ended) leaving.splice(place, 1)[0]!.leave()
+      }
+      onEnded?.(one)
+      look()
+    }
+  }
+  const over = Promise.all(Array.from({ length: clients }, (_, index) => client(index))).then(() => {
+    finished = true
+    look()
+  })
+  return {
+    asked,
+    get ended() {
+      return ended
+    },
+    open: () => asked.filter(({ ending }) => ending === null),
+    until: isSo =>
+      new Promise((resolve, reject) => {
+        const check = () => {
+          if (isSo()) resolve()
+          else if (finished) reject(new Error('all clients have given up'))
+          else return
+          waiting.delete(check)
+        }
+        waiting.add(check)
+        check()
+      }),
+    stop() {
+      stopped = true
+    },
+    over,
+  }
+}
+
+async function ask(url: string, one: Asked, signal: AbortSignal, onPiece: () => void): Promise<Asked['ending']> {
+  const { key, serial, body } = one.question
+  let text = ''
+  try {
+    const answer = await fetch(`${url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'idempotency-key': serial },
+      body: JSON.stringify(body),
+      signal,
+    })
+    one.status = answer.status
+    one.id = answer.headers.get('x-request-id')
+    one.cost = answer.headers.get('x-tollgate-cost')
+    if (answer.headers.get('content-type')?.startsWith('text/event-stream')) {
+      const decoder = new TextDecoder()
+      for await (const bytes of answer.body!) {
+        text += decoder.decode(bytes, { stream: true })
+        readStream(one, text)
+        onPiece()
+      }
+      return readStream(one, text) ?? 'broken'
+    }
+    return readWhole(one, await answer.json())
+  } catch {
+    // What had arrived counts, however the connection ended.
+    const ending = text === '' ? null : readStream(one, text)
+    return ending ?? (signal.aborted ? 'left' : 'broken')
+  }
+}
+
+function readStream(one: Asked, text: string): 'complete' | 'refused' | null {
+  const whole = text.slice(0, text.lastIndexOf('\n\n') + 2)
+  const stream = parseSse(whole)
+  const chunks = chunksOf(stream)
+  one.pieces = chunks.filter(chunk => chunk.choices?.[0]?.delta.content).length
+  one.usage = chunks.findLast(chunk => chunk.usage)?.usage ?? null
+  one.code = chunks.at(-1)?.error?.code ?? null
+  if (one.code !== null) return 'refused'
+  const finished = chunks.some(chunk => chunk.choices?.some(choice => choice.finish_reason !== null))
+  return stream.done && finished ? 'complete' : null
+}
+
+function readWhole(one: Asked, body: unknown): 'complete' | 'refused' {
+  const { error, usage } = body as { error?: { code: string }; usage?: WireUsage }
+  one.code = error?.code ?? null
+  one.usage = usage ?? null
+  return error === undefined ? 'complete' : 'refused'
+}
+
+function newAsked(question: Question): Asked {
+  return { question, id: null, status: null, ending: null, code: null, usage: null, cost: null, pieces: 0 }
+}
+
+/** A small generator (mulberry32), so that a printed seed repeats the run. */
+export function seeded(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
