@@ -278,11 +278,10 @@ describe('several steps', () => {
     expect(headersOf('requests', name => refusal!.headers[name]!)).toEqual(['1', '0', '1m0s'])
   })
 
-  test('steps that differ in any setting have their own buckets', async () => {
+  test('steps have their own buckets, also with the same settings', async () => {
     const { send } = limited(
       { per: 'key', requests: '2 per minute' },
-      { per: 'key', requests: '2 per hour' },
-      { per: 'key', requests: '2 per minute', burst: 3 },
+      { per: 'key', requests: '2 per minute' },
       { per: 'key', requests: '2 per minute', tokens: '9k per minute' },
       { per: 'address', requests: '2 per minute' },
     )
@@ -292,7 +291,9 @@ describe('several steps', () => {
   test('a step that is created anew by a reload finds its buckets', async () => {
     const { send, buckets } = limited({ per: 'key', requests: '1 per minute' })
     await send()
-    const again = createSteps([{ use: rateLimit, with: { per: 'key', requests: '1 per minute' } }], { buckets })
+    const again = createSteps([{ use: rateLimit, id: 'step-0', with: { per: 'key', requests: '1 per minute' } }], {
+      buckets,
+    })
     expect((await again({ facts: { key } })).passed).toBe(false)
   })
 })

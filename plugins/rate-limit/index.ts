@@ -5,7 +5,6 @@
  * Tokens are only known at the end. So an estimate is taken before the request goes on, and corrected when the answer
  * is over: too much is given back, too little becomes a debt that refills first.
  */
-import { createHash } from 'node:crypto'
 import {
   type Buckets,
   type Chat,
@@ -52,8 +51,9 @@ export default definePlugin({
     anyOf: [{ required: ['requests'] }, { required: ['tokens'] }],
     dependentRequired: { burst: ['requests'] },
   },
-  create(settings: Settings, { buckets }) {
-    const prefix = `rate-limit/${fingerprint(settings)}`
+  create(settings: Settings, { buckets }, { policy, id }) {
+    // A step's own, and found again after a reload.
+    const prefix = `${policy}/${id}`
     const requests = settings.requests && createLimit('requests', settings.requests, settings.burst, prefix)
     const tokens = settings.tokens && createLimit('tokens', settings.tokens, undefined, prefix)
     return async (ctx, next) => {
@@ -94,9 +94,16 @@ export function estimateTokens({ bytes, cap, choices }: Pick<Chat, 'bytes' | 'ca
 
 /** Puts the real figure in the estimate's place; no usage means that nothing was used. */
 async function correct(buckets: Buckets, tokens: Limit, who: string, estimate: number, usage: Usage | null) {
-  const used = usage ? usage.promptTokens + usage.completionTokens : 0
+  const used = usage ? count(usage.promptTokens) + count(usage.completionTokens) : 0
   if (used !== estimate) await buckets.give(tokens.prefix + who, tokens.shape, estimate - used)
 }
+
+/** A provider may report anything; what is no count is none. */
+function count(tokens: number): number {
+  return Number.isFinite(tokens) && tokens > 0 ? Math.min(tokens, MOST_TOKENS) : 0
+}
+
+const MOST_TOKENS = 1e9
 
 function identify(exchange: Exchange, per: Settings['per']): string {
   if (per === 'address') return `address:${addressGroup(exchange.address)}`
@@ -110,13 +117,4 @@ function refused(limit: Limit, per: Settings['per'], grant: Grant, needed?: numb
     retryAfterMs: grant.retryAfterMs,
     headers: limitHeaders(limit.kind, limit.shape, grant),
   })
-}
-
-/**
- * Stands for the step in the names of its buckets, so that a reload finds them again and steps with other settings do not
- * share them. Steps with the same settings do.
- */
-function fingerprint({ per, requests, burst, tokens }: Settings): string {
-  const text = JSON.stringify([per, requests ?? null, burst ?? null, tokens ?? null])
-  return createHash('sha256').update(text).digest('base64url').slice(0, 12)
 }

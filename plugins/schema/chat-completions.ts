@@ -64,7 +64,7 @@ const wordOr = (words: string[], { type: _object, ...rest }: Schema): Schema => 
 
 const textPart = typed('text', 'text', { text: string })
 const refusalPart = typed('refusal', 'refusal', { refusal: string })
-const imagePart = typed('image_url', 'image_url', {
+const imagePart: { readonly properties?: unknown } & Schema = typed('image_url', 'image_url', {
   image_url: members('url', { url: text, detail: optional(oneOf('auto', 'low', 'high', 'original')) }),
 })
 const audioPart = typed('input_audio', 'input_audio', {
@@ -212,13 +212,37 @@ export const PARAMETERS: Readonly<Record<string, Schema>> = {
   prompt_cache_retention: optional(oneOf('in_memory', 'in-memory', '24h')),
 }
 
-/** @param unknownFields What becomes of top-level fields that are not in the list. */
+/** @param unknownFields What becomes of fields, parts and tools that are not in the list. */
 export function chatCompletionsSchema(unknownFields: 'refuse' | 'pass'): Schema {
-  return {
+  const schema = {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     type: 'object',
     required: ['model', 'messages'],
     properties: PARAMETERS,
     additionalProperties: unknownFields === 'pass',
+  }
+  return unknownFields === 'pass' ? (lenient(schema) as Schema) : schema
+}
+
+/**
+ * The same schema for clients that use a provider's extensions: objects of kinds that are not in the list pass (part
+ * types, tools without a type), and so do the words and forms that providers have added. What is known is still checked.
+ */
+function lenient(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(lenient)
+  if (typeof schema !== 'object' || schema === null) return schema
+  const inner = Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, lenient(value)]))
+  if ('reasoning_effort' in inner) inner['reasoning_effort'] = optional(string)
+  if (schema === imagePart.properties)
+    inner['image_url'] = { ...(inner['image_url'] as object), type: ['object', 'string'] }
+  const { discriminator, oneOf: known } = schema as { discriminator?: { propertyName: string }; oneOf?: Schema[] }
+  if (!discriminator || !known) return inner
+  const tag = discriminator.propertyName
+  const tags = known.map(kind => (kind['properties'] as Record<string, { const: string }>)[tag]!.const)
+  const { if: _word, then: _words, type, ...rest } = inner
+  return {
+    type,
+    if: { type: 'object', required: [tag], properties: { [tag]: { enum: tags } } },
+    then: { ...rest, type: 'object' },
   }
 }

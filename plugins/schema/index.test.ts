@@ -528,3 +528,46 @@ describe('generated bodies', () => {
     expect(refused).toBeGreaterThan(counts(100, 4000))
   })
 })
+
+describe('with unknown_fields: pass', () => {
+  const extensions: [string, Record<string, unknown>][] = [
+    ['a field', { top_k: 5 }],
+    ['a part of another kind', parts({ type: 'video_url', video_url: { url: 'https://a.example/v.mp4' } })],
+    ['an image as text', parts({ type: 'image_url', image_url: 'https://a.example/i.png' })],
+    ['thinking in the history', say({ role: 'assistant', content: [{ type: 'thinking', thinking: [] }] }, hello)],
+    [
+      'an image in a tool result',
+      say({ role: 'tool', tool_call_id: 'c', content: [{ type: 'image_url', image_url: 'x' }] }),
+    ],
+    ['a tool without a type', { tools: [{ function: { name: 'f' } }] }],
+    ['a tool of the provider', { tools: [{ type: 'search:web' }] }],
+    ['a word for tool_choice', { tools: [{ type: 'function', function: { name: 'f' } }], tool_choice: 'any' }],
+    ['a kind of format', { response_format: { type: 'grammar', grammar: 'root ::= "a"' } }],
+  ]
+  test.each(extensions)('%s passes, and is refused without', async (_name, body) => {
+    expect((await ask(body, passing)).refusal).toBe(null)
+    expect((await ask(body)).refusal?.status).toBe(400)
+  })
+
+  test('an effort that only the provider knows passes', async () => {
+    const body = { model: 'thinker', reasoning_effort: 'default' }
+    expect((await ask(body, passing)).refusal).toBe(null)
+    expect((await ask(body)).refusal?.param).toBe('reasoning_effort')
+  })
+
+  test.each<[string, Record<string, unknown>, string]>([
+    ['a known part', parts({ type: 'text' }), 'messages[0].content[0].text'],
+    ['a known tool', { tools: [{ type: 'function', function: {} }] }, 'tools[0].function.name'],
+    ['a known role', say({ role: 'tool', content: 'x' }), 'messages[0].tool_call_id'],
+    ['a number', { temperature: 3 }, 'temperature'],
+  ])('%s is still checked', async (_name, body, param) => {
+    expect((await ask(body, passing)).refusal).toMatchObject({ status: 400, param })
+  })
+
+  test('a tool that the provider runs is refused where it would be billed, unless the model allows it', async () => {
+    const body = { tools: [{ type: 'search:web' }] }
+    const { refusal } = await ask({ ...body, model: 'priced' }, passing)
+    expect(refusal).toMatchObject({ code: 'unsupported_parameter', param: 'tools[0].type' })
+    expect((await ask({ ...body, model: 'generous' }, passing)).refusal).toBe(null)
+  })
+})

@@ -4,7 +4,16 @@
  * meaning of the output cap, and no field that changes a price unseen.
  */
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
-import { type Catalog, type Chat, type ChatRequest, definePlugin, type Key, type Model, refuse } from '#contract'
+import {
+  type Catalog,
+  type Chat,
+  type ChatRequest,
+  definePlugin,
+  type Key,
+  type Model,
+  mayUse,
+  refuse,
+} from '#contract'
 import { chatCompletionsSchema } from './chat-completions.ts'
 import { complain } from './complaint.ts'
 import { refusePriceFeatures } from './price-features.ts'
@@ -27,7 +36,8 @@ export default definePlugin({
       unknown_fields: {
         enum: ['refuse', 'pass'],
         default: 'refuse',
-        description: 'What becomes of top-level fields that the format does not have: refuse, or pass to the provider.',
+        description:
+          'What becomes of fields, parts and tools that the format does not have: refuse, or pass to the provider.',
       },
     },
   },
@@ -79,7 +89,7 @@ function validatorOf(unknownFields: Settings['unknown_fields']): Validate {
  */
 function findModel(catalog: Catalog, id: string, key: Key | undefined): Model {
   const model = catalog.find(id)
-  if (model?.enabled && (key?.models ? key.models.includes(model.id) : model.public)) return model
+  if (model && mayUse(model, key)) return model
   const message = `The model ${shortJson(id)} does not exist, or this key may not use it.`
   throw refuse('model_not_found', { message, param: 'model' })
 }

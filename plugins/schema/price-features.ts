@@ -22,10 +22,20 @@ const FEATURES: readonly (readonly [PriceFeature, (body: ChatRequest) => string 
     'service_tier',
     ({ service_tier: tier }) => (tier == null || tier === 'auto' || tier === 'default' ? null : 'service_tier'),
   ],
-  ['web_search', body => (body.web_search_options == null ? null : 'web_search_options')],
+  ['web_search', findSearch],
   ['prediction', body => (body.prediction == null ? null : 'prediction')],
   ['audio', findAudio],
 ]
+
+/** A tool that the provider runs itself (a search, mostly) is billed by its own price list. */
+function findSearch({ web_search_options, tools }: ChatRequest): string | null {
+  if (web_search_options != null) return 'web_search_options'
+  const foreign = tools?.findIndex(tool => !OUR_TOOLS.has((tool as { type?: unknown }).type)) ?? -1
+  return foreign >= 0 ? `tools[${foreign}].type` : null
+}
+
+/** Kinds of tools that the client runs. Some clients leave the type out and mean a function. */
+const OUR_TOOLS: ReadonlySet<unknown> = new Set(['function', 'custom', undefined])
 
 function findAudio(body: ChatRequest): string | null {
   if (body.audio != null) return 'audio'

@@ -132,6 +132,7 @@ export class StreamPump extends Pump {
   readonly #decoder: StreamDecoder
   readonly #answer: StreamAnswer
   #done = false
+  #anything = false
 
   constructor(parts: PumpParts & { readonly decoder: StreamDecoder; readonly answer: StreamAnswer }) {
     super(parts)
@@ -150,16 +151,21 @@ export class StreamPump extends Pump {
     if (this.isOver) return
     if (this.parts.client.left) this.finish({ ending: 'client_left' })
     else if (this.parts.meter.finished) this.finish({ ending: 'complete' })
-    else {
-      const detail = this.#done
-        ? 'the stream said [DONE] without a finish reason'
-        : 'the stream ended without a finish reason'
-      this.finish({ ending: 'failed', failure: { code: 'upstream_truncated', detail } })
-    }
+    else this.finish({ ending: 'failed', failure: this.#unfinished() })
+  }
+
+  /** Why a stream that ended in good order is no answer. */
+  #unfinished(): UpstreamFailure {
+    if (!this.#anything) return { code: 'upstream_invalid', detail: 'nothing in the answer was an event of a stream' }
+    const detail = this.#done
+      ? 'the stream said [DONE] without a finish reason'
+      : 'the stream ended without a finish reason'
+    return { code: 'upstream_truncated', detail }
   }
 
   #take(items: readonly StreamItem[]): boolean {
     let keepsUp = true
+    if (items.length > 0) this.#anything = true
     for (const item of items) {
       if (item.kind === 'chunk') keepsUp = this.#chunk(item) && keepsUp
       else if (item.kind === 'usage') this.parts.meter.reported(item.usage)

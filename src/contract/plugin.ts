@@ -70,6 +70,12 @@ export interface SettingsSchema {
   readonly [keyword: string]: unknown
 }
 
+/** Where a step stands: stable over reloads, so that its state can be named after it. */
+export interface StepPlace {
+  readonly policy: string
+  readonly id: string
+}
+
 export interface Plugin<Settings = never, Needs extends FactName = never, Uses extends ServiceName = never> {
   /** As policies write it in `use`. Lower-case words with dashes. */
   readonly name: string
@@ -85,7 +91,11 @@ export interface Plugin<Settings = never, Needs extends FactName = never, Uses e
   readonly uses?: readonly Uses[]
   readonly settings: SettingsSchema
   /** Once per step, when the configuration is loaded; units arrive parsed, defaults filled in. */
-  create(settings: Settings, services: Pick<Services, Uses>): StepMiddleware<Needs> | StepInstance<Needs>
+  create(
+    settings: Settings,
+    services: Pick<Services, Uses>,
+    place: StepPlace,
+  ): StepMiddleware<Needs> | StepInstance<Needs>
 }
 
 /** A plugin whose types have done their work: what the registry and the loader handle. */
@@ -97,7 +107,7 @@ export interface AnyPlugin {
   readonly gives?: readonly FactName[]
   readonly uses?: readonly ServiceName[]
   readonly settings: SettingsSchema
-  create(settings: never, services: never): StepMiddleware<never> | StepInstance<never>
+  create(settings: never, services: never, place: StepPlace): StepMiddleware<never> | StepInstance<never>
 }
 
 const PLUGIN = Symbol.for('tollgate.plugin')

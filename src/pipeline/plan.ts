@@ -45,7 +45,10 @@ export function createPlan(
     if (step.mode === 'off') return Object.freeze({ ...step, critical, handle: (_ctx, next) => next() })
     let made: StepMiddleware | StepInstance
     try {
-      made = step.plugin.create(step.settings as never, servicesFor(step) as never) as StepMiddleware | StepInstance
+      const place = { policy: name, id: step.id }
+      made = step.plugin.create(step.settings as never, servicesFor(step) as never, place) as
+        | StepMiddleware
+        | StepInstance
     } catch (cause) {
       throw new PlanError(`policy "${name}", step "${step.id}": ${(cause as Error).message}`, { cause })
     }

@@ -201,9 +201,10 @@ export function failureOfError(error: Error, begun: boolean): UpstreamFailure {
   const code = (error as { code?: string }).code ?? error.name
   const detail = `${code}: ${error.message}`
   if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT') return { code: 'upstream_timeout', detail }
-  if (code.startsWith('HPE_') || code === 'UND_ERR_HEADERS_OVERFLOW' || code === 'UND_ERR_RESPONSE') {
-    return { code: 'upstream_invalid', detail }
-  }
+  if (code.startsWith('HPE_') || NO_HTTP.has(code)) return { code: 'upstream_invalid', detail }
   if (begun) return { code: 'upstream_truncated', detail }
-  return { code: 'upstream_unreachable', detail }
+  return { code: code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH' ? 'upstream_invalid' : 'upstream_unreachable', detail }
 }
+
+/** Bytes came that are no HTTP: undici asserts what a status line may say. */
+const NO_HTTP: ReadonlySet<string> = new Set(['UND_ERR_HEADERS_OVERFLOW', 'UND_ERR_RESPONSE', 'ERR_ASSERTION'])

@@ -37,7 +37,9 @@ export interface Asked {
   usage: WireUsage | null
   /** x-tollgate-cost */
   cost: string | null
-  /** Pieces of content that arrived. */
+  /** Whether a part of a stream has arrived. */
+  arrived: boolean
+  /** Pieces of content that had arrived at its end. */
   pieces: number
 }
 
@@ -136,7 +138,7 @@ async function ask(url: string, one: Asked, signal: AbortSignal, onPiece: () => 
       const decoder = new TextDecoder()
       for await (const bytes of answer.body!) {
         text += decoder.decode(bytes, { stream: true })
-        readStream(one, text)
+        one.arrived = true
         onPiece()
       }
       return readStream(one, text) ?? 'broken'
@@ -150,8 +152,8 @@ async function ask(url: string, one: Asked, signal: AbortSignal, onPiece: () => 
 }
 
 function readStream(one: Asked, text: string): 'complete' | 'refused' | null {
-  const whole = text.slice(0, text.lastIndexOf('\n\n') + 2)
-  const stream = parseSse(whole)
+  // A stream that was cut may end within an event.
+  const stream = parseSse(text.slice(0, text.lastIndexOf('\n\n') + 2))
   const chunks = chunksOf(stream)
   one.pieces = chunks.filter(chunk => chunk.choices?.[0]?.delta.content).length
   one.usage = chunks.findLast(chunk => chunk.usage)?.usage ?? null
@@ -169,7 +171,17 @@ function readWhole(one: Asked, body: unknown): 'complete' | 'refused' {
 }
 
 function newAsked(question: Question): Asked {
-  return { question, id: null, status: null, ending: null, code: null, usage: null, cost: null, pieces: 0 }
+  return {
+    question,
+    id: null,
+    status: null,
+    ending: null,
+    code: null,
+    usage: null,
+    cost: null,
+    arrived: false,
+    pieces: 0,
+  }
 }
 
 /** A small generator (mulberry32), so that a printed seed repeats the run. */

@@ -39,7 +39,7 @@ async function whole(): Promise<unknown> {
 async function single(use: string): Promise<unknown> {
   try {
     const { plugin, origin, foreign } = await registry.load(use, { saidIn: config, configFile: config })
-    const made = plugin.create({ greeting: 'hello' } as never, {} as never)
+    const made = plugin.create({ greeting: 'hello' } as never, {} as never, { policy: 'p', id: 's' })
     const context = {
       headers: {} as Record<string, string>,
       set: (key: string, value: string) => (context.headers[key] = value),
