@@ -232,7 +232,7 @@ function lenient(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(lenient)
   if (typeof schema !== 'object' || schema === null) return schema
   const inner = Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, lenient(value)]))
-  if ('reasoning_effort' in inner) inner['reasoning_effort'] = optional(string)
+  if (schema === PARAMETERS) for (const name of ['reasoning_effort', 'service_tier']) inner[name] = optional(string)
   if (schema === imagePart.properties)
     inner['image_url'] = { ...(inner['image_url'] as object), type: ['object', 'string'] }
   const { discriminator, oneOf: known } = schema as { discriminator?: { propertyName: string }; oneOf?: Schema[] }

@@ -542,6 +542,7 @@ describe('with unknown_fields: pass', () => {
     ['a tool without a type', { tools: [{ function: { name: 'f' } }] }],
     ['a tool of the provider', { tools: [{ type: 'search:web' }] }],
     ['a word for tool_choice', { tools: [{ type: 'function', function: { name: 'f' } }], tool_choice: 'any' }],
+    ['a tier', { service_tier: 'on_demand' }],
     ['a kind of format', { response_format: { type: 'grammar', grammar: 'root ::= "a"' } }],
   ]
   test.each(extensions)('%s passes, and is refused without', async (_name, body) => {

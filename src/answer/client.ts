@@ -15,6 +15,9 @@ export interface ClientOptions {
   onLeave(): void
 }
 
+/** A client that does not take so much within its time counts as one that takes nothing. */
+const PIECE_BYTES = 256 * 1024
+
 const PING = Buffer.from(': ping\n\n')
 
 const STREAM_HEAD = {
@@ -123,8 +126,25 @@ export class Client {
   sendWhole(status: number, headers: Readonly<Record<string, string | number>>, body: Buffer | string): void {
     if (this.#left || this.#ended) return
     this.#finish()
-    this.#response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) })
-    this.#response.end(body)
+    const bytes = typeof body === 'string' ? Buffer.from(body) : body
+    this.#response.writeHead(status, { ...headers, 'content-length': bytes.length })
+    this.#sendRest(bytes)
+  }
+
+  /** A large body goes in pieces: so a client that takes one now and then is told from one that takes nothing. */
+  #sendRest(bytes: Buffer): void {
+    let at = 0
+    this.#resume = () => {
+      while (bytes.length - at > PIECE_BYTES) {
+        const from = at
+        at += PIECE_BYTES
+        if (!this.#write(bytes.subarray(from, at))) return
+      }
+      this.#resume = null
+      this.#blockedSince = this.#options.watchman.now()
+      this.#response.end(bytes.subarray(at))
+    }
+    this.#resume()
   }
 
   /** Nothing more is written by this object; closing is no longer leaving. */
