@@ -2,13 +2,13 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import Koa, { type Context } from 'koa'
 import Router from 'koa-router'
-import { isRefusal, refuse } from '#contract'
+import { isRefusal, type Refusal, refuse } from '#contract'
 import type { Address, Limits } from './config/configuration.ts'
 import { type Gateway, sendRefusal } from './gateway.ts'
 import type { Generation } from './generation.ts'
 import { clientAddress } from './http/address.ts'
 import { headProblem, mediaTypeProblem } from './http/guard.ts'
-import { answerMalformed } from './http/malformed.ts'
+import { answerMalformed, answerRaw, refuseBody } from './http/malformed.ts'
 
 export interface AppParts {
   readonly gateway: Gateway
@@ -55,7 +55,7 @@ function createApp(parts: AppParts): Koa {
   const app = new Koa()
   // Koa's own error printing is not needed: the boundary below sees everything first.
   app.silent = true
-  guardBodyAfterNext(app)
+  guardAnswerAfterNext(app)
   app.use(async (ctx, next) => {
     const id = parts.nextId()
     ctx.state['requestId'] = id
@@ -80,7 +80,8 @@ function createApp(parts: AppParts): Koa {
 }
 
 function createRoutes({ gateway }: AppParts, generation: Generation): Koa.Middleware {
-  const router = new Router()
+  // As written: two paths that differ in case or in a last slash may have two policies.
+  const router = new Router({ sensitive: true, strict: true })
   for (const route of generation.routes) {
     const { path, methods } = route.config
     const takesOptions = route.plan.steps.some(step => step.foreign)
@@ -127,31 +128,44 @@ function unknownUrl(method: string, path: string, generation: Generation): strin
 }
 
 /**
- * `ctx.body` after `next()` would do nothing, because the answer was sent by the pump; so it throws, and the runner
- * names the step.
+ * An answer set after `next()` would do nothing, because the pump has sent one; so it throws, and the runner names the
+ * step. On Koa's response, because `ctx.body` and `ctx.status` only pass on to it.
  */
-function guardBodyAfterNext(app: Koa): void {
-  const { set, get } = Object.getOwnPropertyDescriptor(app.context, 'body') ?? bodyOfPrototype(app)
-  Object.defineProperty(app.context, 'body', {
-    configurable: true,
-    get(this: Context) {
-      return get?.call(this)
-    },
-    set(this: Context, value: unknown) {
-      const exchange = this['exchange'] as { sealed?: boolean } | undefined
-      if (exchange?.sealed) throw new TypeError('ctx.body after next() does nothing: use exchange.edit before it')
-      set?.call(this, value)
-    },
-  })
+function guardAnswerAfterNext(app: Koa): void {
+  for (const [name, instead] of [
+    ['body', 'use exchange.edit before it'],
+    ['status', 'throw refuse(…) to refuse the answer'],
+  ] as const) {
+    const { get, set } = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(app.response) as object, name)!
+    Object.defineProperty(app.response, name, {
+      configurable: true,
+      get,
+      set(this: Koa.Response, value: unknown) {
+        const exchange = this.ctx['exchange'] as { sealed?: boolean } | undefined
+        if (exchange?.sealed) throw new TypeError(`ctx.${name} after next() does nothing: ${instead}`)
+        set!.call(this, value)
+      },
+    })
+  }
 }
 
-function bodyOfPrototype(app: Koa): PropertyDescriptor {
-  return Object.getOwnPropertyDescriptor(Object.getPrototypeOf(app.context) as object, 'body') ?? {}
+export interface Listener {
+  readonly server: Server
+  /** Refuses the requests whose bodies are still coming. */
+  cutBodies(refusal: Refusal): void
 }
 
 /** An HTTP server with limits that Node leaves wide. */
-export function createListener(app: Koa, limits: Limits): Server {
+export function createListener(app: Koa, limits: Limits, nextId: () => string): Listener {
   const callback = app.callback()
+  const coming = new Set<IncomingMessage>()
+  const handle = (request: IncomingMessage, response: ServerResponse) => {
+    // No further request on a connection of a server that has been closed.
+    if (!server.listening) response.shouldKeepAlive = false
+    coming.add(request)
+    request.once('close', () => coming.delete(request))
+    void callback(request, response)
+  }
   const server = createServer(
     {
       headersTimeout: limits.headersMs,
@@ -163,11 +177,21 @@ export function createListener(app: Koa, limits: Limits): Server {
       // Node would answer these itself, without JSON; `headProblem` does.
       requireHostHeader: false,
     },
-    (request: IncomingMessage, response: ServerResponse) => void callback(request, response),
+    handle,
   )
-  server.on('clientError', answerMalformed)
-  server.on('checkExpectation', (request, response) => void callback(request, response))
-  return server
+  server.on('checkExpectation', handle)
+  server.on('clientError', (error, socket) => answerMalformed(error, socket, nextId()))
+  server.on('connect', (_request, socket) => {
+    socket.on('error', () => {})
+    socket.once('finish', () => socket.destroy())
+    answerRaw(socket, refuse('bad_request', { message: 'The request target must be a path.' }), nextId())
+  })
+  return {
+    server,
+    cutBodies(refusal) {
+      for (const request of coming) refuseBody(request, refusal)
+    },
+  }
 }
 
 /** Listens; resolves with the actual port. Rejects with the system's error (EADDRINUSE, EACCES). */

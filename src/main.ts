@@ -1,9 +1,9 @@
 /** Start, signals, drain: the life of the process around the gateway. */
 import type { Server } from 'node:http'
 import { dirname } from 'node:path'
-import type { Clock, Random } from '#contract'
+import { type Clock, type Random, refuse } from '#contract'
 import { controlPath, startControl } from './admin/control.ts'
-import { type AppParts, createAdminApp, createClientApp, createListener, listen } from './app.ts'
+import { type AppParts, createAdminApp, createClientApp, createListener, type Listener, listen } from './app.ts'
 import { createWatchman, systemClock } from './clock.ts'
 import type { Configuration } from './config/configuration.ts'
 import { loadConfiguration } from './config/load.ts'
@@ -157,10 +157,12 @@ async function start(configuration: Configuration, options: ServeOptions, undo: 
     metrics: metrics.render,
     reportBug: (exchange, error) => log.log.error({ exchange, error }, 'an unexpected error'),
   }
-  const clients = createListener(createClientApp(parts), configuration.limits)
-  const url = urlOf(configuration.listen.host, await listen(clients, configuration.listen))
-  undo.push(() => closeNow(clients))
-  const admin = configuration.admin ? createListener(createAdminApp(parts), configuration.limits) : null
+  const clients = createListener(createClientApp(parts), configuration.limits, parts.nextId)
+  const url = urlOf(configuration.listen.host, await listen(clients.server, configuration.listen))
+  undo.push(() => closeNow(clients.server))
+  const admin = configuration.admin
+    ? createListener(createAdminApp(parts), configuration.limits, parts.nextId).server
+    : null
   const adminUrl =
     admin && configuration.admin ? urlOf(configuration.admin.host, await listen(admin, configuration.admin)) : null
   if (admin) undo.push(() => closeNow(admin))
@@ -172,7 +174,7 @@ async function start(configuration: Configuration, options: ServeOptions, undo: 
   const { promise: finished, resolve: finish } = Promise.withResolvers<number>()
   const ending = createEnding({
     gateway,
-    servers: admin ? [clients, admin] : [clients],
+    clients,
     log,
     configuration,
     undo,
@@ -230,7 +232,8 @@ function readiness(draining: boolean, store: Store): { ready: boolean; reason?: 
 
 interface EndingParts {
   readonly gateway: Gateway
-  readonly servers: readonly Server[]
+  /** The operators' listener stays to the end: it tells /readyz and /metrics while streams finish. */
+  readonly clients: Listener
   readonly log: Logger
   readonly configuration: Configuration
   readonly undo: readonly (() => unknown)[]
@@ -247,7 +250,7 @@ type End = (how: 'drain' | 'failed') => void
  * First call: no new work, streams go on until they are done or `drain` is over. Second call, or time over: each gets an
  * error event. Either way everything is settled before the store closes. The exit code is 1 when something had failed.
  */
-function createEnding({ gateway, servers, log, configuration, undo, finish }: EndingParts): End {
+function createEnding({ gateway, clients, log, configuration, undo, finish }: EndingParts): End {
   let calls = 0
   let code = 0
   let timer: NodeJS.Timeout
@@ -259,6 +262,7 @@ function createEnding({ gateway, servers, log, configuration, undo, finish }: En
   const cut = () => {
     clearTimeout(timer)
     gateway.cut()
+    clients.cutBodies(refuse('shutting_down', { retryAfterMs: 1000 }))
     // A step that hangs before it went on could hold the process for ever; recovery settles what it leaves open.
     timer = setTimeout(() => {
       log.log.error({ inflight: gateway.inflight() }, 'exchanges did not end after they were cut')
@@ -275,10 +279,8 @@ function createEnding({ gateway, servers, log, configuration, undo, finish }: En
     if (calls > 1) return
     log.log.info({ inflight: gateway.inflight(), drain_ms: configuration.drainMs }, 'shutting down')
     gateway.drain()
-    for (const server of servers) {
-      server.close()
-      server.closeIdleConnections()
-    }
+    clients.server.close()
+    clients.server.closeIdleConnections()
     timer = setTimeout(cut, configuration.drainMs)
     void gateway
       .idle()

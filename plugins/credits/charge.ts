@@ -38,11 +38,11 @@ export function chargeFor(ending: Ending, price: Price, bounds: Bounds): Charge 
   const { outcome, usage, progress, stream } = ending
   if (usage === null) return nothing(outcome === 'answered' ? 'insurance' : 'released')
   if (usage.source === 'cached') return nothing('cached')
-  // A whole answer that did not reach the client is worth nothing to it, whatever it cost the house.
-  if (!stream && outcome !== 'answered' && outcome !== 'client_left') return nothing('released')
+  // An answer of which nothing reached the client is worth nothing to it, whatever it cost the house.
+  const delivered = outcome === 'answered' || outcome === 'client_left' || (stream && progress.started)
+  if (!delivered) return nothing('released')
   // Not a token and no finish reason: the provider may bill it, the client is not.
-  if (!progress.finished && usage.completionTokens === 0 && progress.countedTokens === 0 && stream)
-    return nothing('insurance')
+  if (!progress.finished && usage.completionTokens === 0 && progress.countedTokens === 0) return nothing('insurance')
   const charge = fromUsage(usage, price, bounds)
   if (usage.source === 'reported') return charge
   return { ...charge, overrun: 0n, source: ending.reasoning ? 'estimated_low' : 'estimated' }

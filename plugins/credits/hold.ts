@@ -1,5 +1,5 @@
 /** How much is set aside before anything is sent: a true ceiling of what the request can cost. Pure arithmetic. */
-import type { Chat, ChatMessage, ContentPart, Model, NanoUsd, Price } from '#contract'
+import type { Chat, ChatMessage, ChatRequest, ContentPart, Model, NanoUsd, Price } from '#contract'
 
 /** Bytes that a chat format may add around one message, as tokens. */
 const TOKENS_PER_MESSAGE = 16
@@ -8,11 +8,11 @@ const TOKENS_PER_MESSAGE = 16
  * The most tokens that a prompt can have. Tokenizers of these models work on bytes, so no text has more tokens than
  * UTF-8 bytes, and a JSON escape is never shorter than what it stands for: the body's own length is a ceiling
  * (characters / 4 is not; it was 28 % short of a provider's count). What an image, a sound or a file costs cannot be
- * told from its bytes, so a request with one counts as the whole context.
+ * told from its bytes, so a request with one counts as the whole context; so does one whose provider may search.
  */
 export function promptCeiling(chat: Chat, model: Model): number {
   const { messages, tools, functions } = chat.body
-  if (messages.some(hasPartOfUnknownSize)) return model.context
+  if (messages.some(hasPartOfUnknownSize) || letsProviderAdd(chat.body)) return model.context
   const overhead = tools?.length || (Array.isArray(functions) && functions.length > 0) ? model.inputOverhead : 0
   return Math.min(model.context, chat.bytes.length + TOKENS_PER_MESSAGE * messages.length + overhead)
 }
@@ -21,6 +21,14 @@ function hasPartOfUnknownSize({ content, ...rest }: ChatMessage): boolean {
   if (rest['audio']) return true
   return Array.isArray(content) && content.some((part: ContentPart) => part.type !== 'text' && part.type !== 'refusal')
 }
+
+/** A search, or another tool that the provider runs itself: what it finds becomes prompt. */
+function letsProviderAdd({ web_search_options: search, tools }: ChatRequest): boolean {
+  return search != null || (tools ?? []).some(tool => !OUR_TOOLS.has((tool as { type?: unknown } | null)?.type))
+}
+
+/** Kinds of tools that the client runs. Some clients leave the type out and mean a function. */
+const OUR_TOOLS: ReadonlySet<unknown> = new Set(['function', 'custom', undefined])
 
 /** What a million-token price makes of token counts: summed first, divided and rounded up once. */
 export function cost(

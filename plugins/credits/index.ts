@@ -10,7 +10,6 @@ import {
   type ExchangeWith,
   formatMoney,
   type HoldResult,
-  isRefusal,
   type Ledger,
   type Log,
   type Model,
@@ -34,6 +33,14 @@ const CAP_HEADER = 'x-tollgate-max-output-tokens'
 /** A settle is tried again for so long; the runner gives every step 5 s after an answer, and the spool needs a moment. */
 const SETTLE_FOR_MS = 4_500
 const FIRST_PAUSE_MS = 20
+const LONGEST_PAUSE_MS = 500
+
+/** What it takes to write to the ledger and to talk about it. */
+interface Books {
+  readonly ledger: Ledger
+  readonly clock: Clock
+  readonly log: Log
+}
 
 export default definePlugin({
   name: 'credits',
@@ -61,8 +68,8 @@ export default definePlugin({
       },
     },
   },
-  create(settings: Settings, { ledger, clock, log }) {
-    const checkpoints = startCheckpoints(ledger, log)
+  create(settings: Settings, books) {
+    const checkpoints = startCheckpoints(books.ledger, books.log)
     return {
       async handle(ctx, next) {
         const exchange = ctx.exchange as ExchangeWith<'key' | 'account'>
@@ -75,7 +82,7 @@ export default definePlugin({
           exchange.chat && exchange.model
             ? chatBill(exchange.chat, exchange.model, price)
             : rawBill(exchange.bytes.length, price)
-        const held = await hold({ exchange, bill, settings, ledger, setHeader: (name, value) => ctx.set(name, value) })
+        const held = await hold({ exchange, bill, settings, books, setHeader: (name, value) => ctx.set(name, value) })
         exchange.onDisconnect = settings.on_disconnect ?? (exchange.model?.reasoning ? 'drain' : 'cancel')
         const end = exchange.chat?.stream ? watchProgress(checkpoints, exchange, bill, held) : () => {}
         try {
@@ -83,7 +90,7 @@ export default definePlugin({
         } finally {
           end()
           const charge = chargeFor(endingOf(exchange), price, bill.bounds(held))
-          await settle({ ledger, clock, log }, settlement(exchange, charge))
+          await settle(books, settlement(exchange, charge))
           exchange.charge = charge
           if (exchange.outcome === 'answered') ctx.set('x-tollgate-cost', formatMoney(charge.amount))
         }
@@ -134,12 +141,12 @@ interface HoldParts {
   readonly exchange: ExchangeWith<'key' | 'account'>
   readonly bill: Bill
   readonly settings: Settings
-  readonly ledger: Ledger
+  readonly books: Books
   setHeader(name: string, value: string): void
 }
 
 /** Commits the hold, with a lowered cap where the policy allows it, or refuses. Returns what is held. */
-async function hold({ exchange, bill, settings, ledger, setHeader }: HoldParts): Promise<NanoUsd> {
+async function hold({ exchange, bill, settings, books, setHeader }: HoldParts): Promise<NanoUsd> {
   const { account, key, chat, model, id, idempotencyKey } = { ...exchangeFacts(exchange) }
   const tryHold = async (): Promise<{ amount: NanoUsd; result: HoldResult }> => {
     const amount = bill.hold()
@@ -155,13 +162,14 @@ async function hold({ exchange, bill, settings, ledger, setHeader }: HoldParts):
       idempotencyKey,
     }
     try {
-      return { amount, result: await ledger.hold(request) }
+      return { amount, result: await books.ledger.hold(request) }
     } catch (cause) {
+      void release(books, exchange)
       throw refuse('store_unavailable', { retryAfterMs: 1000, detail: 'the hold could not be written', cause })
     }
   }
   let { amount, result } = await tryHold()
-  if (!result.held && result.reason === 'short' && chat && model && settings.when_short.includes('clamp_output')) {
+  if (!result.held && result.reason === 'short' && chat && model && clamps(settings)) {
     const asked = chat.cap
     chat.cap = affordableCap(chat, model, bill.price, result.available)
     if (chat.cap < asked) {
@@ -176,6 +184,11 @@ async function hold({ exchange, bill, settings, ledger, setHeader }: HoldParts):
   throw refusalFor(result, leastHold(bill, settings), account)
 }
 
+/** What stands behind `refuse` is never reached. */
+function clamps(settings: Settings): boolean {
+  return settings.when_short[0] === 'clamp_output'
+}
+
 function exchangeFacts(exchange: ExchangeWith<'key' | 'account'>) {
   const { account, key, chat, model, id, idempotencyKey } = exchange
   return { account, key, chat: chat ?? null, model: model ?? null, id, idempotencyKey }
@@ -184,7 +197,7 @@ function exchangeFacts(exchange: ExchangeWith<'key' | 'account'>) {
 /** The smallest hold under which this request would have been let through. */
 function leastHold(bill: Bill, settings: Settings): NanoUsd {
   const { chat, model, price } = bill
-  if (!chat || !model || !settings.when_short.includes('clamp_output')) return bill.hold()
+  if (!chat || !model || !clamps(settings)) return bill.hold()
   return holdFor(chat, model, price, Math.min(smallestCap(model), chat.cap))
 }
 
@@ -230,32 +243,61 @@ function settlement(exchange: ExchangeWith<'key'>, charge: Charge): SettleReques
  * Commits the charge, again and again for some seconds: it is idempotent. When the ledger cannot be written, what is
  * known goes to the spool for the next start, and the answer is not let out as if it had been paid.
  */
-async function settle(
-  { ledger, clock, log }: { ledger: Ledger; clock: Clock; log: Log },
-  request: SettleRequest,
-): Promise<void> {
+async function settle(books: Books, request: SettleRequest): Promise<void> {
+  const { ledger, log } = books
+  try {
+    const result = await persistently(books, () => ledger.settle(request))
+    if (result === 'no_hold') log.error({ exchange: request.exchange }, 'a settle found no hold')
+  } catch (error) {
+    spool(books, request, error)
+    throw refuse('store_unavailable', {
+      message: 'The charge could not be written, so the answer was not let out. It is charged when the ledger is back.',
+      detail: 'the charge could not be written',
+      cause: error,
+    })
+  }
+}
+
+/** When not even the spool can be written, the log has the last word on what is owed. */
+function spool({ ledger, log }: Books, request: SettleRequest, error: unknown): void {
+  const owed = { exchange: request.exchange, amount: formatMoney(request.amount), error: String(error) }
+  try {
+    ledger.spool(request)
+    log.error(owed, 'a settle could not be written; it is spooled')
+  } catch (worse) {
+    log.error({ ...owed, spool: String(worse) }, 'a settle could neither be written nor spooled')
+  }
+}
+
+/**
+ * A hold whose commit failed may have been written all the same. Nothing was sent for it, so it is given back as soon as
+ * the ledger answers; if that is not soon, the next start does it.
+ */
+async function release(books: Books, exchange: ExchangeWith<'key' | 'account'>): Promise<void> {
+  const nothing = chargeFor({ ...endingOf(exchange), outcome: 'refused', usage: null }, FREE, {
+    hold: 0n,
+    promptCeiling: 0,
+    completionCeiling: 0,
+  })
+  try {
+    await persistently(books, () => books.ledger.settle({ ...settlement(exchange, nothing), outcome: 'refused' }))
+  } catch (error) {
+    books.log.warn({ exchange: exchange.id, error: String(error) }, 'a hold in doubt stays until the next start')
+  }
+}
+
+const FREE: Price = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: 0n, request: 0n }
+
+/** Tries for some seconds, with growing pauses; what is tried has to be idempotent. Throws the last error. */
+async function persistently<Result>({ clock }: Books, attempt: () => Promise<Result>): Promise<Result> {
   const until = clock.now() + SETTLE_FOR_MS
-  let pause = FIRST_PAUSE_MS
-  for (;;) {
+  for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
     try {
-      const result = await ledger.settle(request)
-      if (result === 'no_hold') log.error({ exchange: request.exchange }, 'a settle found no hold')
-      return
+      return await attempt()
     } catch (error) {
-      if (isRefusal(error)) throw error
-      if (clock.now() + pause > until) {
-        log.error({ exchange: request.exchange, error: String(error) }, 'a settle could not be written; it is spooled')
-        ledger.spool(request)
-        throw refuse('store_unavailable', {
-          message:
-            'The charge could not be written, so the answer was not let out. It is charged when the ledger is back.',
-          detail: 'the charge could not be written',
-          cause: error,
-        })
-      }
+      if (clock.now() + pause > until) throw error
     }
     await new Promise(resolve => setTimeout(resolve, pause))
-    pause = Math.min(pause * 2, 500)
   }
 }
 

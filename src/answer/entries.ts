@@ -24,7 +24,7 @@ export function modelEntry(model: Model): object {
   return {
     id: model.id,
     object: 'model',
-    created: Math.floor(model.created / 1000),
+    created: model.created,
     owned_by: model.ownedBy,
     ...(model.description === null ? {} : { description: model.description }),
     context_length: model.context,

@@ -6,6 +6,7 @@
 import type {
   AnswerView,
   ChatCompletion,
+  DecodedAnswer,
   Dialect,
   OnDisconnect,
   StreamDecoder,
@@ -49,6 +50,11 @@ const DRAIN_MS = 30_000
 /** After `[DONE]` the body ought to end by itself; a connection that goes on is not kept. */
 const AFTER_DONE_MS = 1_000
 
+const FINISHED_WITH_ERROR: UpstreamFailure = {
+  code: 'upstream_error',
+  detail: 'the answer finished with the reason "error"',
+}
+
 interface PumpParts {
   readonly client: Client
   readonly meter: Meter
@@ -64,6 +70,7 @@ abstract class Pump implements Sink {
   #resolve: (ending: PumpEnding) => void
   #isOver = false
   #unwatch: (() => void) | null = null
+  #awaitsUsage = false
 
   constructor(parts: PumpParts) {
     this.parts = parts
@@ -79,7 +86,9 @@ abstract class Pump implements Sink {
   feedFrom(source: Source): void {
     this.source = source
     this.parts.client.onResume(() => source.resume())
-    if (this.parts.client.left) this.leave()
+    // A transport may be quicker than this call: what is over already needs no more of it.
+    if (this.#isOver) source.abort()
+    else if (this.parts.client.left) this.leave()
   }
 
   fail(failure: UpstreamFailure): void {
@@ -89,9 +98,9 @@ abstract class Pump implements Sink {
   /** The client has gone: stop, or read on for what the answer will have cost. */
   leave(): void {
     if (this.#isOver || this.#unwatch) return
-    const waitMs = this.parts.meter.finished ? USAGE_WAIT_MS : this.parts.onDisconnect === 'drain' ? DRAIN_MS : 0
-    if (waitMs === 0) this.#stop({ ending: 'client_left' })
-    else this.stopAfter(waitMs, { ending: 'client_left' })
+    if (this.parts.meter.complete) this.awaitUsage()
+    else if (this.parts.onDisconnect === 'drain') this.#stopAfter(DRAIN_MS)
+    else this.#stop({ ending: 'client_left' })
     this.source?.resume()
   }
 
@@ -111,12 +120,25 @@ abstract class Pump implements Sink {
     this.#resolve(ending)
   }
 
+  /** Upstream has finished and nobody listens any more. Once: who goes on and on after its finish gets no more time. */
+  protected awaitUsage(): void {
+    if (this.#awaitsUsage) return
+    this.#awaitsUsage = true
+    this.#stopAfter(USAGE_WAIT_MS)
+  }
+
+  /** Upstream cannot be followed any further. */
+  protected broken(failure: UpstreamFailure): void {
+    this.fail(failure)
+    this.source?.abort()
+  }
+
   /** Aborts upstream when it has not ended by itself after so long. */
-  protected stopAfter(waitMs: number, ending: PumpEnding): void {
+  #stopAfter(waitMs: number): void {
     this.#unwatch?.()
     const until = this.parts.watchman.now() + waitMs
     this.#unwatch = this.parts.watchman.watch(now => {
-      if (now >= until) this.#stop(ending)
+      if (now >= until) this.#stop({ ending: 'client_left' })
     })
   }
 
@@ -133,6 +155,7 @@ export class StreamPump extends Pump {
   readonly #answer: StreamAnswer
   #done = false
   #anything = false
+  #unwatchBody: (() => void) | null = null
 
   constructor(parts: PumpParts & { readonly decoder: StreamDecoder; readonly answer: StreamAnswer }) {
     super(parts)
@@ -142,15 +165,18 @@ export class StreamPump extends Pump {
 
   data(bytes: Buffer): boolean {
     if (this.isOver || this.#done) return true
-    return this.#take(this.#decoder.push(bytes))
+    return this.#take(() => this.#decoder.push(bytes))
   }
 
   end(): void {
+    this.#unwatchBody?.()
     if (this.isOver) return
-    if (!this.#done) this.#take(this.#decoder.end())
+    if (!this.#done) this.#take(() => this.#decoder.end())
     if (this.isOver) return
-    if (this.parts.client.left) this.finish({ ending: 'client_left' })
-    else if (this.parts.meter.finished) this.finish({ ending: 'complete' })
+    const { client, meter } = this.parts
+    if (client.left) this.finish({ ending: 'client_left' })
+    // Who says [DONE] is believed after one finish reason; who just stops has to have finished every choice.
+    else if (this.#done ? meter.finished : meter.complete) this.finish({ ending: 'complete' })
     else this.finish({ ending: 'failed', failure: this.#unfinished() })
   }
 
@@ -159,19 +185,24 @@ export class StreamPump extends Pump {
     if (!this.#anything) return { code: 'upstream_invalid', detail: 'nothing in the answer was an event of a stream' }
     const detail = this.#done
       ? 'the stream said [DONE] without a finish reason'
-      : 'the stream ended without a finish reason'
+      : 'the stream ended without a finish reason for every choice'
     return { code: 'upstream_truncated', detail }
   }
 
-  #take(items: readonly StreamItem[]): boolean {
+  /** What a hostile stream makes the decoder or the meter throw ends this answer, not the process. */
+  #take(decode: () => readonly StreamItem[]): boolean {
     let keepsUp = true
-    if (items.length > 0) this.#anything = true
-    for (const item of items) {
-      if (item.kind === 'chunk') keepsUp = this.#chunk(item) && keepsUp
-      else if (item.kind === 'usage') this.parts.meter.reported(item.usage)
-      else if (item.kind === 'done') this.#ended()
-      else this.#broken(item.failure)
-      if (this.isOver || this.#done) return true
+    try {
+      for (const item of decode()) {
+        this.#anything = true
+        if (item.kind === 'chunk') keepsUp = this.#chunk(item) && keepsUp
+        else if (item.kind === 'usage') this.parts.meter.reported(item.usage)
+        else if (item.kind === 'done') this.#ended()
+        else this.broken(item.failure)
+        if (this.isOver || this.#done) return true
+      }
+    } catch (error) {
+      this.broken({ code: 'upstream_invalid', detail: `the stream could not be read: ${error}` })
     }
     return keepsUp
   }
@@ -180,18 +211,18 @@ export class StreamPump extends Pump {
     const { meter, client } = this.parts
     if (usage) meter.reported(usage)
     if (chunk.choices.some(choice => choice?.finish_reason === 'error')) {
-      this.#broken({ code: 'upstream_error', detail: 'the stream finished with the reason "error"' })
+      this.broken(FINISHED_WITH_ERROR)
       return true
     }
     meter.chunk(chunk)
     if (client.left) {
-      if (meter.finished) this.stopAfter(USAGE_WAIT_MS, { ending: 'client_left' })
+      if (meter.complete) this.awaitUsage()
       return true
     }
     try {
       const keepsUp = this.#answer.chunk(chunk, raw)
       if (this.#answer.tailTooLong) {
-        this.#broken({ code: 'upstream_invalid', detail: 'the stream goes on without content after its finish reason' })
+        this.broken({ code: 'upstream_invalid', detail: 'the stream goes on without content after its finish reason' })
       }
       return keepsUp
     } catch (error) {
@@ -207,17 +238,12 @@ export class StreamPump extends Pump {
     this.end()
     const { watchman } = this.parts
     const until = watchman.now() + AFTER_DONE_MS
-    const source = this.source
     const unwatch = watchman.watch(now => {
       if (now < until) return
       unwatch()
-      source?.abort()
+      this.source?.abort()
     })
-  }
-
-  #broken(failure: UpstreamFailure): void {
-    this.fail(failure)
-    this.source?.abort()
+    this.#unwatchBody = unwatch
   }
 }
 
@@ -248,8 +274,7 @@ export class WholePump extends Pump {
     this.#size += bytes.length
     if (this.#size > LARGEST_ANSWER_BYTES) {
       this.#pieces = []
-      this.fail({ code: 'upstream_invalid', detail: `the answer is larger than ${LARGEST_ANSWER_BYTES} bytes` })
-      this.source?.abort()
+      this.broken({ code: 'upstream_invalid', detail: `the answer is larger than ${LARGEST_ANSWER_BYTES} bytes` })
       return true
     }
     this.#pieces.push(bytes)
@@ -260,16 +285,12 @@ export class WholePump extends Pump {
     if (this.isOver) return
     const bytes = this.#pieces.length === 1 ? this.#pieces[0]! : Buffer.concat(this.#pieces)
     this.#pieces = []
-    const decoded = this.#dialect.decodeAnswer(bytes, this.#view)
+    const decoded = this.#counted(bytes)
     if ('failure' in decoded) {
       this.fail(decoded.failure)
       return
     }
-    const { meter, client } = this.parts
-    meter.started = true
-    if (decoded.completion.usage) meter.reported(decoded.completion.usage)
-    countWhole(meter, decoded.completion)
-    if (client.left) {
+    if (this.parts.client.left) {
       this.finish({ ending: 'client_left' })
       return
     }
@@ -278,6 +299,24 @@ export class WholePump extends Pump {
       this.finish({ ending: 'complete' })
     } catch (error) {
       this.finish({ ending: 'tapped', error: error instanceof TapError ? error : new TapError(-1, error) })
+    }
+  }
+
+  /** The answer, decoded and counted. What a hostile one makes the decoder throw ends this answer, not the process. */
+  #counted(bytes: Buffer): DecodedAnswer | { readonly failure: UpstreamFailure } {
+    const { meter } = this.parts
+    try {
+      const decoded = this.#dialect.decodeAnswer(bytes, this.#view)
+      if ('failure' in decoded) return decoded
+      if (decoded.completion.choices.some(choice => choice.finish_reason === 'error')) {
+        return { failure: FINISHED_WITH_ERROR }
+      }
+      meter.started = true
+      if (decoded.completion.usage) meter.reported(decoded.completion.usage)
+      countWhole(meter, decoded.completion)
+      return decoded
+    } catch (error) {
+      return { failure: { code: 'upstream_invalid', detail: `the answer could not be read: ${error}` } }
     }
   }
 }

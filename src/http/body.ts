@@ -1,6 +1,6 @@
 /** Reads a request's body: once, bounded, and counted against the bytes of all exchanges under way. */
 import type { IncomingMessage } from 'node:http'
-import { refuse } from '#contract'
+import { isRefusal, refuse } from '#contract'
 
 /** The bytes of all bodies under way; one for the whole process. */
 export interface BodyBudget {
@@ -14,7 +14,10 @@ export interface ReadBody {
   release(): void
 }
 
-/** Throws the refusal `request_too_large`, `overloaded` or `bad_request` (the client left in the middle of it). */
+/**
+ * Throws the refusal `request_too_large`, `overloaded` or `bad_request` (the client left in the middle of it), or the one
+ * with which `refuseBody` ended the reading.
+ */
 export async function readBody(request: IncomingMessage, limitBytes: number, budget: BodyBudget): Promise<ReadBody> {
   const declared = Number(request.headers['content-length'] ?? 0)
   if (declared > limitBytes) throw tooLarge(limitBytes)
@@ -51,7 +54,7 @@ function collect(request: IncomingMessage, limitBytes: number, grown: (size: num
     const settle = (act: () => void) => {
       request.off('data', onData)
       request.off('end', onEnd)
-      request.off('error', onGone)
+      request.off('error', onError)
       request.off('close', onGone)
       act()
     }
@@ -66,12 +69,22 @@ function collect(request: IncomingMessage, limitBytes: number, grown: (size: num
       }
     }
     const onEnd = () => settle(() => resolve(pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)))
-    const onGone = () => settle(() => reject(refuse('bad_request', { message: 'The body broke off.' })))
+    const onError = (error: unknown) => settle(() => reject(isRefusal(error) ? error : brokenOff()))
+    const onGone = () => settle(() => reject(brokenOff()))
+    // Left already: nothing of the below would ever be called.
+    if (request.destroyed && !request.complete) {
+      onGone()
+      return
+    }
     request.on('data', onData)
     request.on('end', onEnd)
-    request.on('error', onGone)
+    request.on('error', onError)
     request.on('close', onGone)
   })
+}
+
+function brokenOff() {
+  return refuse('bad_request', { message: 'The body broke off.' })
 }
 
 function tooLarge(limitBytes: number) {

@@ -15,6 +15,9 @@ const ONCE = new Set([
   'idempotency-key',
 ])
 
+/** A name, an address or nothing, and a port: so that `a, b` or `me@a` is not one host here and another elsewhere. */
+const HOST = /^([a-z0-9._~-]*|\[[0-9a-f:.]+\])(:\d{0,5})?$/i
+
 const MOST_HEADERS = 100
 
 /** The first thing that is wrong with a request's head, or null. */
@@ -23,7 +26,9 @@ export function headProblem(request: IncomingMessage): Refusal | null {
   const malformed = (message: string) => refuse('bad_request', { message })
   if (httpVersion !== '1.1' && httpVersion !== '1.0') return malformed('Only HTTP/1.1 is spoken here.')
   if (httpVersion === '1.1' && headers.host === undefined) return malformed('The header Host is missing.')
-  if (!url.startsWith('/')) return malformed('The request target must be a path.')
+  if (headers.host !== undefined && !HOST.test(headers.host)) return malformed('The header Host is not a host name.')
+  // RFC 9112, 3.2: a fragment is never sent; where it is, one server cuts it off and another takes it for the path.
+  if (!url.startsWith('/') || url.includes('#')) return malformed('The request target must be a path.')
   if (rawHeaders.length > MOST_HEADERS * 2) {
     return refuse('headers_too_large', { message: `There are more than ${MOST_HEADERS} headers.` })
   }
@@ -42,8 +47,13 @@ export function headProblem(request: IncomingMessage): Refusal | null {
   if (encoding !== undefined && encoding.toLowerCase() !== 'chunked') {
     return malformed('Transfer-Encoding must be chunked, or absent.')
   }
+  // RFC 9112, 6.1: HTTP/1.0 does not have it, so a proxy before us may have seen another end of the body.
+  if (encoding !== undefined && httpVersion === '1.0') return malformed('HTTP/1.0 has no Transfer-Encoding.')
   if (encoding !== undefined && headers['content-length'] !== undefined) {
     return malformed('Content-Length and Transfer-Encoding exclude each other.')
+  }
+  if (headers.expect !== undefined && headers.expect.toLowerCase() !== '100-continue') {
+    return malformed('Expect must be 100-continue, or absent.')
   }
   const hasBody = encoding !== undefined || (headers['content-length'] ?? '0') !== '0'
   if (hasBody && (request.method === 'GET' || request.method === 'HEAD' || request.method === 'OPTIONS')) {

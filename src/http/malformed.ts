@@ -1,27 +1,49 @@
 /** Answers to what is not HTTP at all: Node's parser gives up, and the client still gets JSON with all four keys. */
-import { STATUS_CODES } from 'node:http'
+import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
-import { type ErrorCode, envelope, refuse } from '#contract'
+import { type ErrorCode, envelope, type Refusal, refuse } from '#contract'
 
 const CODES: Readonly<Record<string, ErrorCode>> = {
   HPE_HEADER_OVERFLOW: 'headers_too_large',
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
 }
 
-/** The listener for a server's `clientError`. */
-export function answerMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
-  // A connection that is gone, or one on which an answer has begun: there is nobody to tell, or no place to tell it.
-  const begun = (socket as { _httpMessage?: { headersSent?: boolean } })._httpMessage?.headersSent === true
-  if (!socket.writable || begun || error.code === 'ECONNRESET') {
+/** What Node hangs on a socket while it owes an answer on it. */
+interface Owed {
+  readonly headersSent: boolean
+  readonly req: IncomingMessage
+}
+
+/** The listener for a server's `clientError`. @param requestId for the header x-request-id, when there is no request */
+export function answerMalformed(error: NodeJS.ErrnoException, socket: Duplex, requestId?: string): void {
+  if (!socket.writable || error.code === 'ECONNRESET') {
     socket.destroy()
     return
   }
   const refusal = refuse(CODES[error.code ?? ''] ?? 'bad_request')
+  const owed = (socket as { _httpMessage?: Owed })._httpMessage
+  if (!owed) answerRaw(socket, refusal, requestId)
+  // Whatever is written while an answer is owed would be read as that answer, or as a part of it.
+  else if (owed.headersSent || !refuseBody(owed.req, refusal)) socket.destroy()
+}
+
+/**
+ * Ends the reading of a body that will not come as it should: whoever reads it gets the refusal and answers with it.
+ * @returns false when nobody reads, or the body is here already
+ */
+export function refuseBody(request: IncomingMessage, refusal: Refusal): boolean {
+  return !request.complete && request.listenerCount('error') > 0 && request.emit('error', refusal)
+}
+
+/** Answers on a socket for which there is no response object, and closes it. */
+export function answerRaw(socket: Duplex, refusal: Refusal, requestId?: string): void {
   const body = JSON.stringify(envelope(refusal))
   socket.end(
     `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}\r\n` +
       'content-type: application/json\r\n' +
       `content-length: ${Buffer.byteLength(body)}\r\n` +
+      'cache-control: no-store\r\n' +
+      (requestId === undefined ? '' : `x-request-id: ${requestId}\r\n`) +
       'connection: close\r\n\r\n' +
       body,
   )

@@ -4,6 +4,7 @@
  */
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
+import type { Clock } from '#contract'
 import { connect, type Database, isBusy } from './database.ts'
 import { StoreError } from './store.ts'
 
@@ -25,15 +26,15 @@ const held = new Set<Database>()
  * Takes the lock of the store at `path`, or throws a `StoreError` that names the owner's pid and age.
  * Beside the store there are then `<path>.lock` (stays, empty) and `<path>.owner` (who it is).
  */
-export async function takeLock(path: string, { now }: { now: () => number }): Promise<Lock> {
+export async function takeLock(path: string, clock: Clock): Promise<Lock> {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   const database = connect(`${path}.lock`, { busyMs: 0 })
   try {
     database.exec('BEGIN EXCLUSIVE')
-    writeOwner(path, { pid: process.pid, startedAt: now() })
+    writeOwner(path, { pid: process.pid, startedAt: clock.now() })
   } catch (error) {
     database.close()
-    if (isBusy(error)) throw new StoreError(inUse(path, now()))
+    if (isBusy(error)) throw new StoreError(inUse(path, clock.now()))
     throw new StoreError(`The lock ${path}.lock cannot be taken: ${(error as Error).message}.`, { cause: error })
   }
   held.add(database)

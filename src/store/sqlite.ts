@@ -50,14 +50,14 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   try {
     migrate(database)
     checkSecret(database, options.secret, path)
+    const writer = createWriter(database, clock, schedule)
+    if (path === ':memory:') return assemble({ ...options, writer, reader: database, spool: null })
+    const reader = connect(path, { readOnly: true })
+    return assemble({ ...options, writer, reader, spool: createSpool(`${path}.spool`) })
   } catch (error) {
     database.close()
     throw error
   }
-  const writer = createWriter(database, clock, schedule)
-  if (path === ':memory:') return assemble({ ...options, writer, reader: database, spool: null })
-  const reader = connect(path, { readOnly: true })
-  return assemble({ ...options, writer, reader, spool: createSpool(`${path}.spool`) })
 }
 
 interface Parts extends StoreOptions {

@@ -136,8 +136,10 @@ class LiveAttempt implements AnswerHandler, RunningAttempt {
 
   /** What is wrong with an answer before its body was seen. */
   #headFailure(status: number, headers: Readonly<Record<string, string>>): UpstreamFailure | null {
-    const encoding = headers['content-encoding']
-    if (encoding !== undefined && encoding !== 'identity') {
+    const encoding = (headers['content-encoding'] ?? '').toLowerCase()
+    if (encoding !== '' && encoding !== 'identity') {
+      // An error says what it is by its status; its words are left unread.
+      if (status >= 400) return this.#decodedError()
       return {
         code: 'upstream_invalid',
         detail: `the answer is encoded (${encoding.slice(0, 100)}) though identity was asked for`,

@@ -90,7 +90,9 @@ function legacyHandler(handler: AnswerHandler): Dispatcher.DispatchHandler {
       if (over) return true
       if (status < 200) {
         informational++
-        if (informational > MOST_INFORMATIONAL) abort(new Error('too many informational responses'))
+        if (informational > MOST_INFORMATIONAL) {
+          abort(Object.assign(new Error('too many informational responses'), { code: 'UND_ERR_RESPONSE' }))
+        }
         return true
       }
       handler.onHeaders(status, headersOf(raw), resume)

@@ -231,8 +231,6 @@ describe('a whole answer', () => {
       JSON.stringify({ ...COMPLETION, choices: [...COMPLETION.choices, null] }),
       'upstream_invalid',
     ],
-    ['a choice without a message', '{"choices":[{"index":0,"finish_reason":"stop"}]}', 'upstream_invalid'],
-    ['a message of null', '{"choices":[{"index":0,"message":null}]}', 'upstream_invalid'],
     ['a message that is a text', '{"choices":[{"index":0,"message":"hi"}]}', 'upstream_invalid'],
     ['a message that is a list', '{"choices":[{"index":0,"message":[]}]}', 'upstream_invalid'],
     ['an error instead', '{"error":{"message":"x","type":"server_error"}}', 'upstream_error'],
@@ -279,12 +277,23 @@ describe('a whole answer', () => {
     expect(good(text).completion.usage).toEqual(COMPLETION.usage)
   })
 
-  test('bytes that are no UTF-8 do not pass: it is encoded again', () => {
+  test.each([
+    ['null', ',"message":null'],
+    ['left out', ''],
+  ])('a message that is %s is an empty one: a filter took it away', (_name, message) => {
+    const { completion, raw } = good(`{"model":"m","choices":[{"index":0${message},"finish_reason":"content_filter"}]}`)
+    expect(completion.choices).toEqual([
+      { index: 0, message: { role: 'assistant', content: null }, finish_reason: 'content_filter' },
+    ])
+    expect(raw).toBeNull()
+  })
+
+  test('bytes that are no UTF-8 are what a reader makes of them', () => {
     const bytes = Buffer.from(text)
     bytes[bytes.indexOf('hi')] = 0xff
     const { completion, raw } = good(bytes)
     expect(completion.choices[0]!.message.content).toBe('\ufffdi')
-    expect(raw).toBeNull()
+    expect(JSON.parse((raw ?? JSON.stringify(completion)).toString())).toEqual(completion)
   })
 })
 
@@ -515,15 +524,12 @@ describe('an event of a stream', () => {
     expect(only(itemsOf(event('{"choices":[{"delta":{"content":"a\u0000b"}}]}')))).toMatchObject({ kind: 'failure' })
   })
 
-  test('bytes that are no UTF-8 do not pass: the chunk is encoded again', () => {
+  test('bytes that are no UTF-8 are what a reader makes of them', () => {
     const bytes = Buffer.from(event(chunkOf({ content: '@' })))
     bytes[bytes.indexOf('@')] = 0xff
-    expect(only(itemsOf(bytes))).toEqual({
-      kind: 'chunk',
-      chunk: chunkOf({ content: '\ufffd' }, { model: 'chat-small' }),
-      raw: null,
-      usage: null,
-    })
+    const item = only(itemsOf(bytes)) as Extract<StreamItem, { kind: 'chunk' }>
+    expect(item.chunk.choices[0]!.delta.content).toBe('\ufffd')
+    expect(JSON.parse((item.raw ?? JSON.stringify(item.chunk)).toString())).toEqual(item.chunk)
   })
 })
 

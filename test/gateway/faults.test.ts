@@ -6,7 +6,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import OpenAI from 'openai'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import type { ErrorCode, Receipt } from '#contract'
 import {
   exact,
@@ -19,129 +19,311 @@ import {
 } from '../helpers/fake-provider.ts'
 import { temporaryDirectory } from '../helpers/gateway.ts'
 import { type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
-import { chunksOf, contentOf, parseSse } from '../helpers/sse.ts'
+import { chunksOf, contentOf, parseSse, readSse } from '../helpers/sse.ts'
+import { CAP, type Expected, PROMISES, type Retry, STATUS, TABLE } from './fault-table.ts'
 
-/** What the client is to see, and what it is to cost. */
-type Expected =
-  /** An error before the first byte; free. */
-  | { readonly end: 'error'; readonly code: ErrorCode; readonly retry?: Retry }
-  /** An error event after some tokens; they and the prompt are charged, as far as they can be counted. */
-  | { readonly end: 'event'; readonly code: ErrorCode; readonly tokens: number }
-  /** The fault is harmless: the answer is complete. */
-  | { readonly end: 'answer'; readonly nano: bigint; readonly content: string }
+const TIMEOUTS = { connect: '500ms', first_byte: '1s', idle: '1s', total: '5s' }
+/** Where no deadline is being tested a busy machine must not meet one. */
+const PATIENCE = { first_byte: '60s', idle: '60s', total: '60s' }
+/** No free port, which one of the hundreds of listeners here could be given, but one that the kernel gives to nobody. */
+const REFUSED_URL = 'http://127.0.0.1:1'
+const SLACK = 5
+const AT_ONCE = 16
 
-/** The headers that steer the SDKs: Retry-After in seconds, x-should-retry. */
-interface Retry {
-  readonly after: string | null
-  readonly should: string | null
+/** What a provider may say and a client must never see. */
+const CANARY = 'sk-provider-canary-0123456789abcdef'
+const LEAKS =
+  /canary|hunter2|provider\.in|10\.0\.0\.7|127\.0\.0\.1|localhost|upstream-model|nginx|overheated|node:|\.js:|\.ts:|\bat [A-Z]/
+
+interface Cell {
+  readonly model: string
+  readonly title: string
+  readonly mode: FaultMode
+  readonly expected: Expected | undefined
+  readonly url: string
+  readonly provider: FakeProvider | null
+  seen?: Seen
 }
 
-type Row = readonly [whole: Expected, stream: Expected]
+interface Seen {
+  readonly ms: number
+  readonly status: number
+  readonly headers: Headers
+  /** The body as it came; `cut` when it broke off. */
+  readonly text: string
+  readonly cut: string | null
+  readonly promptMost: number
+  /** What the SDK made of it. */
+  readonly sdk: { readonly raised: unknown } | { readonly content: string; readonly finish: string | null }
+  readonly receipt: Receipt | undefined
+  /** How the provider saw it end, and how often it was asked. */
+  readonly how: string | null
+  readonly asked: number
+  readonly sameConnection: boolean
+  /** What the next good request got. */
+  readonly next: string
+}
 
-const error = (code: ErrorCode, retry?: Retry): Expected => ({ end: 'error', code, ...(retry ? { retry } : {}) })
-const event = (code: ErrorCode, tokens: number): Expected => ({ end: 'event', code, tokens })
-const answer = (nano: number, content = 't0 t1 t2'): Expected => ({ end: 'answer', nano: BigInt(nano), content })
-const both = (expected: Expected): Row => [expected, expected]
-/** Both modes fail; the stream after its role and two tokens. */
-const middle = (whole: ErrorCode, stream: ErrorCode): Row => [error(whole), event(stream, 2)]
-const limited = (after: string | null, should: string | null = null): Row =>
-  both(error('upstream_rate_limited', { after, should }))
+let gateway: InProcess
+let fine: FakeProvider
+let credit: bigint
+const cells: Cell[] = []
+const unreachable: Unreachable[] = []
 
-/** 10 prompt tokens and one for each of t0, t1, t2, at 1,000 and 2,000 nano-dollars. */
-const REPORTED = 10_000 + 3 * 2_000
-/** The prompt "Hello" is taken for 6 tokens; of a whole answer a quarter of the bytes count, of a stream the pieces. */
-const COUNTED: Row = [answer(6_000 + 2 * 2_000), answer(6_000 + 3 * 2_000)]
-/** Absurd figures are brought down to the ceilings: the body's bytes and 16 for the prompt, the cap of 1,000. */
-const CEILING: Row = [answer(0), answer(0)]
+// The names of the tests are known before anything runs; the providers come in `beforeAll`.
+const NAMES = [...UNREACHABLE, ...FAULTS].flatMap(({ id, title }) =>
+  (['whole', 'stream'] as const).map(mode => ({ title: `${id} ${title}`, mode })),
+)
 
-const TABLE: Readonly<Record<string, Row>> = {
-  'F01 the connection is refused': both(error('upstream_unreachable')),
-  'F02 connecting takes for ever': both(error('upstream_timeout')),
-  'F03 the name does not exist': both(error('upstream_unreachable')),
-  'F04 TLS is spoken to plain HTTP': both(error('upstream_unreachable')),
-  'F04 TLS without a certificate': both(error('upstream_unreachable')),
-  'F04 TLS with a certificate that nobody trusts': both(error('upstream_unreachable')),
-  'F05 reset before the head': both(error('upstream_unreachable')),
-  'F06 closed before the head': both(error('upstream_unreachable')),
-  'F07 silence before the head': both(error('upstream_timeout')),
-  'F08 silence after the head': both(error('upstream_timeout')),
-  'F09 reset in the middle': middle('upstream_truncated', 'upstream_truncated'),
-  'F10 closed in the middle': middle('upstream_truncated', 'upstream_truncated'),
-  'F10 ended in the middle, in good HTTP': middle('upstream_invalid', 'upstream_truncated'),
-  'F11 a byte each 200 ms': both(error('upstream_timeout')),
-  'F12 silence in the middle': middle('upstream_timeout', 'upstream_timeout'),
-  'F13 JSON that is none': both(error('upstream_invalid')),
-  'F13 JSON of another kind': both(error('upstream_invalid')),
-  // What is missing of the stream is nothing: it had said [DONE].
-  'F14 shorter than its content-length': [error('upstream_truncated'), answer(REPORTED)],
-  'F15 bad JSON in an event': middle('upstream_invalid', 'upstream_invalid'),
-  'F15 lines that are no fields': [error('upstream_invalid'), answer(REPORTED)],
-  'F15 carriage returns alone': [error('upstream_invalid'), answer(REPORTED)],
-  'F16 100 MiB without a newline': both(error('upstream_invalid')),
-  'F17 200 with a page': both(error('upstream_invalid')),
-  'F18 200 with an error': both(error('upstream_error')),
-  'F18 an error after two tokens': middle('upstream_error', 'upstream_error'),
-  'F18 an event named error': middle('upstream_invalid', 'upstream_error'),
-  'F19 429 with Retry-After: 20': limited('20'),
-  'F19 429 with Retry-After: Wed, 21 Oct 2099 07:28:00 GMT': limited('600', 'false'),
-  'F19 429 with Retry-After: 1000000000': limited('600', 'false'),
-  'F19 429 with Retry-After: -1': limited(null),
-  'F19 429 with Retry-After: soon': limited(null),
-  'F20 500 with JSON': both(error('upstream_error')),
-  'F20 500 with a page': both(error('upstream_error')),
-  'F20 500 with nothing': both(error('upstream_error')),
-  'F20 502 with JSON': both(error('upstream_error')),
-  'F20 502 with a page': both(error('upstream_error')),
-  'F20 502 with nothing': both(error('upstream_error')),
-  'F20 503 with JSON': both(error('upstream_overloaded')),
-  'F20 503 with a page': both(error('upstream_overloaded')),
-  'F20 503 with nothing': both(error('upstream_overloaded')),
-  'F20 529 with JSON': both(error('upstream_overloaded')),
-  'F20 529 with a page': both(error('upstream_overloaded')),
-  'F20 529 with nothing': both(error('upstream_overloaded')),
-  'F21 301 to another host': both(error('upstream_error')),
-  'F21 302 to another host': both(error('upstream_error')),
-  'F21 307 to another host': both(error('upstream_error')),
-  'F21 308 to another host': both(error('upstream_error')),
-  'F22 a gzip bomb': both(error('upstream_invalid')),
-  'F22 an unknown encoding': both(error('upstream_invalid')),
-  'F22 a thousand encodings': both(error('upstream_invalid')),
-  'F23 1 MiB of headers': both(error('upstream_invalid')),
-  'F23 a line feed in a header': both(error('upstream_invalid')),
-  'F23 a carriage return in a header': both(error('upstream_invalid')),
-  'F23 status 000': both(error('upstream_invalid')),
-  'F23 status 101': both(error('upstream_invalid')),
-  'F23 status 999': both(error('upstream_error')),
-  'F23 10,000 early hints': both(error('upstream_unreachable')),
-  'F24 usage: absent': COUNTED,
-  'F24 usage: null': COUNTED,
-  'F24 usage: zero': both(answer(0)),
-  'F24 usage: negative': both(answer(0)),
-  'F24 usage: text': COUNTED,
-  // 2 and 3 tokens: a part of a token is one.
-  'F24 usage: fractions': both(answer(2_000 + 3 * 2_000)),
-  'F24 usage: NaN': [error('upstream_invalid'), event('upstream_invalid', 3)],
-  'F24 usage: infinite': CEILING,
-  'F24 usage: 1e308': CEILING,
-  'F24 usage: more than the context': CEILING,
-  'F24 usage: prompt only': COUNTED,
-  'F24 usage: a list': COUNTED,
-  // JSON keeps the last of two members; of a stream the last event holds. 99 prompt tokens are more than there can be.
-  'F24 usage: twice, with different values': [answer(REPORTED), answer(0)],
-  'F24 usage: before the content': both(answer(25_000 + 2_000)),
-  'F25 more after the end': [error('upstream_invalid'), answer(REPORTED)],
-  'F25 two finishes': both(answer(REPORTED)),
-  'F26 tool call index 1e9': both(answer(10_000 + 2 * 2_000, '')),
-  'F26 tool call index -1': both(answer(10_000 + 2 * 2_000, '')),
-  'F26 tool call index out of order': both(answer(10_000 + 4 * 2_000, '')),
-  'F27 200 with nothing': both(error('upstream_invalid')),
-  'F27 204': both(error('upstream_invalid')),
-  'F28 answers before the body is read, then resets': both(answer(REPORTED)),
-  'F29 three times the allowed tokens': both(answer(0)),
-  'F29 never ends': [error('upstream_timeout'), event('upstream_timeout', 1_000)],
-  'F30 characters cut anywhere': both(answer(10_000 + 4 * 2_000, 'naïve €uro 😀')),
-  'F30 bytes that are no UTF-8': both(answer(10_000 + 2 * 2_000, 'ab\ufffdc')),
-  'F30 a byte order mark': both(answer(REPORTED)),
-  'F30 a NUL': both(answer(10_000 + 2 * 2_000, 'ab\u0000c')),
-  'F30 a NUL without its escape': [error('upstream_invalid'), event('upstream_invalid', 1)],
+beforeAll(async () => {
+  fine = await startFakeProvider({ script: exact({ tokens: ['fine'] }) })
+  for (const { id, title, open } of UNREACHABLE) {
+    for (const mode of ['whole', 'stream'] as const) {
+      const opened = id === 'F01' ? null : await open()
+      if (opened) unreachable.push(opened)
+      addCell(`${id} ${title}`, mode, opened?.url ?? REFUSED_URL, null)
+    }
+  }
+  for (const { id, title, make } of FAULTS) {
+    for (const mode of ['whole', 'stream'] as const) {
+      const script = [make(mode), exact({ tokens: [`next of m${cells.length}`] })]
+      const provider = await startFakeProvider({ script })
+      addCell(`${id} ${title}`, mode, provider.baseUrl, provider)
+    }
+  }
+  gateway = await startInProcess({ credit: '100', yaml: await configuration() })
+  credit = gateway.balance().posted
+  // Deadlines are tested apart: a gzip bomb in the making must not hold up the clock.
+  await runAll(cells.filter(isLate))
+  await runAll(cells.filter(cell => !isLate(cell)))
+}, 120_000)
+
+afterAll(async () => {
+  await gateway.stop()
+  for (const { close } of unreachable) await close()
+  for (const provider of [fine, ...cells.flatMap(cell => cell.provider ?? [])]) await provider.close()
+  console.log(`provider faults\n${cells.map(line).join('\n')}`)
+}, 60_000)
+
+describe('a fault and what the client sees', () => {
+  test.each(NAMES)('$title, $mode', ({ title, mode }) => {
+    const cell = cells.find(other => other.title === title && other.mode === mode)!
+    const { expected, seen } = cell
+    if (!expected || !seen) throw new Error(`no row of the table is called "${title}"`)
+    expect(seen.cut, 'the body ends in good order').toBe(null)
+    expect(seen.ms).toBeLessThan(SLACK * promise(cell))
+    expect(seen.headers.get('x-request-id')).toMatch(/^req_/)
+    if (expected.end === 'error') checkError(seen, expected.code, expected.retry)
+    else if (expected.end === 'event') checkEvent(seen, expected.code, expected.tokens)
+    else checkAnswer(seen, expected, mode)
+    if (cell.provider) checkProvider(seen)
+    expect(seen.next).toBe(cell.provider ? `next of ${cell.model}` : 'fine')
+  })
+
+  test('the table has no row too many', () => {
+    expect(Object.keys(TABLE).toSorted()).toEqual([...new Set(NAMES.map(({ title }) => title))].toSorted())
+  })
+})
+
+test('after a heartbeat the status is gone, so the error is an event; it still costs nothing', async () => {
+  const silent = FAULTS.find(({ title }) => title === 'silence before the head')!
+  await using provider = await startFakeProvider({ script: silent.make('stream') })
+  const yaml = { heartbeat: { first: '200ms', every: '1s' } }
+  await using own = await startInProcess({ provider: provider.baseUrl, timeouts: TIMEOUTS, yaml })
+  const response = await own.chat({ stream: true })
+  expect(response.status).toBe(200)
+  const { comments, events, done, rest } = await readSse(response)
+  expect(comments).toContain('ping')
+  expect(events).toHaveLength(1)
+  checkEnvelope(JSON.parse(events[0]!.data), 'upstream_timeout')
+  expect({ done, rest }).toEqual({ done: false, rest: '' })
+  expect(own.receipt(response)).toMatchObject({ charged: 0n, outcome: 'failed' })
+})
+
+test('in the end nothing is held, and the account has paid what the receipts say', () => {
+  const charged = cells.reduce((sum, { seen }) => sum + (seen?.receipt?.charged ?? 0n), 0n)
+  // The good requests behind the faults: a token each.
+  const good = BigInt(cells.length) * (10_000n + 2_000n)
+  expect(gateway.balance()).toMatchObject({ held: 0n, posted: credit - charged - good })
+  expect(gateway.running.store.openHolds()).toBe(0)
+})
+
+test('no connection is left over: one a provider, idle, and none when the gateway has stopped', async () => {
+  const open = () => cells.map(({ provider }) => provider?.openConnections ?? 0)
+  await expect.poll(() => Math.max(...open())).toBe(1)
+  expect(await gateway.stop()).toBe(0)
+  await expect.poll(() => Math.max(...open())).toBe(0)
+})
+
+test('the provider was shown its key, and the log was not', () => {
+  expect(fine.requests[0]?.headers['authorization']).toBe(`Bearer ${CANARY}`)
+  expect(JSON.stringify(gateway.log)).not.toContain(CANARY)
+})
+
+function checkError({ status, headers, text, sdk, receipt }: Seen, code: ErrorCode, retry?: Retry): void {
+  expect(status).toBe(STATUS[code])
+  expect(headers.get('content-type')).toBe('application/json')
+  checkEnvelope(JSON.parse(text), code)
+  expect([...headers].join('\n') + text).not.toMatch(LEAKS)
+  if (retry) expect([headers.get('retry-after'), headers.get('x-should-retry')]).toEqual([retry.after, retry.should])
+  expect(sdk).toMatchObject({ raised: { status, code, requestID: headers.get('x-request-id') } })
+  expect(receipt).toMatchObject({ charged: 0n, outcome: 'failed', code })
+}
+
+/** One error event and nothing behind it: no finish reason, no `[DONE]`. */
+function checkEvent({ status, text, sdk, receipt }: Seen, code: ErrorCode, tokens: number | null): void {
+  expect(status).toBe(200)
+  const stream = parseSse(text)
+  expect(stream).toMatchObject({ done: false, rest: '' })
+  const last = stream.events.at(-1)!
+  checkEnvelope(JSON.parse(last.data), code)
+  expect(last.data).not.toMatch(LEAKS)
+  const before = chunksOf(stream).slice(0, -1)
+  expect(before.filter(chunk => chunk.error)).toEqual([])
+  const choices = before.flatMap(chunk => chunk.choices)
+  expect(choices.filter(choice => choice.finish_reason)).toEqual([])
+  const delivered = choices.filter(choice => choice.delta.content).length
+  if (tokens !== null) expect(delivered).toBe(tokens)
+  expect(sdk).toMatchObject({ raised: { status: undefined, code } })
+  expect((sdk as { raised: unknown }).raised).toBeInstanceOf(OpenAI.APIError)
+  expect(receipt).toMatchObject({ charged: BigInt(6_000 + Math.min(delivered, CAP) * 2_000), outcome: 'failed', code })
+}
+
+function checkAnswer(
+  { status, text, sdk, receipt, promptMost }: Seen,
+  { nano, content }: Extract<Expected, { end: 'answer' }>,
+  mode: FaultMode,
+): void {
+  expect(status).toBe(200)
+  expect(receipt).toMatchObject({ charged: BigInt(nano(promptMost)), outcome: 'answered' })
+  if ('raised' in sdk) throw new Error('the SDK raised', { cause: sdk.raised })
+  expect(sdk.finish).toMatch(/^(stop|length|tool_calls)$/)
+  if (content !== null) expect(sdk.content).toBe(content)
+  if (mode === 'whole') return
+  const stream = parseSse(text)
+  expect(stream).toMatchObject({ done: true, rest: '' })
+  expect(chunksOf(stream).filter(chunk => chunk.error)).toEqual([])
+  if (content !== null) expect(contentOf(stream)).toBe(content)
+}
+
+/** Asked once, and rid of at once: a connection on which something broke off is not used again. */
+function checkProvider({ how, asked, sameConnection }: Seen): void {
+  expect(asked).toBe(1)
+  expect(how).not.toBe(null)
+  if (how !== 'answered') expect(sameConnection).toBe(false)
+}
+
+function checkEnvelope(body: object, code: ErrorCode): void {
+  expect(body).toEqual({ error: { message: expect.any(String), type: expect.any(String), param: null, code } })
+}
+
+async function runAll(some: Cell[]): Promise<void> {
+  const work = async () => {
+    for (let cell = some.shift(); cell; cell = some.shift()) cell.seen = await run(cell)
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, work))
+}
+
+/** Whether the provider keeps the gateway waiting until a deadline. */
+function isLate({ expected }: Pick<Cell, 'expected'>): boolean {
+  return expected !== undefined && expected.end !== 'answer' && expected.code === 'upstream_timeout'
+}
+
+async function run(cell: Cell): Promise<Seen> {
+  const { model, mode, provider } = cell
+  const wire = { status: 0, headers: new Headers(), text: '', cut: null as string | null, sent: '', ms: 0 }
+  const startedAt = performance.now()
+  const client = clientOf(async (url, init) => {
+    wire.sent = String(init?.body)
+    const response = await fetch(url, init)
+    Object.assign(wire, { status: response.status, headers: response.headers })
+    const bytes = await response.arrayBuffer().catch((cause: unknown) => {
+      wire.cut = String(cause)
+      return new ArrayBuffer(0)
+    })
+    wire.text = Buffer.from(bytes).toString('utf8')
+    wire.ms = performance.now() - startedAt
+    return new Response(bytes, response)
+  })
+  const sdk = await ask(client, model, mode, AbortSignal.timeout(2 * SLACK * promise(cell)))
+  const first = provider?.requests[0]
+  const left = () => first?.ending?.how
+  const how = first ? await vi.waitUntil(left, { timeout: SLACK * 1_000, interval: 10 }).catch(() => null) : null
+  const asked = provider?.requests.length ?? 0
+  const next = await ask(clientOf(fetch), provider ? model : 'fine', 'whole')
+  const second = provider?.requests.at(-1)
+  return {
+    ...wire,
+    promptMost: Buffer.byteLength(wire.sent) + 16,
+    sdk,
+    receipt: gateway.running.store.findReceipt(wire.headers.get('x-request-id') ?? ''),
+    how,
+    asked,
+    sameConnection: second?.connection === first?.connection,
+    next: 'content' in next ? next.content : String(next.raised),
+  }
+}
+
+function clientOf(fetch: typeof globalThis.fetch): OpenAI {
+  return new OpenAI({ apiKey: gateway.key, baseURL: `${gateway.url}/v1`, maxRetries: 0, fetch })
+}
+
+/** What the official SDK makes of it. */
+async function ask(client: OpenAI, model: string, mode: FaultMode, signal?: AbortSignal): Promise<Seen['sdk']> {
+  const request = { model, messages: [{ role: 'user' as const, content: 'Hello' }] }
+  const options = signal ? { signal } : {}
+  try {
+    if (mode === 'whole') {
+      const { choices } = await client.chat.completions.create(request, options)
+      return { content: choices[0]?.message.content ?? '', finish: choices[0]?.finish_reason ?? null }
+    }
+    let content = ''
+    let finish: string | null = null
+    for await (const { choices } of await client.chat.completions.create({ ...request, stream: true }, options)) {
+      content += choices[0]?.delta.content ?? ''
+      finish = choices[0]?.finish_reason ?? finish
+    }
+    return { content, finish }
+  } catch (raised) {
+    return { raised }
+  }
+}
+
+function addCell(title: string, mode: FaultMode, url: string, provider: FakeProvider | null): void {
+  const expected = TABLE[title]?.[mode === 'whole' ? 0 : 1]
+  cells.push({ model: `m${cells.length}`, title, mode, expected, url, provider })
+}
+
+/** A provider and a model for each cell, and a good one. */
+async function configuration(): Promise<Record<string, unknown>> {
+  const keyFile = join(await temporaryDirectory(), 'key')
+  await writeFile(keyFile, CANARY)
+  const roads = [...cells, { model: 'fine', url: fine.baseUrl, expected: undefined }]
+  const provider = (road: Pick<Cell, 'url' | 'expected'>) => ({
+    dialect: 'openai',
+    base_url: road.url,
+    allow_insecure: true,
+    api_key: `\${file:${keyFile}}`,
+    timeouts: { ...(isLate(road) ? TIMEOUTS : PATIENCE) },
+  })
+  const model = (name: string) => ({
+    targets: [{ provider: name, model: 'upstream-model' }],
+    price: { ...PRICE },
+    context: 8192,
+    max_output: CAP,
+  })
+  return {
+    providers: Object.fromEntries(roads.map(road => [road.model, provider(road)])),
+    models: Object.fromEntries(roads.map(road => [road.model, model(road.model)])),
+  }
+}
+
+function promise({ title, expected }: Cell): number {
+  return PROMISES[title] ?? (expected?.end === 'answer' ? 60_000 / SLACK : 2_000)
+}
+
+function line({ title, mode, expected, seen }: Cell): string {
+  const said = expected && expected.end !== 'answer' ? expected.code : 'complete'
+  const columns = [title.padEnd(56), mode.padEnd(6), String(seen?.status), said.padEnd(22)]
+  return [...columns, `${seen?.receipt?.charged} n$`.padStart(11), `${seen?.ms.toFixed(0)} ms`.padStart(8)].join('  ')
 }

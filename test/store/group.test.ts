@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { type Database, openDatabase } from '../../src/store/database.ts'
 import { createGroup } from '../../src/store/group.ts'
+import { readOpenFrom } from '../../src/store/open-holds.ts'
 import { StoreError, StoreUnavailable } from '../../src/store/store.ts'
 import { aHold, aSettle, fund, testStore } from './helpers.ts'
 
@@ -95,6 +96,7 @@ describe('a COMMIT that fails', () => {
 
     faults[when] = 2
     await store.credit({ account: 'alice', amount: 5n, reference: 'again', actor: 'test' })
+    faults[when] = 2
     await expect(store.createAccount({ name: 'bob' })).resolves.toMatchObject({ name: 'bob' })
     faults[when] = 2
     const { key, token } = await store.createKey({ account: 'bob', name: 'laptop' })
@@ -145,6 +147,18 @@ describe('a COMMIT that fails', () => {
     const next = await testStore({ path: store.path })
     expect(await next.recover()).toMatchObject({ settled: 1 })
     expect(next.findAccount('alice')?.held).toBe(0n)
+  })
+
+  test('an unknown commit that moved open_from: the next one says again where recovery has to begin', async () => {
+    const { connect, faults, writer } = failingCommits()
+    const store = await testStore({ connect })
+    const accountId = await fund(store, 1000n)
+    store.clock.ms += 60_000
+    faults.after = 3
+    await expect(store.ledger.hold(aHold({ accountId, exchange: 'req_5' }))).rejects.toThrow()
+    expect(readOpenFrom(writer())).toBe('req_5')
+    await store.ledger.hold(aHold({ accountId, exchange: 'req_3' }))
+    expect(readOpenFrom(writer())).toBe('req_3')
   })
 
   test('is unhealthy until a commit succeeds; asking sets off a try, at most once a second', async () => {
@@ -210,7 +224,7 @@ test('closing waits for what is under way', async () => {
 
 describe('the group itself', () => {
   /** Writes down what it is told to do; `schedule` is a list of callbacks that the test runs. */
-  function recorded(apply: (operation: string) => string = operation => operation.toUpperCase()) {
+  function recorded({ apply = (operation: string) => operation.toUpperCase(), failingCommits = 0 } = {}) {
     const log: string[] = []
     const scheduled: (() => void)[] = []
     const group = createGroup<string, string>(
@@ -220,7 +234,10 @@ describe('the group itself', () => {
           log.push(operation)
           return apply(operation)
         },
-        commit: () => void log.push('COMMIT'),
+        commit() {
+          if (failingCommits-- > 0) throw new Error('disk I/O error')
+          log.push('COMMIT')
+        },
         rollback: () => void log.push('ROLLBACK'),
       },
       fn => void scheduled.push(fn),
@@ -229,9 +246,11 @@ describe('the group itself', () => {
   }
 
   test('one that throws is rolled back with the others, and each is run by itself, in order', async () => {
-    const { group, log, tick } = recorded(operation => {
-      if (operation === 'bad') throw new StoreError('no')
-      return operation
+    const { group, log, tick } = recorded({
+      apply(operation) {
+        if (operation === 'bad') throw new StoreError('no')
+        return operation
+      },
     })
     const all = Promise.allSettled(['a', 'bad', 'b'].map(group.op))
     tick()
@@ -249,6 +268,16 @@ describe('the group itself', () => {
     expect(log.join(' ')).toBe('BEGIN a b COMMIT')
     await Promise.all(all)
     expect(done).toEqual(['A', 'B'])
+  })
+
+  test('what has to be tried again goes before what came later', async () => {
+    const { group, log, tick } = recorded({ failingCommits: 1 })
+    const all = [group.op('a'), group.op('b')]
+    tick()
+    all.push(group.op('c'))
+    tick()
+    expect(await Promise.all(all)).toEqual(['A', 'B', 'C'])
+    expect(log.join(' ')).toBe('BEGIN a b ROLLBACK BEGIN a b c COMMIT')
   })
 
   test('a flood is committed in bounded groups', async () => {

@@ -83,8 +83,9 @@ function decodeAnswer(
     return invalid('the answer has no choices')
   }
   const completion = parsed as ChatCompletion
+  const repaired = repairMessages(completion)
   completion.model = view.model
-  const spans = scanTopLevel(body)
+  const spans = repaired ? null : scanTopLevel(body)
   return { completion, raw: spans ? setMembers(body, spans, { model: JSON.stringify(view.model) }) : null }
 }
 
@@ -93,4 +94,11 @@ function isChoice(value: unknown): boolean {
   if (!isObject(value)) return false
   const { message } = value as { message?: unknown }
   return message == null || isObject(message)
+}
+
+/** Steps, and clients, may rely on choices that have a message: a missing one is empty. */
+function repairMessages({ choices }: ChatCompletion): boolean {
+  const missing = choices.filter(choice => choice.message == null)
+  for (const choice of missing) choice.message = { role: 'assistant', content: null }
+  return missing.length > 0
 }

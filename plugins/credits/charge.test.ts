@@ -1,0 +1,210 @@
+import { describe, expect, test } from 'vitest'
+import type { ChargeSource, Outcome, Progress, Usage } from '#contract'
+import { type Bounds, chargeFor, type Ending } from './charge.ts'
+import { PRICE, progress, usage } from './samples.ts'
+
+/** Room for 1,000 tokens each way: 1,000 x 1,250 + 1,000 x 2,000 nano-dollars. */
+const BOUNDS: Bounds = { hold: 3_250_000n, promptCeiling: 1_000, completionCeiling: 1_000 }
+
+const NOTHING_YET = progress({ started: false, finished: false })
+const SOME = progress({ finished: false, countedTokens: 5 })
+const ALL = progress({ countedTokens: 5 })
+const estimate = (promptTokens: number, completionTokens: number) =>
+  usage(promptTokens, completionTokens, { source: 'estimated' })
+
+const charge = (ending: Partial<Ending>, bounds = BOUNDS) =>
+  chargeFor(
+    { outcome: 'answered', usage: null, progress: ALL, stream: true, reasoning: false, ...ending },
+    PRICE,
+    bounds,
+  )
+
+// The rows of the README's table "What is charged".
+describe('what is charged', () => {
+  type Row = [
+    name: string,
+    stream: boolean,
+    outcome: Outcome | null,
+    usage: Usage | null,
+    progress: Progress,
+    amount: bigint,
+    source: ChargeSource,
+  ]
+  test.each<Row>([
+    ['a refusal before anything was sent', true, 'refused', null, NOTHING_YET, 0n, 'released'],
+    ['a refusal before anything was sent', false, 'refused', null, NOTHING_YET, 0n, 'released'],
+    [
+      'the provider refused, failed, or was late before its first token',
+      true,
+      'failed',
+      null,
+      NOTHING_YET,
+      0n,
+      'released',
+    ],
+    [
+      'the provider refused, failed, or was late before its first token',
+      false,
+      'failed',
+      null,
+      NOTHING_YET,
+      0n,
+      'released',
+    ],
+    ['an ending that nobody has named', true, null, null, NOTHING_YET, 0n, 'released'],
+    ['an answer with usage', true, 'answered', usage(10, 5), ALL, 20_000n, 'reported'],
+    ['an answer with usage', false, 'answered', usage(10, 5), ALL, 20_000n, 'reported'],
+    ['an answer with usage of nothing', true, 'answered', usage(0, 0), ALL, 0n, 'reported'],
+    ['an answer without usage', true, 'answered', estimate(8, 5), ALL, 18_000n, 'estimated'],
+    ['an answer without usage', false, 'answered', estimate(8, 5), ALL, 18_000n, 'estimated'],
+    [
+      'an answer without a token and without a finish',
+      true,
+      'answered',
+      usage(10, 0),
+      progress({ finished: false }),
+      0n,
+      'insurance',
+    ],
+    [
+      'an answer without a token and without a finish',
+      false,
+      'answered',
+      usage(10, 0),
+      progress({ finished: false }),
+      0n,
+      'insurance',
+    ],
+    ['an answer of nothing, with a finish', true, 'answered', usage(10, 0), progress(), 10_000n, 'reported'],
+    ['an answer of which nothing is known', true, 'answered', null, progress({ started: false }), 0n, 'insurance'],
+    ['an answer from a cache', true, 'answered', usage(10, 5, { source: 'cached' }), ALL, 0n, 'cached'],
+    ['the client left before the first token', true, 'client_left', null, NOTHING_YET, 0n, 'released'],
+    ['the client left before the answer', false, 'client_left', null, NOTHING_YET, 0n, 'released'],
+    ['the client left a stream', true, 'client_left', estimate(8, 5), SOME, 18_000n, 'estimated'],
+    ['the client left a stream, and the usage came', true, 'client_left', usage(10, 5), ALL, 20_000n, 'reported'],
+    [
+      'the client left a whole answer, and it was read on',
+      false,
+      'client_left',
+      usage(10, 5),
+      ALL,
+      20_000n,
+      'reported',
+    ],
+    ['a stream broke off', true, 'failed', estimate(8, 5), SOME, 18_000n, 'estimated'],
+    ['a stream broke off behind its usage', true, 'failed', usage(10, 5), SOME, 20_000n, 'reported'],
+    [
+      'a stream broke off before its first token, behind its usage',
+      true,
+      'failed',
+      usage(10, 5),
+      NOTHING_YET,
+      0n,
+      'released',
+    ],
+    ['a whole answer broke off', false, 'failed', null, NOTHING_YET, 0n, 'released'],
+    ['a whole answer was refused behind its end', false, 'refused', usage(10, 5), ALL, 0n, 'released'],
+    ['a whole answer failed behind its end', false, 'failed', usage(10, 5), ALL, 0n, 'released'],
+    ['a stream was refused in its middle', true, 'refused', estimate(8, 5), SOME, 18_000n, 'estimated'],
+    ['shutdown cut a stream', true, 'cut', estimate(8, 5), SOME, 18_000n, 'estimated'],
+    ['shutdown cut a stream before its first token', true, 'cut', null, NOTHING_YET, 0n, 'released'],
+    ['shutdown cut a whole answer', false, 'cut', null, NOTHING_YET, 0n, 'released'],
+  ])('%s (stream: %s)', (_name, stream, outcome, used, progressed, amount, source) => {
+    expect(charge({ stream, outcome, usage: used, progress: progressed })).toMatchObject({
+      amount,
+      source,
+      overrun: 0n,
+    })
+  })
+
+  test('what is not charged says nothing of tokens', () => {
+    expect(charge({ outcome: 'failed', stream: false, usage: usage(10, 5) })).toEqual({
+      amount: 0n,
+      overrun: 0n,
+      source: 'released',
+      promptTokens: 0,
+      cachedTokens: 0,
+      cacheWriteTokens: 0,
+      completionTokens: 0,
+      reasoningTokens: 0,
+    })
+  })
+
+  test('what a thinking model has hidden cannot be counted: its estimates are marked', () => {
+    const left = { outcome: 'client_left' as const, progress: SOME, reasoning: true }
+    expect(charge({ ...left, usage: estimate(8, 5) }).source).toBe('estimated_low')
+    expect(charge({ ...left, usage: usage(8, 5) }).source).toBe('reported')
+  })
+
+  test('kinds of tokens are priced and noted', () => {
+    const used = usage(10, 5, { cachedTokens: 4, cacheWriteTokens: 3, reasoningTokens: 2 })
+    expect(charge({ usage: used })).toEqual({
+      amount: 3n * 1_000n + 4n * 100n + 3n * 1_250n + 5n * 2_000n,
+      overrun: 0n,
+      source: 'reported',
+      promptTokens: 10,
+      cachedTokens: 4,
+      cacheWriteTokens: 3,
+      completionTokens: 5,
+      reasoningTokens: 2,
+    })
+  })
+})
+
+describe('usage outside of the possible', () => {
+  const MOST = 1_000
+  test.each<[name: string, usage: Usage, prompt: number, completion: number, overrun: bigint]>([
+    ['negative: nothing is paid back', usage(-5, -7), 0, 0, 0n],
+    ['negative prompt', usage(-5, 7), 0, 7, 0n],
+    ['fractions are rounded up', usage(1.5, 2.5), 2, 3, 0n],
+    ['a prompt larger than the ceiling', usage(1_001, 5), MOST, 5, 1_000n],
+    ['an answer larger than the cap', usage(10, 1_500), 10, MOST, 500n * 2_000n],
+    ['both by far', usage(1e308, 1e308), MOST, MOST, 3_000_000_000_000n - 3_000_000n],
+    ['infinite', usage(Number.POSITIVE_INFINITY, 5), MOST, 5, 1_000_000_000_000n - 1_000_000n],
+    ['minus infinite', usage(Number.NEGATIVE_INFINITY, 5), 0, 5, 0n],
+    ['not a number', usage(Number.NaN, Number.NaN), 0, 0, 0n],
+    ['more cached than prompt', usage(10, 5, { cachedTokens: 11 }), 10, 5, 0n],
+    ['more written to the cache than is left', usage(10, 5, { cachedTokens: 6, cacheWriteTokens: 5 }), 10, 5, 0n],
+    ['cached below nothing', usage(10, 5, { cachedTokens: -1 }), 10, 5, 0n],
+  ])('%s', (_name, used, promptTokens, completionTokens, overrun) => {
+    const result = charge({ usage: used })
+    expect(result).toMatchObject({ source: 'clamped', promptTokens, completionTokens })
+    expect(result.amount).toBeLessThanOrEqual(BOUNDS.hold)
+    expect(result.cachedTokens + result.cacheWriteTokens).toBeLessThanOrEqual(promptTokens)
+    // What the provider claims beyond the charge is the house's loss; cached tokens count in full for it.
+    if (used.cachedTokens === 0) expect(result.overrun).toBe(overrun)
+  })
+
+  test('at its bounds is inside of the possible', () => {
+    expect(charge({ usage: usage(MOST, MOST) })).toMatchObject({ amount: 3_000_000n, source: 'reported', overrun: 0n })
+    expect(charge({ usage: usage(MOST, MOST, { cacheWriteTokens: MOST }) })).toMatchObject({ amount: 3_250_000n })
+  })
+
+  test('more thinking than there was answer is only noted as far as it goes', () => {
+    expect(charge({ usage: usage(10, 5, { reasoningTokens: 1e9 }) })).toMatchObject({
+      source: 'reported',
+      reasoningTokens: 5,
+    })
+  })
+
+  test('never costs more than was held, should a hold ever be too small', () => {
+    expect(charge({ usage: usage(10, 5) }, { ...BOUNDS, hold: 12_345n })).toMatchObject({
+      amount: 12_345n,
+      overrun: 20_000n - 12_345n,
+    })
+  })
+
+  test('an estimate is bounded too, and its excess is nobody’s loss', () => {
+    expect(charge({ outcome: 'client_left', usage: estimate(5_000, 5_000), progress: SOME })).toMatchObject({
+      amount: 3_000_000n,
+      overrun: 0n,
+      source: 'estimated',
+    })
+  })
+
+  test('ceilings below nothing are nothing', () => {
+    expect(charge({ usage: usage(10, 5) }, { ...BOUNDS, promptCeiling: -1, completionCeiling: -1 })).toMatchObject({
+      amount: 0n,
+    })
+  })
+})

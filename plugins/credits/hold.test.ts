@@ -1,0 +1,300 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import type { Usage } from '#contract'
+import { counts } from '../../test/helpers/counts.ts'
+import { chargeFor } from './charge.ts'
+import { affordableCap, completionCeiling, cost, holdFor, promptCeiling, rawHold, smallestCap } from './hold.ts'
+import { anyChat, anyModel, anyPrice, chat, model, PRICE, progress, target, usage } from './samples.ts'
+
+const tokens = (prompt: number, completion: number, cached = 0, cacheWrite = 0) => ({
+  prompt,
+  cached,
+  cacheWrite,
+  completion,
+})
+
+describe('what tokens cost', () => {
+  test.each<[name: string, tokens: ReturnType<typeof tokens>, nano: bigint]>([
+    ['nothing', tokens(0, 0), 0n],
+    ['a prompt token', tokens(1, 0), 1_000n],
+    ['an output token', tokens(0, 1), 2_000n],
+    ['a cached token', tokens(1, 0, 1), 100n],
+    ['a token written to the cache', tokens(1, 0, 0, 1), 1_250n],
+    ['all of them', tokens(10, 5, 4, 3), 3_000n + 400n + 3_750n + 10_000n],
+    ['a million of each', tokens(2_000_000, 1_000_000, 1_000_000), 1_000_000_000n + 100_000_000n + 2_000_000_000n],
+  ])('%s', (_name, counted, nano) => {
+    expect(cost(PRICE, counted)).toBe(nano)
+  })
+
+  test('is rounded up once, not for each kind of token', () => {
+    const price = { input: 1n, cachedInput: 1n, cacheWrite: 1n, output: 1n, request: 0n }
+    expect(cost(price, tokens(3, 1, 1, 1))).toBe(1n)
+    expect(cost(price, tokens(999_999, 1))).toBe(1n)
+    expect(cost(price, tokens(1_000_000, 1))).toBe(2n)
+  })
+
+  test('has the price of the request on top, also for nothing', () => {
+    expect(cost({ ...PRICE, request: 7n }, tokens(0, 0))).toBe(7n)
+    expect(cost({ ...PRICE, request: 7n }, tokens(1, 1))).toBe(3_007n)
+  })
+
+  test('more cached than there was is not paid back', () => {
+    expect(cost(PRICE, tokens(1, 0, 5, 5))).toBe(500n + 6_250n)
+  })
+
+  test('is exact beyond what a float can hold', () => {
+    const price = { ...PRICE, input: 99_999_999_999_999n, output: 0n }
+    expect(cost(price, tokens(9_007_199_254_740_991, 0))).toBe(900_719_925_474_090_092_800_746n)
+  })
+
+  test('is less than a nano-dollar above the exact figure, and never below', () => {
+    const count = fc.oneof(fc.nat({ max: 1_000 }), fc.nat({ max: 1_000_000_000 }))
+    fc.assert(
+      fc.property(anyPrice, count, count, count, count, (price, plain, cached, cacheWrite, completion) => {
+        // A rational oracle: the sum in millionths of a nano-dollar.
+        const exact =
+          BigInt(plain) * price.input +
+          BigInt(cached) * price.cachedInput +
+          BigInt(cacheWrite) * price.cacheWrite +
+          BigInt(completion) * price.output +
+          price.request * 1_000_000n
+        const charged =
+          cost(price, { prompt: plain + cached + cacheWrite, cached, cacheWrite, completion }) * 1_000_000n
+        expect(charged - exact).toBeGreaterThanOrEqual(0n)
+        expect(charged - exact).toBeLessThan(1_000_000n)
+      }),
+      { numRuns: counts(2_000, 1_000_000) },
+    )
+  })
+})
+
+describe('the most tokens that a prompt can have', () => {
+  const ceiling = (body: Parameters<typeof chat>[0], fields: Parameters<typeof model>[0] = {}) => {
+    const of = chat(body)
+    return promptCeiling(of, model(fields)) - of.bytes.length
+  }
+  const WHOLE = Symbol('the whole context')
+
+  test.each<[name: string, body: Parameters<typeof chat>[0], beyondBytes: number | typeof WHOLE]>([
+    ['a message: its bytes and 16', {}, 16],
+    ['three messages', { messages: Array(3).fill({ role: 'user', content: 'hi' }) }, 48],
+    ['no message', { messages: [] }, 0],
+    ['text parts', { messages: [{ role: 'user', content: [{ type: 'text', text: 'a' }] }] }, 16],
+    ['a refusal', { messages: [{ role: 'assistant', content: [{ type: 'refusal', refusal: 'a' }] }] }, 16],
+    ['tools: the overhead', { tools: [{ type: 'function', function: { name: 'a' } }] }, 16 + 1_024],
+    ['custom tools', { tools: [{ type: 'custom' }] }, 16 + 1_024],
+    ['tools without a type', { tools: [{ function: { name: 'a' } }] }, 16 + 1_024],
+    ['functions, as they were', { functions: [{ name: 'a' }] }, 16 + 1_024],
+    ['no tools', { tools: [], functions: [] }, 16],
+    ['tools of null', { tools: null, functions: null }, 16],
+    [
+      'an image',
+      { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:x' } }] }] },
+      WHOLE,
+    ],
+    ['a file', { messages: [{ role: 'user', content: [{ type: 'file' }] }] }, WHOLE],
+    ['a part that nobody knows', { messages: [{ role: 'user', content: [{ type: 'hologram' }] }] }, WHOLE],
+    ['an earlier spoken answer', { messages: [{ role: 'assistant', content: null, audio: { id: 'a' } }] }, WHOLE],
+    ['a search', { web_search_options: {} }, WHOLE],
+    ['no search', { web_search_options: null }, 16],
+    ['a tool that the provider runs', { tools: [{ type: 'function' }, { type: 'web_search' }] }, WHOLE],
+    ['a tool of null', { tools: [null] }, 16 + 1_024],
+  ])('%s', (_name, body, beyondBytes) => {
+    const of = chat(body)
+    expect(promptCeiling(of, model())).toBe(beyondBytes === WHOLE ? 131_072 : of.bytes.length + beyondBytes)
+  })
+
+  test('is never more than the context', () => {
+    expect(ceiling({ messages: [{ role: 'user', content: 'x'.repeat(1_000) }] }, { context: 500 })).toBeLessThan(0)
+    expect(
+      promptCeiling(chat({ messages: [{ role: 'user', content: 'x'.repeat(1_000) }] }), model({ context: 500 })),
+    ).toBe(500)
+  })
+
+  test('no tokenizer makes more of it: a token for each byte of each text', () => {
+    const bytesOf = (value: unknown): number => {
+      if (typeof value === 'string') return Buffer.byteLength(value)
+      return typeof value === 'object' && value !== null
+        ? Object.values(value).reduce((sum, each) => sum + bytesOf(each), 0)
+        : 0
+    }
+    fc.assert(
+      fc.property(anyChat, fc.nat({ max: 100 }), (of, inputOverhead) => {
+        const { messages, tools } = of.body
+        const worst = bytesOf(messages) + bytesOf(tools) + 16 * messages.length + (tools?.length ? inputOverhead : 0)
+        expect(promptCeiling(of, model({ context: 1e9, inputOverhead }))).toBeGreaterThanOrEqual(worst)
+      }),
+      { numRuns: counts(500, 50_000) },
+    )
+  })
+})
+
+describe('a hold', () => {
+  test('is the prompt at its dearest and the output cap, for each choice', () => {
+    const of = chat({ n: 3 }, 100)
+    const prompt = BigInt(promptCeiling(of, model()))
+    expect(holdFor(of, model(), PRICE, 100)).toBe(prompt * 1_250n + 300n * 2_000n)
+    expect(holdFor(of, model(), { ...PRICE, cacheWrite: 0n }, 100)).toBe(prompt * 1_000n + 300n * 2_000n)
+    expect(holdFor(of, model(), { ...PRICE, cachedInput: 3_000_000_000n }, 100)).toBe(prompt * 3_000n + 300n * 2_000n)
+    expect(holdFor(of, model(), { ...PRICE, request: 5n }, 100)).toBe(prompt * 1_250n + 300n * 2_000n + 5n)
+  })
+
+  test('counts what the most thoughtful target thinks beyond the cap', () => {
+    const thinks = model({
+      targets: [target(), target({ reasoningOutsideCap: 500 }), target({ reasoningOutsideCap: 100 })],
+    })
+    expect(completionCeiling(chat({ n: 2 }), thinks, 100)).toBe(2 * 600)
+    expect(completionCeiling(chat(), model({ targets: [] }), 100)).toBe(100)
+  })
+
+  // Gate G2: no settle above its hold, whatever the provider says.
+  test('is never less than what is charged, and what is possible is charged in full', () => {
+    const figure = fc.oneof(
+      { weight: 6, arbitrary: fc.double({ min: 0, max: 1, noNaN: true }) },
+      {
+        weight: 2,
+        arbitrary: fc.constantFrom(0, 1, 1.0000001, 2, 1e9, -1, Number.MAX_VALUE, Number.POSITIVE_INFINITY),
+      },
+      { weight: 1, arbitrary: fc.double() },
+    )
+    const outcome = fc.constantFrom('answered', 'failed', 'client_left', 'cut', 'refused', null)
+    fc.assert(
+      fc.property(
+        fc.record({
+          of: anyChat,
+          on: anyModel,
+          price: anyPrice,
+          outcome,
+          stream: fc.boolean(),
+          estimated: fc.boolean(),
+        }),
+        fc.record({ prompt: figure, completion: figure, cached: figure, cacheWrite: figure, reasoning: figure }),
+        ({ of, on, price, outcome, stream, estimated }, shares) => {
+          const hold = holdFor(of, on, price, of.cap)
+          const bounds = {
+            hold,
+            promptCeiling: promptCeiling(of, on),
+            completionCeiling: completionCeiling(of, on, of.cap),
+          }
+          // Shares up to 1 are possible figures; what is beyond is a lie. Rounded, as honest providers count in wholes.
+          const honest = (share: number, most: number) =>
+            (share >= 0 && share <= 1 ? Math.floor(share * most) : share * most) + 0
+          const promptTokens = honest(shares.prompt, bounds.promptCeiling)
+          const cachedTokens = honest(shares.cached, promptTokens)
+          const used: Usage = {
+            promptTokens,
+            cachedTokens,
+            cacheWriteTokens: honest(shares.cacheWrite, promptTokens - cachedTokens),
+            completionTokens: honest(shares.completion, bounds.completionCeiling),
+            reasoningTokens: honest(shares.reasoning, 1_000),
+            source: estimated ? 'estimated' : 'reported',
+          }
+          const ending = {
+            outcome,
+            usage: used,
+            progress: progress({ countedTokens: 1 }),
+            stream,
+            reasoning: on.reasoning,
+          }
+          const charge = chargeFor(ending, price, bounds)
+          expect(charge.amount).toBeLessThanOrEqual(hold)
+          expect(charge.amount).toBeGreaterThanOrEqual(0n)
+          expect(charge.overrun).toBeGreaterThanOrEqual(0n)
+          // A 64-bit column takes it.
+          expect(charge.amount + charge.overrun).toBeLessThan(2n ** 63n)
+          const counted = [
+            charge.promptTokens,
+            charge.cachedTokens,
+            charge.cacheWriteTokens,
+            charge.completionTokens,
+            charge.reasoningTokens,
+          ]
+          for (const count of counted) expect(Number.isSafeInteger(count) && count >= 0).toBe(true)
+          if (charge.source !== 'reported') return
+          expect(charge).toMatchObject({
+            promptTokens,
+            cachedTokens,
+            completionTokens: used.completionTokens,
+            overrun: 0n,
+          })
+          expect(charge.amount).toBe(
+            cost(price, tokens(promptTokens, used.completionTokens, cachedTokens, used.cacheWriteTokens)),
+          )
+        },
+      ),
+      { numRuns: counts(2_000, 1_000_000) },
+    )
+  })
+})
+
+describe('a cap for a short balance', () => {
+  const bigChat = () => chat({}, 4_096)
+  const fixed = (of = bigChat()) => holdFor(of, model(), PRICE, 0)
+
+  test.each<[name: string, available: (fixed: bigint) => bigint, cap: number]>([
+    ['nothing is there', () => 0n, 64],
+    ['half of it does not pay for the prompt', rest => 2n * rest - 2n, 64],
+    ['half of it just pays for the prompt', rest => 2n * rest, 64],
+    ['half of it pays for 64 tokens', rest => 2n * (rest + 64n * 2_000n), 64],
+    ['half of it pays for 65 tokens', rest => 2n * (rest + 65n * 2_000n), 65],
+    ['half of it pays for a thousand, and nearly one more', rest => 2n * (rest + 1_001n * 2_000n) - 1n, 1_000],
+    ['half of it pays for all', rest => 2n * (rest + 4_096n * 2_000n), 4_096],
+    ['there is far more', () => 10n ** 18n, 4_096],
+  ])('%s', (_name, available, cap) => {
+    expect(affordableCap(bigChat(), model(), PRICE, available(fixed()))).toBe(cap)
+  })
+
+  test('is at least 1,024 for a thinking model: fewer tokens would be thinking without a word', () => {
+    expect(smallestCap(model({ reasoning: true }))).toBe(1_024)
+    expect(affordableCap(bigChat(), model({ reasoning: true }), PRICE, 0n)).toBe(1_024)
+  })
+
+  test('is never more than was asked for', () => {
+    expect(affordableCap(chat({}, 10), model(), PRICE, 0n)).toBe(10)
+    expect(affordableCap(chat({}, 10), model(), PRICE, 10n ** 18n)).toBe(10)
+  })
+
+  test('is what was asked for when output costs nothing: no cap would help', () => {
+    expect(affordableCap(bigChat(), model(), { ...PRICE, output: 0n }, 0n)).toBe(4_096)
+  })
+
+  test('counts all choices', () => {
+    const of = chat({ n: 4 }, 4_096)
+    const available = 2n * (fixed(of) + 1_000n * 4n * 2_000n)
+    expect(affordableCap(of, model(), PRICE, available)).toBe(1_000)
+  })
+
+  test('holds half of the credit at most, unless it is the smallest useful one, and could not be larger', () => {
+    fc.assert(
+      fc.property(anyChat, anyModel, anyPrice, fc.bigInt({ min: 0n, max: 10n ** 18n }), (of, on, price, available) => {
+        const cap = affordableCap(of, on, price, available)
+        expect(Number.isSafeInteger(cap)).toBe(true)
+        expect(cap).toBeLessThanOrEqual(of.cap)
+        expect(cap).toBeGreaterThanOrEqual(Math.min(smallestCap(on), of.cap))
+        if (price.output === 0n) return
+        if (cap > smallestCap(on)) expect(holdFor(of, on, price, cap)).toBeLessThanOrEqual(available / 2n)
+        // One nano-dollar is lost to rounding at most.
+        if (cap < of.cap) expect(holdFor(of, on, price, cap + 1)).toBeGreaterThanOrEqual(available / 2n)
+      }),
+      { numRuns: counts(2_000, 100_000) },
+    )
+  })
+})
+
+test('a raw request holds its bytes as prompt, at the dearest price', () => {
+  expect(rawHold(PRICE, 100, 0)).toBe(125_000n)
+  expect(rawHold({ ...PRICE, request: 9n }, 0, 0)).toBe(9n)
+  expect(rawHold(PRICE, 0, 3)).toBe(6_000n)
+})
+
+test('usage in the middle of the possible is charged as it is', () => {
+  const bounds = { hold: 10n ** 12n, promptCeiling: 1_000, completionCeiling: 1_000 }
+  const ending = {
+    outcome: 'answered' as const,
+    usage: usage(10, 5),
+    progress: progress(),
+    stream: true,
+    reasoning: false,
+  }
+  expect(chargeFor(ending, PRICE, bounds)).toMatchObject({ amount: 20_000n, source: 'reported' })
+})

@@ -1,0 +1,664 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import type { ChatCompletion, Chunk, Dialect, OnDisconnect } from '#contract'
+import { Meter } from '../../src/answer/meter.ts'
+import { bodyOf, LARGEST_ANSWER_BYTES, type PumpEnding, StreamPump, WholePump } from '../../src/answer/pump.ts'
+import { StreamAnswer } from '../../src/answer/stream.ts'
+import { type Tap, TapError } from '../../src/answer/taps.ts'
+import { openAiDialect } from '../../src/dialects/openai/index.ts'
+import { parseSse } from '../helpers/sse.ts'
+import { chunk, completion, finish, text, usage, usageChunk } from './chunks.ts'
+import { clientOn, openWire, until, type Wire } from './wire.ts'
+
+const wires: Wire[] = []
+afterEach(async () => {
+  for (const wire of wires.splice(0)) await wire[Symbol.asyncDispose]()
+})
+
+interface Options {
+  readonly onDisconnect?: OnDisconnect
+  readonly taps?: readonly Tap[]
+  readonly dialect?: Dialect
+  readonly includeUsage?: boolean
+}
+
+const openai = openAiDialect(() => 0)
+
+/** What both kinds of pump are tested with: a client on a real connection, and a source that counts. */
+async function parts({ onDisconnect = 'cancel' }: Options) {
+  const wire = await openWire()
+  wires.push(wire)
+  const { client, watchman } = clientOn(wire.response)
+  const meter = new Meter()
+  const source = { aborts: 0, resumes: 0, abort: () => void source.aborts++, resume: () => void source.resumes++ }
+  return { wire, client, watchman, meter, source, common: { client, meter, watchman, onDisconnect } }
+}
+
+/** Remembers how a pump ended, so that a test can ask without waiting. */
+function watched(pump: StreamPump | WholePump) {
+  const end = { ending: null as PumpEnding | null }
+  void pump.over.then(ending => {
+    end.ending = ending
+  })
+  const settle = () => new Promise(resolve => setImmediate(resolve))
+  return {
+    /** How it ended, or null while it goes on. */
+    async ending() {
+      await settle()
+      return end.ending
+    },
+  }
+}
+
+async function streaming(options: Options = {}) {
+  const { wire, client, watchman, meter, source, common } = await parts(options)
+  const answer = new StreamAnswer(client, options.taps ?? [])
+  const view = { model: 'chat-small', includeUsage: options.includeUsage ?? false }
+  const decoder = (options.dialect ?? openai).decodeStream(view)
+  const pump = new StreamPump({ ...common, decoder, answer })
+  pump.feedFrom(source)
+  return {
+    wire,
+    client,
+    watchman,
+    meter,
+    source,
+    pump,
+    answer,
+    ...watched(pump),
+    /** Upstream sends events. */
+    put: (...events: (Chunk | object | string)[]) =>
+      pump.data(
+        Buffer.from(events.map(each => `data: ${typeof each === 'string' ? each : JSON.stringify(each)}\n\n`).join('')),
+      ),
+    async leaves(how: 'fin' | 'reset' = 'reset') {
+      wire.raw[how]()
+      await until(() => client.left)
+      pump.leave()
+    },
+    /** What the client has received so far, once `marker` has come. */
+    async received(marker: string) {
+      await wire.raw.readUntil(marker)
+      const all = wire.raw.received().toString()
+      return all.slice(all.indexOf('\r\n\r\n') + 4)
+    },
+  }
+}
+
+const ROLE = chunk({ role: 'assistant', content: '' })
+const USAGE = usage(7, 2)
+const COMPLETE = { ending: 'complete' }
+const LEFT = { ending: 'client_left' }
+const failed = (code: string) => ({ ending: 'failed', failure: expect.objectContaining({ code }) })
+
+describe('a stream that goes wrong', () => {
+  test.each<[name: string, events: (object | string)[], code: string]>([
+    ['nothing at all', [], 'upstream_invalid'],
+    ['the role only', [ROLE], 'upstream_truncated'],
+    ['content without a finish', [ROLE, text('a')], 'upstream_truncated'],
+    ['content and usage without a finish', [text('a'), usageChunk(USAGE)], 'upstream_truncated'],
+    ['[DONE] at once', ['[DONE]'], 'upstream_truncated'],
+    ['[DONE] without a finish', [text('a'), '[DONE]'], 'upstream_truncated'],
+    ['[DONE] after an empty finish', [text('a'), finish(0, ''), '[DONE]'], 'upstream_truncated'],
+    ['one of two choices unfinished', [text('a', 0), text('b', 1), finish(0)], 'upstream_truncated'],
+    ['no JSON', [text('a'), '{"choices": [{'], 'upstream_invalid'],
+    ['an error', [text('a'), { error: { message: 'x', type: 'server_error' } }], 'upstream_error'],
+    ['an error at once', [{ error: { code: 429, message: 'x' } }], 'upstream_rate_limited'],
+    ['an error after the finish', [text('a'), finish(), { error: { message: 'x' } }], 'upstream_error'],
+    ['the finish reason "error"', [text('a'), finish(0, 'error')], 'upstream_error'],
+    ['the finish reason "error" of one choice', [text('a'), finish(0), finish(1, 'error')], 'upstream_error'],
+    ['an event that is too long', [text('a'), 'x'.repeat(1024 * 1024)], 'upstream_invalid'],
+    [
+      'no end after the finish',
+      [text('a'), finish(), ...Array(300).fill(chunk({ p: 'x'.repeat(1000) }))],
+      'upstream_invalid',
+    ],
+  ])('%s: %s', async (_name, events, code) => {
+    const { put, pump, ending, answer, client } = await streaming()
+    if (events.length > 0) put(...events)
+    pump.end()
+    expect(await ending()).toEqual(failed(code))
+    // Nothing of a finish has left: the error event is still the truth.
+    expect(client.headSent).toBe(
+      events.some(event => JSON.stringify(event).includes('"content":"a"') || event === ROLE),
+    )
+    answer.fail({ message: 'm', type: 'server_error', param: null, code } as never)
+  })
+
+  test('is given up upstream at once', async () => {
+    const { put, source, pump } = await streaming()
+    put(text('a'), { error: { message: 'x' } }, text('b'), finish(), '[DONE]')
+    expect(source.aborts).toBe(1)
+    // What still comes is for nobody.
+    expect(put(text('c'))).toBe(true)
+    pump.end()
+    pump.fail({ code: 'upstream_truncated', detail: '' })
+    expect(source.aborts).toBe(1)
+  })
+
+  test('the first failure counts', async () => {
+    const { pump, ending } = await streaming()
+    pump.fail({ code: 'upstream_timeout', detail: 'one' })
+    pump.fail({ code: 'upstream_truncated', detail: 'two' })
+    pump.end()
+    expect(await ending()).toEqual({ ending: 'failed', failure: { code: 'upstream_timeout', detail: 'one' } })
+  })
+
+  test('a decoder that throws ends this answer, and no exception comes out', async () => {
+    const dialect: Dialect = {
+      ...openai,
+      decodeStream: () => ({
+        push: () => {
+          throw new RangeError('too deep')
+        },
+        end: () => [],
+      }),
+    }
+    const { put, ending, source } = await streaming({ dialect })
+    expect(() => put(text('a'))).not.toThrow()
+    expect(await ending()).toEqual({
+      ending: 'failed',
+      failure: { code: 'upstream_invalid', detail: 'the stream could not be read: RangeError: too deep' },
+    })
+    expect(source.aborts).toBe(1)
+  })
+
+  test('what was over before the source was known is given up as soon as it is', async () => {
+    const { common, source } = await parts({})
+    const answer = new StreamAnswer(common.client, [])
+    const pump = new StreamPump({
+      ...common,
+      decoder: openai.decodeStream({ model: 'm', includeUsage: false }),
+      answer,
+    })
+    pump.data(Buffer.from('data: {"error":{"message":"x"}}\n\n'))
+    pump.feedFrom(source)
+    expect(source.aborts).toBe(1)
+  })
+})
+
+describe('a stream that goes well', () => {
+  test.each<[name: string, events: (object | string)[], end: boolean]>([
+    ['with [DONE] and an end', [ROLE, text('a'), finish(), usageChunk(USAGE), '[DONE]'], true],
+    ['with [DONE]; the end may come later', [ROLE, text('a'), finish(), usageChunk(USAGE), '[DONE]'], false],
+    ['without [DONE]', [text('a'), finish(), usageChunk(USAGE)], true],
+    ['without usage', [text('a'), finish(), '[DONE]'], true],
+    ['without content', [finish(), usageChunk(USAGE), '[DONE]'], true],
+    ['with two finishes', [text('a'), finish(), finish(), usageChunk(USAGE), '[DONE]'], true],
+    ['with usage beside the finish', [text('a'), { ...finish(), usage: USAGE }, '[DONE]'], true],
+    ['with usage first', [usageChunk(USAGE), text('a'), finish(), '[DONE]'], true],
+    ['with one finish for two choices, and [DONE]', [text('a', 0), text('b', 1), finish(0), '[DONE]'], true],
+    ['with more after [DONE]', [text('a'), finish(), '[DONE]', text('b'), { error: { message: 'x' } }], true],
+  ])('%s', async (_name, events, end) => {
+    const { put, pump, ending, source } = await streaming()
+    put(...events)
+    if (end) pump.end()
+    expect(await ending()).toEqual(COMPLETE)
+    expect(source.aborts).toBe(0)
+  })
+
+  test('an event without its blank line still counts when the body ends', async () => {
+    const { pump, ending, meter } = await streaming()
+    pump.data(Buffer.from(`data: ${JSON.stringify(text('a'))}\n\ndata: ${JSON.stringify(finish())}`))
+    expect(await ending()).toBeNull()
+    pump.end()
+    expect(await ending()).toEqual(COMPLETE)
+    expect(meter).toMatchObject({ started: true, finished: true, countedTokens: 1 })
+  })
+
+  test('its usage is known, whether the client sees it or not', async () => {
+    for (const includeUsage of [false, true]) {
+      const { put, meter, answer, received } = await streaming({ includeUsage })
+      put(text('a'), finish(), usageChunk(USAGE), '[DONE]')
+      answer.finish()
+      expect(meter.usage).toEqual(USAGE)
+      expect((await received('[DONE]\n\n')).includes('prompt_tokens')).toBe(includeUsage)
+    }
+  })
+
+  test('of several usages the last one counts', async () => {
+    const { put, meter } = await streaming()
+    put({ ...text('a'), usage: usage(7, 1) }, { ...finish(), usage: usage(7, 5) }, '[DONE]')
+    expect(meter.usage).toEqual(usage(7, 5))
+  })
+
+  test('the client sees content at once, and the end only when it is let go', async () => {
+    const { put, answer, received } = await streaming()
+    put(ROLE, text('a'))
+    expect(await received('"content":"a"')).not.toContain('finish_reason":"stop"')
+    put(text('b'), finish(), '[DONE]')
+    const before = await received('"content":"b"')
+    expect(before).not.toContain('"stop"')
+    expect(before).not.toContain('[DONE]')
+    answer.finish()
+    expect(await received('[DONE]')).toContain('"stop"')
+  })
+
+  test('after [DONE] the body has a second to end, or the connection is not kept', async () => {
+    const { put, watchman, source, client } = await streaming()
+    put(finish(), '[DONE]')
+    client.release()
+    watchman.advance(999)
+    expect(source.aborts).toBe(0)
+    watchman.advance(1)
+    expect(source.aborts).toBe(1)
+    watchman.advance(10_000)
+    expect(source.aborts).toBe(1)
+  })
+
+  test('a body that ends behind its [DONE] is watched no longer', async () => {
+    const { put, pump, watchman, source } = await streaming()
+    const before = watchman.watched
+    put(finish(), '[DONE]')
+    expect(watchman.watched).toBe(before + 1)
+    pump.end()
+    expect(watchman.watched).toBe(before)
+    watchman.advance(5_000)
+    expect(source.aborts).toBe(0)
+  })
+})
+
+describe('a client that does not keep up with a stream', () => {
+  const large = text('x'.repeat(64 * 1024))
+
+  test('pauses the source, and its reading on resumes it', async () => {
+    const { put, wire, source } = await streaming()
+    wire.raw.pause()
+    let puts = 0
+    while (put(large)) if (++puts > 5_000) throw new Error('this client keeps up with everything')
+    const before = source.resumes
+    wire.raw.resume()
+    await until(() => source.resumes > before)
+  })
+
+  test('its leaving resumes the source too: nobody waits for who is gone', async () => {
+    const { put, source, leaves, ending } = await streaming({ onDisconnect: 'drain' })
+    while (put(large));
+    await leaves()
+    expect(source.resumes).toBeGreaterThan(0)
+    // And from then on nothing pauses.
+    for (let i = 0; i < 20; i++) expect(put(large)).toBe(true)
+    expect(await ending()).toBeNull()
+  })
+})
+
+describe('the client leaves a stream', () => {
+  const MOMENTS: [name: string, events: (object | string)[], finished: boolean][] = [
+    ['before anything came', [], false],
+    ['after the role', [ROLE], false],
+    ['after some content', [ROLE, text('a'), text('b')], false],
+    ['after the finish of one of two choices', [text('a', 0), text('b', 1), finish(0)], false],
+    ['after the finish', [text('a'), finish()], true],
+    ['after the usage', [text('a'), finish(), usageChunk(USAGE)], true],
+  ]
+
+  for (const how of ['fin', 'reset'] as const) {
+    test.each(MOMENTS)(`cancel: %s (${how})`, async (_name, events, finished) => {
+      const { put, leaves, ending, source } = await streaming()
+      if (events.length > 0) put(...events)
+      await leaves(how)
+      expect(await ending()).toEqual(finished ? null : LEFT)
+      expect(source.aborts).toBe(finished ? 0 : 1)
+    })
+  }
+
+  test.each(MOMENTS)('drain: %s; the rest is read for its usage', async (_name, events) => {
+    const { put, pump, leaves, ending, source, meter } = await streaming({ onDisconnect: 'drain' })
+    if (events.length > 0) put(...events)
+    await leaves()
+    expect(await ending()).toBeNull()
+    put(text('c', 1), finish(0), finish(1), usageChunk(USAGE), '[DONE]')
+    pump.end()
+    expect(await ending()).toEqual(LEFT)
+    expect(source.aborts).toBe(0)
+    expect(meter.usage).toEqual(USAGE)
+  })
+
+  test('after the finish the usage is waited for, two seconds', async () => {
+    const { put, leaves, ending, source, watchman, meter } = await streaming()
+    put(text('a'), finish())
+    await leaves()
+    watchman.advance(1_999)
+    expect(await ending()).toBeNull()
+    put(usageChunk(USAGE))
+    expect(meter.usage).toEqual(USAGE)
+    watchman.advance(1)
+    expect(await ending()).toEqual(LEFT)
+    expect(source.aborts).toBe(1)
+  })
+
+  test('and not longer when the usage and the end come', async () => {
+    const { put, leaves, ending, source, watchman } = await streaming()
+    put(text('a'), finish())
+    await leaves()
+    const before = watchman.watched
+    put(usageChunk(USAGE), '[DONE]')
+    expect(await ending()).toEqual(LEFT)
+    expect(source.aborts).toBe(0)
+    expect(watchman.watched).toBe(before)
+  })
+
+  test('draining takes thirty seconds at most', async () => {
+    const { put, leaves, ending, source, watchman } = await streaming({ onDisconnect: 'drain' })
+    put(text('a'))
+    await leaves()
+    for (let second = 0; second < 29; second++) {
+      watchman.advance(1_000)
+      put(text('b'))
+    }
+    expect(await ending()).toBeNull()
+    watchman.advance(1_000)
+    expect(await ending()).toEqual(LEFT)
+    expect(source.aborts).toBe(1)
+  })
+
+  test('a provider that finishes again and again gets two seconds, once', async () => {
+    const { put, leaves, ending, watchman } = await streaming({ onDisconnect: 'drain' })
+    put(text('a'))
+    await leaves()
+    watchman.advance(10_000)
+    put(finish())
+    watchman.advance(1_500)
+    put(finish(), text('b'))
+    watchman.advance(499)
+    expect(await ending()).toBeNull()
+    watchman.advance(1)
+    expect(await ending()).toEqual(LEFT)
+  })
+
+  test('while it drains, one finished choice of two is not the end', async () => {
+    const { put, leaves, ending, watchman } = await streaming({ onDisconnect: 'drain' })
+    put(text('a', 0), text('b', 1))
+    await leaves()
+    put(finish(0))
+    watchman.advance(10_000)
+    expect(await ending()).toBeNull()
+    put(finish(1))
+    watchman.advance(2_000)
+    expect(await ending()).toEqual(LEFT)
+  })
+
+  test('a failure while it drains is not told to anybody', async () => {
+    const { put, pump, leaves, ending } = await streaming({ onDisconnect: 'drain' })
+    put(text('a'))
+    await leaves()
+    pump.fail({ code: 'upstream_truncated', detail: '' })
+    expect(await ending()).toEqual(LEFT)
+  })
+
+  test('a client that had left before the source was known stops it', async () => {
+    const { common, wire, client, source } = await parts({})
+    wire.raw.reset()
+    await until(() => client.left)
+    const decoder = openai.decodeStream({ model: 'm', includeUsage: false })
+    const pump = new StreamPump({ ...common, decoder, answer: new StreamAnswer(client, []) })
+    pump.feedFrom(source)
+    expect(source.aborts).toBe(1)
+    expect(await pump.over).toEqual(LEFT)
+  })
+
+  test('leaving twice, or after the end, does nothing', async () => {
+    const { put, pump, leaves, ending, source } = await streaming()
+    put(finish(), '[DONE]')
+    pump.end()
+    expect(await ending()).toEqual(COMPLETE)
+    await leaves()
+    pump.leave()
+    expect(await ending()).toEqual(COMPLETE)
+    expect(source.aborts).toBe(0)
+  })
+
+  test('what came while it was gone is counted: it came from upstream', async () => {
+    const { put, leaves, meter } = await streaming({ onDisconnect: 'drain' })
+    put(text('a'))
+    await leaves()
+    put(text('b'), text('c'))
+    expect(meter.countedTokens).toBe(3)
+  })
+})
+
+describe('a stream that is cut', () => {
+  test.each<[string, object[]]>([
+    ['before anything', []],
+    ['in the middle', [text('a')]],
+    ['after its finish', [text('a'), finish()]],
+  ])('%s', async (_name, events) => {
+    const { put, pump, ending, source } = await streaming()
+    if (events.length > 0) put(...events)
+    pump.cut()
+    expect(await ending()).toEqual({ ending: 'cut' })
+    expect(source.aborts).toBe(1)
+    pump.cut()
+    pump.leave()
+    expect(source.aborts).toBe(1)
+  })
+
+  test('while it drains for nobody', async () => {
+    const { put, pump, leaves, ending, watchman } = await streaming({ onDisconnect: 'drain' })
+    put(text('a'))
+    await leaves()
+    pump.cut()
+    expect(await ending()).toEqual({ ending: 'cut' })
+    expect(watchman.watched).toBe(0)
+  })
+})
+
+describe('a tap that throws in the middle of a stream', () => {
+  test.each<Tap['kind']>(['watch', 'edit'])('%s: the step is named, upstream is given up', async kind => {
+    const cause = new Error('bug')
+    const fn = (each: Chunk) => {
+      if (each.choices[0]?.delta.content === 'b') throw cause
+      return each
+    }
+    const { put, ending, source, received } = await streaming({ taps: [{ step: 4, kind, fn } as Tap] })
+    put(text('a'), text('b'), text('c'))
+    expect(await ending()).toEqual({ ending: 'tapped', error: expect.objectContaining({ step: 4, cause }) })
+    expect(source.aborts).toBe(1)
+    expect(await received('"content":"a"')).not.toContain('"content":"b"')
+  })
+})
+
+async function collecting(options: Options = {}) {
+  const { wire, client, watchman, meter, source, common } = await parts(options)
+  const view = { model: 'chat-small', includeUsage: false }
+  const pump = new WholePump({ ...common, dialect: options.dialect ?? openai, view, taps: options.taps ?? [] })
+  pump.feedFrom(source)
+  return {
+    wire,
+    client,
+    watchman,
+    meter,
+    source,
+    pump,
+    ...watched(pump),
+    put: (answer: object | string) =>
+      pump.data(Buffer.from(typeof answer === 'string' ? answer : JSON.stringify(answer))),
+    async leaves() {
+      wire.raw.reset()
+      await until(() => client.left)
+      pump.leave()
+    },
+  }
+}
+
+describe('a whole answer that goes wrong', () => {
+  const noFinish = completion('a')
+  noFinish.choices[0]!.finish_reason = 'error'
+
+  test.each<[name: string, body: object | string, code: string]>([
+    ['nothing', '', 'upstream_invalid'],
+    ['no JSON', '{"choices": [', 'upstream_invalid'],
+    ['an error', { error: { message: 'x' } }, 'upstream_error'],
+    ['the finish reason "error"', noFinish, 'upstream_error'],
+  ])('%s', async (_name, body, code) => {
+    const { put, pump, ending, meter } = await collecting()
+    put(body)
+    pump.end()
+    expect(await ending()).toEqual(failed(code))
+    expect(pump.body).toBeNull()
+    // Nothing was delivered and nothing is charged.
+    expect(meter).toMatchObject({ started: false, usage: null })
+  })
+
+  test('too large: it is given up and not kept', async () => {
+    const { pump, ending, source } = await collecting()
+    const piece = Buffer.alloc(1024 * 1024, 'x')
+    for (let size = 0; size < LARGEST_ANSWER_BYTES; size += piece.length) {
+      expect(pump.data(piece)).toBe(true)
+      expect(source.aborts).toBe(0)
+    }
+    pump.data(Buffer.from('x'))
+    expect(await ending()).toEqual(failed('upstream_invalid'))
+    expect(source.aborts).toBe(1)
+    pump.data(piece)
+    pump.end()
+    expect(source.aborts).toBe(1)
+  })
+
+  test('a decoder that throws ends this answer, and no exception comes out', async () => {
+    const decodeAnswer = () => {
+      throw new RangeError('too deep')
+    }
+    const { put, pump, ending } = await collecting({ dialect: { ...openai, decodeAnswer } })
+    put('{}')
+    expect(() => pump.end()).not.toThrow()
+    expect(await ending()).toEqual(failed('upstream_invalid'))
+  })
+
+  test.each<Tap['kind']>(['watch', 'edit'])('a %s that throws is named', async kind => {
+    const fn = () => {
+      throw new Error('bug')
+    }
+    const { put, pump, ending } = await collecting({ taps: [{ step: 4, kind, fn } as Tap] })
+    put(completion('a'))
+    pump.end()
+    const end = await ending()
+    expect(end).toMatchObject({ ending: 'tapped', error: { step: 4 } })
+    expect((end as { error: unknown }).error).toBeInstanceOf(TapError)
+  })
+})
+
+describe('a whole answer that goes well', () => {
+  test('is kept until the gateway sends it', async () => {
+    const { put, pump, ending, meter, client } = await collecting()
+    put(completion('abcdefgh'))
+    expect(await ending()).toBeNull()
+    pump.end()
+    expect(await ending()).toEqual(COMPLETE)
+    expect(JSON.parse(pump.body!.toString())).toEqual(completion('abcdefgh'))
+    expect(meter).toMatchObject({ started: true, finished: true, countedTokens: 2, usage: usage(3, 1) })
+    expect(client.headSent).toBe(false)
+  })
+
+  test('may come in pieces, cut anywhere', async () => {
+    const { pump, ending } = await collecting()
+    for (const byte of Buffer.from(JSON.stringify(completion('na\u00efve \u{1f600}')))) pump.data(Buffer.of(byte))
+    pump.end()
+    expect(await ending()).toEqual(COMPLETE)
+    expect(JSON.parse(pump.body!.toString())).toEqual(completion('na\u00efve \u{1f600}'))
+  })
+
+  test('all choices are counted', async () => {
+    const { put, pump, meter } = await collecting()
+    put({ ...completion('abcdefgh', 'abcdefgh', { role: 'assistant', content: null, tool_calls: [] }), usage: null })
+    pump.end()
+    expect(meter).toMatchObject({ countedTokens: 4, usage: null })
+  })
+
+  test('is what the taps have made of it', async () => {
+    const fn = (each: Chunk) => ({
+      ...each,
+      choices: [{ ...each.choices[0]!, delta: { role: 'assistant', content: '***' } }],
+    })
+    const { put, pump } = await collecting({ taps: [{ step: 0, kind: 'edit', fn }] })
+    put(completion('secret'))
+    pump.end()
+    expect(JSON.parse(pump.body!.toString())).toEqual(completion('***'))
+  })
+})
+
+describe('the client leaves a whole answer', () => {
+  test.each<[name: string, body: string | null]>([
+    ['before anything came', null],
+    ['in the middle', '{"choices":['],
+  ])('cancel: %s', async (_name, body) => {
+    const { put, leaves, ending, source, meter } = await collecting()
+    if (body) put(body)
+    await leaves()
+    expect(await ending()).toEqual(LEFT)
+    expect(source.aborts).toBe(1)
+    expect(meter.started).toBe(false)
+  })
+
+  test('drain: the rest is read for its usage', async () => {
+    const { pump, leaves, ending, source, meter } = await collecting({ onDisconnect: 'drain' })
+    const bytes = Buffer.from(JSON.stringify(completion('a')))
+    pump.data(bytes.subarray(0, 20))
+    await leaves()
+    expect(await ending()).toBeNull()
+    pump.data(bytes.subarray(20))
+    pump.end()
+    expect(await ending()).toEqual(LEFT)
+    expect(source.aborts).toBe(0)
+    expect(meter).toMatchObject({ started: true, usage: usage(3, 1) })
+    expect(pump.body).toBeNull()
+  })
+
+  test('drain: thirty seconds at most', async () => {
+    const { leaves, ending, source, watchman } = await collecting({ onDisconnect: 'drain' })
+    await leaves()
+    watchman.advance(29_999)
+    expect(await ending()).toBeNull()
+    watchman.advance(1)
+    expect(await ending()).toEqual(LEFT)
+    expect(source.aborts).toBe(1)
+  })
+
+  test('drain: a bad end is not told to anybody', async () => {
+    const { put, pump, leaves, ending } = await collecting({ onDisconnect: 'drain' })
+    await leaves()
+    put('{"choices": [')
+    pump.end()
+    expect(await ending()).toEqual(LEFT)
+  })
+
+  test('a cut is a cut', async () => {
+    const { pump, ending, source } = await collecting()
+    pump.cut()
+    expect(await ending()).toEqual({ ending: 'cut' })
+    expect(source.aborts).toBe(1)
+  })
+})
+
+describe('the bytes of a whole answer', () => {
+  const raw = Buffer.from('{"the provider’s":"own"}')
+  const answer: ChatCompletion = completion('a')
+  const look: Tap = { step: 0, kind: 'watch', fn: () => {} }
+  const edit: Tap = { step: 0, kind: 'edit', fn: each => each }
+
+  test.each<[name: string, raw: Buffer | null, taps: Tap[], own: boolean]>([
+    ['are the provider’s', raw, [], true],
+    ['are the provider’s when it is only watched', raw, [look], true],
+    ['are new when it is edited', raw, [look, edit], false],
+    ['are new when the provider’s cannot be used', null, [look], false],
+    ['are new when the provider’s cannot be used and nobody looks', null, [], false],
+  ])('%s', (_name, bytes, taps, own) => {
+    const body = bodyOf(answer, bytes, taps)
+    if (own) expect(body).toBe(raw)
+    else expect(JSON.parse(body.toString())).toEqual(answer)
+  })
+})
+
+test('a stream reads strictly at the client’s end, whatever the provider’s looked like', async () => {
+  const { pump, answer, received } = await streaming({ includeUsage: true })
+  const pretty = JSON.stringify(text('a\nb'), null, 2).replace(/^/gm, 'data:').replaceAll('\n', '\r\n')
+  pump.data(Buffer.from(`\ufeff: hi\r\n\r\nevent: x\nid: 7\n${pretty}\r\n\r\n`))
+  pump.data(
+    Buffer.from(`data:${JSON.stringify(finish())}\r\rdata: ${JSON.stringify(usageChunk(USAGE))}\n\ndata: [DONE]`),
+  )
+  pump.end()
+  answer.finish()
+  const whole = (await received('[DONE]\n\n')).replace(/^[0-9a-f]+\r\n|\r\n/gm, '')
+  const { events, done } = parseSse(whole.slice(0, whole.indexOf('[DONE]\n\n') + 8))
+  expect(done).toBe(true)
+  expect(events.map(({ data }) => JSON.parse(data))).toEqual([text('a\nb'), finish(), usageChunk(USAGE)])
+})

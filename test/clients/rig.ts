@@ -1,0 +1,64 @@
+/** What client libraries are pointed at: the gateway with the embedded demo and a provider that follows a script. */
+import OpenAI, { type ClientOptions } from 'openai'
+import { exact, type FakeProvider, type Script, startFakeProvider } from '../helpers/fake-provider.ts'
+import { type InProcess, type InProcessOptions, PRICE, startInProcess } from '../helpers/in-process.ts'
+
+export interface Rig extends AsyncDisposable {
+  readonly gateway: InProcess
+  readonly provider: FakeProvider
+  /** For `base_url`. */
+  readonly baseURL: string
+  /** The official library with the account's key; it tries again twice, as it does by itself. */
+  openai(options?: ClientOptions): OpenAI
+  /** How many requests the gateway has answered. */
+  requests(): number
+  close(): Promise<void>
+}
+
+export interface RigOptions extends Pick<InProcessOptions, 'plugins' | 'steps' | 'credit'> {
+  /** Of the provider behind the model `m`; default: three tokens. */
+  readonly script?: Script
+}
+
+/** The models: `m` is the scripted provider, `demo` and `thinking` are the embedded demo. */
+export async function startRig({ script = exact(), ...options }: RigOptions = {}): Promise<Rig> {
+  const provider = await startFakeProvider({ script })
+  const model = (name: string, target: string, more = {}) => ({
+    targets: [{ provider: name, model: target }],
+    price: { ...PRICE },
+    context: 8192,
+    max_output: 1000,
+    ...more,
+  })
+  const gateway = await startInProcess({
+    ...options,
+    yaml: {
+      providers: {
+        scripted: { dialect: 'openai', base_url: provider.baseUrl },
+        demo: { dialect: 'demo', pace: '1ms' },
+      },
+      models: {
+        m: model('scripted', 'upstream-model'),
+        demo: model('demo', 'demo-small'),
+        thinking: model('demo', 'demo-thinking', { reasoning: true }),
+      },
+    },
+  })
+  const baseURL = `${gateway.url}/v1`
+  const close = async () => {
+    await gateway.stop()
+    await provider.close()
+  }
+  return {
+    gateway,
+    provider,
+    baseURL,
+    openai: options => new OpenAI({ apiKey: gateway.key, baseURL, logLevel: 'off', ...options }),
+    requests: () => gateway.log.filter(line => line['msg'] === 'exchange').length,
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}
+
+/** The request that most tests send. */
+export const HELLO = [{ role: 'user' as const, content: 'Hello' }]

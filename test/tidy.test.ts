@@ -1,0 +1,481 @@
+/**
+ * Keeps the house as src/README.md and README.md describe it: who may import whom, who may ask for time and chance, and
+ * that every error, plugin, command, metric, key, setting and package is documented, and nothing that is not there.
+ */
+import { existsSync, readdirSync } from 'node:fs'
+import { isBuiltin } from 'node:module'
+import { join } from 'node:path'
+import { Command } from 'commander'
+import { describe, expect, test } from 'vitest'
+import { ERRORS } from '#contract'
+import type { AddCommand } from '../src/cli/commands.ts'
+import { GATEWAY_SCHEMA } from '../src/config/schema.ts'
+import { METRICS } from '../src/observe/metrics.ts'
+import { BUILT_IN } from '../src/pipeline/builtin.ts'
+import {
+  allFiles,
+  importsOf,
+  isTestFile,
+  ROOT,
+  read,
+  samplesOf,
+  sectionOf,
+  tableOf,
+  withoutComments,
+} from './helpers/repository.ts'
+
+/** What each part of src imports besides its own files, from top to bottom as in the drawing of src/README.md. */
+const ARROWS: Readonly<Record<string, readonly string[]>> = {
+  'cli/': ['main.ts', 'config/', 'pipeline/', 'dialects/', 'store/', 'admin/', 'contract/'],
+  'main.ts': [
+    'app.ts',
+    'gateway.ts',
+    'send/',
+    'generation.ts',
+    'config/',
+    'pipeline/',
+    'upstream/',
+    'store/',
+    'observe/',
+    'admin/',
+    'clock.ts',
+    'version.ts',
+    'contract/',
+  ],
+  'app.ts': ['gateway.ts', 'generation.ts', 'config/', 'http/', 'contract/'],
+  'gateway.ts': ['send/', 'generation.ts', 'config/', 'pipeline/', 'dialects/', 'answer/', 'http/', 'contract/'],
+  'send/': ['generation.ts', 'pipeline/', 'answer/', 'upstream/', 'store/', 'observe/', 'clock.ts', 'contract/'],
+  'generation.ts': ['config/', 'pipeline/', 'dialects/', 'upstream/', 'store/', 'contract/'],
+  // The folders in the middle: none imports another, but for admin/, which offers the verbs of store/.
+  'config/': ['contract/'],
+  'pipeline/': ['contract/'],
+  'dialects/': ['contract/'],
+  'answer/': ['clock.ts', 'contract/'],
+  'upstream/': ['clock.ts', 'contract/'],
+  'store/': ['contract/'],
+  'http/': ['contract/'],
+  'observe/': ['contract/'],
+  'admin/': ['store/', 'contract/'],
+  'clock.ts': ['contract/'],
+  'version.ts': [],
+  'contract/': [],
+  'node-runtime/': [],
+}
+
+/** The one file of src that knows the plugins. */
+const KNOWS_PLUGINS = 'src/pipeline/builtin.ts'
+/** Packages that a plugin of this repository may use beside `#contract`. */
+const PLUGIN_PACKAGES: Readonly<Record<string, readonly string[]>> = { schema: ['ajv'] }
+/** Who may know the database. */
+const KNOWS_SQLITE = ['src/store/database.ts']
+
+/** Time and chance are passed in, everywhere but here. */
+const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[], why: string]>> = {
+  'src/clock.ts': [['Date.now', 'performance.now', 'setInterval'], 'it is the clock'],
+  'src/main.ts': [
+    ['Math.random', 'setTimeout', 'performance.now'],
+    'the default chance, drain, Ctrl-C that comes twice',
+  ],
+  'src/observe/log.ts': [['Date.now'], 'a default that tests replace'],
+  'src/pipeline/runner.ts': [['setTimeout'], 'a step that does not return in time is left behind'],
+  'src/pipeline/find-plugin.ts': [['setTimeout'], 'a plugin that never finishes loading'],
+  'src/upstream/demo/play.ts': [['setTimeout'], 'the pace of the demo provider'],
+  'src/cli/account.ts': [['Date.now', 'new Date()'], 'a command: it has the time of its own process'],
+  'src/cli/key.ts': [['Date.now'], 'a command'],
+  'src/cli/operate.ts': [['Date.now', 'node:timers', 'setTimeout'], 'a command that waits for the owner of the store'],
+  'src/cli/tollgate.js': [['setTimeout'], 'the launcher: its end when a signal does not end it'],
+  'plugins/credits/index.ts': [['setTimeout'], 'pauses between two tries of a settle'],
+  'plugins/credits/checkpoints.ts': [['setInterval'], 'one interval for all open streams'],
+}
+const CLOCK_WORDS = [
+  'Date.now',
+  'Math.random',
+  'performance.now',
+  'process.hrtime',
+  'setTimeout',
+  'setInterval',
+  'node:timers',
+  'new Date()',
+]
+
+/** What may lie at the top, beside files that begin with a dot. */
+const TOP_LEVEL = [
+  'package.json',
+  'package-lock.json',
+  'tsconfig.json',
+  'src',
+  'plugins',
+  'policies',
+  'gateway.yaml',
+  'test',
+  'README.md',
+  'LICENSE',
+  'node_modules',
+]
+
+/** A file is one sitting; a test file is a list of cases, which may go on for longer. */
+const LONGEST = { product: 400, tests: 700 }
+const LONG_FILES: Readonly<Record<string, string>> = { 'package-lock.json': 'written by npm' }
+
+const files = allFiles()
+const sources = files.filter(file => /^(src|plugins|test)\/.*\.(ts|js|mjs)$/.test(file))
+const product = sources.filter(file => !isTestFile(file))
+const readme = read('README.md')
+
+describe('imports', () => {
+  test('are found at all, and lead to files and packages that exist', () => {
+    const { dependencies, devDependencies } = manifest()
+    const wrong: string[] = []
+    let count = 0
+    for (const file of sources) {
+      for (const { specifier, target } of importsOf(file)) {
+        count++
+        const inProduct = product.includes(file)
+        if (target !== null) {
+          if (!existsSync(join(ROOT, target))) wrong.push(`${file}: ${specifier} does not exist`)
+          if (inProduct && !product.includes(target)) wrong.push(`${file}: ${specifier} is a test's`)
+        } else if (!isBuiltin(specifier)) {
+          const known = inProduct ? dependencies : { ...dependencies, ...devDependencies }
+          const name = packageOf(specifier)
+          // Types of Koa come from @types/koa, its code from koa.
+          if (!Object.hasOwn(known, name)) wrong.push(`${file}: ${name} is not in package.json`)
+        } else if (!specifier.startsWith('node:')) wrong.push(`${file}: ${specifier} without node:`)
+      }
+    }
+    expect(wrong).toEqual([])
+    expect(count).toBeGreaterThan(500)
+  })
+
+  test('within src go where the table allows, and every arrow of the table is used', () => {
+    const used = new Map<string, Set<string>>(Object.keys(ARROWS).map(part => [part, new Set()]))
+    const wrong: string[] = []
+    for (const file of product.filter(name => name.startsWith('src/'))) {
+      const from = partOf(file)
+      for (const { specifier, target } of importsOf(file)) {
+        if (target === null) continue
+        if (target.startsWith('plugins/')) {
+          if (file !== KNOWS_PLUGINS) wrong.push(`${file} imports ${target}; only ${KNOWS_PLUGINS} knows plugins`)
+          continue
+        }
+        const to = partOf(target)
+        if (to === from && from.endsWith('/')) {
+          if (specifier.startsWith('#')) wrong.push(`${file} imports its own folder as ${specifier}`)
+        } else if (ARROWS[from]?.includes(to)) used.get(from)!.add(to)
+        else wrong.push(`${file} imports ${target}: ${from} may not import ${to}`)
+      }
+    }
+    expect(wrong).toEqual([])
+    for (const [from, to] of Object.entries(ARROWS)) expect([...used.get(from)!].sort(), from).toEqual([...to].sort())
+  })
+
+  test('the table goes downwards only, in the order of the drawing', () => {
+    const order = Object.keys(ARROWS)
+    const upwards = Object.entries(ARROWS).flatMap(([from, to]) =>
+      to.filter(each => order.indexOf(each) <= order.indexOf(from)).map(each => `${from} -> ${each}`),
+    )
+    expect(upwards).toEqual(['admin/ -> store/'])
+    expect(drawing()).toEqual(order)
+  })
+
+  test('the drawing of src/README.md has everything in src, and nothing else', () => {
+    const there = readdirSync(join(ROOT, 'src'), { withFileTypes: true })
+    const names = there.map(entry => (entry.isDirectory() ? `${entry.name}/` : entry.name))
+    expect(drawing().sort()).toEqual(names.filter(name => name !== 'README.md').sort())
+  })
+
+  test('plugins import #contract, their own folder, Node.js, and the packages that are said', () => {
+    const wrong: string[] = []
+    const used = new Set<string>()
+    for (const file of product.filter(name => name.startsWith('plugins/'))) {
+      const folder = file.split('/')[1]!
+      for (const { specifier, target } of importsOf(file)) {
+        const name = packageOf(specifier)
+        if (specifier === '#contract' || isBuiltin(specifier)) continue
+        if (target?.startsWith(`plugins/${folder}/`)) continue
+        if (PLUGIN_PACKAGES[folder]?.includes(name)) used.add(`${folder}: ${name}`)
+        else wrong.push(`${file} imports ${specifier}`)
+      }
+    }
+    expect(wrong).toEqual([])
+    const said = Object.entries(PLUGIN_PACKAGES).flatMap(([folder, names]) => names.map(name => `${folder}: ${name}`))
+    expect([...used]).toEqual(said)
+  })
+
+  test('only the database file knows SQLite', () => {
+    const knowing = sources.filter(file => importsOf(file).some(({ specifier }) => specifier === sqliteName()))
+    expect(knowing).toEqual(KNOWS_SQLITE)
+  })
+
+  test('the contract leans on nobody', () => {
+    const outside = product
+      .filter(file => file.startsWith('src/contract/'))
+      .flatMap(file => importsOf(file).filter(({ target }) => !target?.startsWith('src/contract/')))
+    // Koa gives it types: a plugin is a Koa middleware.
+    expect([...new Set(outside.map(({ specifier }) => specifier))]).toEqual(['koa'])
+  })
+})
+
+describe('code', () => {
+  test('asks for time and chance only where the table says why', () => {
+    const found: Record<string, string[]> = {}
+    for (const file of product) {
+      const code = withoutComments(read(file))
+      const words = CLOCK_WORDS.filter(word => hasWord(code, word))
+      if (words.length > 0) found[file] = words.sort()
+    }
+    const allowed = Object.entries(TIME_AND_CHANCE).map(([file, [words]]) => [file, [...words].sort()])
+    expect(found).toEqual(Object.fromEntries(allowed))
+  })
+
+  test('the contract says of every export what it is for', () => {
+    const silent: string[] = []
+    let count = 0
+    for (const file of product.filter(name => name.startsWith('src/contract/'))) {
+      const lines = read(file).split('\n')
+      for (const [index, line] of lines.entries()) {
+        if (!/^export (const|function|class|interface|type [A-Z])/.test(line)) continue
+        count++
+        if (!lines[index - 1]?.trimEnd().endsWith('*/')) silent.push(`${file}:${index + 1}: ${line}`)
+      }
+    }
+    expect(silent).toEqual([])
+    expect(count).toBeGreaterThan(50)
+  })
+
+  test('no file is too long', () => {
+    const long = files.filter(file => {
+      const most = isTestFile(file) ? LONGEST.tests : LONGEST.product
+      return !Object.hasOwn(LONG_FILES, file) && read(file).split('\n').length - 1 > most
+    })
+    expect(long).toEqual([])
+  })
+
+  test('nothing is left to be done, and nothing names a package registry', () => {
+    // Put together here, so that this file does not hold what it looks for.
+    const unfinished = new RegExp(
+      String.raw`\b(${['TO', 'FIX', 'XX'].map((start, at) => start + ['DO', 'ME', 'X'][at]).join('|')})\b`,
+    )
+    const registries = new RegExp(
+      [
+        ['npm', 'js'],
+        ['yarn', 'pkg'],
+        ['npm', 'mirror'],
+      ]
+        .map(parts => `${parts.join('')}\\.(org|com|net)`)
+        .join('|'),
+    )
+    const tarball = new RegExp(String.raw`https?:\/\/[^\s"]+\.` + ['tg', 'z'].join(''))
+    const resolved = new RegExp(`"${['resol', 'ved'].join('')}": "[a-z+]+:`)
+    const wrong: string[] = []
+    for (const file of files) {
+      for (const [index, line] of read(file).split('\n').entries()) {
+        const needles = [registries, tarball, resolved, ...(isWritten(file) ? [unfinished] : [])]
+        const needle = needles.find(each => each.test(line))
+        if (needle) wrong.push(`${file}:${index + 1} has ${needle.exec(line)![0]}`)
+      }
+    }
+    expect(wrong).toEqual([])
+  })
+
+  test('the top of the repository holds what it may', () => {
+    const names = readdirSync(ROOT).filter(name => !name.startsWith('.'))
+    expect(names.sort()).toEqual([...TOP_LEVEL].sort())
+  })
+})
+
+describe('README.md', () => {
+  test('has a row for every error, as the table of the code says it', () => {
+    const rows = Object.entries(ERRORS).map(([code, { status, retryable, message }]) => [
+      `\`${code}\``,
+      String(status),
+      retryable ? 'yes' : 'no',
+      message,
+    ])
+    expect(tableOf(readme, 'code')).toEqual(rows)
+  })
+
+  test('every error is used somewhere', () => {
+    const code = product.filter(file => file !== 'src/contract/errors.ts').map(file => withoutComments(read(file)))
+    const unused = Object.keys(ERRORS).filter(name => !code.some(text => text.includes(`'${name}'`)))
+    expect(unused).toEqual([])
+  })
+
+  test('has a row for every metric, as the code says it', () => {
+    const rows = METRICS.map(({ name, type, labels, help }) => [`\`${name}\``, type, labels.join(', '), help])
+    expect(tableOf(readme, 'metric')).toEqual(rows)
+  })
+
+  test('has a row for every command', () => {
+    const rows = tableOf(readme, 'Command').flatMap(([cell]) => commandsIn(cell!))
+    expect(rows.sort()).toEqual(commands().sort())
+  })
+
+  test('has a row for every key of gateway.yaml, with its default, and names all keys below', () => {
+    const rows = tableOf(readme, 'Key')
+    const keys = Object.entries(GATEWAY_SCHEMA.properties as unknown as Record<string, Schema>)
+    const there = keys.filter(([, schema]) => schema.refused === undefined)
+    expect(rows.map(([key]) => key)).toEqual(there.map(([key]) => `\`${key}\``).sort(byRow(rows)))
+    const section = sectionOf(readme, 'Configure it')
+    const missing: string[] = []
+    for (const [key, schema] of there) {
+      const [, what, standard] = rows.find(([cell]) => cell === `\`${key}\``)!
+      const defaults = schema.properties
+        ? Object.values(schema.properties).map(property => property.default)
+        : [schema.default]
+      if (defaults.every(each => typeof each === 'string' || typeof each === 'number')) {
+        expect(standard!.replaceAll('`', ''), key).toBe(defaults.join(', '))
+      }
+      for (const name of Object.keys(schema.properties ?? {})) {
+        if (!what!.includes(`\`${name}\``)) missing.push(`${key}.${name} in its row`)
+      }
+      // `name`, or with a value: `kind: raw`.
+      const isNamed = (name: string) => new RegExp(`\`${name}(: [^\`]+)?\``).test(section)
+      missing.push(...namesBelow(schema).flatMap(name => (isNamed(name) ? [] : [`${key}: ${name}`])))
+    }
+    expect(missing).toEqual([])
+  })
+
+  test('says the timeouts of a provider as they are', () => {
+    const { providers } = GATEWAY_SCHEMA.properties as unknown as Record<string, Schema>
+    const timeouts = (providers!.additionalProperties as Schema).properties!['timeouts']!.properties!
+    const said = Object.entries(timeouts).map(([name, schema]) => `\`${name}\` ${schema.default}`)
+    expect(sectionOf(readme, 'Configure it')).toContain(`Timeouts of a provider: ${said.join(', ')}.`)
+  })
+
+  test('has a row for every package, and names those for development', () => {
+    const { dependencies, devDependencies } = manifest()
+    const rows = tableOf(readme, 'Package').map(([cell]) => /`([^`]+)`/.exec(cell!)![1])
+    expect(rows.sort()).toEqual(Object.keys(dependencies).sort())
+    const section = sectionOf(readme, 'Dependencies')
+    const unnamed = Object.keys(devDependencies).filter(name => !name.startsWith('@types/'))
+    expect(unnamed.filter(name => !section.includes(`\`${name}\``))).toEqual([])
+  })
+})
+
+describe('plugins', () => {
+  const folders = readdirSync(join(ROOT, 'plugins'), { withFileTypes: true })
+    .filter(entry => entry.isDirectory())
+    .map(entry => entry.name)
+
+  test('there is a folder for every built-in plugin, and none besides', () => {
+    expect([...BUILT_IN].map(({ name }) => name).sort()).toEqual(folders.sort())
+  })
+
+  test.each(folders)('%s has its code, its tests and its README', folder => {
+    for (const name of ['index.ts', 'index.test.ts', 'README.md']) {
+      expect(existsSync(join(ROOT, 'plugins', folder, name)), `plugins/${folder}/${name}`).toBe(true)
+    }
+  })
+
+  test.each(folders)('%s: README names every setting and no other', folder => {
+    const { settings, critical } = BUILT_IN.find(({ name }) => name === folder)!
+    const text = read(`plugins/${folder}/README.md`)
+    const rows = text.includes('| Setting |') ? tableOf(text, 'Setting').map(([cell]) => cell) : []
+    expect(rows.sort()).toEqual(
+      Object.keys(settings.properties)
+        .map(name => `\`${name}\``)
+        .sort(),
+    )
+    expect(/\b(is|are) critical\b/.test(text), 'says whether it is critical').toBe(critical === true)
+  })
+
+  test('README.md and plugins/README.md have a row each', () => {
+    const names = BUILT_IN.map(({ name }) => name)
+    const linked = (text: string, below: string) => tableOf(text, 'Plugin').map(([cell]) => [cell, below])
+    expect(linked(readme, '')).toEqual(names.map(name => [`[\`${name}\`](plugins/${name}/README.md)`, '']))
+    expect(linked(read('plugins/README.md'), '')).toEqual(names.map(name => [`[\`${name}\`](${name}/README.md)`, '']))
+  })
+
+  test('plugins/README.md says which facts they give', () => {
+    const rows = tableOf(read('plugins/README.md'), 'Plugin').map(([, , gives]) => gives)
+    expect(rows).toEqual(BUILT_IN.map(({ gives }) => (gives ?? []).map(fact => `\`${fact}\``).join(', ')))
+  })
+})
+
+/** `src/store/ledger.ts` is part of `store/`, `src/main.ts` of itself. */
+function partOf(file: string): string {
+  const [, first, ...rest] = file.split('/')
+  return rest.length > 0 ? `${first}/` : first!
+}
+
+function packageOf(specifier: string): string {
+  const parts = specifier.split('/')
+  return parts.slice(0, specifier.startsWith('@') ? 2 : 1).join('/')
+}
+
+/** The names at the left of the drawing. */
+function drawing(): string[] {
+  const { text } = samplesOf('src/README.md')[0]!
+  return [...text.matchAll(/^[ │├└─]*([a-z-]+(?:\/|\.ts)) /gm)].map(match => match[1]!)
+}
+
+/** `tollgate account create`: read from the program that the files in src/cli build. */
+function commands(): string[] {
+  const program = new Command('tollgate')
+  const terminal = { env: {}, folder: '/', out() {}, err() {}, watched: false, self: 'tollgate' }
+  for (const add of adders) add(program, { terminal, finish: async () => {} })
+  const leaves = (command: Command): string[] => {
+    const path = `${command.parent ? `${pathOf(command.parent)} ` : ''}${command.name()}`
+    return command.commands.length > 0 ? command.commands.flatMap(leaves) : [path]
+  }
+  return program.commands.flatMap(leaves)
+}
+
+function pathOf(command: Command): string {
+  return command.parent ? `${pathOf(command.parent)} ${command.name()}` : command.name()
+}
+
+const modules = await Promise.all(
+  readdirSync(join(ROOT, 'src/cli'))
+    .filter(name => name.endsWith('.ts'))
+    .map(name => import(join(ROOT, 'src/cli', name)) as Promise<Record<string, unknown>>),
+)
+const adders = modules.flatMap(module =>
+  Object.entries(module).flatMap(([name, value]) => (/^add[A-Z]/.test(name) ? [value as AddCommand] : [])),
+)
+
+/** `tollgate key create`, `list`: the later ones stand for the same command with another last word. */
+function commandsIn(cell: string): string[] {
+  const [first = '', ...others] = [...cell.matchAll(/`([^`]+)`/g)].map(match => match[1]!)
+  const stem = first.split(' ').slice(0, -1).join(' ')
+  return [first, ...others.map(word => `${stem} ${word}`)]
+}
+
+interface Schema {
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly additionalProperties?: Schema | boolean
+  readonly items?: Schema
+  readonly default?: unknown
+  readonly refused?: string
+}
+
+/** The names of all keys below, however deep. */
+function namesBelow(schema: Schema): string[] {
+  const inner = [schema.items, schema.additionalProperties].filter(each => typeof each === 'object')
+  const own = Object.entries(schema.properties ?? {})
+  return [...own.flatMap(([name, each]) => [name, ...namesBelow(each)]), ...inner.flatMap(namesBelow)]
+}
+
+/** In the order in which the README has them: it may tell the keys as people need them. */
+function byRow(rows: readonly string[][]): (a: string, b: string) => number {
+  const place = (key: string) => rows.findIndex(([cell]) => cell === key)
+  return (a, b) => place(a) - place(b)
+}
+
+function manifest(): Record<'dependencies' | 'devDependencies', Record<string, string>> {
+  return JSON.parse(read('package.json'))
+}
+
+/** As a word of its own; a method of that name (`socket.setTimeout`) is another thing. */
+function hasWord(code: string, word: string): boolean {
+  return new RegExp(`(?<![.\\w])${word.replace(/[.()]/g, '\\$&')}(?!\\w)`).test(code)
+}
+
+/** Written by us, as opposed to by tools or by the Apache foundation. */
+function isWritten(file: string): boolean {
+  return file !== 'package-lock.json' && file !== 'LICENSE'
+}
+
+function sqliteName(): string {
+  return 'node:sqlite'
+}
