@@ -139,7 +139,7 @@ function guardAnswerAfterNext(app: Koa): void {
     const { get, set } = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(app.response) as object, name)!
     Object.defineProperty(app.response, name, {
       configurable: true,
-      get,
+      get: get!,
       set(this: Koa.Response, value: unknown) {
         const exchange = this.ctx['exchange'] as { sealed?: boolean } | undefined
         if (exchange?.sealed) throw new TypeError(`ctx.${name} after next() does nothing: ${instead}`)

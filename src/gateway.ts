@@ -35,7 +35,7 @@ export interface Gateway {
   inflight(): number
   /** New exchanges are refused from now on. */
   drain(): void
-  /** Ends every exchange under way: streams with an error event; each is settled. */
+  /** Ends every exchange under way: streams with an error event; each is settled. Who takes nothing is waited for briefly. */
   cut(): void
   /** Resolves when no exchange is under way. */
   idle(): Promise<void>
@@ -162,21 +162,27 @@ export function createGateway(parts: GatewayParts): Gateway {
     inflight: () => trips.size,
     drain() {
       draining = true
+      // An answer that is still to come says so: the next request must not come on its connection.
+      for (const trip of trips) trip.ctx.res.shouldKeepAlive = false
     },
     cut() {
-      for (const trip of trips) stop(trip, 'cut')
+      for (const trip of trips) {
+        stop(trip, 'cut')
+        trip.client.hurry()
+      }
     },
     idle: () => (trips.size === 0 ? Promise.resolve() : new Promise(resolve => waiting.push(resolve))),
   }
 }
 
-/** Ends a trip from outside; once. The sender, when there is one, decides what may still be waited for. */
+/**
+ * Ends a trip from outside. The sender, when there is one, decides what may still be waited for; a cut also reaches an
+ * answer that is read on although its client has left.
+ */
 function stop(trip: Trip, why: 'client_left' | 'cut'): void {
-  if (trip.stopped) return
+  if (trip.stopped === 'cut' || trip.stopped === why) return
   trip.stopped = why
-  trip.exchange.abortController.abort(
-    refuse(why === 'cut' ? 'shutting_down' : 'bad_request', { message: 'The client has left.' }),
-  )
+  trip.exchange.abortController.abort(new Error(why === 'cut' ? 'the gateway is shutting down' : 'the client has left'))
   trip.onStop?.()
 }
 

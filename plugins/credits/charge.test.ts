@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import type { ChargeSource, Outcome, Progress, Usage } from '#contract'
+import { read, tableOf } from '../../test/helpers/repository.ts'
 import { type Bounds, chargeFor, type Ending } from './charge.ts'
-import { PRICE, progress, usage } from './samples.ts'
+import { PRICE, progress, usage } from './test-samples.ts'
 
 /** Room for 1,000 tokens each way: 1,000 x 1,250 + 1,000 x 2,000 nano-dollars. */
 const BOUNDS: Bounds = { hold: 3_250_000n, promptCeiling: 1_000, completionCeiling: 1_000 }
@@ -207,4 +208,21 @@ describe('usage outside of the possible', () => {
       amount: 0n,
     })
   })
+})
+
+test('the README names every source of a charge, and no other', () => {
+  const named = tableOf(read('plugins/credits/README.md'), 'Ending').flatMap(([, , source]) =>
+    Array.from(source!.matchAll(/`([a-z_]+)`/g), ([, name]) => name!),
+  )
+  const sources: Record<ChargeSource, true> = {
+    reported: true,
+    clamped: true,
+    estimated: true,
+    estimated_low: true,
+    insurance: true,
+    released: true,
+    recovered: true,
+    cached: true,
+  }
+  expect(new Set(named.filter(name => name !== 'cancel'))).toEqual(new Set(Object.keys(sources)))
 })

@@ -4,7 +4,7 @@ import type { Usage } from '#contract'
 import { counts } from '../../test/helpers/counts.ts'
 import { chargeFor } from './charge.ts'
 import { affordableCap, completionCeiling, cost, holdFor, promptCeiling, rawHold, smallestCap } from './hold.ts'
-import { anyChat, anyModel, anyPrice, chat, model, PRICE, progress, target, usage } from './samples.ts'
+import { anyChat, anyModel, anyPrice, chat, model, PRICE, progress, target, usage } from './test-samples.ts'
 
 const tokens = (prompt: number, completion: number, cached = 0, cacheWrite = 0) => ({
   prompt,

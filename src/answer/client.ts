@@ -18,6 +18,9 @@ export interface ClientOptions {
 /** A client that does not take so much within its time counts as one that takes nothing. */
 const PIECE_BYTES = 256 * 1024
 
+/** So long when nobody can be waited for any more. */
+const HURRY_MS = 2_000
+
 const PING = Buffer.from(': ping\n\n')
 
 const STREAM_HEAD = {
@@ -30,6 +33,7 @@ export class Client {
   readonly #response: ServerResponse
   readonly #options: ClientOptions
   readonly #unwatch: () => void
+  #stallMs: number
   #blockedSince = 0
   #lastWrite: number
   #beating = false
@@ -47,6 +51,7 @@ export class Client {
   constructor(response: ServerResponse, options: ClientOptions) {
     this.#response = response
     this.#options = options
+    this.#stallMs = options.stallMs
     this.#lastWrite = this.openedMs = options.watchman.now()
     const { promise, resolve } = Promise.withResolvers<void>()
     this.flushed = promise
@@ -147,6 +152,12 @@ export class Client {
     this.#resume()
   }
 
+  /** The gateway ends: from now on a client that takes nothing is cut after two seconds. */
+  hurry(): void {
+    this.#stallMs = Math.min(this.#stallMs, HURRY_MS)
+    if (this.#blockedSince > 0) this.#blockedSince = this.#options.watchman.now()
+  }
+
   /** Nothing more is written by this object; closing is no longer leaving. */
   release(): void {
     this.#finish()
@@ -174,7 +185,7 @@ export class Client {
 
   #look(now: number): void {
     if (this.#blockedSince > 0) {
-      if (now - this.#blockedSince > this.#options.stallMs) this.#response.destroy()
+      if (now - this.#blockedSince > this.#stallMs) this.#response.destroy()
       return
     }
     if (!this.#beating) return

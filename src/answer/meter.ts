@@ -16,6 +16,8 @@ export class Meter implements Progress {
   readonly #choices: ('begun' | 'finished' | undefined)[] = []
   /** The request that is being answered; null for raw routes. */
   chat: Chat | null = null
+  /** The output tokens that the target was allowed, over all choices. */
+  outputCeiling = Number.POSITIVE_INFINITY
 
   /**
    * Providers mostly send one token a chunk, some send many: the larger of the number of content deltas and a quarter
@@ -44,6 +46,14 @@ export class Meter implements Progress {
   /** Whether every choice that has begun has its finish reason: one of several is not the end of an answer. */
   get complete(): boolean {
     return this.finished && !this.#choices.includes('begun')
+  }
+
+  /**
+   * Whether the provider goes on far beyond what it was allowed. Counting from outside is not exact (some send less than a
+   * token a chunk, some tokens are long), so the line is drawn where no miscount can be the reason.
+   */
+  get beyondCeiling(): boolean {
+    return this.#deltas > 2 * this.outputCeiling + 64 || this.#bytes > 16 * this.outputCeiling + 4096
   }
 
   chunk(chunk: Chunk): void {

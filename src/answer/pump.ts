@@ -215,6 +215,10 @@ export class StreamPump extends Pump {
       return true
     }
     meter.chunk(chunk)
+    if (meter.beyondCeiling) {
+      this.broken({ code: 'upstream_invalid', detail: 'the provider ignores the output cap that it was sent' })
+      return true
+    }
     if (client.left) {
       if (meter.complete) this.awaitUsage()
       return true

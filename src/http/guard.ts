@@ -69,9 +69,23 @@ export function mediaTypeProblem(request: IncomingMessage): Refusal | null {
     return refuse('unsupported_media_type', { message: 'The body must not be compressed (Content-Encoding).' })
   }
   const type = request.headers['content-type'] ?? ''
-  if (/^application\/json[ \t]*(;[ \t]*charset[ \t]*=[ \t]*"?utf-8"?[ \t]*)?;?[ \t]*$/i.test(type)) return null
+  if (isJson(type)) return null
   return refuse('unsupported_media_type', {
     message:
       type === '' ? 'Send the header Content-Type: application/json.' : 'The Content-Type must be application/json.',
   })
+}
+
+/** Piece by piece: one expression for all of it takes half a second for 16 KiB of blanks. */
+function isJson(contentType: string): boolean {
+  if (!/^[\t -~]*$/.test(contentType)) return false
+  const [type, charset = '', ...more] = contentType.split(';')
+  if (type!.trimEnd().toLowerCase() !== 'application/json' || more.some(each => each.trim() !== '')) return false
+  return charset.trim() === '' || isUtf8(charset)
+}
+
+function isUtf8(parameter: string): boolean {
+  const [name, value = '', ...more] = parameter.split('=')
+  if (name!.trim().toLowerCase() !== 'charset' || more.length > 0) return false
+  return ['utf-8', '"utf-8"'].includes(value.trim().toLowerCase())
 }

@@ -12,6 +12,7 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
 interface Owed {
   readonly headersSent: boolean
   readonly req: IncomingMessage
+  shouldKeepAlive: boolean
 }
 
 /** The listener for a server's `clientError`. @param requestId for the header x-request-id, when there is no request */
@@ -24,7 +25,9 @@ export function answerMalformed(error: NodeJS.ErrnoException, socket: Duplex, re
   const owed = (socket as { _httpMessage?: Owed })._httpMessage
   if (!owed) answerRaw(socket, refusal, requestId)
   // Whatever is written while an answer is owed would be read as that answer, or as a part of it.
-  else if (owed.headersSent || !refuseBody(owed.req, refusal)) socket.destroy()
+  else if (owed.headersSent) socket.destroy()
+  // What is wrong came behind a good request: that one is answered, and the connection ends with it.
+  else if (!refuseBody(owed.req, refusal)) owed.shouldKeepAlive = false
 }
 
 /**

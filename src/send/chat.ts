@@ -7,7 +7,7 @@ import { StreamAnswer } from '../answer/stream.ts'
 import { type Tap, TapError } from '../answer/taps.ts'
 import type { Upstream } from '../generation.ts'
 import { startAttempt } from '../upstream/attempt.ts'
-import { refusalOf, type SenderParts, stopBeforeSending, type Trip } from './trip.ts'
+import { endStopped, refusalOf, type SenderParts, type Trip } from './trip.ts'
 
 const JSON_HEADERS = { 'content-type': 'application/json' }
 
@@ -18,7 +18,7 @@ export async function sendChat(trip: Trip, parts: SenderParts): Promise<void> {
   if (!chat || !model || !targets?.length)
     throw new Error('a chat route reached its end without chat, model and targets')
   // After the hold and whatever else took its time: nobody asks for somebody who has left.
-  if (exchange.signal.aborted) return stopBeforeSending(trip)
+  if (exchange.signal.aborted) return endStopped(trip)
   const target = targets[0]!
   const upstream = generation.upstreams.get(target.provider)!
   const view = { model: model.id, includeUsage: chat.includeUsage }
@@ -31,8 +31,10 @@ export async function sendChat(trip: Trip, parts: SenderParts): Promise<void> {
     : new WholePump({ ...common, dialect: upstream.dialect, view, taps: exchange.taps })
   trip.onStop = () => (trip.stopped === 'cut' ? pump.cut() : pump.leave())
   meter.chat = chat
+  meter.outputCeiling = chat.choices * (chat.cap + target.reasoningOutsideCap)
   meter.dispatched = true
   if (chat.stream) client.startHeartbeat()
+  const onHead = recordAttempt(trip, parts, target.id)
   const attempt = startAttempt({
     transport: upstream.transport,
     request: { path: request.path, headers: headersFor(upstream, request.headers, exchange.id), body: request.body },
@@ -41,12 +43,14 @@ export async function sendChat(trip: Trip, parts: SenderParts): Promise<void> {
     timeouts: upstream.provider.timeouts,
     stream: chat.stream,
     decodeError: upstream.dialect.decodeError,
-    onHead: recordAttempt(trip, parts, target.id),
+    onHead,
   })
   pump.feedFrom(attempt)
 
   const ending = await pump.over
   trip.onStop = null
+  // Who was given up before its head came was tried all the same.
+  if (exchange.attempts.length === 0) onHead(null, null)
   // A whole answer is collected before anything is known of it; its failures were not known at its head.
   const usage = usageOf(meter.usage, 'reported')
   exchange.usage = usage ?? (meter.started ? meter.estimate : null)
@@ -143,7 +147,7 @@ export async function answerEarly(
   taps: readonly Tap[],
 ): Promise<void> {
   const { exchange, client, meter } = trip
-  if (exchange.signal.aborted) return stopBeforeSending(trip)
+  if (exchange.signal.aborted) return endStopped(trip)
   meter.started = true
   meter.finished = true
   exchange.usage = usageOf(completion.usage ?? NO_USAGE, 'cached')
@@ -157,7 +161,9 @@ export async function answerEarly(
     exchange.outcome = 'failed'
     throw tapFailure(trip, parts, error instanceof TapError ? error : new TapError(-1, error))
   }
-  exchange.outcome = client.left ? 'client_left' : 'answered'
+  trip.onStop = null
+  if (exchange.signal.aborted) endStopped(trip)
+  else exchange.outcome = 'answered'
 }
 
 const NO_USAGE = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
@@ -166,7 +172,11 @@ async function streamEarly(trip: Trip, completion: ChatCompletion, taps: readonl
   const { client, exchange } = trip
   const answer = streamTo(trip, taps)
   for (const chunk of chunksOf(completion, exchange.chat?.includeUsage ?? false)) {
-    if (client.left) return
-    if (!answer.chunk(chunk, null)) await new Promise<void>(resolve => client.onResume(resolve))
+    if (exchange.signal.aborted) return
+    if (answer.chunk(chunk, null)) continue
+    await new Promise<void>(resolve => {
+      client.onResume(resolve)
+      trip.onStop = resolve
+    })
   }
 }

@@ -1,7 +1,7 @@
 /** The innermost middleware of the catalog's routes: models and receipts, answered by the gateway itself. */
 import { mayUse, refuse } from '#contract'
 import { listedModels, modelEntry, modelList, receiptEntry } from '../answer/entries.ts'
-import { type SenderParts, stopBeforeSending, type Trip } from './trip.ts'
+import { endStopped, type SenderParts, type Trip } from './trip.ts'
 
 const JSON_HEADERS = { 'content-type': 'application/json', 'cache-control': 'no-store' }
 
@@ -29,7 +29,7 @@ export function sendReceipt(trip: Trip, { store }: SenderParts, id: string): voi
 
 function answer(trip: Trip, body: object): void {
   if (trip.exchange.signal.aborted) {
-    stopBeforeSending(trip)
+    endStopped(trip)
     return
   }
   const json = JSON.stringify(body)

@@ -2,14 +2,15 @@
 import { type Price, refuse, type Usage } from '#contract'
 import { LARGEST_ANSWER_BYTES } from '../answer/pump.ts'
 import { RawFailure } from '../upstream/raw.ts'
-import { refusalOf, type SenderParts, stopBeforeSending, type Trip } from './trip.ts'
+import { endStopped, refusalOf, type SenderParts, type Trip } from './trip.ts'
 
 /** Resolves when the answer is over or the client has left; rejects with the refusal when it failed. */
 export async function sendRaw(trip: Trip, parts: SenderParts): Promise<void> {
   const { exchange, client, meter, ctx, route, generation } = trip
   const { raw } = route.config
   if (!raw) throw new Error('a raw route without a target')
-  if (exchange.signal.aborted) return stopBeforeSending(trip)
+  if (exchange.signal.aborted) return endStopped(trip)
+  refuseEncodedBody(ctx.get('content-encoding'))
   refuseForbiddenModel(trip)
   const upstream = generation.upstreams.get(raw.provider.name)!
   meter.dispatched = true
@@ -45,7 +46,7 @@ export async function sendRaw(trip: Trip, parts: SenderParts): Promise<void> {
     exchange.outcome = client.left ? 'client_left' : 'answered'
     trip.finish = () => client.sendWhole(answer.status, answer.headers, answer.body)
   } catch (error) {
-    if (exchange.signal.aborted) return stopBeforeSending(trip)
+    if (exchange.signal.aborted) return endStopped(trip)
     exchange.outcome = 'failed'
     if (!(error instanceof RawFailure)) throw error
     attempt(error.status, error.failure.code)
@@ -57,11 +58,18 @@ export async function sendRaw(trip: Trip, parts: SenderParts): Promise<void> {
   }
 }
 
+/** The header does not go upstream, so the provider would take the body for what it is not; nor could its tokens be held. */
+function refuseEncodedBody(encoding: string): void {
+  if (encoding === '' || encoding.toLowerCase() === 'identity') return
+  throw refuse('unsupported_media_type', { message: 'The body must not be compressed (Content-Encoding).' })
+}
+
 /** A key that may only use some models must not reach others by a road on which nobody reads the body. */
-function refuseForbiddenModel({ exchange }: Trip): void {
+function refuseForbiddenModel({ exchange, ctx }: Trip): void {
   const allowed = exchange.key?.models
   if (allowed == null) return
-  const body = exchange.json()
+  // A form, or no body at all: nobody can see which model it is about, so it is none that is allowed.
+  const body = /json/i.test(ctx.get('content-type')) ? exchange.json() : null
   const model = typeof body === 'object' && body !== null ? (body as { model?: unknown }).model : undefined
   if (typeof model !== 'string' || !allowed.includes(model)) throw refuse('model_not_found', { param: 'model' })
 }

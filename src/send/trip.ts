@@ -39,8 +39,8 @@ export interface Trip {
   finish: (() => void) | null
 }
 
-/** For an exchange that was stopped before anything was sent: who left is not told, who is cut is. */
-export function stopBeforeSending(trip: Trip): void {
+/** For an exchange that was stopped without a provider: who left is not told, who is cut is. */
+export function endStopped(trip: Trip): void {
   const { exchange, stopped } = trip
   exchange.outcome = stopped ?? 'cut'
   if (stopped === 'cut') throw refuse('shutting_down', { retryAfterMs: 1000 })

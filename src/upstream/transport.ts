@@ -49,6 +49,7 @@ export function createHttpTransport(endpoint: Endpoint): HttpTransport {
     allowH2: false,
   })
   const prefix = url.pathname === '/' ? '' : url.pathname
+  const slots = new Slots(endpoint.connections)
   return {
     dispatch({ path, headers, body }, handler) {
       const options: Dispatcher.DispatchOptions = {
@@ -58,58 +59,123 @@ export function createHttpTransport(endpoint: Endpoint): HttpTransport {
         headers: headers as Record<string, string>,
         body,
       }
-      try {
-        pool.dispatch(options, legacyHandler(handler))
-      } catch (error) {
-        handler.onError(error as Error)
-      }
+      slots.take(new Dispatch(handler, go => pool.dispatch(options, go)))
     },
     close: () => pool.destroy(),
   }
 }
 
 /**
- * undici's older handler shape, which hands headers over raw; its newer one was measured at 10 % more CPU a request.
- * Nothing in here may throw: undici would take the process with it.
+ * The queue before the pool. undici has one of its own, but what waits there cannot be given up: it keeps its body, and
+ * goes upstream for nobody when its turn comes. Deadlines and `max_inflight` bound this one.
  */
-function legacyHandler(handler: AnswerHandler): Dispatcher.DispatchHandler {
-  let informational = 0
-  let over = false
-  let abort: (error?: Error) => void = () => {}
-  return {
-    onConnect(stop: (error?: Error) => void) {
-      abort = stop
-      // After the end undici's abort must not be called any more: it would throw where nobody catches.
-      handler.onConnect(reason => {
-        if (over) return
-        over = true
-        stop(reason ?? new Error('given up'))
-      })
-    },
-    onHeaders(status: number, raw: Buffer[], resume: () => void) {
-      if (over) return true
-      if (status < 200) {
-        informational++
-        if (informational > MOST_INFORMATIONAL) {
-          abort(Object.assign(new Error('too many informational responses'), { code: 'UND_ERR_RESPONSE' }))
-        }
-        return true
+class Slots {
+  #free: number
+  readonly #waiting = new Set<Dispatch>()
+
+  constructor(connections: number) {
+    this.#free = connections
+  }
+
+  take(dispatch: Dispatch): void {
+    dispatch.onOver = () => this.#over(dispatch)
+    dispatch.handler.onConnect(reason => dispatch.giveUp(reason))
+    if (dispatch.isOver) return
+    if (this.#free > 0) this.#send(dispatch)
+    else this.#waiting.add(dispatch)
+  }
+
+  #send(dispatch: Dispatch): void {
+    this.#free--
+    dispatch.send()
+  }
+
+  #over(dispatch: Dispatch): void {
+    if (!dispatch.isSent) {
+      this.#waiting.delete(dispatch)
+      return
+    }
+    this.#free++
+    for (const next of this.#waiting) {
+      this.#waiting.delete(next)
+      this.#send(next)
+      break
+    }
+  }
+}
+
+/**
+ * One request, in undici's older handler shape, which hands headers over raw; its newer one was measured at 10 % more CPU
+ * a request. Nothing in here may throw: undici would take the process with it.
+ */
+class Dispatch implements Dispatcher.DispatchHandler {
+  readonly handler: AnswerHandler
+  isOver = false
+  isSent = false
+  onOver: () => void = () => {}
+  readonly #go: (handler: Dispatcher.DispatchHandler) => void
+  #stop: ((error?: Error) => void) | null = null
+  #informational = 0
+
+  constructor(handler: AnswerHandler, go: (handler: Dispatcher.DispatchHandler) => void) {
+    this.handler = handler
+    this.#go = go
+  }
+
+  send(): void {
+    this.isSent = true
+    try {
+      this.#go(this)
+    } catch (error) {
+      this.onError(error as Error)
+    }
+  }
+
+  /** After the end undici's abort must not be called any more: it would throw where nobody catches. */
+  giveUp(reason?: Error): void {
+    if (this.isOver) return
+    this.#end()
+    this.#stop?.(reason ?? new Error('given up'))
+  }
+
+  onConnect(stop: (error?: Error) => void): void {
+    this.#stop = stop
+    if (this.isOver) stop(new Error('given up'))
+  }
+
+  onHeaders(status: number, raw: Buffer[], resume: () => void): boolean {
+    if (this.isOver) return true
+    if (status < 200) {
+      this.#informational++
+      if (this.#informational > MOST_INFORMATIONAL) {
+        this.#stop?.(Object.assign(new Error('too many informational responses'), { code: 'UND_ERR_RESPONSE' }))
       }
-      handler.onHeaders(status, headersOf(raw), resume)
       return true
-    },
-    onData: (bytes: Buffer) => over || handler.onData(bytes),
-    onComplete() {
-      if (over) return
-      over = true
-      handler.onComplete()
-    },
-    onError(error: Error) {
-      if (over) return
-      over = true
-      handler.onError(error)
-    },
-  } as Dispatcher.DispatchHandler
+    }
+    this.handler.onHeaders(status, headersOf(raw), resume)
+    return true
+  }
+
+  onData(bytes: Buffer): boolean {
+    return this.isOver || this.handler.onData(bytes)
+  }
+
+  onComplete(): void {
+    if (this.isOver) return
+    this.#end()
+    this.handler.onComplete()
+  }
+
+  onError(error: Error): void {
+    if (this.isOver) return
+    this.#end()
+    this.handler.onError(error)
+  }
+
+  #end(): void {
+    this.isOver = true
+    this.onOver()
+  }
 }
 
 /** Raw header pairs as a record with lower-case names; repeated ones are joined as RFC 9110 5.3 says. */

@@ -230,6 +230,8 @@ describe('the heartbeat', () => {
     expect(client.headSent).toBe(true)
     expect(client.firstWriteMs).toBeNull()
     watchman.advance(14_999)
+    await wire.raw.readUntil(': ping')
+    expect(pings(wire.raw.received())).toBe(1)
     watchman.advance(1)
     client.endStream(frame('[DONE]'))
     const { status, body } = await wire.raw.readResponse()

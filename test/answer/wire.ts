@@ -14,7 +14,7 @@ export interface Wire extends AsyncDisposable {
 
 /** Opens a connection over which a request has come. */
 export async function openWire(): Promise<Wire> {
-  const server = createServer()
+  const server = createServer({ keepAliveTimeout: 600_000 })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const arrived = new Promise<ServerResponse>(resolve => server.once('request', (_, response) => resolve(response)))
   const raw = await openRaw((server.address() as AddressInfo).port)

@@ -305,6 +305,19 @@ describe('deadlines', () => {
     expect(heard.text).toContain('[DONE]')
   })
 
+  test('its time begins anew when the client goes on, also when nothing has come meanwhile', async () => {
+    const provider = await provide(gated())
+    const { heard, watchman, attempt } = start(openTransport(provider.baseUrl).dispatch, { accept: () => false })
+    await provider.step()
+    await until(() => heard.text !== '')
+    watchman.advance(600_000)
+    attempt.resume()
+    watchman.advance(60_000)
+    expect(ended(heard)).toBe(0)
+    watchman.advance(1)
+    expect(heard.failures).toEqual([{ code: 'upstream_timeout', detail: 'nothing came for 60000 ms' }])
+  })
+
   test('but the whole answer still has its limit', async () => {
     const provider = await provide(stream({ tokens: 50 }))
     const { heard, watchman } = start(openTransport(provider.baseUrl).dispatch, { accept: () => false })

@@ -129,7 +129,8 @@ describe('a request', () => {
     const { over, state } = send(dispatch, { ...requestOf(), headers: { 'x-bad': 'a\r\nb: c' } })
     const { end } = await over
     expect((end as Error).message).toMatch(/header/i)
-    expect(state.abort).toBeNull()
+    // Giving it up afterwards changes nothing.
+    state.abort?.()
     expect(provider.requests).toHaveLength(0)
   })
 
@@ -140,13 +141,28 @@ describe('a request', () => {
     await provider.waitForRequest(1)
     const third = send(dispatch)
     // It waits for a connection, and takes the first that is free.
-    expect(third.state.abort).toBeNull()
+    expect(provider.requests).toHaveLength(2)
     provider.requests[1]!.release()
     expect(await third.over).toMatchObject({ end: 'complete' })
     expect(streams[0]!.heard.end).toBeNull()
     expect(provider.requests.map(({ connection }) => connection)).toEqual([0, 1, 1])
     provider.release()
     await Promise.all(streams.map(({ over }) => over))
+  })
+
+  test('that is given up while it waits never goes upstream, and makes room in the queue', async () => {
+    const provider = await provide([gated(), whole()])
+    const { dispatch } = open(provider.baseUrl, { connections: 1 })
+    const stream = send(dispatch, STREAM)
+    await provider.waitForRequest(0)
+    const given = Array.from({ length: 50 }, () => send(dispatch))
+    const last = send(dispatch)
+    for (const { state } of given) state.abort?.()
+    provider.release()
+    await stream.over
+    expect(await last.over).toMatchObject({ end: 'complete' })
+    expect(provider.requests).toHaveLength(2)
+    for (const { heard } of given) expect(heard).toMatchObject({ status: null, end: null })
   })
 
   test('when everything is closed fails', async () => {

@@ -1,0 +1,89 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import type { Checkpoint, Ledger, Log } from '#contract'
+import { type Followed, startCheckpoints } from './checkpoints.ts'
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] }))
+afterEach(() => void vi.useRealTimers())
+
+function started(checkpoint?: Ledger['checkpoint']) {
+  const written: Checkpoint[][] = []
+  const warned: string[] = []
+  const ledger = {
+    checkpoint: checkpoint ?? (async (all: readonly Checkpoint[]) => void written.push([...all])),
+  } as Ledger
+  const log = { warn: (_fields: object, message: string) => void warned.push(message) } as Log
+  const checkpoints = startCheckpoints(ledger, log, 5_000)
+  return { written, warned, checkpoints, round: () => vi.advanceTimersByTime(5_000) }
+}
+
+function stream(exchange: string): Followed & { count: number } {
+  const self = {
+    exchange,
+    count: 0,
+    tokens: () => self.count,
+    sofar: (): Checkpoint => ({ exchange, amount: BigInt(self.count), promptTokens: 1, completionTokens: self.count }),
+  }
+  return self
+}
+
+test('streams that have moved are written, all in one go', () => {
+  const { written, checkpoints, round } = started()
+  const [a, b, c] = [stream('a'), stream('b'), stream('c')]
+  for (const each of [a, b, c]) checkpoints.follow(each)
+  round()
+  expect(written).toEqual([])
+  a.count = 3
+  b.count = 4
+  round()
+  expect(written).toEqual([[a.sofar(), b.sofar()]])
+  round()
+  expect(written).toHaveLength(1)
+  b.count = 5
+  c.count = 1
+  round()
+  expect(written[1]).toEqual([b.sofar(), c.sofar()])
+})
+
+test('a stream that is over is not written again', () => {
+  const { written, checkpoints, round } = started()
+  const a = stream('a')
+  const end = checkpoints.follow(a)
+  a.count = 3
+  end()
+  end()
+  round()
+  expect(written).toEqual([])
+})
+
+test('without streams nothing ticks, and with the next one it does again', () => {
+  const { written, checkpoints, round } = started()
+  expect(vi.getTimerCount()).toBe(0)
+  checkpoints.follow(stream('a'))()
+  round()
+  expect(vi.getTimerCount()).toBe(0)
+  const b = stream('b')
+  checkpoints.follow(b)
+  b.count = 1
+  round()
+  expect(written).toEqual([[b.sofar()]])
+})
+
+test('one that cannot be written is only told: the settle at the end counts', async () => {
+  const { warned, checkpoints, round } = started(() => Promise.reject(new Error('disk full')))
+  const a = stream('a')
+  checkpoints.follow(a)
+  a.count = 1
+  round()
+  await vi.waitFor(() => expect(warned).toEqual(['checkpoints could not be written']))
+})
+
+test('stopped, nothing ticks', () => {
+  const { written, checkpoints, round } = started()
+  const a = stream('a')
+  checkpoints.follow(a)
+  a.count = 1
+  checkpoints.stop()
+  expect(vi.getTimerCount()).toBe(0)
+  round()
+  expect(written).toEqual([])
+})

@@ -1,0 +1,697 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Context } from 'koa'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import {
+  type Chat,
+  type Checkpoint,
+  formatMoney,
+  type Ledger,
+  type Model,
+  type Outcome,
+  type Progress,
+  parseMoney,
+  refuse,
+  retryHeaders,
+  type Usage,
+} from '#contract'
+import type { LiveExchange } from '../../src/pipeline/exchange.ts'
+import { openStore } from '../../src/store/sqlite.ts'
+import { StoreUnavailable } from '../../src/store/store.ts'
+import { counts } from '../../test/helpers/counts.ts'
+import { createSteps, readSettings, type StepRequest, type StepText } from '../../test/helpers/step.ts'
+import { holdFor, promptCeiling } from './hold.ts'
+import credits from './index.ts'
+import { chat, model, PRICE, progress, usage } from './test-samples.ts'
+
+const SECRET = 'a secret for tests, long enough'
+const CHAT_HOLD = holdFor(chat(), model(), PRICE, 1_000)
+
+const closers: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  vi.useRealTimers()
+  for (const close of closers.splice(0).reverse()) await close()
+})
+
+async function temporaryFile(): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), 'tollgate-credits-'))
+  closers.push(() => rm(dir, { recursive: true }))
+  return `sqlite:${join(dir, 'ledger.db')}`
+}
+
+interface Rig {
+  readonly url?: string
+  readonly settings?: StepText['with']
+  readonly credit?: string
+  /** Changes verbs of the ledger; it is given the real ones. */
+  readonly wrap?: (ledger: Ledger) => Partial<Ledger>
+  /** How far the clock goes with each look at it. */
+  readonly lookMs?: number
+}
+
+/** A store with one account, and the step on it; each verb that the ledger is asked for is counted. */
+async function rig({ url = 'memory', settings = {}, credit = '$1', wrap, lookMs = 0 }: Rig = {}) {
+  const clock = { time: 1_790_000_000_000, now: () => (clock.time += lookMs) }
+  const store = await openStore({ url, secret: SECRET, clock })
+  closers.push(() => store.close())
+  const { id } = await store.createAccount({ name: 'acme' })
+  if (parseMoney(credit) > 0n)
+    await store.credit({ account: id, amount: parseMoney(credit), reference: 'r', actor: 'test' })
+  const { key } = await store.createKey({ account: id, name: 'k' })
+  const asked: string[] = []
+  const checkpoints: Checkpoint[][] = []
+  const wrapped = { ...store.ledger, ...wrap?.(store.ledger) }
+  const ledger: Ledger = {
+    hold(request) {
+      asked.push('hold')
+      return wrapped.hold(request)
+    },
+    settle(request) {
+      asked.push('settle')
+      return wrapped.settle(request)
+    },
+    checkpoint(all) {
+      checkpoints.push([...all])
+      return wrapped.checkpoint(all)
+    },
+    spool(request) {
+      asked.push('spool')
+      wrapped.spool(request)
+    },
+  }
+  const log: { level: string; message: string; fields: Readonly<Record<string, unknown>> }[] = []
+  const write = (level: string) => (fields: Readonly<Record<string, unknown>>, message: string) =>
+    void log.push({ level, message, fields })
+  const services = { ledger, clock, log: { info: write('info'), warn: write('warn'), error: write('error') } }
+  const run = createSteps([{ use: credits, with: settings }], services)
+  const account = store.findAccount(id)!
+  return {
+    store,
+    clock,
+    asked,
+    checkpoints,
+    log,
+    id,
+    run: (request: StepRequest = {}) =>
+      run({
+        next: answered(usage(10, 5)),
+        ...request,
+        facts: { key, account, chat: chat(), model: model(), ...request.facts },
+      }),
+    raw: (request: StepRequest = {}) =>
+      run({ next: answered(usage(10, 0)), ...request, facts: { key, account, ...request.facts } }),
+    balance: () => {
+      const { posted, held } = store.findAccount(id)!
+      return { posted, held }
+    },
+    receipt: (exchange: LiveExchange) => store.findReceipt(exchange.id),
+    /** Every promise of the ledger is kept, and no hold is open. */
+    sound() {
+      expect(store.verify().violations).toEqual([])
+      expect(store.openHolds()).toBe(0)
+      expect(store.findAccount(id)!.held).toBe(0n)
+    },
+  }
+}
+
+/** What is behind the step: an exchange ends like this. */
+function ends(outcome: Outcome | null, used: Usage | null, progressed: Progress, error?: unknown) {
+  return (exchange: LiveExchange) => {
+    Object.assign(exchange, { outcome, usage: used, progress: progressed })
+    if (error !== undefined) throw error
+  }
+}
+const answered = (used: Usage) => ends('answered', used, progress({ countedTokens: 5 }))
+
+/** A header of the answer, or an empty text. */
+const header = (ctx: Context, name: string) => String(ctx.response.get(name) ?? '')
+
+const stream = (fields: Partial<Chat> = {}) => ({ ...chat({ stream: true }), ...fields })
+const facts = (of: Chat, on: Partial<Model> = {}) => ({ chat: of, model: model(on) })
+const dollars = (text: string) => parseMoney(text)
+
+describe('settings', () => {
+  test.each<[string, object]>([
+    ['an empty list', { when_short: [] }],
+    ['a word that nobody knows', { when_short: ['borrow'] }],
+    ['a word twice', { when_short: ['refuse', 'refuse'] }],
+    ['no list', { when_short: 'refuse' }],
+    ['another end', { on_disconnect: 'wait' }],
+    ['an unknown name', { on_short: ['refuse'] }],
+  ])('%s is refused', (_name, settings) => {
+    expect(() => readSettings(credits, settings as Record<string, unknown>)).toThrow('credits:')
+  })
+
+  test('nothing is needed: the output is capped before anybody is refused', () => {
+    expect(readSettings(credits, {})).toEqual({ when_short: ['clamp_output', 'refuse'] })
+  })
+
+  test('what it needs depends on what the route is for', () => {
+    const needs = credits.needs as (settings: unknown, kind: string) => readonly string[]
+    expect(needs({}, 'chat')).toEqual(['key', 'account', 'chat', 'model'])
+    expect(needs({}, 'raw')).toEqual(['key', 'account'])
+  })
+
+  test('it is money: it can be neither skipped nor shadowed', () => {
+    expect(credits.critical).toBe(true)
+  })
+})
+
+describe('too little credit', () => {
+  test('for even the smallest answer is 402, and client libraries do not try again', async () => {
+    const { run, balance, asked, sound } = await rig({ credit: '$0.000001' })
+    const { refusal, passed } = await run()
+    expect(passed).toBe(false)
+    expect(refusal).toMatchObject({ code: 'insufficient_quota', status: 402, type: 'insufficient_quota' })
+    const least = formatMoney(holdFor(chat(), model(), PRICE, 64))
+    expect(refusal!.message).toBe(
+      `The account has $0.000001000 of credit, and $${least} must be set aside for this request. Add credit, or ask for less with max_completion_tokens.`,
+    )
+    expect(retryHeaders(refusal!)).toEqual({ 'x-should-retry': 'false' })
+    expect(balance()).toEqual({ posted: dollars('$0.000001'), held: 0n })
+    expect(asked).not.toContain('settle')
+    sound()
+  })
+
+  test('while the account’s own requests hold the rest is 429: trying again helps', async () => {
+    const credit = formatMoney(CHAT_HOLD + 1_000n)
+    const { run, store, sound } = await rig({ credit })
+    const gate = Promise.withResolvers<void>()
+    const first = run({
+      next: async exchange => {
+        await gate.promise
+        answered(usage(10, 5))(exchange)
+      },
+    })
+    await vi.waitFor(() => expect(store.openHolds()).toBe(1))
+    const { refusal, passed } = await run()
+    expect(passed).toBe(false)
+    expect(refusal).toMatchObject({ code: 'credit_on_hold', status: 429, retryAfterMs: 1_000, retryable: true })
+    expect(refusal!.message).toContain(`$0.000001000 is free and $${formatMoney(CHAT_HOLD)} is held`)
+    expect(retryHeaders(refusal!)).toEqual({ 'retry-after': '1', 'retry-after-ms': '1000' })
+    gate.resolve()
+    expect((await first).refusal).toBeNull()
+    expect((await run()).refusal).toBeNull()
+    sound()
+  })
+
+  test('what is free and what is held count together', async () => {
+    const large = chat({ messages: [{ role: 'user', content: 'x'.repeat(10_000) }] })
+    const needed = holdFor(large, model(), PRICE, 64)
+    expect(needed).toBeGreaterThan(CHAT_HOLD)
+    for (const [credit, code] of [
+      [needed, 'credit_on_hold'],
+      [needed - 1n, 'insufficient_quota'],
+    ] as const) {
+      const { run, store } = await rig({ credit: formatMoney(credit) })
+      const gate = Promise.withResolvers<void>()
+      const first = run({ next: () => gate.promise })
+      await vi.waitFor(() => expect(store.openHolds()).toBe(1))
+      expect((await run({ facts: { chat: { ...large } } })).refusal).toMatchObject({ code })
+      gate.resolve()
+      await first
+    }
+  })
+
+  test('is 402 when not even the end of the others would help', async () => {
+    const { run, store } = await rig({ credit: formatMoney(CHAT_HOLD + 1_000n) })
+    const gate = Promise.withResolvers<void>()
+    const first = run({ next: () => gate.promise })
+    await vi.waitFor(() => expect(store.openHolds()).toBe(1))
+    const large = chat({ messages: [{ role: 'user', content: 'x'.repeat(10_000) }] })
+    expect((await run({ facts: { chat: large } })).refusal).toMatchObject({ code: 'insufficient_quota' })
+    gate.resolve()
+    await first
+  })
+
+  test('for the whole answer lowers the cap to what half of it pays, and says so', async () => {
+    const { run, receipt, sound } = await rig({ credit: '$0.01' })
+    const of = chat({}, 16_384)
+    const half = dollars('$0.005')
+    const cap = Number((half - holdFor(of, model(), PRICE, 0)) / 2_000n)
+    let seen = 0
+    const { exchange, ctx, refusal } = await run({
+      facts: { chat: of },
+      next: inner => {
+        seen = inner.chat!.cap
+        answered(usage(10, 5))(inner)
+      },
+    })
+    expect(refusal).toBeNull()
+    expect(seen).toBe(cap)
+    expect(cap).toBeGreaterThan(1_000)
+    expect(header(ctx, 'x-tollgate-max-output-tokens')).toBe(String(cap))
+    expect(exchange.trail).toMatchObject([
+      {
+        step: 'credits',
+        verdict: 'passed',
+        note: `output capped at ${cap} tokens: the balance does not pay for 16384`,
+      },
+    ])
+    expect(receipt(exchange)!.held).toBeLessThanOrEqual(half)
+    expect(receipt(exchange)!.held).toBe(holdFor(of, model(), PRICE, cap))
+    sound()
+  })
+
+  test('lowers the cap to 64 when more than half has to be held for that', async () => {
+    const least = holdFor(chat(), model(), PRICE, 64)
+    const { run, balance } = await rig({ credit: formatMoney(least) })
+    const of = chat({}, 4_096)
+    let held = 0n
+    const { refusal } = await run({
+      facts: { chat: of },
+      next: exchange => {
+        held = balance().held
+        answered(usage(10, 5))(exchange)
+      },
+    })
+    expect(refusal).toBeNull()
+    expect(of.cap).toBe(64)
+    expect(held).toBe(least)
+  })
+
+  test('a thinking model gets 1,024 or nothing', async () => {
+    const thinks = model({ reasoning: true })
+    const { run } = await rig({ credit: formatMoney(holdFor(chat(), thinks, PRICE, 1_024) - 1n) })
+    expect((await run({ facts: facts(chat({}, 4_096), thinks) })).refusal).toMatchObject({ status: 402 })
+  })
+
+  test.each([[['refuse']], [['refuse', 'clamp_output']]])('when_short: %j refuses at once', async when_short => {
+    const { run, asked } = await rig({ credit: '$0.01', settings: { when_short } })
+    const of = chat({}, 16_384)
+    const { refusal, ctx } = await run({ facts: { chat: of } })
+    expect(refusal).toMatchObject({ status: 402 })
+    expect(refusal!.message).toContain(formatMoney(holdFor(of, model(), PRICE, 16_384)))
+    expect(of.cap).toBe(16_384)
+    expect(header(ctx, 'x-tollgate-max-output-tokens')).toBe('')
+    expect(asked).toEqual(['hold'])
+  })
+
+  test('an account without any credit', async () => {
+    const { run } = await rig({ credit: '$0' })
+    expect((await run()).refusal).toMatchObject({ status: 402 })
+  })
+})
+
+describe('other reasons to refuse', () => {
+  test('a frozen account', async () => {
+    const { run, store, id, asked } = await rig()
+    await store.freeze(id, true)
+    expect(await run()).toMatchObject({ passed: false, refusal: { code: 'account_frozen', status: 403 } })
+    expect(asked).toEqual(['hold'])
+  })
+
+  test('an account that is not there', async () => {
+    const { run, store, id } = await rig()
+    const account = { ...store.findAccount(id)!, id: 'acct_none' }
+    expect(await run({ facts: { account } })).toMatchObject({ passed: false, refusal: { code: 'invalid_api_key' } })
+  })
+
+  test('a ledger that cannot be written: nothing is sent', async () => {
+    const { run, sound } = await rig({
+      lookMs: 2_000,
+      wrap: () => ({ hold: () => Promise.reject(new StoreUnavailable('not_written', new Error('disk full'))) }),
+    })
+    const { refusal, passed } = await run()
+    expect(passed).toBe(false)
+    expect(refusal).toMatchObject({ code: 'store_unavailable', status: 503, retryAfterMs: 1_000 })
+    expect(refusal!.message).not.toContain('disk')
+    sound()
+  })
+
+  test('a hold that was written though its commit failed is given back', async () => {
+    const { run, store, asked, balance, sound } = await rig({
+      wrap: real => ({
+        async hold(request) {
+          await real.hold(request)
+          throw new StoreUnavailable('unknown', new Error('I/O error'))
+        },
+      }),
+    })
+    const { refusal, passed, exchange } = await run()
+    expect(passed).toBe(false)
+    expect(refusal).toMatchObject({ code: 'store_unavailable' })
+    await vi.waitFor(() => expect(store.openHolds()).toBe(0))
+    expect(asked).toEqual(['hold', 'settle'])
+    expect(balance()).toEqual({ posted: dollars('$1'), held: 0n })
+    expect(store.findReceipt(exchange.id)).toMatchObject({ charged: 0n, source: 'released', outcome: 'refused' })
+    sound()
+  })
+})
+
+describe('a request that is let through', () => {
+  test('is not sent before its hold is committed', async () => {
+    const { run, store, balance } = await rig()
+    await run({
+      next: exchange => {
+        expect(store.openHolds()).toBe(1)
+        expect(balance()).toEqual({ posted: dollars('$1'), held: CHAT_HOLD })
+        expect(store.findReceipt(exchange.id)).toMatchObject({
+          held: CHAT_HOLD,
+          charged: null,
+          price: PRICE,
+          model: 'chat-small',
+        })
+        answered(usage(10, 5))(exchange)
+      },
+    })
+  })
+
+  test('has its cost in the receipt, the balance and a header', async () => {
+    const { run, receipt, balance, sound } = await rig()
+    const { exchange, ctx } = await run({ next: answered(usage(10, 5, { cachedTokens: 4, reasoningTokens: 2 })) })
+    expect(header(ctx, 'x-tollgate-cost')).toBe('0.000016400')
+    expect(balance().posted).toBe(dollars('$1') - 16_400n)
+    expect(exchange.charge).toMatchObject({ amount: 16_400n, overrun: 0n })
+    expect(receipt(exchange)).toMatchObject({
+      charged: 16_400n,
+      source: 'reported',
+      outcome: 'answered',
+      promptTokens: 10,
+      cachedTokens: 4,
+      completionTokens: 5,
+      reasoningTokens: 2,
+    })
+    sound()
+  })
+
+  test('keeps the price with which it began', async () => {
+    const { run, receipt } = await rig()
+    const on = { ...model() }
+    const { exchange } = await run({
+      facts: { model: on },
+      next: inner => {
+        Object.assign(on, { price: { ...PRICE, input: 99n * PRICE.input } })
+        answered(usage(10, 5))(inner)
+      },
+    })
+    expect(receipt(exchange)).toMatchObject({ charged: 20_000n, price: PRICE })
+  })
+
+  test.each<[name: string, on: Partial<Model>, setting: 'cancel' | 'drain' | undefined, expected: 'cancel' | 'drain']>([
+    ['cancels', {}, undefined, 'cancel'],
+    ['drains a thinking model', { reasoning: true }, undefined, 'drain'],
+    ['drains when told to', {}, 'drain', 'drain'],
+    ['cancels a thinking model when told to', { reasoning: true }, 'cancel', 'cancel'],
+  ])('when the client leaves it %s', async (_name, on, setting, expected) => {
+    const { run } = await rig({ settings: setting ? { on_disconnect: setting } : {} })
+    const { exchange } = await run({ facts: { model: model(on) } })
+    expect(exchange.onDisconnect).toBe(expected)
+  })
+})
+
+describe('every ending settles, once', () => {
+  const counted = progress({ finished: false, countedTokens: 5 })
+  const nothing = progress({ started: false, finished: false })
+  const estimated = usage(8, 5, { source: 'estimated' })
+  type Row = [
+    name: string,
+    streamed: boolean,
+    next: NonNullable<StepRequest['next']>,
+    charged: bigint,
+    source: string,
+    outcome: Outcome,
+    code: string | null,
+  ]
+  const failed = (used: Usage | null, progressed: Progress) =>
+    ends('failed', used, progressed, refuse('upstream_truncated'))
+
+  test.each<Row>([
+    ['answered', true, answered(usage(10, 5)), 20_000n, 'reported', 'answered', null],
+    ['answered', false, answered(usage(10, 5)), 20_000n, 'reported', 'answered', null],
+    [
+      'answered without usage',
+      true,
+      ends('answered', estimated, progress({ countedTokens: 5 })),
+      18_000n,
+      'estimated',
+      'answered',
+      null,
+    ],
+    ['answered with hostile usage', true, answered(usage(-1, 1e308)), 2_000_000n, 'clamped', 'answered', null],
+    ['answered from a cache', false, answered(usage(10, 5, { source: 'cached' })), 0n, 'cached', 'answered', null],
+    ['answered by nothing', true, ends('answered', usage(10, 0), nothing), 0n, 'insurance', 'answered', null],
+    ['failed before the first token', true, failed(null, nothing), 0n, 'released', 'failed', 'upstream_truncated'],
+    ['failed in the middle', true, failed(estimated, counted), 18_000n, 'estimated', 'failed', 'upstream_truncated'],
+    ['failed in the middle', false, failed(null, nothing), 0n, 'released', 'failed', 'upstream_truncated'],
+    ['the client left', true, ends('client_left', estimated, counted), 18_000n, 'estimated', 'client_left', null],
+    ['the client left', false, ends('client_left', null, nothing), 0n, 'released', 'client_left', null],
+    [
+      'cut',
+      true,
+      ends('cut', estimated, counted, refuse('shutting_down')),
+      18_000n,
+      'estimated',
+      'cut',
+      'shutting_down',
+    ],
+    ['cut', false, ends('cut', null, nothing, refuse('shutting_down')), 0n, 'released', 'cut', 'shutting_down'],
+    [
+      'refused by a later step',
+      true,
+      ends('refused', null, nothing, refuse('rate_limit_exceeded')),
+      0n,
+      'released',
+      'refused',
+      'rate_limit_exceeded',
+    ],
+    ['a bug behind it', true, ends(null, null, nothing, new TypeError('bug')), 0n, 'released', 'failed', null],
+  ])('%s (stream: %s)', async (_name, streamed, next, charged, source, outcome, code) => {
+    const { run, receipt, balance, asked, sound } = await rig()
+    const running = run({ facts: { chat: streamed ? stream() : chat() }, next })
+    if (outcome === 'failed' && code === null) {
+      await expect(running).rejects.toThrow('bug')
+      expect(asked).toEqual(['hold', 'settle'])
+      sound()
+      return
+    }
+    const { refusal, exchange, ctx } = await running
+    expect(refusal?.code ?? null).toBe(code)
+    expect(receipt(exchange)).toMatchObject({ charged, source, outcome })
+    expect(balance()).toEqual({ posted: dollars('$1') - charged, held: 0n })
+    expect(asked).toEqual(['hold', 'settle'])
+    expect(header(ctx, 'x-tollgate-cost')).toBe(outcome === 'answered' ? formatMoney(charged) : '')
+    sound()
+  })
+
+  test('at once and many: what was held comes back, what was used is gone', async () => {
+    const { run, balance, sound } = await rig({ credit: '$100' })
+    const many = counts(200, 5_000)
+    const outcomes = [answered(usage(10, 5)), failed(null, nothing), ends('client_left', estimated, counted)]
+    await Promise.all(
+      Array.from({ length: many }, (_, i) => run({ facts: { chat: stream() }, next: outcomes[i % 3]! })),
+    )
+    const thirds = [0, 1, 2].map(rest => BigInt(Math.ceil((many - rest) / 3)))
+    expect(balance().posted).toBe(dollars('$100') - thirds[0]! * 20_000n - thirds[2]! * 18_000n)
+    sound()
+  })
+})
+
+describe('many at once on a small balance', () => {
+  test('exactly as many are let through as it pays for, and later ones when those are over', async () => {
+    const { run, balance, sound } = await rig({
+      credit: formatMoney(10n * CHAT_HOLD),
+      settings: { when_short: ['refuse'] },
+    })
+    const gate = Promise.withResolvers<void>()
+    let sent = 0
+    const next = async (exchange: LiveExchange) => {
+      sent++
+      await gate.promise
+      ends('failed', null, progress({ started: false, finished: false }))(exchange)
+    }
+    const many = counts(200, 1_000)
+    const running = Array.from({ length: many }, () => run({ next }))
+    const refused: string[] = []
+    for (const each of running) {
+      void each.then(({ refusal }) => {
+        if (refusal) refused.push(refusal.code)
+        expect(balance().posted - balance().held).toBeGreaterThanOrEqual(0n)
+      })
+    }
+    await vi.waitFor(() => expect(refused).toHaveLength(many - 10), { timeout: 10_000 })
+    expect(sent).toBe(10)
+    // The rest of the credit is held, not gone: they may come again.
+    expect(new Set(refused)).toEqual(new Set(['credit_on_hold']))
+    expect(balance().held).toBe(10n * CHAT_HOLD)
+    gate.resolve()
+    await Promise.all(running)
+    sound()
+    const again = await Promise.all(Array.from({ length: 10 }, () => run()))
+    expect(again.filter(({ passed }) => passed)).toHaveLength(10)
+  })
+})
+
+describe('a charge that cannot be written', () => {
+  const unavailable = () => new StoreUnavailable('unknown', new Error('I/O error at /var/lib/ledger.db'))
+
+  test('is tried again, and the answer waits for it', async () => {
+    let failures = 3
+    const { run, asked, balance, log, sound } = await rig({
+      wrap: real => ({ settle: request => (failures-- > 0 ? Promise.reject(unavailable()) : real.settle(request)) }),
+    })
+    const { refusal, ctx } = await run()
+    expect(refusal).toBeNull()
+    expect(asked).toEqual(['hold', 'settle', 'settle', 'settle', 'settle'])
+    expect(header(ctx, 'x-tollgate-cost')).toBe('0.000020000')
+    expect(balance().posted).toBe(dollars('$1') - 20_000n)
+    expect(log).toEqual([])
+    sound()
+  })
+
+  test('is charged once when it had been written though its commit failed', async () => {
+    let failures = 2
+    const { run, balance, sound } = await rig({
+      wrap: real => ({
+        async settle(request) {
+          const result = await real.settle(request)
+          if (failures-- > 0) throw unavailable()
+          return result
+        },
+      }),
+    })
+    expect((await run()).refusal).toBeNull()
+    expect(balance().posted).toBe(dollars('$1') - 20_000n)
+    sound()
+  })
+
+  test('in time goes to the spool, the answer is a 503, and the next start charges it', async () => {
+    const url = await temporaryFile()
+    const broken = { settle: () => Promise.reject(unavailable()) }
+    const { run, store, asked, log, id } = await rig({ url, lookMs: 1_000, wrap: () => broken })
+    const { refusal, exchange, ctx } = await run({ facts: { chat: stream() } })
+    expect(refusal).toMatchObject({ code: 'store_unavailable', status: 503 })
+    expect(refusal!.message).not.toContain('/var/lib')
+    expect(exchange.outcome).toBe('failed')
+    expect(header(ctx, 'x-tollgate-cost')).toBe('')
+    expect(asked.at(-1)).toBe('spool')
+    expect(asked.filter(verb => verb === 'settle').length).toBeGreaterThan(1)
+    expect(log).toMatchObject([{ level: 'error', fields: { exchange: exchange.id } }])
+    expect(store.openHolds()).toBe(1)
+    await store.close()
+
+    const next = await openStore({ url, secret: SECRET, clock: { now: () => 1_790_000_100_000 } })
+    closers.push(() => next.close())
+    expect(await next.recover()).toMatchObject({ replayed: 1, charged: 20_000n })
+    expect(next.findAccount(id)).toMatchObject({ posted: dollars('$1') - 20_000n, held: 0n })
+    expect(next.findReceipt(exchange.id)).toMatchObject({ charged: 20_000n, source: 'reported' })
+    expect(next.verify().violations).toEqual([])
+  })
+
+  test('nor spooled is in the log, and the answer is a 503 all the same', async () => {
+    const { run, log } = await rig({ lookMs: 2_000, wrap: () => ({ settle: () => Promise.reject(unavailable()) }) })
+    const { refusal, exchange } = await run()
+    expect(refusal).toMatchObject({ code: 'store_unavailable' })
+    expect(log).toMatchObject([{ level: 'error', fields: { exchange: exchange.id, amount: '0.000020000' } }])
+  })
+
+  test('because there is no hold is a bug, and is said', async () => {
+    const { run, log } = await rig({ wrap: () => ({ settle: () => Promise.resolve('no_hold') }) })
+    expect((await run()).refusal).toBeNull()
+    expect(log).toMatchObject([{ level: 'error', message: 'a settle found no hold' }])
+  })
+})
+
+describe('a free model', () => {
+  test('is nobody’s debt: the ledger is not asked', async () => {
+    const { run, asked, balance } = await rig({ credit: '$0' })
+    const { refusal, passed, exchange, ctx } = await run({ facts: { model: model({ price: null }) } })
+    expect([refusal, passed]).toEqual([null, true])
+    expect(asked).toEqual([])
+    expect(balance()).toEqual({ posted: 0n, held: 0n })
+    expect(exchange.trail).toMatchObject([{ step: 'credits', note: 'free' }])
+    expect(header(ctx, 'x-tollgate-cost')).toBe('')
+  })
+
+  test('is not a model whose price is nothing: that has receipts', async () => {
+    const zero = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: 0n, request: 0n }
+    const { run, asked, receipt } = await rig({ credit: '$0' })
+    const { exchange } = await run({ facts: { model: model({ price: zero }) } })
+    expect(asked).toEqual(['hold', 'settle'])
+    expect(receipt(exchange)).toMatchObject({ held: 0n, charged: 0n, promptTokens: 10 })
+  })
+})
+
+describe('a raw route', () => {
+  const route = (price: typeof PRICE | null) => ({
+    route: { kind: 'raw' as const, price },
+    bytes: Buffer.alloc(100, 'x'),
+  })
+
+  test('holds its bytes and the price of a request, and is charged what was used', async () => {
+    const { raw, receipt, sound } = await rig()
+    const { exchange } = await raw({ ...route({ ...PRICE, request: 5n }), next: answered(usage(40, 0)) })
+    expect(receipt(exchange)).toMatchObject({ held: 125_005n, charged: 40_005n, promptTokens: 40, source: 'reported' })
+    sound()
+  })
+
+  test('is never charged more than its bytes could have been', async () => {
+    const { raw, receipt } = await rig()
+    const { exchange } = await raw({ ...route(PRICE), next: answered(usage(1e9, 1e9)) })
+    expect(receipt(exchange)).toMatchObject({ charged: 100_000n, source: 'clamped', completionTokens: 0 })
+  })
+
+  test('is free without a price', async () => {
+    const { raw, asked } = await rig()
+    expect((await raw(route(null))).passed).toBe(true)
+    expect(asked).toEqual([])
+  })
+
+  test('is refused when the balance is short: there is no cap to lower', async () => {
+    const { raw } = await rig({ credit: '$0.000001' })
+    expect((await raw(route(PRICE))).refusal).toMatchObject({ status: 402 })
+  })
+})
+
+describe('a stream under way', () => {
+  test('is noted every five seconds when it has moved, as what it would cost if it ended now', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    const { run, checkpoints, sound } = await rig()
+    const of = stream()
+    const { exchange } = await run({
+      facts: { chat: of },
+      next: inner => {
+        const counted = { ...progress({ finished: false }), countedTokens: 0 }
+        Object.assign(inner, { progress: counted })
+        vi.advanceTimersByTime(5_000)
+        counted.countedTokens = 7
+        Object.assign(counted, { estimate: usage(8, 7, { source: 'estimated' }) })
+        vi.advanceTimersByTime(5_000)
+        vi.advanceTimersByTime(5_000)
+        counted.countedTokens = 1e9
+        Object.assign(counted, { estimate: usage(1e9, 1e9, { source: 'estimated' }) })
+        vi.advanceTimersByTime(5_000)
+        answered(usage(8, 9))(inner)
+      },
+    })
+    vi.advanceTimersByTime(60_000)
+    const prompt = promptCeiling(of, model())
+    expect(checkpoints).toEqual([
+      [{ exchange: exchange.id, amount: 8_000n + 14_000n, promptTokens: 8, completionTokens: 7 }],
+      [
+        {
+          exchange: exchange.id,
+          amount: BigInt(prompt) * 1_000n + 2_000_000n,
+          promptTokens: prompt,
+          completionTokens: 1_000,
+        },
+      ],
+    ])
+    expect(vi.getTimerCount()).toBe(0)
+    sound()
+  })
+
+  test('is not noted when it is a whole answer', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    const { run, checkpoints } = await rig()
+    await run({
+      next: inner => {
+        Object.assign(inner, { progress: progress({ countedTokens: 7 }) })
+        vi.advanceTimersByTime(10_000)
+        answered(usage(8, 9))(inner)
+      },
+    })
+    expect(checkpoints).toEqual([])
+  })
+})

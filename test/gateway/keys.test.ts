@@ -1,0 +1,335 @@
+/**
+ * Keys in operation: the commands change them, the gateway that runs obeys from the next request on, a killed one
+ * forgets nothing, and the secret of a key is nowhere but in the answer that made it.
+ */
+import { chmod, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { request as httpRequest } from 'node:http'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { ErrorCode } from '#contract'
+import { type CommandResult, type Gateway, startGateway, temporaryDirectory, tollgate } from '../helpers/gateway.ts'
+import { openRaw, type RawClient } from '../helpers/raw-client.ts'
+import { expectRefusal } from './refusal.ts'
+
+const model = { targets: [{ provider: 'demo', model: 'echo' }], price: 'free', context: 8192, max_output: 100 }
+const YAML = {
+  version: 1,
+  listen: '127.0.0.1:0',
+  store: 'sqlite:./data/tollgate.db',
+  providers: { demo: { dialect: 'demo', pace: '0ms' } },
+  models: { small: model, large: { ...model, aliases: ['big'] }, secret: { ...model, public: false } },
+  routes: [{ path: '/v1/chat/completions', policy: 'main' }],
+}
+const POLICIES = {
+  main: { steps: [{ use: 'api-key' }, { use: 'schema' }, { use: 'route' }] },
+  catalog: { steps: [{ use: 'api-key' }] },
+}
+const TOKEN = /tg_live_[0-9A-Za-z]{36}/
+
+let gateway: Gateway
+/** Every token that was ever issued here. */
+const tokens: string[] = []
+/** Everything that commands and the control socket said, except for the answers that made a token. */
+const said: string[] = []
+
+beforeAll(async () => {
+  gateway = await startGateway({ yaml: YAML, policies: POLICIES })
+})
+afterAll(async () => {
+  expect(await gateway.stop()).toBe(0)
+})
+
+/** Runs a command that must succeed. */
+async function run(...args: string[]): Promise<CommandResult> {
+  const result = await tollgate(args, { config: gateway.config })
+  expect({ code: result.code, stderr: result.stderr }).toEqual({ code: 0, stderr: '' })
+  if (TOKEN.test(result.stdout)) tokens.push(TOKEN.exec(result.stdout)![0])
+  else said.push(result.stdout)
+  return result
+}
+
+/** Asks the control socket directly, as a command does. */
+async function control(verb: string, args: object, at = gateway): Promise<Record<string, unknown>> {
+  const body = JSON.stringify(args)
+  const { status, text } = await new Promise<{ status: number | undefined; text: string }>((resolve, reject) => {
+    const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
+    const socketPath = join(at.dir, 'data/tollgate.sock')
+    httpRequest({ socketPath, path: `/v1/${verb}`, method: 'POST', headers, agent: false }, async response => {
+      const pieces: Buffer[] = []
+      for await (const piece of response) pieces.push(piece as Buffer)
+      resolve({ status: response.statusCode, text: Buffer.concat(pieces).toString() })
+    })
+      .on('error', reject)
+      .end(body)
+  })
+  const issued = TOKEN.exec(text)?.[0]
+  if (issued && (verb === 'key.create' || verb === 'key.rotate')) tokens.push(issued)
+  else said.push(text)
+  const answer = JSON.parse(text) as { result?: Record<string, unknown>; error?: { message: string } }
+  if (status !== 200) throw new Error(answer.error?.message ?? text)
+  return answer.result!
+}
+
+/** A new account with a key, made by the socket. */
+async function customer(options: object = {}, at = gateway): Promise<{ account: string; id: string; token: string }> {
+  const account = `account-${tokens.length}`
+  await control('account.create', { name: account }, at)
+  const { key, token } = await control('key.create', { account, name: 'test', ...options }, at)
+  return { account, id: (key as { id: string }).id, token: token as string }
+}
+
+/** The cheapest request that needs a key. */
+const ask = (token: string, path = '/v1/models', at = gateway) =>
+  fetch(`${at.url}${path}`, { headers: { authorization: `Bearer ${token}` } })
+
+const chat = (token: string, name: string) =>
+  fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
+    body: JSON.stringify({ model: name, messages: [{ role: 'user', content: 'Hello' }] }),
+  })
+
+async function expectWorks(token: string, at = gateway): Promise<void> {
+  const answer = await ask(token, '/v1/models', at)
+  expect({ status: answer.status, text: await answer.text() }).toMatchObject({ status: 200 })
+}
+
+async function expectRefused(token: string, code: ErrorCode, at = gateway): Promise<void> {
+  await expectRefusal(await ask(token, '/v1/models', at), code)
+}
+
+/** Asks until the key is refused; every answer before that is good. A moment set by the test is past after that. */
+async function untilRefused(token: string, code: ErrorCode): Promise<void> {
+  for (const endsMs = performance.now() + 5_000; performance.now() < endsMs; await pause(25)) {
+    const answer = await ask(token)
+    if (answer.status !== 200) return void (await expectRefusal(answer, code))
+    await answer.arrayBuffer()
+  }
+  throw new Error('the key still works after 5 s')
+}
+
+describe('what a running gateway obeys', () => {
+  test('a key of the command works at once, and is listed by its last four characters only', async () => {
+    const created = await run('account', 'create', 'acme')
+    expect(created.stdout).toContain('acme')
+    const { stdout } = await run('key', 'create', '--account', 'acme', '--name', 'laptop')
+    const token = TOKEN.exec(stdout)![0]
+    expect(stdout.split(token)).toHaveLength(2)
+    expect(stdout).toContain('not shown again')
+    await expectWorks(token)
+
+    const { stdout: list } = await run('key', 'list', '--account', 'acme')
+    expect(list).toContain(`…${token.slice(-4)}`)
+    expect(list).not.toContain(token.slice(-5))
+    const { stdout: json } = await run('key', 'list', '--json')
+    expect(json).toContain(`"last4": "${token.slice(-4)}"`)
+    expect(json).not.toContain(token.slice(-5))
+  })
+
+  test('rotated: both secrets work; rotated again: the oldest of three is gone', async () => {
+    const { id, token: first } = await customer()
+    const { stdout } = await run('key', 'rotate', id, '--grace', '1h', '--json')
+    const second = TOKEN.exec(stdout)![0]
+    expect(second).not.toBe(first)
+    await expectWorks(first)
+    await expectWorks(second)
+
+    const third = (await control('key.rotate', { key: id, grace_ms: 3_600_000 }))['token'] as string
+    await expectRefused(first, 'revoked_api_key')
+    await expectWorks(second)
+    await expectWorks(third)
+    const { keys } = await control('key.list', {})
+    const listed = (keys as { id: string; secrets: { last4: string }[] }[]).find(key => key.id === id)!
+    expect(listed.secrets.map(({ last4 }) => last4).sort()).toEqual([second.slice(-4), third.slice(-4)].sort())
+  })
+
+  test('a short grace: the old secret works until it is over, and has expired then', async () => {
+    const { id, token: old } = await customer()
+    const { token } = await control('key.rotate', { key: id, grace_ms: 700 })
+    await expectWorks(old)
+    await untilRefused(old, 'expired_api_key')
+    await expectWorks(token as string)
+    const now = (await control('key.rotate', { key: id, grace_ms: 0 }))['token'] as string
+    await expectRefused(token as string, 'expired_api_key')
+    await expectWorks(now)
+  })
+
+  test('revoked: the next request is refused, on the same connection as well, with every secret', async () => {
+    const { id, token: old } = await customer()
+    const token = (await control('key.rotate', { key: id, grace_ms: 3_600_000 }))['token'] as string
+    const other = await customer()
+    const client = await openRaw(gateway.url)
+    const get = (client: RawClient) =>
+      client.send(`GET /v1/models HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer ${token}\r\n\r\n`)
+    await get(client)
+    expect((await client.readResponse()).status).toBe(200)
+
+    const { stdout } = await run('key', 'revoke', id)
+    expect(stdout).toContain('is revoked')
+    await get(client)
+    const refused = await client.readResponse()
+    await expectRefusal(refused, 'revoked_api_key')
+    expect(refused.header('www-authenticate')).toBe('Bearer')
+    client.socket.destroy()
+
+    await expectRefused(old, 'revoked_api_key')
+    await expectRefusal(await chat(token, 'small'), 'revoked_api_key')
+    await expectWorks(other.token)
+    await expect(control('key.rotate', { key: id, grace_ms: 0 })).rejects.toThrow(/was revoked/)
+    expect((await run('key', 'revoke', id)).code).toBe(0)
+  })
+
+  test('expired: refused from that moment on, and no new secret can be had for it', async () => {
+    const { id, token } = await customer({ expires_at: new Date(Date.now() + 700).toISOString() })
+    await expectWorks(token)
+    await untilRefused(token, 'expired_api_key')
+    await expect(control('key.rotate', { key: id, grace_ms: 0 })).rejects.toThrow(/expired/)
+    expect((await run('key', 'list')).stdout).toMatch(new RegExp(`${id}.*expired`))
+  })
+
+  test('a list of models: others do not exist for it, by whatever name', async () => {
+    await run('account', 'create', 'narrow')
+    const { stdout } = await run('key', 'create', '--account', 'narrow', '--models', 'small')
+    const token = TOKEN.exec(stdout)![0]
+    expect((await chat(token, 'small')).status).toBe(200)
+    for (const name of ['large', 'big', 'secret']) {
+      const error = await expectRefusal(await chat(token, name), 'model_not_found')
+      expect(error.param).toBe('model')
+      await expectRefusal(await ask(token, `/v1/models/${name}`), 'model_not_found')
+    }
+    const { data } = (await (await ask(token)).json()) as { data: { id: string }[] }
+    expect(data.map(({ id }) => id)).toEqual(['small'])
+    expect((await ask(token, '/v1/models/small')).status).toBe(200)
+
+    const open = await customer()
+    const all = (await (await ask(open.token)).json()) as { data: { id: string }[] }
+    expect(all.data.map(({ id }) => id).sort()).toEqual(['large', 'small'])
+    const error = await expectRefusal(await chat(open.token, 'secret'), 'model_not_found')
+    const absent = await expectRefusal(await chat(open.token, 'secre'), 'model_not_found')
+    // A private model must not be told from one that does not exist.
+    expect(error.message.replaceAll('secret', 'X')).toBe(absent.message.replaceAll('secre', 'X'))
+  })
+
+  test('a model that the catalog does not have is a mistake of the command', async () => {
+    const result = await tollgate(['key', 'create', '--account', 'acme', '--models', 'smal'], {
+      config: gateway.config,
+    })
+    expect(result.code).not.toBe(0)
+    expect(result.stderr).toMatch(/smal\b.*\n?.*small/)
+    expect(result.stdout).toBe('')
+  })
+
+  test('frozen: all keys of the account are refused at once, those of others not; thawed: they work', async () => {
+    const { account, token } = await customer()
+    const second = (await control('key.create', { account, name: 'second' }))['token'] as string
+    const other = await customer()
+    await run('account', 'freeze', account)
+    await expectRefused(token, 'account_frozen')
+    await expectRefused(second, 'account_frozen')
+    await expectRefusal(await chat(token, 'small'), 'account_frozen')
+    await expectWorks(other.token)
+    await run('account', 'unfreeze', account)
+    await expectWorks(token)
+    await expectWorks(second)
+  })
+
+  test('a second gateway on the store refuses, names the first by pid and age, and leaves it in peace', async () => {
+    const { token } = await customer()
+    const second = await tollgate(['serve'], { config: gateway.config })
+    expect(second.code).toBe(1)
+    expect(second.stderr).toMatch(new RegExp(`in use by process ${gateway.pid}, for \\d+ (s|min)\\b`))
+    expect(second.stderr).not.toMatch(/\n\s+at /)
+    await expectWorks(token)
+    // Commands still find the first one.
+    expect((await run('account', 'list')).stdout).toContain('acme')
+  })
+})
+
+test('no token is anywhere: not in the files, the log, the errors or the socket', async () => {
+  const { token } = await customer()
+  const half = token.slice(0, -1)
+  const odd: readonly [path: string, init: RequestInit][] = [
+    [`/v1/models?api_key=${token}`, {}],
+    [`/v1/${token}`, { headers: { authorization: `Bearer ${token}` } }],
+    ['/v1/models', { headers: { 'x-api-key': token } }],
+    ['/v1/models', { headers: { authorization: `Basic ${token}` } }],
+    ['/v1/models', { headers: { authorization: `Bearer ${half}` } }],
+    ['/v1/models', { headers: { authorization: `Bearer ${token}`, 'idempotency-key': 'one' } }],
+    [
+      '/v1/chat/completions',
+      {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
+        body: `{"model":"${token}"`,
+      },
+    ],
+  ]
+  const answers = await Promise.all(
+    odd.map(async ([path, init]) => {
+      const answer = await fetch(`${gateway.url}${path}`, init)
+      return `${[...answer.headers].join('\n')}${path.includes(token) ? '' : await answer.text()}`
+    }),
+  )
+  await control('key.list', {})
+  expect(tokens.length).toBeGreaterThan(10)
+
+  const places = new Map<string, Buffer>([
+    ['the log', Buffer.from(JSON.stringify(gateway.logs()))],
+    ['stderr', Buffer.from(gateway.stderr())],
+    ['commands and socket', Buffer.from(said.join('\n'))],
+    ['errors', Buffer.from(answers.join('\n'))],
+  ])
+  for (const file of await readdir(gateway.dir, { recursive: true, withFileTypes: true })) {
+    if (file.isFile()) places.set(file.name, await readFile(join(file.parentPath, file.name)))
+  }
+  expect([...places.keys()]).toEqual(expect.arrayContaining(['tollgate.db', 'tollgate.db-wal']))
+  // The random part by itself as well: nothing may hold a token in pieces.
+  for (const token of tokens) {
+    const random = Buffer.from(token.slice(8, 32))
+    for (const [name, bytes] of places) expect(bytes.includes(random), name).toBe(false)
+  }
+  expect((await stat(join(gateway.dir, 'data/tollgate.sock'))).mode & 0o777).toBe(0o600)
+  expect((await stat(join(gateway.dir, 'data/secret'))).mode & 0o777).toBe(0o600)
+})
+
+test('killed: the next one starts on the store, and what was live, revoked, frozen and expired still is', async () => {
+  const dir = await temporaryDirectory()
+  const first = await startGateway({ yaml: YAML, policies: POLICIES, dir })
+  const live = await customer({}, first)
+  const rotated = await customer({}, first)
+  const fresh = (await control('key.rotate', { key: rotated.id, grace_ms: 3_600_000 }, first))['token'] as string
+  const revoked = await customer({}, first)
+  const frozen = await customer({}, first)
+  await control('key.revoke', { key: revoked.id }, first)
+  await control('account.freeze', { account: frozen.account }, first)
+  await first.kill9()
+
+  // With nobody running the command opens the store itself.
+  const alone = await tollgate(['key', 'list', '--json'], { config: first.config })
+  expect(alone).toMatchObject({ code: 0, stderr: '' })
+  expect(alone.stdout).toContain(live.id)
+
+  const second = await startGateway({ yaml: YAML, policies: POLICIES, dir })
+  for (const token of [live.token, rotated.token, fresh]) await expectWorks(token, second)
+  await expectRefused(revoked.token, 'revoked_api_key', second)
+  await expectRefused(frozen.token, 'account_frozen', second)
+  expect(await second.stop()).toBe(0)
+
+  // The digests depend on the secret: another one is recognised before any key is called unknown.
+  const secretFile = join(dir, 'data/secret')
+  const secret = await readFile(secretFile, 'utf8')
+  await writeFile(secretFile, 'another-secret-of-more-than-32-characters\n')
+  const wrong = await tollgate(['serve'], { config: first.config })
+  expect(wrong.code).toBe(1)
+  expect(wrong.stderr).toMatch(/This is not the secret under which the keys of .* were made/)
+  expect(wrong.stderr).not.toContain('another-secret')
+  await writeFile(secretFile, secret)
+  await chmod(secretFile, 0o644)
+  const open = await tollgate(['serve'], { config: first.config })
+  expect(open.stderr).toMatch(/can be read by others \(mode 0644\)/)
+  await chmod(secretFile, 0o600)
+  const third = await startGateway({ yaml: YAML, policies: POLICIES, dir })
+  await expectWorks(live.token, third)
+  expect(await third.stop()).toBe(0)
+})

@@ -1,0 +1,353 @@
+/** What the gateway says of itself: the models that a caller may use, and the receipts of what they have cost. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { exact, type FakeProvider, startFakeProvider, withhold } from '../helpers/fake-provider.ts'
+import { FIVE_STEPS, type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
+import { readSse } from '../helpers/sse.ts'
+import { expectRefusal } from './refusal.ts'
+
+const model = (more: object = {}) => ({
+  targets: [{ provider: 'p', model: 'upstream-model' }],
+  price: PRICE,
+  context: 8192,
+  max_output: 1000,
+  ...more,
+})
+
+/** 2026-03-04T00:00:00Z in seconds. */
+const CREATED = 1_772_582_400
+
+const MODELS = {
+  m: model({ description: 'The plain one.', created: '2026-03-04', owned_by: 'acme', aliases: ['other-name', 'a/b'] }),
+  'maker/family/one': model(),
+  'odd:id@1.5+x~y': model(),
+  thinking: model({ reasoning: true }),
+  free: model({ price: 'free' }),
+  secret: model({ public: false, aliases: ['secret-alias'] }),
+  gone: model({ enabled: false }),
+}
+const PUBLIC = ['m', 'maker/family/one', 'odd:id@1.5+x~y', 'thinking', 'free']
+
+let provider: FakeProvider
+let gateway: InProcess
+
+beforeAll(async () => {
+  provider = await startFakeProvider({ script: exact({ tokens: 3 }) })
+  gateway = await startInProcess({ provider: provider.baseUrl, yaml: { models: MODELS } })
+})
+afterAll(async () => {
+  await gateway.stop()
+  await provider.close()
+})
+
+/** A key of the account with a bucket of its own: the catalog's routes take 30 requests of one at once. */
+async function newKey(models: readonly string[] | null = null, account = gateway.accountId): Promise<string> {
+  return (await gateway.running.store.createKey({ account, name: 'test', models })).token
+}
+
+const get = (path: string, key: string, of: InProcess = gateway) =>
+  fetch(`${of.url}${path}`, { headers: { authorization: `Bearer ${key}` } })
+
+async function json(answer: Response): Promise<Record<string, unknown>> {
+  expect(answer.status).toBe(200)
+  expect(answer.headers.get('content-type')).toBe('application/json')
+  expect(answer.headers.get('cache-control')).toBe('no-store')
+  return answer.json() as Promise<Record<string, unknown>>
+}
+
+async function ids(key: string, of: InProcess = gateway): Promise<string[]> {
+  const list = await json(await get('/v1/models', key, of))
+  expect(Object.keys(list)).toEqual(['object', 'data'])
+  expect(list['object']).toBe('list')
+  return (list['data'] as { id: string }[]).map(({ id }) => id)
+}
+
+describe('models that a caller may not use', () => {
+  const NOT_THERE = [
+    'no-such-model',
+    'secret',
+    'secret-alias',
+    'gone',
+    'M',
+    'm ',
+    '__proto__',
+    'constructor',
+    'toString',
+  ]
+
+  test('are the same 404 by id, whether they exist or not', async () => {
+    const bodies = new Set<string>()
+    for (const key of [await newKey(), await newKey(['free'])]) {
+      for (const id of NOT_THERE) {
+        const answer = await get(`/v1/models/${encodeURIComponent(id)}`, key)
+        const error = await expectRefusal(answer.clone(), 'model_not_found')
+        expect(error.param).toBe('model')
+        bodies.add(await answer.text())
+      }
+    }
+    // One that exists and is public, for a key that has a list without it.
+    bodies.add(await (await get('/v1/models/m', await newKey(['free']))).text())
+    expect([...bodies]).toHaveLength(1)
+  })
+
+  test('are the same 404 in a request, but for the name that was sent', async () => {
+    const said = new Set<string>()
+    const ask = async (id: string, key: string) => {
+      const answer = await gateway.chat(
+        { model: id },
+        { headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` } },
+      )
+      const { message, param } = await expectRefusal(answer, 'model_not_found')
+      expect(param).toBe('model')
+      expect(message).toContain(JSON.stringify(id))
+      said.add(message.replace(JSON.stringify(id), 'ID'))
+    }
+    for (const id of NOT_THERE) await ask(id, gateway.key)
+    for (const id of ['m', 'other-name', 'maker/family/one']) await ask(id, await newKey(['free', 'no-such-model']))
+    expect([...said]).toHaveLength(1)
+    expect(provider.requests).toHaveLength(0)
+    expect(gateway.running.store.openHolds()).toBe(0)
+  })
+
+  test.each(['%ZZ', '%ff', '%00', '%2F', 'm%20', '..%2fm', 'm%0d%0ax:%20y', 'x'.repeat(8000)])(
+    'nor is %s one',
+    async id => {
+      await expectRefusal(await get(`/v1/models/${id}`, await newKey()), 'model_not_found')
+    },
+  )
+})
+
+describe('the list', () => {
+  test('has what is public and enabled, in the order of the file', async () => {
+    expect(await ids(await newKey())).toEqual(PUBLIC)
+  })
+
+  test('of a key with models of its own has only those, and never one that is not public', async () => {
+    expect(await ids(await newKey(['free', 'm', 'secret', 'gone', 'no-such-model']))).toEqual(['m', 'free'])
+  })
+
+  test('is for anyone where the route says so, without what is not public', async () => {
+    await using open = await startInProcess({
+      steps: [{ use: 'rate-limit', with: { per: 'address', requests: '1000 per minute' } }],
+      yaml: {
+        models: MODELS,
+        routes: ['/v1/models', '/v1/models/{id}'].map(path => ({ path, policy: 'test', public: true })),
+      },
+    })
+    const list = (await json(await fetch(`${open.url}/v1/models`)))['data'] as { id: string }[]
+    expect(list.map(({ id }) => id)).toEqual(PUBLIC)
+    expect((await fetch(`${open.url}/v1/models/m`)).status).toBe(200)
+    await expectRefusal(await fetch(`${open.url}/v1/models/secret`), 'model_not_found')
+    await expectRefusal(await fetch(`${open.url}/v1/models/gone`), 'model_not_found')
+  })
+})
+
+describe('an entry', () => {
+  const FIELDS = [
+    'id',
+    'object',
+    'created',
+    'owned_by',
+    'context_length',
+    'max_output',
+    'pricing',
+    'supported_parameters',
+  ]
+
+  test("has OpenAI's four fields first, then what tools read elsewhere", async () => {
+    const key = await newKey()
+    const entry = await json(await get('/v1/models/m', key))
+    expect(Object.keys(entry)).toEqual([...FIELDS.slice(0, 4), 'description', ...FIELDS.slice(4)])
+    expect(entry).toMatchObject({
+      id: 'm',
+      object: 'model',
+      created: CREATED,
+      owned_by: 'acme',
+      description: 'The plain one.',
+      context_length: 8192,
+      max_output: 1000,
+      pricing: {
+        unit: '1M tokens',
+        input: '1.000000000',
+        cached_input: '1.000000000',
+        cache_write: '1.000000000',
+        output: '2.000000000',
+        request: '0.000000000',
+      },
+    })
+    expect(entry['supported_parameters']).toContain('max_completion_tokens')
+    expect(entry['supported_parameters']).not.toContain('reasoning_effort')
+    const { data } = (await (await get('/v1/models', key)).json()) as { data: unknown[] }
+    expect(data[0]).toEqual(entry)
+  })
+
+  test('says what the model is without what it does not have', async () => {
+    const key = await newKey()
+    const thinking = await json(await get('/v1/models/thinking', key))
+    expect(Object.keys(thinking)).toEqual(FIELDS)
+    expect(thinking['supported_parameters']).toContain('reasoning_effort')
+    expect(thinking['owned_by']).toBe('tollgate')
+    expect((await json(await get('/v1/models/free', key)))['pricing']).toBe(null)
+    // Seconds, not milliseconds: 2026 and not 1970 or 58,000.
+    for (const path of ['/v1/models/m', '/v1/models/free']) {
+      const created = Number((await json(await get(path, key)))['created'])
+      expect(new Date(created * 1000).getUTCFullYear()).toBe(2026)
+    }
+  })
+
+  test('tells nothing of providers', async () => {
+    const text = await (await get('/v1/models', await newKey())).text()
+    expect(text).not.toContain('upstream-model')
+    expect(text).not.toContain(provider.baseUrl)
+  })
+
+  test.each([
+    ['maker/family/one', 'maker/family/one'],
+    ['maker%2Ffamily%2Fone', 'maker/family/one'],
+    ['maker%2ffamily/one', 'maker/family/one'],
+    ['odd:id@1.5+x~y', 'odd:id@1.5+x~y'],
+    ['odd%3Aid%401.5%2Bx~y', 'odd:id@1.5+x~y'],
+    ['other-name', 'm'],
+    ['a/b', 'm'],
+    ['a%2Fb', 'm'],
+    ['m?x=y', 'm'],
+  ])('is found at /v1/models/%s', async (path, id) => {
+    expect((await json(await get(`/v1/models/${path}`, await newKey())))['id']).toBe(id)
+  })
+
+  test('of a model that is not public is for the keys that name it, which also may use it', async () => {
+    const key = await newKey(['secret'])
+    for (const id of ['secret', 'secret-alias']) {
+      expect((await json(await get(`/v1/models/${id}`, key)))['id']).toBe('secret')
+      const headers = { 'content-type': 'application/json', authorization: `Bearer ${key}` }
+      const answer = await gateway.chat({ model: id }, { headers })
+      expect(await answer.json()).toMatchObject({ model: 'secret', object: 'chat.completion' })
+    }
+  })
+})
+
+describe('a receipt', () => {
+  const FIELDS = [
+    'id',
+    'object',
+    'model',
+    'created',
+    'settled',
+    'outcome',
+    'code',
+    'held',
+    'charged',
+    'pricing',
+    'usage',
+    'attempts',
+    'trail',
+    'key',
+    'idempotency_key',
+  ]
+  const idOf = (answer: Response) => answer.headers.get('x-request-id')!
+
+  test('is not found by others, and no other way than one that there is not', async () => {
+    const answer = await gateway.chat()
+    await answer.text()
+    const stranger = await gateway.running.store.createAccount({ name: 'stranger' })
+    const theirs = await newKey(null, stranger.id)
+    const ours = await newKey()
+    const bodies = new Set<string>()
+    const ids = [
+      idOf(answer).slice(0, -1),
+      idOf(answer).toLowerCase(),
+      'req_0',
+      '__proto__',
+      '%00',
+      `${idOf(answer)}%2F`,
+    ]
+    for (const [key, id] of [[theirs, idOf(answer)] as const, ...ids.map(id => [ours, id] as const)]) {
+      const refused = await get(`/v1/receipts/${id}`, key)
+      await expectRefusal(refused.clone(), 'receipt_not_found')
+      bodies.add(await refused.text())
+    }
+    expect([...bodies]).toHaveLength(1)
+    expect((await get(`/v1/receipts/${idOf(answer)}`, ours)).status).toBe(200)
+  })
+
+  test('there is none for what never held any credit', async () => {
+    const key = await newKey()
+    for (const answer of [await gateway.chat({ model: 'no-such-model' }), await gateway.chat({ model: 'free' })]) {
+      await answer.text()
+      await expectRefusal(await get(`/v1/receipts/${idOf(answer)}`, key), 'receipt_not_found')
+    }
+    const list = await get('/v1/models', key)
+    await expectRefusal(await get(`/v1/receipts/${idOf(list)}`, key), 'receipt_not_found')
+  })
+
+  test.each([{ stream: false }, { stream: true }])(
+    'says what was held, used and charged (stream $stream)',
+    async mode => {
+      const began = Math.floor(Date.now() / 1000)
+      const headers = {
+        'content-type': 'application/json',
+        authorization: `Bearer ${gateway.key}`,
+        'idempotency-key': 'order 4711',
+      }
+      const answer = await gateway.chat({ ...mode, model: 'other-name', max_tokens: 100 }, { headers })
+      if (mode.stream) await readSse(answer)
+      else await answer.text()
+      // Any key of the account may read it.
+      const receipt = await json(await get(`/v1/receipts/${idOf(answer)}`, await newKey()))
+      expect(Object.keys(receipt)).toEqual(FIELDS)
+      const stored = gateway.receipt(answer)!
+      // 10 and 3 tokens at 1,000 and 2,000 nano-dollars.
+      expect(receipt).toMatchObject({
+        id: idOf(answer),
+        object: 'receipt',
+        model: 'm',
+        outcome: 'answered',
+        code: null,
+        charged: '0.000016000',
+        usage: { prompt_tokens: 10, completion_tokens: 3, reasoning_tokens: 0, cached_tokens: 0, source: 'reported' },
+        pricing: { unit: '1M tokens', input: '1.000000000', output: '2.000000000' },
+        attempts: [{ target: 'p/upstream-model', status: 200, code: null }],
+        key: stored.keyId,
+        idempotency_key: 'order 4711',
+      })
+      expect(Number(receipt['held'])).toBeGreaterThanOrEqual(100 * 0.000002)
+      for (const time of ['created', 'settled']) {
+        expect(Number(receipt[time])).toBeGreaterThanOrEqual(began)
+        expect(Number(receipt[time])).toBeLessThanOrEqual(Date.now() / 1000)
+      }
+      if (!mode.stream) expect(answer.headers.get('x-tollgate-cost')).toBe(receipt['charged'])
+      // The steps inside the one that settles are over by then.
+      expect(receipt['trail']).toContainEqual({ step: 'route', verdict: 'passed' })
+    },
+  )
+
+  test('of an exchange under way is open', async () => {
+    provider.script(withhold(exact()))
+    const index = provider.requests.length
+    const pending = gateway.chat()
+    const request = await provider.waitForRequest(index)
+    const receipt = await json(await get(`/v1/receipts/${request.headers['x-request-id']}`, await newKey()))
+    expect(receipt).toMatchObject({ settled: null, charged: null, outcome: null })
+    expect(Number(receipt['held'])).toBeGreaterThan(0)
+    request.release()
+    await (await pending).text()
+    provider.script(exact({ tokens: 3 }))
+  })
+
+  test('needs a key, whatever its id', async () => {
+    await expectRefusal(await fetch(`${gateway.url}/v1/receipts/req_0`), 'missing_api_key')
+  })
+})
+
+test('a route that nobody charges for has no receipts, and says so to its own users', async () => {
+  await using unmetered = await startInProcess({
+    provider: provider.baseUrl,
+    steps: FIVE_STEPS.filter(step => 'use' in step && step.use !== 'credits'),
+    yaml: { routes: [{ path: '/v1/chat/completions', policy: 'test', unmetered: true }] },
+  })
+  const answer = await unmetered.chat()
+  expect(answer.status).toBe(200)
+  expect(answer.headers.get('x-tollgate-cost')).toBe(null)
+  const receipt = await get(`/v1/receipts/${answer.headers.get('x-request-id')}`, unmetered.key, unmetered)
+  await expectRefusal(receipt, 'receipt_not_found')
+  expect(unmetered.balance()).toMatchObject({ posted: 10_000_000_000n, held: 0n })
+})
