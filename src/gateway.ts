@@ -201,6 +201,8 @@ function fail({ ctx, client, stream }: Trip, refusal: Refusal): void {
     stream?.fail(refusal)
     return
   }
+  // A step may have said what the answer cost that is now not sent.
+  ctx.remove('x-tollgate-cost')
   sendRefusal(ctx, refusal, (status, headers, body) => client.sendWhole(status, headers, body))
 }
 

@@ -56,11 +56,17 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
       closers.push(close)
       upstreams.set(provider.name, upstream)
     }
-    const routes = configuration.routes.map((config): LiveRoute => {
-      const plan = createPlan(config.policy, config.steps.steps, step => servicesOf(step, parts, catalog))
+    // A policy's steps are created once, however many routes use it: they are the same steps with the same state.
+    const plans = new Map<string, Plan>()
+    const planOf = ({ policy, steps }: RouteConfig): Plan => {
+      const known = plans.get(policy)
+      if (known) return known
+      const plan = createPlan(policy, steps.steps, step => servicesOf(step, parts, catalog))
       closers.push(plan.dispose)
-      return { config, plan }
-    })
+      plans.set(policy, plan)
+      return plan
+    }
+    const routes = configuration.routes.map((config): LiveRoute => ({ config, plan: planOf(config) }))
     return { configuration, catalog, routes, upstreams, dispose }
   } catch (error) {
     await dispose()

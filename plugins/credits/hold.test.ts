@@ -282,9 +282,8 @@ describe('a cap for a short balance', () => {
 })
 
 test('a raw request holds its bytes as prompt, at the dearest price', () => {
-  expect(rawHold(PRICE, 100, 0)).toBe(125_000n)
-  expect(rawHold({ ...PRICE, request: 9n }, 0, 0)).toBe(9n)
-  expect(rawHold(PRICE, 0, 3)).toBe(6_000n)
+  expect(rawHold(PRICE, 100)).toBe(125_000n)
+  expect(rawHold({ ...PRICE, request: 9n }, 0)).toBe(9n)
 })
 
 test('usage in the middle of the possible is charged as it is', () => {

@@ -81,6 +81,6 @@ export function affordableCap(chat: Chat, model: Model, price: Price, available:
 }
 
 /** A raw request's ceiling: its bytes as prompt tokens; what it answers has no tokens of its own to pay for. */
-export function rawHold(price: Price, bytes: number, completion: number): NanoUsd {
-  return cost({ ...price, input: dearestInput(price) }, { prompt: bytes, cached: 0, cacheWrite: 0, completion })
+export function rawHold(price: Price, bytes: number): NanoUsd {
+  return cost({ ...price, input: dearestInput(price) }, { prompt: bytes, cached: 0, cacheWrite: 0, completion: 0 })
 }

@@ -81,7 +81,7 @@ export default definePlugin({
         const bill =
           exchange.chat && exchange.model
             ? chatBill(exchange.chat, exchange.model, price)
-            : rawBill(exchange.bytes.length, price)
+            : rawBill(exchange.bytes.length, price, exchange.route.path)
         const held = await hold({ exchange, bill, settings, books, setHeader: (name, value) => ctx.set(name, value) })
         exchange.onDisconnect = settings.on_disconnect ?? (exchange.model?.reasoning ? 'drain' : 'cancel')
         const end = exchange.chat?.stream ? watchProgress(checkpoints, exchange, bill, held) : () => {}
@@ -126,13 +126,14 @@ function chatBill(chat: Chat, model: Model, price: Price): Bill {
 }
 
 /** Raw routes: the prompt is at most the body's bytes; their answers are charged as usage says, within the hold. */
-function rawBill(bytes: number, price: Price): Bill {
+function rawBill(bytes: number, price: Price, path: string): Bill {
   return {
     price,
-    modelId: '',
+    // Nobody has resolved a model; the receipt says by which road it went.
+    modelId: path,
     chat: null,
     model: null,
-    hold: () => rawHold(price, bytes, 0),
+    hold: () => rawHold(price, bytes),
     bounds: hold => ({ hold, promptCeiling: bytes, completionCeiling: 0 }),
   }
 }

@@ -23,6 +23,9 @@ const HURRY_MS = 2_000
 
 const PING = Buffer.from(': ping\n\n')
 
+/** Headers that only the gateway can know: one set by a step would break the framing. */
+const FRAMING = ['content-length', 'content-encoding', 'transfer-encoding']
+
 const STREAM_HEAD = {
   'content-type': 'text/event-stream; charset=utf-8',
   'cache-control': 'no-cache, no-transform',
@@ -97,9 +100,15 @@ export class Client {
     return this.#write(frame)
   }
 
+  #head(status: number, headers: Readonly<Record<string, string | number>>): void {
+    // Node takes the removal of a header that is not there as a wish to send none.
+    for (const name of FRAMING) if (this.#response.hasHeader(name)) this.#response.removeHeader(name)
+    this.#response.writeHead(status, headers)
+  }
+
   #write(frame: Buffer): boolean {
     if (this.#left) return true
-    if (!this.#response.headersSent) this.#response.writeHead(200, STREAM_HEAD)
+    if (!this.#response.headersSent) this.#head(200, STREAM_HEAD)
     this.#lastWrite = this.#options.watchman.now()
     const keepsUp = this.#response.write(frame)
     if (!keepsUp && this.#blockedSince === 0) this.#blockedSince = this.#lastWrite
@@ -115,7 +124,7 @@ export class Client {
   endStream(frame: Buffer): void {
     if (this.#left || this.#ended) return
     this.#finish()
-    if (!this.#response.headersSent) this.#response.writeHead(200, STREAM_HEAD)
+    if (!this.#response.headersSent) this.#head(200, STREAM_HEAD)
     this.#response.end(frame)
   }
 
@@ -132,7 +141,7 @@ export class Client {
     if (this.#left || this.#ended) return
     this.#finish()
     const bytes = typeof body === 'string' ? Buffer.from(body) : body
-    this.#response.writeHead(status, { ...headers, 'content-length': bytes.length })
+    this.#head(status, status === 204 ? headers : { ...headers, 'content-length': bytes.length })
     this.#sendRest(bytes)
   }
 

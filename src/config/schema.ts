@@ -66,11 +66,11 @@ const price = (description: string) =>
 
 const RAW_PRICE = priceOf(
   'Raw routes: what a request costs, "free" or dollars for a request, for tokens, or both.',
-  'must be "free" or a map with request, or per, input and output, or all four',
-  { per: PRICE_PARTS.per, input: PRICE_PARTS.input, output: PRICE_PARTS.output, request: PRICE_PARTS.request },
+  'must be "free" or a map with request, or per and input, or all three',
+  { per: PRICE_PARTS.per, input: PRICE_PARTS.input, request: PRICE_PARTS.request },
   {
     minProperties: 1,
-    dependentRequired: { input: ['per', 'output'], output: ['per', 'input'], per: ['input', 'output'] },
+    dependentRequired: { input: ['per'], per: ['input'] },
   },
 )
 

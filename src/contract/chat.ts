@@ -17,12 +17,14 @@ export interface ChatRequest {
   readonly [field: string]: unknown
 }
 
+/** One turn of the conversation. */
 export interface ChatMessage {
   readonly role: string
   readonly content?: string | readonly ContentPart[] | null
   readonly [field: string]: unknown
 }
 
+/** A piece of a message: text, an image, a sound, a file; `type` says which. */
 export interface ContentPart {
   readonly type: string
   readonly text?: string
@@ -50,6 +52,7 @@ export interface Delta {
   [field: string]: unknown
 }
 
+/** What a chunk adds to a tool call; in a whole answer, the call. */
 export interface ToolCallDelta {
   index?: number
   id?: string

@@ -67,6 +67,7 @@ export interface DecodedAnswer {
   readonly raw: Buffer | null
 }
 
+/** The four moves, and the name that providers are configured with. */
 export interface Dialect {
   readonly name: string
   encodeRequest(chat: Chat, target: Target): EncodedRequest

@@ -31,6 +31,7 @@ const row = (status: number, type: ErrorType, retryable: boolean, message: strin
   message,
 })
 
+/** The table. */
 export const ERRORS = {
   // The way in: HTTP and the body.
   bad_request: row(400, 'invalid_request_error', false, 'The HTTP request is malformed.'),

@@ -78,7 +78,9 @@ export interface Facts {
   readonly targets: readonly Target[]
 }
 
+/** The name of a fact, as plugins write it in `needs` and `gives`. */
 export type FactName = keyof Facts
+/** All of them, for checks at run time. */
 export const FACT_NAMES: readonly FactName[] = ['key', 'account', 'chat', 'model', 'targets']
 
 /** How an exchange ended. Set by the pump and at the refusal; never guessed from what surfaces. */
@@ -129,6 +131,7 @@ export interface TrailEntry {
 /** What happens to the upstream request when the client leaves: abort it, or read on for the usage. */
 export type OnDisconnect = 'cancel' | 'drain'
 
+/** What a route is for: it decides what stands behind the last step, and which facts can exist. */
 export type RouteKind = 'chat' | 'models' | 'model' | 'receipt' | 'raw'
 
 /** The part of a route that steps may look at. */
@@ -140,6 +143,7 @@ export interface RouteView {
   readonly price: Price | null
 }
 
+/** One request and its answer: `ctx.exchange`. */
 export interface Exchange {
   /** `req_…`: time-ordered, unguessable; the `x-request-id` of the answer and the id of its receipt. */
   readonly id: string

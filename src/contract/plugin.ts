@@ -41,7 +41,9 @@ export interface Services {
   readonly log: Log
 }
 
+/** The name of a service, as plugins write it in `uses`. */
 export type ServiceName = keyof Services
+/** All of them, for checks at run time. */
 export const SERVICE_NAMES: readonly ServiceName[] = ['keys', 'buckets', 'ledger', 'catalog', 'clock', 'random', 'log']
 
 /** The context of a step: Koa's own, with the exchange in which the needed facts are present. */
@@ -49,6 +51,7 @@ export type StepContext<Needs extends FactName = never> = ParameterizedContext &
   readonly exchange: Exchange & Pick<Facts, Needs>
 }
 
+/** Runs everything inside this step; resolves when the answer is over. */
 export type Next = () => Promise<void>
 
 /** A step at work. `await next()` returns when the answer is over, never before. */
@@ -76,6 +79,7 @@ export interface StepPlace {
   readonly id: string
 }
 
+/** What `definePlugin` takes. */
 export interface Plugin<Settings = never, Needs extends FactName = never, Uses extends ServiceName = never> {
   /** As policies write it in `use`. Lower-case words with dashes. */
   readonly name: string

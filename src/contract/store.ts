@@ -6,6 +6,7 @@ import type { ErrorCode } from './errors.ts'
 import type { Attempt, Outcome, Price, TrailEntry } from './exchange.ts'
 import type { NanoUsd } from './units.ts'
 
+/** Who pays: prepaid credit belongs to an account. */
 export interface Account {
   readonly id: string
   readonly name: string
@@ -22,6 +23,7 @@ export interface AccountBalance extends Account {
   readonly held: NanoUsd
 }
 
+/** What a client shows to be let in; its secret is not part of it. */
 export interface Key {
   readonly id: string
   readonly accountId: string
@@ -55,6 +57,7 @@ export interface BucketShape {
   readonly refillPerMs: number
 }
 
+/** What a bucket said. */
 export interface Grant {
   readonly taken: boolean
   /** Whole units left, never below 0. */
@@ -86,6 +89,7 @@ export interface HoldRequest {
   readonly idempotencyKey: string | null
 }
 
+/** Held, or why not; `available` and `onHold` are the account's, in nano-dollars, after the attempt. */
 export type HoldResult =
   | { readonly held: true; readonly available: NanoUsd }
   | { readonly held: false; readonly reason: 'short'; readonly available: NanoUsd; readonly onHold: NanoUsd }
@@ -121,6 +125,7 @@ export interface SettleRequest {
   readonly trail: readonly TrailEntry[]
 }
 
+/** `no_hold`: there was nothing to settle. */
 export type SettleResult = 'settled' | 'already_settled' | 'no_hold'
 
 /** How far a stream has come, so that a crash charges what was delivered and not the whole hold. */

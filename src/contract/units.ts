@@ -17,6 +17,7 @@ export interface Rate {
   readonly perMs: number
 }
 
+/** A text that is not of its unit; the message is a sentence for whoever wrote it. */
 export class UnitError extends Error {
   override readonly name = 'UnitError'
 }

@@ -11,6 +11,8 @@ export interface PlannableStep {
   readonly when: { evaluate(facts: Record<string, unknown>): boolean } | null
   readonly mode: 'enforce' | 'shadow' | 'off'
   readonly onError: 'refuse' | 'skip'
+  /** Where the policy says it. */
+  readonly position?: { readonly file: string; readonly line: number; readonly column: number }
 }
 
 export interface PlannedStep extends PlannableStep {
@@ -50,11 +52,11 @@ export function createPlan(
         | StepMiddleware
         | StepInstance
     } catch (cause) {
-      throw new PlanError(`policy "${name}", step "${step.id}": ${(cause as Error).message}`, { cause })
+      throw new PlanError(`${placeOf(name, step)}: ${(cause as Error).message}`, { cause })
     }
     const handle = typeof made === 'function' ? made : made?.handle
     if (typeof handle !== 'function') {
-      throw new PlanError(`policy "${name}", step "${step.id}": create() returned neither a middleware nor { handle }`)
+      throw new PlanError(`${placeOf(name, step)}: create() returned neither a middleware nor { handle }`)
     }
     if (typeof made !== 'function' && made.dispose) disposers.push(made.dispose.bind(made))
     return Object.freeze({ ...step, critical, handle })
@@ -66,4 +68,10 @@ export function createPlan(
       for (const dispose of disposers.splice(0)) await dispose()
     },
   })
+}
+
+/** For errors: `policies/standard.yaml:4:10: the step "volume" cannot be created`. */
+function placeOf(policy: string, { id, position }: PlannableStep): string {
+  const where = position ? `${position.file}:${position.line}:${position.column}: ` : `policy "${policy}": `
+  return `${where}the step "${id}" cannot be created`
 }

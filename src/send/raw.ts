@@ -27,7 +27,7 @@ export async function sendRaw(trip: Trip, parts: SenderParts): Promise<void> {
       request: ctx.req,
       bytes: exchange.bytes,
       provider: raw.provider,
-      path: raw.path,
+      path: raw.path + queryOf(ctx.querystring),
       requestId: exchange.id,
       signal: exchange.signal,
       watchman: parts.watchman,
@@ -63,6 +63,18 @@ function refuseEncodedBody(encoding: string): void {
   if (encoding === '' || encoding.toLowerCase() === 'identity') return
   throw refuse('unsupported_media_type', { message: 'The body must not be compressed (Content-Encoding).' })
 }
+
+/** The client's own query, without what some clients put a key in: keys of this gateway never go upstream. */
+function queryOf(query: string): string {
+  if (query === '') return ''
+  const parameters = new URLSearchParams(query)
+  const secret = [...parameters.keys()].filter(name => SECRET_PARAMETERS.has(name.toLowerCase().replaceAll('-', '_')))
+  if (secret.length === 0) return `?${query}`
+  for (const name of secret) parameters.delete(name)
+  return parameters.size === 0 ? '' : `?${parameters}`
+}
+
+const SECRET_PARAMETERS = new Set(['key', 'api_key', 'apikey', 'access_token', 'token'])
 
 /** A key that may only use some models must not reach others by a road on which nobody reads the body. */
 function refuseForbiddenModel({ exchange, ctx }: Trip): void {

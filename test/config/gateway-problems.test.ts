@@ -377,13 +377,13 @@ const ROUTES: Row[] = [
     'there is no provider "fra"; did you mean "far"?',
   ],
   [
-    'a raw price without output',
-    route(`  - { ${RAW}, provider: far, price: ▸{ per: 1M tokens, input: 1 } }`),
-    'price has no "output", which goes with',
+    'a raw price for answers, of which nobody counts the tokens',
+    route(`  - { ${RAW}, provider: far, price: { per: 1M tokens, input: 1, ▸output: 1 } }`),
+    '"output"',
   ],
   [
     'a raw price without per',
-    route(`  - { ${RAW}, provider: far, price: ▸{ input: 1, output: 1 } }`),
+    route(`  - { ${RAW}, provider: far, price: ▸{ input: 1 } }`),
     'price has no "per", which goes with',
   ],
   [

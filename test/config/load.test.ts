@@ -314,7 +314,7 @@ test('routes, with those that are there by default', async () => {
     gateway: {
       routes: `${PARTS.routes}
   - { path: /v1/models, policy: bare, public: true }
-  - { path: /v1/embeddings, kind: raw, policy: paid, provider: far, price: { per: 1M tokens, input: $0.02, output: $0 } }
+  - { path: /v1/embeddings, kind: raw, policy: paid, provider: far, price: { per: 1M tokens, input: $0.02 } }
   - { path: /v1/files, kind: raw, policy: catalog, provider: far, price: free, methods: [ GET, POST ], upstream_path: /files/all }
   - { path: /moderate, kind: raw, policy: catalog, provider: far, price: { request: $0.01 }, unmetered: true }`,
     },

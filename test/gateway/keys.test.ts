@@ -146,7 +146,7 @@ describe('what a running gateway obeys', () => {
 
   test('a short grace: the old secret works until it is over, and has expired then', async () => {
     const { id, token: old } = await customer()
-    const { token } = await control('key.rotate', { key: id, grace_ms: 700 })
+    const { token } = await control('key.rotate', { key: id, grace_ms: 1_500 })
     await expectWorks(old)
     await untilRefused(old, 'expired_api_key')
     await expectWorks(token as string)
@@ -181,7 +181,7 @@ describe('what a running gateway obeys', () => {
   })
 
   test('expired: refused from that moment on, and no new secret can be had for it', async () => {
-    const { id, token } = await customer({ expires_at: new Date(Date.now() + 700).toISOString() })
+    const { id, token } = await customer({ expires_at: new Date(Date.now() + 1_500).toISOString() })
     await expectWorks(token)
     await untilRefused(token, 'expired_api_key')
     await expect(control('key.rotate', { key: id, grace_ms: 0 })).rejects.toThrow(/expired/)

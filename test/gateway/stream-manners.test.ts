@@ -1,0 +1,408 @@
+/**
+ * How an answer behaves on its way: what a stream says and in which order, what silence and slowness cost, and that an
+ * answer which could not be charged never looks finished.
+ */
+import { readFile } from 'node:fs/promises'
+import { setTimeout as pause } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Chunk, definePlugin } from '#contract'
+import { openStore } from '../../src/store/sqlite.ts'
+import { type Store, StoreUnavailable } from '../../src/store/store.ts'
+import {
+  type Behaviour,
+  errorAnswer,
+  exact,
+  type FakeProvider,
+  gated,
+  sse,
+  startFakeProvider,
+  stream,
+  withhold,
+} from '../helpers/fake-provider.ts'
+import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
+import { openRaw } from '../helpers/raw-client.ts'
+import { chunksOf, contentOf, parseSse, readSse, sseEvents } from '../helpers/sse.ts'
+import { expectRefusal, REQUEST_ID } from './refusal.ts'
+
+/** 10 prompt tokens at 1,000 and 3 at 2,000 nano-dollars. */
+const CHARGE = 16_000n
+const NO_SETTINGS = { type: 'object', additionalProperties: false, properties: {} } as const
+
+let provider: FakeProvider
+let gateway: InProcess
+
+beforeAll(async () => {
+  provider = await startFakeProvider({ script: exact({ tokens: 3 }) })
+  gateway = await startInProcess({
+    provider: provider.baseUrl,
+    yaml: { heartbeat: { first: '100ms', every: '1s' } },
+  })
+})
+afterAll(async () => {
+  await gateway.stop()
+  await provider.close()
+})
+
+/** A provider that says exactly these events. */
+const saying = (...events: unknown[]): Behaviour => ({
+  name: 'says',
+  async run(call) {
+    call.head(200, { 'content-type': 'text/event-stream' })
+    for (const event of events) if (!(await call.write(sse(event)))) return
+    await call.end()
+  },
+})
+
+const chunk = (index: number, delta: object, finish_reason: string | null = null) => ({
+  id: 'chatcmpl-theirs',
+  object: 'chat.completion.chunk',
+  created: 1_790_000_000,
+  model: 'upstream-model',
+  choices: [{ index, delta, finish_reason }],
+})
+const USAGE = { prompt_tokens: 10, completion_tokens: 3, total_tokens: 13 }
+const USAGE_CHUNK = { ...chunk(0, {}), choices: [], usage: USAGE }
+
+async function charged<Result>(act: () => Promise<Result>, of: InProcess = gateway): Promise<[Result, bigint]> {
+  const before = of.balance().posted
+  const result = await act()
+  const { posted, held } = of.balance()
+  expect(held, 'nothing stays held').toBe(0n)
+  return [result, before - posted]
+}
+
+describe('an answer that cannot be charged', () => {
+  let broken: InProcess
+  beforeAll(async () => {
+    const open: typeof openStore = async options => {
+      const store: Store = await openStore(options)
+      const settle = () => Promise.reject(new StoreUnavailable('not_written', new Error('the disk is gone')))
+      return { ...store, ledger: { ...store.ledger, settle } }
+    }
+    broken = await startInProcess({ provider: provider.baseUrl, open, store: 'sqlite:./tollgate.db' })
+  })
+  afterAll(() => broken.stop())
+
+  test('does not look finished, and what is known of it is spooled', async () => {
+    // Both at once: a settle is tried again for some seconds.
+    const [whole, streamed] = await Promise.all([broken.chat(), broken.chat({ stream: true })])
+    await expectRefusal(whole, 'store_unavailable')
+    expect(streamed.status).toBe(200)
+    const events = await readSse(streamed)
+    expect(contentOf(events)).toBe('t0 t1 t2')
+    expect(events.done).toBe(false)
+    const codes = chunksOf(events).map(({ error }) => error?.code)
+    expect(codes.filter(code => code !== undefined)).toEqual(['store_unavailable'])
+    expect(codes.at(-1)).toBe('store_unavailable')
+    expect(events.events.map(({ data }) => data).join()).not.toContain('"finish_reason":"stop"')
+
+    const spool = `${broken.running.configuration.store.slice('sqlite:'.length)}.spool`
+    const lines = (await readFile(spool, 'utf8')).split('\n').filter(line => line !== '')
+    const spooled = lines.map(line => JSON.parse(line) as { exchange: string; amount: string })
+    const ids = [whole, streamed].map(answer => answer.headers.get('x-request-id'))
+    expect(spooled.map(({ exchange }) => exchange).sort()).toEqual([...ids].sort())
+    for (const { amount } of spooled) expect(amount).toBe(String(CHARGE))
+    // The holds stay until the next start settles them from there.
+    expect(broken.running.store.openHolds()).toBe(2)
+  })
+})
+
+describe('a stream in order', () => {
+  test.each<[name: string, body: object, script: Behaviour, wantsUsage: boolean]>([
+    ['usage not asked for', {}, stream({ tokens: 3 }), false],
+    ['usage refused', { stream_options: { include_usage: false } }, stream({ tokens: 3 }), false],
+    ['usage that nobody asked the provider for', {}, stream({ tokens: 3, includeUsage: true }), false],
+    ['usage asked for', { stream_options: { include_usage: true } }, stream({ tokens: 3 }), true],
+    [
+      'usage in the event with the finish reason',
+      {},
+      saying(
+        chunk(0, { role: 'assistant', content: '' }),
+        ...['t0', ' t1', ' t2'].map(content => chunk(0, { content })),
+        { ...chunk(0, {}, 'stop'), usage: USAGE },
+        '[DONE]',
+      ),
+      false,
+    ],
+  ])('%s', async (_name, body, script, wantsUsage) => {
+    provider.script(script)
+    const [answer, nano] = await charged(async () => {
+      const answer = await gateway.chat({ stream: true, ...body })
+      return { answer, events: await readSse(answer) }
+    })
+    const chunks = chunksOf(answer.events)
+    expect(answer.answer.headers.get('content-type')).toBe('text/event-stream; charset=utf-8')
+    expect(answer.answer.headers.get('x-request-id')).toMatch(REQUEST_ID)
+    // `readSse` throws at whatever follows [DONE], a second one too.
+    expect(answer.events).toMatchObject({ done: true, rest: '', comments: [] })
+    expect(chunks[0]?.choices[0]?.delta.role).toBe('assistant')
+    expect(contentOf(answer.events)).toBe('t0 t1 t2')
+    for (const field of ['id', 'created', 'model', 'object'] as const) {
+      expect(new Set(chunks.map(each => each[field])).size, field).toBe(1)
+    }
+    expect(chunks[0]?.model).toBe('m')
+    expect(chunks.flatMap(each => each.choices.map(choice => choice.finish_reason)).filter(Boolean)).toEqual(['stop'])
+    if (wantsUsage) {
+      expect(chunks.at(-1)).toMatchObject({ choices: [], usage: USAGE })
+      for (const each of chunks.slice(0, -1)) expect(each.usage).toBe(null)
+    } else for (const each of chunks) expect(each).not.toHaveProperty('usage')
+    expect(provider.requests.at(-1)?.body).toMatchObject({ stream_options: { include_usage: true } })
+    expect(nano).toBe(CHARGE)
+    provider.script(exact({ tokens: 3 }))
+  })
+
+  test('the answer leaves as it comes: nothing waits for the end but the end', async () => {
+    provider.script(gated({ tokens: ['one', 'two', 'three'] }))
+    const index = provider.requests.length
+    const pending = gateway.chat({ stream: true })
+    const request = await provider.waitForRequest(index)
+    await request.step()
+    const events = sseEvents(await pending)
+    const next = async () => JSON.parse((await events.next()).value!.data) as Chunk
+    expect((await next()).choices[0]?.delta.role).toBe('assistant')
+    for (const token of ['one', 'two', 'three']) {
+      await request.step()
+      expect((await next()).choices[0]?.delta.content).toBe(token)
+    }
+    // The finish reason is kept back until the charge is written.
+    const last = next()
+    await request.step()
+    expect(await Promise.race([last, pause(50, 'nothing')])).toBe('nothing')
+    request.release()
+    expect((await last).choices[0]?.finish_reason).toBe('stop')
+    expect((await events.next()).done).toBe(true)
+    provider.script(exact({ tokens: 3 }))
+  })
+
+  test('choices side by side keep their order, also when one ends before the other', async () => {
+    const events = [
+      chunk(0, { role: 'assistant', content: '' }),
+      chunk(1, { role: 'assistant', content: '' }),
+      chunk(1, { content: 'B1' }),
+      chunk(0, { content: 'A1' }),
+      chunk(0, {}, 'stop'),
+      chunk(1, { content: 'B2' }),
+      chunk(1, {}, 'length'),
+    ]
+    provider.script(saying(...events, USAGE_CHUNK, '[DONE]'))
+    const answer = await readSse(await gateway.chat({ stream: true, n: 2 }))
+    expect([contentOf(answer, 0), contentOf(answer, 1)]).toEqual(['A1', 'B1B2'])
+    expect(chunksOf(answer).map(({ choices }) => choices[0])).toMatchObject(events.map(({ choices }) => choices[0]!))
+    expect(answer.done).toBe(true)
+    provider.script(exact({ tokens: 3 }))
+  })
+
+  test('a call of a tool arrives in its pieces', async () => {
+    const parts = ['{"city":', '"Ber', 'lin"}']
+    provider.script(exact({ toolCalls: [{ id: 'call_7', name: 'weather', arguments: parts }] }))
+    const tools = [{ type: 'function', function: { name: 'weather', parameters: { type: 'object' } } }]
+    const answer = await readSse(await gateway.chat({ stream: true, tools }))
+    const calls = chunksOf(answer).flatMap(({ choices }) => choices[0]?.delta.tool_calls ?? [])
+    expect(calls[0]).toMatchObject({ index: 0, id: 'call_7', type: 'function', function: { name: 'weather' } })
+    expect(calls.map(call => call.function?.arguments ?? '').join('')).toBe(parts.join(''))
+    expect(chunksOf(answer).at(-1)?.choices[0]?.finish_reason).toBe('tool_calls')
+    provider.script(exact({ tokens: 3 }))
+  })
+})
+
+describe('a provider that fails', () => {
+  test.each([
+    ['500', errorAnswer(500), 'upstream_error'],
+    ['429', errorAnswer(429, undefined, { 'retry-after': '3' }), 'upstream_rate_limited'],
+    ['an error for an event', saying({ error: { message: 'no', type: 'server_error' } }), 'upstream_error'],
+    ['nothing at all', saying(), 'upstream_invalid'],
+  ] as const)('before the first event has a status of its own: %s', async (_name, script, code) => {
+    provider.script(script)
+    const [answer, nano] = await charged(() => gateway.chat({ stream: true }))
+    await expectRefusal(answer, code)
+    expect(answer.headers.get('retry-after')).toBe(code === 'upstream_rate_limited' ? '3' : null)
+    expect(nano).toBe(0n)
+    provider.script(exact({ tokens: 3 }))
+  })
+
+  test('after a comment of ours is told by an event: the comment has committed the status', async () => {
+    provider.script(withhold(errorAnswer(500)))
+    const index = provider.requests.length
+    const [events, nano] = await charged(async () => {
+      const answer = await gateway.chat({ stream: true })
+      expect(answer.status).toBe(200)
+      provider.requests[index]!.release()
+      return readSse(answer)
+    })
+    expect(events.comments).toEqual(['ping'])
+    expect(chunksOf(events).map(({ error }) => error?.code)).toEqual(['upstream_error'])
+    expect(events.done).toBe(false)
+    expect(nano).toBe(0n)
+    provider.script(exact({ tokens: 3 }))
+  })
+
+  test('silence is filled with comments, which are no part of the answer', async () => {
+    provider.script(withhold(exact({ tokens: 3 })))
+    const index = provider.requests.length
+    const client = await openRaw(gateway.url)
+    const began = performance.now()
+    const body = { model: 'm', stream: true, messages: [{ role: 'user', content: 'Hello' }] }
+    await client.post('/v1/chat/completions', body, { authorization: `Bearer ${gateway.key}` })
+    await client.readUntil(': ping')
+    expect(performance.now() - began).toBeGreaterThanOrEqual(100)
+    await client.readUntil(': ping\n\n\r\n8\r\n: ping')
+    expect(performance.now() - began).toBeGreaterThanOrEqual(1100)
+    provider.requests[index]!.release()
+    const events = parseSse((await client.readResponse()).text())
+    client.socket.destroy()
+    expect(events).toMatchObject({ comments: ['ping', 'ping'], done: true })
+    expect(contentOf(events)).toBe('t0 t1 t2')
+    provider.script(exact({ tokens: 3 }))
+  })
+})
+
+describe('a client that does not read', () => {
+  const PIECE = 'x'.repeat(60_000)
+  const PIECES = 2000
+
+  test('holds the provider back, and is cut after its time; what came is charged, within the hold', async () => {
+    await using small = await startInProcess({
+      provider: provider.baseUrl,
+      credit: '1000',
+      model: { context: '100M', max_output: '50M' },
+      yaml: { limits: { stall: '1s' } },
+    })
+    provider.script(stream({ tokens: Array.from({ length: PIECES }, () => PIECE), obeyCap: false }))
+    const index = provider.requests.length
+    const client = await openRaw(small.url)
+    client.pause()
+    const body = { model: 'm', stream: true, messages: [{ role: 'user', content: 'Hello' }] }
+    await client.post('/v1/chat/completions', body, { authorization: `Bearer ${small.key}` })
+    const request = await provider.waitForRequest(index)
+    let [bytes, still] = [0, 0]
+    while (still < 5) {
+      await pause(50)
+      still = request.emitted.bytes === bytes ? still + 1 : 0
+      bytes = request.emitted.bytes
+    }
+    // Nearly all of it stands in buffers of the kernel: two connections, some megabytes each.
+    expect(bytes).toBeGreaterThan(0)
+    expect(bytes).toBeLessThan((PIECES * PIECE.length) / 3)
+    const { how } = await provider.waitForClose(request)
+    expect(how).not.toBe('answered')
+    expect(request.emitted.bytes - bytes).toBeLessThan(PIECE.length * 10)
+    const line = await small.waitForLog(line => line['msg'] === 'exchange')
+    expect(line['outcome']).toBe('client_left')
+    expect(Number(line['ms'])).toBeLessThan(5000)
+    const receipt = small.running.store.findReceipt(String(line['id']))!
+    expect(receipt.charged).toBeGreaterThan(0n)
+    expect(receipt.charged!).toBeLessThanOrEqual(receipt.held)
+    expect(small.balance().held).toBe(0n)
+    client.resume()
+    expect((await client.readToEnd()).toString('latin1')).not.toContain('[DONE]')
+    client.socket.destroy()
+    provider.script(exact({ tokens: 3 }))
+  })
+})
+
+describe('steps on the way', () => {
+  test('an edit is encoded anew: a chunk dropped, one made of two, the rest as it was', async () => {
+    const editor = definePlugin({
+      name: 'editor',
+      settings: NO_SETTINGS,
+      create: () => async (ctx, next) => {
+        ctx.exchange.edit(each => {
+          const content = each.choices[0]?.delta.content
+          if (content === ' t1') return null
+          if (content !== ' t2') return each
+          const texts = ['„', '“\n\ndata: [DONE]']
+          return texts.map((text): Chunk => ({ ...each, choices: [{ index: 0, delta: { content: text } }] }))
+        })
+        await next()
+      },
+    })
+    await using edited = await startInProcess({
+      provider: provider.baseUrl,
+      plugins: [editor],
+      steps: [{ use: 'editor' }, ...FIVE_STEPS],
+    })
+    const [events, nano] = await charged(async () => readSse(await edited.chat({ stream: true })), edited)
+    expect(contentOf(events)).toBe('t0„“\n\ndata: [DONE]')
+    expect(events.done).toBe(true)
+    expect(new Set(chunksOf(events).map(({ id }) => id)).size).toBe(1)
+    // What the provider did is paid, not what a step made of it.
+    expect(nano).toBe(CHARGE)
+  })
+
+  describe('one that hangs when the answer is over', () => {
+    let seen: string[] = []
+    const hanging = (name: string, critical: boolean) =>
+      definePlugin({
+        name,
+        critical,
+        settings: NO_SETTINGS,
+        create: () => async (_ctx, next) => {
+          await next()
+          await new Promise(() => {})
+        },
+      })
+    const witness = definePlugin({
+      name: 'witness',
+      settings: NO_SETTINGS,
+      create: () => async (ctx, next) => {
+        try {
+          await next()
+        } finally {
+          seen.push(String(ctx.exchange.outcome))
+        }
+      },
+    })
+    const start = (name: string, critical: boolean) =>
+      startInProcess({
+        provider: provider.baseUrl,
+        plugins: [hanging(name, critical), witness],
+        // Inside of credits: so it is what becomes of the money that is waited for.
+        steps: [{ use: 'witness' }, ...FIVE_STEPS.slice(0, 4), { use: name }, ...FIVE_STEPS.slice(4)],
+        stepGraceMs: 100,
+      })
+
+    test.each([{ stream: false }, { stream: true }])(
+      'is left behind and named; the answer stands and is paid (stream $stream)',
+      async mode => {
+        seen = []
+        await using late = await start('sleeper', false)
+        const [answer, nano] = await charged(async () => {
+          const answer = await late.chat(mode)
+          return { answer, text: await answer.text() }
+        }, late)
+        expect(answer.answer.status).toBe(200)
+        if (mode.stream) expect(parseSse(answer.text).done).toBe(true)
+        expect(nano).toBe(CHARGE)
+        expect(seen).toEqual(['answered'])
+        const id = answer.answer.headers.get('x-request-id')
+        const line = await late.waitForLog(line => line['exchange'] === id && line['step'] === 'sleeper')
+        expect(line).toMatchObject({ level: 'error', what: expect.stringContaining('did not return within 100 ms') })
+      },
+    )
+
+    test.each([{ stream: false }, { stream: true }])(
+      'fails the answer when it guards keys or money (stream $stream)',
+      async mode => {
+        seen = []
+        await using late = await start('guard', true)
+        const [answer, nano] = await charged(async () => {
+          const answer = await late.chat(mode)
+          return { answer, text: await answer.clone().text() }
+        }, late)
+        if (mode.stream) {
+          const events = parseSse(answer.text)
+          expect(events.done).toBe(false)
+          expect(
+            chunksOf(events)
+              .filter(({ error }) => error)
+              .map(({ error }) => error?.code),
+          ).toEqual(['plugin_error'])
+          expect(answer.text).not.toContain('"finish_reason":"stop"')
+        } else await expectRefusal(answer.answer, 'plugin_error')
+        // A stream was delivered but for its end; a whole answer was not.
+        expect(nano).toBe(mode.stream ? CHARGE : 0n)
+        expect(seen).toEqual(['failed'])
+      },
+    )
+  })
+})
