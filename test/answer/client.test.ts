@@ -295,6 +295,21 @@ describe('an answer', () => {
     expect([status, text()]).toEqual([200, 'data: [DONE]\n\n'])
   })
 
+  test.each(['content-length', 'content-encoding', 'transfer-encoding'])(
+    'keeps its framing when a step has set %s',
+    async name => {
+      await using wire = await openWire()
+      const { client } = clientOn(wire.response)
+      wire.response.setHeader(name, name === 'content-length' ? '5' : 'gzip')
+      client.writeStream(frame('a longer event than that'))
+      client.endStream(frame('[DONE]'))
+      const { end, header, text } = await wire.raw.readResponse()
+      expect(text()).toBe('data: a longer event than that\n\ndata: [DONE]\n\n')
+      expect(['chunked', 'close']).toContain(end)
+      expect(header('content-encoding')).toBeUndefined()
+    },
+  )
+
   test('that breaks ends with the connection', async () => {
     await using wire = await openWire()
     const { client } = clientOn(wire.response)
