@@ -105,7 +105,7 @@ async function tryToOwn(place: StorePlace, path: string, isLast: boolean): Promi
           import('node:path'),
         ])
         const secret = loadSecret(place.secret(), dirname(path))
-        const store = await openStore({ url: place.store, secret, clock })
+        const store = await openStore({ url: place.store, secret, clock, writes: 'here' })
         try {
           // With the lock in hand nobody is alive, so every open hold is a dead one's.
           await store.recover()

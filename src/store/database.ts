@@ -37,6 +37,21 @@ export interface DatabaseOptions {
   readonly busyMs?: number
 }
 
+/** A module whose `openDatabase` opens the connections: by name, for the ledger's thread has to load it too. */
+export interface Connector {
+  /** Its address, as `import()` takes it. */
+  readonly module: string
+  /** Its third argument; it has to survive a structured clone. */
+  readonly data: unknown
+}
+
+/** How connections are opened: by `openDatabase` below, unless a connector does it. */
+export async function loadConnector(connector: Connector | null): Promise<typeof openDatabase> {
+  if (connector === null) return openDatabase
+  const module = await import(connector.module)
+  return (path, options) => module.openDatabase(path, options, connector.data)
+}
+
 /**
  * Opens a ledger's database: write-ahead log, and every commit on disk before it returns (`synchronous=FULL`).
  * Creates the file (mode 0600; SQLite gives its `-wal` and `-shm` the same) and its folder (0700).

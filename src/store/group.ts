@@ -9,7 +9,8 @@
  * - when COMMIT fails, nobody knows whether it happened. The operations are tried again (each recognises by its id what
  *   has been done already), and after a few tries the promise rejects with `StoreUnavailable`.
  *
- * Operations are data, not functions, so that this can move behind a worker thread.
+ * Operations are data, not functions: a store in a file runs all of this in a thread of its own (thread.ts), which waits
+ * for no promise and is told by callbacks; a store in memory runs it here.
  */
 import { isStorageFailure } from './database.ts'
 import { StoreUnavailable } from './store.ts'
@@ -24,8 +25,16 @@ export interface Work<Operation, Result> {
   rollback(): void
 }
 
+/** Who waits for an operation; told once, after its COMMIT or its last failure. */
+export interface Waiter<Result> {
+  resolve(result: Result): void
+  reject(error: unknown): void
+}
+
 export interface Group<Operation, Result> {
   op(operation: Operation): Promise<Result>
+  /** Like `op`, for a caller that has no turns of an event loop in which promises resolve. */
+  add(operation: Operation, waiter: Waiter<Result>): void
   /** Resolves when nothing is waiting any more. */
   idle(): Promise<void>
   /** False from an operation that the disk refused until the next commit that succeeds. */
@@ -34,15 +43,14 @@ export interface Group<Operation, Result> {
 
 interface Waiting<Operation, Result> {
   readonly operation: Operation
+  readonly waiter: Waiter<Result>
   tries: number
   /** Whether a COMMIT with it has failed: then nobody can say any more that it was not written. */
   uncertain: boolean
-  resolve(result: Result): void
-  reject(error: unknown): void
 }
 
 const MOST_TRIES = 3
-/** Bounds how long one group can keep the event loop: about 10 ms. */
+/** Bounds how long one group can keep its thread, and with it those who come later: about 10 ms. */
 const LARGEST_GROUP = 512
 
 /** @param schedule Calls back once, soon, after what is ready now: `setImmediate`. */
@@ -103,7 +111,7 @@ export function createGroup<Operation, Result>(
     }
     healthy = true
     group.forEach((member, index) => {
-      member.resolve(results[index]!)
+      member.waiter.resolve(results[index]!)
     })
   }
 
@@ -118,20 +126,22 @@ export function createGroup<Operation, Result>(
   /** A caller's mistake is told as it is; a disk that fails is not the caller's. */
   function fail(member: Member, error: unknown): void {
     if (isStorageFailure(error)) giveUp(member, error)
-    else member.reject(error)
+    else member.waiter.reject(error)
   }
 
   function giveUp(member: Member, error: unknown): void {
     healthy = false
-    member.reject(new StoreUnavailable(member.uncertain ? 'unknown' : 'not_written', error))
+    member.waiter.reject(new StoreUnavailable(member.uncertain ? 'unknown' : 'not_written', error))
+  }
+
+  function add(operation: Operation, waiter: Waiter<Result>): void {
+    queue.push({ operation, waiter, tries: 0, uncertain: false })
+    arm()
   }
 
   return {
-    op: operation =>
-      new Promise((resolve, reject) => {
-        queue.push({ operation, tries: 0, uncertain: false, resolve, reject })
-        arm()
-      }),
+    op: operation => new Promise((resolve, reject) => add(operation, { resolve, reject })),
+    add,
     idle: () =>
       new Promise(resolve => {
         idlers.push(resolve)

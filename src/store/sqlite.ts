@@ -2,16 +2,16 @@
  * The embedded store: one SQLite file with its write-ahead log, or the same in memory. Everything is put together
  * here; what each part does stands in its own file.
  *
- * Writes go through one connection in groups (writer.ts). Reads have their own, read-only: they see what is committed,
- * at once, and never wait for a write. In memory there is only one connection; groups are synchronous, so reads fall
- * between them.
+ * Writes go through one connection in groups (writer.ts), which for a file lives in a thread of its own (worker.ts), so
+ * that no stream waits for the disk. Reads have their own here, read-only: they see what is committed, at once, and never
+ * wait for a write. In memory there is only one connection; groups are synchronous, so reads fall between them.
  */
 import { dirname, isAbsolute } from 'node:path'
 import type { Clock, Ledger } from '#contract'
 import { ACCOUNT_PREFIX, checkAccount, createAccountReader } from './accounts.ts'
 import { createBuckets } from './buckets.ts'
 import { checkCheckpoint, checkCredit, checkHold, checkSettle } from './check.ts'
-import { type Database, openDatabase } from './database.ts'
+import { type Connector, type Database, loadConnector } from './database.ts'
 import { createIds } from './ids.ts'
 import { checkGrace, checkKey, createKeyReader, KEY_PREFIX } from './keys.ts'
 import { migrate } from './migrate.ts'
@@ -21,6 +21,7 @@ import { createSpool, type Spool } from './spool.ts'
 import { type IssuedKey, type Store, StoreError } from './store.ts'
 import { createToken, digest, digestKey, last4 } from './token.ts'
 import { verify } from './verify.ts'
+import { createThreadWriter } from './worker.ts'
 import { createWriter, type Writer } from './writer.ts'
 
 export interface StoreOptions {
@@ -31,8 +32,13 @@ export interface StoreOptions {
   readonly clock: Clock
   /** When the next group is committed; `setImmediate` unless a test wants to say. */
   readonly schedule?: (fn: () => void) => void
-  /** Opens a connection; a test wraps it to make the disk fail. */
-  readonly connect?: typeof openDatabase
+  /**
+   * Where a store in a file writes: in a thread of its own unless `here` is said. A command of a second is sooner done
+   * without a second thread.
+   */
+  readonly writes?: 'thread' | 'here'
+  /** Opens the connections; a test makes the disk fail or slow. */
+  readonly connector?: Connector
 }
 
 /** An unhealthy store is tried again at most so often. */
@@ -44,18 +50,26 @@ const PROBE_EVERY_MS = 1000
  * It takes no lock: who writes calls `takeLock` first.
  */
 export async function openStore(options: StoreOptions): Promise<Store> {
-  const { clock, schedule = setImmediate, connect = openDatabase } = options
+  const { clock, schedule = setImmediate, connector = null } = options
   const path = pathOf(options.url)
+  const connect = await loadConnector(connector)
   const database = connect(path)
+  const opened = [database]
   try {
     migrate(database)
     checkSecret(database, options.secret, path)
-    const writer = createWriter(database, clock, schedule)
-    if (path === ':memory:') return assemble({ ...options, writer, reader: database, spool: null })
+    if (path === ':memory:') {
+      return assemble({ ...options, writer: createWriter(database, clock, schedule), reader: database, spool: null })
+    }
     const reader = connect(path, { readOnly: true })
-    return assemble({ ...options, writer, reader, spool: createSpool(`${path}.spool`) })
-  } catch (error) {
+    opened.push(reader)
+    const parts = { ...options, reader, spool: createSpool(`${path}.spool`) }
+    if (options.writes === 'here') return assemble({ ...parts, writer: createWriter(database, clock, schedule) })
+    const writer = await createThreadWriter({ path, connector, clock, schedule })
     database.close()
+    return assemble({ ...parts, writer })
+  } catch (error) {
+    for (const each of opened) each.close()
     throw error
   }
 }

@@ -1,11 +1,14 @@
 /**
  * The one place that writes: every change of the store is an operation by name, and operations share commits
  * (group.ts). Each may be run again with the same request; none has any effect before its commit.
+ *
+ * It runs where its connection was opened: for a store in a file that is a thread of its own (thread.ts), and worker.ts
+ * is the same `Writer` for everybody else.
  */
 import type { Clock } from '#contract'
 import { type AccountOperations, createAccountOperations } from './accounts.ts'
 import type { Database } from './database.ts'
-import { createGroup } from './group.ts'
+import { createGroup, type Waiter } from './group.ts'
 import { createKeyOperations, type KeyOperations } from './keys.ts'
 import { createLedgerOperations, type LedgerOperations } from './ledger.ts'
 import { createOpenHolds } from './open-holds.ts'
@@ -15,14 +18,16 @@ import { StoreError } from './store.ts'
 export interface Operations extends LedgerOperations, AccountOperations, KeyOperations {
   /** Writes a word, to see whether writing works. */
   probe(nowMs: number): void
+  /** The last thing before the connection closes: writes where the next recovery has to begin. */
+  last(nowMs: number): void
 }
 
-type Name = keyof Operations
-type Request<N extends Name> = Parameters<Operations[N]>[0]
-type Result<N extends Name> = ReturnType<Operations[N]>
+export type Name = keyof Operations
+export type Request<N extends Name> = Parameters<Operations[N]>[0]
+export type Result<N extends Name> = ReturnType<Operations[N]>
 
 /** As it waits in the queue; `request` is that of the operation `name`. */
-interface Operation {
+export interface Operation {
   readonly name: Name
   readonly request: unknown
 }
@@ -35,7 +40,13 @@ export interface Writer {
   close(): Promise<void>
 }
 
-export function createWriter(database: Database, clock: Clock, schedule: (fn: () => void) => void): Writer {
+/** A writer in the thread of its connection. */
+export interface DirectWriter extends Writer {
+  /** Like `op`, for a thread without turns in which promises resolve. */
+  add(operation: Operation, waiter: Waiter<unknown>): void
+}
+
+export function createWriter(database: Database, clock: Clock, schedule: (fn: () => void) => void): DirectWriter {
   const open = createOpenHolds(database)
   const operations = createOperations()
   const begin = database.prepare('BEGIN IMMEDIATE')
@@ -52,6 +63,10 @@ export function createWriter(database: Database, clock: Clock, schedule: (fn: ()
       ...createAccountOperations(database, clock),
       ...createKeyOperations(database, clock),
       probe: nowMs => void probe.run(String(nowMs)),
+      last(nowMs) {
+        open.moveForward()
+        probe.run(String(nowMs))
+      },
     }
   }
 
@@ -83,13 +98,13 @@ export function createWriter(database: Database, clock: Clock, schedule: (fn: ()
       if (closed) return Promise.reject(new StoreError('The store is closed.'))
       return group.op({ name, request }) as Promise<Result<typeof name>>
     },
+    add: group.add,
     openHolds: () => open.count(),
     healthy: () => group.healthy(),
     async close() {
       await group.idle()
-      open.moveForward()
       // A disk that refuses this has refused more important things already; an older open_from is as true.
-      await group.op({ name: 'probe', request: clock.now() }).catch(() => {})
+      await group.op({ name: 'last', request: clock.now() }).catch(() => {})
       closed = true
       database.close()
     },

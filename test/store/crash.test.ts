@@ -11,9 +11,9 @@ import { aHold, aSettle, folder, fund, testClock, testStore } from './helpers.ts
 
 const SEED = Number(process.env.TOLLGATE_SEED ?? Date.now() % 1_000_000)
 
-test(
-  `kill -9 under load (TOLLGATE_SEED=${SEED})`,
-  async () => {
+test.each(['thread', 'here'] as const)(
+  `kill -9 under load, written by: %s (TOLLGATE_SEED=${SEED})`,
+  async writes => {
     const random = seeded(SEED)
     const path = join(folder(), 'tollgate.db')
     const setup = await testStore({ path })
@@ -21,7 +21,7 @@ test(
     await setup.close()
 
     for (let kill = 0; kill < counts(5, 50); kill++) {
-      const child = startChild('writer.child.ts', path)
+      const child = startChild('writer.child.ts', path, writes)
       await child.said(1 + Math.floor(random() * 3000))
       await child.kill()
 

@@ -1,42 +1,20 @@
 /** Group commit: a bad neighbour, a full disk, a COMMIT that fails or only says so. */
-import { describe, expect, test } from 'vitest'
-import { type Database, openDatabase } from '../../src/store/database.ts'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { connect } from '../../src/store/database.ts'
 import { createGroup } from '../../src/store/group.ts'
 import { readOpenFrom } from '../../src/store/open-holds.ts'
 import { StoreError, StoreUnavailable } from '../../src/store/store.ts'
+import { faultyConnector } from './faulty.ts'
 import { aHold, aSettle, fund, testStore } from './helpers.ts'
 
-/** Real connections, the writing one with a COMMIT that can be told to fail. */
-function failingCommits() {
-  const faults = { before: 0, after: 0 }
-  let writer: Database | undefined
-  const connect: typeof openDatabase = (path, options) => {
-    const database = openDatabase(path, options)
-    if (options?.readOnly) return database
-    writer = database
-    return {
-      ...database,
-      prepare(sql) {
-        const statement = database.prepare(sql)
-        if (sql !== 'COMMIT') return statement
-        return {
-          ...statement,
-          run() {
-            if (faults.before > 0 && faults.before--) throw new Error('disk I/O error')
-            const result = statement.run()
-            if (faults.after > 0 && faults.after--) throw new Error('disk I/O error')
-            return result
-          },
-        }
-      },
-    }
-  }
-  return { faults, connect, writer: () => writer! }
-}
+const WRITES = ['thread', 'here'] as const
 
-describe('a bad operation among good ones', () => {
+/** Told beside it, so that no test counts turns of the event loop. */
+const until = (what: () => boolean) => vi.waitFor(() => expect(what()).toBe(true), { interval: 1 })
+
+describe.each(WRITES)('a bad operation among good ones, written by: %s', writes => {
   test('fails alone; its neighbours before and after it are committed', async () => {
-    const store = await testStore()
+    const store = await testStore({ writes })
     const accountId = await fund(store, 1000n)
     await store.ledger.hold(aHold({ accountId, exchange: 'req_0' }))
     const group = [
@@ -64,7 +42,7 @@ describe('a bad operation among good ones', () => {
     ['what is no JSON', { trail: 1n as unknown as [] }, /BigInt/],
     ['what fits no column', { code: 1.5 as never, source: {} as never }, /cannot be bound/],
   ])('%s: told as it is, and not taken for a failure of the disk', async (_what, change, message) => {
-    const store = await testStore()
+    const store = await testStore({ writes })
     const accountId = await fund(store, 1000n)
     await store.ledger.hold(aHold({ accountId, exchange: 'req_1' }))
     const bad = store.ledger.settle(aSettle({ exchange: 'req_1', ...change }))
@@ -76,13 +54,13 @@ describe('a bad operation among good ones', () => {
   })
 })
 
-describe('a COMMIT that fails', () => {
+describe.each(WRITES)('a COMMIT that fails, written by: %s', writes => {
   test.each([
     ['before it happened', 'before' as const],
     ['after it happened', 'after' as const],
   ])('%s: tried again by id, and nothing is done twice', async (_when, when) => {
-    const { connect, faults } = failingCommits()
-    const store = await testStore({ connect })
+    const { connector, faults } = faultyConnector()
+    const store = await testStore({ connector, writes })
     const accountId = await fund(store, 1000n)
     faults[when] = 2
     const holds = ['req_1', 'req_2'].map(exchange => store.ledger.hold(aHold({ accountId, exchange })))
@@ -110,8 +88,8 @@ describe('a COMMIT that fails', () => {
   })
 
   test('for good: unknown after three tries; asked again with the same id, the truth comes out', async () => {
-    const { connect, faults } = failingCommits()
-    const store = await testStore({ connect })
+    const { connector, faults } = faultyConnector()
+    const store = await testStore({ connector, writes })
     const accountId = await fund(store, 1000n)
     faults.after = 3
     const hold = store.ledger.hold(aHold({ accountId }))
@@ -133,8 +111,8 @@ describe('a COMMIT that fails', () => {
   })
 
   test('an unknown hold stays in sight of recovery, however many commits follow', async () => {
-    const { connect, faults } = failingCommits()
-    const store = await testStore({ connect })
+    const { connector, faults } = faultyConnector()
+    const store = await testStore({ connector, writes })
     const accountId = await fund(store, 1000n)
     faults.after = 3
     await expect(store.ledger.hold(aHold({ accountId, exchange: 'req_1' }))).rejects.toThrow()
@@ -150,72 +128,78 @@ describe('a COMMIT that fails', () => {
   })
 
   test('an unknown commit that moved open_from: the next one says again where recovery has to begin', async () => {
-    const { connect, faults, writer } = failingCommits()
-    const store = await testStore({ connect })
+    const { connector, faults } = faultyConnector()
+    const store = await testStore({ connector, writes })
     const accountId = await fund(store, 1000n)
     store.clock.ms += 60_000
     faults.after = 3
     await expect(store.ledger.hold(aHold({ accountId, exchange: 'req_5' }))).rejects.toThrow()
-    expect(readOpenFrom(writer())).toBe('req_5')
+    const reader = connect(store.path, { readOnly: true })
+    onTestFinished(() => reader.close())
+    expect(readOpenFrom(reader)).toBe('req_5')
     await store.ledger.hold(aHold({ accountId, exchange: 'req_3' }))
-    expect(readOpenFrom(writer())).toBe('req_3')
+    expect(readOpenFrom(reader)).toBe('req_3')
   })
 
   test('is unhealthy until a commit succeeds; asking sets off a try, at most once a second', async () => {
-    const { connect, faults } = failingCommits()
-    const store = await testStore({ connect })
+    const { connector, faults } = faultyConnector()
+    const store = await testStore({ connector, writes })
     await fund(store, 1000n)
     faults.before = 6
     await expect(store.createAccount({ name: 'bob' })).rejects.toThrow()
     expect(store.healthy()).toBe(false)
-    await turns()
+    await until(() => faults.before === 0)
     // The first try has failed three times; a second one has to wait for its second.
-    expect([faults.before, store.healthy()]).toEqual([0, false])
+    const tried = faults.commitsHere + faults.commitsElsewhere
     await turns()
-    expect(store.healthy()).toBe(false)
+    expect([faults.commitsHere + faults.commitsElsewhere, store.healthy()]).toEqual([tried, false])
     store.clock.ms += 1000
     store.healthy()
-    await turns()
-    expect(store.healthy()).toBe(true)
+    await until(() => store.healthy())
+    expect(faults.commitsHere + faults.commitsElsewhere).toBe(tried + 1)
   })
 })
 
-test('a full disk: not written, nothing moved, and it works again when there is room', async () => {
-  const { connect, writer } = failingCommits()
-  const store = await testStore({ connect })
-  const accountId = await fund(store, 10_000n)
-  const pages = Number(writer().prepare('PRAGMA page_count').get()?.['page_count'])
-  writer().exec(`PRAGMA max_page_count = ${pages}`)
-  const model = 'm'.repeat(3000)
-  const holds = Array.from({ length: 8 }, (_, i) =>
-    store.ledger.hold(aHold({ accountId, exchange: `req_${i}`, model })),
-  )
-  const results = await Promise.allSettled(holds)
-  const refused = results.filter(result => result.status === 'rejected')
-  expect(refused.length).toBeGreaterThan(0)
-  for (const { reason } of refused) {
-    expect(reason).toBeInstanceOf(StoreUnavailable)
-    expect(reason).toMatchObject({
-      written: 'not_written',
-      message: expect.stringMatching(/full.*Nothing was changed/),
-    })
-  }
-  expect(store.findAccount('alice')?.held).toBe(100n * BigInt(8 - refused.length))
-  expect(store.healthy()).toBe(false)
-  writer().exec('PRAGMA max_page_count = 100000')
-  expect(await store.ledger.hold(aHold({ accountId, exchange: 'req_9', model }))).toMatchObject({ held: true })
-  expect(store.healthy()).toBe(true)
-  expect(store.verify().violations).toEqual([])
-})
+test.each(WRITES)(
+  'a full disk, written by %s: not written, nothing moved, and it works again when there is room',
+  async writes => {
+    const { connector, faults } = faultyConnector()
+    const store = await testStore({ connector, writes })
+    const accountId = await fund(store, 10_000n)
+    const reader = connect(store.path, { readOnly: true })
+    faults.maxPages = Number(reader.prepare('PRAGMA page_count').get()?.['page_count'])
+    reader.close()
+    const model = 'm'.repeat(3000)
+    const holds = Array.from({ length: 8 }, (_, i) =>
+      store.ledger.hold(aHold({ accountId, exchange: `req_${i}`, model })),
+    )
+    const results = await Promise.allSettled(holds)
+    const refused = results.filter(result => result.status === 'rejected')
+    expect(refused.length).toBeGreaterThan(0)
+    for (const { reason } of refused) {
+      expect(reason).toBeInstanceOf(StoreUnavailable)
+      expect(reason).toMatchObject({
+        written: 'not_written',
+        message: expect.stringMatching(/full.*Nothing was changed/),
+      })
+    }
+    expect(store.findAccount('alice')?.held).toBe(100n * BigInt(8 - refused.length))
+    expect(store.healthy()).toBe(false)
+    faults.maxPages = 100_000
+    expect(await store.ledger.hold(aHold({ accountId, exchange: 'req_9', model }))).toMatchObject({ held: true })
+    expect(store.healthy()).toBe(true)
+    expect(store.verify().violations).toEqual([])
+  },
+)
 
-test('a closed store says so', async () => {
-  const store = await testStore()
+test.each(WRITES)('a closed store says so, written by: %s', async writes => {
+  const store = await testStore({ writes })
   await store.close()
   await expect(store.createAccount({ name: 'bob' })).rejects.toThrow('The store is closed.')
 })
 
-test('closing waits for what is under way', async () => {
-  const store = await testStore()
+test.each(WRITES)('closing waits for what is under way, written by: %s', async writes => {
+  const store = await testStore({ writes })
   const accountId = await fund(store, 1000n)
   const hold = store.ledger.hold(aHold({ accountId }))
   await store.close()
@@ -316,7 +300,7 @@ function runAll(scheduled: (() => void)[]): void {
   for (const fn of scheduled.splice(0)) fn()
 }
 
-/** Lets what was scheduled with setImmediate run: three tries and what follows them. */
+/** Lets what was scheduled with setImmediate run, and what follows it. */
 async function turns(): Promise<void> {
   for (let turn = 0; turn < 6; turn++) await new Promise(resolve => setImmediate(resolve))
 }

@@ -115,6 +115,11 @@ class Real {
   store!: Store
   path!: string
   life = 0
+  readonly writes: 'thread' | 'here'
+
+  constructor(writes: 'thread' | 'here') {
+    this.writes = writes
+  }
 
   async start(): Promise<this> {
     await this.boot(join(this.folder, '0.db'))
@@ -124,7 +129,8 @@ class Real {
 
   async boot(path: string): Promise<void> {
     this.path = path
-    this.store = await openStore({ url: `sqlite:${path}`, secret: SECRET, clock: this.clock })
+    const { clock, writes } = this
+    this.store = await openStore({ url: `sqlite:${path}`, secret: SECRET, clock, writes })
   }
 
   /** What kill -9 leaves: the files as they are, without anything that close() would still write. */
@@ -247,12 +253,16 @@ const command = fc.oneof(
   { weight: 1, arbitrary: fc.constant(new Crash()) },
 )
 
-test(
-  'whatever happens in whatever order, the ledger is what the model says',
-  async () => {
+// Every crash starts a thread, which takes longer than all that is done in it.
+test.each([
+  ['thread', counts(20, 300)],
+  ['here', counts(200, 2000)],
+] as const)(
+  'whatever happens in whatever order, the ledger is what the model says, written by: %s',
+  async (writes, numRuns) => {
     await fc.assert(
       fc.asyncProperty(fc.commands([command], { maxCommands: counts(20, 100), size: 'max' }), async commands => {
-        const real = await new Real().start()
+        const real = await new Real(writes).start()
         try {
           await fc.asyncModelRun(() => ({ model: new Model(), real }), commands)
           expect(real.store.verify().violations).toEqual([])
@@ -260,7 +270,7 @@ test(
           await real.store.close()
         }
       }),
-      { numRuns: counts(200, 2000) },
+      { numRuns },
     )
   },
   counts(120_000, 900_000),

@@ -1,4 +1,4 @@
-/** The ledger's verbs, one at a time and all at once, in a file and in memory. */
+/** The ledger's verbs, one at a time and all at once: in a file, by its own thread and by this one, and in memory. */
 import { describe, expect, test } from 'vitest'
 import { LARGEST } from '../../src/store/ledger.ts'
 import { StoreError } from '../../src/store/store.ts'
@@ -6,6 +6,7 @@ import { aHold, aSettle, fund, PRICE, type TestStore, testStore } from './helper
 
 const kinds = [
   { kind: 'file', open: () => testStore() },
+  { kind: 'file, written in this thread', open: () => testStore({ writes: 'here' }) },
   { kind: 'memory', open: () => testStore({ url: 'memory' }) },
 ]
 

@@ -2,7 +2,7 @@
  * A process to be killed: holds, checkpoints and settles on 32 accounts' credit as fast as it can, and says on its
  * standard output what has been acknowledged, each line written before anything else happens.
  *
- *     node writer.child.ts STORE
+ *     node writer.child.ts STORE thread|here
  */
 import { writeSync } from 'node:fs'
 import { createIds } from '../../src/store/ids.ts'
@@ -10,7 +10,8 @@ import { openStore } from '../../src/store/sqlite.ts'
 import { aHold, aSettle, SECRET } from './requests.ts'
 
 const clock = { now: () => Date.now() }
-const store = await openStore({ url: `sqlite:${process.argv[2]}`, secret: SECRET, clock })
+const [, , path, writes] = process.argv as [string, string, string, 'thread' | 'here']
+const store = await openStore({ url: `sqlite:${path}`, secret: SECRET, clock, writes })
 await store.recover()
 const accounts = store.listAccounts()
 const ids = createIds(clock)

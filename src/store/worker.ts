@@ -1,0 +1,192 @@
+/**
+ * The writer for everybody outside the ledger's thread: what is asked in one turn of the event loop goes into the
+ * thread's mailbox as one text, and a commit, however slow, holds up nobody but those who wait for it.
+ *
+ * When the thread dies, what it had been given is in doubt and is told so (`unknown`: ask again with the same id), and
+ * another thread is started, a few times. The process keeps the lock on the store all the while.
+ */
+import type { Clock } from '#contract'
+import { decodeError, decodeResult, type EncodedError, encodeOperation } from './codec.ts'
+import type { Connector } from './database.ts'
+import { END, type Link, startThread } from './link.ts'
+import { StoreError, StoreUnavailable } from './store.ts'
+import type { Name, Request, Result, Writer } from './writer.ts'
+
+export interface ThreadWriterOptions {
+  /** The database's file; its schema is the newest already. */
+  readonly path: string
+  readonly connector: Connector | null
+  readonly clock: Clock
+  /** Calls back once, soon, after what is ready now: `setImmediate`. */
+  readonly schedule: (fn: () => void) => void
+}
+
+interface Waiting {
+  readonly id: number
+  readonly name: Name
+  /** The operation as the thread gets it. */
+  readonly text: string
+  resolve(result: unknown): void
+  reject(error: unknown): void
+}
+
+type Reply = readonly [id: number, result: unknown, error?: EncodedError]
+
+/** In one text; what the thread commits together is its own affair. */
+const MOST_AT_ONCE = 512
+/** Threads that are started anew within a minute: one that dies of what it finds would die for ever. */
+const MOST_STARTS = 5
+const MINUTE_MS = 60_000
+
+/** Starts the thread; rejects when it cannot open the database. */
+export async function createThreadWriter({ path, connector, clock, schedule }: ThreadWriterOptions): Promise<Writer> {
+  let queue: Waiting[] = []
+  const sent = new Map<number, Waiting>()
+  let lastId = 0
+  let phase: 'starting' | 'ready' | 'dead' | 'closed' = 'dead'
+  let link: Link
+  // The one that was ready last: its count of open holds outlives it.
+  let latest: Link
+  let starts: number[] = []
+  let lastError: Error | undefined
+  // After a death only a commit shows that writing works.
+  let proven = true
+  let closing = false
+  let armed = false
+  let alive = false
+  let idlers: (() => void)[] = []
+  let onClosed: () => void = () => {}
+
+  await new Promise<void>((resolve, reject) => start(resolve, reject))
+
+  function start(onReady: () => void, onFailure: (error: Error) => void): void {
+    phase = 'starting'
+    let refusal: Error | undefined
+    link = startThread({
+      path,
+      connector,
+      onReply(text) {
+        for (const reply of JSON.parse(text) as Reply[]) {
+          if (reply[0] !== 0) finish(reply)
+          else if (reply[2] !== undefined) refusal = decodeError(reply[2])
+          else {
+            phase = 'ready'
+            latest = link
+            onReady()
+          }
+        }
+        progress()
+      },
+      onEnd(error) {
+        const before = phase
+        if (before === 'closed') return onClosed()
+        phase = 'dead'
+        if (before === 'ready') died(error)
+        else onFailure(refusal ?? error)
+      },
+    })
+    // It is born so: opening waits for it.
+    alive = true
+  }
+
+  /** Who the thread had been given is in doubt; who still waits here waits for the next one. */
+  function died(error: Error): void {
+    lastError = new Error(`the thread that writes has ended (${error.message})`, { cause: error })
+    proven = false
+    const lost = [...sent.values()]
+    sent.clear()
+    for (const waiting of lost) waiting.reject(new StoreUnavailable('unknown', lastError))
+    startAgain()
+    progress()
+  }
+
+  function startAgain(): void {
+    const now = clock.now()
+    starts = starts.filter(startedAtMs => Math.abs(now - startedAtMs) < MINUTE_MS)
+    if (starts.length < MOST_STARTS) {
+      starts.push(now)
+      start(() => void enqueue('probe', now).catch(() => {}), died)
+      return
+    }
+    // Nothing more by itself: the next operation that is asked for tries again, when the minute is over.
+    const refused = queue
+    queue = []
+    for (const { reject } of refused) reject(new StoreUnavailable('not_written', lastError))
+  }
+
+  function enqueue<N extends Name>(name: N, request: Request<N>): Promise<Result<N>> {
+    return new Promise((resolve, reject) => {
+      const id = ++lastId
+      // What cannot be said as text throws here, before it could harm a neighbour.
+      const text = JSON.stringify([id, ...encodeOperation({ name, request })])
+      queue.push({ id, name, text, resolve: resolve as (result: unknown) => void, reject })
+      if (phase === 'dead') startAgain()
+      progress()
+    })
+  }
+
+  function finish([id, result, error]: Reply): void {
+    const waiting = sent.get(id)!
+    sent.delete(id)
+    if (error !== undefined) {
+      waiting.reject(decodeError(error))
+    } else {
+      proven = true
+      waiting.resolve(decodeResult(waiting.name, result))
+    }
+  }
+
+  /** After anything has changed: has sent what waits, and tells who waits for an end of it. */
+  function progress(): void {
+    const busy = phase === 'starting' || queue.length + sent.size > 0
+    if (busy !== alive) {
+      alive = busy
+      link.keepAlive(busy)
+    }
+    if (!busy) {
+      for (const resolve of idlers) resolve()
+      idlers = []
+    } else if (phase === 'ready' && !armed && queue.length > 0) {
+      armed = true
+      schedule(flush)
+    }
+  }
+
+  function flush(): void {
+    armed = false
+    while (phase === 'ready' && queue.length > 0) {
+      const batch = queue.length <= MOST_AT_ONCE ? queue : queue.slice(0, MOST_AT_ONCE)
+      // No room until the thread has read; its next answer comes after that, and progress() with it.
+      if (!link.send(`[${clock.now()},${batch.map(({ text }) => text).join(',')}]`)) return
+      queue = queue.slice(batch.length)
+      for (const waiting of batch) sent.set(waiting.id, waiting)
+    }
+  }
+
+  function idle(): Promise<void> {
+    return new Promise(resolve => {
+      idlers.push(resolve)
+      progress()
+    })
+  }
+
+  return {
+    op: (name, request) => (closing ? Promise.reject(new StoreError('The store is closed.')) : enqueue(name, request)),
+    openHolds: () => latest.openHolds(),
+    healthy: () => phase === 'ready' && proven && link.healthy(),
+    async close() {
+      await idle()
+      closing = true
+      // A disk that refuses this has refused more important things already; an older open_from is as true.
+      await enqueue('last', clock.now()).catch(() => {})
+      const running = phase === 'ready'
+      phase = 'closed'
+      if (!running) return
+      await new Promise<void>(resolve => {
+        onClosed = resolve
+        link.keepAlive(true)
+        link.send(END)
+      })
+    },
+  }
+}

@@ -1,0 +1,82 @@
+/**
+ * Connections of which the writing one can be made to fail and to be slow, in whatever thread it lives: the faults are
+ * numbers in shared memory.
+ */
+import { isMainThread } from 'node:worker_threads'
+import { type Connector, type Database, type DatabaseOptions, openDatabase as open } from '../../src/store/database.ts'
+
+const NAMES = ['before', 'after', 'delayMs', 'die', 'maxPages', 'commitsHere', 'commitsElsewhere'] as const
+
+/** Words that both threads see. */
+export interface Faults {
+  /** So many COMMITs fail before they happen. */
+  before: number
+  /** So many COMMITs happen, and then say that they failed. */
+  after: number
+  /** Added to every COMMIT, as a slow disk would. */
+  delayMs: number
+  /** The next COMMIT is the thread's end: 1 before it happens, 2 when it has happened. */
+  die: number
+  /** `PRAGMA max_page_count` from the next transaction on, when it is not 0. */
+  maxPages: number
+  /** How many COMMITs the process's first thread has run. */
+  commitsHere: number
+  /** How many COMMITs other threads have run. */
+  commitsElsewhere: number
+}
+
+/** For `openStore`, and the faults to be set while it runs. */
+export function faultyConnector(): { faults: Faults; connector: Connector } {
+  const words = new Int32Array(new SharedArrayBuffer(NAMES.length * 4))
+  return { faults: faultsIn(words), connector: { module: import.meta.url, data: words } }
+}
+
+/** What the store calls in place of its own, see `Connector`. */
+export function openDatabase(path: string, options: DatabaseOptions | undefined, words: Int32Array): Database {
+  const database = open(path, options)
+  if (options?.readOnly) return database
+  const faults = faultsIn(words)
+  return {
+    ...database,
+    prepare(sql) {
+      const statement = database.prepare(sql)
+      if (sql === 'BEGIN IMMEDIATE') return { ...statement, run: () => begin(() => statement.run()) }
+      if (sql === 'COMMIT') return { ...statement, run: () => commit(() => statement.run()) }
+      return statement
+    },
+  }
+
+  function begin<Result>(run: () => Result): Result {
+    if (faults.maxPages > 0) database.exec(`PRAGMA max_page_count = ${faults.maxPages}`)
+    return run()
+  }
+
+  function commit<Result>(run: () => Result): Result {
+    if (isMainThread) faults.commitsHere++
+    else faults.commitsElsewhere++
+    if (faults.before > 0 && faults.before--) throw new Error('disk I/O error')
+    if (faults.die === 1) die()
+    if (faults.delayMs > 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, faults.delayMs)
+    const result = run()
+    if (faults.die === 2) die()
+    if (faults.after > 0 && faults.after--) throw new Error('disk I/O error')
+    return result
+  }
+
+  function die(): never {
+    faults.die = 0
+    process.exit(7)
+  }
+}
+
+function faultsIn(words: Int32Array): Faults {
+  const faults = {} as Faults
+  for (const [index, name] of NAMES.entries()) {
+    Object.defineProperty(faults, name, {
+      enumerable: true,
+      get: () => Atomics.load(words, index),
+      set: (value: number) => void Atomics.store(words, index, value),
+    })
+  }
+  return faults
+}
