@@ -59,6 +59,9 @@ export interface Link {
 /** Each way: some thousand exchanges at once. */
 const MAILBOX_BYTES = 1 << 20
 
+/** What it needs is a few; beyond this the thread ends, and not the process. */
+const MOST_MEMORY_MB = 512
+
 export function startThread({ path, connector, onReply, onEnd }: LinkOptions): Link {
   const { port1: port, port2 } = new MessageChannel()
   const state = new Int32Array(new SharedArrayBuffer(12))
@@ -68,7 +71,15 @@ export function startThread({ path, connector, onReply, onEnd }: LinkOptions): L
   const parts: ThreadParts = { path, connector, ...memory, state, port: port2 }
   // Where types are not stripped, both files are compiled ones.
   const entry = new URL(`./thread${extname(import.meta.url)}`, import.meta.url)
-  const worker = new Worker(entry, { name: 'tollgate-ledger', workerData: parts, transferList: [port2] })
+  const worker = new Worker(entry, {
+    name: 'tollgate-ledger',
+    workerData: parts,
+    transferList: [port2],
+    // It says nothing; and the pipes that it would get otherwise make the process's own output non-blocking.
+    stdout: true,
+    stderr: true,
+    resourceLimits: { maxOldGenerationSizeMb: MOST_MEMORY_MB },
+  })
   let failure: Error | undefined
   let over = false
   worker.once('error', error => {

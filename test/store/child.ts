@@ -10,6 +10,8 @@ export interface Child {
   readonly lines: readonly string[]
   /** Resolves when it has said so many lines; rejects when it ends before. */
   said(count: number): Promise<void>
+  /** The exit code, when it has ended by itself. */
+  ended(): Promise<number | null>
   /** kill -9; resolves when the process is gone and everything it said has been read. */
   kill(): Promise<void>
 }
@@ -39,6 +41,7 @@ export function startChild(script: string, ...args: string[]): Child {
         onLine()
         gone.then(([code]) => reject(new Error(`${script} ended with ${code} after ${lines.length} lines`)))
       }),
+    ended: async () => (await gone)[0],
     async kill() {
       child.kill('SIGKILL')
       await gone

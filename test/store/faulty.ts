@@ -5,7 +5,16 @@
 import { isMainThread } from 'node:worker_threads'
 import { type Connector, type Database, type DatabaseOptions, openDatabase as open } from '../../src/store/database.ts'
 
-const NAMES = ['before', 'after', 'delayMs', 'die', 'maxPages', 'commitsHere', 'commitsElsewhere'] as const
+const NAMES = [
+  'before',
+  'after',
+  'delayMs',
+  'dieBefore',
+  'dieAfter',
+  'maxPages',
+  'commitsHere',
+  'commitsElsewhere',
+] as const
 
 /** Words that both threads see. */
 export interface Faults {
@@ -15,8 +24,10 @@ export interface Faults {
   after: number
   /** Added to every COMMIT, as a slow disk would. */
   delayMs: number
-  /** The next COMMIT is the thread's end: 1 before it happens, 2 when it has happened. */
-  die: number
+  /** So many COMMITs are the end of the thread that runs them, before they happen. */
+  dieBefore: number
+  /** So many COMMITs happen, and end their thread before it can say so. */
+  dieAfter: number
   /** `PRAGMA max_page_count` from the next transaction on, when it is not 0. */
   maxPages: number
   /** How many COMMITs the process's first thread has run. */
@@ -55,17 +66,12 @@ export function openDatabase(path: string, options: DatabaseOptions | undefined,
     if (isMainThread) faults.commitsHere++
     else faults.commitsElsewhere++
     if (faults.before > 0 && faults.before--) throw new Error('disk I/O error')
-    if (faults.die === 1) die()
+    if (faults.dieBefore > 0 && faults.dieBefore--) process.exit(7)
     if (faults.delayMs > 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, faults.delayMs)
     const result = run()
-    if (faults.die === 2) die()
+    if (faults.dieAfter > 0 && faults.dieAfter--) process.exit(7)
     if (faults.after > 0 && faults.after--) throw new Error('disk I/O error')
     return result
-  }
-
-  function die(): never {
-    faults.die = 0
-    process.exit(7)
   }
 }
 

@@ -32,11 +32,14 @@ export function folder(parent: string = tmpdir()): string {
 
 export type TestStore = Store & { readonly clock: TestClock; readonly path: string }
 
-/** A store in a file (or `url: 'memory'`) that is closed after the test. */
+/**
+ * A store in a file (or `url: 'memory'`) that is closed after the test. It writes in the test's own thread unless `writes`
+ * says otherwise: starting one takes longer than most tests, and those to which it matters run both ways.
+ */
 export async function testStore(options: Partial<StoreOptions> & { path?: string } = {}): Promise<TestStore> {
   const clock = (options.clock as TestClock | undefined) ?? testClock()
   const path = options.path ?? join(folder(), 'tollgate.db')
-  const store = await openStore({ url: `sqlite:${path}`, secret: SECRET, ...options, clock })
+  const store = await openStore({ url: `sqlite:${path}`, secret: SECRET, writes: 'here', ...options, clock })
   onTestFinished(() => store.close())
   return Object.assign(store, { clock, path })
 }

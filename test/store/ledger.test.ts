@@ -5,8 +5,8 @@ import { StoreError } from '../../src/store/store.ts'
 import { aHold, aSettle, fund, PRICE, type TestStore, testStore } from './helpers.ts'
 
 const kinds = [
-  { kind: 'file', open: () => testStore() },
-  { kind: 'file, written in this thread', open: () => testStore({ writes: 'here' }) },
+  { kind: 'file, written by its own thread', open: () => testStore({ writes: 'thread' }) },
+  { kind: 'file, written by this thread', open: () => testStore({ writes: 'here' }) },
   { kind: 'memory', open: () => testStore({ url: 'memory' }) },
 ]
 

@@ -5,7 +5,10 @@ import { connect } from '../../src/store/database.ts'
 import { OPEN_HOLDS_SQL, readOpenFrom } from '../../src/store/open-holds.ts'
 import type { Store } from '../../src/store/store.ts'
 import { counts } from '../helpers/counts.ts'
-import { aHold, aSettle, folder, fund, type TestStore, testStore } from './helpers.ts'
+import { aHold, aSettle, folder, fund, testStore as openTestStore, type TestStore } from './helpers.ts'
+
+/** As the gateway opens it. */
+const testStore: typeof openTestStore = options => openTestStore({ writes: 'thread', ...options })
 
 /** Closes it, which leaves open holds open, and opens it again. */
 async function restart(store: TestStore): Promise<TestStore> {

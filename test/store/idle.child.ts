@@ -1,0 +1,12 @@
+/**
+ * A process that opens a store, asks for one thing without waiting for it, and is done: it has to live until the answer is
+ * there, and no longer.
+ *
+ *     node idle.child.ts STORE
+ */
+import { openStore } from '../../src/store/sqlite.ts'
+import { SECRET } from './requests.ts'
+
+const clock = { now: () => Date.now() }
+const store = await openStore({ url: `sqlite:${process.argv[2]}`, secret: SECRET, clock })
+store.createAccount({ name: 'alice' }).then(({ name }) => console.log(name))

@@ -1,0 +1,64 @@
+/**
+ * Paced chunks beside heavy charging: how late a stream's chunks are while every one of so many exchanges holds and settles.
+ * It tells figures; what is asserted about them is the caller's affair.
+ */
+import type { Store } from '../../src/store/store.ts'
+import { aHold, aSettle } from './requests.ts'
+
+/** Milliseconds by which a chunk came later than it was due. */
+export interface Lateness {
+  readonly p50Ms: number
+  readonly p99Ms: number
+  readonly maxMs: number
+}
+
+export interface PacedOptions {
+  readonly store: Store
+  readonly accountId: string
+  /** Before every exchange's number. */
+  readonly prefix: string
+  readonly perSecond: number
+  readonly durationMs: number
+  readonly now: () => number
+}
+
+const CHUNK_EVERY_MS = 5
+
+/** Resolves when everything is settled. */
+export async function pacedChunks({ store, accountId, prefix, perSecond, durationMs, now }: PacedOptions): Promise<{
+  readonly late: Lateness
+  readonly exchanges: number
+}> {
+  const late: number[] = []
+  const charging: Promise<unknown>[] = []
+  const begunAt = now()
+  let dueAt = begunAt + CHUNK_EVERY_MS
+  await new Promise<void>(resolve => {
+    const timer = setInterval(() => {
+      const at = now()
+      late.push(Math.max(0, at - dueAt))
+      // The next one is paced from here, as a provider's would be: one stall is one late chunk.
+      dueAt = at + CHUNK_EVERY_MS
+      if (at - begunAt >= durationMs) {
+        clearInterval(timer)
+        resolve()
+        return
+      }
+      const owed = Math.floor(((at - begunAt) / 1000) * perSecond) - charging.length
+      for (let index = 0; index < owed; index++) charging.push(charge(`${prefix}${charging.length}`))
+    }, CHUNK_EVERY_MS)
+  })
+  await Promise.all(charging)
+  return { late: summary(late), exchanges: charging.length }
+
+  async function charge(exchange: string): Promise<void> {
+    await store.ledger.hold(aHold({ accountId, exchange, amount: 100n }))
+    await store.ledger.settle(aSettle({ exchange, amount: 40n }))
+  }
+}
+
+export function summary(values: number[]): Lateness {
+  const sorted = values.toSorted((a, b) => a - b)
+  const at = (part: number) => sorted[Math.min(sorted.length - 1, Math.floor(part * sorted.length))] ?? 0
+  return { p50Ms: at(0.5), p99Ms: at(0.99), maxMs: sorted.at(-1) ?? 0 }
+}
