@@ -179,6 +179,8 @@ export async function createThreadWriter({ path, connector, clock, schedule }: T
       closing = true
       // A disk that refuses this has refused more important things already; an older open_from is as true.
       await enqueue('last', clock.now()).catch(() => {})
+      // A thread that died of this has a successor by now, which is still starting.
+      await idle()
       const running = phase === 'ready'
       phase = 'closed'
       if (!running) return

@@ -4,8 +4,10 @@
  */
 import { isMainThread } from 'node:worker_threads'
 import { type Connector, type Database, type DatabaseOptions, openDatabase as open } from '../../src/store/database.ts'
+import { StoreError } from '../../src/store/store.ts'
 
 const NAMES = [
+  'refuse',
   'before',
   'after',
   'delayMs',
@@ -18,6 +20,8 @@ const NAMES = [
 
 /** Words that both threads see. */
 export interface Faults {
+  /** So many connections that write cannot be opened, in threads other than the first. */
+  refuse: number
   /** So many COMMITs fail before they happen. */
   before: number
   /** So many COMMITs happen, and then say that they failed. */
@@ -44,9 +48,10 @@ export function faultyConnector(): { faults: Faults; connector: Connector } {
 
 /** What the store calls in place of its own, see `Connector`. */
 export function openDatabase(path: string, options: DatabaseOptions | undefined, words: Int32Array): Database {
+  const faults = faultsIn(words)
+  if (!isMainThread && faults.refuse > 0 && faults.refuse--) throw new StoreError(`The store ${path} is out of reach.`)
   const database = open(path, options)
   if (options?.readOnly) return database
-  const faults = faultsIn(words)
   return {
     ...database,
     prepare(sql) {

@@ -20,12 +20,22 @@ export interface PacedOptions {
   readonly perSecond: number
   readonly durationMs: number
   readonly now: () => number
+  /** How long this thread has waited for a core so far, in milliseconds: that part is others' doing and not counted. */
+  readonly waited?: () => number
 }
 
 const CHUNK_EVERY_MS = 5
 
 /** Resolves when everything is settled. */
-export async function pacedChunks({ store, accountId, prefix, perSecond, durationMs, now }: PacedOptions): Promise<{
+export async function pacedChunks({
+  store,
+  accountId,
+  prefix,
+  perSecond,
+  durationMs,
+  now,
+  waited = () => 0,
+}: PacedOptions): Promise<{
   readonly late: Lateness
   readonly exchanges: number
 }> {
@@ -33,10 +43,12 @@ export async function pacedChunks({ store, accountId, prefix, perSecond, duratio
   const charging: Promise<unknown>[] = []
   const begunAt = now()
   let dueAt = begunAt + CHUNK_EVERY_MS
+  let waitedMs = waited()
   await new Promise<void>(resolve => {
     const timer = setInterval(() => {
       const at = now()
-      late.push(Math.max(0, at - dueAt))
+      late.push(Math.max(0, at - dueAt - (waited() - waitedMs)))
+      waitedMs = waited()
       // The next one is paced from here, as a provider's would be: one stall is one late chunk.
       dueAt = at + CHUNK_EVERY_MS
       if (at - begunAt >= durationMs) {

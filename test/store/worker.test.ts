@@ -1,7 +1,7 @@
 /** The ledger's own thread: its deaths, what is too much for its mailbox, and its end. */
 import { join } from 'node:path'
 import { describe, expect, test, vi } from 'vitest'
-import { StoreUnavailable } from '../../src/store/store.ts'
+import { StoreError, StoreUnavailable } from '../../src/store/store.ts'
 import { startChild } from './child.ts'
 import { faultyConnector } from './faulty.ts'
 import { aHold, aSettle, folder, fund, type TestStore, testStore } from './helpers.ts'
@@ -16,6 +16,26 @@ async function threaded() {
 function hold(store: TestStore, accountId: string, ...exchanges: string[]) {
   return Promise.allSettled(exchanges.map(exchange => store.ledger.hold(aHold({ accountId, exchange }))))
 }
+
+describe('a thread that cannot open the database', () => {
+  test('at the start: the store does not open, and says why', async () => {
+    const { connector, faults } = faultyConnector()
+    faults.refuse = 1
+    const path = join(folder(), 'tollgate.db')
+    const opening = testStore({ connector, path, writes: 'thread' })
+    await expect(opening).rejects.toBeInstanceOf(StoreError)
+    await expect(opening).rejects.toThrow(`The store ${path} is out of reach.`)
+  })
+
+  test('later: another one is started, and those who ask meanwhile wait for it', async () => {
+    const { store, faults, accountId } = await threaded()
+    faults.refuse = 2
+    faults.dieBefore = 1
+    await hold(store, accountId, 'req_1')
+    expect(await hold(store, accountId, 'req_2')).toMatchObject([{ value: { held: true } }])
+    expect([faults.refuse, store.openHolds()]).toEqual([0, 1])
+  })
+})
 
 describe('a thread that dies', () => {
   test.each([
@@ -83,6 +103,9 @@ describe('a thread that dies', () => {
     const holding = hold(store, accountId, 'req_1')
     await store.close()
     expect(await holding).toMatchObject([{ reason: { written: 'unknown' } }])
+    // Nobody starts any more.
+    const left = faults.dieBefore
+    expect(left).toBe(1000 - 6)
     await expect(store.freeze('acc_1', true)).rejects.toThrow()
   })
 })
