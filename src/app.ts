@@ -122,6 +122,7 @@ function answerHealth(ctx: Context, { ready }: AppParts): boolean {
 
 function unknownUrl(method: string, path: string, generation: Generation): string {
   const withPrefix = generation.routes.find(route => route.config.path === `/v1${path}`)
+  if (path === '/metrics') return 'There is nothing at GET /metrics here. Metrics are on the `admin` listener.'
   const shown = `${method} ${path.length > 100 ? `${path.slice(0, 99)}…` : path}`
   if (withPrefix) return `There is nothing at ${shown}. The base URL must end in /v1: try ${withPrefix.config.path}`
   return `There is nothing at ${shown}.`

@@ -16,7 +16,10 @@ interface CreateOptions {
 }
 
 export const addKey: AddCommand = (program, { terminal, finish }) => {
-  const key = program.command('key').description('create, rotate and revoke keys')
+  const key = program
+    .command('key')
+    .description('create, rotate and revoke keys')
+    .addHelpText('after', example('key create --account acme', 'key list --account acme'))
 
   key
     .command('create')

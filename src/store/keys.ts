@@ -63,7 +63,10 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
 
   function get(id: string): Key {
     const row = find.get(id)
-    if (row === undefined) throw new StoreError(`There is no key ${JSON.stringify(id)}.`)
+    if (row === undefined)
+      throw new StoreError(
+        `There is no key ${JSON.stringify(id)}. A key is named by its id (key_…), which a list of keys shows.`,
+      )
     return toKey(row)
   }
 
