@@ -1,6 +1,7 @@
 /** `tollgate key`: the keys that clients send. A secret is shown once, when it is made. */
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { IssuedKeyView, KeyView } from '../admin/verbs.ts'
+import { LONGEST_GRACE_MS } from '../store/store.ts'
 import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
 import { json, showTime, table } from './format.ts'
 import { checkModels } from './models.ts'
@@ -137,8 +138,6 @@ function stateOf(key: KeyView, nowMs: number): string {
 function secret(issued: IssuedKeyView): string {
   return `\n${issued.token}\n\nKeep it now: this secret is not shown again.\n`
 }
-
-const LONGEST_GRACE_MS = durationValue('168h')
 
 function graceValue(text: string): number {
   const ms = durationValue(text)

@@ -52,8 +52,7 @@ export async function sendChat(trip: Trip, parts: SenderParts): Promise<void> {
   // Who was given up before its head came was tried all the same.
   if (exchange.attempts.length === 0) onHead(null, null)
   // A whole answer is collected before anything is known of it; its failures were not known at its head.
-  const usage = usageOf(meter.usage, 'reported')
-  exchange.usage = usage ?? (meter.started ? meter.estimate : null)
+  exchange.usage = meter.spent(ending.ending === 'complete')
   if (ending.ending === 'complete' && pump instanceof WholePump) {
     trip.finish = () => client.sendWhole(200, JSON_HEADERS, pump.body!)
   }

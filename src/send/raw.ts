@@ -27,6 +27,7 @@ export async function sendRaw(trip: Trip, parts: SenderParts): Promise<void> {
       request: ctx.req,
       bytes: exchange.bytes,
       provider: raw.provider,
+      headers: upstream.headers,
       path: raw.path + queryOf(ctx.querystring),
       requestId: exchange.id,
       signal: exchange.signal,

@@ -6,13 +6,11 @@ import { type KeyObject, timingSafeEqual } from 'node:crypto'
 import type { Clock, Key, KeyLookup, KeySummary, Keys } from '#contract'
 import { text } from './check.ts'
 import type { Database, Row, Value } from './database.ts'
-import { type NewKey, StoreError } from './store.ts'
+import { LONGEST_GRACE_MS, type NewKey, StoreError } from './store.ts'
 import { digest, isToken } from './token.ts'
 
 export const KEY_PREFIX = 'key_'
 const HOUR_MS = 3_600_000
-/** The longest life of a rotated secret. */
-const LONGEST_GRACE_MS = 168 * HOUR_MS
 
 /** A secret about to be stored; made outside the transaction, so that a repeat finds it. */
 interface NewSecret {
