@@ -56,7 +56,7 @@ export async function sendChat(trip: Trip, parts: SenderParts): Promise<void> {
   if (ending.ending === 'complete' && pump instanceof WholePump) {
     trip.finish = () => client.sendWhole(200, JSON_HEADERS, pump.body!)
   }
-  end(trip, parts, ending, { theirs: target.model, ours: model.id })
+  end(trip, parts, ending, upstream, { theirs: target.model, ours: model.id })
 }
 
 /** Writes down how the answer ended, and throws what the client is to be told of a bad end. */
@@ -64,6 +64,7 @@ function end(
   trip: Trip,
   parts: SenderParts,
   ending: PumpEnding,
+  { provider }: Upstream,
   names: { readonly theirs: string; readonly ours: string },
 ): void {
   const { exchange } = trip
@@ -90,7 +91,7 @@ function end(
         { exchange: exchange.id, target: last?.target, code: failure.code, detail: failure.detail },
         'an attempt failed',
       )
-      throw refusalOf(failure, names)
+      throw refusalOf(failure, provider, names)
     }
   }
 }

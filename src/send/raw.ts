@@ -55,7 +55,7 @@ export async function sendRaw(trip: Trip, parts: SenderParts): Promise<void> {
       { exchange: exchange.id, target: raw.provider.name, detail: error.failure.detail },
       'an attempt failed',
     )
-    throw refusalOf(error.failure)
+    throw refusalOf(error.failure, upstream.provider)
   }
 }
 

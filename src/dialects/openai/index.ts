@@ -35,7 +35,7 @@ function encodeRequest(chat: Chat, target: Target): EncodedRequest {
   return {
     path: '/chat/completions',
     headers: { accept: chat.stream ? 'text/event-stream' : 'application/json' },
-    body: spliced(chat, requestChanges(chat, target)),
+    body: ownMemory(spliced(chat, requestChanges(chat, target))),
     dropped: [],
   }
 }
@@ -64,6 +64,17 @@ function spliced(chat: Chat, changes: Readonly<Record<string, string | undefined
     else body[name] = JSON.parse(json)
   }
   return Buffer.from(JSON.stringify(body))
+}
+
+/**
+ * Out of Node's pool: a request's bytes stay as long as its answer goes on, and a small piece of the pool keeps all of
+ * its 64 KiB. (2,000 streams whose readers stalled: 60 KiB less for each.)
+ */
+function ownMemory(bytes: Buffer): Buffer {
+  if (bytes.buffer.byteLength === bytes.length) return bytes
+  const own = Buffer.allocUnsafeSlow(bytes.length)
+  bytes.copy(own)
+  return own
 }
 
 function decodeAnswer(

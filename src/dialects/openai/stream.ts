@@ -57,7 +57,7 @@ function itemOf({ event, data }: SseEvent, view: AnswerView, modelJson: string, 
 
 /** The chunk as the client sees it: bytes are spliced where only `model` and `usage` differ. */
 function chunkItem(chunk: Chunk, data: Buffer, view: AnswerView, modelJson: string): StreamItem | null {
-  const usage = isUsage(chunk.usage) ? chunk.usage : null
+  const usage = usageIn(chunk)
   const repaired = repairChoices(chunk)
   const changes: Record<string, string | undefined> = {}
   if (chunk.model !== view.model) {
@@ -86,6 +86,15 @@ function repairChoices(chunk: Chunk): boolean {
 /** Whether a value is an object and no array. */
 export function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Usage where it belongs, or where relatives put it: Groq under its own name, Moonshot's earlier API in the choice. */
+function usageIn(chunk: Chunk): WireUsage | null {
+  if (isUsage(chunk.usage)) return chunk.usage
+  const groq = chunk['x_groq'] as { usage?: unknown } | null | undefined
+  if (isUsage(groq?.usage)) return groq.usage
+  const [choice] = chunk.choices as readonly ({ usage?: unknown } | null | undefined)[]
+  return isUsage(choice?.usage) ? choice.usage : null
 }
 
 function isUsage(value: unknown): value is WireUsage {
