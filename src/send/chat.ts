@@ -1,5 +1,5 @@
 /** The innermost middleware of a chat route: asks the target and pumps its answer to the client. */
-import { type ChatCompletion, isRefusal, refuse, type UpstreamFailure } from '#contract'
+import { type ChatCompletion, isRefusal, refuse } from '#contract'
 import { chunksOf } from '../answer/early.ts'
 import { usageOf } from '../answer/meter.ts'
 import { bodyOf, type PumpEnding, StreamPump, WholePump } from '../answer/pump.ts'
@@ -7,7 +7,7 @@ import { StreamAnswer } from '../answer/stream.ts'
 import { type Tap, TapError } from '../answer/taps.ts'
 import type { Upstream } from '../generation.ts'
 import { startAttempt } from '../upstream/attempt.ts'
-import { endStopped, refusalOf, type SenderParts, type Trip } from './trip.ts'
+import { endStopped, recordAttempt, refusalOf, type SenderParts, type Trip } from './trip.ts'
 
 const JSON_HEADERS = { 'content-type': 'application/json' }
 
@@ -125,18 +125,6 @@ function streamTo(trip: Trip, taps: readonly Tap[]): StreamAnswer {
 
 function headersFor(upstream: Upstream, dialectHeaders: Readonly<Record<string, string>>, requestId: string) {
   return { ...upstream.headers, ...dialectHeaders, 'x-request-id': requestId }
-}
-
-function recordAttempt(trip: Trip, parts: SenderParts, target: string) {
-  const startedMs = parts.watchman.now()
-  return (status: number | null, failure: UpstreamFailure | null) => {
-    trip.exchange.attempts.push({
-      target,
-      status,
-      code: failure?.code ?? null,
-      ms: Math.round(parts.watchman.now() - startedMs),
-    })
-  }
 }
 
 /** `exchange.answer()`: a step's own completion, through the taps of the steps outside of it. */

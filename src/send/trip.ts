@@ -46,6 +46,19 @@ export function endStopped(trip: Trip): void {
   if (stopped === 'cut') throw refuse('shutting_down', { retryAfterMs: 1000 })
 }
 
+/** Begins a try at a target; the returned function writes down how it went, for the receipt. */
+export function recordAttempt(trip: Trip, { watchman }: SenderParts, target: string) {
+  const startedMs = watchman.now()
+  return (status: number | null, failure: UpstreamFailure | null): void => {
+    trip.exchange.attempts.push({
+      target,
+      status,
+      code: failure?.code ?? null,
+      ms: Math.round(watchman.now() - startedMs),
+    })
+  }
+}
+
 /**
  * A provider's failure as our client is to hear it: names of the provider's models become the catalog's, and what the
  * provider was sent to know us by is taken out of its words.
