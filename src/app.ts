@@ -122,6 +122,7 @@ function answerHealth(ctx: Context, { ready }: AppParts): boolean {
 
 function unknownUrl(method: string, path: string, generation: Generation): string {
   const withPrefix = generation.routes.find(route => route.config.path === `/v1${path}`)
+  if (path === '/metrics') return 'There is nothing at GET /metrics here. Metrics are on the `admin` listener.'
   const shown = `${method} ${path.length > 100 ? `${path.slice(0, 99)}…` : path}`
   if (withPrefix) return `There is nothing at ${shown}. The base URL must end in /v1: try ${withPrefix.config.path}`
   return `There is nothing at ${shown}.`
@@ -173,6 +174,8 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string): 
       connectionsCheckingInterval: 1000,
       // Longer than the balancers in front keep theirs, so that it is never we who close under their hands.
       keepAliveTimeout: 75_000,
+      // What a client that does not read costs; the pump stops at the first `false`. (Node's 64 KiB cost 40 KiB more each.)
+      highWaterMark: 16 * 1024,
       maxHeaderSize: 16 * 1024,
       // Node would answer these itself, without JSON; `headProblem` does.
       requireHostHeader: false,

@@ -2,14 +2,16 @@
  * ONE request from top to bottom. Read this file first: it opens the exchange, reads the body, runs the steps, sends,
  * ends and records. It introduces the parts to each other; they do not know one another.
  */
+import { validateHeaderName, validateHeaderValue } from 'node:http'
 import type { Context } from 'koa'
 import { envelope, isRefusal, type Refusal, refuse, retryHeaders } from '#contract'
-import { Client } from './answer/client.ts'
+import { Client, FRAMING, type WaitingAnswers } from './answer/client.ts'
 import { Meter } from './answer/meter.ts'
 import { whenFacts } from './config/when.ts'
 import { scanJson } from './dialects/json-scan.ts'
 import type { Generation, LiveRoute } from './generation.ts'
 import { type BodyBudget, type ReadBody, readBody } from './http/body.ts'
+import { refuseBody } from './http/malformed.ts'
 import { LiveExchange } from './pipeline/exchange.ts'
 import { runPlan } from './pipeline/runner.ts'
 import { answerEarly, sendChat } from './send/chat.ts'
@@ -31,7 +33,7 @@ export interface GatewayParts extends SenderParts {
 export interface Gateway {
   /** One request on a route; `ctx.state.requestId` is set. Never rejects. */
   handle(ctx: Context, route: LiveRoute): Promise<void>
-  /** Exchanges under way. */
+  /** Exchanges under way: those whose bodies have come, which `max_inflight` bounds. */
   inflight(): number
   /** New exchanges are refused from now on. */
   drain(): void
@@ -42,8 +44,14 @@ export interface Gateway {
 }
 
 export function createGateway(parts: GatewayParts): Gateway {
+  /** All of them: the gateway ends when there is none. */
   const trips = new Set<Trip>()
+  /** Those whose bodies are still coming, the longest waiting first. */
+  const arriving = new Set<Trip>()
+  /** Those whose bodies have come. */
+  const admitted = new Set<Trip>()
   const budget: BodyBudget = { limitBytes: parts.generation().configuration.limits.bodyBytesInflight, inflightBytes: 0 }
+  const answers: WaitingAnswers = { bytes: 0 }
   const waiting: (() => void)[] = []
   let draining = false
 
@@ -57,11 +65,13 @@ export function createGateway(parts: GatewayParts): Gateway {
     try {
       // 2. Is there room?
       if (draining) throw refuse('shutting_down', { retryAfterMs: 1000 })
-      if (trips.size >= generation.configuration.limits.maxInflight) throw refuse('overloaded', { retryAfterMs: 1000 })
-      trips.add(trip)
+      checkRoom(generation)
       // 3. Read the body, all of it: every step may want to look.
-      body = await readBody(ctx.req, generation.configuration.limits.bodyBytes, budget)
+      trips.add(trip)
+      body = await read(trip)
       trip.exchange.bytes = body.bytes
+      checkRoom(generation)
+      admitted.add(trip)
       // 4. The steps, in the order of the policy; behind the last one, `send`.
       await runPlan({
         plan: route.plan,
@@ -76,8 +86,7 @@ export function createGateway(parts: GatewayParts): Gateway {
       // 5. The end: what was kept back leaves, now that the charge is committed.
       finish(trip)
     } catch (error) {
-      refusal = toRefusal(trip, error)
-      fail(trip, refusal)
+      refusal = tell(trip, toRefusal(trip, error))
     } finally {
       // 6. Record.
       body?.release()
@@ -91,8 +100,36 @@ export function createGateway(parts: GatewayParts): Gateway {
     }
   }
 
+  function checkRoom(generation: Generation): void {
+    if (admitted.size < generation.configuration.limits.maxInflight) return
+    throw refuse('overloaded', { retryAfterMs: 1000, detail: 'too many exchanges under way' })
+  }
+
+  /**
+   * Reads the body. Nobody is known yet, so bodies that do not come must not keep out those that do: as many as
+   * `max_inflight` may be coming beside the exchanges under way, and of more the one that has taken longest is given up.
+   */
+  async function read(trip: Trip): Promise<ReadBody> {
+    const { maxInflight, bodyBytes } = trip.generation.configuration.limits
+    const [slowest] = arriving
+    if (slowest && arriving.size >= maxInflight) {
+      arriving.delete(slowest)
+      refuseBody(
+        slowest.ctx.req,
+        refuse('overloaded', { retryAfterMs: 1000, detail: 'too many bodies are coming, and this one took longest' }),
+      )
+    }
+    arriving.add(trip)
+    try {
+      return await readBody(trip.ctx.req, bodyBytes, budget)
+    } finally {
+      arriving.delete(trip)
+    }
+  }
+
   function over(trip: Trip): void {
     trips.delete(trip)
+    admitted.delete(trip)
     if (trips.size === 0) for (const resolve of waiting.splice(0)) resolve()
   }
 
@@ -114,6 +151,7 @@ export function createGateway(parts: GatewayParts): Gateway {
       watchman: parts.watchman,
       stallMs: limits.stallMs,
       heartbeat,
+      waiting: answers,
       onLeave: () => stop(trip, 'client_left'),
     })
     const trip: Trip = {
@@ -137,8 +175,11 @@ export function createGateway(parts: GatewayParts): Gateway {
     if (ctx.method === 'OPTIONS') throw refuse('method_not_allowed')
     switch (trip.route.config.kind) {
       case 'chat':
+        // A stream waits at the provider, not here.
+        if (!trip.exchange.chat?.stream) checkRoomForAnswer()
         return sendChat(trip, parts)
       case 'raw':
+        checkRoomForAnswer()
         return sendRaw(trip, parts)
       case 'models':
         return sendModels(trip)
@@ -149,6 +190,12 @@ export function createGateway(parts: GatewayParts): Gateway {
     }
   }
 
+  /** Nothing is asked for while answers enough wait for clients that do not read. Before the dispatch it costs nothing. */
+  function checkRoomForAnswer(): void {
+    if (answers.bytes < budget.limitBytes) return
+    throw refuse('overloaded', { retryAfterMs: 1000, detail: 'too many bytes of answers wait for their clients' })
+  }
+
   /** Anything that went wrong as something that a client can be told. */
   function toRefusal({ exchange }: Trip, error: unknown): Refusal {
     exchange.outcome ??= isRefusal(error) ? 'refused' : 'failed'
@@ -157,9 +204,47 @@ export function createGateway(parts: GatewayParts): Gateway {
     return refuse('internal_error', { cause: error })
   }
 
+  /** Tells the client, whatever it takes: silence would let it wait for ever. Returns what it was told. */
+  function tell(trip: Trip, refusal: Refusal): Refusal {
+    const { exchange, ctx, client } = trip
+    try {
+      fail(trip, refusal)
+      return refusal
+    } catch (error) {
+      parts.reportBug(exchange.id, error)
+      const plain = refuse('internal_error', { cause: error })
+      try {
+        // Whatever a step has set may be what cannot be sent.
+        for (const name of ctx.res.getHeaderNames()) if (name !== 'x-request-id') ctx.res.removeHeader(name)
+        fail(trip, plain)
+      } catch (again) {
+        parts.reportBug(exchange.id, again)
+        client.destroy()
+      }
+      return plain
+    }
+  }
+
+  /** Tells the client: with a status while there is still one to give, else as the stream's last event. */
+  function fail({ ctx, client, stream, exchange }: Trip, refusal: Refusal): void {
+    if (client.headSent) {
+      if (stream) stream.fail(refusal)
+      else if (!ctx.res.writableEnded) client.destroy()
+      return
+    }
+    // A step may have said what the answer cost that is now not sent.
+    ctx.remove('x-tollgate-cost')
+    sendRefusal(
+      ctx,
+      refusal,
+      (status, headers, body) => client.sendWhole(status, headers, body),
+      name => parts.log.error({ exchange: exchange.id, header: name }, 'a header of a refusal cannot be sent'),
+    )
+  }
+
   return {
     handle,
-    inflight: () => trips.size,
+    inflight: () => admitted.size,
     drain() {
       draining = true
       // An answer that is still to come says so: the next request must not come on its connection.
@@ -186,35 +271,38 @@ function stop(trip: Trip, why: 'client_left' | 'cut'): void {
   trip.onStop?.()
 }
 
-/** Lets the answer out. A Koa middleware that answered by itself has left it on `ctx`, and Koa sends it. */
+/**
+ * Lets the answer out. A Koa middleware that answered by itself has left it on `ctx`, and Koa sends it. Throws when there
+ * is none although somebody waits for it, or when it cannot be sent.
+ */
 function finish(trip: Trip): void {
-  if (trip.finish) trip.finish()
-  else if (trip.exchange.answered) {
-    trip.exchange.outcome ??= 'answered'
-    trip.ctx.respond = true
+  const { exchange, client, ctx } = trip
+  try {
+    if (trip.finish) trip.finish()
+    else if (exchange.answered) {
+      exchange.outcome ??= 'answered'
+      ctx.respond = true
+    } else if (!client.left) throw new Error('the pipeline ended without an answer')
+  } catch (error) {
+    // Also where it was answered for all that the steps know.
+    exchange.outcome = 'failed'
+    throw error
   }
 }
 
-/** Tells the client: with a status while there is still one to give, else as the stream's last event. */
-function fail({ ctx, client, stream }: Trip, refusal: Refusal): void {
-  if (client.headSent) {
-    stream?.fail(refusal)
-    return
-  }
-  // A step may have said what the answer cost that is now not sent.
-  ctx.remove('x-tollgate-cost')
-  sendRefusal(ctx, refusal, (status, headers, body) => client.sendWhole(status, headers, body))
-}
-
-/** The JSON error with the headers that client libraries look for; also used before there is an exchange. */
+/**
+ * The JSON error with the headers that client libraries look for; also used before there is an exchange.
+ * @param dropped is told the name of a header that cannot be sent, and is left out
+ */
 export function sendRefusal(
   ctx: Context,
   refusal: Refusal,
   send: (status: number, headers: Record<string, string>, body: string) => void,
+  dropped: (name: string) => void = () => {},
 ): void {
   const unread = !ctx.req.complete
   const headers: Record<string, string> = {
-    ...refusal.headers,
+    ...sendableHeaders(refusal, dropped),
     ...retryHeaders(refusal),
     'content-type': 'application/json',
     'cache-control': 'no-store',
@@ -222,6 +310,26 @@ export function sendRefusal(
     ...(unread ? { connection: 'close' } : {}),
   }
   send(refusal.status, headers, JSON.stringify(envelope(refusal)))
+}
+
+/** A step's own headers, without those that Node would throw at, or that would break the framing. */
+function sendableHeaders({ headers }: Refusal, dropped: (name: string) => void): Record<string, string> {
+  const sendable: Record<string, string> = {}
+  for (const [name, value] of Object.entries(headers)) {
+    if (canBeSent(name, value) && !FRAMING.includes(name.toLowerCase())) sendable[name.toLowerCase()] = value
+    else dropped(name)
+  }
+  return sendable
+}
+
+function canBeSent(name: string, value: string): boolean {
+  try {
+    validateHeaderName(name)
+    validateHeaderValue(name, value)
+    return true
+  } catch {
+    return false
+  }
 }
 
 /** The body as JSON: scanned first, because the parser itself has no limits. */

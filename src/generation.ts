@@ -39,6 +39,8 @@ export interface GenerationParts {
   readonly random: Random
   readonly version: string
   logFor(step: string): Log
+  /** Takes the loaded secrets out of what a provider says. */
+  redact(text: string): string
 }
 
 /** Throws a `PlanError` when a step cannot be created; nothing is left open then. */
@@ -103,10 +105,10 @@ function servicesOf(
 
 function createUpstream(
   provider: Provider,
-  { clock, version }: GenerationParts,
+  { clock, version, redact }: GenerationParts,
 ): { upstream: Upstream; close: () => Promise<void> } {
   // The demo speaks OpenAI's format; only its road is another: there is no network on it.
-  const dialect = openAiDialect(clock.now)
+  const dialect = openAiDialect(clock.now, redact)
   if (provider.dialect === 'demo') {
     const demo = createDemo({ paceMs: provider.paceMs, clock })
     return {

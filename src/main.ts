@@ -3,6 +3,7 @@ import type { Server } from 'node:http'
 import { dirname } from 'node:path'
 import { type Clock, type Random, refuse } from '#contract'
 import { controlPath, startControl } from './admin/control.ts'
+import { REFUSED_WITH_DATABASE } from './admin/verbs.ts'
 import { type AppParts, createAdminApp, createClientApp, createListener, type Listener, listen } from './app.ts'
 import { createWatchman, systemClock } from './clock.ts'
 import type { Configuration } from './config/configuration.ts'
@@ -38,7 +39,7 @@ export interface ServeOptions {
   readonly stepGraceMs?: number
   /** What the store is opened with; tests make the disk fail. */
   readonly open?: typeof openStore
-  /** Whether SIGTERM, SIGINT and unhandled rejections are this gateway's; the commands say yes. */
+  /** Whether signals, unhandled rejections and uncaught errors are this gateway's; the commands say yes. */
   readonly signals?: boolean
 }
 
@@ -108,13 +109,14 @@ async function start(configuration: Configuration, options: ServeOptions, undo: 
     random,
     version: VERSION,
     logFor: log.forStep,
+    redact: log.redact,
   })
   undo.push(generation.dispose)
 
   // 3. The gateway and its listeners.
   const watchman = createWatchman()
   undo.push(watchman.stop)
-  const rawProxy = createRawProxy({ userAgent: `tollgate/${VERSION}` })
+  const rawProxy = createRawProxy()
   undo.push(rawProxy.close)
   const ids = createIds(clock)
   let draining = false
@@ -168,7 +170,10 @@ async function start(configuration: Configuration, options: ServeOptions, undo: 
   if (admin) undo.push(() => closeNow(admin))
 
   // 4. The commands.
-  const control = await startControl(store, controlPath(configuration.store, options.configFile), { log: log.log })
+  const control = await startControl(store, controlPath(configuration.store, options.configFile), {
+    log: log.log,
+    refused: configuration.store === 'memory' ? {} : REFUSED_WITH_DATABASE,
+  })
   undo.push(control.close)
   // 5. The end, when it comes.
   const { promise: finished, resolve: finish } = Promise.withResolvers<number>()
@@ -180,16 +185,19 @@ async function start(configuration: Configuration, options: ServeOptions, undo: 
     undo,
     finish,
   })
-  const end: End = how => {
+  const end = () => {
     draining = true
-    ending(how)
+    ending()
   }
-  if (options.signals !== false) followSignals(end, log, finished)
+  if (options.signals !== false) {
+    followSignals(end, log, finished)
+    followMistakes(metrics.unhandledRejection, log, finished)
+  }
   log.log.info(
     { url, ...(adminUrl === null ? {} : { admin: adminUrl }), pid: process.pid, version: VERSION },
     'listening',
   )
-  return { url, adminUrl, store, configuration, finished, drain: () => end('drain') }
+  return { url, adminUrl, store, configuration, finished, drain: end }
 }
 
 function openLog({ secrets }: Configuration, { env, stdout }: ServeOptions): Logger {
@@ -243,14 +251,11 @@ interface EndingParts {
 /** What is left after the cut has this long to settle. */
 const AFTER_CUT_MS = 15_000
 
-/** The orderly end; each call says how it is meant. */
-type End = (how: 'drain' | 'failed') => void
-
 /**
  * First call: no new work, streams go on until they are done or `drain` is over. Second call, or time over: each gets an
- * error event. Either way everything is settled before the store closes. The exit code is 1 when something had failed.
+ * error event. Either way everything is settled before the store closes. The exit code is 1 when that did not succeed.
  */
-function createEnding({ gateway, clients, log, configuration, undo, finish }: EndingParts): End {
+function createEnding({ gateway, clients, log, configuration, undo, finish }: EndingParts): () => void {
   let calls = 0
   let code = 0
   let timer: NodeJS.Timeout
@@ -272,8 +277,7 @@ function createEnding({ gateway, clients, log, configuration, undo, finish }: En
   const closeAll = async () => {
     for (const step of [...undo].reverse()) await step()
   }
-  return how => {
-    if (how === 'failed') code = 1
+  return () => {
     calls++
     if (calls === 2) cut()
     if (calls > 1) return
@@ -299,27 +303,45 @@ const SAME_INTERRUPT_MS = 500
 
 /**
  * SIGTERM and SIGINT drain, a second one cuts. A closed terminal (SIGHUP) is an end too; without a terminal SIGHUP asks
- * for a reload, which needs a restart. A promise that nobody caught is a bug: the process ends in order.
+ * for a reload, which needs a restart.
  */
-function followSignals(end: End, log: Logger, finished: Promise<number>): void {
+function followSignals(end: () => void, log: Logger, finished: Promise<number>): void {
   let interruptedAt = Number.NEGATIVE_INFINITY
-  const listeners: Record<string, (reason?: unknown) => void> = {
-    SIGTERM: () => end('drain'),
+  listenUntil(finished, {
+    SIGTERM: end,
     SIGINT() {
       const now = performance.now()
       if (now - interruptedAt < SAME_INTERRUPT_MS) return
       interruptedAt = now
-      end('drain')
+      end()
     },
     SIGHUP() {
-      if (process.stdin.isTTY) end('drain')
+      if (process.stdin.isTTY) end()
       else log.log.warn({}, 'SIGHUP: a changed configuration needs a restart')
     },
+  })
+}
+
+/**
+ * A promise that nobody waited for is a bug of one plugin, and no reason to end the answers of all the others: it is
+ * told and counted. An error that nobody caught may have left anything half done: Node ends the process, and recovery
+ * settles what is open; here it only gets its line in the log.
+ */
+function followMistakes(count: () => void, log: Logger, finished: Promise<number>): void {
+  listenUntil(finished, {
     unhandledRejection(error) {
+      count()
       log.log.error({ error }, 'a rejection that nobody handled')
-      end('failed')
     },
-  }
+    uncaughtExceptionMonitor(error) {
+      log.log.error({ error }, 'an error that nobody caught; the process ends')
+      log.flush()
+    },
+  })
+}
+
+/** Listens to the process until the gateway has ended. */
+function listenUntil(finished: Promise<number>, listeners: Readonly<Record<string, (reason: unknown) => void>>): void {
   for (const [name, listener] of Object.entries(listeners)) process.on(name, listener)
   void finished.then(() => {
     for (const [name, listener] of Object.entries(listeners)) process.off(name, listener)

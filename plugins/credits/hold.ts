@@ -1,5 +1,14 @@
 /** How much is set aside before anything is sent: a true ceiling of what the request can cost. Pure arithmetic. */
-import type { Chat, ChatMessage, ChatRequest, ContentPart, Model, NanoUsd, Price } from '#contract'
+import {
+  type Chat,
+  type ChatMessage,
+  type ChatRequest,
+  type ContentPart,
+  findProviderTool,
+  type Model,
+  type NanoUsd,
+  type Price,
+} from '#contract'
 
 /** Bytes that a chat format may add around one message, as tokens. */
 const TOKENS_PER_MESSAGE = 16
@@ -23,12 +32,9 @@ function hasPartOfUnknownSize({ content, ...rest }: ChatMessage): boolean {
 }
 
 /** A search, or another tool that the provider runs itself: what it finds becomes prompt. */
-function letsProviderAdd({ web_search_options: search, tools }: ChatRequest): boolean {
-  return search != null || (tools ?? []).some(tool => !OUR_TOOLS.has((tool as { type?: unknown } | null)?.type))
+function letsProviderAdd(body: ChatRequest): boolean {
+  return body.web_search_options != null || findProviderTool(body) >= 0
 }
-
-/** Kinds of tools that the client runs. Some clients leave the type out and mean a function. */
-const OUR_TOOLS: ReadonlySet<unknown> = new Set(['function', 'custom', undefined])
 
 /** What a million-token price makes of token counts: summed first, divided and rounded up once. */
 export function cost(

@@ -1,13 +1,7 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import type { Context } from 'koa'
-import { afterEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import {
   type Chat,
-  type Checkpoint,
   formatMoney,
-  type Ledger,
   type Model,
   type Outcome,
   type Progress,
@@ -17,115 +11,15 @@ import {
   type Usage,
 } from '#contract'
 import type { LiveExchange } from '../../src/pipeline/exchange.ts'
-import { openStore } from '../../src/store/sqlite.ts'
 import { StoreUnavailable } from '../../src/store/store.ts'
 import { counts } from '../../test/helpers/counts.ts'
-import { createSteps, readSettings, type StepRequest, type StepText } from '../../test/helpers/step.ts'
+import { readSettings, type StepRequest } from '../../test/helpers/step.ts'
 import { holdFor, promptCeiling } from './hold.ts'
 import credits from './index.ts'
+import { answered, ends, header, rig } from './test-rig.ts'
 import { chat, model, PRICE, progress, usage } from './test-samples.ts'
 
-const SECRET = 'a secret for tests, long enough'
 const CHAT_HOLD = holdFor(chat(), model(), PRICE, 1_000)
-
-const closers: (() => Promise<unknown>)[] = []
-afterEach(async () => {
-  vi.useRealTimers()
-  for (const close of closers.splice(0).reverse()) await close()
-})
-
-async function temporaryFile(): Promise<string> {
-  const dir = await mkdtemp(join(tmpdir(), 'tollgate-credits-'))
-  closers.push(() => rm(dir, { recursive: true }))
-  return `sqlite:${join(dir, 'ledger.db')}`
-}
-
-interface Rig {
-  readonly url?: string
-  readonly settings?: StepText['with']
-  readonly credit?: string
-  /** Changes verbs of the ledger; it is given the real ones. */
-  readonly wrap?: (ledger: Ledger) => Partial<Ledger>
-  /** How far the clock goes with each look at it. */
-  readonly lookMs?: number
-}
-
-/** A store with one account, and the step on it; each verb that the ledger is asked for is counted. */
-async function rig({ url = 'memory', settings = {}, credit = '$1', wrap, lookMs = 0 }: Rig = {}) {
-  const clock = { time: 1_790_000_000_000, now: () => (clock.time += lookMs) }
-  const store = await openStore({ url, secret: SECRET, clock })
-  closers.push(() => store.close())
-  const { id } = await store.createAccount({ name: 'acme' })
-  if (parseMoney(credit) > 0n)
-    await store.credit({ account: id, amount: parseMoney(credit), reference: 'r', actor: 'test' })
-  const { key } = await store.createKey({ account: id, name: 'k' })
-  const asked: string[] = []
-  const checkpoints: Checkpoint[][] = []
-  const wrapped = { ...store.ledger, ...wrap?.(store.ledger) }
-  const ledger: Ledger = {
-    hold(request) {
-      asked.push('hold')
-      return wrapped.hold(request)
-    },
-    settle(request) {
-      asked.push('settle')
-      return wrapped.settle(request)
-    },
-    checkpoint(all) {
-      checkpoints.push([...all])
-      return wrapped.checkpoint(all)
-    },
-    spool(request) {
-      asked.push('spool')
-      wrapped.spool(request)
-    },
-  }
-  const log: { level: string; message: string; fields: Readonly<Record<string, unknown>> }[] = []
-  const write = (level: string) => (fields: Readonly<Record<string, unknown>>, message: string) =>
-    void log.push({ level, message, fields })
-  const services = { ledger, clock, log: { info: write('info'), warn: write('warn'), error: write('error') } }
-  const run = createSteps([{ use: credits, with: settings }], services)
-  const account = store.findAccount(id)!
-  return {
-    store,
-    clock,
-    asked,
-    checkpoints,
-    log,
-    id,
-    run: (request: StepRequest = {}) =>
-      run({
-        next: answered(usage(10, 5)),
-        ...request,
-        facts: { key, account, chat: chat(), model: model(), ...request.facts },
-      }),
-    raw: (request: StepRequest = {}) =>
-      run({ next: answered(usage(10, 0)), ...request, facts: { key, account, ...request.facts } }),
-    balance: () => {
-      const { posted, held } = store.findAccount(id)!
-      return { posted, held }
-    },
-    receipt: (exchange: LiveExchange) => store.findReceipt(exchange.id),
-    /** Every promise of the ledger is kept, and no hold is open. */
-    sound() {
-      expect(store.verify().violations).toEqual([])
-      expect(store.openHolds()).toBe(0)
-      expect(store.findAccount(id)!.held).toBe(0n)
-    },
-  }
-}
-
-/** What is behind the step: an exchange ends like this. */
-function ends(outcome: Outcome | null, used: Usage | null, progressed: Progress, error?: unknown) {
-  return (exchange: LiveExchange) => {
-    Object.assign(exchange, { outcome, usage: used, progress: progressed })
-    if (error !== undefined) throw error
-  }
-}
-const answered = (used: Usage) => ends('answered', used, progress({ countedTokens: 5 }))
-
-/** A header of the answer, or an empty text. */
-const header = (ctx: Context, name: string) => String(ctx.response.get(name) ?? '')
 
 const stream = (fields: Partial<Chat> = {}) => ({ ...chat({ stream: true }), ...fields })
 const facts = (of: Chat, on: Partial<Model> = {}) => ({ chat: of, model: model(on) })
@@ -520,76 +414,6 @@ describe('many at once on a small balance', () => {
     sound()
     const again = await Promise.all(Array.from({ length: 10 }, () => run()))
     expect(again.filter(({ passed }) => passed)).toHaveLength(10)
-  })
-})
-
-describe('a charge that cannot be written', () => {
-  const unavailable = () => new StoreUnavailable('unknown', new Error('I/O error at /var/lib/ledger.db'))
-
-  test('is tried again, and the answer waits for it', async () => {
-    let failures = 3
-    const { run, asked, balance, log, sound } = await rig({
-      wrap: real => ({ settle: request => (failures-- > 0 ? Promise.reject(unavailable()) : real.settle(request)) }),
-    })
-    const { refusal, ctx } = await run()
-    expect(refusal).toBeNull()
-    expect(asked).toEqual(['hold', 'settle', 'settle', 'settle', 'settle'])
-    expect(header(ctx, 'x-tollgate-cost')).toBe('0.000020000')
-    expect(balance().posted).toBe(dollars('$1') - 20_000n)
-    expect(log).toEqual([])
-    sound()
-  })
-
-  test('is charged once when it had been written though its commit failed', async () => {
-    let failures = 2
-    const { run, balance, sound } = await rig({
-      wrap: real => ({
-        async settle(request) {
-          const result = await real.settle(request)
-          if (failures-- > 0) throw unavailable()
-          return result
-        },
-      }),
-    })
-    expect((await run()).refusal).toBeNull()
-    expect(balance().posted).toBe(dollars('$1') - 20_000n)
-    sound()
-  })
-
-  test('in time goes to the spool, the answer is a 503, and the next start charges it', async () => {
-    const url = await temporaryFile()
-    const broken = { settle: () => Promise.reject(unavailable()) }
-    const { run, store, asked, log, id } = await rig({ url, lookMs: 1_000, wrap: () => broken })
-    const { refusal, exchange, ctx } = await run({ facts: { chat: stream() } })
-    expect(refusal).toMatchObject({ code: 'store_unavailable', status: 503 })
-    expect(refusal!.message).not.toContain('/var/lib')
-    expect(exchange.outcome).toBe('failed')
-    expect(header(ctx, 'x-tollgate-cost')).toBe('')
-    expect(asked.at(-1)).toBe('spool')
-    expect(asked.filter(verb => verb === 'settle').length).toBeGreaterThan(1)
-    expect(log).toMatchObject([{ level: 'error', fields: { exchange: exchange.id } }])
-    expect(store.openHolds()).toBe(1)
-    await store.close()
-
-    const next = await openStore({ url, secret: SECRET, clock: { now: () => 1_790_000_100_000 } })
-    closers.push(() => next.close())
-    expect(await next.recover()).toMatchObject({ replayed: 1, charged: 20_000n })
-    expect(next.findAccount(id)).toMatchObject({ posted: dollars('$1') - 20_000n, held: 0n })
-    expect(next.findReceipt(exchange.id)).toMatchObject({ charged: 20_000n, source: 'reported' })
-    expect(next.verify().violations).toEqual([])
-  })
-
-  test('nor spooled is in the log, and the answer is a 503 all the same', async () => {
-    const { run, log } = await rig({ lookMs: 2_000, wrap: () => ({ settle: () => Promise.reject(unavailable()) }) })
-    const { refusal, exchange } = await run()
-    expect(refusal).toMatchObject({ code: 'store_unavailable' })
-    expect(log).toMatchObject([{ level: 'error', fields: { exchange: exchange.id, amount: '0.000020000' } }])
-  })
-
-  test('because there is no hold is a bug, and is said', async () => {
-    const { run, log } = await rig({ wrap: () => ({ settle: () => Promise.resolve('no_hold') }) })
-    expect((await run()).refusal).toBeNull()
-    expect(log).toMatchObject([{ level: 'error', message: 'a settle found no hold' }])
   })
 })
 

@@ -34,6 +34,8 @@ const CAP_HEADER = 'x-tollgate-max-output-tokens'
 const SETTLE_FOR_MS = 4_500
 const FIRST_PAUSE_MS = 20
 const LONGEST_PAUSE_MS = 500
+/** What a 64-bit column holds; no account owns more, so that a larger hold is short of credit wherever it is asked for. */
+const LARGEST_HOLD: NanoUsd = 2n ** 63n - 1n
 
 /** What it takes to write to the ledger and to talk about it. */
 interface Books {
@@ -150,7 +152,8 @@ interface HoldParts {
 async function hold({ exchange, bill, settings, books, setHeader }: HoldParts): Promise<NanoUsd> {
   const { account, key, chat, model, id, idempotencyKey } = { ...exchangeFacts(exchange) }
   const tryHold = async (): Promise<{ amount: NanoUsd; result: HoldResult }> => {
-    const amount = bill.hold()
+    const needed = bill.hold()
+    const amount = needed < LARGEST_HOLD ? needed : LARGEST_HOLD
     const capTokens = chat && model ? completionCeiling(chat, model, chat.cap) : 0
     const request = {
       exchange: id,
@@ -165,6 +168,8 @@ async function hold({ exchange, bill, settings, books, setHeader }: HoldParts): 
     try {
       return { amount, result: await books.ledger.hold(request) }
     } catch (cause) {
+      // What the ledger refuses as a mistake is a mistake the next time too, and nothing was written.
+      if ((cause as Error).name !== 'StoreUnavailable') throw cause
       void release(books, exchange)
       throw refuse('store_unavailable', { retryAfterMs: 1000, detail: 'the hold could not be written', cause })
     }
@@ -242,7 +247,8 @@ function settlement(exchange: ExchangeWith<'key'>, charge: Charge): SettleReques
 
 /**
  * Commits the charge, again and again for some seconds: it is idempotent. When the ledger cannot be written, what is
- * known goes to the spool for the next start, and the answer is not let out as if it had been paid.
+ * known goes to the spool until it can, and the answer is not let out as if it had been paid. Nor is the client told to
+ * try again: it would pay twice for one answer.
  */
 async function settle(books: Books, request: SettleRequest): Promise<void> {
   const { ledger, log } = books
@@ -250,23 +256,27 @@ async function settle(books: Books, request: SettleRequest): Promise<void> {
     const result = await persistently(books, () => ledger.settle(request))
     if (result === 'no_hold') log.error({ exchange: request.exchange }, 'a settle found no hold')
   } catch (error) {
-    spool(books, request, error)
+    const isSpooled = spool(books, request, error)
+    const unwritten = 'The charge could not be written, so the answer was not let out.'
     throw refuse('store_unavailable', {
-      message: 'The charge could not be written, so the answer was not let out. It is charged when the ledger is back.',
+      message: isSpooled ? `${unwritten} It is charged when the ledger is back.` : unwritten,
+      headers: { 'x-should-retry': 'false' },
       detail: 'the charge could not be written',
       cause: error,
     })
   }
 }
 
-/** When not even the spool can be written, the log has the last word on what is owed. */
-function spool({ ledger, log }: Books, request: SettleRequest, error: unknown): void {
+/** Returns whether it is spooled. When not even the spool can be written, the log has the last word on what is owed. */
+function spool({ ledger, log }: Books, request: SettleRequest, error: unknown): boolean {
   const owed = { exchange: request.exchange, amount: formatMoney(request.amount), error: String(error) }
   try {
     ledger.spool(request)
     log.error(owed, 'a settle could not be written; it is spooled')
+    return true
   } catch (worse) {
     log.error({ ...owed, spool: String(worse) }, 'a settle could neither be written nor spooled')
+    return false
   }
 }
 
@@ -289,14 +299,19 @@ async function release(books: Books, exchange: ExchangeWith<'key' | 'account'>):
 
 const FREE: Price = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: 0n, request: 0n }
 
-/** Tries for some seconds, with growing pauses; what is tried has to be idempotent. Throws the last error. */
+/**
+ * Tries for some seconds, with growing pauses; what is tried has to be idempotent. Throws the last error. The pauses are
+ * counted too: a clock that is set back must not keep it trying.
+ */
 async function persistently<Result>({ clock }: Books, attempt: () => Promise<Result>): Promise<Result> {
   const until = clock.now() + SETTLE_FOR_MS
+  let paused = 0
   for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+    paused += pause
     try {
       return await attempt()
     } catch (error) {
-      if (clock.now() + pause > until) throw error
+      if (paused > SETTLE_FOR_MS || clock.now() + pause > until) throw error
     }
     await new Promise(resolve => setTimeout(resolve, pause))
   }

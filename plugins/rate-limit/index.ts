@@ -92,18 +92,20 @@ export function estimateTokens({ bytes, cap, choices }: Pick<Chat, 'bytes' | 'ca
   return Math.ceil(bytes.length / 4) + cap * choices
 }
 
-/** Puts the real figure in the estimate's place; no usage means that nothing was used. */
+/**
+ * Puts the real figure in the estimate's place; no usage means that nothing was used. One answer leaves a debt of one
+ * whole window at most, whatever a provider reports: its mistake must not shut somebody out for days.
+ */
 async function correct(buckets: Buckets, tokens: Limit, who: string, estimate: number, usage: Usage | null) {
-  const used = usage ? count(usage.promptTokens) + count(usage.completionTokens) : 0
+  const reported = usage ? count(usage.promptTokens) + count(usage.completionTokens) : 0
+  const used = Math.min(reported, estimate + tokens.shape.capacity)
   if (used !== estimate) await buckets.give(tokens.prefix + who, tokens.shape, estimate - used)
 }
 
 /** A provider may report anything; what is no count is none. */
 function count(tokens: number): number {
-  return Number.isFinite(tokens) && tokens > 0 ? Math.min(tokens, MOST_TOKENS) : 0
+  return Number.isFinite(tokens) && tokens > 0 ? tokens : 0
 }
-
-const MOST_TOKENS = 1e9
 
 function identify(exchange: Exchange, per: Settings['per']): string {
   if (per === 'address') return `address:${addressGroup(exchange.address)}`

@@ -2,7 +2,7 @@
  * Fields that change what a provider bills. The hold is made from the catalog's price, so on a model that has one they are
  * refused unless the catalog lists them under `allow`.
  */
-import { type ChatRequest, type Model, type PriceFeature, refuse } from '#contract'
+import { type ChatRequest, findProviderTool, type Model, type PriceFeature, refuse } from '#contract'
 
 /** Throws for the first such field that the model does not allow. */
 export function refusePriceFeatures(body: ChatRequest, model: Model): void {
@@ -27,15 +27,11 @@ const FEATURES: readonly (readonly [PriceFeature, (body: ChatRequest) => string 
   ['audio', findAudio],
 ]
 
-/** A tool that the provider runs itself (a search, mostly) is billed by its own price list. */
-function findSearch({ web_search_options, tools }: ChatRequest): string | null {
-  if (web_search_options != null) return 'web_search_options'
-  const foreign = tools?.findIndex(tool => !OUR_TOOLS.has((tool as { type?: unknown }).type)) ?? -1
+function findSearch(body: ChatRequest): string | null {
+  if (body.web_search_options != null) return 'web_search_options'
+  const foreign = findProviderTool(body)
   return foreign >= 0 ? `tools[${foreign}].type` : null
 }
-
-/** Kinds of tools that the client runs. Some clients leave the type out and mean a function. */
-const OUR_TOOLS: ReadonlySet<unknown> = new Set(['function', 'custom', undefined])
 
 function findAudio(body: ChatRequest): string | null {
   if (body.audio != null) return 'audio'

@@ -24,6 +24,12 @@ export interface Control {
   close(): Promise<void>
 }
 
+export interface ControlOptions {
+  readonly log?: Log
+  /** Verbs that this gateway does not do, each with the sentence that says why. */
+  readonly refused?: Readonly<Partial<Record<VerbName, string>>>
+}
+
 /** Nobody listens at a control socket: no gateway runs on this store. */
 export class NoGateway extends Error {
   override readonly name = 'NoGateway'
@@ -61,13 +67,13 @@ export function controlPath(store: string, configFile: string): string {
  * Listens for commands on behalf of a store. A socket that a dead process left is replaced; one at which somebody
  * answers is not: that throws a `ControlError`. Each command is logged, with what it was about and never with a secret.
  */
-export async function startControl(store: Store, path: string, options: { log?: Log } = {}): Promise<Control> {
+export async function startControl(store: Store, path: string, options: ControlOptions = {}): Promise<Control> {
   if (dirname(path) === privateFolder()) makePrivateFolder()
   if (await somebodyListens(path)) throw new ControlError(`another gateway already takes commands at ${path}`)
   rmSync(path, { force: true })
 
   const server = createServer((incoming, response) => {
-    void answer(store, incoming, response, options.log)
+    void answer(store, incoming, response, options)
   })
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
@@ -111,7 +117,13 @@ export async function callControl<Name extends VerbName>(
   throw new VerbError(body.error.message)
 }
 
-async function answer(store: Store, incoming: IncomingMessage, response: ServerResponse, log?: Log): Promise<void> {
+async function answer(
+  store: Store,
+  incoming: IncomingMessage,
+  response: ServerResponse,
+  options: ControlOptions,
+): Promise<void> {
+  const { log, refused = {} } = options
   const send = (status: number, body: object): void => {
     // A caller that has left gets no answer; what it asked for is done all the same.
     response.writeHead(status, { 'content-type': 'application/json', connection: 'close' }).end(JSON.stringify(body))
@@ -124,6 +136,8 @@ async function answer(store: Store, incoming: IncomingMessage, response: ServerR
       throw new VerbError(`the gateway does not know "${incoming.method} ${incoming.url}"; ${version}`)
     }
     const args = await readArgumentsOf(incoming)
+    const why = refused[verb]
+    if (why !== undefined) throw new VerbError(why)
     about = args['account'] ?? args['key'] ?? args['name']
     const result = await runVerb(store, verb, args)
     log?.info({ verb, about, actor: args['actor'] }, 'operator command')

@@ -5,7 +5,7 @@
  * Arguments and results are JSON: money is a string in dollars with 9 decimals, times are ISO 8601 in UTC.
  */
 import { type Account, type AccountBalance, formatMoney, type Key, type KeySummary } from '#contract'
-import { type Store, StoreError, type VerifyReport } from '../store/store.ts'
+import { LONGEST_GRACE_MS, type Store, StoreError, type VerifyReport } from '../store/store.ts'
 import { type Arguments, readArguments, VerbError } from './arguments.ts'
 
 export { VerbError }
@@ -69,8 +69,15 @@ type Verbs = {
   readonly [Name in VerbName]: (store: Store, args: Arguments) => Promise<VerbResults[Name]> | VerbResults[Name]
 }
 
-/** A rotated secret may live on for so long at most: 168 hours. */
-const LONGEST_GRACE_MS = 168 * 3_600_000
+/**
+ * What a gateway with a database does not do for others: reading a whole ledger takes seconds, in which no stream would
+ * go on. The command reads the database itself.
+ */
+export const REFUSED_WITH_DATABASE: Readonly<Partial<Record<VerbName, string>>> = {
+  'ledger.verify':
+    'the gateway does not verify its database while it serves; run "tollgate ledger verify" where the database is, ' +
+    'which reads it beside the gateway',
+}
 
 // Each verb reads all its arguments before it touches the store: a mistake in the last one must not leave half a change.
 const VERBS: Verbs = {

@@ -11,6 +11,8 @@ export interface ClientOptions {
   readonly stallMs: number
   /** Silence until the first comment, and between comments. The first one commits status 200. */
   readonly heartbeat: { readonly firstMs: number; readonly everyMs: number }
+  /** A whole answer is counted here from the moment it is sent until the client has it, or has gone. */
+  readonly waiting?: WaitingAnswers
   /** The client has left (a FIN is leaving: there is no half-close here), or was cut because it stalled. */
   onLeave(): void
 }
@@ -23,8 +25,16 @@ const HURRY_MS = 2_000
 
 const PING = Buffer.from(': ping\n\n')
 
+/** Of this connection and no other (RFC 9110, 7.6.1): Node and the gateway say them, a step's would contradict. */
+const HOP_BY_HOP = ['connection', 'keep-alive', 'upgrade', 'trailer']
+
 /** Headers that only the gateway can know: one set by a step would break the framing. */
-const FRAMING = ['content-length', 'content-encoding', 'transfer-encoding']
+export const FRAMING: readonly string[] = ['content-length', 'content-encoding', 'transfer-encoding', ...HOP_BY_HOP]
+
+/** Bytes of whole answers that wait for their clients; one for the whole process. */
+export interface WaitingAnswers {
+  bytes: number
+}
 
 const STREAM_HEAD = {
   'content-type': 'text/event-stream; charset=utf-8',
@@ -43,12 +53,20 @@ export class Client {
   #pinged = false
   #left = false
   #ended = false
+  /** Somebody else writes the answer; here it is only watched. */
+  #released = false
+  #unsentBytes = 0
+  #wholeBytes = 0
+  #hurriedSince = 0
   #resume: (() => void) | null = null
   /** When the first piece of an answer (not a comment) was written; monotonic milliseconds. */
   firstWriteMs: number | null = null
   /** When the exchange began; monotonic milliseconds. */
   readonly openedMs: number
-  /** Resolves when the kernel has everything, or the connection is gone: only then may the process end. */
+  /**
+   * Resolves when the kernel has everything, or the connection is gone: only then may the process end. An answer behind
+   * another one on its connection (pipelining) waits for that one first.
+   */
   readonly flushed: Promise<void>
 
   constructor(response: ServerResponse, options: ClientOptions) {
@@ -58,6 +76,9 @@ export class Client {
     this.#lastWrite = this.openedMs = options.watchman.now()
     const { promise, resolve } = Promise.withResolvers<void>()
     this.flushed = promise
+    void promise.then(() => {
+      if (options.waiting) options.waiting.bytes -= this.#wholeBytes
+    })
     response.on('finish', () => {
       this.#unwatch()
       resolve()
@@ -100,10 +121,19 @@ export class Client {
     return this.#write(frame)
   }
 
+  /** Throws what Node says about a header or status that cannot be sent; nothing has left then. */
   #head(status: number, headers: Readonly<Record<string, string | number>>): void {
-    // Node takes the removal of a header that is not there as a wish to send none.
-    for (const name of FRAMING) if (this.#response.hasHeader(name)) this.#response.removeHeader(name)
+    this.#drop(FRAMING)
     this.#response.writeHead(status, headers)
+  }
+
+  #drop(names: readonly string[]): void {
+    const response = this.#response
+    const saidConnection = response.hasHeader('connection')
+    // Node takes the removal of a header that is not there as a wish to send none.
+    for (const name of names) if (response.hasHeader(name)) response.removeHeader(name)
+    // ... and that of one that is there too; whether the connection stays must be said all the same.
+    if (saidConnection) response.setHeader('connection', response.shouldKeepAlive ? 'keep-alive' : 'close')
   }
 
   #write(frame: Buffer): boolean {
@@ -123,8 +153,9 @@ export class Client {
   /** Ends a stream. */
   endStream(frame: Buffer): void {
     if (this.#left || this.#ended) return
-    this.#finish()
+    // First what may throw: an answer has ended only when there is one.
     if (!this.#response.headersSent) this.#head(200, STREAM_HEAD)
+    this.#finish()
     this.#response.end(frame)
   }
 
@@ -136,12 +167,14 @@ export class Client {
     socket?.destroySoon()
   }
 
-  /** Sends a whole answer. */
+  /** Sends a whole answer. Throws when its head cannot be sent; then another one can still be given. */
   sendWhole(status: number, headers: Readonly<Record<string, string | number>>, body: Buffer | string): void {
     if (this.#left || this.#ended) return
-    this.#finish()
     const bytes = typeof body === 'string' ? Buffer.from(body) : body
     this.#head(status, status === 204 ? headers : { ...headers, 'content-length': bytes.length })
+    this.#finish()
+    this.#wholeBytes = bytes.length
+    if (this.#options.waiting) this.#options.waiting.bytes += bytes.length
     this.#sendRest(bytes)
   }
 
@@ -164,12 +197,26 @@ export class Client {
   /** The gateway ends: from now on a client that takes nothing is cut after two seconds. */
   hurry(): void {
     this.#stallMs = Math.min(this.#stallMs, HURRY_MS)
+    this.#hurriedSince = this.#options.watchman.now()
     if (this.#blockedSince > 0) this.#blockedSince = this.#options.watchman.now()
   }
 
-  /** Nothing more is written by this object; closing is no longer leaving. */
+  /**
+   * Koa writes from now on, and closing is no longer leaving. Its answer may be a stream of a step that takes its time:
+   * so the client's time begins when something waits for it, and anew whenever it has taken of that.
+   */
   release(): void {
-    this.#finish()
+    if (this.#ended) return
+    this.#ended = true
+    this.#beating = false
+    this.#released = true
+    this.#blockedSince = 0
+    if (!this.#response.headersSent) this.#drop(HOP_BY_HOP)
+  }
+
+  /** The last resort: an answer for which there are no words is a broken connection, not silence. */
+  destroy(): void {
+    this.#response.destroy()
   }
 
   /** The watchman stays: the client may still refuse to take the rest. */
@@ -193,6 +240,10 @@ export class Client {
   }
 
   #look(now: number): void {
+    // Behind another answer on its connection: this client has not been offered anything yet.
+    if (this.#response.socket === null) {
+      if (this.#blockedSince > 0) this.#blockedSince = now
+    } else if (this.#released) this.#lookAtKoa(now)
     if (this.#blockedSince > 0) {
       if (now - this.#blockedSince > this.#stallMs) this.#response.destroy()
       return
@@ -202,5 +253,15 @@ export class Client {
     if (now - this.#lastWrite < (this.#pinged ? everyMs : firstMs)) return
     this.#pinged = true
     this.#write(PING)
+  }
+  /** What Koa writes is not seen here; what of it waits is. */
+  #lookAtKoa(now: number): void {
+    const bytes = this.#response.writableLength
+    if (bytes === 0) this.#blockedSince = 0
+    else if (bytes < this.#unsentBytes || this.#blockedSince === 0) this.#blockedSince = now
+    this.#unsentBytes = bytes
+    // A stream that need not end does not keep the gateway from ending.
+    const isLate = this.#hurriedSince > 0 && now - this.#hurriedSince > HURRY_MS
+    if (isLate && !this.#response.writableEnded) this.#response.destroy()
   }
 }

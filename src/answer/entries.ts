@@ -46,7 +46,8 @@ function pricing(price: Price): Record<string, string> {
   }
 }
 
-const PARAMETERS = [
+/** The parameters of the request that every model takes. */
+export const COMMON_PARAMETERS = [
   'frequency_penalty',
   'logit_bias',
   'logprobs',
@@ -68,7 +69,7 @@ const PARAMETERS = [
 ]
 
 function supportedParameters(model: Model): string[] {
-  return model.reasoning ? [...PARAMETERS, 'reasoning_effort'].sort() : PARAMETERS
+  return model.reasoning ? [...COMMON_PARAMETERS, 'reasoning_effort'].sort() : COMMON_PARAMETERS
 }
 
 /** A receipt for the owner of its key: money in dollars with nine decimals. */

@@ -3,7 +3,7 @@
  * for answers that end without it.
  */
 import type { Chat, Chunk, ContentPart, Progress, Usage, WireUsage } from '#contract'
-import { finishes, hasContent } from './stream.ts'
+import { carries, finishes, hasContent, indexOf } from './stream.ts'
 
 export class Meter implements Progress {
   dispatched = false
@@ -12,6 +12,8 @@ export class Meter implements Progress {
   #deltas = 0
   #bytes = 0
   #usage: WireUsage | null = null
+  /** Whether the last usage came when every choice had finished: then it speaks of the whole answer. */
+  #usageIsLast = false
   /** By the choice's index: whether it has begun, and whether it has ended. */
   readonly #choices: ('begun' | 'finished' | undefined)[] = []
   /** The request that is being answered; null for raw routes. */
@@ -43,9 +45,31 @@ export class Meter implements Progress {
     }
   }
 
-  /** Whether every choice that has begun has its finish reason: one of several is not the end of an answer. */
+  /**
+   * What the answer took. The provider's word counts, also when it says nothing at all; but a usage that came on the way
+   * speaks only of what was before it, and nobody who has delivered tokens has used none. What was counted takes the
+   * place of its completion then, and of its prompt if that is missing too.
+   * @param whole whether the answer has ended as it should, so that no further usage could have come
+   */
+  spent(whole: boolean): Usage | null {
+    const reported = usageOf(this.#usage, 'reported')
+    if (reported === null) return this.started ? this.estimate : null
+    const counted = this.countedTokens
+    const believed = whole || this.#usageIsLast ? reported.completionTokens > 0 : reported.completionTokens >= counted
+    if (believed || counted === 0) return reported
+    const { estimate } = this
+    return {
+      ...reported,
+      promptTokens: reported.promptTokens > 0 ? reported.promptTokens : estimate.promptTokens,
+      completionTokens: counted,
+      source: 'estimated',
+    }
+  }
+
+  /** Whether every choice that was asked for or has begun has its finish reason: one of several is not the end. */
   get complete(): boolean {
-    return this.finished && !this.#choices.includes('begun')
+    if (!this.finished || this.#choices.includes('begun')) return false
+    return this.#choices.filter(state => state === 'finished').length >= (this.chat?.choices ?? 1)
   }
 
   /**
@@ -58,37 +82,33 @@ export class Meter implements Progress {
 
   chunk(chunk: Chunk): void {
     if (finishes(chunk)) this.finished = true
-    const content = hasContent(chunk)
-    if (content) this.started = true
+    if (hasContent(chunk)) this.started = true
     for (const choice of chunk.choices) {
       const index = indexOf(choice?.index)
       if (choice?.finish_reason) this.#choices[index] = 'finished'
-      if (!content) continue
+      if (!carries(choice?.delta)) continue
       this.#choices[index] ??= 'begun'
-      const bytes = bytesOf(choice?.delta)
-      if (bytes === 0) continue
+      // Sound, or a content of a kind that nobody knows, has no bytes to count: it is a piece all the same.
       this.#deltas++
-      this.#bytes += bytes
+      this.#bytes += bytesOf(choice?.delta)
     }
   }
 
   reported(usage: WireUsage): void {
     this.#usage = usage
+    this.#usageIsLast = this.complete
   }
-}
-
-/** More choices than this no request can ask for; an index that is none counts as the first. */
-const MOST_CHOICES = 128
-
-function indexOf(index: unknown): number {
-  return Number.isInteger(index) && (index as number) > 0 && (index as number) < MOST_CHOICES ? (index as number) : 0
 }
 
 function bytesOf(delta: Chunk['choices'][number]['delta'] | undefined): number {
   if (!delta) return 0
   let bytes = sizeOf(delta.content) + sizeOf(delta.reasoning_content ?? delta['reasoning']) + sizeOf(delta.refusal)
   if (Array.isArray(delta.tool_calls)) {
-    for (const call of delta.tool_calls) bytes += sizeOf(call?.function?.name) + sizeOf(call?.function?.arguments)
+    for (const call of delta.tool_calls) {
+      const custom = call?.['custom'] as { name?: unknown; input?: unknown } | null | undefined
+      bytes += sizeOf(call?.function?.name) + sizeOf(call?.function?.arguments)
+      bytes += sizeOf(custom?.name) + sizeOf(custom?.input)
+    }
   }
   const old = delta['function_call'] as { name?: unknown; arguments?: unknown } | null | undefined
   return old ? bytes + sizeOf(old.name) + sizeOf(old.arguments) : bytes

@@ -33,6 +33,8 @@ export interface Source {
   /** Ends the upstream request now. */
   abort(): void
   resume(): void
+  /** Whether the request has gone out: what still waits for a connection costs nobody anything. */
+  readonly isSent: boolean
 }
 
 /** Where an attempt puts its answer. Exactly one of `end` and `fail` is called, once. */
@@ -95,11 +97,11 @@ abstract class Pump implements Sink {
     this.finish(this.parts.client.left ? { ending: 'client_left' } : { ending: 'failed', failure })
   }
 
-  /** The client has gone: stop, or read on for what the answer will have cost. */
+  /** The client has gone: stop, or read on for what the answer will have cost. What was not sent is not sent any more. */
   leave(): void {
     if (this.#isOver || this.#unwatch) return
     if (this.parts.meter.complete) this.awaitUsage()
-    else if (this.parts.onDisconnect === 'drain') this.#stopAfter(DRAIN_MS)
+    else if (this.parts.onDisconnect === 'drain' && this.source?.isSent) this.#stopAfter(DRAIN_MS)
     else this.#stop({ ending: 'client_left' })
     this.source?.resume()
   }
@@ -209,12 +211,14 @@ export class StreamPump extends Pump {
 
   #chunk({ chunk, raw, usage }: Extract<StreamItem, { kind: 'chunk' }>): boolean {
     const { meter, client } = this.parts
+    const isError = chunk.choices.some(choice => choice?.finish_reason === 'error')
+    if (!isError) meter.chunk(chunk)
+    // Behind its chunk: whether that was the last one decides how far the usage is believed.
     if (usage) meter.reported(usage)
-    if (chunk.choices.some(choice => choice?.finish_reason === 'error')) {
+    if (isError) {
       this.broken(FINISHED_WITH_ERROR)
       return true
     }
-    meter.chunk(chunk)
     if (meter.beyondCeiling) {
       this.broken({ code: 'upstream_invalid', detail: 'the provider ignores the output cap that it was sent' })
       return true
@@ -226,7 +230,7 @@ export class StreamPump extends Pump {
     try {
       const keepsUp = this.#answer.chunk(chunk, raw)
       if (this.#answer.tailTooLong) {
-        this.broken({ code: 'upstream_invalid', detail: 'the stream goes on without content after its finish reason' })
+        this.broken({ code: 'upstream_invalid', detail: 'the stream goes on and on after its finish reason' })
       }
       return keepsUp
     } catch (error) {
@@ -316,8 +320,8 @@ export class WholePump extends Pump {
         return { failure: FINISHED_WITH_ERROR }
       }
       meter.started = true
-      if (decoded.completion.usage) meter.reported(decoded.completion.usage)
       countWhole(meter, decoded.completion)
+      if (decoded.completion.usage) meter.reported(decoded.completion.usage)
       return decoded
     } catch (error) {
       return { failure: { code: 'upstream_invalid', detail: `the answer could not be read: ${error}` } }

@@ -1,9 +1,9 @@
 /**
  * A streamed answer. Its one peculiarity: an event with a finish reason is kept back, and everything after it, until
- * more content comes or the pipeline has unwound. So what the client sees last (finish, usage, `[DONE]`) leaves only
+ * a choice goes on that has not finished, or the pipeline has unwound. So what the client sees last (finish, usage, `[DONE]`) leaves only
  * after its charge is committed, and an answer that could not be charged never looks finished.
  */
-import { type Chunk, envelope, type Refusal } from '#contract'
+import { type Chunk, type Delta, envelope, type Refusal } from '#contract'
 import type { Client } from './client.ts'
 import { onlyWatched, type Tap, throughTaps } from './taps.ts'
 
@@ -20,6 +20,11 @@ export class StreamAnswer {
   readonly #rawPasses: boolean
   #tail: Buffer[] | null = null
   #tailBytes = 0
+  /** The choices of which something, and those of which a finish reason, has gone to the client or into the tail. */
+  readonly #begun = new Set<number>()
+  readonly #finished = new Set<number>()
+  /** By choice: its finish as it came, for the case that an edit swallows it. */
+  readonly #due = new Map<number, Chunk>()
 
   constructor(client: Client, taps: readonly Tap[]) {
     this.#client = client
@@ -33,16 +38,20 @@ export class StreamAnswer {
    */
   chunk(chunk: Chunk, raw: Buffer | null): boolean {
     if (this.#taps.length === 0) return this.#emit(chunk, raw)
+    if (!this.#rawPasses) this.#noteFinishes(chunk)
     const out = throughTaps(this.#taps, chunk)
     if (this.#rawPasses) return this.#emit(chunk, raw)
     let keepsUp = true
     for (const each of out) keepsUp = this.#emit(each, null) && keepsUp
+    // The finish may still come from the edit; its usage does not leave before it.
+    if (this.#swallowed().length > 0) this.#tail ??= []
     return keepsUp
   }
 
   /** The end of a stream that went well: what was kept back, and `[DONE]`. */
   finish(): void {
-    this.#client.endStream(Buffer.concat([...(this.#tail ?? []), DONE]))
+    const missing = this.#swallowed().map(chunk => frameOf(Buffer.from(JSON.stringify(chunk))))
+    this.#client.endStream(Buffer.concat([...missing, ...(this.#tail ?? []), DONE]))
     this.#tail = null
   }
 
@@ -59,13 +68,14 @@ export class StreamAnswer {
 
   #emit(chunk: Chunk, raw: Buffer | null): boolean {
     const frame = frameOf(raw ?? Buffer.from(JSON.stringify(chunk)))
+    const goesOn = this.#follow(chunk)
     if (this.#tail === null) {
       if (!finishes(chunk)) return this.#client.writeStream(frame)
       this.#tail = [frame]
       this.#tailBytes = frame.length
       return true
     }
-    if (!hasContent(chunk)) {
+    if (!goesOn) {
       this.#tail.push(frame)
       this.#tailBytes += frame.length
       return true
@@ -74,7 +84,41 @@ export class StreamAnswer {
     const before = this.#tail
     this.#tail = finishes(chunk) ? [frame] : null
     this.#tailBytes = this.#tail ? frame.length : 0
-    return this.#client.writeStream(Buffer.concat(this.#tail ? before : [...before, frame]))
+    const released = this.#tail ? before : [...before, frame]
+    return released.length === 0 || this.#client.writeStream(Buffer.concat(released))
+  }
+
+  /** Notes which choices begin and finish in a chunk that leaves. Returns whether it has content of an unfinished one. */
+  #follow(chunk: Chunk): boolean {
+    let goesOn = false
+    for (const choice of chunk.choices) {
+      const index = indexOf(choice?.index)
+      this.#begun.add(index)
+      // What comes behind a choice's own finish is no reason to let that finish go.
+      if (carries(choice?.delta) && !this.#finished.has(index)) goesOn = true
+      if (choice?.finish_reason) this.#finished.add(index)
+    }
+    return goesOn
+  }
+
+  /** Before the edits, which may change the chunk in its place. */
+  #noteFinishes({ choices, usage: _, ...head }: Chunk): void {
+    for (const choice of choices) {
+      if (!choice?.finish_reason) continue
+      const { index, finish_reason } = choice
+      this.#due.set(indexOf(index), { ...head, choices: [{ index, delta: {}, finish_reason }] })
+    }
+  }
+
+  /**
+   * The finishes that came and that no edit has let out: of choices that the client has seen begin, or one at least. A
+   * stream that says that it went well says how it ended.
+   */
+  #swallowed(): readonly Chunk[] {
+    const missing = [...this.#due].filter(([index]) => !this.#finished.has(index))
+    const seen = missing.filter(([index]) => this.#begun.has(index))
+    const told = seen.length > 0 || this.#finished.size > 0 ? seen : missing.slice(0, 1)
+    return told.map(([, chunk]) => chunk)
   }
 }
 
@@ -94,12 +138,22 @@ export function finishes(chunk: Chunk): boolean {
 
 /** Whether a chunk carries anything of an answer: text, thinking, a refusal, a tool call, sound. */
 export function hasContent(chunk: Chunk): boolean {
-  for (const choice of chunk.choices) {
-    const delta = choice?.delta
-    if (!delta) continue
-    if (delta.content || delta.reasoning_content || delta.refusal || delta['reasoning'] || delta['audio']) return true
-    if (Array.isArray(delta.tool_calls) && delta.tool_calls.length > 0) return true
-    if (delta['function_call']) return true
-  }
+  for (const choice of chunk.choices) if (carries(choice?.delta)) return true
   return false
+}
+
+/** The same of one choice's delta. */
+export function carries(delta: Delta | null | undefined): boolean {
+  if (!delta) return false
+  if (delta.content || delta.reasoning_content || delta.refusal || delta['reasoning'] || delta['audio']) return true
+  if (Array.isArray(delta.tool_calls) && delta.tool_calls.length > 0) return true
+  return Boolean(delta['function_call'])
+}
+
+/** More choices than this no request can ask for. */
+const MOST_CHOICES = 128
+
+/** A choice's index; one that is none counts as the first. */
+export function indexOf(index: unknown): number {
+  return Number.isInteger(index) && (index as number) > 0 && (index as number) < MOST_CHOICES ? (index as number) : 0
 }

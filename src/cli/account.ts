@@ -9,7 +9,10 @@ import type { Terminal } from './terminal.ts'
 import { moneyValue } from './values.ts'
 
 export const addAccount: AddCommand = (program, { terminal, finish }) => {
-  const account = program.command('account').description('create accounts, give them credit, freeze them')
+  const account = program
+    .command('account')
+    .description('create accounts, give them credit, freeze them')
+    .addHelpText('after', example('account create acme --credit 10', 'account list'))
 
   account
     .command('create')

@@ -1,6 +1,7 @@
 /** `tollgate key`: the keys that clients send. A secret is shown once, when it is made. */
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { IssuedKeyView, KeyView } from '../admin/verbs.ts'
+import { LONGEST_GRACE_MS } from '../store/store.ts'
 import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
 import { json, showTime, table } from './format.ts'
 import { checkModels } from './models.ts'
@@ -16,7 +17,10 @@ interface CreateOptions {
 }
 
 export const addKey: AddCommand = (program, { terminal, finish }) => {
-  const key = program.command('key').description('create, rotate and revoke keys')
+  const key = program
+    .command('key')
+    .description('create, rotate and revoke keys')
+    .addHelpText('after', example('key create --account acme', 'key list --account acme'))
 
   key
     .command('create')
@@ -134,8 +138,6 @@ function stateOf(key: KeyView, nowMs: number): string {
 function secret(issued: IssuedKeyView): string {
   return `\n${issued.token}\n\nKeep it now: this secret is not shown again.\n`
 }
-
-const LONGEST_GRACE_MS = durationValue('168h')
 
 function graceValue(text: string): number {
   const ms = durationValue(text)

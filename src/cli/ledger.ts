@@ -6,7 +6,10 @@ import { count, json, table } from './format.ts'
 import { verifyLedger } from './operate.ts'
 
 export const addLedger: AddCommand = (program, { terminal, finish }) => {
-  const ledger = program.command('ledger').description('check the ledger')
+  const ledger = program
+    .command('ledger')
+    .description('check the ledger')
+    .addHelpText('after', example('ledger verify'))
 
   ledger
     .command('verify')

@@ -95,7 +95,3 @@ export interface StepShape {
   readonly mode: 'enforce' | 'shadow' | 'off'
   readonly onError: 'refuse' | 'skip'
 }
-
-export interface PolicyShape {
-  readonly steps: readonly StepShape[]
-}

@@ -39,6 +39,21 @@ const KINDS: Readonly<Record<string, Exclude<RouteKind, 'raw'>>> = {
   '/v1/models/{id}': 'model',
   '/v1/receipts/{id}': 'receipt',
 }
+/**
+ * What a path is for. A prefix makes a door of its own, with another policy: `/office/v1/chat/completions` is for clients
+ * whose base URL ends in `/office/v1`.
+ */
+function knownKind(path: string): Exclude<RouteKind, 'raw'> | undefined {
+  const known = Object.keys(KINDS).find(each => path.endsWith(each))
+  return known === undefined || /[{}]/.test(prefixOf(path)) ? undefined : KINDS[known]
+}
+
+/** What stands before the known part of a path: `/office`, mostly nothing. */
+function prefixOf(path: string): string {
+  const known = Object.keys(KINDS).find(each => path.endsWith(each))
+  return known === undefined ? '' : path.slice(0, -known.length)
+}
+
 const DEFAULT_PATHS = ['/v1/models', '/v1/models/{id}', '/v1/receipts/{id}']
 const NOT_YET = ['/v1/messages', '/v1/responses']
 const OWN_PATHS = ['/livez', '/readyz', '/metrics']
@@ -94,17 +109,21 @@ function build(address: string, shape: RouteShape, kind: RouteKind, providers: P
 }
 
 function defaults(paths: ReadonlyMap<string, string>): PlannedRoute[] {
-  return DEFAULT_PATHS.filter(path => !paths.has(path)).map(path => ({
-    address: null,
-    path,
-    kind: KINDS[path]!,
-    policy: CATALOG_POLICY,
-    public: false,
-    unmetered: false,
-    methods: methodsOf(KINDS[path]!),
-    raw: null,
-    price: null,
-  }))
+  const prefixes = new Set(['', ...[...paths.keys()].filter(path => knownKind(path) === 'chat').map(prefixOf)])
+  const wanted = [...prefixes].flatMap(prefix => DEFAULT_PATHS.map(path => prefix + path))
+  return wanted
+    .filter(path => !paths.has(path))
+    .map(path => ({
+      address: null,
+      path,
+      kind: knownKind(path)!,
+      policy: CATALOG_POLICY,
+      public: false,
+      unmetered: false,
+      methods: methodsOf(knownKind(path)!),
+      raw: null,
+      price: null,
+    }))
 }
 
 const methodsOf = (kind: RouteKind) => (kind === 'chat' || kind === 'raw' ? ['POST'] : ['GET'])
@@ -120,7 +139,7 @@ function checkDuplicate(source: Source, at: string, path: string, paths: Map<str
 }
 
 function kindOf(source: Source, at: string, path: string, kind: RouteKind | undefined): RouteKind | null {
-  const known = Object.hasOwn(KINDS, path) ? KINDS[path] : undefined
+  const known = knownKind(path)
   if (known !== undefined) {
     if (kind === undefined || kind === known) return known
     source.report(`${at}/kind`, `${path} is always of kind ${known}`, { suggestion: 'remove this line' })
@@ -140,10 +159,15 @@ function kindOf(source: Source, at: string, path: string, kind: RouteKind | unde
   } else if (kind === 'raw') return 'raw'
   else if (kind !== undefined) {
     const right = Object.keys(KINDS).find(each => KINDS[each] === kind)
-    source.report(`${at}/kind`, `the path of kind ${kind} is ${right}, not ${path}`)
+    source.report(`${at}/kind`, `the path of kind ${kind} ends in ${right}, not ${path}`)
   } else {
     const near = nearest(path, Object.keys(KINDS))
-    const suggestion = near === undefined ? 'say "kind: raw" to pass its bytes to a provider' : `did you mean ${near}?`
+    const suggestion =
+      near === undefined
+        ? path.endsWith('/chat/completions')
+          ? 'a path for chats ends in /v1/chat/completions'
+          : 'say "kind: raw" to pass its bytes to a provider'
+        : `did you mean ${near}?`
     source.report(`${at}/path`, `the gateway does not know the path ${path}`, { suggestion })
   }
   return null

@@ -75,9 +75,15 @@ const RAW_PRICE = priceOf(
 )
 
 const LIMITS = map('What the gateway takes before it says no.', {
-  max_inflight: whole('Exchanges under way; beyond: 503.', 1, 1_000_000, { default: 2000 }),
+  max_inflight: whole('Exchanges under way, and beside them bodies that are still coming; beyond: 503.', 1, 1_000_000, {
+    default: 2000,
+  }),
   body: measured('bytes', '1KiB', '32MiB')('The largest request body; beyond: 413.', '4MiB'),
-  bodies_in_flight: measured('bytes', '1MiB', '64GiB')('All request bodies under way; beyond: 503.', '256MiB'),
+  bodies_in_flight: measured(
+    'bytes',
+    '1MiB',
+    '64GiB',
+  )('All request bodies under way, and all whole answers that wait for their clients; beyond: 503.', '256MiB'),
   headers: span('How long a client may take to send its headers.', '10s'),
   request: span('How long a client may take to send the whole request.', '30s'),
   stall: span('A client that takes nothing of its answer for so long is cut.', '60s'),

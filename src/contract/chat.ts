@@ -17,6 +17,17 @@ export interface ChatRequest {
   readonly [field: string]: unknown
 }
 
+/**
+ * Where in `tools` the first tool stands that the provider runs itself (a search, mostly), or -1. Such a tool is billed by
+ * the provider's own price list, and what it finds becomes prompt.
+ */
+export function findProviderTool({ tools }: Pick<ChatRequest, 'tools'>): number {
+  return tools?.findIndex(tool => !CLIENT_TOOLS.has((tool as { type?: unknown } | null)?.type)) ?? -1
+}
+
+/** Kinds of tools that the client runs. Some clients leave the type out and mean a function. */
+const CLIENT_TOOLS: ReadonlySet<unknown> = new Set(['function', 'custom', undefined])
+
 /** One turn of the conversation. */
 export interface ChatMessage {
   readonly role: string

@@ -143,7 +143,8 @@ export interface Ledger {
   settle(request: SettleRequest): Promise<SettleResult>
   checkpoint(checkpoints: readonly Checkpoint[]): Promise<void>
   /**
-   * For a settle that could not be written in time: appended to a file and fsynced; the next start settles from it.
+   * For a settle that could not be written in time: appended to a file and fsynced; it is settled from there
+   * when the ledger can be written again, or by the next start.
    * Throws when even that fails.
    */
   spool(request: SettleRequest): void

@@ -13,14 +13,22 @@ export interface ErrorDetails {
   readonly param: string | null
 }
 
-/** The failure for a status and an error body. `headers` have lower-case names. */
+/** Takes the gateway's own secrets out of a text: a provider may echo the key that it was sent. */
+export type Redact = (text: string) => string
+
+/**
+ * The failure for a status and an error body. `headers` have lower-case names. Secrets go first: a cut, or a pattern that
+ * matches the half of one, would leave the rest unrecognisable.
+ */
 export function failureOf(
   status: number,
   headers: Readonly<Record<string, string>>,
-  details: ErrorDetails,
+  said: ErrorDetails,
   nowMs: number,
+  redact: Redact = text => text,
 ): UpstreamFailure {
-  const code = codeOf(status, details)
+  const code = codeOf(status, said)
+  const details = redacted(said, redact)
   const theirs = OUR_CLIENTS_MISTAKE.has(code) && details.message ? cleanMessage(details.message) : ''
   const retryAfterMs = RETRY_AFTER.has(code) ? retryAfterOf(headers, nowMs) : undefined
   return {
@@ -30,6 +38,14 @@ export function failureOf(
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
     detail: `status ${status}, type ${details.type ?? '-'}, code ${details.code ?? '-'}: ${(details.message ?? '').slice(0, 1000)}`,
   }
+}
+
+/** Characters of a text that are looked at: far more than is kept of it. */
+const MOST_READ = 16_384
+
+function redacted({ message, type, code, param }: ErrorDetails, redact: Redact): ErrorDetails {
+  const clean = (text: string | null) => (text === null ? null : redact(text.slice(0, MOST_READ)))
+  return { message: clean(message), type: clean(type), code: clean(code), param: clean(param) }
 }
 
 const OUR_CLIENTS_MISTAKE: ReadonlySet<ErrorCode> = new Set([

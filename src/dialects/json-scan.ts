@@ -26,7 +26,6 @@ import {
   skipString,
   tableOf,
 } from './json-bytes.ts'
-import type { Member, Spans } from './json-splice.ts'
 
 export { CHAT_PARAMETERS } from './json-bytes.ts'
 export { type Edit, findMember, type Member, type Spans, scanTopLevel, setMembers, splice } from './json-splice.ts'
@@ -48,10 +47,7 @@ export interface ScanProblem {
   readonly param: string | null
 }
 
-/** `spans` is null when the JSON is something else than an object. */
-export type ScanResult =
-  | { readonly ok: true; readonly spans: Spans | null }
-  | { readonly ok: false; readonly problem: ScanProblem }
+export type ScanResult = { readonly ok: true } | { readonly ok: false; readonly problem: ScanProblem }
 
 /** What a body may be at most; a chat with hundreds of tools stays far below. */
 export const SCAN_LIMITS: ScanLimits = { depth: 64, structural: 50_000 }
@@ -65,7 +61,8 @@ export function scanJson(bytes: Buffer, limits: ScanLimits = SCAN_LIMITS): ScanR
   if (broken) return { ok: false, problem: { code: 'invalid_json', ...broken, param: null } }
   const scanner = new Scanner(bytes, limits)
   try {
-    return { ok: true, spans: scanner.body() }
+    scanner.body()
+    return { ok: true }
   } catch (error) {
     if (error instanceof Stop) return { ok: false, problem: error.problem }
     throw error
@@ -131,7 +128,6 @@ class Scanner {
   backslash = -1
   /** The current key decoded, when it has escapes. */
   name: string | undefined
-  readonly members: Member[] = []
 
   constructor(bytes: Buffer, limits: ScanLimits) {
     this.bytes = bytes
@@ -140,13 +136,11 @@ class Scanner {
     this.scratch = scratch
   }
 
-  body(): Spans | null {
-    const open = (this.at = skipSpace(this.bytes, 0))
+  body(): void {
+    this.space()
     this.value()
-    const close = this.at - 1
     this.space()
     if (this.at < this.bytes.length) this.expected('the end of the body')
-    return this.bytes[open] === BRACE_OPEN ? { open, close, members: this.members } : null
   }
 
   value(): void {
@@ -186,16 +180,13 @@ class Scanner {
     let escaped: Set<string> | null = null
     if (this.next() !== BRACE_CLOSE) {
       for (;;) {
-        const keyStart = this.at
         this.key()
         if (this.name !== undefined) escaped = this.collect(escaped, this.name)
-        const key = level === 1 ? this.parameter() : ''
+        if (level === 1) this.parameter()
         if (this.next() !== COLON) this.expected('":"')
         this.mark()
         this.space()
-        const valueStart = this.at
         this.value()
-        if (level === 1) this.members.push({ key, keyStart, valueStart, valueEnd: this.at })
         if (this.next() !== COMMA) break
         this.mark()
         this.space()
@@ -316,15 +307,15 @@ class Scanner {
   }
 
   /** The current top-level key, checked against known parameters in another case. */
-  parameter(): string {
+  parameter(): void {
     const { keyStarts, keyEnds } = this.scratch
     const key = this.name ?? this.decode(keyStarts[1]!, keyEnds[1]!)
-    if (key.length > 64 || CHAT_PARAMETERS.has(key)) return key
+    if (key.length > 64 || CHAT_PARAMETERS.has(key)) return
     // Up and down again: readers that fold case take the Kelvin sign for k and the long s for s.
     const folded = key.toUpperCase().toLowerCase()
-    if (folded === key || !CHAT_PARAMETERS.has(folded)) return key
+    if (folded === key || !CHAT_PARAMETERS.has(folded)) return
     const sentence = `Unknown parameter: ${shown(key)}. Did you mean '${folded}'? Names are in lower case`
-    return this.stop('unknown_parameter', sentence, 1)
+    this.stop('unknown_parameter', sentence, 1)
   }
 
   decode(start: number, end: number): string {

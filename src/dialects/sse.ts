@@ -30,7 +30,7 @@ const NOTHING = Buffer.alloc(0)
 
 export class SseReader {
   readonly #limitBytes: number
-  /** The beginning of a line whose end has not arrived. */
+  /** The beginning of a line whose end has not arrived. Not of Node's pool: it may stay for long, and keep 64 KiB of it. */
   #rest: Buffer = NOTHING
   #restSize = 0
   #event = ''
@@ -102,7 +102,7 @@ export class SseReader {
   #joined(bytes: Buffer): Buffer {
     const size = this.#restSize + bytes.length
     if (size > this.#rest.length) {
-      const larger = Buffer.allocUnsafe(Math.max(size, this.#rest.length * 2, 1024))
+      const larger = Buffer.allocUnsafeSlow(Math.max(size, this.#rest.length * 2, 1024))
       this.#rest.copy(larger, 0, 0, this.#restSize)
       this.#rest = larger
     }
@@ -115,7 +115,7 @@ export class SseReader {
     const size = input.length - at
     this.#limit(size, events)
     if (size > 0 && (at > 0 || this.#restSize === 0)) {
-      this.#rest = Buffer.allocUnsafe(Math.max(size * 2, 1024))
+      this.#rest = Buffer.allocUnsafeSlow(Math.max(size * 2, 1024))
       input.copy(this.#rest, 0, at)
     } else if (size === 0) {
       this.#rest = NOTHING

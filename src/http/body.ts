@@ -2,7 +2,10 @@
 import type { IncomingMessage } from 'node:http'
 import { isRefusal, refuse } from '#contract'
 
-/** The bytes of all bodies under way; one for the whole process. */
+/**
+ * The bytes of all bodies under way; one for the whole process. Only bytes that have come count: what a client merely
+ * says it will send costs it nothing, and must not take the room of those who do send.
+ */
 export interface BodyBudget {
   readonly limitBytes: number
   inflightBytes: number
@@ -36,18 +39,14 @@ export async function readBody(request: IncomingMessage, limitBytes: number, bud
     budget.inflightBytes += bytes
   }
   try {
-    take(declared)
-    const bytes = await collect(request, limitBytes, size => {
-      if (size > taken) take(size - taken)
-    })
-    return { bytes, release }
+    return { bytes: await collect(request, limitBytes, take), release }
   } catch (error) {
     release()
     throw error
   }
 }
 
-function collect(request: IncomingMessage, limitBytes: number, grown: (size: number) => void): Promise<Buffer> {
+function collect(request: IncomingMessage, limitBytes: number, take: (bytes: number) => void): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const pieces: Buffer[] = []
     let size = 0
@@ -63,7 +62,7 @@ function collect(request: IncomingMessage, limitBytes: number, grown: (size: num
       pieces.push(piece)
       try {
         if (size > limitBytes) throw tooLarge(limitBytes)
-        grown(size)
+        take(piece.length)
       } catch (error) {
         settle(() => reject(error))
       }

@@ -26,6 +26,8 @@ export interface ExchangeRecord {
   readonly firstChunkMs?: number | null | undefined
   readonly usage?: Usage | null | undefined
   readonly attempts?: number | undefined
+  /** Dollars, once committed. */
+  readonly charged?: string | null | undefined
   /** The client's. */
   readonly address?: string | undefined
   /** The size of the request's body. */
@@ -54,6 +56,7 @@ export function exchangeLine(record: ExchangeRecord): Record<string, string | nu
     prompt_tokens: usage?.promptTokens,
     completion_tokens: usage?.completionTokens,
     usage_source: usage?.source,
+    charged: record.charged,
     attempts: record.attempts,
     address: record.address,
     bytes_in: record.bytesIn,

@@ -30,6 +30,8 @@ export interface Logger {
   child(fields: Readonly<Record<string, unknown>>): Log
   /** Secrets of a configuration that was loaded later; the old ones stay secret. */
   learn(secrets: readonly string[]): void
+  /** A text without the secrets: for what leaves the gateway by another way than the log. */
+  redact(text: string): string
   /** Writes out what waits, at once: for the end of the process. Does nothing with a destination of the caller's own. */
   flush(): void
 }
@@ -66,6 +68,7 @@ export function createLog({ level, secrets, destination, now = Date.now }: LogOp
     forStep: id => child({ step: id }),
     child,
     learn: redactor.learn,
+    redact: redactor.text,
     flush() {
       try {
         standardOut?.flushSync()

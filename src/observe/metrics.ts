@@ -2,9 +2,6 @@
 import { type Attempt, type ErrorCode, formatMoney, type NanoUsd, type Outcome, type Usage } from '#contract'
 import { createRegistry, type MetricDefinition } from './registry.ts'
 
-/** Of the answer to `GET /metrics`. */
-export const METRICS_CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
-
 /** Every metric, in the order of the page. */
 export const METRICS = [
   {
@@ -55,6 +52,12 @@ export const METRICS = [
     labels: ['policy', 'step'],
     help: 'Mistakes of steps: each is a bug of a plugin.',
   },
+  {
+    name: 'tollgate_unhandled_rejections_total',
+    type: 'counter',
+    labels: [],
+    help: 'Promises that were rejected and that nobody waited for: each is a bug, mostly of a plugin.',
+  },
   { name: 'tollgate_inflight_exchanges', type: 'gauge', labels: [], help: 'Exchanges under way.' },
   { name: 'tollgate_holds_open', type: 'gauge', labels: [], help: 'Holds that are not settled yet.' },
   { name: 'tollgate_ledger_healthy', type: 'gauge', labels: [], help: '1 when the ledger can be written, else 0.' },
@@ -83,7 +86,8 @@ export interface Metrics {
   exchange(measures: ExchangeMeasures): void
   attempt(attempt: Pick<Attempt, 'target' | 'code'>): void
   stepFailed(step: { readonly policy: string; readonly step: string }): void
-  /** The page, to be sent as `METRICS_CONTENT_TYPE`. */
+  unhandledRejection(): void
+  /** The page, in the text format 0.0.4. */
   render(): string
 }
 
@@ -109,6 +113,7 @@ export function createMetrics({ version, inflight, holdsOpen, ledgerHealthy }: M
   const overruns = registry.moneyCounter(metric('tollgate_overrun_dollars_total'), formatMoney)
   const attempts = registry.counter(metric('tollgate_attempts_total'))
   const stepsFailed = registry.counter(metric('tollgate_steps_failed_total'))
+  const unhandledRejections = registry.counter(metric('tollgate_unhandled_rejections_total'))
   registry.outside(metric('tollgate_inflight_exchanges'), inflight)
   registry.outside(metric('tollgate_holds_open'), holdsOpen)
   registry.outside(metric('tollgate_ledger_healthy'), () => (ledgerHealthy() ? 1 : 0))
@@ -122,9 +127,10 @@ export function createMetrics({ version, inflight, holdsOpen, ledgerHealthy }: M
       exchanges.add(1, route, outcome ?? 'none', code ?? 'none')
       durations.observe(ms / 1000, route)
       overruns.add(overrun ?? 0n)
+      // A raw route has no model of the catalog: what it earned stands under its path.
+      if (amount != null) charged.add(amount, model ?? route)
       if (model == null) return
       if (firstChunkMs != null) firstChunks.observe(firstChunkMs / 1000, model)
-      charged.add(amount ?? 0n, model)
       if (usage == null) return
       tokens.add(usage.promptTokens - usage.cachedTokens - usage.cacheWriteTokens, model, 'input')
       tokens.add(usage.cachedTokens, model, 'cached_input')
@@ -133,6 +139,7 @@ export function createMetrics({ version, inflight, holdsOpen, ledgerHealthy }: M
     },
     attempt: ({ target, code }) => attempts.add(1, target, code ?? 'none'),
     stepFailed: ({ policy, step }) => stepsFailed.add(1, policy, step),
+    unhandledRejection: () => unhandledRejections.add(1),
     render: registry.render,
   }
 }

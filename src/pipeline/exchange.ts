@@ -51,7 +51,6 @@ export class LiveExchange implements Exchange {
   readonly abortController = new AbortController()
   readonly taps: StepTap[] = []
   readonly attempts: Attempt[] = []
-  readonly trail: TrailEntry[] = []
   // Facts are plain fields: plugins read them on every request.
   declare readonly key?: Key
   declare readonly account?: Account
@@ -64,6 +63,8 @@ export class LiveExchange implements Exchange {
   charge: Exchange['charge'] = null
   /** Whether a step has answered by itself. */
   answered = false
+  /** Told when an early answer is over; the runner's. */
+  onAnswerOver: (() => void) | null = null
   /** Nothing more may be watched, edited or given: the request is on its way. */
   sealed = false
   /** The step whose code runs now. */
@@ -72,6 +73,8 @@ export class LiveExchange implements Exchange {
   #json: unknown
   #parsed = false
   #notes: Map<number, string> | null = null
+  /** By the step's place; the last one is what stands behind the steps. */
+  readonly #trail: (TrailEntry | undefined)[] = []
 
   constructor(parts: ExchangeParts) {
     this.#parts = parts
@@ -119,10 +122,12 @@ export class LiveExchange implements Exchange {
     if (this.answered) throw new TypeError(`step "${step.id}" answers a second time`)
     this.answered = true
     this.sealed = true
-    await this.#parts.answer(
-      completion,
-      this.taps.filter(tap => tap.step < this.step),
-    )
+    const outside = this.taps.filter(tap => tap.step < this.step)
+    try {
+      await this.#parts.answer(completion, outside)
+    } finally {
+      this.onAnswerOver?.()
+    }
   }
 
   note(text: string): void {
@@ -131,15 +136,21 @@ export class LiveExchange implements Exchange {
     this.#notes.set(this.step, before === undefined ? text : `${before}; ${text}`)
   }
 
-  /** Adds a line to the trail, with the notes of its step. */
+  /** In the order of the policy; a step that has gone on and not come back yet counts as passed. */
+  get trail(): TrailEntry[] {
+    return this.#trail.filter(entry => entry !== undefined)
+  }
+
+  /** Writes a step's line of the trail, with its notes; the last word about it stands. */
   record(step: number, verdict: TrailEntry['verdict'], code?: TrailEntry['code'], note?: string): void {
     const remark = [this.#notes?.get(step), note].filter(text => text !== undefined).join('; ')
-    this.trail.push({
-      step: this.#parts.plan.steps[step]?.id ?? 'send',
+    const { steps } = this.#parts.plan
+    this.#trail[steps[step] ? step : steps.length] = {
+      step: steps[step]?.id ?? 'send',
       verdict,
       ...(code === undefined ? {} : { code }),
       ...(remark === '' ? {} : { note: remark }),
-    })
+    }
   }
 
   #current(deed: string) {

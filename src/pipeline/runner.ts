@@ -7,6 +7,7 @@ import type { Context } from 'koa'
 import { isRefusal, type Refusal, refuse } from '#contract'
 import type { LiveExchange } from './exchange.ts'
 import type { Plan, PlannedStep } from './plan.ts'
+import { Shadow } from './shadow.ts'
 
 /** What the runner tells of a step's mistake: for the log and the metrics, never for the client. */
 export interface StepReport {
@@ -43,6 +44,8 @@ export async function runPlan(parts: RunParts): Promise<void> {
 /** What became of a step's `next`. */
 interface Inner {
   state: 'not called' | 'pending' | 'over' | 'failed'
+  /** The step has returned or was given up: what it still calls comes too late. */
+  closed: boolean
   promise: Promise<void> | null
   error: unknown
 }
@@ -52,9 +55,16 @@ class Run {
   /** The steps that have not returned yet, outermost first, each with its way to be given up. */
   readonly #open: { readonly index: number; readonly giveUp: () => void }[] = []
   #graceTimer: NodeJS.Timeout | null = null
+  #sending = false
+  readonly #onAbort = () => {
+    // While an answer is on its way, the pump decides what is waited for. Before, nobody waits for a client that left.
+    if (!this.#sending) this.#startGrace()
+  }
 
   constructor(parts: RunParts) {
     this.#parts = parts
+    parts.exchange.onAnswerOver = () => this.#startGrace()
+    parts.exchange.signal.addEventListener('abort', this.#onAbort, { once: true })
   }
 
   from(index: number): Promise<void> {
@@ -65,14 +75,18 @@ class Run {
 
   stop(): void {
     if (this.#graceTimer) clearTimeout(this.#graceTimer)
+    this.#parts.exchange.signal.removeEventListener('abort', this.#onAbort)
   }
 
   async #innermost(): Promise<void> {
     const { exchange, innermost } = this.#parts
     exchange.sealed = true
+    this.#sending = true
+    if (this.#graceTimer) clearTimeout(this.#graceTimer)
     try {
       await innermost()
     } finally {
+      this.#sending = false
       this.#startGrace()
     }
   }
@@ -99,41 +113,62 @@ class Run {
 
   async #step(step: PlannedStep, index: number): Promise<void> {
     const { exchange, ctx } = this.#parts
-    const inner: Inner = { state: 'not called', promise: null, error: undefined }
+    const inner: Inner = { state: 'not called', closed: false, promise: null, error: undefined }
     const shadow = step.mode === 'shadow' ? new Shadow(ctx, exchange) : null
-    const next = () => {
-      // Once, whatever the step does: a second call gets the first one's promise.
-      inner.promise ??= this.#goOn(inner, index)
-      return inner.promise
-    }
     const { promise: givenUp, resolve: giveUp } = Promise.withResolvers<typeof GIVEN_UP>()
     this.#open.push({ index, giveUp: () => giveUp(GIVEN_UP) })
     exchange.step = index
     try {
-      const returned = step.handle((shadow?.ctx ?? ctx) as never, next)
+      const returned = step.handle((shadow?.ctx ?? ctx) as never, () => this.#next(step, index, inner, shadow))
       const how = await Promise.race([returned, givenUp])
+      shadow?.undo()
       if (how === GIVEN_UP) return this.#late(step, index, inner)
       await this.#returned(step, index, inner, shadow)
     } catch (error) {
+      shadow?.undo()
       await this.#threw(step, index, inner, shadow, error)
     } finally {
+      inner.closed = true
       this.#closed(index)
     }
   }
 
+  /** Once, whatever the step does: a second call gets the first one's promise. Too late, or beside an answer: not at all. */
+  #next(step: PlannedStep, index: number, inner: Inner, shadow: Shadow | null): Promise<void> {
+    if (inner.promise) return inner.promise
+    const mistake = inner.closed
+      ? 'called next() after it was over'
+      : this.#parts.exchange.answered && !shadow
+        ? 'called next() after it had answered'
+        : null
+    if (mistake === null) {
+      shadow?.undo()
+      inner.promise = this.#goOn(inner, index, shadow)
+      return inner.promise
+    }
+    this.#report(step, mistake)
+    const refused = Promise.reject(new TypeError(`the step "${step.id}" ${mistake}`))
+    // Nobody may be waiting for it any more.
+    refused.catch(() => {})
+    return refused
+  }
+
   /** What is inside a step, with its end remembered. */
-  #goOn(inner: Inner, index: number): Promise<void> {
+  #goOn(inner: Inner, index: number, shadow: Shadow | null): Promise<void> {
     const { exchange } = this.#parts
     inner.state = 'pending'
+    exchange.record(index, 'passed', undefined, shadow?.note())
     const promise = this.#inside(index).then(
       () => {
         inner.state = 'over'
         exchange.step = index
+        shadow?.look()
       },
       (error: unknown) => {
         inner.state = 'failed'
         inner.error = error
         exchange.step = index
+        shadow?.look()
         throw error
       },
     )
@@ -183,9 +218,10 @@ class Run {
   async #threw(step: PlannedStep, index: number, inner: Inner, shadow: Shadow | null, error: unknown): Promise<void> {
     const { exchange } = this.#parts
     if (inner.state === 'pending') await inner.promise!.catch(() => {})
-    if (inner.state === 'failed' && (error === inner.error || !isRefusal(error))) {
+    if (inner.state === 'failed' && (error === inner.error || !isRefusal(error) || shadow)) {
       // The inner error stands. One of the step's own behind it is a bug to be reported, not what the client needs.
       if (error === inner.error) exchange.record(index, 'passed')
+      else if (shadow && isRefusal(error)) exchange.record(index, 'would_refuse', error.code, shadow.note())
       else {
         this.#report(step, 'threw after an inner error', error)
         exchange.record(index, 'failed', 'plugin_error', 'threw after an inner error')
@@ -212,7 +248,8 @@ class Run {
       exchange.record(index, 'would_refuse', code, shadow.note())
       return this.from(index + 1)
     }
-    if (step.onError === 'skip' && !isRefusal(error) && refusalOfHttpError(error) === null) {
+    const skippable = !isRefusal(error) && refusalOfHttpError(error) === null && !exchange.answered
+    if (step.onError === 'skip' && skippable) {
       this.#report(step, 'threw and was skipped (onError: skip)', error)
       exchange.record(index, 'failed', 'plugin_error', 'skipped by onError')
       return this.from(index + 1)
@@ -238,12 +275,16 @@ class Run {
     return refuse('plugin_error', { detail: `step "${step.id}"`, cause })
   }
 
-  /** A step that does not return after the answer is over: the others go on without it. */
+  /** A step that does not return when it is over for everybody else: the others go on without it. */
   #late(step: PlannedStep, index: number, inner: Inner): void {
     const { exchange, graceMs } = this.#parts
-    this.#report(step, `did not return within ${graceMs} ms after the answer was over`)
+    this.#report(step, `did not return within ${graceMs} ms after the exchange was over`)
     exchange.record(index, 'late', 'plugin_error')
     if (inner.state === 'failed') throw inner.error
+    if (inner.state === 'not called' && !exchange.answered) {
+      // It never went on: the client has left or the gateway is going, and there is no answer.
+      throw this.#failed(step, new Error('the step did not go on'))
+    }
     // An answer must not leave without what auth and money have to say about it.
     if (step.critical) throw this.#failed(step, new Error('a critical step did not return'))
   }
@@ -256,12 +297,14 @@ class Run {
         this.#open.findIndex(open => open.index === index),
         1,
       )
-    if (this.#graceTimer) this.#startGrace()
+    // The step outside of it is the one that everybody waits for now.
+    if (!this.#sending) this.#startGrace()
   }
 
-  /** From the end of the answer on, the innermost open step has its time; then the next one outward has its own. */
+  /** From when it is over, the innermost open step has its time; then the next one outward has its own. */
   #startGrace(): void {
     if (this.#graceTimer) clearTimeout(this.#graceTimer)
+    if (this.#open.length === 0) return
     this.#graceTimer = setTimeout(() => this.#open.at(-1)?.giveUp(), this.#parts.graceMs)
     this.#graceTimer.unref()
   }
@@ -300,42 +343,4 @@ function refusalOfHttpError(error: unknown): Refusal | null {
           : 'bad_request'
   const ours = refuse(code, { ...(message ? { message } : {}), headers: headers ?? {} })
   return status === ours.status ? ours : Object.assign(ours, { status })
-}
-
-/** What a shadow step sees: its `set`, `edit` and `answer` are recorded and change nothing. */
-class Shadow {
-  readonly ctx: Context
-  wouldAnswer = false
-  readonly #deeds: string[] = []
-
-  constructor(ctx: Context, exchange: LiveExchange) {
-    const recorded = (deed: string) => () => {
-      this.#deeds.push(deed)
-    }
-    const shadowExchange = Object.create(exchange, {
-      edit: { value: recorded('edit') },
-      answer: {
-        value: async () => {
-          this.wouldAnswer = true
-          recorded('answer')()
-        },
-      },
-      note: { value: (text: string) => exchange.note(text) },
-      watch: { value: (fn: never) => exchange.watch(fn) },
-      json: { value: () => exchange.json() },
-      signal: { get: () => exchange.signal },
-    })
-    this.ctx = Object.create(ctx, {
-      exchange: { value: shadowExchange },
-      set: { value: recorded('set') },
-      append: { value: recorded('set') },
-      remove: { value: recorded('set') },
-      status: { get: () => ctx.status, set: recorded('status') },
-      body: { get: () => ctx.body, set: recorded('body') },
-    }) as Context
-  }
-
-  note(): string | undefined {
-    return this.#deeds.length > 0 ? `would have: ${[...new Set(this.#deeds)].join(', ')}` : undefined
-  }
 }

@@ -1,5 +1,5 @@
 /** The innermost middleware of a chat route: asks the target and pumps its answer to the client. */
-import { type ChatCompletion, isRefusal, refuse, type UpstreamFailure } from '#contract'
+import { type ChatCompletion, isRefusal, refuse } from '#contract'
 import { chunksOf } from '../answer/early.ts'
 import { usageOf } from '../answer/meter.ts'
 import { bodyOf, type PumpEnding, StreamPump, WholePump } from '../answer/pump.ts'
@@ -7,7 +7,7 @@ import { StreamAnswer } from '../answer/stream.ts'
 import { type Tap, TapError } from '../answer/taps.ts'
 import type { Upstream } from '../generation.ts'
 import { startAttempt } from '../upstream/attempt.ts'
-import { endStopped, refusalOf, type SenderParts, type Trip } from './trip.ts'
+import { endStopped, recordAttempt, refusalOf, type SenderParts, type Trip } from './trip.ts'
 
 const JSON_HEADERS = { 'content-type': 'application/json' }
 
@@ -52,12 +52,11 @@ export async function sendChat(trip: Trip, parts: SenderParts): Promise<void> {
   // Who was given up before its head came was tried all the same.
   if (exchange.attempts.length === 0) onHead(null, null)
   // A whole answer is collected before anything is known of it; its failures were not known at its head.
-  const usage = usageOf(meter.usage, 'reported')
-  exchange.usage = usage ?? (meter.started ? meter.estimate : null)
+  exchange.usage = meter.spent(ending.ending === 'complete')
   if (ending.ending === 'complete' && pump instanceof WholePump) {
     trip.finish = () => client.sendWhole(200, JSON_HEADERS, pump.body!)
   }
-  end(trip, parts, ending, { theirs: target.model, ours: model.id })
+  end(trip, parts, ending, upstream, { theirs: target.model, ours: model.id })
 }
 
 /** Writes down how the answer ended, and throws what the client is to be told of a bad end. */
@@ -65,6 +64,7 @@ function end(
   trip: Trip,
   parts: SenderParts,
   ending: PumpEnding,
+  { provider }: Upstream,
   names: { readonly theirs: string; readonly ours: string },
 ): void {
   const { exchange } = trip
@@ -91,7 +91,7 @@ function end(
         { exchange: exchange.id, target: last?.target, code: failure.code, detail: failure.detail },
         'an attempt failed',
       )
-      throw refusalOf(failure, names)
+      throw refusalOf(failure, provider, names)
     }
   }
 }
@@ -125,18 +125,6 @@ function streamTo(trip: Trip, taps: readonly Tap[]): StreamAnswer {
 
 function headersFor(upstream: Upstream, dialectHeaders: Readonly<Record<string, string>>, requestId: string) {
   return { ...upstream.headers, ...dialectHeaders, 'x-request-id': requestId }
-}
-
-function recordAttempt(trip: Trip, parts: SenderParts, target: string) {
-  const startedMs = parts.watchman.now()
-  return (status: number | null, failure: UpstreamFailure | null) => {
-    trip.exchange.attempts.push({
-      target,
-      status,
-      code: failure?.code ?? null,
-      ms: Math.round(parts.watchman.now() - startedMs),
-    })
-  }
 }
 
 /** `exchange.answer()`: a step's own completion, through the taps of the steps outside of it. */

@@ -2,7 +2,7 @@
 import { type Price, refuse, type Usage } from '#contract'
 import { LARGEST_ANSWER_BYTES } from '../answer/pump.ts'
 import { RawFailure } from '../upstream/raw.ts'
-import { endStopped, refusalOf, type SenderParts, type Trip } from './trip.ts'
+import { endStopped, recordAttempt, refusalOf, type SenderParts, type Trip } from './trip.ts'
 
 /** Resolves when the answer is over or the client has left; rejects with the refusal when it failed. */
 export async function sendRaw(trip: Trip, parts: SenderParts): Promise<void> {
@@ -14,19 +14,13 @@ export async function sendRaw(trip: Trip, parts: SenderParts): Promise<void> {
   refuseForbiddenModel(trip)
   const upstream = generation.upstreams.get(raw.provider.name)!
   meter.dispatched = true
-  const startedMs = parts.watchman.now()
-  const attempt = (status: number | null, code: RawFailure['failure']['code'] | null) =>
-    exchange.attempts.push({
-      target: raw.provider.name,
-      status,
-      code,
-      ms: Math.round(parts.watchman.now() - startedMs),
-    })
+  const attempt = recordAttempt(trip, parts, raw.provider.name)
   try {
     const answer = await parts.rawProxy.send({
       request: ctx.req,
       bytes: exchange.bytes,
       provider: raw.provider,
+      headers: upstream.headers,
       path: raw.path + queryOf(ctx.querystring),
       requestId: exchange.id,
       signal: exchange.signal,
@@ -49,12 +43,12 @@ export async function sendRaw(trip: Trip, parts: SenderParts): Promise<void> {
     if (exchange.signal.aborted) return endStopped(trip)
     exchange.outcome = 'failed'
     if (!(error instanceof RawFailure)) throw error
-    attempt(error.status, error.failure.code)
+    attempt(error.status, error.failure)
     parts.log.warn(
       { exchange: exchange.id, target: raw.provider.name, detail: error.failure.detail },
       'an attempt failed',
     )
-    throw refusalOf(error.failure)
+    throw refusalOf(error.failure, upstream.provider)
   }
 }
 

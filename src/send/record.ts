@@ -1,5 +1,5 @@
 /** A trip that is over, as the log and the metrics want it. */
-import type { Clock, Refusal } from '#contract'
+import { type Clock, formatMoney, type Refusal } from '#contract'
 import type { ExchangeRecord } from '../observe/exchange-line.ts'
 import type { Trip } from './trip.ts'
 
@@ -29,6 +29,7 @@ export function recordOf(trip: Trip, { status, refusal }: TripEnding, clock: Clo
     firstChunkMs: client.firstWriteMs === null ? null : client.firstWriteMs - client.openedMs,
     usage: exchange.usage,
     attempts: exchange.attempts.length,
+    charged: exchange.charge && formatMoney(exchange.charge.amount),
     address: exchange.address,
     bytesIn: exchange.bytes.length,
   }

@@ -6,13 +6,11 @@ import { type KeyObject, timingSafeEqual } from 'node:crypto'
 import type { Clock, Key, KeyLookup, KeySummary, Keys } from '#contract'
 import { text } from './check.ts'
 import type { Database, Row, Value } from './database.ts'
-import { type NewKey, StoreError } from './store.ts'
+import { LONGEST_GRACE_MS, type NewKey, StoreError } from './store.ts'
 import { digest, isToken } from './token.ts'
 
 export const KEY_PREFIX = 'key_'
 const HOUR_MS = 3_600_000
-/** The longest life of a rotated secret. */
-const LONGEST_GRACE_MS = 168 * HOUR_MS
 
 /** A secret about to be stored; made outside the transaction, so that a repeat finds it. */
 interface NewSecret {
@@ -63,7 +61,10 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
 
   function get(id: string): Key {
     const row = find.get(id)
-    if (row === undefined) throw new StoreError(`There is no key ${JSON.stringify(id)}.`)
+    if (row === undefined)
+      throw new StoreError(
+        `There is no key ${JSON.stringify(id)}. A key is named by its id (key_…), which a list of keys shows.`,
+      )
     return toKey(row)
   }
 

@@ -2,7 +2,16 @@
  * The ledger's operations, each within a transaction that the writer owns: they throw before COMMIT or answer with a
  * named result, and each recognises by its id what has been done already, so that all of them may be repeated.
  */
-import type { Checkpoint, Clock, HoldRequest, HoldResult, NanoUsd, SettleRequest, SettleResult } from '#contract'
+import {
+  type Checkpoint,
+  type Clock,
+  formatMoney,
+  type HoldRequest,
+  type HoldResult,
+  type NanoUsd,
+  type SettleRequest,
+  type SettleResult,
+} from '#contract'
 import type { Database } from './database.ts'
 import type { OpenHolds } from './open-holds.ts'
 import { type CreditGrant, StoreError } from './store.ts'
@@ -79,7 +88,7 @@ export function createLedgerOperations(database: Database, open: OpenHolds, cloc
     const { exchange, amount, accountId } = request
     if (found.account !== accountId || found.amount !== amount) {
       throw new StoreError(
-        `${exchange} already has a hold of ${found.amount} on ${found.account}; this one is ${amount} on ${accountId}.`,
+        `${exchange} already has a hold of $${formatMoney(found.amount)} on ${found.account}; this one is $${formatMoney(amount)} on ${accountId}.`,
       )
     }
     if (statements.isSettled.get(exchange) !== undefined) {
@@ -112,7 +121,9 @@ export function createLedgerOperations(database: Database, open: OpenHolds, cloc
     const held = statements.findHold.get(request.exchange) as AmountOfAccount | undefined
     if (held === undefined) return 'no_hold'
     if (request.amount > held.amount) {
-      throw new StoreError(`${request.exchange} holds ${held.amount} and cannot be charged ${request.amount}.`)
+      throw new StoreError(
+        `${request.exchange} holds $${formatMoney(held.amount)} and cannot be charged $${formatMoney(request.amount)}.`,
+      )
     }
     if (!putSettle(request, held.account)) return 'already_settled'
     if (statements.post.run(held.amount, request.amount, held.account).changes === 0) {
@@ -157,7 +168,7 @@ export function createLedgerOperations(database: Database, open: OpenHolds, cloc
     if (found !== undefined) {
       if (found.account === grant.account && found.amount === grant.amount) return false
       throw new StoreError(
-        `The reference "${grant.reference}" was used for ${found.amount} to ${found.account}. Choose another one.`,
+        `The reference "${grant.reference}" was used for $${formatMoney(found.amount)} to ${found.account}. Choose another one.`,
       )
     }
     if (grant.amount > LARGEST - owner.posted) {

@@ -1,6 +1,7 @@
 /**
  * What a dead process left behind. The store has one owner at a time, so at its start every open hold is dead by
- * definition: first the settles that were spooled, then the rest at their last checkpoint, or 0 without one.
+ * definition: first the settles that were spooled, then the rest at their last checkpoint, or 0 without one. What a
+ * process has spooled itself it replays without a start, when a write succeeds again.
  */
 import type { NanoUsd, SettleRequest, SettleResult } from '#contract'
 import type { Database } from './database.ts'
@@ -31,21 +32,29 @@ export async function recover(parts: RecoveryParts): Promise<RecoveryReport> {
   return { ...spooled, settled: dead.settled, charged: spooled.charged + dead.charged }
 }
 
-/** Each line once however often it is read; the file is emptied only when all of them are in the ledger. */
-async function replay({ spool, settle }: RecoveryParts) {
+/**
+ * Settles what was spooled, at the start or as soon as the ledger can be written again. Each line once however often it
+ * is read; the file is emptied only when all of them are in the ledger, also those that came meanwhile.
+ */
+export async function replay({ spool, settle }: Pick<RecoveryParts, 'spool' | 'settle'>) {
   const report = { replayed: 0, rejected: 0, charged: 0n }
-  const lines = spool?.read() ?? []
-  for (const line of lines) {
-    const result = line.settle === undefined ? 'rejected' : await tryToSettle(line.settle)
-    if (result === 'rejected' || result === 'no_hold') {
-      spool!.reject(line.line)
-      report.rejected++
-    } else if (result === 'settled') {
-      report.replayed++
-      report.charged += line.settle!.amount
+  if (spool === null) return report
+  let done = 0
+  for (let lines = spool.read(); lines.length > done; lines = spool.read()) {
+    for (const line of lines.slice(done)) {
+      const result = line.settle === undefined ? 'rejected' : await tryToSettle(line.settle)
+      if (result === 'rejected' || result === 'no_hold') {
+        spool.reject(line.line)
+        report.rejected++
+      } else if (result === 'settled') {
+        report.replayed++
+        report.charged += line.settle!.amount
+      }
     }
+    done = lines.length
   }
-  if (lines.length > 0) spool!.empty()
+  // In the same turn as the last look at the file: nothing can have come in between.
+  if (done > 0) spool.empty()
   return report
 
   /** A line that breaks the ledger's rules must not keep the gateway from starting; a disk that fails must. */

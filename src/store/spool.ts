@@ -1,6 +1,6 @@
 /**
  * The last resort of a charge that the database would not take: a file of its own beside it, one JSON line a settle,
- * on disk before `append` returns. Recovery settles from it at the next start.
+ * on disk before `append` returns. The store settles from it when a write succeeds again, at the latest at the next start.
  */
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, truncateSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'

@@ -16,7 +16,7 @@ import { createIds } from './ids.ts'
 import { checkGrace, checkKey, createKeyReader, KEY_PREFIX } from './keys.ts'
 import { migrate } from './migrate.ts'
 import { createReceiptReader } from './receipts.ts'
-import { recover } from './recovery.ts'
+import { recover, replay } from './recovery.ts'
 import { createSpool, type Spool } from './spool.ts'
 import { type IssuedKey, type Store, StoreError } from './store.ts'
 import { createToken, digest, digestKey, last4 } from './token.ts'
@@ -89,16 +89,18 @@ function assemble({ secret, clock, writer, reader, spool }: Parts): Store {
   let closing: Promise<void> | undefined
   let held = false
   let probedAtMs = Number.NEGATIVE_INFINITY
+  let isSpooled = false
+  let replaying: Promise<void> | undefined
 
   const ledger: Ledger = {
     async hold(request) {
       checkHold(request)
       held = true
-      return writer.op('hold', request)
+      return written(writer.op('hold', request))
     },
     async settle(request) {
       checkSettle(request)
-      return writer.op('settle', request)
+      return written(writer.op('settle', request))
     },
     async checkpoint(checkpoints) {
       checkpoints.forEach(checkCheckpoint)
@@ -108,7 +110,26 @@ function assemble({ secret, clock, writer, reader, spool }: Parts): Store {
       checkSettle(request)
       if (spool === null) throw new StoreError('A store in memory has no spool: what it cannot write is lost.')
       spool.append(request)
+      isSpooled = true
     },
+  }
+
+  /** A write that succeeds says that the ledger is back: then what was spooled meanwhile is charged. */
+  async function written<Result>(op: Promise<Result>): Promise<Result> {
+    const result = await op
+    if (isSpooled) replaying ??= replaySpool()
+    return result
+  }
+
+  async function replaySpool(): Promise<void> {
+    isSpooled = false
+    try {
+      await replay({ spool, settle: request => writer.op('settle', request) })
+    } catch {
+      // Still in the file: at the next write that succeeds, or at the next start.
+      isSpooled = true
+    }
+    replaying = undefined
   }
 
   function issue(): { token: string; digest: Uint8Array; last4: string } {
@@ -155,7 +176,7 @@ function assemble({ secret, clock, writer, reader, spool }: Parts): Store {
       // Without traffic nobody would notice that the disk is back; so the one who asks sets off a try.
       if (!writer.healthy() && Math.abs(clock.now() - probedAtMs) >= PROBE_EVERY_MS) {
         probedAtMs = clock.now()
-        writer.op('probe', probedAtMs).catch(() => {})
+        written(writer.op('probe', probedAtMs)).catch(() => {})
       }
       return writer.healthy()
     },
@@ -168,6 +189,7 @@ function assemble({ secret, clock, writer, reader, spool }: Parts): Store {
   }
 
   async function close(): Promise<void> {
+    await replaying
     await writer.close()
     if (spool !== null) reader.close()
   }

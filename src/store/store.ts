@@ -59,6 +59,9 @@ export interface RecoveryReport {
   readonly rejected: number
 }
 
+/** A rotated secret may live on for so long at most: 168 hours. */
+export const LONGEST_GRACE_MS = 168 * 3_600_000
+
 /** A named mistake of a caller: no such account, a reference used for another amount. Its message is for people. */
 export class StoreError extends Error {
   override readonly name = 'StoreError'

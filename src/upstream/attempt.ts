@@ -4,8 +4,8 @@
  */
 import type { UpstreamFailure } from '#contract'
 import type { Watchman } from '../clock.ts'
-import type { AnswerHandler } from './handler.ts'
-import type { Transport, UpstreamRequest } from './transport.ts'
+import { headFailure, LARGEST_ERROR_BYTES } from './head.ts'
+import type { QueuedHandler, Transport, UpstreamRequest } from './transport.ts'
 
 /** Where the answer goes. Exactly one of `end` and `fail` is called, once, unless the attempt was aborted. */
 export interface AttemptSink {
@@ -38,10 +38,9 @@ export interface RunningAttempt {
   abort(): void
   /** Continues after the sink has paused it. */
   resume(): void
+  /** False while it waits for a connection: what is given up then was never seen by the provider. */
+  readonly isSent: boolean
 }
-
-/** Error bodies beyond this are cut: what matters stands at their beginning. */
-const LARGEST_ERROR_BYTES = 64 * 1024
 
 export function startAttempt(options: AttemptOptions): RunningAttempt {
   const attempt = new LiveAttempt(options)
@@ -49,13 +48,14 @@ export function startAttempt(options: AttemptOptions): RunningAttempt {
   return attempt
 }
 
-class LiveAttempt implements AnswerHandler, RunningAttempt {
+class LiveAttempt implements QueuedHandler, RunningAttempt {
   readonly #options: AttemptOptions
   readonly #startedMs: number
   readonly #unwatch: () => void
   #lastMs: number
   #phase: 'head' | 'first' | 'answer' | 'error' | 'over' = 'head'
   #paused = false
+  isSent = true
   #abortTransport: ((reason?: Error) => void) | null = null
   #resumeTransport: (() => void) | null = null
   #status = 0
@@ -88,13 +88,21 @@ class LiveAttempt implements AnswerHandler, RunningAttempt {
     if (this.#phase === 'over') abort()
   }
 
+  onQueued(): void {
+    this.isSent = false
+  }
+
+  onSent(): void {
+    this.isSent = true
+  }
+
   onHeaders(status: number, headers: Record<string, string>, resume: () => void): void {
     if (this.#phase === 'over') return
     this.#resumeTransport = resume
     this.#lastMs = this.#options.watchman.now()
     this.#status = status
     this.#headers = headers
-    const failure = this.#headFailure(status, headers)
+    const failure = headFailure(status, headers, this.#options.decodeError)
     if (failure) this.#fail(failure)
     else if (status >= 400) this.#phase = 'error'
     else {
@@ -132,27 +140,6 @@ class LiveAttempt implements AnswerHandler, RunningAttempt {
     if (this.#phase === 'over') return
     const begun = this.#phase === 'answer' || this.#phase === 'first'
     this.#fail(this.#phase === 'error' ? this.#decodedError() : failureOfError(error, begun))
-  }
-
-  /** What is wrong with an answer before its body was seen. */
-  #headFailure(status: number, headers: Readonly<Record<string, string>>): UpstreamFailure | null {
-    const encoding = (headers['content-encoding'] ?? '').toLowerCase()
-    if (encoding !== '' && encoding !== 'identity') {
-      // An error says what it is by its status; its words are left unread.
-      if (status >= 400) return this.#decodedError()
-      return {
-        code: 'upstream_invalid',
-        detail: `the answer is encoded (${encoding.slice(0, 100)}) though identity was asked for`,
-      }
-    }
-    if (status >= 300 && status < 400) {
-      return { code: 'upstream_error', detail: `status ${status}: redirects are not followed` }
-    }
-    if (status >= 400) return null
-    if (status < 200 || status > 299) return { code: 'upstream_invalid', detail: `status ${status}` }
-    const type = (headers['content-type'] ?? '').toLowerCase()
-    if (type.startsWith('text/html')) return { code: 'upstream_invalid', detail: 'the answer is text/html' }
-    return null
   }
 
   #look(now: number): void {

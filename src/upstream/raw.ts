@@ -14,6 +14,7 @@ import { createProxyServer } from 'http-proxy'
 import type { UpstreamFailure } from '#contract'
 import type { Watchman } from '../clock.ts'
 import { failureOfError } from './attempt.ts'
+import { headFailure, LARGEST_ERROR_BYTES, MOST_INFORMATIONAL } from './head.ts'
 
 export interface RawRequest {
   /** The client's: its method and its content type go upstream, nothing else of it. */
@@ -23,9 +24,6 @@ export interface RawRequest {
   readonly provider: {
     /** Without a trailing slash. */
     readonly baseUrl: string
-    readonly apiKey: string | null
-    /** Lower-case names. */
-    readonly headers: Readonly<Record<string, string>>
     readonly timeouts: {
       readonly connectMs: number
       readonly firstByteMs: number
@@ -33,6 +31,8 @@ export interface RawRequest {
       readonly totalMs: number
     }
   }
+  /** Who we are at this provider, as in `Upstream`; lower-case names. */
+  readonly headers: Readonly<Record<string, string>>
   /** Appended to the base URL's path. */
   readonly path: string
   readonly requestId: string
@@ -79,13 +79,7 @@ export interface RawProxy {
  */
 const AGENT = { keepAlive: true, maxSockets: 256, maxFreeSockets: 32, timeout: 30_000 }
 
-/** Error bodies beyond this are cut: what matters stands at their beginning. */
-const LARGEST_ERROR_BYTES = 64 * 1024
-/** Informational (1xx) responses beyond this are an attack. */
-const MOST_INFORMATIONAL = 100
-
-/** @param options.userAgent what providers are told about us */
-export function createRawProxy({ userAgent = 'tollgate' }: { readonly userAgent?: string } = {}): RawProxy {
+export function createRawProxy(): RawProxy {
   const http = new HttpAgent(AGENT)
   const https = new HttpsAgent(AGENT)
   return {
@@ -93,7 +87,7 @@ export function createRawProxy({ userAgent = 'tollgate' }: { readonly userAgent?
       if (options.signal.aborted) throw abortError(options.signal)
       const target = new URL(options.provider.baseUrl)
       const agent = target.protocol === 'https:' ? https : http
-      const { status, headers, body } = await new Passage(options, target, agent, userAgent).answer
+      const { status, headers, body } = await new Passage(options, target, agent).answer
       if (status > 299) throw new RawFailure(options.decodeError(status, headers, body), status)
       return { status, headers: keptHeaders(headers), body }
     },
@@ -122,14 +116,14 @@ class Passage {
   #pieces: Buffer[] = []
   #size = 0
 
-  constructor(options: RawRequest, target: URL, agent: HttpAgent, userAgent: string) {
+  constructor(options: RawRequest, target: URL, agent: HttpAgent) {
     this.#options = options
     this.#settle = Promise.withResolvers()
     this.answer = this.#settle.promise
     this.#startedMs = this.#lastMs = options.watchman.now()
     this.#unwatch = options.watchman.watch(now => this.#look(now))
     options.signal.addEventListener('abort', this.#onAbort, { once: true })
-    const request = preparedRequest(options, userAgent)
+    const request = preparedRequest(options)
     this.#response = new ServerResponse(request)
     this.#dispatch(request, target, agent)
   }
@@ -180,7 +174,9 @@ class Passage {
     this.#lastMs = this.#options.watchman.now()
     this.#status = answer.statusCode ?? 0
     this.#headers = flatHeaders(answer)
-    const failure = headFailure(this.#status, this.#headers) ?? this.#sizeFailure(this.#headers['content-length'])
+    const failure =
+      headFailure(this.#status, this.#headers, this.#options.decodeError) ??
+      this.#sizeFailure(this.#headers['content-length'])
     if (failure) {
       this.#fail(failure)
       return
@@ -273,18 +269,15 @@ class Passage {
 }
 
 /** The request as http-proxy sees it: its headers are built here, and it copies no others. */
-function preparedRequest(
-  { request, bytes, provider, path, requestId }: RawRequest,
-  userAgent: string,
-): IncomingMessage {
+function preparedRequest({ request, bytes, headers, path, requestId }: RawRequest): IncomingMessage {
+  // What the body is, only the client knows.
+  const { 'content-type': _ofChat, ...ours } = headers
   const contentType = request.headers['content-type']
   const prepared = new IncomingMessage(new Socket())
   prepared.method = request.method ?? 'POST'
   prepared.url = path
   prepared.headers = {
-    'user-agent': userAgent,
-    ...(provider.apiKey === null ? {} : { authorization: `Bearer ${provider.apiKey}` }),
-    ...provider.headers,
+    ...ours,
     accept: '*/*',
     'accept-encoding': 'identity',
     'x-request-id': requestId,
@@ -294,22 +287,6 @@ function preparedRequest(
       : { 'content-length': String(bytes.length) }),
   }
   return prepared
-}
-
-/** What is wrong with an answer before its body was seen. The rules are those of an attempt. */
-function headFailure(status: number, headers: Readonly<Record<string, string>>): UpstreamFailure | null {
-  const encoding = headers['content-encoding']
-  if (encoding !== undefined && encoding !== 'identity') {
-    const detail = `the answer is encoded (${encoding.slice(0, 100)}) though identity was asked for`
-    return { code: 'upstream_invalid', detail }
-  }
-  if (status >= 300 && status < 400) {
-    return { code: 'upstream_error', detail: `status ${status}: redirects are not followed` }
-  }
-  if (status >= 400) return null
-  if (status < 200) return { code: 'upstream_invalid', detail: `status ${status}` }
-  const isHtml = (headers['content-type'] ?? '').toLowerCase().startsWith('text/html')
-  return isHtml ? { code: 'upstream_invalid', detail: 'the answer is text/html' } : null
 }
 
 function flatHeaders({ headers }: IncomingMessage): Record<string, string> {

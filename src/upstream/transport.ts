@@ -5,6 +5,7 @@
  */
 import { type Dispatcher, Pool } from 'undici'
 import type { AnswerHandler } from './handler.ts'
+import { MOST_INFORMATIONAL } from './head.ts'
 
 /** Where a provider is and how it may be used. */
 export interface Endpoint {
@@ -22,8 +23,16 @@ export interface UpstreamRequest {
   readonly body: Buffer
 }
 
+/** A handler that also hears when its request goes out. A transport without a queue calls neither. */
+export interface QueuedHandler extends AnswerHandler {
+  /** The request waits for a connection. */
+  onQueued?(): void
+  /** It has one, and is being written. */
+  onSent?(): void
+}
+
 /** Sends one request and drives the handler with its answer. Never throws: what fails goes to `onError`. */
-export type Transport = (request: UpstreamRequest, handler: AnswerHandler) => void
+export type Transport = (request: UpstreamRequest, handler: QueuedHandler) => void
 
 export interface HttpTransport {
   readonly dispatch: Transport
@@ -32,8 +41,6 @@ export interface HttpTransport {
 
 /** Response headers beyond this are refused. */
 const LARGEST_HEADERS_BYTES = 64 * 1024
-/** Informational (1xx) responses beyond this are an attack. */
-const MOST_INFORMATIONAL = 100
 
 export function createHttpTransport(endpoint: Endpoint): HttpTransport {
   const url = new URL(endpoint.baseUrl)
@@ -81,6 +88,7 @@ class Slots {
     dispatch.onOver = () => this.#over(dispatch)
     dispatch.handler.onConnect(reason => dispatch.giveUp(reason))
     if (dispatch.isOver) return
+    dispatch.handler.onQueued?.()
     if (this.#free > 0) this.#send(dispatch)
     else this.#waiting.add(dispatch)
   }
@@ -109,7 +117,7 @@ class Slots {
  * a request. Nothing in here may throw: undici would take the process with it.
  */
 class Dispatch implements Dispatcher.DispatchHandler {
-  readonly handler: AnswerHandler
+  readonly handler: QueuedHandler
   isOver = false
   isSent = false
   onOver: () => void = () => {}
@@ -117,7 +125,7 @@ class Dispatch implements Dispatcher.DispatchHandler {
   #stop: ((error?: Error) => void) | null = null
   #informational = 0
 
-  constructor(handler: AnswerHandler, go: (handler: Dispatcher.DispatchHandler) => void) {
+  constructor(handler: QueuedHandler, go: (handler: Dispatcher.DispatchHandler) => void) {
     this.handler = handler
     this.#go = go
   }
@@ -141,6 +149,7 @@ class Dispatch implements Dispatcher.DispatchHandler {
   onConnect(stop: (error?: Error) => void): void {
     this.#stop = stop
     if (this.isOver) stop(new Error('given up'))
+    else this.handler.onSent?.()
   }
 
   onHeaders(status: number, raw: Buffer[], resume: () => void): boolean {

@@ -13,6 +13,7 @@ import {
   startControl,
   VerbError,
 } from '../../src/admin/control.ts'
+import { REFUSED_WITH_DATABASE } from '../../src/admin/verbs.ts'
 import { openStore } from '../../src/store/sqlite.ts'
 import type { Store } from '../../src/store/store.ts'
 
@@ -105,6 +106,16 @@ describe('what is refused', () => {
     const answer = await raw(method, url, body)
     expect(answer.status).toBe(status)
     expect(JSON.parse(answer.text).error.message).toContain(sentence)
+  })
+
+  test('a verb that this gateway does not do is refused with the reason; the others are done', async () => {
+    await control!.close()
+    store.verify = () => expect.unreachable('the whole ledger was read')
+    control = await startControl(store, path, { refused: REFUSED_WITH_DATABASE })
+    const call = callControl(path, 'ledger.verify', {})
+    await expect(call).rejects.toThrow(VerbError)
+    await expect(call).rejects.toThrow('"tollgate ledger verify"')
+    expect(await callControl(path, 'account.list', {})).toEqual({ accounts: [] })
   })
 
   test('an unexpected failure answers 500 with its reason, and the next call is served', async () => {

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { describe, expect, test } from 'vitest'
+import { listen } from '../http/listener.ts'
 import { clientOn, openWire, until } from './wire.ts'
 
 const frame = (text: string) => Buffer.from(`data: ${text}\n\n`)
@@ -16,6 +17,16 @@ async function fill(client: ReturnType<typeof clientOn>['client'], response: Ser
     if (writes > 5_000) throw new Error('this client keeps up with everything')
     if (!(await drains(response))) return writes
   }
+}
+
+/** A connection over which two requests have come, one right behind the other. */
+async function openPipeline() {
+  const responses: ServerResponse[] = []
+  const listener = await listen((_, response) => responses.push(response))
+  const request = 'GET / HTTP/1.1\r\nhost: x\r\n\r\n'
+  const raw = await listener.send(request + request)
+  await until(() => responses.length === 2)
+  return { ...listener, raw, responses }
 }
 
 /** Whether what was written goes on within a moment; a loopback socket with room takes it at once. */
@@ -210,6 +221,81 @@ describe('a client that does not keep up', () => {
   })
 })
 
+describe('what Koa sends', () => {
+  test('may take its time: only a client that takes nothing of it is cut', async () => {
+    await using wire = await openWire()
+    const { client, watchman } = clientOn(wire.response)
+    client.release()
+    for (let piece = 0; piece < 3; piece++) {
+      watchman.advance(100_000)
+      await new Promise<void>(resolve => wire.response.write(`piece ${piece};`, () => resolve()))
+    }
+    watchman.advance(100_000)
+    expect(wire.response.destroyed).toBe(false)
+    wire.raw.pause()
+    do wire.response.write(LARGE)
+    while (!wire.response.writableNeedDrain || (await drains(wire.response)))
+    watchman.advance(1)
+    watchman.advance(60_000)
+    expect(wire.response.destroyed).toBe(false)
+    watchman.advance(1)
+    expect(wire.response.destroyed).toBe(true)
+    await client.flushed
+    expect(watchman.watched).toBe(0)
+  })
+
+  test('is not stalled when it is read slowly', async () => {
+    await using wire = await openWire()
+    const { client, watchman } = clientOn(wire.response)
+    client.release()
+    for (let round = 0; round < 3; round++) {
+      wire.raw.pause()
+      do wire.response.write(LARGE)
+      while (!wire.response.writableNeedDrain || (await drains(wire.response)))
+      watchman.advance(50_000)
+      watchman.advance(9_000)
+      wire.raw.resume()
+      await once(wire.response, 'drain')
+    }
+    expect(wire.response.destroyed).toBe(false)
+  })
+
+  test('need not end, but the gateway does', async () => {
+    await using wire = await openWire()
+    const { client, watchman } = clientOn(wire.response)
+    client.release()
+    wire.response.write('for ever and')
+    await wire.raw.readUntil('ever')
+    client.hurry()
+    watchman.advance(2_000)
+    expect(wire.response.destroyed).toBe(false)
+    watchman.advance(1)
+    expect(wire.response.destroyed).toBe(true)
+  })
+})
+
+describe('behind another answer on its connection', () => {
+  test('nobody is slow, and nothing is flushed, until that one is over', async () => {
+    await using pipeline = await openPipeline()
+    const [first, second] = pipeline.responses
+    const { client, watchman } = clientOn(second!)
+    let flushed = false
+    void client.flushed.then(() => {
+      flushed = true
+    })
+    client.sendWhole(200, {}, 'second')
+    watchman.advance(60_001)
+    watchman.advance(60_001)
+    await new Promise(resolve => setImmediate(resolve))
+    expect([second!.destroyed, flushed]).toEqual([false, false])
+    first!.end('first')
+    await client.flushed
+    expect((await pipeline.raw.readResponse()).text()).toBe('first')
+    expect((await pipeline.raw.readResponse()).text()).toBe('second')
+    expect(watchman.watched).toBe(0)
+  })
+})
+
 describe('the heartbeat', () => {
   const pings = (text: Buffer) => text.toString().split(': ping\n\n').length - 1
 
@@ -295,7 +381,7 @@ describe('an answer', () => {
     expect([status, text()]).toEqual([200, 'data: [DONE]\n\n'])
   })
 
-  test.each(['content-length', 'content-encoding', 'transfer-encoding'])(
+  test.each(['content-length', 'content-encoding', 'transfer-encoding', 'trailer', 'upgrade', 'keep-alive'])(
     'keeps its framing when a step has set %s',
     async name => {
       await using wire = await openWire()
@@ -306,9 +392,64 @@ describe('an answer', () => {
       const { end, header, text } = await wire.raw.readResponse()
       expect(text()).toBe('data: a longer event than that\n\ndata: [DONE]\n\n')
       expect(['chunked', 'close']).toContain(end)
-      expect(header('content-encoding')).toBeUndefined()
+      for (const gone of ['content-encoding', 'trailer', 'upgrade']) expect(header(gone)).toBeUndefined()
+      expect(header('keep-alive')).not.toBe('gzip')
     },
   )
+
+  test.each([
+    [true, 'keep-alive'],
+    [false, 'close'],
+  ])('says of its connection what is so, whatever a step has said (it stays: %s)', async (stays, says) => {
+    await using wire = await openWire()
+    const { client } = clientOn(wire.response)
+    wire.response.setHeader('connection', stays ? 'close' : 'keep-alive, x-secret')
+    wire.response.shouldKeepAlive = stays
+    client.sendWhole(200, {}, '{}')
+    const { header, end } = await wire.raw.readResponse()
+    expect([end, header('connection')]).toEqual(['length', says])
+  })
+
+  test.each<[string, number, Record<string, string>]>([
+    ['a header with a line break', 200, { 'x-why': 'a\nb' }],
+    ['a header without a value', 200, { 'x-why': undefined as unknown as string }],
+    ['a trailer', 200, { trailer: 'x-sum' }],
+    ['no status', 9, {}],
+  ])('that cannot be sent (%s) is thrown back, and another one still can', async (_name, status, headers) => {
+    await using wire = await openWire()
+    const { client, left } = clientOn(wire.response)
+    expect(() => client.sendWhole(status, headers, 'one')).toThrow()
+    expect(client.headSent).toBe(false)
+    client.sendWhole(500, {}, 'two')
+    const answer = await wire.raw.readResponse()
+    expect([answer.status, answer.text()]).toEqual([500, 'two'])
+    expect(left).toEqual([])
+  })
+
+  test('that is whole is counted until the client has it', async () => {
+    await using wire = await openWire()
+    const waiting = { bytes: 7 }
+    const { client } = clientOn(wire.response, { waiting })
+    wire.raw.pause()
+    client.sendWhole(200, {}, Buffer.alloc(16 * 1024 * 1024))
+    while (await drains(wire.response));
+    expect(waiting.bytes).toBe(7 + 16 * 1024 * 1024)
+    wire.raw.resume()
+    await client.flushed
+    expect(waiting.bytes).toBe(7)
+  })
+
+  test('that is whole is counted until the client has gone', async () => {
+    await using wire = await openWire()
+    const waiting = { bytes: 0 }
+    const { client } = clientOn(wire.response, { waiting })
+    wire.raw.pause()
+    client.sendWhole(200, {}, Buffer.alloc(16 * 1024 * 1024))
+    expect(waiting.bytes).toBe(16 * 1024 * 1024)
+    wire.raw.reset()
+    await client.flushed
+    expect(waiting.bytes).toBe(0)
+  })
 
   test('that breaks ends with the connection', async () => {
     await using wire = await openWire()

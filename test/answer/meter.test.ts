@@ -152,9 +152,20 @@ describe('what is counted', () => {
       2,
     ],
     [
-      'fields of another kind',
+      'a custom tool: name and input',
+      [{ tool_calls: [{ index: 0, custom: { name: 'x'.repeat(20), input: 'y'.repeat(20) } }] }],
+      10,
+    ],
+    [
+      'a custom tool, piece by piece',
+      ['a', 'b', 'c'].map(input => ({ tool_calls: [{ index: 0, custom: { input } }] })),
+      3,
+    ],
+    ['sound, which has no bytes that could be counted: a piece each', [{ audio: { data: 'x' } }, { audio: {} }], 2],
+    [
+      'fields of another kind: a piece each',
       [{ content: 7 as never }, { content: { a: 'b' } as never }, { refusal: true as never }],
-      0,
+      3,
     ],
   ])('%s', (_name, deltas, tokens) => {
     expect(metered(...deltas.map(delta => chunk(delta))).countedTokens).toBe(tokens)
@@ -211,6 +222,59 @@ describe('what is known of the answer', () => {
     ['an index that is none', [text('a', 1e9), text('b', -1), text('c', 0), finish(0)], true],
   ])('every choice that has begun is finished: %s', (_name, chunks, complete) => {
     expect(metered(...chunks).complete).toBe(complete)
+  })
+
+  test.each<[choices: number, chunks: Chunk[], complete: boolean]>([
+    [2, [text('a'), finish()], false],
+    [2, [text('a'), finish(), finish()], false],
+    [2, [text('a'), finish(), finish(1)], true],
+    [1, [text('a'), finish()], true],
+  ])('%i choices were asked for: one that never came is missing', (choices, chunks, complete) => {
+    const meter = metered()
+    meter.chat = { choices } as Chat
+    for (const each of chunks) meter.chunk(each)
+    expect(meter.complete).toBe(complete)
+  })
+})
+
+describe('what an answer took', () => {
+  /** Chunks, and usage where it came. */
+  type Came = Chunk | { readonly used: WireUsage }
+  const used = (prompt: number, completion: number) => ({ used: usage(prompt, completion) })
+  const TEXT = [text('a'), text('b'), text('c')]
+  const spent = (came: readonly Came[], whole: boolean) => {
+    const meter = new Meter()
+    meter.chat = { choices: 1, body: { messages: [{ role: 'user', content: 'Hello' }] } } as unknown as Chat
+    for (const each of came) {
+      if ('choices' in each) meter.chunk(each as Chunk)
+      else meter.reported(each.used as WireUsage)
+    }
+    const result = meter.spent(whole)
+    return result && [result.promptTokens, result.completionTokens, result.source]
+  }
+
+  test.each<[name: string, came: Came[], whole: boolean, expected: ReturnType<typeof spent>]>([
+    ['nothing', [], false, null],
+    ['nothing but a usage', [used(5, 0)], false, [5, 0, 'reported']],
+    ['content without usage', TEXT, false, [6, 3, 'estimated']],
+    ['usage at the start, and the client left', [used(5, 0), ...TEXT], false, [5, 3, 'estimated']],
+    [
+      'usage on the way, and the client left',
+      [text('a'), used(5, 1), text('b'), text('c')],
+      false,
+      [5, 3, 'estimated'],
+    ],
+    ['usage on the way of more than was counted', [used(5, 9), ...TEXT], false, [5, 9, 'reported']],
+    ['usage at the start, and the finish', [used(5, 0), ...TEXT, finish()], false, [5, 3, 'estimated']],
+    ['usage behind the finish, of less than was counted', [...TEXT, finish(), used(5, 2)], false, [5, 2, 'reported']],
+    ['the same of a whole answer', [...TEXT, finish(), used(5, 2)], true, [5, 2, 'reported']],
+    ['usage before a content that ended well', [used(5, 2), ...TEXT, finish()], true, [5, 2, 'reported']],
+    ['zero for tokens that were delivered', [...TEXT, finish(), used(0, 0)], true, [6, 3, 'estimated']],
+    ['no completion for tokens that were delivered', [...TEXT, finish(), used(5, 0)], true, [5, 3, 'estimated']],
+    ['less than nothing for them', [...TEXT, finish(), used(-5, -7)], true, [6, 3, 'estimated']],
+    ['zero for nothing', [finish(), used(0, 0)], true, [0, 0, 'reported']],
+  ])('%s (whole: %s)', (_name, came, whole, expected) => {
+    expect(spent(came, whole)).toEqual(expected)
   })
 })
 

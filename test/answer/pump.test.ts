@@ -29,7 +29,13 @@ async function parts({ onDisconnect = 'cancel' }: Options) {
   wires.push(wire)
   const { client, watchman } = clientOn(wire.response)
   const meter = new Meter()
-  const source = { aborts: 0, resumes: 0, abort: () => void source.aborts++, resume: () => void source.resumes++ }
+  const source = {
+    aborts: 0,
+    resumes: 0,
+    isSent: true,
+    abort: () => void source.aborts++,
+    resume: () => void source.resumes++,
+  }
   return { wire, client, watchman, meter, source, common: { client, meter, watchman, onDisconnect } }
 }
 
@@ -335,6 +341,14 @@ describe('the client leaves a stream', () => {
     expect(await ending()).toEqual(LEFT)
     expect(source.aborts).toBe(0)
     expect(watchman.watched).toBe(before)
+  })
+
+  test('what waits for a connection is not sent any more, also when the rest would be read', async () => {
+    const { leaves, ending, source } = await streaming({ onDisconnect: 'drain' })
+    source.isSent = false
+    await leaves()
+    expect(await ending()).toEqual(LEFT)
+    expect(source.aborts).toBe(1)
   })
 
   test('draining takes thirty seconds at most', async () => {

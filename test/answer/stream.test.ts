@@ -99,6 +99,25 @@ describe('what is kept back', () => {
     expect(seen()).toBe('afbf.')
   })
 
+  test('content behind a choice’s own finish too: it lets nothing go', () => {
+    const { put, seen, answer } = started()
+    put(text('a'), finish(), text('b'), finish(), usageChunk(usage(1, 2)))
+    expect(seen()).toBe('a')
+    answer.fail(refusal)
+    expect(seen()).toBe('ae')
+  })
+
+  test('and it leaves in its place when the answer ends well, or another choice goes on', () => {
+    const { put, seen, answer } = started()
+    put(text('a'), finish(), text('b'))
+    expect(seen()).toBe('a')
+    put(text('c', 1))
+    expect(seen()).toBe('afbc')
+    put(finish(1), text('d'))
+    answer.finish()
+    expect(seen()).toBe('afbcfd.')
+  })
+
   test('a finish in a chunk with several choices', () => {
     const { put, seen, answer } = started()
     put({ ...text('a'), choices: [...text('a').choices, ...finish(1).choices] })
@@ -190,6 +209,52 @@ describe('with taps', () => {
     expect(seen()).toBe('ax')
     answer.finish()
     expect(seen()).toBe('axf.')
+  })
+
+  const dropFinishes = edit(each => (finishes(each) ? null : each))
+  const blankFinishes = edit(each => {
+    for (const choice of each.choices) Object.assign(choice, { finish_reason: null })
+    return each
+  })
+
+  test.each<[string, Tap, string]>([
+    ['dropped', dropFinishes, 'afu.'],
+    ['blanked', blankFinishes, 'afu.'],
+  ])('a finish that an edit has %s is told all the same, before the usage', (_name, tap, whole) => {
+    const { put, seen, answer, sent } = started([tap])
+    put(text('a'), finish(0, 'length'), usageChunk(usage(1, 1)))
+    expect(seen()).toBe('a')
+    answer.finish()
+    expect(seen()).toBe(whole)
+    expect(sent.text).toContain('"delta":{},"finish_reason":"length"')
+  })
+
+  test('not of a choice that an edit has left out, nor of one that an edit has finished itself', () => {
+    const { put, seen, answer } = started([edit(each => (each.choices[0]?.index === 1 ? null : each))])
+    put(text('a'), text('b', 1), finish(1), finish(0))
+    answer.finish()
+    expect(seen()).toBe('af.')
+  })
+
+  test('a finish that an edit lets out later is not told twice', () => {
+    let kept: readonly Chunk[] = []
+    const later = edit(each => {
+      const out = kept
+      kept = [each]
+      return out
+    })
+    const { put, seen, answer } = started([later])
+    put(text('a'), text('b'), finish(), usageChunk(usage(1, 1)), chunk({}))
+    expect(seen()).toBe('ab')
+    answer.finish()
+    expect(seen()).toBe('abfu.')
+  })
+
+  test('a failure tells no finish that an edit has dropped', () => {
+    const { put, seen, answer } = started([dropFinishes])
+    put(text('a'), finish())
+    answer.fail(refusal)
+    expect(seen()).toBe('ae')
   })
 
   test('a dropped chunk is not sent, and the client keeps up', () => {

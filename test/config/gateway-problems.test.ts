@@ -366,7 +366,7 @@ const ROUTES: Row[] = [
   [
     'a kind elsewhere',
     route('  - { path: /v1/talk, policy: standard, kind: ▸chat }'),
-    'the path of kind chat is /v1/chat/completions',
+    'the path of kind chat ends in /v1/chat/completions',
   ],
   ['a raw route without provider', route(`  - ▸{ ${RAW}, price: free }`), 'a raw route has to say its "provider"'],
   ['a raw route without price', route(`  - ▸{ ${RAW}, provider: far }`), 'a raw route has to say its "price"'],

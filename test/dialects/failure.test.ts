@@ -14,6 +14,22 @@ const google = (code: number, status: string, message: string, details: unknown[
   error: { code, message, status, details },
 })
 
+describe('a secret of ours that the provider echoes', () => {
+  const SECRET = 'correct://horse battery-staple'
+  const redact = (text: string) => text.replaceAll(SECRET, '[secret]')
+
+  test.each<[where: string, fields: Record<string, unknown>]>([
+    ['in the sentence', { message: `The key ${SECRET} is not for this model.` }],
+    ['where the sentence is cut for the client', { message: `${'x'.repeat(380)} ${SECRET}` }],
+    ['where it is cut for the log', { message: `${'x '.repeat(490)}${SECRET}` }],
+    ['in all the other fields', { type: SECRET, code: SECRET, param: SECRET }],
+  ])('%s', (_where, fields) => {
+    const failure = failureOf(400, {}, detailsOf(openai(fields)), NOW, redact)
+    expect(failure.code).toBe('upstream_rejected')
+    expect(JSON.stringify(failure)).not.toMatch(/horse|batter|corr/)
+  })
+})
+
 describe('what a status and a body mean', () => {
   test.each<[name: string, status: number, body: unknown, code: ErrorCode, message: string | undefined]>([
     // A request that the provider does not take: its sentence is passed on, it is the only help there is.

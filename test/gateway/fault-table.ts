@@ -105,8 +105,8 @@ export const TABLE: Readonly<Record<string, Row>> = {
   'F23 10,000 early hints': both(error('upstream_invalid')),
   'F24 usage: absent': COUNTED,
   'F24 usage: null': COUNTED,
-  'F24 usage: zero': both(answer(0)),
-  'F24 usage: negative': both(answer(0)),
+  'F24 usage: zero': COUNTED,
+  'F24 usage: negative': COUNTED,
   'F24 usage: text': COUNTED,
   // 2 and 3 tokens: a part of a token is one.
   'F24 usage: fractions': both(answer(2_000 + 3 * 2_000)),

@@ -104,6 +104,35 @@ const estimate = (tokens: number) => {
 /** What the provider reports: 10 prompt tokens and one a piece. */
 const REPORTED = BigInt(10 * 1000 + TOKENS.length * 2000)
 
+test('in the queue before a provider: the request is not sent any more, although the model is read on', async () => {
+  const busy = await startFakeProvider({ script: gated({ tokens: TOKENS }) })
+  const p = { dialect: 'openai', base_url: busy.baseUrl, connections: 1 }
+  const narrow = await startInProcess({
+    provider: busy.baseUrl,
+    model: { reasoning: true },
+    yaml: { providers: { p } },
+  })
+  try {
+    const first = await narrow.chat({ stream: true })
+    const running = await busy.waitForRequest(0)
+    const second = await openRaw(narrow.url)
+    const body = { model: 'm', stream: true, messages: [{ role: 'user', content: 'Hello' }] }
+    await second.post('/v1/chat/completions', body, { authorization: `Bearer ${narrow.key}` })
+    await expect.poll(() => narrow.running.store.openHolds()).toBe(2)
+    const before = narrow.balance().posted
+    leave(second, 'reset')
+    const line = await narrow.waitForLog(line => line['outcome'] === 'client_left')
+    expect(line['msg']).toBe('exchange')
+    expect(narrow.balance().posted).toBe(before)
+    running.release()
+    await first.text()
+    expect(busy.requests).toHaveLength(1)
+  } finally {
+    await narrow.stop()
+    await busy.close()
+  }
+})
+
 describe.each(WAYS)('by %s', how => {
   test('before the hold: nothing is sent and nothing is charged', async () => {
     const { promise: reached, resolve } = Promise.withResolvers<void>()

@@ -52,6 +52,8 @@ test(`${CALLERS} requests at once on a balance for ${PAID}: exactly ${PAID} are 
     }
     // The provider says nothing until everybody else was refused.
     await allDecided
+    // The last of the ten may still be on their way.
+    await provider.waitForRequest(before + PAID - 1)
     expect(provider.requests.length - before).toBe(PAID)
     expect(gateway.balance().held).toBe(hold * BigInt(PAID))
     for (const request of provider.requests.slice(before)) request.release()

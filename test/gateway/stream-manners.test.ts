@@ -4,8 +4,9 @@
  */
 import { readFile } from 'node:fs/promises'
 import { setTimeout as pause } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Chunk, definePlugin } from '#contract'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { type Chunk, definePlugin, formatMoney, type Ledger } from '#contract'
+import { serve } from '../../src/main.ts'
 import { openStore } from '../../src/store/sqlite.ts'
 import { type Store, StoreUnavailable } from '../../src/store/store.ts'
 import {
@@ -19,7 +20,8 @@ import {
   stream,
   withhold,
 } from '../helpers/fake-provider.ts'
-import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
+import { temporaryDirectory, writeConfiguration } from '../helpers/gateway.ts'
+import { FIVE_STEPS, type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
 import { openRaw } from '../helpers/raw-client.ts'
 import { chunksOf, contentOf, parseSse, readSse, sseEvents } from '../helpers/sse.ts'
 import { expectRefusal, REQUEST_ID } from './refusal.ts'
@@ -71,22 +73,26 @@ async function charged<Result>(act: () => Promise<Result>, of: InProcess = gatew
   return [result, before - posted]
 }
 
-describe('an answer that cannot be charged', () => {
-  let broken: InProcess
-  beforeAll(async () => {
-    const open: typeof openStore = async options => {
-      const store: Store = await openStore(options)
-      const settle = () => Promise.reject(new StoreUnavailable('not_written', new Error('the disk is gone')))
-      return { ...store, ledger: { ...store.ledger, settle } }
-    }
-    broken = await startInProcess({ provider: provider.baseUrl, open, store: 'sqlite:./tollgate.db' })
-  })
-  afterAll(() => broken.stop())
+/** The real store, of which a part of the ledger does something else. */
+const openWith =
+  (change: (ledger: Ledger) => Partial<Ledger>): typeof openStore =>
+  async options => {
+    const store: Store = await openStore(options)
+    return { ...store, ledger: { ...store.ledger, ...change(store.ledger) } }
+  }
+const diskIsGone = (written: StoreUnavailable['written'] = 'not_written') =>
+  new StoreUnavailable(written, new Error('the disk is gone'))
 
-  test('does not look finished, and what is known of it is spooled', async () => {
+describe('an answer that cannot be charged', () => {
+  test('does not look finished; what is known of it is spooled, and the next start settles it from there', async () => {
+    const dir = await temporaryDirectory()
+    const store = `sqlite:${dir}/tollgate.db`
+    const open = openWith(() => ({ settle: () => Promise.reject(diskIsGone()) }))
+    const broken = await startInProcess({ provider: provider.baseUrl, open, store })
     // Both at once: a settle is tried again for some seconds.
     const [whole, streamed] = await Promise.all([broken.chat(), broken.chat({ stream: true })])
     await expectRefusal(whole, 'store_unavailable')
+    expect(whole.headers.has('x-tollgate-cost')).toBe(false)
     expect(streamed.status).toBe(200)
     const events = await readSse(streamed)
     expect(contentOf(events)).toBe('t0 t1 t2')
@@ -96,16 +102,93 @@ describe('an answer that cannot be charged', () => {
     expect(codes.at(-1)).toBe('store_unavailable')
     expect(events.events.map(({ data }) => data).join()).not.toContain('"finish_reason":"stop"')
 
-    const spool = `${broken.running.configuration.store.slice('sqlite:'.length)}.spool`
-    const lines = (await readFile(spool, 'utf8')).split('\n').filter(line => line !== '')
+    const lines = (await readFile(`${dir}/tollgate.db.spool`, 'utf8')).split('\n').filter(line => line !== '')
     const spooled = lines.map(line => JSON.parse(line) as { exchange: string; amount: string })
-    const ids = [whole, streamed].map(answer => answer.headers.get('x-request-id'))
+    const ids = [whole, streamed].map(answer => answer.headers.get('x-request-id')!)
     expect(spooled.map(({ exchange }) => exchange).sort()).toEqual([...ids].sort())
     for (const { amount } of spooled) expect(amount).toBe(String(CHARGE))
-    // The holds stay until the next start settles them from there.
+    // The holds stay until the next start.
     expect(broken.running.store.openHolds()).toBe(2)
+    const { accountId } = broken
+    const { posted } = broken.balance()
+    await broken.stop()
+
+    const again = await serve({ configFile: await configurationWith(dir, store), env: {}, signals: false, stdout() {} })
+    expect(again.store.findAccount(accountId)).toMatchObject({ posted: posted - 2n * CHARGE, held: 0n })
+    for (const id of ids) {
+      expect(again.store.findReceipt(id)).toMatchObject({ charged: CHARGE, outcome: 'answered', source: 'reported' })
+    }
+    expect(await readFile(`${dir}/tollgate.db.spool`, 'utf8')).toBe('')
+    again.drain()
+    expect(await again.finished).toBe(0)
+  })
+
+  test.each([
+    { tries: 'before anything was written', after: false },
+    { tries: 'although it was written', after: true },
+  ])('at the first two tries ($tries), but at the third: nobody notices, and it is charged once', async ({ after }) => {
+    const tried = new Map<string, number>()
+    const open = openWith(ledger => ({
+      async settle(request) {
+        const count = (tried.get(request.exchange) ?? 0) + 1
+        tried.set(request.exchange, count)
+        if (count > 2) return ledger.settle(request)
+        if (after) await ledger.settle(request)
+        throw diskIsGone(after ? 'unknown' : 'not_written')
+      },
+    }))
+    await using flaky = await startInProcess({ provider: provider.baseUrl, open })
+    const [, nano] = await charged(async () => {
+      const [whole, streamed] = await Promise.all([flaky.chat(), flaky.chat({ stream: true })])
+      expect(whole.status).toBe(200)
+      expect(whole.headers.get('x-tollgate-cost')).toBe(formatMoney(CHARGE))
+      expect(await readSse(streamed)).toMatchObject({ done: true, rest: '' })
+      for (const answer of [whole, streamed]) expect(flaky.receipt(answer)).toMatchObject({ charged: CHARGE })
+    }, flaky)
+    expect([...tried.values()]).toEqual([3, 3])
+    expect(nano).toBe(2n * CHARGE)
   })
 })
+
+describe('a hold that fails', () => {
+  test.each([
+    { hold: 'is not written', written: false, stream: false },
+    { hold: 'is not written', written: false, stream: true },
+    { hold: 'is written all the same', written: true, stream: true },
+  ])('and $hold: nothing is sent, nothing stays held (stream $stream)', async ({ written, stream }) => {
+    const open = openWith(ledger => ({
+      async hold(request) {
+        if (written) await ledger.hold(request)
+        throw diskIsGone(written ? 'unknown' : 'not_written')
+      },
+    }))
+    await using failing = await startInProcess({ provider: provider.baseUrl, open })
+    const [before, calls] = [failing.balance(), provider.requests.length]
+    const answer = await failing.chat({ stream })
+    await expectRefusal(answer, 'store_unavailable')
+    expect(answer.headers.get('retry-after')).toBe('1')
+    expect(provider.requests).toHaveLength(calls)
+    // What is in doubt is given back behind the client's back.
+    await vi.waitFor(() => expect(failing.balance()).toMatchObject({ posted: before.posted, held: 0n }))
+  })
+})
+
+/** The least that a gateway needs to start on a store. */
+function configurationWith(dir: string, store: string): Promise<string> {
+  return writeConfiguration(dir, {
+    yaml: {
+      version: 1,
+      listen: '127.0.0.1:0',
+      store,
+      providers: { p: { dialect: 'openai', base_url: provider.baseUrl } },
+      models: {
+        m: { targets: [{ provider: 'p', model: 'upstream-model' }], price: PRICE, context: 8192, max_output: 1000 },
+      },
+      routes: [{ path: '/v1/chat/completions', policy: 'test' }],
+    },
+    policies: { test: { steps: FIVE_STEPS } },
+  })
+}
 
 describe('a stream in order', () => {
   test.each<[name: string, body: object, script: Behaviour, wantsUsage: boolean]>([

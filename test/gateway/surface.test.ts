@@ -561,9 +561,11 @@ describe('at the limit', () => {
     })
     const slow = await connect(small)
     const head = `POST ${CHAT} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n`
-    await slow.send(`${head}Authorization: Bearer ${small.key}\r\nContent-Length: 1000000\r\n\r\n{`)
+    await slow.send(
+      `${head}Authorization: Bearer ${small.key}\r\nContent-Length: 1000001\r\n\r\n${' '.repeat(1_000_000)}`,
+    )
     const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'x'.repeat(100_000) }] })
-    // The gateway may not have seen the head of the slow one yet.
+    // The gateway may not have seen all of the slow one yet.
     let refused = await post(body, {}, small)
     while (refused.status !== 503) refused = await post(body, {}, small)
     await expectRefusal(refused, 'overloaded')

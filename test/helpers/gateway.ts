@@ -25,6 +25,8 @@ export interface GatewayOptions {
   readonly dir?: string
   /** The script that is run as the command; default: the product's. */
   readonly entry?: string
+  /** Which lines of the log are kept; default: all. A long run would fill the memory with its exchanges. */
+  readonly keep?: (line: LogLine) => boolean
 }
 
 export interface Gateway {
@@ -73,7 +75,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const dir = options.dir ?? (await temporaryDirectory())
   const config = await writeConfiguration(dir, options)
   const child = launch([options.entry ?? ENTRY, 'serve', '--config', config], dir, options.env)
-  const output = new Output(child)
+  const output = new Output(child, options.keep)
   const exited = exitOf(child)
 
   const timer = setTimeout(() => child.kill('SIGKILL'), START_MOST_MS)
@@ -224,9 +226,12 @@ class Output {
   private rest = ''
   private waiting: { fits: (line: LogLine) => boolean; resolve: (line: LogLine) => void }[] = []
 
-  constructor(child: ChildProcess) {
+  private readonly keep: ((line: LogLine) => boolean) | undefined
+
+  constructor(child: ChildProcess, keep?: (line: LogLine) => boolean) {
+    this.keep = keep
     child.stdout!.setEncoding('utf8').on('data', (text: string) => {
-      this.stdout += text
+      if (!keep) this.stdout += text
       const lines = (this.rest + text).split('\n')
       this.rest = lines.pop()!
       for (const line of lines) this.push(line)
@@ -250,7 +255,7 @@ class Output {
     } catch {
       line = { text }
     }
-    this.lines.push(line)
+    if (this.keep?.(line) !== false) this.lines.push(line)
     for (const waiter of this.waiting.filter(({ fits }) => fits(line))) waiter.resolve(line)
     this.waiting = this.waiting.filter(({ fits }) => !fits(line))
   }

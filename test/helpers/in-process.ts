@@ -20,6 +20,8 @@ export interface InProcessOptions {
   readonly plugins?: readonly AnyPlugin[]
   /** The policy's steps; default: the five-step pipeline without limits. */
   readonly steps?: readonly object[]
+  /** Further policies, by name: their steps. */
+  readonly policies?: Readonly<Record<string, readonly object[]>>
   /** Dollars on the account; default 10. */
   readonly credit?: string
   /** Changes to gateway.yaml. */
@@ -68,7 +70,12 @@ export async function startInProcess(options: InProcessOptions = {}): Promise<In
   const dir = await temporaryDirectory()
   const configFile = await writeConfiguration(dir, {
     yaml: configurationOf(options),
-    policies: { test: { steps: options.steps ?? FIVE_STEPS } },
+    policies: Object.fromEntries(
+      Object.entries({ test: options.steps ?? FIVE_STEPS, ...options.policies }).map(([name, steps]) => [
+        name,
+        { steps },
+      ]),
+    ),
   })
   const log: LogLine[] = []
   const waiting = new Set<() => void>()

@@ -57,7 +57,7 @@ describe('a body is refused', () => {
   })
 
   test.each<[name: string, first: string]>([
-    ['that said its length', withLength('x', 600)],
+    ['that said its length', withLength('x'.repeat(600), 601)],
     ['that did not', post('transfer-encoding: chunked', `258\r\n${'x'.repeat(600)}`)],
   ])('when too much is under way already: another one %s', async (_name, first) => {
     const { send, bodies, shared } = await reading(1_000, budget(1_000))
@@ -117,7 +117,23 @@ describe('a body is refused', () => {
       message: 'The body is larger than 100 bytes.',
     })
     request.headers['content-length'] = '100'
-    await expect(readBody(request, 100, budget(99))).rejects.toMatchObject({ status: 503, retryAfterMs: 1_000 })
+    const refused = readBody(request, 100, budget(99))
+    request.push(Buffer.alloc(100))
+    await expect(refused).rejects.toMatchObject({ status: 503, retryAfterMs: 1_000 })
+  })
+
+  test('for what has come, not for what was said: who sends nothing takes nobody’s room', async () => {
+    const { send, bodies, requests, shared } = await reading(1_000, budget(1_000))
+    const silent = await Promise.all([1, 2, 3].map(() => send(post('content-length: 1000'))))
+    await until(() => requests.length === 3)
+    expect(shared.inflightBytes).toBe(0)
+    await send(withLength('y'.repeat(1_000)))
+    await until(() => bodies().length === 1)
+    expect(bodies()).toEqual(['y'.repeat(1_000)])
+    expect(shared.inflightBytes).toBe(1_000)
+    for (const client of silent) client.reset()
+    await until(() => bodies().length === 4)
+    expect(shared.inflightBytes).toBe(1_000)
   })
 })
 

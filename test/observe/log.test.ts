@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { describe, expect, it } from 'vitest'
 import type { Log } from '#contract'
 import { createLog, LOG_LEVELS, type LogOptions } from '../../src/observe/log.ts'
+import { createRedactor } from '../../src/observe/redact.ts'
 
 const NOW = Date.UTC(2026, 10, 21, 12, 0, 0, 123)
 
@@ -99,6 +100,17 @@ describe('secrets that were loaded', () => {
     const { lines, log } = capture({ secrets: ['canary-0011', 'canary-0011-and-longer'] })
     log.info({ detail: 'canary-0011-and-longer' }, 'm')
     expect(JSON.parse(lines[0]!)).toMatchObject({ detail: '[secret]' })
+  })
+
+  it.each([
+    ['as an escape', '{"a":"canary-\\ud800-0019"}'],
+    ['as it is', '{"a":"canary-\ud800-0019"}'],
+  ])('with half a surrogate pair that stands in the line %s are found', (_how, line) => {
+    expect(JSON.parse(createRedactor(['canary-\ud800-0019']).line(line))).toEqual({ a: '[secret]' })
+  })
+
+  it('are taken out of a text that leaves by another way', () => {
+    expect(createLog({ level: 'silent', secrets: ['canary-0011'] }).redact('key canary-0011!')).toBe('key [secret]!')
   })
 
   it('of digits only do not break numbers', () => {

@@ -58,8 +58,8 @@ describe.each(kinds)('a ledger in a $kind', ({ open }) => {
     })
 
     test.each([
-      ['another amount', { amount: 99n }, /already has a hold of 100/],
-      ['another account', { accountId: 'bob' }, /already has a hold of 100 on acc_/],
+      ['another amount', { amount: 99n }, /already has a hold of \$0\.000000100/],
+      ['another account', { accountId: 'bob' }, /already has a hold of \$0\.000000100 on acc_/],
     ])('repeated with %s: a mistake, and nothing moves', async (_what, change, message) => {
       const store = await open()
       const accountId = await fund(store, 500n)
@@ -122,7 +122,7 @@ describe.each(kinds)('a ledger in a $kind', ({ open }) => {
       const accountId = await fund(store, 500n)
       await store.ledger.hold(aHold({ accountId, amount: 100n }))
       const settle = store.ledger.settle(aSettle({ amount: 101n }))
-      await expect(settle).rejects.toThrow('req_1 holds 100 and cannot be charged 101.')
+      await expect(settle).rejects.toThrow('req_1 holds $0.000000100 and cannot be charged $0.000000101.')
       await expect(settle).rejects.toBeInstanceOf(StoreError)
       expectMoney(store, 500n, 100n)
       expect(store.openHolds()).toBe(1)
@@ -201,7 +201,9 @@ describe.each(kinds)('a ledger in a $kind', ({ open }) => {
       const second = await store.credit({ ...grant, account: accountId })
       expect([first.granted, second.granted]).toEqual([true, false])
       expect(second.balance).toMatchObject({ id: accountId, posted: 125n, held: 0n })
-      await expect(store.credit({ ...grant, amount: 26n })).rejects.toThrow(/"invoice 7" was used for 25 to acc_/)
+      await expect(store.credit({ ...grant, amount: 26n })).rejects.toThrow(
+        /"invoice 7" was used for \$0\.000000025 to acc_/,
+      )
       await expect(store.credit({ ...grant, account: 'bob' })).rejects.toThrow(/"invoice 7" was used/)
       expectMoney(store, 125n, 0n)
     })

@@ -1,6 +1,6 @@
 /** What the next start makes of a dead process: its spool, its open holds, and how little it has to read for that. */
 import { appendFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { connect } from '../../src/store/database.ts'
 import { OPEN_HOLDS_SQL, readOpenFrom } from '../../src/store/open-holds.ts'
 import type { Store } from '../../src/store/store.ts'
@@ -99,11 +99,11 @@ describe('the spool', () => {
     await hold(store, 'req_1')
     await hold(store, 'req_2')
     const spooled = aSettle({ exchange: 'req_1', amount: 61n, overrun: 3n, code: 'upstream_truncated', outcome: 'cut' })
+    // The second one reached the ledger after all.
+    await store.ledger.settle(aSettle({ exchange: 'req_2', amount: 2n }))
     store.ledger.spool(spooled)
     store.ledger.spool(spooled)
     store.ledger.spool(aSettle({ exchange: 'req_2', amount: 2n }))
-    // The second one reached the ledger after all.
-    await store.ledger.settle(aSettle({ exchange: 'req_2', amount: 2n }))
     expect(statSync(`${store.path}.spool`).mode & 0o777).toBe(0o600)
 
     const next = await restart(store)
@@ -112,6 +112,36 @@ describe('the spool', () => {
     expect(next.findReceipt('req_1')).toMatchObject({ id, charged, ...told })
     expect(readFileSync(`${store.path}.spool`, 'utf8')).toBe('')
     expect(await next.recover()).toEqual(NOTHING)
+  })
+
+  test('is replayed without a start, at the next write that succeeds', async () => {
+    const store = await testStore()
+    await fund(store, 1000n)
+    for (const exchange of ['req_1', 'req_2', 'req_3']) await hold(store, exchange)
+    const spool = () => readFileSync(`${store.path}.spool`, 'utf8')
+    store.ledger.spool(aSettle({ exchange: 'req_1', amount: 61n }))
+    const written = store.ledger.settle(aSettle({ exchange: 'req_3', amount: 5n }))
+    store.ledger.spool(aSettle({ exchange: 'req_2', amount: 2n }))
+    await written
+    await vi.waitFor(() => expect(spool()).toBe(''))
+    expect(store.findAccount('alice')).toMatchObject({ posted: 932n, held: 0n })
+    expect(store.verify()).toMatchObject({ openHolds: 0, violations: [] })
+    store.ledger.spool(aSettle({ exchange: 'req_1', amount: 61n }))
+    await store.ledger.settle(aSettle({ exchange: 'req_2', amount: 2n }))
+    await vi.waitFor(() => expect(spool()).toBe(''))
+    expect(store.findAccount('alice')?.posted).toBe(932n)
+  })
+
+  test('keeps what comes in the middle of a replay', async () => {
+    const store = await testStore()
+    await fund(store, 1000n)
+    for (const exchange of ['req_1', 'req_2']) await hold(store, exchange)
+    store.ledger.spool(aSettle({ exchange: 'req_1', amount: 61n }))
+    await store.ledger.settle(aSettle({ exchange: 'req_0', amount: 0n }))
+    // The replay has read the file and waits for its commit.
+    store.ledger.spool(aSettle({ exchange: 'req_2', amount: 2n }))
+    await vi.waitFor(() => expect(store.openHolds()).toBe(0))
+    expect(store.findAccount('alice')).toMatchObject({ posted: 937n, held: 0n })
   })
 
   test('a spooled settle goes before the checkpoint of its hold', async () => {

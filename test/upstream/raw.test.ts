@@ -103,6 +103,22 @@ describe('a provider that breaks', () => {
     expect(provider.requests).toHaveLength(1)
   })
 
+  it.each([
+    [429, 'upstream_rate_limited'],
+    [401, 'upstream_auth'],
+    [503, 'upstream_overloaded'],
+  ])('status %i says what it is also when its body is encoded', async (status, code) => {
+    const provider = await start(errorAnswer(status, 'xx', { 'content-encoding': 'gzip', 'retry-after': '7' }))
+    const { failure, status: kept } = await failed(setUp(provider.baseUrl).send())
+    expect(kept).toBe(status)
+    expect(failure).toMatchObject({ code, ...(status === 401 ? {} : { retryAfterMs: 7000 }) })
+  })
+
+  it.each(['identity', 'Identity', ''])('a content-encoding of %j is none', async encoding => {
+    const provider = await start(answer('{}', { 'content-encoding': encoding }))
+    expect((await setUp(provider.baseUrl).send()).body.toString()).toBe('{}')
+  })
+
   it('reads no more of a huge error body than it needs, and keeps its status', async () => {
     const provider = await start({
       name: 'a huge error',
@@ -318,7 +334,7 @@ describe('what goes upstream', () => {
   it('is exactly the headers built here, whatever the client sends', async () => {
     const provider = await start(answer('{}'))
     const { send } = setUp(provider.baseUrl, {
-      headers: { 'api-version': '2026-01-01', 'openai-organization': 'ours' },
+      headers: { ...OUR_HEADERS, 'api-version': '2026-01-01', 'openai-organization': 'ours' },
     })
     const headers = { ...HOSTILE, 'content-type': 'application/json; charset=utf-8' }
     await send({ request: { method: 'POST', headers }, bytes: Buffer.from('{"input":"x"}') })
@@ -361,10 +377,11 @@ describe('what goes upstream', () => {
 
   it('has no Authorization when the provider has no key, and the header that the operator wrote when there is one', async () => {
     const provider = await start(answer('{}'))
-    const { send } = setUp(provider.baseUrl, { apiKey: null })
+    const { authorization: _key, ...headers } = OUR_HEADERS
+    const { send } = setUp(provider.baseUrl, { headers })
     await send({ request: { method: 'POST', headers: HOSTILE } })
     expect(provider.requests[0]!.headers).not.toHaveProperty('authorization')
-    const other = setUp(provider.baseUrl, { apiKey: null, headers: { authorization: 'Basic b3Vycw==' } })
+    const other = setUp(provider.baseUrl, { headers: { ...headers, authorization: 'Basic b3Vycw==' } })
     await other.send({ request: { method: 'POST', headers: HOSTILE } })
     expect(provider.requests[1]!.headers['authorization']).toBe('Basic b3Vycw==')
   })
@@ -384,6 +401,7 @@ describe('what goes upstream', () => {
     const { send } = setUp(provider.baseUrl)
     await send({ request: { method: 'GET', headers: {} }, bytes: Buffer.alloc(0) })
     expect(provider.requests[0]!.method).toBe('GET')
+    expect(Object.keys(provider.requests[0]!.headers)).not.toContain('content-type')
     expect(Object.keys(provider.requests[0]!.headers)).not.toContain('content-length')
     expect(Object.keys(provider.requests[0]!.headers)).not.toContain('transfer-encoding')
   })
@@ -485,15 +503,27 @@ interface SetUp {
   watchers(): number
 }
 
-function setUp(baseUrl: string, options: Partial<RawRequest['provider']> & { largestBytes?: number } = {}): SetUp {
-  const { largestBytes = 1024 * 1024, ...provider } = options
-  const proxy = createRawProxy({ userAgent: 'tollgate/test' })
+/** What a generation makes of a provider's settings; the content type is that of chat routes. */
+const OUR_HEADERS = {
+  'content-type': 'application/json',
+  'accept-encoding': 'identity',
+  'user-agent': 'tollgate/test',
+  authorization: `Bearer ${PROVIDER_KEY}`,
+}
+
+function setUp(
+  baseUrl: string,
+  options: Partial<RawRequest['provider']> & Partial<Pick<RawRequest, 'headers' | 'largestBytes'>> = {},
+): SetUp {
+  const { largestBytes = 1024 * 1024, headers = OUR_HEADERS, ...provider } = options
+  const proxy = createRawProxy()
   const { watchman, watchers } = countingWatchman()
   cleanups.push(proxy.close, watchman.stop)
   const defaults: RawRequest = {
     request: { method: 'POST', headers: { 'content-type': 'application/json' } },
     bytes: Buffer.from('{"input":"hello"}'),
-    provider: { baseUrl, apiKey: PROVIDER_KEY, headers: {}, timeouts: LONG, ...provider },
+    provider: { baseUrl, timeouts: LONG, ...provider },
+    headers,
     path: '/embeddings',
     requestId: 'req_1',
     signal: new AbortController().signal,

@@ -1,20 +1,23 @@
 /** The decoder of an OpenAI stream: `data:` events with chunks, then `[DONE]`; read leniently, because relatives differ. */
 import type { AnswerView, Chunk, StreamDecoder, StreamItem, UpstreamFailure, WireUsage } from '#contract'
-import { detailsOf, failureOf } from '../failure.ts'
+import { detailsOf, type ErrorDetails } from '../failure.ts'
 import { scanTopLevel, setMembers } from '../json-scan.ts'
 import { type SseEvent, SseReader, SseTooLong } from '../sse.ts'
 
 const NONE: readonly StreamItem[] = []
 
-/** @param now for a Retry-After that is a date */
-export function decodeOpenAiStream(view: AnswerView, now: () => number): StreamDecoder {
+/** What a status, headers with lower-case names and an error's details mean. */
+export type Fail = (status: number, headers: Readonly<Record<string, string>>, details: ErrorDetails) => UpstreamFailure
+
+/** @param fail makes the failure of an error in the middle of the stream */
+export function decodeOpenAiStream(view: AnswerView, fail: Fail): StreamDecoder {
   const reader = new SseReader()
   const modelJson = JSON.stringify(view.model)
   const items = (events: readonly SseEvent[]): readonly StreamItem[] => {
     if (events.length === 0) return NONE
     const found: StreamItem[] = []
     for (const event of events) {
-      const item = itemOf(event, view, modelJson, now)
+      const item = itemOf(event, view, modelJson, fail)
       if (item) found.push(item)
     }
     return found
@@ -35,7 +38,7 @@ export function decodeOpenAiStream(view: AnswerView, now: () => number): StreamD
   }
 }
 
-function itemOf({ event, data }: SseEvent, view: AnswerView, modelJson: string, now: () => number): StreamItem | null {
+function itemOf({ event, data }: SseEvent, view: AnswerView, modelJson: string, fail: Fail): StreamItem | null {
   if (data.length < 16 && data.toString('latin1').trim() === '[DONE]') return { kind: 'done' }
   let parsed: unknown
   try {
@@ -46,7 +49,7 @@ function itemOf({ event, data }: SseEvent, view: AnswerView, modelJson: string, 
   if (typeof parsed !== 'object' || parsed === null) return broken('an event of the stream is not an object')
   // Google's errors come in an array.
   const value = (Array.isArray(parsed) ? parsed[0] : parsed) as { error?: unknown } | null | undefined
-  if (event === 'error' || value?.error) return { kind: 'failure', failure: failureInside(parsed, now()) }
+  if (event === 'error' || value?.error) return { kind: 'failure', failure: failureInside(parsed, fail) }
   // A keep-alive or an extension without choices: nothing that our client asked for.
   if (!Array.isArray((parsed as { choices?: unknown }).choices)) return null
   return chunkItem(parsed as Chunk, data, view, modelJson)
@@ -54,7 +57,7 @@ function itemOf({ event, data }: SseEvent, view: AnswerView, modelJson: string, 
 
 /** The chunk as the client sees it: bytes are spliced where only `model` and `usage` differ. */
 function chunkItem(chunk: Chunk, data: Buffer, view: AnswerView, modelJson: string): StreamItem | null {
-  const usage = isUsage(chunk.usage) ? chunk.usage : null
+  const usage = usageIn(chunk)
   const repaired = repairChoices(chunk)
   const changes: Record<string, string | undefined> = {}
   if (chunk.model !== view.model) {
@@ -85,6 +88,15 @@ export function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
+/** Usage where it belongs, or where relatives put it: Groq under its own name, Moonshot's earlier API in the choice. */
+function usageIn(chunk: Chunk): WireUsage | null {
+  if (isUsage(chunk.usage)) return chunk.usage
+  const groq = chunk['x_groq'] as { usage?: unknown } | null | undefined
+  if (isUsage(groq?.usage)) return groq.usage
+  const [choice] = chunk.choices as readonly ({ usage?: unknown } | null | undefined)[]
+  return isUsage(choice?.usage) ? choice.usage : null
+}
+
 function isUsage(value: unknown): value is WireUsage {
   return typeof value === 'object' && value !== null
 }
@@ -94,11 +106,11 @@ function broken(detail: string): StreamItem {
 }
 
 /** An error inside a 200: its numeric `code`, where there is one, is the status that it should have had. */
-export function failureInside(parsed: object, nowMs: number): UpstreamFailure {
+export function failureInside(parsed: object, fail: Fail): UpstreamFailure {
   const details = detailsOf(parsed)
   const status = Number(details.code)
   const known = Number.isInteger(status) && status >= 400 && status <= 599
-  return failureOf(known ? status : statusOfType(details.type), {}, details, nowMs)
+  return fail(known ? status : statusOfType(details.type), {}, details)
 }
 
 /** What an error's type says where no status does. */

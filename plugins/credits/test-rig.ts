@@ -1,0 +1,117 @@
+/** A store with an account, and the step on it, for this plugin's tests. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Context } from 'koa'
+import { afterEach, expect, vi } from 'vitest'
+import { type Checkpoint, type Ledger, type Outcome, type Progress, parseMoney, type Usage } from '#contract'
+import type { LiveExchange } from '../../src/pipeline/exchange.ts'
+import { openStore } from '../../src/store/sqlite.ts'
+import { createSteps, type StepRequest, type StepText } from '../../test/helpers/step.ts'
+import credits from './index.ts'
+import { chat, model, progress, usage } from './test-samples.ts'
+
+/** Under which this store's keys are made. */
+export const SECRET = 'a secret for tests, long enough'
+
+/** What is closed after the test, the last one first. */
+export const closers: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  vi.useRealTimers()
+  for (const close of closers.splice(0).reverse()) await close()
+})
+
+/** The address of a store in a folder that is gone after the test. */
+export async function temporaryFile(): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), 'tollgate-credits-'))
+  closers.push(() => rm(dir, { recursive: true }))
+  return `sqlite:${join(dir, 'ledger.db')}`
+}
+
+interface Rig {
+  readonly url?: string
+  readonly settings?: StepText['with']
+  readonly credit?: string
+  /** Changes verbs of the ledger; it is given the real ones. */
+  readonly wrap?: (ledger: Ledger) => Partial<Ledger>
+  /** How far the clock goes with each look at it. */
+  readonly lookMs?: number
+}
+
+/** A store with one account, and the step on it; each verb that the ledger is asked for is counted. */
+export async function rig({ url = 'memory', settings = {}, credit = '$1', wrap, lookMs = 0 }: Rig = {}) {
+  const clock = { time: 1_790_000_000_000, now: () => (clock.time += lookMs) }
+  const store = await openStore({ url, secret: SECRET, clock })
+  closers.push(() => store.close())
+  const { id } = await store.createAccount({ name: 'acme' })
+  if (parseMoney(credit) > 0n)
+    await store.credit({ account: id, amount: parseMoney(credit), reference: 'r', actor: 'test' })
+  const { key } = await store.createKey({ account: id, name: 'k' })
+  const asked: string[] = []
+  const checkpoints: Checkpoint[][] = []
+  const wrapped = { ...store.ledger, ...wrap?.(store.ledger) }
+  const ledger: Ledger = {
+    hold(request) {
+      asked.push('hold')
+      return wrapped.hold(request)
+    },
+    settle(request) {
+      asked.push('settle')
+      return wrapped.settle(request)
+    },
+    checkpoint(all) {
+      checkpoints.push([...all])
+      return wrapped.checkpoint(all)
+    },
+    spool(request) {
+      asked.push('spool')
+      wrapped.spool(request)
+    },
+  }
+  const log: { level: string; message: string; fields: Readonly<Record<string, unknown>> }[] = []
+  const write = (level: string) => (fields: Readonly<Record<string, unknown>>, message: string) =>
+    void log.push({ level, message, fields })
+  const services = { ledger, clock, log: { info: write('info'), warn: write('warn'), error: write('error') } }
+  const run = createSteps([{ use: credits, with: settings }], services)
+  const account = store.findAccount(id)!
+  return {
+    store,
+    clock,
+    asked,
+    checkpoints,
+    log,
+    id,
+    run: (request: StepRequest = {}) =>
+      run({
+        next: answered(usage(10, 5)),
+        ...request,
+        facts: { key, account, chat: chat(), model: model(), ...request.facts },
+      }),
+    raw: (request: StepRequest = {}) =>
+      run({ next: answered(usage(10, 0)), ...request, facts: { key, account, ...request.facts } }),
+    balance: () => {
+      const { posted, held } = store.findAccount(id)!
+      return { posted, held }
+    },
+    receipt: (exchange: LiveExchange) => store.findReceipt(exchange.id),
+    /** Every promise of the ledger is kept, and no hold is open. */
+    sound() {
+      expect(store.verify().violations).toEqual([])
+      expect(store.openHolds()).toBe(0)
+      expect(store.findAccount(id)!.held).toBe(0n)
+    },
+  }
+}
+
+/** What is behind the step: an exchange ends like this. */
+export function ends(outcome: Outcome | null, used: Usage | null, progressed: Progress, error?: unknown) {
+  return (exchange: LiveExchange) => {
+    Object.assign(exchange, { outcome, usage: used, progress: progressed })
+    if (error !== undefined) throw error
+  }
+}
+/** It ends well, with this usage. */
+export const answered = (used: Usage) => ends('answered', used, progress({ countedTokens: 5 }))
+
+/** A header of the answer, or an empty text. */
+export const header = (ctx: Context, name: string) => String(ctx.response.get(name) ?? '')

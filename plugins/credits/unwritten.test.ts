@@ -1,0 +1,135 @@
+/** A ledger that cannot be written, or that says no for reasons of its own. */
+import { describe, expect, test, vi } from 'vitest'
+import { parseMoney, retryHeaders } from '#contract'
+import { openStore } from '../../src/store/sqlite.ts'
+import { StoreError, StoreUnavailable } from '../../src/store/store.ts'
+import { closers, header, rig, SECRET, temporaryFile } from './test-rig.ts'
+import { chat, model, PRICE } from './test-samples.ts'
+
+const stream = () => chat({ stream: true })
+const dollars = (text: string) => parseMoney(text)
+
+describe('a charge that cannot be written', () => {
+  const unavailable = () => new StoreUnavailable('unknown', new Error('I/O error at /var/lib/ledger.db'))
+
+  test('is tried again, and the answer waits for it', async () => {
+    let failures = 3
+    const { run, asked, balance, log, sound } = await rig({
+      wrap: real => ({ settle: request => (failures-- > 0 ? Promise.reject(unavailable()) : real.settle(request)) }),
+    })
+    const { refusal, ctx } = await run()
+    expect(refusal).toBeNull()
+    expect(asked).toEqual(['hold', 'settle', 'settle', 'settle', 'settle'])
+    expect(header(ctx, 'x-tollgate-cost')).toBe('0.000020000')
+    expect(balance().posted).toBe(dollars('$1') - 20_000n)
+    expect(log).toEqual([])
+    sound()
+  })
+
+  test('is charged once when it had been written though its commit failed', async () => {
+    let failures = 2
+    const { run, balance, sound } = await rig({
+      wrap: real => ({
+        async settle(request) {
+          const result = await real.settle(request)
+          if (failures-- > 0) throw unavailable()
+          return result
+        },
+      }),
+    })
+    expect((await run()).refusal).toBeNull()
+    expect(balance().posted).toBe(dollars('$1') - 20_000n)
+    sound()
+  })
+
+  test('in time goes to the spool, the answer is a 503, and the next start charges it', async () => {
+    const url = await temporaryFile()
+    const broken = { settle: () => Promise.reject(unavailable()) }
+    const { run, store, asked, log, id } = await rig({ url, lookMs: 1_000, wrap: () => broken })
+    const { refusal, exchange, ctx } = await run({ facts: { chat: stream() } })
+    expect(refusal).toMatchObject({ code: 'store_unavailable', status: 503 })
+    expect(refusal!.message).not.toContain('/var/lib')
+    expect(refusal!.message).toContain('It is charged when the ledger is back.')
+    // The answer was paid for: who tries again pays for another one.
+    expect({ ...retryHeaders(refusal!), ...refusal!.headers }).toEqual({ 'x-should-retry': 'false' })
+    expect(exchange.outcome).toBe('failed')
+    expect(header(ctx, 'x-tollgate-cost')).toBe('')
+    expect(asked.at(-1)).toBe('spool')
+    expect(asked.filter(verb => verb === 'settle').length).toBeGreaterThan(1)
+    expect(log).toMatchObject([{ level: 'error', fields: { exchange: exchange.id } }])
+    expect(store.openHolds()).toBe(1)
+    await store.close()
+
+    const next = await openStore({ url, secret: SECRET, clock: { now: () => 1_790_000_100_000 } })
+    closers.push(() => next.close())
+    expect(await next.recover()).toMatchObject({ replayed: 1, charged: 20_000n })
+    expect(next.findAccount(id)).toMatchObject({ posted: dollars('$1') - 20_000n, held: 0n })
+    expect(next.findReceipt(exchange.id)).toMatchObject({ charged: 20_000n, source: 'reported' })
+    expect(next.verify().violations).toEqual([])
+  })
+
+  test('nor spooled is in the log, and the answer is a 503 all the same', async () => {
+    const { run, log } = await rig({ lookMs: 2_000, wrap: () => ({ settle: () => Promise.reject(unavailable()) }) })
+    const { refusal, exchange } = await run()
+    expect(refusal).toMatchObject({ code: 'store_unavailable', headers: { 'x-should-retry': 'false' } })
+    // Nobody will charge it: that is not promised.
+    expect(refusal!.message).toBe('The charge could not be written, so the answer was not let out.')
+    expect(log).toMatchObject([{ level: 'error', fields: { exchange: exchange.id, amount: '0.000020000' } }])
+  })
+
+  test('because there is no hold is a bug, and is said', async () => {
+    const { run, log } = await rig({ wrap: () => ({ settle: () => Promise.resolve('no_hold') }) })
+    expect((await run()).refusal).toBeNull()
+    expect(log).toMatchObject([{ level: 'error', message: 'a settle found no hold' }])
+  })
+
+  test('is charged as soon as the ledger is back, without a start', async () => {
+    let isBroken = true
+    const { run, store, balance, sound } = await rig({
+      url: await temporaryFile(),
+      lookMs: 1_000,
+      wrap: real => ({ settle: request => (isBroken ? Promise.reject(unavailable()) : real.settle(request)) }),
+    })
+    const { exchange } = await run()
+    expect(balance().held).toBeGreaterThan(0n)
+    isBroken = false
+    await run()
+    await vi.waitFor(() => expect(store.openHolds()).toBe(0))
+    expect(balance()).toEqual({ posted: dollars('$1') - 40_000n, held: 0n })
+    expect(store.findReceipt(exchange.id)).toMatchObject({ charged: 20_000n, source: 'reported' })
+    sound()
+  })
+
+  test('is given up in time though the clock is set back at every look', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    const { run, asked } = await rig({
+      lookMs: -60_000,
+      wrap: () => ({ settle: () => Promise.reject(unavailable()) }),
+    })
+    void run()
+    await vi.waitFor(() => expect(asked).toContain('settle'))
+    await vi.advanceTimersByTimeAsync(4_900)
+    expect(asked.at(-1)).toBe('spool')
+    expect(asked.filter(verb => verb === 'settle').length).toBeLessThan(20)
+  })
+})
+
+describe('a hold that the ledger refuses as a mistake', () => {
+  test('because no column holds so much is 402: nobody has so much credit', async () => {
+    const dear = { ...PRICE, output: 2n ** 62n }
+    const { run, sound } = await rig({ settings: { when_short: ['refuse'] } })
+    const { refusal, passed } = await run({
+      facts: { chat: chat({ n: 128 }, 1_000_000), model: model({ price: dear }) },
+    })
+    expect(passed).toBe(false)
+    expect(refusal).toMatchObject({ code: 'insufficient_quota', status: 402, retryable: false })
+    sound()
+  })
+
+  test('is a bug, and nothing that trying again would mend; nothing is given back', async () => {
+    const mistake = new StoreError('req_1 is settled; it cannot be held again.')
+    const { run, asked } = await rig({ wrap: () => ({ hold: () => Promise.reject(mistake) }) })
+    expect((await run()).refusal).toMatchObject({ code: 'plugin_error', status: 500, retryable: false })
+    expect(asked).toEqual(['hold'])
+  })
+})

@@ -1,0 +1,309 @@
+/**
+ * What relatives of the OpenAI dialect were seen to do differently, a small case each, written by hand: the bytes that a
+ * provider sends, and what a client must make of them. The prices are 1,000 nano-dollars a token in and 2,000 a token out.
+ */
+import type { ErrorCode } from '#contract'
+
+export interface Quirk {
+  readonly title: string
+  /** More of the request; `stream: true` makes it one. */
+  readonly ask?: Readonly<Record<string, unknown>>
+  readonly status?: number
+  readonly type?: string
+  /** The body that the provider sends. */
+  readonly sends: string
+  readonly sees: Seen
+}
+
+export interface Seen {
+  /** The text of the first choice, also of a stream that breaks off. */
+  readonly content: string | null
+  readonly reasoning?: string
+  readonly calls?: readonly { readonly id: string; readonly name: string; readonly arguments: string }[]
+  /** Left out: there is none, because of the error. */
+  readonly finish?: string
+  readonly error?: ErrorCode
+  /** What it costs; `counted` when nobody reports usage. */
+  readonly nano: bigint | 'counted'
+  /** What the client must find in the body, byte for byte, and what it must not find. */
+  readonly has?: readonly string[]
+  readonly lacks?: readonly string[]
+}
+
+const STREAM = { stream: true }
+const WITH_USAGE = { stream: true, stream_options: { include_usage: true } }
+const TOOLS = [{ type: 'function', function: { name: 'weather', parameters: { type: 'object' } } }]
+const USAGE = { prompt_tokens: 10, completion_tokens: 3, total_tokens: 13 }
+/** 10 tokens in and 3 out. */
+const NANO = 16_000n
+const DONE = 'data: [DONE]\n\n'
+
+const chunk = (choices: readonly object[], more: object = {}) => ({
+  id: 'chatcmpl-q',
+  object: 'chat.completion.chunk',
+  created: 1_790_000_000,
+  model: 'upstream-model',
+  choices,
+  ...more,
+})
+const choice = (delta: object, finish_reason: string | null = null, more: object = {}) => ({
+  index: 0,
+  delta,
+  finish_reason,
+  ...more,
+})
+const event = (value: object) => `data: ${JSON.stringify(value)}\n\n`
+const events = (...values: readonly object[]) => values.map(event).join('')
+const say = (content: string, more: object = {}) => chunk([choice({ content }, null)], more)
+const stop = (more: object = {}) => chunk([choice({}, 'stop')], more)
+const usage = (more: object = {}) => chunk([], { usage: USAGE, ...more })
+const PLAIN = events(chunk([choice({ role: 'assistant', content: '' })]), say('Fine'), say(' day'), stop(), usage())
+
+const completion = (message: object, more: object = {}) => ({
+  id: 'chatcmpl-q',
+  object: 'chat.completion',
+  created: 1_790_000_000,
+  model: 'upstream-model',
+  choices: [{ index: 0, message: { role: 'assistant', ...message }, finish_reason: 'stop' }],
+  usage: USAGE,
+  ...more,
+})
+const fine = { content: 'Fine day', finish: 'stop', nano: NANO }
+
+const STREAMS: readonly Quirk[] = [
+  { title: 'no [DONE] (Perplexity, vLLM)', ask: STREAM, sends: PLAIN, sees: fine },
+  { title: '[DONE] without a blank line behind it', ask: STREAM, sends: `${PLAIN}data: [DONE]`, sees: fine },
+  { title: 'carriage returns at line ends', ask: STREAM, sends: (PLAIN + DONE).replaceAll('\n', '\r\n'), sees: fine },
+  { title: 'no blank behind data:', ask: STREAM, sends: (PLAIN + DONE).replaceAll('data: ', 'data:'), sees: fine },
+  { title: 'a byte order mark', ask: STREAM, sends: `\uFEFF${PLAIN}${DONE}`, sees: fine },
+  {
+    title: 'comments and blank lines between events (DeepSeek)',
+    ask: STREAM,
+    sends: `: keep-alive\n\n\n\n${PLAIN.replaceAll('\n\n', '\n\n: keep-alive\n\n\n')}${DONE}`,
+    sees: { ...fine, lacks: ['keep-alive'] },
+  },
+  {
+    title: 'ids, names and retry times of events',
+    ask: STREAM,
+    sends: PLAIN.replaceAll('data: ', 'id: 7\nevent: message\nretry: 10\ndata: ') + DONE,
+    sees: { ...fine, lacks: ['retry'] },
+  },
+  {
+    title: 'JSON over several data lines',
+    ask: STREAM,
+    sends: PLAIN.replaceAll('"choices":', '\ndata: "choices":') + DONE,
+    sees: fine,
+  },
+  {
+    title: 'comments, a role in every chunk, two finishes, usage beside a choice (OpenRouter)',
+    ask: STREAM,
+    sends:
+      ': OPENROUTER PROCESSING\n\n: OPENROUTER PROCESSING\n\n' +
+      events(
+        ...['Fine', ' day'].map(content => chunk([choice({ role: 'assistant', content })], { provider: 'Some' })),
+        chunk([choice({ role: 'assistant', content: '' }, 'stop', { native_finish_reason: 'completed' })]),
+        chunk([choice({ role: 'assistant', content: '' }, 'stop', { native_finish_reason: 'completed' })], {
+          usage: USAGE,
+        }),
+      ) +
+      DONE,
+    sees: { ...fine, has: ['"provider":"Some"', '"native_finish_reason":"completed"'], lacks: ['PROCESSING', 'usage'] },
+  },
+  {
+    title: 'an error in a chunk that has choices (OpenRouter)',
+    ask: STREAM,
+    sends: events(
+      say('Fine'),
+      chunk([choice({ content: '' }, 'error')], { error: { code: 502, message: 'they have gone' } }),
+    ),
+    sees: { content: 'Fine', error: 'upstream_error', nano: 'counted', lacks: ['they have gone', '[DONE]'] },
+  },
+  {
+    title: 'an event named error (Groq)',
+    ask: STREAM,
+    sends: `${events(say('Fine'))}event: error\n${event({ error: { message: 'no tool', failed_generation: '<x>' } })}`,
+    sees: { content: 'Fine', error: 'upstream_error', nano: 'counted', lacks: ['failed_generation'] },
+  },
+  {
+    title: 'usage under a name of its own (Groq)',
+    ask: STREAM,
+    sends: events(say('Fine'), say(' day'), stop({ x_groq: { id: 'req_1', usage: USAGE } })) + DONE,
+    sees: fine,
+  },
+  {
+    title: 'usage inside of the choice (Moonshot, earlier)',
+    ask: STREAM,
+    sends: events(say('Fine'), say(' day'), chunk([choice({}, 'stop', { usage: USAGE })])) + DONE,
+    sees: fine,
+  },
+  {
+    title: 'thinking that is not counted as completion (xAI)',
+    ask: STREAM,
+    sends:
+      events(
+        chunk([choice({ reasoning_content: 'Hm' })]),
+        say('Fine day'),
+        stop(),
+        usage({ usage: { ...USAGE, total_tokens: 20, completion_tokens_details: { reasoning_tokens: 7 } } }),
+      ) + DONE,
+    sees: { ...fine, reasoning: 'Hm', nano: 30_000n },
+  },
+  {
+    title: 'thinking and text that take turns to be null, cached tokens under another name (DeepSeek)',
+    ask: WITH_USAGE,
+    sends:
+      events(
+        chunk([choice({ role: 'assistant', content: null, reasoning_content: '' })]),
+        chunk([choice({ content: null, reasoning_content: 'Hm' })]),
+        chunk([choice({ content: 'Fine', reasoning_content: null })]),
+        chunk([choice({ content: ' day', reasoning_content: null }, 'stop')], {
+          usage: { ...USAGE, prompt_cache_hit_tokens: 4, prompt_cache_miss_tokens: 6 },
+        }),
+      ) + DONE,
+    sees: { ...fine, reasoning: 'Hm', has: ['"prompt_cache_hit_tokens":4'], nano: 14_000n },
+  },
+  {
+    title: 'a message beside the delta and usage in every chunk (Perplexity)',
+    ask: STREAM,
+    sends: events(
+      chunk([choice({ role: 'assistant', content: 'Fine' }, null, { message: { content: 'Fine' } })], {
+        citations: ['a'],
+        usage: { prompt_tokens: 10, completion_tokens: 1, total_tokens: 11 },
+      }),
+      chunk([choice({ content: ' day' }, 'stop', { message: { content: 'Fine day' } })], { usage: USAGE }),
+    ),
+    sees: { ...fine, has: ['"citations":["a"]', '"message":{"content":"Fine day"}'], lacks: ['usage'] },
+  },
+  {
+    title: 'empty ids in later pieces of a call (Alibaba)',
+    ask: { ...STREAM, tools: TOOLS },
+    sends:
+      events(
+        chunk([choice({ tool_calls: [{ index: 0, id: 'call_1', type: 'function', function: { name: 'weather' } }] })]),
+        ...['{"city":', '"Ulm"}'].map(text =>
+          chunk([choice({ tool_calls: [{ index: 0, id: '', type: 'function', function: { arguments: text } }] })]),
+        ),
+        chunk([choice({}, 'tool_calls')]),
+        usage(),
+      ) + DONE,
+    sees: {
+      content: null,
+      calls: [{ id: 'call_1', name: 'weather', arguments: '{"city":"Ulm"}' }],
+      finish: 'tool_calls',
+      nano: NANO,
+    },
+  },
+  {
+    title: 'a finish of another name, usage beside it (Together)',
+    ask: STREAM,
+    sends: events(say('Fine', { token_id: 5 }), chunk([choice({ content: ' day' }, 'eos')], { usage: USAGE })) + DONE,
+    sees: { ...fine, finish: 'eos' },
+  },
+  {
+    title: 'empty texts for what is not there (Snowflake)',
+    ask: STREAM,
+    sends:
+      events(
+        chunk([choice({ content: 'Fine', audio: null }, '')], { id: '', service_tier: '' }),
+        chunk([choice({ content: ' day' }, '')], { id: '', usage: { ...USAGE, completion_tokens: 1 } }),
+        chunk([choice({ content: '' }, 'stop')], { id: '', usage: USAGE }),
+      ) + DONE,
+    sees: fine,
+  },
+  {
+    title: 'another id in the first chunk, two finish chunks (Avian)',
+    ask: STREAM,
+    sends:
+      events(chunk([choice({ role: 'assistant' })], { id: 'a' }), say('Fine'), say(' day'), stop(), stop(), usage()) +
+      DONE,
+    sees: fine,
+  },
+  {
+    title: 'a first chunk without choices, id and model, a last one with nothing but filter results (Azure)',
+    ask: STREAM,
+    sends:
+      events(
+        chunk([], { id: '', object: '', created: 0, model: '', prompt_filter_results: [{ prompt_index: 0 }] }),
+        say('Fine'),
+        say(' day'),
+        stop(),
+        chunk([{ index: 0, finish_reason: null, content_filter_results: {}, content_filter_offsets: {} }]),
+        usage(),
+      ) + DONE,
+    sees: { ...fine, has: ['prompt_filter_results', 'content_filter_offsets'] },
+  },
+  {
+    title: 'text outside of ASCII, and what looks like an end of the stream within it',
+    ask: STREAM,
+    sends: events(say('naïve €5 😀 '), say('data: [DONE]\n\n'), stop(), usage()) + DONE,
+    sees: { content: 'naïve €5 😀 data: [DONE]\n\n', finish: 'stop', nano: NANO },
+  },
+  {
+    title: 'extensions without choices between chunks',
+    ask: STREAM,
+    sends: event({ type: 'ping' }) + PLAIN + event({ object: 'trace', steps: [] }) + DONE,
+    sees: { ...fine, lacks: ['ping', 'trace'] },
+  },
+  {
+    title: 'nobody reports usage',
+    ask: WITH_USAGE,
+    sends: events(say('Fine'), say(' day'), stop()) + DONE,
+    sees: { ...fine, nano: 'counted' },
+  },
+]
+
+const WHOLE: readonly Quirk[] = [
+  {
+    title: 'blank lines before the answer (DeepSeek)',
+    sends: `\n\n\n${JSON.stringify(completion({ content: 'Fine day' }))}`,
+    sees: fine,
+  },
+  {
+    title: 'JSON over many lines, with fields of its own',
+    sends: JSON.stringify(completion({ content: 'Fine day' }, { citations: ['a', 'b'] }), null, 2),
+    sees: { ...fine, has: ['"citations": [\n'] },
+  },
+  {
+    title: 'a call without content, and nulls for the rest (Cerebras)',
+    ask: { tools: TOOLS },
+    sends: JSON.stringify(
+      completion({
+        annotations: null,
+        function_call: null,
+        tool_calls: [{ id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{}' } }],
+      }),
+    ),
+    sees: { content: null, calls: [{ id: 'call_1', name: 'weather', arguments: '{}' }], finish: 'stop', nano: NANO },
+  },
+  {
+    title: 'a number that JavaScript would round',
+    sends: JSON.stringify(completion({ content: 'Fine day' })).replace('1790000000', '12345678901234567890'),
+    sees: { ...fine, has: ['12345678901234567890'] },
+  },
+  {
+    title: 'an error in a list (Gemini)',
+    status: 400,
+    sends: '[{"error":{"code":400,"message":"contents are missing","status":"INVALID_ARGUMENT"}}]',
+    sees: { content: null, error: 'upstream_rejected', nano: 0n, has: ['contents are missing'] },
+  },
+  {
+    title: 'an error that is a text (xAI)',
+    status: 400,
+    sends: '{"code":"Some requested entity was not found","error":"there is no such field"}',
+    sees: { content: null, error: 'upstream_rejected', nano: 0n, has: ['there is no such field'] },
+  },
+  {
+    title: 'an error with a number for its code, in a 200 (OpenRouter)',
+    sends: '{"error":{"code":429,"message":"slow down","metadata":{"raw":"x"}},"user_id":"u"}',
+    sees: { content: null, error: 'upstream_rate_limited', nano: 0n, lacks: ['slow down', 'user_id'] },
+  },
+  {
+    title: 'an error that does not say that it is JSON (DeepSeek)',
+    status: 422,
+    type: 'application/octet-stream',
+    sends: '{"error":{"message":"messages: invalid","type":"invalid_request_error","param":null,"code":null}}',
+    sees: { content: null, error: 'upstream_rejected', nano: 0n, has: ['messages: invalid'] },
+  },
+]
+
+export const QUIRKS: readonly Quirk[] = [...STREAMS, ...WHOLE]

@@ -1,0 +1,62 @@
+/**
+ * Recorded traffic of model providers through the whole gateway. `npm test` takes a sample in the hardest chunk mode,
+ * `npm run test:full` everything in all four. The corpus is named by CORPUS_DIR and is no part of this repository.
+ */
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { full } from '../helpers/counts.ts'
+import { temporaryDirectory, tollgate } from '../helpers/gateway.ts'
+import { CHUNK_MODES, openCorpus, sampleOf } from './corpus.ts'
+import { proveCorpus, tableOf } from './prove.ts'
+import { openSchemas } from './schemas.ts'
+
+const dir = process.env['CORPUS_DIR'] ?? ''
+const RUN = new URL('run.ts', import.meta.url).pathname
+const SAMPLE = 60
+
+if (dir === '') console.log('recorded traffic is LEFT OUT: CORPUS_DIR names no corpus')
+
+test.skipIf(dir === '')('what providers were recorded to send reaches the client as it should', async () => {
+  const corpus = openCorpus(dir)
+  const cases = full ? corpus.cases : sampleOf(corpus.cases, SAMPLE)
+  const proof = await proveCorpus({ corpus, cases, modes: full ? CHUNK_MODES : ['byte'] })
+  console.log(`recorded traffic\n${tableOf(proof)}\n${proof.judged} answers held against OpenAI's schemas`)
+  expect(proof.failures).toEqual([])
+  expect(proof.judged).toBeGreaterThan(0)
+})
+
+test.skipIf(dir === '')('the schemas tell good from bad', () => {
+  const good = {
+    id: 'chatcmpl-1',
+    object: 'chat.completion.chunk',
+    created: 1,
+    model: 'm',
+    choices: [{ index: 0, delta: {}, finish_reason: null }],
+  }
+  for (const which of ['strict', 'observed'] as const) {
+    const judge = openSchemas(dir, which)
+    expect(judge('CreateChatCompletionStreamResponse', good)).toEqual([])
+    expect(judge('CreateChatCompletionStreamResponse', { ...good, created: 'now' })).not.toEqual([])
+    expect(judge('CreateChatCompletionStreamResponse', { ...good, choices: [{ index: 0 }] })).not.toEqual([])
+    expect(judge('ErrorResponse', { error: { message: 'no' } })).not.toEqual([])
+  }
+})
+
+test('the command says that it leaves out what is not there', async () => {
+  expect(await tollgate([], { entry: RUN })).toEqual({
+    code: 0,
+    stdout: 'Recorded traffic was left out: no corpus is named. Say npm run corpus -- DIR, or set CORPUS_DIR.\n',
+    stderr: '',
+  })
+})
+
+test.each(['', 'open'])('a folder that is no corpus is refused ("%s" in it)', async inside => {
+  const folder = await temporaryDirectory()
+  mkdirSync(join(folder, inside), { recursive: true })
+  expect(await tollgate([folder], { entry: RUN })).toEqual({
+    code: 1,
+    stdout: '',
+    stderr: `${folder} is no corpus: it has no open/expect\n`,
+  })
+})

@@ -1,0 +1,44 @@
+/** What was recorded from api.openai.com, asked again through the gateway, and held against OpenAI's schemas. */
+import { parseSse } from '../helpers/sse.ts'
+import type { CorpusCase } from './corpus.ts'
+import { type Judge, openSchemas } from './schemas.ts'
+
+/** What is wrong with the answers of the recorded originals among the cases, a line each, and how much was looked at. */
+export async function judgeOriginals(
+  corpusDir: string,
+  cases: readonly CorpusCase[],
+  gateway: string,
+): Promise<{ readonly judged: number; readonly failures: readonly string[] }> {
+  const [strict, observed] = [openSchemas(corpusDir, 'strict'), openSchemas(corpusDir, 'observed')]
+  const failures: string[] = []
+  let judged = 0
+  for (const { id, provider, stream, body } of cases.filter(({ original }) => original)) {
+    const answer = await fetch(`${gateway}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ ...body, model: `${provider}/${id}`, stream: stream || undefined }),
+    })
+    const values = valuesOf(answer, await answer.text())
+    judged += values.length
+    // A recorded error reaches the client in the gateway's own words.
+    const mistakes = values.flatMap(value => (isError(value) ? strict('ErrorResponse', value) : judge(observed, value)))
+    if (values.length === 0) mistakes.push('nothing came')
+    if (mistakes.length > 0) failures.push(`${id} | ${[...new Set(mistakes)].join(' | ')}`)
+  }
+  return { judged, failures }
+}
+
+function valuesOf(answer: Response, text: string): unknown[] {
+  if (!answer.headers.get('content-type')?.startsWith('text/event-stream')) return [JSON.parse(text)]
+  return parseSse(text).events.map(({ data }) => JSON.parse(data))
+}
+
+function isError(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && 'error' in value
+}
+
+/** A chunk or a whole answer, as its `object` says. */
+function judge(observed: Judge, value: unknown): string[] {
+  const isChunk = (value as { object?: unknown } | null)?.object === 'chat.completion.chunk'
+  return observed(isChunk ? 'CreateChatCompletionStreamResponse' : 'CreateChatCompletionResponse', value)
+}

@@ -1,0 +1,98 @@
+/** Sends the cases of a corpus through a running gateway, one chunk mode after the other, and counts what passes. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startGateway } from '../helpers/gateway.ts'
+import { byProvider, type ChunkMode, type Corpus, type CorpusCase, writeSet } from './corpus.ts'
+import { judgeOriginals } from './originals.ts'
+import { check, startReplay } from './tools.ts'
+
+export interface Proof {
+  readonly modes: readonly ChunkMode[]
+  /** How many of a provider's cases passed, in the order of `modes`. */
+  readonly rows: readonly { readonly provider: string; readonly cases: number; readonly passed: readonly number[] }[]
+  /** Answers and chunks that were held against OpenAI's schemas. */
+  readonly judged: number
+  /** A line for each failed case and mode. */
+  readonly failures: readonly string[]
+}
+
+export interface ProofOptions {
+  readonly corpus: Corpus
+  readonly cases: readonly CorpusCase[]
+  readonly modes: readonly ChunkMode[]
+  /** Told before each provider: how many cases are done, of how many in all modes. */
+  readonly onProgress?: (progress: { done: number; all: number; mode: ChunkMode; provider: string }) => void
+}
+
+/** Rejects when a tool does not run; a case that fails is a line in `failures`. */
+export async function proveCorpus({ corpus, cases, modes, onProgress }: ProofOptions): Promise<Proof> {
+  const set = mkdtempSync(join(tmpdir(), 'tollgate-corpus-'))
+  try {
+    writeSet(cases, set)
+    const groups = byProvider(cases)
+    const rows = [...groups].map(([provider, own]) => ({ provider, cases: own.length, passed: [] as number[] }))
+    const failures: string[] = []
+    let [done, judged] = [0, 0]
+    for (const mode of modes) {
+      await using replay = await startReplay(corpus.dir, set, mode)
+      const gateway = await startGateway({ yaml: configurationOf(cases, replay.url), policies: { corpus: POLICY } })
+      for (const { provider, cases: own, passed } of rows) {
+        onProgress?.({ done, all: cases.length * modes.length, mode, provider })
+        const verdict = await check(corpus.dir, set, provider, gateway.url)
+        if (verdict.checked !== own) failures.push(`${provider} | ${mode} | ${verdict.checked} of ${own} were checked`)
+        failures.push(...verdict.failures.map(line => `${mode} | ${line}`))
+        passed.push(verdict.passed)
+        done += own
+      }
+      const originals = await judgeOriginals(corpus.dir, cases, gateway.url)
+      failures.push(...originals.failures.map(line => `${mode} | ${line}`))
+      judged += originals.judged
+      const code = await gateway.stop()
+      if (code !== 0) failures.push(`${mode} | the gateway ended with ${code}`)
+    }
+    return { modes, rows, judged, failures }
+  } finally {
+    rmSync(set, { recursive: true, force: true })
+  }
+}
+
+/** The counts as a table, a provider a line. */
+export function tableOf({ modes, rows }: Proof): string {
+  const widths = [Math.max(...rows.map(({ provider }) => provider.length), 8), 5, ...modes.map(() => 9)]
+  const line = (cells: readonly (string | number)[]) =>
+    cells
+      .map((cell, at) => (at === 0 ? String(cell).padEnd(widths[at]!) : String(cell).padStart(widths[at]!)))
+      .join('  ')
+  const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0)
+  const shown = (passed: number, cases: number) => (passed === cases ? passed : `${passed} of ${cases}`)
+  const all = sum(rows.map(({ cases }) => cases))
+  return [
+    line(['provider', 'cases', ...modes]),
+    ...rows.map(({ provider, cases, passed }) => line([provider, cases, ...passed.map(count => shown(count, cases))])),
+    line(['all', all, ...modes.map((_, at) => shown(sum(rows.map(({ passed }) => passed[at]!)), all))]),
+  ].join('\n')
+}
+
+/** What a gateway for recorded traffic needs: nothing is checked but the form, and what providers add passes. */
+const POLICY = { steps: [{ use: 'schema', with: { unknown_fields: 'pass' } }, { use: 'route' }] }
+
+/** A provider for each of the corpus, all at the replaying upstream, and a model for each case. */
+function configurationOf(cases: readonly CorpusCase[], upstream: string): object {
+  const provider = { dialect: 'openai', base_url: `${upstream}/v1` }
+  const model = ({ id, provider }: CorpusCase) => ({
+    targets: [{ provider, model: id }],
+    price: 'free',
+    context: '2000Ki',
+    max_output: '1000Ki',
+    reasoning: true,
+  })
+  return {
+    version: 1,
+    listen: '127.0.0.1:0',
+    store: 'memory',
+    providers: Object.fromEntries([...byProvider(cases).keys()].map(name => [name, provider])),
+    models: Object.fromEntries(cases.map(one => [`${one.provider}/${one.id}`, model(one)])),
+    routes: [{ path: '/v1/chat/completions', policy: 'corpus', public: true }],
+  }
+}

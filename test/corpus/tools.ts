@@ -1,0 +1,83 @@
+/** The corpus' own tools as processes: the upstream that replays its answers, and the checker that asks the gateway. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import type { ChunkMode } from './corpus.ts'
+
+export interface Replay extends AsyncDisposable {
+  /** `http://127.0.0.1:PORT` */
+  readonly url: string
+}
+
+/** What the checker said of the cases of one provider. */
+export interface Verdict {
+  readonly passed: number
+  readonly checked: number
+  /** A line for each case that failed: its id, whole or stream, what was wrong. */
+  readonly failures: readonly string[]
+}
+
+/** Between choosing a free port and listening on it another process may take it. */
+const TRIES = 5
+
+/** Starts the replaying upstream on a set of cases; resolves when it listens. */
+export async function startReplay(corpusDir: string, set: string, mode: ChunkMode): Promise<Replay> {
+  let said = ''
+  for (let attempt = 0; attempt < TRIES; attempt++) {
+    const port = await freePort()
+    const tool = join(corpusDir, 'tools/replay.mjs')
+    const child = spawn(process.execPath, [tool, '--dir', set, '--port', String(port), '--chunk', mode], {
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    said = await firstWords(child)
+    if (said.startsWith('replay:')) return { url: `http://127.0.0.1:${port}`, [Symbol.asyncDispose]: () => end(child) }
+    await end(child)
+  }
+  throw new Error(`the replaying upstream does not start: ${said}`)
+}
+
+/** Runs the checker over the cases of one provider of a set. */
+export async function check(corpusDir: string, set: string, provider: string, gateway: string): Promise<Verdict> {
+  const tool = join(corpusDir, 'tools/check.mjs')
+  const args = ['--gateway', `${gateway}/v1`, '--set', set, '--only', provider, '--verbose']
+  const child = spawn(process.execPath, [tool, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+  let [stdout, stderr] = ['', '']
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text
+  })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text
+  })
+  const [code] = (await once(child, 'close')) as [number | null]
+  const counts = /^TOTAL (\d+)\/(\d+)$/m.exec(stdout)
+  if (code !== 0 || !counts) throw new Error(`the checker failed (${code}):\n${stderr}${stdout}`)
+  const failures = stdout.split('\n').filter(line => line.includes(' | '))
+  return { passed: Number(counts[1]), checked: Number(counts[2]), failures }
+}
+
+async function firstWords(child: ChildProcess): Promise<string> {
+  const words = once(child.stderr!.setEncoding('utf8'), 'data') as Promise<[string]>
+  const gone = once(child, 'close').then(() => ['it ended at once'] as const)
+  const [text] = await Promise.race([words, gone])
+  // Whatever else it says must not fill the pipe.
+  child.stderr!.resume()
+  return text
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const gone = once(child, 'close')
+  child.kill('SIGKILL')
+  await gone
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  if (address === null || typeof address === 'string') throw new Error('no port was free')
+  return address.port
+}
