@@ -67,7 +67,6 @@ export const usage = (promptTokens: number, completionTokens: number, more: Part
 })
 
 export const progress = (fields: Partial<Progress> = {}): Progress => ({
-  dispatched: true,
   started: true,
   finished: true,
   countedTokens: 0,

@@ -6,7 +6,6 @@ import type { Chat, Chunk, ContentPart, Progress, Usage, WireUsage } from '#cont
 import { carries, finishes, hasContent, indexOf } from './stream.ts'
 
 export class Meter implements Progress {
-  dispatched = false
   started = false
   finished = false
   #deltas = 0

@@ -99,8 +99,6 @@ export interface Usage {
 
 /** What has come from upstream so far: counters, not text. */
 export interface Progress {
-  /** Whether anything was sent to a provider. */
-  readonly dispatched: boolean
   /** Whether the provider has begun to answer (its first event or byte of content). */
   readonly started: boolean
   /** Whether a finish reason was received. */

@@ -28,7 +28,6 @@ import {
 } from './json-bytes.ts'
 
 export { CHAT_PARAMETERS } from './json-bytes.ts'
-export { type Edit, findMember, type Member, type Spans, scanTopLevel, setMembers, splice } from './json-splice.ts'
 
 export interface ScanLimits {
   /** Levels of objects and arrays. */

@@ -65,12 +65,6 @@ function endsAfter(bytes: Buffer, close: number): boolean {
   return skipSpace(bytes, close + 1) === bytes.length
 }
 
-/** The member with this key; the last one when there are several, as `JSON.parse` has it. */
-export function findMember(spans: Spans, key: string): Member | undefined {
-  for (let i = spans.members.length - 1; i >= 0; i--) if (spans.members[i]!.key === key) return spans.members[i]
-  return undefined
-}
-
 /** Bytes from `start` up to `end` become `replacement`; equal offsets insert. */
 export interface Edit {
   readonly start: number

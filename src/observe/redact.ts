@@ -61,10 +61,11 @@ export function createRedactor(secrets: readonly string[]): Redactor {
   return { text, learn, line }
 }
 
-/** A secret as it may be written: as it is, without the blanks around it, in JSON that somebody quotes, in a URL. */
+/** A secret as it may be written: as it is, without its scheme (`Bearer …`), in JSON that somebody quotes, in a URL. */
 function formsOf(secret: string): string[] {
   const trimmed = secret.trim()
-  const forms = [secret, trimmed, escapeJson(trimmed), encodeURIComponent(trimmed.toWellFormed())]
+  const credential = /^\S+\s+(\S+)$/.exec(trimmed)?.[1] ?? ''
+  const forms = [secret, trimmed, credential, escapeJson(trimmed), encodeURIComponent(trimmed.toWellFormed())]
   return forms.filter(form => form.length >= SHORTEST_SECRET)
 }
 

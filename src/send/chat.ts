@@ -32,7 +32,6 @@ export async function sendChat(trip: Trip, parts: SenderParts): Promise<void> {
   trip.onStop = () => (trip.stopped === 'cut' ? pump.cut() : pump.leave())
   meter.chat = chat
   meter.outputCeiling = chat.choices * (chat.cap + target.reasoningOutsideCap)
-  meter.dispatched = true
   if (chat.stream) client.startHeartbeat()
   const onHead = recordAttempt(trip, parts, target.id)
   const attempt = startAttempt({
@@ -56,7 +55,7 @@ export async function sendChat(trip: Trip, parts: SenderParts): Promise<void> {
   if (ending.ending === 'complete' && pump instanceof WholePump) {
     trip.finish = () => client.sendWhole(200, JSON_HEADERS, pump.body!)
   }
-  end(trip, parts, ending, upstream, { theirs: target.model, ours: model.id })
+  end(trip, parts, ending, { theirs: target.model, ours: model.id })
 }
 
 /** Writes down how the answer ended, and throws what the client is to be told of a bad end. */
@@ -64,7 +63,6 @@ function end(
   trip: Trip,
   parts: SenderParts,
   ending: PumpEnding,
-  { provider }: Upstream,
   names: { readonly theirs: string; readonly ours: string },
 ): void {
   const { exchange } = trip
@@ -91,7 +89,7 @@ function end(
         { exchange: exchange.id, target: last?.target, code: failure.code, detail: failure.detail },
         'an attempt failed',
       )
-      throw refusalOf(failure, provider, names)
+      throw refusalOf(failure, names)
     }
   }
 }

@@ -13,7 +13,6 @@ export async function sendRaw(trip: Trip, parts: SenderParts): Promise<void> {
   refuseEncodedBody(ctx.get('content-encoding'))
   refuseForbiddenModel(trip)
   const upstream = generation.upstreams.get(raw.provider.name)!
-  meter.dispatched = true
   const attempt = recordAttempt(trip, parts, raw.provider.name)
   try {
     const answer = await parts.rawProxy.send({
@@ -48,7 +47,7 @@ export async function sendRaw(trip: Trip, parts: SenderParts): Promise<void> {
       { exchange: exchange.id, target: raw.provider.name, detail: error.failure.detail },
       'an attempt failed',
     )
-    throw refusalOf(error.failure, upstream.provider)
+    throw refusalOf(error.failure)
   }
 }
 

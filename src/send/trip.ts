@@ -5,7 +5,7 @@ import type { Client } from '../answer/client.ts'
 import type { Meter } from '../answer/meter.ts'
 import type { StreamAnswer } from '../answer/stream.ts'
 import type { Watchman } from '../clock.ts'
-import type { Generation, LiveRoute, Upstream } from '../generation.ts'
+import type { Generation, LiveRoute } from '../generation.ts'
 import type { LiveExchange } from '../pipeline/exchange.ts'
 import type { StepReport } from '../pipeline/runner.ts'
 import type { Store } from '../store/store.ts'
@@ -59,38 +59,16 @@ export function recordAttempt(trip: Trip, { watchman }: SenderParts, target: str
   }
 }
 
-/**
- * A provider's failure as our client is to hear it: names of the provider's models become the catalog's, and what the
- * provider was sent to know us by is taken out of its words.
- */
+/** A provider's failure as our client is to hear it: names of the provider's models become the catalog's. */
 export function refusalOf(
-  failure: UpstreamFailure,
-  provider: Pick<Upstream['provider'], 'apiKey' | 'headers'>,
+  { code, message, param, retryAfterMs, detail }: UpstreamFailure,
   names?: { readonly theirs: string; readonly ours: string },
 ): Refusal {
-  const { code, message, param, retryAfterMs, detail } = failure
   const said = message && names && names.theirs.length > 3 ? message.replaceAll(names.theirs, names.ours) : message
   return refuse(code, {
-    ...(said ? { message: withoutSecrets(said, provider) } : {}),
-    ...(param === undefined ? {} : { param: param && withoutSecrets(param, provider) === param ? param : null }),
+    ...(said ? { message: said } : {}),
+    ...(param === undefined ? {} : { param }),
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
     detail,
   })
-}
-
-/** A shorter header value is a word like others. */
-const SHORTEST_SECRET = 8
-
-/** A text without the provider's key and the values of its headers; one that was cut may end within a secret. */
-function withoutSecrets(text: string, { apiKey, headers }: Pick<Upstream['provider'], 'apiKey' | 'headers'>): string {
-  let clean = text
-  const sent = [apiKey ?? '', ...Object.values(headers)].flatMap(value => [value, ...value.split(' ')])
-  for (const secret of sent) {
-    if (secret.length < SHORTEST_SECRET) continue
-    clean = clean.replaceAll(secret, '[secret]')
-    for (let size = secret.length - 1; size >= SHORTEST_SECRET; size--) {
-      if (clean.endsWith(`${secret.slice(0, size)}…`)) clean = `${clean.slice(0, -size - 1)}…`
-    }
-  }
-  return clean
 }

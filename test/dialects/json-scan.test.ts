@@ -1,14 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import {
-  CHAT_PARAMETERS,
-  findMember,
-  SCAN_LIMITS,
-  scanJson,
-  scanTopLevel,
-  setMembers,
-  splice,
-} from '../../src/dialects/json-scan.ts'
+import { CHAT_PARAMETERS, SCAN_LIMITS, scanJson } from '../../src/dialects/json-scan.ts'
+import { scanTopLevel, setMembers, splice } from '../../src/dialects/json-splice.ts'
 import { counts } from '../helpers/counts.ts'
 
 const scan = (text: string) => scanJson(Buffer.from(text))
@@ -243,7 +236,7 @@ describe('properties', () => {
         const after = scanTopLevel(result)!
         for (const member of spans.members) {
           if (Object.hasOwn(texts, member.key)) continue
-          const now = findMember(after, member.key)!
+          const now = after.members.findLast(({ key }) => key === member.key)!
           const before = bytes.subarray(member.keyStart, member.valueEnd)
           expect(result.subarray(now.keyStart, now.valueEnd).equals(before)).toBe(true)
         }
@@ -371,10 +364,4 @@ describe('scanTopLevel', () => {
       ['', '[]', '"a"', '{', '{"a"', '{"a":', '{"a":1', '{"a":1,', '{"a":}', '{"a":1}x', '{a:1}', '{"a":{"b":1}'],
     ].flat(),
   )('has nothing to say about %s', text => expect(scanTopLevel(Buffer.from(text))).toBeNull())
-
-  test('findMember takes the last of two, as JSON.parse does', () => {
-    const spans = scanTopLevel(Buffer.from('{"a":1,"a":2}'))!
-    expect(findMember(spans, 'a')).toBe(spans.members[1])
-    expect(findMember(spans, 'b')).toBeUndefined()
-  })
 })

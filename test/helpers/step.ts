@@ -89,7 +89,7 @@ export function createSteps(
       address: request.address ?? '127.0.0.1',
       idempotencyKey: null,
       parse: parseBody,
-      progress: { dispatched: false, started: false, finished: false, countedTokens: 0, estimate: NOTHING_USED },
+      progress: { started: false, finished: false, countedTokens: 0, estimate: NOTHING_USED },
       answer: () => Promise.reject(new Error('this test has nothing to answer with')),
     })
     exchange.bytes = request.bytes ?? Buffer.from(request.body === undefined ? '' : JSON.stringify(request.body))

@@ -345,6 +345,12 @@ describe('stdout', () => {
   })
 })
 
+it('a credential behind the name of its scheme is a secret of its own', () => {
+  const { lines, log } = capture({ secrets: ['Basic canary-0021-without-its-scheme'] })
+  log.info({ said: 'not canary-0021-without-its-scheme, please' }, 'm')
+  expect(lines).toEqual([expect.stringContaining('not [secret], please')])
+})
+
 function capture(options: Partial<LogOptions>) {
   const lines: string[] = []
   const destination = { write: (line: string) => lines.push(line) }

@@ -13,7 +13,7 @@ import type {
   UpstreamFailure,
 } from '#contract'
 import { errorDetails, failureOf, type Redact } from '../failure.ts'
-import { scanTopLevel, setMembers } from '../json-scan.ts'
+import { scanTopLevel, setMembers } from '../json-splice.ts'
 import { decodeOpenAiStream, type Fail, failureInside, isObject } from './stream.ts'
 
 /**

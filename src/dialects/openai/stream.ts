@@ -1,7 +1,7 @@
 /** The decoder of an OpenAI stream: `data:` events with chunks, then `[DONE]`; read leniently, because relatives differ. */
 import type { AnswerView, Chunk, StreamDecoder, StreamItem, UpstreamFailure, WireUsage } from '#contract'
 import { detailsOf, type ErrorDetails } from '../failure.ts'
-import { scanTopLevel, setMembers } from '../json-scan.ts'
+import { scanTopLevel, setMembers } from '../json-splice.ts'
 import { type SseEvent, SseReader, SseTooLong } from '../sse.ts'
 
 const NONE: readonly StreamItem[] = []
