@@ -33,6 +33,10 @@ export interface AnswerView {
   readonly model: string
   /** Whether the client asked for usage in the stream; it is always asked for upstream. */
   readonly includeUsage: boolean
+  /** The exchange's id: unique, for answers and calls to which the provider gives none. */
+  readonly exchange: string
+  /** Seconds since the epoch, for answers that do not say when they were made. */
+  readonly createdAt: number
 }
 
 /** One canonical event of a decoded stream. */

@@ -21,7 +21,12 @@ export async function sendChat(trip: Trip, parts: SenderParts): Promise<void> {
   if (exchange.signal.aborted) return endStopped(trip)
   const target = targets[0]!
   const upstream = generation.upstreams.get(target.provider)!
-  const view = { model: model.id, includeUsage: chat.includeUsage }
+  const view = {
+    model: model.id,
+    includeUsage: chat.includeUsage,
+    exchange: exchange.id,
+    createdAt: Math.floor(exchange.startedAt / 1000),
+  }
   const request = upstream.dialect.encodeRequest(chat, target)
   if (request.dropped.length > 0) trip.ctx.set('x-tollgate-dropped', request.dropped.join(', '))
 

@@ -173,7 +173,7 @@ describe('a stream that goes wrong', () => {
     const answer = new StreamAnswer(common.client, [])
     const pump = new StreamPump({
       ...common,
-      decoder: openai.decodeStream({ model: 'm', includeUsage: false }),
+      decoder: openai.decodeStream({ model: 'm', includeUsage: false, exchange: 'req_1', createdAt: 1_700_000_000 }),
       answer,
     })
     pump.data(Buffer.from('data: {"error":{"message":"x"}}\n\n'))
@@ -403,7 +403,12 @@ describe('the client leaves a stream', () => {
     const { common, wire, client, source } = await parts({})
     wire.raw.reset()
     await until(() => client.left)
-    const decoder = openai.decodeStream({ model: 'm', includeUsage: false })
+    const decoder = openai.decodeStream({
+      model: 'm',
+      includeUsage: false,
+      exchange: 'req_1',
+      createdAt: 1_700_000_000,
+    })
     const pump = new StreamPump({ ...common, decoder, answer: new StreamAnswer(client, []) })
     pump.feedFrom(source)
     expect(source.aborts).toBe(1)
@@ -473,7 +478,7 @@ describe('a tap that throws in the middle of a stream', () => {
 
 async function collecting(options: Options = {}) {
   const { wire, client, watchman, meter, source, common } = await parts(options)
-  const view = { model: 'chat-small', includeUsage: false }
+  const view = { model: 'chat-small', includeUsage: false, exchange: 'req_1', createdAt: 1_700_000_000 }
   const pump = new WholePump({ ...common, dialect: options.dialect ?? openai, view, taps: options.taps ?? [] })
   pump.feedFrom(source)
   return {

@@ -181,7 +181,12 @@ describe('a request', () => {
   })
 })
 
-const view = (includeUsage = false): AnswerView => ({ model: 'chat-small', includeUsage })
+const view = (includeUsage = false): AnswerView => ({
+  model: 'chat-small',
+  includeUsage,
+  exchange: 'req_1',
+  createdAt: 1_700_000_000,
+})
 
 const COMPLETION = {
   id: 'chatcmpl-1',

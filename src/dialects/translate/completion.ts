@@ -1,0 +1,252 @@
+/**
+ * What a translated answer looks like to the client: one way to build a whole answer, one to build a stream. Both emit
+ * what OpenAI's schema asks for (`refusal` and `logprobs` are always there), and beside it two extensions that clients may
+ * send back: `reasoning_details` as OpenRouter has them, and `extra_content.google.thought_signature` on a tool call, as
+ * Google's own OpenAI endpoint has it.
+ */
+import type {
+  AnswerView,
+  ChatCompletion,
+  Chunk,
+  DecodedAnswer,
+  Delta,
+  StreamItem,
+  ToolCallDelta,
+  UpstreamFailure,
+  WireUsage,
+} from '#contract'
+
+export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter'
+
+export type ReasoningDetail =
+  | { readonly type: 'reasoning.text'; readonly text: string; readonly signature: string }
+  | { readonly type: 'reasoning.encrypted'; readonly data: string }
+
+export interface TranslatedCall {
+  /** Null where the provider gives none: then one is made that no other exchange has. */
+  readonly id: string | null
+  readonly name: string
+  /** JSON text; empty means no arguments. */
+  readonly arguments: string
+  readonly signature?: string | null
+}
+
+export interface TranslatedChoice {
+  readonly text: string | null
+  readonly reasoning?: string
+  readonly details?: readonly ReasoningDetail[]
+  readonly refusal?: string | null
+  readonly calls?: readonly TranslatedCall[]
+  readonly finish: FinishReason
+}
+
+/** Tokens on OpenAI's counting: `prompt` holds what was cached, `completion` what was thought. */
+export interface Tokens {
+  readonly prompt: number
+  readonly completion: number
+  readonly cached?: number
+  readonly cacheWrite?: number
+  readonly reasoning?: number
+}
+
+export function wireUsage({ prompt, completion, cached, cacheWrite, reasoning }: Tokens): WireUsage {
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: completion,
+    total_tokens: prompt + completion,
+    ...(cached === undefined && cacheWrite === undefined
+      ? {}
+      : {
+          prompt_tokens_details: {
+            cached_tokens: cached ?? 0,
+            ...(cacheWrite === undefined ? {} : { cache_write_tokens: cacheWrite }),
+          },
+        }),
+    ...(reasoning === undefined ? {} : { completion_tokens_details: { reasoning_tokens: reasoning } }),
+  }
+}
+
+/** A count as a provider may write it; anything but a number is absent. What is out of range is the meter's affair. */
+export function countOf(value: unknown): number | undefined {
+  return typeof value === 'number' ? value : undefined
+}
+
+/** A whole answer. `id` is the provider's, or null where it gives none. */
+export function translatedAnswer(
+  view: AnswerView,
+  id: string | null,
+  choices: readonly TranslatedChoice[],
+  usage: WireUsage | null,
+): DecodedAnswer {
+  const completion: ChatCompletion = {
+    id: id ?? view.exchange,
+    object: 'chat.completion',
+    created: view.createdAt,
+    model: view.model,
+    choices: choices.map((choice, index) => ({
+      index,
+      message: messageOf(choice, view),
+      logprobs: null,
+      finish_reason: choice.finish,
+    })),
+    ...(usage === null ? {} : { usage }),
+  }
+  return { completion, raw: null }
+}
+
+function messageOf({ text, reasoning, details, refusal, calls }: TranslatedChoice, view: AnswerView): Delta {
+  return {
+    role: 'assistant',
+    content: text,
+    refusal: refusal ?? null,
+    ...(reasoning ? { reasoning_content: reasoning } : {}),
+    ...(details?.length ? { reasoning_details: details } : {}),
+    ...(calls?.length
+      ? {
+          tool_calls: calls.map(({ id, name, arguments: text, signature }, index) => ({
+            id: id || inventedId(view, index),
+            type: 'function',
+            function: { name, arguments: text || '{}' },
+            ...signed(signature),
+          })),
+        }
+      : {}),
+  }
+}
+
+function signed(signature: string | null | undefined) {
+  return signature ? { extra_content: { google: { thought_signature: signature } } } : {}
+}
+
+/** Unique among all exchanges, and the same however often the answer is decoded. */
+function inventedId({ exchange }: AnswerView, index: number): string {
+  return `call_${exchange.replace(/[^A-Za-z0-9]/g, '')}_${index}`
+}
+
+/**
+ * Writes a stream: the dialect says what came, and takes the items. One choice only: of the translated formats those that
+ * have several candidates are never asked for more in a stream.
+ */
+export class ChunkWriter {
+  readonly #view: AnswerView
+  #items: StreamItem[] = []
+  #id: string
+  #begun = false
+  #over = false
+  /** Of each call, in their order: whether any arguments came. */
+  readonly #argued: boolean[] = []
+  #usage: WireUsage | null = null
+
+  constructor(view: AnswerView) {
+    this.#view = view
+    this.#id = view.exchange
+  }
+
+  /** What was written since the last time. */
+  take(): readonly StreamItem[] {
+    const items = this.#items
+    this.#items = []
+    return items
+  }
+
+  /** The provider's id for the answer, before anything else. */
+  identify(id: unknown): void {
+    if (!this.#begun && typeof id === 'string' && id !== '') this.#id = id
+  }
+
+  /** The first chunk, with the role; said once however often it is called. */
+  begin(): void {
+    if (!this.#begun) this.#chunk({}, null)
+  }
+
+  text(text: string): void {
+    if (text !== '') this.#chunk({ content: text }, null)
+  }
+
+  reasoning(text: string): void {
+    if (text !== '') this.#chunk({ reasoning_content: text }, null)
+  }
+
+  detail(detail: ReasoningDetail): void {
+    this.#chunk({ reasoning_details: [detail] }, null)
+  }
+
+  refusal(text: string): void {
+    if (text !== '') this.#chunk({ refusal: text }, null)
+  }
+
+  /** How many calls have begun. */
+  get calls(): number {
+    return this.#argued.length
+  }
+
+  /** A call begins; returns its index, by which its arguments follow. A call that comes whole brings them along. */
+  call({ id, name, arguments: text, signature }: TranslatedCall): number {
+    const index = this.#argued.push(text !== '') - 1
+    const call: ToolCallDelta = {
+      index,
+      id: id || inventedId(this.#view, index),
+      type: 'function',
+      function: { name, arguments: text },
+      ...signed(signature),
+    }
+    this.#chunk({ tool_calls: [call] }, null)
+    return index
+  }
+
+  callArguments(index: number, text: string): void {
+    if (text === '') return
+    this.#argued[index] = true
+    this.#chunk({ tool_calls: [{ index, function: { arguments: text } }] }, null)
+  }
+
+  /** A call has all that it will get: one without arguments gets an empty object, which clients can parse. */
+  callEnd(index: number): void {
+    if (this.#argued[index] === false) this.callArguments(index, '{}')
+  }
+
+  finish(reason: FinishReason): void {
+    for (const index of this.#argued.keys()) this.callEnd(index)
+    this.#chunk({}, reason)
+  }
+
+  /** What is known of usage so far: the last word before `done` counts. */
+  usage(usage: WireUsage): void {
+    this.#usage = usage
+  }
+
+  /** The provider has said that the answer is over. */
+  done(): void {
+    if (this.#over) return
+    this.#over = true
+    if (this.#usage && this.#view.includeUsage) {
+      const chunk: Chunk = { ...this.#head(), choices: [], usage: this.#usage }
+      this.#items.push({ kind: 'chunk', chunk, raw: null, usage: this.#usage })
+    } else if (this.#usage) this.#items.push({ kind: 'usage', usage: this.#usage })
+    this.#items.push({ kind: 'done' })
+  }
+
+  fail(failure: UpstreamFailure): void {
+    if (this.#over) return
+    this.#over = true
+    // What was used until then is charged.
+    if (this.#usage) this.#items.push({ kind: 'usage', usage: this.#usage })
+    this.#items.push({ kind: 'failure', failure })
+  }
+
+  #chunk(delta: Delta, finish: FinishReason | null): void {
+    if (this.#over) return
+    const first = this.#begun ? {} : { role: 'assistant', content: delta.tool_calls ? null : '', refusal: null }
+    this.#begun = true
+    const chunk: Chunk = {
+      ...this.#head(),
+      choices: [{ index: 0, delta: { ...first, ...delta }, logprobs: null, finish_reason: finish }],
+      ...(this.#view.includeUsage ? { usage: null } : {}),
+    }
+    this.#items.push({ kind: 'chunk', chunk, raw: null, usage: null })
+  }
+
+  #head() {
+    return { id: this.#id, object: 'chat.completion.chunk', created: this.#view.createdAt, model: this.#view.model }
+  }
+}

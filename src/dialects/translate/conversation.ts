@@ -1,0 +1,253 @@
+/**
+ * The canonical messages as a conversation that other formats can take: system text apart, turns that alternate, each
+ * tool's result with the name of the call that it answers. What differs between providers is decided in their folders.
+ */
+import { type ChatMessage, type ChatRequest, type ContentPart, refuse } from '#contract'
+
+/** Bytes that came along, or an address where the provider may fetch them. */
+export type Source =
+  | { readonly kind: 'inline'; readonly mediaType: string; readonly base64: string }
+  | { readonly kind: 'url'; readonly url: string }
+
+/** What a provider wants to have back of its thinking: the text with a signature, or a closed box. */
+export interface Reasoning {
+  readonly kind: 'reasoning'
+  readonly text: string
+  readonly signature: string | null
+  /** In place of text and signature: thinking that nobody but the provider can read. */
+  readonly sealed: string | null
+}
+
+export interface ToolCall {
+  readonly kind: 'call'
+  readonly id: string
+  readonly name: string
+  readonly arguments: Readonly<Record<string, unknown>>
+  /** Google's signature of the thought that led to it, see `extra_content` in completion.ts. */
+  readonly signature: string | null
+}
+
+export interface ToolResult {
+  readonly kind: 'result'
+  readonly id: string
+  /** Of the call that it answers. */
+  readonly name: string
+  readonly text: string
+}
+
+export type Part =
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'image'; readonly source: Source }
+  | { readonly kind: 'audio'; readonly format: string; readonly base64: string }
+  | { readonly kind: 'file'; readonly name: string | null; readonly source: Source }
+  | Reasoning
+  | ToolCall
+  | ToolResult
+
+/** One side speaking; `place` is where it begins in the request, for errors: `messages[2]`. */
+export interface Turn {
+  readonly role: 'user' | 'assistant'
+  readonly parts: readonly Part[]
+  readonly place: string
+}
+
+export interface Conversation {
+  /** The texts of system and developer messages, in their order; none is blank. */
+  readonly system: readonly string[]
+  /** Neighbours have different roles; none is empty. Results of tools come first in their turn. */
+  readonly turns: readonly Turn[]
+}
+
+/**
+ * Reads the messages. Blank texts are left out: they say nothing, and most providers refuse them.
+ * Throws a refusal that names the place for what no provider could take: arguments that are no JSON object, the result of
+ * a call that nobody made, a part of an unknown kind.
+ */
+export function readConversation({ messages }: Pick<ChatRequest, 'messages'>): Conversation {
+  const system: string[] = []
+  const turns: { role: Turn['role']; parts: Part[]; place: string }[] = []
+  const names = new Map<string, string>()
+  for (const [index, message] of messages.entries()) {
+    const place = `messages[${index}]`
+    if (message.role === 'system' || message.role === 'developer') {
+      const text = textOf(message.content)
+      if (!isBlank(text)) system.push(text)
+      continue
+    }
+    const role = message.role === 'assistant' ? 'assistant' : 'user'
+    const parts = role === 'assistant' ? assistantParts(message, place, names) : userParts(message, place, names)
+    if (parts.length === 0) continue
+    const last = turns.at(-1)
+    if (last?.role === role) last.parts.push(...parts)
+    else turns.push({ role, parts: [...parts], place })
+  }
+  for (const turn of turns) if (turn.role === 'user') resultsFirst(turn.parts)
+  return { system, turns }
+}
+
+/** All text of a message's content, parts joined without anything between. */
+export function textOf(content: ChatMessage['content']): string {
+  if (typeof content === 'string') return content
+  return (content ?? []).map(part => part.text ?? (part['refusal'] as string | undefined) ?? '').join('')
+}
+
+export const isBlank = (text: string): boolean => text.trim() === ''
+
+function assistantParts(message: ChatMessage, place: string, names: Map<string, string>): Part[] {
+  const parts: Part[] = reasoningOf(message)
+  for (const text of textsOf(message.content)) parts.push({ kind: 'text', text })
+  const refusal = message['refusal']
+  if (typeof refusal === 'string' && !isBlank(refusal)) parts.push({ kind: 'text', text: refusal })
+  for (const [index, call] of callsOf(message).entries())
+    parts.push(readCall(call, `${place}.tool_calls[${index}]`, names))
+  const old = message['function_call'] as { name: string; arguments: string } | null | undefined
+  if (old) {
+    const id = `call_${old.name}_${names.size}`
+    parts.push(readCall({ id, type: 'function', function: old }, `${place}.function_call`, names))
+  }
+  return parts
+}
+
+interface WireCall {
+  readonly id: string
+  readonly type?: string
+  readonly function?: { readonly name: string; readonly arguments: string }
+  readonly custom?: { readonly name: string; readonly input: string }
+  readonly extra_content?: { readonly google?: { readonly thought_signature?: unknown } | null } | null
+}
+
+function callsOf(message: ChatMessage): readonly WireCall[] {
+  return (message['tool_calls'] as readonly WireCall[] | null | undefined) ?? []
+}
+
+function readCall(call: WireCall, place: string, names: Map<string, string>): ToolCall {
+  if (!call.function) {
+    const message = `${place} is a call of a custom tool, which this model's provider does not have.`
+    throw refuse('unsupported_parameter', { message, param: place })
+  }
+  const { name } = call.function
+  names.set(call.id, name)
+  const signature = call.extra_content?.google?.thought_signature
+  return {
+    kind: 'call',
+    id: call.id,
+    name,
+    arguments: readArguments(call.function.arguments, `${place}.function.arguments`),
+    signature: typeof signature === 'string' ? signature : null,
+  }
+}
+
+function readArguments(text: string, place: string): Record<string, unknown> {
+  if (isBlank(text ?? '')) return {}
+  try {
+    const value: unknown = JSON.parse(text)
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
+  } catch {
+    // Said below: it is the same mistake.
+  }
+  const shown = JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text)
+  const message = `Invalid value for '${place}': ${shown} is no JSON object, and this model's provider takes no other arguments.`
+  throw refuse('invalid_value', { message, param: place })
+}
+
+/** `reasoning_details` as this gateway (and OpenRouter) gives them out; what has no signature is of no use to anybody. */
+function reasoningOf(message: ChatMessage): Reasoning[] {
+  const details = message['reasoning_details']
+  if (!Array.isArray(details)) return []
+  return details.flatMap(
+    (detail: { type?: unknown; text?: unknown; signature?: unknown; data?: unknown } | null): Reasoning[] => {
+      if (detail?.type === 'reasoning.encrypted' && typeof detail.data === 'string') {
+        return [{ kind: 'reasoning', text: '', signature: null, sealed: detail.data }]
+      }
+      if (detail?.type !== 'reasoning.text' || typeof detail.signature !== 'string') return []
+      const text = typeof detail.text === 'string' ? detail.text : ''
+      return [{ kind: 'reasoning', text, signature: detail.signature, sealed: null }]
+    },
+  )
+}
+
+function textsOf(content: ChatMessage['content']): string[] {
+  const texts =
+    typeof content === 'string'
+      ? [content]
+      : (content ?? []).map(part => part.text ?? (part['refusal'] as string | undefined) ?? '')
+  return texts.filter(text => !isBlank(text))
+}
+
+function userParts(message: ChatMessage, place: string, names: ReadonlyMap<string, string>): Part[] {
+  if (message.role === 'tool' || message.role === 'function') return [resultOf(message, place, names)]
+  if (typeof message.content === 'string') {
+    return isBlank(message.content) ? [] : [{ kind: 'text', text: message.content }]
+  }
+  return (message.content ?? []).flatMap((part, index) => readPart(part, `${place}.content[${index}]`))
+}
+
+function resultOf(message: ChatMessage, place: string, names: ReadonlyMap<string, string>): ToolResult {
+  const text = textOf(message.content)
+  if (message.role === 'function') {
+    const wanted = message['name'] as string
+    const id = [...names].findLast(([, name]) => name === wanted)?.[0]
+    if (id !== undefined) return { kind: 'result', id, name: wanted, text }
+    const said = `${place} is the result of the function '${wanted}', which no earlier message calls.`
+    throw refuse('invalid_value', { message: said, param: `${place}.name` })
+  }
+  const id = message['tool_call_id'] as string
+  const name = names.get(id)
+  if (name !== undefined) return { kind: 'result', id, name, text }
+  const said = `${place} is the result of the tool call '${id}', which no earlier message makes.`
+  throw refuse('invalid_value', { message: said, param: `${place}.tool_call_id` })
+}
+
+interface WireFile {
+  readonly file_data?: string
+  readonly file_id?: string
+  readonly filename?: string
+}
+
+function readPart(part: ContentPart, place: string): Part[] {
+  switch (part.type) {
+    case 'text':
+      return isBlank(part.text ?? '') ? [] : [{ kind: 'text', text: part.text! }]
+    case 'image_url':
+      return [{ kind: 'image', source: sourceOf(part.image_url!.url, `${place}.image_url.url`) }]
+    case 'input_audio': {
+      const { format, data } = part['input_audio'] as { format: string; data: string }
+      return [{ kind: 'audio', format, base64: data }]
+    }
+    case 'file': {
+      const file = part['file'] as WireFile
+      if (file.file_data === undefined) {
+        const message = `${place} names an uploaded file by its id, which this model's provider does not know. Send 'file_data'.`
+        throw refuse('unsupported_parameter', { message, param: `${place}.file` })
+      }
+      return [
+        { kind: 'file', name: file.filename ?? null, source: sourceOf(file.file_data, `${place}.file.file_data`) },
+      ]
+    }
+    default: {
+      const message = `${place} is a part of the type '${part.type}', which this model's provider does not have.`
+      throw refuse('unsupported_parameter', { message, param: `${place}.type` })
+    }
+  }
+}
+
+const DATA_URL = /^data:([a-z0-9.+-]+\/[a-z0-9.+-]+)((?:;[a-z0-9=._-]+)*?)(;base64)?,/i
+
+/** A data URL (RFC 2397) or an address. */
+function sourceOf(url: string, place: string): Source {
+  if (/^https?:\/\//i.test(url)) return { kind: 'url', url }
+  const head = DATA_URL.exec(url)
+  if (head) {
+    const data = url.slice(head[0].length)
+    const mediaType = head[1]!.toLowerCase()
+    if (head[3]) return { kind: 'inline', mediaType, base64: data }
+    return { kind: 'inline', mediaType, base64: Buffer.from(decodeURIComponent(data)).toString('base64') }
+  }
+  const message = `Invalid value for '${place}': it is neither a data URL (data:image/png;base64,…) nor an http(s) address.`
+  throw refuse('invalid_value', { message, param: place })
+}
+
+function resultsFirst(parts: Part[]): void {
+  const isResult = (part: Part) => part.kind === 'result'
+  parts.splice(0, parts.length, ...parts.filter(isResult), ...parts.filter(part => !isResult(part)))
+}

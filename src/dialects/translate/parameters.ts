@@ -1,0 +1,130 @@
+/** The canonical parameters as other formats need them: old names and new ones read as one, defaults filled in. */
+import { type ChatRequest, refuse } from '#contract'
+
+export interface Tool {
+  readonly name: string
+  readonly description: string | null
+  /** JSON Schema of the arguments; an object without properties where the client sent none. */
+  readonly parameters: Readonly<Record<string, unknown>>
+  readonly strict: boolean
+}
+
+/** `named` has names: one for a named choice, several for `allowed_tools`. */
+export interface ToolChoice {
+  readonly mode: 'none' | 'auto' | 'required'
+  /** When not null, only these may be called. */
+  readonly names: readonly string[] | null
+}
+
+export type ResponseFormat =
+  | { readonly kind: 'text' }
+  | { readonly kind: 'json' }
+  | { readonly kind: 'schema'; readonly name: string; readonly schema: Readonly<Record<string, unknown>> }
+
+export type Effort = 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max'
+
+interface WireFunction {
+  readonly name: string
+  readonly description?: string | null
+  readonly parameters?: Readonly<Record<string, unknown>> | null
+  readonly strict?: boolean | null
+}
+
+const NO_ARGUMENTS = { type: 'object', properties: {} } as const
+
+/** `tools`, or the older `functions`. Throws a refusal for a tool that is no function. */
+export function readTools(body: ChatRequest): Tool[] {
+  const tools = (body.tools ?? []) as readonly { readonly type?: string; readonly function?: WireFunction }[]
+  const functions = tools.map((tool, index) => {
+    if (tool.function) return tool.function
+    const message = `tools[${index}] has the type '${tool.type}', which this model's provider does not have.`
+    throw refuse('unsupported_parameter', { message, param: `tools[${index}].type` })
+  })
+  const old = (body['functions'] ?? []) as readonly WireFunction[]
+  return [...functions, ...old].map(({ name, description, parameters, strict }) => ({
+    name,
+    description: description ?? null,
+    parameters: parameters && Object.keys(parameters).length > 0 ? parameters : NO_ARGUMENTS,
+    strict: strict === true,
+  }))
+}
+
+/** `tool_choice`, or the older `function_call`; null when the client leaves it open. */
+export function readToolChoice(body: ChatRequest): ToolChoice | null {
+  const choice = body['tool_choice'] ?? body['function_call']
+  if (choice == null) return null
+  if (typeof choice === 'string') return { mode: choice as ToolChoice['mode'], names: null }
+  const {
+    function: named,
+    name,
+    allowed_tools: allowed,
+  } = choice as {
+    readonly function?: { readonly name: string }
+    readonly name?: string
+    readonly allowed_tools?: {
+      readonly mode: 'auto' | 'required'
+      readonly tools: readonly { readonly function?: { readonly name: string } }[]
+    }
+  }
+  if (allowed) {
+    return { mode: allowed.mode, names: allowed.tools.flatMap(tool => (tool.function ? [tool.function.name] : [])) }
+  }
+  const only = named?.name ?? name
+  if (only !== undefined) return { mode: 'required', names: [only] }
+  const message = "'tool_choice' names a custom tool, which this model's provider does not have."
+  throw refuse('unsupported_parameter', { message, param: 'tool_choice' })
+}
+
+export function readResponseFormat(body: ChatRequest): ResponseFormat {
+  const format = body['response_format'] as
+    | {
+        readonly type: string
+        readonly json_schema?: { readonly name: string; readonly schema?: Record<string, unknown> }
+      }
+    | null
+    | undefined
+  if (format?.type === 'json_schema' && format.json_schema) {
+    return { kind: 'schema', name: format.json_schema.name, schema: format.json_schema.schema ?? { type: 'object' } }
+  }
+  return { kind: format?.type === 'json_object' ? 'json' : 'text' }
+}
+
+/** `stop` as a list; empty texts are left out. */
+export function readStop(body: ChatRequest): string[] {
+  const stop = body['stop'] as string | readonly string[] | null | undefined
+  return (typeof stop === 'string' ? [stop] : [...(stop ?? [])]).filter(text => text !== '')
+}
+
+export function readEffort(body: ChatRequest): Effort | null {
+  return (body.reasoning_effort ?? null) as Effort | null
+}
+
+/** A number that the client sent, or undefined. */
+export function numberOf(body: ChatRequest, name: string): number | undefined {
+  const value = body[name]
+  return typeof value === 'number' ? value : undefined
+}
+
+/** Carried by the gateway itself, or without any effect upstream: never named as dropped. */
+const OURS = ['model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens']
+/** What says no more than the default does. */
+const DEFAULTS: Readonly<Record<string, unknown>> = {
+  n: 1,
+  logprobs: false,
+  presence_penalty: 0,
+  frequency_penalty: 0,
+  store: false,
+  service_tier: 'auto',
+  parallel_tool_calls: true,
+}
+
+/** Names of parameters that the client sent and this dialect does not carry: nothing is dropped in silence. */
+export function droppedOf(body: ChatRequest, carried: Iterable<string>): string[] {
+  const known = new Set([...OURS, ...carried])
+  return Object.keys(body).filter(name => {
+    const value = body[name]
+    if (known.has(name) || value === null || value === undefined) return false
+    if (Array.isArray(value) && value.length === 0) return false
+    return !(Object.hasOwn(DEFAULTS, name) && DEFAULTS[name] === value)
+  })
+}
