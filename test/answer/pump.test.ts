@@ -58,8 +58,12 @@ function watched(pump: StreamPump | WholePump) {
 async function streaming(options: Options = {}) {
   const { wire, client, watchman, meter, source, common } = await parts(options)
   const answer = new StreamAnswer(client, options.taps ?? [])
-  const view = { model: 'chat-small', includeUsage: options.includeUsage ?? false }
-  const decoder = (options.dialect ?? openai).decodeStream(view)
+  const view = {
+    model: 'chat-small',
+    includeUsage: options.includeUsage ?? false,
+    exchange: 'req_1',
+    createdAt: 1_700_000_000,
+  }
   const pump = new StreamPump({ ...common, decoder, answer })
   pump.feedFrom(source)
   return {
