@@ -64,6 +64,7 @@ async function streaming(options: Options = {}) {
     exchange: 'req_1',
     createdAt: 1_700_000_000,
   }
+  const decoder = (options.dialect ?? openai).decodeStream(view)
   const pump = new StreamPump({ ...common, decoder, answer })
   pump.feedFrom(source)
   return {
