@@ -2,12 +2,15 @@
  * Everything that one configuration brought to life: its catalog, its plans with their steps, its roads to the
  * providers. Exchanges keep the generation in which they began.
  */
-import type { AnyPlugin, Catalog, Clock, Dialect, Log, Random, Services } from '#contract'
+import type { AnyPlugin, Catalog, Clock, Dialect, EncodedRequest, Log, Random, Services } from '#contract'
 import type { Configuration, Provider, RouteConfig } from './config/configuration.ts'
-import { openAiDialect } from './dialects/openai/index.ts'
+import { createDialect } from './dialects/index.ts'
 import { createPlan, type Plan } from './pipeline/plan.ts'
 import type { Store } from './store/store.ts'
+import { type Board, createBoard } from './upstream/board.ts'
+import { createCredentials } from './upstream/credentials.ts'
 import { createDemo } from './upstream/demo/demo.ts'
+import { createRetryBudget, type RetryBudget } from './upstream/retry.ts'
 import { createHttpTransport, type Transport } from './upstream/transport.ts'
 
 /** A provider that can be asked. */
@@ -15,8 +18,10 @@ export interface Upstream {
   readonly provider: Provider
   readonly dialect: Dialect
   readonly transport: Transport
-  /** Sent with every request: who we are there. */
+  /** With every request: who we are there, and for raw routes nothing else. */
   readonly headers: Readonly<Record<string, string>>
+  /** All headers of one request. */
+  headersFor(request: EncodedRequest, requestId: string): Readonly<Record<string, string>>
 }
 
 export interface LiveRoute {
@@ -29,6 +34,8 @@ export interface Generation {
   readonly catalog: Catalog
   readonly routes: readonly LiveRoute[]
   readonly upstreams: ReadonlyMap<string, Upstream>
+  readonly board: Board
+  readonly retries: RetryBudget
   dispose(): Promise<void>
 }
 

@@ -21,6 +21,8 @@ export const target = (fields: Partial<Target> = {}): Target => ({
   cost: null,
   capField: 'max_tokens',
   reasoningOutsideCap: 0,
+  priority: 1,
+  maxInflight: Number.POSITIVE_INFINITY,
   ...fields,
 })
 

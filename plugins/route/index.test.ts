@@ -13,6 +13,8 @@ const target = (id: string, weight: number): Target => ({
   cost: null,
   capField: 'max_tokens',
   reasoningOutsideCap: 0,
+  priority: 1,
+  maxInflight: Number.POSITIVE_INFINITY,
 })
 const ids = (targets: readonly Target[]) => targets.map(({ id }) => id).join('')
 const [a, b, c, spare, other] = [target('a', 3), target('b', 1), target('c', 4), target('s', 0), target('o', 0)]

@@ -14,11 +14,21 @@ export class Meter implements Progress {
   /** Whether the last usage came when every choice had finished: then it speaks of the whole answer. */
   #usageIsLast = false
   /** By the choice's index: whether it has begun, and whether it has ended. */
-  readonly #choices: ('begun' | 'finished' | undefined)[] = []
+  #choices: ('begun' | 'finished' | undefined)[] = []
   /** The request that is being answered; null for raw routes. */
   chat: Chat | null = null
   /** The output tokens that the target was allowed, over all choices. */
   outputCeiling = Number.POSITIVE_INFINITY
+
+  /** An attempt begins; what was counted of one before it is forgotten: nobody is charged for an answer that he did not get. */
+  begin(chat: Chat, outputCeiling: number): void {
+    this.chat = chat
+    this.outputCeiling = outputCeiling
+    this.started = this.finished = this.#usageIsLast = false
+    this.#deltas = this.#bytes = 0
+    this.#usage = null
+    this.#choices = []
+  }
 
   /**
    * Providers mostly send one token a chunk, some send many: the larger of the number of content deltas and a quarter

@@ -6,6 +6,7 @@
 import type {
   AnswerView,
   ChatCompletion,
+  Chunk,
   DecodedAnswer,
   Dialect,
   OnDisconnect,
@@ -16,7 +17,7 @@ import type {
 import type { Watchman } from '../clock.ts'
 import type { Client } from './client.ts'
 import type { Meter } from './meter.ts'
-import type { StreamAnswer } from './stream.ts'
+import { finishes, hasContent, type StreamAnswer } from './stream.ts'
 import { completionThroughTaps, type Tap, TapError } from './taps.ts'
 
 /** How an answer ended, as far as the pump can know. */
@@ -151,8 +152,17 @@ abstract class Pump implements Sink {
   }
 }
 
-/** Bytes to events to the client, as they come. */
+/** What may wait before the first content: a role, annotations of a filter. */
+const LONGEST_PRELUDE = 16
+
+/**
+ * Bytes to events to the client, as they come. Only what comes before the first content waits for it: while nothing has
+ * left, an attempt that fails can still be followed by another one, and an error still has a status.
+ */
 export class StreamPump extends Pump {
+  /** Whether anything has been handed to the client's stream. */
+  begun = false
+  #prelude: Extract<StreamItem, { kind: 'chunk' }>[] = []
   readonly #decoder: StreamDecoder
   readonly #answer: StreamAnswer
   #done = false
@@ -227,7 +237,21 @@ export class StreamPump extends Pump {
       if (meter.complete) this.awaitUsage()
       return true
     }
+    if (!this.begun && !hasContent(chunk) && !finishes(chunk) && this.#prelude.length < LONGEST_PRELUDE) {
+      this.#prelude.push({ kind: 'chunk', chunk, raw, usage })
+      return true
+    }
+    return this.#hand(chunk, raw)
+  }
+
+  #hand(chunk: Chunk, raw: Buffer | null): boolean {
     try {
+      this.begun = true
+      const prelude = this.#prelude
+      if (prelude.length > 0) {
+        this.#prelude = []
+        for (const before of prelude) this.#answer.chunk(before.chunk, before.raw)
+      }
       const keepsUp = this.#answer.chunk(chunk, raw)
       if (this.#answer.tailTooLong) {
         this.broken({ code: 'upstream_invalid', detail: 'the stream goes on and on after its finish reason' })
@@ -260,6 +284,8 @@ export const LARGEST_ANSWER_BYTES = 32 * 1024 * 1024
 
 /** A whole answer is collected, checked, and sent by the gateway when the pipeline has unwound. */
 export class WholePump extends Pump {
+  /** Nothing of it leaves before it is over. */
+  readonly begun = false
   readonly #dialect: Dialect
   readonly #view: AnswerView
   readonly #taps: readonly Tap[]

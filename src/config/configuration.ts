@@ -27,14 +27,36 @@ export interface Limits {
   readonly stallMs: number
 }
 
+/** What a provider speaks; the dialects themselves know nothing of the configuration. */
+export const DIALECT_NAMES = [
+  'openai',
+  'anthropic',
+  'vertex-anthropic',
+  'gemini',
+  'vertex',
+  'bedrock',
+  'bedrock-invoke',
+] as const
+export type DialectName = (typeof DIALECT_NAMES)[number]
+
+/** A key as the provider gave it, or a pair of AWS keys with the region for which they sign. */
+export type Credential =
+  | string
+  | {
+      readonly accessKeyId: string
+      readonly secretAccessKey: string
+      readonly sessionToken?: string | undefined
+      readonly region: string
+    }
+
 /** An upstream account: where it is, what it speaks, who we are there. */
 export interface Provider {
   readonly name: string
-  readonly dialect: 'openai' | 'demo'
+  readonly dialect: DialectName | 'demo'
   /** Without a trailing slash; empty for the embedded demo. */
   readonly baseUrl: string
-  /** Resolved; never logged. Null: no Authorization header is sent. */
-  readonly apiKey: string | null
+  /** Resolved; never logged. They take turns. None: nothing is sent that says who we are. */
+  readonly credentials: readonly Credential[]
   readonly headers: Readonly<Record<string, string>>
   readonly timeouts: Timeouts
   /** Sockets at most. */

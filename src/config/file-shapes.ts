@@ -1,5 +1,6 @@
 /** gateway.yaml and policies as they are after the schemas have accepted them: units parsed, defaults filled in. */
 import type { NanoUsd, PriceFeature, RouteKind } from '#contract'
+import type { DialectName } from './configuration.ts'
 
 export interface PriceShape {
   readonly per?: '1M tokens' | '1K tokens'
@@ -11,9 +12,16 @@ export interface PriceShape {
 }
 
 export interface ProviderShape {
-  readonly dialect: 'openai' | 'demo'
+  readonly dialect: DialectName | 'demo'
   readonly base_url?: string
   readonly api_key?: string
+  readonly api_keys?: readonly string[]
+  readonly aws?: {
+    readonly access_key_id: string
+    readonly secret_access_key: string
+    readonly session_token?: string
+    readonly region: string
+  }
   readonly headers?: Readonly<Record<string, string>>
   readonly allow_insecure: boolean
   readonly timeouts: {
@@ -33,6 +41,8 @@ export interface TargetShape {
   readonly cost?: PriceShape | 'free'
   readonly cap_field: 'max_tokens' | 'max_completion_tokens'
   readonly reasoning_outside_cap: number
+  readonly priority: number
+  readonly max_inflight?: number
 }
 
 export interface ModelShape {

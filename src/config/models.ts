@@ -48,6 +48,8 @@ function build(id: string, shape: ModelShape): Model {
         cost: target.cost === undefined ? null : (priceFrom(target.cost) ?? FREE),
         capField: target.cap_field,
         reasoningOutsideCap: target.reasoning_outside_cap,
+        priority: target.priority,
+        maxInflight: target.max_inflight ?? Number.POSITIVE_INFINITY,
       }),
     ),
     price: priceFrom(shape.price),

@@ -1,6 +1,6 @@
 /** `providers`: checks what the schema cannot say, above all that no secret stands in the file and none leaves in clear. */
 import { isLoopback } from './address.ts'
-import type { Provider } from './configuration.ts'
+import type { Credential, Provider } from './configuration.ts'
 import type { GatewayShape, ProviderShape } from './file-shapes.ts'
 import { BY_REFERENCE, WRITTEN_OUT } from './server.ts'
 import { entriesOf, pointer, type Source } from './source.ts'
@@ -46,7 +46,7 @@ function build(name: string, shape: ProviderShape): Provider {
     name,
     dialect: shape.dialect,
     baseUrl: shape.base_url === undefined ? '' : trimmed(new URL(shape.base_url)),
-    apiKey: shape.api_key ?? null,
+    credentials: credentialsOf(shape),
     headers: Object.fromEntries(Object.entries(shape.headers ?? {}).map(([key, value]) => [key.toLowerCase(), value])),
     timeouts: {
       connectMs: timeouts.connect,
@@ -59,15 +59,24 @@ function build(name: string, shape: ProviderShape): Provider {
   }
 }
 
+function credentialsOf({ api_key, api_keys, aws }: ProviderShape): Credential[] {
+  if (aws === undefined) return api_key === undefined ? [...(api_keys ?? [])] : [api_key]
+  const { access_key_id: accessKeyId, secret_access_key: secretAccessKey, session_token: sessionToken, region } = aws
+  return [{ accessKeyId, secretAccessKey, sessionToken, region }]
+}
+
 const trimmed = (url: URL) => url.origin + url.pathname.replace(/\/+$/, '')
 
+/** The ways to say who we are, of which a provider takes one. */
+const WHO = ['api_key', 'api_keys', 'aws'] as const
+
 function checkDemo(source: Source, at: string): void {
-  for (const key of ['base_url', 'api_key', 'headers', 'timeouts', 'connections', 'allow_insecure']) {
+  for (const key of ['base_url', ...WHO, 'headers', 'timeouts', 'connections', 'allow_insecure']) {
     if (!source.has(at + pointer(key))) continue
     source.report(at + pointer(key), `the demo provider has no network, so it takes no "${key}"`, {
       key: true,
       suggestion: 'remove this line',
-      concealed: key === 'api_key' || key === 'headers',
+      concealed: key === 'headers' || (WHO as readonly string[]).includes(key),
     })
   }
 }
@@ -82,7 +91,7 @@ function checkRemote(source: Source, at: string, name: string, shape: Partial<Pr
   } else if (shape.base_url !== undefined) {
     checkBaseUrl(source, `${at}/base_url`, shape.base_url, shape.allow_insecure ?? true)
   }
-  if (shape.api_key !== undefined) checkApiKey(source, `${at}/api_key`, shape.api_key)
+  checkWho(source, at, shape)
   checkHeaders(source, at, shape)
 }
 
@@ -104,18 +113,48 @@ function checkBaseUrl(source: Source, at: string, text: string, allowInsecure: b
   }
 }
 
+function checkWho(source: Source, at: string, { dialect, api_key, api_keys, aws }: Partial<ProviderShape>): void {
+  const said = WHO.filter(key => source.has(`${at}/${key}`))
+  for (const key of said.slice(1)) {
+    source.report(`${at}/${key}`, `${said[0]} already says who the gateway is at this provider`, {
+      key: true,
+      suggestion: 'keep one of the two',
+      concealed: true,
+    })
+  }
+  if (api_key !== undefined) checkApiKey(source, `${at}/api_key`, api_key)
+  for (const [index, key] of (api_keys ?? []).entries()) checkApiKey(source, `${at}/api_keys/${index}`, key)
+  if (aws === undefined) return
+  if (dialect !== 'bedrock' && dialect !== 'bedrock-invoke') {
+    source.report(`${at}/aws`, 'aws is for the dialects bedrock and bedrock-invoke', { key: true, concealed: true })
+  }
+  for (const key of ['access_key_id', 'secret_access_key', 'session_token'] as const) {
+    if (aws[key] !== undefined) checkApiKey(source, `${at}/aws/${key}`, aws[key])
+  }
+  if (aws.region !== undefined && !/^[a-z]{2}(-[a-z]+)+-\d$/.test(aws.region)) {
+    const shown = source.show(`${at}/aws/region`, aws.region)
+    source.report(`${at}/aws/region`, `${shown} is not a region of AWS`, { suggestion: 'write it as eu-central-1' })
+  }
+}
+
 function checkApiKey(source: Source, at: string, key: string): void {
   if (!source.substituted(at)) {
-    source.report(at, `the api_key ${WRITTEN_OUT}`, { suggestion: BY_REFERENCE, concealed: true })
+    source.report(at, `the ${nameAt(at)} ${WRITTEN_OUT}`, { suggestion: BY_REFERENCE, concealed: true })
   } else if (!/^[\x21-\x7e]+$/.test(key)) {
-    source.report(at, 'the api_key is empty or holds blanks or characters that a header cannot carry', {
+    source.report(at, `the ${nameAt(at)} is empty or holds blanks or characters that a header cannot carry`, {
       suggestion: 'give the bare key, without "Bearer"',
       concealed: true,
     })
   }
 }
 
-function checkHeaders(source: Source, provider: string, { headers = {}, api_key }: Partial<ProviderShape>): void {
+/** `/providers/p/aws/session_token` is the session_token, and each of the api_keys an api_key. */
+function nameAt(at: string): string {
+  const [last, before] = at.split('/').reverse()
+  return before === 'api_keys' ? 'api_key' : last!
+}
+
+function checkHeaders(source: Source, provider: string, { headers = {}, ...shape }: Partial<ProviderShape>): void {
   const seen = new Set<string>()
   for (const [header, value] of Object.entries(headers)) {
     const at = provider + pointer('headers', header)
@@ -129,8 +168,8 @@ function checkHeaders(source: Source, provider: string, { headers = {}, api_key 
       })
     } else if (seen.has(name)) {
       source.report(at, `the header "${header}" is here twice`, { key: true })
-    } else if (name === 'authorization' && api_key !== undefined) {
-      source.report(at, 'api_key already makes the Authorization header', {
+    } else if (name === 'authorization' && WHO.some(key => shape[key] !== undefined)) {
+      source.report(at, `${WHO.find(key => shape[key] !== undefined)} already says who the gateway is`, {
         key: true,
         suggestion: 'keep one of the two',
         concealed: true,

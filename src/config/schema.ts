@@ -3,6 +3,7 @@
  * made from them. What a schema cannot say (references, order, arithmetic) is checked by the file named after the part.
  */
 import { type UnitName, unit } from '#contract'
+import { DIALECT_NAMES } from './configuration.ts'
 
 const text = (description: string, more: object = {}) => ({ type: 'string', minLength: 1, description, ...more })
 const flag = (description: string, value: boolean) => ({ type: 'boolean', description, default: value })
@@ -93,11 +94,29 @@ const PROVIDER = map(
   'An account at a model provider.',
   {
     dialect: {
-      enum: ['openai', 'demo'],
-      description: 'What the provider speaks: openai (chat completions), or demo (embedded, no network).',
+      enum: [...DIALECT_NAMES, 'demo'],
+      description:
+        'What the provider speaks: openai (chat completions), anthropic (Messages), gemini (generateContent), bedrock (Converse), vertex and vertex-anthropic (Google Cloud), bedrock-invoke (Claude on Bedrock), or demo (embedded, no network).',
     },
-    base_url: text('Where it is, up to and with /v1: https://api.example.com/v1. Plain http only to this machine.'),
+    base_url: text('Where it is, up to what the dialect adds: https://api.example.com/v1. Plain http only to this machine.'),
     api_key: text('The key for it, as ${NAME} or ${file:PATH}. Left out: no Authorization header is sent.'),
+    api_keys: {
+      type: 'array',
+      minItems: 1,
+      uniqueItems: true,
+      description: 'Several keys that take turns, in place of api_key; one that the provider refuses is left out for a minute.',
+      items: text('A key, as ${NAME} or ${file:PATH}.'),
+    },
+    aws: map(
+      'Bedrock: a pair of AWS keys, in place of api_key.',
+      {
+        access_key_id: text('The access key id, as ${NAME} or ${file:PATH}.'),
+        secret_access_key: text('The secret access key, as ${NAME} or ${file:PATH}.'),
+        session_token: text('Of temporary keys, as ${NAME} or ${file:PATH}.'),
+        region: text('The region for which requests are signed: eu-central-1.'),
+      },
+      { required: ['access_key_id', 'secret_access_key', 'region'] },
+    ),
     headers: {
       type: 'object',
       description: 'Further request headers.',
@@ -135,6 +154,8 @@ const TARGET = map(
       description: 'The field in which this target takes the output cap.',
       default: 'max_completion_tokens',
     },
+    priority: whole('Targets of a lower number are tried before those of a higher one.', 1, 100, { default: 1 }),
+    max_inflight: whole('Requests under way at it at most; beyond, another target is asked.', 1, 100_000),
     reasoning_outside_cap: measured('tokens', '0', '100M')('Thinking tokens that it may bill beyond the cap.', '0'),
   },
   { required: ['provider', 'model'] },

@@ -27,6 +27,10 @@ export interface Target {
   readonly capField: 'max_tokens' | 'max_completion_tokens'
   /** Reasoning tokens that this target may bill beyond the cap, per choice. */
   readonly reasoningOutsideCap: number
+  /** Targets of a lower number are tried before those of a higher one. */
+  readonly priority: number
+  /** Attempts under way at most; a target that has as many is passed over. Infinity: as many as come. */
+  readonly maxInflight: number
 }
 
 /** A model of the catalog: what clients name in `model`. */
@@ -192,6 +196,8 @@ export interface Exchange {
   charge: { readonly amount: NanoUsd; readonly overrun: NanoUsd } | null
   /** A remark of this step for the trail. */
   note(text: string): void
+  /** Set before `next()` by the step that decides on retries: how many attempts there may be, all targets together. */
+  attemptsAtMost: number
   /** Set before `next()` by the step that knows what an abandoned answer is worth. Default: cancel. */
   onDisconnect: OnDisconnect
   /** The `Idempotency-Key` header, or null. Recorded in the receipt. */

@@ -30,6 +30,12 @@ export interface Log {
   error(fields: Readonly<Record<string, unknown>>, message: string): void
 }
 
+/** The service `targets`: what has been seen of targets lately, in this process. */
+export interface TargetsView {
+  /** How long the target's answers take to begin, in milliseconds; null while nothing is known. */
+  latencyMs(target: string): number | null
+}
+
 /** What a plugin may name in `uses`. `ledger` is for plugins marked critical that ship with the gateway. */
 export interface Services {
   readonly keys: Keys
@@ -39,12 +45,22 @@ export interface Services {
   readonly clock: Clock
   readonly random: Random
   readonly log: Log
+  readonly targets: TargetsView
 }
 
 /** The name of a service, as plugins write it in `uses`. */
 export type ServiceName = keyof Services
 /** All of them, for checks at run time. */
-export const SERVICE_NAMES: readonly ServiceName[] = ['keys', 'buckets', 'ledger', 'catalog', 'clock', 'random', 'log']
+export const SERVICE_NAMES: readonly ServiceName[] = [
+  'keys',
+  'buckets',
+  'ledger',
+  'catalog',
+  'clock',
+  'random',
+  'log',
+  'targets',
+]
 
 /** The context of a step: Koa's own, with the exchange in which the needed facts are present. */
 export type StepContext<Needs extends FactName = never> = ParameterizedContext & {

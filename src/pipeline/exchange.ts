@@ -59,6 +59,7 @@ export class LiveExchange implements Exchange {
   declare readonly targets?: readonly Target[]
   usage: Usage | null = null
   outcome: Outcome | null = null
+  attemptsAtMost = 1
   onDisconnect: OnDisconnect = 'cancel'
   charge: Exchange['charge'] = null
   /** Whether a step has answered by itself. */

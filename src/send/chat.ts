@@ -1,15 +1,21 @@
-/** The innermost middleware of a chat route: asks the target and pumps its answer to the client. */
-import { type ChatCompletion, isRefusal, refuse } from '#contract'
-import { chunksOf } from '../answer/early.ts'
-import { usageOf } from '../answer/meter.ts'
-import { bodyOf, type PumpEnding, StreamPump, WholePump } from '../answer/pump.ts'
+/** The innermost middleware of a chat route: asks a target, and another when that may help, and pumps the answer to the client. */
+import { isRefusal, refuse, type Target, type UpstreamFailure } from '#contract'
+import { type PumpEnding, StreamPump, WholePump } from '../answer/pump.ts'
 import { StreamAnswer } from '../answer/stream.ts'
-import { type Tap, TapError } from '../answer/taps.ts'
-import type { Upstream } from '../generation.ts'
+import type { Tap, TapError } from '../answer/taps.ts'
 import { startAttempt } from '../upstream/attempt.ts'
+import { type Retry, retryAfterFailure } from '../upstream/retry.ts'
 import { endStopped, recordAttempt, refusalOf, type SenderParts, type Trip } from './trip.ts'
 
-const JSON_HEADERS = { 'content-type': 'application/json' }
+export const JSON_HEADERS = { 'content-type': 'application/json' }
+
+/** What came of one attempt. */
+interface Tried {
+  readonly ending: PumpEnding
+  readonly pump: StreamPump | WholePump
+  readonly target: Target
+  readonly tookMs: number
+}
 
 /** Resolves when the answer is over or the client has left; rejects with the refusal when it failed. */
 export async function sendChat(trip: Trip, parts: SenderParts): Promise<void> {
@@ -19,42 +25,24 @@ export async function sendChat(trip: Trip, parts: SenderParts): Promise<void> {
     throw new Error('a chat route reached its end without chat, model and targets')
   // After the hold and whatever else took its time: nobody asks for somebody who has left.
   if (exchange.signal.aborted) return endStopped(trip)
-  const target = targets[0]!
-  const upstream = generation.upstreams.get(target.provider)!
-  const view = {
-    model: model.id,
-    includeUsage: chat.includeUsage,
-    exchange: exchange.id,
-    createdAt: Math.floor(exchange.startedAt / 1000),
-  }
-  const request = upstream.dialect.encodeRequest(chat, target)
-  if (request.dropped.length > 0) trip.ctx.set('x-tollgate-dropped', request.dropped.join(', '))
-
-  const common = { client, meter, watchman: parts.watchman, onDisconnect: exchange.onDisconnect }
-  const pump = chat.stream
-    ? new StreamPump({ ...common, decoder: upstream.dialect.decodeStream(view), answer: streamTo(trip, exchange.taps) })
-    : new WholePump({ ...common, dialect: upstream.dialect, view, taps: exchange.taps })
-  trip.onStop = () => (trip.stopped === 'cut' ? pump.cut() : pump.leave())
-  meter.chat = chat
-  meter.outputCeiling = chat.choices * (chat.cap + target.reasoningOutsideCap)
   if (chat.stream) client.startHeartbeat()
-  const onHead = recordAttempt(trip, parts, target.id)
-  const attempt = startAttempt({
-    transport: upstream.transport,
-    request: { path: request.path, headers: headersFor(upstream, request.headers, exchange.id), body: request.body },
-    sink: pump,
-    watchman: parts.watchman,
-    timeouts: upstream.provider.timeouts,
-    stream: chat.stream,
-    decodeError: upstream.dialect.decodeError,
-    onHead,
-  })
-  pump.feedFrom(attempt)
+  generation.retries.earn()
 
-  const ending = await pump.over
-  trip.onStop = null
-  // Who was given up before its head came was tried all the same.
-  if (exchange.attempts.length === 0) onHead(null, null)
+  let tried: Tried
+  let left = targets
+  for (;;) {
+    const [target] = generation.board.arrange(left)
+    if (!target) throw refuse('overloaded', { retryAfterMs: 1000, detail: 'every target has as many requests as it takes' })
+    tried = await tryTarget(trip, parts, target)
+    const others = left.filter(other => other !== target)
+    const retry = mayRetry(trip, tried, generation.board.arrange(others).length > 0, parts)
+    if (!retry || !generation.retries.spend()) break
+    if (retry.where === 'elsewhere') left = others
+    else await pause(trip, parts, retry.pauseMs)
+    if (exchange.signal.aborted) return endStopped(trip)
+  }
+
+  const { ending, pump, target } = tried
   // A whole answer is collected before anything is known of it; its failures were not known at its head.
   exchange.usage = meter.spent(ending.ending === 'complete')
   if (ending.ending === 'complete' && pump instanceof WholePump) {
@@ -63,7 +51,96 @@ export async function sendChat(trip: Trip, parts: SenderParts): Promise<void> {
   end(trip, parts, ending, { theirs: target.model, ours: model.id })
 }
 
-/** Writes down how the answer ended, and throws what the client is to be told of a bad end. */
+/** One attempt, from the request to the end of its answer. */
+async function tryTarget(trip: Trip, parts: SenderParts, target: Target): Promise<Tried> {
+  const { exchange, meter, client, generation } = trip
+  const { watchman } = parts
+  const chat = exchange.chat!
+  const upstream = generation.upstreams.get(target.provider)!
+  const view = {
+    model: exchange.model!.id,
+    includeUsage: chat.includeUsage,
+    exchange: exchange.id,
+    createdAt: Math.floor(exchange.startedAt / 1000),
+  }
+  const request = upstream.dialect.encodeRequest(chat, target)
+  trip.ctx.remove('x-tollgate-dropped')
+  if (request.dropped.length > 0) trip.ctx.set('x-tollgate-dropped', request.dropped.join(', '))
+
+  meter.begin(chat, chat.choices * (chat.cap + target.reasoningOutsideCap))
+  const common = { client, meter, watchman, onDisconnect: exchange.onDisconnect }
+  const pump = chat.stream
+    ? new StreamPump({ ...common, decoder: upstream.dialect.decodeStream(view), answer: streamTo(trip, exchange.taps) })
+    : new WholePump({ ...common, dialect: upstream.dialect, view, taps: exchange.taps })
+  trip.onStop = () => (trip.stopped === 'cut' ? pump.cut() : pump.leave())
+
+  const startedMs = watchman.now()
+  const ticket = generation.board.begin(target)
+  const onHead = recordAttempt(trip, parts, target.id)
+  const before = exchange.attempts.length
+  const attempt = startAttempt({
+    transport: upstream.transport,
+    request: { path: request.path, headers: upstream.headersFor(request, exchange.id), body: request.body },
+    sink: pump,
+    watchman,
+    timeouts: upstream.provider.timeouts,
+    stream: chat.stream,
+    decodeError: upstream.dialect.decodeError,
+    onHead(status, failure) {
+      if (failure === null) ticket.begun()
+      onHead(status, failure)
+    },
+  })
+  pump.feedFrom(attempt)
+
+  const ending = await pump.over
+  trip.onStop = null
+  // Who was given up before its head came was tried all the same.
+  if (exchange.attempts.length === before) onHead(null, null)
+  if (ending.ending === 'failed') {
+    noteFailure(trip, parts, ending.failure)
+    ticket.bad(ending.failure)
+  } else if (ending.ending === 'complete' || ending.ending === 'tapped') ticket.good()
+  else ticket.dropped()
+  return { ending, pump, target, tookMs: watchman.now() - startedMs }
+}
+
+/** Writes down a failure of which the head said nothing, and tells the operator. */
+function noteFailure({ exchange }: Trip, { log }: SenderParts, { code, detail }: UpstreamFailure): void {
+  const last = exchange.attempts.at(-1)
+  // The head was good and the body was not.
+  if (last && last.code === null) exchange.attempts[exchange.attempts.length - 1] = { ...last, code }
+  log.warn({ exchange: exchange.id, target: last?.target, code, detail }, 'an attempt failed')
+}
+
+/** Null when this attempt was the last one: it went well, its answer has begun, or nothing speaks for another. */
+function mayRetry(
+  { exchange }: Trip,
+  { ending, pump, tookMs }: Tried,
+  hasOther: boolean,
+  { random }: SenderParts,
+): Retry | null {
+  if (ending.ending !== 'failed' || pump.begun || exchange.attempts.length >= exchange.attemptsAtMost) return null
+  return retryAfterFailure({ failure: ending.failure, tookMs, attempts: exchange.attempts.length, hasOther }, random)
+}
+
+/** Waits, until the time is over or the exchange is stopped. */
+function pause(trip: Trip, { watchman }: SenderParts, pauseMs: number): Promise<void> {
+  const until = watchman.now() + pauseMs
+  return new Promise(resolve => {
+    const unwatch = watchman.watch(now => {
+      if (now >= until) over()
+    })
+    const over = () => {
+      unwatch()
+      trip.onStop = null
+      resolve()
+    }
+    trip.onStop = over
+  })
+}
+
+/** Says how the answer ended, and throws what the client is to be told of a bad end. */
 function end(
   trip: Trip,
   parts: SenderParts,
@@ -84,23 +161,14 @@ function end(
     case 'tapped':
       exchange.outcome = 'failed'
       throw tapFailure(trip, parts, ending.error)
-    case 'failed': {
+    case 'failed':
       exchange.outcome = 'failed'
-      const { failure } = ending
-      const last = exchange.attempts.at(-1)
-      // The head was good and the body was not.
-      if (last && last.code === null) exchange.attempts[exchange.attempts.length - 1] = { ...last, code: failure.code }
-      parts.log.warn(
-        { exchange: exchange.id, target: last?.target, code: failure.code, detail: failure.detail },
-        'an attempt failed',
-      )
-      throw refusalOf(failure, names)
-    }
+      throw refusalOf(ending.failure, names)
   }
 }
 
 /** A step's watch or edit threw: its own refusal (a guard's), or a bug. */
-function tapFailure(trip: Trip, parts: SenderParts, error: TapError) {
+export function tapFailure(trip: Trip, parts: SenderParts, error: TapError) {
   const { exchange, route } = trip
   const step = route.plan.steps[error.step]?.id ?? 'send'
   if (isRefusal(error.cause)) {
@@ -119,55 +187,9 @@ function tapFailure(trip: Trip, parts: SenderParts, error: TapError) {
 }
 
 /** The client's stream, remembered for the trip's end: `finish` closes it, a failure breaks it. */
-function streamTo(trip: Trip, taps: readonly Tap[]): StreamAnswer {
+export function streamTo(trip: Trip, taps: readonly Tap[]): StreamAnswer {
   const answer = new StreamAnswer(trip.client, taps)
   trip.stream = answer
   trip.finish = () => answer.finish()
   return answer
-}
-
-function headersFor(upstream: Upstream, dialectHeaders: Readonly<Record<string, string>>, requestId: string) {
-  return { ...upstream.headers, ...dialectHeaders, 'x-request-id': requestId }
-}
-
-/** `exchange.answer()`: a step's own completion, through the taps of the steps outside of it. */
-export async function answerEarly(
-  trip: Trip,
-  parts: SenderParts,
-  completion: ChatCompletion,
-  taps: readonly Tap[],
-): Promise<void> {
-  const { exchange, client, meter } = trip
-  if (exchange.signal.aborted) return endStopped(trip)
-  meter.started = true
-  meter.finished = true
-  exchange.usage = usageOf(completion.usage ?? NO_USAGE, 'cached')
-  try {
-    if (exchange.chat?.stream) await streamEarly(trip, completion, taps)
-    else {
-      const body = bodyOf(completion, null, taps)
-      trip.finish = () => client.sendWhole(200, JSON_HEADERS, body)
-    }
-  } catch (error) {
-    exchange.outcome = 'failed'
-    throw tapFailure(trip, parts, error instanceof TapError ? error : new TapError(-1, error))
-  }
-  trip.onStop = null
-  if (exchange.signal.aborted) endStopped(trip)
-  else exchange.outcome = 'answered'
-}
-
-const NO_USAGE = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
-
-async function streamEarly(trip: Trip, completion: ChatCompletion, taps: readonly Tap[]): Promise<void> {
-  const { client, exchange } = trip
-  const answer = streamTo(trip, taps)
-  for (const chunk of chunksOf(completion, exchange.chat?.includeUsage ?? false)) {
-    if (exchange.signal.aborted) return
-    if (answer.chunk(chunk, null)) continue
-    await new Promise<void>(resolve => {
-      client.onResume(resolve)
-      trip.onStop = resolve
-    })
-  }
 }

@@ -1,6 +1,6 @@
 /** What the gateway knows of one exchange under way; the senders and the diary share it. */
 import type { Context } from 'koa'
-import { type Clock, type Log, type Refusal, refuse, type UpstreamFailure } from '#contract'
+import { type Clock, type Log, type Random, type Refusal, refuse, type UpstreamFailure } from '#contract'
 import type { Client } from '../answer/client.ts'
 import type { Meter } from '../answer/meter.ts'
 import type { StreamAnswer } from '../answer/stream.ts'
@@ -15,6 +15,7 @@ import type { RawProxy } from '../upstream/raw.ts'
 export interface SenderParts {
   readonly store: Store
   readonly clock: Clock
+  readonly random: Random
   readonly watchman: Watchman
   readonly rawProxy: RawProxy
   readonly log: Log

@@ -39,6 +39,8 @@ const model = (id: string, providers: readonly string[], change: Partial<Model> 
     cost: null,
     capField: 'max_tokens',
     reasoningOutsideCap: 0,
+    priority: 1,
+    maxInflight: Number.POSITIVE_INFINITY,
   })),
   price: null,
   context: 1,

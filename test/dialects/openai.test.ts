@@ -14,6 +14,8 @@ const target = (fields: Partial<Target> = {}): Target => ({
   cost: null,
   capField: 'max_completion_tokens',
   reasoningOutsideCap: 0,
+  priority: 1,
+  maxInflight: Number.POSITIVE_INFINITY,
   ...fields,
 })
 

@@ -37,6 +37,10 @@ export interface TranslatedChoice {
   readonly details?: readonly ReasoningDetail[]
   readonly refusal?: string | null
   readonly calls?: readonly TranslatedCall[]
+  /** Google's signature of the thought behind the text; those of calls stand at the calls. */
+  readonly signature?: string | null
+  /** Pictures that the model made, as data URLs. */
+  readonly images?: readonly string[]
   readonly finish: FinishReason
 }
 
@@ -94,13 +98,16 @@ export function translatedAnswer(
   return { completion, raw: null }
 }
 
-function messageOf({ text, reasoning, details, refusal, calls }: TranslatedChoice, view: AnswerView): Delta {
+function messageOf(choice: TranslatedChoice, view: AnswerView): Delta {
+  const { text, reasoning, details, refusal, calls, signature, images } = choice
   return {
     role: 'assistant',
     content: text,
     refusal: refusal ?? null,
     ...(reasoning ? { reasoning_content: reasoning } : {}),
     ...(details?.length ? { reasoning_details: details } : {}),
+    ...(images?.length ? { images: images.map(imageOf) } : {}),
+    ...signed(signature),
     ...(calls?.length
       ? {
           tool_calls: calls.map(({ id, name, arguments: text, signature }, index) => ({
@@ -116,6 +123,11 @@ function messageOf({ text, reasoning, details, refusal, calls }: TranslatedChoic
 
 function signed(signature: string | null | undefined) {
   return signature ? { extra_content: { google: { thought_signature: signature } } } : {}
+}
+
+/** As OpenRouter shows them; OpenAI's format has no place for pictures in an answer. */
+function imageOf(url: string) {
+  return { type: 'image_url', image_url: { url } }
 }
 
 /** Unique among all exchanges, and the same however often the answer is decoded. */
@@ -171,6 +183,16 @@ export class ChunkWriter {
     this.#chunk({ reasoning_details: [detail] }, null)
   }
 
+  /** Google's signature of the thought behind the text. */
+  signature(signature: string): void {
+    if (signature !== '') this.#chunk(signed(signature), null)
+  }
+
+  /** A picture that the model made, as a data URL. */
+  image(url: string): void {
+    this.#chunk({ images: [imageOf(url)] }, null)
+  }
+
   refusal(text: string): void {
     if (text !== '') this.#chunk({ refusal: text }, null)
   }
@@ -213,6 +235,15 @@ export class ChunkWriter {
   /** What is known of usage so far: the last word before `done` counts. */
   usage(usage: WireUsage): void {
     this.#usage = usage
+  }
+
+  /**
+   * The same, and told at once: for providers that name the prompt's tokens first, so that an answer that breaks off, or
+   * whose client leaves, is charged by what the provider counted and not by a guess.
+   */
+  usageSoFar(usage: WireUsage): void {
+    this.#usage = usage
+    if (!this.#over) this.#items.push({ kind: 'usage', usage })
   }
 
   /** The provider has said that the answer is over. */

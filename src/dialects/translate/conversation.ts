@@ -36,7 +36,8 @@ export interface ToolResult {
 }
 
 export type Part =
-  | { readonly kind: 'text'; readonly text: string }
+  /** `signature`: Google's, of the thought behind the text of the assistant, see `extra_content` in completion.ts. */
+  | { readonly kind: 'text'; readonly text: string; readonly signature?: string }
   | { readonly kind: 'image'; readonly source: Source }
   | { readonly kind: 'audio'; readonly format: string; readonly base64: string }
   | { readonly kind: 'file'; readonly name: string | null; readonly source: Source }
@@ -95,7 +96,12 @@ export const isBlank = (text: string): boolean => text.trim() === ''
 
 function assistantParts(message: ChatMessage, place: string, names: Map<string, string>): Part[] {
   const parts: Part[] = reasoningOf(message)
-  for (const text of textsOf(message.content)) parts.push({ kind: 'text', text })
+  const texts = textsOf(message.content)
+  const signature = signatureIn(message)
+  for (const [index, text] of texts.entries()) {
+    const last = index === texts.length - 1
+    parts.push(last && signature !== null ? { kind: 'text', text, signature } : { kind: 'text', text })
+  }
   const refusal = message['refusal']
   if (typeof refusal === 'string' && !isBlank(refusal)) parts.push({ kind: 'text', text: refusal })
   for (const [index, call] of callsOf(message).entries())
@@ -113,7 +119,16 @@ interface WireCall {
   readonly type?: string
   readonly function?: { readonly name: string; readonly arguments: string }
   readonly custom?: { readonly name: string; readonly input: string }
-  readonly extra_content?: { readonly google?: { readonly thought_signature?: unknown } | null } | null
+  readonly extra_content?: unknown
+}
+
+/** Google's signature in a call or a message: it stands in a field that only its own clients fill in. */
+function signatureIn(from: object): string | null {
+  const { extra_content: extra } = from as {
+    readonly extra_content?: { readonly google?: { readonly thought_signature?: unknown } | null } | null
+  }
+  const signature = extra?.google?.thought_signature
+  return typeof signature === 'string' && signature !== '' ? signature : null
 }
 
 function callsOf(message: ChatMessage): readonly WireCall[] {
@@ -127,13 +142,12 @@ function readCall(call: WireCall, place: string, names: Map<string, string>): To
   }
   const { name } = call.function
   names.set(call.id, name)
-  const signature = call.extra_content?.google?.thought_signature
   return {
     kind: 'call',
     id: call.id,
     name,
     arguments: readArguments(call.function.arguments, `${place}.function.arguments`),
-    signature: typeof signature === 'string' ? signature : null,
+    signature: signatureIn(call),
   }
 }
 

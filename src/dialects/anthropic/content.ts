@@ -1,0 +1,133 @@
+/** The conversation as the Messages API takes it. */
+import { refuse } from '#contract'
+import type { Conversation, Part, Source, Turn } from '../translate/conversation.ts'
+
+type Block = Readonly<Record<string, unknown>>
+
+export interface Message {
+  readonly role: 'user' | 'assistant'
+  readonly content: readonly Block[]
+}
+
+export interface ContentRules {
+  /** Whether the model is to see its earlier thoughts. */
+  readonly thoughts: boolean
+  /** Whether the provider fetches images and documents by their address; the clouds that host the models do not. */
+  readonly addresses: boolean
+  /** Whether the last word may be the assistant's. */
+  readonly prefill: boolean
+}
+
+/** `system` and `messages`. Throws a refusal that names the place for what the provider does not take. */
+export function writeConversation(
+  { system, turns }: Conversation,
+  rules: ContentRules,
+): { readonly system: string | null; readonly messages: readonly Message[] } {
+  const messages: { role: Message['role']; content: Block[] }[] = []
+  for (const turn of turns) {
+    const content = turn.parts.flatMap(part => writePart(part, turn, rules))
+    // A thought by itself is no message.
+    if (content.every(isThought)) continue
+    const last = messages.at(-1)
+    if (last?.role === turn.role) last.content.push(...content)
+    else messages.push({ role: turn.role, content })
+  }
+  const instructions = system.join('\n')
+  if (messages.length === 0) return { system: null, messages: [{ role: 'user', content: [lonely(instructions)] }] }
+  if (messages[0]!.role === 'assistant') messages.unshift({ role: 'user', content: [textBlock(OPENING)] })
+  const last = messages.at(-1)!
+  if (last.role === 'assistant') last.content = prefilled(last.content, turns.at(-1)!, rules)
+  return { system: instructions === '' ? null : instructions, messages }
+}
+
+/** The provider wants the user to begin. */
+const OPENING = '(The assistant begins.)'
+
+const textBlock = (text: string): Block => ({ type: 'text', text })
+
+const isThought = ({ type }: Block) => type === 'thinking' || type === 'redacted_thinking'
+
+/** Instructions and nothing else: the provider wants a message, so they are it. */
+function lonely(instructions: string): Block {
+  if (instructions !== '') return textBlock(instructions)
+  throw refuse('invalid_value', { message: "'messages' hold no text and nothing else either.", param: 'messages' })
+}
+
+/** The provider refuses white space at the end of words that it is to continue. */
+function prefilled(content: readonly Block[], { place }: Turn, { prefill }: ContentRules): Block[] {
+  if (!prefill) {
+    const message = `${place} is the assistant's and the last message: this model does not continue its own words. End with a user message.`
+    throw refuse('unsupported_parameter', { message, param: place })
+  }
+  const last = content.at(-1)!
+  if (last['type'] !== 'text') return [...content]
+  return [...content.slice(0, -1), textBlock((last['text'] as string).trimEnd())]
+}
+
+function writePart(part: Part, { place }: Turn, rules: ContentRules): Block[] {
+  switch (part.kind) {
+    case 'text':
+      return [textBlock(part.text)]
+    case 'image':
+      return [{ type: 'image', source: imageSource(part.source, place, rules) }]
+    case 'file':
+      return [
+        {
+          type: 'document',
+          source: documentSource(part.source, place, rules),
+          ...(part.name === null ? {} : { title: part.name }),
+        },
+      ]
+    case 'audio':
+      throw unsupported(place, "a sound ('input_audio')", 'This model takes text, images and documents.')
+    case 'reasoning':
+      if (!rules.thoughts) return []
+      if (part.sealed !== null) return [{ type: 'redacted_thinking', data: part.sealed }]
+      return [{ type: 'thinking', thinking: part.text, signature: part.signature }]
+    case 'call':
+      return [{ type: 'tool_use', id: callId(part.id), name: part.name, input: part.arguments }]
+    case 'result':
+      return [
+        {
+          type: 'tool_result',
+          tool_use_id: callId(part.id),
+          ...(part.text.trim() === '' ? {} : { content: part.text }),
+        },
+      ]
+  }
+}
+
+/** An id of another provider's making may hold what this one refuses. The same for the call and its result. */
+function callId(id: string): string {
+  return id.replace(/[^A-Za-z0-9_-]/gu, letter => `_${letter.codePointAt(0)!.toString(16)}_`)
+}
+
+const IMAGES: ReadonlySet<string> = new Set(['image/jpeg', 'image/png', 'image/gif', 'image/webp'])
+
+function imageSource(source: Source, place: string, rules: ContentRules): Block {
+  if (source.kind === 'url') return addressSource(source.url, 'an image', place, rules)
+  const type = source.mediaType === 'image/jpg' ? 'image/jpeg' : source.mediaType
+  if (!IMAGES.has(type)) {
+    throw unsupported(place, `an image of the type '${type}'`, 'This model takes JPEG, PNG, GIF and WebP.')
+  }
+  return { type: 'base64', media_type: type, data: source.base64 }
+}
+
+function documentSource(source: Source, place: string, rules: ContentRules): Block {
+  if (source.kind === 'url') return addressSource(source.url, 'a file', place, rules)
+  const { mediaType, base64 } = source
+  if (mediaType === 'application/pdf') return { type: 'base64', media_type: mediaType, data: base64 }
+  if (mediaType.startsWith('text/') || mediaType === 'application/json') {
+    return { type: 'text', media_type: 'text/plain', data: Buffer.from(base64, 'base64').toString('utf8') }
+  }
+  throw unsupported(place, `a file of the type '${mediaType}'`, 'This model takes PDF and text.')
+}
+
+function addressSource(url: string, what: string, place: string, { addresses }: ContentRules): Block {
+  if (addresses) return { type: 'url', url }
+  throw unsupported(place, `${what} by its address`, "This model's provider does not fetch: send a data URL.")
+}
+
+function unsupported(place: string, what: string, instead: string) {
+  return refuse('unsupported_parameter', { message: `${place} holds ${what}. ${instead}`, param: place })
+}

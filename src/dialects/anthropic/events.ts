@@ -1,0 +1,194 @@
+/**
+ * The events of a streamed message, one after the other, into chunks. It takes events that are parsed already, because
+ * not every host frames them alike: the provider itself sends server-sent events, Bedrock binary frames.
+ */
+import type { ChunkWriter } from '../translate/completion.ts'
+import { argumentsOf } from './answer.ts'
+import type { ErrorReader } from './errors.ts'
+import { finishOf, refusalOf } from './finish.ts'
+import { JSON_TOOL } from './tools.ts'
+import { laterUsage, usageOf } from './usage.ts'
+import { type Fields, isFields, textIn } from './value.ts'
+
+/** A block of the message that has begun and not ended. */
+type Block =
+  | { readonly kind: 'thought'; text: string; signature: string }
+  | { readonly kind: 'call'; readonly index: number; readonly input: unknown; isArgued: boolean }
+  /** A call whose arguments are the answer. */
+  | { readonly kind: 'json'; readonly input: unknown; isArgued: boolean }
+  /** Text, and what is none of the client's business. */
+  | { readonly kind: 'text' | 'other' }
+
+export class MessageEvents {
+  readonly #writer: ChunkWriter
+  readonly #errors: ErrorReader
+  /** By the provider's index. */
+  readonly #blocks = new Map<unknown, Block>()
+  #usage: Fields = {}
+  #isBegun = false
+  #isOver = false
+  #stopReason: unknown = null
+  #refusal = ''
+
+  constructor(writer: ChunkWriter, errors: ErrorReader) {
+    this.#writer = writer
+    this.#errors = errors
+  }
+
+  /** Takes the next event; what it comes to lies in the writer then. Nothing counts behind the end or a failure. */
+  event(value: unknown): void {
+    if (this.#isOver) return
+    if (!isFields(value)) {
+      this.broken('an event of the stream is not an object')
+      return
+    }
+    try {
+      this.#event(value)
+    } catch (error) {
+      this.broken(`an event of the stream could not be read: ${error}`)
+    }
+  }
+
+  /** The stream can't be followed any further. */
+  broken(detail: string): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#writer.fail({ code: 'upstream_invalid', detail })
+  }
+
+  #event(event: Fields): void {
+    switch (event['type']) {
+      case 'content_block_delta':
+        if (isFields(event['delta'])) this.#delta(this.#blocks.get(event['index']), event['delta'])
+        break
+      case 'content_block_start':
+        if (isFields(event['content_block'])) this.#blocks.set(event['index'], this.#start(event['content_block']))
+        break
+      case 'content_block_stop':
+        this.#stop(this.#blocks.get(event['index']))
+        this.#blocks.delete(event['index'])
+        break
+      case 'message_start':
+        this.#begin(event['message'])
+        break
+      case 'message_delta':
+        this.#messageDelta(event)
+        break
+      case 'message_stop':
+        this.#end()
+        break
+      case 'error':
+        this.#fail(event)
+        break
+      default:
+        // Relatives leave the type out. Pings, and kinds to come, mean nothing here.
+        if (event['type'] === undefined && isFields(event['error'])) this.#fail(event)
+    }
+  }
+
+  #begin(message: unknown): void {
+    // Relatives say it twice: what was begun then begins anew.
+    this.#blocks.clear()
+    this.#isBegun = true
+    if (isFields(message)) {
+      this.#writer.identify(message['id'])
+      this.#count(message['usage'])
+    }
+    this.#writer.begin()
+  }
+
+  #start(block: Fields): Block {
+    switch (block['type']) {
+      case 'text':
+        this.#writer.text(textIn(block['text']))
+        return { kind: 'text' }
+      case 'thinking': {
+        const text = textIn(block['thinking'])
+        this.#writer.reasoning(text)
+        return { kind: 'thought', text, signature: textIn(block['signature']) }
+      }
+      case 'redacted_thinking': {
+        const data = textIn(block['data'])
+        if (data !== '') this.#writer.detail({ type: 'reasoning.encrypted', data })
+        return { kind: 'other' }
+      }
+      case 'tool_use': {
+        const { id, name, input } = block
+        if (name === JSON_TOOL) return { kind: 'json', input, isArgued: false }
+        const index = this.#writer.call({ id: textIn(id), name: textIn(name), arguments: '' })
+        return { kind: 'call', index, input, isArgued: false }
+      }
+      default:
+        return { kind: 'other' }
+    }
+  }
+
+  #delta(block: Block | undefined, delta: Fields): void {
+    switch (delta['type']) {
+      case 'text_delta':
+        if (block?.kind !== 'other') this.#writer.text(textIn(delta['text']))
+        break
+      case 'input_json_delta': {
+        const text = textIn(delta['partial_json'])
+        if (text === '' || (block?.kind !== 'call' && block?.kind !== 'json')) break
+        block.isArgued = true
+        if (block.kind === 'call') this.#writer.callArguments(block.index, text)
+        else this.#writer.text(text)
+        break
+      }
+      case 'thinking_delta': {
+        const text = textIn(delta['thinking'])
+        if (block?.kind === 'thought') block.text += text
+        if (block?.kind !== 'other') this.#writer.reasoning(text)
+        break
+      }
+      case 'signature_delta':
+        if (block?.kind === 'thought') block.signature += textIn(delta['signature'])
+        break
+      // Citations and what is to come: no text of the answer.
+    }
+  }
+
+  #stop(block: Block | undefined): void {
+    if (block?.kind === 'thought' && block.signature !== '') {
+      // Whole, although its text has passed already: clients put lists together by appending.
+      this.#writer.detail({ type: 'reasoning.text', text: block.text, signature: block.signature })
+    } else if ((block?.kind === 'call' || block?.kind === 'json') && !block.isArgued) {
+      const text = argumentsOf(block.input)
+      if (block.kind === 'call') this.#writer.callArguments(block.index, text)
+      else this.#writer.text(text)
+    }
+  }
+
+  /** The finish waits for the end itself: an answer that breaks off behind its stop reason must not look finished. */
+  #messageDelta(event: Fields): void {
+    this.#count(event['usage'])
+    const { delta } = event
+    if (!isFields(delta)) return
+    this.#stopReason = delta['stop_reason'] ?? this.#stopReason
+    this.#refusal ||= refusalOf(delta['stop_reason'], delta['stop_details'])
+  }
+
+  #count(usage: unknown): void {
+    this.#usage = laterUsage(this.#usage, usage)
+    const counted = usageOf(this.#usage)
+    if (counted) this.#writer.usageSoFar(counted)
+  }
+
+  #end(): void {
+    if (!this.#isBegun) {
+      this.broken('the stream ends without having begun')
+      return
+    }
+    this.#isOver = true
+    for (const block of this.#blocks.values()) this.#stop(block)
+    this.#writer.refusal(this.#refusal)
+    this.#writer.finish(finishOf(this.#stopReason, this.#writer.calls))
+    this.#writer.done()
+  }
+
+  #fail(event: Fields): void {
+    this.#isOver = true
+    this.#writer.fail(this.#errors.inside(event))
+  }
+}

@@ -1,0 +1,135 @@
+/** A chat request as a request to the Messages API. */
+import { type Chat, type ChatRequest, refuse } from '#contract'
+import { readConversation } from '../translate/conversation.ts'
+import { droppedOf, numberOf, readEffort, readStop } from '../translate/parameters.ts'
+import { writeConversation } from './content.ts'
+import { planThinking } from './thinking.ts'
+import { planTools } from './tools.ts'
+import { type Traits, traitsOf } from './traits.ts'
+
+/** Who hosts the model: the provider itself, or a cloud that takes the same body with less in it. */
+export type Host = 'anthropic' | 'cloud'
+
+/** Parameters that are carried, or of which `encodeMessages` itself says what is lost. */
+const CARRIED = [
+  'temperature',
+  'top_p',
+  'stop',
+  'tools',
+  'tool_choice',
+  'parallel_tool_calls',
+  'functions',
+  'function_call',
+  'response_format',
+  'reasoning_effort',
+  'user',
+  'safety_identifier',
+  'service_tier',
+  'modalities',
+]
+
+/**
+ * The body, without `model` and `stream`, which depend on the way it is sent; and the names of what it can't carry.
+ * Throws a refusal for what would make the answer wrong.
+ * @param model the provider's name for it, by which it is known what it takes
+ */
+export function encodeMessages(
+  chat: Chat,
+  model: string,
+  host: Host,
+): { readonly body: Readonly<Record<string, unknown>>; readonly dropped: readonly string[] } {
+  const { body, cap } = chat
+  refuseImpossible(chat)
+  const traits = traitsOf(model)
+  const conversation = readConversation(body)
+  const { tools, choice, format, mustCall, dropped: lostTools } = planTools(body, traits, conversation)
+  const thinking = planThinking(traits, { effort: readEffort(body), cap, mustCall, conversation })
+  const { system, messages } = writeConversation(conversation, {
+    thoughts: !thinking.isOff,
+    addresses: host === 'anthropic',
+    prefill: traits.prefill,
+  })
+  const dropped = [...droppedOf(body, CARRIED), ...lostTools]
+  if (thinking.isDropped) dropped.push('reasoning_effort')
+  const config = { ...(format ? { format } : {}), ...(thinking.effort ? { effort: thinking.effort } : {}) }
+  return {
+    body: {
+      max_tokens: cap,
+      ...(system === null ? {} : { system }),
+      messages,
+      ...(tools.length > 0 ? { tools } : {}),
+      ...(choice ? { tool_choice: choice } : {}),
+      ...(thinking.thinking ? { thinking: thinking.thinking } : {}),
+      ...(Object.keys(config).length > 0 ? { output_config: config } : {}),
+      ...sampling(body, traits, thinking.thinking !== null && !thinking.isOff, dropped),
+      ...stopSequences(body, dropped),
+      ...userOf(body, dropped),
+      ...tierOf(body, host, dropped),
+    },
+    dropped,
+  }
+}
+
+function refuseImpossible({ body, choices }: Chat): void {
+  if (choices > 1) {
+    const message = `This model's provider gives one choice an answer, but 'n' is ${choices}.`
+    throw refuse('unsupported_parameter', { message, param: 'n' })
+  }
+  const modalities = body['modalities']
+  if (Array.isArray(modalities) && modalities.includes('audio')) {
+    const message = "'modalities' asks for sound, which this model's provider does not make."
+    throw refuse('unsupported_parameter', { message, param: 'modalities' })
+  }
+}
+
+/** Thinking leaves the temperature at 1 and hardly moves top_p. A value that says no more than the default is not said. */
+function sampling(body: ChatRequest, traits: Traits, thinks: boolean, dropped: string[]) {
+  const sent: { temperature?: number; top_p?: number } = {}
+  const temperature = numberOf(body, 'temperature')
+  if (temperature !== undefined && temperature !== 1) {
+    if (traits.sampling === 'none' || thinks) dropped.push('temperature')
+    else {
+      // The scale ends at 1 here, where OpenAI's goes on to 2.
+      if (temperature > 1) dropped.push('temperature')
+      sent.temperature = Math.min(temperature, 1)
+    }
+  }
+  const topP = numberOf(body, 'top_p')
+  if (topP !== undefined && topP !== 1) {
+    const isTaken = traits.sampling === 'either' && sent.temperature !== undefined
+    if (traits.sampling === 'none' || isTaken || (thinks && topP < 0.95)) dropped.push('top_p')
+    else sent.top_p = topP
+  }
+  return sent
+}
+
+/** The provider refuses sequences of white space alone. */
+function stopSequences(body: ChatRequest, dropped: string[]) {
+  const all = readStop(body)
+  const visible = all.filter(text => text.trim() !== '')
+  if (visible.length < all.length) dropped.push('stop')
+  return visible.length > 0 ? { stop_sequences: visible } : {}
+}
+
+/** Longer ones, and what looks like an address of mail or a telephone number, the provider refuses. */
+const LONGEST_USER = 256
+const PERSONAL = /\S@\S+\.\S|^\+[\d\s()-]{7,}$/
+
+/** The provider knows one name for the end user; `safety_identifier` is the newer of OpenAI's two. */
+function userOf(body: ChatRequest, dropped: string[]) {
+  const named = ['safety_identifier', 'user'].filter(name => typeof body[name] === 'string' && body[name] !== '')
+  const fit = named.filter(name => {
+    const value = body[name] as string
+    return value.length <= LONGEST_USER && !PERSONAL.test(value)
+  })
+  dropped.push(...named.filter(name => name !== fit[0] && body[name] !== body[fit[0] ?? '']))
+  return fit.length > 0 ? { metadata: { user_id: body[fit[0]!] } } : {}
+}
+
+function tierOf(body: ChatRequest, host: Host, dropped: string[]) {
+  const tier = body['service_tier']
+  if (tier == null || tier === 'auto') return {}
+  if (tier !== 'default') dropped.push('service_tier')
+  // The clouds have no other tier than the default.
+  return tier === 'default' && host === 'anthropic' ? { service_tier: 'standard_only' } : {}
+}

@@ -1,0 +1,55 @@
+/** The decoder of a streamed message: server-sent events whose data names its type. */
+import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
+import { type SseEvent, SseReader, SseTooLong } from '../sse.ts'
+import { ChunkWriter } from '../translate/completion.ts'
+import type { ErrorReader } from './errors.ts'
+import { MessageEvents } from './events.ts'
+import { isFields } from './value.ts'
+
+const NONE: readonly StreamItem[] = []
+
+export function decodeMessageStream(view: AnswerView, errors: ErrorReader): StreamDecoder {
+  const reader = new SseReader()
+  const writer = new ChunkWriter(view)
+  const machine = new MessageEvents(writer, errors)
+  let isLost = false
+  const take = (events: readonly SseEvent[]): readonly StreamItem[] => {
+    for (const event of events) pass(event, machine)
+    return events.length === 0 ? NONE : writer.take()
+  }
+  return {
+    push(bytes) {
+      if (isLost) return NONE
+      try {
+        return take(reader.push(bytes))
+      } catch (error) {
+        if (!(error instanceof SseTooLong)) throw error
+        isLost = true
+        for (const event of error.events) pass(event, machine)
+        machine.broken(error.message)
+        return writer.take()
+      }
+    },
+    end: () => (isLost ? NONE : take(reader.end())),
+  }
+}
+
+function pass({ event, data }: SseEvent, machine: MessageEvents): void {
+  const parsed = parse(data)
+  if (parsed !== undefined) {
+    // An error from something in between may carry its name outside only.
+    machine.event(event === 'error' && isFields(parsed) ? { ...parsed, type: 'error' } : parsed)
+    return
+  }
+  // Some relatives close with OpenAI's word, behind the end of the message.
+  if (data.length < 16 && data.toString('latin1').trim() === '[DONE]') return
+  machine.broken('an event of the stream is not JSON')
+}
+
+function parse(data: Buffer): unknown {
+  try {
+    return JSON.parse(data.toString('utf8'))
+  } catch {
+    return undefined
+  }
+}

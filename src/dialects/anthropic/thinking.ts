@@ -1,0 +1,88 @@
+/** Whether and how much a model thinks: `reasoning_effort` as the Messages API has it. */
+import type { Conversation } from '../translate/conversation.ts'
+import type { Traits } from './traits.ts'
+
+/** What goes into the request, and whether the client's `reasoning_effort` got lost on the way. */
+export interface ThinkingPlan {
+  /** `thinking`, when something must be said. */
+  readonly thinking: Readonly<Record<string, unknown>> | null
+  /** For `output_config.effort`. */
+  readonly effort: string | null
+  /** Off: earlier thoughts are of no use to the model, and are not sent. */
+  readonly isOff: boolean
+  readonly isDropped: boolean
+}
+
+/** Tokens to think with, for models that want a number. */
+const BUDGETS: Readonly<Record<string, number>> = {
+  minimal: 1024,
+  low: 2048,
+  medium: 8192,
+  high: 16_384,
+  xhigh: 32_768,
+  max: Number.POSITIVE_INFINITY,
+}
+/** The provider's own lower limit of a budget. */
+const SMALLEST_BUDGET = 1024
+/** The part of the output cap that thinking may take: the rest is for the answer. */
+const MOST_OF_CAP = 0.8
+
+const EFFORTS: Readonly<Record<string, string>> = {
+  minimal: 'low',
+  low: 'low',
+  medium: 'medium',
+  high: 'high',
+  xhigh: 'xhigh',
+  max: 'max',
+}
+
+const UNSAID: ThinkingPlan = { thinking: null, effort: null, isOff: false, isDropped: false }
+const DISABLED = { type: 'disabled' } as const
+
+interface Circumstances {
+  /** The client's `reasoning_effort`. */
+  readonly effort: string | null
+  /** Output tokens, which hold the thinking: never raised for it. */
+  readonly cap: number
+  /** The model must call a tool: it can't think first then. */
+  readonly mustCall: boolean
+  readonly conversation: Conversation
+}
+
+export function planThinking(traits: Traits, { effort, cap, mustCall, conversation }: Circumstances): ThinkingPlan {
+  const off = (isDropped: boolean, aloud = true): ThinkingPlan => ({
+    ...UNSAID,
+    thinking: aloud && traits.thinking === 'adaptive' ? DISABLED : null,
+    isOff: true,
+    isDropped,
+  })
+  if (effort === 'none') return off(false)
+  if (effort === null) {
+    if (mustCall) return off(false, traits.thinksUnasked)
+    return traits.thinking === 'adaptive' ? UNSAID : off(false)
+  }
+  const isPrefilled = conversation.turns.at(-1)?.role === 'assistant'
+  if (traits.thinking === 'none' || mustCall || isPrefilled || !Object.hasOwn(EFFORTS, effort)) return off(true)
+  if (traits.thinking === 'adaptive') {
+    const known = effort === 'xhigh' && !traits.knowsXhigh ? 'max' : EFFORTS[effort]!
+    // Newer models keep their thoughts to themselves unless asked for a summary.
+    return { ...UNSAID, thinking: { type: 'adaptive', display: 'summarized' }, effort: known }
+  }
+  if (cap <= SMALLEST_BUDGET || hasLostItsThoughts(conversation)) return off(true)
+  const most = Math.max(SMALLEST_BUDGET, Math.floor(cap * MOST_OF_CAP))
+  return { ...UNSAID, thinking: { type: 'enabled', budget_tokens: Math.min(BUDGETS[effort]!, most) } }
+}
+
+/**
+ * Whether the conversation stands in the middle of calls that were made without a thought that the client has kept.
+ * Models with a budget refuse to think on then; what they want is the thought with which the calls began.
+ */
+function hasLostItsThoughts({ turns }: Conversation): boolean {
+  let lost = false
+  for (let at = turns.length - 1; at > 0; at -= 2) {
+    const [answer, results] = [turns[at - 1]!, turns[at]!]
+    if (results.role !== 'user' || results.parts[0]?.kind !== 'result') break
+    lost = !answer.parts.some(part => part.kind === 'reasoning')
+  }
+  return lost
+}

@@ -1,0 +1,120 @@
+/** Tools, which of them may be called, and the shape of the answer: the three are one question to the Messages API. */
+import { type ChatRequest, refuse } from '#contract'
+import type { Conversation } from '../translate/conversation.ts'
+import { readResponseFormat, readToolChoice, readTools, type Tool, type ToolChoice } from '../translate/parameters.ts'
+import { closedSchema } from './json-schema.ts'
+import type { Traits } from './traits.ts'
+
+/**
+ * A tool whose arguments are the answer: how models without `output_config.format` are made to give JSON. A call of it
+ * comes to the client as content.
+ */
+export const JSON_TOOL = 'tollgate_json_answer'
+
+export interface ToolPlan {
+  readonly tools: readonly Readonly<Record<string, unknown>>[]
+  readonly choice: Readonly<Record<string, unknown>> | null
+  /** For `output_config.format`. */
+  readonly format: Readonly<Record<string, unknown>> | null
+  /** Whether the choice makes the model call something. */
+  readonly mustCall: boolean
+  readonly dropped: readonly string[]
+}
+
+export function planTools(body: ChatRequest, traits: Traits, conversation: Conversation): ToolPlan {
+  const dropped = new Set<string>()
+  const chosen = readToolChoice(body)
+  const offered = allowed(checked(readTools(body)), chosen)
+  const tools: Record<string, unknown>[] = offered.map(tool => writeTool(tool, traits, dropped))
+  const isParallel = body['parallel_tool_calls'] !== false
+  const plan = (choice: ToolPlan['choice'], format: ToolPlan['format'] = null): ToolPlan => ({
+    tools,
+    choice,
+    format,
+    mustCall: choice?.['type'] === 'any' || choice?.['type'] === 'tool',
+    dropped: [...dropped],
+  })
+  const mode = chosen?.mode ?? 'auto'
+  const none = tools.length === 0
+  // A conversation with calls needs tools, also when none may be called any more.
+  if (none) tools.push(...formerTools(conversation))
+  const wanted = readResponseFormat(body)
+  const natively = wanted.kind === 'schema' && traits.schemas
+  if (wanted.kind === 'text' || natively || (mode === 'required' && !none)) {
+    let format: ToolPlan['format'] = null
+    if (natively) {
+      const { schema, lost } = closedSchema(wanted.schema)
+      for (const keyword of lost) dropped.add(`response_format.json_schema.schema.${keyword}`)
+      format = { type: 'json_schema', schema }
+    } else if (wanted.kind !== 'text') dropped.add('response_format')
+    if (none) return plan(tools.length > 0 ? { type: 'none' } : null, format)
+    return plan(writeChoice(chosen, isParallel), format)
+  }
+  const schema = wanted.kind === 'schema' ? wanted.schema : { type: 'object', additionalProperties: true }
+  tools.push({
+    name: JSON_TOOL,
+    description: 'Gives the answer to the user, as JSON. Call it once, with the complete answer.',
+    input_schema: { type: 'object', ...schema },
+  })
+  if (none || mode === 'none') return plan({ type: 'tool', name: JSON_TOOL, disable_parallel_tool_use: true })
+  return plan({ type: 'any', disable_parallel_tool_use: true })
+}
+
+function checked(tools: readonly Tool[]): readonly Tool[] {
+  if (!tools.some(({ name }) => name === JSON_TOOL)) return tools
+  throw refuse('invalid_value', {
+    message: `A tool is called '${JSON_TOOL}', a name that the gateway needs for itself.`,
+    param: 'tools',
+  })
+}
+
+/** The tools that may be called: where the choice names several, there is no other way to leave the rest out. */
+function allowed(tools: readonly Tool[], choice: ToolChoice | null): readonly Tool[] {
+  if (choice?.mode === 'required' && tools.length === 0) {
+    throw refuse('invalid_value', {
+      message: "'tool_choice' asks for a call, but there are no tools.",
+      param: 'tool_choice',
+    })
+  }
+  const names = choice?.names ?? null
+  if (names === null) return tools
+  const unknown = names.find(name => !tools.some(tool => tool.name === name))
+  if (unknown !== undefined || names.length === 0) {
+    const what = unknown === undefined ? 'allows no tool' : `names '${unknown}', which is not among the tools`
+    throw refuse('invalid_value', { message: `'tool_choice' ${what}.`, param: 'tool_choice' })
+  }
+  const isOne = choice?.mode === 'required' && names.length === 1
+  return isOne ? tools : tools.filter(tool => names.includes(tool.name))
+}
+
+function writeTool({ name, description, parameters, strict }: Tool, traits: Traits, dropped: Set<string>) {
+  const schema = parameters['type'] === undefined ? { type: 'object', ...parameters } : parameters
+  const isStrict = strict && traits.schemas
+  if (strict && !isStrict) dropped.add('tools.function.strict')
+  const { schema: closed, lost } = isStrict ? closedSchema(schema) : { schema, lost: [] }
+  for (const keyword of lost) dropped.add(`tools.function.parameters.${keyword}`)
+  return {
+    name,
+    ...(description ? { description } : {}),
+    input_schema: closed,
+    ...(isStrict ? { strict: true } : {}),
+  }
+}
+
+function writeChoice(choice: ToolChoice | null, isParallel: boolean): ToolPlan['choice'] {
+  if (choice?.mode === 'none') return { type: 'none' }
+  const single = isParallel ? {} : { disable_parallel_tool_use: true }
+  if (choice?.mode !== 'required') return choice || !isParallel ? { type: 'auto', ...single } : null
+  if (choice.names?.length === 1) return { type: 'tool', name: choice.names[0], ...single }
+  return { type: 'any', ...single }
+}
+
+function formerTools({ turns }: Conversation): Record<string, unknown>[] {
+  const names = new Set<string>()
+  for (const { parts } of turns) for (const part of parts) if (part.kind === 'call') names.add(part.name)
+  return [...names].map(name => ({
+    name,
+    description: 'Was called earlier; not available any more.',
+    input_schema: { type: 'object', properties: {} },
+  }))
+}

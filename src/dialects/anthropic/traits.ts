@@ -1,0 +1,55 @@
+/**
+ * What the models of the Messages API take, by the pattern of their names. Facts as of November 2026; where the provider
+ * counts on its own documentation, so does this table. A name that no row knows is the newest kind: a new model is like
+ * its latest sister, never like its oldest.
+ */
+export interface Traits {
+  /**
+   * `free`: temperature and top_p; `either`: one of them, and it refuses both together; `none`: it refuses either.
+   */
+  readonly sampling: 'free' | 'either' | 'none'
+  /** `budget`: thinks up to a number of tokens when told to; `adaptive`: by itself, guided by an effort. */
+  readonly thinking: 'none' | 'budget' | 'adaptive'
+  /** Adaptive only: it may think without being told to, so that not thinking must be said. */
+  readonly thinksUnasked: boolean
+  /** Adaptive only: whether it knows the effort `xhigh`; otherwise `max` is the nearest. */
+  readonly knowsXhigh: boolean
+  /** Whether `output_config.format` and strict tools are there. */
+  readonly schemas: boolean
+  /** Whether a conversation may end with the assistant's own words, which the answer then continues. */
+  readonly prefill: boolean
+}
+
+const FIRST: Traits = {
+  sampling: 'free',
+  thinking: 'none',
+  thinksUnasked: false,
+  knowsXhigh: false,
+  schemas: false,
+  prefill: true,
+}
+const SONNET_3_7: Traits = { ...FIRST, thinking: 'budget' }
+const FOUR: Traits = { ...SONNET_3_7, sampling: 'either' }
+const FOUR_5: Traits = { ...FOUR, schemas: true }
+const FOUR_6: Traits = { ...FOUR_5, thinking: 'adaptive', prefill: false }
+const NEWEST: Traits = { ...FOUR_6, sampling: 'none', thinksUnasked: true, knowsXhigh: true }
+
+/**
+ * The first row that matches counts. Names come with a date or without, from clouds with a prefix and a suffix
+ * (`us.anthropic.claude-sonnet-4-20250514-v1:0`, `claude-3-7-sonnet@20250219`), from relatives with a dot for a dash.
+ */
+const TABLE: readonly (readonly [pattern: RegExp, traits: Traits])[] = [
+  [/claude-(?:instant|v?[12](?!\d))/, FIRST],
+  [/claude-3[-.]7/, SONNET_3_7],
+  [/claude-3(?!\d)/, FIRST],
+  [/claude-(?:[a-z]+-)?4[-.]5(?!\d)/, FOUR_5],
+  [/claude-(?:[a-z]+-)?4[-.]6(?!\d)/, FOUR_6],
+  // 4.0 and 4.1, which may leave the second figure out; what follows is a date, a word, or nothing.
+  [/claude-(?:[a-z]+-)?4(?:[-.][01](?!\d)|(?![-.]?\d)|(?=-20\d{6}))/, FOUR],
+]
+
+/** What a model takes, by its name at the provider. */
+export function traitsOf(model: string): Traits {
+  const name = model.toLowerCase()
+  return TABLE.find(([pattern]) => pattern.test(name))?.[1] ?? NEWEST
+}

@@ -1,0 +1,51 @@
+/**
+ * Tokens on OpenAI's counting: the provider counts what it read from its cache, and what it wrote there, apart from the
+ * rest of the prompt; the output holds the thinking on both sides.
+ */
+import type { WireUsage } from '#contract'
+import { countOf, wireUsage } from '../translate/completion.ts'
+import { type Fields, isFields } from './value.ts'
+
+/** `usage` as the provider writes it. In a stream it comes in pieces: of each count the last one that is a number. */
+export function laterUsage(known: Fields, update: unknown): Fields {
+  if (!isFields(update)) return known
+  const said = Object.entries(update).filter(([, value]) => value !== null && value !== undefined)
+  return { ...known, ...Object.fromEntries(said) }
+}
+
+/** Null when neither side was counted. */
+export function usageOf(usage: Fields): WireUsage | null {
+  const passes = passesOf(usage)
+  const prompt = sum(passes, 'input_tokens')
+  const completion = sum(passes, 'output_tokens')
+  if (prompt === undefined && completion === undefined) return null
+  const cached = sum(passes, 'cache_read_input_tokens')
+  const cacheWrite = sum(passes, 'cache_creation_input_tokens')
+  const details = usage['output_tokens_details']
+  const reasoning = isFields(details) ? sum([details], 'thinking_tokens') : undefined
+  return wireUsage({
+    prompt: (prompt ?? 0) + (cached ?? 0) + (cacheWrite ?? 0),
+    completion: completion ?? 0,
+    ...(cached === undefined ? {} : { cached }),
+    ...(cacheWrite === undefined ? {} : { cacheWrite }),
+    ...(reasoning === undefined ? {} : { reasoning }),
+  })
+}
+
+/**
+ * What is to be added up. The totals leave out the pass in which the provider shortened the conversation (compaction);
+ * its passes are listed then. Where another model stepped in, the totals are right and the list would count twice.
+ */
+function passesOf(usage: Fields): readonly Fields[] {
+  const listed = usage['iterations']
+  if (!Array.isArray(listed)) return [usage]
+  const passes = listed.filter(isFields)
+  const has = (type: string) => passes.some(pass => pass['type'] === type)
+  if (!has('compaction') || has('fallback_message')) return [usage]
+  return passes.filter(({ type }) => type === 'compaction' || type === 'message')
+}
+
+function sum(passes: readonly Fields[], name: string): number | undefined {
+  const counts = passes.map(pass => countOf(pass[name])).filter(count => Number.isFinite(count)) as number[]
+  return counts.length === 0 ? undefined : counts.reduce((total, count) => total + count, 0)
+}

@@ -1,0 +1,126 @@
+/** A whole answer of Converse, and what its stream shares with it: why it ended, what it used. */
+import type { AnswerView, DecodedAnswer, UpstreamFailure, WireUsage } from '#contract'
+import {
+  countOf,
+  type FinishReason,
+  type ReasoningDetail,
+  type TranslatedCall,
+  translatedAnswer,
+  wireUsage,
+} from '../translate/completion.ts'
+import { ANSWER_TOOL } from './request.ts'
+
+/** JSON as it came: nothing about it is certain. */
+export type Json = Readonly<Record<string, unknown>>
+
+export function isJson(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+export function decodeAnswer(body: Buffer, view: AnswerView): DecodedAnswer | { readonly failure: UpstreamFailure } {
+  try {
+    return translated(JSON.parse(body.toString('utf8')), view)
+  } catch {
+    // No JSON, or JSON so deep that it can't be written again.
+    return invalid(body.length === 0 ? 'the answer is empty' : 'the answer is not JSON that can be read')
+  }
+}
+
+function translated(parsed: unknown, view: AnswerView): DecodedAnswer | { readonly failure: UpstreamFailure } {
+  const output = isJson(parsed) && isJson(parsed['output']) ? parsed['output']['message'] : undefined
+  if (!isJson(parsed) || !isJson(output) || !Array.isArray(output['content']))
+    return invalid('the answer has no message')
+  const answer = new Answer()
+  for (const block of output['content'] as readonly unknown[]) if (isJson(block)) answer.add(block)
+  const ended = finishOf(parsed['stopReason'], answer.calls.length > 0)
+  if (typeof ended !== 'string') return { failure: ended }
+  const text = answer.structured ?? answer.text
+  const { reasoning, details, calls } = answer
+  return translatedAnswer(view, null, [{ text, reasoning, details, calls, finish: ended }], usageOf(parsed['usage']))
+}
+
+function invalid(detail: string): { readonly failure: UpstreamFailure } {
+  return { failure: { code: 'upstream_invalid', detail } }
+}
+
+/** What the blocks of a message say. Those of tools that AWS runs itself are not the client's. */
+class Answer {
+  text: string | null = null
+  /** The arguments of the tool that stands for an answer by a schema: then they are the answer. */
+  structured: string | null = null
+  reasoning = ''
+  readonly details: ReasoningDetail[] = []
+  readonly calls: TranslatedCall[] = []
+
+  add({ text, toolUse, reasoningContent, citationsContent }: Json): void {
+    if (typeof text === 'string') this.#say(text)
+    else if (isClientCall(toolUse)) this.#call(toolUse)
+    else if (isJson(reasoningContent)) this.#think(reasoningContent)
+    else if (isJson(citationsContent) && Array.isArray(citationsContent['content'])) {
+      for (const cited of citationsContent['content'] as readonly unknown[]) {
+        if (isJson(cited) && typeof cited['text'] === 'string') this.#say(cited['text'])
+      }
+    }
+  }
+
+  #say(text: string): void {
+    if (text !== '') this.text = (this.text ?? '') + text
+  }
+
+  #call({ toolUseId, name, input }: ClientCall): void {
+    const text = JSON.stringify(input ?? {})
+    if (name === ANSWER_TOOL) this.structured ??= text
+    else this.calls.push({ id: typeof toolUseId === 'string' ? toolUseId : null, name, arguments: text })
+  }
+
+  #think({ reasoningText, redactedContent }: Json): void {
+    if (typeof redactedContent === 'string') this.details.push({ type: 'reasoning.encrypted', data: redactedContent })
+    if (!isJson(reasoningText)) return
+    const text = typeof reasoningText['text'] === 'string' ? reasoningText['text'] : ''
+    const { signature } = reasoningText
+    this.reasoning += text
+    if (typeof signature === 'string') this.details.push({ type: 'reasoning.text', text, signature })
+  }
+}
+
+export interface ClientCall extends Json {
+  readonly name: string
+}
+
+/** Whether a `toolUse` is a call for the client. */
+export function isClientCall(toolUse: unknown): toolUse is ClientCall {
+  return isJson(toolUse) && typeof toolUse['name'] === 'string' && toolUse['type'] !== 'server_tool_use'
+}
+
+const FINISHES: Readonly<Record<string, FinishReason>> = {
+  max_tokens: 'length',
+  model_context_window_exceeded: 'length',
+  content_filtered: 'content_filter',
+  guardrail_intervened: 'content_filter',
+}
+
+/** How an answer ended, or that it failed. Reasons that are new say at least that it ended by itself. */
+export function finishOf(stopReason: unknown, hasCalls: boolean): FinishReason | UpstreamFailure {
+  if (typeof stopReason !== 'string') return { code: 'upstream_invalid', detail: 'the answer has no stopReason' }
+  if (stopReason === 'malformed_model_output' || stopReason === 'malformed_tool_use') {
+    return { code: 'upstream_error', detail: `the answer ended with the stopReason ${stopReason}` }
+  }
+  const finish = Object.hasOwn(FINISHES, stopReason) ? FINISHES[stopReason] : undefined
+  return finish ?? (hasCalls ? 'tool_calls' : 'stop')
+}
+
+/** AWS counts what came from or went to a cache apart from the input. */
+export function usageOf(usage: unknown): WireUsage | null {
+  if (!isJson(usage)) return null
+  const input = countOf(usage['inputTokens'])
+  const completion = countOf(usage['outputTokens'])
+  if (input === undefined || completion === undefined) return null
+  const cached = countOf(usage['cacheReadInputTokens'])
+  const cacheWrite = countOf(usage['cacheWriteInputTokens'])
+  return wireUsage({
+    prompt: input + (cached ?? 0) + (cacheWrite ?? 0),
+    completion,
+    ...(cached === undefined ? {} : { cached }),
+    ...(cacheWrite === undefined ? {} : { cacheWrite }),
+  })
+}

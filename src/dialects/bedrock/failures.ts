@@ -1,0 +1,100 @@
+/** AWS's errors: a type in a header (or in the body, or in a frame of a stream) and a body that is `{"message"}` only. */
+import type { UpstreamFailure } from '#contract'
+import { type ErrorDetails, errorDetails, failureOf, type Redact } from '../failure.ts'
+
+export interface AwsError {
+  /** The HTTP status, or null in the middle of a stream. */
+  readonly status: number | null
+  readonly headers: Readonly<Record<string, string>>
+  /** `ThrottlingException`, with whatever AWS adds before a `#` and after a `:`. */
+  readonly type: string | null
+  readonly message: string | null
+}
+
+export type FailAws = (error: AwsError) => UpstreamFailure
+
+/** @param now milliseconds since the epoch, for a Retry-After that is a date */
+export function awsFailures(now: () => number, redact?: Redact): FailAws {
+  return ({ status, headers, type, message }) => {
+    const name = type === null ? null : nameOf(type)
+    const details: ErrorDetails = { message, type: name, code: null, param: null }
+    const meant = meantStatus(status, name, message)
+    const failure = failureOf(meant, headers, { ...details, code: codeOf(message) }, now(), redact)
+    if (meant === status) return failure
+    return { ...failure, detail: failure.detail.replace(`status ${meant}`, `status ${status ?? 'in the stream'}`) }
+  }
+}
+
+/** An error body and its header. */
+export function awsErrorIn(status: number, headers: Readonly<Record<string, string>>, body: Buffer): AwsError {
+  const { message, type, code } = errorDetails(body)
+  return {
+    status,
+    headers,
+    type: headers['x-amzn-errortype'] ?? typeIn(body) ?? type ?? code,
+    message: message ?? capital(body),
+  }
+}
+
+/** What a type means, whatever the status says that it came with (in a stream: none). Lower case: frames begin so. */
+const STATUS_OF: Readonly<Record<string, number>> = {
+  validationexception: 400,
+  accessdeniedexception: 403,
+  expiredtokenexception: 403,
+  unrecognizedclientexception: 403,
+  invalidsignatureexception: 403,
+  missingauthenticationtokenexception: 403,
+  incompletesignatureexception: 403,
+  resourcenotfoundexception: 404,
+  modeltimeoutexception: 504,
+  modelerrorexception: 502,
+  modelstreamerrorexception: 502,
+  throttlingexception: 429,
+  toomanyrequestsexception: 429,
+  modelnotreadyexception: 503,
+  servicequotaexceededexception: 402,
+  internalserverexception: 500,
+  internalerror: 500,
+  internalfailure: 500,
+  serviceunavailableexception: 503,
+}
+
+function meantStatus(status: number | null, type: string | null, message: string | null): number {
+  if (message !== null && NO_MODEL.test(message)) return 404
+  const known = type === null ? undefined : STATUS_OF[type.toLowerCase()]
+  return known ?? status ?? 500
+}
+
+/** AWS says 400 where others say 404. */
+const NO_MODEL = /provided model identifier is invalid/i
+const TOO_LONG = /input tokens? exceeded|input is too long|too many tokens in the (?:input|prompt)/i
+
+function codeOf(message: string | null): string | null {
+  if (message === null) return null
+  if (TOO_LONG.test(message)) return 'context_length_exceeded'
+  return NO_MODEL.test(message) ? 'model_not_found' : null
+}
+
+/** `com.amazon.coral#ThrottlingException:http://...` is a ThrottlingException. */
+function nameOf(type: string): string {
+  return type.split(':', 1)[0]!.split('#').at(-1)!
+}
+
+function typeIn(body: Buffer): string | null {
+  const type = memberOf(body, '__type')
+  return typeof type === 'string' ? type : null
+}
+
+/** Some front ends of AWS write the message with a capital. */
+function capital(body: Buffer): string | null {
+  const message = memberOf(body, 'Message')
+  return typeof message === 'string' ? message : null
+}
+
+function memberOf(body: Buffer, name: string): unknown {
+  try {
+    return (JSON.parse(body.toString('utf8')) as Readonly<Record<string, unknown>> | null)?.[name]
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * Bedrock's older way to Claude, InvokeModel: the Messages API of Anthropic inside of AWS's framing. It carries what
+ * Converse does not (one call at a time, for instance). Other models have formats of their own here: they go by Converse.
+ */
+import {
+  type AnswerView,
+  type Chat,
+  type Dialect,
+  type EncodedRequest,
+  refuse,
+  type StreamDecoder,
+  type Target,
+} from '#contract'
+import { decodeMessage, type ErrorReader, encodeMessages, errorReader, MessageEvents } from '../anthropic/index.ts'
+import type { Redact } from '../failure.ts'
+import { ChunkWriter } from '../translate/completion.ts'
+import { awsErrorIn, awsFailures, type FailAws } from './failures.ts'
+import { modelRequest } from './request.ts'
+import { awsErrorOf, decodeFrames, jsonIn } from './stream.ts'
+
+/**
+ * @param now milliseconds since the epoch, for a Retry-After that is a date
+ * @param redact takes the gateway's own secrets out of what a provider says
+ */
+export function bedrockInvokeDialect(now: () => number, redact?: Redact): Dialect {
+  const errors = errorReader(now, redact)
+  const fail = awsFailures(now, redact)
+  return {
+    name: 'bedrock-invoke',
+    encodeRequest,
+    decodeAnswer: (body, view) => decodeMessage(body, view, errors),
+    decodeStream: view => decodeInvokeStream(view, errors, fail),
+    decodeError: (status, headers, body) => fail(awsErrorIn(status, headers, body)),
+  }
+}
+
+function encodeRequest(chat: Chat, { model }: Target): EncodedRequest {
+  // Behind an ARN there may be any model: that of an application's inference profile does not say which.
+  if (!/claude|^arn:/i.test(model)) {
+    const message = `The model '${model}' is none of Anthropic's, and this provider is set up for those only.`
+    throw refuse('unsupported_parameter', { message, param: 'model' })
+  }
+  const { body, dropped } = encodeMessages(chat, model, 'cloud')
+  const versioned = { anthropic_version: 'bedrock-2023-05-31', ...body }
+  return modelRequest(chat, model, chat.stream ? 'invoke-with-response-stream' : 'invoke', versioned, dropped)
+}
+
+/** Each frame holds one event of the Messages API, in base64. */
+function decodeInvokeStream(view: AnswerView, errors: ErrorReader, fail: FailAws): StreamDecoder {
+  const writer = new ChunkWriter(view)
+  const machine = new MessageEvents(writer, errors)
+  return decodeFrames(writer, message => {
+    const { headers, payload } = message
+    if (headers.get(':message-type') !== 'event') writer.fail(fail(awsErrorOf(message)))
+    else if (headers.get(':event-type') === 'chunk') {
+      const bytes = jsonIn(payload)?.['bytes']
+      machine.event(typeof bytes === 'string' ? jsonIn(Buffer.from(bytes, 'base64')) : null)
+    }
+  })
+}

@@ -1,0 +1,235 @@
+/** The conversation as Converse takes it. */
+import { createHash } from 'node:crypto'
+import { type ChatRequest, refuse } from '#contract'
+import {
+  type Part,
+  readConversation,
+  type Source,
+  type ToolCall,
+  type ToolResult,
+  type Turn,
+} from '../translate/conversation.ts'
+import type { Traits } from './traits.ts'
+
+/** A content block; one member says what it is: `text`, `toolUse`, `image` ... */
+export type Block = Readonly<Record<string, unknown>>
+
+export interface Message {
+  readonly role: 'user' | 'assistant'
+  readonly content: Block[]
+}
+
+export interface Messages {
+  readonly system: readonly { readonly text: string }[]
+  readonly messages: readonly Message[]
+  /** Names of all tools that were called, in the form in which they are sent. */
+  readonly called: readonly string[]
+  /** Whether the conversation ends in an answer that has begun. */
+  readonly prefilled: boolean
+  /** Whether an answer to tools is due whose calls came back without the thought that led to them. */
+  readonly lostThought: boolean
+}
+
+/** Throws a refusal for what Converse has no block for. */
+export function encodeMessages(body: ChatRequest, traits: Traits): Messages {
+  const { system, turns } = readConversation(body)
+  const encoder = new Encoder(traits)
+  const messages: Message[] = []
+  for (const { role, parts, place } of turns) {
+    const content = withText(
+      parts.flatMap((part): readonly Block[] => encoder.blocks(part, place)),
+      parts,
+    )
+    // Thoughts without an answer are no message.
+    if (content.every(block => 'reasoningContent' in block)) continue
+    const last = messages.at(-1)
+    if (last?.role === role) last.content.push(...content)
+    else messages.push({ role, content })
+  }
+  return {
+    ...opened(system, messages, traits),
+    called: [...encoder.called],
+    prefilled: messages.at(-1)?.role === 'assistant',
+    lostThought: hasLostThought(turns),
+  }
+}
+
+/** Whether tools have just answered calls of a model of whose thoughts, since the user last spoke, nothing came back. */
+function hasLostThought(turns: readonly Turn[]): boolean {
+  const isSpoken = ({ role, parts }: Turn) => role === 'user' && parts.some(part => part.kind !== 'result')
+  const since = turns.slice(turns.findLastIndex(isSpoken) + 1)
+  const calls = since.some(({ parts }) => parts.some(part => part.kind === 'call'))
+  return calls && !since.some(({ parts }) => parts.some(part => part.kind === 'reasoning'))
+}
+
+/** A conversation begins with the user, and a model without system messages gets their text there too. */
+function opened(system: readonly string[], messages: Message[], traits: Traits): Pick<Messages, 'system' | 'messages'> {
+  const folded = !traits.system || messages.length === 0 ? system.map(text => ({ text })) : []
+  if (messages[0]?.role === 'user') messages[0].content.unshift(...folded)
+  else if (folded.length > 0) messages.unshift({ role: 'user', content: folded })
+  else if (messages.length > 0) messages.unshift({ role: 'user', content: [{ text: OPENING }] })
+  else {
+    throw refuse('invalid_value', {
+      message:
+        "Invalid value for 'messages': none of them has any text, and this model's provider takes no empty ones.",
+      param: 'messages',
+    })
+  }
+  const last = messages.at(-1)!
+  const end = last.content.at(-1)
+  // The beginning of an answer, to be continued: Claude takes none that ends in a blank.
+  if (last.role === 'assistant' && typeof end?.['text'] === 'string') {
+    last.content[last.content.length - 1] = { text: end['text'].trimEnd() }
+  }
+  return { system: folded.length > 0 ? [] : system.map(text => ({ text })), messages }
+}
+
+/** What the user is taken to have said when the assistant speaks first. */
+const OPENING = '(The conversation begins.)'
+
+/** A document needs a text beside it; its name is one. */
+function withText(content: Block[], parts: readonly Part[]): Block[] {
+  const isAlone = parts.some(part => part.kind === 'file') && !content.some(block => 'text' in block)
+  if (isAlone) {
+    const document = content.find(block => 'document' in block)?.['document'] as { readonly name: string }
+    content.push({ text: document.name })
+  }
+  return content
+}
+
+class Encoder {
+  readonly called = new Set<string>()
+  readonly #traits: Traits
+  readonly #documents = new Set<string>()
+
+  constructor(traits: Traits) {
+    this.#traits = traits
+  }
+
+  /** One, or none for what is better left out. */
+  blocks(part: Part, place: string): readonly Block[] {
+    const block = this.#block(part, place)
+    return block === undefined ? [] : [block]
+  }
+
+  #block(part: Part, place: string): Block | undefined {
+    switch (part.kind) {
+      case 'text':
+        return { text: part.text }
+      case 'image':
+        return { image: { format: imageFormat(part.source, place), source: bytesOf(part.source, place) } }
+      case 'audio':
+        return { audio: { format: part.format, source: { bytes: part.base64 } } }
+      case 'file':
+        return this.#document(part.name, part.source, place)
+      case 'reasoning':
+        if (!this.#traits.takesThoughts) return undefined
+        if (part.sealed !== null) return { reasoningContent: { redactedContent: part.sealed } }
+        return { reasoningContent: { reasoningText: { text: part.text, signature: part.signature } } }
+      case 'call':
+        return this.#call(part)
+      case 'result':
+        return this.#result(part)
+    }
+  }
+
+  #call({ id, name, arguments: input }: ToolCall): Block {
+    const sent = historicName(name)
+    this.called.add(sent)
+    return { toolUse: { toolUseId: this.#id(id), name: sent, input } }
+  }
+
+  #result({ id, text }: ToolResult): Block {
+    // A blank text is refused, and a tool may well have nothing to say.
+    return { toolResult: { toolUseId: this.#id(id), content: [{ text: text.trim() === '' ? '(no output)' : text }] } }
+  }
+
+  /** The id as it was, or one of the same length for everybody that is the same each time. */
+  #id(id: string): string {
+    const fits = this.#traits.callIds === 'nine' ? /^[A-Za-z0-9]{9}$/ : /^[A-Za-z0-9_.:-]{1,64}$/
+    if (fits.test(id)) return id
+    return createHash('sha256')
+      .update(id)
+      .digest('hex')
+      .slice(0, this.#traits.callIds === 'nine' ? 9 : 32)
+  }
+
+  #document(name: string | null, source: Source, place: string): Block {
+    const bytes = bytesOf(source, place)
+    const format = documentFormat(name, source, place)
+    return { document: { format, name: this.#documentName(name), source: bytes } }
+  }
+
+  /** Letters, digits, single spaces, hyphens and brackets only, and unlike that of any other document. */
+  #documentName(name: string | null): string {
+    const plain = (name ?? '')
+      .replace(/\.[A-Za-z0-9]{1,5}$/, '')
+      .replace(/[^A-Za-z0-9()[\]-]+/g, ' ')
+      .trim()
+      .slice(0, 190)
+      .trim()
+    const wanted = plain || 'document'
+    let unique = wanted
+    for (let number = 2; this.#documents.has(unique); number++) unique = `${wanted} ${number}`
+    this.#documents.add(unique)
+    return unique
+  }
+}
+
+/** A tool that was called once: its name only has to fit, and to fit that of the same tool today if it does. */
+function historicName(name: string): string {
+  return name.replace(/[^A-Za-z0-9_-]/g, '_').slice(0, 64) || '_'
+}
+
+function bytesOf(source: Source, place: string): { readonly bytes: string } {
+  if (source.kind === 'inline') return { bytes: source.base64 }
+  const message = `${place} has a part that is an http(s) address. This model's provider fetches none: send the content itself, as a data URL.`
+  throw refuse('unsupported_parameter', { message, param: place })
+}
+
+const IMAGE_FORMATS: Readonly<Record<string, string>> = {
+  'image/png': 'png',
+  'image/jpeg': 'jpeg',
+  'image/jpg': 'jpeg',
+  'image/gif': 'gif',
+  'image/webp': 'webp',
+}
+
+function imageFormat(source: Source, place: string): string {
+  if (source.kind === 'url') return 'none'
+  return formatIn(IMAGE_FORMATS, source.mediaType) ?? unknownFormat(place, 'an image', source.mediaType, IMAGE_FORMATS)
+}
+
+const DOCUMENT_FORMATS: Readonly<Record<string, string>> = {
+  'application/pdf': 'pdf',
+  'text/csv': 'csv',
+  'application/msword': 'doc',
+  'application/vnd.openxmlformats-officedocument.wordprocessingml.document': 'docx',
+  'application/vnd.ms-excel': 'xls',
+  'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet': 'xlsx',
+  'text/html': 'html',
+  'text/plain': 'txt',
+  'text/markdown': 'md',
+}
+
+/** By the media type, else (for the types that say nothing) by the file name's end. */
+function documentFormat(name: string | null, source: Source, place: string): string {
+  const mediaType = source.kind === 'inline' ? source.mediaType : ''
+  const end = name?.toLowerCase().split('.').at(-1) ?? ''
+  const byName = Object.values(DOCUMENT_FORMATS).includes(end) ? end : undefined
+  return formatIn(DOCUMENT_FORMATS, mediaType) ?? byName ?? unknownFormat(place, 'a file', mediaType, DOCUMENT_FORMATS)
+}
+
+const formatIn = (formats: Readonly<Record<string, string>>, mediaType: string) =>
+  Object.hasOwn(formats, mediaType) ? formats[mediaType] : undefined
+
+function unknownFormat(
+  place: string,
+  what: string,
+  mediaType: string,
+  formats: Readonly<Record<string, string>>,
+): never {
+  const known = [...new Set(Object.values(formats))].join(', ')
+  const message = `${place} has ${what} of the type '${mediaType}', which this model's provider does not take. It takes: ${known}.`
+  throw refuse('invalid_value', { message, param: place })
+}

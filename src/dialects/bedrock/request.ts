@@ -1,0 +1,290 @@
+/** The request as Converse takes it. */
+import { type Chat, type ChatRequest, type EncodedRequest, refuse } from '#contract'
+import { closedSchema } from '../anthropic/json-schema.ts'
+import {
+  droppedOf,
+  numberOf,
+  type ResponseFormat,
+  readEffort,
+  readResponseFormat,
+  readStop,
+  readToolChoice,
+  readTools,
+  type Tool,
+  type ToolChoice,
+} from '../translate/parameters.ts'
+import { encodeMessages, type Messages } from './messages.ts'
+import { encodeThinking, type Thinking } from './thinking.ts'
+import { type Traits, traitsOf } from './traits.ts'
+
+/**
+ * The tool by whose arguments a model answers that can't be given a schema otherwise. Answers are recognised by the name,
+ * so that reading them needs no memory of the request.
+ */
+export const ANSWER_TOOL = 'tollgate_structured_answer'
+
+export interface ConverseBody {
+  readonly body: Readonly<Record<string, unknown>>
+  readonly dropped: readonly string[]
+}
+
+/** Throws a refusal for what would make the answer a wrong one. */
+export function encodeBody(chat: Chat, model: string): ConverseBody {
+  const { body } = chat
+  refuseImpossible(chat)
+  const traits = traitsOf(model)
+  const lost = new Set<string>()
+  const messages = encodeMessages(body, traits)
+  const format = schemaFor(readResponseFormat(body), traits, model)
+  const tools = encodeTools(body, traits, messages, format, lost)
+  const thinking = encodeThinking(readEffort(body), traits, {
+    cap: chat.cap,
+    forced: tools.forced,
+    prefilled: messages.prefilled,
+    lostThought: messages.lostThought,
+  })
+  if (!thinking.kept) lost.add('reasoning_effort')
+  const system = [...messages.system]
+  if (format.kind === 'json') {
+    system.push({ text: 'Answer with one JSON object and nothing else: no words around it and no code fence.' })
+    lost.add('response_format')
+  }
+  const sent = {
+    ...messagesWith(system, messages, traits),
+    inferenceConfig: inferenceConfig(chat, traits, thinking, lost),
+    ...(tools.config ? { toolConfig: tools.config } : {}),
+    ...(format.kind === 'schema' && traits.schema === 'native'
+      ? { outputConfig: outputConfig(format, traits, lost) }
+      : {}),
+    ...(Object.keys(thinking.fields).length > 0 ? { additionalModelRequestFields: thinking.fields } : {}),
+    ...requestMetadata(body, lost),
+    ...serviceTier(body, lost),
+  }
+  return {
+    body: sent,
+    dropped: [
+      ...droppedOf(
+        body,
+        CARRIED.filter(name => !lost.has(name)),
+      ),
+      ...notParameters(lost),
+    ],
+  }
+}
+
+/** What is looked at here; whatever of it could not be carried this time is named all the same. */
+const CARRIED: readonly string[] = [
+  'temperature',
+  'top_p',
+  'stop',
+  'tools',
+  'tool_choice',
+  'functions',
+  'function_call',
+  'response_format',
+  'reasoning_effort',
+  'metadata',
+  'service_tier',
+]
+
+/** Lost things inside of a parameter, which is itself carried. */
+const notParameters = (lost: ReadonlySet<string>) => [...lost].filter(name => name.includes('.'))
+
+function refuseImpossible({ body, choices }: Chat): void {
+  if (choices > 1) {
+    const message = `'n' is ${choices}, and this model's provider gives one choice only.`
+    throw refuse('unsupported_parameter', { message, param: 'n' })
+  }
+  const modalities = body['modalities']
+  if (Array.isArray(modalities) && modalities.includes('audio')) {
+    const message = "'modalities' asks for audio, and this model's provider answers in text only."
+    throw refuse('unsupported_parameter', { message, param: 'modalities' })
+  }
+}
+
+/** Where a model has no system messages, what the gateway has to add stands before the conversation too. */
+function messagesWith(system: readonly { readonly text: string }[], { messages }: Messages, traits: Traits) {
+  if (system.length === 0) return { messages }
+  if (traits.system) return { messages, system }
+  const [first, ...others] = messages
+  return { messages: [{ ...first, content: [...system, ...first!.content] }, ...others] }
+}
+
+/** The cap is always sent. */
+function inferenceConfig({ body, cap }: Chat, traits: Traits, thinking: Thinking, lost: Set<string>) {
+  const stop = readStop(body)
+  const stopSequences = traits.solidStops ? stop.filter(text => text.trim() !== '') : stop
+  if (stopSequences.length < stop.length) lost.add('stop')
+  return {
+    maxTokens: cap,
+    ...sampling(body, traits, thinking, lost),
+    ...(stopSequences.length > 0 ? { stopSequences } : {}),
+  }
+}
+
+function sampling(body: ChatRequest, traits: Traits, thinking: Thinking, lost: Set<string>) {
+  const temperature = tellingNumber(body, 'temperature')
+  const topP = tellingNumber(body, 'top_p')
+  const free = traits.sampling !== 'neither' && !thinking.fixesSampling
+  const takesTopP = free && !(traits.sampling === 'one' && temperature !== undefined)
+  // Beyond 1 there is nothing.
+  if (temperature !== undefined && (!free || temperature > 1)) lost.add('temperature')
+  if (topP !== undefined && !takesTopP) lost.add('top_p')
+  return {
+    ...(temperature !== undefined && free ? { temperature: Math.min(temperature, 1) } : {}),
+    ...(topP !== undefined && takesTopP ? { topP } : {}),
+  }
+}
+
+/** A number that says more than the default, which is 1 here and there. */
+function tellingNumber(body: ChatRequest, name: string): number | undefined {
+  const value = numberOf(body, name)
+  return value === 1 ? undefined : value
+}
+
+function schemaFor(format: ResponseFormat, traits: Traits, model: string): ResponseFormat {
+  if (format.kind !== 'schema' || traits.schema !== 'none') return format
+  const message = `'response_format' asks for an answer by a JSON Schema, which '${model}' can't be held to.`
+  throw refuse('unsupported_parameter', { message, param: 'response_format' })
+}
+
+function outputConfig({ name, schema }: Schema, traits: Traits, lost: Set<string>) {
+  const sent = strictSchema(schema, 'response_format.json_schema.schema', traits, lost)
+  const structure = { jsonSchema: { name, schema: JSON.stringify(sent) } }
+  return { textFormat: { type: 'json_schema', structure } }
+}
+
+type Schema = Extract<ResponseFormat, { kind: 'schema' }>
+
+/** A schema as it is enforced; keywords that can't be are named as lost. */
+function strictSchema(schema: Tool['parameters'], place: string, traits: Traits, lost: Set<string>) {
+  if (!traits.closedSchemas) return schema
+  const closed = closedSchema(schema)
+  for (const keyword of closed.lost) lost.add(`${place}.${keyword}`)
+  return closed.schema
+}
+
+interface ToolPart {
+  readonly config: Readonly<Record<string, unknown>> | null
+  /** Whether the model must call one. */
+  readonly forced: boolean
+}
+
+function encodeTools(
+  body: ChatRequest,
+  traits: Traits,
+  { called }: Messages,
+  format: ResponseFormat,
+  lost: Set<string>,
+): ToolPart {
+  const choice: ToolChoice = readToolChoice(body) ?? { mode: 'auto', names: null }
+  const all = readTools(body)
+  checkNames(all)
+  const offered = choice.mode === 'none' ? [] : narrowed(all, choice, traits)
+  const specs = offered.map(tool => toolSpec(tool, traits, lost))
+  if (format.kind === 'schema' && traits.schema === 'tool') {
+    return { config: { tools: [...specs, answerTool(format)], toolChoice: { any: {} } }, forced: true }
+  }
+  if (specs.length === 0) {
+    if (called.length === 0) return { config: null, forced: false }
+    // Calls in the conversation are refused where no tools are. There is no way to forbid another one but to say so.
+    if (choice.mode === 'none' && all.length > 0) lost.add('tool_choice')
+    return { config: { tools: called.map(retiredTool) }, forced: false }
+  }
+  const forced = choice.mode === 'required'
+  return { config: { tools: specs, ...(forced ? { toolChoice: toolChoice(choice, offered) } : {}) }, forced }
+}
+
+/** The tools among which the model may choose: all, or those that the client allows. */
+function narrowed(tools: readonly Tool[], { mode, names }: ToolChoice, traits: Traits): readonly Tool[] {
+  if (names === null) return tools
+  const missing = names.find(name => !tools.some(tool => tool.name === name))
+  if (missing !== undefined) {
+    const message = `'tool_choice' names the tool '${missing}', which is not among 'tools'.`
+    throw refuse('invalid_value', { message, param: 'tool_choice' })
+  }
+  if (mode === 'required' && names.length === 1 && traits.namedChoice) return tools
+  return tools.filter(tool => names.includes(tool.name))
+}
+
+/** `auto` is never said: it is the default, and some models refuse the word. */
+function toolChoice({ names }: ToolChoice, offered: readonly Tool[]) {
+  const isOneOfMany = names?.length === 1 && offered.length > 1
+  return isOneOfMany ? { tool: { name: names[0] } } : { any: {} }
+}
+
+function toolSpec({ name, description, parameters, strict }: Tool, traits: Traits, lost: Set<string>) {
+  const isStrict = strict && traits.schema === 'native'
+  if (strict && !isStrict) lost.add('tools.function.strict')
+  return {
+    toolSpec: {
+      name,
+      ...(description?.trim() ? { description } : {}),
+      inputSchema: {
+        json: isStrict ? strictSchema(parameters, 'tools.function.parameters', traits, lost) : parameters,
+      },
+      ...(isStrict ? { strict: true } : {}),
+    },
+  }
+}
+
+function answerTool({ name, schema }: Schema) {
+  const description = `Gives the final answer (${name}). Call it as soon as the answer is known, and only once.`
+  return { toolSpec: { name: ANSWER_TOOL, description, inputSchema: { json: schema } } }
+}
+
+function retiredTool(name: string) {
+  const description = 'No longer available: do not call it.'
+  return { toolSpec: { name, description, inputSchema: { json: { type: 'object', properties: {} } } } }
+}
+
+function checkNames(tools: readonly Tool[]): void {
+  for (const [index, { name }] of tools.entries()) {
+    const rule =
+      name === ANSWER_TOOL ? 'the gateway uses that name itself' : /^[A-Za-z0-9_-]{1,64}$/.test(name) ? null : NAMES
+    if (rule === null) continue
+    const shown = JSON.stringify(name.length > 80 ? `${name.slice(0, 80)}…` : name)
+    const message = `Invalid value for 'tools[${index}].function.name': ${shown}: ${rule}.`
+    throw refuse('invalid_value', { message, param: `tools[${index}].function.name` })
+  }
+}
+
+const NAMES = "this model's provider takes 1 to 64 letters, digits, '_' and '-'"
+
+/** AWS logs it with the call; it takes 16 entries of at most 256 plain characters. */
+function requestMetadata(body: ChatRequest, lost: Set<string>) {
+  const metadata = body['metadata'] as Readonly<Record<string, string>> | null | undefined
+  if (!metadata || Object.keys(metadata).length === 0) return {}
+  const fits = Object.entries(metadata).every(([name, value]) => name !== '' && PLAIN.test(name) && PLAIN.test(value))
+  if (!fits) lost.add('metadata')
+  return fits ? { requestMetadata: metadata } : {}
+}
+
+const PLAIN = /^[a-zA-Z0-9\s:_@$#=/+,.-]{0,256}$/
+
+function serviceTier(body: ChatRequest, lost: Set<string>) {
+  const tier = body['service_tier']
+  if (tier === 'default' || tier === 'flex' || tier === 'priority') return { serviceTier: { type: tier } }
+  lost.add('service_tier')
+  return {}
+}
+
+/** A request to one model: its id stands in the path, percent-encoded to the last colon. */
+export function modelRequest(
+  { stream }: Chat,
+  model: string,
+  verb: string,
+  body: Readonly<Record<string, unknown>>,
+  dropped: readonly string[],
+): EncodedRequest {
+  const text = JSON.stringify(body)
+  // Out of Node's pool: it stays as long as the answer goes on, and would keep a whole piece of the pool.
+  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text))
+  bytes.write(text)
+  return {
+    path: `/model/${encodeURIComponent(model)}/${verb}`,
+    headers: { accept: stream ? 'application/vnd.amazon.eventstream' : 'application/json' },
+    body: bytes,
+    dropped,
+  }
+}

@@ -1,0 +1,124 @@
+/** A whole answer: candidates to choices. */
+import type { AnswerView, DecodedAnswer, UpstreamFailure } from '#contract'
+import { detailsOf } from '../failure.ts'
+import { type TranslatedCall, type TranslatedChoice, translatedAnswer } from '../translate/completion.ts'
+import {
+  blockedPrompt,
+  CandidateError,
+  CandidateReader,
+  type Fields,
+  isFields,
+  NOTHING_USED,
+  type PartSink,
+  usageOf,
+} from './candidate.ts'
+import { type Fail, statusIn } from './failures.ts'
+
+type Failed = { readonly failure: UpstreamFailure }
+
+export function decodeAnswer(body: Buffer, view: AnswerView, fail: Fail): DecodedAnswer | Failed {
+  let parsed: unknown
+  try {
+    parsed = JSON.parse(body.toString('utf8'))
+  } catch {
+    return invalid('the answer is not JSON')
+  }
+  // Errors come in a list now and then.
+  const value = Array.isArray(parsed) ? parsed[0] : parsed
+  if (!isFields(value)) return invalid('the answer is not an object')
+  if (value['error']) {
+    const said = detailsOf(parsed)
+    return { failure: fail(statusIn(said), {}, said, parsed) }
+  }
+  try {
+    return answerOf(value, view)
+  } catch (error) {
+    // A RangeError: arguments that are nested too deeply to be written down.
+    if (error instanceof CandidateError || error instanceof RangeError) return invalid(error.message)
+    throw error
+  }
+}
+
+function answerOf({ candidates, promptFeedback, responseId, usageMetadata }: Fields, view: AnswerView) {
+  const id = typeof responseId === 'string' && responseId !== '' ? responseId : null
+  const usage = usageOf(usageMetadata)
+  if (Array.isArray(candidates) && candidates.length > 0) {
+    const choices = choicesOf(candidates)
+    return 'failure' in choices ? choices : translatedAnswer(view, id, choices, usage)
+  }
+  const blocked = blockedPrompt(promptFeedback)
+  if (blocked === undefined) return invalid('the answer has no candidates')
+  return translatedAnswer(view, id, [{ text: null, refusal: blocked, finish: 'content_filter' }], usage ?? NOTHING_USED)
+}
+
+function invalid(detail: string): Failed {
+  return { failure: { code: 'upstream_invalid', detail } }
+}
+
+function choicesOf(candidates: readonly unknown[]): readonly TranslatedChoice[] | Failed {
+  const choices: TranslatedChoice[] = []
+  for (const candidate of candidates) {
+    const choice = choiceOf(candidate)
+    if ('failure' in choice) return choice
+    choices.push(choice)
+  }
+  return choices
+}
+
+function choiceOf(candidate: unknown): TranslatedChoice | Failed {
+  const parts = new Collected()
+  const reader = new CandidateReader(parts)
+  reader.read(candidate)
+  const { reason, finish, message } = reader
+  if (reason === null) return invalid('a candidate has no finish reason')
+  if (finish === null) return { failure: failedWith(reason) }
+  return parts.choice(finish, finish === 'content_filter' ? message : null)
+}
+
+/** The failure for a reason that is no end of an answer. */
+export function failedWith(reason: string): UpstreamFailure {
+  return { code: 'upstream_error', detail: `the answer finished with the reason ${reason.slice(0, 100)}` }
+}
+
+/** The parts of a candidate, joined. */
+class Collected implements PartSink {
+  #text = ''
+  #reasoning = ''
+  #signature: string | null = null
+  readonly #images: string[] = []
+  readonly #calls: TranslatedCall[] = []
+
+  text(text: string): void {
+    this.#text += text
+  }
+
+  reasoning(text: string): void {
+    this.#reasoning += text
+  }
+
+  signature(signature: string): void {
+    this.#signature = signature
+  }
+
+  image(url: string): void {
+    this.#images.push(url)
+  }
+
+  call(call: TranslatedCall): void {
+    this.#calls.push(call)
+  }
+
+  choice(finish: TranslatedChoice['finish'], refusal: string | null): TranslatedChoice {
+    // Empty, not null, where an answer is just empty: clients read its length.
+    const text = this.#text === '' && (this.#calls.length > 0 || finish === 'content_filter') ? null : this.#text
+    return {
+      text,
+      reasoning: this.#reasoning,
+      refusal,
+      calls: this.#calls,
+      signature: this.#signature,
+      images: this.#images,
+      finish,
+    }
+  }
+}

@@ -1,0 +1,140 @@
+/**
+ * A stream: events with pieces of an answer, or the same pieces in one JSON list (Google's form where nobody asks for
+ * events). The answer is over when the body is and a candidate has said why; only then is it known whether a call was
+ * among its parts, and what all of it used.
+ */
+import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
+import { detailsOf } from '../failure.ts'
+import { BRACE_OPEN, BRACKET_OPEN } from '../json-bytes.ts'
+import { SseReader, SseTooLong } from '../sse.ts'
+import { ChunkWriter } from '../translate/completion.ts'
+import { failedWith } from './answer.ts'
+import {
+  BLOCKED_PROMPT,
+  blockedPrompt,
+  CandidateError,
+  CandidateReader,
+  isFields,
+  NOTHING_USED,
+  usageOf,
+} from './candidate.ts'
+import { type Fail, statusIn } from './failures.ts'
+import { JsonValues, JsonValuesError } from './json-values.ts'
+
+/** The longest piece, in bytes: a picture comes in one. */
+const LONGEST_PIECE_BYTES = 16 * 1024 * 1024
+const NONE: readonly StreamItem[] = []
+
+export class GeminiStream implements StreamDecoder {
+  readonly #fail: Fail
+  readonly #writer: ChunkWriter
+  readonly #reader: CandidateReader
+  #events: SseReader | null = null
+  #values: JsonValues | null = null
+  #begun = false
+  #over = false
+
+  constructor(view: AnswerView, fail: Fail) {
+    this.#fail = fail
+    this.#writer = new ChunkWriter(view)
+    this.#reader = new CandidateReader(this.#writer)
+  }
+
+  push(bytes: Buffer): readonly StreamItem[] {
+    if (this.#over) return NONE
+    this.#pieces(() => this.#cut(bytes))
+    return this.#writer.take()
+  }
+
+  end(): readonly StreamItem[] {
+    if (this.#over) return NONE
+    this.#pieces(() => this.#events?.end().map(event => event.data) ?? [])
+    if (!this.#over) this.#finish()
+    this.#over = true
+    return this.#writer.take()
+  }
+
+  /** Which of the two forms it is shows at the first byte that is no space. */
+  #cut(bytes: Buffer): readonly Buffer[] {
+    if (!this.#events && !this.#values) {
+      const first = bytes.find(byte => byte > 0x20)
+      if (first === undefined) return []
+      if (first === BRACKET_OPEN || first === BRACE_OPEN) this.#values = new JsonValues(LONGEST_PIECE_BYTES)
+      else this.#events = new SseReader(LONGEST_PIECE_BYTES)
+    }
+    return this.#values?.push(bytes) ?? this.#events!.push(bytes).map(event => event.data)
+  }
+
+  #pieces(cut: () => readonly Buffer[]): void {
+    try {
+      for (const piece of cut()) this.#piece(piece)
+    } catch (error) {
+      if (error instanceof SseTooLong) for (const { data } of error.events) this.#pieces(() => [data])
+      else if (error instanceof JsonValuesError) for (const data of error.values) this.#pieces(() => [data])
+      // A RangeError: arguments that are nested too deeply to be written down.
+      else if (!(error instanceof CandidateError || error instanceof RangeError)) throw error
+      this.#broken((error as Error).message)
+    }
+  }
+
+  #broken(detail: string): void {
+    this.#over = true
+    this.#writer.fail({ code: 'upstream_invalid', detail })
+  }
+
+  #piece(data: Buffer): void {
+    if (this.#over) return
+    let parsed: unknown
+    try {
+      parsed = JSON.parse(data.toString('utf8'))
+    } catch {
+      this.#broken('a piece of the stream is not JSON')
+      return
+    }
+    const value = Array.isArray(parsed) ? parsed[0] : parsed
+    if (!isFields(value)) {
+      this.#broken('a piece of the stream is not an object')
+      return
+    }
+    if (value['error']) {
+      const said = detailsOf(parsed)
+      this.#over = true
+      this.#writer.fail(this.#fail(statusIn(said), {}, said, parsed))
+      return
+    }
+    this.#begun = true
+    this.#writer.identify(value['responseId'])
+    const blocked = blockedPrompt(value['promptFeedback'])
+    const usage = usageOf(value['usageMetadata']) ?? (blocked === undefined ? null : NOTHING_USED)
+    // For the failure that reading may end in.
+    if (usage) this.#writer.usage(usage)
+    this.#read(value['candidates'], blocked)
+    // Behind what it counts: every piece has it, so an answer that breaks off is charged by the provider's own count.
+    if (usage) this.#writer.usageSoFar(usage)
+  }
+
+  #read(candidates: unknown, blocked: string | null | undefined): void {
+    if (blocked !== undefined) {
+      this.#reader.finishWith(BLOCKED_PROMPT)
+      this.#reader.message = blocked
+    }
+    if (!Array.isArray(candidates)) return
+    // More than one is never asked for in a stream.
+    for (const candidate of candidates) if (isFields(candidate) && !candidate['index']) this.#reader.read(candidate)
+  }
+
+  #finish(): void {
+    const { reason, finish, message } = this.#reader
+    // Nothing at all is for the pump to name.
+    if (!this.#begun) return
+    if (reason === null || this.#values?.isWhole === false) {
+      // Said here and not by the pump, so that what was used until then is known.
+      this.#writer.fail({ code: 'upstream_truncated', detail: 'the stream ended without a finish reason' })
+    } else if (finish === null) this.#writer.fail(failedWith(reason))
+    else {
+      if (finish === 'content_filter' && message !== null) this.#writer.refusal(message)
+      this.#writer.finish(finish)
+      this.#writer.done()
+    }
+  }
+}

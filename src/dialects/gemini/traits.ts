@@ -1,0 +1,104 @@
+/**
+ * What differs between Google's models, by their names. A name that nobody knows yet is taken for one of the newest kind.
+ * Sources: the recorded traffic, Google's guides to thinking, and the errors that its API was reported to give.
+ */
+import type { Effort } from '../translate/parameters.ts'
+
+/** Google AI Studio's API (the Gemini API), or Vertex AI. */
+export type Platform = 'studio' | 'vertex'
+
+export type Level = 'MINIMAL' | 'LOW' | 'MEDIUM' | 'HIGH'
+
+/** How a model is told to think. */
+export type Thinking =
+  /** By a level. `levels` go from least to most; none of them is "not at all". */
+  | { readonly kind: 'levels'; readonly levels: readonly Level[] }
+  /** By a number of tokens, which are part of `maxOutputTokens`. */
+  | {
+      readonly kind: 'budget'
+      readonly least: number
+      readonly most: number
+      /** Whether a budget of 0 is taken. */
+      readonly canBeOff: boolean
+      /** Whether it thinks when it is told nothing. */
+      readonly byDefault: boolean
+    }
+
+export interface Traits {
+  /** Null: the model does not think, or takes no word on it. */
+  readonly thinking: Thinking | null
+  /** Whether calls without a signature are refused when they come back. */
+  readonly wantsSignatures: boolean
+  /** Where it takes presence and frequency penalties. */
+  readonly penalties: readonly Platform[]
+}
+
+const budget = (least: number, most: number, canBeOff: boolean, byDefault: boolean): Thinking => ({
+  kind: 'budget',
+  least,
+  most,
+  canBeOff,
+  byDefault,
+})
+const levels = (...levels: readonly Level[]): Thinking => ({ kind: 'levels', levels })
+
+const second = (thinking: Thinking | null): Traits => ({ thinking, wantsSignatures: false, penalties: ['vertex'] })
+const third = (thinking: Thinking | null): Traits => ({ thinking, wantsSignatures: true, penalties: [] })
+
+/** The first row that fits counts. */
+const TABLE: readonly (readonly [RegExp, Traits])[] = [
+  [/^(?:gemma|learnlm)/, { thinking: null, wantsSignatures: false, penalties: [] }],
+  [/^gemini-(?:1|2\.0)/, { thinking: null, wantsSignatures: false, penalties: ['studio', 'vertex'] }],
+  [/^gemini-2\.5-.*(?:image|tts)/, second(null)],
+  [/^gemini-2\.5-pro/, second(budget(128, 32_768, false, true))],
+  [/^gemini-2\.5-flash-lite/, second(budget(512, 24_576, true, false))],
+  [/^gemini-2\.5/, second(budget(1, 24_576, true, true))],
+  [/-(?:image|tts)/, third(null)],
+  [/^gemini-3-pro/, third(levels('LOW', 'HIGH'))],
+  [/^gemini-3(?:\.[0-6])?-flash/, third(levels('MINIMAL', 'LOW', 'MEDIUM', 'HIGH'))],
+]
+
+const NEWEST = third(levels('LOW', 'MEDIUM', 'HIGH'))
+
+/** @param model the name without a folder: `gemini-2.5-flash` */
+export function traitsOf(model: string): Traits {
+  return TABLE.find(([pattern]) => pattern.test(model))?.[1] ?? NEWEST
+}
+
+/** Tokens of thought for an effort: low, medium and high as Google's own OpenAI endpoint has them. */
+const BUDGETS: Readonly<Record<Effort, number>> = {
+  none: 0,
+  minimal: 512,
+  low: 1_024,
+  medium: 8_192,
+  high: 24_576,
+  xhigh: 32_768,
+  max: 32_768,
+}
+
+/**
+ * `thinkingConfig` for an effort, or null to send none. Thoughts are always asked for where the model thinks: they are
+ * billed, seen or not. A budget takes at most half of the cap, so that something is left for the answer.
+ */
+export function thinkingConfig({ thinking }: Traits, effort: Effort | null, cap: number): object | null {
+  if (thinking === null) return null
+  if (thinking.kind === 'levels') {
+    return { ...(effort === null ? {} : { thinkingLevel: levelOf(thinking.levels, effort) }), includeThoughts: true }
+  }
+  if (effort === null) return thinking.byDefault ? { includeThoughts: true } : null
+  const thinkingBudget = budgetOf(thinking, effort, cap)
+  // Thoughts must not be asked for where none are made.
+  return thinkingBudget === 0 ? { thinkingBudget } : { thinkingBudget, includeThoughts: true }
+}
+
+function levelOf(levels: readonly Level[], effort: Effort): Level {
+  if (effort === 'none' || effort === 'minimal') return levels[0]!
+  if (effort === 'low') return 'LOW'
+  return effort === 'medium' && levels.includes('MEDIUM') ? 'MEDIUM' : 'HIGH'
+}
+
+function budgetOf({ least, most, canBeOff }: Thinking & { kind: 'budget' }, effort: Effort, cap: number): number {
+  const fitting = Math.min(BUDGETS[effort], most, Math.floor(cap / 2))
+  if (fitting >= least) return fitting
+  return canBeOff ? 0 : least
+}

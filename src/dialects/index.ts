@@ -1,0 +1,89 @@
+/**
+ * The dialects by the name under which a provider is configured: what it speaks, and how a request says who sends it. To
+ * add one: its folder, a row here, its name in `config/schema.ts`.
+ */
+import type { Dialect, EncodedRequest } from '#contract'
+import { anthropicDialect, anthropicHeaders } from './anthropic/index.ts'
+import {
+  type AwsCredentials,
+  authorizeBedrock,
+  bedrockDialect,
+  bedrockInvokeDialect,
+  signRequest,
+} from './bedrock/index.ts'
+import type { Redact } from './failure.ts'
+import { geminiDialect, geminiHeaders, vertexHeaders } from './gemini/index.ts'
+import { openAiDialect } from './openai/index.ts'
+
+/** A key as the provider gave it, or a pair of AWS keys with the region for which they sign. */
+export type Credential = string | (AwsCredentials & { readonly region: string })
+
+/** What is signed: the whole request as it will leave. */
+export interface UnsignedRequest extends Pick<EncodedRequest, 'headers' | 'body'> {
+  /** Of the host that it goes to. */
+  readonly host: string
+  /** With the base URL's path, without the query. */
+  readonly path: string
+  readonly query: string
+}
+
+/** The headers that say who we are. */
+export type Authorize = (credential: Credential, request: UnsignedRequest, nowMs: number) => Record<string, string>
+
+interface Row {
+  create(now: () => number, redact?: Redact): Dialect
+  readonly authorize: Authorize
+}
+
+const bearer: Authorize = credential => ({ authorization: `Bearer ${keyOf(credential)}` })
+
+/** Covers what AWS looks at; the others may be changed by who passes the request on. */
+const aws: Authorize = (credential, { host, path, query, headers, body }, nowMs) => {
+  if (typeof credential === 'string') return authorizeBedrock(credential)
+  const { region, ...credentials } = credential
+  const covered = { host, 'content-type': 'application/json', ...headers }
+  return signRequest({
+    method: 'POST',
+    path,
+    query,
+    headers: covered,
+    body,
+    region,
+    service: 'bedrock',
+    credentials,
+    nowMs,
+  })
+}
+
+const DIALECTS = {
+  openai: { create: openAiDialect, authorize: bearer },
+  anthropic: { create: anthropicDialect, authorize: credential => anthropicHeaders(keyOf(credential)) },
+  'vertex-anthropic': {
+    create: (now, redact) => anthropicDialect(now, redact, { addressing: 'vertex' }),
+    authorize: credential => vertexHeaders(keyOf(credential)),
+  },
+  gemini: { create: geminiDialect, authorize: credential => geminiHeaders(keyOf(credential)) },
+  vertex: {
+    create: (now, redact) => geminiDialect(now, redact, { platform: 'vertex' }),
+    authorize: credential => vertexHeaders(keyOf(credential)),
+  },
+  bedrock: { create: bedrockDialect, authorize: aws },
+  'bedrock-invoke': { create: bedrockInvokeDialect, authorize: aws },
+} as const satisfies Readonly<Record<string, Row>>
+
+export type DialectName = keyof typeof DIALECTS
+
+/** @param now milliseconds since the epoch @param redact takes the gateway's own secrets out of what a provider says */
+export function createDialect(
+  name: DialectName,
+  now: () => number,
+  redact?: Redact,
+): { readonly dialect: Dialect; readonly authorize: Authorize } {
+  const { create, authorize }: Row = DIALECTS[name]
+  return { dialect: create(now, redact), authorize }
+}
+
+function keyOf(credential: Credential): string {
+  if (typeof credential === 'string') return credential
+  throw new TypeError('only Bedrock takes a pair of AWS keys')
+}

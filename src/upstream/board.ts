@@ -1,0 +1,162 @@
+/**
+ * What is known of each target: how it has done lately, how many attempts it has under way, how long its answers take to
+ * begin. From that comes the order in which an exchange's targets are tried. A target that fails is put behind the
+ * others for a while, never taken away: when all are sick, the first one is asked all the same.
+ */
+import type { ErrorCode, Target, TargetsView, UpstreamFailure } from '#contract'
+
+/** Failures in a row after which a target is put behind the others. */
+const FAILURES_IN_A_ROW = 5
+/** Or: of so many attempts within the window, half failed. */
+const FEWEST_TO_JUDGE = 10
+const WINDOW_MS = 30_000
+/** For the first time; doubled for each further one until an attempt succeeds. */
+const EJECTED_MS = 15_000
+const LONGEST_EJECTED_MS = 120_000
+/** How much a new latency counts against the ones before it. */
+const LATENCY_SHARE = 0.2
+
+/** Whose failure says nothing of the target's health: the request's own, or a limit, which has a time of its own. */
+const NOT_ITS_FAULT: ReadonlySet<ErrorCode> = new Set([
+  'upstream_rejected',
+  'context_length_exceeded',
+  'content_filter',
+  'request_too_large',
+  'unsupported_parameter',
+])
+/** Until when a limited target is left alone when it does not say. */
+const LIMITED_MS = 1000
+
+/** An attempt under way, seen from the board. Exactly one of the two ends is called, once. */
+export interface Ticket {
+  /** The answer has begun. */
+  begun(): void
+  /** It went well as far as the target is concerned. */
+  good(): void
+  bad(failure: UpstreamFailure): void
+  /** Given up by us: nothing is learned of the target. */
+  dropped(): void
+}
+
+export interface Board extends TargetsView {
+  /**
+   * Those that may be asked now, best first: the given order, with the sick and the limited behind. A target with as many
+   * attempts under way as it takes is left out.
+   */
+  arrange(targets: readonly Target[]): readonly Target[]
+  begin(target: Target): Ticket
+  /** For the metrics: targets by what is known of them. */
+  states(): readonly { readonly target: string; readonly state: TargetState; readonly inflight: number }[]
+}
+
+export type TargetState = 'well' | 'limited' | 'ejected' | 'half_open'
+
+class Record {
+  inflight = 0
+  inARow = 0
+  /** Times of the window's attempts; negative for a failure. */
+  results: { atMs: number; failed: boolean }[] = []
+  ejections = 0
+  ejectedUntilMs = 0
+  limitedUntilMs = 0
+  /** Half-open: one attempt tries it, and the others wait for what it finds. */
+  probing = false
+  latencyMs: number | null = null
+}
+
+/** @param now monotonic milliseconds */
+export function createBoard(now: () => number, onEjected: (target: string, forMs: number) => void = () => {}): Board {
+  const records = new Map<string, Record>()
+  const recordOf = (target: string): Record => {
+    let record = records.get(target)
+    if (!record) {
+      record = new Record()
+      records.set(target, record)
+    }
+    return record
+  }
+
+  function stateOf(record: Record): TargetState {
+    const at = now()
+    if (record.ejections > 0) return at < record.ejectedUntilMs ? 'ejected' : 'half_open'
+    return at < record.limitedUntilMs ? 'limited' : 'well'
+  }
+
+  /** 0: to be asked; 1: limited, which ends soon; 2: sick. */
+  function rankOf(record: Record): number {
+    const state = stateOf(record)
+    if (state === 'well') return 0
+    if (state === 'half_open') return record.probing ? 2 : 0
+    return state === 'limited' ? 1 : 2
+  }
+
+  function eject(target: string, record: Record): void {
+    const forMs = Math.min(EJECTED_MS * 2 ** record.ejections, LONGEST_EJECTED_MS)
+    record.ejections++
+    record.ejectedUntilMs = now() + forMs
+    record.results = []
+    record.inARow = 0
+    onEjected(target, forMs)
+  }
+
+  function failed(target: string, record: Record, wasProbe: boolean): void {
+    record.inARow++
+    note(record, true)
+    const failures = record.results.filter(result => result.failed).length
+    const half = record.results.length >= FEWEST_TO_JUDGE && failures * 2 >= record.results.length
+    if (wasProbe || (stateOf(record) === 'well' && (record.inARow >= FAILURES_IN_A_ROW || half))) eject(target, record)
+  }
+
+  function note(record: Record, failed: boolean): void {
+    const atMs = now()
+    record.results.push({ atMs, failed })
+    while (record.results[0]!.atMs < atMs - WINDOW_MS || record.results.length > 200) record.results.shift()
+  }
+
+  return {
+    arrange(targets) {
+      const open = targets.filter(target => recordOf(target.id).inflight < target.maxInflight)
+      // Nearly always all are well: then nothing moves.
+      if (open.every(target => rankOf(recordOf(target.id)) === 0)) return open
+      return open.toSorted((one, other) => rankOf(recordOf(one.id)) - rankOf(recordOf(other.id)))
+    },
+    begin(target) {
+      const record = recordOf(target.id)
+      const startedMs = now()
+      const isProbe = stateOf(record) === 'half_open' && !record.probing
+      if (isProbe) record.probing = true
+      record.inflight++
+      let over = false
+      const end = (act: () => void) => {
+        if (over) return
+        over = true
+        record.inflight--
+        if (isProbe) record.probing = false
+        act()
+      }
+      return {
+        begun() {
+          const ms = now() - startedMs
+          record.latencyMs = record.latencyMs === null ? ms : record.latencyMs + LATENCY_SHARE * (ms - record.latencyMs)
+        },
+        good: () =>
+          end(() => {
+            record.inARow = 0
+            // One that was begun before the ejection says nothing about the time after it.
+            if (isProbe) record.ejections = 0
+            note(record, false)
+          }),
+        bad: failure =>
+          end(() => {
+            if (failure.code === 'upstream_rate_limited') {
+              record.limitedUntilMs = now() + (failure.retryAfterMs ?? LIMITED_MS)
+            } else if (!NOT_ITS_FAULT.has(failure.code)) failed(target.id, record, isProbe)
+          }),
+        dropped: () => end(() => {}),
+      }
+    },
+    latencyMs: target => records.get(target)?.latencyMs ?? null,
+    states: () =>
+      [...records].map(([target, record]) => ({ target, state: stateOf(record), inflight: record.inflight })),
+  }
+}
