@@ -29,7 +29,8 @@ export async function sendChat(trip: Trip, parts: SenderParts): Promise<void> {
   const pump = chat.stream
     ? new StreamPump({ ...common, decoder: upstream.dialect.decodeStream(view), answer: streamTo(trip, exchange.taps) })
     : new WholePump({ ...common, dialect: upstream.dialect, view, taps: exchange.taps })
-  trip.onStop = () => (trip.stopped === 'cut' ? pump.cut() : pump.leave())
+  const onStop = () => (trip.stopped === 'cut' ? pump.cut() : pump.leave())
+  trip.onStop = onStop
   meter.chat = chat
   meter.outputCeiling = chat.choices * (chat.cap + target.reasoningOutsideCap)
   if (chat.stream) client.startHeartbeat()
@@ -53,7 +54,8 @@ export async function sendChat(trip: Trip, parts: SenderParts): Promise<void> {
   // A whole answer is collected before anything is known of it; its failures were not known at its head.
   exchange.usage = meter.spent(ending.ending === 'complete')
   if (ending.ending === 'complete' && pump instanceof WholePump) {
-    trip.finish = () => client.sendWhole(200, JSON_HEADERS, pump.body!)
+    const finish = () => client.sendWhole(200, JSON_HEADERS, pump.body!)
+    trip.finish = finish
   }
   end(trip, parts, ending, { theirs: target.model, ours: model.id })
 }
@@ -117,7 +119,8 @@ function tapFailure(trip: Trip, parts: SenderParts, error: TapError) {
 function streamTo(trip: Trip, taps: readonly Tap[]): StreamAnswer {
   const answer = new StreamAnswer(trip.client, taps)
   trip.stream = answer
-  trip.finish = () => answer.finish()
+  const finish = () => answer.finish()
+  trip.finish = finish
   return answer
 }
 
@@ -141,7 +144,8 @@ export async function answerEarly(
     if (exchange.chat?.stream) await streamEarly(trip, completion, taps)
     else {
       const body = bodyOf(completion, null, taps)
-      trip.finish = () => client.sendWhole(200, JSON_HEADERS, body)
+      const finish = () => client.sendWhole(200, JSON_HEADERS, body)
+      trip.finish = finish
     }
   } catch (error) {
     exchange.outcome = 'failed'
