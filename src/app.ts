@@ -8,7 +8,7 @@ import { type Gateway, sendRefusal } from './gateway.ts'
 import type { Generation } from './generation.ts'
 import { clientAddress } from './http/address.ts'
 import { headProblem, mediaTypeProblem } from './http/guard.ts'
-import { answerMalformed, answerRaw, refuseBody } from './http/malformed.ts'
+import { answerMalformed, answerUnserved, refuseBody } from './http/malformed.ts'
 
 export interface AppParts {
   readonly gateway: Gateway
@@ -160,11 +160,24 @@ export interface Listener {
 export function createListener(app: Koa, limits: Limits, nextId: () => string): Listener {
   const callback = app.callback()
   const coming = new Set<IncomingMessage>()
+  /** By connection, the answer to its latest request. */
+  const latest = new WeakMap<object, ServerResponse>()
   const handle = (request: IncomingMessage, response: ServerResponse) => {
+    // RFC 9112, 9.6: what came behind an answer that ends the connection is not looked at. Node would begin it, and
+    // somebody would pay for an answer that nobody can get.
+    const before = latest.get(request.socket)
+    if (before && endsConnection(before)) return
+    latest.set(request.socket, response)
     // No further request on a connection of a server that has been closed.
     if (!server.listening) response.shouldKeepAlive = false
+    // Nobody upgrades here, but Node's parser throws away what came in one piece with such a request: say so by closing.
+    if (wantsUpgrade(request)) response.shouldKeepAlive = false
     coming.add(request)
     request.once('close', () => coming.delete(request))
+    response.once('close', () => {
+      // Its head may have promised more, when it left before the end was in sight.
+      if (!server.listening && latest.get(request.socket) === response) request.socket.destroySoon()
+    })
     void callback(request, response)
   }
   const server = createServer(
@@ -185,9 +198,7 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string): 
   server.on('checkExpectation', handle)
   server.on('clientError', (error, socket) => answerMalformed(error, socket, nextId()))
   server.on('connect', (_request, socket) => {
-    socket.on('error', () => {})
-    socket.once('finish', () => socket.destroy())
-    answerRaw(socket, refuse('bad_request', { message: 'The request target must be a path.' }), nextId())
+    answerUnserved(socket, refuse('bad_request', { message: 'The request target must be a path.' }), nextId())
   })
   return {
     server,
@@ -195,6 +206,16 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string): 
       for (const request of coming) refuseBody(request, refusal)
     },
   }
+}
+
+/** Whether no answer can follow this one, also where its head has not left yet. */
+function endsConnection(response: ServerResponse): boolean {
+  return !response.shouldKeepAlive || response.getHeader('connection') === 'close'
+}
+
+/** As the parser sees it (RFC 9110, 7.8): both headers. */
+function wantsUpgrade({ headers }: IncomingMessage): boolean {
+  return headers.upgrade !== undefined && /(^|[\s,])upgrade([\s,]|$)/i.test(headers.connection ?? '')
 }
 
 /** Listens; resolves with the actual port. Rejects with the system's error (EADDRINUSE, EACCES). */

@@ -3,7 +3,8 @@
  * providers. Exchanges keep the generation in which they began.
  */
 import type { AnyPlugin, Catalog, Clock, Dialect, EncodedRequest, Log, Random, Services } from '#contract'
-import type { Configuration, Provider, RouteConfig } from './config/configuration.ts'
+import type { Watchman } from './clock.ts'
+import type { Configuration, Credential, Provider, RouteConfig } from './config/configuration.ts'
 import { createDialect } from './dialects/index.ts'
 import { createPlan, type Plan } from './pipeline/plan.ts'
 import type { Store } from './store/store.ts'
@@ -18,10 +19,15 @@ export interface Upstream {
   readonly provider: Provider
   readonly dialect: Dialect
   readonly transport: Transport
-  /** With every request: who we are there, and for raw routes nothing else. */
+  /** The headers of one request, with those that say who we are; and whom to tell what the provider made of that. */
+  sign(request: Pick<EncodedRequest, 'path' | 'headers' | 'body'>): Signed
+}
+
+export interface Signed {
   readonly headers: Readonly<Record<string, string>>
-  /** All headers of one request. */
-  headersFor(request: EncodedRequest, requestId: string): Readonly<Record<string, string>>
+  /** The provider has refused the credential (401, 403): the next one has its turn. */
+  refused(): void
+  taken(): void
 }
 
 export interface LiveRoute {
@@ -45,6 +51,8 @@ export interface GenerationParts {
   readonly clock: Clock
   readonly random: Random
   readonly version: string
+  readonly watchman: Watchman
+  readonly log: Log
   logFor(step: string): Log
   /** Takes the loaded secrets out of what a provider says. */
   redact(text: string): string
@@ -59,6 +67,9 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
     for (const close of closers.splice(0)) await close()
   }
   try {
+    const board = createBoard(parts.watchman.now, (target, forMs) =>
+      parts.log.warn({ target, for_ms: forMs }, 'a target fails and is put behind the others for a while'),
+    )
     const upstreams = new Map<string, Upstream>()
     for (const provider of configuration.providers.values()) {
       const { upstream, close } = createUpstream(provider, parts)
@@ -70,13 +81,13 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
     const planOf = ({ policy, steps }: RouteConfig): Plan => {
       const known = plans.get(policy)
       if (known) return known
-      const plan = createPlan(policy, steps.steps, step => servicesOf(step, parts, catalog))
+      const plan = createPlan(policy, steps.steps, step => servicesOf(step, parts, { catalog, targets: board }))
       closers.push(plan.dispose)
       plans.set(policy, plan)
       return plan
     }
     const routes = configuration.routes.map((config): LiveRoute => ({ config, plan: planOf(config) }))
-    return { configuration, catalog, routes, upstreams, dispose }
+    return { configuration, catalog, routes, upstreams, board, retries: createRetryBudget(), dispose }
   } catch (error) {
     await dispose()
     throw error
@@ -96,48 +107,78 @@ export function createCatalog({ models, aliases }: Pick<Configuration, 'models' 
 function servicesOf(
   step: { readonly id: string; readonly plugin: AnyPlugin },
   { store, clock, random, logFor }: GenerationParts,
-  catalog: Catalog,
+  own: Pick<Services, 'catalog' | 'targets'>,
 ): Partial<Services> {
   const all: { readonly [Name in keyof Services]: () => Services[Name] } = {
     keys: () => store.keys,
     buckets: () => store.buckets,
     ledger: () => store.ledger,
-    catalog: () => catalog,
+    catalog: () => own.catalog,
     clock: () => clock,
     random: () => random,
     log: () => logFor(step.id),
+    targets: () => own.targets,
   }
   return Object.fromEntries((step.plugin.uses ?? []).map(name => [name, all[name]()]))
 }
 
 function createUpstream(
   provider: Provider,
-  { clock, version, redact }: GenerationParts,
+  { clock, version, redact, log }: GenerationParts,
 ): { upstream: Upstream; close: () => Promise<void> } {
-  // The demo speaks OpenAI's format; only its road is another: there is no network on it.
-  const dialect = openAiDialect(clock.now, redact)
   if (provider.dialect === 'demo') {
     const demo = createDemo({ paceMs: provider.paceMs, clock })
     return {
-      upstream: { provider, dialect, transport: (request, handler) => demo.dispatch(request, handler), headers: {} },
+      upstream: {
+        provider,
+        // The demo speaks OpenAI's format; only its road is another: there is no network on it.
+        dialect: createDialect('openai', clock.now, redact).dialect,
+        transport: (request, handler) => demo.dispatch(request, handler),
+        sign: request => ({ headers: request.headers, refused: ignore, taken: ignore }),
+      },
       close: async () => {},
     }
   }
-  const { connections, timeouts, baseUrl, name, apiKey } = provider
+  const { connections, timeouts, baseUrl, name } = provider
   const transport = createHttpTransport({ name, baseUrl, connections, connectMs: timeouts.connectMs })
+  const { dialect, authorize } = createDialect(provider.dialect, clock.now, redact)
+  const credentials = createCredentials<Credential>(provider.credentials, clock.now, (index, left) =>
+    log.error({ provider: name, credential: index + 1, left }, 'the provider refuses this credential'),
+  )
+  const url = new URL(baseUrl)
+  const common = {
+    'content-type': 'application/json',
+    'accept-encoding': 'identity',
+    'user-agent': `tollgate/${version}`,
+    ...provider.headers,
+  }
   return {
     upstream: {
       provider,
       dialect,
       transport: transport.dispatch,
-      headers: {
-        'content-type': 'application/json',
-        'accept-encoding': 'identity',
-        'user-agent': `tollgate/${version}`,
-        ...(apiKey === null ? {} : { authorization: `Bearer ${apiKey}` }),
-        ...provider.headers,
+      sign(request) {
+        const headers = { ...common, ...request.headers }
+        const turn = credentials.next()
+        if (turn === null) return { headers, refused: ignore, taken: ignore }
+        const [path, query = ''] = `${url.pathname === '/' ? '' : url.pathname}${request.path}`.split('?') as [
+          string,
+          string?,
+        ]
+        const signed = authorize(
+          turn.credential,
+          { host: url.host, path, query, headers, body: request.body },
+          clock.now(),
+        )
+        return {
+          headers: { ...headers, ...signed },
+          refused: () => credentials.refused(turn.index),
+          taken: () => credentials.taken(turn.index),
+        }
       },
     },
     close: transport.close,
   }
 }
+
+const ignore = () => {}

@@ -102,20 +102,22 @@ async function start(configuration: Configuration, options: ServeOptions, undo: 
   }
 
   // 2. What the configuration describes.
+  const watchman = createWatchman()
+  undo.push(watchman.stop)
   const generation = await createGeneration({
     configuration,
     store,
     clock,
     random,
     version: VERSION,
+    watchman,
+    log: log.log,
     logFor: log.forStep,
     redact: log.redact,
   })
   undo.push(generation.dispose)
 
   // 3. The gateway and its listeners.
-  const watchman = createWatchman()
-  undo.push(watchman.stop)
   const rawProxy = createRawProxy()
   undo.push(rawProxy.close)
   const ids = createIds(clock)
@@ -129,6 +131,7 @@ async function start(configuration: Configuration, options: ServeOptions, undo: 
   const gateway: Gateway = createGateway({
     store,
     clock,
+    random,
     watchman,
     rawProxy,
     log: log.log,

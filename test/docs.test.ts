@@ -14,6 +14,7 @@ import { formatProblem } from '../src/config/problem.ts'
 import { POLICY_SCHEMA } from '../src/config/schema.ts'
 import { WHEN_FIELDS } from '../src/config/when-facts.ts'
 import { builtinRegistry } from '../src/pipeline/builtin.ts'
+import { findPython } from './clients/python.ts'
 import { createAccount, type Gateway, startGateway, temporaryDirectory, tollgate } from './helpers/gateway.ts'
 import { allFiles, ROOT, read, samplesOf, tableOf } from './helpers/repository.ts'
 import { parseSse } from './helpers/sse.ts'
@@ -158,12 +159,14 @@ describe('the quick start', () => {
   })
 
   test('Python', { timeout: 60_000 }, async context => {
-    leaveOutWithout('python3', context, ['-c', 'import openai'])
+    const python = await findPython()
+    if ('missing' in python) return context.skip(python.missing)
     await start()
     const [sample] = inLanguage('python', 'README.md')
     const dir = await temporaryDirectory()
     writeFileSync(join(dir, 'sample.py'), sample!.text)
-    expect((await shell('python3 sample.py', env, dir)).length).toBeGreaterThan(10)
+    const said = await shell(`"${python.command}" sample.py`, { ...python.env, ...env }, dir)
+    expect(said.length).toBeGreaterThan(10)
   })
 
   function expectStream(text: string): void {
@@ -366,9 +369,9 @@ function shell(line: string, env: Readonly<Record<string, string>>, cwd?: string
   })
 }
 
-function isInstalled(command: string, args: readonly string[] = ['--version']): boolean {
+function isInstalled(command: string): boolean {
   try {
-    execFileSync(command, args, { stdio: 'ignore' })
+    execFileSync(command, ['--version'], { stdio: 'ignore' })
     return true
   } catch {
     return false
@@ -376,9 +379,8 @@ function isInstalled(command: string, args: readonly string[] = ['--version']): 
 }
 
 /** Skips the test, aloud, where the sample's own tool is missing. */
-function leaveOutWithout(command: string, context: { skip(note?: string): void }, args?: readonly string[]): void {
-  if (isInstalled(command, args)) return
-  const what = `${command}${args ? ` (${args.join(' ')})` : ''}`
-  console.warn(`The sample for ${what} was left out: it does not run on this machine.`)
-  context.skip(`${what} does not run here`)
+function leaveOutWithout(command: string, context: { skip(note?: string): void }): void {
+  if (isInstalled(command)) return
+  console.warn(`The sample for ${command} was left out: it does not run on this machine.`)
+  context.skip(`${command} does not run here`)
 }

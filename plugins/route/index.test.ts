@@ -3,7 +3,8 @@ import { describe, expect, test } from 'vitest'
 import type { Model, Target } from '#contract'
 import { counts } from '../../test/helpers/counts.ts'
 import { createSteps } from '../../test/helpers/step.ts'
-import route, { drawOrder } from './index.ts'
+import route from './index.ts'
+import { drawOrder } from './order.ts'
 
 const target = (id: string, weight: number): Target => ({
   id,
@@ -16,6 +17,7 @@ const target = (id: string, weight: number): Target => ({
   priority: 1,
   maxInflight: Number.POSITIVE_INFINITY,
 })
+const NOTHING_SEEN = { latencyMs: () => null }
 const ids = (targets: readonly Target[]) => targets.map(({ id }) => id).join('')
 const [a, b, c, spare, other] = [target('a', 3), target('b', 1), target('c', 4), target('s', 0), target('o', 0)]
 
@@ -77,7 +79,10 @@ describe('drawOrder', () => {
 test('gives the targets of the model, in the drawn order', async () => {
   const model = { id: 'chat-small', targets: [a, b, c] } as unknown as Model
   const lots = [0.6, 0.9, 0]
-  const { exchange, passed } = await createSteps([{ use: route }], { random: () => lots.shift()! })({
+  const { exchange, passed } = await createSteps([{ use: route }], {
+    random: () => lots.shift()!,
+    targets: NOTHING_SEEN,
+  })({
     facts: { model },
   })
   expect(passed).toBe(true)
@@ -86,5 +91,7 @@ test('gives the targets of the model, in the drawn order', async () => {
 })
 
 test('refuses settings it does not know', () => {
-  expect(() => createSteps([{ use: route, with: { strategy: 'cheapest' } }], { random: () => 0 })).toThrow('additional')
+  expect(() =>
+    createSteps([{ use: route, with: { strategy: 'cheapest' } }], { random: () => 0, targets: NOTHING_SEEN }),
+  ).toThrow('additional')
 })

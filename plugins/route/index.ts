@@ -1,43 +1,64 @@
-/** Where to send it: orders the model's targets by their weights, by lot, and gives the fact `targets`, best first. */
-import { definePlugin, type Random, type Target } from '#contract'
+/** Where to send it: orders the model's targets, gives them as the fact `targets`, best first, and says how often to try. */
+import { definePlugin, type ExchangeWith, type Target } from '#contract'
+import { byLatency, byName, byPriority, conversationOf, drawOrder } from './order.ts'
+
+interface Settings {
+  readonly order: 'weights' | 'listed' | 'latency'
+  readonly sticky: 'none' | 'key' | 'account' | 'conversation'
+  readonly attempts: number
+}
 
 export default definePlugin({
   name: 'route',
-  description: "Draws the order in which the model's targets are tried, by their weights.",
-  needs: ['model'],
+  description: "Orders the model's targets, and says how many attempts there may be.",
+  needs: ({ sticky }: Settings, kind) => [
+    'model',
+    ...(sticky === 'key' || sticky === 'account' ? [sticky] : []),
+    ...(sticky === 'conversation' && kind === 'chat' ? (['chat'] as const) : []),
+  ],
   gives: ['targets'],
-  uses: ['random'],
-  settings: { type: 'object', additionalProperties: false, properties: {} },
-  create(_settings: Record<string, never>, { random }) {
+  uses: ['random', 'targets'],
+  settings: {
+    type: 'object',
+    additionalProperties: false,
+    properties: {
+      order: {
+        enum: ['weights', 'listed', 'latency'],
+        default: 'weights',
+        description:
+          'Among targets of one priority: by lot with their weights, as they are written, or the quickest first.',
+      },
+      sticky: {
+        enum: ['none', 'key', 'account', 'conversation'],
+        default: 'none',
+        description: 'With weights: the same key, account or conversation gets the same target, for its prompt cache.',
+      },
+      attempts: {
+        type: 'integer',
+        minimum: 1,
+        maximum: 10,
+        default: 3,
+        description: 'Attempts for one request at most, over all targets; only while nothing of the answer has left.',
+      },
+    },
+  },
+  create({ order, sticky, attempts }: Settings, { random, targets: seen }) {
     return async (ctx, next) => {
-      ctx.exchange.give('targets', drawOrder(ctx.exchange.model.targets, random))
+      const exchange = ctx.exchange as ExchangeWith<'model'>
+      const arrange = (group: readonly Target[]): readonly Target[] => {
+        if (group.length < 2 || order === 'listed') return group
+        if (order === 'latency') return byLatency(group, seen.latencyMs)
+        return sticky === 'none' ? drawOrder(group, random) : byName(group, nameOf(exchange, sticky))
+      }
+      exchange.give('targets', byPriority(exchange.model.targets, arrange))
+      exchange.attemptsAtMost = attempts
       await next()
     }
   },
 })
 
-/**
- * A draw without replacement: each place goes to one of the remaining targets with a chance of its weight among them.
- * So the first is chosen by weight, and when it fails, its load is shared out by weight as well. Targets without weight
- * come last, in their written order.
- */
-export function drawOrder(targets: readonly Target[], random: Random): readonly Target[] {
-  if (targets.length < 2) return targets
-  const left = [...targets]
-  const order: Target[] = []
-  while (left.length > 0) {
-    const total = left.reduce((sum, target) => sum + target.weight, 0)
-    let lot = random() * total
-    // Rounding may leave a remainder after the last weight: then it is the last one that has any.
-    let drawn = left.findLastIndex(target => target.weight > 0)
-    for (let i = 0; i < drawn; i++) {
-      lot -= left[i]!.weight
-      if (lot < 0) {
-        drawn = i
-        break
-      }
-    }
-    order.push(left.splice(Math.max(0, drawn), 1)[0]!)
-  }
-  return order
+/** The loader has made sure of the facts: they are in `needs`. */
+function nameOf(exchange: ExchangeWith<'model'>, sticky: Exclude<Settings['sticky'], 'none'>): string {
+  if (sticky === 'key') return exchange.key!.id
+  return sticky === 'account' ? exchange.account!.id : conversationOf(exchange.chat!.body.messages)
 }

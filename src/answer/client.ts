@@ -181,7 +181,7 @@ export class Client {
   /** A large body goes in pieces: so a client that takes one now and then is told from one that takes nothing. */
   #sendRest(bytes: Buffer): void {
     let at = 0
-    this.#resume = () => {
+    const sendNext = () => {
       while (bytes.length - at > PIECE_BYTES) {
         const from = at
         at += PIECE_BYTES
@@ -191,7 +191,8 @@ export class Client {
       this.#blockedSince = this.#options.watchman.now()
       this.#response.end(bytes.subarray(at))
     }
-    this.#resume()
+    this.#resume = sendNext
+    sendNext()
   }
 
   /** The gateway ends: from now on a client that takes nothing is cut after two seconds. */

@@ -98,13 +98,16 @@ const PROVIDER = map(
       description:
         'What the provider speaks: openai (chat completions), anthropic (Messages), gemini (generateContent), bedrock (Converse), vertex and vertex-anthropic (Google Cloud), bedrock-invoke (Claude on Bedrock), or demo (embedded, no network).',
     },
-    base_url: text('Where it is, up to what the dialect adds: https://api.example.com/v1. Plain http only to this machine.'),
+    base_url: text(
+      'Where it is, up to what the dialect adds: https://api.example.com/v1. Plain http only to this machine.',
+    ),
     api_key: text('The key for it, as ${NAME} or ${file:PATH}. Left out: no Authorization header is sent.'),
     api_keys: {
       type: 'array',
       minItems: 1,
       uniqueItems: true,
-      description: 'Several keys that take turns, in place of api_key; one that the provider refuses is left out for a minute.',
+      description:
+        'Several keys that take turns, in place of api_key; one that the provider refuses is left out for a minute.',
       items: text('A key, as ${NAME} or ${file:PATH}.'),
     },
     aws: map(

@@ -54,7 +54,12 @@ export const ERRORS = {
     false,
     'This model does not take a parameter that was sent.',
   ),
-  context_length_exceeded: row(400, 'invalid_request_error', false, "The messages do not fit the model's context."),
+  context_length_exceeded: row(
+    400,
+    'invalid_request_error',
+    false,
+    "The messages do not fit the model's maximum context length.",
+  ),
   model_not_found: row(404, 'invalid_request_error', false, 'The model does not exist, or this key may not use it.'),
   receipt_not_found: row(404, 'invalid_request_error', false, 'There is no receipt with this id for your account.'),
 

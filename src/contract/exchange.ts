@@ -164,11 +164,11 @@ export interface Exchange {
   /** Aborts when the client leaves, a deadline passes or shutdown cuts. Not for store calls after `next()`. */
   readonly signal: AbortSignal
 
-  readonly key?: Key
-  readonly account?: Account
-  readonly chat?: Chat
-  readonly model?: Model
-  readonly targets?: readonly Target[]
+  readonly key?: Key | undefined
+  readonly account?: Account | undefined
+  readonly chat?: Chat | undefined
+  readonly model?: Model | undefined
+  readonly targets?: readonly Target[] | undefined
   /** Sets a fact that this plugin declares in `gives`; anything else throws. */
   give<F extends FactName>(name: F, value: Facts[F]): void
 

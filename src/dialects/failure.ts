@@ -30,7 +30,7 @@ export function failureOf(
   const code = codeOf(status, said)
   const details = redacted(said, redact)
   const theirs = OUR_CLIENTS_MISTAKE.has(code) && details.message ? cleanMessage(details.message) : ''
-  const retryAfterMs = RETRY_AFTER.has(code) ? retryAfterOf(headers, nowMs) : undefined
+  const retryAfterMs = RETRY_AFTER.has(code) ? (retryAfterOf(headers, nowMs) ?? WITHOUT_A_WORD_MS[code]) : undefined
   return {
     code,
     ...(theirs ? { message: theirs } : {}),
@@ -57,6 +57,9 @@ const OUR_CLIENTS_MISTAKE: ReadonlySet<ErrorCode> = new Set([
 ])
 
 const RETRY_AFTER: ReadonlySet<ErrorCode> = new Set(['upstream_rate_limited', 'upstream_overloaded', 'upstream_error'])
+
+/** Some client libraries take a 429 without Retry-After for final. */
+const WITHOUT_A_WORD_MS: Readonly<Partial<Record<ErrorCode, number>>> = { upstream_rate_limited: 1000 }
 
 const CONTEXT = /context.{0,20}length|maximum context|prompt is too long|too many (input )?tokens|input token count/i
 const QUOTA = /insufficient_quota|insufficient balance|billing/i

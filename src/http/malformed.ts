@@ -21,7 +21,19 @@ export function answerMalformed(error: NodeJS.ErrnoException, socket: Duplex, re
     socket.destroy()
     return
   }
-  const refusal = refuse(CODES[error.code ?? ''] ?? 'bad_request')
+  refuseOn(socket, refuse(CODES[error.code ?? ''] ?? 'bad_request'), requestId)
+}
+
+/** Answers a request with which Node gives the socket away (CONNECT): nobody else listens to it any more. */
+export function answerUnserved(socket: Duplex, refusal: Refusal, requestId?: string): void {
+  socket.on('error', () => {})
+  // Whose answer is still owed may leave.
+  socket.once('end', () => socket.destroy())
+  socket.resume()
+  refuseOn(socket, refusal, requestId)
+}
+
+function refuseOn(socket: Duplex, refusal: Refusal, requestId?: string): void {
   const owed = (socket as { _httpMessage?: Owed })._httpMessage
   if (!owed) answerRaw(socket, refusal, requestId)
   // Whatever is written while an answer is owed would be read as that answer, or as a part of it.
@@ -39,8 +51,10 @@ export function refuseBody(request: IncomingMessage, refusal: Refusal): boolean 
 }
 
 /** Answers on a socket for which there is no response object, and closes it. */
-export function answerRaw(socket: Duplex, refusal: Refusal, requestId?: string): void {
+function answerRaw(socket: Duplex, refusal: Refusal, requestId?: string): void {
   const body = JSON.stringify(envelope(refusal))
+  // Who does not close the other end would keep the socket for ever: after its timeout Node looks at none again.
+  socket.once('finish', () => socket.destroy())
   socket.end(
     `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}\r\n` +
       'content-type: application/json\r\n' +

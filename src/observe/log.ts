@@ -53,7 +53,7 @@ export function createLog({ level, secrets, destination, now = Date.now }: LogOp
     {
       level,
       base: null,
-      timestamp: () => `,"time":"${new Date(now()).toISOString()}"`,
+      timestamp: timestamps(now),
       formatters: { level: label => ({ level: label }) },
       // Errors are plain already; pino would look at them again.
       serializers: { err: error => error },
@@ -76,6 +76,20 @@ export function createLog({ level, secrets, destination, now = Date.now }: LogOp
         // Nobody reads any more: `openStandardOut` has said so.
       }
     },
+  }
+}
+
+/** Lines come in bursts: one millisecond is written as a date once. */
+function timestamps(now: () => number): () => string {
+  let atMs = Number.NaN
+  let text = ''
+  return () => {
+    const nowMs = now()
+    if (nowMs !== atMs) {
+      atMs = nowMs
+      text = `,"time":"${new Date(nowMs).toISOString()}"`
+    }
+    return text
   }
 }
 

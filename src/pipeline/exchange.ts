@@ -39,6 +39,8 @@ export interface ExchangeParts {
   readonly answer: (completion: ChatCompletion, taps: readonly StepTap[]) => Promise<void>
 }
 
+type Writable<Value> = { -readonly [Name in keyof Value]: Value[Name] }
+
 export class LiveExchange implements Exchange {
   readonly id: string
   readonly startedAt: number
@@ -51,12 +53,6 @@ export class LiveExchange implements Exchange {
   readonly abortController = new AbortController()
   readonly taps: StepTap[] = []
   readonly attempts: Attempt[] = []
-  // Facts are plain fields: plugins read them on every request.
-  declare readonly key?: Key
-  declare readonly account?: Account
-  declare readonly chat?: Chat
-  declare readonly model?: Model
-  declare readonly targets?: readonly Target[]
   usage: Usage | null = null
   outcome: Outcome | null = null
   attemptsAtMost = 1
@@ -71,6 +67,7 @@ export class LiveExchange implements Exchange {
   /** The step whose code runs now. */
   step = -1
   readonly #parts: ExchangeParts
+  readonly #facts: Writable<Partial<Facts>> = {}
   #json: unknown
   #parsed = false
   #notes: Map<number, string> | null = null
@@ -105,7 +102,28 @@ export class LiveExchange implements Exchange {
       throw new TypeError(`step "${step.id}" gives "${name}", but its plugin does not say so in \`gives\``)
     }
     if (this[name] !== undefined) throw new TypeError(`step "${step.id}" gives "${name}" a second time`)
-    Object.defineProperty(this, name, { value, enumerable: true })
+    this.#facts[name] = value
+  }
+
+  // Without setters: a step that assigns a fact in place of giving it fails.
+  get key(): Key | undefined {
+    return this.#facts.key
+  }
+
+  get account(): Account | undefined {
+    return this.#facts.account
+  }
+
+  get chat(): Chat | undefined {
+    return this.#facts.chat
+  }
+
+  get model(): Model | undefined {
+    return this.#facts.model
+  }
+
+  get targets(): readonly Target[] | undefined {
+    return this.#facts.targets
   }
 
   watch(fn: (chunk: Chunk) => void): void {
@@ -144,14 +162,13 @@ export class LiveExchange implements Exchange {
 
   /** Writes a step's line of the trail, with its notes; the last word about it stands. */
   record(step: number, verdict: TrailEntry['verdict'], code?: TrailEntry['code'], note?: string): void {
-    const remark = [this.#notes?.get(step), note].filter(text => text !== undefined).join('; ')
     const { steps } = this.#parts.plan
-    this.#trail[steps[step] ? step : steps.length] = {
-      step: steps[step]?.id ?? 'send',
-      verdict,
-      ...(code === undefined ? {} : { code }),
-      ...(remark === '' ? {} : { note: remark }),
-    }
+    const before = this.#notes?.get(step)
+    const remark = before !== undefined && note !== undefined ? `${before}; ${note}` : (before ?? note)
+    const entry: Writable<TrailEntry> = { step: steps[step]?.id ?? 'send', verdict }
+    if (code !== undefined) entry.code = code
+    if (remark !== undefined) entry.note = remark
+    this.#trail[steps[step] ? step : steps.length] = entry
   }
 
   #current(deed: string) {

@@ -63,7 +63,8 @@ class Run {
 
   constructor(parts: RunParts) {
     this.#parts = parts
-    parts.exchange.onAnswerOver = () => this.#startGrace()
+    const onAnswerOver = () => this.#startGrace()
+    parts.exchange.onAnswerOver = onAnswerOver
     parts.exchange.signal.addEventListener('abort', this.#onAbort, { once: true })
   }
 
@@ -74,7 +75,7 @@ class Run {
   }
 
   stop(): void {
-    if (this.#graceTimer) clearTimeout(this.#graceTimer)
+    this.#stopGrace()
     this.#parts.exchange.signal.removeEventListener('abort', this.#onAbort)
   }
 
@@ -82,7 +83,7 @@ class Run {
     const { exchange, innermost } = this.#parts
     exchange.sealed = true
     this.#sending = true
-    if (this.#graceTimer) clearTimeout(this.#graceTimer)
+    this.#stopGrace()
     try {
       await innermost()
     } finally {
@@ -115,12 +116,13 @@ class Run {
     const { exchange, ctx } = this.#parts
     const inner: Inner = { state: 'not called', closed: false, promise: null, error: undefined }
     const shadow = step.mode === 'shadow' ? new Shadow(ctx, exchange) : null
-    const { promise: givenUp, resolve: giveUp } = Promise.withResolvers<typeof GIVEN_UP>()
-    this.#open.push({ index, giveUp: () => giveUp(GIVEN_UP) })
+    const { promise: over, resolve, reject } = Promise.withResolvers<typeof GIVEN_UP | undefined>()
+    this.#open.push({ index, giveUp: () => resolve(GIVEN_UP) })
     exchange.step = index
     try {
-      const returned = step.handle((shadow?.ctx ?? ctx) as never, () => this.#next(step, index, inner, shadow))
-      const how = await Promise.race([returned, givenUp])
+      const returned: unknown = step.handle((shadow?.ctx ?? ctx) as never, () => this.#next(step, index, inner, shadow))
+      Promise.resolve(returned).then(() => resolve(undefined), reject)
+      const how = await over
       shadow?.undo()
       if (how === GIVEN_UP) return this.#late(step, index, inner)
       await this.#returned(step, index, inner, shadow)
@@ -158,28 +160,25 @@ class Run {
     const { exchange } = this.#parts
     inner.state = 'pending'
     exchange.record(index, 'passed', undefined, shadow?.note())
-    const promise = this.#inside(index).then(
-      () => {
-        inner.state = 'over'
-        exchange.step = index
-        shadow?.look()
-      },
-      (error: unknown) => {
-        inner.state = 'failed'
-        inner.error = error
-        exchange.step = index
-        shadow?.look()
-        throw error
-      },
-    )
+    const promise = this.#inside(inner, index, shadow)
     // A step may leave it unobserved; the runner does not, but later.
-    promise.catch(() => {})
+    promise.catch(ignore)
     return promise
   }
 
   /** As an async function, so that a `when` that throws rejects and does not throw into the step. */
-  async #inside(index: number): Promise<void> {
-    await this.from(index + 1)
+  async #inside(inner: Inner, index: number, shadow: Shadow | null): Promise<void> {
+    try {
+      await this.from(index + 1)
+      inner.state = 'over'
+    } catch (error) {
+      inner.state = 'failed'
+      inner.error = error
+      throw error
+    } finally {
+      this.#parts.exchange.step = index
+      shadow?.look()
+    }
   }
 
   async #returned(step: PlannedStep, index: number, inner: Inner, shadow: Shadow | null): Promise<void> {
@@ -303,10 +302,18 @@ class Run {
 
   /** From when it is over, the innermost open step has its time; then the next one outward has its own. */
   #startGrace(): void {
-    if (this.#graceTimer) clearTimeout(this.#graceTimer)
     if (this.#open.length === 0) return
+    if (this.#graceTimer) {
+      this.#graceTimer.refresh()
+      return
+    }
     this.#graceTimer = setTimeout(() => this.#open.at(-1)?.giveUp(), this.#parts.graceMs)
     this.#graceTimer.unref()
+  }
+
+  #stopGrace(): void {
+    if (this.#graceTimer) clearTimeout(this.#graceTimer)
+    this.#graceTimer = null
   }
 
   #report(step: PlannedStep, what: string, error?: unknown): void {
@@ -316,6 +323,8 @@ class Run {
 }
 
 const GIVEN_UP = Symbol('given up')
+
+const ignore = () => {}
 
 /** Whether a Koa middleware has answered by an explicit status or body. */
 function answeredByKoa(ctx: Context): boolean {

@@ -32,7 +32,8 @@ export async function sendChat(trip: Trip, parts: SenderParts): Promise<void> {
   let left = targets
   for (;;) {
     const [target] = generation.board.arrange(left)
-    if (!target) throw refuse('overloaded', { retryAfterMs: 1000, detail: 'every target has as many requests as it takes' })
+    if (!target)
+      throw refuse('overloaded', { retryAfterMs: 1000, detail: 'every target has as many requests as it takes' })
     tried = await tryTarget(trip, parts, target)
     const others = left.filter(other => other !== target)
     const retry = mayRetry(trip, tried, generation.board.arrange(others).length > 0, parts)
@@ -46,7 +47,8 @@ export async function sendChat(trip: Trip, parts: SenderParts): Promise<void> {
   // A whole answer is collected before anything is known of it; its failures were not known at its head.
   exchange.usage = meter.spent(ending.ending === 'complete')
   if (ending.ending === 'complete' && pump instanceof WholePump) {
-    trip.finish = () => client.sendWhole(200, JSON_HEADERS, pump.body!)
+    const finish = () => client.sendWhole(200, JSON_HEADERS, pump.body!)
+    trip.finish = finish
   }
   end(trip, parts, ending, { theirs: target.model, ours: model.id })
 }
@@ -72,15 +74,17 @@ async function tryTarget(trip: Trip, parts: SenderParts, target: Target): Promis
   const pump = chat.stream
     ? new StreamPump({ ...common, decoder: upstream.dialect.decodeStream(view), answer: streamTo(trip, exchange.taps) })
     : new WholePump({ ...common, dialect: upstream.dialect, view, taps: exchange.taps })
-  trip.onStop = () => (trip.stopped === 'cut' ? pump.cut() : pump.leave())
+  const onStop = () => (trip.stopped === 'cut' ? pump.cut() : pump.leave())
+  trip.onStop = onStop
 
+  const signed = upstream.sign(request)
   const startedMs = watchman.now()
   const ticket = generation.board.begin(target)
   const onHead = recordAttempt(trip, parts, target.id)
   const before = exchange.attempts.length
   const attempt = startAttempt({
     transport: upstream.transport,
-    request: { path: request.path, headers: upstream.headersFor(request, exchange.id), body: request.body },
+    request: { path: request.path, headers: { ...signed.headers, 'x-request-id': exchange.id }, body: request.body },
     sink: pump,
     watchman,
     timeouts: upstream.provider.timeouts,
@@ -88,6 +92,8 @@ async function tryTarget(trip: Trip, parts: SenderParts, target: Target): Promis
     decodeError: upstream.dialect.decodeError,
     onHead(status, failure) {
       if (failure === null) ticket.begun()
+      if (failure === null) signed.taken()
+      else if (failure.code === 'upstream_auth') signed.refused()
       onHead(status, failure)
     },
   })
@@ -190,6 +196,7 @@ export function tapFailure(trip: Trip, parts: SenderParts, error: TapError) {
 export function streamTo(trip: Trip, taps: readonly Tap[]): StreamAnswer {
   const answer = new StreamAnswer(trip.client, taps)
   trip.stream = answer
-  trip.finish = () => answer.finish()
+  const finish = () => answer.finish()
+  trip.finish = finish
   return answer
 }

@@ -23,7 +23,8 @@ export async function answerEarly(
     if (exchange.chat?.stream) await streamEarly(trip, completion, taps)
     else {
       const body = bodyOf(completion, null, taps)
-      trip.finish = () => client.sendWhole(200, JSON_HEADERS, body)
+      const finish = () => client.sendWhole(200, JSON_HEADERS, body)
+      trip.finish = finish
     }
   } catch (error) {
     exchange.outcome = 'failed'

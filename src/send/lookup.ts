@@ -34,5 +34,6 @@ function answer(trip: Trip, body: object): void {
   }
   const json = JSON.stringify(body)
   trip.exchange.outcome = 'answered'
-  trip.finish = () => trip.client.sendWhole(200, JSON_HEADERS, json)
+  const finish = () => trip.client.sendWhole(200, JSON_HEADERS, json)
+  trip.finish = finish
 }

@@ -19,7 +19,7 @@ export async function sendRaw(trip: Trip, parts: SenderParts): Promise<void> {
       request: ctx.req,
       bytes: exchange.bytes,
       provider: raw.provider,
-      headers: upstream.headers,
+      headers: upstream.sign({ path: raw.path, headers: {}, body: exchange.bytes }).headers,
       path: raw.path + queryOf(ctx.querystring),
       requestId: exchange.id,
       signal: exchange.signal,
@@ -37,7 +37,8 @@ export async function sendRaw(trip: Trip, parts: SenderParts): Promise<void> {
       exchange.bytes.length,
     )
     exchange.outcome = client.left ? 'client_left' : 'answered'
-    trip.finish = () => client.sendWhole(answer.status, answer.headers, answer.body)
+    const finish = () => client.sendWhole(answer.status, answer.headers, answer.body)
+    trip.finish = finish
   } catch (error) {
     if (exchange.signal.aborted) return endStopped(trip)
     exchange.outcome = 'failed'

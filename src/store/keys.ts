@@ -1,11 +1,12 @@
 /**
- * Gateway keys: made, rotated, revoked, and looked up on every request. A lookup reads the database each time (10 us with
- * the digest), so a revocation holds from the next request on; a cache would have to be told.
+ * Gateway keys: made, rotated, revoked, and looked up on every request. What was found is remembered until a key or an
+ * account changes: nobody else writes to the store (lock.ts), so a revocation holds from the next request on.
  */
-import { type KeyObject, timingSafeEqual } from 'node:crypto'
+import { hash, type KeyObject, timingSafeEqual } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import type { Clock, Key, KeyLookup, KeySummary, Keys } from '#contract'
 import { text } from './check.ts'
-import type { Database, Row, Value } from './database.ts'
+import type { Database, Row } from './database.ts'
 import { LONGEST_GRACE_MS, type NewKey, StoreError } from './store.ts'
 import { digest, isToken } from './token.ts'
 
@@ -38,6 +39,8 @@ export interface KeyOperations {
 }
 
 export interface KeyReader extends Keys {
+  /** Called when a write that can change what a key may do is over, before whoever asked for it is told. */
+  forget(): void
   list(account?: string): readonly KeySummary[]
 }
 
@@ -97,6 +100,17 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
   }
 }
 
+/** What the database said of a token; whether it is too old is asked each time. */
+interface KnownSecret {
+  readonly isRevoked: boolean
+  readonly expiresAt: number | null
+  readonly secretExpiresAt: number | null
+  readonly live: KeyLookup
+}
+
+/** A lookup in the database is 16 us, a tenth of a request. This process alone writes, so it knows when to forget. */
+const MOST_KNOWN = 16_384
+
 export function createKeyReader(database: Database, secret: KeyObject, clock: Clock): KeyReader {
   const lookup = database.prepare(`
     SELECT secret.digest, secret.expires_at AS secret_expires_at, secret.revoked_at AS secret_revoked_at, ${KEY_COLUMNS},
@@ -118,26 +132,45 @@ export function createKeyReader(database: Database, secret: KeyObject, clock: Cl
     return { ...toKey(row), secrets: shown }
   }
 
+  /** By the token's hash: what is not found is not kept, or strangers would fill it. */
+  const known = new LRUCache<string, KnownSecret>({ max: MOST_KNOWN })
+
+  function read(token: string): KnownSecret | null {
+    const presented = digest(secret, token)
+    const row = lookup.get(presented)
+    if (row === undefined || !timingSafeEqual(row['digest'] as Uint8Array, presented)) return null
+    const key = Object.freeze(toKey(row))
+    const account = Object.freeze({
+      id: row['account'] as string,
+      name: row['account_name'] as string,
+      plan: row['plan'] as string,
+      frozen: row['frozen'] === 1,
+      createdAt: row['account_created_at'] as number,
+    })
+    return {
+      isRevoked: row['revoked_at'] !== null || row['secret_revoked_at'] !== null,
+      expiresAt: row['expires_at'] as number | null,
+      secretExpiresAt: row['secret_expires_at'] as number | null,
+      live: Object.freeze({ found: 'live', key, account }),
+    }
+  }
+
   return {
     find(token, nowMs): KeyLookup {
-      if (!isToken(token)) return { found: 'malformed' }
-      const presented = digest(secret, token)
-      const row = lookup.get(presented)
-      if (row === undefined || !timingSafeEqual(row['digest'] as Uint8Array, presented)) return { found: 'unknown' }
-      if (row['revoked_at'] !== null || row['secret_revoked_at'] !== null) return { found: 'revoked' }
-      if (isPast(row['expires_at']!, nowMs) || isPast(row['secret_expires_at']!, nowMs)) return { found: 'expired' }
-      return {
-        found: 'live',
-        key: toKey(row),
-        account: {
-          id: row['account'] as string,
-          name: row['account_name'] as string,
-          plan: row['plan'] as string,
-          frozen: row['frozen'] === 1,
-          createdAt: row['account_created_at'] as number,
-        },
+      const name = hash('sha256', token, 'base64')
+      let entry = known.get(name)
+      if (entry === undefined) {
+        if (!isToken(token)) return { found: 'malformed' }
+        const found = read(token)
+        if (found === null) return { found: 'unknown' }
+        known.set(name, found)
+        entry = found
       }
+      if (entry.isRevoked) return { found: 'revoked' }
+      if (isPast(entry.expiresAt, nowMs) || isPast(entry.secretExpiresAt, nowMs)) return { found: 'expired' }
+      return entry.live
     },
+    forget: () => known.clear(),
     list: account => all.all(account ?? null).map(summary),
   }
 }
@@ -158,8 +191,8 @@ export function checkGrace(graceMs: number): void {
   throw new StoreError(`key: a grace of ${graceMs} ms is not between 0 and ${LONGEST_GRACE_MS / HOUR_MS} hours.`)
 }
 
-function isPast(expiresAt: Value, nowMs: number): boolean {
-  return expiresAt !== null && (expiresAt as number) <= nowMs
+function isPast(expiresAt: number | null, nowMs: number): boolean {
+  return expiresAt !== null && expiresAt <= nowMs
 }
 
 function toKey(row: Row): Key {

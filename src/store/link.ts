@@ -3,7 +3,8 @@
  * too large for them, and a few words of state. Nothing here waits: the thread is woken only when it sleeps, and its
  * answers wake this side through `Atomics.waitAsync`.
  */
-import { extname } from 'node:path'
+import { getCompileCacheDir } from 'node:module'
+import { dirname, extname } from 'node:path'
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads'
 import type { Connector } from './database.ts'
 import {
@@ -71,6 +72,7 @@ export function startThread({ path, connector, onReply, onEnd }: LinkOptions): L
   const parts: ThreadParts = { path, connector, ...memory, state, port: port2 }
   // Where types are not stripped, both files are compiled ones.
   const entry = new URL(`./thread${extname(import.meta.url)}`, import.meta.url)
+  const cache = getCompileCacheDir()
   const worker = new Worker(entry, {
     name: 'tollgate-ledger',
     workerData: parts,
@@ -78,6 +80,8 @@ export function startThread({ path, connector, onReply, onEnd }: LinkOptions): L
     // It says nothing; and the pipes that it would get otherwise make the process's own output non-blocking.
     stdout: true,
     stderr: true,
+    // Nothing of the process's environment is its affair. With the cache it need not strip the types of its files again: 36 MiB.
+    env: cache === undefined ? {} : { NODE_COMPILE_CACHE: dirname(cache) },
     resourceLimits: { maxOldGenerationSizeMb: MOST_MEMORY_MB },
   })
   let failure: Error | undefined

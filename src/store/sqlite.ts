@@ -132,6 +132,15 @@ function assemble({ secret, clock, writer, reader, spool }: Parts): Store {
     replaying = undefined
   }
 
+  /** A write that changes what a key may do: what was read before counts no more, however the write ended. */
+  async function changing<Result>(write: () => Promise<Result>): Promise<Result> {
+    try {
+      return await write()
+    } finally {
+      keys.forget()
+    }
+  }
+
   function issue(): { token: string; digest: Uint8Array; last4: string } {
     const token = createToken()
     return { token, digest: digest(hmacKey, token), last4: last4(token) }
@@ -152,7 +161,10 @@ function assemble({ secret, clock, writer, reader, spool }: Parts): Store {
       const granted = await writer.op('credit', { ...grant, account: id })
       return { granted, balance: accounts.get(id) }
     },
-    freeze: async (idOrName, frozen) => writer.op('freeze', { id: accounts.get(idOrName).id, frozen }),
+    freeze: async (idOrName, frozen) => {
+      const { id } = accounts.get(idOrName)
+      return changing(() => writer.op('freeze', { id, frozen }))
+    },
 
     async createKey(key): Promise<IssuedKey> {
       checkKey(key, clock.now())
@@ -166,9 +178,9 @@ function assemble({ secret, clock, writer, reader, spool }: Parts): Store {
     async rotateKey(id, graceMs): Promise<IssuedKey> {
       checkGrace(graceMs)
       const { token, ...secret } = issue()
-      return { key: await writer.op('rotateKey', { id, graceMs, ...secret }), token }
+      return { key: await changing(() => writer.op('rotateKey', { id, graceMs, ...secret })), token }
     },
-    revokeKey: async id => writer.op('revokeKey', id),
+    revokeKey: id => changing(() => writer.op('revokeKey', id)),
 
     findReceipt,
     openHolds: () => writer.openHolds(),

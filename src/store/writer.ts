@@ -103,9 +103,11 @@ export function createWriter(database: Database, clock: Clock, schedule: (fn: ()
     healthy: () => group.healthy(),
     async close() {
       await group.idle()
+      closed = true
       // A disk that refuses this has refused more important things already; an older open_from is as true.
       await group.op({ name: 'last', request: clock.now() }).catch(() => {})
-      closed = true
+      // What came meanwhile and is still tried again needs the connection.
+      await group.idle()
       database.close()
     },
   }

@@ -65,7 +65,10 @@ export interface FailedAttempt {
 }
 
 /** Null: this failure is the answer. `random` in [0, 1). */
-export function retryAfterFailure({ failure, tookMs, attempts, hasOther }: FailedAttempt, random: () => number): Retry | null {
+export function retryAfterFailure(
+  { failure, tookMs, attempts, hasOther }: FailedAttempt,
+  random: () => number,
+): Retry | null {
   const { code, retryAfterMs = 0 } = failure
   if (tookMs > SLOW_MS) return null
   if (hasOther) return PASSING.has(code) || ITS_OWN.has(code) ? { where: 'elsewhere' } : null

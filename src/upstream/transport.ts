@@ -85,7 +85,8 @@ class Slots {
   }
 
   take(dispatch: Dispatch): void {
-    dispatch.onOver = () => this.#over(dispatch)
+    const onOver = () => this.#over(dispatch)
+    dispatch.onOver = onOver
     dispatch.handler.onConnect(reason => dispatch.giveUp(reason))
     if (dispatch.isOver) return
     dispatch.handler.onQueued?.()

@@ -22,7 +22,7 @@ const provider = (name: string, dialect: Provider['dialect']): Provider => ({
   name,
   dialect,
   baseUrl: '',
-  apiKey: null,
+  credentials: [],
   headers: {},
   timeouts: { connectMs: 1, firstByteMs: 1, idleMs: 1, totalMs: 1 },
   connections: 1,

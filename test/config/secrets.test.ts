@@ -82,7 +82,7 @@ test('only what was substituted is a secret, and only when it is long enough to 
     { ...env, SHORT: 'data', DOCS: 'https://docs.example' },
   )
   expect([...secrets].sort()).toEqual(['far-key-0123456789', 'https://docs.example', 'ledger.db', SECRET].sort())
-  expect(providers.get('far')?.apiKey).toBe('far-key-0123456789')
+  expect(providers.get('far')?.credentials).toEqual(['far-key-0123456789'])
   expect(store).toMatch(/\/data\/ledger\.db$/)
 })
 
@@ -93,7 +93,7 @@ test('what is put in cannot become YAML', async () => {
     },
     { FAR_KEY: 'k', NOTE: 'a: { b: [ c ] } # d' },
   )
-  expect(providers.get('far')).toMatchObject({ apiKey: 'k', headers: { 'x-note': 'a: { b: [ c ] } # d' } })
+  expect(providers.get('far')).toMatchObject({ credentials: ['k'], headers: { 'x-note': 'a: { b: [ c ] } # d' } })
 })
 
 describe('substitute', () => {

@@ -39,7 +39,7 @@ test('what is commented out in the quick start works when it is commented in', a
   cpSync(join(ROOT, 'policies'), join(folder, 'policies'), { recursive: true })
   writeFileSync(join(folder, 'gateway.yaml'), commentedIn)
   const { models, providers } = await load(join(folder, 'gateway.yaml'))
-  expect(providers.get('openai')).toMatchObject({ dialect: 'openai', apiKey: 'not-a-real-key' })
+  expect(providers.get('openai')).toMatchObject({ dialect: 'openai', credentials: ['not-a-real-key'] })
   expect(models.get('chat-small')).toMatchObject({ targets: [{ provider: 'openai' }] })
 })
 

@@ -1,5 +1,5 @@
 /** Forty secrets, each with the one place where it may be seen, and what looks for them everywhere else. */
-import { seeded } from '../helpers/load.ts'
+import { seeded } from '../helpers/seeded.ts'
 
 /** Where a secret may turn up. */
 export type Place = 'log' | 'answers' | 'metrics' | 'files' | 'commands' | 'upstream'

@@ -9,8 +9,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { counts, full } from '../helpers/counts.ts'
 import { createAccount, type Gateway, startGateway } from '../helpers/gateway.ts'
 import { FIVE_STEPS, PRICE } from '../helpers/in-process.ts'
-import { seeded } from '../helpers/load.ts'
 import { type Resources, resourcesOf, WATCHED_GATEWAY } from '../helpers/resources.ts'
+import { seeded } from '../helpers/seeded.ts'
 
 const MEBIBYTE = 1024 * 1024
 const ROUNDS = counts(4, 20)

@@ -3,6 +3,7 @@
  * parser refuses, and the cases that it accepts and two servers could read differently (RFC 9112).
  */
 import type { ErrorCode } from '#contract'
+import { CHAT_BODY as BODY } from './framing-table.ts'
 
 export interface Malformed {
   readonly name: string
@@ -14,7 +15,7 @@ export interface Malformed {
 }
 
 const CHAT = '/v1/chat/completions'
-const BODY = '{}'
+const LENGTH = `Content-Length: ${BODY.length}`
 /** The head of a POST with these lines, and what follows it. */
 const post = (lines: readonly string[], body = '', start = `POST ${CHAT} HTTP/1.1`) =>
   `${[start, 'Host: gateway', 'Content-Type: application/json', ...lines].join('\r\n')}\r\n\r\n${body}`
@@ -61,20 +62,20 @@ export const MALFORMED: readonly Malformed[] = [
 
   // Names that may stand there once.
   row('two Authorizations', get(['Authorization: Bearer a', 'authorization: Bearer b']), /authorization stands/),
-  row('two Content-Types', post(['content-type: text/plain', 'Content-Length: 2'], BODY), /content-type stands/),
+  row('two Content-Types', post(['content-type: text/plain', LENGTH], BODY), /content-type stands/),
   row('two Idempotency-Keys', get(['Idempotency-Key: a', 'Idempotency-Key: b']), /idempotency-key stands/),
-  row('Content_Length', post(['Content_Length: 2'], BODY), /underscore/),
+  row('Content_Length', post([`Content_Length: ${BODY.length}`], BODY), /underscore/),
   row('Transfer_Encoding', post(['Transfer_Encoding: chunked'], CHUNKED), /underscore/),
   row('__proto__ for a name', get(['__proto__: x']), /not allowed/),
 
   // Where the body ends.
-  row('Content-Length and chunks', post(['Content-Length: 2', 'Transfer-Encoding: chunked'], CHUNKED)),
-  row('chunks and Content-Length', post(['Transfer-Encoding: chunked', 'Content-Length: 2'], CHUNKED)),
-  row('two lengths', post(['Content-Length: 2', 'Content-Length: 2'], BODY)),
-  row('two lengths in one', post(['Content-Length: 2, 2'], BODY)),
-  row('a length with a plus', post(['Content-Length: +2'], BODY)),
+  row('Content-Length and chunks', post([LENGTH, 'Transfer-Encoding: chunked'], CHUNKED)),
+  row('chunks and Content-Length', post(['Transfer-Encoding: chunked', LENGTH], CHUNKED)),
+  row('two lengths', post([LENGTH, LENGTH], BODY)),
+  row('two lengths in one', post([`${LENGTH}, ${BODY.length}`], BODY)),
+  row('a length with a plus', post([`Content-Length: +${BODY.length}`], BODY)),
   row('a length below nothing', post(['Content-Length: -1'])),
-  row('a length in hexadecimal', post(['Content-Length: 0x2'], BODY)),
+  row('a length in hexadecimal', post([`Content-Length: 0x${BODY.length.toString(16)}`], BODY)),
   row('a length beyond 64 bits', post(['Content-Length: 99999999999999999999'])),
   row('an empty length', post(['Content-Length:'], BODY)),
   row('a blank before the colon', post(['Transfer-Encoding : chunked'], CHUNKED)),
@@ -88,8 +89,8 @@ export const MALFORMED: readonly Malformed[] = [
   row('a GET with a length', `${get(['Content-Length: 2'])}{}`, /no body/),
   row('a GET with chunks', `${get(['Transfer-Encoding: chunked'])}${CHUNKED}`, /no body/),
   row('an OPTIONS with a length', `${get(['Content-Length: 2'], `OPTIONS ${CHAT} HTTP/1.1`)}{}`, /no body/),
-  row('an expectation that nobody has', post(['Expect: weird', 'Content-Length: 2'], BODY), /Expect/),
-  row('an expectation too many', post(['Expect: 100-continue, weird', 'Content-Length: 2'], BODY), /Expect/),
+  row('an expectation that nobody has', post(['Expect: weird', LENGTH], BODY), /Expect/),
+  row('an expectation too many', post(['Expect: 100-continue, weird', LENGTH], BODY), /Expect/),
 
   // Other headers.
   row('a name with a blank', get(['bad header: x'])),

@@ -3,7 +3,7 @@
  * finished or told that it will not be, everything is settled before the process ends, and the next start finds nothing
  * to repair. What operators look at meanwhile (health, metrics) is here too.
  */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { formatMoney, parseMoney } from '#contract'
 import { counts } from '../helpers/counts.ts'
 import {
@@ -22,6 +22,7 @@ import { chunksOf, contentOf, parseSse } from '../helpers/sse.ts'
 /** Promised is one second; a busy machine gets five. */
 const IDLE_END_MOST_MS = 5 * 1000
 const CREDIT = '100'
+const STREAMS = counts(20, 200)
 const TOKENS = ['alpha', 'beta', 'gamma']
 /** 10 prompt tokens and three of output, as the provider reports them. */
 const REPORTED = BigInt(10 * 1000 + TOKENS.length * 2000)
@@ -324,6 +325,98 @@ describe('cut', () => {
     })
     await expectBalance()
     expect(await gateway.stop()).toBe(0)
+  })
+})
+
+describe(`SIGTERM with ${STREAMS} streams open`, () => {
+  /** So many streams of which a piece has come, and what the ledger counted before them. */
+  async function openStreams() {
+    const { events } = await ledger()
+    provider.script(gated({ tokens: TOKENS }))
+    const from = provider.requests.length
+    const clients = await Promise.all(
+      Array.from({ length: STREAMS }, async () => {
+        const client = await openRaw(gateway.url)
+        await post(client, { stream: true, max_tokens: 64, stream_options: { include_usage: true } })
+        return client
+      }),
+    )
+    await provider.waitForRequest(from + STREAMS - 1)
+    const upstreams = provider.requests.slice(from)
+    await Promise.all(upstreams.map(upstream => upstream.step(2)))
+    await Promise.all(clients.map(client => client.readUntil(TOKENS[0]!)))
+    return { clients, upstreams, events }
+  }
+
+  async function ledger(): Promise<{ events: number }> {
+    const { code, stdout } = await tollgate(['ledger', 'verify', '--json'], { config: gateway.config })
+    const report = JSON.parse(stdout)
+    expect(report).toMatchObject({ open_holds: 0, violations: [] })
+    expect(code).toBe(0)
+    return report
+  }
+
+  /** The process has ended well, and each stream has a hold and a settle: nothing is left to the next start. */
+  async function expectAllSettled(before: number, title: string, startedAt: number, freedAt: number) {
+    expect(await gateway.exited).toBe(0)
+    const now = performance.now()
+    expect(gateway.stderr()).toBe('')
+    const settled = ((await ledger()).events - before) / 2
+    expect(settled).toBe(STREAMS)
+    console.log(
+      `${STREAMS} streams ${title}: ended ${(now - startedAt).toFixed(0)} ms after SIGTERM, ` +
+        `${(now - freedAt).toFixed(0)} ms after the last one could; ${settled} settled`,
+    )
+    await expectBalance()
+  }
+
+  test('all of them end whole within the drain, and each takes its connection with it', async () => {
+    await start()
+    const { clients, upstreams, events } = await openStreams()
+    const startedAt = performance.now()
+    await terminate()
+    const last = upstreams.at(-1)!
+    for (const upstream of upstreams) if (upstream !== last) upstream.release()
+    // Which client is whose upstream nobody knows; all but one of them end while that one keeps the gateway.
+    const ended: RawClient[] = []
+    const answers = clients.map(async client => {
+      const answer = await client.readResponse()
+      ended.push(client)
+      return answer
+    })
+    await vi.waitFor(() => expect(ended).toHaveLength(STREAMS - 1), 10_000)
+    for (const client of ended) expect(await client.closed).toBe('fin')
+    expect((await get(`${gateway.adminUrl}/livez`)).status).toBe(200)
+    const freedAt = performance.now()
+    last.release()
+    for (const answer of await Promise.all(answers)) {
+      expect(answer).toMatchObject({ status: 200, end: 'chunked' })
+      const stream = parseSse(answer.text())
+      expect(contentOf(stream)).toBe(TOKENS.join(''))
+      expect(stream.done).toBe(true)
+    }
+    spent += BigInt(STREAMS) * REPORTED
+    await expectAllSettled(events, 'finished', startedAt, freedAt)
+  })
+
+  test('past the drain each gets one error event and is charged as delivered', async () => {
+    await start('1s')
+    const { clients, upstreams, events } = await openStreams()
+    const startedAt = performance.now()
+    await terminate()
+    for (const client of clients) {
+      const { text } = await client.readResponse()
+      const chunks = chunksOf(parseSse(text()))
+      expect(chunks.filter(({ error }) => error)).toEqual([chunks.at(-1)])
+      expect(chunks.at(-1)!.error).toMatchObject({ code: 'shutting_down', type: 'server_error', param: null })
+      expect(text()).not.toContain('[DONE]')
+      expect(text()).not.toMatch(/"finish_reason":"/)
+      expect(await client.closed).toBe('fin')
+    }
+    const freedAt = startedAt + 1000
+    for (const upstream of upstreams) expect((await provider.waitForClose(upstream)).how).not.toBe('answered')
+    spent += BigInt(STREAMS) * BigInt(ESTIMATED_PROMPT * 1000 + Math.ceil(TOKENS[0]!.length / 4) * 2000)
+    await expectAllSettled(events, 'cut', startedAt, freedAt)
   })
 })
 

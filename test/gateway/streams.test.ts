@@ -8,8 +8,8 @@ import { counts, full } from '../helpers/counts.ts'
 import { type Behaviour, exact, type FakeProvider, sse, startFakeProvider, stream } from '../helpers/fake-provider.ts'
 import { createAccount, type Gateway, startGateway } from '../helpers/gateway.ts'
 import { FIVE_STEPS, type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
-import { seeded } from '../helpers/load.ts'
 import { openRaw, type RawClient } from '../helpers/raw-client.ts'
+import { seeded } from '../helpers/seeded.ts'
 import { readSse, sseEvents } from '../helpers/sse.ts'
 
 const MEBIBYTE = 1024 * 1024

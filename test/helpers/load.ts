@@ -19,6 +19,8 @@ export interface Question {
   readonly body: Readonly<Record<string, unknown>>
   /** Leave after so many further answers (of anybody) have ended. Left out: stay. */
   readonly leaveAfter?: number
+  /** Read nothing after the first piece until the gateway is gone (or `stop`), and then what is there. */
+  readonly stall?: boolean
 }
 
 /** What became of it, as its client saw it. */
@@ -41,6 +43,8 @@ export interface Asked {
   arrived: boolean
   /** Pieces of content that had arrived at its end. */
   pieces: number
+  /** What the connection said when it broke. */
+  error: string | null
 }
 
 export interface Load {
@@ -69,6 +73,7 @@ export function startLoad({ url, clients, choose, onEnded }: LoadOptions): Load 
   const leaving: { at: number; leave: () => void }[] = []
   const waiting = new Set<() => void>()
   let [ended, stopped, finished] = [0, false, false]
+  const { promise: stalled, resolve: readAgain } = Promise.withResolvers<void>()
 
   const look = () => {
     for (const check of waiting) check()
@@ -83,8 +88,8 @@ export function startLoad({ url, clients, choose, onEnded }: LoadOptions): Load 
         leaving.push({ at: ended + question.leaveAfter, leave: () => abort.abort() })
       }
       look()
-      one.ending = await ask(url, one, abort.signal, look)
-      if (one.ending === 'broken') return
+      one.ending = await ask({ url, one, signal: abort.signal, onPiece: look, stalled })
+      if (one.ending === 'broken' && !wasClosed(one)) return readAgain()
       ended++
       for (let place = leaving.length - 1; place >= 0; place--) {
         if (leaving[place]!.at <= ended) leaving.splice(place, 1)[0]!.leave()
@@ -116,13 +121,31 @@ export function startLoad({ url, clients, choose, onEnded }: LoadOptions): Load 
       }),
     stop() {
       stopped = true
+      readAgain()
     },
     over,
   }
 }
 
-async function ask(url: string, one: Asked, signal: AbortSignal, onPiece: () => void): Promise<Asked['ending']> {
-  const { key, serial, body } = one.question
+/**
+ * Whether the connection was closed under the request's hands, as a server may do with one that is kept alive, and as it
+ * does when it dies: another try on a new connection tells which.
+ */
+function wasClosed({ status, error }: Asked): boolean {
+  return status === null && error === 'other side closed'
+}
+
+interface Asking {
+  readonly url: string
+  readonly one: Asked
+  readonly signal: AbortSignal
+  /** How long one that stalls does not read. */
+  readonly stalled: Promise<void>
+  onPiece(): void
+}
+
+async function ask({ url, one, signal, stalled, onPiece }: Asking): Promise<Asked['ending']> {
+  const { key, serial, body, stall } = one.question
   let text = ''
   try {
     const answer = await fetch(`${url}/v1/chat/completions`, {
@@ -140,11 +163,14 @@ async function ask(url: string, one: Asked, signal: AbortSignal, onPiece: () => 
         text += decoder.decode(bytes, { stream: true })
         one.arrived = true
         onPiece()
+        if (stall) await stalled
       }
       return readStream(one, text) ?? 'broken'
     }
     return readWhole(one, await answer.json())
-  } catch {
+  } catch (error) {
+    const { message, cause } = error as Error
+    one.error = cause instanceof Error ? cause.message : message
     // What had arrived counts, however the connection ended.
     const ending = text === '' ? null : readStream(one, text)
     return ending ?? (signal.aborted ? 'left' : 'broken')
@@ -181,16 +207,6 @@ function newAsked(question: Question): Asked {
     cost: null,
     arrived: false,
     pieces: 0,
-  }
-}
-
-/** A small generator (mulberry32), so that a printed seed repeats the run. */
-export function seeded(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+    error: null,
   }
 }

@@ -1,13 +1,13 @@
 /**
- * kill -9 of a real writer at random moments, and a log that was cut anywhere: nothing that was acknowledged is lost,
- * every balance is exact, and recovery leaves no hold open.
+ * kill -9 of a real writer at random moments: nothing that was acknowledged is lost, every balance is exact, and recovery
+ * leaves no hold open. (What the plug being pulled leaves of the log: log-cut.test.ts.)
  */
-import { copyFileSync, mkdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { counts } from '../helpers/counts.ts'
+import { seeded } from '../helpers/seeded.ts'
 import { startChild } from './child.ts'
-import { aHold, aSettle, folder, fund, testClock, testStore } from './helpers.ts'
+import { folder, fund, testStore } from './helpers.ts'
 
 const SEED = Number(process.env.TOLLGATE_SEED ?? Date.now() % 1_000_000)
 
@@ -51,48 +51,3 @@ test.each(['thread', 'here'] as const)(
   },
   counts(120_000, 900_000),
 )
-
-test(`a log cut anywhere is a shorter log (TOLLGATE_SEED=${SEED})`, async () => {
-  const random = seeded(SEED)
-  const clock = testClock()
-  const store = await testStore({ clock })
-  const accountId = await fund(store, 1_000_000n)
-  for (let index = 0; index < 8; index++) {
-    clock.ms += 30_000
-    const exchange = `req_${index}`
-    await store.ledger.hold(aHold({ accountId, exchange }))
-    await store.ledger.checkpoint([{ exchange, amount: 7n, promptTokens: 1, completionTokens: 1 }])
-    if (index % 3 !== 0) await store.ledger.settle(aSettle({ exchange }))
-  }
-  const wal = readFileSync(`${store.path}-wal`)
-  const [header, frame] = [32, 24 + 4096]
-  const boundaries = Array.from({ length: Math.floor((wal.length - header) / frame) }, (_, i) => header + i * frame)
-  const cuts = [
-    ...boundaries.filter((_, index) => index % counts(8, 1) === 0),
-    ...Array.from({ length: counts(10, 1000) }, () => Math.floor(random() * wal.length)),
-  ]
-  const base = folder()
-  for (const [index, cut] of cuts.entries()) {
-    const copy = join(base, String(index), 'tollgate.db')
-    mkdirSync(join(base, String(index)))
-    copyFileSync(store.path, copy)
-    writeFileSync(`${copy}-wal`, wal)
-    truncateSync(`${copy}-wal`, cut)
-    expect(statSync(`${copy}-wal`).size).toBe(cut)
-    const shorter = await testStore({ path: copy, clock })
-    await shorter.recover()
-    expect(shorter.verify(), `cut at ${cut}`).toMatchObject({ openHolds: 0, violations: [] })
-    await shorter.close()
-  }
-})
-
-/** A small generator of its own (mulberry32), so that a printed seed repeats the run. */
-function seeded(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
-}

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { StoreError } from '../../src/store/store.ts'
 import { createToken } from '../../src/store/token.ts'
+import { faultyConnector } from './faulty.ts'
 import { folder, type TestStore, testStore } from './helpers.ts'
 
 const HOUR = 3_600_000
@@ -186,4 +187,49 @@ test('keys work in memory too', async () => {
   expect(found(store, token)).toBe('live')
   await store.revokeKey(key.id)
   expect(found(store, token)).toBe('revoked')
+})
+
+describe('what was found is remembered, until it changes', () => {
+  test.each<[what: string, change: (store: TestStore, id: string) => Promise<unknown>, found: object]>([
+    ['revoked', (store, id) => store.revokeKey(id), { found: 'revoked' }],
+    ['rotated without a grace', (store, id) => store.rotateKey(id, 0), { found: 'expired' }],
+    ['its account frozen', store => store.freeze('alice', true), { found: 'live', account: { frozen: true } }],
+  ])('%s: seen by the next look', async (_what, change, after) => {
+    const store = await testStore()
+    const { key, token } = await withKey(store)
+    const before = store.keys.find(token, store.clock.ms)
+    expect(before).toMatchObject({ found: 'live', account: { frozen: false } })
+    expect(store.keys.find(token, store.clock.ms)).toBe(before)
+    await change(store, key.id)
+    expect(store.keys.find(token, store.clock.ms)).toMatchObject(after)
+  })
+
+  test('unfrozen again: as before', async () => {
+    const store = await testStore()
+    const { token } = await withKey(store)
+    await store.freeze('alice', true)
+    found(store, token)
+    await store.freeze('alice', false)
+    expect(store.keys.find(token, store.clock.ms)).toMatchObject({ found: 'live', account: { frozen: false } })
+  })
+
+  test('a change of which nobody knows whether it was written is looked for', async () => {
+    const { connector, faults } = faultyConnector()
+    const store = await testStore({ connector })
+    const { key, token } = await withKey(store)
+    expect(found(store, token)).toBe('live')
+    // Each of the tries is written, and says that it was not.
+    faults.after = 3
+    await expect(store.revokeKey(key.id)).rejects.toThrow('It may have been written all the same')
+    expect(found(store, token)).toBe('revoked')
+  })
+
+  test('nobody can change it for others', async () => {
+    const store = await testStore()
+    const { token } = await withKey(store)
+    const lookup = store.keys.find(token, store.clock.ms)
+    if (lookup.found !== 'live') throw new Error('not found')
+    expect(() => Object.assign(lookup.account, { plan: 'gold' })).toThrow(TypeError)
+    expect(() => Object.assign(lookup.key, { models: null })).toThrow(TypeError)
+  })
 })

@@ -1,0 +1,247 @@
+/** Who is compared, and how each is started: on a core of its own, in front of the same upstream. */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, connect, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { stringify } from 'yaml'
+import { loadSecret } from '../../src/store/secret.ts'
+import { openStore } from '../../src/store/sqlite.ts'
+import type { Target } from './load.ts'
+
+/** `direct` is the upstream without anything in front of it. */
+export const NAMES = ['direct', 'bare', 'nginx', 'unmetered', 'credits', 'bare-http', 'bare-undici8'] as const
+export type Name = (typeof NAMES)[number]
+
+export interface Rig {
+  /** Everything temporary lies here. */
+  readonly folder: string
+  readonly upstreamPort: number
+  /** The core that contestants run on; null where they cannot be bound to one. */
+  readonly core: number | null
+  /** An undici 8, for `bare-undici8`. */
+  readonly undici8: string | null
+}
+
+export interface Contestant extends Target {
+  readonly name: Name
+  /** Resolves when it has ended by itself, as after SIGTERM. */
+  stop(): Promise<void>
+}
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+const ACCOUNTS = 100
+const CREDIT = 1_000_000_000_000_000n
+const START_MOST_MS = 20_000
+
+const children = new Set<ChildProcess>()
+const folders = new Set<string>()
+
+/** However this process ends: nothing that it started is left behind, no process and no folder. */
+process.on('exit', () => {
+  for (const child of children) child.kill('SIGKILL')
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true })
+})
+for (const [signal, code] of [
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+  ['SIGHUP', 129],
+] as const) {
+  process.on(signal, () => process.exit(code))
+}
+
+export function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'))
+  folders.add(folder)
+  return folder
+}
+
+/** Runs a script of ours or a program, on a core where it can be bound to one. Its stdout goes to /dev/null. */
+export function launch(core: number | null, command: readonly string[], errors: string): ChildProcess {
+  const [program, ...args] = core === null ? command : ['taskset', '-c', String(core), ...command]
+  const stderr = openSync(errors, 'w')
+  const { NODE_OPTIONS: _options, ...env } = process.env
+  const child = spawn(program!, args, {
+    // The channel tells our own scripts, and the launcher's child mode, that this process was killed.
+    stdio: ['ignore', 'ignore', stderr, 'ipc'],
+    env: { ...env, TOLLGATE_PARENT: String(process.pid), LOG_LEVEL: 'info' },
+  })
+  closeSync(stderr)
+  children.add(child)
+  child.on('exit', () => children.delete(child))
+  return child
+}
+
+/** @param nodeArgs for the Node that runs it, such as `--cpu-prof` */
+export async function start(name: Name, rig: Rig, nodeArgs: readonly string[] = []): Promise<Contestant> {
+  if (name === 'direct') {
+    return { name, port: rig.upstreamPort, pid: null, keys: ['none'], stop: async () => {} }
+  }
+  const folder = mkdtempSync(join(rig.folder, `${name}-`))
+  const port = await freePort()
+  const { command, keys } = await prepare(name, { rig, folder, port, node: [process.execPath, ...nodeArgs] })
+  const errors = join(folder, 'errors.txt')
+  const child = launch(rig.core, command, errors)
+  const ended = new Promise<void>(resolve => child.once('exit', () => resolve()))
+  let isGone = false
+  void ended.then(() => {
+    isGone = true
+  })
+  const deadline = performance.now() + START_MOST_MS
+  while (!(await answers(port))) {
+    if (isGone || performance.now() > deadline) {
+      throw new Error(`${name} did not start: ${command.join(' ')}\n${readFileSync(errors, 'utf8')}`)
+    }
+    await new Promise(resolve => setTimeout(resolve, 50))
+  }
+  return {
+    name,
+    port,
+    pid: child.pid!,
+    keys,
+    async stop() {
+      child.kill('SIGTERM')
+      await ended
+    },
+  }
+}
+
+interface Place {
+  readonly rig: Rig
+  readonly folder: string
+  readonly port: number
+  readonly node: readonly string[]
+}
+
+async function prepare(name: Name, place: Place): Promise<{ command: readonly string[]; keys: readonly string[] }> {
+  const { rig, folder, port, node } = place
+  const bare = [...node, join(ROOT, 'test/bench/bare.ts'), String(port), String(rig.upstreamPort)]
+  switch (name) {
+    case 'credits':
+    case 'unmetered': {
+      const config = writeConfiguration(name, place)
+      const command = [...node, join(ROOT, 'src/cli/tollgate.js'), 'serve', '--config', config]
+      return { command, keys: await createKeys(folder) }
+    }
+    case 'nginx': {
+      const file = join(folder, 'nginx.conf')
+      writeFileSync(file, nginxConfiguration(folder, port, rig.upstreamPort))
+      return { command: ['nginx', '-p', folder, '-c', file, '-e', join(folder, 'error.log')], keys: ['none'] }
+    }
+    case 'bare-http':
+      return { command: [...bare, 'http'], keys: ['none'] }
+    case 'bare-undici8':
+      return { command: [...bare, join(rig.undici8!, 'node_modules/undici/index.js')], keys: ['none'] }
+    default:
+      return { command: bare, keys: ['none'] }
+  }
+}
+
+/** The five steps with limits that nobody reaches; the store is a file in the temporary folder. */
+function writeConfiguration(name: 'credits' | 'unmetered', { folder, port, rig }: Place): string {
+  const model = (id: string) => ({
+    targets: [{ provider: 'bench', model: id }],
+    price: { per: '1M tokens', input: '$0.15', output: '$0.60' },
+    context: '128Ki',
+    max_output: '4Ki',
+  })
+  const steps = [
+    { use: 'api-key' },
+    { use: 'schema' },
+    { use: 'rate-limit', with: { per: 'key', requests: '1M per second' } },
+    ...(name === 'credits' ? [{ use: 'credits' }] : []),
+    { use: 'route' },
+  ]
+  const gateway = {
+    version: 1,
+    listen: `127.0.0.1:${port}`,
+    store: 'sqlite:./tollgate.db',
+    limits: { max_inflight: 4000 },
+    providers: { bench: { dialect: 'openai', base_url: `http://127.0.0.1:${rig.upstreamPort}/v1` } },
+    models: Object.fromEntries(['json-1k', 'json-16k', 'paced', 'open'].map(id => [id, model(id)])),
+    routes: [{ path: '/v1/chat/completions', policy: 'bench', ...(name === 'unmetered' ? { unmetered: true } : {}) }],
+  }
+  mkdirSync(join(folder, 'policies'))
+  writeFileSync(join(folder, 'policies/bench.yaml'), stringify({ steps }))
+  writeFileSync(join(folder, 'gateway.yaml'), stringify(gateway))
+  return join(folder, 'gateway.yaml')
+}
+
+async function createKeys(folder: string): Promise<string[]> {
+  const store = await openStore({
+    url: `sqlite:${join(folder, 'tollgate.db')}`,
+    secret: loadSecret(null, folder),
+    clock: { now: () => Date.now() },
+    writes: 'here',
+  })
+  try {
+    return await Promise.all(
+      Array.from({ length: ACCOUNTS }, async (_, index) => {
+        const { id } = await store.createAccount({ name: `customer ${index}` })
+        await store.credit({ account: id, amount: CREDIT, reference: `bench ${index}`, actor: 'bench' })
+        return (await store.createKey({ account: id, name: 'bench' })).token
+      }),
+    )
+  } finally {
+    await store.close()
+  }
+}
+
+/** One worker; streams leave as they come. */
+function nginxConfiguration(folder: string, port: number, upstreamPort: number): string {
+  const places = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
+    kind => `  ${kind}_temp_path ${join(folder, kind)};`,
+  )
+  return `daemon off;
+worker_processes 1;
+pid ${join(folder, 'nginx.pid')};
+error_log ${join(folder, 'error.log')};
+events { worker_connections 16384; }
+http {
+${places.join('\n')}
+  access_log off;
+  keepalive_requests 100000000;
+  client_body_buffer_size 64k;
+  upstream bench { server 127.0.0.1:${upstreamPort}; keepalive 4096; keepalive_requests 100000000; }
+  server {
+    listen 127.0.0.1:${port} backlog=8192;
+    location / {
+      proxy_pass http://bench;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_set_header Authorization "Bearer sk-of-the-provider";
+      proxy_buffering off;
+    }
+  }
+}
+`
+}
+
+export function hasNginx(): boolean {
+  try {
+    execFileSync('nginx', ['-v'], { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  await new Promise(resolve => server.close(resolve))
+  return port
+}
+
+function answers(port: number): Promise<boolean> {
+  return new Promise(resolve => {
+    const socket = connect(port, '127.0.0.1')
+    socket.on('connect', () => {
+      socket.destroy()
+      resolve(true)
+    })
+    socket.on('error', () => resolve(false))
+  })
+}

@@ -1,0 +1,307 @@
+/**
+ * The clients of the benchmark. Started by run.ts, which gives it one job after the other. It reads the gateway's CPU time
+ * itself, so that the time and the count of what was answered belong to the same window.
+ */
+import { Worker } from 'node:worker_threads'
+import { type CpuTime, cpuBetween, cpuOf } from './cpu.ts'
+import { openWire, type Wire } from './wire.ts'
+
+export interface Target {
+  readonly port: number
+  /** The root of the process tree whose CPU time is read; null for none. */
+  readonly pid: number | null
+  /** In rotation, one request each. */
+  readonly keys: readonly string[]
+}
+
+export type Model = 'json-1k' | 'json-16k' | 'paced' | 'open'
+
+export type Job =
+  /** So many connections, each with the next request as soon as the last is answered. */
+  | { readonly kind: 'saturate'; readonly connections: number }
+  /** So many requests a second, whatever becomes of those before. */
+  | { readonly kind: 'rate'; readonly perSecond: number }
+  /** So many streams that stay open, begun at 500 a second; they end with the job `close`. */
+  | { readonly kind: 'open'; readonly count: number }
+  | { readonly kind: 'close' }
+
+export interface JobOptions {
+  readonly target: Target
+  readonly model: Model
+  readonly warmMs: number
+  readonly windowMs: number
+}
+
+export interface Result {
+  readonly seconds: number
+  /** Answers that ended in the window. */
+  readonly answers: number
+  /** Events of streams that came in the window. */
+  readonly events: number
+  /** Microseconds of the gateway in the window; null without a process. */
+  readonly cpu: CpuTime | null
+  /**
+   * Milliseconds from the moment for which a request was planned to the end of its answer, or for streams to the first
+   * event; sorted. Only of jobs with a rate.
+   */
+  readonly latencies: readonly number[]
+}
+
+/** The window begins after the reading of /proc, which takes a few milliseconds in which nothing is sent. */
+const AFTER_READING_MS = 50
+const OPENING_PER_SECOND = 500
+/** After the window, for what is still under way. */
+const PATIENCE_MS = 20_000
+
+const openStreams: Wire[] = []
+
+process.on('disconnect', () => process.exit())
+process.on('message', async ({ job, options }: { job: Job; options: JobOptions }) => {
+  try {
+    process.send!({ result: await run(job, options) })
+  } catch (error) {
+    process.send!({ error: (error as Error).message })
+  }
+})
+
+async function run(job: Job, options: JobOptions): Promise<Result> {
+  switch (job.kind) {
+    case 'saturate':
+      return saturate(job.connections, options)
+    case 'rate':
+      return atRate(job.perSecond, options)
+    case 'open':
+      return openMany(job.count, options)
+    case 'close':
+      for (const wire of openStreams.splice(0)) wire.destroy()
+      return { seconds: 0, answers: 0, events: 0, cpu: null, latencies: [] }
+  }
+}
+
+async function saturate(connections: number, options: JobOptions): Promise<Result> {
+  const { promise: broken, reject } = Promise.withResolvers<never>()
+  const requests = requestsOf(options)
+  const wires = Array.from({ length: connections }, () => openWire(options.target.port, fail))
+  let answers = 0
+  let isOver = false
+  const next = (wire: Wire, place: number): void => {
+    if (isOver) return
+    wire.send(requests[place % requests.length]!, {
+      onEnd() {
+        answers++
+        next(wire, place + connections)
+      },
+    })
+  }
+  wires.forEach(next)
+
+  function fail(what: string): void {
+    reject(new Error(what))
+  }
+  try {
+    await Promise.race([sleep(options.warmMs), broken])
+    const window = openWindow(options.target.pid)
+    const before = answers
+    await Promise.race([sleep(options.windowMs), broken])
+    const counted = answers - before
+    return { ...window.close(), answers: counted, events: 0, latencies: [] }
+  } finally {
+    isOver = true
+    for (const wire of wires) wire.destroy()
+  }
+}
+
+/** Planned moments come from a thread that sleeps exactly; the event loop's own timers are a millisecond coarse. */
+async function atRate(perSecond: number, options: JobOptions): Promise<Result> {
+  const { promise: broken, reject } = Promise.withResolvers<never>()
+  const requests = requestsOf(options)
+  const free: Wire[] = []
+  const all: Wire[] = []
+  const latencies: number[] = []
+  const isStream = options.model === 'paced'
+  let [sent, underWay, answers, events] = [0, 0, 0, 0]
+  let counts = (_plannedMs: number) => false
+
+  const send = (plannedMs: number): void => {
+    const wire = free.pop() ?? open()
+    let isFirst = true
+    underWay++
+    const note = () => {
+      if (counts(plannedMs)) latencies.push(now() - plannedMs)
+    }
+    wire.send(requests[sent++ % requests.length]!, {
+      ...(isStream && {
+        onEvents(count: number) {
+          events += count
+          if (isFirst) note()
+          isFirst = false
+        },
+      }),
+      onEnd() {
+        underWay--
+        answers++
+        free.push(wire)
+        if (!isStream) note()
+      },
+    })
+  }
+  const open = (): Wire => {
+    const wire = openWire(options.target.port, what => reject(new Error(what)))
+    all.push(wire)
+    return wire
+  }
+
+  const startMs = now() + 100
+  const ticker = startTicker(startMs, 1000 / perSecond, () => {
+    for (let due = Math.floor(((now() - startMs) / 1000) * perSecond) + 1; sent < due; ) {
+      send(startMs + (sent / perSecond) * 1000)
+    }
+  })
+  try {
+    await Promise.race([sleep(100 + options.warmMs), broken])
+    const window = openWindow(options.target.pid)
+    const fromMs = now() + AFTER_READING_MS
+    const untilMs = fromMs + options.windowMs
+    counts = plannedMs => plannedMs >= fromMs && plannedMs < untilMs
+    const before = { answers, events }
+    await Promise.race([sleep(untilMs - now()), broken])
+    const counted = { answers: answers - before.answers, events: events - before.events }
+    const read = window.close()
+    ticker.stop()
+    const deadline = now() + PATIENCE_MS
+    while (underWay > 0) {
+      if (now() > deadline) throw new Error(`${underWay} answers did not end`)
+      await Promise.race([sleep(20), broken])
+    }
+    return { ...read, ...counted, latencies: latencies.sort((a, b) => a - b) }
+  } finally {
+    ticker.stop()
+    for (const wire of all) wire.destroy()
+  }
+}
+
+async function openMany(count: number, options: JobOptions): Promise<Result> {
+  const { promise: broken, reject } = Promise.withResolvers<never>()
+  const requests = requestsOf(options)
+  let begun = 0
+  const begin = (place: number): void => {
+    const wire = openWire(options.target.port, what => reject(new Error(what)))
+    let isFirst = true
+    openStreams.push(wire)
+    wire.send(requests[place % requests.length]!, {
+      onEvents() {
+        if (isFirst) begun++
+        isFirst = false
+      },
+      onEnd: () => reject(new Error('a stream ended that should stay open')),
+    })
+  }
+  for (let place = 0; place < count; place++) {
+    begin(place)
+    if (place % 5 === 4) await Promise.race([sleep(5000 / OPENING_PER_SECOND), broken])
+  }
+  const deadline = now() + PATIENCE_MS
+  while (begun < count) {
+    if (now() > deadline) throw new Error(`only ${begun} of ${count} streams have begun`)
+    await Promise.race([sleep(20), broken])
+  }
+  await Promise.race([sleep(options.windowMs), broken])
+  broken.catch(() => {})
+  return { seconds: 0, answers: 0, events: 0, cpu: null, latencies: [] }
+}
+
+function openWindow(pid: number | null): { close(): Pick<Result, 'seconds' | 'cpu'> } {
+  const from = pid === null ? null : cpuOf(pid)
+  const fromMs = now()
+  return {
+    close() {
+      const seconds = (now() - fromMs) / 1000
+      return { seconds, cpu: pid === null || from === null ? null : cpuBetween(from, cpuOf(pid)) }
+    },
+  }
+}
+
+/** Calls back at startMs and every stepMs after, to within a tenth of a millisecond. */
+function startTicker(startMs: number, stepMs: number, onTick: () => void): { stop(): void } {
+  const ticks = new Int32Array(new SharedArrayBuffer(8))
+  let isOver = false
+  const worker = new Worker(
+    `const { workerData: { ticks, startAt, stepMs } } = require('node:worker_threads')
+     const now = () => performance.timeOrigin + performance.now()
+     for (let due = startAt; Atomics.load(ticks, 1) === 0; due += stepMs) {
+       const left = due - now()
+       if (left > 0) Atomics.wait(ticks, 1, 0, left)
+       Atomics.add(ticks, 0, 1)
+       Atomics.notify(ticks, 0)
+     }`,
+    { eval: true, workerData: { ticks, startAt: performance.timeOrigin + startMs, stepMs } },
+  )
+  worker.unref()
+  const listen = (): void => {
+    while (!isOver) {
+      const seen = Atomics.load(ticks, 0)
+      if (seen > 0) onTick()
+      const change = Atomics.waitAsync(ticks, 0, seen)
+      if (change.async) return void change.value.then(listen)
+    }
+  }
+  listen()
+  return {
+    stop() {
+      isOver = true
+      Atomics.store(ticks, 1, 1)
+      Atomics.notify(ticks, 1)
+    },
+  }
+}
+
+/** Whole requests, one for each key, as an SDK sends them. */
+function requestsOf({ target, model }: JobOptions): readonly Buffer[] {
+  const body = bodyOf(model)
+  return target.keys.map(key =>
+    Buffer.from(
+      [
+        'POST /v1/chat/completions HTTP/1.1',
+        `host: 127.0.0.1:${target.port}`,
+        'connection: keep-alive',
+        'accept: application/json',
+        'accept-language: *',
+        'content-type: application/json',
+        'user-agent: OpenAI/JS 7.55.0',
+        'x-stainless-lang: js',
+        'x-stainless-package-version: 7.55.0',
+        'x-stainless-os: Linux',
+        'x-stainless-runtime: node',
+        'x-stainless-retry-count: 0',
+        `authorization: Bearer ${key}`,
+        `content-length: ${body.length}`,
+        '',
+        body,
+      ].join('\r\n'),
+    ),
+  )
+}
+
+function bodyOf(model: Model): string {
+  const bytes = model === 'json-16k' ? 16_384 : 1024
+  const of = (question: string) =>
+    JSON.stringify({
+      model,
+      ...(model === 'paced' || model === 'open' ? { stream: true } : {}),
+      max_tokens: 400,
+      temperature: 0.7,
+      messages: [
+        { role: 'system', content: 'You answer in one short sentence.' },
+        { role: 'user', content: question },
+      ],
+    })
+  return of('And why, or not? '.repeat((bytes - of('').length) / 17))
+}
+
+function now(): number {
+  return performance.now()
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise(resolve => setTimeout(resolve, ms))
+}

@@ -1,0 +1,126 @@
+/** Reads what `node --cpu-prof` has written: which functions a thread spent its time in, each without those it called. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+
+/** As V8 writes it. */
+interface CpuProfile {
+  readonly nodes: readonly {
+    readonly id: number
+    readonly callFrame: { readonly functionName: string; readonly url: string; readonly lineNumber: number }
+    readonly children?: readonly number[]
+  }[]
+  readonly samples: readonly number[]
+  /** Microseconds since the sample before. */
+  readonly timeDeltas: readonly number[]
+  /** Microseconds, as `endTime`. */
+  readonly startTime: number
+  readonly endTime: number
+}
+
+export interface Spent {
+  readonly name: string
+  /** Of the thread's time when it was not idle: 0 to 1. */
+  readonly share: number
+}
+
+export interface ThreadProfile {
+  /** The most expensive first. */
+  readonly functions: readonly Spent[]
+  /** By part of the program: the nearest caller that says so decides for what the runtime does itself. */
+  readonly parts: readonly Spent[]
+  /** Of main: what it takes to hand operations to the thread that writes and to take its answers. */
+  readonly messaging: number
+}
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+const ROOT_URL = pathToFileURL(ROOT).href
+
+/** What is between asking for an operation and hearing of its commit. */
+const MESSAGING = ['src/store/worker.ts', 'src/store/link.ts', 'src/store/mailbox.ts', 'src/store/codec.ts']
+
+/**
+ * The profiles of the main thread and, where there is one, of the ledger's, in a folder of a single process.
+ * @param lastMs only so long before the process ended: what comes before is its start, and code that is not compiled yet
+ */
+export function readProfiles(folder: string, lastMs: number): { main: ThreadProfile; ledger: ThreadProfile | null } {
+  // CPU.DATE.TIME.PID.THREAD.NUMBER.cpuprofile; the main thread is 0.
+  const files = readdirSync(folder).filter(name => name.endsWith('.cpuprofile'))
+  const fileOf = (isMain: boolean) => files.find(name => (name.split('.')[4] === '0') === isMain)
+  const read = (name: string) => profileOf(JSON.parse(readFileSync(join(folder, name), 'utf8')) as CpuProfile, lastMs)
+  const main = fileOf(true)
+  if (main === undefined) throw new Error(`there is no profile of a main thread in ${folder}`)
+  const ledger = fileOf(false)
+  return { main: read(main), ledger: ledger === undefined ? null : read(ledger) }
+}
+
+function profileOf({ nodes, samples, timeDeltas, startTime, endTime }: CpuProfile, lastMs: number): ThreadProfile {
+  const parents = new Map(nodes.flatMap(node => (node.children ?? []).map(child => [child, node.id] as const)))
+  const frames = new Map(nodes.map(node => [node.id, node.callFrame]))
+  const partOfNode = new Map<number, string>()
+  const functions = new Map<string, number>()
+  const parts = new Map<string, number>()
+  let [all, messaging, at] = [0, 0, startTime]
+  for (const [index, id] of samples.entries()) {
+    const { functionName, url, lineNumber } = frames.get(id)!
+    const spent = timeDeltas[index]!
+    const file = fileOf(url)
+    at += spent
+    if (at < endTime - lastMs * 1000 || functionName === '(idle)' || isWaiting(functionName, file)) continue
+    all += spent
+    add(functions, `${functionName || '(anonymous)'} ${file === '' ? '' : `${file}:${lineNumber + 1}`}`.trim(), spent)
+    add(parts, partOf(id), spent)
+    if (MESSAGING.includes(ownerOf(id))) messaging += spent
+  }
+
+  /** The file of the nearest caller that has one outside of the runtime. */
+  function ownerOf(id: number): string {
+    for (let at: number | undefined = id; at !== undefined; at = parents.get(at)) {
+      const file = fileOf(frames.get(at)!.url)
+      if (file !== '' && !file.startsWith('node:')) return file
+    }
+    return ''
+  }
+
+  function partOf(id: number): string {
+    let part = partOfNode.get(id)
+    if (part === undefined) {
+      const { functionName, url } = frames.get(id)!
+      const file = fileOf(url)
+      const parent = parents.get(id)
+      if (file !== '') part = nameOfPart(file)
+      else if (functionName.startsWith('(')) part = functionName
+      else part = SYSTEM_CALLS.test(functionName) || parent === undefined ? functionName : partOf(parent)
+      partOfNode.set(id, part)
+    }
+    return part
+  }
+
+  const sorted = (spent: Map<string, number>) =>
+    [...spent].map(([name, time]) => ({ name, share: time / all })).sort((a, b) => b.share - a.share)
+  return { functions: sorted(functions), parts: sorted(parts), messaging: messaging / all }
+}
+
+/** The ledger's thread has no event loop, so the profiler does not know when it is idle: when it waits in its `sleep`. */
+function isWaiting(functionName: string, file: string): boolean {
+  return functionName === 'sleep' && file === 'src/store/thread.ts'
+}
+
+/** Functions of the runtime that are a system call: they are shown by themselves. */
+const SYSTEM_CALLS = /^(writev|writeUtf8String|writeLatin1String|writeBuffer|writeAsciiString)$/
+
+function nameOfPart(file: string): string {
+  const module = /^node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(file)?.[1]
+  if (module !== undefined) return module
+  if (file.startsWith('node:')) return file.replace(/^node:internal\//, 'node:').split('/')[0]!
+  return file.split('/').slice(0, 2).join('/')
+}
+
+/** Relative to the repository; empty for what V8 and Node have in C++. */
+function fileOf(url: string): string {
+  return url.startsWith(ROOT_URL) ? relative(ROOT, fileURLToPath(url)) : url
+}
+
+function add(map: Map<string, number>, key: string, value: number): void {
+  map.set(key, (map.get(key) ?? 0) + value)
+}

@@ -1,0 +1,224 @@
+/** The figures of all rounds as tables for a README: medians and bests, ratios within a round, and what was aimed at. */
+import type { Name } from './contestants.ts'
+import { type CpuTime, wholeOf } from './cpu.ts'
+
+/** One contestant in one round. */
+export interface Round {
+  /** Microseconds of CPU a request, and requests a second by the clock. */
+  readonly 'json-1k'?: { readonly cpu: CpuTime; readonly perSecond: number }
+  readonly 'json-16k'?: { readonly cpu: CpuTime; readonly perSecond: number }
+  /** Milliseconds at a fixed rate. */
+  readonly rate?: { readonly p50: number; readonly p99: number; readonly cpu: CpuTime | null }
+  /** Paced streams: microseconds of CPU a chunk, milliseconds to the first one. */
+  readonly streams?: { readonly cpu: CpuTime | null; readonly first50: number; readonly first99: number }
+}
+
+export interface Memory {
+  /** MiB, a while after the start. */
+  readonly idle: number
+  /** KiB for each of many open streams. */
+  readonly perStream: number
+}
+
+export interface Measured {
+  readonly machine: string
+  readonly conditions: string
+  /** In the order in which they are shown; `direct` is among them. */
+  readonly names: readonly Name[]
+  readonly rounds: ReadonlyMap<Name, readonly Round[]>
+  readonly memory: ReadonlyMap<Name, Memory>
+  /** Of the main thread's time with credits: 0 to 1; null when it was not measured. */
+  readonly messaging: number | null
+}
+
+const TITLES: Readonly<Record<Name, string>> = {
+  direct: 'direct',
+  bare: 'bare proxy',
+  nginx: 'nginx',
+  unmetered: 'Tollgate without credits',
+  credits: 'Tollgate, durable credits',
+  'bare-http': 'bare proxy, node:http client',
+  'bare-undici8': 'bare proxy, undici 8',
+}
+
+type Pick = (round: Round) => number | null
+
+const cpuAt = (kind: 'json-1k' | 'json-16k', part: (cpu: CpuTime) => number = wholeOf): Pick => {
+  return round => (round[kind] ? part(round[kind].cpu) : null)
+}
+const cpuOfChunk: Pick = round => (round.streams?.cpu ? wholeOf(round.streams.cpu) : null)
+
+export function tables(measured: Measured): string {
+  return [measured.machine, '', measured.conditions, '', figures(measured), '', aims(measured)].join('\n')
+}
+
+function figures(measured: Measured): string {
+  const { memory, messaging } = measured
+  const names = measured.names.filter(name => name !== 'direct')
+  const row = (title: string, cell: (name: Name) => string) => [title, ...names.map(cell)]
+  const cpu = (pick: Pick) => (name: Name) => bestAndMedian(valuesOf(measured, name, pick))
+  const ratio = (pick: Pick) => (name: Name) => ratioCell(measured, name, pick)
+  const added = (pick: Pick) => (name: Name) => milliseconds(addedOf(measured, name, pick))
+  const onlyTollgate = (cell: (name: Name) => string) => (name: Name) =>
+    name === 'credits' || name === 'unmetered' ? cell(name) : ''
+  const part = (which: keyof CpuTime) =>
+    onlyTollgate(name =>
+      which === 'ledger' && name !== 'credits' ? '–' : cpu(cpuAt('json-1k', each => each[which]))(name),
+    )
+  const message = onlyTollgate(name => {
+    const main = median(
+      valuesOf(
+        measured,
+        name,
+        cpuAt('json-1k', each => each.main),
+      ),
+    )
+    return name === 'credits' && messaging !== null && main !== null ? `– / ${(main * messaging).toFixed(1)}` : '–'
+  })
+  const rows = [
+    row('**CPU µs a request, 1 kB**', cpu(cpuAt('json-1k'))),
+    row('… × bare proxy', ratio(cpuAt('json-1k'))),
+    row('… main thread', part('main')),
+    row('… … messages to and from the ledger', message),
+    row("… ledger's thread", part('ledger')),
+    row('… V8, libuv', part('helpers')),
+    row('requests/s a core from it (best)', name => perCore(measured, name)),
+    row('**CPU µs a request, 16 kB**', cpu(cpuAt('json-16k'))),
+    row('… × bare proxy', ratio(cpuAt('json-16k'))),
+    row('**CPU µs a chunk**, paced streams', cpu(cpuOfChunk)),
+    row('… × bare proxy', ratio(cpuOfChunk)),
+    row(
+      'added p50 at 500/s, ms',
+      added(round => round.rate?.p50 ?? null),
+    ),
+    row(
+      'added p99 at 500/s, ms',
+      added(round => round.rate?.p99 ?? null),
+    ),
+    row(
+      'added to the first chunk, p50, ms',
+      added(round => round.streams?.first50 ?? null),
+    ),
+    row('memory idle, MiB', name => memory.get(name)?.idle.toFixed(0) ?? '–'),
+    row('memory a stream, 2,000 open, KiB', name => memory.get(name)?.perStream.toFixed(0) ?? '–'),
+  ]
+  return markdown(['best / median of rounds', ...names.map(name => TITLES[name])], rows)
+}
+
+interface Aim {
+  readonly what: string
+  readonly name: Name
+  readonly most: number
+  readonly unit: string
+  value(measured: Measured): number | null
+}
+
+const ratioAim = (what: string, name: Name, most: number, pick: Pick): Aim => ({
+  what,
+  name,
+  most,
+  unit: '×',
+  value: measured => median(ratiosOf(measured, name, pick)),
+})
+const addedAim = (what: string, name: Name, most: number, pick: Pick): Aim => ({
+  what,
+  name,
+  most,
+  unit: 'ms',
+  value: measured => median(addedOf(measured, name, pick)),
+})
+const memoryAim = (what: string, name: Name, most: number, unit: 'MiB' | 'KiB', key: keyof Memory): Aim => ({
+  what,
+  name,
+  most,
+  unit,
+  value: measured => measured.memory.get(name)?.[key] ?? null,
+})
+const [p50, first]: [Pick, Pick] = [round => round.rate?.p50 ?? null, round => round.streams?.first50 ?? null]
+
+const AIMS: readonly Aim[] = [
+  ratioAim('CPU a request, 1 kB, without credits', 'unmetered', 1.4, cpuAt('json-1k')),
+  ratioAim('CPU a request, 1 kB, with credits', 'credits', 1.8, cpuAt('json-1k')),
+  ratioAim('CPU a chunk, without credits', 'unmetered', 1.15, cpuOfChunk),
+  ratioAim('CPU a chunk, with credits', 'credits', 1.15, cpuOfChunk),
+  addedAim('added p50 at 500/s, without credits', 'unmetered', 0.3, p50),
+  addedAim('added p50 at 500/s, with credits', 'credits', 1, p50),
+  addedAim('added to the first chunk, without credits', 'unmetered', 0.8, first),
+  addedAim('added to the first chunk, with credits', 'credits', 0.8, first),
+  memoryAim('memory idle', 'credits', 100, 'MiB', 'idle'),
+  memoryAim('memory a stream, 2,000 open', 'credits', 60, 'KiB', 'perStream'),
+]
+
+function aims(measured: Measured): string {
+  const rows = AIMS.flatMap(aim => {
+    const value = aim.value(measured)
+    if (value === null) return []
+    const digits = aim.unit === '×' || aim.unit === 'ms' ? 2 : 0
+    const beyond = value - aim.most
+    // As it is shown, so that the words fit the figures beside them.
+    const isMet = Number(value.toFixed(digits)) <= aim.most
+    const verdict = isMet ? 'met' : `missed by ${((beyond / aim.most) * 100).toFixed(0)} %`
+    return [[aim.what, `≤ ${aim.most} ${aim.unit}`, `${value.toFixed(digits)} ${aim.unit}`, verdict]]
+  })
+  return markdown(['Aim', 'at most', 'measured', ''], rows)
+}
+
+function valuesOf({ rounds }: Measured, name: Name, pick: Pick): number[] {
+  return (rounds.get(name) ?? []).map(pick).filter(value => value !== null)
+}
+
+/** Against the bare proxy of the same round. */
+function ratiosOf({ rounds }: Measured, name: Name, pick: Pick): number[] {
+  const bare = rounds.get('bare') ?? []
+  return pairs(rounds.get(name) ?? [], bare, pick, (value, other) => value / other)
+}
+
+/** Beyond what the upstream took by itself in the same round. */
+function addedOf({ rounds }: Measured, name: Name, pick: Pick): number[] {
+  return pairs(rounds.get(name) ?? [], rounds.get('direct') ?? [], pick, (value, other) => value - other)
+}
+
+function pairs(
+  mine: readonly Round[],
+  others: readonly Round[],
+  pick: Pick,
+  combine: (mine: number, other: number) => number,
+): number[] {
+  return mine.flatMap((round, index) => {
+    const [value, other] = [pick(round), others[index] ? pick(others[index]) : null]
+    return value === null || other === null ? [] : [combine(value, other)]
+  })
+}
+
+function ratioCell(measured: Measured, name: Name, pick: Pick): string {
+  if (name === 'bare') return '1'
+  const ratio = median(ratiosOf(measured, name, pick))
+  if (ratio === null) return '–'
+  const best = Math.min(...valuesOf(measured, name, pick)) / Math.min(...valuesOf(measured, 'bare', pick))
+  return `${best.toFixed(2)} / ${ratio.toFixed(2)}`
+}
+
+function perCore(measured: Measured, name: Name): string {
+  const values = valuesOf(measured, name, cpuAt('json-1k'))
+  return values.length === 0 ? '–' : Math.round(1e6 / Math.min(...values)).toLocaleString('en')
+}
+
+function bestAndMedian(values: readonly number[]): string {
+  return values.length === 0 ? '–' : `${Math.min(...values).toFixed(1)} / ${median(values)!.toFixed(1)}`
+}
+
+function milliseconds(values: readonly number[]): string {
+  return values.length === 0 ? '–' : `${Math.min(...values).toFixed(2)} / ${median(values)!.toFixed(2)}`
+}
+
+export function median(values: readonly number[]): number | null {
+  if (values.length === 0) return null
+  const sorted = values.toSorted((a, b) => a - b)
+  const middle = sorted.length >> 1
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
+}
+
+function markdown(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const rule = head.map((_, index) => (index === 0 ? '---' : '--:'))
+  return [head, rule, ...rows].map(cells => `| ${cells.join(' | ')} |`).join('\n')
+}

@@ -1,0 +1,205 @@
+/**
+ * `npm run bench`: what Tollgate costs, beside the least that a proxy in Node can be, and nginx where it is installed.
+ *
+ * The first figure is CPU time a request of the gateway's whole process tree, because time by the clock swings with
+ * whatever else the machine does. All run at once, each idle but the one that is measured; rounds are interleaved and
+ * their order is rotated, and ratios are made within a round. Not a test: nothing fails for being slow.
+ */
+import { type ChildProcess, execFileSync } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { cpus } from 'node:os'
+import { join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import { Bench, CONNECTIONS, type Profiles, STREAMS_PER_SECOND } from './bench.ts'
+import { type Contestant, hasNginx, launch, NAMES, type Name, start, temporaryFolder } from './contestants.ts'
+import { type CpuTime, whyNotHere } from './cpu.ts'
+import type { Spent } from './profile.ts'
+import { type Measured, type Memory, median, type Round, tables } from './report.ts'
+
+const HELP = `npm run bench -- [options]
+
+  --rounds N       rounds, each with every contestant (5)
+  --seconds S      length of each measurement (3)
+  --only A,B       of ${NAMES.filter(name => name !== 'direct').join(', ')};
+                   bare is always there, because ratios are to it
+  --undici8 DIR    where an undici 8 is, for bare-undici8: npm install --prefix DIR undici@8
+  --json FILE      every figure of every round
+  --profile DIR    keeps the CPU profiles there, and prints the functions that cost most
+  --no-memory      leaves out memory
+  --help
+
+Example: a quick look at the ratios
+
+  npm run bench -- --rounds 2 --seconds 1 --only unmetered,credits --no-memory
+`
+
+const TOP_FUNCTIONS = 25
+
+const { values: options } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '5' },
+    seconds: { type: 'string', default: '3' },
+    only: { type: 'string' },
+    undici8: { type: 'string' },
+    json: { type: 'string' },
+    profile: { type: 'string' },
+    'no-memory': { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  },
+})
+
+if (options.help) console.log(HELP)
+else await main()
+// Whatever still runs is ended with this process.
+process.exit()
+
+async function main(): Promise<void> {
+  const impossible = whyNotHere()
+  if (impossible !== null) return complain(impossible)
+  const [rounds, seconds] = [positive('rounds'), positive('seconds')]
+  const names = chosen()
+  const folder = temporaryFolder()
+  const cores = coresToUse()
+  const load = startScript('load.ts', cores.rig, folder)
+  const upstream = startScript('upstream.ts', cores.rig, folder)
+  const [upstreamPort] = (await once(upstream, 'message')) as [number]
+  const undici8 = options.undici8 === undefined ? null : resolve(options.undici8)
+  const bench = new Bench(load, { folder, upstreamPort, core: cores.gateway, undici8 }, seconds * 1000, progress)
+
+  const measured = new Map<Name, Round[]>(names.map(name => [name, []]))
+  const memory = new Map<Name, Memory>()
+  if (!options['no-memory']) for (const name of names) if (name !== 'direct') memory.set(name, await bench.memory(name))
+  const contestants: Contestant[] = []
+  for (const name of names) contestants.push(await start(name, bench.rig))
+  for (const contestant of contestants) await bench.warm(contestant)
+  for (let index = 0; index < rounds; index++) {
+    const place = index % contestants.length
+    const order = [...contestants.slice(place), ...contestants.slice(0, place)]
+    const round = await bench.round(order, `round ${index + 1} of ${rounds}`)
+    for (const [name, figures] of round) measured.get(name)!.push(figures)
+  }
+  for (const contestant of contestants) await contestant.stop()
+  const profiles = await bench.profile(
+    names.filter(name => name === 'credits' || name === 'unmetered'),
+    options.profile,
+  )
+  const result: Measured = {
+    machine: machine(),
+    conditions: conditions(rounds, seconds, cores),
+    names,
+    rounds: measured,
+    memory,
+    messaging: profiles.get('credits')?.main.messaging ?? null,
+  }
+  progress('')
+  console.log(tables(result))
+  if (options.profile !== undefined) printProfiles(profiles, measured)
+  if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(plain(result), null, 1)}\n`)
+}
+
+function chosen(): Name[] {
+  const only = options.only?.split(',')
+  const unknown = only?.filter(name => !NAMES.includes(name as Name) || name === 'direct') ?? []
+  if (unknown.length > 0) throw new Error(`--only: ${unknown.join(', ')} is none of ${NAMES.join(', ')}`)
+  if (only?.includes('bare-undici8') && options.undici8 === undefined) {
+    throw new Error('bare-undici8 needs --undici8 DIR; make one with: npm install --prefix DIR undici@8')
+  }
+  const wanted = only ?? ['unmetered', 'credits', ...(hasNginx() ? ['nginx'] : [])]
+  return NAMES.filter(name => name === 'direct' || name === 'bare' || wanted.includes(name))
+}
+
+interface Cores {
+  readonly gateway: number | null
+  readonly rig: number | null
+}
+
+/** The first two that this process may use. */
+function coresToUse(): Cores {
+  const allowed = /^Cpus_allowed_list:\s+(.+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? ''
+  const list = allowed.split(',').flatMap(range => {
+    const [from, to = from] = range.split('-').map(Number)
+    return Array.from({ length: to! - from! + 1 }, (_, index) => from! + index)
+  })
+  if (list.length < 2 || !hasTaskset()) return { gateway: null, rig: null }
+  return { gateway: list[0]!, rig: list[1]! }
+}
+
+function hasTaskset(): boolean {
+  try {
+    execFileSync('taskset', ['--version'], { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+}
+
+function startScript(file: string, core: number | null, folder: string): ChildProcess {
+  const script = fileURLToPath(new URL(file, import.meta.url))
+  const errors = join(folder, `${file}.errors.txt`)
+  const child = launch(core, [process.execPath, script], errors)
+  child.on('exit', () => {
+    complain(`${file} has ended:\n${readFileSync(errors, 'utf8')}`)
+    process.exit()
+  })
+  return child
+}
+
+function machine(): string {
+  const all = cpus()
+  return `${all.length} × ${all[0]?.model.trim() ?? 'unknown'}, Linux ${process.arch}, Node.js ${process.versions.node}.`
+}
+
+function conditions(rounds: number, seconds: number, { gateway, rig }: Cores): string {
+  const place =
+    gateway === null
+      ? 'Nothing was bound to a core (that takes two cores and `taskset`), so the figures swing more'
+      : `Gateway on core ${gateway}, clients and provider on core ${rig}`
+  return (
+    `${place}; ${rounds} rounds, interleaved, ${seconds} s each; loopback, no TLS; ${CONNECTIONS} connections; streams of ` +
+    `100 chunks at 10 ms, ${STREAMS_PER_SECOND} begun a second; 100 accounts, SQLite on disk; the log goes to /dev/null.`
+  )
+}
+
+function printProfiles(profiles: Profiles, rounds: Map<Name, Round[]>): void {
+  for (const [name, { main, ledger }] of profiles) {
+    const cpuOf = (part: keyof CpuTime) =>
+      median((rounds.get(name) ?? []).flatMap(round => round['json-1k']?.cpu[part] ?? [])) ?? 0
+    for (const [thread, profile] of Object.entries({ main, ledger })) {
+      if (profile === null) continue
+      const cpu = cpuOf(thread as 'main' | 'ledger')
+      console.log(`\n${name}, ${thread} thread: ${cpu.toFixed(1)} µs a request, by part and by function\n`)
+      printSpent(profile.parts, cpu)
+      console.log('')
+      printSpent(profile.functions, cpu)
+    }
+  }
+}
+
+function printSpent(list: readonly Spent[], cpu: number): void {
+  for (const { name, share } of list.slice(0, TOP_FUNCTIONS)) {
+    console.log(`${(share * cpu).toFixed(2).padStart(7)} µs ${(share * 100).toFixed(1).padStart(5)} %  ${name}`)
+  }
+}
+
+/** Maps as objects. */
+function plain({ rounds, memory, ...rest }: Measured): object {
+  return { ...rest, rounds: Object.fromEntries(rounds), memory: Object.fromEntries(memory) }
+}
+
+function positive(name: 'rounds' | 'seconds'): number {
+  const value = Number(options[name])
+  if (Number.isFinite(value) && value > 0) return value
+  throw new Error(`--${name} ${options[name]}: must be a number above 0`)
+}
+
+/** One line on a terminal, replaced by the next. */
+function progress(text: string): void {
+  if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${text}`)
+}
+
+function complain(text: string): void {
+  console.error(text)
+  process.exitCode = 1
+}

@@ -1,0 +1,205 @@
+/**
+ * JSON by chance through the whole gateway, a process of its own, over connections that stay: what is good is answered
+ * and paid for once, what was broken is refused and leaves no trace, and the process does not notice.
+ */
+import { isDeepStrictEqual } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ERRORS, type ErrorCode } from '#contract'
+import { type Database, openDatabase } from '../../src/store/database.ts'
+import { counts } from '../helpers/counts.ts'
+import { exact, type FakeProvider, type ProviderRequest, startFakeProvider } from '../helpers/fake-provider.ts'
+import { createAccount, type Gateway, startGateway } from '../helpers/gateway.ts'
+import { FIVE_STEPS, PRICE } from '../helpers/in-process.ts'
+import { openRaw, type RawClient, type RawResponse } from '../helpers/raw-client.ts'
+import { type Shape, shapeOf } from './json-shapes.ts'
+import { isProbe, PROBED_GATEWAY, probe } from './loop-probe.ts'
+import { expectRefusal } from './refusal.ts'
+import { WIDEST } from './widest-bodies.ts'
+
+const CHAT = '/v1/chat/completions'
+const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
+/** The number of the only body to send, when one failed. */
+const only = process.env['BODY'] === undefined ? null : Number(process.env['BODY'])
+const BODIES = counts(600, 50_000)
+const CONNECTIONS = 8
+
+let provider: FakeProvider
+let gateway: Gateway
+let key: string
+let ledger: Database
+
+beforeAll(async () => {
+  provider = await startFakeProvider({ script: exact() })
+  gateway = await startGateway({
+    entry: PROBED_GATEWAY,
+    yaml: {
+      version: 1,
+      listen: '127.0.0.1:0',
+      store: 'sqlite:./tollgate.db',
+      providers: { p: { dialect: 'openai', base_url: provider.baseUrl } },
+      models: {
+        m: { targets: [{ provider: 'p', model: 'upstream-model' }], price: PRICE, context: '100M', max_output: 1000 },
+      },
+      routes: [{ path: CHAT, policy: 'test' }],
+    },
+    policies: { test: { steps: FIVE_STEPS } },
+    keep: line => isProbe(line) || line['level'] === 'error',
+  })
+  key = (await createAccount(gateway, { credit: '1000000' })).key
+  ledger = openDatabase(`${gateway.dir}/tollgate.db`, { readOnly: true })
+})
+afterAll(async () => {
+  ledger.close()
+  await provider.close()
+})
+
+const head = (type: string, bytes: Buffer) =>
+  `POST ${CHAT} HTTP/1.1\r\n${type.startsWith('Host:') ? '' : 'Host: gateway\r\n'}Authorization: Bearer ${key}\r\n${type}\r\nContent-Length: ${bytes.length}\r\n\r\n`
+const kindsOf = (id: string) =>
+  ledger
+    .prepare('SELECT kind FROM event WHERE id = ? ORDER BY kind')
+    .all(id)
+    .map(({ kind }) => kind)
+const events = () => Number(ledger.prepare('SELECT count(*) AS count FROM event').get()!['count'])
+
+/** A connection that is opened again where an answer has closed it. */
+class Connection {
+  opened = 0
+  private client: RawClient | null = null
+
+  async ask({ type, bytes }: Pick<Shape, 'type' | 'bytes'>): Promise<RawResponse> {
+    if (!this.client) this.opened++
+    this.client ??= await openRaw(gateway.url)
+    await this.client.send(Buffer.concat([Buffer.from(head(type, bytes), 'latin1'), bytes]))
+    const answer = await this.client.readResponse()
+    if (answer.header('connection') === 'close') this.close()
+    return answer
+  }
+
+  close(): void {
+    this.client?.socket.destroy()
+    this.client = null
+  }
+}
+
+/** A refusal in the four words, of the client's own fault. */
+async function expectFault(answer: RawResponse): Promise<ErrorCode> {
+  const { code } = JSON.parse(answer.text()).error as { code: ErrorCode }
+  expect([400, 404, 413, 415]).toContain(ERRORS[code].status)
+  await expectRefusal(answer, code)
+  return code
+}
+
+/** What the provider read, but for what the gateway sets, is what any reader finds in the body. */
+function expectSameReading(bytes: Buffer, { raw, headers }: ProviderRequest): void {
+  const rest = (text: string) => {
+    const { model: _m, stream_options: _s, max_tokens: _t, max_completion_tokens: _c, ...others } = JSON.parse(text)
+    return others as unknown
+  }
+  expect(headers['content-length']).toBe(String(raw.length))
+  expect(isDeepStrictEqual(rest(raw.toString()), rest(bytes.toString()))).toBe(true)
+}
+
+interface Seen {
+  readonly at: number
+  readonly name: string
+  readonly ms: number
+  readonly id: string
+  readonly answered: boolean
+}
+
+async function send(connection: Connection, at: number, refusals: Map<string, number>): Promise<Seen> {
+  const shape = shapeOf(seed, at)
+  const began = performance.now()
+  try {
+    const answer = await connection.ask(shape)
+    const ms = performance.now() - began
+    const answered = answer.status === 200
+    if (answered) expect(shape.becomes).not.toBe('refusal')
+    else {
+      const code = await expectFault(answer)
+      expect(`${shape.becomes} ${code}`).not.toMatch(/^answer/)
+      refusals.set(code, (refusals.get(code) ?? 0) + 1)
+    }
+    return { at, name: shape.name, ms, id: answer.header('x-request-id')!, answered }
+  } catch (error) {
+    const text = shape.bytes.toString('latin1').slice(0, 1000)
+    throw new Error(`SEED=${seed} BODY=${at} makes it again: ${shape.name}, ${shape.type}\n${text}`, { cause: error })
+  }
+}
+
+test(`${BODIES} bodies (SEED=${seed}): each answer is paid for once, and no refusal leaves a trace`, async () => {
+  const before = { events: events(), dispatched: provider.requests.length }
+  await probe(gateway)
+  const seen: Seen[] = []
+  const refusals = new Map<string, number>()
+  const connections = Array.from({ length: CONNECTIONS }, () => new Connection())
+  let next = only ?? 0
+  const end = only === null ? BODIES : only + 1
+  const began = performance.now()
+  await Promise.all(
+    connections.map(async connection => {
+      while (next < end) seen.push(await send(connection, next++, refusals))
+      connection.close()
+    }),
+  )
+  const seconds = (performance.now() - began) / 1000
+
+  const answered = seen.filter(({ answered }) => answered)
+  const sent = provider.requests.slice(before.dispatched)
+  expect(sent).toHaveLength(answered.length)
+  expect(events() - before.events).toBe(2 * answered.length)
+  for (const { id, answered } of seen) expect(kindsOf(id), id).toEqual(answered ? [0, 1] : [])
+  // Each was sent once: no two of them have one number.
+  const numbers = new Map(sent.map(request => [request.body?.['user'], request]))
+  expect(numbers.size).toBe(sent.length)
+  for (const { at } of answered) {
+    const { bytes } = shapeOf(seed, at)
+    expectSameReading(bytes, numbers.get(JSON.parse(bytes.toString()).user)!)
+  }
+
+  const { blockedMs, busyMs, polluted } = await probe(gateway)
+  expect(polluted).toEqual([])
+  expect(gateway.logs().filter(({ level }) => level === 'error')).toEqual([])
+  const worst = seen.toSorted((a, b) => b.ms - a.ms).slice(0, 10)
+  const opened = connections.reduce((sum, connection) => sum + connection.opened, 0)
+  console.log(
+    `json bodies, SEED=${seed} (BODY=n sends one): ${seen.length} in ${seconds.toFixed(1)} s over ${opened} connections, ` +
+      `${answered.length} answered, ${seen.length - answered.length} refused: ${[...refusals].map(each => each.join(' ')).join(', ')}\n` +
+      `worst block of the loop ${blockedMs.toFixed(1)} ms, ${busyMs.toFixed(1)} ms of processor time in one go; worst answers: ` +
+      worst.map(({ at, name, ms }) => `${ms.toFixed(1)} ms (${at}: ${name})`).join(', '),
+  )
+  if (only === null) {
+    expect(answered.length).toBeGreaterThan(BODIES / 5)
+    expect(seen.length - answered.length).toBeGreaterThan(BODIES / 3)
+  }
+})
+
+describe('the widest bodies that are accepted, and heads of the worst kind', () => {
+  /** A collection of garbage may fall into one of them, so the best of a few counts. */
+  const ROUNDS = counts(2, 10)
+  /** Milliseconds; what the limits promise of one body. */
+  const MOST_MS = 30
+
+  test(`block the loop for ${MOST_MS} ms at most`, async () => {
+    const figures: string[] = []
+    const connection = new Connection()
+    for (const { name, bytes, status, type } of WIDEST) {
+      let best = Number.POSITIVE_INFINITY
+      for (let round = 0; round < ROUNDS; round++) {
+        await probe(gateway)
+        const answer = await connection.ask({ bytes, type })
+        expect(answer.status, `${name}: ${answer.text().slice(0, 300)}`).toBe(status)
+        best = Math.min(best, (await probe(gateway)).busyMs)
+      }
+      figures.push(`${best.toFixed(1)} ms ${name} (${status}, ${bytes.length} bytes)`)
+      expect.soft(best, name).toBeLessThanOrEqual(MOST_MS)
+    }
+    connection.close()
+    console.log(`blocks of the loop, best of ${ROUNDS}:\n${figures.join('\n')}`)
+  })
+
+  test('and the gateway goes to its end in order', async () => {
+    expect(await gateway.stop()).toBe(0)
+  })
+})

@@ -1,0 +1,83 @@
+/**
+ * The command `tollgate`, with an ear for SIGUSR2: it logs how long its event loop was blocked at worst since it was last
+ * asked, and what has changed on the prototypes that everything shares. Run as `entry` of `startGateway`.
+ */
+import { writeSync } from 'node:fs'
+import type { Gateway } from '../helpers/gateway.ts'
+
+export interface Probe {
+  /** The longest time in which nothing else could run, in milliseconds; also because others had the processor. */
+  readonly blockedMs: number
+  /** The most of the processor's time, in milliseconds, that the loop's own thread took between two looks at a timer. */
+  readonly busyMs: number
+  /** Members of Object.prototype and its like that were not there when it was first asked, or are others. */
+  readonly polluted: readonly string[]
+  /** Open TCP sockets and listeners. */
+  readonly sockets: number
+}
+
+/** The path of this file, for `entry`. */
+export const PROBED_GATEWAY = import.meta.filename
+
+/** Asks a gateway that was started with `PROBED_GATEWAY`; the figures begin anew. */
+export async function probe(gateway: Gateway): Promise<Probe> {
+  const seen = gateway.logs().filter(isProbe).length
+  process.kill(gateway.pid, 'SIGUSR2')
+  const told = gateway.waitForLog(line => isProbe(line) && gateway.logs().filter(isProbe).length > seen)
+  const line = await Promise.race([told, gateway.exited])
+  if (line === null || typeof line === 'number') throw new Error(`the gateway is gone (${line}): ${gateway.stderr()}`)
+  return line as unknown as Probe
+}
+
+/** Lines that `keep` of `startGateway` must not throw away. */
+export function isProbe(line: Readonly<Record<string, unknown>>): boolean {
+  return line['msg'] === 'probe'
+}
+
+const SHARED = {
+  Object: Object.prototype,
+  Array: Array.prototype,
+  Function: Function.prototype,
+  String: String.prototype,
+}
+const RESOLUTION_MS = 1
+
+function members(): Map<string, unknown> {
+  return new Map(
+    Object.entries(SHARED).flatMap(([name, prototype]) =>
+      Reflect.ownKeys(prototype).map(key => {
+        const { value, get, set } = Object.getOwnPropertyDescriptor(prototype, key)!
+        return [`${name}.${String(key)}`, value ?? get ?? set] as const
+      }),
+    ),
+  )
+}
+
+function cpuMs(): number {
+  const { user, system } = process.threadCpuUsage()
+  return (user + system) / 1000
+}
+
+if (process.argv[1] === import.meta.filename) {
+  let start: Map<string, unknown> | undefined
+  let [at, spent, blockedMs, busyMs] = [performance.now(), cpuMs(), 0, 0]
+  setInterval(() => {
+    const [now, used] = [performance.now(), cpuMs()]
+    blockedMs = Math.max(blockedMs, now - at - RESOLUTION_MS)
+    busyMs = Math.max(busyMs, used - spent)
+    at = now
+    spent = used
+  }, RESOLUTION_MS).unref()
+  process.on('SIGUSR2', () => {
+    // A block that has just ended is seen by the timer's next turn.
+    setTimeout(() => {
+      const now = members()
+      start ??= now
+      const polluted = [...new Set([...start.keys(), ...now.keys()])].filter(key => start?.get(key) !== now.get(key))
+      const sockets = process.getActiveResourcesInfo().filter(kind => kind.startsWith('TCP')).length
+      writeSync(1, `${JSON.stringify({ msg: 'probe', blockedMs, busyMs, polluted, sockets })}\n`)
+      blockedMs = busyMs = 0
+    }, 3 * RESOLUTION_MS)
+  })
+  await import(new URL('../../src/cli/tollgate.js', import.meta.url).href)
+}

@@ -1,0 +1,76 @@
+/** The store's connections, with a disk that fails when it is told to, and a process that can end at a COMMIT. */
+import { type Database, type DatabaseOptions, openDatabase as open } from '../../src/store/database.ts'
+
+/** What the next writes meet. */
+export type DiskFault =
+  /** The transaction cannot begin. */
+  | 'begin'
+  /** An event cannot be written: the disk is full. */
+  | 'full'
+  /** COMMIT fails and has not happened. */
+  | 'before'
+  /** COMMIT fails and has happened all the same. */
+  | 'after'
+
+export interface Disk {
+  /** Asked before each write; null: it works. */
+  fault(): DiskFault | null
+  /** The process ends at the next COMMIT, before or after it has happened. */
+  crashAt: 'before' | 'after' | null
+  crash(): void
+  committed(): void
+  readonly connections: Database[]
+}
+
+/** Thrown into a process that is dead: what it still does has no effect. */
+const DEAD = 'the process has ended'
+
+/** What the store calls in place of its own, see `Connector`. */
+export function openDatabase(path: string, options: DatabaseOptions | undefined, disk: Disk): Database {
+  const database = open(path, options)
+  // What power loss would do is another test's business; here nothing of it can be seen.
+  database.exec('PRAGMA synchronous = OFF')
+  disk.connections.push(database)
+  if (options?.readOnly) return database
+  return {
+    ...database,
+    prepare(sql) {
+      const statement = database.prepare(sql)
+      if (sql === 'BEGIN IMMEDIATE') return { ...statement, run: () => begin(() => statement.run()) }
+      if (sql === 'COMMIT') return { ...statement, run: () => commit(() => statement.run()) }
+      if (!/INSERT INTO event/.test(sql)) return statement
+      return {
+        ...statement,
+        run: (...values) => {
+          if (disk.fault() === 'full') throw failure('database or disk is full', 13)
+          return statement.run(...values)
+        },
+      }
+    },
+  }
+
+  function begin<Result>(run: () => Result): Result {
+    if (disk.fault() === 'begin') throw failure('disk I/O error', 10)
+    return run()
+  }
+
+  function commit<Result>(run: () => Result): Result {
+    const { crashAt } = disk
+    if (crashAt !== null) {
+      disk.crashAt = null
+      if (crashAt === 'after') run()
+      disk.crash()
+      throw new Error(DEAD)
+    }
+    const fault = disk.fault()
+    if (fault === 'before') throw failure('disk I/O error', 10)
+    const result = run()
+    disk.committed()
+    if (fault === 'after') throw failure('disk I/O error', 10)
+    return result
+  }
+}
+
+function failure(message: string, errcode: number): Error {
+  return Object.assign(new Error(message), { errcode })
+}

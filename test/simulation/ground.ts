@@ -1,0 +1,137 @@
+/** What all seeds of a process share: a checked configuration, and a store with accounts and keys to copy. */
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { formatMoney } from '#contract'
+import type { Configuration } from '../../src/config/configuration.ts'
+import { loadConfiguration } from '../../src/config/load.ts'
+import { builtinRegistry } from '../../src/pipeline/builtin.ts'
+import { connect } from '../../src/store/database.ts'
+import { openStore } from '../../src/store/sqlite.ts'
+import { ACCOUNTS, KEYS, MODELS, type SimulatedKey } from './scenario.ts'
+
+const SECRET = 'a secret for the simulation, and for nothing else'
+
+/** In memory where there is such a place: the disk is not what is looked at. */
+const PARENT = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
+
+export const TIMEOUTS = { firstByteMs: 8_000, idleMs: 5_000, totalMs: 60_000 }
+
+/** A client that takes nothing for so long is cut. */
+export const STALL_MS = 6_000
+
+export interface Ground {
+  readonly configuration: Configuration
+  readonly secret: string
+  readonly keys: readonly SimulatedKey[]
+  /** A folder with a fresh copy of the store in it, `0.db`, and nothing else. */
+  fresh(): string
+  clear(): void
+}
+
+export async function prepareGround(): Promise<Ground> {
+  const folder = mkdtempSync(join(PARENT, 'tollgate-simulation-'))
+  process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
+  const configuration = await writeConfiguration(folder)
+  const template = join(folder, 'template.db')
+  const keys = await makeTemplate(template)
+  const runs = join(folder, 'run')
+  mkdirSync(runs)
+  const clear = () => {
+    for (const name of readdirSync(runs)) rmSync(join(runs, name))
+  }
+  return {
+    configuration,
+    secret: SECRET,
+    keys,
+    fresh() {
+      clear()
+      copyFileSync(template, join(runs, '0.db'))
+      return runs
+    },
+    clear,
+  }
+}
+
+async function writeConfiguration(folder: string): Promise<Configuration> {
+  mkdirSync(join(folder, 'policies'))
+  const steps = (onDisconnect: string | null) => ({
+    steps: [
+      { use: 'api-key' },
+      { use: 'schema' },
+      { use: 'rate-limit', with: { per: 'key', requests: '20 per minute', burst: 4 } },
+      { use: 'credits', ...(onDisconnect === null ? {} : { with: { on_disconnect: onDisconnect } }) },
+      { use: 'route' },
+    ],
+  })
+  writeFileSync(join(folder, 'policies/standard.yaml'), JSON.stringify(steps(null)))
+  writeFileSync(join(folder, 'policies/drain.yaml'), JSON.stringify(steps('drain')))
+  writeFileSync(join(folder, 'policies/catalog.yaml'), JSON.stringify({ steps: [{ use: 'api-key' }] }))
+  const models = Object.entries(MODELS).map(([id, model]) => [
+    id,
+    {
+      targets: [{ provider: 'p', model: `their-${id}`, reasoning_outside_cap: model.outsideCap }],
+      price: {
+        per: '1M tokens',
+        input: `$${formatMoney(model.tariff.input)}`,
+        cached_input: `$${formatMoney(model.tariff.cachedInput)}`,
+        output: `$${formatMoney(model.tariff.output)}`,
+      },
+      context: model.context,
+      max_output: model.maxOutput,
+      reasoning: model.reasoning,
+    },
+  ])
+  const file = join(folder, 'gateway.yaml')
+  writeFileSync(
+    file,
+    JSON.stringify({
+      version: 1,
+      listen: '127.0.0.1:0',
+      store: 'memory',
+      limits: { stall: `${STALL_MS / 1000}s` },
+      heartbeat: { first: '2s', every: '3s' },
+      providers: {
+        p: {
+          dialect: 'openai',
+          base_url: 'http://127.0.0.1:9/v1',
+          timeouts: {
+            first_byte: `${TIMEOUTS.firstByteMs / 1000}s`,
+            idle: `${TIMEOUTS.idleMs / 1000}s`,
+            total: `${TIMEOUTS.totalMs / 1000}s`,
+          },
+        },
+      },
+      models: Object.fromEntries(models),
+      routes: [
+        { path: '/v1/chat/completions', policy: 'standard' },
+        { path: '/drain/v1/chat/completions', policy: 'drain' },
+      ],
+    }),
+  )
+  const loaded = await loadConfiguration(file, { env: {}, registry: builtinRegistry() })
+  if ('problems' in loaded) throw new Error(JSON.stringify(loaded.problems))
+  return loaded.configuration
+}
+
+async function makeTemplate(path: string): Promise<SimulatedKey[]> {
+  const store = await openStore({
+    url: `sqlite:${path}`,
+    secret: SECRET,
+    clock: { now: () => 1_799_999_000_000 },
+    writes: 'here',
+  })
+  for (const name of ACCOUNTS) await store.createAccount({ name })
+  const keys: SimulatedKey[] = []
+  for (const name of KEYS) {
+    const account = name.slice(0, -2)
+    const { key, token } = await store.createKey({ account, name })
+    keys.push({ name, id: key.id, token, account })
+  }
+  await store.close()
+  // One file, without a log beside it.
+  const database = connect(path)
+  database.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+  database.close()
+  return keys
+}

@@ -1,0 +1,240 @@
+/** One process of the gateway, from its start to its end: the real store, gateway, application and parser. */
+import { copyFileSync, existsSync } from 'node:fs'
+import { type Log, refuse } from '#contract'
+import { createClientApp, createListener, type Listener } from '../../src/app.ts'
+import { createWatchman, type Watchman } from '../../src/clock.ts'
+import type { Configuration } from '../../src/config/configuration.ts'
+import { createGateway, type Gateway } from '../../src/gateway.ts'
+import { createGeneration, type Generation } from '../../src/generation.ts'
+import { recordOf } from '../../src/send/record.ts'
+import { createIds } from '../../src/store/ids.ts'
+import { openStore } from '../../src/store/sqlite.ts'
+import type { RecoveryReport, Store } from '../../src/store/store.ts'
+import type { RawProxy } from '../../src/upstream/raw.ts'
+import type { Disk } from './disk.ts'
+import type { Provider } from './provider.ts'
+import type { Wire } from './wire.ts'
+import type { World } from './world.ts'
+
+export interface LifeParts {
+  readonly world: World
+  readonly number: number
+  readonly path: string
+  readonly secret: string
+  readonly configuration: Configuration
+  readonly disk: Disk
+  readonly provider: Provider
+  /** It takes requests. */
+  onUp(): void
+  /** An exchange is over, all but the last bytes on their way; by its idempotency key. */
+  onOver(key: string): void
+  /** It has ended in good order. */
+  onClosed(): void
+}
+
+const SILENT: Log = { info() {}, warn() {}, error() {} }
+
+/** The watchman goes round so often: rounds are most of what happens, and nothing waits for less than this. */
+const ROUND_MS = 100
+
+export class Life {
+  readonly parts: LifeParts
+  state: 'starting' | 'up' | 'stopping' | 'closed' | 'dead' = 'starting'
+  store!: Store
+  gateway!: Gateway
+  recovered: RecoveryReport | null = null
+  /** Deadlines that the watchman looks at. */
+  watched = 0
+  /** When the patience with its streams was over. */
+  cutAt: number | null = null
+  #generation!: Generation
+  #listener!: Listener
+  readonly #wires = new Set<Wire>()
+
+  constructor(parts: LifeParts) {
+    this.parts = parts
+  }
+
+  /** Opens everything in no time at all; then recovery takes its time. */
+  async start(): Promise<void> {
+    const { world, path, secret, configuration, disk, provider } = this.parts
+    const { clock } = world
+    world.note(`life ${this.parts.number} starts`)
+    this.store = await openStore({
+      url: `sqlite:${path}`,
+      secret,
+      clock,
+      writes: 'here',
+      schedule: run => void world.after(world.random.next() * 2, () => this.isAlive && run()),
+      connector: { module: new URL('./disk.ts', import.meta.url).href, data: disk },
+    })
+    const { store } = this
+    const generation = await createGeneration({
+      configuration,
+      store,
+      clock,
+      random: () => world.random.next(),
+      version: '0',
+      watchman: this.#watchman(),
+      log: SILENT,
+      logFor: () => this.#stepLog(),
+      redact: text => text,
+    })
+    const road = { transport: provider.dispatch }
+    const upstreams = new Map([...generation.upstreams].map(([name, upstream]) => [name, { ...upstream, ...road }]))
+    this.#generation = { ...generation, upstreams }
+    this.gateway = createGateway({
+      store,
+      clock,
+      random: () => world.random.next(),
+      watchman: this.#watchman(),
+      rawProxy: {} as RawProxy,
+      log: SILENT,
+      generation: () => this.#generation,
+      stepGraceMs: 5_000,
+      reportStep: ({ step, what, error }) => this.#mistake(`step ${step} ${what}`, error),
+      reportBug: (_exchange, error) => this.#mistake('an unexpected error', error),
+      record: (trip, ending) => {
+        if (!this.isAlive) return
+        this.parts.onOver(trip.exchange.idempotencyKey ?? '')
+        const { idempotencyKey } = trip.exchange
+        const { status, outcome, code, charged } = recordOf(trip, ending, clock)
+        world.note(`gateway: ${idempotencyKey} is over: ${outcome} ${status} ${code ?? ''} charged ${charged}`)
+        world.count(`code ${code ?? 'none'}`)
+      },
+    })
+    const ids = createIds(clock)
+    const app = createClientApp({
+      gateway: this.gateway,
+      generation: () => this.#generation,
+      nextId: () => ids.next('req_'),
+      ready: () => ({ ready: true }),
+      metrics: () => '',
+      reportBug: (_exchange, error) => this.#mistake('an unexpected error', error),
+    })
+    this.#listener = createListener(app, configuration.limits, () => ids.next('req_'))
+    void this.#recover()
+  }
+
+  get isAlive(): boolean {
+    return this.state !== 'dead'
+  }
+
+  connect(wire: Wire): void {
+    this.#wires.add(wire)
+    wire.once('close', () => this.#wires.delete(wire))
+    this.#listener.server.emit('connection', wire)
+  }
+
+  /** kill -9: what was committed is copied, and the rest is as if it had never been. */
+  die(copyTo: string): void {
+    const { world, path } = this.parts
+    world.note(`life ${this.parts.number} is killed`)
+    this.state = 'dead'
+    for (const end of ['', '-wal', '.spool', '.spool.rejected']) {
+      if (existsSync(path + end)) copyFileSync(path + end, copyTo + end)
+    }
+    world.dropTimers()
+    for (const wire of this.#wires) wire.cut()
+  }
+
+  /** Lets go of what a process's end would have freed: Node's parsers keep everything alive that they belong to. */
+  forget(): void {
+    for (const wire of this.#wires) (wire as { parser?: { close(): void } | null }).parser?.close()
+    void this.#generation.dispose()
+  }
+
+  /** SIGTERM, and the patience that is left then. */
+  stop(cutAfterMs: number): void {
+    const { world } = this.parts
+    world.note(`life ${this.parts.number} is told to stop; the cut comes in ${cutAfterMs} ms`)
+    this.state = 'stopping'
+    this.gateway.drain()
+    const cut = world.after(cutAfterMs, () => {
+      if (this.state !== 'stopping') return
+      world.note('the gateway cuts')
+      this.cutAt = world.now
+      this.gateway.cut()
+      this.#listener.cutBodies(refuse('shutting_down', { retryAfterMs: 1000 }))
+      // A cut is over within the grace of steps, the hurry of clients and the patience of a settle.
+      world.after(15_000, () => {
+        if (this.state === 'stopping') world.fail('the gateway is not idle 15 s after its cut')
+      })
+    })
+    void this.gateway.idle().then(() => {
+      cut.cancelled = true
+      if (this.isAlive) void this.#close()
+    })
+  }
+
+  async #close(): Promise<void> {
+    await this.#generation.dispose()
+    await this.store.close()
+    if (!this.isAlive) return
+    this.state = 'closed'
+    this.parts.world.note(`life ${this.parts.number} has ended`)
+    this.parts.onClosed()
+  }
+
+  /** Until it succeeds: who starts the gateway again does that too. */
+  async #recover(): Promise<void> {
+    const { world } = this.parts
+    for (;;) {
+      try {
+        this.recovered = await this.store.recover()
+        break
+      } catch (error) {
+        if (!this.isAlive) return
+        world.note(`recovery failed: ${(error as Error).message}`)
+        world.count('recovery failed')
+        await new Promise<void>(resolve => void world.after(500, () => resolve()))
+      }
+    }
+    if (!this.isAlive) return
+    const { settled, replayed, rejected } = this.recovered
+    world.note(`life ${this.parts.number} is up: recovered ${settled}, replayed ${replayed}, rejected ${rejected}`)
+    if (rejected > 0) world.fail(`recovery rejected ${rejected} lines of the spool`)
+    this.state = 'up'
+    this.parts.onUp()
+  }
+
+  #watchman(): Watchman {
+    const watchman = createWatchman(ROUND_MS)
+    return {
+      ...watchman,
+      watch: check => {
+        this.watched++
+        const unwatch = watchman.watch(check)
+        let isOver = false
+        return () => {
+          if (!isOver) this.watched--
+          isOver = true
+          unwatch()
+        }
+      },
+    }
+  }
+
+  #stepLog(): Log {
+    const { world } = this.parts
+    return {
+      info() {},
+      warn: (_fields, message) => {
+        if (!this.isAlive) return
+        world.note(`log: ${message}`)
+        world.count(`log ${message}`)
+      },
+      error: (fields, message) => {
+        if (!this.isAlive) return
+        world.note(`log: ${message}`)
+        world.count(`log ${message}`)
+        // The only mistake that a disk can make of a step.
+        if (!/it is spooled/.test(message)) world.fail(`${message}: ${JSON.stringify(fields)}`)
+      },
+    }
+  }
+
+  #mistake(what: string, error: unknown): void {
+    if (this.isAlive) this.parts.world.fail(`${what}: ${error instanceof Error ? error.stack : error}`, error)
+  }
+}

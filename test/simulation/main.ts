@@ -1,0 +1,68 @@
+/**
+ * Runs seeds in a process of its own, whose time and chance are the simulation's.
+ *
+ *     node test/simulation/main.ts --from 1 --count 1000
+ *     node test/simulation/main.ts --seed 123            one seed, with its event log
+ *     node test/simulation/main.ts --from 1 --count 100 --twice
+ *
+ * With TOLLGATE_PLANT=name in the environment a bug is planted in the product first (planted.ts). The last line is a
+ * JSON report; the exit code is 1 when an invariant did not hold.
+ */
+import { parseArgs } from 'node:util'
+import { installChanges } from './plant.ts'
+import { installWorld } from './world.ts'
+
+const { values } = parseArgs({
+  options: {
+    seed: { type: 'string' },
+    from: { type: 'string', default: '1' },
+    count: { type: 'string', default: '1' },
+    twice: { type: 'boolean', default: false },
+  },
+})
+
+/** Lines of the event log that a failure shows. */
+const LAST_LINES = 40
+
+installWorld()
+installChanges(process.env['TOLLGATE_PLANT'])
+// Only now: what is imported takes its time and its chance from what is there.
+const { prepareGround } = await import('./ground.ts')
+const { runSeed } = await import('./seed.ts')
+
+const first = Number(values.seed ?? values.from)
+const count = values.seed === undefined ? Number(values.count) : 1
+const ground = await prepareGround()
+const tally: Record<string, number> = {}
+const startedMs = process.hrtime.bigint()
+let failed: number | null = null
+let ran = 0
+for (let seed = first; seed < first + count && failed === null; seed++) {
+  const result = await runSeed(seed, ground)
+  ran++
+  for (const [what, times] of result.tally) tally[what] = (tally[what] ?? 0) + times
+  if (values.seed !== undefined) console.log(result.lines.join('\n'))
+  if (result.violation) {
+    failed = seed
+    const { message, stack, cause } = result.violation
+    if (values.seed === undefined) console.log(result.lines.slice(-LAST_LINES).join('\n'))
+    console.log(
+      `\nseed ${seed}: ${message}${result.violation.name === 'Violation' ? '' : `\n${stack}`}${cause instanceof Error ? `\n${cause.stack}` : ''}`,
+    )
+    console.log(
+      `again: TOLLGATE_SEED=${seed} npx vitest run --config test/vitest.config.ts test/simulation/simulation.test.ts`,
+    )
+    console.log(`   or: node_modules/.bin/node test/simulation/main.ts --seed ${seed}`)
+  } else if (values.twice) {
+    const again = await runSeed(seed, ground)
+    if (again.hash !== result.hash) {
+      failed = seed
+      const at = result.lines.findIndex((line, nth) => line !== again.lines[nth])
+      console.log(`seed ${seed} differs from itself at line ${at}:\n  ${result.lines[at]}\n  ${again.lines[at]}`)
+    }
+  }
+}
+const seconds = Number(process.hrtime.bigint() - startedMs) / 1e9
+console.log(JSON.stringify({ first, ran, failed, seconds: Math.round(seconds * 100) / 100, tally }))
+ground.clear()
+process.exit(failed === null ? 0 : 1)

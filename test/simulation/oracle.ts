@@ -1,0 +1,173 @@
+/**
+ * What an exchange must be charged, worked out a second time from the README's table "What is charged": from what the
+ * provider handed over and how the exchange ended, and from nothing that the gateway has counted.
+ */
+import type { Item } from './answers.ts'
+import type { Client } from './client.ts'
+import { MODELS } from './scenario.ts'
+
+/** Nano-dollars for a million tokens. */
+export interface Tariff {
+  readonly input: bigint
+  readonly cachedInput: bigint
+  readonly output: bigint
+}
+
+export interface Case {
+  readonly tariff: Tariff
+  readonly context: number
+  readonly reasoning: boolean
+  /** What the target may think beyond the cap. */
+  readonly outsideCap: number
+  readonly stream: boolean
+  readonly choices: number
+  /** As it was sent to the provider. */
+  readonly cap: number
+  /** The length of the client's body. */
+  readonly bytes: number
+  /** The bytes of its only message's text. */
+  readonly promptBytes: number
+}
+
+export interface Expected {
+  readonly amount: bigint
+  readonly source: string
+}
+
+/** What was handed over, added up. */
+export interface Sum {
+  /** What is counted of an answer for which nobody reports. */
+  readonly counted: number
+  readonly isStarted: boolean
+  readonly hasFinish: boolean
+  /** Every choice has finished. */
+  readonly isComplete: boolean
+  readonly isBroken: boolean
+  readonly isDone: boolean
+  readonly usage: unknown
+  /** The usage came when every choice had finished. */
+  readonly usageIsLast: boolean
+}
+
+/** What is known of a client's exchange, with the cap that was sent to the provider. */
+export function caseOf(client: Client, cap: number): Case {
+  const { plan, body } = client
+  const { messages } = JSON.parse(body.toString()) as { messages: { content: string }[] }
+  return {
+    ...MODELS[plan.model]!,
+    stream: plan.stream,
+    choices: plan.choices,
+    cap,
+    bytes: body.length,
+    promptBytes: Buffer.byteLength(messages[0]!.content),
+  }
+}
+
+/** What has to be set aside: the dearest that it can cost. */
+export function holdOf(about: Case): bigint {
+  const { tariff, context, bytes } = about
+  const dearest = tariff.cachedInput > tariff.input ? tariff.cachedInput : tariff.input
+  return roundUp(BigInt(Math.min(context, bytes + 16)) * dearest + BigInt(ceilingOf(about)) * tariff.output)
+}
+
+export function ceilingOf({ choices, cap, outsideCap }: Case): number {
+  return choices * (cap + outsideCap)
+}
+
+export function sumOf(items: readonly Item[], about: Case): Sum {
+  let pieces = 0
+  let bytes = 0
+  let usage: unknown
+  let usageIsLast = false
+  let isBroken = false
+  let isDone = false
+  const begun = new Set<number>()
+  const finished = new Set<number>()
+  const isComplete = () => finished.size >= about.choices && [...begun].every(index => finished.has(index))
+  for (const item of items) {
+    if (item.last === 'broken') isBroken = true
+    if (item.last === 'done') isDone = true
+    if (item.last) break
+    for (const { index, text } of item.contents) {
+      begun.add(index)
+      pieces++
+      bytes += Buffer.byteLength(text)
+    }
+    for (const index of item.finishes) finished.add(index)
+    if (typeof item.usage === 'object' && item.usage !== null) {
+      usage = item.usage
+      usageIsLast = isComplete()
+    }
+    // Whoever goes on so far beyond the cap is cut.
+    if (about.stream && (pieces > 2 * ceilingOf(about) + 64 || bytes > 16 * ceilingOf(about) + 4096)) isBroken = true
+    if (isBroken) break
+  }
+  const counted = Math.max(pieces, Math.ceil(bytes / 4))
+  const has = { isStarted: pieces > 0, hasFinish: finished.size > 0, isComplete: isComplete() }
+  return { counted, ...has, isBroken, isDone, usage, usageIsLast }
+}
+
+/**
+ * @param outcome how it ended
+ * @param wasTaken for a whole answer: whether the gateway had all of it
+ */
+export function chargeOf(about: Case, outcome: string, items: readonly Item[], wasTaken: boolean): Expected {
+  const released = { amount: 0n, source: 'released' }
+  const insurance = { amount: 0n, source: 'insurance' }
+  const isAnswered = outcome === 'answered'
+  const sum = sumOf(items, about)
+  if (!about.stream && (!wasTaken || !(isAnswered || outcome === 'client_left') || sum.isBroken)) return released
+  if (about.stream && !isAnswered && outcome !== 'client_left' && !sum.isStarted) return released
+
+  const said = numbersOf(sum.usage)
+  const source = about.reasoning ? 'estimated_low' : 'estimated'
+  // A whole answer's pieces are its choices' messages, and it counts as begun however empty they are.
+  if (said === null && about.stream && !sum.isStarted) return isAnswered ? insurance : released
+  const guessed = Math.ceil(about.promptBytes / 4) + 4
+  if (said === null) {
+    if (!sum.hasFinish && sum.counted === 0) return insurance
+    return priced(about, guessed, 0, sum.counted, source)
+  }
+  const isTrusted = isAnswered || sum.usageIsLast ? said.completion > 0 : said.completion >= sum.counted
+  if (isTrusted || sum.counted === 0) {
+    if (!sum.hasFinish && said.completion === 0) return insurance
+    return priced(about, said.prompt, said.cached, said.completion, 'reported')
+  }
+  return priced(about, said.prompt > 0 ? said.prompt : guessed, said.cached, sum.counted, source)
+}
+
+/** Null when it has no numbers. */
+function numbersOf(usage: unknown): { prompt: number; completion: number; cached: number } | null {
+  if (typeof usage !== 'object' || usage === null) return null
+  const said = usage as Record<string, unknown>
+  const { prompt_tokens: prompt, completion_tokens: completion } = said
+  if (typeof prompt !== 'number' || typeof completion !== 'number') return null
+  const details = said['prompt_tokens_details'] as { cached_tokens?: number } | undefined
+  return { prompt, completion, cached: details?.cached_tokens ?? 0 }
+}
+
+function priced(about: Case, prompt: number, cached: number, completion: number, source: string): Expected {
+  const isPossible = [prompt, cached, completion].every(Number.isSafeInteger)
+  const most = Math.min(about.context, about.bytes + 16)
+  const within = (value: number, limit: number) => Math.ceil(Math.min(Math.max(value, 0), limit))
+  const bounded = { prompt: within(prompt, most), completion: within(completion, ceilingOf(about)), cached: 0 }
+  bounded.cached = within(cached, bounded.prompt)
+  const isClamped =
+    !isPossible || bounded.prompt !== prompt || bounded.completion !== completion || bounded.cached !== cached
+  const { tariff } = about
+  const amount = roundUp(
+    BigInt(bounded.prompt - bounded.cached) * tariff.input +
+      BigInt(bounded.cached) * tariff.cachedInput +
+      BigInt(bounded.completion) * tariff.output,
+  )
+  return { amount, source: isClamped && source === 'reported' ? 'clamped' : source }
+}
+
+/** What a checkpoint must say that was written when so many tokens had been counted. */
+export function checkpointOf(about: Case, counted: number): bigint {
+  return priced(about, Math.ceil(about.promptBytes / 4) + 4, 0, counted, 'estimated').amount
+}
+
+function roundUp(total: bigint): bigint {
+  return total / 1_000_000n + (total % 1_000_000n === 0n ? 0n : 1n)
+}

@@ -1,0 +1,46 @@
+/**
+ * Changes the product's source while it is loaded: a planted bug, and one figure that only costs the simulation time.
+ * Installed before anything of the product is imported.
+ */
+import { registerHooks } from 'node:module'
+import { fileURLToPath } from 'node:url'
+import { PLANTED } from './planted.ts'
+
+interface Change {
+  /** From the repository's root. */
+  readonly file: string
+  readonly old: string
+  readonly new: string
+}
+
+const ROOT = new URL('../../', import.meta.url)
+
+/** Every start makes room for so many buckets at once; a run has a handful, and some three starts. */
+const FEWER_BUCKETS: Change = { file: 'src/store/buckets.ts', old: 'MOST_NAMES = 65_536', new: 'MOST_NAMES = 64' }
+
+/** @param name of a planted bug, see planted.ts. Throws when there is none of that name. */
+export function installChanges(name: string | undefined): void {
+  const changes = [FEWER_BUCKETS]
+  if (name) {
+    const planted = PLANTED.find(each => each.name === name)
+    if (!planted) throw new Error(`There is no planted bug "${name}".`)
+    changes.push(...planted.changes)
+  }
+  registerHooks({
+    load(url, context, nextLoad) {
+      const loaded = nextLoad(url, context)
+      const here = changes.filter(({ file }) => new URL(file, ROOT).href === url)
+      if (here.length === 0) return loaded
+      return { ...loaded, source: here.reduce(apply, String(loaded.source)) }
+    },
+  })
+}
+
+/** Throws when the old text is not there, or more than once: then the bug has to be planted anew. */
+export function apply(source: string, change: Change): string {
+  const parts = source.split(change.old)
+  if (parts.length === 2) return parts.join(change.new)
+  throw new Error(
+    `${fileURLToPath(new URL(change.file, ROOT))} has ${parts.length - 1} times, and not once:\n${change.old}`,
+  )
+}

@@ -1,0 +1,185 @@
+/**
+ * The provider behind a virtual road: does what its scripts say, and keeps the books of what it was asked, what it
+ * handed over and when it was given up.
+ */
+import type { QueuedHandler, Transport, UpstreamRequest } from '../../src/upstream/transport.ts'
+import { drawScript, type Item, type Script } from './answers.ts'
+import type { Entry, World } from './world.ts'
+
+/** The provider's own page about one request. */
+export interface ProviderRequest {
+  readonly exchange: string
+  /** The client's own name for it, from the prompt. */
+  readonly client: number
+  readonly body: Record<string, unknown>
+  readonly script: Script
+  readonly life: number
+  readonly askedAt: number
+  /** When it went out; null while it waits for a connection. */
+  sentAt: number | null
+  /** What the gateway has taken, with the moment. */
+  readonly handed: { readonly item: Item; readonly at: number }[]
+  headAt: number | null
+  status: number | null
+  /** When the last piece was handed over. */
+  pieceAt: number | null
+  /** The gateway took nothing for a while. */
+  wasPaused: boolean
+  end: 'complete' | 'error' | 'aborted' | 'process ended' | null
+  endedAt: number | null
+}
+
+export interface ProviderParts {
+  readonly world: World
+  readonly life: number
+  /** Called before anything of the request is believed. */
+  onAsked(request: ProviderRequest): void
+  onSent(request: ProviderRequest): void
+  /** After a piece with these items was taken. */
+  onHanded(request: ProviderRequest, items: readonly Item[]): void
+}
+
+export interface Provider {
+  readonly dispatch: Transport
+  readonly requests: ProviderRequest[]
+  /** The gateway's process has ended. */
+  hangUp(): void
+}
+
+export function createProvider(parts: ProviderParts): Provider {
+  const requests: ProviderRequest[] = []
+  const runs = new Set<Run>()
+  let isHungUp = false
+  return {
+    requests,
+    dispatch(request, handler) {
+      // A dead process asks nobody.
+      if (isHungUp) return
+      const run = new Run(parts, requestOf(request, parts), handler, () => runs.delete(run))
+      requests.push(run.request)
+      runs.add(run)
+      run.start()
+    },
+    hangUp() {
+      isHungUp = true
+      for (const run of runs) run.over('process ended')
+    },
+  }
+}
+
+function requestOf({ headers, body }: UpstreamRequest, { world, life }: ProviderParts): ProviderRequest {
+  const said = JSON.parse(body.toString()) as Record<string, unknown>
+  const [message] = said['messages'] as { content: string }[]
+  const asked = {
+    stream: said['stream'] === true,
+    choices: Number(said['n'] ?? 1),
+    cap: Number(said['max_completion_tokens']),
+  }
+  return {
+    exchange: headers['x-request-id']!,
+    client: Number(/^client (\d+)/.exec(message!.content)?.[1]),
+    body: said,
+    script: drawScript(asked, world.random),
+    life,
+    askedAt: world.now,
+    sentAt: null,
+    handed: [],
+    headAt: null,
+    status: null,
+    pieceAt: null,
+    wasPaused: false,
+    end: null,
+    endedAt: null,
+  }
+}
+
+class Run {
+  readonly request: ProviderRequest
+  readonly #parts: ProviderParts
+  readonly #handler: QueuedHandler
+  readonly #onOver: () => void
+  #next = 0
+  #isPaused = false
+  #entry: Entry | null = null
+
+  constructor(parts: ProviderParts, request: ProviderRequest, handler: QueuedHandler, onOver: () => void) {
+    this.#parts = parts
+    this.request = request
+    this.#handler = handler
+    this.#onOver = onOver
+  }
+
+  start(): void {
+    const { world, onAsked } = this.#parts
+    const { client, script } = this.request
+    world.note(`provider: client ${client} asked; ${script.name}`)
+    world.count(`provider ${script.name.replace(/ \d+$/, '')}`)
+    onAsked(this.request)
+    this.#handler.onConnect(() => this.over('aborted'))
+    if (this.request.end) return
+    this.#handler.onQueued?.()
+    // Mostly there is a free connection; sometimes one has to be waited for.
+    const waitMs = world.random.chance(0.1) ? world.random.whole(100, 3_000) : world.random.whole(0, 3)
+    this.#entry = world.after(waitMs, () => this.#send())
+  }
+
+  /** Ends it; nothing more is told to the gateway. */
+  over(how: NonNullable<ProviderRequest['end']>): void {
+    const { request } = this
+    if (request.end) return
+    request.end = how
+    request.endedAt = this.#parts.world.now
+    if (this.#entry) this.#entry.cancelled = true
+    this.#parts.world.note(`provider: client ${request.client} ${how}`)
+    this.#onOver()
+  }
+
+  #send(): void {
+    this.request.sentAt = this.#parts.world.now
+    this.#parts.onSent(this.request)
+    this.#handler.onSent?.()
+    this.#wait()
+  }
+
+  /** Arms the next move; when there is none, it is silent for ever. */
+  #wait(): void {
+    const { moves, endless } = this.request.script
+    const move = moves[this.#next] ?? endless?.(this.#next)
+    if (!move || this.request.end || this.#isPaused) return
+    this.#next++
+    this.#entry = this.#parts.world.after(move.afterMs, () => {
+      if (this.#isPaused) {
+        this.#next--
+        return
+      }
+      if (move.head) {
+        this.request.headAt = this.#parts.world.now
+        this.request.status = move.head.status
+        this.#handler.onHeaders(move.head.status, { ...move.head.headers }, () => this.#resume())
+      } else if (move.bytes) this.#hand(move.bytes, move.items ?? [])
+      else if (move.end === 'complete') {
+        this.over('complete')
+        this.#handler.onComplete()
+      } else if (move.end) {
+        this.over('error')
+        this.#handler.onError(move.end)
+      }
+      this.#wait()
+    })
+  }
+
+  #hand(bytes: Buffer, items: readonly Item[]): void {
+    const { world, onHanded } = this.#parts
+    for (const item of items) this.request.handed.push({ item, at: world.now })
+    this.request.pieceAt = world.now
+    // A copy: the real road's buffers are not kept either.
+    if (!this.#handler.onData(Buffer.from(bytes))) this.#isPaused = this.request.wasPaused = true
+    onHanded(this.request, items)
+  }
+
+  #resume(): void {
+    if (!this.#isPaused) return
+    this.#isPaused = false
+    this.#parts.world.after(0, () => this.#wait())
+  }
+}

@@ -1,0 +1,156 @@
+/** What a seed makes of a run: who comes when with what, and what goes wrong meanwhile. */
+import type { DiskFault } from './disk.ts'
+import type { Tariff } from './oracle.ts'
+import type { Random } from './random.ts'
+
+/** The catalog, as the oracle knows it; `gateway.yaml` is written from it. */
+export interface SimulatedModel {
+  readonly tariff: Tariff
+  readonly context: number
+  readonly maxOutput: number
+  readonly reasoning: boolean
+  readonly outsideCap: number
+}
+
+export const MODELS: Readonly<Record<string, SimulatedModel>> = {
+  plain: {
+    tariff: { input: 150_000_000n, cachedInput: 30_000_000n, output: 600_000_000n },
+    context: 8192,
+    maxOutput: 1000,
+    reasoning: false,
+    outsideCap: 0,
+  },
+  // Parts of a nano-dollar: what rounding is about.
+  odd: {
+    tariff: { input: 37_512_345n, cachedInput: 9_378_087n, output: 123_456_789n },
+    context: 300,
+    maxOutput: 300,
+    reasoning: false,
+    outsideCap: 0,
+  },
+  thinker: {
+    tariff: { input: 100_000_000n, cachedInput: 100_000_000n, output: 200_000_000n },
+    context: 8192,
+    maxOutput: 2000,
+    reasoning: true,
+    outsideCap: 50,
+  },
+}
+
+export const PATHS = ['/v1/chat/completions', '/drain/v1/chat/completions'] as const
+export const ACCOUNTS = ['ann', 'ben', 'cem'] as const
+/** The first two are of the first account, and so on. */
+export const KEYS = ['ann-1', 'ann-2', 'ben-1', 'ben-2', 'cem-1'] as const
+
+export interface SimulatedKey {
+  readonly name: string
+  readonly id: string
+  readonly token: string
+  readonly account: string
+}
+
+export interface ClientPlan {
+  readonly index: number
+  readonly atMs: number
+  readonly key: SimulatedKey
+  readonly path: (typeof PATHS)[number]
+  readonly model: string
+  readonly stream: boolean
+  readonly includeUsage: boolean
+  readonly choices: number
+  /** Null: it asks for none. */
+  readonly cap: number | null
+  readonly words: number
+  /** In what pieces the request is sent: up to which share of it, after how long. */
+  readonly pieces: readonly { readonly afterMs: number; readonly upTo: number }[]
+  readonly leaveBy: 'fin' | 'reset'
+  readonly leaveAfterMs: number | null
+  readonly leaveAfterBytes: number | null
+  /** Leaves when the provider has finished and not yet told its usage. */
+  readonly leaveAtFinish: boolean
+  readonly stall: { readonly afterMs: number; readonly forMs: number } | null
+}
+
+export type Mishap =
+  | { readonly what: 'disk'; readonly fault: DiskFault; readonly share: number; readonly forMs: number }
+  | { readonly what: 'clock'; readonly byMs: number }
+  | { readonly what: 'revoke'; readonly key: SimulatedKey }
+  | { readonly what: 'freeze'; readonly account: string; readonly forMs: number }
+  | { readonly what: 'credit'; readonly account: string; readonly amount: bigint }
+  | { readonly what: 'crash' }
+  | { readonly what: 'crash at commit'; readonly when: 'before' | 'after' }
+  | { readonly what: 'stop'; readonly cutAfterMs: number }
+
+export interface Scenario {
+  readonly credits: readonly { readonly account: string; readonly amount: bigint }[]
+  readonly clients: readonly ClientPlan[]
+  readonly mishaps: readonly (Mishap & { readonly atMs: number })[]
+  /** When the last gateway is told to stop. */
+  readonly stopAtMs: number
+  readonly cutAfterMs: number
+}
+
+const SPAN_MS = 20_000
+
+export function drawScenario(random: Random, keys: readonly SimulatedKey[]): Scenario {
+  const atMs = () => random.whole(10, SPAN_MS)
+  const clients = Array.from({ length: random.whole(20, 44) }, (_, index) => drawClient(index, random, keys))
+  const mishaps: (Mishap & { atMs: number })[] = []
+  const maybe = (share: number, draw: () => Mishap) => {
+    if (random.chance(share)) mishaps.push({ atMs: atMs(), ...draw() })
+  }
+  for (let nth = 0; nth < 2; nth++) {
+    maybe(0.4, () => ({
+      what: 'disk',
+      fault: random.pick(['begin', 'full', 'before', 'after']),
+      share: random.pick([0.3, 0.9, 1]),
+      forMs: random.pick([50, 300, 2_000, 9_000]),
+    }))
+    maybe(0.3, () => ({ what: 'clock', byMs: random.pick([-3_600_000, 3_600_000, -50, 90_000]) }))
+    maybe(0.5, () => ({ what: 'credit', account: random.pick(ACCOUNTS), amount: drawAmount(random) }))
+  }
+  maybe(0.3, () => ({ what: 'revoke', key: random.pick(keys) }))
+  maybe(0.3, () => ({ what: 'freeze', account: random.pick(ACCOUNTS), forMs: random.whole(500, 9_000) }))
+  maybe(0.3, () => ({ what: 'crash' }))
+  maybe(0.2, () => ({ what: 'crash at commit', when: random.pick(['before', 'after']) }))
+  maybe(0.2, () => ({ what: 'stop', cutAfterMs: random.whole(10, 8_000) }))
+  return {
+    credits: ACCOUNTS.map(account => ({ account, amount: drawAmount(random) })),
+    clients,
+    mishaps,
+    stopAtMs: SPAN_MS + random.whole(100, 4_000),
+    cutAfterMs: random.whole(10, 20_000),
+  }
+}
+
+/** A few holds' worth. */
+function drawAmount(random: Random): bigint {
+  return BigInt(random.pick([60_000, 300_000, 700_000, 2_000_000, 5_000_000]) + random.whole(0, 999))
+}
+
+function drawClient(index: number, random: Random, keys: readonly SimulatedKey[]): ClientPlan {
+  const stream = random.chance(0.7)
+  const leaves = random.next()
+  const slowly = random.chance(0.15)
+  const cuts = slowly ? [random.next() * 0.9, 1] : [1]
+  return {
+    index,
+    // Some at once, some alone.
+    atMs: random.chance(0.5) ? random.whole(1, 4) * 4_000 + random.whole(0, 30) : random.whole(10, SPAN_MS),
+    key: random.pick(keys),
+    path: random.pick(PATHS),
+    model: random.pick(['plain', 'plain', 'odd', 'thinker']),
+    stream,
+    includeUsage: stream && random.chance(0.5),
+    choices: random.chance(0.2) ? 2 : 1,
+    cap: random.chance(0.2) ? null : random.pick([1, 8, 64, 200, 300]),
+    words: random.whole(1, 60),
+    pieces: cuts.map(upTo => ({ upTo, afterMs: slowly ? random.whole(0, 600) : 0 })),
+    leaveBy: random.pick(['fin', 'reset']),
+    leaveAfterMs: leaves < 0.15 ? random.pick([1, 5, 50, 300, 1_000, 5_000]) * random.whole(1, 3) : null,
+    leaveAfterBytes: leaves >= 0.15 && leaves < 0.25 ? random.whole(1, 3_000) : null,
+    leaveAtFinish: leaves >= 0.25 && leaves < 0.4,
+    stall:
+      leaves >= 0.4 && leaves < 0.48 ? { afterMs: random.whole(10, 1_500), forMs: random.whole(100, 15_000) } : null,
+  }
+}

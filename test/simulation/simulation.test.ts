@@ -1,0 +1,138 @@
+/**
+ * The exchange and the ledger, simulated: each seed is some thirty exchanges with everything that can happen to them,
+ * and after each of them the invariants have to hold. Again: TOLLGATE_SEED=123 runs one seed and shows its event log.
+ */
+import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from 'vitest'
+import { counts, full } from '../helpers/counts.ts'
+import { apply } from './plant.ts'
+import { PLANTED } from './planted.ts'
+
+const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url))
+const ROOT = new URL('../../', import.meta.url)
+const LONGEST_MS = counts(60_000, 3_600_000)
+
+interface Report {
+  readonly ran: number
+  /** The seed that broke an invariant, or null. */
+  readonly failed: number | null
+  readonly seconds: number
+  /** What has happened how often. */
+  readonly tally: Readonly<Record<string, number>>
+}
+
+/** Runs seeds in a process of their own, for its time and chance are theirs. */
+function simulate(parameters: readonly string[], plant?: string): Promise<{ report: Report; text: string }> {
+  return new Promise((resolve, reject) => {
+    const env = { ...process.env, ...(plant === undefined ? {} : { TOLLGATE_PLANT: plant }) }
+    const options = { env, maxBuffer: 64 * 1024 * 1024, timeout: LONGEST_MS }
+    execFile(process.execPath, [MAIN, ...parameters], options, (error, stdout, stderr) => {
+      const lines = stdout.trimEnd().split('\n')
+      const last = lines.pop() ?? ''
+      if (!last.startsWith('{"first"'))
+        reject(new Error(`the simulation broke off: ${error?.message}\n${stderr}${stdout}`))
+      else resolve({ report: JSON.parse(last) as Report, text: lines.join('\n') })
+    })
+  })
+}
+
+/** What every run of some length has to have come across: what never happens is not tested. */
+const ENDINGS = [
+  'outcome answered',
+  'outcome client_left',
+  'outcome failed',
+  'outcome cut',
+  'outcome refused',
+  'source reported',
+  'source clamped',
+  'source estimated',
+  'source estimated_low',
+  'source insurance',
+  'source released',
+  'source recovered',
+  'recovered at a checkpoint',
+  'recovered at nothing',
+  'left behind the finish',
+  'left and drained',
+  'streams done',
+  'streams with an error',
+  'clamped cap',
+  'client left',
+  'client closed',
+  'client process ended',
+  'client no connection',
+  'code insufficient_quota',
+  'code credit_on_hold',
+  'code rate_limit_exceeded',
+  'code revoked_api_key',
+  'code account_frozen',
+  'code store_unavailable',
+  'code shutting_down',
+  'code bad_request',
+  'code upstream_timeout',
+  'code upstream_truncated',
+  'code upstream_invalid',
+  'code upstream_unreachable',
+  'log a settle could not be written; it is spooled',
+  'log a hold in doubt stays until the next start',
+  'disk begin',
+  'disk full',
+  'disk before',
+  'disk after',
+  'mishap crash',
+  'mishap crash at commit',
+  'mishap stop',
+  'mishap clock',
+  'crashes',
+]
+
+const seed = process.env['TOLLGATE_SEED']
+
+test.runIf(seed)('the seed that was asked for', { timeout: LONGEST_MS }, async () => {
+  const { report, text } = await simulate(['--seed', seed!])
+  console.log(text)
+  expect(report.failed).toBe(null)
+})
+
+describe.skipIf(seed)('simulated', () => {
+  test('every invariant holds, whatever happens', { timeout: LONGEST_MS }, async () => {
+    const { report, text } = await simulate(['--from', '1', '--count', String(counts(150, 10_000))])
+    if (report.failed !== null) throw new Error(text)
+    const { ran, seconds, tally } = report
+    const endings = ENDINGS.map(each => `${each}: ${tally[each] ?? 0}`).join(', ')
+    console.log(
+      `${ran} seeds, ${(ran / seconds).toFixed(1)} a second; ${tally['exchanges']} exchanges, ${tally['crashes']} crashes; ${endings}`,
+    )
+    expect(ENDINGS.filter(each => !tally[each])).toEqual([])
+  })
+
+  test('the same seed is the same run, to the byte', { timeout: LONGEST_MS }, async () => {
+    const { report, text } = await simulate(['--from', '1', '--count', String(counts(5, 100)), '--twice'])
+    if (report.failed !== null) throw new Error(text)
+    expect(report.ran).toBe(counts(5, 100))
+  })
+})
+
+/** One of each kind that shows in its first seeds: what is owed, what is sent, what is let out. */
+const QUICK = ['no-settle-on-leaving', 'dispatch-before-hold', 'finish-before-settle']
+
+describe.skipIf(seed)('planted bugs', () => {
+  test.each(PLANTED)('can be planted: $name', ({ changes }) => {
+    for (const change of changes) {
+      const source = readFileSync(new URL(change.file, ROOT), 'utf8')
+      expect(apply(source, change)).not.toBe(source)
+    }
+  })
+
+  test.each(PLANTED.filter(({ name }) => full || QUICK.includes(name)))(
+    'is found: $name ($what)',
+    { timeout: LONGEST_MS },
+    async ({ name }) => {
+      const { report } = await simulate(['--from', '1', '--count', '1000'], name)
+      console.log(`${name}: found by seed ${report.failed}`)
+      expect(report.failed, `${report.ran} seeds did not find it`).not.toBe(null)
+    },
+  )
+})

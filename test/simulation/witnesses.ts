@@ -1,0 +1,198 @@
+/** What the clients and the providers saw, when all is over: honest endings, and nobody kept busy for nothing. */
+import type { Evidence } from './audit.ts'
+import type { Client } from './client.ts'
+import { STALL_MS, TIMEOUTS } from './ground.ts'
+import { type Case, caseOf, sumOf } from './oracle.ts'
+import type { ProviderRequest } from './provider.ts'
+import type { World } from './world.ts'
+
+/** Two rounds of the watchman and a moment. */
+export const SLACK_MS = 300
+/** After a cut a client is waited for so long at most. */
+const HURRY_MS = 2_000
+
+export class Witnesses {
+  readonly #world: World
+  readonly #evidence: Evidence
+  /** When an exchange was over but for its last bytes, by its idempotency key. */
+  readonly overAt = new Map<string, number>()
+
+  constructor(world: World, evidence: Evidence) {
+    this.#world = world
+    this.#evidence = evidence
+  }
+
+  /** What was asked of a provider for a client: at most one request. */
+  requestsOf(client: Client): ProviderRequest[] {
+    return this.#evidence.providers.flatMap(({ requests }) =>
+      requests.filter(each => each.client === client.plan.index),
+    )
+  }
+
+  /** What the client saw: one ending, and an honest one. */
+  client(client: Client): void {
+    const { plan, end, endedAt } = client
+    this.#world.count(`client ${end}`)
+    const overAt = this.overAt.get(`client-${plan.index}`)
+    const cutAt = this.#evidence.lives[client.life]?.cutAt ?? 0
+    const patience = Math.max((overAt ?? 0) + STALL_MS, cutAt + HURRY_MS) + SLACK_MS
+    if (overAt !== undefined && endedAt !== null && endedAt > patience) {
+      this.#fail(client, `took nothing for ${endedAt - overAt} ms and was waited for`)
+    }
+    if (end === null) {
+      this.#fail(client, 'was never told how it ended')
+      return
+    }
+    if (end !== 'closed') return
+    const { status, body, isWhole, headers } = client.seen()
+    const isExcused = plan.stall !== null
+    if (status === null) {
+      if (!isExcused) this.#fail(client, 'got no answer at all')
+      return
+    }
+    this.#world.count(`status ${status}`)
+    if (headers['x-tollgate-max-output-tokens']) this.#world.count('clamped cap')
+    if (status !== 200) {
+      const error = isWhole ? (JSON.parse(body) as { error?: object }).error : undefined
+      const keys = Object.keys(error ?? {}).sort()
+      if (keys.join() !== 'code,message,param,type' && !isExcused) this.#fail(client, `got ${status} without its words`)
+      return
+    }
+    if (!plan.stream) {
+      if (!isWhole && !isExcused) this.#fail(client, 'got half an answer')
+      if (isWhole)
+        this.#content(
+          client,
+          JSON.parse(body).choices.map((choice: { message: { content: string }; index: number }) => [
+            choice.index,
+            choice.message.content,
+          ]),
+          true,
+        )
+      return
+    }
+    this.#stream(client, body, isWhole, isExcused)
+  }
+
+  #stream(client: Client, body: string, isWhole: boolean, isExcused: boolean): void {
+    const events = body
+      .split('\n\n')
+      .filter(text => text.startsWith('data: '))
+      .map(text => text.slice('data: '.length))
+    const dones = events.filter(data => data === '[DONE]').length
+    // What a stalled client was cut in the middle of.
+    const parsed = events.filter(data => data !== '[DONE]').flatMap(data => parseOr(data))
+    const errors = parsed.filter(each => each.error).length
+    const choices = parsed.flatMap(each => each.choices ?? [])
+    const finished = new Set(choices.filter(each => each.finish_reason).map(each => each.index))
+    if (dones + errors > 1) this.#fail(client, `saw ${dones} [DONE] and ${errors} errors`)
+    if (dones + errors === 0 && !isExcused) this.#fail(client, 'saw its stream end in silence')
+    if (dones === 1 && finished.size === 0) this.#fail(client, 'saw [DONE] without a finish reason')
+    if (errors === 1 && finished.size >= client.plan.choices) this.#fail(client, 'saw a finish reason and an error')
+    if (dones === 0 && errors === 0 && isWhole) this.#fail(client, 'saw a clean end of nothing')
+    if (dones === 1) this.#world.count('streams done')
+    if (errors === 1) this.#world.count('streams with an error')
+    if (!client.plan.includeUsage && parsed.some(each => each.usage))
+      this.#fail(client, 'saw a usage that it did not ask for')
+    const contents = choices
+      .filter(each => each.delta?.content)
+      .map(each => [each.index, each.delta!.content!] as const)
+    this.#content(client, contents, dones === 1)
+  }
+
+  /** What it read is what the provider said, in its order; all of it when it is told so. */
+  #content(client: Client, contents: readonly (readonly [number, string])[], isAll: boolean): void {
+    const [request] = this.requestsOf(client)
+    if (!request) {
+      this.#fail(client, 'was answered by nobody')
+      return
+    }
+    const items = request.handed.map(({ item }) => item)
+    const end = items.findIndex(item => item.last)
+    const said = (end < 0 ? items : items.slice(0, end)).flatMap(item => item.contents)
+    for (let index = 0; index < client.plan.choices; index++) {
+      const saw = contents
+        .filter(([each]) => each === index)
+        .map(([, text]) => text)
+        .join('')
+      const sent = said
+        .filter(each => each.index === index)
+        .map(each => each.text)
+        .join('')
+      if (isAll ? saw !== sent : !sent.startsWith(saw))
+        this.#fail(client, `read ${JSON.stringify(saw)} of ${JSON.stringify(sent)}`)
+    }
+  }
+
+  /** What the provider saw: nobody kept it busy for nothing. */
+  request(request: ProviderRequest): void {
+    const client = this.#evidence.clients[request.client]!
+    const { askedAt, sentAt, headAt, pieceAt, endedAt, handed, body } = request
+    if (endedAt === null) {
+      this.#fail(client, 'its request at the provider was never ended')
+      return
+    }
+    const about = caseOf(client, Number(body['max_completion_tokens']))
+    const within = (from: number, ms: number, what: string) => {
+      if (endedAt > from + ms + SLACK_MS) this.#fail(client, `${what}: the provider was busy ${endedAt - from} ms more`)
+    }
+    if (!request.wasPaused) {
+      if (pieceAt !== null) within(pieceAt, TIMEOUTS.idleMs, 'nothing came')
+      else if (headAt !== null && !about.stream) within(headAt, TIMEOUTS.idleMs, 'nothing came')
+      else within(askedAt, TIMEOUTS.firstByteMs, 'no answer came')
+    }
+    within(askedAt, TIMEOUTS.totalMs, 'it took very long')
+    // The answer is over then, whoever is there; the body gets a second to end too.
+    const doneAt = handed.find(({ item }) => item.last === 'done')?.at
+    if (doneAt !== undefined) {
+      within(doneAt, 1_000, 'it had said [DONE]')
+      return
+    }
+    const { leftAt } = client
+    if (leftAt === null || client.leftBlocked || leftAt < askedAt || endedAt <= leftAt) return
+    const drains = client.plan.path.startsWith('/drain') || about.reasoning
+    const before = handed.filter(({ at }) => at <= leftAt).map(({ item }) => item)
+    const isComplete = sumOf(before, about).isComplete
+    const isDrained = !isComplete && drains && sentAt !== null && sentAt <= leftAt
+    if (isComplete || isDrained) this.#patience(client, about, request, leftAt + (isComplete ? 2_000 : 30_000))
+    if (isComplete) this.#world.count('left behind the finish')
+    if (isDrained) this.#world.count('left and drained')
+    if (isComplete) within(leftAt, 2_000, 'its client left at its end')
+    else if (isDrained) within(leftAt, 30_000, 'its client left, and it is drained')
+    else within(leftAt, 1_000 - SLACK_MS, 'its client left')
+  }
+
+  /** Its usage was worth waiting for: nobody gave the provider up before the time for that was over. */
+  #patience(client: Client, about: Case, request: ProviderRequest, until: number): void {
+    const { end, endedAt, askedAt, headAt, pieceAt, status, handed } = request
+    const isCut = this.#evidence.lives[request.life]!.cutAt !== null
+    if (end !== 'aborted' || isCut || (status !== null && status !== 200) || endedAt! >= until) return
+    const sum = sumOf(
+      handed.map(({ item }) => item),
+      about,
+    )
+    const lastMs = pieceAt ?? (about.stream ? null : headAt)
+    const isLate = lastMs === null ? endedAt! - askedAt > TIMEOUTS.firstByteMs : endedAt! - lastMs > TIMEOUTS.idleMs
+    // Finished while it was read on: from then on there are two seconds for the usage.
+    if (sum.isBroken || isLate || (sum.isComplete && endedAt! >= lastMs! + 1_000)) return
+    this.#fail(client, `was given up ${until - endedAt!} ms too early: its usage might still have come`)
+  }
+
+  #fail(client: Client, message: string): void {
+    this.#world.fail(`client ${client.plan.index} ${message}`)
+  }
+}
+
+interface Parsed {
+  readonly error?: unknown
+  readonly usage?: unknown
+  readonly choices?: readonly { index: number; finish_reason: string | null; delta?: { content?: string } }[]
+}
+
+function parseOr(data: string): Parsed[] {
+  try {
+    return [JSON.parse(data) as Parsed]
+  } catch {
+    return []
+  }
+}
