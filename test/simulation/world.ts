@@ -185,6 +185,13 @@ class VirtualTimer {
     if (this.#entry) this.#entry.cancelled = true
   }
 
+  /** As Node's: begins anew, also when it has run. */
+  refresh(): this {
+    this.stop()
+    this.start()
+    return this
+  }
+
   unref(): this {
     return this
   }
