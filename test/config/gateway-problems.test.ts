@@ -124,8 +124,8 @@ const PROVIDERS: Row[] = [
   ['no dialect', provider('  near:\n    ▸base_url: https://a.example/v1'), 'near has no "dialect"'],
   [
     'a dialect not built',
-    provider('  near: { dialect: ▸anthropic }'),
-    'dialect: "anthropic" is not one of openai or demo',
+    provider('  near: { dialect: ▸watson }'),
+    'dialect: "watson" is not one of openai, anthropic, vertex-anthropic, gemini, vertex, bedrock, bedrock-invoke or demo',
   ],
   ['a dialect mistyped', provider('  near: { dialect: ▸opnai }'), 'did you mean "openai"?'],
   ['a bad name', provider('  ▸"near by": { dialect: demo }'), 'the name "near by" must be up to 40 letters, digits'],
@@ -191,7 +191,40 @@ const PROVIDERS: Row[] = [
     provider(
       '  near: { dialect: openai, base_url: "https://a.example/v1", api_key: "${FAR_KEY}", headers: { ▸authorization: "${FAR_KEY}" } }',
     ),
-    'api_key already makes the Authorization header',
+    'api_key already says who the gateway is',
+  ],
+  [
+    'two ways to say who',
+    provider(
+      '  near: { dialect: bedrock, base_url: "https://a.example", api_key: "${FAR_KEY}", ▸aws: { access_key_id: "${FAR_KEY}", secret_access_key: "${FAR_KEY}", region: eu-central-1 } }',
+    ),
+    'api_key already says who the gateway is at this provider',
+  ],
+  [
+    'AWS keys for somebody else',
+    provider(
+      '  near: { dialect: openai, base_url: "https://a.example", ▸aws: { access_key_id: "${FAR_KEY}", secret_access_key: "${FAR_KEY}", region: eu-central-1 } }',
+    ),
+    'aws is for the dialects bedrock and bedrock-invoke',
+  ],
+  [
+    'a region that is none',
+    provider(
+      '  near: { dialect: bedrock, base_url: "https://a.example", aws: { access_key_id: "${FAR_KEY}", secret_access_key: "${FAR_KEY}", region: ▸frankfurt } }',
+    ),
+    'is not a region of AWS',
+  ],
+  [
+    'an AWS key written out',
+    provider(
+      '  near: { dialect: bedrock, base_url: "https://a.example", aws: { access_key_id: "${FAR_KEY}", secret_access_key: ▸abcdefgh, region: eu-central-1 } }',
+    ),
+    'the secret_access_key is written out here',
+  ],
+  [
+    'one of several keys written out',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", api_keys: [ "${FAR_KEY}", ▸abcdefgh ] }'),
+    'the api_key is written out here',
   ],
   [
     'a key for the demo',

@@ -80,7 +80,7 @@ test('one mistake does not hide another beside it', async () => {
     standard: STANDARD.replace('route', 'ruote'),
   })
   expect(problems.map(each => `${each.file}:${each.line}:${each.column} ${each.message.slice(0, 40)}`)).toEqual([
-    'gateway.yaml:5:14 dialect: "opnai" is not one of openai or',
+    'gateway.yaml:5:14 dialect: "opnai" is not one of openai, a',
     'gateway.yaml:6:15 base_url "http://a.example/v1" would sen',
     'gateway.yaml:7:14 the api_key is written out here, and fil',
     'gateway.yaml:8:16 the gateway builds the header "Host" its',
@@ -263,6 +263,8 @@ test('models', async () => {
         cost: null,
         capField: 'max_completion_tokens',
         reasoningOutsideCap: 0,
+        priority: 1,
+        maxInflight: Number.POSITIVE_INFINITY,
       },
     ],
     price: {

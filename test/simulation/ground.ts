@@ -61,7 +61,7 @@ async function writeConfiguration(folder: string): Promise<Configuration> {
       { use: 'schema' },
       { use: 'rate-limit', with: { per: 'key', requests: '20 per minute', burst: 4 } },
       { use: 'credits', ...(onDisconnect === null ? {} : { with: { on_disconnect: onDisconnect } }) },
-      { use: 'route' },
+      { use: 'route', with: { attempts: 1 } },
     ],
   })
   writeFileSync(join(folder, 'policies/standard.yaml'), JSON.stringify(steps(null)))

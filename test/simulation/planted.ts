@@ -162,8 +162,8 @@ export const PLANTED: readonly PlantedBug[] = [
     'dispatch-for-nobody',
     'the request goes out for a client that has left meanwhile',
     CHAT,
-    'if (exchange.signal.aborted) return endStopped(trip)\n  const target',
-    'const target',
+    'if (exchange.signal.aborted) return endStopped(trip)\n  if (chat.stream)',
+    'if (chat.stream)',
   ),
   one(
     'usage-not-awaited',

@@ -1,0 +1,206 @@
+/**
+ * Several targets, and attempts that fail: another one is asked while nothing of an answer has left, never after, never
+ * without bounds; and whatever was tried, one exchange is one charge.
+ */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { errorAnswer, exact, type FakeProvider, sse, startFakeProvider } from '../helpers/fake-provider.ts'
+import { type InProcess, type InProcessOptions, PRICE, startInProcess } from '../helpers/in-process.ts'
+import { contentOf, parseSse } from '../helpers/sse.ts'
+
+/** 10 prompt tokens at 1,000 and 3 at 2,000 nano-dollars. */
+const CHARGE = 16_000n
+const GOOD = exact({ tokens: 3 })
+
+let first: FakeProvider
+let second: FakeProvider
+const running: InProcess[] = []
+
+beforeAll(async () => {
+  first = await startFakeProvider({ script: GOOD })
+  second = await startFakeProvider({ script: GOOD })
+})
+beforeEach(async () => {
+  first.script(GOOD)
+  second.script(GOOD)
+})
+afterAll(async () => {
+  await Promise.all(running.map(each => each.stop()))
+  await Promise.all([first.close(), second.close()])
+})
+
+/** Both providers behind one model, asked in this order. Each test has its own: what is known of a target stays known. */
+async function start(route: object = {}, more: Partial<InProcessOptions> = {}): Promise<InProcess> {
+  const gateway = await startInProcess({
+    steps: [
+      { use: 'api-key' },
+      { use: 'schema' },
+      { use: 'credits' },
+      { use: 'route', with: { order: 'listed', ...route } },
+    ],
+    yaml: {
+      providers: {
+        one: { dialect: 'openai', base_url: first.baseUrl, timeouts: { first_byte: '300ms' } },
+        two: { dialect: 'openai', base_url: second.baseUrl },
+      },
+      models: {
+        m: {
+          targets: [
+            { provider: 'one', model: 'a' },
+            { provider: 'two', model: 'b' },
+          ],
+          price: PRICE,
+          context: 8192,
+          max_output: 1000,
+        },
+      },
+    },
+    ...more,
+  })
+  running.push(gateway)
+  return gateway
+}
+
+/** Asks once, and tells what came of it, with how often each provider was asked for it. */
+async function ask(gateway: InProcess, streams: boolean) {
+  const before = [first.requests.length, second.requests.length]
+  const posted = gateway.balance().posted
+  const answer = await gateway.chat({ stream: streams })
+  const text = await answer.text()
+  const { attempts } = await gateway.exchangeLine(answer.headers.get('x-request-id')!)
+  return {
+    status: answer.status,
+    content:
+      answer.status !== 200 ? null : streams ? contentOf(parseSse(text)) : JSON.parse(text).choices[0].message.content,
+    text,
+    asked: [first.requests.length - before[0]!, second.requests.length - before[1]!],
+    attempts,
+    charged: posted - gateway.balance().posted,
+    receipt: gateway.receipt(answer),
+  }
+}
+
+const errorFirst = {
+  name: 'an error as the first event',
+  async run(call) {
+    call.head(200, { 'content-type': 'text/event-stream' })
+    await call.write(sse({ error: { message: 'Overloaded', type: 'overloaded_error' } }))
+    await call.end()
+  },
+} satisfies Parameters<FakeProvider['script']>[0]
+
+describe('an attempt that fails before anything of its answer has left', () => {
+  test.each([
+    ['500', errorAnswer(500)],
+    ['503', errorAnswer(503)],
+    ['429', errorAnswer(429)],
+    ['401, for its own key', errorAnswer(401)],
+    ['404, for its own name of the model', errorAnswer(404)],
+  ])('%s: the next target answers, whole and stream, for one charge', async (_name, script) => {
+    for (const streams of [false, true]) {
+      const gateway = await start()
+      first.script(script)
+      const told = await ask(gateway, streams)
+      expect(told).toMatchObject({ status: 200, asked: [1, 1], attempts: 2, charged: CHARGE })
+      expect(told.content).not.toBe('')
+      expect(told.receipt?.attempts).toMatchObject([{ target: 'one/a' }, { target: 'two/b', status: 200, code: null }])
+    }
+  })
+
+  test('an error as the first event of a stream, behind a 200: too', async () => {
+    const gateway = await start()
+    first.script(errorFirst)
+    expect(await ask(gateway, true)).toMatchObject({ status: 200, asked: [1, 1], attempts: 2, charged: CHARGE })
+  })
+
+  test('a role, and then the end: nothing of it is seen', async () => {
+    const gateway = await start()
+    first.script({
+      name: 'a role only',
+      async run(call) {
+        call.head(200, { 'content-type': 'text/event-stream' })
+        const choices = [{ index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null }]
+        await call.write(sse({ id: 'x', object: 'chat.completion.chunk', created: 1, model: 'a', choices }))
+        await call.end()
+      },
+    })
+    const { status, text, asked } = await ask(gateway, true)
+    expect({ status, asked }).toEqual({ status: 200, asked: [1, 1] })
+    expect(text.match(/"role":"assistant"/g)).toHaveLength(1)
+  })
+
+  test.each([
+    ['400, the request is at fault', errorAnswer(400), 400],
+    ['413', errorAnswer(413), 413],
+  ])('%s: nobody else is asked', async (_name, script, status) => {
+    const gateway = await start()
+    first.script(script)
+    expect(await ask(gateway, false)).toMatchObject({ status, asked: [1, 0], attempts: 1, charged: 0n })
+  })
+
+  test('all fail: the last failure is told, and nothing is charged', async () => {
+    const gateway = await start()
+    first.script(errorAnswer(500))
+    second.script(errorAnswer(503))
+    // The last one is asked twice: there is nobody else.
+    expect(await ask(gateway, true)).toMatchObject({ status: 503, asked: [1, 2], attempts: 3, charged: 0n })
+  })
+
+  test('`attempts: 1`: no second one', async () => {
+    const gateway = await start({ attempts: 1 })
+    first.script(errorAnswer(500))
+    expect(await ask(gateway, false)).toMatchObject({ status: 502, asked: [1, 0], attempts: 1 })
+  })
+
+  test('one target only: it is asked again after a pause', async () => {
+    const gateway = await start(
+      {},
+      { model: {}, yaml: { providers: { p: { dialect: 'openai', base_url: first.baseUrl } } } },
+    )
+    first.script([errorAnswer(500), GOOD])
+    expect(await ask(gateway, false)).toMatchObject({ status: 200, asked: [2, 0], attempts: 2, charged: CHARGE })
+  })
+})
+
+test('once content has left, there is no second attempt', async () => {
+  const gateway = await start()
+  first.script({
+    name: 'breaks off',
+    async run(call) {
+      call.head(200, { 'content-type': 'text/event-stream' })
+      await call.write(
+        sse({
+          id: 'x',
+          object: 'chat.completion.chunk',
+          created: 1,
+          model: 'a',
+          choices: [{ index: 0, delta: { content: 'Hel' }, finish_reason: null }],
+        }),
+      )
+      await call.end()
+    },
+  })
+  const { status, text, asked } = await ask(gateway, true)
+  expect({ status, asked }).toEqual({ status: 200, asked: [1, 0] })
+  expect(text).toContain('"code":"upstream_truncated"')
+  expect(text).not.toContain('[DONE]')
+})
+
+test('a target that fails again and again is put behind the others, and comes back', async () => {
+  const gateway = await start()
+  first.script(errorAnswer(500))
+  const asked: number[] = []
+  for (let round = 0; round < 8; round++) asked.push((await ask(gateway, false)).asked[0]!)
+  expect(asked).toEqual([1, 1, 1, 1, 1, 0, 0, 0])
+})
+
+test('the budget: of many that fail, few are asked a second time', async () => {
+  const gateway = await start({ attempts: 2 })
+  first.script(errorAnswer(500))
+  second.script(errorAnswer(500))
+  const before = first.requests.length + second.requests.length
+  const n = 200
+  for (let round = 0; round < n; round++) await gateway.chat()
+  const sent = first.requests.length + second.requests.length - before
+  expect(sent).toBeGreaterThan(n)
+  expect(sent).toBeLessThanOrEqual(n * 1.2 + 20)
+})
