@@ -10,13 +10,22 @@ import { join, resolve } from 'node:path'
 export const CHUNK_MODES = ['whole', 'event', 'byte', 'random'] as const
 export type ChunkMode = (typeof CHUNK_MODES)[number]
 
-/** The dialects that need no translation: OpenAI's own and its relatives'. */
-const DIALECTS: readonly string[] = ['openai', 'openai-compat', 'azure']
+/** What the gateway calls a dialect of the corpus, and below which path it is replayed. Those that are missing are left out. */
+export const DIALECTS: Readonly<Record<string, { readonly dialect: string; readonly path: string }>> = {
+  openai: { dialect: 'openai', path: '/v1' },
+  'openai-compat': { dialect: 'openai', path: '/v1' },
+  azure: { dialect: 'openai', path: '/v1' },
+  anthropic: { dialect: 'anthropic', path: '/v1' },
+  gemini: { dialect: 'gemini', path: '/v1beta' },
+  'bedrock-converse': { dialect: 'bedrock', path: '' },
+}
 
 export interface CorpusCase {
   readonly id: string
   readonly provider: string
   readonly stream: boolean
+  /** A key of `DIALECTS`. */
+  readonly dialect: string
   /** Recorded from api.openai.com itself: what leaves the gateway must fit the observed schema. */
   readonly original: boolean
   /** The recorded request's body; null where only the answer was recorded. */
@@ -47,7 +56,7 @@ export function openCorpus(folder: string): Corpus {
     )
     for (const open of linesOf(join(dir, 'open', name))) {
       const { id, provider, dialect, kind, origin, stream, request } = JSON.parse(open) as Recorded
-      if (!DIALECTS.includes(dialect) || kind !== 'chat') continue
+      if (!Object.hasOwn(DIALECTS, dialect) || kind !== 'chat') continue
       const expect = expected.get(id)
       if (expect === undefined) throw new Error(`${name}: nothing is expected of ${id}`)
       if ((JSON.parse(expect) as Expected).kind === 'other') {
@@ -55,10 +64,10 @@ export function openCorpus(folder: string): Corpus {
         continue
       }
       const original = origin === 'recorded' && request?.host === 'api.openai.com'
-      cases.push({ id, provider, stream, original, body: request?.body ?? null, lines: { open, expect } })
+      cases.push({ id, provider, stream, dialect, original, body: request?.body ?? null, lines: { open, expect } })
     }
   }
-  if (cases.length === 0) throw new Error(`${dir} has no case of the dialects ${DIALECTS.join(', ')}`)
+  if (cases.length === 0) throw new Error(`${dir} has no case of the dialects ${Object.keys(DIALECTS).join(', ')}`)
   return { dir, cases, unjudged }
 }
 

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startGateway } from '../helpers/gateway.ts'
-import { byProvider, type ChunkMode, type Corpus, type CorpusCase, writeSet } from './corpus.ts'
+import { byProvider, type ChunkMode, type Corpus, type CorpusCase, DIALECTS, writeSet } from './corpus.ts'
 import { judgeOriginals } from './originals.ts'
 import { check, startReplay } from './tools.ts'
 
@@ -79,7 +79,10 @@ const POLICY = { steps: [{ use: 'schema', with: { unknown_fields: 'pass' } }, { 
 
 /** A provider for each of the corpus, all at the replaying upstream, and a model for each case. */
 function configurationOf(cases: readonly CorpusCase[], upstream: string): object {
-  const provider = { dialect: 'openai', base_url: `${upstream}/v1` }
+  const provider = ([{ dialect: name }]: readonly CorpusCase[]) => {
+    const { dialect, path } = DIALECTS[name]!
+    return { dialect, base_url: upstream + path }
+  }
   const model = ({ id, provider }: CorpusCase) => ({
     targets: [{ provider, model: id }],
     price: 'free',
@@ -91,7 +94,7 @@ function configurationOf(cases: readonly CorpusCase[], upstream: string): object
     version: 1,
     listen: '127.0.0.1:0',
     store: 'memory',
-    providers: Object.fromEntries([...byProvider(cases).keys()].map(name => [name, provider])),
+    providers: Object.fromEntries([...byProvider(cases)].map(([name, own]) => [name, provider(own)])),
     models: Object.fromEntries(cases.map(one => [`${one.provider}/${one.id}`, model(one)])),
     routes: [{ path: '/v1/chat/completions', policy: 'corpus', public: true }],
   }
