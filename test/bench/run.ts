@@ -37,6 +37,9 @@ Example: a quick look at the ratios
 
 const TOP_FUNCTIONS = 25
 
+/** What was last said of the progress where there is no terminal. */
+let shownKind = ''
+
 const { values: options } = parseArgs({
   options: {
     rounds: { type: 'string', default: '5' },
@@ -201,8 +204,6 @@ function progress(text: string): void {
   if (!process.stderr.isTTY && kind !== '' && kind !== shownKind) console.error(kind)
   shownKind = kind
 }
-
-let shownKind = ''
 
 function complain(text: string): void {
   console.error(text)
