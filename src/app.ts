@@ -122,7 +122,7 @@ function answerHealth(ctx: Context, { ready }: AppParts): boolean {
 
 function unknownUrl(method: string, path: string, generation: Generation): string {
   const withPrefix = generation.routes.find(route => route.config.path === `/v1${path}`)
-  if (path === '/metrics') return 'There is nothing at GET /metrics here. Metrics are on the `admin` listener.'
+  if (path === '/metrics') return `There is nothing at ${method} /metrics here. Metrics are on the \`admin\` listener.`
   const shown = `${method} ${path.length > 100 ? `${path.slice(0, 99)}…` : path}`
   if (withPrefix) return `There is nothing at ${shown}. The base URL must end in /v1: try ${withPrefix.config.path}`
   return `There is nothing at ${shown}.`
@@ -175,8 +175,11 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string): 
     coming.add(request)
     request.once('close', () => coming.delete(request))
     response.once('close', () => {
+      if (latest.get(request.socket) !== response) return
       // Its head may have promised more, when it left before the end was in sight.
-      if (!server.listening && latest.get(request.socket) === response) request.socket.destroySoon()
+      if (!server.listening) request.socket.destroySoon()
+      // An idle connection keeps nothing of what it has had.
+      else if (!endsConnection(response)) latest.delete(request.socket)
     })
     void callback(request, response)
   }

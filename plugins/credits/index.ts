@@ -7,9 +7,11 @@ import {
   type Chat,
   type Clock,
   definePlugin,
+  type ErrorCode,
   type ExchangeWith,
   formatMoney,
   type HoldResult,
+  isRefusal,
   type Ledger,
   type Log,
   type Model,
@@ -87,12 +89,17 @@ export default definePlugin({
         const held = await hold({ exchange, bill, settings, books, setHeader: (name, value) => ctx.set(name, value) })
         exchange.onDisconnect = settings.on_disconnect ?? (exchange.model?.reasoning ? 'drain' : 'cancel')
         const end = exchange.chat?.stream ? watchProgress(checkpoints, exchange, bill, held) : () => {}
+        let told: ErrorCode | null = null
         try {
           await next()
+        } catch (error) {
+          // What the client is told is what its receipt says; of an attempt that failed the trail knows more.
+          if (isRefusal(error)) told = error.code
+          throw error
         } finally {
           end()
           const charge = chargeFor(endingOf(exchange), price, bill.bounds(held))
-          await settle(books, settlement(exchange, charge))
+          await settle(books, settlement(exchange, charge, told))
           exchange.charge = charge
           if (exchange.outcome === 'answered') ctx.set('x-tollgate-cost', formatMoney(charge.amount))
         }
@@ -234,12 +241,12 @@ function endingOf(exchange: ExchangeWith<'key'>) {
   }
 }
 
-function settlement(exchange: ExchangeWith<'key'>, charge: Charge): SettleRequest {
+function settlement(exchange: ExchangeWith<'key'>, charge: Charge, told: ErrorCode | null): SettleRequest {
   return {
     ...charge,
     exchange: exchange.id,
     outcome: exchange.outcome ?? 'failed',
-    code: exchange.attempts.at(-1)?.code ?? null,
+    code: told ?? exchange.attempts.at(-1)?.code ?? null,
     attempts: exchange.attempts,
     trail: exchange.trail,
   }
@@ -291,7 +298,9 @@ async function release(books: Books, exchange: ExchangeWith<'key' | 'account'>):
     completionCeiling: 0,
   })
   try {
-    await persistently(books, () => books.ledger.settle({ ...settlement(exchange, nothing), outcome: 'refused' }))
+    await persistently(books, () =>
+      books.ledger.settle({ ...settlement(exchange, nothing, 'store_unavailable'), outcome: 'refused' }),
+    )
   } catch (error) {
     books.log.warn({ exchange: exchange.id, error: String(error) }, 'a hold in doubt stays until the next start')
   }

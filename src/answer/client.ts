@@ -255,6 +255,7 @@ export class Client {
     this.#pinged = true
     this.#write(PING)
   }
+
   /** What Koa writes is not seen here; what of it waits is. */
   #lookAtKoa(now: number): void {
     const bytes = this.#response.writableLength

@@ -24,7 +24,7 @@ export async function main(): Promise<void> {
     out: text => process.stdout.write(text),
     err: text => process.stderr.write(text),
     watched: process.stderr.isTTY === true,
-    self: ownCommandLine(process.argv[1] ?? 'tollgate'),
+    self: ownCommandLine(process.argv[1] ?? 'tollgate') + chosenConfiguration(process.argv.slice(2)),
   })
   // What was written may still be on its way into a pipe. And whoever set an exit code of his own saw something wrong.
   process.stdout.write('', () => process.stderr.write('', () => process.exit(code || (process.exitCode ?? 0))))
@@ -99,4 +99,12 @@ function ownCommandLine(script: string): string {
   // npx finds the command of the checkout that it is called in.
   const inside = !relative(dirname(dirname(dirname(script))), process.cwd()).startsWith('..')
   return inside ? 'npx tollgate' : `node ${script}`
+}
+
+/** What a pasted hint needs to be about the same store: ` -c FILE`, where one was named. */
+export function chosenConfiguration(args: readonly string[]): string {
+  const at = args.findIndex(arg => arg === '-c' || arg === '--config')
+  const file = at >= 0 ? args[at + 1] : args.find(arg => arg.startsWith('--config='))?.slice('--config='.length)
+  if (!file) return ''
+  return ` -c ${/^[\w./@%+=:,~-]+$/.test(file) ? file : `'${file.replaceAll("'", "'\\''")}'`}`
 }

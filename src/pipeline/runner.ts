@@ -120,15 +120,20 @@ class Run {
     this.#open.push({ index, giveUp: () => resolve(GIVEN_UP) })
     exchange.step = index
     try {
-      const returned: unknown = step.handle((shadow?.ctx ?? ctx) as never, () => this.#next(step, index, inner, shadow))
-      Promise.resolve(returned).then(() => resolve(undefined), reject)
-      const how = await over
+      let how: typeof GIVEN_UP | undefined
+      try {
+        const returned: unknown = step.handle((shadow?.ctx ?? ctx) as never, () =>
+          this.#next(step, index, inner, shadow),
+        )
+        Promise.resolve(returned).then(() => resolve(undefined), reject)
+        how = await over
+      } catch (error) {
+        shadow?.undo()
+        return await this.#threw(step, index, inner, shadow, error)
+      }
       shadow?.undo()
-      if (how === GIVEN_UP) return this.#late(step, index, inner)
-      await this.#returned(step, index, inner, shadow)
-    } catch (error) {
-      shadow?.undo()
-      await this.#threw(step, index, inner, shadow, error)
+      if (how === GIVEN_UP) this.#late(step, index, inner)
+      else await this.#returned(step, index, inner, shadow)
     } finally {
       inner.closed = true
       this.#closed(index)
@@ -285,7 +290,9 @@ class Run {
       throw this.#failed(step, new Error('the step did not go on'))
     }
     // An answer must not leave without what auth and money have to say about it.
-    if (step.critical) throw this.#failed(step, new Error('a critical step did not return'))
+    if (!step.critical || step.mode === 'shadow') return
+    if (exchange.outcome === 'answered') exchange.outcome = 'failed'
+    throw this.#failed(step, new Error('a critical step did not return'))
   }
 
   #closed(index: number): void {

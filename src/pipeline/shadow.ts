@@ -1,7 +1,7 @@
 /** `mode: shadow`: a step that runs and changes nothing. */
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Context } from 'koa'
-import type { Chunk } from '#contract'
+import { type Chunk, FACT_NAMES } from '#contract'
 import type { LiveExchange } from './exchange.ts'
 
 /**
@@ -40,6 +40,7 @@ export class Shadow {
       note: { value: (text: string) => exchange.note(text) },
       watch: { value: watch },
       json: { value: () => exchange.json() },
+      ...Object.fromEntries([...FACT_NAMES, 'trail' as const].map(name => [name, { get: () => exchange[name] }])),
     })
     this.ctx = Object.create(ctx, { exchange: { value: shadowExchange } }) as Context
   }

@@ -113,7 +113,8 @@ export function startThread({ path, connector, onReply, onEnd }: LinkOptions): L
     }
   }
 
-  listen()
+  // Behind the return: what it hands over is for whoever started the thread, and has it by then.
+  queueMicrotask(listen)
   return {
     send(text) {
       if (!send(requests, port, text)) return false

@@ -39,12 +39,13 @@ export async function recover(parts: RecoveryParts): Promise<RecoveryReport> {
 export async function replay({ spool, settle }: Pick<RecoveryParts, 'spool' | 'settle'>) {
   const report = { replayed: 0, rejected: 0, charged: 0n }
   if (spool === null) return report
+  const rejected: string[] = []
   let done = 0
   for (let lines = spool.read(); lines.length > done; lines = spool.read()) {
     for (const line of lines.slice(done)) {
       const result = line.settle === undefined ? 'rejected' : await tryToSettle(line.settle)
       if (result === 'rejected' || result === 'no_hold') {
-        spool.reject(line.line)
+        rejected.push(line.line)
         report.rejected++
       } else if (result === 'settled') {
         report.replayed++
@@ -54,6 +55,8 @@ export async function replay({ spool, settle }: Pick<RecoveryParts, 'spool' | 's
     done = lines.length
   }
   // In the same turn as the last look at the file: nothing can have come in between.
+  // Only now are the rejected lines put aside: a replay that fails half-way is begun again from the first line.
+  for (const line of rejected) spool.reject(line)
   if (done > 0) spool.empty()
   return report
 

@@ -37,6 +37,9 @@ Example: a quick look at the ratios
 
 const TOP_FUNCTIONS = 25
 
+/** What was last said of the progress where there is no terminal. */
+let shownKind = ''
+
 const { values: options } = parseArgs({
   options: {
     rounds: { type: 'string', default: '5' },
@@ -194,9 +197,12 @@ function positive(name: 'rounds' | 'seconds'): number {
   throw new Error(`--${name} ${options[name]}: must be a number above 0`)
 }
 
-/** One line on a terminal, replaced by the next. */
+/** One line on a terminal, replaced by the next; elsewhere one line for each kind of measurement, so that nobody waits in the dark. */
 function progress(text: string): void {
   if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${text}`)
+  const [kind = ''] = text.split(':')
+  if (!process.stderr.isTTY && kind !== '' && kind !== shownKind) console.error(kind)
+  shownKind = kind
 }
 
 function complain(text: string): void {

@@ -5,6 +5,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writ
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
+import { chosenConfiguration } from '../../src/cli/cli.ts'
 
 const root = new URL('../../', import.meta.url).pathname
 const cleanups: (() => void)[] = []
@@ -171,4 +172,15 @@ test('the minimum is the one that package.json states', () => {
   const source = readFileSync(join(root, 'src/cli/tollgate.js'), 'utf8')
   const minimum = /const MINIMUM = \[([^\]]+)\]/.exec(source)?.[1]?.replaceAll(', ', '.')
   expect(engines.node).toBe(`>=${minimum}`)
+})
+
+test.each([
+  [[], ''],
+  [['serve'], ''],
+  [['serve', '-c', '/etc/tollgate/gateway.yaml'], ' -c /etc/tollgate/gateway.yaml'],
+  [['--config', 'my folder/gateway.yaml', 'serve'], " -c 'my folder/gateway.yaml'"],
+  [['serve', "--config=it's.yaml"], " -c 'it'\\''s.yaml'"],
+  [['serve', '-c'], ''],
+])('%j: its hints say "%s"', (args, said) => {
+  expect(chosenConfiguration(args)).toBe(said)
 })

@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ERRORS, type ErrorCode } from '#contract'
 import { type Database, openDatabase } from '../../src/store/database.ts'
-import { counts } from '../helpers/counts.ts'
+import { counts, full } from '../helpers/counts.ts'
 import { exact, type FakeProvider, type ProviderRequest, startFakeProvider } from '../helpers/fake-provider.ts'
 import { createAccount, type Gateway, startGateway } from '../helpers/gateway.ts'
 import { FIVE_STEPS, PRICE } from '../helpers/in-process.ts'
@@ -17,9 +17,9 @@ import { expectRefusal } from './refusal.ts'
 import { WIDEST } from './widest-bodies.ts'
 
 const CHAT = '/v1/chat/completions'
-const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
+const seed = Number(process.env['TOLLGATE_SEED'] ?? Date.now() % 1_000_000)
 /** The number of the only body to send, when one failed. */
-const only = process.env['BODY'] === undefined ? null : Number(process.env['BODY'])
+const only = process.env['TOLLGATE_BODY'] === undefined ? null : Number(process.env['TOLLGATE_BODY'])
 const BODIES = counts(600, 50_000)
 const CONNECTIONS = 8
 
@@ -124,11 +124,13 @@ async function send(connection: Connection, at: number, refusals: Map<string, nu
     return { at, name: shape.name, ms, id: answer.header('x-request-id')!, answered }
   } catch (error) {
     const text = shape.bytes.toString('latin1').slice(0, 1000)
-    throw new Error(`SEED=${seed} BODY=${at} makes it again: ${shape.name}, ${shape.type}\n${text}`, { cause: error })
+    throw new Error(`TOLLGATE_SEED=${seed} TOLLGATE_BODY=${at} makes it again: ${shape.name}, ${shape.type}\n${text}`, {
+      cause: error,
+    })
   }
 }
 
-test(`${BODIES} bodies (SEED=${seed}): each answer is paid for once, and no refusal leaves a trace`, async () => {
+test(`${BODIES} bodies (seed ${seed}): each answer is paid for once, and no refusal leaves a trace`, async () => {
   const before = { events: events(), dispatched: provider.requests.length }
   await probe(gateway)
   const seen: Seen[] = []
@@ -164,7 +166,7 @@ test(`${BODIES} bodies (SEED=${seed}): each answer is paid for once, and no refu
   const worst = seen.toSorted((a, b) => b.ms - a.ms).slice(0, 10)
   const opened = connections.reduce((sum, connection) => sum + connection.opened, 0)
   console.log(
-    `json bodies, SEED=${seed} (BODY=n sends one): ${seen.length} in ${seconds.toFixed(1)} s over ${opened} connections, ` +
+    `json bodies, TOLLGATE_SEED=${seed} (TOLLGATE_BODY=n sends one): ${seen.length} in ${seconds.toFixed(1)} s over ${opened} connections, ` +
       `${answered.length} answered, ${seen.length - answered.length} refused: ${[...refusals].map(each => each.join(' ')).join(', ')}\n` +
       `worst block of the loop ${blockedMs.toFixed(1)} ms, ${busyMs.toFixed(1)} ms of processor time in one go; worst answers: ` +
       worst.map(({ at, name, ms }) => `${ms.toFixed(1)} ms (${at}: ${name})`).join(', '),
@@ -193,7 +195,7 @@ describe('the widest bodies that are accepted, and heads of the worst kind', () 
         best = Math.min(best, (await probe(gateway)).busyMs)
       }
       figures.push(`${best.toFixed(1)} ms ${name} (${status}, ${bytes.length} bytes)`)
-      expect.soft(best, name).toBeLessThanOrEqual(MOST_MS)
+      if (full) expect.soft(best, name).toBeLessThanOrEqual(MOST_MS)
     }
     connection.close()
     console.log(`blocks of the loop, best of ${ROUNDS}:\n${figures.join('\n')}`)

@@ -320,6 +320,7 @@ describe('cut', () => {
     expect(gateway.logs().filter(({ settled }) => settled !== undefined)).toEqual([])
     expect(await receiptOf(answer.header('x-request-id')!)).toMatchObject({
       outcome: 'cut',
+      code: 'shutting_down',
       charged: formatMoney(nano),
       usage: { source: 'estimated' },
     })

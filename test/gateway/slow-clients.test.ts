@@ -218,6 +218,8 @@ describe('who is done and stays', () => {
       half.push(client)
     }
     await Promise.all(half.map(({ closed }) => closed))
+    // At its deadline each would have been told so.
+    expect(half.filter(client => client.received().includes(' 408 '))).toEqual([])
     await expect.poll(sockets, { timeout: 15_000 }).toBeLessThanOrEqual(before)
   })
 

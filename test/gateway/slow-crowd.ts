@@ -93,7 +93,10 @@ export async function startSlow(options: {
     if (good) {
       goodRequests++
       socket.write(good(key), 'latin1')
-      while (!text.includes('"usage"')) await new Promise(resolve => socket.once('data', resolve))
+      while (!text.includes('"usage"')) {
+        if (socket.destroyed || socket.readableEnded) throw new Error(`the good request was not answered: ${text}`)
+        await new Promise(resolve => socket.once('data', resolve).once('close', resolve))
+      }
       text = ''
       since = performance.now()
     }

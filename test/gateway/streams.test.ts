@@ -108,8 +108,8 @@ describe('readers that stall', () => {
         await reader.post('/v1/chat/completions', bodyOf('stall'), { authorization: `Bearer ${key}` })
         readers.push(reader)
       }
+      await expect.poll(() => metric(gateway, 'tollgate_inflight_exchanges'), { timeout: 20_000 }).toBe(READERS)
       const sent = await atRest(provider)
-      expect(await metric(gateway, 'tollgate_inflight_exchanges')).toBe(READERS)
       const most = await metric(gateway, 'process_resident_memory_bytes')
       const beside = await firstChunks(gateway, key)
       console.log(

@@ -1,7 +1,7 @@
 /** The rules of the runner, one by one, in the real gateway: what a step may do wrong, and what it costs nobody. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type AnyPlugin, definePlugin, type Exchange, refuse, type StepMiddleware } from '#contract'
-import { exact, type FakeProvider, gated, startFakeProvider } from '../helpers/fake-provider.ts'
+import { errorAnswer, exact, type FakeProvider, gated, startFakeProvider } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { contentOf, parseSse } from '../helpers/sse.ts'
 
@@ -297,6 +297,39 @@ describe('shadow and skip', () => {
     }
     const answer = await shadow.chat()
     expect(shadow.receipt(answer)?.trail).toContainEqual({ step: 'deed', verdict: 'would_refuse', code: 'forbidden' })
+  })
+
+  test('in shadow a step reads the facts and the trail as any other', async () => {
+    await using shadow = await startInProcess({
+      provider: provider.baseUrl,
+      plugins: [deeds('deed'), witness],
+      steps: policy({ use: 'deed', mode: 'shadow' }, 'inside'),
+    })
+    let read: unknown[] = []
+    deed = async ({ exchange }, next) => {
+      const { key, account, chat, model, trail, outcome } = exchange
+      read = [key?.name, account?.name, chat?.stream, model?.id, trail.map(({ step }) => step), outcome]
+      await next()
+    }
+    const answer = await shadow.chat()
+    expect(answer.status).toBe(200)
+    expect(read).toEqual(['test', 'test', false, 'm', ['witness', 'api-key', 'schema', 'rate-limit', 'credits'], null])
+    expect(shadow.receipt(answer)?.trail).toContainEqual({ step: 'deed', verdict: 'passed' })
+  })
+
+  test('in shadow a step that returns without next() has what is inside of it run once, also when that fails', async () => {
+    await using shadow = await startInProcess({
+      provider: provider.baseUrl,
+      plugins: [deeds('deed'), witness],
+      steps: policy({ use: 'deed', mode: 'shadow' }, 'inside'),
+    })
+    deed = async () => {}
+    const asked = provider.requests.length
+    provider.script(errorAnswer(500))
+    const answer = await shadow.chat()
+    provider.script(exact({ tokens: 3 }))
+    expect(await answer.json()).toMatchObject({ error: { code: 'upstream_error' } })
+    expect(provider.requests.length - asked).toBe(1)
   })
 
   test('onError: skip goes on without a step that broke before next(), but not without one that refuses', async () => {

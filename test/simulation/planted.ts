@@ -36,8 +36,8 @@ export const PLANTED: readonly PlantedBug[] = [
     'no-settle-on-leaving',
     'who leaves leaves a hold behind',
     CREDITS,
-    'await settle(books, settlement(exchange, charge))',
-    "if (exchange.outcome !== 'client_left') await settle(books, settlement(exchange, charge))",
+    'await settle(books, settlement(exchange, charge, told))',
+    "if (exchange.outcome !== 'client_left') await settle(books, settlement(exchange, charge, told))",
   ),
   one(
     'settled-twice',
