@@ -75,12 +75,12 @@ export function tableOf({ modes, rows }: Proof): string {
 }
 
 /** What a gateway for recorded traffic needs: nothing is checked but the form, and what providers add passes. */
-const POLICY = { steps: [{ use: 'schema', with: { unknown_fields: 'pass' } }, { use: 'route' }] }
+const POLICY = { steps: [{ use: 'schema', with: { unknown_fields: 'pass' } }, { use: 'route', with: { attempts: 1 } }] }
 
 /** A provider for each of the corpus, all at the replaying upstream, and a model for each case. */
 function configurationOf(cases: readonly CorpusCase[], upstream: string): object {
-  const provider = ([{ dialect: name }]: readonly CorpusCase[]) => {
-    const { dialect, path } = DIALECTS[name]!
+  const provider = ([first]: readonly CorpusCase[]) => {
+    const { dialect, path } = DIALECTS[first!.dialect]!
     return { dialect, base_url: upstream + path }
   }
   const model = ({ id, provider }: CorpusCase) => ({
