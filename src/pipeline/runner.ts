@@ -290,7 +290,7 @@ class Run {
       throw this.#failed(step, new Error('the step did not go on'))
     }
     // An answer must not leave without what auth and money have to say about it.
-    if (!step.critical || step.mode === 'shadow') return
+    if (!step.critical) return
     if (exchange.outcome === 'answered') exchange.outcome = 'failed'
     throw this.#failed(step, new Error('a critical step did not return'))
   }

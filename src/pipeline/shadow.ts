@@ -1,7 +1,7 @@
 /** `mode: shadow`: a step that runs and changes nothing. */
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Context } from 'koa'
-import { type Chunk, FACT_NAMES } from '#contract'
+import type { Chunk } from '#contract'
 import type { LiveExchange } from './exchange.ts'
 
 /**
@@ -40,7 +40,7 @@ export class Shadow {
       note: { value: (text: string) => exchange.note(text) },
       watch: { value: watch },
       json: { value: () => exchange.json() },
-      ...Object.fromEntries([...FACT_NAMES, 'trail' as const].map(name => [name, { get: () => exchange[name] }])),
+      ...accessorsOf(exchange),
     })
     this.ctx = Object.create(ctx, { exchange: { value: shadowExchange } }) as Context
   }
@@ -83,6 +83,13 @@ export class Shadow {
     const { res, _body: body, _explicitStatus: explicitStatus } = this.#response
     return { headers: { ...res.getHeaders() }, status: res.statusCode, body, explicitStatus }
   }
+}
+
+/** What reads private fields reads them on the exchange itself: an object that only inherits from it has none. */
+function accessorsOf(exchange: LiveExchange): PropertyDescriptorMap {
+  const own = Object.getOwnPropertyDescriptors(Object.getPrototypeOf(exchange) as LiveExchange)
+  const names = Object.entries(own).flatMap(([name, { get }]) => (get ? [name as keyof LiveExchange] : []))
+  return Object.fromEntries(names.map(name => [name, { get: () => exchange[name] }]))
 }
 
 /** What of Koa's response a step can change. */

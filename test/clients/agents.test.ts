@@ -1,5 +1,4 @@
 /** OpenAI's Agents SDK with its model for chat completions, pointed at the gateway: loops of tools, handoffs, and what ends them. */
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import {
   Agent,
   type AgentOptions,
@@ -18,23 +17,21 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { definePlugin } from '#contract'
 import { errorAnswer, exact, FAULTS, gated } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS } from '../helpers/in-process.ts'
-import { type Rig, type RigOptions, startRig } from './rig.ts'
+import { type Rig, type RigOptions, startRig, watchHosts } from './rig.ts'
 
 // The SDK would send what was said to OpenAI, as traces.
 setTracingDisabled(true)
 setTraceProcessors([])
 
 let rig: Rig
-/** Where the requests of this process went to, host and port. */
-const hosts = new Set<string>()
-const note = (message: unknown) => void hosts.add((message as { connectParams: { host: string } }).connectParams.host)
+const { hosts, ...watch } = watchHosts()
 
 beforeAll(async () => {
-  subscribe('undici:client:beforeConnect', note)
+  watch.start()
   rig = await startRig()
 })
 afterAll(async () => {
-  unsubscribe('undici:client:beforeConnect', note)
+  watch.stop()
   await rig.close()
 })
 

@@ -1,28 +1,25 @@
 /** LangChain's ChatOpenAI, pointed at the gateway. It brings retries of its own, which look at other things than those of the library below. */
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { ChatOpenAI, type ChatOpenAIFields } from '@langchain/openai'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { definePlugin } from '#contract'
 import { errorAnswer, exact, FAULTS, gated } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS } from '../helpers/in-process.ts'
-import { HELLO, type Rig, type RigOptions, startRig } from './rig.ts'
+import { HELLO, type Rig, type RigOptions, startRig, watchHosts } from './rig.ts'
 
 let rig: Rig
-/** Where the requests of this process went to, host and port. */
-const hosts = new Set<string>()
-const note = (message: unknown) => void hosts.add((message as { connectParams: { host: string } }).connectParams.host)
+const { hosts, ...watch } = watchHosts()
 
 beforeAll(async () => {
   // A developer's own settings must not send what the tests say to a tracing service.
   for (const name of ['LANGSMITH_TRACING', 'LANGSMITH_TRACING_V2', 'LANGCHAIN_TRACING', 'LANGCHAIN_TRACING_V2']) {
     vi.stubEnv(name, 'false')
   }
-  subscribe('undici:client:beforeConnect', note)
+  watch.start()
   rig = await startRig()
 })
 afterAll(async () => {
-  unsubscribe('undici:client:beforeConnect', note)
+  watch.stop()
   vi.unstubAllEnvs()
   await rig.close()
 })

@@ -11,9 +11,10 @@ import {
   type FakeProvider,
   startFakeProvider,
 } from '../helpers/fake-provider.ts'
-import { FIVE_STEPS, type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
+import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { ROOT } from '../helpers/repository.ts'
 import { findPython, type Python } from './python.ts'
+import { modelAt, providersWith } from './rig.ts'
 
 /** Far more than all cases take. */
 const RUN_MOST_MS = 60_000
@@ -395,12 +396,6 @@ function idOf(name: string): string {
 }
 
 async function start(provider: FakeProvider): Promise<InProcess> {
-  const model = (name: string, target: string) => ({
-    targets: [{ provider: name, model: target }],
-    price: { ...PRICE },
-    context: 8192,
-    max_output: 1000,
-  })
   const scripted = [...Object.keys(PROVIDERS), ...ROWS.filter(row => row.provider).map(row => row.name)]
   const doors = ROWS.flatMap(row => ['false', 'true'].map(stream => [doorOf(row, stream), row.policy ?? 'test']))
   return startInProcess({
@@ -414,13 +409,10 @@ async function start(provider: FakeProvider): Promise<InProcess> {
       faulty: [{ use: 'api-key' }, { use: 'faulty' }, ...FIVE_STEPS.slice(1)],
     },
     yaml: {
-      providers: {
-        scripted: { dialect: 'openai', base_url: provider.baseUrl },
-        demo: { dialect: 'demo', pace: '1ms' },
-      },
+      providers: providersWith(provider),
       models: {
-        demo: model('demo', 'demo-small'),
-        ...Object.fromEntries(scripted.map(name => [idOf(name), model('scripted', name)])),
+        demo: modelAt('demo', 'demo-small'),
+        ...Object.fromEntries(scripted.map(name => [idOf(name), modelAt('scripted', name)])),
       },
       routes: [
         { path: '/v1/chat/completions', policy: 'test' },

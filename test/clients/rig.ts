@@ -1,4 +1,5 @@
 /** What client libraries are pointed at: the gateway with the embedded demo and a provider that follows a script. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import OpenAI, { type ClientOptions } from 'openai'
 import { exact, type FakeProvider, type Script, startFakeProvider } from '../helpers/fake-provider.ts'
 import { type InProcess, type InProcessOptions, PRICE, startInProcess } from '../helpers/in-process.ts'
@@ -23,24 +24,14 @@ export interface RigOptions extends Pick<InProcessOptions, 'plugins' | 'steps' |
 /** The models: `m` is the scripted provider, `demo` and `thinking` are the embedded demo. */
 export async function startRig({ script = exact(), ...options }: RigOptions = {}): Promise<Rig> {
   const provider = await startFakeProvider({ script })
-  const model = (name: string, target: string, more = {}) => ({
-    targets: [{ provider: name, model: target }],
-    price: { ...PRICE },
-    context: 8192,
-    max_output: 1000,
-    ...more,
-  })
   const gateway = await startInProcess({
     ...options,
     yaml: {
-      providers: {
-        scripted: { dialect: 'openai', base_url: provider.baseUrl },
-        demo: { dialect: 'demo', pace: '1ms' },
-      },
+      providers: providersWith(provider),
       models: {
-        m: model('scripted', 'upstream-model'),
-        demo: model('demo', 'demo-small'),
-        thinking: model('demo', 'demo-thinking', { reasoning: true }),
+        m: modelAt('scripted', 'upstream-model'),
+        demo: modelAt('demo', 'demo-small'),
+        thinking: modelAt('demo', 'demo-thinking', { reasoning: true }),
       },
     },
   })
@@ -60,5 +51,29 @@ export async function startRig({ script = exact(), ...options }: RigOptions = {}
   }
 }
 
+/** The provider that follows a script, and the embedded demo. */
+export function providersWith(provider: FakeProvider) {
+  return {
+    scripted: { dialect: 'openai', base_url: provider.baseUrl },
+    demo: { dialect: 'demo', pace: '1ms' },
+  }
+}
+
+/** A model of the catalog at one of them. */
+export function modelAt(provider: string, model: string, more = {}) {
+  return { targets: [{ provider, model }], price: { ...PRICE }, context: 8192, max_output: 1000, ...more }
+}
+
 /** The request that most tests send. */
 export const HELLO = [{ role: 'user' as const, content: 'Hello' }]
+
+/** Notes where the requests of this process go to, host and port, from `start` to `stop`. */
+export function watchHosts() {
+  const hosts = new Set<string>()
+  const note = (message: unknown) => void hosts.add((message as { connectParams: { host: string } }).connectParams.host)
+  return {
+    hosts,
+    start: () => subscribe('undici:client:beforeConnect', note),
+    stop: () => void unsubscribe('undici:client:beforeConnect', note),
+  }
+}

@@ -8,11 +8,11 @@ import { ERRORS, type ErrorCode } from '#contract'
 import { type Database, openDatabase } from '../../src/store/database.ts'
 import { counts, full } from '../helpers/counts.ts'
 import { exact, type FakeProvider, type ProviderRequest, startFakeProvider } from '../helpers/fake-provider.ts'
-import { createAccount, type Gateway, startGateway } from '../helpers/gateway.ts'
-import { FIVE_STEPS, PRICE } from '../helpers/in-process.ts'
+import type { Gateway } from '../helpers/gateway.ts'
 import { openRaw, type RawClient, type RawResponse } from '../helpers/raw-client.ts'
 import { type Shape, shapeOf } from './json-shapes.ts'
-import { isProbe, PROBED_GATEWAY, probe } from './loop-probe.ts'
+import { probe } from './loop-probe.ts'
+import { startProbed } from './probed.ts'
 import { expectRefusal } from './refusal.ts'
 import { WIDEST } from './widest-bodies.ts'
 
@@ -30,22 +30,7 @@ let ledger: Database
 
 beforeAll(async () => {
   provider = await startFakeProvider({ script: exact() })
-  gateway = await startGateway({
-    entry: PROBED_GATEWAY,
-    yaml: {
-      version: 1,
-      listen: '127.0.0.1:0',
-      store: 'sqlite:./tollgate.db',
-      providers: { p: { dialect: 'openai', base_url: provider.baseUrl } },
-      models: {
-        m: { targets: [{ provider: 'p', model: 'upstream-model' }], price: PRICE, context: '100M', max_output: 1000 },
-      },
-      routes: [{ path: CHAT, policy: 'test' }],
-    },
-    policies: { test: { steps: FIVE_STEPS } },
-    keep: line => isProbe(line) || line['level'] === 'error',
-  })
-  key = (await createAccount(gateway, { credit: '1000000' })).key
+  ;({ gateway, key } = await startProbed(provider, { yaml: { store: 'sqlite:./tollgate.db' }, context: '100M' }))
   ledger = openDatabase(`${gateway.dir}/tollgate.db`, { readOnly: true })
 })
 afterAll(async () => {

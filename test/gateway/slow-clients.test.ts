@@ -7,10 +7,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createListener } from '../../src/app.ts'
 import { counts } from '../helpers/counts.ts'
 import { exact, type FakeProvider, startFakeProvider } from '../helpers/fake-provider.ts'
-import { createAccount, type Gateway, startGateway } from '../helpers/gateway.ts'
-import { FIVE_STEPS, PRICE } from '../helpers/in-process.ts'
+import type { Gateway } from '../helpers/gateway.ts'
 import { openRaw, type RawClient } from '../helpers/raw-client.ts'
-import { isProbe, PROBED_GATEWAY, probe } from './loop-probe.ts'
+import { probe } from './loop-probe.ts'
+import { startProbed } from './probed.ts'
 import { expectRefusal } from './refusal.ts'
 import { DRIP, type SlowKind, startSlow } from './slow-crowd.ts'
 
@@ -30,24 +30,14 @@ let key: string
 
 beforeAll(async () => {
   provider = await startFakeProvider({ script: exact() })
-  gateway = await startGateway({
-    entry: PROBED_GATEWAY,
+  ;({ gateway, key } = await startProbed(provider, {
     yaml: {
-      version: 1,
-      listen: '127.0.0.1:0',
       admin: '127.0.0.1:0',
       store: 'memory',
-      providers: { p: { dialect: 'openai', base_url: provider.baseUrl } },
-      models: {
-        m: { targets: [{ provider: 'p', model: 'upstream-model' }], price: PRICE, context: 8192, max_output: 1000 },
-      },
-      routes: [{ path: CHAT, policy: 'test' }],
       limits: { headers: `${HEADERS_S}s`, request: `${REQUEST_S}s` },
     },
-    policies: { test: { steps: FIVE_STEPS } },
-    keep: line => isProbe(line) || line['level'] === 'error',
-  })
-  key = (await createAccount(gateway, { credit: '1000000' })).key
+    context: 8192,
+  }))
 })
 afterAll(async () => {
   await gateway.stop()

@@ -1,5 +1,6 @@
 /** The store's connections, with a disk that fails when it is told to, and a process that can end at a COMMIT. */
 import { type Database, type DatabaseOptions, openDatabase as open } from '../../src/store/database.ts'
+import { hookTransactions } from '../helpers/transactions.ts'
 
 /** What the next writes meet. */
 export type DiskFault =
@@ -32,12 +33,11 @@ export function openDatabase(path: string, options: DatabaseOptions | undefined,
   database.exec('PRAGMA synchronous = OFF')
   disk.connections.push(database)
   if (options?.readOnly) return database
+  const hooked = hookTransactions(database, { begin, commit })
   return {
-    ...database,
+    ...hooked,
     prepare(sql) {
-      const statement = database.prepare(sql)
-      if (sql === 'BEGIN IMMEDIATE') return { ...statement, run: () => begin(() => statement.run()) }
-      if (sql === 'COMMIT') return { ...statement, run: () => commit(() => statement.run()) }
+      const statement = hooked.prepare(sql)
       if (!/INSERT INTO event/.test(sql)) return statement
       return {
         ...statement,

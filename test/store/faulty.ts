@@ -5,6 +5,7 @@
 import { isMainThread } from 'node:worker_threads'
 import { type Connector, type Database, type DatabaseOptions, openDatabase as open } from '../../src/store/database.ts'
 import { StoreError } from '../../src/store/store.ts'
+import { hookTransactions } from '../helpers/transactions.ts'
 
 const NAMES = [
   'refuse',
@@ -52,15 +53,7 @@ export function openDatabase(path: string, options: DatabaseOptions | undefined,
   if (!isMainThread && faults.refuse > 0 && faults.refuse--) throw new StoreError(`The store ${path} is out of reach.`)
   const database = open(path, options)
   if (options?.readOnly) return database
-  return {
-    ...database,
-    prepare(sql) {
-      const statement = database.prepare(sql)
-      if (sql === 'BEGIN IMMEDIATE') return { ...statement, run: () => begin(() => statement.run()) }
-      if (sql === 'COMMIT') return { ...statement, run: () => commit(() => statement.run()) }
-      return statement
-    },
-  }
+  return hookTransactions(database, { begin, commit })
 
   function begin<Result>(run: () => Result): Result {
     if (faults.maxPages > 0) database.exec(`PRAGMA max_page_count = ${faults.maxPages}`)

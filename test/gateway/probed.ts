@@ -1,0 +1,32 @@
+/** A gateway that can be asked how its event loop fares (loop-probe.ts), with one model and a key that does not run dry. */
+import type { FakeProvider } from '../helpers/fake-provider.ts'
+import { createAccount, type Gateway, startGateway } from '../helpers/gateway.ts'
+import { FIVE_STEPS, PRICE } from '../helpers/in-process.ts'
+import { isProbe, PROBED_GATEWAY } from './loop-probe.ts'
+
+export interface ProbedOptions {
+  /** Changes to gateway.yaml. */
+  readonly yaml: Readonly<Record<string, unknown>>
+  /** Of the model `m`. */
+  readonly context: number | string
+}
+
+export async function startProbed(
+  provider: FakeProvider,
+  { yaml, context }: ProbedOptions,
+): Promise<{ gateway: Gateway; key: string }> {
+  const gateway = await startGateway({
+    entry: PROBED_GATEWAY,
+    yaml: {
+      version: 1,
+      listen: '127.0.0.1:0',
+      providers: { p: { dialect: 'openai', base_url: provider.baseUrl } },
+      models: { m: { targets: [{ provider: 'p', model: 'upstream-model' }], price: PRICE, context, max_output: 1000 } },
+      routes: [{ path: '/v1/chat/completions', policy: 'test' }],
+      ...yaml,
+    },
+    policies: { test: { steps: FIVE_STEPS } },
+    keep: line => isProbe(line) || line['level'] === 'error',
+  })
+  return { gateway, key: (await createAccount(gateway, { credit: '1000000' })).key }
+}

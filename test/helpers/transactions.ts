@@ -1,0 +1,20 @@
+/** A connection whose transactions can be made to fail, to be slow, or to be the end of whoever runs them. */
+import type { Database } from '../../src/store/database.ts'
+
+/** Each is given what it stands in front of. */
+export interface TransactionHooks {
+  begin<Result>(run: () => Result): Result
+  commit<Result>(run: () => Result): Result
+}
+
+export function hookTransactions(database: Database, { begin, commit }: TransactionHooks): Database {
+  return {
+    ...database,
+    prepare(sql) {
+      const statement = database.prepare(sql)
+      if (sql === 'BEGIN IMMEDIATE') return { ...statement, run: () => begin(() => statement.run()) }
+      if (sql === 'COMMIT') return { ...statement, run: () => commit(() => statement.run()) }
+      return statement
+    },
+  }
+}
