@@ -1,0 +1,48 @@
+/**
+ * An inbound dialect is a format in which clients may speak to the gateway beside chat completions: the reverse moves of
+ * a dialect, between that format and the canonical one. So every step, every price and every provider is the same for
+ * all clients. No network, no clock, no Koa.
+ */
+import type { ChatCompletion, Chunk } from './chat.ts'
+import type { Refusal } from './errors.ts'
+
+/** What an inbound dialect may know of the exchange. */
+export interface InboundView {
+  /** The exchange's id: unique, for what needs an id of its own. */
+  readonly exchange: string
+  /** Seconds since the epoch. */
+  readonly createdAt: number
+}
+
+/** Writes one stream in the client's format. All its memory is inside. */
+export interface StreamEncoder {
+  /** The frames for one canonical chunk, as bytes of the body; may be empty. */
+  chunk(chunk: Chunk): Buffer
+  /** What ends a stream that went well; after all chunks. */
+  finish(): Buffer
+  /** What ends one that did not: one error event. */
+  fail(refusal: Refusal): Buffer
+}
+
+/** One request in a format of its own, and how its answer is written. */
+export interface InboundRequest {
+  /**
+   * The same as a body of chat completions, which the `schema` step checks like any other. A stream asks for its usage
+   * (`stream_options.include_usage`), because the encoder needs it.
+   */
+  readonly body: Readonly<Record<string, unknown>>
+  encodeAnswer(completion: ChatCompletion): Buffer
+  encodeStream(): StreamEncoder
+}
+
+/** A format for clients. */
+export interface InboundDialect {
+  readonly name: string
+  /**
+   * Reads a body (any JSON value). What the canonical format cannot carry and would make the answer wrong is refused with
+   * a sentence and a `param` in the client's own terms.
+   */
+  decodeRequest(body: unknown, view: InboundView): InboundRequest
+  /** The JSON body of an error answer. */
+  encodeError(refusal: Refusal, view: Pick<InboundView, 'exchange'>): string
+}
