@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import Koa, { type Context } from 'koa'
 import Router from 'koa-router'
-import { isRefusal, type Refusal, refuse } from '#contract'
+import { asksModel, isRefusal, type Refusal, refuse } from '#contract'
 import type { Address, Limits } from './config/configuration.ts'
 import { type Gateway, sendRefusal } from './gateway.ts'
 import type { Generation } from './generation.ts'
@@ -92,7 +92,7 @@ function createRoutes({ gateway }: AppParts, generation: Generation): Koa.Middle
           headers: { allow: methods.join(', ') },
         })
       }
-      if (ctx.method === 'POST' && route.config.kind === 'chat') {
+      if (ctx.method === 'POST' && asksModel(route.config.kind)) {
         const problem = mediaTypeProblem(ctx.req)
         if (problem) throw problem
       }

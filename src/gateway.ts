@@ -8,6 +8,7 @@ import { envelope, isRefusal, type Refusal, refuse, retryHeaders } from '#contra
 import { Client, FRAMING, type WaitingAnswers } from './answer/client.ts'
 import { Meter } from './answer/meter.ts'
 import { whenFacts } from './config/when.ts'
+import { INBOUND } from './dialects/inbound/index.ts'
 import { scanJson } from './dialects/json-scan.ts'
 import type { Generation, LiveRoute } from './generation.ts'
 import { type BodyBudget, type ReadBody, readBody } from './http/body.ts'
@@ -137,14 +138,19 @@ export function createGateway(parts: GatewayParts): Gateway {
   function openTrip(ctx: Context, route: LiveRoute, generation: Generation): Trip {
     const { limits, heartbeat } = generation.configuration
     const meter = new Meter()
+    const id = ctx.state['requestId'] as string
+    const startedAt = parts.clock.now()
+    const inbound = INBOUND[route.config.kind]
+    const view = { exchange: id, createdAt: Math.floor(startedAt / 1000) }
     const exchange = new LiveExchange({
-      id: ctx.state['requestId'] as string,
-      startedAt: parts.clock.now(),
+      id,
+      startedAt,
       route: route.config,
       plan: route.plan,
       address: ctx.state['address'] as string,
       idempotencyKey: ctx.get('idempotency-key').slice(0, 255) || null,
       parse: parseJson,
+      translate: inbound ? body => inbound.decodeRequest(body, view) : null,
       progress: meter,
       answer: (completion, taps) => answerEarly(trip, parts, completion, taps),
     })
@@ -176,6 +182,8 @@ export function createGateway(parts: GatewayParts): Gateway {
     if (ctx.method === 'OPTIONS') throw refuse('method_not_allowed')
     switch (trip.route.config.kind) {
       case 'chat':
+      case 'messages':
+      case 'responses':
         // A stream waits at the provider, not here.
         if (!trip.exchange.chat?.stream) checkRoomForAnswer()
         return sendChat(trip, parts)
@@ -227,7 +235,7 @@ export function createGateway(parts: GatewayParts): Gateway {
   }
 
   /** Tells the client: with a status while there is still one to give, else as the stream's last event. */
-  function fail({ ctx, client, stream, exchange }: Trip, refusal: Refusal): void {
+  function fail({ ctx, client, stream, exchange, route }: Trip, refusal: Refusal): void {
     if (client.headSent) {
       if (stream) stream.fail(refusal)
       else if (!ctx.res.writableEnded) client.destroy()
@@ -240,6 +248,7 @@ export function createGateway(parts: GatewayParts): Gateway {
       refusal,
       (status, headers, body) => client.sendWhole(status, headers, body),
       name => parts.log.error({ exchange: exchange.id, header: name }, 'a header of a refusal cannot be sent'),
+      INBOUND[route.config.kind]?.encodeError(refusal, { exchange: exchange.id }),
     )
   }
 
@@ -294,12 +303,14 @@ function finish(trip: Trip): void {
 /**
  * The JSON error with the headers that client libraries look for; also used before there is an exchange.
  * @param dropped is told the name of a header that cannot be sent, and is left out
+ * @param body for clients that expect another form than the envelope
  */
 export function sendRefusal(
   ctx: Context,
   refusal: Refusal,
   send: (status: number, headers: Record<string, string>, body: string) => void,
   dropped: (name: string) => void = () => {},
+  body = JSON.stringify(envelope(refusal)),
 ): void {
   const unread = !ctx.req.complete
   const headers: Record<string, string> = {
@@ -310,7 +321,7 @@ export function sendRefusal(
     // What is still coming of the body would be taken for the next request.
     ...(unread ? { connection: 'close' } : {}),
   }
-  send(refusal.status, headers, JSON.stringify(envelope(refusal)))
+  send(refusal.status, headers, body)
 }
 
 /** A step's own headers, without those that Node would throw at, or that would break the framing. */

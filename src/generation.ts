@@ -25,8 +25,8 @@ export interface Upstream {
 
 export interface Signed {
   readonly headers: Readonly<Record<string, string>>
-  /** The provider has refused the credential (401, 403): the next one has its turn. */
-  refused(): void
+  /** The provider has refused the credential (401, 403): the next one has its turn. Returns how many others are good. */
+  refused(): number
   taken(): void
 }
 
@@ -134,18 +134,19 @@ function createUpstream(
         // The demo speaks OpenAI's format; only its road is another: there is no network on it.
         dialect: createDialect('openai', clock.now, redact).dialect,
         transport: (request, handler) => demo.dispatch(request, handler),
-        sign: request => ({ headers: request.headers, refused: ignore, taken: ignore }),
+        sign: request => ({ headers: request.headers, refused: none, taken: ignore }),
       },
       close: async () => {},
     }
   }
-  const { connections, timeouts, baseUrl, name } = provider
+  const { connections, timeouts, baseUrl, name, azure } = provider
   const transport = createHttpTransport({ name, baseUrl, connections, connectMs: timeouts.connectMs })
-  const { dialect, authorize } = createDialect(provider.dialect, clock.now, redact)
+  const url = new URL(baseUrl)
+  const basePath = url.pathname === '/' ? '' : url.pathname
+  const { dialect, authorize } = createDialect(provider.dialect, clock.now, redact, azure)
   const credentials = createCredentials<Credential>(provider.credentials, clock.now, (index, left) =>
     log.error({ provider: name, credential: index + 1, left }, 'the provider refuses this credential'),
   )
-  const url = new URL(baseUrl)
   const common = {
     'content-type': 'application/json',
     'accept-encoding': 'identity',
@@ -160,11 +161,8 @@ function createUpstream(
       sign(request) {
         const headers = { ...common, ...request.headers }
         const turn = credentials.next()
-        if (turn === null) return { headers, refused: ignore, taken: ignore }
-        const [path, query = ''] = `${url.pathname === '/' ? '' : url.pathname}${request.path}`.split('?') as [
-          string,
-          string?,
-        ]
+        if (turn === null) return { headers, refused: none, taken: ignore }
+        const [path, query = ''] = `${basePath}${request.path}`.split('?') as [string, string?]
         const signed = authorize(
           turn.credential,
           { host: url.host, path, query, headers, body: request.body },
@@ -182,3 +180,4 @@ function createUpstream(
 }
 
 const ignore = () => {}
+const none = () => 0

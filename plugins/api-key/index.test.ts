@@ -19,6 +19,57 @@ afterAll(() => store.close())
 const present = (...headers: [string, string][]) =>
   createSteps([{ use: apiKey }], { keys: store.keys, clock })({ headers: [['Host', 'localhost'], ...headers] })
 
+const presentMessages = (...headers: [string, string][]) =>
+  createSteps([{ use: apiKey }], { keys: store.keys, clock })({
+    headers: headers.map(([name, value]): [string, string] => [name, value.replace('TOKEN', token)]),
+    route: { path: '/v1/messages', kind: 'messages' },
+  })
+
+describe('a messages route, whose clients say x-api-key', () => {
+  test.each<[string, [string, string][], string]>([
+    ['an empty one', [['x-api-key', '']], 'missing_api_key'],
+    ['a mistyped one', [['x-api-key', 'TOKENx']], 'malformed_api_key'],
+    [
+      'two',
+      [
+        ['x-api-key', 'TOKEN'],
+        ['X-API-Key', 'TOKEN'],
+      ],
+      'bad_request',
+    ],
+    [
+      'one, and another with Bearer',
+      [
+        ['x-api-key', 'TOKEN'],
+        ['authorization', 'Bearer other'],
+      ],
+      'bad_request',
+    ],
+    ['api-key', [['api-key', 'TOKEN']], 'missing_api_key'],
+  ])('%s', async (_name, headers, code) => {
+    const { refusal, passed } = await presentMessages(...headers)
+    expect(refusal).toMatchObject({ code })
+    expect(refusal!.message).not.toContain(token.slice(0, 12))
+    expect(passed).toBe(false)
+  })
+
+  test.each<[string, [string, string][]]>([
+    ['alone', [['X-Api-Key', 'TOKEN']]],
+    [
+      'beside the same with Bearer',
+      [
+        ['x-api-key', 'TOKEN'],
+        ['authorization', 'Bearer TOKEN'],
+      ],
+    ],
+    ['not at all, but Bearer', [['authorization', 'Bearer TOKEN']]],
+  ])('%s: found', async (_name, headers) => {
+    const { refusal, exchange } = await presentMessages(...headers)
+    expect(refusal).toBeNull()
+    expect(exchange.account?.name).toBe('ada')
+  })
+})
+
 describe('what is not one Bearer key', () => {
   test.each<[string, [string, string][], string, string]>([
     ['nothing', [], 'missing_api_key', 'No API key. Send it as: Authorization: Bearer KEY'],

@@ -1,8 +1,9 @@
 /**
  * Who is asking: finds the key that a request presents, and gives the facts `key` and `account`.
  *
- * There is one way to present a key, `Authorization: Bearer KEY`. A second one (`x-api-key`, a query parameter) would be
- * a second place for every rule about keys, and queries end up in logs.
+ * There is one way to present a key, `Authorization: Bearer KEY`. A second one (a query parameter, say) would be a second
+ * place for every rule about keys, and queries end up in logs. The one exception is the header of Anthropic's own
+ * clients, `x-api-key`, on a messages route: they have no other when they are given a key.
  */
 import { definePlugin, type ErrorCode, type RefusalOptions, refuse } from '#contract'
 
@@ -15,7 +16,7 @@ export default definePlugin({
   settings: { type: 'object', additionalProperties: false, properties: {} },
   create(_settings: Record<string, never>, { keys, clock }) {
     return async (ctx, next) => {
-      const lookup = keys.find(presented(ctx.req.rawHeaders), clock.now())
+      const lookup = keys.find(presented(ctx.req.rawHeaders, ctx.exchange.route.kind === 'messages'), clock.now())
       if (lookup.found !== 'live') throw unauthorized(REFUSED[lookup.found])
       if (lookup.account.frozen) throw refuse('account_frozen')
       ctx.exchange.give('key', lookup.key)
@@ -36,8 +37,9 @@ const REFUSED = {
  * The key as it was sent. Read from the raw headers: Node drops the second of two Authorization headers without a word,
  * and a proxy before us may have looked at that one.
  */
-function presented(rawHeaders: readonly string[]): string {
+function presented(rawHeaders: readonly string[], takesApiKey: boolean): string {
   let value: string | undefined
+  let apiKey: string | undefined
   let elsewhere = false
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i]!
@@ -45,9 +47,16 @@ function presented(rawHeaders: readonly string[]): string {
       if (value !== undefined)
         throw refuse('bad_request', { message: 'There are two Authorization headers; send one.' })
       value = rawHeaders[i + 1]!
+    } else if (takesApiKey && name.length === 9 && name.toLowerCase() === 'x-api-key') {
+      if (apiKey !== undefined) throw refuse('bad_request', { message: 'There are two x-api-key headers; send one.' })
+      apiKey = rawHeaders[i + 1]!
     } else if (name.length <= 9 && /^(x-)?api-key$/i.test(name)) elsewhere = true
   }
+  if (value !== undefined && apiKey !== undefined && bearer(value) !== apiKey) {
+    throw refuse('bad_request', { message: 'The Authorization and x-api-key headers hold two keys; send one.' })
+  }
   if (value !== undefined) return bearer(value)
+  if (apiKey !== undefined) return bearer(`Bearer ${apiKey}`)
   throw elsewhere
     ? missing('The key is in an api-key header, which this gateway does not read.')
     : unauthorized('missing_api_key')

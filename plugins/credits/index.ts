@@ -4,6 +4,7 @@
  */
 import {
   type Account,
+  asksModel,
   type Chat,
   type Clock,
   definePlugin,
@@ -50,7 +51,7 @@ export default definePlugin({
   name: 'credits',
   description: 'Sets credit aside before a request is sent and charges exactly what was used.',
   critical: true,
-  needs: (_settings: Settings, kind) => (kind === 'chat' ? ['key', 'account', 'chat', 'model'] : ['key', 'account']),
+  needs: (_settings: Settings, kind) => (asksModel(kind) ? ['key', 'account', 'chat', 'model'] : ['key', 'account']),
   uses: ['ledger', 'clock', 'log'],
   settings: {
     type: 'object',

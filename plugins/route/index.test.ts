@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Model, Target } from '#contract'
+import type { Account, Chat, ChatMessage, Key, Model, Target } from '#contract'
 import { counts } from '../../test/helpers/counts.ts'
 import { createSteps } from '../../test/helpers/step.ts'
 import route from './index.ts'
-import { drawOrder } from './order.ts'
+import { byName, conversationOf, drawOrder } from './order.ts'
 
 const target = (id: string, weight: number): Target => ({
   id,
@@ -90,8 +90,94 @@ test('gives the targets of the model, in the drawn order', async () => {
   expect(ids(model.targets)).toBe('abc')
 })
 
-test('refuses settings it does not know', () => {
-  expect(() =>
-    createSteps([{ use: route, with: { strategy: 'cheapest' } }], { random: () => 0, targets: NOTHING_SEEN }),
-  ).toThrow('additional')
+describe('byName', () => {
+  const names = Array.from({ length: 4000 }, (_, i) => `key_${i}`)
+
+  test('the same name has the same order, whatever the order of the list', () => {
+    for (const name of names.slice(0, 50)) expect(ids(byName([c, a, b], name))).toBe(ids(byName([a, b, c], name)))
+  })
+
+  test('names are shared out by weight', () => {
+    const first = names.map(name => byName([a, b, c], name)[0]!.id)
+    const share = (id: string) => first.filter(each => each === id).length / names.length
+    expect(share('a')).toBeCloseTo(3 / 8, 1)
+    expect(share('b')).toBeCloseTo(1 / 8, 1)
+    expect(share('c')).toBeCloseTo(4 / 8, 1)
+  })
+
+  test('when a target is gone, only its own names move', () => {
+    for (const name of names.slice(0, 500)) {
+      const [first] = byName([a, b, c], name)
+      if (first !== c) expect(byName([a, b], name)[0]).toBe(first)
+    }
+  })
+
+  test('targets without weight come last', () => {
+    for (const name of names.slice(0, 50)) expect(byName([spare, a], name)[0]).toBe(a)
+  })
 })
+
+test.each<[string, ChatMessage[], ChatMessage[], boolean]>([
+  ['goes on', [said('a'), said('b')], [said('a'), said('b'), said('c')], true],
+  ['is another', [said('a'), said('b')], [said('a'), said('c')], false],
+])('a conversation that %s', (_name, one, other, same) => {
+  expect(conversationOf(one) === conversationOf(other)).toBe(same)
+})
+
+describe('settings', () => {
+  const key = { id: 'key_1' } as Key
+  const account = { id: 'acct_1' } as Account
+  const chat = { body: { messages: [said('Hello')] } } as unknown as Chat
+  const order = async (settings: object, targets: Target[], latencies: Record<string, number | null> = {}) => {
+    const { exchange } = await createSteps([{ use: route, with: { ...settings } }], {
+      random: () => 0.999,
+      targets: { latencyMs: id => latencies[id] ?? null },
+    })({ facts: { model: { targets } as unknown as Model, key, account, chat } })
+    return { order: ids(exchange.targets!), attempts: exchange.attemptsAtMost }
+  }
+  const late = (id: string, weight: number): Target => ({ ...target(id, weight), priority: 2 })
+
+  test.each<[string, object, Target[], Record<string, number | null>, string]>([
+    ['a lower priority is tried first, whatever the weights', {}, [late('z', 100), a], {}, 'az'],
+    ['and its targets before all of the next', {}, [late('z', 1), c, late('y', 9), a], {}, 'acyz'],
+    ['as listed', { order: 'listed' }, [c, a, b], {}, 'cab'],
+    ['as listed, by priority', { order: 'listed' }, [late('z', 1), c, a], {}, 'caz'],
+    ['the quickest first', { order: 'latency' }, [a, b, c], { a: 30, b: 10, c: 20 }, 'bca'],
+    ['one that nobody has asked yet before all', { order: 'latency' }, [a, b, c], { a: 30, b: 10 }, 'cba'],
+    ['sticky by key', { sticky: 'key' }, [a, b, c], {}, ids(byName([a, b, c], 'key_1'))],
+    ['sticky by account', { sticky: 'account' }, [a, b, c], {}, ids(byName([a, b, c], 'acct_1'))],
+    [
+      'sticky by conversation',
+      { sticky: 'conversation' },
+      [a, b, c],
+      {},
+      ids(byName([a, b, c], conversationOf(chat.body.messages))),
+    ],
+  ])('%s', async (_name, settings, targets, latencies, expected) => {
+    expect((await order(settings, targets, latencies)).order).toBe(expected)
+  })
+
+  test.each([
+    [{}, 3],
+    [{ attempts: 1 }, 1],
+    [{ attempts: 10 }, 10],
+  ])('%j: %i attempts', async (settings, attempts) => {
+    expect((await order(settings, [a])).attempts).toBe(attempts)
+  })
+
+  test.each([
+    [{ strategy: 'cheapest' }, 'additional'],
+    [{ attempts: 0 }, '>= 1'],
+    [{ attempts: 11 }, '<= 10'],
+    [{ sticky: 'address' }, 'allowed values'],
+    [{ order: 'latency', sticky: 'key' }, 'constant'],
+  ])('%j is refused', (settings, sentence) => {
+    expect(() =>
+      createSteps([{ use: route, with: { ...settings } }], { random: () => 0, targets: NOTHING_SEEN }),
+    ).toThrow(sentence)
+  })
+})
+
+function said(content: string): ChatMessage {
+  return { role: 'user', content }
+}

@@ -1,5 +1,5 @@
 /** Where to send it: orders the model's targets, gives them as the fact `targets`, best first, and says how often to try. */
-import { definePlugin, type ExchangeWith, type Target } from '#contract'
+import { asksModel, definePlugin, type ExchangeWith, type Target } from '#contract'
 import { byLatency, byName, byPriority, conversationOf, drawOrder } from './order.ts'
 
 interface Settings {
@@ -14,13 +14,16 @@ export default definePlugin({
   needs: ({ sticky }: Settings, kind) => [
     'model',
     ...(sticky === 'key' || sticky === 'account' ? [sticky] : []),
-    ...(sticky === 'conversation' && kind === 'chat' ? (['chat'] as const) : []),
+    ...(sticky === 'conversation' && asksModel(kind) ? (['chat'] as const) : []),
   ],
   gives: ['targets'],
   uses: ['random', 'targets'],
   settings: {
     type: 'object',
     additionalProperties: false,
+    // Other orders have their own first target: to be sticky would say nothing.
+    if: { type: 'object', properties: { order: { enum: ['listed', 'latency'] } }, required: ['order'] },
+    then: { type: 'object', properties: { sticky: { const: 'none' } } },
     properties: {
       order: {
         enum: ['weights', 'listed', 'latency'],

@@ -45,11 +45,11 @@ export default definePlugin({
     const validate = validatorOf(unknown_fields)
     return async (ctx, next) => {
       const { exchange } = ctx
-      const body = exchange.json()
+      const { body, bytes } = exchange.request()
       if (!validate(body)) throw complain(validate.errors![0]!, body)
       const model = findModel(catalog, body.model, exchange.key)
       refuseUnfit(body, model)
-      exchange.give('chat', chatOf(body, exchange.bytes, model))
+      exchange.give('chat', chatOf(body, bytes, model))
       exchange.give('model', model)
       await next()
     }

@@ -289,18 +289,25 @@ export class WholePump extends Pump {
   readonly #dialect: Dialect
   readonly #view: AnswerView
   readonly #taps: readonly Tap[]
+  readonly #write: WriteWhole
   #pieces: Buffer[] = []
   #size = 0
   /** The answer as it will be sent; set when `over` says complete. */
   body: Buffer | null = null
 
   constructor(
-    parts: PumpParts & { readonly dialect: Dialect; readonly view: AnswerView; readonly taps: readonly Tap[] },
+    parts: PumpParts & {
+      readonly dialect: Dialect
+      readonly view: AnswerView
+      readonly taps: readonly Tap[]
+      readonly write?: WriteWhole | undefined
+    },
   ) {
     super(parts)
     this.#dialect = parts.dialect
     this.#view = parts.view
     this.#taps = parts.taps
+    this.#write = parts.write ?? writeJson
   }
 
   data(bytes: Buffer): boolean {
@@ -329,7 +336,7 @@ export class WholePump extends Pump {
       return
     }
     try {
-      this.body = bodyOf(decoded.completion, decoded.raw, this.#taps)
+      this.body = bodyOf(decoded.completion, decoded.raw, this.#taps, this.#write)
       this.finish({ ending: 'complete' })
     } catch (error) {
       this.finish({ ending: 'tapped', error: error instanceof TapError ? error : new TapError(-1, error) })
@@ -355,11 +362,20 @@ export class WholePump extends Pump {
   }
 }
 
+/** How a whole answer is written to a client. `raw` is the answer as the provider wrote it, when nobody has edited it. */
+export type WriteWhole = (completion: ChatCompletion, raw: Buffer | null) => Buffer
+
+const writeJson: WriteWhole = (completion, raw) => raw ?? Buffer.from(JSON.stringify(completion))
+
 /** The bytes of a whole answer after the taps: the provider's own where nobody edits. */
-export function bodyOf(completion: ChatCompletion, raw: Buffer | null, taps: readonly Tap[]): Buffer {
+export function bodyOf(
+  completion: ChatCompletion,
+  raw: Buffer | null,
+  taps: readonly Tap[],
+  write: WriteWhole = writeJson,
+): Buffer {
   const seen = completionThroughTaps(taps, completion)
-  const untouched = raw !== null && taps.every(tap => tap.kind === 'watch')
-  return untouched ? raw : Buffer.from(JSON.stringify(seen))
+  return write(seen, taps.every(tap => tap.kind === 'watch') ? raw : null)
 }
 
 function countWhole(meter: Meter, completion: ChatCompletion): void {

@@ -3,13 +3,24 @@
  * a choice goes on that has not finished, or the pipeline has unwound. So what the client sees last (finish, usage, `[DONE]`) leaves only
  * after its charge is committed, and an answer that could not be charged never looks finished.
  */
-import { type Chunk, type Delta, envelope, type Refusal } from '#contract'
+import { type Chunk, type Delta, envelope, type Refusal, type StreamEncoder } from '#contract'
 import type { Client } from './client.ts'
 import { onlyWatched, type Tap, throughTaps } from './taps.ts'
 
 const DATA = Buffer.from('data: ')
 const END = Buffer.from('\n\n')
 const DONE = Buffer.from('data: [DONE]\n\n')
+
+/** How chunks are written to a client: as they are, or in a format of its own. `raw` is the chunk as the provider wrote it. */
+export interface StreamFormat extends Omit<StreamEncoder, 'chunk'> {
+  chunk(chunk: Chunk, raw: Buffer | null): Buffer
+}
+
+const CHAT_FORMAT: StreamFormat = {
+  chunk: (chunk, raw) => frameOf(raw ?? Buffer.from(JSON.stringify(chunk))),
+  finish: () => DONE,
+  fail: refusal => frameOf(Buffer.from(JSON.stringify(envelope(refusal)))),
+}
 
 /** More than this behind a finish reason is no tail but an attack. */
 const LONGEST_TAIL_BYTES = 256 * 1024
@@ -18,6 +29,7 @@ export class StreamAnswer {
   readonly #client: Client
   readonly #taps: readonly Tap[]
   readonly #rawPasses: boolean
+  readonly #format: StreamFormat
   #tail: Buffer[] | null = null
   #tailBytes = 0
   /** The choices of which something, and those of which a finish reason, has gone to the client or into the tail. */
@@ -26,9 +38,10 @@ export class StreamAnswer {
   /** By choice: its finish as it came, for the case that an edit swallows it. */
   readonly #due = new Map<number, Chunk>()
 
-  constructor(client: Client, taps: readonly Tap[]) {
+  constructor(client: Client, taps: readonly Tap[], format: StreamFormat = CHAT_FORMAT) {
     this.#client = client
     this.#taps = taps
+    this.#format = format
     this.#rawPasses = onlyWatched(taps)
   }
 
@@ -48,17 +61,17 @@ export class StreamAnswer {
     return keepsUp
   }
 
-  /** The end of a stream that went well: what was kept back, and `[DONE]`. */
+  /** The end of a stream that went well: what was kept back, and what says that it is over (`[DONE]`). */
   finish(): void {
-    const missing = this.#swallowed().map(chunk => frameOf(Buffer.from(JSON.stringify(chunk))))
-    this.#client.endStream(Buffer.concat([...missing, ...(this.#tail ?? []), DONE]))
+    const missing = this.#swallowed().map(chunk => this.#format.chunk(chunk, null))
+    this.#client.endStream(Buffer.concat([...missing, ...(this.#tail ?? []), this.#format.finish()]))
     this.#tail = null
   }
 
   /** The end of one that did not: one error event, then the connection's end; no finish reason, no `[DONE]`. */
   fail(refusal: Refusal): void {
     this.#tail = null
-    this.#client.breakStream(frameOf(Buffer.from(JSON.stringify(envelope(refusal)))))
+    this.#client.breakStream(this.#format.fail(refusal))
   }
 
   /** Whether what is kept back has grown beyond reason. */
@@ -67,7 +80,7 @@ export class StreamAnswer {
   }
 
   #emit(chunk: Chunk, raw: Buffer | null): boolean {
-    const frame = frameOf(raw ?? Buffer.from(JSON.stringify(chunk)))
+    const frame = this.#format.chunk(chunk, raw)
     const goesOn = this.#follow(chunk)
     if (this.#tail === null) {
       if (!finishes(chunk)) return this.#client.writeStream(frame)

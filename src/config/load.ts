@@ -5,6 +5,7 @@
 import { readdir, readFile as readFromDisk } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { asksModel } from '#contract'
 import { checkShape } from './ajv.ts'
 import type { Configuration, PluginRegistry, RouteConfig } from './configuration.ts'
 import type { GatewayShape } from './file-shapes.ts'
@@ -60,7 +61,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
   const priced = offered.filter(model => model.price !== null).map(model => model.id)
   for (const route of routes) {
     checkRoute(route, policies.get(route.policy) ?? null, source, priced)
-    if (route.kind === 'chat' && offered.length === 0 && source.sound('/models')) {
+    if (asksModel(route.kind) && offered.length === 0 && source.sound('/models')) {
       source.report(`${route.address}/path`, 'there is no model to serve', { suggestion: 'add one under models:' })
     }
   }

@@ -2,7 +2,7 @@
  * Whether the steps of a policy can work in the order in which they stand. Nothing is ever reordered: an order that
  * cannot work is refused, and one that does is printed when the same steps have one.
  */
-import { FACT_NAMES, type FactName, type RouteKind } from '#contract'
+import { asksModel, FACT_NAMES, type FactName, type RouteKind } from '#contract'
 import type { CompiledWhen, PluginRegistry } from './configuration.ts'
 import type { LoadedStep } from './policy.ts'
 import { listed } from './problem.ts'
@@ -71,7 +71,7 @@ function checkNeeds(
   const reasons = new Map<string, { facts: FactName[]; reason: Reason }>()
   for (const fact of step.needs.get(kind) ?? []) {
     // Elsewhere than on a chat route such a fact cannot be given at all, which is said at the route.
-    if (given.has(fact) || (kind !== 'chat' && CHAT_ONLY.includes(fact))) continue
+    if (given.has(fact) || (!asksModel(kind) && CHAT_ONLY.includes(fact))) continue
     const reason = reasonFor(fact, steps, index, registry, kind)
     const entry = reasons.get(reason.message) ?? { facts: [], reason }
     entry.facts.push(fact)

@@ -1,5 +1,5 @@
 /** Whether a policy fits the route that uses it: who may come in, what can be known there, and who pays. */
-import type { FactName } from '#contract'
+import { asksModel, type FactName } from '#contract'
 import type { RouteConfig } from './configuration.ts'
 import type { LoadedPolicy, LoadedStep } from './policy.ts'
 import { CHAT_ONLY, surelyGiven, wants } from './policy-order.ts'
@@ -18,7 +18,7 @@ export function checkFit(
 ): void {
   const given = surelyGiven(policy.steps)
   checkOpen(route, policy, given, complain)
-  if (route.kind === 'chat') checkChat(policy, given, complain)
+  if (asksModel(route.kind)) checkChat(policy, given, complain)
   else checkKind(route, policy, complain)
   checkPaid(route, policy, pricedModels, complain)
 }
@@ -63,10 +63,10 @@ function checkPaid(
   pricedModels: readonly string[],
   complain: Complain,
 ): void {
-  const priced = route.kind === 'chat' ? pricedModels.length > 0 : route.kind === 'raw' && route.price !== null
+  const priced = asksModel(route.kind) ? pricedModels.length > 0 : route.kind === 'raw' && route.price !== null
   const charges = (step: LoadedStep) => step.plugin.uses?.includes('ledger') ?? false
   if (!priced || route.unmetered || policy.steps.some(step => charges(step) && step.weakness === null)) return
-  const what = route.kind === 'chat' ? `models with a price (${few(pricedModels)})` : 'what has a price'
+  const what = asksModel(route.kind) ? `models with a price (${few(pricedModels)})` : 'what has a price'
   const { why, remedy } = missing(policy, charges, 'credits')
   complain(
     `the policy "${policy.name}" charges nobody${why}, so ${route.path} would give away ${what}`,

@@ -134,7 +134,12 @@ export interface TrailEntry {
 export type OnDisconnect = 'cancel' | 'drain'
 
 /** What a route is for: it decides what stands behind the last step, and which facts can exist. */
-export type RouteKind = 'chat' | 'models' | 'model' | 'receipt' | 'raw'
+export type RouteKind = 'chat' | 'messages' | 'responses' | 'models' | 'model' | 'receipt' | 'raw'
+
+/** Whether a model is asked on such a route, in whatever format its clients speak: then there are `chat`, `model`, `targets`. */
+export function asksModel(kind: RouteKind): boolean {
+  return kind === 'chat' || kind === 'messages' || kind === 'responses'
+}
 
 /** The part of a route that steps may look at. */
 export interface RouteView {
@@ -161,6 +166,11 @@ export interface Exchange {
    * (`invalid_json`, `request_too_complex`) for a bad one.
    */
   json(): unknown
+  /**
+   * What is asked of a model, in the canonical format: the body itself on a chat route, its translation on a route of
+   * another format (`messages`, `responses`). Throws the refusal for a bad one, in the client's own terms.
+   */
+  request(): { readonly body: unknown; readonly bytes: Buffer }
   /** Aborts when the client leaves, a deadline passes or shutdown cuts. Not for store calls after `next()`. */
   readonly signal: AbortSignal
 

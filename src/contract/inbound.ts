@@ -5,6 +5,7 @@
  */
 import type { ChatCompletion, Chunk } from './chat.ts'
 import type { Refusal } from './errors.ts'
+import type { Model } from './exchange.ts'
 
 /** What an inbound dialect may know of the exchange. */
 export interface InboundView {
@@ -12,6 +13,11 @@ export interface InboundView {
   readonly exchange: string
   /** Seconds since the epoch. */
   readonly createdAt: number
+  /**
+   * What a model of the catalog takes, by the id or alias that the client sent; undefined when there is none. Formats in
+   * which every client names a cap, or asks for thinking, fit both to the model. Left out: every model takes everything.
+   */
+  readonly findModel?: (id: string) => Pick<Model, 'reasoning' | 'maxOutput'> | undefined
 }
 
 /** Writes one stream in the client's format. All its memory is inside. */
@@ -33,6 +39,11 @@ export interface InboundRequest {
   readonly body: Readonly<Record<string, unknown>>
   encodeAnswer(completion: ChatCompletion): Buffer
   encodeStream(): StreamEncoder
+  /**
+   * The JSON body of an error answer, in place of the dialect's own once the request was read: only the request knows
+   * which place of the client's body a place of the canonical one came from.
+   */
+  encodeError?(refusal: Refusal): string
 }
 
 /** A format for clients. */

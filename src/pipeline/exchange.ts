@@ -8,6 +8,7 @@ import type {
   Exchange,
   FactName,
   Facts,
+  InboundRequest,
   Key,
   Model,
   OnDisconnect,
@@ -34,6 +35,8 @@ export interface ExchangeParts {
   readonly idempotencyKey: string | null
   /** Parses the scanned body; throws the refusal for a bad one. */
   readonly parse: (bytes: Buffer) => unknown
+  /** On a route of another format than chat completions: reads its requests. */
+  readonly translate: ((body: unknown) => InboundRequest) | null
   readonly progress: Progress
   /** Sends an early answer through the taps of the steps before the one that gives it. */
   readonly answer: (completion: ChatCompletion, taps: readonly StepTap[]) => Promise<void>
@@ -58,6 +61,8 @@ export class LiveExchange implements Exchange {
   attemptsAtMost = 1
   onDisconnect: OnDisconnect = 'cancel'
   charge: Exchange['charge'] = null
+  /** What was asked in another format than chat completions, once it is read: it writes the answer too. */
+  inbound: InboundRequest | null = null
   /** Whether a step has answered by itself. */
   answered = false
   /** Told when an early answer is over; the runner's. */
@@ -70,6 +75,7 @@ export class LiveExchange implements Exchange {
   readonly #facts: Writable<Partial<Facts>> = {}
   #json: unknown
   #parsed = false
+  #translated: Buffer | null = null
   #notes: Map<number, string> | null = null
   /** By the step's place; the last one is what stands behind the steps. */
   readonly #trail: (TrailEntry | undefined)[] = []
@@ -94,6 +100,14 @@ export class LiveExchange implements Exchange {
       this.#parsed = true
     }
     return this.#json
+  }
+
+  request(): { readonly body: unknown; readonly bytes: Buffer } {
+    const body = this.json()
+    if (!this.#parts.translate) return { body, bytes: this.bytes }
+    this.inbound ??= this.#parts.translate(body)
+    this.#translated ??= Buffer.from(JSON.stringify(this.inbound.body))
+    return { body: this.inbound.body, bytes: this.#translated }
   }
 
   give<F extends FactName>(name: F, value: Facts[F]): void {

@@ -1,6 +1,6 @@
 /** The innermost middleware of a chat route: asks a target, and another when that may help, and pumps the answer to the client. */
 import { isRefusal, refuse, type Target, type UpstreamFailure } from '#contract'
-import { type PumpEnding, StreamPump, WholePump } from '../answer/pump.ts'
+import { type PumpEnding, StreamPump, WholePump, type WriteWhole } from '../answer/pump.ts'
 import { StreamAnswer } from '../answer/stream.ts'
 import type { Tap, TapError } from '../answer/taps.ts'
 import { startAttempt } from '../upstream/attempt.ts'
@@ -15,6 +15,8 @@ interface Tried {
   readonly pump: StreamPump | WholePump
   readonly target: Target
   readonly tookMs: number
+  /** The provider has refused one of its credentials, and there are others. */
+  readonly hasCredential: boolean
 }
 
 /** Resolves when the answer is over or the client has left; rejects with the refusal when it failed. */
@@ -39,7 +41,7 @@ export async function sendChat(trip: Trip, parts: SenderParts): Promise<void> {
     const retry = mayRetry(trip, tried, generation.board.arrange(others).length > 0, parts)
     if (!retry || !generation.retries.spend()) break
     if (retry.where === 'elsewhere') left = others
-    else await pause(trip, parts, retry.pauseMs)
+    else if (retry.pauseMs > 0) await pause(trip, parts, retry.pauseMs)
     if (exchange.signal.aborted) return endStopped(trip)
   }
 
@@ -73,11 +75,18 @@ async function tryTarget(trip: Trip, parts: SenderParts, target: Target): Promis
   const common = { client, meter, watchman, onDisconnect: exchange.onDisconnect }
   const pump = chat.stream
     ? new StreamPump({ ...common, decoder: upstream.dialect.decodeStream(view), answer: streamTo(trip, exchange.taps) })
-    : new WholePump({ ...common, dialect: upstream.dialect, view, taps: exchange.taps })
+    : new WholePump({
+        ...common,
+        dialect: upstream.dialect,
+        view,
+        taps: exchange.taps,
+        write: writerOf(trip),
+      })
   const onStop = () => (trip.stopped === 'cut' ? pump.cut() : pump.leave())
   trip.onStop = onStop
 
   const signed = upstream.sign(request)
+  let hasCredential = false
   const startedMs = watchman.now()
   const ticket = generation.board.begin(target)
   const onHead = recordAttempt(trip, parts, target.id)
@@ -93,7 +102,7 @@ async function tryTarget(trip: Trip, parts: SenderParts, target: Target): Promis
     onHead(status, failure) {
       if (failure === null) ticket.begun()
       if (failure === null) signed.taken()
-      else if (failure.code === 'upstream_auth') signed.refused()
+      else if (failure.code === 'upstream_auth') hasCredential = signed.refused() > 0
       onHead(status, failure)
     },
   })
@@ -105,10 +114,12 @@ async function tryTarget(trip: Trip, parts: SenderParts, target: Target): Promis
   if (exchange.attempts.length === before) onHead(null, null)
   if (ending.ending === 'failed') {
     noteFailure(trip, parts, ending.failure)
-    ticket.bad(ending.failure)
+    // A credential's failure is the target's only when there is no other.
+    if (hasCredential) ticket.dropped()
+    else ticket.bad(ending.failure)
   } else if (ending.ending === 'complete' || ending.ending === 'tapped') ticket.good()
   else ticket.dropped()
-  return { ending, pump, target, tookMs: watchman.now() - startedMs }
+  return { ending, pump, target, tookMs: watchman.now() - startedMs, hasCredential }
 }
 
 /** Writes down a failure of which the head said nothing, and tells the operator. */
@@ -122,12 +133,13 @@ function noteFailure({ exchange }: Trip, { log }: SenderParts, { code, detail }:
 /** Null when this attempt was the last one: it went well, its answer has begun, or nothing speaks for another. */
 function mayRetry(
   { exchange }: Trip,
-  { ending, pump, tookMs }: Tried,
+  { ending, pump, tookMs, hasCredential }: Tried,
   hasOther: boolean,
   { random }: SenderParts,
 ): Retry | null {
   if (ending.ending !== 'failed' || pump.begun || exchange.attempts.length >= exchange.attemptsAtMost) return null
-  return retryAfterFailure({ failure: ending.failure, tookMs, attempts: exchange.attempts.length, hasOther }, random)
+  const attempts = exchange.attempts.length
+  return retryAfterFailure({ failure: ending.failure, tookMs, attempts, hasOther, hasCredential }, random)
 }
 
 /** Waits, until the time is over or the exchange is stopped. */
@@ -192,9 +204,14 @@ export function tapFailure(trip: Trip, parts: SenderParts, error: TapError) {
   return refuse('plugin_error', { detail: `step "${step}"`, cause: error.cause })
 }
 
+/** How this client wants its whole answer; undefined: as it is. */
+export function writerOf({ exchange: { inbound } }: Trip): WriteWhole | undefined {
+  return inbound ? completion => inbound.encodeAnswer(completion) : undefined
+}
+
 /** The client's stream, remembered for the trip's end: `finish` closes it, a failure breaks it. */
 export function streamTo(trip: Trip, taps: readonly Tap[]): StreamAnswer {
-  const answer = new StreamAnswer(trip.client, taps)
+  const answer = new StreamAnswer(trip.client, taps, trip.exchange.inbound?.encodeStream())
   trip.stream = answer
   const finish = () => answer.finish()
   trip.finish = finish

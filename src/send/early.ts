@@ -4,7 +4,7 @@ import { chunksOf } from '../answer/early.ts'
 import { usageOf } from '../answer/meter.ts'
 import { bodyOf } from '../answer/pump.ts'
 import { type Tap, TapError } from '../answer/taps.ts'
-import { JSON_HEADERS, streamTo, tapFailure } from './chat.ts'
+import { JSON_HEADERS, streamTo, tapFailure, writerOf } from './chat.ts'
 import { endStopped, type SenderParts, type Trip } from './trip.ts'
 
 /** `exchange.answer()`: a step's own completion, through the taps of the steps outside of it. */
@@ -22,7 +22,7 @@ export async function answerEarly(
   try {
     if (exchange.chat?.stream) await streamEarly(trip, completion, taps)
     else {
-      const body = bodyOf(completion, null, taps)
+      const body = bodyOf(completion, null, taps, writerOf(trip))
       const finish = () => client.sendWhole(200, JSON_HEADERS, body)
       trip.finish = finish
     }

@@ -1,7 +1,16 @@
-/** The innermost middleware of a raw route: the bytes pass, and only what they cost is looked at. */
-import { type Price, refuse, type Usage } from '#contract'
+/**
+ * The innermost middleware of a raw route: the bytes pass, and only what they cost is looked at. Small answers and JSON
+ * leave whole, when the pipeline has unwound; sound, files and events leave as they come, but for their end.
+ */
+import { refuse, type UpstreamFailure, type Usage } from '#contract'
 import { LARGEST_ANSWER_BYTES } from '../answer/pump.ts'
-import { RawFailure } from '../upstream/raw.ts'
+import { StreamAnswer } from '../answer/stream.ts'
+import type { Upstream } from '../generation.ts'
+import { RawFailure, type RawHead } from '../upstream/raw.ts'
+import { modelOfForm } from './raw-form.ts'
+import { upstreamPath } from './raw-path.ts'
+import { ByteStream, EventStream, howItLeaves, type RawStream } from './raw-stream.ts'
+import { reportedIn, usageOfRaw } from './raw-usage.ts'
 import { endStopped, recordAttempt, refusalOf, type SenderParts, type Trip } from './trip.ts'
 
 /** Resolves when the answer is over or the client has left; rejects with the refusal when it failed. */
@@ -13,43 +22,104 @@ export async function sendRaw(trip: Trip, parts: SenderParts): Promise<void> {
   refuseEncodedBody(ctx.get('content-encoding'))
   refuseForbiddenModel(trip)
   const upstream = generation.upstreams.get(raw.provider.name)!
+  const path = upstreamPath(route.config.path, raw.path, ctx.path, ctx.querystring)
+  const type = ctx.get('content-type')
+  const signed = upstream.sign({ path, headers: type === '' ? {} : { 'content-type': type }, body: exchange.bytes })
   const attempt = recordAttempt(trip, parts, raw.provider.name)
+  let stream: RawStream | null = null
   try {
     const answer = await parts.rawProxy.send({
       request: ctx.req,
       bytes: exchange.bytes,
       provider: raw.provider,
-      headers: upstream.sign({ path: raw.path, headers: {}, body: exchange.bytes }).headers,
-      path: raw.path + queryOf(ctx.querystring),
+      headers: signed.headers,
+      path,
       requestId: exchange.id,
       signal: exchange.signal,
       watchman: parts.watchman,
       largestBytes: LARGEST_ANSWER_BYTES,
+      begin(head, resume) {
+        signed.taken()
+        stream = streamFor(trip, head, upstream)
+        if (stream === null) return null
+        attempt(head.status, null)
+        client.onResume(resume)
+        return bytes => stream!.take(bytes)
+      },
       decodeError: upstream.dialect.decodeError,
     })
-    attempt(answer.status, null)
-    meter.started = true
-    meter.finished = true
-    exchange.usage = usageOfRaw(
-      answer.headers['content-type'] ?? '',
-      answer.body,
-      route.config.price,
-      exchange.bytes.length,
-    )
+    // Assigned in `begin`, where the compiler does not look.
+    const streamed = stream as RawStream | null
+    streamed?.end()
+    if (!streamed) attempt(answer.status, null)
+    meter.started = meter.finished = true
+    exchange.usage = streamed
+      ? usageSoFar(trip, streamed)
+      : usageOfWhole(trip, answer.headers['content-type'] ?? '', answer.body)
     exchange.outcome = client.left ? 'client_left' : 'answered'
-    const finish = () => client.sendWhole(answer.status, answer.headers, answer.body)
+    const finish = () => (streamed ? streamed.finish() : client.sendWhole(answer.status, answer.headers, answer.body))
     trip.finish = finish
   } catch (error) {
-    if (exchange.signal.aborted) return endStopped(trip)
+    if (exchange.signal.aborted) {
+      if (stream) leaveStream(trip, stream)
+      return endStopped(trip)
+    }
     exchange.outcome = 'failed'
     if (!(error instanceof RawFailure)) throw error
-    attempt(error.status, error.failure)
-    parts.log.warn(
-      { exchange: exchange.id, target: raw.provider.name, detail: error.failure.detail },
-      'an attempt failed',
-    )
+    if (error.failure.code === 'upstream_auth') signed.refused()
+    noteFailure(trip, parts, error, attempt)
     throw refusalOf(error.failure)
   }
+}
+
+/** The client's stream for an answer that leaves as it comes; null for one that is collected. */
+function streamFor(trip: Trip, head: RawHead, { dialect }: Upstream): RawStream | null {
+  const { client, ctx } = trip
+  const outlet = { client, response: ctx.res, head }
+  switch (howItLeaves(head)) {
+    case 'events':
+      // Once it has begun, what goes wrong is told by an event and then the connection's end.
+      trip.stream = new StreamAnswer(client, [])
+      return new EventStream(outlet, said => dialect.decodeError(500, {}, said))
+    case 'bytes':
+      return new ByteStream(outlet)
+    case null:
+      return null
+  }
+}
+
+/** Who leaves in the middle has had the half of it: the request, and what had come. */
+function leaveStream(trip: Trip, stream: RawStream): void {
+  const { client, meter, exchange } = trip
+  if (!client.headSent) return
+  meter.started = meter.finished = true
+  exchange.usage = usageSoFar(trip, stream)
+}
+
+function usageSoFar({ route, exchange }: Trip, stream: RawStream): Usage {
+  const sizes = { requestBytes: exchange.bytes.length, answerBytes: stream.bytes }
+  return usageOfRaw(route.config.price, stream.usage, sizes)
+}
+
+function usageOfWhole({ route, exchange }: Trip, type: string, body: Buffer): Usage {
+  const reported = route.config.price !== null && type.includes('json') ? reportedIn(body) : null
+  return usageOfRaw(route.config.price, reported, { requestBytes: exchange.bytes.length, answerBytes: body.length })
+}
+
+/** Writes down a failure, also one of an answer whose head was good, and tells the operator. */
+function noteFailure(
+  { exchange, route }: Trip,
+  { log }: SenderParts,
+  { status, failure }: RawFailure,
+  attempt: (status: number | null, failure: UpstreamFailure) => void,
+): void {
+  const last = exchange.attempts.at(-1)
+  if (last) exchange.attempts[exchange.attempts.length - 1] = { ...last, code: failure.code }
+  else attempt(status, failure)
+  log.warn(
+    { exchange: exchange.id, target: route.config.raw?.provider.name, detail: failure.detail },
+    'an attempt failed',
+  )
 }
 
 /** The header does not go upstream, so the provider would take the body for what it is not; nor could its tokens be held. */
@@ -58,44 +128,20 @@ function refuseEncodedBody(encoding: string): void {
   throw refuse('unsupported_media_type', { message: 'The body must not be compressed (Content-Encoding).' })
 }
 
-/** The client's own query, without what some clients put a key in: keys of this gateway never go upstream. */
-function queryOf(query: string): string {
-  if (query === '') return ''
-  const parameters = new URLSearchParams(query)
-  const secret = [...parameters.keys()].filter(name => SECRET_PARAMETERS.has(name.toLowerCase().replaceAll('-', '_')))
-  if (secret.length === 0) return `?${query}`
-  for (const name of secret) parameters.delete(name)
-  return parameters.size === 0 ? '' : `?${parameters}`
-}
-
-const SECRET_PARAMETERS = new Set(['key', 'api_key', 'apikey', 'access_token', 'token'])
-
-/** A key that may only use some models must not reach others by a road on which nobody reads the body. */
-function refuseForbiddenModel({ exchange, ctx }: Trip): void {
-  const allowed = exchange.key?.models
+/** A key that may only use some models must not reach others by a road on which nobody else reads the body. */
+function refuseForbiddenModel(trip: Trip): void {
+  const allowed = trip.exchange.key?.models
   if (allowed == null) return
-  // A form, or no body at all: nobody can see which model it is about, so it is none that is allowed.
-  const body = /json/i.test(ctx.get('content-type')) ? exchange.json() : null
+  const model = modelOf(trip)
+  if (model === null || !allowed.includes(model)) throw refuse('model_not_found', { param: 'model' })
+}
+
+/** The model that a body is about. Null: nobody can see which one, or none, so it is none that is allowed. */
+function modelOf({ exchange, ctx }: Trip): string | null {
+  const type = ctx.get('content-type')
+  if (/^multipart\//i.test(type)) return modelOfForm(type, exchange.bytes)
+  if (!/^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i.test(type)) return null
+  const body = exchange.json()
   const model = typeof body === 'object' && body !== null ? (body as { model?: unknown }).model : undefined
-  if (typeof model !== 'string' || !allowed.includes(model)) throw refuse('model_not_found', { param: 'model' })
-}
-
-/** What the provider says it used; where prices count tokens and nobody says, a quarter of the bytes. */
-function usageOfRaw(type: string, body: Buffer, price: Price | null, requestBytes: number): Usage {
-  const none = { cachedTokens: 0, cacheWriteTokens: 0, completionTokens: 0, reasoningTokens: 0 }
-  const countsTokens = price !== null && (price.input > 0n || price.output > 0n)
-  if (!countsTokens) return { ...none, promptTokens: 0, source: 'reported' }
-  const reported = type.includes('json') ? reportedTokens(body) : null
-  if (reported !== null) return { ...none, promptTokens: reported, source: 'reported' }
-  return { ...none, promptTokens: Math.ceil(requestBytes / 4), source: 'estimated' }
-}
-
-function reportedTokens(body: Buffer): number | null {
-  try {
-    const { usage } = JSON.parse(body.toString('utf8')) as { usage?: Record<string, unknown> }
-    const tokens = usage?.['prompt_tokens'] ?? usage?.['input_tokens'] ?? usage?.['total_tokens']
-    return typeof tokens === 'number' ? tokens : null
-  } catch {
-    return null
-  }
+  return typeof model === 'string' ? model : null
 }

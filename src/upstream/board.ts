@@ -45,16 +45,14 @@ export interface Board extends TargetsView {
    */
   arrange(targets: readonly Target[]): readonly Target[]
   begin(target: Target): Ticket
-  /** For the metrics: targets by what is known of them. */
-  states(): readonly { readonly target: string; readonly state: TargetState; readonly inflight: number }[]
 }
 
-export type TargetState = 'well' | 'limited' | 'ejected' | 'half_open'
+type TargetState = 'well' | 'limited' | 'ejected' | 'half_open'
 
 class Record {
   inflight = 0
   inARow = 0
-  /** Times of the window's attempts; negative for a failure. */
+  /** The window's attempts, the oldest first. */
   results: { atMs: number; failed: boolean }[] = []
   ejections = 0
   ejectedUntilMs = 0
@@ -156,7 +154,5 @@ export function createBoard(now: () => number, onEjected: (target: string, forMs
       }
     },
     latencyMs: target => records.get(target)?.latencyMs ?? null,
-    states: () =>
-      [...records].map(([target, record]) => ({ target, state: stateOf(record), inflight: record.inflight })),
   }
 }

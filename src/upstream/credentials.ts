@@ -6,8 +6,8 @@
 export interface Credentials<Credential> {
   /** The next one; of none but refused ones the one whose time is over first. Null when there are none at all. */
   next(): { readonly credential: Credential; readonly index: number } | null
-  /** The provider has refused it (401, 403). */
-  refused(index: number): void
+  /** The provider has refused it (401, 403). Returns how many others are still good. */
+  refused(index: number): number
   /** The provider has taken it. */
   taken(index: number): void
 }
@@ -42,7 +42,9 @@ export function createCredentials<Credential>(
     refused(index) {
       const wasOut = isOut(index)
       outUntil[index] = now() + OUT_MS
-      if (!wasOut) onRefused(index, all.filter((_, other) => !isOut(other)).length)
+      const left = all.filter((_, other) => !isOut(other)).length
+      if (!wasOut) onRefused(index, left)
+      return left
     },
     taken(index) {
       outUntil[index] = 0

@@ -1,6 +1,7 @@
 /**
- * Raw routes (`/v1/embeddings` and the like): the body goes to the provider as it came and the whole answer comes back,
- * byte for byte, over http-proxy. The answer is only collected here; the gateway sends it once the charge is written.
+ * Raw routes (`/v1/embeddings` and the like): the body goes to the provider as it came and the answer comes back, byte
+ * for byte, over http-proxy. The answer is collected here, or handed on piece by piece where the gateway asks for that;
+ * what leaves when is the gateway's business.
  *
  * http-proxy copies the request's headers and, when the provider dies, destroys the response it was given. Neither may
  * happen to the client's own, so it gets a prepared pair: a request that holds nothing but the headers built below, and
@@ -39,16 +40,31 @@ export interface RawRequest {
   /** Aborting it closes the upstream connection at once. */
   readonly signal: AbortSignal
   readonly watchman: Watchman
-  /** An answer beyond this is a failure. */
+  /** A collected answer beyond this is a failure. */
   readonly largestBytes: number
+  /**
+   * Asked at a head with a 2xx status: where the body goes as it comes, or null to have it collected.
+   * @param resume goes on after the sink has paused it
+   */
+  begin?(head: RawHead, resume: () => void): RawSink | null
   decodeError(status: number, headers: Readonly<Record<string, string>>, body: Buffer): UpstreamFailure
 }
 
-/** A complete answer with a 2xx status. */
-export interface RawAnswer {
+/** Of an answer with a 2xx status. */
+export interface RawHead {
   readonly status: number
   /** `content-type` and `content-disposition`, where the provider sent them. */
   readonly headers: Readonly<Record<string, string>>
+  /** Of the body in bytes, where the provider says it. */
+  readonly length: number | null
+}
+
+/** Takes a piece of the body. False pauses the answer until it is resumed; what it throws ends the answer. */
+export type RawSink = (bytes: Buffer) => boolean
+
+/** A complete answer with a 2xx status. */
+export interface RawAnswer extends RawHead {
+  /** Empty where a sink has taken it. */
   readonly body: Buffer
 }
 
@@ -89,7 +105,7 @@ export function createRawProxy(): RawProxy {
       const agent = target.protocol === 'https:' ? https : http
       const { status, headers, body } = await new Passage(options, target, agent).answer
       if (status > 299) throw new RawFailure(options.decodeError(status, headers, body), status)
-      return { status, headers: keptHeaders(headers), body }
+      return { ...headOf(status, headers), body }
     },
     close() {
       http.destroy()
@@ -98,11 +114,18 @@ export function createRawProxy(): RawProxy {
   }
 }
 
+/** An answer of any status, with all its headers. */
+interface Collected {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Buffer
+}
+
 /** One request on its way through http-proxy. */
 class Passage {
-  readonly answer: Promise<RawAnswer>
+  readonly answer: Promise<Collected>
   readonly #options: RawRequest
-  readonly #settle: PromiseWithResolvers<RawAnswer>
+  readonly #settle: PromiseWithResolvers<Collected>
   readonly #response: ServerResponse
   readonly #startedMs: number
   readonly #unwatch: () => void
@@ -115,6 +138,8 @@ class Passage {
   #informational = 0
   #pieces: Buffer[] = []
   #size = 0
+  #sink: RawSink | null = null
+  #paused = false
 
   constructor(options: RawRequest, target: URL, agent: HttpAgent) {
     this.#options = options
@@ -174,21 +199,36 @@ class Passage {
     this.#lastMs = this.#options.watchman.now()
     this.#status = answer.statusCode ?? 0
     this.#headers = flatHeaders(answer)
-    const failure =
-      headFailure(this.#status, this.#headers, this.#options.decodeError) ??
-      this.#sizeFailure(this.#headers['content-length'])
+    const failure = headFailure(this.#status, this.#headers, this.#options.decodeError) ?? this.#begin(answer)
     if (failure) {
       this.#fail(failure)
       return
     }
-    answer.on('data', (bytes: Buffer) => this.#gotData(bytes))
+    answer.on('data', (bytes: Buffer) => this.#gotData(answer, bytes))
     answer.on('end', () => this.#gotEnd(answer.complete))
     answer.on('close', () => this.#gotEnd(answer.complete))
   }
 
-  #gotData(bytes: Buffer): void {
+  /** Asks where a good answer goes; one that is collected must not be too large. */
+  #begin(answer: IncomingMessage): UpstreamFailure | null {
+    if (this.#status! > 299) return null
+    const resume = () => {
+      if (!this.#paused) return
+      this.#paused = false
+      this.#lastMs = this.#options.watchman.now()
+      answer.resume()
+    }
+    this.#sink = this.#options.begin?.(headOf(this.#status!, this.#headers), resume) ?? null
+    return this.#sink ? null : this.#sizeFailure(this.#headers['content-length'])
+  }
+
+  #gotData(answer: IncomingMessage, bytes: Buffer): void {
     if (this.#phase === 'over') return
     this.#lastMs = this.#options.watchman.now()
+    if (this.#sink) {
+      this.#handOn(this.#sink, answer, bytes)
+      return
+    }
     this.#size += bytes.length
     this.#pieces.push(bytes)
     if (this.#status! > 299) {
@@ -196,6 +236,16 @@ class Passage {
     } else {
       const failure = this.#sizeFailure(this.#size)
       if (failure) this.#fail(failure)
+    }
+  }
+
+  #handOn(sink: RawSink, answer: IncomingMessage, bytes: Buffer): void {
+    try {
+      if (sink(bytes)) return
+      this.#paused = true
+      answer.pause()
+    } catch (error) {
+      this.#giveUp(error as Error)
     }
   }
 
@@ -223,7 +273,8 @@ class Passage {
     const { connectMs, firstByteMs, idleMs, totalMs } = this.#options.provider.timeouts
     if (now - this.#startedMs > totalMs) this.#late(`the whole answer took longer than ${totalMs} ms`)
     else if (this.#phase === 'body') {
-      if (now - this.#lastMs > idleMs) this.#late(`nothing came for ${idleMs} ms`)
+      // Whoever was told to wait is not late.
+      if (!this.#paused && now - this.#lastMs > idleMs) this.#late(`nothing came for ${idleMs} ms`)
     } else if (now - this.#startedMs > firstByteMs) this.#late(`no answer within ${firstByteMs} ms`)
     else if (this.#connectingSinceMs !== null && now - this.#connectingSinceMs > connectMs) {
       this.#late(`no connection within ${connectMs} ms`)
@@ -270,9 +321,9 @@ class Passage {
 
 /** The request as http-proxy sees it: its headers are built here, and it copies no others. */
 function preparedRequest({ request, bytes, headers, path, requestId }: RawRequest): IncomingMessage {
-  // What the body is, only the client knows.
-  const { 'content-type': _ofChat, ...ours } = headers
-  const contentType = request.headers['content-type']
+  // What the body is, only the client knows; a signature covers what was said of it when it was made.
+  const { 'content-type': said, ...ours } = headers
+  const contentType = request.headers['content-type'] ?? (Object.hasOwn(ours, SIGNED) ? said : undefined)
   const prepared = new IncomingMessage(new Socket())
   prepared.method = request.method ?? 'POST'
   prepared.url = path
@@ -289,6 +340,9 @@ function preparedRequest({ request, bytes, headers, path, requestId }: RawReques
   return prepared
 }
 
+/** There where the headers are signed (AWS). */
+const SIGNED = 'x-amz-date'
+
 function flatHeaders({ headers }: IncomingMessage): Record<string, string> {
   const flat: Record<string, string> = Object.create(null)
   for (const [name, value] of Object.entries(headers)) {
@@ -299,10 +353,15 @@ function flatHeaders({ headers }: IncomingMessage): Record<string, string> {
 
 const KEPT_HEADERS = ['content-type', 'content-disposition']
 
-function keptHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
-  return Object.fromEntries(
-    KEPT_HEADERS.filter(name => headers[name] !== undefined).map(name => [name, headers[name]!]),
-  )
+function headOf(status: number, headers: Readonly<Record<string, string>>): RawHead {
+  const length = headers['content-length']
+  return {
+    status,
+    headers: Object.fromEntries(
+      KEPT_HEADERS.filter(name => headers[name] !== undefined).map(name => [name, headers[name]!]),
+    ),
+    length: length === undefined ? null : Number(length),
+  }
 }
 
 function abortError(signal: AbortSignal): Error {

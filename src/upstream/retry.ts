@@ -53,7 +53,7 @@ export function createRetryBudget(): RetryBudget {
 export type Retry =
   /** Another target, at once. */
   | { readonly where: 'elsewhere' }
-  /** The same target, after a pause. */
+  /** The same target, after a pause (none when it is asked under another credential). */
   | { readonly where: 'here'; readonly pauseMs: number }
 
 export interface FailedAttempt {
@@ -62,15 +62,19 @@ export interface FailedAttempt {
   /** How many attempts there were, this one included. */
   readonly attempts: number
   readonly hasOther: boolean
+  /** Whether the same provider can be asked under another credential. */
+  readonly hasCredential: boolean
 }
 
 /** Null: this failure is the answer. `random` in [0, 1). */
 export function retryAfterFailure(
-  { failure, tookMs, attempts, hasOther }: FailedAttempt,
+  { failure, tookMs, attempts, hasOther, hasCredential }: FailedAttempt,
   random: () => number,
 ): Retry | null {
   const { code, retryAfterMs = 0 } = failure
   if (tookMs > SLOW_MS) return null
+  // Nothing is wrong with the target: it does not know us under that name.
+  if (code === 'upstream_auth' && hasCredential) return { where: 'here', pauseMs: 0 }
   if (hasOther) return PASSING.has(code) || ITS_OWN.has(code) ? { where: 'elsewhere' } : null
   if (!PASSING.has(code)) return null
   const pauseMs = PAUSE_MS * 2 ** (attempts - 1) * (0.5 + random() / 2)

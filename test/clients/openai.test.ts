@@ -159,7 +159,7 @@ describe('a stream', () => {
     const index = rig.provider.requests.length
     const stream = await openStream(index)
     const request = rig.provider.requests[index]!
-    await request.step(2)
+    await request.step()
     const chunks: OpenAI.ChatCompletionChunk[] = []
     let leftAt = 0
     for await (const chunk of stream.data) {
@@ -195,10 +195,10 @@ describe('a stream', () => {
     expect((await rig.provider.waitForClose(request)).how).not.toBe('answered')
   })
 
-  /** A stream of the scripted provider; its first event has come. */
+  /** A stream of the scripted provider; its first content has come. */
   async function openStream(index: number) {
     const opening = client.chat.completions.create({ model: 'm', messages: HELLO, stream: true }).withResponse()
-    await (await rig.provider.waitForRequest(index)).step(1)
+    await (await rig.provider.waitForRequest(index)).step(2)
     return opening
   }
 })

@@ -173,7 +173,8 @@ describe.each(WAYS)('by %s', how => {
         const request = await provider.waitForRequest(index)
         if (sent > 0) {
           await request.step(sent)
-          await client.readUntil(sent === 1 ? '"role"' : TOKENS[sent - 2]!)
+          // A role alone waits at the gateway for the first content.
+          if (sent > 1) await client.readUntil(TOKENS[sent - 2]!)
         }
         const left = leave(client, how)
         await closed(request, left)

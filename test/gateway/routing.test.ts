@@ -3,7 +3,7 @@
  * without bounds; and whatever was tried, one exchange is one charge.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { errorAnswer, exact, type FakeProvider, sse, startFakeProvider } from '../helpers/fake-provider.ts'
+import { errorAnswer, exact, type FakeProvider, gated, sse, startFakeProvider } from '../helpers/fake-provider.ts'
 import { type InProcess, type InProcessOptions, PRICE, startInProcess } from '../helpers/in-process.ts'
 import { contentOf, parseSse } from '../helpers/sse.ts'
 
@@ -31,6 +31,7 @@ afterAll(async () => {
 /** Both providers behind one model, asked in this order. Each test has its own: what is known of a target stays known. */
 async function start(route: object = {}, more: Partial<InProcessOptions> = {}): Promise<InProcess> {
   const gateway = await startInProcess({
+    env: { ONE: 'key-one', TWO: 'key-two' },
     steps: [
       { use: 'api-key' },
       { use: 'schema' },
@@ -185,7 +186,7 @@ test('once content has left, there is no second attempt', async () => {
   expect(text).not.toContain('[DONE]')
 })
 
-test('a target that fails again and again is put behind the others, and comes back', async () => {
+test('a target that fails again and again is put behind the others', async () => {
   const gateway = await start()
   first.script(errorAnswer(500))
   const asked: number[] = []
@@ -203,4 +204,127 @@ test('the budget: of many that fail, few are asked a second time', async () => {
   const sent = first.requests.length + second.requests.length - before
   expect(sent).toBeGreaterThan(n)
   expect(sent).toBeLessThanOrEqual(n * 1.2 + 20)
+})
+
+describe('several credentials of one provider', () => {
+  const withKeys = (...api_keys: string[]) =>
+    start(
+      {},
+      {
+        model: {},
+        yaml: { providers: { p: { dialect: 'openai', base_url: first.baseUrl, api_keys, allow_insecure: true } } },
+      },
+    )
+  const refusing =
+    (...keys: string[]): Parameters<FakeProvider['script']>[0] =>
+    request =>
+      keys.some(key => request.headers['authorization'] === `Bearer ${key}`) ? errorAnswer(401) : GOOD
+  const used = (since: number) => first.requests.slice(since).map(({ headers }) => headers['authorization'])
+
+  test('one that is refused is followed by the next at once, is told to the operator, and is left out', async () => {
+    const gateway = await withKeys('${ONE}', '${TWO}')
+    first.script(refusing('key-one'))
+    const since = first.requests.length
+    expect(await ask(gateway, true)).toMatchObject({ status: 200, asked: [2, 0], attempts: 2, charged: CHARGE })
+    expect(await ask(gateway, false)).toMatchObject({ status: 200, asked: [1, 0], attempts: 1 })
+    expect(used(since)).toEqual(['Bearer key-one', 'Bearer key-two', 'Bearer key-two'])
+    const line = await gateway.waitForLog(({ msg }) => msg === 'the provider refuses this credential')
+    expect(line).toMatchObject({ level: 'error', provider: 'p', credential: 1, left: 1 })
+    expect(JSON.stringify(gateway.log)).not.toContain('key-one')
+  })
+
+  test('all refused: 502, which does not say whose key it was', async () => {
+    const gateway = await withKeys('${ONE}', '${TWO}')
+    first.script(refusing('key-one', 'key-two'))
+    const told = await ask(gateway, false)
+    expect(told).toMatchObject({ status: 502, asked: [2, 0], charged: 0n })
+    expect(JSON.parse(told.text).error.code).toBe('upstream_auth')
+  })
+
+  test('take turns', async () => {
+    const gateway = await withKeys('${ONE}', '${TWO}')
+    const since = first.requests.length
+    for (let i = 0; i < 4; i++) await ask(gateway, false)
+    expect(used(since)).toEqual(['Bearer key-one', 'Bearer key-two', 'Bearer key-one', 'Bearer key-two'])
+  })
+})
+
+test('`max_inflight` of a target: what is beyond goes to the next one, and is told to come again when there is none', async () => {
+  const m = (targets: object[]) => ({ targets, price: PRICE, context: 8192, max_output: 1000 })
+  const narrow = (provider: string) => ({ provider, model: 'x', max_inflight: 1 })
+  const gateway = await start(
+    {},
+    {
+      yaml: {
+        providers: {
+          one: { dialect: 'openai', base_url: first.baseUrl },
+          two: { dialect: 'openai', base_url: second.baseUrl },
+        },
+        models: { m: m([narrow('one'), narrow('two')]) },
+      },
+    },
+  )
+  first.script(gated({ tokens: 3 }))
+  second.script(gated({ tokens: 3 }))
+  const [one, two] = [first.requests.length, second.requests.length]
+  const pending = [gateway.chat({ stream: true })]
+  const held = [await first.waitForRequest(one)]
+  pending.push(gateway.chat({ stream: true }))
+  held.push(await second.waitForRequest(two))
+  const third = await gateway.chat()
+  expect(third.status).toBe(503)
+  expect(third.headers.get('retry-after')).toBe('1')
+  expect((await third.json()).error.code).toBe('overloaded')
+  for (const request of held) request.release()
+  for (const answer of pending) expect((await (await answer).text()).endsWith('data: [DONE]\n\n')).toBe(true)
+  first.script(GOOD)
+  expect(await ask(gateway, false)).toMatchObject({ status: 200, asked: [1, 0] })
+})
+
+test('`priority`: the second one is a spare, whatever its weight', async () => {
+  const gateway = await start(
+    { order: 'weights' },
+    {
+      yaml: {
+        providers: {
+          one: { dialect: 'openai', base_url: first.baseUrl },
+          two: { dialect: 'openai', base_url: second.baseUrl },
+        },
+        models: {
+          m: {
+            targets: [
+              { provider: 'two', model: 'b', weight: 100, priority: 2 },
+              { provider: 'one', model: 'a', weight: 1 },
+            ],
+            price: PRICE,
+            context: 8192,
+            max_output: 1000,
+          },
+        },
+      },
+    },
+  )
+  for (let i = 0; i < 5; i++) expect(await ask(gateway, false)).toMatchObject({ asked: [1, 0] })
+  first.script(errorAnswer(503))
+  expect(await ask(gateway, false)).toMatchObject({ status: 200, asked: [1, 1] })
+})
+
+test('a client that leaves during the pause before another attempt is not asked for again', async () => {
+  const gateway = await start(
+    {},
+    { model: {}, yaml: { providers: { p: { dialect: 'openai', base_url: first.baseUrl } } } },
+  )
+  first.script(errorAnswer(429, undefined, { 'retry-after': '2' }))
+  const since = first.requests.length
+  const posted = gateway.balance().posted
+  const controller = new AbortController()
+  const pending = gateway.chat({ stream: true }, { signal: controller.signal }).catch((error: Error) => error.name)
+  await first.waitForClose(await first.waitForRequest(since))
+  await gateway.waitForLog(({ msg }) => msg === 'an attempt failed')
+  controller.abort()
+  expect(await pending).toBe('AbortError')
+  const line = await gateway.waitForLog(({ msg }) => msg === 'exchange')
+  expect(line).toMatchObject({ outcome: 'client_left', attempts: 1 })
+  expect(first.requests.length).toBe(since + 1)
+  expect(gateway.balance()).toMatchObject({ posted, held: 0n })
 })

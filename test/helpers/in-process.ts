@@ -31,6 +31,8 @@ export interface InProcessOptions {
   readonly timeouts?: Readonly<Record<string, string>>
   readonly open?: ServeOptions['open']
   readonly stepGraceMs?: number
+  /** For `${NAME}` in the configuration. */
+  readonly env?: Readonly<Record<string, string>>
   readonly store?: string
 }
 
@@ -54,13 +56,13 @@ export interface InProcess extends AsyncDisposable {
   stop(): Promise<number>
 }
 
-/** The pipeline of the product in its plainest form. */
+/** The pipeline of the product in its plainest form. One attempt: what one provider does is what is told. */
 export const FIVE_STEPS: readonly object[] = [
   { use: 'api-key' },
   { use: 'schema' },
   { use: 'rate-limit', with: { per: 'key', requests: '1000000 per minute' } },
   { use: 'credits' },
-  { use: 'route' },
+  { use: 'route', with: { attempts: 1 } },
 ]
 
 /** $1 and $2 a million: 1,000 and 2,000 nano-dollars a token, so that a charge can be read off. */
@@ -81,7 +83,7 @@ export async function startInProcess(options: InProcessOptions = {}): Promise<In
   const waiting = new Set<() => void>()
   const running = await serve({
     configFile,
-    env: {},
+    env: options.env ?? {},
     signals: false,
     registry: createRegistry([...BUILT_IN, ...(options.plugins ?? [])]),
     ...(options.open ? { open: options.open } : {}),

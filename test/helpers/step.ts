@@ -89,6 +89,7 @@ export function createSteps(
       address: request.address ?? '127.0.0.1',
       idempotencyKey: null,
       parse: parseBody,
+      translate: null,
       progress: { started: false, finished: false, countedTokens: 0, estimate: NOTHING_USED },
       answer: () => Promise.reject(new Error('this test has nothing to answer with')),
     })

@@ -1,0 +1,236 @@
+/**
+ * A raw answer that leaves as it comes: sound, files, events. Its bytes pass unchanged, and its end is kept back until
+ * the pipeline has unwound: of bytes the last piece, of events the one that says the usage and whatever follows. So an
+ * answer never looks finished before its charge is committed.
+ */
+import type { ServerResponse } from 'node:http'
+import type { UpstreamFailure, Usage } from '#contract'
+import { type Client, FRAMING } from '../answer/client.ts'
+import { RawFailure, type RawHead } from '../upstream/raw.ts'
+import { usageIn } from './raw-usage.ts'
+
+export interface RawStream {
+  /** What has come so far. */
+  readonly bytes: number
+  /** What the events have said so far. */
+  readonly usage: Usage | null
+  /** @returns false when the client does not keep up. Throws a `RawFailure` when the provider says that it failed. */
+  take(bytes: Buffer): boolean
+  /** The body is over, and complete. */
+  end(): void
+  /** Lets out what was kept back. */
+  finish(): void
+}
+
+/** The client's end, and the head that it gets before the first piece. */
+export interface RawOutlet {
+  readonly client: Client
+  readonly response: ServerResponse
+  readonly head: RawHead
+}
+
+/** Bodies up to this size do not leave before they are whole: so they can still be refused, and say what they cost. */
+const SMALL_BYTES = 256 * 1024
+
+/**
+ * How an answer leaves, by its head: null, when it is to be collected. JSON always is, because nobody can use half of it
+ * and its usage may stand anywhere.
+ */
+export function howItLeaves({ headers, length }: RawHead): 'events' | 'bytes' | null {
+  const type = (headers['content-type'] ?? '').split(';')[0]!.trim().toLowerCase()
+  if (type === 'text/event-stream') return 'events'
+  if (type === 'application/json' || type.endsWith('+json')) return null
+  return length !== null && length <= SMALL_BYTES ? null : 'bytes'
+}
+
+/** Writes with a head that says what the provider said of the body. */
+function write({ client, response, head }: RawOutlet, bytes: Buffer): boolean {
+  if (bytes.length === 0 || client.left) return true
+  if (!client.headSent) writeHead(response, head)
+  return client.writeStream(bytes)
+}
+
+function writeHead(response: ServerResponse, { status, headers, length }: RawHead): void {
+  const saidConnection = response.hasHeader('connection')
+  for (const name of FRAMING) if (response.hasHeader(name)) response.removeHeader(name)
+  // Node takes the removal for a wish to say nothing of it.
+  if (saidConnection) response.setHeader('connection', response.shouldKeepAlive ? 'keep-alive' : 'close')
+  const framing = length === null ? { 'x-accel-buffering': 'no' } : { 'content-length': length }
+  response.writeHead(status, { 'cache-control': 'no-store, no-transform', ...headers, ...framing })
+}
+
+/** The last bytes of an answer; all of them, when none has left yet. */
+function writeEnd({ client, head }: RawOutlet, bytes: Buffer): void {
+  if (client.headSent) client.endStream(bytes)
+  else client.sendWhole(head.status, head.headers, bytes)
+}
+
+/** Any body: one piece behind. */
+export class ByteStream implements RawStream {
+  readonly usage = null
+  bytes = 0
+  readonly #outlet: RawOutlet
+  #kept: Buffer = NOTHING
+
+  constructor(outlet: RawOutlet) {
+    this.#outlet = outlet
+  }
+
+  take(bytes: Buffer): boolean {
+    this.bytes += bytes.length
+    if (bytes.length === 0) return true
+    const before = this.#kept
+    this.#kept = bytes
+    return write(this.#outlet, before)
+  }
+
+  end(): void {}
+
+  finish(): void {
+    writeEnd(this.#outlet, this.#kept)
+  }
+}
+
+const NOTHING: Buffer = Buffer.alloc(0)
+
+/** An event with a picture in it may be as large as a whole answer. */
+const LONGEST_EVENT_BYTES = 32 * 1024 * 1024
+/** When so much follows an event with usage, that was not the last one. */
+const LONGEST_TAIL_BYTES = 64 * 1024
+
+/** `text/event-stream`: whole events, so that an error can follow the last one. */
+export class EventStream implements RawStream {
+  usage: Usage | null = null
+  bytes = 0
+  readonly #outlet: RawOutlet
+  readonly #failureOf: (said: Buffer) => UpstreamFailure
+  readonly #split = new EventSplitter()
+  /** From the event with the usage on. */
+  #tail: Buffer[] = []
+  #tailBytes = 0
+
+  /** @param failureOf what an event that says an error means */
+  constructor(outlet: RawOutlet, failureOf: (said: Buffer) => UpstreamFailure) {
+    this.#outlet = outlet
+    this.#failureOf = failureOf
+  }
+
+  take(bytes: Buffer): boolean {
+    this.bytes += bytes.length
+    let keepsUp = true
+    for (const event of this.#split.push(bytes)) keepsUp = this.#event(event) && keepsUp
+    if (this.#split.waitingBytes <= LONGEST_EVENT_BYTES) return keepsUp
+    const detail = `an event of the stream is longer than ${LONGEST_EVENT_BYTES} bytes`
+    throw new RawFailure({ code: 'upstream_invalid', detail }, this.#outlet.head.status)
+  }
+
+  end(): void {
+    const rest = this.#split.rest()
+    if (rest.length === 0) return
+    this.#isLast(rest)
+    // Whoever leaves out the blank line at the end has ended with it all the same.
+    this.#tail.push(rest)
+  }
+
+  finish(): void {
+    writeEnd(this.#outlet, Buffer.concat(this.#tail))
+  }
+
+  #event(event: Buffer): boolean {
+    let released: readonly Buffer[] = []
+    if (this.#isLast(event)) {
+      released = this.#tail
+      this.#tail = [event]
+      this.#tailBytes = 0
+    } else if (this.#tail.length === 0) released = [event]
+    else {
+      this.#tail.push(event)
+      this.#tailBytes += event.length
+      if (this.#tailBytes > LONGEST_TAIL_BYTES) {
+        released = this.#tail
+        this.#tail = []
+      }
+    }
+    return write(this.#outlet, released.length === 1 ? released[0]! : Buffer.concat(released))
+  }
+
+  /** Whether an event may be the last one that matters: it says the usage, or that it is all over. */
+  #isLast(event: Buffer): boolean {
+    const mayMatter = event.includes('"usage"') || event.includes('error')
+    if (!mayMatter) return event.includes('[DONE]') && dataOf(event) === '[DONE]'
+    const said = parsed(dataOf(event))
+    if (isError(said)) {
+      throw new RawFailure(this.#failureOf(Buffer.from(JSON.stringify(said))), this.#outlet.head.status)
+    }
+    const usage = usageIn(said)
+    this.usage = usage ?? this.usage
+    return usage !== null
+  }
+}
+
+function isError(said: unknown): boolean {
+  if (typeof said !== 'object' || said === null) return false
+  const { type, error } = said as { type?: unknown; error?: unknown }
+  return type === 'error' || (error !== undefined && error !== null)
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}
+
+/** The `data` of one event (WHATWG HTML, 9.2.6). */
+function dataOf(event: Buffer): string {
+  return event
+    .toString('utf8')
+    .split(/\r\n|\n|\r/)
+    .filter(line => line.startsWith('data:'))
+    .map(line => line.slice(line[5] === ' ' ? 6 : 5))
+    .join('\n')
+}
+
+const LF = 10
+const CR = 13
+
+/** Bytes to events, each with the blank line that ends it (WHATWG HTML, 9.2.5: lines end in LF, CR or both). */
+class EventSplitter {
+  #pieces: Buffer[] = []
+  waitingBytes = 0
+  #lineIsEmpty = true
+  #afterCr = false
+
+  push(bytes: Buffer): Buffer[] {
+    const events: Buffer[] = []
+    let from = 0
+    for (let at = 0; at < bytes.length; at++) {
+      const byte = bytes[at]!
+      const isSecondHalf = byte === LF && this.#afterCr
+      this.#afterCr = byte === CR
+      if (isSecondHalf) continue
+      const isLineEnd = byte === LF || byte === CR
+      if (isLineEnd && this.#lineIsEmpty) {
+        if (byte === CR && bytes[at + 1] === LF) at++
+        this.#pieces.push(bytes.subarray(from, at + 1))
+        from = at + 1
+        events.push(this.rest())
+      }
+      this.#lineIsEmpty = isLineEnd
+    }
+    if (from < bytes.length) {
+      this.#pieces.push(bytes.subarray(from))
+      this.waitingBytes += bytes.length - from
+    }
+    return events
+  }
+
+  /** What has come of an event that is not over. */
+  rest(): Buffer {
+    const rest = this.#pieces.length === 1 ? this.#pieces[0]! : Buffer.concat(this.#pieces)
+    this.#pieces = []
+    this.waitingBytes = 0
+    return rest
+  }
+}
