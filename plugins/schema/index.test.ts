@@ -572,3 +572,31 @@ describe('with unknown_fields: pass', () => {
     expect((await ask({ ...body, model: 'generous' }, passing)).refusal).toBe(null)
   })
 })
+
+describe('a request in another format, which asks every model to think', () => {
+  const run = (model: string, kind: 'chat' | 'messages' | 'responses') =>
+    refusing({
+      route: { path: `/v1/${kind}`, kind },
+      body: { model, messages: [hello], reasoning_effort: 'high' },
+    })
+
+  test.each(['messages', 'responses'] as const)(
+    '%s: one that cannot is asked without, and that is told',
+    async kind => {
+      const { exchange } = await run('chat-small', kind)
+      expect(exchange.chat).toMatchObject({ dropped: ['reasoning_effort'] })
+      expect(exchange.chat!.body).not.toHaveProperty('reasoning_effort')
+      expect(JSON.parse(exchange.chat!.bytes.toString())).toEqual({ model: 'chat-small', messages: [hello] })
+    },
+  )
+
+  test('one that can is asked to', async () => {
+    const { exchange } = await run('thinker', 'messages')
+    expect(exchange.chat!.body.reasoning_effort).toBe('high')
+    expect(exchange.chat!.dropped).toBeUndefined()
+  })
+
+  test('in the format of chat completions it is refused', async () => {
+    expect((await run('chat-small', 'chat')).refusal).toMatchObject({ param: 'reasoning_effort' })
+  })
+})

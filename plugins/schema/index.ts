@@ -45,11 +45,15 @@ export default definePlugin({
     const validate = validatorOf(unknown_fields)
     return async (ctx, next) => {
       const { exchange } = ctx
-      const { body, bytes } = exchange.request()
-      if (!validate(body)) throw complain(validate.errors![0]!, body)
-      const model = findModel(catalog, body.model, exchange.key)
-      refuseUnfit(body, model)
-      exchange.give('chat', chatOf(body, bytes, model))
+      const request = exchange.request()
+      if (!validate(request.body)) throw complain(validate.errors![0]!, request.body)
+      const model = findModel(catalog, request.body.model, exchange.key)
+      // Clients of the other formats ask every model to think; one that cannot answers without.
+      const isTranslated = exchange.route.kind !== 'chat'
+      const asked = { body: request.body, bytes: request.bytes }
+      const fitting = isTranslated ? withoutVainEffort(asked, model) : asked
+      refuseUnfit(fitting.body, model)
+      exchange.give('chat', chatOf(fitting, model))
       exchange.give('model', model)
       await next()
     }
@@ -120,7 +124,15 @@ function refuseUnfitCap({ max_tokens, max_completion_tokens }: ChatRequest, mode
   throw refuse('invalid_value', { message, param })
 }
 
-function chatOf(body: ChatRequest, bytes: Buffer, model: Model): Chat {
+type Asked = Pick<Chat, 'body' | 'bytes' | 'dropped'>
+
+function withoutVainEffort(asked: Asked, model: Model): Asked {
+  if (asked.body.reasoning_effort == null || model.reasoning) return asked
+  const { reasoning_effort: _, ...body } = asked.body
+  return { body: body as ChatRequest, bytes: Buffer.from(JSON.stringify(body)), dropped: ['reasoning_effort'] }
+}
+
+function chatOf({ body, bytes, dropped }: Asked, model: Model): Chat {
   const requestedCap = body.max_completion_tokens ?? body.max_tokens ?? null
   return {
     body,
@@ -130,5 +142,6 @@ function chatOf(body: ChatRequest, bytes: Buffer, model: Model): Chat {
     choices: body.n ?? 1,
     requestedCap,
     cap: requestedCap ?? model.defaultOutput,
+    ...(dropped ? { dropped } : {}),
   }
 }

@@ -112,4 +112,6 @@ export interface Chat {
    * the balance is short), never raise it.
    */
   cap: number
+  /** Parameters of the request that were left out on purpose; told with those that the dialect cannot carry. */
+  readonly dropped?: readonly string[]
 }

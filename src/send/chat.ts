@@ -9,6 +9,9 @@ import { endStopped, recordAttempt, refusalOf, type SenderParts, type Trip } fro
 
 export const JSON_HEADERS = { 'content-type': 'application/json' }
 
+/** So many names of dropped parameters are told one by one. */
+const MOST_DROPPED = 20
+
 /** What came of one attempt. */
 interface Tried {
   readonly ending: PumpEnding
@@ -68,8 +71,7 @@ async function tryTarget(trip: Trip, parts: SenderParts, target: Target): Promis
     createdAt: Math.floor(exchange.startedAt / 1000),
   }
   const request = upstream.dialect.encodeRequest(chat, target)
-  trip.ctx.remove('x-tollgate-dropped')
-  if (request.dropped.length > 0) trip.ctx.set('x-tollgate-dropped', request.dropped.join(', '))
+  tellDropped(trip, [...(chat.dropped ?? []), ...request.dropped])
 
   meter.begin(chat, chat.choices * (chat.cap + target.reasoningOutsideCap))
   const common = { client, meter, watchman, onDisconnect: exchange.onDisconnect }
@@ -120,6 +122,15 @@ async function tryTarget(trip: Trip, parts: SenderParts, target: Target): Promis
   } else if (ending.ending === 'complete' || ending.ending === 'tapped') ticket.good()
   else ticket.dropped()
   return { ending, pump, target, tookMs: watchman.now() - startedMs, hasCredential }
+}
+
+/** What was not sent stands in a header. Names come from the client, and may be anything where unknown ones pass. */
+function tellDropped({ ctx }: Trip, names: readonly string[]): void {
+  const sayable = names.filter(name => /^[\w.[\]-]{1,64}$/.test(name)).slice(0, MOST_DROPPED)
+  const rest = names.length - sayable.length
+  const told = rest > 0 ? [...sayable, `${rest} more`] : sayable
+  if (told.length > 0) ctx.set('x-tollgate-dropped', told.join(', '))
+  else ctx.remove('x-tollgate-dropped')
 }
 
 /** Writes down a failure of which the head said nothing, and tells the operator. */
