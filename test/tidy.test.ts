@@ -45,7 +45,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'app.ts': ['gateway.ts', 'generation.ts', 'config/', 'http/', 'contract/'],
   'gateway.ts': ['send/', 'generation.ts', 'config/', 'pipeline/', 'dialects/', 'answer/', 'http/', 'contract/'],
   'send/': ['generation.ts', 'pipeline/', 'answer/', 'upstream/', 'store/', 'observe/', 'clock.ts', 'contract/'],
-  'generation.ts': ['config/', 'pipeline/', 'dialects/', 'upstream/', 'store/', 'contract/'],
+  'generation.ts': ['clock.ts', 'config/', 'pipeline/', 'dialects/', 'upstream/', 'store/', 'contract/'],
   // The folders in the middle: none imports another, but for admin/, which offers the verbs of store/.
   'config/': ['contract/'],
   'pipeline/': ['contract/'],

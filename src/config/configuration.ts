@@ -30,12 +30,21 @@ export interface Limits {
 /** What a provider speaks; the dialects themselves know nothing of the configuration. */
 export const DIALECT_NAMES = [
   'openai',
+  'azure',
+  'mistral',
+  'deepseek',
+  'groq',
+  'perplexity',
+  'together',
+  'zai',
   'anthropic',
   'vertex-anthropic',
   'gemini',
   'vertex',
   'bedrock',
   'bedrock-invoke',
+  'cohere',
+  'ollama',
 ] as const
 export type DialectName = (typeof DIALECT_NAMES)[number]
 
@@ -49,6 +58,16 @@ export type Credential =
       readonly region: string
     }
 
+/** Which of Azure's APIs is asked, and as whom. */
+export interface AzurePlace {
+  /** `v1`: OpenAI's own; `foundry`: for models of all makers; `classic`: has the deployment in its path. */
+  readonly door: 'v1' | 'foundry' | 'classic'
+  /** Null where none is needed. */
+  readonly apiVersion: string | null
+  /** Whether the credentials are keys of the resource or access tokens of Entra. */
+  readonly auth: 'api-key' | 'bearer'
+}
+
 /** An upstream account: where it is, what it speaks, who we are there. */
 export interface Provider {
   readonly name: string
@@ -58,6 +77,8 @@ export interface Provider {
   /** Resolved; never logged. They take turns. None: nothing is sent that says who we are. */
   readonly credentials: readonly Credential[]
   readonly headers: Readonly<Record<string, string>>
+  /** Of the dialect azure only, and there always. */
+  readonly azure?: AzurePlace | undefined
   readonly timeouts: Timeouts
   /** Sockets at most. */
   readonly connections: number

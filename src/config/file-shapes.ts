@@ -22,6 +22,8 @@ export interface ProviderShape {
     readonly session_token?: string
     readonly region: string
   }
+  readonly api_version?: string
+  readonly auth?: 'api-key' | 'bearer'
   readonly headers?: Readonly<Record<string, string>>
   readonly allow_insecure: boolean
   readonly timeouts: {

@@ -1,5 +1,6 @@
 /** `providers`: checks what the schema cannot say, above all that no secret stands in the file and none leaves in clear. */
 import { isLoopback } from './address.ts'
+import { azurePlaceOf, checkAzure } from './azure.ts'
 import type { Credential, Provider } from './configuration.ts'
 import type { GatewayShape, ProviderShape } from './file-shapes.ts'
 import { BY_REFERENCE, WRITTEN_OUT } from './server.ts'
@@ -44,6 +45,7 @@ function build(name: string, shape: ProviderShape): Provider {
   const { timeouts } = shape
   return {
     name,
+    ...(shape.dialect === 'azure' ? { azure: azurePlaceOf(shape) } : {}),
     dialect: shape.dialect,
     baseUrl: shape.base_url === undefined ? '' : trimmed(new URL(shape.base_url)),
     credentials: credentialsOf(shape),
@@ -71,7 +73,16 @@ const trimmed = (url: URL) => url.origin + url.pathname.replace(/\/+$/, '')
 const WHO = ['api_key', 'api_keys', 'aws'] as const
 
 function checkDemo(source: Source, at: string): void {
-  for (const key of ['base_url', ...WHO, 'headers', 'timeouts', 'connections', 'allow_insecure']) {
+  for (const key of [
+    'base_url',
+    ...WHO,
+    'api_version',
+    'auth',
+    'headers',
+    'timeouts',
+    'connections',
+    'allow_insecure',
+  ]) {
     if (!source.has(at + pointer(key))) continue
     source.report(at + pointer(key), `the demo provider has no network, so it takes no "${key}"`, {
       key: true,
@@ -92,6 +103,7 @@ function checkRemote(source: Source, at: string, name: string, shape: Partial<Pr
     checkBaseUrl(source, `${at}/base_url`, shape.base_url, shape.allow_insecure ?? true)
   }
   checkWho(source, at, shape)
+  if (known) checkAzure(source, at, shape)
   checkHeaders(source, at, shape)
 }
 

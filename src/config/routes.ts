@@ -1,5 +1,5 @@
 /** `routes`: each path's kind, and for raw ones where the bytes go. The policies are matched with them in `load.ts`. */
-import type { Price, RouteKind } from '#contract'
+import { asksModel, type Price, type RouteKind } from '#contract'
 import type { Provider, RawTarget } from './configuration.ts'
 import type { GatewayShape, RouteShape } from './file-shapes.ts'
 import { checkPriceSize, checkProviderName, priceFrom } from './models.ts'
@@ -35,6 +35,8 @@ export interface Plan {
 
 const KINDS: Readonly<Record<string, Exclude<RouteKind, 'raw'>>> = {
   '/v1/chat/completions': 'chat',
+  '/v1/messages': 'messages',
+  '/v1/responses': 'responses',
   '/v1/models': 'models',
   '/v1/models/{id}': 'model',
   '/v1/receipts/{id}': 'receipt',
@@ -55,7 +57,6 @@ function prefixOf(path: string): string {
 }
 
 const DEFAULT_PATHS = ['/v1/models', '/v1/models/{id}', '/v1/receipts/{id}']
-const NOT_YET = ['/v1/messages', '/v1/responses']
 const OWN_PATHS = ['/livez', '/readyz', '/metrics']
 const RAW_ONLY = ['methods', 'provider', 'upstream_path', 'price'] as const
 
@@ -67,6 +68,9 @@ interface ProviderTable {
   /** All names of the file, sound or not. */
   readonly names: readonly string[]
 }
+
+/** In a path: the rest of it, one segment or several. */
+const PLACE = '{id}'
 
 /** The sound routes of the file, then those that are there by default. */
 export function planRoutes(source: Source, shapes: GatewayShape['routes'], providers: ProviderTable): Plan {
@@ -88,8 +92,20 @@ export function planRoutes(source: Source, shapes: GatewayShape['routes'], provi
     }
   }
   const added = defaults(paths)
-  return { routes: [...routes, ...added], uses: [...uses, ...added] }
+  return { routes: [...routes, ...added].sort(byExactness), uses: [...uses, ...added] }
 }
+
+/**
+ * Where two paths fit a request, the one that says more of it is meant, whatever the file's order: first those without a
+ * part in braces, then by what stands before it and behind it. Others stay as they are.
+ */
+function byExactness(one: Pick<PlannedRoute, 'path'>, other: Pick<PlannedRoute, 'path'>): number {
+  const [ours, theirs] = [one, other].map(({ path }) => path.split(PLACE).map(slashesIn)) as [number[], number[]]
+  if (ours.length === 1 || theirs.length === 1) return ours.length - theirs.length
+  return theirs[0]! - ours[0]! || theirs[1]! - ours[1]!
+}
+
+const slashesIn = (path: string) => path.split('/').length - 1
 
 function build(address: string, shape: RouteShape, kind: RouteKind, providers: ProviderTable): PlannedRoute | null {
   const raw = kind === 'raw' ? rawTarget(shape, providers) : null
@@ -109,7 +125,7 @@ function build(address: string, shape: RouteShape, kind: RouteKind, providers: P
 }
 
 function defaults(paths: ReadonlyMap<string, string>): PlannedRoute[] {
-  const prefixes = new Set(['', ...[...paths.keys()].filter(path => knownKind(path) === 'chat').map(prefixOf)])
+  const prefixes = new Set(['', ...[...paths.keys()].filter(path => asksModel(knownKind(path) ?? 'raw')).map(prefixOf)])
   const wanted = [...prefixes].flatMap(prefix => DEFAULT_PATHS.map(path => prefix + path))
   return wanted
     .filter(path => !paths.has(path))
@@ -126,7 +142,7 @@ function defaults(paths: ReadonlyMap<string, string>): PlannedRoute[] {
     }))
 }
 
-const methodsOf = (kind: RouteKind) => (kind === 'chat' || kind === 'raw' ? ['POST'] : ['GET'])
+const methodsOf = (kind: RouteKind) => (asksModel(kind) || kind === 'raw' ? ['POST'] : ['GET'])
 
 function checkDuplicate(source: Source, at: string, path: string, paths: Map<string, string>): void {
   const first = paths.get(path)
@@ -145,18 +161,17 @@ function kindOf(source: Source, at: string, path: string, kind: RouteKind | unde
     source.report(`${at}/kind`, `${path} is always of kind ${known}`, { suggestion: 'remove this line' })
     return null
   }
-  if (NOT_YET.includes(path)) {
-    source.report(`${at}/path`, `${path} is not built yet`, { suggestion: 'clients can use /v1/chat/completions' })
-  } else if (OWN_PATHS.includes(path)) {
+  if (OWN_PATHS.includes(path)) {
     source.report(`${at}/path`, `the gateway itself answers ${path}`, { suggestion: 'remove this route' })
-  } else if (/[{}]/.test(path)) {
+  } else if (/[{}]/.test(path) && kind !== 'raw') {
     source.report(
       `${at}/path`,
-      `${path} has a part in braces, which only ${Object.keys(KINDS)
+      `${path} has a part in braces, which only raw routes and ${Object.keys(KINDS)
         .filter(each => each.includes('{'))
-        .join(' and ')} may`,
+        .join(' and ')} may have`,
+      kind === undefined ? { suggestion: 'say "kind: raw" to pass its bytes to a provider' } : {},
     )
-  } else if (kind === 'raw') return 'raw'
+  } else if (kind === 'raw') return checkPlace(source, at, path) ? 'raw' : null
   else if (kind !== undefined) {
     const right = Object.keys(KINDS).find(each => KINDS[each] === kind)
     source.report(`${at}/kind`, `the path of kind ${kind} ends in ${right}, not ${path}`)
@@ -173,12 +188,30 @@ function kindOf(source: Source, at: string, path: string, kind: RouteKind | unde
   return null
 }
 
+/** Whether a raw path has at most one part in braces, and that one in its place. */
+function checkPlace(source: Source, at: string, path: string): boolean {
+  const parts = path.split(PLACE)
+  const rest = parts.join('')
+  if (/[{}]/.test(rest)) {
+    source.report(`${at}/path`, `the only part in braces that a path may have is ${PLACE}`, {
+      suggestion: `it stands for all that follows, one part or several: ${path.split('{')[0]}${PLACE}`,
+    })
+  } else if (parts.length > 2) {
+    source.report(`${at}/path`, `${path} has ${PLACE} twice`, {
+      suggestion: `one is enough, because it stands for several parts too: ${parts[0]}${PLACE}`,
+    })
+  } else if (parts.length === 2 && !(parts[0]!.endsWith('/') && /^(\/|$)/.test(parts[1]!))) {
+    source.report(`${at}/path`, `in ${path}, ${PLACE} has to stand alone between two slashes or at the end`)
+  } else return true
+  return false
+}
+
 function checkKnown(source: Source, at: string, shape: Partial<RouteShape>, kind: RouteKind): void {
   for (const key of RAW_ONLY) {
     if (shape[key] === undefined) continue
     source.report(at + pointer(key), `"${key}" is for raw routes only`, { key: true, suggestion: 'remove this line' })
   }
-  if (shape.unmetered && kind !== 'chat') {
+  if (shape.unmetered && !asksModel(kind)) {
     const message = `${shape.path} costs nothing, so "unmetered" says nothing`
     source.report(`${at}/unmetered`, message, { key: true, suggestion: 'remove this line' })
   }
@@ -193,6 +226,8 @@ function checkRaw(source: Source, at: string, shape: Partial<RouteShape>, provid
       source.report(`${at}/provider`, `the demo provider "${shape.provider}" answers chat completions only`)
     }
   }
+  checkSigned(source, at, shape, providers)
+  checkUpstreamPath(source, at, shape)
   if (!source.has(`${at}/price`)) {
     source.report(at, 'a raw route has to say its "price"', {
       suggestion: 'write "price: free" or what a request costs',
@@ -200,8 +235,35 @@ function checkRaw(source: Source, at: string, shape: Partial<RouteShape>, provid
   } else checkPriceSize(source, `${at}/price`, shape.price)
 }
 
+/** The signature that AWS wants covers the method, and requests are signed as POST. */
+function checkSigned(
+  source: Source,
+  at: string,
+  { methods, provider = '' }: Partial<RouteShape>,
+  { built }: ProviderTable,
+): void {
+  const signs = built.get(provider)?.credentials.some(credential => typeof credential !== 'string')
+  const other = signs ? methods?.find(method => method !== 'POST') : undefined
+  if (other === undefined) return
+  source.report(`${at}/methods`, `the provider "${provider}" signs with AWS keys, and only POST is signed`, {
+    suggestion: 'use a Bedrock API key (api_key) there',
+  })
+}
+
+/** With something behind `{id}` there is no saying where in another path it belongs. */
+function checkUpstreamPath(source: Source, at: string, { path, upstream_path }: Partial<RouteShape>): void {
+  if (path === undefined || upstream_path === undefined) return
+  if (!path.includes(PLACE) || path.endsWith(PLACE)) return
+  source.report(`${at}/upstream_path`, `"upstream_path" cannot be said for a path that goes on behind ${PLACE}`, {
+    suggestion: `end the path in ${PLACE}`,
+  })
+}
+
+/** A path that ends in `{id}` keeps it at the provider: `upstream_path` says what stands before it. */
 function rawTarget(shape: RouteShape, { built }: ProviderTable): RawTarget | null {
   const provider = built.get(shape.provider ?? '')
   if (provider === undefined) return null
-  return { provider, path: shape.upstream_path ?? shape.path.replace(/^\/v1(?=\/)/, '') }
+  const { path, upstream_path } = shape
+  if (upstream_path === undefined) return { provider, path: path.replace(/^\/v1(?=\/)/, '') }
+  return { provider, path: path.endsWith(PLACE) ? `${upstream_path.replace(/\/$/, '')}/${PLACE}` : upstream_path }
 }

@@ -96,7 +96,7 @@ const PROVIDER = map(
     dialect: {
       enum: [...DIALECT_NAMES, 'demo'],
       description:
-        'What the provider speaks: openai (chat completions), anthropic (Messages), gemini (generateContent), bedrock (Converse), vertex and vertex-anthropic (Google Cloud), bedrock-invoke (Claude on Bedrock), or demo (embedded, no network).',
+        'What the provider speaks: openai (chat completions), azure, mistral, deepseek, groq, perplexity, together and zai (the same with quirks), anthropic (Messages), gemini (generateContent), bedrock (Converse), vertex and vertex-anthropic (Google Cloud), bedrock-invoke (Claude on Bedrock), cohere (its Chat API, version 2), ollama (its own chat API), or demo (embedded, no network).',
     },
     base_url: text(
       'Where it is, up to what the dialect adds: https://api.example.com/v1. Plain http only to this machine.',
@@ -120,6 +120,12 @@ const PROVIDER = map(
       },
       { required: ['access_key_id', 'secret_access_key', 'region'] },
     ),
+    api_version: text('Azure: the version of its API, 2024-10-21. Not needed with a base_url that ends in /openai/v1.'),
+    auth: {
+      enum: ['api-key', 'bearer'],
+      description:
+        'Azure: whether api_key is a key of the resource (api-key, the default) or an access token of Entra (bearer).',
+    },
     headers: {
       type: 'object',
       description: 'Further request headers.',
@@ -221,7 +227,7 @@ const ROUTE = map(
     },
     policy: { type: 'string', ...NAME, description: 'policies/NAME.yaml beside this file.' },
     kind: {
-      enum: ['chat', 'models', 'model', 'receipt', 'raw'],
+      enum: ['chat', 'messages', 'responses', 'models', 'model', 'receipt', 'raw'],
       description: 'Follows from the path; `raw` (bytes pass as they are) has to be said.',
     },
     public: flag('Says that this route is meant to be open to anyone without a key.', false),

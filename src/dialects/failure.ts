@@ -30,7 +30,9 @@ export function failureOf(
   const code = codeOf(status, said)
   const details = redacted(said, redact)
   const theirs = OUR_CLIENTS_MISTAKE.has(code) && details.message ? cleanMessage(details.message) : ''
-  const retryAfterMs = RETRY_AFTER.has(code) ? (retryAfterOf(headers, nowMs) ?? WITHOUT_A_WORD_MS[code]) : undefined
+  const retryAfterMs = RETRY_AFTER.has(code)
+    ? (retryAfterOf(headers, nowMs) ?? waitIn(details.message) ?? WITHOUT_A_WORD_MS[code])
+    : undefined
   return {
     code,
     ...(theirs ? { message: theirs } : {}),
@@ -63,8 +65,8 @@ const WITHOUT_A_WORD_MS: Readonly<Partial<Record<ErrorCode, number>>> = { upstre
 
 const CONTEXT = /context.{0,20}length|maximum context|prompt is too long|too many (input )?tokens|input token count/i
 const QUOTA = /insufficient_quota|insufficient balance|billing/i
-/** Google says 400 where others say 401. */
-const BAD_KEY = /\bapi key (?:not valid|invalid|expired|not found)/i
+/** Google and xAI say 400 where others say 401. */
+const BAD_KEY = /\bapi key (?:not valid|invalid|expired|not found)|\bincorrect api key/i
 
 function codeOf(status: number, { message, type, code }: ErrorDetails): ErrorCode {
   const words = `${type ?? ''} ${code ?? ''}`
@@ -76,11 +78,15 @@ function codeOf(status: number, { message, type, code }: ErrorDetails): ErrorCod
   if (status === 503 || status === 529) return 'upstream_overloaded'
   if (status === 404) {
     // An error with a type, or about a model, is the API's own; anything else is a wrong path, a mistake in base_url.
-    return type !== null || code === 'model_not_found' || /\bmodels?\b/i.test(message ?? '')
+    return type !== null ||
+      code === 'model_not_found' ||
+      code === 'DeploymentNotFound' ||
+      /\bmodels?\b/i.test(message ?? '')
       ? 'model_not_found'
       : 'upstream_error'
   }
-  if (status === 413) return 'request_too_large'
+  // Groq: more at once than its tokens per minute.
+  if (status === 413) return code === 'rate_limit_exceeded' ? 'upstream_rate_limited' : 'request_too_large'
   if (status === 400 || status === 422 || status === 409) {
     if (BAD_KEY.test(message ?? '')) return 'upstream_auth'
     if (code === 'context_length_exceeded' || CONTEXT.test(message ?? '')) return 'context_length_exceeded'
@@ -101,6 +107,18 @@ export function retryAfterOf(headers: Readonly<Record<string, string>>, nowMs: n
   if (/^\d{1,12}$/.test(text)) return Math.min(Number(text) * 1000, LONGEST_WAIT_MS)
   const date = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} /.test(text) ? Date.parse(text) : Number.NaN
   return Number.isNaN(date) ? undefined : Math.min(Math.max(date - nowMs, 0), LONGEST_WAIT_MS)
+}
+
+/** Who sends no header may say it in words: `Please try again in 7m12s`, `6ms`, `3.5s`. */
+function waitIn(message: string | null): number | undefined {
+  const said = /\btry again in (?:(\d{1,3})h)?(?:(\d{1,4})m(?!s))?(?:(\d{1,6}(?:\.\d{1,6})?)(m?s))?\b/i.exec(
+    message ?? '',
+  )
+  if (said === null) return undefined
+  const [, hours = '0', minutes = '0', rest, unit] = said
+  const restMs = Number(rest ?? 0) * (unit?.toLowerCase() === 'ms' ? 1 : 1000)
+  const waitMs = Math.ceil((Number(hours) * 60 + Number(minutes)) * 60_000 + restMs)
+  return waitMs === 0 ? undefined : Math.min(waitMs, LONGEST_WAIT_MS)
 }
 
 const PARAM = /^[A-Za-z_][A-Za-z0-9_.[\]]{0,99}$/
@@ -169,10 +187,22 @@ export function detailsOf(parsed: unknown): ErrorDetails {
   if (typeof error === 'string') return { ...NO_DETAILS, message: error, code: text(value['code']) }
   if (!isRecord(error)) return NO_DETAILS
   return {
-    message: sentence(error['message']) ?? sentence(error['detail']) ?? sentence(value['message']),
+    message:
+      wordsBehind(error) ?? sentence(error['message']) ?? sentence(error['detail']) ?? sentence(value['message']),
     type: text(error['type']) ?? text(error['status']),
     code: text(error['code']),
     param: text(error['param']),
+  }
+}
+
+/** OpenRouter's own sentence only says that somebody else has failed; what that one said is behind it, as JSON mostly. */
+function wordsBehind({ message, metadata }: Record<string, unknown>): string | null {
+  if (message !== 'Provider returned error' || !isRecord(metadata) || typeof metadata['raw'] !== 'string') return null
+  const { raw } = metadata as { readonly raw: string }
+  try {
+    return detailsOf(JSON.parse(raw)).message
+  } catch {
+    return raw.trim() || null
   }
 }
 

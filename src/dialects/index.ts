@@ -11,15 +11,26 @@ import {
   bedrockInvokeDialect,
   signRequest,
 } from './bedrock/index.ts'
+import { cohereDialect } from './cohere/index.ts'
 import type { Redact } from './failure.ts'
 import { geminiDialect, geminiHeaders, vertexHeaders } from './gemini/index.ts'
-import { openAiDialect } from './openai/index.ts'
+import { ollamaDialect } from './ollama/index.ts'
+import {
+  type AzurePlace,
+  azureDialect,
+  azureHeaders,
+  openAiDialect,
+  type RelativeName,
+  relativeDialect,
+} from './openai/index.ts'
 
 /** A key as the provider gave it, or a pair of AWS keys with the region for which they sign. */
 export type Credential = string | (AwsCredentials & { readonly region: string })
 
 /** What is signed: the whole request as it will leave. */
 export interface UnsignedRequest extends Pick<EncodedRequest, 'headers' | 'body'> {
+  /** Left out: POST, which is what every dialect sends. */
+  readonly method?: string
   /** Of the host that it goes to. */
   readonly host: string
   /** With the base URL's path, without the query. */
@@ -38,12 +49,12 @@ interface Row {
 const bearer: Authorize = credential => ({ authorization: `Bearer ${keyOf(credential)}` })
 
 /** Covers what AWS looks at; the others may be changed by who passes the request on. */
-const aws: Authorize = (credential, { host, path, query, headers, body }, nowMs) => {
+const aws: Authorize = (credential, { method = 'POST', host, path, query, headers, body }, nowMs) => {
   if (typeof credential === 'string') return authorizeBedrock(credential)
   const { region, ...credentials } = credential
   const covered = { host, 'content-type': 'application/json', ...headers }
   return signRequest({
-    method: 'POST',
+    method,
     path,
     query,
     headers: covered,
@@ -55,8 +66,28 @@ const aws: Authorize = (credential, { host, path, query, headers, body }, nowMs)
   })
 }
 
+/** OpenAI's own API there; a provider that says more has a row of its own. */
+const AZURE: AzurePlace = { door: 'v1', apiVersion: null, auth: 'api-key' }
+
+const azure = (place: AzurePlace): Row => ({
+  create: (now, redact) => azureDialect(now, redact, place),
+  authorize: credential => azureHeaders(keyOf(credential), place),
+})
+
+const relative = (name: RelativeName): Row => ({
+  create: (now, redact) => relativeDialect(name, now, redact),
+  authorize: bearer,
+})
+
 const DIALECTS = {
   openai: { create: openAiDialect, authorize: bearer },
+  azure: azure(AZURE),
+  mistral: relative('mistral'),
+  deepseek: relative('deepseek'),
+  groq: relative('groq'),
+  perplexity: relative('perplexity'),
+  together: relative('together'),
+  zai: relative('zai'),
   anthropic: { create: anthropicDialect, authorize: credential => anthropicHeaders(keyOf(credential)) },
   'vertex-anthropic': {
     create: (now, redact) => anthropicDialect(now, redact, { addressing: 'vertex' }),
@@ -69,17 +100,24 @@ const DIALECTS = {
   },
   bedrock: { create: bedrockDialect, authorize: aws },
   'bedrock-invoke': { create: bedrockInvokeDialect, authorize: aws },
+  cohere: { create: cohereDialect, authorize: bearer },
+  ollama: { create: ollamaDialect, authorize: bearer },
 } as const satisfies Readonly<Record<string, Row>>
 
 export type DialectName = keyof typeof DIALECTS
 
-/** @param now milliseconds since the epoch @param redact takes the gateway's own secrets out of what a provider says */
+/**
+ * @param now milliseconds since the epoch
+ * @param redact takes the gateway's own secrets out of what a provider says
+ * @param place of a provider on Azure
+ */
 export function createDialect(
   name: DialectName,
   now: () => number,
   redact?: Redact,
+  place: AzurePlace = AZURE,
 ): { readonly dialect: Dialect; readonly authorize: Authorize } {
-  const { create, authorize }: Row = DIALECTS[name]
+  const { create, authorize }: Row = name === 'azure' ? azure(place) : DIALECTS[name]
   return { dialect: create(now, redact), authorize }
 }
 

@@ -17,6 +17,7 @@ const TARGETS = '    targets: [ { provider: demo, model: tiny } ]'
 const PRICE = '    price: { per: 1M tokens, input: $0.10, output: $0.40 }'
 const route = (text: string): Gateway => ({ routes: `${PARTS.routes}\n${text}` })
 const RAW = 'path: /v1/embeddings, kind: raw, policy: standard'
+const raw = (place: string) => route(`  - { ${place}, kind: raw, policy: catalog, provider: far, price: free }`)
 
 const YAML: Row[] = [
   ['nothing at all', '▸', 'the file is empty'],
@@ -125,7 +126,7 @@ const PROVIDERS: Row[] = [
   [
     'a dialect not built',
     provider('  near: { dialect: ▸watson }'),
-    'dialect: "watson" is not one of openai, anthropic, vertex-anthropic, gemini, vertex, bedrock, bedrock-invoke or demo',
+    'dialect: "watson" is not one of openai, azure, mistral, ',
   ],
   ['a dialect mistyped', provider('  near: { dialect: ▸opnai }'), 'did you mean "openai"?'],
   ['a bad name', provider('  ▸"near by": { dialect: demo }'), 'the name "near by" must be up to 40 letters, digits'],
@@ -226,6 +227,61 @@ const PROVIDERS: Row[] = [
     provider('  near: { dialect: openai, base_url: "https://a.example/v1", api_keys: [ "${FAR_KEY}", ▸abcdefgh ] }'),
     'the api_key is written out here',
   ],
+  [
+    'Azure without a version',
+    provider('  near:\n    ▸dialect: azure\n    base_url: https://a.example'),
+    'Azure wants an "api_version" at this base_url',
+  ],
+  [
+    'Foundry without a version',
+    provider('  near:\n    ▸dialect: azure\n    base_url: https://a.example/models'),
+    'write api_version: 2024-10-21, or end the base_url with /openai/v1, which needs none',
+  ],
+  [
+    'a version of Azure that is none',
+    provider('  near: { dialect: azure, base_url: "https://a.example", api_version: ▸2024-10 }'),
+    'api_version "2024-10" is not a version of Azure\'s API; write it as 2024-10-21 or 2024-12-01-preview',
+  ],
+  [
+    "Azure's address with what the gateway adds",
+    provider('  near: { dialect: azure, base_url: ▸"https://a.example/openai/", api_version: 2024-10-21 }'),
+    'base_url goes too far: the gateway adds /openai/deployments and the model',
+  ],
+  [
+    "Azure's address with a deployment",
+    provider(
+      '  near: { dialect: azure, base_url: ▸"https://a.example/openai/deployments/x", api_version: 2024-10-21 }',
+    ),
+    'base_url goes too far',
+  ],
+  [
+    'an access token for a key of Azure',
+    provider('  near: { dialect: azure, base_url: "https://a.example/openai/v1", api_key: ▸"${ENTRA}" }'),
+    'this is an access token, which Azure does not take as a key; say auth: bearer',
+  ],
+  [
+    'an access token among keys of Azure',
+    provider(
+      '  near: { dialect: azure, base_url: "https://a.example/openai/v1", api_keys: [ "${FAR_KEY}", ▸"${ENTRA}" ] }',
+    ),
+    'this is an access token',
+  ],
+  [
+    'another way to say who',
+    provider('  near: { dialect: azure, base_url: "https://a.example/openai/v1", auth: ▸entra }'),
+    'auth: "entra" is not one of api-key or bearer',
+  ],
+  [
+    'a version elsewhere',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", ▸api_version: 2024-10-21 }'),
+    'api_version is for the dialect azure; remove this line',
+  ],
+  [
+    'auth elsewhere',
+    provider('  near: { dialect: mistral, base_url: "https://a.example/v1", ▸auth: bearer }'),
+    'auth is for the dialect azure; remove this line',
+  ],
+  ['a version for the demo', provider('  near: { dialect: demo, ▸api_version: 2024-10-21 }'), 'has no network'],
   [
     'a key for the demo',
     provider('  near: { dialect: demo, ▸api_key: "${FAR_KEY}" }'),
@@ -376,8 +432,6 @@ const ROUTES: Row[] = [
     route('  - { path: ▸/v1/chat/completions, policy: standard }'),
     'is here already (line 15); remove one of the two',
   ],
-  ['messages', route('  - { path: ▸/v1/messages, policy: standard }'), '/v1/messages is not built yet'],
-  ['responses', route('  - { path: ▸/v1/responses, policy: standard }'), '/v1/responses is not built yet'],
   [
     'a mistyped path',
     { routes: 'routes:\n  - { path: ▸/v1/chat/completion, policy: standard }' },
@@ -389,7 +443,36 @@ const ROUTES: Row[] = [
     route('  - { path: ▸/readyz, policy: standard, kind: raw }'),
     'the gateway itself answers /readyz',
   ],
-  ['a pattern', route('  - { path: ▸"/v1/files/{id}", policy: standard, kind: raw }'), 'has a part in braces'],
+  [
+    'a pattern without a kind',
+    route('  - { path: ▸"/v1/files/{id}", policy: standard }'),
+    'has a part in braces, which only raw routes and /v1/models/{id} and /v1/receipts/{id} may have; say "kind: raw"',
+  ],
+  [
+    'a raw path with another name in braces',
+    raw('path: ▸"/v1/files/{file}"'),
+    'the only part in braces that a path may have is {id}; it stands for all that follows, one part or several: /v1/files/{id}',
+  ],
+  [
+    'a raw path with two parts in braces',
+    raw('path: ▸"/v1/stores/{id}/files/{id}"'),
+    'has {id} twice; one is enough, because it stands for several parts too: /v1/stores/{id}',
+  ],
+  ['a raw path with a brace too many', raw('path: ▸"/v1/files/{id}}"'), 'the only part in braces'],
+  ['half a part in braces', raw('path: ▸"/v1/file-{id}"'), '{id} has to stand alone between two slashes or at the end'],
+  ['a part in braces that goes on', raw('path: ▸"/v1/files/{id}.json"'), '{id} has to stand alone'],
+  [
+    'another place for a path that goes on',
+    raw('path: "/v1/files/{id}/content", upstream_path: ▸/content'),
+    '"upstream_path" cannot be said for a path that goes on behind {id}; end the path in {id}',
+  ],
+  [
+    'the same raw prefix twice',
+    route(
+      '  - { path: "/v1/files/{id}", kind: raw, policy: catalog, provider: far, price: free }\n  - { path: ▸"/v1/files/{id}", kind: raw, policy: catalog, provider: far, price: free }',
+    ),
+    'is here already',
+  ],
   ['a path without a slash', route('  - { path: ▸v1/models, policy: standard }'), 'path must begin with /'],
   [
     'another kind',
@@ -400,6 +483,18 @@ const ROUTES: Row[] = [
     'a kind elsewhere',
     route('  - { path: /v1/talk, policy: standard, kind: ▸chat }'),
     'the path of kind chat ends in /v1/chat/completions',
+  ],
+  [
+    'another method than is signed',
+    {
+      ...provider(
+        '  near: { dialect: bedrock, base_url: "https://a.example", aws: { access_key_id: "${FAR_KEY}", secret_access_key: "${FAR_KEY}", region: eu-central-1 } }',
+      ),
+      ...route(
+        '  - { path: "/bedrock/{id}", kind: raw, policy: catalog, provider: near, price: free, methods: ▸[ POST, GET ] }',
+      ),
+    },
+    'the provider "near" signs with AWS keys, and only POST is signed; use a Bedrock API key (api_key) there',
   ],
   ['a raw route without provider', route(`  - ▸{ ${RAW}, price: free }`), 'a raw route has to say its "provider"'],
   ['a raw route without price', route(`  - ▸{ ${RAW}, provider: far }`), 'a raw route has to say its "price"'],

@@ -94,7 +94,7 @@ test('one mistake does not hide another beside it', async () => {
     `gateway.yaml:16:16 the alias "small" is the model's own id`,
     'gateway.yaml:18:35 unknown key "polcy"',
     'gateway.yaml:19:13 the path /v1/chat/completions is here al',
-    'gateway.yaml:19:58 kind: "row" is not one of chat, models, ',
+    'gateway.yaml:19:58 kind: "row" is not one of chat, messages',
     'gateway.yaml:19:63 "provider" is for raw routes only',
     'policies/standard.yaml:5:10 there is no plugin "ruote"',
   ])
@@ -223,6 +223,29 @@ test('providers', async () => {
   })
 })
 
+test('providers on Azure', async () => {
+  const { providers } = await workshop.good({
+    gateway: {
+      providers: `${PARTS.providers}
+  v1: { dialect: azure, base_url: "https://a.example/openai/v1/", api_key: "\${FAR_KEY}" }
+  preview: { dialect: azure, base_url: "https://a.example/openai/v1", api_version: preview }
+  foundry: { dialect: azure, base_url: "https://a.example/models", api_version: 2024-05-01-preview, auth: api-key }
+  classic: { dialect: azure, base_url: "https://a.example", api_version: 2024-10-21, auth: bearer, api_key: "\${ENTRA}" }
+  behind: { dialect: azure, base_url: "https://a.example/house", api_version: 2024-10-21 }`,
+    },
+  })
+  const places = Object.fromEntries(Array.from(providers.values(), ({ name, azure }) => [name, azure]))
+  expect(places).toEqual({
+    demo: undefined,
+    far: undefined,
+    v1: { door: 'v1', apiVersion: null, auth: 'api-key' },
+    preview: { door: 'v1', apiVersion: 'preview', auth: 'api-key' },
+    foundry: { door: 'foundry', apiVersion: '2024-05-01-preview', auth: 'api-key' },
+    classic: { door: 'classic', apiVersion: '2024-10-21', auth: 'bearer' },
+    behind: { door: 'classic', apiVersion: '2024-10-21', auth: 'api-key' },
+  })
+})
+
 test('models', async () => {
   const { models, aliases } = await workshop.good({
     gateway: {
@@ -309,6 +332,34 @@ test('models', async () => {
     created: Date.UTC(2026, 2, 1) / 1000,
   })
   expect(models.get('gift')).toMatchObject({ price: null, targets: [{ cost: { input: 0n, output: 0n } }] })
+})
+
+test('of raw paths the more exact one comes first, whatever their order', async () => {
+  const lines = [
+    'path: "/v1/{id}"',
+    'path: "/v1/files/{id}", upstream_path: /kept/',
+    'path: "/v1/files/{id}/content"',
+    'path: "/v1/other/{id}", upstream_path: /elsewhere',
+    'path: /v1/files',
+  ]
+  const { routes } = await workshop.good({
+    gateway: {
+      routes: `${PARTS.routes}\n${lines
+        .map(line => `  - { ${line}, kind: raw, policy: catalog, provider: far, price: free }`)
+        .join('\n')}`,
+    },
+  })
+  expect(routes.map(({ path, raw }) => `${path} ${raw?.path ?? ''}`.trim())).toEqual([
+    '/v1/chat/completions',
+    '/v1/files /files',
+    '/v1/models',
+    '/v1/files/{id}/content /files/{id}/content',
+    '/v1/files/{id} /kept/{id}',
+    '/v1/other/{id} /elsewhere/{id}',
+    '/v1/models/{id}',
+    '/v1/receipts/{id}',
+    '/v1/{id} /{id}',
+  ])
 })
 
 test('routes, with those that are there by default', async () => {

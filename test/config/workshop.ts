@@ -38,7 +38,14 @@ const CATALOG = `steps:
   - use: api-key
 `
 
-export const ENV = { FAR_KEY: 'far-key-0123456789', HOPS: '2', OPEN: 'true', EMPTY: '', SHORT: 'abc' }
+export const ENV = {
+  FAR_KEY: 'far-key-0123456789',
+  HOPS: '2',
+  OPEN: 'true',
+  EMPTY: '',
+  SHORT: 'abc',
+  ENTRA: 'eyJhbGci.eyJhdWQi.c2lnbmVk',
+}
 
 /** Replaces parts of the good gateway.yaml, or adds to it (`more`). */
 export type Gateway = string | Partial<Record<keyof typeof PARTS | 'more', string>>

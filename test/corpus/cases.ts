@@ -197,7 +197,7 @@ const STREAMS: readonly Quirk[] = [
     title: 'a finish of another name, usage beside it (Together)',
     ask: STREAM,
     sends: events(say('Fine', { token_id: 5 }), chunk([choice({ content: ' day' }, 'eos')], { usage: USAGE })) + DONE,
-    sees: { ...fine, finish: 'eos' },
+    sees: { ...fine, finish: 'stop' },
   },
   {
     title: 'empty texts for what is not there (Snowflake)',

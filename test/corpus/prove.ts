@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startGateway } from '../helpers/gateway.ts'
-import { byProvider, type ChunkMode, type Corpus, type CorpusCase, DIALECTS, writeSet } from './corpus.ts'
+import { byProvider, type ChunkMode, type Corpus, type CorpusCase, speakerOf, writeSet } from './corpus.ts'
 import { judgeOriginals } from './originals.ts'
 import { check, startReplay } from './tools.ts'
 
@@ -75,16 +75,22 @@ export function tableOf({ modes, rows }: Proof): string {
 }
 
 /** What a gateway for recorded traffic needs: nothing is checked but the form, and what providers add passes. */
-const POLICY = { steps: [{ use: 'schema', with: { unknown_fields: 'pass' } }, { use: 'route', with: { attempts: 1 } }] }
+const POLICY = {
+  steps: [
+    { use: 'schema', with: { unknown_fields: 'pass' } },
+    { use: 'route', with: { attempts: 1 } },
+  ],
+}
 
-/** A provider for each of the corpus, all at the replaying upstream, and a model for each case. */
+/** A provider for each of the corpus and each way it is spoken to, all at the replaying upstream, and a model for each case. */
 function configurationOf(cases: readonly CorpusCase[], upstream: string): object {
-  const provider = ([first]: readonly CorpusCase[]) => {
-    const { dialect, path } = DIALECTS[first!.dialect]!
-    return { dialect, base_url: upstream + path }
+  const nameOf = (one: CorpusCase) => `${one.provider}-${speakerOf(one).dialect}`
+  const provider = (one: CorpusCase) => {
+    const { dialect, path, settings } = speakerOf(one)
+    return { dialect, base_url: upstream + path, ...settings }
   }
-  const model = ({ id, provider }: CorpusCase) => ({
-    targets: [{ provider, model: id }],
+  const model = (one: CorpusCase) => ({
+    targets: [{ provider: nameOf(one), model: `${speakerOf(one).prefix ?? ''}${one.id}` }],
     price: 'free',
     context: '2000Ki',
     max_output: '1000Ki',
@@ -94,7 +100,7 @@ function configurationOf(cases: readonly CorpusCase[], upstream: string): object
     version: 1,
     listen: '127.0.0.1:0',
     store: 'memory',
-    providers: Object.fromEntries([...byProvider(cases)].map(([name, own]) => [name, provider(own)])),
+    providers: Object.fromEntries(cases.map(one => [nameOf(one), provider(one)])),
     models: Object.fromEntries(cases.map(one => [`${one.provider}/${one.id}`, model(one)])),
     routes: [{ path: '/v1/chat/completions', policy: 'corpus', public: true }],
   }

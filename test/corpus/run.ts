@@ -2,7 +2,7 @@
  * `npm run corpus -- DIR`: every case of a corpus that the gateway speaks the dialect of, in all four chunk modes. Prints
  * counts per provider and mode; exit code 1 and the failing cases when one fails.
  */
-import { CHUNK_MODES, openCorpus } from './corpus.ts'
+import { CHUNK_MODES, type CorpusCase, openCorpus } from './corpus.ts'
 import { proveCorpus, tableOf } from './prove.ts'
 
 const folder = process.argv[2] ?? process.env['CORPUS_DIR']
@@ -22,7 +22,8 @@ async function run(dir: string | undefined): Promise<number> {
     console.log(tableOf(proof))
     const seconds = ((performance.now() - startedAt) / 1000).toFixed(0)
     console.log(`\n${proof.judged} answers and chunks of api.openai.com held against OpenAI's schemas; ${seconds} s.`)
-    console.log(`${corpus.unjudged} further cases are no chat completions, so nothing is expected of them.`)
+    for (const [reason, ids] of corpus.leftOut) console.log(`Left out, ${ids.length}: ${reason}.`)
+    console.log(amendments(corpus.cases))
     if (proof.failures.length === 0) return 0
     console.log(`\n${proof.failures.length} failed:\n${proof.failures.join('\n')}`)
   } catch (error) {
@@ -30,6 +31,16 @@ async function run(dir: string | undefined): Promise<number> {
     console.error(error instanceof Error ? error.message : error)
   }
   return 1
+}
+
+/** The cases that are not judged by what the corpus says, by the reason. */
+function amendments(cases: readonly CorpusCase[]): string {
+  const all = cases.filter(({ amendment }) => amendment !== null)
+  const byReason = Map.groupBy(all, ({ amendment }) => amendment!.why)
+  return [
+    `${all.length} cases were judged by an expectation of ours in place of the corpus' own (test/corpus/amended.ts):`,
+    ...[...byReason].map(([why, some]) => `  ${some.map(({ id }) => id).join(', ')}: ${why}.`),
+  ].join('\n')
 }
 
 function showProgress({ done, all, mode, provider }: { done: number; all: number; mode: string; provider: string }) {

@@ -39,6 +39,46 @@ describe('what a status and a body mean', () => {
     ['a bare string', 400, '"Words."', 'upstream_rejected', 'Words.'],
     ['Ollama: the error is a string', 400, { error: 'invalid options' }, 'upstream_rejected', 'invalid options'],
     ['xAI: code and error side by side', 400, { code: 'bad', error: 'No.' }, 'upstream_rejected', 'No.'],
+    [
+      'OpenRouter: what the one behind it said',
+      400,
+      {
+        error: {
+          code: 400,
+          message: 'Provider returned error',
+          metadata: { provider_name: 'Some', raw: '{"error":{"message":"No such tool.","type":"invalid"}}' },
+        },
+      },
+      'upstream_rejected',
+      'No such tool.',
+    ],
+    [
+      'OpenRouter: the same in plain words',
+      400,
+      { error: { code: 400, message: 'Provider returned error', metadata: { raw: ' No such tool. ' } } },
+      'upstream_rejected',
+      'No such tool.',
+    ],
+    [
+      'OpenRouter: no words behind it',
+      400,
+      { error: { code: 400, message: 'Provider returned error', metadata: { raw: '{}' } } },
+      'upstream_rejected',
+      'Provider returned error',
+    ],
+    [
+      'OpenRouter: a conversation that is too long for the one behind it',
+      400,
+      {
+        error: {
+          code: 400,
+          message: 'Provider returned error',
+          metadata: { raw: '{"message":"The prompt is too long: 9 tokens"}' },
+        },
+      },
+      'context_length_exceeded',
+      'The prompt is too long: 9 tokens',
+    ],
     ['FastAPI: detail', 422, { detail: 'Not like that.' }, 'upstream_rejected', 'Not like that.'],
     [
       'FastAPI: a list of details',
@@ -127,7 +167,37 @@ describe('what a status and a body mean', () => {
 
     // The rest of a client's own mistakes.
     ['a filter', 400, openai({ code: 'content_filter' }), 'content_filter', 'Words of the provider.'],
+    [
+      'a filter, Azure',
+      400,
+      {
+        error: {
+          message: 'The prompt was filtered.',
+          type: null,
+          param: 'prompt',
+          code: 'content_filter',
+          status: 400,
+          innererror: { code: 'ResponsibleAIPolicyViolation', content_filter_result: { hate: { filtered: true } } },
+        },
+      },
+      'content_filter',
+      'The prompt was filtered.',
+    ],
     ['too large', 413, openai({}), 'request_too_large', 'Words of the provider.'],
+    [
+      'no such deployment, Azure',
+      404,
+      { error: { code: 'DeploymentNotFound', message: 'The API deployment does not exist.' } },
+      'model_not_found',
+      'The API deployment does not exist.',
+    ],
+    [
+      'no such path, Azure',
+      404,
+      { error: { code: '404', message: 'Resource not found' } },
+      'upstream_error',
+      undefined,
+    ],
     [
       'no such model, by its code',
       404,
@@ -165,6 +235,15 @@ describe('what a status and a body mean', () => {
       'upstream_auth',
       undefined,
     ],
+    [
+      'a bad key, xAI says 400',
+      400,
+      { code: 'Client specified an invalid argument', error: 'Incorrect API key provided: xa***99.' },
+      'upstream_auth',
+      undefined,
+    ],
+    ['a bad key, Azure', 401, { error: { code: '401', message: 'Access denied.' } }, 'upstream_auth', undefined],
+    ['a bad token, Azure', 401, { statusCode: 401, message: 'Unauthorized.' }, 'upstream_auth', undefined],
     ['a region', 403, openai({}), 'upstream_auth', undefined],
     ['no money', 402, openai({ message: 'Insufficient Balance' }), 'upstream_quota', undefined],
     ['no quota, by its code', 429, openai({ code: 'insufficient_quota' }), 'upstream_quota', undefined],
@@ -176,6 +255,13 @@ describe('what a status and a body mean', () => {
       'too often, Mistral',
       429,
       { object: 'error', message: 'Slow down', type: 'rate_limited', code: '1300' },
+      'upstream_rate_limited',
+      undefined,
+    ],
+    [
+      'more than a minute takes, Groq',
+      413,
+      openai({ code: 'rate_limit_exceeded', type: 'tokens' }),
       'upstream_rate_limited',
       undefined,
     ],
@@ -374,6 +460,23 @@ describe('when to try again', () => {
     expect(fail(503, openai({}), headers).retryAfterMs).toBe(ms)
     // A 429 always says a time: some client libraries take one without it for final.
     expect(fail(429, openai({}), headers).retryAfterMs).toBe(ms ?? 1000)
+  })
+
+  test.each<[words: string, ms: number]>([
+    ['Rate limit reached. Please try again in 3s.', 3000],
+    ['Please try again in 6ms. Visit the pages', 6],
+    ['Please try again in 1.5s', 1500],
+    ['try again in 7m12s', 432_000],
+    ['try again in 2m', 120_000],
+    ['try again in 2h59m56.5s', LONGEST],
+    ['try again in 0s', 1000],
+    ['try again in a while', 1000],
+    ['try again in 20 seconds', 1000],
+    ['try again in', 1000],
+  ])('in words: %s', (message, ms) => {
+    expect(fail(429, openai({ message })).retryAfterMs).toBe(ms)
+    expect(fail(429, openai({ message }), { 'retry-after': '9' }).retryAfterMs).toBe(9000)
+    expect(fail(400, openai({ message })).retryAfterMs).toBeUndefined()
   })
 
   test.each([

@@ -1,11 +1,11 @@
 /** A whole answer of the Messages API as a chat completion. */
 import type { AnswerView, DecodedAnswer, UpstreamFailure } from '#contract'
 import { type ReasoningDetail, type TranslatedCall, translatedAnswer } from '../translate/completion.ts'
+import { type Fields, isFields, textIn } from '../translate/value.ts'
 import type { ErrorReader } from './errors.ts'
 import { finishOf, refusalOf } from './finish.ts'
 import { JSON_TOOL } from './tools.ts'
 import { usageOf } from './usage.ts'
-import { type Fields, isFields, textIn } from './value.ts'
 
 type Decoded = DecodedAnswer | { readonly failure: UpstreamFailure }
 

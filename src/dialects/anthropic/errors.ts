@@ -1,7 +1,7 @@
 /** What the errors of the Messages API mean: as an answer of their own, inside an answer, or as an event of a stream. */
 import type { UpstreamFailure } from '#contract'
 import { detailsOf, type ErrorDetails, errorDetails, failureOf, type Redact } from '../failure.ts'
-import { type Fields, isFields } from './value.ts'
+import { type Fields, isFields } from '../translate/value.ts'
 
 /** The status that belongs to each type, for errors that come without one. */
 const STATUSES: Readonly<Record<string, number>> = {

@@ -3,12 +3,12 @@
  * not every host frames them alike: the provider itself sends server-sent events, Bedrock binary frames.
  */
 import type { ChunkWriter } from '../translate/completion.ts'
+import { type Fields, isFields, textIn } from '../translate/value.ts'
 import { argumentsOf } from './answer.ts'
 import type { ErrorReader } from './errors.ts'
 import { finishOf, refusalOf } from './finish.ts'
 import { JSON_TOOL } from './tools.ts'
 import { laterUsage, usageOf } from './usage.ts'
-import { type Fields, isFields, textIn } from './value.ts'
 
 /** A block of the message that has begun and not ended. */
 type Block =
@@ -26,6 +26,8 @@ export class MessageEvents {
   readonly #blocks = new Map<unknown, Block>()
   #usage: Fields = {}
   #isBegun = false
+  /** Whether the answer's tokens were counted behind the start, which can only say how many it begins with. */
+  #isCounted = false
   #isOver = false
   #stopReason: unknown = null
   #refusal = ''
@@ -89,12 +91,20 @@ export class MessageEvents {
   #begin(message: unknown): void {
     // Relatives say it twice: what was begun then begins anew.
     this.#blocks.clear()
-    this.#isBegun = true
     if (isFields(message)) {
       this.#writer.identify(message['id'])
       this.#count(message['usage'])
     }
     this.#writer.begin()
+    if (!this.#isBegun && isFields(message)) this.#madeBefore(message)
+    this.#isBegun = true
+  }
+
+  /** A call that running code makes comes whole, with the start and with the reason for the end. */
+  #madeBefore(message: Fields): void {
+    const { content } = message
+    if (Array.isArray(content)) for (const block of content.filter(isFields)) this.#stop(this.#start(block))
+    this.#stopReason = message['stop_reason'] ?? this.#stopReason
   }
 
   #start(block: Fields): Block {
@@ -162,8 +172,9 @@ export class MessageEvents {
 
   /** The finish waits for the end itself: an answer that breaks off behind its stop reason must not look finished. */
   #messageDelta(event: Fields): void {
-    this.#count(event['usage'])
-    const { delta } = event
+    const { delta, usage } = event
+    if (isFields(usage) && Number.isFinite(usage['output_tokens'])) this.#isCounted = true
+    this.#count(usage)
     if (!isFields(delta)) return
     this.#stopReason = delta['stop_reason'] ?? this.#stopReason
     this.#refusal ||= refusalOf(delta['stop_reason'], delta['stop_details'])
@@ -182,9 +193,17 @@ export class MessageEvents {
     }
     this.#isOver = true
     for (const block of this.#blocks.values()) this.#stop(block)
+    if (!this.#isCounted) this.#uncount()
     this.#writer.refusal(this.#refusal)
     this.#writer.finish(finishOf(this.#stopReason, this.#writer.calls))
     this.#writer.done()
+  }
+
+  /** The count that the start began with is not taken for the answer's: without one it is counted here. */
+  #uncount(): void {
+    if (this.#usage['output_tokens'] === undefined) return
+    const usage = usageOf({ ...this.#usage, output_tokens: 0 })
+    if (usage) this.#writer.usage(usage)
   }
 
   #fail(event: Fields): void {

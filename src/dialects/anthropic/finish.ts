@@ -1,6 +1,6 @@
 /** How an answer ended, in OpenAI's four words. */
 import type { FinishReason } from '../translate/completion.ts'
-import { isFields, textIn } from './value.ts'
+import { isFields, textIn } from '../translate/value.ts'
 
 const REASONS: Readonly<Record<string, FinishReason>> = {
   end_turn: 'stop',

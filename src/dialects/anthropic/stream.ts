@@ -2,9 +2,9 @@
 import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
 import { type SseEvent, SseReader, SseTooLong } from '../sse.ts'
 import { ChunkWriter } from '../translate/completion.ts'
+import { isFields } from '../translate/value.ts'
 import type { ErrorReader } from './errors.ts'
 import { MessageEvents } from './events.ts'
-import { isFields } from './value.ts'
 
 const NONE: readonly StreamItem[] = []
 

@@ -4,7 +4,7 @@
  */
 import type { WireUsage } from '#contract'
 import { countOf, wireUsage } from '../translate/completion.ts'
-import { type Fields, isFields } from './value.ts'
+import { type Fields, isFields } from '../translate/value.ts'
 
 /** `usage` as the provider writes it. In a stream it comes in pieces: of each count the last one that is a number. */
 export function laterUsage(known: Fields, update: unknown): Fields {

@@ -1,80 +1,64 @@
 /**
  * The OpenAI dialect: the canonical format itself, so bytes pass, and only what must change is spliced: in the request
  * the model, the output cap and `stream_options`; in the answer the model, and usage that the client did not ask for.
+ * Its relatives are the same dialect with other addresses and with quirks (quirks.ts).
  */
-import type {
-  AnswerView,
-  Chat,
-  ChatCompletion,
-  DecodedAnswer,
-  Dialect,
-  EncodedRequest,
-  Target,
-  UpstreamFailure,
-} from '#contract'
+import type { AnswerView, ChatCompletion, DecodedAnswer, Dialect, UpstreamFailure } from '#contract'
 import { errorDetails, failureOf, type Redact } from '../failure.ts'
 import { scanTopLevel, setMembers } from '../json-splice.ts'
-import { decodeOpenAiStream, type Fail, failureInside, isObject } from './stream.ts'
+import { type AzurePlace, azureDoorway } from './azure.ts'
+import { QUIRKS, type Quirks, type RelativeName } from './quirks.ts'
+import { isObject, repairCompletion } from './repair.ts'
+import { encodeBody } from './request.ts'
+import { decodeOpenAiStream, type Fail, failureInside } from './stream.ts'
+
+export { type AzurePlace, azureHeaders } from './azure.ts'
+export type { RelativeName } from './quirks.ts'
+
+/** How one of the family differs from OpenAI itself. */
+interface Manners {
+  readonly name: string
+  readonly quirks?: Quirks | undefined
+  /** Further headers of a request. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** Below the `base_url`. @param model the provider's name for it */
+  path?(model: string): string
+}
 
 /**
  * @param now milliseconds since the epoch, for a Retry-After that is a date
  * @param redact takes the gateway's own secrets out of what a provider says
  */
 export function openAiDialect(now: () => number, redact?: Redact): Dialect {
-  const fail: Fail = (status, headers, details) => failureOf(status, headers, details, now(), redact)
+  return dialectOf(now, redact, { name: 'openai' })
+}
+
+/** A relative: see quirks.ts. */
+export function relativeDialect(name: RelativeName, now: () => number, redact?: Redact): Dialect {
+  return dialectOf(now, redact, { name, quirks: QUIRKS[name] })
+}
+
+export function azureDialect(now: () => number, redact: Redact | undefined, place: AzurePlace): Dialect {
+  return dialectOf(now, redact, { name: 'azure', ...azureDoorway(place) })
+}
+
+function dialectOf(
+  now: () => number,
+  redact: Redact | undefined,
+  { name, quirks, headers = {}, path = () => '/chat/completions' }: Manners,
+): Dialect {
+  const fail: Fail = (status, answered, details) => failureOf(status, answered, details, now(), redact)
   return {
-    name: 'openai',
-    encodeRequest,
+    name,
+    encodeRequest: (chat, target) => ({
+      path: path(target.model),
+      headers: { ...headers, accept: chat.stream ? 'text/event-stream' : 'application/json' },
+      ...encodeBody(chat, target, quirks),
+    }),
     decodeAnswer: (body, view) => decodeAnswer(body, view, fail),
     decodeStream: view => decodeOpenAiStream(view, fail),
-    decodeError: (status, headers, body) => fail(status, headers, errorDetails(body)),
+    decodeError: (status, answered, body) => fail(status, answered, errorDetails(body)),
   }
-}
-
-function encodeRequest(chat: Chat, target: Target): EncodedRequest {
-  return {
-    path: '/chat/completions',
-    headers: { accept: chat.stream ? 'text/event-stream' : 'application/json' },
-    body: ownMemory(spliced(chat, requestChanges(chat, target))),
-    dropped: [],
-  }
-}
-
-/**
- * What differs from the client's own request. The cap is always sent, under the name that the target takes: without it
- * the hold would be a guess. Usage is always asked for: it is what the charge is made from.
- */
-function requestChanges(chat: Chat, target: Target): Record<string, string | undefined> {
-  const otherField = target.capField === 'max_tokens' ? 'max_completion_tokens' : 'max_tokens'
-  const changes: Record<string, string | undefined> = {
-    model: JSON.stringify(target.model),
-    [target.capField]: String(chat.cap),
-    [otherField]: undefined,
-  }
-  if (chat.stream) changes['stream_options'] = JSON.stringify({ ...chat.body.stream_options, include_usage: true })
-  return changes
-}
-
-function spliced(chat: Chat, changes: Readonly<Record<string, string | undefined>>): Buffer {
-  const spans = scanTopLevel(chat.bytes)
-  if (spans) return setMembers(chat.bytes, spans, changes)
-  const body: Record<string, unknown> = { ...chat.body }
-  for (const [name, json] of Object.entries(changes)) {
-    if (json === undefined) delete body[name]
-    else body[name] = JSON.parse(json)
-  }
-  return Buffer.from(JSON.stringify(body))
-}
-
-/**
- * Out of Node's pool: a request's bytes stay as long as its answer goes on, and a small piece of the pool keeps all of
- * its 64 KiB. (2,000 streams whose readers stalled: 60 KiB less for each.)
- */
-function ownMemory(bytes: Buffer): Buffer {
-  if (bytes.buffer.byteLength === bytes.length) return bytes
-  const own = Buffer.allocUnsafeSlow(bytes.length)
-  bytes.copy(own)
-  return own
 }
 
 function decodeAnswer(
@@ -98,7 +82,7 @@ function decodeAnswer(
     return invalid('the answer has no choices')
   }
   const completion = parsed as ChatCompletion
-  const repaired = repairMessages(completion)
+  const repaired = repairCompletion(completion)
   completion.model = view.model
   const spans = repaired ? null : scanTopLevel(body)
   return { completion, raw: spans ? setMembers(body, spans, { model: JSON.stringify(view.model) }) : null }
@@ -109,11 +93,4 @@ function isChoice(value: unknown): boolean {
   if (!isObject(value)) return false
   const { message } = value as { message?: unknown }
   return message == null || isObject(message)
-}
-
-/** Steps, and clients, may rely on choices that have a message: a missing one is empty. */
-function repairMessages({ choices }: ChatCompletion): boolean {
-  const missing = choices.filter(choice => choice.message == null)
-  for (const choice of missing) choice.message = { role: 'assistant', content: null }
-  return missing.length > 0
 }

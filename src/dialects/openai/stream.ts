@@ -3,6 +3,7 @@ import type { AnswerView, Chunk, StreamDecoder, StreamItem, UpstreamFailure, Wir
 import { detailsOf, type ErrorDetails } from '../failure.ts'
 import { scanTopLevel, setMembers } from '../json-splice.ts'
 import { type SseEvent, SseReader, SseTooLong } from '../sse.ts'
+import { type CallPlaces, repairChunk } from './repair.ts'
 
 const NONE: readonly StreamItem[] = []
 
@@ -13,11 +14,12 @@ export type Fail = (status: number, headers: Readonly<Record<string, string>>, d
 export function decodeOpenAiStream(view: AnswerView, fail: Fail): StreamDecoder {
   const reader = new SseReader()
   const modelJson = JSON.stringify(view.model)
+  const places: CallPlaces = new Map()
   const items = (events: readonly SseEvent[]): readonly StreamItem[] => {
     if (events.length === 0) return NONE
     const found: StreamItem[] = []
     for (const event of events) {
-      const item = itemOf(event, view, modelJson, fail)
+      const item = itemOf(event, { view, modelJson, fail, places })
       if (item) found.push(item)
     }
     return found
@@ -38,7 +40,15 @@ export function decodeOpenAiStream(view: AnswerView, fail: Fail): StreamDecoder 
   }
 }
 
-function itemOf({ event, data }: SseEvent, view: AnswerView, modelJson: string, fail: Fail): StreamItem | null {
+/** What one stream's events are read with. */
+interface Reading {
+  readonly view: AnswerView
+  readonly modelJson: string
+  readonly fail: Fail
+  readonly places: CallPlaces
+}
+
+function itemOf({ event, data }: SseEvent, reading: Reading): StreamItem | null {
   if (data.length < 16 && data.toString('latin1').trim() === '[DONE]') return { kind: 'done' }
   let parsed: unknown
   try {
@@ -49,16 +59,16 @@ function itemOf({ event, data }: SseEvent, view: AnswerView, modelJson: string, 
   if (typeof parsed !== 'object' || parsed === null) return broken('an event of the stream is not an object')
   // Google's errors come in an array.
   const value = (Array.isArray(parsed) ? parsed[0] : parsed) as { error?: unknown } | null | undefined
-  if (event === 'error' || value?.error) return { kind: 'failure', failure: failureInside(parsed, fail) }
+  if (event === 'error' || value?.error) return { kind: 'failure', failure: failureInside(parsed, reading.fail) }
   // A keep-alive or an extension without choices: nothing that our client asked for.
   if (!Array.isArray((parsed as { choices?: unknown }).choices)) return null
-  return chunkItem(parsed as Chunk, data, view, modelJson)
+  return chunkItem(parsed as Chunk, data, reading)
 }
 
 /** The chunk as the client sees it: bytes are spliced where only `model` and `usage` differ. */
-function chunkItem(chunk: Chunk, data: Buffer, view: AnswerView, modelJson: string): StreamItem | null {
+function chunkItem(chunk: Chunk, data: Buffer, { view, modelJson, places }: Reading): StreamItem | null {
   const usage = usageIn(chunk)
-  const repaired = repairChoices(chunk)
+  const repaired = repairChunk(chunk, places)
   const changes: Record<string, string | undefined> = {}
   if (chunk.model !== view.model) {
     chunk.model = view.model
@@ -73,19 +83,6 @@ function chunkItem(chunk: Chunk, data: Buffer, view: AnswerView, modelJson: stri
   // A line break would end the event early: such JSON is encoded again, on one line.
   const spans = repaired || data.includes(10) || data.includes(13) ? null : scanTopLevel(data)
   return { kind: 'chunk', chunk, raw: spans && setMembers(data, spans, changes), usage }
-}
-
-/** Steps may rely on choices that have a delta: what is none is left out, and a missing delta is empty. */
-function repairChoices(chunk: Chunk): boolean {
-  if (chunk.choices.every(choice => isObject(choice) && isObject(choice.delta))) return false
-  chunk.choices = chunk.choices.filter(isObject)
-  for (const choice of chunk.choices) if (!isObject(choice.delta)) choice.delta = {}
-  return true
-}
-
-/** Whether a value is an object and no array. */
-export function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** Usage where it belongs, or where relatives put it: Groq under its own name, Moonshot's earlier API in the choice. */

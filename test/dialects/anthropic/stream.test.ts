@@ -269,6 +269,27 @@ describe('a stream', () => {
     expect(itemsOfEvents([start()])[0]).toEqual({ kind: 'usage', usage: USAGE(10, 1) })
   })
 
+  test('a call that running code makes comes whole, with the beginning', () => {
+    const call = {
+      type: 'tool_use',
+      id: 'toolu_1',
+      name: 'roll',
+      input: { sides: 6 },
+      caller: { type: 'code_execution' },
+    }
+    const message = {
+      id: 'msg_1',
+      content: [call],
+      stop_reason: 'tool_use',
+      usage: { input_tokens: 0, output_tokens: 0 },
+    }
+    const items = itemsOfEvents([{ type: 'message_start', message }, { type: 'message_stop' }])
+    expect(folded(chunksOf(items))).toMatchObject({
+      message: { tool_calls: [{ id: 'toolu_1', function: { name: 'roll', arguments: '{"sides":6}' } }] },
+      finish: 'tool_calls',
+    })
+  })
+
   test('a beginning that comes twice is one answer', () => {
     const items = itemsOfEvents([start(), ...text(0, 'a').slice(0, 2), start(), ...text(0, 'b'), ...end('end_turn')])
     const roles = chunksOf(items).filter(chunk => chunk.choices[0]?.delta.role)

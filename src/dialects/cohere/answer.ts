@@ -1,0 +1,100 @@
+/** A whole answer of Cohere's as a chat completion, and what whole answers and streams have in common. */
+import type { AnswerView, DecodedAnswer, UpstreamFailure, WireUsage } from '#contract'
+import {
+  countOf,
+  type FinishReason,
+  type TranslatedCall,
+  translatedAnswer,
+  wireUsage,
+} from '../translate/completion.ts'
+import { type Fields, isFields, textIn } from '../translate/value.ts'
+import type { ErrorReader } from './failures.ts'
+
+type Decoded = DecodedAnswer | { readonly failure: UpstreamFailure }
+
+const invalid = (detail: string): Decoded => ({ failure: { code: 'upstream_invalid', detail } })
+
+export function decodeAnswer(body: Buffer, view: AnswerView, errors: ErrorReader): Decoded {
+  let parsed: unknown
+  try {
+    parsed = JSON.parse(body.toString('utf8'))
+  } catch {
+    return invalid('the answer is not JSON')
+  }
+  if (!isFields(parsed)) return invalid('the answer is not an object')
+  const { id, message, finish_reason: reason, usage } = parsed
+  // An error has its sentence where an answer has its message.
+  if (!isFields(message)) {
+    if (typeof message === 'string' || parsed['error']) return { failure: errors.inside(parsed) }
+    return invalid('the answer has no message')
+  }
+  const calls = listOf(message['tool_calls']).filter(isFields).map(callIn)
+  const finish = finishOf(reason, calls.length)
+  if (finish === null) return { failure: errors.ended(String(reason), parsed['error']) }
+  const { text, thought } = contentIn(message['content'])
+  const choice = {
+    // Empty, not null, where an answer is just empty: clients read its length.
+    text: text || (calls.length > 0 ? null : ''),
+    reasoning: [thought, textIn(message['tool_plan'])].filter(piece => piece !== '').join(BETWEEN),
+    calls,
+    finish,
+  }
+  return translatedAnswer(view, textIn(id) || null, [choice], usageOf(usage))
+}
+
+/** Between a thought and the plan to call something: both are prose before the answer. */
+export const BETWEEN = '\n\n'
+
+function contentIn(content: unknown): { readonly text: string; readonly thought: string } {
+  let text = textIn(content)
+  let thought = ''
+  for (const block of listOf(content).filter(isFields)) {
+    text += textIn(block['text'])
+    thought += textIn(block['thinking'])
+  }
+  return { text, thought }
+}
+
+function callIn({ id, function: made }: Fields): TranslatedCall {
+  const { name, arguments: args } = isFields(made) ? made : {}
+  return { id: textIn(id) || null, name: textIn(name), arguments: isNothing(textIn(args)) ? '{}' : textIn(args) }
+}
+
+/** Where a tool takes no arguments the model may say `null`, which is none. */
+export function isNothing(args: string): boolean {
+  const text = args.trim()
+  return text === '' || text === 'null'
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : []
+}
+
+/** How an answer ended, in OpenAI's words; null: the provider failed. */
+export function finishOf(reason: unknown, calls: number): FinishReason | null {
+  if (reason === 'MAX_TOKENS') return 'length'
+  if (reason === 'ERROR_TOXIC') return 'content_filter'
+  if (reason === 'TIMEOUT' || (typeof reason === 'string' && reason.startsWith('ERROR'))) return null
+  return calls > 0 ? 'tool_calls' : 'stop'
+}
+
+/**
+ * `tokens`, not `billed_units`: those leave out what the provider itself puts in front of tools. What came from the cache
+ * is among the input. Null when neither side was counted.
+ */
+export function usageOf(usage: unknown): WireUsage | null {
+  if (!isFields(usage)) return null
+  const { tokens, billed_units: billed, cached_tokens } = usage
+  const counted = isFields(tokens) ? tokens : isFields(billed) ? billed : {}
+  const prompt = countOf(counted['input_tokens'])
+  const completion = countOf(counted['output_tokens'])
+  if (prompt === undefined && completion === undefined) return null
+  const cached = countOf(cached_tokens)
+  const reasoning = countOf(counted['reasoning_tokens'])
+  return wireUsage({
+    prompt: prompt ?? 0,
+    completion: completion ?? 0,
+    ...(cached === undefined ? {} : { cached }),
+    ...(reasoning === undefined ? {} : { reasoning }),
+  })
+}

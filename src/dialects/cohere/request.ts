@@ -1,0 +1,118 @@
+/** A chat request as a request to Cohere. */
+import { type Chat, type ChatRequest, type EncodedRequest, refuse, type Target } from '#contract'
+import { bodyOf } from '../translate/body.ts'
+import { readConversation } from '../translate/conversation.ts'
+import { droppedOf, type Effort, numberOf, readEffort, readStop } from '../translate/parameters.ts'
+import { messagesOf } from './messages.ts'
+import { planTools } from './tools.ts'
+import { type Traits, traitsOf } from './traits.ts'
+
+/** Parameters that are carried, refused, or of which it is said below what is lost. */
+const CARRIED = [
+  ...['n', 'temperature', 'top_p', 'top_k', 'seed', 'stop', 'presence_penalty', 'frequency_penalty'],
+  ...['tools', 'functions', 'tool_choice', 'function_call', 'response_format', 'reasoning_effort'],
+  ...['modalities', 'web_search_options'],
+]
+
+/** Throws a refusal for what would make the answer wrong. */
+export function encodeRequest(chat: Chat, target: Target): EncodedRequest {
+  const { body, cap, stream } = chat
+  refuseImpossible(chat)
+  const traits = traitsOf(target.model)
+  const { messages, dropped: lostParts } = messagesOf(readConversation(body))
+  const { fields: tools, dropped: lostTools } = planTools(body, traits)
+  const dropped = [...droppedOf(body, CARRIED), ...lostParts, ...lostTools]
+  const stop = readStop(body)
+  const wire = {
+    model: target.model,
+    messages,
+    stream,
+    max_tokens: cap,
+    ...tools,
+    ...sampling(body, dropped),
+    ...(stop.length > 0 ? { stop_sequences: stop } : {}),
+    ...thinking(traits, readEffort(body), cap, dropped),
+  }
+  return {
+    path: '/chat',
+    headers: { accept: stream ? 'text/event-stream' : 'application/json', 'content-type': 'application/json' },
+    body: bodyOf(wire),
+    dropped,
+  }
+}
+
+function refuseImpossible({ body, choices }: Chat): void {
+  if (choices > 1) {
+    const message = `This model's provider gives one choice an answer, but 'n' is ${choices}.`
+    throw refuse('unsupported_parameter', { message, param: 'n' })
+  }
+  const modalities = body['modalities']
+  if (Array.isArray(modalities) && modalities.includes('audio')) {
+    const message = "'modalities' asks for sound, which this model's provider does not make."
+    throw refuse('unsupported_parameter', { message, param: 'modalities' })
+  }
+  if (body['web_search_options'] != null) {
+    const message = "'web_search_options' asks for a search, which this model's provider does not make."
+    throw refuse('unsupported_parameter', { message, param: 'web_search_options' })
+  }
+}
+
+/** The provider's own limits for `p` and `k`. */
+const LEAST_P = 0.01
+const MOST_P = 0.99
+const MOST_K = 500
+
+function sampling(body: ChatRequest, dropped: string[]) {
+  const topP = numberOf(body, 'top_p')
+  const topK = numberOf(body, 'top_k')
+  const seed = numberOf(body, 'seed')
+  return {
+    // The scale ends at 1 here, where OpenAI's goes on to 2.
+    ...upToOne(body, 'temperature', dropped),
+    // 1 is everything and 0 the likeliest word alone: the ends of the scale say as much.
+    ...(topP === undefined ? {} : { p: Math.min(Math.max(topP, LEAST_P), MOST_P) }),
+    ...(topK === undefined ? {} : { k: Math.min(Math.max(Math.trunc(topK), 0), MOST_K) }),
+    // No sign here: what matters is that the same one stays the same.
+    ...(seed === undefined ? {} : { seed: Math.abs(seed) }),
+    ...penalty(body, dropped),
+  }
+}
+
+/** One of the two: some models refuse both at once. */
+function penalty(body: ChatRequest, dropped: string[]) {
+  const frequency = upToOne(body, 'frequency_penalty', dropped)
+  if (!('frequency_penalty' in frequency)) return upToOne(body, 'presence_penalty', dropped)
+  if (numberOf(body, 'presence_penalty')) dropped.push('presence_penalty')
+  return frequency
+}
+
+/** Penalties of 0 are none. What is below 0 would be a reward, which the provider does not have. */
+function upToOne(body: ChatRequest, name: string, dropped: string[]): Readonly<Record<string, number>> {
+  const value = numberOf(body, name)
+  if (value === undefined || (value === 0 && name !== 'temperature')) return {}
+  if (value < 0 || value > 1) dropped.push(name)
+  return value < 0 ? {} : { [name]: Math.min(value, 1) }
+}
+
+/** Tokens to think with. */
+const BUDGETS: Readonly<Record<Exclude<Effort, 'none'>, number>> = {
+  minimal: 512,
+  low: 1_024,
+  medium: 8_192,
+  high: 24_576,
+  xhigh: 31_000,
+  max: 31_000,
+}
+/** The part of the output cap that thinking may take: the rest is for the answer. */
+const MOST_OF_CAP = 0.8
+
+function thinking({ thinks }: Traits, effort: Effort | null, cap: number, dropped: string[]) {
+  if (effort === null || (effort === 'none' && !thinks)) return {}
+  if (effort === 'none') return { thinking: { type: 'disabled' } }
+  const budget = Math.min(BUDGETS[effort], Math.floor(cap * MOST_OF_CAP))
+  if (!thinks || !(budget >= 1)) {
+    dropped.push('reasoning_effort')
+    return {}
+  }
+  return { thinking: { type: 'enabled', token_budget: budget } }
+}

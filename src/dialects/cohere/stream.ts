@@ -1,0 +1,189 @@
+/** The decoder of a streamed answer: server-sent events whose data names its type. */
+import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
+import { type SseEvent, SseReader, SseTooLong } from '../sse.ts'
+import { ChunkWriter } from '../translate/completion.ts'
+import { type Fields, isFields, textIn } from '../translate/value.ts'
+import { BETWEEN, finishOf, isNothing, usageOf } from './answer.ts'
+import type { ErrorReader } from './failures.ts'
+
+const NONE: readonly StreamItem[] = []
+/** Arguments that are longer are arguments: the longest word for none, with room for space around it. */
+const LONGEST_NOTHING = 16
+
+/** A tool call that has begun and not ended. */
+interface OpenCall {
+  readonly index: number
+  /** The beginning of its arguments, until it is known that they are no `null`; null: it is known. */
+  held: string | null
+}
+
+export class CohereStream implements StreamDecoder {
+  readonly #errors: ErrorReader
+  readonly #reader = new SseReader()
+  readonly #writer: ChunkWriter
+  /** By the provider's index. */
+  readonly #calls = new Map<unknown, OpenCall>()
+  #hasThought = false
+  #hasPlan = false
+  #isOver = false
+
+  constructor(view: AnswerView, errors: ErrorReader) {
+    this.#errors = errors
+    this.#writer = new ChunkWriter(view)
+  }
+
+  push(bytes: Buffer): readonly StreamItem[] {
+    if (this.#isOver) return NONE
+    try {
+      return this.#take(this.#reader.push(bytes))
+    } catch (error) {
+      if (!(error instanceof SseTooLong)) throw error
+      for (const event of error.events) this.#pass(event)
+      this.#broken(error.message)
+      return this.#writer.take()
+    }
+  }
+
+  end(): readonly StreamItem[] {
+    return this.#isOver ? NONE : this.#take(this.#reader.end())
+  }
+
+  #take(events: readonly SseEvent[]): readonly StreamItem[] {
+    for (const event of events) this.#pass(event)
+    return events.length === 0 ? NONE : this.#writer.take()
+  }
+
+  #pass({ event, data }: SseEvent): void {
+    if (this.#isOver) return
+    let parsed: unknown
+    try {
+      parsed = JSON.parse(data.toString('utf8'))
+    } catch {
+      // OpenAI's word stands behind the end of the message; without that end it says nothing.
+      if (!isDone(data)) this.#broken('an event of the stream is not JSON')
+      return
+    }
+    if (!isFields(parsed)) this.#broken('an event of the stream is not an object')
+    else if (event === 'error' || isError(parsed)) {
+      this.#isOver = true
+      this.#writer.fail(this.#errors.inside(parsed))
+    } else this.#event(parsed)
+  }
+
+  #broken(detail: string): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#writer.fail({ code: 'upstream_invalid', detail })
+  }
+
+  #event(event: Fields): void {
+    const { type, index, id } = event
+    const delta = isFields(event['delta']) ? event['delta'] : {}
+    const message = isFields(delta['message']) ? delta['message'] : {}
+    switch (type) {
+      case 'content-start':
+      case 'content-delta':
+        this.#content(message['content'])
+        break
+      case 'tool-plan-delta':
+        this.#plan(textIn(message['tool_plan']))
+        break
+      case 'tool-call-start':
+        this.#callStart(index, message['tool_calls'])
+        break
+      case 'tool-call-delta':
+        this.#callDelta(this.#calls.get(index), message['tool_calls'])
+        break
+      case 'tool-call-end':
+        this.#callEnd(index)
+        break
+      case 'message-start':
+        this.#writer.identify(id)
+        this.#writer.begin()
+        break
+      case 'message-end':
+        this.#end(delta)
+        break
+      // Citations and what is to come: no text of the answer.
+    }
+  }
+
+  #content(content: unknown): void {
+    if (!isFields(content)) return
+    const thought = textIn(content['thinking'])
+    if (thought !== '') this.#hasThought = true
+    this.#writer.reasoning(thought)
+    this.#writer.text(textIn(content['text']))
+  }
+
+  #plan(text: string): void {
+    if (text === '') return
+    if (this.#hasThought && !this.#hasPlan) this.#writer.reasoning(BETWEEN)
+    this.#hasPlan = true
+    this.#writer.reasoning(text)
+  }
+
+  #callStart(at: unknown, value: unknown): void {
+    const call = callIn(value)
+    const made = functionIn(call)
+    const index = this.#writer.call({ id: textIn(call['id']) || null, name: textIn(made['name']), arguments: '' })
+    const open: OpenCall = { index, held: '' }
+    this.#calls.set(at, open)
+    this.#arguments(open, textIn(made['arguments']))
+  }
+
+  #callDelta(open: OpenCall | undefined, value: unknown): void {
+    if (open) this.#arguments(open, textIn(functionIn(callIn(value))['arguments']))
+  }
+
+  #arguments(open: OpenCall, text: string): void {
+    if (open.held === null) {
+      this.#writer.callArguments(open.index, text)
+      return
+    }
+    open.held += text
+    if (!open.held.includes('{') && open.held.length <= LONGEST_NOTHING) return
+    this.#writer.callArguments(open.index, open.held)
+    open.held = null
+  }
+
+  #callEnd(at: unknown): void {
+    const open = this.#calls.get(at)
+    if (!open) return
+    this.#calls.delete(at)
+    if (open.held !== null && !isNothing(open.held)) this.#writer.callArguments(open.index, open.held)
+    this.#writer.callEnd(open.index)
+  }
+
+  #end({ finish_reason: reason, usage: used, error }: Fields): void {
+    this.#isOver = true
+    const usage = usageOf(used)
+    if (usage) this.#writer.usage(usage)
+    for (const at of [...this.#calls.keys()]) this.#callEnd(at)
+    const finish = finishOf(reason, this.#writer.calls)
+    if (finish === null) this.#writer.fail(this.#errors.ended(String(reason), error))
+    else {
+      this.#writer.finish(finish)
+      this.#writer.done()
+    }
+  }
+}
+
+function isDone(data: Buffer): boolean {
+  return data.length < 16 && data.toString('latin1').trim() === '[DONE]'
+}
+
+/** An error has no type, and its sentence where an answer has its message. */
+function isError({ type, message, error }: Fields): boolean {
+  return type === undefined && (typeof message === 'string' || Boolean(error))
+}
+
+/** One call, although the field's name is of several. */
+function callIn(value: unknown): Fields {
+  const call: unknown = Array.isArray(value) ? value[0] : value
+  return isFields(call) ? call : {}
+}
+
+function functionIn({ function: made }: Fields): Fields {
+  return isFields(made) ? made : {}
+}

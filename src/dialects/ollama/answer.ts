@@ -1,0 +1,82 @@
+/** A whole answer of Ollama's as a chat completion, and what whole answers and the lines of streams have in common. */
+import type { AnswerView, DecodedAnswer, UpstreamFailure, WireUsage } from '#contract'
+import {
+  countOf,
+  type FinishReason,
+  type TranslatedCall,
+  translatedAnswer,
+  wireUsage,
+} from '../translate/completion.ts'
+import { type Fields, isFields, textIn } from '../translate/value.ts'
+import type { ErrorReader } from './failures.ts'
+
+type Decoded = DecodedAnswer | { readonly failure: UpstreamFailure }
+
+const invalid = (detail: string): Decoded => ({ failure: { code: 'upstream_invalid', detail } })
+
+export function decodeAnswer(body: Buffer, view: AnswerView, errors: ErrorReader): Decoded {
+  try {
+    const parsed: unknown = JSON.parse(body.toString('utf8'))
+    if (!isFields(parsed)) return invalid('the answer is not an object')
+    if (parsed['error']) return { failure: errors.inside(parsed) }
+    if (!isFields(parsed['message'])) return invalid('the answer has no message')
+    if (parsed['done'] === false) return invalid('the answer is not done')
+    return translated(parsed, parsed['message'], view)
+  } catch {
+    // No JSON, or JSON so deep that it can't be written again.
+    return invalid('the answer is not JSON that can be read')
+  }
+}
+
+function translated(answer: Fields, message: Fields, view: AnswerView): Decoded {
+  const reason = answer['done_reason']
+  if (isNoAnswer(reason)) return { failure: noAnswer(reason) }
+  const calls = callsIn(message)
+  const choice = {
+    // Empty, not null, where an answer is just empty: clients read its length.
+    text: textIn(message['content']) || (calls.length > 0 ? null : ''),
+    reasoning: textIn(message['thinking']),
+    calls,
+    finish: finishOf(reason, calls.length),
+  }
+  return translatedAnswer(view, null, [choice], usageOf(answer))
+}
+
+/** The calls of a message. Throws a RangeError for arguments that are nested too deeply to be written down. */
+export function callsIn({ tool_calls: calls }: Fields): TranslatedCall[] {
+  if (!Array.isArray(calls)) return []
+  return calls.filter(isFields).map(call => {
+    const { name, arguments: args } = isFields(call['function']) ? call['function'] : {}
+    // Older servers give no id.
+    return { id: textIn(call['id']) || null, name: textIn(name), arguments: argumentsOf(args) }
+  })
+}
+
+/** An object; some relatives send its text. */
+function argumentsOf(args: unknown): string {
+  if (isFields(args)) return JSON.stringify(args)
+  return textIn(args) || '{}'
+}
+
+/** How an answer ended, in OpenAI's words: calls end with `stop` too. */
+export function finishOf(reason: unknown, calls: number): FinishReason {
+  if (reason === 'length') return 'length'
+  return calls > 0 ? 'tool_calls' : 'stop'
+}
+
+/** The model was loaded, or thrown out of memory, and asked nothing. */
+export function isNoAnswer(reason: unknown): reason is string {
+  return reason === 'load' || reason === 'unload'
+}
+
+export function noAnswer(reason: string): UpstreamFailure {
+  return { code: 'upstream_error', detail: `the answer finished with the reason ${reason}` }
+}
+
+/** Null when neither side was counted. A prompt without a count was in the cache as a whole. */
+export function usageOf({ prompt_eval_count, eval_count }: Fields): WireUsage | null {
+  const prompt = countOf(prompt_eval_count)
+  const completion = countOf(eval_count)
+  if (prompt === undefined && completion === undefined) return null
+  return wireUsage({ prompt: prompt ?? 0, completion: completion ?? 0 })
+}

@@ -1,0 +1,33 @@
+/** What Ollama's errors mean: `{error: "a sentence"}`, from its cloud also with a `StatusCode`. */
+import type { UpstreamFailure } from '#contract'
+import { detailsOf, type ErrorDetails, errorDetails, failureOf, type Redact } from '../failure.ts'
+import { type Fields, isFields } from '../translate/value.ts'
+
+type Headers = Readonly<Record<string, string>>
+
+export interface ErrorReader {
+  /** An answer with a status of its own. */
+  answer(status: number, headers: Headers, body: Buffer): UpstreamFailure
+  /** An error that came with status 200, parsed. */
+  inside(value: Fields): UpstreamFailure
+}
+
+/** Before a model's name in Ollama's sentences: where it was fetched from, which says nothing to a client. */
+const REGISTRY = /\b[\w.-]+\/library\//g
+
+/** @param now milliseconds since the epoch, for a Retry-After that is a date */
+export function errorReader(now: () => number, redact: Redact = text => text): ErrorReader {
+  const clean: Redact = text => redact(text).replace(REGISTRY, '')
+  const failure = (status: number, headers: Headers, said: ErrorDetails) =>
+    failureOf(status, headers, said, now(), clean)
+  return {
+    answer: (status, headers, body) => failure(status, headers, errorDetails(body)),
+    inside: value => failure(statusIn(value), {}, detailsOf(value)),
+  }
+}
+
+function statusIn(value: Fields): number {
+  const error = isFields(value['error']) ? value['error'] : {}
+  const status = Number(value['StatusCode'] ?? value['status_code'] ?? error['code'])
+  return Number.isInteger(status) && status >= 400 && status <= 599 ? status : 500
+}

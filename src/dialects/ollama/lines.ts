@@ -1,0 +1,85 @@
+/**
+ * Cuts a stream of JSON lines (NDJSON): bytes in, lines out, the same lines however the bytes were split. A line that lies
+ * in one piece of input is a view of it, not a copy.
+ */
+
+/** A line longer than the limit: the stream cannot be followed any further. */
+export class LineTooLong extends Error {
+  override readonly name = 'LineTooLong'
+  /** What the same piece of input had completed before it. */
+  readonly lines: readonly Buffer[]
+
+  constructor(limitBytes: number, lines: readonly Buffer[]) {
+    super(`a line of the stream is longer than ${limitBytes} bytes`)
+    this.lines = lines
+  }
+}
+
+const LF = 10
+const SPACE = 32
+const LEAST_BYTES = 1024
+
+export class LineReader {
+  readonly #limitBytes: number
+  /** The beginning of a line whose end has not arrived, in a buffer that grows by doubling. */
+  #rest: Buffer = Buffer.alloc(0)
+  #restSize = 0
+
+  /** @param limitBytes the longest line, in bytes; a longer one throws `LineTooLong` */
+  constructor(limitBytes = 1024 * 1024) {
+    this.#limitBytes = limitBytes
+  }
+
+  /** Takes the next piece of the body and returns the lines that it completes, without empty ones. */
+  push(bytes: Buffer): Buffer[] {
+    const lines: Buffer[] = []
+    let at = 0
+    for (let end = bytes.indexOf(LF); end !== -1; end = bytes.indexOf(LF, at)) {
+      this.#line(bytes.subarray(at, end), lines)
+      at = end + 1
+    }
+    this.#keep(bytes.subarray(at), lines)
+    return lines
+  }
+
+  /** The body is over: the last line may have no end. */
+  end(): Buffer[] {
+    const lines: Buffer[] = []
+    this.#line(Buffer.alloc(0), lines)
+    return lines
+  }
+
+  #line(last: Buffer, lines: Buffer[]): void {
+    if (this.#restSize === 0) {
+      this.#limit(last.length, lines)
+      if (!isBlank(last)) lines.push(last)
+      return
+    }
+    this.#keep(last, lines)
+    const line = this.#rest.subarray(0, this.#restSize)
+    // The line keeps the buffer.
+    this.#rest = Buffer.alloc(0)
+    this.#restSize = 0
+    if (!isBlank(line)) lines.push(line)
+  }
+
+  #keep(bytes: Buffer, lines: readonly Buffer[]): void {
+    const size = this.#restSize + bytes.length
+    this.#limit(size, lines)
+    if (size > this.#rest.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(size, this.#rest.length * 2, LEAST_BYTES))
+      this.#rest.copy(larger, 0, 0, this.#restSize)
+      this.#rest = larger
+    }
+    bytes.copy(this.#rest, this.#restSize)
+    this.#restSize = size
+  }
+
+  #limit(size: number, lines: readonly Buffer[]): void {
+    if (size > this.#limitBytes) throw new LineTooLong(this.#limitBytes, lines)
+  }
+}
+
+function isBlank(line: Buffer): boolean {
+  return line.every(byte => byte <= SPACE)
+}

@@ -1,0 +1,113 @@
+/** A chat request as a request to Ollama. */
+import { type Chat, type ChatRequest, type EncodedRequest, refuse, type Target } from '#contract'
+import { bodyOf } from '../translate/body.ts'
+import { readConversation } from '../translate/conversation.ts'
+import {
+  droppedOf,
+  numberOf,
+  readEffort,
+  readResponseFormat,
+  readStop,
+  readToolChoice,
+  readTools,
+  type Tool,
+  type ToolChoice,
+} from '../translate/parameters.ts'
+import { messagesOf } from './messages.ts'
+import { thinkFor, thinkingOf } from './traits.ts'
+
+/** Options of the model that have the same name here. */
+const OPTIONS = ['temperature', 'top_p', 'top_k', 'seed', 'presence_penalty', 'frequency_penalty']
+/** Parameters that are carried, refused, or of which it is said below what is lost. */
+const CARRIED = [
+  ...OPTIONS,
+  ...['n', 'stop', 'tools', 'functions', 'tool_choice', 'function_call', 'response_format', 'reasoning_effort'],
+  ...['modalities', 'web_search_options'],
+]
+
+/** Throws a refusal for what would make the answer wrong. */
+export function encodeRequest(chat: Chat, target: Target): EncodedRequest {
+  const { body, stream } = chat
+  refuseImpossible(chat)
+  const { messages, dropped: lostParts } = messagesOf(readConversation(body))
+  const tools = offered(readTools(body), readToolChoice(body))
+  const thinking = thinkingOf(target.model)
+  const effort = readEffort(body)
+  const think = thinkFor(thinking, effort)
+  const dropped = [...droppedOf(body, CARRIED), ...lostParts]
+  if (tools.some(({ strict }) => strict)) dropped.push('tools.function.strict')
+  if (thinking === 'none' && effort !== null && effort !== 'none') dropped.push('reasoning_effort')
+  const wire = {
+    model: target.model,
+    messages,
+    // Said either way: left out, it means a stream.
+    stream,
+    // A conversation that does not fit is an error, not cut without a word.
+    truncate: false,
+    shift: false,
+    ...(tools.length > 0 ? { tools: tools.map(writeTool) } : {}),
+    ...formatOf(body),
+    ...(think === undefined ? {} : { think }),
+    options: optionsOf(chat),
+  }
+  return {
+    path: '/api/chat',
+    headers: { accept: stream ? 'application/x-ndjson' : 'application/json', 'content-type': 'application/json' },
+    body: bodyOf(wire),
+    dropped,
+  }
+}
+
+function refuseImpossible({ body, choices }: Chat): void {
+  if (choices > 1) {
+    const message = `This model's provider gives one choice an answer, but 'n' is ${choices}.`
+    throw refuse('unsupported_parameter', { message, param: 'n' })
+  }
+  const modalities = body['modalities']
+  if (Array.isArray(modalities) && modalities.includes('audio')) {
+    const message = "'modalities' asks for sound, which this model's provider does not make."
+    throw refuse('unsupported_parameter', { message, param: 'modalities' })
+  }
+  if (body['web_search_options'] != null) {
+    const message = "'web_search_options' asks for a search, which this model's provider does not make."
+    throw refuse('unsupported_parameter', { message, param: 'web_search_options' })
+  }
+}
+
+/** The tools that may be called: to leave the others out is all that can be said about a choice. */
+function offered(tools: readonly Tool[], choice: ToolChoice | null): readonly Tool[] {
+  if (choice === null) return tools
+  if (choice.mode === 'none') return []
+  if (choice.mode === 'required') {
+    const message = "'tool_choice' asks for a call, which this model's provider cannot make a model do."
+    throw refuse('unsupported_parameter', { message, param: 'tool_choice' })
+  }
+  const { names } = choice
+  if (names === null) return tools
+  const unknown = names.find(name => !tools.some(tool => tool.name === name))
+  if (unknown !== undefined) {
+    const message = `'tool_choice' names '${unknown}', which is not among the tools.`
+    throw refuse('invalid_value', { message, param: 'tool_choice' })
+  }
+  return tools.filter(({ name }) => names.includes(name))
+}
+
+function writeTool({ name, description, parameters }: Tool) {
+  return { type: 'function', function: { name, ...(description ? { description } : {}), parameters } }
+}
+
+function formatOf(body: ChatRequest) {
+  const format = readResponseFormat(body)
+  if (format.kind === 'text') return {}
+  return { format: format.kind === 'json' ? 'json' : format.schema }
+}
+
+function optionsOf({ body, cap }: Chat) {
+  const stop = readStop(body)
+  const same = OPTIONS.flatMap(name => {
+    const value = numberOf(body, name)
+    return value === undefined ? [] : [[name, value] as const]
+  })
+  // The cap holds the thinking too.
+  return { num_predict: cap, ...Object.fromEntries(same), ...(stop.length > 0 ? { stop } : {}) }
+}

@@ -1,0 +1,97 @@
+/** The decoder of a streamed answer: JSON lines, of which the last one says that it is. */
+import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
+import { ChunkWriter } from '../translate/completion.ts'
+import { type Fields, isFields, textIn } from '../translate/value.ts'
+import { callsIn, finishOf, isNoAnswer, noAnswer, usageOf } from './answer.ts'
+import type { ErrorReader } from './failures.ts'
+import { LineReader, LineTooLong } from './lines.ts'
+
+const NONE: readonly StreamItem[] = []
+
+export class OllamaStream implements StreamDecoder {
+  readonly #errors: ErrorReader
+  readonly #reader = new LineReader()
+  readonly #writer: ChunkWriter
+  #isOver = false
+
+  constructor(view: AnswerView, errors: ErrorReader) {
+    this.#errors = errors
+    this.#writer = new ChunkWriter(view)
+  }
+
+  push(bytes: Buffer): readonly StreamItem[] {
+    if (this.#isOver) return NONE
+    try {
+      return this.#take(this.#reader.push(bytes))
+    } catch (error) {
+      if (!(error instanceof LineTooLong)) throw error
+      for (const line of error.lines) this.#pass(line)
+      this.#broken(error.message)
+      return this.#writer.take()
+    }
+  }
+
+  end(): readonly StreamItem[] {
+    if (this.#isOver) return NONE
+    // What breaks off in the middle of a line is for the pump to name.
+    return this.#take(this.#reader.end().filter(line => parse(line) !== undefined))
+  }
+
+  #take(lines: readonly Buffer[]): readonly StreamItem[] {
+    for (const line of lines) this.#pass(line)
+    return lines.length === 0 ? NONE : this.#writer.take()
+  }
+
+  #pass(line: Buffer): void {
+    if (this.#isOver) return
+    const parsed = parse(line)
+    if (parsed === undefined) this.#broken('a line of the stream is not JSON')
+    else if (!isFields(parsed)) this.#broken('a line of the stream is not an object')
+    else {
+      try {
+        this.#line(parsed)
+      } catch (error) {
+        this.#broken(`a line of the stream could not be read: ${error}`)
+      }
+    }
+  }
+
+  #broken(detail: string): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#writer.fail({ code: 'upstream_invalid', detail })
+  }
+
+  #line(line: Fields): void {
+    if (line['error']) {
+      this.#isOver = true
+      this.#writer.fail(this.#errors.inside(line))
+      return
+    }
+    const message = isFields(line['message']) ? line['message'] : {}
+    this.#writer.reasoning(textIn(message['thinking']))
+    this.#writer.text(textIn(message['content']))
+    for (const call of callsIn(message)) this.#writer.call(call)
+    if (line['done'] === true) this.#end(line)
+  }
+
+  #end(line: Fields): void {
+    const reason = line['done_reason']
+    this.#isOver = true
+    const usage = usageOf(line)
+    if (usage) this.#writer.usage(usage)
+    if (isNoAnswer(reason)) this.#writer.fail(noAnswer(reason))
+    else {
+      this.#writer.finish(finishOf(reason, this.#writer.calls))
+      this.#writer.done()
+    }
+  }
+}
+
+function parse(line: Buffer): unknown {
+  try {
+    return JSON.parse(line.toString('utf8'))
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,131 @@
+/**
+ * What relatives of the OpenAI dialect take differently in a request, as data: a row for each name under which a provider
+ * can be configured. A relative without a row takes what OpenAI takes (xAI, OpenRouter, Cerebras, vLLM, ...): `openai` is
+ * its dialect. What relatives answer differently is read leniently for all of them, see repair.ts.
+ *
+ * Facts as of November 2026, from recorded traffic, the providers' references, and the errors that their users report.
+ */
+export interface Quirks {
+  /** The only name that it knows for the output cap, whatever the target says: a cap of another name has no effect. */
+  readonly capField?: 'max_tokens' | 'max_completion_tokens'
+  /** False: it has no `stream_options`; it reports usage unasked, or not at all. */
+  readonly streamOptions?: false
+  /** Parameters that it calls something else. */
+  readonly renamed?: Readonly<Record<string, string>>
+  /** Words that it has other words for, by the parameter. */
+  readonly words?: Readonly<Record<string, Readonly<Record<string, string>>>>
+  /** The only parameters that it takes, by their names there; it refuses the whole request for any other. */
+  readonly takes?: ReadonlySet<string>
+  /** Parameters for which it refuses the whole request. */
+  readonly leaves?: ReadonlySet<string>
+  /** Parameters without which the answer would be another one than was asked for: the gateway refuses. */
+  readonly refuses?: readonly Refused[]
+  readonly messages?: MessageQuirks
+}
+
+/** A parameter that cannot be left out. */
+export interface Refused {
+  readonly name: string
+  /** Only a list with this word in it. */
+  readonly having?: string
+  readonly sentence: string
+}
+
+/** How the turns of a conversation differ. */
+export interface MessageQuirks {
+  /** Roles that it has other roles for. */
+  readonly roles?: Readonly<Record<string, string>>
+  /** The only fields that a message may have, by its role there. */
+  readonly takes?: Readonly<Record<string, ReadonlySet<string>>>
+  /** The only fields that a call in a message may have. */
+  readonly callTakes?: ReadonlySet<string>
+  /** Fields that no message may have. */
+  readonly leaves?: ReadonlySet<string>
+  /** `called`: earlier thinking belongs into turns in which tools were called, and into no other. */
+  readonly thoughts?: 'called'
+  /** `document_url`: a file in a message is a part of this type, with the file's address or its data. */
+  readonly files?: 'document_url'
+  /** `nine`: ids of calls are nine letters and digits. */
+  readonly callIds?: 'nine'
+}
+
+const set = (words: string): ReadonlySet<string> => new Set(words.split(' '))
+
+/** Who has no role for developers has the older one, which means the same. */
+const SYSTEM = { developer: 'system' }
+
+/**
+ * Answers 422 to any field that it does not know, at the top or in a message, and 400 to ids of calls that are not its
+ * own kind. The lists are its reference's.
+ */
+const MISTRAL: Quirks = {
+  capField: 'max_tokens',
+  streamOptions: false,
+  renamed: { seed: 'random_seed' },
+  words: { tool_choice: { required: 'any' } },
+  takes: set(
+    'model messages temperature top_p max_tokens stream stop random_seed metadata response_format tools tool_choice ' +
+      'presence_penalty frequency_penalty n prediction parallel_tool_calls prompt_mode reasoning_effort ' +
+      'prompt_cache_key safe_prompt guardrails',
+  ),
+  refuses: [
+    { name: 'functions', sentence: "'functions' is older than this model's provider, which has 'tools' only." },
+    { name: 'modalities', having: 'audio', sentence: "'modalities' asks for sound, which this model does not make." },
+  ],
+  messages: {
+    roles: SYSTEM,
+    takes: {
+      system: set('role content'),
+      user: set('role content'),
+      assistant: set('role content tool_calls prefix'),
+      tool: set('role content tool_call_id'),
+    },
+    callTakes: set('id type function index'),
+    files: 'document_url',
+    callIds: 'nine',
+  },
+}
+
+/**
+ * Its reference has `max_tokens` only, and what it does not know it ignores: under another name there would be no cap.
+ * Of its own thinking it wants back what led to calls of tools (400 without it), and its first thinking models answer
+ * 400 to any other.
+ */
+const DEEPSEEK: Quirks = { capField: 'max_tokens', messages: { roles: SYSTEM, thoughts: 'called' } }
+
+/** Answers 400 to these, which its reference says, and to fields of messages that it does not know. */
+const GROQ: Quirks = {
+  leaves: set('logprobs top_logprobs logit_bias'),
+  messages: { leaves: set('name reasoning_content refusal annotations audio') },
+}
+
+/** Its streams say usage in every chunk, without being asked. */
+const PERPLEXITY: Quirks = { capField: 'max_tokens', streamOptions: false, messages: { roles: SYSTEM } }
+
+const TOGETHER: Quirks = { capField: 'max_tokens' }
+
+const ZAI: Quirks = { capField: 'max_tokens', messages: { roles: SYSTEM } }
+
+/** By the name of the dialect. */
+export const QUIRKS = {
+  mistral: MISTRAL,
+  deepseek: DEEPSEEK,
+  groq: GROQ,
+  perplexity: PERPLEXITY,
+  together: TOGETHER,
+  zai: ZAI,
+} as const satisfies Readonly<Record<string, Quirks>>
+
+export type RelativeName = keyof typeof QUIRKS
+
+/** What Azure's versions of OpenAI's API do not know yet, which they answer 400 to: of the rows the first that is newer. */
+export const AZURE_BEFORE: readonly (readonly [version: string, quirks: Quirks])[] = [
+  ['2024-09-01', { capField: 'max_tokens', streamOptions: false, messages: { roles: SYSTEM } }],
+  ['2024-12-01', { messages: { roles: SYSTEM } }],
+]
+
+/** Foundry's API for models of all makers knows the cap by its older name only. */
+export const FOUNDRY: Quirks = { capField: 'max_tokens', messages: { roles: SYSTEM } }
+
+/** Finish reasons that OpenAI has another word for (Mistral). One that is not here reaches the client as it is. */
+export const FINISHES: Readonly<Record<string, string>> = { model_length: 'length', eos: 'stop' }

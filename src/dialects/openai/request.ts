@@ -1,0 +1,96 @@
+/**
+ * A chat request as OpenAI or a relative takes it. What differs from the client's own bytes is spliced in; the members
+ * that nothing has to be changed in stay as they were sent, with relatives too.
+ */
+import { type Chat, type ChatRequest, refuse, type Target } from '#contract'
+import { scanTopLevel, setMembers } from '../json-splice.ts'
+import { droppedOf } from '../translate/parameters.ts'
+import { adaptMessages, wordFor } from './messages.ts'
+import type { Quirks, Refused } from './quirks.ts'
+
+/** Members of the outermost object as JSON texts; undefined takes one out. */
+type Changes = Record<string, string | undefined>
+
+/** The body, and the names of what could not be carried. Throws a refusal for what would make the answer wrong. */
+export function encodeBody(
+  chat: Chat,
+  target: Target,
+  quirks: Quirks | undefined,
+): { readonly body: Buffer; readonly dropped: readonly string[] } {
+  const changes = ownChanges(chat, target, quirks)
+  const dropped = quirks === undefined ? NOTHING : addQuirks(changes, chat.body, quirks)
+  return { body: ownMemory(spliced(chat, changes)), dropped }
+}
+
+const NOTHING: readonly string[] = []
+
+/**
+ * The cap is always sent, under the name that the target takes: without it the hold would be a guess. Usage is always
+ * asked for: it is what the charge is made from.
+ */
+function ownChanges(chat: Chat, target: Target, quirks: Quirks | undefined): Changes {
+  const capField = quirks?.capField ?? target.capField
+  const otherField = capField === 'max_tokens' ? 'max_completion_tokens' : 'max_tokens'
+  const changes: Changes = {
+    model: JSON.stringify(target.model),
+    [capField]: String(chat.cap),
+    [otherField]: undefined,
+  }
+  if (quirks?.streamOptions === false) changes['stream_options'] = undefined
+  else if (chat.stream) changes['stream_options'] = JSON.stringify({ ...chat.body.stream_options, include_usage: true })
+  return changes
+}
+
+/** Adds what a relative wants otherwise, as far as the body has it. */
+function addQuirks(changes: Changes, body: ChatRequest, quirks: Quirks): string[] {
+  const { renamed = {}, words = {}, takes, leaves, refuses = [] } = quirks
+  for (const refused of refuses) refuseIf(body, refused)
+  const carried: string[] = []
+  for (const [name, value] of Object.entries(body)) {
+    if (Object.hasOwn(changes, name)) continue
+    const theirs = wordFor(renamed, name)
+    if (leaves?.has(name) || (takes !== undefined && !takes.has(theirs))) {
+      changes[name] = undefined
+      continue
+    }
+    carried.push(name)
+    const fit =
+      typeof value === 'string' && Object.hasOwn(words, name) ? wordFor(words[name], value) : (value as unknown)
+    if (theirs !== name) changes[name] = undefined
+    // Who says it in the provider's own word as well has said that one.
+    if ((theirs !== name && !Object.hasOwn(body, theirs)) || fit !== value) changes[theirs] = JSON.stringify(fit)
+  }
+  const dropped = new Set(droppedOf(body, carried))
+  const messages = quirks.messages && adaptMessages(body.messages, quirks.messages, dropped)
+  if (messages) changes['messages'] = JSON.stringify(messages)
+  return [...dropped]
+}
+
+function refuseIf(body: ChatRequest, { name, having, sentence }: Refused): void {
+  const value = body[name]
+  if (value === null || value === undefined || (Array.isArray(value) && value.length === 0)) return
+  if (having !== undefined && !(Array.isArray(value) && value.includes(having))) return
+  throw refuse('unsupported_parameter', { message: sentence, param: name })
+}
+
+function spliced(chat: Chat, changes: Readonly<Changes>): Buffer {
+  const spans = scanTopLevel(chat.bytes)
+  if (spans) return setMembers(chat.bytes, spans, changes)
+  const body: Record<string, unknown> = { ...chat.body }
+  for (const [name, json] of Object.entries(changes)) {
+    if (json === undefined) delete body[name]
+    else body[name] = JSON.parse(json)
+  }
+  return Buffer.from(JSON.stringify(body))
+}
+
+/**
+ * Out of Node's pool: a request's bytes stay as long as its answer goes on, and a small piece of the pool keeps all of
+ * its 64 KiB. (2,000 streams whose readers stalled: 60 KiB less for each.)
+ */
+function ownMemory(bytes: Buffer): Buffer {
+  if (bytes.buffer.byteLength === bytes.length) return bytes
+  const own = Buffer.allocUnsafeSlow(bytes.length)
+  bytes.copy(own)
+  return own
+}

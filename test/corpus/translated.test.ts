@@ -1,0 +1,173 @@
+/**
+ * Everything that the translating dialects make of recorded answers: it fits OpenAI's strict schema, however the network
+ * cuts the bytes, and the chunks of a stream add up to the whole form. No gateway in between: the dialects by themselves.
+ */
+import { beforeAll, describe, expect, test } from 'vitest'
+import {
+  type AnswerView,
+  type ChatCompletion,
+  type Dialect,
+  ERRORS,
+  type StreamItem,
+  type ToolCallDelta,
+} from '#contract'
+import { createDialect, type DialectName } from '../../src/dialects/index.ts'
+import { seeded } from '../helpers/seeded.ts'
+import {
+  byProvider,
+  CHUNK_MODES,
+  type ChunkMode,
+  type Corpus,
+  type CorpusCase,
+  openCorpus,
+  speakerOf,
+} from './corpus.ts'
+import { fold } from './fold.ts'
+import { type Judge, openSchemas } from './schemas.ts'
+import { type RecordedBody, WHOLE_FORMS } from './whole.ts'
+
+const dir = process.env['CORPUS_DIR'] ?? ''
+if (dir === '') console.log("what is translated against OpenAI's strict schema is LEFT OUT: CORPUS_DIR names no corpus")
+
+const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
+console.log(`pieces of random length: SEED=${seed}`)
+
+/** Those of OpenAI's family are passed on as they are, so their form is the provider's. */
+const PASSED = new Set(['openai', 'openai-compat', 'azure'])
+const corpus: Corpus | null = dir === '' ? null : openCorpus(dir)
+const translated = [...byProvider((corpus?.cases ?? []).filter(({ dialect }) => !PASSED.has(dialect)))]
+
+const view = (includeUsage: boolean): AnswerView => ({
+  model: 'chat-small',
+  includeUsage,
+  exchange: 'ex_7',
+  createdAt: 1_790_000_000,
+})
+
+interface Recorded {
+  readonly response: RecordedBody & { readonly status: number; readonly headers: Readonly<Record<string, string>> }
+}
+
+test.skipIf(dir !== '')('there is no corpus to look at', context => context.skip())
+
+describe.each(translated)('%s', (_provider, cases) => {
+  let strict: Judge
+  let dialect: Dialect
+  beforeAll(() => {
+    strict = openSchemas(dir, 'strict')
+    dialect = createDialect(speakerOf(cases[0]!).dialect as DialectName, () => 0).dialect
+  })
+
+  test('whole answers', () => {
+    const mistakes: string[] = []
+    for (const one of cases.filter(({ stream }) => !stream)) {
+      const { status, headers, ...body } = responseOf(one)
+      const note = (words: readonly string[]) => mistakes.push(...words.map(text => `${one.id} ${text}`))
+      if (status !== 200) {
+        note(unknownCode(dialect.decodeError(status, headers, bytesOf(body)).code))
+        continue
+      }
+      const answer = dialect.decodeAnswer(bytesOf(body), view(true))
+      if ('failure' in answer) note(unknownCode(answer.failure.code))
+      else note(strict('CreateChatCompletionResponse', answer.completion))
+    }
+    expect(mistakes).toEqual([])
+  })
+
+  test('streams, whole and cut in every way', () => {
+    const mistakes: string[] = []
+    for (const one of cases.filter(({ stream }) => stream)) {
+      const { status, ...body } = responseOf(one)
+      if (status !== 200) continue
+      for (const includeUsage of [true, false]) {
+        const [items, ...others] = waysToCut(body).map(pieces => decode(dialect, pieces, includeUsage))
+        for (const other of others) expect(other, one.id).toEqual(items)
+        mistakes.push(...wrongIn(items!, strict).map(text => `${one.id} ${text}`))
+      }
+    }
+    expect(mistakes).toEqual([])
+  })
+
+  test('the chunks of a stream add up to the whole form', () => {
+    for (const one of cases.filter(({ stream, dialect: name }) => stream && Object.hasOwn(WHOLE_FORMS, name))) {
+      const { status, ...body } = responseOf(one)
+      if (status !== 200) continue
+      const items = decode(dialect, [bytesOf(body)], true)
+      // What breaks off has no whole form.
+      if (items.at(-1)?.kind !== 'done') continue
+      const whole = WHOLE_FORMS[one.dialect]!(body)
+      if (whole === null) continue
+      const answer = dialect.decodeAnswer(Buffer.from(JSON.stringify(whole)), view(true))
+      const folded = fold(chunksOf(items))
+      expect(strict('CreateChatCompletionResponse', folded), one.id).toEqual([])
+      expect(comparable(folded), one.id).toEqual('completion' in answer ? comparable(answer.completion) : answer)
+    }
+  })
+})
+
+function responseOf({ lines }: CorpusCase): Recorded['response'] {
+  return (JSON.parse(lines.open) as Recorded).response
+}
+
+function bytesOf({ format, body, body_base64, ...texts }: RecordedBody & { readonly body_text?: string }): Buffer {
+  if (format === 'aws-eventstream') return Buffer.from(body_base64!, 'base64')
+  return Buffer.from(texts.sse_text ?? texts.ndjson_text ?? texts.body_text ?? JSON.stringify(body))
+}
+
+function waysToCut(body: RecordedBody): Buffer[][] {
+  const bytes = bytesOf(body)
+
+  return CHUNK_MODES.map(mode => piecesOf(bytes, body.format, mode))
+}
+
+function piecesOf(bytes: Buffer, format: string, mode: ChunkMode): Buffer[] {
+  if (mode === 'whole') return [bytes]
+  if (mode === 'byte') return Array.from(bytes, (_, at) => bytes.subarray(at, at + 1))
+  if (mode === 'event' && format !== 'aws-eventstream') {
+    const text = bytes.toString('utf8').split(format === 'ndjson' ? /(?<=\n)/ : /(?<=\r?\n\r?\n)/)
+    return text.map(piece => Buffer.from(piece))
+  }
+  const random = seeded(seed)
+  const size = (at: number) =>
+    mode === 'event' && at + 4 <= bytes.length ? Math.max(1, bytes.readUInt32BE(at)) : 1 + Math.floor(random() * 97)
+  const pieces: Buffer[] = []
+  for (let at = 0; at < bytes.length; at += pieces.at(-1)!.length) pieces.push(bytes.subarray(at, at + size(at)))
+  return pieces
+}
+
+function decode(dialect: Dialect, pieces: readonly Buffer[], includeUsage: boolean): StreamItem[] {
+  const decoder = dialect.decodeStream(view(includeUsage))
+  const items: StreamItem[] = []
+  for (const piece of pieces) items.push(...decoder.push(piece))
+  return [...items, ...decoder.end()]
+}
+
+const chunksOf = (items: readonly StreamItem[]) => items.flatMap(item => (item.kind === 'chunk' ? [item.chunk] : []))
+
+function wrongIn(items: readonly StreamItem[], strict: Judge): string[] {
+  return items.flatMap(item => {
+    if (item.kind === 'failure') return unknownCode(item.failure.code)
+    if (item.kind !== 'chunk') return []
+    // Bytes that were made beside the chunk say the same.
+    if (item.raw !== null) expect(JSON.parse(item.raw.toString('utf8'))).toEqual(item.chunk)
+    return strict('CreateChatCompletionStreamResponse', JSON.parse(JSON.stringify(item.chunk)))
+  })
+}
+
+function unknownCode(code: string): string[] {
+  return Object.hasOwn(ERRORS, code) ? [] : [`fails with the code ${code}, which there is not`]
+}
+
+/** Without what a stream cannot tell apart (no text and an empty one), and arguments without their white space. */
+function comparable(completion: ChatCompletion): ChatCompletion {
+  const choices = completion.choices.map(choice => {
+    const { content, tool_calls, ...message } = choice.message
+    const calls = tool_calls?.map(call => ({ ...call, function: { ...call.function, ...argumentsOf(call) } }))
+    return { ...choice, message: { ...message, content: content || null, ...(calls ? { tool_calls: calls } : {}) } }
+  })
+  return { ...completion, choices } as ChatCompletion
+}
+
+function argumentsOf(call: ToolCallDelta): { readonly arguments: unknown } {
+  return { arguments: JSON.parse(call.function!.arguments!) }
+}

@@ -1,0 +1,137 @@
+/**
+ * The whole form of an answer that was recorded as a stream: the provider's own events put together as its own library
+ * would, without anything of the gateway. What a stream is translated into must come to the same as this, translated.
+ */
+type Fields = Record<string, unknown>
+
+/** A recorded body, in the forms that the corpus has. */
+export interface RecordedBody {
+  readonly format: string
+  readonly body?: unknown
+  readonly sse_text?: string
+  readonly ndjson_text?: string
+  readonly body_base64?: string
+  readonly events?: readonly { readonly headers: Readonly<Record<string, string>>; readonly payload: Fields }[]
+}
+
+/**
+ * By what the corpus calls the dialect. The body of the whole answer, to be read as JSON; null for the one kind of stream
+ * that has none: it begins anew in the middle of a call.
+ */
+export const WHOLE_FORMS: Readonly<Record<string, (body: RecordedBody) => unknown>> = {
+  anthropic: body => messageOf(eventsIn(body)),
+  'bedrock-invoke': ({ events }) => messageOf(events!.map(({ payload }) => invoked(payload['bytes'] as string))),
+  'bedrock-converse': ({ events }) => conversed(events!),
+  gemini: body => generated(eventsIn(body)),
+}
+
+function eventsIn({ format, sse_text, body }: RecordedBody): Fields[] {
+  if (format === 'json-array') return body as Fields[]
+  const data = sse_text!.split(/\r?\n/).filter(line => line.startsWith('data:'))
+  return data.flatMap(line => (line.includes('[DONE]') ? [] : [JSON.parse(line.slice(5)) as Fields]))
+}
+
+const invoked = (base64: string) => JSON.parse(Buffer.from(base64, 'base64').toString('utf8')) as Fields
+
+/** Of the Messages API: the first message, if there are several. */
+function messageOf(events: readonly Fields[]): Fields | null {
+  const message: Fields = { usage: {} }
+  const blocks: Fields[] = []
+  const [inputs, made] = [new Map<Fields, string>(), new Map<unknown, Fields>()]
+  for (const event of events) {
+    if (event['type'] === 'message_stop') break
+    if (event['type'] === 'message_start') {
+      const { content, usage, ...said } = event['message'] as Fields
+      if (blocks.length === 0) blocks.push(...(content as Fields[]))
+      if ([...made.values()].some(block => inputs.has(block))) return null
+      made.clear()
+      Object.assign(message, said, { id: message['id'] ?? said['id'] })
+      merge(message['usage'] as Fields, usage)
+    } else if (event['type'] === 'message_delta') {
+      merge(message, event['delta'])
+      merge(message['usage'] as Fields, event['usage'])
+    } else if (event['type'] === 'content_block_start') {
+      const block = { ...(event['content_block'] as Fields) }
+      made.set(event['index'], block)
+      blocks.push(block)
+    } else if (event['type'] === 'content_block_stop') {
+      made.delete(event['index'])
+    } else if (event['type'] === 'content_block_delta') {
+      const block = made.get(event['index'])
+      if (block) grow(block, event['delta'] as Fields, inputs)
+    }
+  }
+  for (const [block, text] of inputs) if (text !== '') block['input'] = JSON.parse(text)
+  return { ...message, content: blocks }
+}
+
+function grow(block: Fields, delta: Fields, inputs: Map<Fields, string>): void {
+  const { partial_json } = delta
+  if (typeof partial_json === 'string') inputs.set(block, (inputs.get(block) ?? '') + partial_json)
+  for (const name of ['text', 'thinking', 'signature']) {
+    if (typeof delta[name] === 'string') block[name] = `${block[name] ?? ''}${delta[name]}`
+  }
+}
+
+/** Null says nothing new. */
+function merge(known: Fields, update: unknown): void {
+  for (const [name, value] of Object.entries((update ?? {}) as Fields)) if (value !== null) known[name] = value
+}
+
+function conversed(events: readonly { readonly headers: Readonly<Record<string, string>>; payload: Fields }[]): Fields {
+  const whole: Fields = {}
+  const blocks = new Map<number, Fields>()
+  const inputs = new Map<Fields, string>()
+  for (const { headers, payload } of events) {
+    const at = payload['contentBlockIndex'] as number
+    if (headers[':event-type'] === 'contentBlockStart') {
+      const { toolUse } = payload['start'] as { toolUse?: Fields }
+      blocks.set(at, toolUse ? { toolUse: { ...toolUse } } : { other: true })
+    } else if (headers[':event-type'] === 'contentBlockDelta') {
+      const block = blocks.get(at) ?? {}
+      blocks.set(at, block)
+      growBlock(block, payload['delta'] as Fields, inputs)
+    } else if (headers[':event-type'] === 'messageStop') whole['stopReason'] = payload['stopReason']
+    else if (headers[':event-type'] === 'metadata') whole['usage'] = payload['usage']
+  }
+  for (const [call, text] of inputs) call['input'] = text === '' ? {} : JSON.parse(text)
+  const content = [...blocks].sort(([one], [other]) => one - other).map(([, block]) => block)
+  return { ...whole, output: { message: { role: 'assistant', content } } }
+}
+
+function growBlock(block: Fields, { text, toolUse, reasoningContent }: Fields, inputs: Map<Fields, string>): void {
+  if (typeof text === 'string') block['text'] = `${block['text'] ?? ''}${text}`
+  const call = block['toolUse'] as Fields | undefined
+  if (toolUse && call) inputs.set(call, (inputs.get(call) ?? '') + (toolUse as { input: string }).input)
+  if (!reasoningContent) return
+  const { text: thought, signature, redactedContent } = reasoningContent as Fields
+  const content = (block['reasoningContent'] ??= {}) as Fields
+  if (typeof redactedContent === 'string') content['redactedContent'] = redactedContent
+  if (thought === undefined && signature === undefined) return
+  const said = (content['reasoningText'] ??= { text: '' }) as Fields
+  said['text'] = `${said['text']}${thought ?? ''}`
+  if (signature !== undefined) said['signature'] = `${said['signature'] ?? ''}${signature}`
+}
+
+/** Of generateContent: all parts one after the other, and the last word on everything else. */
+function generated(pieces: readonly Fields[]): Fields {
+  const whole: Fields = {}
+  const parts: unknown[] = []
+  const candidate: Fields = {}
+  for (const { candidates, usageMetadata, ...said } of pieces) {
+    merge(whole, { responseId: whole['responseId'] ?? said['responseId'] ?? null })
+    merge(whole, { promptFeedback: said['promptFeedback'] ?? null })
+    if (Object.keys((usageMetadata ?? {}) as Fields).some(name => name.endsWith('TokenCount'))) {
+      whole['usageMetadata'] = usageMetadata
+    }
+    const [one] = (candidates ?? []) as Fields[]
+    if (!one) continue
+    const { content, ...more } = one
+    Object.assign(candidate, more, { seen: true })
+    parts.push(...((((content ?? {}) as Fields)['parts'] as unknown[] | undefined) ?? []))
+  }
+  return {
+    ...whole,
+    ...(candidate['seen'] ? { candidates: [{ ...candidate, content: { role: 'model', parts } }] } : {}),
+  }
+}
