@@ -6,6 +6,7 @@ interface Settings {
   readonly order: 'weights' | 'listed' | 'latency'
   readonly sticky: 'none' | 'key' | 'account' | 'conversation'
   readonly attempts: number
+  readonly on_dropped: 'tell' | 'refuse'
 }
 
 export default definePlugin({
@@ -43,9 +44,15 @@ export default definePlugin({
         default: 3,
         description: 'Attempts for one request at most, over all targets; only while nothing of the answer has left.',
       },
+      on_dropped: {
+        enum: ['tell', 'refuse'],
+        default: 'tell',
+        description:
+          'Parameters that a target cannot carry: left out and told in x-tollgate-dropped, or reason enough to pass it over.',
+      },
     },
   },
-  create({ order, sticky, attempts }: Settings, { random, targets: seen }) {
+  create({ order, sticky, attempts, on_dropped }: Settings, { random, targets: seen }) {
     return async (ctx, next) => {
       const exchange = ctx.exchange as ExchangeWith<'model'>
       const arrange = (group: readonly Target[]): readonly Target[] => {
@@ -55,6 +62,7 @@ export default definePlugin({
       }
       exchange.give('targets', byPriority(exchange.model.targets, arrange))
       exchange.attemptsAtMost = attempts
+      exchange.onDropped = on_dropped
       await next()
     }
   },

@@ -208,6 +208,11 @@ export interface Exchange {
   note(text: string): void
   /** Set before `next()` by the step that decides on retries: how many attempts there may be, all targets together. */
   attemptsAtMost: number
+  /**
+   * Set before `next()` by the same step: whether a target that cannot carry every parameter is asked without them, which a
+   * header tells, or passed over. Default: tell.
+   */
+  onDropped: 'tell' | 'refuse'
   /** Set before `next()` by the step that knows what an abandoned answer is worth. Default: cancel. */
   onDisconnect: OnDisconnect
   /** The `Idempotency-Key` header, or null. Recorded in the receipt. */

@@ -14,10 +14,10 @@ export interface InboundView {
   /** Seconds since the epoch. */
   readonly createdAt: number
   /**
-   * What a model of the catalog takes, by the id or alias that the client sent; undefined when there is none. Formats in
-   * which every client names a cap, or asks for thinking, fit both to the model. Left out: every model takes everything.
+   * What a model of the catalog can give, by the id or alias that the client sent; undefined when there is none. A format
+   * in which every client must name a cap fits it to the model. Left out: the `schema` step refuses a cap that is too high.
    */
-  readonly findModel?: (id: string) => Pick<Model, 'reasoning' | 'maxOutput'> | undefined
+  readonly findModel?: (id: string) => Pick<Model, 'maxOutput'> | undefined
 }
 
 /** Writes one stream in the client's format. All its memory is inside. */

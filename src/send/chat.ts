@@ -1,5 +1,5 @@
 /** The innermost middleware of a chat route: asks a target, and another when that may help, and pumps the answer to the client. */
-import { isRefusal, refuse, type Target, type UpstreamFailure } from '#contract'
+import { type EncodedRequest, isRefusal, type Refusal, refuse, type Target, type UpstreamFailure } from '#contract'
 import { type PumpEnding, StreamPump, WholePump, type WriteWhole } from '../answer/pump.ts'
 import { StreamAnswer } from '../answer/stream.ts'
 import type { Tap, TapError } from '../answer/taps.ts'
@@ -33,14 +33,21 @@ export async function sendChat(trip: Trip, parts: SenderParts): Promise<void> {
   if (chat.stream) client.startHeartbeat()
   generation.retries.earn()
 
-  let tried: Tried
+  // What the client is told when nobody can be asked; after an attempt it is that attempt's end.
+  let tried: Tried | null = null
+  let why = refuse('overloaded', { retryAfterMs: 1000, detail: 'every target has as many requests as it takes' })
   let left = targets
   for (;;) {
     const [target] = generation.board.arrange(left)
-    if (!target)
-      throw refuse('overloaded', { retryAfterMs: 1000, detail: 'every target has as many requests as it takes' })
-    tried = await tryTarget(trip, parts, target)
+    if (!target) break
     const others = left.filter(other => other !== target)
+    const request = requestFor(trip, target)
+    if (isRefusal(request)) {
+      why = request
+      left = others
+      continue
+    }
+    tried = await tryTarget(trip, parts, target, request)
     const retry = mayRetry(trip, tried, generation.board.arrange(others).length > 0, parts)
     if (!retry || !generation.retries.spend()) break
     if (retry.where === 'elsewhere') left = others
@@ -48,6 +55,7 @@ export async function sendChat(trip: Trip, parts: SenderParts): Promise<void> {
     if (exchange.signal.aborted) return endStopped(trip)
   }
 
+  if (!tried) throw why
   const { ending, pump, target } = tried
   // A whole answer is collected before anything is known of it; its failures were not known at its head.
   exchange.usage = meter.spent(ending.ending === 'complete')
@@ -58,8 +66,23 @@ export async function sendChat(trip: Trip, parts: SenderParts): Promise<void> {
   end(trip, parts, ending, { theirs: target.model, ours: model.id })
 }
 
+/** What this target would be sent, or why it cannot be asked that. */
+function requestFor({ exchange, generation }: Trip, target: Target): EncodedRequest | Refusal {
+  const { dialect } = generation.upstreams.get(target.provider)!
+  try {
+    const request = dialect.encodeRequest(exchange.chat!, target)
+    const [lost] = request.dropped
+    if (lost === undefined || exchange.onDropped === 'tell') return request
+    const message = `This model's provider does not take '${lost}'. Leave it out.`
+    return refuse('unsupported_parameter', { message, param: lost })
+  } catch (error) {
+    if (isRefusal(error)) return error
+    throw error
+  }
+}
+
 /** One attempt, from the request to the end of its answer. */
-async function tryTarget(trip: Trip, parts: SenderParts, target: Target): Promise<Tried> {
+async function tryTarget(trip: Trip, parts: SenderParts, target: Target, request: EncodedRequest): Promise<Tried> {
   const { exchange, meter, client, generation } = trip
   const { watchman } = parts
   const chat = exchange.chat!
@@ -70,7 +93,6 @@ async function tryTarget(trip: Trip, parts: SenderParts, target: Target): Promis
     exchange: exchange.id,
     createdAt: Math.floor(exchange.startedAt / 1000),
   }
-  const request = upstream.dialect.encodeRequest(chat, target)
   tellDropped(trip, [...(chat.dropped ?? []), ...request.dropped])
 
   meter.begin(chat, chat.choices * (chat.cap + target.reasoningOutsideCap))

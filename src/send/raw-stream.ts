@@ -117,8 +117,14 @@ export class EventStream implements RawStream {
 
   take(bytes: Buffer): boolean {
     this.bytes += bytes.length
+    const released: Buffer[] = []
     let keepsUp = true
-    for (const event of this.#split.push(bytes)) keepsUp = this.#event(event) && keepsUp
+    try {
+      for (const event of this.#split.push(bytes)) this.#event(event, released)
+    } finally {
+      // In one piece what came in one; also what came before an error.
+      keepsUp = write(this.#outlet, released.length === 1 ? released[0]! : Buffer.concat(released))
+    }
     if (this.#split.waitingBytes <= LONGEST_EVENT_BYTES) return keepsUp
     const detail = `an event of the stream is longer than ${LONGEST_EVENT_BYTES} bytes`
     throw new RawFailure({ code: 'upstream_invalid', detail }, this.#outlet.head.status)
@@ -127,7 +133,7 @@ export class EventStream implements RawStream {
   end(): void {
     const rest = this.#split.rest()
     if (rest.length === 0) return
-    this.#isLast(rest)
+    this.#saysUsage(rest)
     // Whoever leaves out the blank line at the end has ended with it all the same.
     this.#tail.push(rest)
   }
@@ -136,28 +142,22 @@ export class EventStream implements RawStream {
     writeEnd(this.#outlet, Buffer.concat(this.#tail))
   }
 
-  #event(event: Buffer): boolean {
-    let released: readonly Buffer[] = []
-    if (this.#isLast(event)) {
-      released = this.#tail
+  #event(event: Buffer, released: Buffer[]): void {
+    if (this.#saysUsage(event)) {
+      // Said again and again, it was not the last one before.
+      released.push(...this.#tail)
       this.#tail = [event]
       this.#tailBytes = 0
-    } else if (this.#tail.length === 0) released = [event]
+    } else if (this.#tail.length === 0 && !isDone(event)) released.push(event)
     else {
       this.#tail.push(event)
       this.#tailBytes += event.length
-      if (this.#tailBytes > LONGEST_TAIL_BYTES) {
-        released = this.#tail
-        this.#tail = []
-      }
+      if (this.#tailBytes > LONGEST_TAIL_BYTES) released.push(...this.#tail.splice(0))
     }
-    return write(this.#outlet, released.length === 1 ? released[0]! : Buffer.concat(released))
   }
 
-  /** Whether an event may be the last one that matters: it says the usage, or that it is all over. */
-  #isLast(event: Buffer): boolean {
-    const mayMatter = event.includes('"usage"') || event.includes('error')
-    if (!mayMatter) return event.includes('[DONE]') && dataOf(event) === '[DONE]'
+  #saysUsage(event: Buffer): boolean {
+    if (!event.includes('"usage"') && !event.includes('error')) return false
     const said = parsed(dataOf(event))
     if (isError(said)) {
       throw new RawFailure(this.#failureOf(Buffer.from(JSON.stringify(said))), this.#outlet.head.status)
@@ -167,6 +167,8 @@ export class EventStream implements RawStream {
     return usage !== null
   }
 }
+
+const isDone = (event: Buffer) => event.includes('[DONE]') && dataOf(event) === '[DONE]'
 
 function isError(said: unknown): boolean {
   if (typeof said !== 'object' || said === null) return false
@@ -200,6 +202,8 @@ class EventSplitter {
   #pieces: Buffer[] = []
   waitingBytes = 0
   #lineIsEmpty = true
+  /** Blank lines before an event belong to it. */
+  #hasLines = false
   #afterCr = false
 
   push(bytes: Buffer): Buffer[] {
@@ -211,13 +215,14 @@ class EventSplitter {
       this.#afterCr = byte === CR
       if (isSecondHalf) continue
       const isLineEnd = byte === LF || byte === CR
-      if (isLineEnd && this.#lineIsEmpty) {
+      if (isLineEnd && this.#lineIsEmpty && this.#hasLines) {
         if (byte === CR && bytes[at + 1] === LF) at++
         this.#pieces.push(bytes.subarray(from, at + 1))
         from = at + 1
         events.push(this.rest())
       }
       this.#lineIsEmpty = isLineEnd
+      if (!isLineEnd) this.#hasLines = true
     }
     if (from < bytes.length) {
       this.#pieces.push(bytes.subarray(from))
@@ -231,6 +236,7 @@ class EventSplitter {
     const rest = this.#pieces.length === 1 ? this.#pieces[0]! : Buffer.concat(this.#pieces)
     this.#pieces = []
     this.waitingBytes = 0
+    this.#hasLines = false
     return rest
   }
 }

@@ -328,3 +328,79 @@ test('a client that leaves during the pause before another attempt is not asked 
   expect(first.requests.length).toBe(since + 1)
   expect(gateway.balance()).toMatchObject({ posted, held: 0n })
 })
+
+describe('a target that cannot do what is asked', () => {
+  /** The first speaks Anthropic's format, which has no `n` and no `seed`. */
+  const unlike = (route: object = {}, ...more: object[]) =>
+    start(route, {
+      yaml: {
+        providers: {
+          one: { dialect: 'anthropic', base_url: first.url },
+          two: { dialect: 'openai', base_url: second.baseUrl },
+        },
+        models: {
+          m: {
+            targets: [{ provider: 'one', model: 'a' }, ...more],
+            price: PRICE,
+            context: 8192,
+            max_output: 1000,
+          },
+        },
+      },
+    })
+  const likeOpenAi = { provider: 'two', model: 'b' }
+
+  test.each([
+    ['at all', {}, { n: 2 }],
+    ['in full, where that is asked for', { on_dropped: 'refuse' }, { seed: 7 }],
+  ])('%s is passed over, and is no attempt', async (_name, route, body) => {
+    const gateway = await unlike(route, likeOpenAi)
+    const before = [first.requests.length, second.requests.length] as const
+    const answer = await gateway.chat(body)
+    expect(answer.status).toBe(200)
+    expect(answer.headers.has('x-tollgate-dropped')).toBe(false)
+    expect([first.requests.length, second.requests.length]).toEqual([before[0], before[1] + 1])
+    expect(gateway.receipt(answer)?.attempts).toMatchObject([{ target: 'two/b' }])
+  })
+
+  test.each([
+    ['at all', {}, { n: 2 }, 'n'],
+    ['in full, where that is asked for', { on_dropped: 'refuse' }, { seed: 7 }, 'seed'],
+  ])('%s and is the only one: the client is told what, for nothing', async (_name, route, body, param) => {
+    const gateway = await unlike(route)
+    const answer = await gateway.chat(body)
+    expect(answer.status).toBe(400)
+    expect(await answer.json()).toMatchObject({ error: { code: 'unsupported_parameter', param } })
+    expect(gateway.balance().held).toBe(0n)
+    expect(gateway.receipt(answer)?.attempts).toEqual([])
+  })
+
+  test('and stands behind one that failed: the failure is told', async () => {
+    const gateway = await start(
+      {},
+      {
+        yaml: {
+          providers: {
+            one: { dialect: 'openai', base_url: first.baseUrl },
+            two: { dialect: 'anthropic', base_url: second.url },
+          },
+          models: {
+            m: {
+              targets: [
+                { provider: 'one', model: 'a' },
+                { provider: 'two', model: 'b' },
+              ],
+              price: PRICE,
+              context: 8192,
+              max_output: 1000,
+            },
+          },
+        },
+      },
+    )
+    first.script(errorAnswer(500))
+    const answer = await gateway.chat({ n: 2 })
+    expect(answer.status).toBe(502)
+    expect(gateway.receipt(answer)?.attempts).toMatchObject([{ target: 'one/a', code: 'upstream_error' }])
+  })
+})
