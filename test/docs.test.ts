@@ -25,7 +25,11 @@ const inLanguage = (language: string, file?: string) =>
   samples.filter(sample => sample.language === language && (file === undefined || sample.file === file))
 
 /** What the samples name. */
-const ENVIRONMENT = { OPENAI_API_KEY: 'sk-0123456789abcdef' }
+const ENVIRONMENT = Object.fromEntries(
+  samples.flatMap(({ text }) =>
+    [...text.matchAll(/\$\{([A-Z_0-9]+)\}/g)].map(([, name]) => [name, `sk-0123456789abcdef-${name}`]),
+  ),
+)
 
 describe('configurations', () => {
   test.each(inLanguage('yaml').map(sample => [sample.place, sample] as const))('%s loads', async (_place, sample) => {

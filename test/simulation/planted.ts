@@ -106,8 +106,8 @@ export const PLANTED: readonly PlantedBug[] = [
     'done-behind-error',
     'an answer that failed looks finished',
     STREAM,
-    'this.#client.breakStream(frameOf(Buffer.from(JSON.stringify(envelope(refusal)))))',
-    'this.#client.breakStream(Buffer.concat([frameOf(Buffer.from(JSON.stringify(envelope(refusal)))), DONE]))',
+    'this.#client.breakStream(this.#format.fail(refusal))',
+    'this.#client.breakStream(Buffer.concat([this.#format.fail(refusal), DONE]))',
   ),
   one(
     'finish-before-settle',
