@@ -20,7 +20,7 @@ export interface Upstream {
   readonly dialect: Dialect
   readonly transport: Transport
   /** The headers of one request, with those that say who we are; and whom to tell what the provider made of that. */
-  sign(request: Pick<EncodedRequest, 'path' | 'headers' | 'body'>): Signed
+  sign(request: Pick<EncodedRequest, 'path' | 'headers' | 'body'> & { readonly method?: string }): Signed
 }
 
 export interface Signed {
@@ -165,7 +165,7 @@ function createUpstream(
         const [path, query = ''] = `${basePath}${request.path}`.split('?') as [string, string?]
         const signed = authorize(
           turn.credential,
-          { host: url.host, path, query, headers, body: request.body },
+          { method: request.method ?? 'POST', host: url.host, path, query, headers, body: request.body },
           clock.now(),
         )
         return {

@@ -284,6 +284,8 @@ describe('a cap for a short balance', () => {
 test('a raw request holds its bytes as prompt, at the dearest price', () => {
   expect(rawHold(PRICE, 100)).toBe(125_000n)
   expect(rawHold({ ...PRICE, request: 9n }, 0)).toBe(9n)
+  expect(rawHold(PRICE, 100, 7n)).toBe(7n)
+  expect(rawHold(PRICE, 100, 0n)).toBe(0n)
 })
 
 test('usage in the middle of the possible is charged as it is', () => {

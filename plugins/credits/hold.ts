@@ -86,7 +86,20 @@ export function affordableCap(chat: Chat, model: Model, price: Price, available:
   return Math.min(chat.cap, Math.max(smallest, cap))
 }
 
-/** A raw request's ceiling: its bytes as prompt tokens; what it answers has no tokens of its own to pay for. */
-export function rawHold(price: Price, bytes: number): NanoUsd {
+/**
+ * What a raw request can cost: what the operator says; else its bytes as prompt tokens, which is a ceiling for text. What it
+ * answers has no ceiling of its own, so a price for answers comes with the operator's word.
+ */
+export function rawHold(price: Price, bytes: number, most: NanoUsd | null = null): NanoUsd {
+  if (most !== null) return most
   return cost({ ...price, input: dearestInput(price) }, { prompt: bytes, cached: 0, cacheWrite: 0, completion: 0 })
+}
+
+/** Beyond this a count of tokens is nonsense. */
+const MOST_TOKENS = 1_000_000_000
+
+/** How many tokens can honestly be said: where the operator has bounded the cost, any number that is one. */
+export function rawCeilings(bytes: number, most: NanoUsd | null) {
+  if (most === null) return { promptCeiling: bytes, completionCeiling: 0 }
+  return { promptCeiling: MOST_TOKENS, completionCeiling: MOST_TOKENS }
 }

@@ -19,12 +19,13 @@ import {
   type NanoUsd,
   type OnDisconnect,
   type Price,
+  type RouteView,
   refuse,
   type SettleRequest,
 } from '#contract'
 import { type Bounds, type Charge, chargeFor } from './charge.ts'
 import { type Checkpoints, startCheckpoints } from './checkpoints.ts'
-import { affordableCap, completionCeiling, holdFor, promptCeiling, rawHold, smallestCap } from './hold.ts'
+import { affordableCap, completionCeiling, holdFor, promptCeiling, rawCeilings, rawHold, smallestCap } from './hold.ts'
 
 interface Settings {
   readonly when_short: readonly ('clamp_output' | 'refuse')[]
@@ -86,7 +87,7 @@ export default definePlugin({
         const bill =
           exchange.chat && exchange.model
             ? chatBill(exchange.chat, exchange.model, price)
-            : rawBill(exchange.bytes.length, price, exchange.route.path)
+            : rawBill(exchange.bytes.length, price, exchange.route)
         const held = await hold({ exchange, bill, settings, books, setHeader: (name, value) => ctx.set(name, value) })
         exchange.onDisconnect = settings.on_disconnect ?? (exchange.model?.reasoning ? 'drain' : 'cancel')
         const end = exchange.chat?.stream ? watchProgress(checkpoints, exchange, bill, held) : () => {}
@@ -135,16 +136,16 @@ function chatBill(chat: Chat, model: Model, price: Price): Bill {
   }
 }
 
-/** Raw routes: the prompt is at most the body's bytes; their answers are charged as usage says, within the hold. */
-function rawBill(bytes: number, price: Price, path: string): Bill {
+/** Raw routes: charged as usage says, within the hold. */
+function rawBill(bytes: number, price: Price, { path, hold: most = null }: Pick<RouteView, 'path' | 'hold'>): Bill {
   return {
     price,
     // Nobody has resolved a model; the receipt says by which road it went.
     modelId: path,
     chat: null,
     model: null,
-    hold: () => rawHold(price, bytes),
-    bounds: hold => ({ hold, promptCeiling: bytes, completionCeiling: 0 }),
+    hold: () => rawHold(price, bytes, most),
+    bounds: hold => ({ hold, ...rawCeilings(bytes, most) }),
   }
 }
 

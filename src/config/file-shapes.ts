@@ -74,6 +74,7 @@ export interface RouteShape {
   readonly provider?: string
   readonly upstream_path?: string
   readonly price?: PriceShape | 'free'
+  readonly hold?: NanoUsd
 }
 
 export interface GatewayShape {

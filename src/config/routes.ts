@@ -1,5 +1,5 @@
 /** `routes`: each path's kind, and for raw ones where the bytes go. The policies are matched with them in `load.ts`. */
-import { asksModel, type Price, type RouteKind } from '#contract'
+import { asksModel, type NanoUsd, type Price, type RouteKind } from '#contract'
 import type { Provider, RawTarget } from './configuration.ts'
 import type { GatewayShape, RouteShape } from './file-shapes.ts'
 import { checkPriceSize, checkProviderName, priceFrom } from './models.ts'
@@ -18,6 +18,7 @@ export interface PlannedRoute {
   readonly methods: readonly string[]
   readonly raw: RawTarget | null
   readonly price: Price | null
+  readonly hold: NanoUsd | null
 }
 
 /** A route's mention of a policy; also of a route that cannot be planned, so that its policy is checked all the same. */
@@ -58,7 +59,7 @@ function prefixOf(path: string): string {
 
 const DEFAULT_PATHS = ['/v1/models', '/v1/models/{id}', '/v1/receipts/{id}']
 const OWN_PATHS = ['/livez', '/readyz', '/metrics']
-const RAW_ONLY = ['methods', 'provider', 'upstream_path', 'price'] as const
+const RAW_ONLY = ['methods', 'provider', 'upstream_path', 'price', 'hold'] as const
 
 /** The policy of routes that are there by default. */
 export const CATALOG_POLICY = 'catalog'
@@ -121,6 +122,7 @@ function build(address: string, shape: RouteShape, kind: RouteKind, providers: P
     methods: shape.methods ?? methodsOf(kind),
     raw,
     price: shape.price === undefined ? null : priceFrom(shape.price),
+    hold: shape.hold ?? null,
   }
 }
 
@@ -139,6 +141,7 @@ function defaults(paths: ReadonlyMap<string, string>): PlannedRoute[] {
       methods: methodsOf(knownKind(path)!),
       raw: null,
       price: null,
+      hold: null,
     }))
 }
 
@@ -226,29 +229,36 @@ function checkRaw(source: Source, at: string, shape: Partial<RouteShape>, provid
       source.report(`${at}/provider`, `the demo provider "${shape.provider}" answers chat completions only`)
     }
   }
-  checkSigned(source, at, shape, providers)
   checkUpstreamPath(source, at, shape)
   if (!source.has(`${at}/price`)) {
     source.report(at, 'a raw route has to say its "price"', {
       suggestion: 'write "price: free" or what a request costs',
     })
-  } else checkPriceSize(source, `${at}/price`, shape.price)
+  } else {
+    checkPriceSize(source, `${at}/price`, shape.price)
+    checkHold(source, at, shape)
+  }
 }
 
-/** The signature that AWS wants covers the method, and requests are signed as POST. */
-function checkSigned(
-  source: Source,
-  at: string,
-  { methods, provider = '' }: Partial<RouteShape>,
-  { built }: ProviderTable,
-): void {
-  const signs = built.get(provider)?.credentials.some(credential => typeof credential !== 'string')
-  const other = signs ? methods?.find(method => method !== 'POST') : undefined
-  if (other === undefined) return
-  source.report(`${at}/methods`, `the provider "${provider}" signs with AWS keys, and only POST is signed`, {
-    suggestion: 'use a Bedrock API key (api_key) there',
-  })
+/** What is set aside has to pay for the dearest request, and only the operator knows which answers a provider gives. */
+function checkHold(source: Source, at: string, { price, hold }: Partial<RouteShape>): void {
+  if (price === 'free') {
+    if (hold === undefined) return
+    source.report(`${at}/hold`, 'what is free holds nothing', { key: true, suggestion: 'remove this line' })
+  } else if (typeof price === 'object' && hold === undefined) {
+    if (price.output === undefined || price.output === 0n) return
+    source.report(`${at}/price/output`, 'nobody knows before how long an answer will be', {
+      suggestion: 'say on the route what the dearest request costs, such as "hold: $0.50"',
+    })
+  } else if (hold !== undefined && typeof price === 'object' && hold < (price.request ?? 0n)) {
+    source.report(`${at}/hold`, 'hold is less than what each request costs')
+  } else if (hold !== undefined && hold > MAX_HOLD) {
+    source.report(`${at}/hold`, `hold is more than $${MAX_HOLD / 1_000_000_000n} a request`)
+  }
 }
+
+/** Far above any request there is, and far below where 64-bit sums would overflow. */
+const MAX_HOLD: NanoUsd = 100_000n * 1_000_000_000n
 
 /** With something behind `{id}` there is no saying where in another path it belongs. */
 function checkUpstreamPath(source: Source, at: string, { path, upstream_path }: Partial<RouteShape>): void {

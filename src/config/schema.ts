@@ -68,10 +68,16 @@ const price = (description: string) =>
 const RAW_PRICE = priceOf(
   'Raw routes: what a request costs, "free" or dollars for a request, for tokens, or both.',
   'must be "free" or a map with request, or per and input, or all three',
-  { per: PRICE_PARTS.per, input: PRICE_PARTS.input, request: PRICE_PARTS.request },
+  {
+    per: PRICE_PARTS.per,
+    input: PRICE_PARTS.input,
+    cached_input: PRICE_PARTS.cached_input,
+    output: PRICE_PARTS.output,
+    request: PRICE_PARTS.request,
+  },
   {
     minProperties: 1,
-    dependentRequired: { input: ['per'], per: ['input'] },
+    dependentRequired: { input: ['per'], per: ['input'], output: ['input'], cached_input: ['input'] },
   },
 )
 
@@ -247,6 +253,11 @@ const ROUTE = map(
       description: "Raw routes: the path after the provider's base_url. Default: the path without its leading /v1.",
     },
     price: RAW_PRICE,
+    hold: {
+      ...unit('money'),
+      description:
+        'Raw routes: the most that one request costs, in dollars; so much is set aside. Needed where output has a price, because nobody knows before how long an answer will be. Default: the bytes of the request as tokens.',
+    },
   },
   { required: ['path', 'policy'] },
 )

@@ -148,6 +148,8 @@ export interface RouteView {
   readonly policy: string
   /** Raw routes: what a request costs; null when free or not raw. */
   readonly price: Price | null
+  /** Raw routes: the most that one request costs, where the configuration says it; so much is held. */
+  readonly hold?: NanoUsd | null
 }
 
 /** One request and its answer: `ctx.exchange`. */

@@ -24,7 +24,12 @@ export async function sendRaw(trip: Trip, parts: SenderParts): Promise<void> {
   const upstream = generation.upstreams.get(raw.provider.name)!
   const path = upstreamPath(route.config.path, raw.path, ctx.path, ctx.querystring)
   const type = ctx.get('content-type')
-  const signed = upstream.sign({ path, headers: type === '' ? {} : { 'content-type': type }, body: exchange.bytes })
+  const signed = upstream.sign({
+    method: ctx.method,
+    path,
+    headers: type === '' ? {} : { 'content-type': type },
+    body: exchange.bytes,
+  })
   const attempt = recordAttempt(trip, parts, raw.provider.name)
   let stream: RawStream | null = null
   try {

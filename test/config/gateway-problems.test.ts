@@ -484,18 +484,6 @@ const ROUTES: Row[] = [
     route('  - { path: /v1/talk, policy: standard, kind: ▸chat }'),
     'the path of kind chat ends in /v1/chat/completions',
   ],
-  [
-    'another method than is signed',
-    {
-      ...provider(
-        '  near: { dialect: bedrock, base_url: "https://a.example", aws: { access_key_id: "${FAR_KEY}", secret_access_key: "${FAR_KEY}", region: eu-central-1 } }',
-      ),
-      ...route(
-        '  - { path: "/bedrock/{id}", kind: raw, policy: catalog, provider: near, price: free, methods: ▸[ POST, GET ] }',
-      ),
-    },
-    'the provider "near" signs with AWS keys, and only POST is signed; use a Bedrock API key (api_key) there',
-  ],
   ['a raw route without provider', route(`  - ▸{ ${RAW}, price: free }`), 'a raw route has to say its "provider"'],
   ['a raw route without price', route(`  - ▸{ ${RAW}, provider: far }`), 'a raw route has to say its "price"'],
   ['a raw route to the demo', route(`  - { ${RAW}, price: free, provider: ▸demo }`), 'answers chat completions only'],
@@ -505,9 +493,34 @@ const ROUTES: Row[] = [
     'there is no provider "fra"; did you mean "far"?',
   ],
   [
-    'a raw price for answers, of which nobody counts the tokens',
-    route(`  - { ${RAW}, provider: far, price: { per: 1M tokens, input: 1, ▸output: 1 } }`),
-    '"output"',
+    'a raw price for answers without a hold',
+    route(`  - { ${RAW}, provider: far, price: { per: 1M tokens, input: 1, output: ▸2 } }`),
+    'nobody knows before how long an answer will be; say on the route what the dearest request costs, such as "hold: $0.50"',
+  ],
+  [
+    'a raw price for answers alone',
+    route(`  - { ${RAW}, provider: far, hold: $1, price: ▸{ per: 1M tokens, output: 1 } }`),
+    'has no "input", which goes with',
+  ],
+  [
+    'a hold for nothing',
+    route(`  - { ${RAW}, provider: far, price: free, ▸hold: $1 }`),
+    'what is free holds nothing; remove this line',
+  ],
+  [
+    'a hold that does not pay for a request',
+    route(`  - { ${RAW}, provider: far, price: { request: $0.02 }, hold: ▸$0.01 }`),
+    'hold is less than what each request costs',
+  ],
+  [
+    'a hold that is a slip of the pen',
+    route(`  - { ${RAW}, provider: far, price: { request: $0.02 }, hold: ▸$999999999 }`),
+    'hold is more than $100000 a request',
+  ],
+  [
+    'a hold on a chat route',
+    { routes: 'routes:\n  - { path: /v1/chat/completions, policy: standard, ▸hold: $1 }' },
+    '"hold" is for raw routes only',
   ],
   [
     'a raw price without per',

@@ -45,7 +45,7 @@ afterAll(async () => {
 
 const many = Object.fromEntries(Array.from({ length: 30 }, (_, i) => [`field_${i}`, i]))
 
-test.each<[string, object, string | null]>([
+test.each<[string, Record<string, unknown>, string | null]>([
   ['nothing', {}, null],
   ['a parameter that the provider does not have', { seed: 7 }, 'seed'],
   ['two of them', { seed: 7, logit_bias: { 5: 1 } }, 'logit_bias, seed'],

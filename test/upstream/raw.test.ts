@@ -459,6 +459,87 @@ describe('bytes', () => {
   })
 })
 
+describe('an answer that is handed on as it comes', () => {
+  const pieces = (count: number, end: (call: Call) => unknown = call => call.end()): Behaviour => ({
+    name: 'pieces',
+    async run(call) {
+      call.head(200, { 'content-type': 'audio/mpeg', 'set-cookie': 'a=b' })
+      for (let index = 0; index < count; index++) await call.write(Buffer.alloc(1000, String(index)))
+      await end(call)
+    },
+  })
+
+  it('breaks off: a failure, like a collected one', async () => {
+    const provider = await start(pieces(2, call => call.step(async () => call.reset())))
+    const { send, watchers } = setUp(provider.baseUrl)
+    let bytes = 0
+    const begin = () => (piece: Buffer) => {
+      bytes += piece.length
+      if (bytes === 2000) void provider.step()
+      return true
+    }
+    const { failure, status } = await failed(send({ begin }))
+    expect([failure.code, status, bytes]).toEqual(['upstream_truncated', 200, 2000])
+    expect(watchers()).toBe(0)
+  })
+
+  it('to a sink that throws: its error, and the provider is left', async () => {
+    const provider = await start(pieces(1, call => call.gone))
+    const { send, watchers } = setUp(provider.baseUrl)
+    const begin = () => () => {
+      throw new Error('no more')
+    }
+    await expect(send({ begin })).rejects.toThrow('no more')
+    expect((await provider.waitForClose(provider.requests[0]!)).how).not.toBe('answered')
+    expect(watchers()).toBe(0)
+  })
+
+  it('is never too large, and nothing of it is kept', async () => {
+    const provider = await start(pieces(9))
+    let bytes = 0
+    const begin = (head: object) => {
+      expect(head).toEqual({ status: 200, headers: { 'content-type': 'audio/mpeg' }, length: null })
+      return (piece: Buffer) => {
+        bytes += piece.length
+        return true
+      }
+    }
+    const { body } = await setUp(provider.baseUrl, { largestBytes: 1000 }).send({ begin })
+    expect([bytes, body.length]).toEqual([9000, 0])
+  })
+
+  it('waits while the sink says so, however long; the silence of who was told to wait is not counted', async () => {
+    const provider = await start(pieces(3))
+    const { send } = setUp(provider.baseUrl, { timeouts: { ...LONG, idleMs: 200 } })
+    const taken: number[] = []
+    const begin = (_head: object, resume: () => void) => (piece: Buffer) => {
+      taken.push(piece.length)
+      setTimeout(resume, taken.length === 1 ? 500 : 0)
+      return false
+    }
+    await send({ begin })
+    expect(taken.reduce((sum, each) => sum + each, 0)).toBe(3000)
+  })
+
+  it.each([
+    ['an error', errorAnswer(429), 'upstream_rate_limited'],
+    ['a redirect', errorAnswer(302), 'upstream_error'],
+    ['a page', answer('<html>', { 'content-type': 'text/html' }), 'upstream_invalid'],
+  ])('%s is not handed on', async (_title, script, code) => {
+    const provider = await start(script)
+    const begin = () => {
+      throw new Error('asked')
+    }
+    expect((await failed(setUp(provider.baseUrl).send({ begin }))).failure.code).toBe(code)
+  })
+
+  it('who says no gets it collected', async () => {
+    const provider = await start(answer('{}'))
+    const { body } = await setUp(provider.baseUrl).send({ begin: () => null })
+    expect(body.toString()).toBe('{}')
+  })
+})
+
 describe('connections', () => {
   it('one after the other use the same one; after a failure there is a new one', async () => {
     const reset: Behaviour = { name: 'reset', run: async call => call.reset() }

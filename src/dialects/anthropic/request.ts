@@ -1,6 +1,6 @@
 /** A chat request as a request to the Messages API. */
 import { type Chat, type ChatRequest, refuse } from '#contract'
-import { readConversation } from '../translate/conversation.ts'
+import { lostIn, readConversation } from '../translate/conversation.ts'
 import { droppedOf, numberOf, readEffort, readStop } from '../translate/parameters.ts'
 import { writeConversation } from './content.ts'
 import { planThinking } from './thinking.ts'
@@ -49,7 +49,7 @@ export function encodeMessages(
     addresses: host === 'anthropic',
     prefill: traits.prefill,
   })
-  const dropped = [...droppedOf(body, CARRIED), ...lostTools]
+  const dropped = [...droppedOf(body, CARRIED), ...lostIn(body), ...lostTools]
   if (thinking.isDropped) dropped.push('reasoning_effort')
   const config = { ...(format ? { format } : {}), ...(thinking.effort ? { effort: thinking.effort } : {}) }
   return {

@@ -1,6 +1,7 @@
 /** The request as Converse takes it. */
 import { type Chat, type ChatRequest, type EncodedRequest, refuse } from '#contract'
 import { closedSchema } from '../anthropic/json-schema.ts'
+import { lostIn } from '../translate/conversation.ts'
 import {
   droppedOf,
   numberOf,
@@ -67,6 +68,7 @@ export function encodeBody(chat: Chat, model: string): ConverseBody {
         body,
         CARRIED.filter(name => !lost.has(name)),
       ),
+      ...lostIn(body),
       ...notParameters(lost),
     ],
   }

@@ -1,7 +1,7 @@
 /** A chat request as a request to Cohere. */
 import { type Chat, type ChatRequest, type EncodedRequest, refuse, type Target } from '#contract'
 import { bodyOf } from '../translate/body.ts'
-import { readConversation } from '../translate/conversation.ts'
+import { lostIn, readConversation } from '../translate/conversation.ts'
 import { droppedOf, type Effort, numberOf, readEffort, readStop } from '../translate/parameters.ts'
 import { messagesOf } from './messages.ts'
 import { planTools } from './tools.ts'
@@ -21,7 +21,7 @@ export function encodeRequest(chat: Chat, target: Target): EncodedRequest {
   const traits = traitsOf(target.model)
   const { messages, dropped: lostParts } = messagesOf(readConversation(body))
   const { fields: tools, dropped: lostTools } = planTools(body, traits)
-  const dropped = [...droppedOf(body, CARRIED), ...lostParts, ...lostTools]
+  const dropped = [...droppedOf(body, CARRIED), ...lostIn(body), ...lostParts, ...lostTools]
   const stop = readStop(body)
   const wire = {
     model: target.model,

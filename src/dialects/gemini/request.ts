@@ -1,6 +1,6 @@
 /** The request: `generateContent` for a whole answer, `streamGenerateContent` for a stream. */
 import { type Chat, type ChatRequest, type EncodedRequest, refuse, type Target } from '#contract'
-import { readConversation } from '../translate/conversation.ts'
+import { lostIn, readConversation } from '../translate/conversation.ts'
 import {
   droppedOf,
   numberOf,
@@ -50,7 +50,7 @@ export function encodeRequest(chat: Chat, target: Target, platform: Platform): E
       'content-type': 'application/json',
     },
     body: bytesOf(wire),
-    dropped: [...droppedOf(body, carried), ...strict, ...dropped],
+    dropped: [...droppedOf(body, carried), ...lostIn(body), ...strict, ...dropped],
   }
 }
 

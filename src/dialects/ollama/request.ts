@@ -1,7 +1,7 @@
 /** A chat request as a request to Ollama. */
 import { type Chat, type ChatRequest, type EncodedRequest, refuse, type Target } from '#contract'
 import { bodyOf } from '../translate/body.ts'
-import { readConversation } from '../translate/conversation.ts'
+import { lostIn, readConversation } from '../translate/conversation.ts'
 import {
   droppedOf,
   numberOf,
@@ -34,7 +34,7 @@ export function encodeRequest(chat: Chat, target: Target): EncodedRequest {
   const thinking = thinkingOf(target.model)
   const effort = readEffort(body)
   const think = thinkFor(thinking, effort)
-  const dropped = [...droppedOf(body, CARRIED), ...lostParts]
+  const dropped = [...droppedOf(body, CARRIED), ...lostIn(body), ...lostParts]
   if (tools.some(({ strict }) => strict)) dropped.push('tools.function.strict')
   if (thinking === 'none' && effort !== null && effort !== 'none') dropped.push('reasoning_effort')
   const wire = {

@@ -86,6 +86,24 @@ export function readConversation({ messages }: Pick<ChatRequest, 'messages'>): C
   return { system, turns }
 }
 
+/**
+ * What the messages hold and no conversation has: names of their authors, how closely an image is to be looked at, and
+ * earlier sounds by their ids. As paths without indices, for the list of what was dropped.
+ */
+export function lostIn({ messages }: Pick<ChatRequest, 'messages'>): readonly string[] {
+  const lost = new Set<string>()
+  for (const message of messages) {
+    if (message['name'] != null && message.role !== 'function') lost.add('messages.name')
+    if (message['audio'] != null) lost.add('messages.audio')
+    if (typeof message.content === 'string') continue
+    for (const part of message.content ?? []) {
+      const detail = (part.image_url as { detail?: unknown } | undefined)?.detail
+      if (detail != null && detail !== 'auto') lost.add('messages.content.image_url.detail')
+    }
+  }
+  return [...lost]
+}
+
 /** All text of a message's content, parts joined without anything between. */
 export function textOf(content: ChatMessage['content']): string {
   if (typeof content === 'string') return content

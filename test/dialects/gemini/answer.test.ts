@@ -284,8 +284,8 @@ describe('errors', () => {
     expect(fail(status, body)).toMatchObject(failure)
   })
 
-  test.each(['', '37', 's', '-1s', '1e9s', 5, null])('a wait of %j is none', delay => {
-    expect(fail(429, said(429, 'RESOURCE_EXHAUSTED', 'Quota.', wait(delay)))).not.toHaveProperty('retryAfterMs')
+  test.each(['', '37', 's', '-1s', '1e9s', 5, null])('a wait of %j is none: then it is a second', delay => {
+    expect(fail(429, said(429, 'RESOURCE_EXHAUSTED', 'Quota.', wait(delay))).retryAfterMs).toBe(1000)
   })
 
   test('a header says more than the details', () => {

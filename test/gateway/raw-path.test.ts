@@ -1,0 +1,149 @@
+/** Raw routes whose path has a part in braces: what is put there goes to the provider, and nothing put there leads elsewhere. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Behaviour, type FakeProvider, type ProviderRequest, startFakeProvider } from '../helpers/fake-provider.ts'
+import { type InProcess, startInProcess } from '../helpers/in-process.ts'
+import { openRaw } from '../helpers/raw-client.ts'
+import { expectRefusal } from './refusal.ts'
+
+let provider: FakeProvider
+let gateway: InProcess
+
+beforeAll(async () => {
+  provider = await startFakeProvider({ script: json({}) })
+  const raw = { kind: 'raw', policy: 'test', provider: 'p', price: 'free' }
+  gateway = await startInProcess({
+    steps: [{ use: 'api-key' }],
+    yaml: {
+      providers: { p: { dialect: 'openai', base_url: provider.baseUrl } },
+      models: {},
+      routes: [
+        { ...raw, path: '/v1/files/{id}', methods: ['GET'] },
+        { ...raw, path: '/v1/moved/{id}', upstream_path: '/kept/here', methods: ['GET', 'POST'] },
+        { ...raw, path: '/v1/threads/{id}/runs' },
+      ],
+    },
+  })
+})
+afterAll(async () => {
+  await gateway.stop()
+  await provider.close()
+})
+
+function json(value: unknown): Behaviour {
+  return {
+    name: 'json',
+    async run(call) {
+      call.head(200, { 'content-type': 'application/json' })
+      await call.end(JSON.stringify(value))
+    },
+  }
+}
+
+/** The request that the provider gets next. */
+function nextRequest(): Promise<ProviderRequest> {
+  return provider.waitForRequest(provider.requests.length)
+}
+
+describe('a part of the path', () => {
+  test.each([
+    ['/v1/files/file-1', '/v1/files/file-1'],
+    ['/v1/files/a/b/c', '/v1/files/a/b/c'],
+    ['/v1/files/a%20b', '/v1/files/a%20b'],
+    ['/v1/files/a.b..c', '/v1/files/a.b..c'],
+    ['/v1/files/arn:aws:x;v=1,2', '/v1/files/arn:aws:x;v=1,2'],
+    ['/v1/files/%C3%A4', '/v1/files/%C3%A4'],
+    ['/v1/files/file-1?after=%2F..%2F&x', '/v1/files/file-1?after=%2F..%2F&x'],
+    ['/v1/files/$&', '/v1/files/$&'],
+    ['/v1/moved/x', '/v1/kept/here/x'],
+    ['/v1/moved/x?key=secret&a=1', '/v1/kept/here/x?a=1'],
+  ])('%s passes as %s', async (path, theirs) => {
+    provider.script(json({ fine: true }))
+    const asked = nextRequest()
+    const response = await get(path)
+    expect(response.status).toBe(200)
+    expect((await asked).path).toBe(theirs)
+  })
+
+  test('in the middle', async () => {
+    provider.script(json({ fine: true }))
+    const asked = nextRequest()
+    const headers = { authorization: `Bearer ${gateway.key}` }
+    const response = await fetch(`${gateway.url}/v1/threads/t1/runs`, { method: 'POST', headers, body: '{}' })
+    expect(response.status).toBe(200)
+    expect((await asked).path).toBe('/v1/threads/t1/runs')
+  })
+
+  test.each([
+    '/v1/files/..',
+    '/v1/files/../secret',
+    '/v1/files/a/../../../secret',
+    '/v1/files/.',
+    '/v1/files/./a',
+    '/v1/files/%2e%2e/secret',
+    '/v1/files/%2E%2E%2Fsecret',
+    '/v1/files/.%2e/secret',
+    '/v1/files/a%2fb',
+    '/v1/files/a%2Fb',
+    '/v1/files/a%5cb',
+    '/v1/files/a\\b',
+    '/v1/files/..\\secret',
+    '/v1/files/%252e%252e/secret',
+    '/v1/files/a%252fb',
+    '/v1/files/..;/secret',
+    '/v1/files/..;x=1/secret',
+    '/v1/files/%2e%2e%3b/secret',
+    '/v1/files/ ..'.replace(' ', '%20'),
+    '/v1/files/..%20/secret',
+    '/v1/files/..%00/secret',
+    '/v1/files/a%00',
+    '/v1/files/a%0d%0ax',
+    '/v1/files/a%7f',
+    '/v1/files//a',
+    '/v1/files/a//b',
+    '/v1/files/a/',
+    '/v1/files/',
+    '/v1/files/%',
+    '/v1/files/%zz',
+    '/v1/files/%c0%ae%c0%ae/secret',
+    '/v1/files/%c0%af',
+    '/v1/files/%ff',
+    '/v1/files/%ef%bc%8e%ef%bc%8e/secret',
+    '/v1/files/%ef%bc%8f',
+    '/v1/files/%u002e%u002e',
+    '/v1/files/"a"',
+    '/v1/files/a|b',
+    '/v1/%66iles/a',
+    '/v1/files%2Fa',
+    '/v1//files/a',
+    '/v1/x/../files/a',
+    '/v1/moved/../files/a',
+    '/v1/moved/%2e%2e/%2e%2e/secret',
+    '/v1/threads/../runs',
+    '/v1/threads//runs',
+    '/v1/threads/a%2f/runs',
+  ])('%s leads nowhere', async path => {
+    const asked = provider.requests.length
+    const answer = await get(path, path.endsWith('/runs') ? 'POST' : 'GET')
+    await expectRefusal(answer, 'unknown_url')
+    expect(provider.requests.length).toBe(asked)
+  })
+
+  test.each(['?a=%', '?a=%zz', '?a=%ff'])('a query %s that nobody can read is refused', async query => {
+    const asked = provider.requests.length
+    await expectRefusal(await get(`/v1/files/a${query}`), 'bad_request')
+    expect(provider.requests.length).toBe(asked)
+  })
+
+  /** As it stands: fetch would tidy the path up. */
+  async function get(path: string, method = 'GET') {
+    const raw = await openRaw(gateway.url)
+    try {
+      await raw.send(
+        `${method} ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${gateway.key}\r\nContent-Length: 0\r\n\r\n`,
+      )
+      return await raw.readResponse()
+    } finally {
+      raw.socket.destroy()
+    }
+  }
+})
