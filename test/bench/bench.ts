@@ -5,7 +5,7 @@ import { mkdirSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { type Contestant, type Name, type Rig, start } from './contestants.ts'
 import { type CpuTime, memoryOf } from './cpu.ts'
-import type { Job, JobOptions, Result } from './load.ts'
+import type { Job, JobOptions, Model, Result } from './load.ts'
 import { readProfiles } from './profile.ts'
 import type { Memory, Round } from './report.ts'
 
@@ -44,9 +44,9 @@ export class Bench {
   }
 
   /** Each kind of measurement with every contestant, one after the other: what is compared is close in time. */
-  async round(order: readonly Contestant[], title: string): Promise<Map<Name, Round>> {
+  async round(order: readonly Contestant<Name>[], title: string): Promise<Map<Name, Round>> {
     const figures = new Map<Name, Round>(order.map(({ name }) => [name, {}]))
-    const each = async (what: string, measure: (target: Contestant) => Promise<Round>) => {
+    const each = async (what: string, measure: (target: Contestant<Name>) => Promise<Round>) => {
       for (const target of order) {
         this.#progress(`${title}: ${what}, ${target.name}`)
         figures.set(target.name, { ...figures.get(target.name), ...(await measure(target)) })
@@ -81,6 +81,12 @@ export class Bench {
     const { cpu, events, latencies } = await this.#run(job, { target, model: 'paced', ...lengths })
     const [first50, first99] = [quantile(latencies, 0.5), quantile(latencies, 0.99)]
     return { streams: { cpu: cpu && divided(cpu, events), first50, first99 } }
+  }
+
+  /** One measurement of one target that is kept busy. */
+  saturate(target: Contestant, model: Model, windowMostMs: number, connections = CONNECTIONS): Promise<Result> {
+    const lengths = { warmMs: WARM_MS, windowMs: Math.min(this.#windowMs, windowMostMs) }
+    return this.#run({ kind: 'saturate', connections }, { target, model, ...lengths })
   }
 
   /** In a process of its own, so that nothing is taken for a stream's that an earlier load has left. */

@@ -9,6 +9,7 @@ import { stringify } from 'yaml'
 import { loadSecret } from '../../src/store/secret.ts'
 import { openStore } from '../../src/store/sqlite.ts'
 import type { Target } from './load.ts'
+import { NATIVES } from './native.ts'
 
 /** `direct` is the upstream without anything in front of it. */
 export const NAMES = ['direct', 'bare', 'nginx', 'unmetered', 'credits', 'bare-http', 'bare-undici8'] as const
@@ -24,8 +25,11 @@ export interface Rig {
   readonly undici8: string | null
 }
 
-export interface Contestant extends Target {
-  readonly name: Name
+/** `translating`: without credits, in front of a provider of each dialect (native-upstream.ts). */
+export type Runner = Name | 'translating'
+
+export interface Contestant<N extends Runner = Runner> extends Target {
+  readonly name: N
   /** Resolves when it has ended by itself, as after SIGTERM. */
   stop(): Promise<void>
 }
@@ -74,7 +78,11 @@ export function launch(core: number | null, command: readonly string[], errors: 
 }
 
 /** @param nodeArgs for the Node that runs it, such as `--cpu-prof` */
-export async function start(name: Name, rig: Rig, nodeArgs: readonly string[] = []): Promise<Contestant> {
+export async function start<N extends Runner>(
+  name: N,
+  rig: Rig,
+  nodeArgs: readonly string[] = [],
+): Promise<Contestant<N>> {
   if (name === 'direct') {
     return { name, port: rig.upstreamPort, pid: null, keys: ['none'], stop: async () => {} }
   }
@@ -114,12 +122,13 @@ interface Place {
   readonly node: readonly string[]
 }
 
-async function prepare(name: Name, place: Place): Promise<{ command: readonly string[]; keys: readonly string[] }> {
+async function prepare(name: Runner, place: Place): Promise<{ command: readonly string[]; keys: readonly string[] }> {
   const { rig, folder, port, node } = place
   const bare = [...node, join(ROOT, 'test/bench/bare.ts'), String(port), String(rig.upstreamPort)]
   switch (name) {
     case 'credits':
-    case 'unmetered': {
+    case 'unmetered':
+    case 'translating': {
       const config = writeConfiguration(name, place)
       const command = [...node, join(ROOT, 'src/cli/tollgate.js'), 'serve', '--config', config]
       return { command, keys: await createKeys(folder) }
@@ -139,9 +148,10 @@ async function prepare(name: Name, place: Place): Promise<{ command: readonly st
 }
 
 /** The five steps with limits that nobody reaches; the store is a file in the temporary folder. */
-function writeConfiguration(name: 'credits' | 'unmetered', { folder, port, rig }: Place): string {
-  const model = (id: string) => ({
-    targets: [{ provider: 'bench', model: id }],
+function writeConfiguration(name: 'credits' | 'unmetered' | 'translating', { folder, port, rig }: Place): string {
+  const upstream = `http://127.0.0.1:${rig.upstreamPort}`
+  const model = (provider: string, id: string) => ({
+    targets: [{ provider, model: id }],
     price: { per: '1M tokens', input: '$0.15', output: '$0.60' },
     context: '128Ki',
     max_output: '4Ki',
@@ -158,14 +168,37 @@ function writeConfiguration(name: 'credits' | 'unmetered', { folder, port, rig }
     listen: `127.0.0.1:${port}`,
     store: 'sqlite:./tollgate.db',
     limits: { max_inflight: 4000 },
-    providers: { bench: { dialect: 'openai', base_url: `http://127.0.0.1:${rig.upstreamPort}/v1` } },
-    models: Object.fromEntries(['json-1k', 'json-16k', 'paced', 'open'].map(id => [id, model(id)])),
-    routes: [{ path: '/v1/chat/completions', policy: 'bench', ...(name === 'unmetered' ? { unmetered: true } : {}) }],
+    ...(name === 'translating' ? everyDialect(upstream, model) : oneDialect(upstream, model)),
+    routes: [{ path: '/v1/chat/completions', policy: 'bench', ...(name === 'credits' ? {} : { unmetered: true }) }],
   }
   mkdirSync(join(folder, 'policies'))
   writeFileSync(join(folder, 'policies/bench.yaml'), stringify({ steps }))
   writeFileSync(join(folder, 'gateway.yaml'), stringify(gateway))
   return join(folder, 'gateway.yaml')
+}
+
+type ModelOf = (provider: string, id: string) => object
+
+function oneDialect(upstream: string, model: ModelOf): object {
+  return {
+    providers: { bench: { dialect: 'openai', base_url: `${upstream}/v1` } },
+    models: Object.fromEntries(['json-1k', 'json-16k', 'paced', 'open'].map(id => [id, model('bench', id)])),
+  }
+}
+
+/** For each dialect a provider, and two models: one that is asked for streams, one for whole answers. */
+function everyDialect(upstream: string, model: ModelOf): object {
+  const all = Object.entries(NATIVES)
+  return {
+    providers: Object.fromEntries(
+      all.map(([dialect, { path }]) => [dialect, { dialect, base_url: `${upstream}/${dialect}${path}` }]),
+    ),
+    models: Object.fromEntries(
+      all.flatMap(([dialect, native]) =>
+        ['stream', 'json'].map(kind => [`${kind}-${dialect}`, model(dialect, native.model)]),
+      ),
+    ),
+  }
 }
 
 async function createKeys(folder: string): Promise<string[]> {

@@ -14,7 +14,8 @@ export interface Target {
   readonly keys: readonly string[]
 }
 
-export type Model = 'json-1k' | 'json-16k' | 'paced' | 'open'
+/** `stream-…` and `json-…`: as a provider of that dialect answers, without a pause. */
+export type Model = 'json-1k' | 'json-16k' | 'paced' | 'open' | `stream-${string}` | `json-${string}`
 
 export type Job =
   /** So many connections, each with the next request as soon as the last is answered. */
@@ -82,11 +83,17 @@ async function saturate(connections: number, options: JobOptions): Promise<Resul
   const { promise: broken, reject } = Promise.withResolvers<never>()
   const requests = requestsOf(options)
   const wires = Array.from({ length: connections }, () => openWire(options.target.port, fail))
-  let answers = 0
+  const isStream = options.model.startsWith('stream-')
+  let [answers, events] = [0, 0]
   let isOver = false
   const next = (wire: Wire, place: number): void => {
     if (isOver) return
     wire.send(requests[place % requests.length]!, {
+      ...(isStream && {
+        onEvents(count: number) {
+          events += count
+        },
+      }),
       onEnd() {
         answers++
         next(wire, place + connections)
@@ -101,10 +108,10 @@ async function saturate(connections: number, options: JobOptions): Promise<Resul
   try {
     await Promise.race([sleep(options.warmMs), broken])
     const window = openWindow(options.target.pid)
-    const before = answers
+    const before = { answers, events }
     await Promise.race([sleep(options.windowMs), broken])
-    const counted = answers - before
-    return { ...window.close(), answers: counted, events: 0, latencies: [] }
+    const counted = { answers: answers - before.answers, events: events - before.events }
+    return { ...window.close(), ...counted, latencies: [] }
   } finally {
     isOver = true
     for (const wire of wires) wire.destroy()
@@ -282,12 +289,16 @@ function requestsOf({ target, model }: JobOptions): readonly Buffer[] {
   )
 }
 
+function isStreamed(model: Model): boolean {
+  return model === 'paced' || model === 'open' || model.startsWith('stream-')
+}
+
 function bodyOf(model: Model): string {
   const bytes = model === 'json-16k' ? 16_384 : 1024
   const of = (question: string) =>
     JSON.stringify({
       model,
-      ...(model === 'paced' || model === 'open' ? { stream: true } : {}),
+      ...(isStreamed(model) ? { stream: true } : {}),
       max_tokens: 400,
       temperature: 0.7,
       messages: [

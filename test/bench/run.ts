@@ -17,13 +17,15 @@ import { type Contestant, hasNginx, launch, NAMES, type Name, start, temporaryFo
 import { type CpuTime, whyNotHere } from './cpu.ts'
 import type { Spent } from './profile.ts'
 import { type Measured, type Memory, median, type Round, tables } from './report.ts'
+import { measureTranslation, type Translation, translationTable } from './translation.ts'
 
 const HELP = `npm run bench -- [options]
 
   --rounds N       rounds, each with every contestant (5)
   --seconds S      length of each measurement (3)
   --only A,B       of ${NAMES.filter(name => name !== 'direct').join(', ')};
-                   bare is always there, because ratios are to it
+                   bare is always there, because ratios are to it; and translation,
+                   which by itself leaves out everything else
   --undici8 DIR    where an undici 8 is, for bare-undici8: npm install --prefix DIR undici@8
   --json FILE      every figure of every round
   --profile DIR    keeps the CPU profiles there, and prints the functions that cost most
@@ -36,6 +38,8 @@ Example: a quick look at the ratios
 `
 
 const TOP_FUNCTIONS = 25
+/** What `--only` may name beside the contestants. */
+const TRANSLATION = 'translation'
 
 /** What was last said of the progress where there is no terminal. */
 let shownKind = ''
@@ -66,15 +70,40 @@ async function main(): Promise<void> {
   const folder = temporaryFolder()
   const cores = coresToUse()
   const load = startScript('load.ts', cores.rig, folder)
-  const upstream = startScript('upstream.ts', cores.rig, folder)
-  const [upstreamPort] = (await once(upstream, 'message')) as [number]
+  const upstreamPort = await portOf(startScript('upstream.ts', cores.rig, folder))
   const undici8 = options.undici8 === undefined ? null : resolve(options.undici8)
   const bench = new Bench(load, { folder, upstreamPort, core: cores.gateway, undici8 }, seconds * 1000, progress)
+  const head = { machine: machine(), conditions: conditions(rounds, seconds, cores) }
 
+  const compared = names.length === 0 ? null : await compare(bench, names, rounds, head)
+  let translation: Translation | null = null
+  if (isWanted(TRANSLATION)) {
+    const nativePort = await portOf(startScript('native-upstream.ts', cores.rig, folder))
+    translation = await measureTranslation(bench, nativePort, rounds, progress)
+  }
+  progress('')
+  console.log(compared ? tables(compared.measured) : `${head.machine}\n\n${head.conditions}`)
+  if (translation) console.log(`\n${translationTable(translation)}`)
+  if (compared && options.profile !== undefined) printProfiles(compared.profiles, compared.measured.rounds)
+  if (options.json !== undefined) {
+    const result = {
+      ...(compared ? plain(compared.measured) : head),
+      ...(translation ? { translation: translationPlain(translation) } : {}),
+    }
+    writeFileSync(options.json, `${JSON.stringify(result, null, 1)}\n`)
+  }
+}
+
+async function compare(
+  bench: Bench,
+  names: readonly Name[],
+  rounds: number,
+  head: Pick<Measured, 'machine' | 'conditions'>,
+): Promise<{ readonly measured: Measured; readonly profiles: Profiles }> {
   const measured = new Map<Name, Round[]>(names.map(name => [name, []]))
   const memory = new Map<Name, Memory>()
   if (!options['no-memory']) for (const name of names) if (name !== 'direct') memory.set(name, await bench.memory(name))
-  const contestants: Contestant[] = []
+  const contestants: Contestant<Name>[] = []
   for (const name of names) contestants.push(await start(name, bench.rig))
   for (const contestant of contestants) await bench.warm(contestant)
   for (let index = 0; index < rounds; index++) {
@@ -88,24 +117,26 @@ async function main(): Promise<void> {
     names.filter(name => name === 'credits' || name === 'unmetered'),
     options.profile,
   )
-  const result: Measured = {
-    machine: machine(),
-    conditions: conditions(rounds, seconds, cores),
-    names,
-    rounds: measured,
-    memory,
-    messaging: profiles.get('credits')?.main.messaging ?? null,
-  }
-  progress('')
-  console.log(tables(result))
-  if (options.profile !== undefined) printProfiles(profiles, measured)
-  if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(plain(result), null, 1)}\n`)
+  const messaging = profiles.get('credits')?.main.messaging ?? null
+  return { measured: { ...head, names, rounds: measured, memory, messaging }, profiles }
+}
+
+/** Whether a part is measured: all are, unless `--only` says which. */
+function isWanted(part: string): boolean {
+  return options.only === undefined || options.only.split(',').includes(part)
+}
+
+async function portOf(script: ChildProcess): Promise<number> {
+  const [port] = (await once(script, 'message')) as [number]
+  return port
 }
 
 function chosen(): Name[] {
-  const only = options.only?.split(',')
+  const only = options.only?.split(',').filter(name => name !== TRANSLATION)
   const unknown = only?.filter(name => !NAMES.includes(name as Name) || name === 'direct') ?? []
-  if (unknown.length > 0) throw new Error(`--only: ${unknown.join(', ')} is none of ${NAMES.join(', ')}`)
+  if (unknown.length > 0)
+    throw new Error(`--only: ${unknown.join(', ')} is none of ${NAMES.join(', ')}, ${TRANSLATION}`)
+  if (only?.length === 0) return []
   if (only?.includes('bare-undici8') && options.undici8 === undefined) {
     throw new Error('bare-undici8 needs --undici8 DIR; make one with: npm install --prefix DIR undici@8')
   }
@@ -165,7 +196,7 @@ function conditions(rounds: number, seconds: number, { gateway, rig }: Cores): s
   )
 }
 
-function printProfiles(profiles: Profiles, rounds: Map<Name, Round[]>): void {
+function printProfiles(profiles: Profiles, rounds: Measured['rounds']): void {
   for (const [name, { main, ledger }] of profiles) {
     const cpuOf = (part: keyof CpuTime) =>
       median((rounds.get(name) ?? []).flatMap(round => round['json-1k']?.cpu[part] ?? [])) ?? 0
@@ -189,6 +220,10 @@ function printSpent(list: readonly Spent[], cpu: number): void {
 /** Maps as objects. */
 function plain({ rounds, memory, ...rest }: Measured): object {
   return { ...rest, rounds: Object.fromEntries(rounds), memory: Object.fromEntries(memory) }
+}
+
+function translationPlain({ costs, rounds }: Translation): object {
+  return { costs: Object.fromEntries(costs), rounds: Object.fromEntries(rounds) }
 }
 
 function positive(name: 'rounds' | 'seconds'): number {

@@ -89,7 +89,8 @@ describe.each(translated)('%s', (_provider, cases) => {
   })
 
   test('the chunks of a stream add up to the whole form', () => {
-    for (const one of cases.filter(({ stream, dialect: name }) => stream && Object.hasOwn(WHOLE_FORMS, name))) {
+    let compared = 0
+    for (const one of cases.filter(({ stream }) => stream)) {
       const { status, ...body } = responseOf(one)
       if (status !== 200) continue
       const items = decode(dialect, [bytesOf(body)], true)
@@ -101,7 +102,9 @@ describe.each(translated)('%s', (_provider, cases) => {
       const folded = fold(chunksOf(items))
       expect(strict('CreateChatCompletionResponse', folded), one.id).toEqual([])
       expect(comparable(folded), one.id).toEqual('completion' in answer ? comparable(answer.completion) : answer)
+      compared++
     }
+    expect(compared).toBeGreaterThan(0)
   })
 })
 

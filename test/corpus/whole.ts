@@ -23,6 +23,8 @@ export const WHOLE_FORMS: Readonly<Record<string, (body: RecordedBody) => unknow
   'bedrock-invoke': ({ events }) => messageOf(events!.map(({ payload }) => invoked(payload['bytes'] as string))),
   'bedrock-converse': ({ events }) => conversed(events!),
   gemini: body => generated(eventsIn(body)),
+  'cohere-v2': body => chatted(eventsIn(body)),
+  'ollama-native': ({ ndjson_text }) => said(ndjson_text!.split('\n').filter(line => line.trim() !== '')),
 }
 
 function eventsIn({ format, sse_text, body }: RecordedBody): Fields[] {
@@ -68,9 +70,7 @@ function messageOf(events: readonly Fields[]): Fields | null {
 function grow(block: Fields, delta: Fields, inputs: Map<Fields, string>): void {
   const { partial_json } = delta
   if (typeof partial_json === 'string') inputs.set(block, (inputs.get(block) ?? '') + partial_json)
-  for (const name of ['text', 'thinking', 'signature']) {
-    if (typeof delta[name] === 'string') block[name] = `${block[name] ?? ''}${delta[name]}`
-  }
+  add(block, delta, ['text', 'thinking', 'signature'])
 }
 
 /** Null says nothing new. */
@@ -134,4 +134,44 @@ function generated(pieces: readonly Fields[]): Fields {
     ...whole,
     ...(candidate['seen'] ? { candidates: [{ ...candidate, content: { role: 'model', parts } }] } : {}),
   }
+}
+
+/** Of Cohere: blocks and calls by their index, each in its own list. */
+function chatted(events: readonly Fields[]): Fields {
+  const [blocks, calls]: [Fields[], Fields[]] = [[], []]
+  const message: Fields = { role: 'assistant' }
+  let whole: Fields = {}
+  for (const { type, index, id, delta } of events) {
+    const at = index as number
+    const { message: piece = {}, ...ended } = (delta ?? {}) as { message?: Fields }
+    const { content, tool_plan, tool_calls } = piece as { content?: Fields; tool_plan?: string; tool_calls?: Fields }
+    if (type === 'message-start') whole = { id }
+    else if (type === 'content-start') blocks[at] = { ...content }
+    else if (type === 'content-delta') add(blocks[at]!, content!, ['text', 'thinking'])
+    else if (type === 'tool-plan-delta') add(message, { tool_plan }, ['tool_plan'])
+    else if (type === 'tool-call-start') calls[at] = structuredClone(tool_calls!)
+    else if (type === 'tool-call-delta') {
+      add(calls[at]!['function'] as Fields, tool_calls!['function'] as Fields, ['arguments'])
+    } else if (type === 'message-end') Object.assign(whole, ended)
+  }
+  if (calls.length > 0) message['tool_calls'] = calls.filter(Boolean)
+  return { ...whole, message: { ...message, content: blocks.filter(Boolean) } }
+}
+
+/** Of Ollama: what the last line says, and the message of all. */
+function said(lines: readonly string[]): Fields {
+  const message: Fields = { role: 'assistant' }
+  let last: Fields = {}
+  for (const line of lines) {
+    last = JSON.parse(line) as Fields
+    const { tool_calls, ...piece } = (last['message'] ?? {}) as Fields
+    add(message, piece, ['content', 'thinking'])
+    if (tool_calls)
+      message['tool_calls'] = [...((message['tool_calls'] as unknown[]) ?? []), ...(tool_calls as unknown[])]
+  }
+  return { ...last, message }
+}
+
+function add(known: Fields, more: Fields, names: readonly string[]): void {
+  for (const name of names) if (typeof more[name] === 'string') known[name] = `${known[name] ?? ''}${more[name]}`
 }

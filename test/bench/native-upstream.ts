@@ -1,0 +1,82 @@
+/**
+ * A provider of every dialect: one thread, raw sockets, answers that were put together beforehand. Which dialect it is
+ * says the first part of the path (`/anthropic/v1/messages`). Streams have 400 pieces, without a pause, each in a write of its own
+ * as long as the other side reads. Started like upstream.ts, and tells its port as it does.
+ */
+import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { NATIVES, type Native } from './native.ts'
+
+const PIECES = 400
+const END_OF_HEAD = Buffer.from('\r\n\r\n')
+
+interface Prepared {
+  readonly whole: Buffer
+  /** The head and what comes before the text. */
+  readonly begin: Buffer
+  readonly piece: Buffer
+  readonly end: Buffer
+}
+
+const prepared = new Map(Object.entries(NATIVES).map(([name, native]) => [name, prepare(native)]))
+
+const server = createServer({ noDelay: true }, serve)
+server.listen(0, '127.0.0.1', 8192, () => process.send!((server.address() as AddressInfo).port))
+process.on('disconnect', () => process.exit())
+
+function serve(socket: Socket): void {
+  let unread: Buffer | null = null
+  socket.on('data', (bytes: Buffer) => {
+    const request = unread === null ? bytes : Buffer.concat([unread, bytes])
+    unread = isWhole(request) ? null : request
+    if (unread === null) answer(socket, request.toString('latin1'))
+  })
+  // A gateway that ends its connections is none of ours.
+  socket.on('error', () => {})
+}
+
+function isWhole(request: Buffer): boolean {
+  const headEnd = request.indexOf(END_OF_HEAD)
+  if (headEnd < 0) return false
+  const length = /content-length: *(\d+)/i.exec(request.toString('latin1', 0, headEnd))?.[1] ?? '0'
+  return request.length >= headEnd + END_OF_HEAD.length + Number(length)
+}
+
+/** That a stream is wanted stands in the path of some dialects and in the body of the others. */
+function answer(socket: Socket, request: string): void {
+  const [, path = '', dialect = ''] = /^POST (\/([^/ ]+)[^ ]*)/.exec(request) ?? []
+  const native = prepared.get(dialect)
+  if (!native) throw new Error(`nobody is at ${path}`)
+  const body = request.slice(request.indexOf('\r\n\r\n'))
+  if (/stream/i.test(path) || body.includes('"stream":true')) stream(socket, native)
+  else socket.write(native.whole)
+}
+
+function stream(socket: Socket, { begin, piece, end }: Prepared): void {
+  let left = PIECES
+  const next = (): void => {
+    if (socket.destroyed) return
+    if (left-- === 0) socket.write(end)
+    else if (socket.write(piece)) setImmediate(next)
+    else socket.once('drain', next)
+  }
+  socket.write(begin)
+  setImmediate(next)
+}
+
+function prepare({ streamType, begin, piece, end, whole }: Native): Prepared {
+  return {
+    whole: Buffer.concat([head('application/json', `content-length: ${whole.length}`), whole]),
+    begin: Buffer.concat([head(streamType, 'transfer-encoding: chunked'), framed(begin)]),
+    piece: framed(piece),
+    end: Buffer.concat([framed(end(PIECES)), Buffer.from('0\r\n\r\n')]),
+  }
+}
+
+function framed(bytes: Buffer): Buffer {
+  return Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')])
+}
+
+function head(type: string, length: string): Buffer {
+  const lines = ['HTTP/1.1 200 OK', 'date: Sat, 21 Nov 2026 03:00:00 GMT', `content-type: ${type}`, length]
+  return Buffer.from([...lines, 'x-request-id: req_5c1a0b7d2f5d4b6f', 'server: bench', '', ''].join('\r\n'))
+}
