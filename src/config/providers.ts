@@ -1,6 +1,7 @@
 /** `providers`: checks what the schema cannot say, above all that no secret stands in the file and none leaves in clear. */
 import { isLoopback } from './address.ts'
 import { azurePlaceOf, checkAzure } from './azure.ts'
+import { likelierBaseUrl } from './base-urls.ts'
 import type { Credential, Provider } from './configuration.ts'
 import type { GatewayShape, ProviderShape } from './file-shapes.ts'
 import { BY_REFERENCE, WRITTEN_OUT } from './server.ts'
@@ -100,14 +101,19 @@ function checkRemote(source: Source, at: string, name: string, shape: Partial<Pr
   if (known && !source.has(`${at}/base_url`)) {
     source.report(at, `the provider "${name}" has no "base_url"`, { suggestion: 'write base_url: https://HOST/v1' })
   } else if (shape.base_url !== undefined) {
-    checkBaseUrl(source, `${at}/base_url`, shape.base_url, shape.allow_insecure ?? true)
+    checkBaseUrl(source, `${at}/base_url`, shape.base_url, shape)
   }
   checkWho(source, at, shape)
   if (known) checkAzure(source, at, shape)
   checkHeaders(source, at, shape)
 }
 
-function checkBaseUrl(source: Source, at: string, text: string, allowInsecure: boolean): void {
+function checkBaseUrl(
+  source: Source,
+  at: string,
+  text: string,
+  { dialect = 'demo', allow_insecure: allowInsecure = true }: Partial<ProviderShape>,
+): void {
   const shown = source.show(at, text)
   const url = URL.parse(text)
   if (url === null || !/^https?:$/.test(url.protocol)) {
@@ -122,6 +128,10 @@ function checkBaseUrl(source: Source, at: string, text: string, allowInsecure: b
     source.report(at, `base_url ${shown} would send keys and prompts unencrypted`, {
       suggestion: 'use https, or say allow_insecure: true if that network is yours',
     })
+  } else {
+    const likelier = likelierBaseUrl(dialect, url)
+    if (likelier === null) return
+    source.report(at, `base_url ${shown} is not where ${dialect} is spoken`, { suggestion: `write it as ${likelier}` })
   }
 }
 

@@ -131,6 +131,53 @@ const PROVIDERS: Row[] = [
   ['a dialect mistyped', provider('  near: { dialect: ▸opnai }'), 'did you mean "openai"?'],
   ['a bad name', provider('  ▸"near by": { dialect: demo }'), 'the name "near by" must be up to 40 letters, digits'],
   ['no base_url', provider('  near: ▸{ dialect: openai }'), 'the provider "near" has no "base_url"'],
+  [
+    'a base_url of openai that ends elsewhere',
+    provider('  near: { dialect: openai, base_url: ▸"https://api.openai.com" }'),
+    'is not where openai is spoken; write it as https://api.openai.com/v1',
+  ],
+  [
+    'a base_url of anthropic that ends elsewhere',
+    provider('  near: { dialect: anthropic, base_url: ▸"https://api.anthropic.com/" }'),
+    'is not where anthropic is spoken; write it as https://api.anthropic.com/v1',
+  ],
+  [
+    'a base_url of gemini that ends elsewhere',
+    provider('  near: { dialect: gemini, base_url: ▸"https://generativelanguage.googleapis.com" }'),
+    'is not where gemini is spoken; write it as https://generativelanguage.googleapis.com/v1beta',
+  ],
+  [
+    'a base_url of vertex that ends elsewhere',
+    provider('  near: { dialect: vertex, base_url: ▸"https://europe-west1-aiplatform.googleapis.com/v1" }'),
+    'is not where vertex is spoken; write it as https://aiplatform.googleapis.com/v1/projects/PROJECT/locations/global/publishers/google',
+  ],
+  [
+    'a base_url of vertex-anthropic that ends elsewhere',
+    provider(
+      '  near: { dialect: vertex-anthropic, base_url: ▸"https://aiplatform.googleapis.com/v1/projects/p/locations/global/publishers/google" }',
+    ),
+    'is not where vertex-anthropic is spoken; write it as https://aiplatform.googleapis.com/v1/projects/PROJECT/locations/global/publishers/anthropic',
+  ],
+  [
+    'a base_url of bedrock that ends elsewhere',
+    provider('  near: { dialect: bedrock, base_url: ▸"https://bedrock-runtime.us-east-1.amazonaws.com/model" }'),
+    'is not where bedrock is spoken; write it as https://bedrock-runtime.eu-central-1.amazonaws.com',
+  ],
+  [
+    'a base_url of cohere that ends elsewhere',
+    provider('  near: { dialect: cohere, base_url: ▸"https://api.cohere.com/v1" }'),
+    'is not where cohere is spoken; write it as https://api.cohere.com/v2',
+  ],
+  [
+    'a base_url of ollama that ends elsewhere',
+    provider('  near: { dialect: ollama, base_url: ▸"http://127.0.0.1:11434/v1/" }'),
+    'is not where ollama is spoken; write it as http://127.0.0.1:11434',
+  ],
+  [
+    'a base_url of groq that ends elsewhere',
+    provider('  near: { dialect: groq, base_url: ▸"https://api.groq.com/v1" }'),
+    'is not where groq is spoken; write it as https://api.groq.com/openai/v1',
+  ],
   ['a base_url that is none', provider('  near: { dialect: openai, base_url: ▸a.example/v1 }'), 'is not a URL'],
   [
     'plain http',
