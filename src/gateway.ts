@@ -141,7 +141,8 @@ export function createGateway(parts: GatewayParts): Gateway {
     const id = ctx.state['requestId'] as string
     const startedAt = parts.clock.now()
     const inbound = INBOUND[route.config.kind]
-    const view = { exchange: id, createdAt: Math.floor(startedAt / 1000) }
+    const view = { exchange: id, createdAt: Math.floor(startedAt / 1000), findModel: generation.catalog.find }
+    if (inbound?.idHeader) ctx.set(inbound.idHeader, id)
     const exchange = new LiveExchange({
       id,
       startedAt,
@@ -248,7 +249,8 @@ export function createGateway(parts: GatewayParts): Gateway {
       refusal,
       (status, headers, body) => client.sendWhole(status, headers, body),
       name => parts.log.error({ exchange: exchange.id, header: name }, 'a header of a refusal cannot be sent'),
-      INBOUND[route.config.kind]?.encodeError(refusal, { exchange: exchange.id }),
+      exchange.inbound?.encodeError?.(refusal) ??
+        INBOUND[route.config.kind]?.encodeError(refusal, { exchange: exchange.id }),
     )
   }
 

@@ -50,7 +50,7 @@ export default definePlugin({
       const model = findModel(catalog, request.body.model, exchange.key)
       // Clients of the other formats ask every model to think; one that cannot answers without.
       const isTranslated = exchange.route.kind !== 'chat'
-      const asked = { body: request.body, bytes: request.bytes }
+      const asked = { body: request.body, bytes: request.bytes, dropped: request.dropped ?? [] }
       const fitting = isTranslated ? withoutVainEffort(asked, model) : asked
       refuseUnfit(fitting.body, model)
       exchange.give('chat', chatOf(fitting, model))
@@ -124,12 +124,13 @@ function refuseUnfitCap({ max_tokens, max_completion_tokens }: ChatRequest, mode
   throw refuse('invalid_value', { message, param })
 }
 
-type Asked = Pick<Chat, 'body' | 'bytes' | 'dropped'>
+type Asked = Required<Pick<Chat, 'body' | 'bytes' | 'dropped'>>
 
 function withoutVainEffort(asked: Asked, model: Model): Asked {
   if (asked.body.reasoning_effort == null || model.reasoning) return asked
   const { reasoning_effort: _, ...body } = asked.body
-  return { body: body as ChatRequest, bytes: Buffer.from(JSON.stringify(body)), dropped: ['reasoning_effort'] }
+  const dropped = [...asked.dropped, 'reasoning_effort']
+  return { body: body as ChatRequest, bytes: Buffer.from(JSON.stringify(body)), dropped }
 }
 
 function chatOf({ body, bytes, dropped }: Asked, model: Model): Chat {
@@ -142,6 +143,6 @@ function chatOf({ body, bytes, dropped }: Asked, model: Model): Chat {
     choices: body.n ?? 1,
     requestedCap,
     cap: requestedCap ?? model.defaultOutput,
-    ...(dropped ? { dropped } : {}),
+    ...(dropped.length > 0 ? { dropped } : {}),
   }
 }

@@ -172,7 +172,7 @@ export interface Exchange {
    * What is asked of a model, in the canonical format: the body itself on a chat route, its translation on a route of
    * another format (`messages`, `responses`). Throws the refusal for a bad one, in the client's own terms.
    */
-  request(): { readonly body: unknown; readonly bytes: Buffer }
+  request(): { readonly body: unknown; readonly bytes: Buffer; readonly dropped?: readonly string[] }
   /** Aborts when the client leaves, a deadline passes or shutdown cuts. Not for store calls after `next()`. */
   readonly signal: AbortSignal
 

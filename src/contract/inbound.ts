@@ -37,6 +37,8 @@ export interface InboundRequest {
    * (`stream_options.include_usage`), because the encoder needs it.
    */
   readonly body: Readonly<Record<string, unknown>>
+  /** What was left out of it: told to the client in `x-tollgate-dropped`. */
+  readonly dropped?: readonly string[]
   encodeAnswer(completion: ChatCompletion): Buffer
   encodeStream(): StreamEncoder
   /**
@@ -49,6 +51,8 @@ export interface InboundRequest {
 /** A format for clients. */
 export interface InboundDialect {
   readonly name: string
+  /** Where its clients look for the id of an answer, beside `x-request-id`. */
+  readonly idHeader?: string
   /**
    * Reads a body (any JSON value). What the canonical format cannot carry and would make the answer wrong is refused with
    * a sentence and a `param` in the client's own terms.

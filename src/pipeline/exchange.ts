@@ -103,12 +103,13 @@ export class LiveExchange implements Exchange {
     return this.#json
   }
 
-  request(): { readonly body: unknown; readonly bytes: Buffer } {
+  request(): ReturnType<Exchange['request']> {
     const body = this.json()
     if (!this.#parts.translate) return { body, bytes: this.bytes }
     this.inbound ??= this.#parts.translate(body)
     this.#translated ??= Buffer.from(JSON.stringify(this.inbound.body))
-    return { body: this.inbound.body, bytes: this.#translated }
+    const { body: asked, dropped = [] } = this.inbound
+    return { body: asked, bytes: this.#translated, dropped }
   }
 
   give<F extends FactName>(name: F, value: Facts[F]): void {

@@ -1,5 +1,13 @@
 /** The innermost middleware of a chat route: asks a target, and another when that may help, and pumps the answer to the client. */
-import { type EncodedRequest, isRefusal, type Refusal, refuse, type Target, type UpstreamFailure } from '#contract'
+import {
+  type Chat,
+  type EncodedRequest,
+  isRefusal,
+  type Refusal,
+  refuse,
+  type Target,
+  type UpstreamFailure,
+} from '#contract'
 import { type PumpEnding, StreamPump, WholePump, type WriteWhole } from '../answer/pump.ts'
 import { StreamAnswer } from '../answer/stream.ts'
 import type { Tap, TapError } from '../answer/taps.ts'
@@ -71,7 +79,7 @@ function requestFor({ exchange, generation }: Trip, target: Target): EncodedRequ
   const { dialect } = generation.upstreams.get(target.provider)!
   try {
     const request = dialect.encodeRequest(exchange.chat!, target)
-    const [lost] = request.dropped
+    const [lost] = droppedOf(exchange.chat!, request)
     if (lost === undefined || exchange.onDropped === 'tell') return request
     const message = `This model's provider does not take '${lost}'. Leave it out.`
     return refuse('unsupported_parameter', { message, param: lost })
@@ -93,7 +101,7 @@ async function tryTarget(trip: Trip, parts: SenderParts, target: Target, request
     exchange: exchange.id,
     createdAt: Math.floor(exchange.startedAt / 1000),
   }
-  tellDropped(trip, [...(chat.dropped ?? []), ...request.dropped])
+  tellDropped(trip, droppedOf(chat, request))
 
   meter.begin(chat, chat.choices * (chat.cap + target.reasoningOutsideCap))
   const common = { client, meter, watchman, onDisconnect: exchange.onDisconnect }
@@ -145,6 +153,8 @@ async function tryTarget(trip: Trip, parts: SenderParts, target: Target, request
   else ticket.dropped()
   return { ending, pump, target, tookMs: watchman.now() - startedMs, hasCredential }
 }
+
+const droppedOf = (chat: Chat, request: EncodedRequest) => [...(chat.dropped ?? []), ...request.dropped]
 
 /** What was not sent stands in a header. Names come from the client, and may be anything where unknown ones pass. */
 function tellDropped({ ctx }: Trip, names: readonly string[]): void {

@@ -182,20 +182,23 @@ function readArguments(text: string, place: string): Record<string, unknown> {
   throw refuse('invalid_value', { message, param: place })
 }
 
-/** `reasoning_details` as this gateway (and OpenRouter) gives them out; what has no signature is of no use to anybody. */
+/**
+ * `reasoning_details` as this gateway (and OpenRouter) gives them out; what has no signature is of no use to anybody, and
+ * what OpenRouter says is another maker's than Anthropic's would be refused.
+ */
 function reasoningOf(message: ChatMessage): Reasoning[] {
   const details = message['reasoning_details']
   if (!Array.isArray(details)) return []
-  return details.flatMap(
-    (detail: { type?: unknown; text?: unknown; signature?: unknown; data?: unknown } | null): Reasoning[] => {
-      if (detail?.type === 'reasoning.encrypted' && typeof detail.data === 'string') {
-        return [{ kind: 'reasoning', text: '', signature: null, sealed: detail.data }]
-      }
-      if (detail?.type !== 'reasoning.text' || typeof detail.signature !== 'string') return []
-      const text = typeof detail.text === 'string' ? detail.text : ''
-      return [{ kind: 'reasoning', text, signature: detail.signature, sealed: null }]
-    },
-  )
+  return details.flatMap((detail: Readonly<Record<string, unknown>> | null): Reasoning[] => {
+    const format = detail?.['format']
+    if (typeof format === 'string' && !format.startsWith('anthropic-')) return []
+    if (detail?.['type'] === 'reasoning.encrypted' && typeof detail['data'] === 'string') {
+      return [{ kind: 'reasoning', text: '', signature: null, sealed: detail['data'] }]
+    }
+    if (detail?.['type'] !== 'reasoning.text' || typeof detail['signature'] !== 'string') return []
+    const text = typeof detail['text'] === 'string' ? detail['text'] : ''
+    return [{ kind: 'reasoning', text, signature: detail['signature'], sealed: null }]
+  })
 }
 
 function textsOf(content: ChatMessage['content']): string[] {

@@ -1,0 +1,252 @@
+/** Canonical deltas, or a whole message as one of them, as blocks: thoughts, text, calls. */
+import type { Delta, ToolCallDelta } from '#contract'
+import { BlockQueue, type BlockSink, type OpenBlock, type Piece } from './blocks.ts'
+import { type Fields, isFields } from './fields.ts'
+import { detailMark, fieldMark, googleMark, type ThoughtField } from './marks.ts'
+
+interface Thought extends OpenBlock {
+  readonly kind: 'thought'
+  readonly field: ThoughtField
+  text: string
+  signature: string
+}
+
+interface Call extends OpenBlock {
+  readonly kind: 'call'
+  readonly input: JsonExtent
+}
+
+interface Words extends OpenBlock {
+  readonly kind: 'text' | 'refusal' | 'sealed'
+}
+
+type AnyBlock = Thought | Call | Words
+
+export class ContentWriter {
+  readonly #queue: BlockQueue
+  /** By the index of the canonical call. */
+  readonly #calls = new Map<number, Call>()
+  /** For calls to which the provider gave no id. */
+  readonly #newId: (index: number) => string
+  #newest: AnyBlock | null = null
+  #refusal = ''
+
+  constructor(sink: BlockSink, newId: (index: number) => string) {
+    this.#queue = new BlockQueue(sink)
+    this.#newId = newId
+  }
+
+  /** How many calls there are. */
+  get calls(): number {
+    return this.#calls.size
+  }
+
+  /** Why the model refused, in its own words; empty when it did not. */
+  get refusal(): string {
+    return this.#refusal
+  }
+
+  add(delta: Delta): void {
+    this.#think(delta)
+    this.#words('text', textOf(delta.content))
+    for (const _image of listOf(delta['images'])) this.#words('text', PICTURE)
+    if (typeof delta.refusal === 'string') {
+      this.#refusal += delta.refusal
+      this.#words('refusal', delta.refusal)
+    }
+    for (const [position, call] of (delta.tool_calls ?? []).entries()) this.#call(call, call.index ?? position)
+    this.#queue.flush()
+  }
+
+  end(): void {
+    this.#queue.end()
+  }
+
+  /**
+   * A whole message has its thoughts twice: as one text, and those that are signed once more in pieces, each with its
+   * signature. In a stream the text has passed when its signed piece comes.
+   */
+  #think(delta: Delta): void {
+    const details = listOf(delta['reasoning_details']).filter(isFields)
+    const field = delta.reasoning_content ? 'reasoning_content' : 'reasoning'
+    let rest = stringOf(delta[field])
+    const said = rest !== ''
+    for (const [index, detail] of details.entries()) {
+      if (!details.slice(index).some(later => begins(rest, later))) {
+        this.#thought(rest, field)
+        rest = ''
+      }
+      if (begins(rest, detail)) {
+        const text = stringOf(detail['text'])
+        this.#thought(text, field)
+        rest = rest.slice(text.length)
+      }
+      this.#detail(detail, said)
+    }
+    this.#thought(rest, field)
+  }
+
+  #thought(text: string, field: ThoughtField): void {
+    if (text === '') return
+    const thought = this.#unsigned() ?? this.#beginThought(field)
+    thought.text += text
+    thought.waiting.push({ type: 'thinking_delta', thinking: text })
+  }
+
+  /** @param said whether the text of unsigned pieces stands beside them */
+  #detail(detail: Fields, said: boolean): void {
+    const text = stringOf(detail['text'])
+    if (isSigned(detail)) {
+      const open = this.#unsigned()
+      if (open && text !== '' && open.text !== text) this.#sealed(detailMark(detail))
+      else (open ?? this.#signedAlone(text)).signature = stringOf(detail['signature'])
+    } else if (detail['type'] === 'reasoning.encrypted') {
+      // More than the two members stands there when it comes from elsewhere, which wants all of it back.
+      const isPlain = Object.keys(detail).every(name => name === 'type' || name === 'data')
+      if (stringOf(detail['data']) !== '') this.#sealed(isPlain ? stringOf(detail['data']) : detailMark(detail))
+    } else if (!said) this.#thought(text || stringOf(detail['summary']), 'reasoning')
+  }
+
+  /** The thought that is going on, if it has no signature yet. */
+  #unsigned(): Thought | null {
+    return this.#newest?.kind === 'thought' && this.#newest.signature === '' ? this.#newest : null
+  }
+
+  #signedAlone(text: string): Thought {
+    const thought = this.#beginThought('reasoning_content')
+    thought.text = text
+    if (text !== '') thought.waiting.push({ type: 'thinking_delta', thinking: text })
+    return thought
+  }
+
+  #beginThought(field: ThoughtField): Thought {
+    return this.#begin({
+      kind: 'thought',
+      field,
+      text: '',
+      signature: '',
+      block: { type: 'thinking', thinking: '', signature: '' },
+      waiting: [],
+      isWhole: always,
+      last(): Piece {
+        return { type: 'signature_delta', signature: this.signature || fieldMark(this.field) }
+      },
+    })
+  }
+
+  #sealed(data: string): void {
+    this.#begin({
+      kind: 'sealed',
+      block: { type: 'redacted_thinking', data },
+      waiting: [],
+      isWhole: always,
+      last: nothing,
+    })
+  }
+
+  #words(kind: 'text' | 'refusal', text: string): void {
+    if (text === '') return
+    const block =
+      this.#newest?.kind === kind
+        ? this.#newest
+        : this.#begin({ kind, block: { type: 'text', text: '' }, waiting: [], isWhole: always, last: nothing })
+    block.waiting.push({ type: 'text_delta', text })
+  }
+
+  #call(delta: ToolCallDelta, index: number): void {
+    const call = this.#calls.get(index) ?? this.#beginCall(delta, index)
+    const text = stringOf(delta.function?.arguments)
+    if (text === '') return
+    call.input.read(text)
+    call.waiting.push({ type: 'input_json_delta', partial_json: text })
+  }
+
+  #beginCall(delta: ToolCallDelta, index: number): Call {
+    const signature = googleSignature(delta)
+    if (signature !== '')
+      (this.#unsigned() ?? this.#beginThought('reasoning_content')).signature = googleMark(signature)
+    const input = new JsonExtent()
+    const id = stringOf(delta.id) || this.#newId(index)
+    const call: Call = this.#begin({
+      kind: 'call',
+      block: { type: 'tool_use', id, name: stringOf(delta.function?.name), input: {} },
+      waiting: [],
+      input,
+      isWhole: () => input.isWhole,
+      // A client that parses the pieces by itself must find something.
+      last: () => (input.isEmpty ? { type: 'input_json_delta', partial_json: '{}' } : null),
+    })
+    this.#calls.set(index, call)
+    return call
+  }
+
+  #begin<B extends AnyBlock>(block: B): B {
+    this.#newest = block
+    this.#queue.begin(block)
+    return block
+  }
+}
+
+/** Assistants of this format make no pictures; the reader shall know that there was one. */
+const PICTURE = '[The model made a picture, which this format cannot carry.]'
+
+/** Follows JSON text as far as it must to know where an object ends. */
+class JsonExtent {
+  #depth = 0
+  #inString = false
+  #isEscaped = false
+  #isOver = false
+  isEmpty = true
+
+  get isWhole(): boolean {
+    return this.#isOver
+  }
+
+  read(text: string): void {
+    if (this.isEmpty && text.trim() !== '') this.isEmpty = false
+    for (const letter of text) {
+      if (this.#inString) {
+        if (this.#isEscaped) this.#isEscaped = false
+        else if (letter === '\\') this.#isEscaped = true
+        else if (letter === '"') this.#inString = false
+      } else if (letter === '"') this.#inString = true
+      else if (letter === '{' || letter === '[') this.#depth++
+      else if (letter === '}' || letter === ']') this.#isOver = --this.#depth <= 0
+    }
+  }
+}
+
+const always = () => true
+const nothing = () => null
+
+function isSigned(detail: Fields): boolean {
+  return detail['type'] === 'reasoning.text' && stringOf(detail['signature']) !== ''
+}
+
+/** Whether thoughts begin with a signed piece. */
+function begins(thoughts: string, detail: Fields): boolean {
+  const text = stringOf(detail['text'])
+  return text !== '' && isSigned(detail) && thoughts.startsWith(text)
+}
+
+function googleSignature(call: Fields | ToolCallDelta): string {
+  const extra = (call as Fields)['extra_content']
+  const google = isFields(extra) ? extra['google'] : null
+  return isFields(google) ? stringOf(google['thought_signature']) : ''
+}
+
+/** Some providers give a list of parts. */
+function textOf(content: unknown): string {
+  if (typeof content === 'string') return content
+  return listOf(content)
+    .map(part => (isFields(part) && part['type'] === 'text' ? stringOf(part['text']) : ''))
+    .join('')
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : []
+}
+
+function stringOf(value: unknown): string {
+  return typeof value === 'string' ? value : ''
+}

@@ -1,0 +1,134 @@
+/** What a user, a tool or a document says: texts, pictures and files. */
+import {
+  type Fields,
+  fieldsIn,
+  listIn,
+  missing,
+  optionalTextIn,
+  shown,
+  textIn,
+  unsupported,
+  wrongWord,
+} from './fields.ts'
+
+export type TextPart = { readonly type: 'text'; readonly text: string }
+export type Part =
+  | TextPart
+  | { readonly type: 'image_url'; readonly image_url: { readonly url: string } }
+  | { readonly type: 'file'; readonly file: { readonly filename: string; readonly file_data: string } }
+
+/** A part and where it came from. */
+export interface PlacedPart {
+  readonly part: Part
+  readonly place: string
+}
+
+export const textPart = (text: string): TextPart => ({ type: 'text', text })
+
+/** A string, or a list of blocks; nothing at all is nothing. */
+export function readContent(content: unknown, place: string): PlacedPart[] {
+  if (content === undefined || content === null) return []
+  if (typeof content === 'string') return [{ part: textPart(content), place }]
+  return listIn(content, place).flatMap((block, index) => {
+    const at = `${place}[${index}]`
+    return readBlock(fieldsIn(block, at), at)
+  })
+}
+
+/** The texts of a string or of text blocks, where nothing else may stand. */
+export function readTexts(content: unknown, place: string): string[] {
+  if (typeof content === 'string') return [content]
+  return listIn(content, place).map((value, index) => {
+    const at = `${place}[${index}]`
+    const block = fieldsIn(value, at)
+    if (block['type'] !== 'text') throw wrongWord(`${at}.type`, block['type'], ['text'])
+    return textIn(block['text'], `${at}.text`)
+  })
+}
+
+/** One block that says something; what it carries beside that (`cache_control`, `citations`) is not read. */
+export function readBlock(block: Fields, place: string): PlacedPart[] {
+  switch (block['type']) {
+    case 'text':
+      return [{ part: textPart(textIn(block['text'], `${place}.text`)), place }]
+    case 'image':
+      return [{ part: imageOf(fieldsIn(block['source'], `${place}.source`), `${place}.source`), place }]
+    case 'document':
+      return documentOf(block, place)
+    case 'search_result':
+      return [{ part: textPart(searchResult(block, place)), place }]
+    case 'tool_reference': {
+      const name = textIn(block['tool_name'], `${place}.tool_name`)
+      return [{ part: textPart(`The tool '${name}' is available.`), place }]
+    }
+    default:
+      throw foreignBlock(block['type'], place)
+  }
+}
+
+/** Blocks that only Anthropic's own tools and stores give meaning to. */
+export function foreignBlock(type: unknown, place: string) {
+  if (typeof type !== 'string')
+    return type === undefined ? missing(`${place}.type`) : wrongWord(`${place}.type`, type, [])
+  const message = `${place} is a block of the type ${shown(type)}, which this gateway does not carry there.`
+  return unsupported(`${place}.type`, message)
+}
+
+const IMAGE_SOURCES = ['base64', 'url']
+const DOCUMENT_SOURCES = ['base64', 'text', 'content', 'url']
+
+function imageOf(source: Fields, place: string): Part {
+  switch (source['type']) {
+    case 'base64':
+      return { type: 'image_url', image_url: { url: dataUrl(source, place) } }
+    case 'url':
+      return { type: 'image_url', image_url: { url: textIn(source['url'], `${place}.url`) } }
+    default:
+      throw wrongSource(source['type'], place, IMAGE_SOURCES)
+  }
+}
+
+/** A document of text becomes text, which every model reads; one of pages becomes a file. */
+function documentOf(block: Fields, place: string): PlacedPart[] {
+  const at = `${place}.source`
+  const source = fieldsIn(block['source'], at)
+  const title = optionalTextIn(block['title'], `${place}.title`)
+  const context = optionalTextIn(block['context'], `${place}.context`)
+  const about = [title === null ? '' : `Document: ${title}`, context ?? ''].filter(line => line !== '').join('\n')
+  const headed = (parts: readonly Part[]) => [...(about === '' ? [] : [textPart(about)]), ...parts]
+  const placed = (parts: readonly Part[]) => parts.map(part => ({ part, place }))
+  const file = (data: string): Part => ({ type: 'file', file: { filename: title ?? 'document.pdf', file_data: data } })
+  switch (source['type']) {
+    case 'base64':
+      return placed([...(context ? [textPart(about)] : []), file(dataUrl(source, at))])
+    case 'url':
+      return placed([...(context ? [textPart(about)] : []), file(textIn(source['url'], `${at}.url`))])
+    case 'text': {
+      const text = textIn(source['data'], `${at}.data`)
+      return placed([textPart(about === '' ? text : `${about}\n\n${text}`)])
+    }
+    case 'content':
+      return placed(headed(readContent(source['content'], `${at}.content`).map(({ part }) => part)))
+    default:
+      throw wrongSource(source['type'], at, DOCUMENT_SOURCES)
+  }
+}
+
+function dataUrl(source: Fields, place: string): string {
+  const type = textIn(source['media_type'], `${place}.media_type`)
+  return `data:${type};base64,${textIn(source['data'], `${place}.data`)}`
+}
+
+function wrongSource(type: unknown, place: string, known: readonly string[]) {
+  if (type !== 'file') return wrongWord(`${place}.type`, type, known)
+  const message = `${place} names an uploaded file, and this gateway stores none. Send its bytes: 'type': 'base64'.`
+  return unsupported(`${place}.type`, message)
+}
+
+function searchResult(block: Fields, place: string): string {
+  const title = textIn(block['title'], `${place}.title`)
+  const source = textIn(block['source'], `${place}.source`)
+  return [`Search result: ${title}`, `Source: ${source}`, '', ...readTexts(block['content'], `${place}.content`)].join(
+    '\n',
+  )
+}

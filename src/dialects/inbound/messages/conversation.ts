@@ -1,0 +1,215 @@
+/** `system` and `messages` as canonical messages. */
+import { foreignBlock, type PlacedPart, readBlock, readContent, readTexts, textPart } from './content.ts'
+import {
+  type Fields,
+  fieldsIn,
+  isFields,
+  isUnsaid,
+  listIn,
+  textIn,
+  wrongType,
+  wrongValue,
+  wrongWord,
+} from './fields.ts'
+import { readMark, type ThoughtField } from './marks.ts'
+
+export type CanonicalMessage = Readonly<Record<string, unknown>>
+
+/** Where a canonical message comes from in the client's body, for errors that name places of the canonical one. */
+export interface Origin {
+  readonly at: string
+  /** Of each part of the content, when that is a list. */
+  readonly parts?: readonly string[]
+  /** Of each tool call. */
+  readonly calls?: readonly string[]
+}
+
+/** A message and its origin. */
+interface Written {
+  readonly message: CanonicalMessage
+  readonly origin: Origin
+}
+
+/**
+ * Both lists have the same length. A turn of the user becomes one `tool` message for each result in it, and behind them
+ * what else the user says: that is the order which providers insist on.
+ */
+export function decodeConversation(
+  system: unknown,
+  messages: unknown,
+): { readonly messages: readonly CanonicalMessage[]; readonly origins: readonly Origin[] } {
+  const written: Written[] = []
+  if (!isUnsaid(system)) written.push({ message: systemOf(system, 'system'), origin: { at: 'system' } })
+  const turns = listIn(messages, 'messages')
+  if (turns.length === 0) throw wrongValue('messages', 'it has 0 items, and the minimum is 1')
+  /** Names of the tools that were called, by the ids of the calls. */
+  const names = new Map<string, string>()
+  for (const [index, value] of turns.entries()) {
+    const at = `messages[${index}]`
+    const turn = fieldsIn(value, at)
+    switch (turn['role']) {
+      case 'user':
+        written.push(...userTurn(turn, at, names))
+        break
+      case 'assistant':
+        written.push(assistantTurn(turn, at, names))
+        break
+      case 'system':
+        written.push({ message: systemOf(turn['content'], `${at}.content`), origin: { at } })
+        break
+      default:
+        throw wrongWord(`${at}.role`, turn['role'], ['user', 'assistant', 'system'])
+    }
+  }
+  return { messages: written.map(({ message }) => message), origins: written.map(({ origin }) => origin) }
+}
+
+/** One text, with a blank line between blocks: they are written as paragraphs. */
+function systemOf(content: unknown, place: string): CanonicalMessage {
+  return { role: 'system', content: readTexts(content, place).join('\n\n') }
+}
+
+function userTurn({ content }: Fields, at: string, names: ReadonlyMap<string, string>): Written[] {
+  const place = `${at}.content`
+  if (typeof content === 'string') return [{ message: { role: 'user', content }, origin: { at } }]
+  const results: Written[] = []
+  const shown: PlacedPart[] = []
+  const said: PlacedPart[] = []
+  const blocks = listIn(content, place)
+  if (blocks.length === 0) throw wrongValue(place, 'it has 0 items, and the minimum is 1')
+  for (const [index, value] of blocks.entries()) {
+    const here = `${place}[${index}]`
+    const block = fieldsIn(value, here)
+    if (block['type'] !== 'tool_result') said.push(...readBlock(block, here))
+    else {
+      const { result, rest } = toolResult(block, here, names)
+      results.push(result)
+      shown.push(...rest)
+    }
+  }
+  const parts = [...shown, ...said]
+  if (parts.length > 0) results.push({ message: { role: 'user', ...contentOf(parts) }, origin: originOf(at, parts) })
+  return results
+}
+
+/** A result is text, so what it shows besides follows as the user's words, which say where it comes from. */
+function toolResult(block: Fields, place: string, names: ReadonlyMap<string, string>) {
+  const id = textIn(block['tool_use_id'], `${place}.tool_use_id`)
+  const parts = readContent(block['content'], `${place}.content`)
+  const texts = parts.flatMap(({ part }) => (part.type === 'text' ? [part.text] : []))
+  const others = parts.filter(({ part }) => part.type !== 'text')
+  if (block['is_error'] === true) texts.unshift(FAILED)
+  if (others.length > 0)
+    texts.push(others.length === 1 ? '[An attachment follows.]' : `[${others.length} attachments follow.]`)
+  const label = `Attached to the result of the tool '${names.get(id) ?? id}':`
+  return {
+    result: { message: { role: 'tool', tool_call_id: id, content: texts.join('\n') }, origin: { at: place } },
+    rest: others.length > 0 ? [{ part: textPart(label), place }, ...others] : [],
+  }
+}
+
+/** Canonical results do not say whether the tool failed, so their text does. */
+const FAILED = '[The tool failed.]'
+
+function assistantTurn({ content }: Fields, at: string, names: Map<string, string>): Written {
+  if (typeof content === 'string') return { message: { role: 'assistant', content }, origin: { at } }
+  const texts: PlacedPart[] = []
+  const calls: { readonly call: object; readonly place: string }[] = []
+  const thoughts = new Thoughts()
+  for (const [index, value] of listIn(content, `${at}.content`).entries()) {
+    const place = `${at}.content[${index}]`
+    const block = fieldsIn(value, place)
+    switch (block['type']) {
+      case 'text': {
+        const text = textIn(block['text'], `${place}.text`)
+        if (text !== '') texts.push({ part: textPart(text), place })
+        break
+      }
+      case 'thinking':
+        thoughts.thinking(
+          textIn(block['thinking'], `${place}.thinking`),
+          textIn(block['signature'] ?? '', `${place}.signature`),
+        )
+        break
+      case 'redacted_thinking':
+        thoughts.sealed(textIn(block['data'], `${place}.data`))
+        break
+      case 'tool_use':
+        calls.push({ call: toolCall(block, place, names, thoughts.takeSignature()), place })
+        break
+      default:
+        throw foreignBlock(block['type'], place)
+    }
+  }
+  return {
+    message: {
+      role: 'assistant',
+      ...(texts.length === 0 && calls.length > 0 ? { content: null } : contentOf(texts)),
+      ...thoughts.fields(calls.length > 0),
+      ...(calls.length > 0 ? { tool_calls: calls.map(({ call }) => call) } : {}),
+    },
+    origin: { ...originOf(at, texts), calls: calls.map(({ place }) => place) },
+  }
+}
+
+function toolCall(block: Fields, place: string, names: Map<string, string>, signature: string | null): object {
+  const id = textIn(block['id'], `${place}.id`)
+  const name = textIn(block['name'], `${place}.name`)
+  const input = block['input'] ?? {}
+  if (!isFields(input)) throw wrongType(`${place}.input`, 'an object', input)
+  names.set(id, name)
+  return {
+    id,
+    type: 'function',
+    function: { name, arguments: JSON.stringify(input) },
+    ...(signature === null ? {} : { extra_content: { google: { thought_signature: signature } } }),
+  }
+}
+
+/** The thoughts of one turn, each to where the provider that thought them wants it back. */
+class Thoughts {
+  readonly #details: object[] = []
+  readonly #unsigned: Partial<Record<ThoughtField, string>> = {}
+  #google: string | null = null
+
+  thinking(text: string, signature: string): void {
+    const mark = readMark(signature)
+    if (mark.kind === 'own') this.#details.push({ type: 'reasoning.text', text, signature })
+    else if (mark.kind === 'google') this.#google = mark.signature
+    else if (mark.kind === 'field') this.#unsigned[mark.field] = (this.#unsigned[mark.field] ?? '') + text
+  }
+
+  sealed(data: string): void {
+    const mark = readMark(data)
+    if (mark.kind === 'own') this.#details.push({ type: 'reasoning.encrypted', data })
+    else if (mark.kind === 'detail') this.#details.push(mark.detail)
+  }
+
+  /** Google's, for the call that comes next. */
+  takeSignature(): string | null {
+    const signature = this.#google
+    this.#google = null
+    return signature
+  }
+
+  /**
+   * @param calls whether the turn calls tools: providers that sign nothing want their thoughts back then, and only then
+   */
+  fields(calls: boolean): Readonly<Record<string, unknown>> {
+    return {
+      ...(this.#details.length > 0 ? { reasoning_details: this.#details } : {}),
+      ...(calls ? this.#unsigned : {}),
+    }
+  }
+}
+
+/** One text as a string: some providers read nothing else. */
+function contentOf(parts: readonly PlacedPart[]): { readonly content: unknown } {
+  const [first] = parts
+  if (parts.length === 1 && first!.part.type === 'text') return { content: first!.part.text }
+  return { content: parts.length === 0 ? '' : parts.map(({ part }) => part) }
+}
+
+function originOf(at: string, parts: readonly PlacedPart[]): Origin {
+  return { at, parts: parts.map(({ place }) => place) }
+}

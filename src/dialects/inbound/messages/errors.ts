@@ -1,0 +1,88 @@
+/** Errors as the Messages API writes them, and places of the canonical body in the words of the client's own. */
+import { type Refusal, refuse } from '#contract'
+import type { DecodedRequest } from './request.ts'
+
+/**
+ * The body of an error, of an answer and of a stream's last event alike. Beside what the format has stand the gateway's
+ * own `code`, which the official library shows as `errorCode`, and `param`.
+ */
+export function errorBody(refusal: Refusal, request: string): string {
+  const { message, code, param } = refusal
+  const details = param === 'thread' ? NO_THREADS : { error_code: code }
+  const error = { type: typeOf(refusal), message, code, param, details }
+  return JSON.stringify({ type: 'error', error, request_id: request })
+}
+
+/** In Anthropic's own words, because its library then goes on by sending all messages each time. */
+const NO_THREADS = { error_code: 'thread_unsupported_request', unsupported: ['thread'] }
+
+/** By status. */
+const TYPES: Readonly<Record<number, string>> = {
+  401: 'authentication_error',
+  402: 'billing_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  408: 'timeout_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  503: 'overloaded_error',
+  504: 'timeout_error',
+}
+
+function typeOf({ status }: Refusal): string {
+  return TYPES[status] ?? (status >= 500 ? 'api_error' : 'invalid_request_error')
+}
+
+/** The same refusal, saying of the client's body what it says of the canonical one. */
+export function inClientsWords(refusal: Refusal, request: Pick<DecodedRequest, 'origins' | 'effortPlace'>): Refusal {
+  const { code, param, message, retryAfterMs, headers, detail, cause } = refusal
+  const own = param === null ? null : placeOf(param, request)
+  let said = message.replaceAll(MESSAGE_PLACE, place => placeOf(place, request))
+  if (param !== null && own !== null && own !== param) said = said.replaceAll(`'${param}'`, `'${own}'`)
+  if (own === param && said === message) return refusal
+  return refuse(code, {
+    message: said,
+    param: own,
+    headers,
+    cause,
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(detail === undefined ? {} : { detail }),
+  })
+}
+
+/** `messages[3].content[0].image_url.url`, wherever it stands in a sentence. */
+const MESSAGE_PLACE = /\bmessages\[\d+\](?:\.\w+|\[\d+\])*/g
+const IN_MESSAGE = /^messages\[(\d+)\](?:\.(content|tool_calls)\[(\d+)\])?(.*)$/
+const IN_FUNCTION = /^(tools\[\d+\])\.function(?:\.(.*))?$/
+
+/** Parameters that have another name here; what stands behind the name goes with it only where it means the same. */
+const NAMES: readonly (readonly [canonical: RegExp, own: string])[] = [
+  [/^max_completion_tokens$/, 'max_tokens'],
+  [/^stop(?=$|\[)/, 'stop_sequences'],
+  [/^parallel_tool_calls$/, 'tool_choice.disable_parallel_tool_use'],
+  [/^response_format(?:\.json_schema)?/, 'output_config.format'],
+  [/^(?:user|safety_identifier)$/, 'metadata.user_id'],
+  [/^stream_options.*$/, 'stream'],
+]
+
+function placeOf(place: string, { origins, effortPlace }: Pick<DecodedRequest, 'origins' | 'effortPlace'>): string {
+  if (place === 'reasoning_effort') return effortPlace
+  const inMessage = IN_MESSAGE.exec(place)
+  if (inMessage) {
+    const [, index, list, item, rest = ''] = inMessage
+    const origin = origins[Number(index)]
+    if (!origin) return place
+    if (list === 'tool_calls')
+      return (origin.calls?.[Number(item)] ?? origin.at) + (/arguments/.test(rest) ? '.input' : '')
+    if (list === 'content') return origin.parts?.[Number(item)] ?? origin.at
+    if (rest === '.tool_call_id') return `${origin.at}.tool_use_id`
+    return rest === '.content' && origin.at !== 'system' ? `${origin.at}.content` : origin.at
+  }
+  const inFunction = IN_FUNCTION.exec(place)
+  if (inFunction) {
+    const [, tool, rest] = inFunction
+    return rest === undefined ? tool! : `${tool}.${rest.replace(/^parameters/, 'input_schema')}`
+  }
+  const renamed = NAMES.find(([canonical]) => canonical.test(place))
+  return renamed ? place.replace(...renamed) : place
+}

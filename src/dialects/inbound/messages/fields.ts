@@ -1,0 +1,85 @@
+/** Reads values of a client's body. Whatever is not as the format says is refused with its place, in the client's terms. */
+import { type Refusal, refuse } from '#contract'
+
+export type Fields = Readonly<Record<string, unknown>>
+
+/** An object; `place` is empty for the body itself. */
+export function fieldsIn(value: unknown, place: string): Fields {
+  if (isFields(value)) return value
+  if (place === '') throw refuse('invalid_type', { message: 'The body must be a JSON object.' })
+  throw missingOr(value, place, 'an object')
+}
+
+export function listIn(value: unknown, place: string): readonly unknown[] {
+  if (Array.isArray(value)) return value
+  throw missingOr(value, place, 'an array')
+}
+
+export function textIn(value: unknown, place: string): string {
+  if (typeof value === 'string') return value
+  throw missingOr(value, place, 'a string')
+}
+
+/** The text, or null where there is none. */
+export function optionalTextIn(value: unknown, place: string): string | null {
+  return value === undefined || value === null ? null : textIn(value, place)
+}
+
+export function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Says nothing: absent, null, or an empty list. */
+export function isUnsaid(value: unknown): boolean {
+  return value === undefined || value === null || (Array.isArray(value) && value.length === 0)
+}
+
+export function wrongType(place: string, expected: string, value: unknown): Refusal {
+  const message = `Invalid type for '${place}': expected ${expected}, but got ${kindOf(value)} instead.`
+  return refuse('invalid_type', { message, param: place })
+}
+
+/** @param rule what the value breaks, as the end of a sentence without its full stop */
+export function wrongValue(place: string, rule: string): Refusal {
+  return refuse('invalid_value', { message: `Invalid value for '${place}': ${rule}.`, param: place })
+}
+
+/** @param sentence what the client asks for, and what it can do instead */
+export function unsupported(place: string, sentence: string): Refusal {
+  return refuse('unsupported_parameter', { message: sentence, param: place })
+}
+
+/** One of the words that the format knows at a place. */
+export function wrongWord(place: string, value: unknown, words: readonly string[]): Refusal {
+  if (value === undefined) return missing(place)
+  if (typeof value !== 'string') return wrongType(place, 'a string', value)
+  return wrongValue(place, `${shown(value)} is not one of ${words.map(word => `'${word}'`).join(', ')}`)
+}
+
+export function missing(place: string): Refusal {
+  const message = `Missing required parameter: '${place}'.`
+  return refuse('missing_required_parameter', { message, param: place })
+}
+
+/** So much of a value is shown at most. */
+const LONGEST_SHOWN = 40
+
+/** A text for a sentence: on one line, shortened. */
+export function shown(text: string): string {
+  const start = [...text.slice(0, LONGEST_SHOWN + 1)]
+  const cut = start.length > LONGEST_SHOWN ? `${start.slice(0, LONGEST_SHOWN).join('')}...` : text
+  return JSON.stringify(cut).replace(
+    /[\u007f-\u009f\u2028\u2029]/g,
+    letter => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+}
+
+function missingOr(value: unknown, place: string, expected: string): Refusal {
+  return value === undefined ? missing(place) : wrongType(place, expected, value)
+}
+
+function kindOf(value: unknown): string {
+  if (value === null) return 'null'
+  if (Array.isArray(value)) return 'an array'
+  return typeof value === 'object' ? 'an object' : `a ${typeof value}`
+}

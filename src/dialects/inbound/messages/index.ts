@@ -1,0 +1,30 @@
+/**
+ * Anthropic's Messages API for clients: they speak it to whatever model stands behind the gateway. What becomes of each
+ * of its parameters is said in request.ts, and how thoughts and their signatures survive the way to the client and back
+ * in marks.ts.
+ */
+import type { InboundDialect, InboundRequest, InboundView } from '#contract'
+import { encodeMessage } from './answer.ts'
+import { errorBody, inClientsWords } from './errors.ts'
+import { decodeRequestBody } from './request.ts'
+import { MessageStreamEncoder } from './stream.ts'
+
+export const messagesInbound: InboundDialect = {
+  name: 'messages',
+  idHeader: 'request-id',
+  decodeRequest,
+  encodeError: (refusal, { exchange }) => errorBody(refusal, exchange),
+}
+
+function decodeRequest(value: unknown, view: InboundView): InboundRequest {
+  const request = decodeRequestBody(value, view)
+  const { model, stop } = request.body as { readonly model?: unknown; readonly stop?: readonly unknown[] }
+  const context = { exchange: view.exchange, stopSequences: stop ?? [] }
+  const asked = typeof model === 'string' ? model : ''
+  return {
+    body: request.body,
+    encodeAnswer: completion => encodeMessage(completion, context),
+    encodeStream: () => new MessageStreamEncoder(context, asked, refusal => inClientsWords(refusal, request)),
+    encodeError: refusal => errorBody(inClientsWords(refusal, request), view.exchange),
+  }
+}

@@ -1,0 +1,165 @@
+/** A request of the Messages API as a body of chat completions. */
+import { createHash } from 'node:crypto'
+import { type InboundView, refuse } from '#contract'
+import { decodeConversation, type Origin } from './conversation.ts'
+import {
+  type Fields,
+  fieldsIn,
+  isFields,
+  isUnsaid,
+  listIn,
+  missing,
+  shown,
+  unsupported,
+  wrongValue,
+  wrongWord,
+} from './fields.ts'
+import { decodeEffort } from './thinking.ts'
+import { decodeTools } from './tools.ts'
+
+export interface DecodedRequest {
+  readonly body: Readonly<Record<string, unknown>>
+  /** Of each canonical message. */
+  readonly origins: readonly Origin[]
+  /** Where the client asks for thinking: the place that `reasoning_effort` comes from. */
+  readonly effortPlace: string
+}
+
+/** Carried as they are; the `schema` step checks them under the same names. `top_k` passes only where its settings say so. */
+const SAME = ['model', 'temperature', 'top_p', 'top_k'] as const
+
+/** Read below. */
+const CARRIED: readonly string[] = [
+  ...SAME,
+  ...['max_tokens', 'messages', 'system', 'tools', 'tool_choice', 'thinking', 'output_config', 'output_format'],
+  ...['stop_sequences', 'stream', 'metadata', 'service_tier'],
+]
+
+/**
+ * Without effect here, and the answer is right without them: hints to Anthropic's cache, its billing and its own model
+ * hosting, and its help against conversations that grow too long (those are refused by the provider then).
+ */
+export const IGNORED: readonly string[] = [
+  ...['cache_control', 'context_management', 'compaction', 'speed', 'diagnostics', 'betas', 'fallbacks'],
+  ...['fallback_credit_token', 'billing_policy', 'user_profile_id', 'workspace_id'],
+]
+
+/** What the answer would be wrong without; nothing is said against them while they are empty. */
+const REFUSED: Readonly<Record<string, string>> = {
+  container: "'container' names a place where Anthropic runs code, which is not here.",
+  mcp_servers:
+    "'mcp_servers' are called by Anthropic, not by this gateway. Let the client call them, and send their tools.",
+  inference_geo:
+    "'inference_geo' says where the model may run. Here the operator does: choose a model that runs there.",
+  thread: "'thread' continues a conversation that Anthropic keeps. Send all of its 'messages'.",
+}
+
+/** Throws a refusal that names the place in the client's body. */
+export function decodeRequestBody(value: unknown, { findModel }: Pick<InboundView, 'findModel'>): DecodedRequest {
+  const body = fieldsIn(value, '')
+  for (const [name, content] of Object.entries(body)) refuseUnknown(name, content)
+  const model = typeof body['model'] === 'string' ? findModel?.(body['model']) : undefined
+  const { messages, origins } = decodeConversation(body['system'], body['messages'])
+  const config = isUnsaid(body['output_config']) ? {} : fieldsIn(body['output_config'], 'output_config')
+  const effort = decodeEffort(body['thinking'], config)
+  return {
+    body: {
+      ...pick(body, SAME),
+      messages,
+      max_tokens: capOf(body['max_tokens'], model?.maxOutput),
+      ...streamOf(body['stream']),
+      ...stopOf(body['stop_sequences']),
+      ...decodeTools(body['tools'], body['tool_choice']),
+      ...(effort === null ? {} : { reasoning_effort: effort }),
+      ...formatOf(
+        config['format'] ?? body['output_format'],
+        config['format'] ? 'output_config.format' : 'output_format',
+      ),
+      ...tierOf(body['service_tier']),
+      ...userOf(body['metadata']),
+    },
+    origins,
+    effortPlace: isUnsaid(config['effort']) ? 'thinking' : 'output_config.effort',
+  }
+}
+
+function refuseUnknown(name: string, content: unknown): void {
+  if (CARRIED.includes(name) || IGNORED.includes(name)) return
+  if (Object.hasOwn(REFUSED, name)) {
+    if (isUnsaid(content)) return
+    throw unsupported(name, REFUSED[name]!)
+  }
+  const param = /^[\w$-]{1,64}$/.test(name) ? name : `[${shown(name)}]`
+  throw refuse('unknown_parameter', { message: `Unknown parameter: '${param}'.`, param })
+}
+
+function pick(body: Fields, names: readonly string[]): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(names.filter(name => body[name] !== undefined).map(name => [name, body[name]]))
+}
+
+/**
+ * Clients must send a cap, and most send the same one to every model: so one beyond what the model can give is what the
+ * model can give. Anything that is no number is left for the `schema` step to name.
+ */
+function capOf(cap: unknown, most: number | undefined): unknown {
+  if (cap === undefined || cap === null) throw missing('max_tokens')
+  return Number.isInteger(cap) && most !== undefined ? Math.min(cap as number, most) : cap
+}
+
+function streamOf(stream: unknown): Readonly<Record<string, unknown>> {
+  if (stream === undefined) return {}
+  return stream === true ? { stream, stream_options: { include_usage: true } } : { stream }
+}
+
+const MOST_STOPS = 4
+
+function stopOf(sequences: unknown): Readonly<Record<string, unknown>> {
+  if (isUnsaid(sequences)) return {}
+  const stop = listIn(sequences, 'stop_sequences')
+  if (stop.length > MOST_STOPS) {
+    throw wrongValue('stop_sequences', `it has ${stop.length} items, and this gateway takes ${MOST_STOPS} at most`)
+  }
+  return { stop }
+}
+
+/** A schema to keep to. Its name is nobody's business in this format. */
+function formatOf(format: unknown, place: string): Readonly<Record<string, unknown>> {
+  if (isUnsaid(format)) return {}
+  const { type, schema } = fieldsIn(format, place)
+  if (type !== 'json_schema') throw wrongWord(`${place}.type`, type, ['json_schema'])
+  const json_schema = { name: 'answer', schema: fieldsIn(schema, `${place}.schema`), strict: isClosed(schema) }
+  return { response_format: { type, json_schema } }
+}
+
+/**
+ * Whether providers that are strict about schemas take this one strictly: every object names all its members, wants all of
+ * them and allows no others. To a schema that does not the model keeps as well as it can.
+ */
+function isClosed(schema: unknown): boolean {
+  if (Array.isArray(schema)) return schema.every(isClosed)
+  if (!isFields(schema)) return true
+  const { type, properties, required, additionalProperties } = schema
+  if (type === 'object' || isFields(properties)) {
+    const names = Object.keys(isFields(properties) ? properties : {})
+    const wanted = new Set(Array.isArray(required) ? required : [])
+    if (additionalProperties !== false || !names.every(name => wanted.has(name))) return false
+  }
+  return Object.values(schema).every(isClosed)
+}
+
+function tierOf(tier: unknown): Readonly<Record<string, unknown>> {
+  if (isUnsaid(tier) || tier === 'auto') return {}
+  if (tier === 'standard_only') return { service_tier: 'default' }
+  throw wrongWord('service_tier', tier, ['auto', 'standard_only'])
+}
+
+/** So many characters providers take for a name of the end user. */
+const LONGEST_USER = 64
+
+/** A longer name becomes its SHA-256, which is as good for telling users apart. */
+function userOf(metadata: unknown): Readonly<Record<string, unknown>> {
+  if (isUnsaid(metadata)) return {}
+  const { user_id: id } = fieldsIn(metadata, 'metadata')
+  if (typeof id !== 'string') return isUnsaid(id) ? {} : { user: id }
+  return { user: id.length <= LONGEST_USER ? id : createHash('sha256').update(id).digest('hex') }
+}

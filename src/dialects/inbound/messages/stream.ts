@@ -1,0 +1,92 @@
+/** An answer as the events of the Messages API, as server-sent events. */
+import type { Chunk, Refusal, StreamEncoder, WireUsage } from '#contract'
+import { type AnswerContext, callId, endingOf, messageOf } from './answer.ts'
+import type { Block, BlockSink, Piece } from './blocks.ts'
+import { ContentWriter } from './content-writer.ts'
+import { errorBody } from './errors.ts'
+import { messagesUsage, UNCOUNTED } from './usage.ts'
+
+export class MessageStreamEncoder implements StreamEncoder {
+  readonly #context: AnswerContext
+  readonly #explain: (refusal: Refusal) => Refusal
+  readonly #events = new EventSink()
+  readonly #writer: ContentWriter
+  #model: string
+  #isBegun = false
+  #finish: string | null = null
+  #stopped: unknown = null
+  #usage: WireUsage | null = null
+
+  /**
+   * @param model what the client asked for, until a chunk names the catalog's
+   * @param explain says of the client's body what a refusal says of the canonical one
+   */
+  constructor(context: AnswerContext, model: string, explain: (refusal: Refusal) => Refusal) {
+    this.#context = context
+    this.#model = model
+    this.#explain = explain
+    this.#writer = new ContentWriter(this.#events, callId(context))
+  }
+
+  chunk(chunk: Chunk): Buffer {
+    if (typeof chunk.model === 'string' && chunk.model !== '') this.#model = chunk.model
+    this.#begin()
+    // Of counts that come more than once the last one holds.
+    if (chunk.usage) this.#usage = chunk.usage
+    for (const choice of chunk.choices) {
+      if (choice.index !== 0) continue
+      this.#writer.add(choice.delta ?? {})
+      this.#finish = choice.finish_reason ?? this.#finish
+      this.#stopped = choice['stop_reason'] ?? this.#stopped
+    }
+    return this.#events.take()
+  }
+
+  /** The counts stand in the same event as the reason, so both wait for the end. */
+  finish(): Buffer {
+    this.#begin()
+    this.#writer.end()
+    const delta = endingOf(this.#finish, this.#stopped, this.#writer, this.#context)
+    this.#events.event({ type: 'message_delta', delta, usage: messagesUsage(this.#usage) })
+    this.#events.event({ type: 'message_stop' })
+    return this.#events.take()
+  }
+
+  fail(refusal: Refusal): Buffer {
+    return Buffer.from(`event: error\ndata: ${errorBody(this.#explain(refusal), this.#context.exchange)}\n\n`)
+  }
+
+  #begin(): void {
+    if (this.#isBegun) return
+    this.#isBegun = true
+    const message = messageOf(this.#model, [], null, UNCOUNTED, this.#context)
+    this.#events.event({ type: 'message_start', message })
+  }
+}
+
+/** Collects events until they are taken. */
+class EventSink implements BlockSink {
+  #text = ''
+
+  take(): Buffer {
+    const bytes = Buffer.from(this.#text)
+    this.#text = ''
+    return bytes
+  }
+
+  event(event: { readonly type: string; readonly [field: string]: unknown }): void {
+    this.#text += `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
+  }
+
+  start(index: number, content_block: Block): void {
+    this.event({ type: 'content_block_start', index, content_block })
+  }
+
+  add(index: number, delta: Piece): void {
+    this.event({ type: 'content_block_delta', index, delta })
+  }
+
+  stop(index: number): void {
+    this.event({ type: 'content_block_stop', index })
+  }
+}

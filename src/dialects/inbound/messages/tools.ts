@@ -1,0 +1,74 @@
+/** Tools, and which of them may be called. */
+import {
+  fieldsIn,
+  isUnsaid,
+  listIn,
+  missing,
+  optionalTextIn,
+  shown,
+  textIn,
+  unsupported,
+  wrongValue,
+  wrongWord,
+} from './fields.ts'
+
+/**
+ * `tools`, `tool_choice` and `parallel_tool_calls`. Every tool is one that the client runs. What else a tool may carry
+ * (`cache_control`, `input_examples`, `defer_loading`, `allowed_callers`, `eager_input_streaming`) does not change what it is.
+ */
+export function decodeTools(tools: unknown, choice: unknown): Readonly<Record<string, unknown>> {
+  if (isUnsaid(tools)) return withoutTools(choice)
+  return {
+    tools: listIn(tools, 'tools').map((tool, index) => decodeTool(tool, `tools[${index}]`)),
+    ...(isUnsaid(choice) ? {} : decodeChoice(choice)),
+  }
+}
+
+function decodeTool(value: unknown, place: string) {
+  const tool = fieldsIn(value, place)
+  const type = optionalTextIn(tool['type'], `${place}.type`)
+  if (type !== null && type !== 'custom') {
+    const message = `${place} has the type ${shown(type)}: tools that Anthropic defines or runs are not here. Send tools with an 'input_schema' of their own.`
+    throw unsupported(`${place}.type`, message)
+  }
+  const description = optionalTextIn(tool['description'], `${place}.description`)
+  return {
+    type: 'function',
+    function: {
+      name: textIn(tool['name'], `${place}.name`),
+      ...(description === null ? {} : { description }),
+      parameters: fieldsIn(tool['input_schema'], `${place}.input_schema`),
+      ...(tool['strict'] === true ? { strict: true } : {}),
+    },
+  }
+}
+
+const CHOICES = ['auto', 'any', 'tool', 'none']
+
+function decodeChoice(value: unknown): Readonly<Record<string, unknown>> {
+  const choice = fieldsIn(value, 'tool_choice')
+  const single = choice['disable_parallel_tool_use'] === true ? { parallel_tool_calls: false } : {}
+  switch (choice['type']) {
+    case 'auto':
+      return { tool_choice: 'auto', ...single }
+    case 'any':
+      return { tool_choice: 'required', ...single }
+    case 'none':
+      return { tool_choice: 'none' }
+    case 'tool': {
+      const name = textIn(choice['name'], 'tool_choice.name')
+      return { tool_choice: { type: 'function', function: { name } }, ...single }
+    }
+    default:
+      throw wrongWord('tool_choice.type', choice['type'], CHOICES)
+  }
+}
+
+/** Providers refuse a choice among no tools; one that asks for nothing is as good as none. */
+function withoutTools(value: unknown): Readonly<Record<string, unknown>> {
+  if (isUnsaid(value)) return {}
+  const { type } = fieldsIn(value, 'tool_choice')
+  if (type === undefined) throw missing('tool_choice.type')
+  if (type === 'any' || type === 'tool') throw wrongValue('tool_choice', 'it asks for a call, but there are no tools')
+  return {}
+}

@@ -1,0 +1,37 @@
+/** Tokens on Anthropic's counting: what was read from a cache, and what was written there, stands beside the input. */
+import type { WireUsage } from '#contract'
+
+export interface Usage {
+  readonly input_tokens: number
+  readonly cache_creation_input_tokens: number
+  readonly cache_read_input_tokens: number
+  readonly output_tokens: number
+  /** Where the provider counts its thinking. It is part of the output. */
+  readonly output_tokens_details?: { readonly thinking_tokens: number }
+}
+
+/** What a stream begins with: nobody has counted yet. The whole of it comes with the end. */
+export const UNCOUNTED: Usage = {
+  input_tokens: 0,
+  cache_creation_input_tokens: 0,
+  cache_read_input_tokens: 0,
+  output_tokens: 0,
+}
+
+export function messagesUsage(usage: WireUsage | null | undefined): Usage {
+  if (!usage) return UNCOUNTED
+  const read = countOf(usage.prompt_tokens_details?.cached_tokens)
+  const written = countOf(usage.prompt_tokens_details?.cache_write_tokens)
+  const thinking = usage.completion_tokens_details?.reasoning_tokens
+  return {
+    input_tokens: Math.max(0, countOf(usage.prompt_tokens) - read - written),
+    cache_creation_input_tokens: written,
+    cache_read_input_tokens: read,
+    output_tokens: countOf(usage.completion_tokens),
+    ...(typeof thinking === 'number' ? { output_tokens_details: { thinking_tokens: countOf(thinking) } } : {}),
+  }
+}
+
+function countOf(value: unknown): number {
+  return typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : 0
+}

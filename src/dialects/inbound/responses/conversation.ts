@@ -1,0 +1,198 @@
+/**
+ * The canonical messages of a conversation of items. What the model did in one turn (thoughts, words, calls) is many items
+ * and one message; and only the user can show pictures and files there.
+ */
+import { contentOf, type Part, type PlacedPart } from './parts.ts'
+import type { MessagePlace } from './places.ts'
+import type { Fields } from './read.ts'
+import type { ToolList } from './tools.ts'
+
+type Message = Record<string, unknown>
+
+export interface ReadInput {
+  readonly messages: readonly Readonly<Message>[]
+  readonly places: readonly MessagePlace[]
+  /** Tools that the conversation brings along. */
+  readonly toolLists: readonly ToolList[]
+}
+
+/** A call as the canonical format has it. */
+export interface Call {
+  readonly id: string
+  readonly type: 'function' | 'custom'
+  readonly function?: Fields
+  readonly custom?: Fields
+}
+
+export interface ReadThought {
+  /** Its words; null where they came with what the provider wants back, which holds them. */
+  readonly text: string | null
+  readonly details: readonly Fields[]
+  readonly extra: Fields | null
+  readonly calls: ReadonlyMap<string, Fields>
+}
+
+/** What the model did until somebody else speaks. */
+class AnswerTurn {
+  readonly texts: PlacedPart[] = []
+  refusal = ''
+  readonly calls: { readonly call: Call; readonly place: string }[] = []
+  /** Thoughts without any signature; null when there is a signature. */
+  thinking: string | null = ''
+  readonly details: Fields[] = []
+  extra: Fields | null = null
+  place = ''
+
+  get isEmpty(): boolean {
+    return this.texts.length === 0 && this.refusal === '' && this.calls.length === 0
+  }
+}
+
+/** Takes what the client's items say, one after the other, and puts the canonical messages together. */
+export class Conversation {
+  readonly #messages: Message[] = []
+  readonly #places: MessagePlace[] = []
+  #turn: AnswerTurn | null = null
+  /** Pictures and files that only a user can show: those of results follow all results of a turn. */
+  #shown: PlacedPart[] = []
+  /** The messages that only show something: nobody asks anything in them. */
+  readonly #showing = new Set<Message>()
+  /** By the id of the call: what Google wants to have back with it. */
+  readonly #signatures = new Map<string, Fields>()
+  readonly #toolLists: ToolList[] = []
+
+  say(role: 'user' | 'system', parts: readonly PlacedPart[], place: string): void {
+    this.#close()
+    const [first] = parts
+    this.#push(
+      { role, content: contentOf(parts) },
+      {
+        base: place || (first?.place ?? ''),
+        content: place === '' ? '' : 'content',
+        parts: parts.map(p => p.place),
+        calls: [],
+      },
+    )
+  }
+
+  answer(texts: readonly PlacedPart[], refusal: string, place: string): void {
+    const turn = this.#answering(place)
+    turn.texts.push(...texts)
+    turn.refusal += refusal
+  }
+
+  call(call: Call, place: string): void {
+    this.#answering(place).calls.push({ call, place })
+  }
+
+  think({ text, details, extra, calls }: ReadThought): void {
+    const turn = this.#answering('')
+    turn.thinking = text === null || turn.thinking === null ? null : turn.thinking + text
+    turn.details.push(...details)
+    turn.extra = extra ?? turn.extra
+    for (const [id, signature] of calls) this.#signatures.set(id, signature)
+  }
+
+  /** A result is text in the canonical format; what else it holds is shown by the user, right behind the results. */
+  result(callId: string, parts: readonly PlacedPart[], place: string): void {
+    this.#flushTurn()
+    const texts = parts.map(one => (one.part.type === 'text' ? one : { ...one, part: this.#show(one, callId) }))
+    this.#push(
+      { role: 'tool', tool_call_id: callId, content: texts.length === 0 ? '' : contentOf(texts) },
+      { base: place, content: 'output', parts: texts.map(one => one.place), calls: [] },
+    )
+  }
+
+  tools(list: ToolList): void {
+    this.#toolLists.push(list)
+  }
+
+  /** Nobody but the user can show a picture in the canonical format. */
+  picture(url: string, place: string): void {
+    this.#flushTurn()
+    const label = { type: 'text', text: 'A picture that the assistant made:' }
+    this.#shown.push({ part: label, place }, { part: { type: 'image_url', image_url: { url } }, place })
+  }
+
+  #show(one: PlacedPart, callId: string): Part {
+    const label = `Result of ${callId}, part ${this.#shown.length / 2 + 1}`
+    this.#shown.push({ part: { type: 'text', text: `${label}:` }, place: one.place }, one)
+    return { type: 'text', text: `(${label}: see the next message.)` }
+  }
+
+  end(): ReadInput {
+    this.#close()
+    this.#finish()
+    return { messages: this.#messages, places: this.#places, toolLists: this.#toolLists }
+  }
+
+  #answering(place: string): AnswerTurn {
+    if (!this.#turn) {
+      this.#flushShown()
+      this.#turn = new AnswerTurn()
+    }
+    this.#turn.place ||= place
+    return this.#turn
+  }
+
+  #close(): void {
+    this.#flushTurn()
+    this.#flushShown()
+  }
+
+  #flushTurn(): void {
+    const turn = this.#turn
+    this.#turn = null
+    // A thought by itself is no message.
+    if (!turn || turn.isEmpty) return
+    const { texts, refusal, calls, thinking, details, extra } = turn
+    this.#push(
+      {
+        role: 'assistant',
+        content: texts.length === 0 ? null : contentOf(texts),
+        ...(refusal === '' ? {} : { refusal }),
+        ...(thinking ? { reasoning_content: thinking } : {}),
+        ...(details.length > 0 ? { reasoning_details: details } : {}),
+        ...(extra === null ? {} : { extra_content: extra }),
+        ...(calls.length > 0 ? { tool_calls: calls.map(({ call }) => call) } : {}),
+      },
+      {
+        base: turn.place,
+        content: 'content',
+        parts: texts.map(one => one.place),
+        calls: calls.map(({ place }) => place),
+      },
+    )
+  }
+
+  #flushShown(): void {
+    const shown = this.#shown
+    if (shown.length === 0) return
+    this.#shown = []
+    const message = { role: 'user', content: contentOf(shown) }
+    this.#showing.add(message)
+    this.#push(message, { base: shown[0]!.place, content: '', parts: shown.map(one => one.place), calls: [] })
+  }
+
+  #push(message: Message, place: MessagePlace): void {
+    this.#messages.push(message)
+    this.#places.push(place)
+  }
+
+  /**
+   * What needs the whole conversation: signatures stand at their calls, and thoughts without any go only where providers
+   * want to have them back, which is in the loop of tools that is under way. Elsewhere some refuse them.
+   */
+  #finish(): void {
+    const asked = this.#messages.findLastIndex(message => message['role'] === 'user' && !this.#showing.has(message))
+    for (const [index, message] of this.#messages.entries()) {
+      const calls = message['tool_calls'] as readonly Call[] | undefined
+      if (!calls || index < asked) delete message['reasoning_content']
+      if (!calls) continue
+      message['tool_calls'] = calls.map(call => {
+        const extra = this.#signatures.get(call.id)
+        return extra ? { ...call, extra_content: extra } : call
+      })
+    }
+  }
+}

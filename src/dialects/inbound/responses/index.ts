@@ -1,0 +1,46 @@
+/**
+ * OpenAI's Responses format for clients: `POST /v1/responses` with text, images, files and tools, whole and as a stream.
+ * It is stateless: each request brings its whole conversation, and nothing is stored.
+ */
+import { type ChatCompletion, envelope, type InboundDialect, type InboundRequest, type InboundView } from '#contract'
+import { Output } from './output.ts'
+import { inTheirTerms } from './places.ts'
+import { type ReadRequest, readRequest } from './request.ts'
+import { cutOf, keyOf, responseOf } from './response.ts'
+import { logprobsOf, ResponseEvents } from './stream.ts'
+
+export const responsesInbound: InboundDialect = {
+  name: 'responses',
+  decodeRequest,
+  // The envelope is OpenAI's here as well; what was not read yet has no places to translate.
+  encodeError: refusal => JSON.stringify(envelope(refusal)),
+}
+
+function decodeRequest(body: unknown, view: InboundView): InboundRequest {
+  const request = readRequest(body)
+  return {
+    body: request.body,
+    dropped: request.dropped,
+    encodeAnswer: completion => encodeAnswer(completion, request, view),
+    encodeStream: () => new ResponseEvents(request, view),
+    encodeError: refusal => JSON.stringify(envelope(inTheirTerms(refusal, request.places))),
+  }
+}
+
+/** Like a stream with one piece, of which only the end is told. */
+function encodeAnswer(completion: ChatCompletion, request: ReadRequest, view: InboundView): Buffer {
+  const { model, usage, service_tier: serviceTier } = completion
+  const output = new Output(keyOf(view), request.names, () => {})
+  const choice = completion.choices.find(choice => (choice?.index ?? 0) === 0)
+  if (choice?.message) output.add(choice.message, logprobsOf(choice))
+  const cut = cutOf(choice?.finish_reason)
+  const response = responseOf(request.asked, view, {
+    status: cut === null ? 'completed' : 'incomplete',
+    output: output.end(cut !== null),
+    model,
+    usage: usage ?? null,
+    cut,
+    serviceTier,
+  })
+  return Buffer.from(JSON.stringify(response))
+}

@@ -1,0 +1,164 @@
+/** `input`: a text, or the items of a conversation. */
+import { type Call, Conversation, type ReadInput } from './conversation.ts'
+import { flatName, SEARCH } from './names.ts'
+import { type PlacedPart, readParts, readTexts } from './parts.ts'
+import { at, type Fields, fieldsOf, listOf, missing, notOneOf, optionalTextOf, textOf, unsupported } from './read.ts'
+import { unseal } from './sealed.ts'
+
+/** @param instructions the system's first words, or null */
+export function readInput(input: unknown, instructions: string | null): ReadInput {
+  const conversation = new Conversation()
+  if (instructions)
+    conversation.say('system', [{ part: { type: 'text', text: instructions }, place: 'instructions' }], '')
+  if (typeof input === 'string') {
+    conversation.say('user', [{ part: { type: 'text', text: input }, place: 'input' }], '')
+  } else {
+    for (const [index, value] of listOf(input, 'input').entries()) {
+      const place = `input[${index}]`
+      readItem(fieldsOf(value, place), place, conversation)
+    }
+  }
+  return conversation.end()
+}
+
+function readItem(item: Fields, place: string, conversation: Conversation): void {
+  const type = kindOf(item, place)
+  switch (type) {
+    case 'message':
+      readMessage(item, place, conversation)
+      break
+    case 'reasoning':
+      readReasoning(item, place, conversation)
+      break
+    case 'function_call':
+    case 'custom_tool_call':
+      conversation.call(readCall(item, type, place), place)
+      break
+    case 'function_call_output':
+    case 'custom_tool_call_output':
+      conversation.result(
+        textOf(item['call_id'], at(place, 'call_id')),
+        readParts(item['output'], at(place, 'output')),
+        place,
+      )
+      break
+    case 'additional_tools':
+      conversation.tools({ tools: item['tools'], place: at(place, 'tools') })
+      break
+    case 'tool_search_call':
+      conversation.call(readSearch(item, place), place)
+      break
+    case 'tool_search_output':
+      conversation.tools({ tools: item['tools'], place: at(place, 'tools') })
+      conversation.result(textOf(item['call_id'], at(place, 'call_id')), [FOUND], place)
+      break
+    case 'image_generation_call':
+      readPicture(item, place, conversation)
+      break
+    case 'item_reference': {
+      const message = `${place} refers to an item by its id. This gateway stores nothing: send the item itself, as clients do when they ask with store: false.`
+      throw unsupported(place, message)
+    }
+    default: {
+      const param = at(place, 'type')
+      const message = `${param} is '${type}': this gateway takes messages, reasoning, and the calls and results of the tools 'function' and 'custom'.`
+      throw unsupported(param, message)
+    }
+  }
+}
+
+/** Messages may leave their type out, and references too. */
+function kindOf(item: Fields, place: string): string {
+  const type = optionalTextOf(item['type'], at(place, 'type'))
+  if (type !== null) return type
+  if (item['role'] !== undefined) return 'message'
+  if (item['id'] !== undefined) return 'item_reference'
+  throw missing(at(place, 'type'))
+}
+
+const ROLES = ['user', 'assistant', 'system', 'developer']
+
+function readMessage(item: Fields, place: string, conversation: Conversation): void {
+  const role = textOf(item['role'], at(place, 'role'))
+  const content = at(place, 'content')
+  switch (role) {
+    case 'assistant':
+      conversation.answer(...readAnswer(item['content'], content), place)
+      break
+    case 'user':
+      conversation.say('user', readParts(item['content'], content), place)
+      break
+    // One word for both: many providers know no developer, and who knows one takes the system's word for his.
+    case 'system':
+    case 'developer':
+      conversation.say('system', readTexts(item['content'], content), place)
+      break
+    default:
+      throw notOneOf(at(place, 'role'), role, ROLES)
+  }
+}
+
+/** What the model said, and what it refused. */
+function readAnswer(content: unknown, place: string): [texts: PlacedPart[], refusal: string] {
+  if (!Array.isArray(content)) return [readTexts(content, place), '']
+  const texts: PlacedPart[] = []
+  let refusal = ''
+  for (const [index, value] of content.entries()) {
+    const where = `${place}[${index}]`
+    const part = fieldsOf(value, where)
+    if (part['type'] === 'refusal') refusal += textOf(part['refusal'], at(where, 'refusal'))
+    else texts.push(...readTexts([part], place).map(({ part }) => ({ part, place: where })))
+  }
+  return [texts, refusal]
+}
+
+function readCall(item: Fields, type: 'function_call' | 'custom_tool_call', place: string): Call {
+  const name = flatName({
+    name: textOf(item['name'], at(place, 'name')),
+    namespace: optionalTextOf(item['namespace'], at(place, 'namespace')),
+  })
+  const id = textOf(item['call_id'], at(place, 'call_id'))
+  if (type === 'custom_tool_call') {
+    return { id, type: 'custom', custom: { name, input: textOf(item['input'], at(place, 'input')) } }
+  }
+  return { id, type: 'function', function: { name, arguments: textOf(item['arguments'], at(place, 'arguments')) } }
+}
+
+function readReasoning(item: Fields, place: string, conversation: Conversation): void {
+  const box = optionalTextOf(item['encrypted_content'], at(place, 'encrypted_content'))
+  const thought = box === null ? null : unseal(box, at(place, 'encrypted_content'))
+  // A box of somebody else's is of no use, nor is the summary beside it.
+  if (box !== null && thought === null) return
+  conversation.think({
+    text: thought
+      ? null
+      : textsIn(item['content'], at(place, 'content')) || textsIn(item['summary'], at(place, 'summary')),
+    details: thought?.details ?? [],
+    extra: thought?.extra ?? null,
+    calls: thought?.calls ?? new Map(),
+  })
+}
+
+function textsIn(parts: unknown, place: string): string {
+  if (parts == null) return ''
+  return listOf(parts, place)
+    .map((part, index) => textOf(fieldsOf(part, `${place}[${index}]`)['text'], `${place}[${index}].text`))
+    .join('')
+}
+
+/** The client's own search for tools: a call of a function whose arguments are an object. */
+function readSearch(item: Fields, place: string): Call {
+  const text = JSON.stringify(fieldsOf(item['arguments'], at(place, 'arguments')))
+  const id = textOf(item['call_id'], at(place, 'call_id'))
+  return { id, type: 'function', function: { name: SEARCH.name, arguments: text } }
+}
+
+/** What a search found is among the tools from then on. */
+const FOUND: PlacedPart = { part: { type: 'text', text: 'What was found is among the tools now.' }, place: '' }
+
+/** A picture that the model made before; one that failed has none. */
+function readPicture(item: Fields, place: string, conversation: Conversation): void {
+  const base64 = optionalTextOf(item['result'], at(place, 'result'))
+  const format = optionalTextOf(item['output_format'], at(place, 'output_format')) ?? 'png'
+  if (base64) conversation.picture(`data:image/${format};base64,${base64}`, place)
+}

@@ -1,0 +1,289 @@
+/** The kinds of output items: thoughts, messages, pictures, and calls of functions or custom tools. */
+import type { ToolCallDelta } from '#contract'
+import type { ToolNames } from './names.ts'
+import type { ItemPlace, OpenItem, OutputItem } from './output.ts'
+import type { Fields } from './read.ts'
+import { extraOf, joinDetails, seal } from './sealed.ts'
+
+type ItemStatus = 'in_progress' | 'completed' | 'incomplete'
+
+/** A thought: its words as the summary, which clients show, and what providers want back in `encrypted_content`. */
+export class ReasoningItem implements OpenItem {
+  readonly #place: ItemPlace
+  #text = ''
+  readonly #details: unknown[] = []
+  #extra: Fields | null = null
+  readonly #calls = new Map<string, Fields>()
+
+  constructor(place: ItemPlace) {
+    this.#place = place
+  }
+
+  text(text: string): void {
+    if (this.#text === '') {
+      this.#place.emit('response.reasoning_summary_part.added', { summary_index: 0, part: summaryOf('') })
+    }
+    this.#text += text
+    this.#place.emit('response.reasoning_summary_text.delta', { summary_index: 0, delta: text })
+  }
+
+  details(details: readonly unknown[]): void {
+    this.#details.push(...details)
+  }
+
+  extra(extra: Fields): void {
+    this.#extra = extra
+  }
+
+  call(callId: string, extra: Fields): void {
+    this.#calls.set(callId, extra)
+  }
+
+  close(): void {
+    if (this.#text === '') return
+    this.#place.emit('response.reasoning_summary_text.done', { summary_index: 0, text: this.#text })
+    this.#place.emit('response.reasoning_summary_part.done', { summary_index: 0, part: summaryOf(this.#text) })
+  }
+
+  current(): OutputItem {
+    const box = seal({ details: joinDetails(this.#details), extra: this.#extra, calls: this.#calls })
+    return {
+      id: this.#place.id,
+      type: 'reasoning',
+      summary: this.#text === '' ? [] : [summaryOf(this.#text)],
+      ...(box === null ? {} : { encrypted_content: box }),
+    }
+  }
+}
+
+const summaryOf = (text: string) => ({ type: 'summary_text', text })
+
+/** What a message says, or what it refuses to say. */
+interface MessagePart {
+  readonly kind: 'output_text' | 'refusal'
+  text: string
+  readonly logprobs: unknown[]
+}
+
+/** Words to the user; where the model goes over to a refusal, another part begins. */
+export class MessageItem implements OpenItem {
+  readonly #place: ItemPlace
+  readonly #parts: MessagePart[] = []
+
+  constructor(place: ItemPlace) {
+    this.#place = place
+  }
+
+  text(text: string, logprobs: readonly unknown[]): void {
+    const part = this.#part('output_text')
+    part.text += text
+    part.logprobs.push(...logprobs)
+    if (text !== '' || logprobs.length > 0) this.#emit('response.output_text.delta', { delta: text, logprobs })
+  }
+
+  refusal(text: string): void {
+    this.#part('refusal').text += text
+    this.#emit('response.refusal.delta', { delta: text })
+  }
+
+  close(): void {
+    const part = this.#parts.at(-1)
+    if (!part) return
+    const { text, logprobs } = part
+    if (part.kind === 'refusal') this.#emit('response.refusal.done', { refusal: text })
+    else this.#emit('response.output_text.done', { text, logprobs })
+    this.#emit('response.content_part.done', { part: partOf(part) })
+  }
+
+  current(status: ItemStatus): OutputItem {
+    return { id: this.#place.id, type: 'message', status, role: 'assistant', content: this.#parts.map(partOf) }
+  }
+
+  #part(kind: MessagePart['kind']): MessagePart {
+    const last = this.#parts.at(-1)
+    if (last?.kind === kind) return last
+    this.close()
+    const part: MessagePart = { kind, text: '', logprobs: [] }
+    this.#parts.push(part)
+    this.#emit('response.content_part.added', { part: partOf(part) })
+    return part
+  }
+
+  #emit(type: string, event: Fields): void {
+    this.#place.emit(type, { content_index: this.#parts.length - 1, ...event })
+  }
+}
+
+function partOf({ kind, text, logprobs }: MessagePart) {
+  if (kind === 'refusal') return { type: kind, refusal: text }
+  return { type: kind, text, annotations: [], logprobs: [...logprobs] }
+}
+
+/** A picture that the model made; it comes whole. */
+export class PictureItem implements OpenItem {
+  readonly #place: ItemPlace
+  readonly #format: string
+  readonly #base64: string
+
+  constructor(place: ItemPlace, { format, base64 }: Picture) {
+    this.#place = place
+    this.#format = format
+    this.#base64 = base64
+  }
+
+  close(): void {
+    this.#place.emit('response.image_generation_call.completed', {})
+  }
+
+  current(status: ItemStatus): OutputItem {
+    const isDone = status !== 'in_progress'
+    return {
+      id: this.#place.id,
+      type: 'image_generation_call',
+      status: isDone ? 'completed' : status,
+      output_format: this.#format,
+      result: isDone ? this.#base64 : null,
+    }
+  }
+}
+
+export interface Picture {
+  /** `png`, `jpeg`, ... */
+  readonly format: string
+  readonly base64: string
+}
+
+const PICTURE = /^data:image\/([a-z0-9.+-]+);base64,/i
+
+/** The pictures in what a choice adds: `images` with data URLs, see `translate/completion.ts`. */
+export function picturesOf(images: unknown): Picture[] {
+  if (!Array.isArray(images)) return []
+  return images.flatMap((image: { image_url?: { url?: unknown } | null } | null) => {
+    const url = image?.image_url?.url
+    const head = typeof url === 'string' ? PICTURE.exec(url) : null
+    return head ? [{ format: head[1]!.toLowerCase(), base64: (url as string).slice(head[0].length) }] : []
+  })
+}
+
+/** A call, from the first that is heard of it; it has a place only when its name is known. */
+export class CallItem implements OpenItem {
+  readonly #names: ToolNames
+  #place: ItemPlace | null = null
+  #name = ''
+  #text = ''
+  #isCustom = false
+  #extra: Fields | null = null
+  /** The provider's id; empty until it gives one. */
+  givenId = ''
+  /** The id that the client knows it by. */
+  callId = ''
+
+  constructor(names: ToolNames) {
+    this.#names = names
+  }
+
+  get isNamed(): boolean {
+    return this.#name !== ''
+  }
+
+  get hasBegun(): boolean {
+    return this.#place !== null
+  }
+
+  get prefix(): string {
+    if (this.#isCustom) return 'ctc'
+    return this.#isSearch ? 'tsc' : 'fc'
+  }
+
+  /** A search for tools, which is told in a form of its own, and only when it is whole. */
+  get #isSearch(): boolean {
+    return !this.#isCustom && this.#names.find(this.#name).isSearch === true
+  }
+
+  /** Whether a piece belongs to this call, and is not the beginning of another. */
+  continues({ id, function: called, custom }: ToolCallDelta): boolean {
+    const name = called?.name || (custom as { name?: unknown } | undefined)?.name
+    return !id || this.givenId === '' || id === this.givenId || !name
+  }
+
+  add(delta: ToolCallDelta): void {
+    const custom = delta['custom'] as { name?: unknown; input?: unknown } | null | undefined
+    // What the client was told when the call began stays.
+    if (!this.hasBegun && (custom || delta.type === 'custom')) this.#isCustom = true
+    this.#extra = extraOf(delta) ?? this.#extra
+    if (typeof delta.id === 'string') this.givenId ||= delta.id
+    this.#name ||= wordOf(custom?.name ?? delta.function?.name)
+    this.#grow(wordOf(custom?.input ?? delta.function?.arguments))
+  }
+
+  /** What the provider wants to have back with the call, once. */
+  takeExtra(): Fields | null {
+    const extra = this.#extra
+    this.#extra = null
+    return extra
+  }
+
+  begin(place: ItemPlace): void {
+    this.#place = place
+  }
+
+  /** Tells what came before the call had a place. */
+  open(): void {
+    if (this.#text !== '') this.#tell(this.#text)
+  }
+
+  close(): void {
+    // No arguments are an empty object, which clients can parse.
+    if (!this.#isCustom && this.#text.trim() === '') this.#grow('{}')
+    if (this.#isSearch) return
+    const [type, field] = this.#words
+    this.#place?.emit(`${type}.done`, { [field]: this.#text })
+  }
+
+  current(status: ItemStatus): OutputItem {
+    const { name, namespace } = this.#names.find(this.#name)
+    if (this.#isSearch) return this.#search(status)
+    return {
+      id: this.#place?.id,
+      type: this.#isCustom ? 'custom_tool_call' : 'function_call',
+      status,
+      call_id: this.callId,
+      name,
+      ...(namespace === null ? {} : { namespace }),
+      [this.#words[1]]: status === 'in_progress' ? '' : this.#text,
+    }
+  }
+
+  #search(status: ItemStatus): OutputItem {
+    const id = this.#place?.id
+    const found = status === 'in_progress' ? {} : argumentsOf(this.#text)
+    return { id, type: 'tool_search_call', status, call_id: this.callId, execution: 'client', arguments: found }
+  }
+
+  get #words(): readonly [type: string, field: string] {
+    if (this.#isCustom) return ['response.custom_tool_call_input', 'input']
+    return ['response.function_call_arguments', 'arguments']
+  }
+
+  #grow(text: string): void {
+    if (text === '') return
+    this.#text += text
+    if (this.#place) this.#tell(text)
+  }
+
+  #tell(delta: string): void {
+    if (this.#isSearch) return
+    this.#place?.emit(`${this.#words[0]}.delta`, { delta })
+  }
+}
+
+/** As a value; what is none stays the text that it is. */
+function argumentsOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+const wordOf = (value: unknown): string => (typeof value === 'string' ? value : '')

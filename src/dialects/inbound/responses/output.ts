@@ -1,0 +1,181 @@
+/**
+ * What the model says as output items, piece by piece: a thought, a message or a call begins, grows and ends, and each of
+ * that is an event. A whole answer is the same with one large piece, so both ways lead to the same items.
+ */
+import type { Delta, ToolCallDelta } from '#contract'
+import { CallItem, MessageItem, PictureItem, picturesOf, ReasoningItem } from './items.ts'
+import type { ToolNames } from './names.ts'
+import { type Fields, isFields } from './read.ts'
+import { extraOf } from './sealed.ts'
+
+export type OutputItem = Readonly<Record<string, unknown>>
+
+/** Is told each event: its type and what it carries beside `sequence_number`. */
+export type Emit = (type: string, event: Fields) => void
+
+/** An item under way. */
+export interface OpenItem {
+  /** The item as it stands. */
+  current(status: 'in_progress' | 'completed' | 'incomplete'): OutputItem
+  /** The events that end it, all but the last. */
+  close(): void
+}
+
+/** Where an item stands, and how its events are told. */
+export interface ItemPlace {
+  readonly index: number
+  readonly id: string
+  /** With `item_id` and `output_index` filled in. */
+  emit(type: string, event: Fields): void
+}
+
+interface Slot {
+  readonly item: OpenItem
+  done: OutputItem | null
+}
+
+export class Output {
+  readonly #key: string
+  readonly #names: ToolNames
+  readonly #emit: Emit
+  readonly #slots: Slot[] = []
+  /** The thought or the message that is growing; calls grow side by side. */
+  #open: { readonly slot: Slot; readonly item: ReasoningItem | MessageItem } | null = null
+  readonly #calls = new Map<number, CallItem>()
+  /** Ids that the client has seen: a provider that gives one twice must not make two calls look like one. */
+  readonly #callIds = new Set<string>()
+
+  /** @param key part of every id */
+  constructor(key: string, names: ToolNames, emit: Emit) {
+    this.#key = key
+    this.#names = names
+    this.#emit = emit
+  }
+
+  /** Takes what a choice adds; in a whole answer, its message. */
+  add(delta: Delta, logprobs: readonly unknown[]): void {
+    const thought = delta.reasoning_content || delta['reasoning']
+    if (typeof thought === 'string' && thought !== '') this.#reasoning().text(thought)
+    if (Array.isArray(delta['reasoning_details']) && delta['reasoning_details'].length > 0) {
+      this.#reasoning().details(delta['reasoning_details'])
+    }
+    const extra = extraOf(delta)
+    if (extra) this.#reasoning().extra(extra)
+    if (typeof delta.content === 'string' && (delta.content !== '' || logprobs.length > 0)) {
+      this.#message().text(delta.content, logprobs)
+    }
+    if (typeof delta.refusal === 'string' && delta.refusal !== '') this.#message().refusal(delta.refusal)
+    for (const picture of picturesOf(delta['images'])) {
+      this.#rest()
+      this.#close(this.#add(new PictureItem(this.#place('ig'), picture)), 'completed')
+    }
+    if (!Array.isArray(delta.tool_calls)) return
+    for (const [position, call] of delta.tool_calls.entries()) if (isFields(call)) this.#call(call, position)
+  }
+
+  /**
+   * Ends what is still growing; returns the items.
+   * @param isCut whether the model was stopped: then the last item is not whole
+   */
+  end(isCut: boolean): readonly OutputItem[] {
+    for (const call of this.#calls.values()) this.#begin(call)
+    const hasAnswer = this.#slots.some(({ item }) => !(item instanceof ReasoningItem))
+    // Who says nothing at all has still answered, and clients look for the message.
+    if (!hasAnswer && !isCut) this.#message().text('', [])
+    for (const [index, slot] of this.#slots.entries()) {
+      this.#close(slot, isCut && index === this.#slots.length - 1 ? 'incomplete' : 'completed')
+    }
+    this.#open = null
+    return this.items()
+  }
+
+  /** The items as they stand. */
+  items(): readonly OutputItem[] {
+    return this.#slots.map(({ item, done }) => done ?? item.current('incomplete'))
+  }
+
+  #reasoning(): ReasoningItem {
+    if (this.#open?.item instanceof ReasoningItem) return this.#open.item
+    return this.#grow(new ReasoningItem(this.#place('rs')))
+  }
+
+  #message(): MessageItem {
+    if (this.#open?.item instanceof MessageItem) return this.#open.item
+    return this.#grow(new MessageItem(this.#place('msg')))
+  }
+
+  #grow<Item extends ReasoningItem | MessageItem>(item: Item): Item {
+    this.#rest()
+    this.#open = { slot: this.#add(item), item }
+    return item
+  }
+
+  /** The thought or message that was growing has ended, since something else begins. */
+  #rest(): void {
+    if (this.#open) this.#close(this.#open.slot, 'completed')
+    this.#open = null
+  }
+
+  #call(delta: ToolCallDelta, position: number): void {
+    const index = Number.isInteger(delta.index) ? delta.index! : position
+    let call = this.#calls.get(index)
+    if (call && !call.continues(delta)) {
+      // Some providers give all calls one index: its former owner keeps what it has.
+      this.#begin(call)
+      this.#calls.set(-1 - this.#calls.size, call)
+      call = undefined
+    }
+    if (!call) {
+      call = new CallItem(this.#names)
+      this.#calls.set(index, call)
+    }
+    call.add(delta)
+    if (call.isNamed) this.#begin(call)
+    const extra = extraOf(delta)
+    if (extra && call.hasBegun) this.#sign(call)
+  }
+
+  /** Gives a call its place, once it is known what is called. */
+  #begin(call: CallItem): void {
+    if (call.hasBegun) return
+    const isFree = call.givenId !== '' && !this.#callIds.has(call.givenId)
+    const callId = isFree ? call.givenId : `call_${this.#key}_${this.#callIds.size}`
+    this.#callIds.add(callId)
+    call.callId = callId
+    this.#sign(call)
+    this.#rest()
+    call.begin(this.#place(call.prefix))
+    this.#add(call)
+    call.open()
+  }
+
+  /** What a provider wants to have back with a call is kept in a thought: clients keep nothing else in a call. */
+  #sign(call: CallItem): void {
+    const extra = call.takeExtra()
+    if (extra) this.#reasoning().call(call.callId, extra)
+  }
+
+  #place(prefix: string): ItemPlace {
+    const index = this.#slots.length
+    const id = `${prefix}_${this.#key}_${index}`
+    return {
+      index,
+      id,
+      emit: (type, event) => this.#emit(type, { item_id: id, output_index: index, ...event }),
+    }
+  }
+
+  #add(item: OpenItem): Slot {
+    const slot: Slot = { item, done: null }
+    this.#emit('response.output_item.added', { output_index: this.#slots.length, item: item.current('in_progress') })
+    this.#slots.push(slot)
+    return slot
+  }
+
+  #close(slot: Slot, status: 'completed' | 'incomplete'): void {
+    if (slot.done) return
+    slot.item.close()
+    slot.done = slot.item.current(status)
+    this.#emit('response.output_item.done', { output_index: this.#slots.indexOf(slot), item: slot.done })
+  }
+}

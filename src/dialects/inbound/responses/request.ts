@@ -1,0 +1,235 @@
+/** The parameters of `POST /v1/responses` as a body of chat completions. */
+
+import { refuse } from '#contract'
+import { readInput } from './input.ts'
+import type { ToolNames } from './names.ts'
+import type { Places } from './places.ts'
+import {
+  type Fields,
+  isFields,
+  listOf,
+  missing,
+  notOneOf,
+  optionalFieldsOf,
+  optionalTextOf,
+  unsupported,
+  wrongType,
+} from './read.ts'
+import { readToolChoice, readTools } from './tools.ts'
+
+export interface ReadRequest {
+  /** The canonical body. */
+  readonly body: Fields
+  /** The client's own, for the parameters that answers repeat. */
+  readonly asked: Fields
+  readonly places: Places
+  readonly names: ToolNames
+  /** What was left out, for the client to be told. */
+  readonly dropped: readonly string[]
+}
+
+/** @param value the body as any JSON value; throws a refusal in the client's own terms */
+export function readRequest(value: unknown): ReadRequest {
+  if (!isFields(value)) throw refuse('invalid_type', { message: 'The body must be a JSON object.' })
+  refuseUnknown(value)
+  refuseImpossible(value)
+  checkUnused(value)
+  if (value['input'] === undefined) throw missing('input')
+  const instructions = optionalTextOf(value['instructions'], 'instructions')
+  const { messages, places, toolLists } = readInput(value['input'], instructions)
+  const {
+    tools,
+    places: toolPlaces,
+    names,
+    dropped,
+  } = readTools([{ tools: value['tools'] ?? [], place: 'tools' }, ...toolLists])
+  const body = {
+    ...same(value),
+    messages,
+    ...renamed('max_completion_tokens', value['max_output_tokens']),
+    ...streaming(value['stream']),
+    ...toolSettings(tools, value),
+    ...probabilities(value),
+    ...textSettings(optionalFieldsOf(value['text'], 'text')),
+    ...thinking(optionalFieldsOf(value['reasoning'], 'reasoning')),
+  }
+  return { body, asked: value, places: { messages: places, tools: toolPlaces }, names, dropped: [...dropped] }
+}
+
+/** Of the same name and meaning in both formats. */
+const SAME = [
+  'model',
+  'temperature',
+  'top_p',
+  'service_tier',
+  'user',
+  'safety_identifier',
+  'prompt_cache_key',
+  'prompt_cache_options',
+  'prompt_cache_retention',
+]
+
+/** What needs a memory between requests, or a provider that does more than answer: why it is refused. */
+const IMPOSSIBLE: Readonly<Record<string, string>> = {
+  previous_response_id: "This gateway stores no responses: send the whole conversation in 'input'.",
+  conversation: "This gateway stores no conversations: send the whole conversation in 'input'.",
+  background: 'This gateway answers at once and stores no responses: leave it out or send false.',
+  prompt: "This gateway stores no prompt templates: send 'instructions' and 'input'.",
+  context_management: 'This gateway does not shorten conversations: the client decides what it sends.',
+  moderation: 'This gateway does not moderate on request.',
+  image: 'This gateway makes no images on this route.',
+  access_programs: 'This gateway has no access programs.',
+}
+
+/** Read elsewhere in this file, or without any effect here, which `checkUnused` says. */
+const OTHERS = [
+  'input',
+  'instructions',
+  'max_output_tokens',
+  'stream',
+  'stream_options',
+  'tools',
+  'tool_choice',
+  'parallel_tool_calls',
+  'max_tool_calls',
+  'top_logprobs',
+  'include',
+  'text',
+  'reasoning',
+  'store',
+  'truncation',
+  'metadata',
+  'client_metadata',
+]
+
+const KNOWN: ReadonlySet<string> = new Set([...SAME, ...Object.keys(IMPOSSIBLE), ...OTHERS])
+
+/** What the same is called here that chat completions and other formats call otherwise. */
+const ELSEWHERE: ReadonlyMap<string, string> = new Map([
+  ['messages', 'input'],
+  ['prompt_text', 'input'],
+  ['system', 'instructions'],
+  ['max_tokens', 'max_output_tokens'],
+  ['max_completion_tokens', 'max_output_tokens'],
+  ['response_format', 'text.format'],
+  ['verbosity', 'text.verbosity'],
+  ['reasoning_effort', 'reasoning.effort'],
+  ['functions', 'tools'],
+  ['function_call', 'tool_choice'],
+  ['logprobs', 'top_logprobs'],
+])
+
+function refuseUnknown(asked: Fields): void {
+  const name = Object.keys(asked).find(name => !KNOWN.has(name))
+  if (name === undefined) return
+  const param = /^[\w$-]{1,64}$/.test(name) ? name : `[${JSON.stringify(name.slice(0, 40))}]`
+  const meant = ELSEWHERE.get(name)
+  const hint = meant === undefined ? '' : ` Did you mean '${meant}'?`
+  throw refuse('unknown_parameter', { message: `Unknown parameter: '${param}'.${hint}`, param })
+}
+
+function refuseImpossible(asked: Fields): void {
+  for (const [name, why] of Object.entries(IMPOSSIBLE)) {
+    const value = asked[name]
+    const isEmpty = value == null || value === false || (Array.isArray(value) && value.length === 0)
+    if (!isEmpty) throw unsupported(name, `Unsupported parameter: '${name}'. ${why}`)
+  }
+}
+
+const INCLUDED = [
+  'reasoning.encrypted_content',
+  'message.output_text.logprobs',
+  'message.input_image.image_url',
+  'file_search_call.results',
+  'web_search_call.results',
+  'web_search_call.action.sources',
+  'code_interpreter_call.outputs',
+  'computer_call_output.output.image_url',
+]
+
+/**
+ * What is taken and changes nothing: nothing is stored whatever `store` says; `truncation` would only matter where the
+ * conversation does not fit, which is refused; `max_tool_calls` counts tools that providers run, of which there are none;
+ * `include` names what is given anyway or belongs to such tools; `client_metadata` is the client's own note.
+ */
+function checkUnused(asked: Fields): void {
+  for (const name of ['store', 'parallel_tool_calls']) {
+    const value = asked[name]
+    if (value != null && typeof value !== 'boolean') throw wrongType(name, 'a boolean', value)
+  }
+  const truncation = optionalTextOf(asked['truncation'], 'truncation')
+  if (truncation !== null && truncation !== 'auto' && truncation !== 'disabled') {
+    throw notOneOf('truncation', truncation, ['auto', 'disabled'])
+  }
+  const most = asked['max_tool_calls']
+  if (most != null && !Number.isInteger(most)) throw wrongType('max_tool_calls', 'an integer', most)
+  for (const name of ['stream_options', 'client_metadata']) optionalFieldsOf(asked[name], name)
+  for (const [key, value] of Object.entries(optionalFieldsOf(asked['metadata'], 'metadata') ?? {})) {
+    if (typeof value !== 'string') throw wrongType(`metadata[${JSON.stringify(key.slice(0, 64))}]`, 'a string', value)
+  }
+  for (const [index, each] of (asked['include'] == null ? [] : listOf(asked['include'], 'include')).entries()) {
+    if (!INCLUDED.includes(each as string)) throw notOneOf(`include[${index}]`, each, INCLUDED)
+  }
+}
+
+function same(asked: Fields): Fields {
+  return Object.fromEntries(SAME.filter(name => asked[name] != null).map(name => [name, asked[name]]))
+}
+
+function renamed(name: string, value: unknown): Fields {
+  return value == null ? {} : { [name]: value }
+}
+
+function streaming(stream: unknown): Fields {
+  if (stream === true) return { stream, stream_options: { include_usage: true } }
+  return renamed('stream', stream)
+}
+
+/** Providers refuse settings for tools where there are none, and clients send them all the same. */
+function toolSettings(tools: readonly Fields[], asked: Fields): Fields {
+  const choice = readToolChoice(asked['tool_choice'])
+  if (tools.length === 0) return choice === null || choice === 'none' ? {} : { tool_choice: choice }
+  return {
+    tools,
+    ...renamed('tool_choice', choice),
+    ...(asked['parallel_tool_calls'] === false ? { parallel_tool_calls: false } : {}),
+  }
+}
+
+function probabilities({ top_logprobs: top, include }: Fields): Fields {
+  const isIncluded = Array.isArray(include) && include.includes('message.output_text.logprobs')
+  if (top == null || top === 0) return isIncluded ? { logprobs: true } : {}
+  return { logprobs: true, top_logprobs: top }
+}
+
+function textSettings(text: Fields | null): Fields {
+  if (!text) return {}
+  const format = optionalFieldsOf(text['format'], 'text.format')
+  return { ...renamed('verbosity', text['verbosity']), ...renamed('response_format', format && responseFormat(format)) }
+}
+
+/** Text is the default, and not every provider knows a word for it. */
+function responseFormat(format: Fields): Fields | null {
+  if (format['type'] === 'text') return null
+  if (format['type'] !== 'json_schema') return format
+  const { type, name, description, schema, strict } = format
+  return {
+    type,
+    json_schema: {
+      ...renamed('name', name),
+      ...renamed('description', description),
+      ...renamed('schema', schema),
+      ...renamed('strict', strict),
+    },
+  }
+}
+
+/** How thoughts are summed up (`summary`) is the model's affair: what it gives is shown. */
+function thinking(reasoning: Fields | null): Fields {
+  const mode = reasoning?.['mode']
+  if (mode != null && mode !== 'standard') {
+    const message = "Unsupported parameter: 'reasoning.mode'. This gateway knows the mode 'standard'."
+    throw unsupported('reasoning.mode', message)
+  }
+  return renamed('reasoning_effort', reasoning?.['effort'])
+}

@@ -1,0 +1,92 @@
+/** The Response object: what was asked, repeated, around what was answered. */
+import type { InboundView, WireUsage } from '#contract'
+import type { OutputItem } from './output.ts'
+import { type Fields, isFields } from './read.ts'
+
+/** The API's words for how an answer ended. */
+export type Status = 'in_progress' | 'completed' | 'incomplete' | 'failed'
+
+/** How a model stopped before its answer was whole, by the canonical finish reason. */
+const CUTS: ReadonlyMap<unknown, string> = new Map([
+  ['length', 'max_output_tokens'],
+  ['content_filter', 'content_filter'],
+])
+
+/** Why an answer is incomplete, or null for one that is whole. */
+export const cutOf = (finishReason: unknown): string | null => CUTS.get(finishReason) ?? null
+
+export interface Answered {
+  readonly status: Status
+  readonly output: readonly OutputItem[]
+  /** The catalog's id. */
+  readonly model: string
+  readonly usage?: WireUsage | null
+  readonly cut?: string | null
+  readonly serviceTier?: unknown
+  readonly error?: { readonly code: string; readonly message: string } | null
+}
+
+/**
+ * Every field that the API has, as it repeats the request. Where the client sent nothing and the value is the model's own
+ * affair (`temperature`), it is null rather than a guess.
+ */
+export function responseOf(asked: Fields, view: InboundView, answered: Answered): Fields {
+  const { status, output, model, usage = null, cut = null, serviceTier, error = null } = answered
+  const text = isFields(asked['text']) ? asked['text'] : {}
+  const reasoning = isFields(asked['reasoning']) ? asked['reasoning'] : {}
+  const said = (name: string, otherwise: unknown = null) => asked[name] ?? otherwise
+  return {
+    id: responseId(view),
+    object: 'response',
+    created_at: view.createdAt,
+    status,
+    background: false,
+    error,
+    incomplete_details: cut === null ? null : { reason: cut },
+    instructions: said('instructions'),
+    max_output_tokens: said('max_output_tokens'),
+    max_tool_calls: said('max_tool_calls'),
+    model,
+    output,
+    parallel_tool_calls: said('parallel_tool_calls', true),
+    previous_response_id: null,
+    prompt_cache_key: said('prompt_cache_key'),
+    reasoning: { effort: reasoning['effort'] ?? null, summary: reasoning['summary'] ?? null },
+    safety_identifier: said('safety_identifier'),
+    service_tier: serviceTier ?? said('service_tier'),
+    // Whatever was asked for: this gateway keeps no answers.
+    store: false,
+    temperature: said('temperature'),
+    text: { ...text, format: text['format'] ?? { type: 'text' } },
+    tool_choice: said('tool_choice', 'auto'),
+    tools: said('tools', []),
+    top_logprobs: said('top_logprobs', 0),
+    top_p: said('top_p'),
+    truncation: 'disabled',
+    usage: usage === null ? null : usageOf(usage),
+    user: said('user'),
+    metadata: said('metadata', {}),
+  }
+}
+
+export const responseId = (view: Pick<InboundView, 'exchange'>): string => `resp_${keyOf(view)}`
+
+/** The exchange's id as part of others: unique among exchanges, and the same however often an answer is written. */
+export const keyOf = ({ exchange }: Pick<InboundView, 'exchange'>): string =>
+  exchange.replace(/^req_/, '').replace(/[^A-Za-z0-9]/g, '')
+
+function usageOf({ prompt_tokens, completion_tokens, total_tokens, ...details }: WireUsage) {
+  const { prompt_tokens_details: prompt, completion_tokens_details: completion } = details
+  return {
+    input_tokens: count(prompt_tokens),
+    input_tokens_details: {
+      cached_tokens: count(prompt?.cached_tokens),
+      cache_write_tokens: count(prompt?.cache_write_tokens),
+    },
+    output_tokens: count(completion_tokens),
+    output_tokens_details: { reasoning_tokens: count(completion?.reasoning_tokens) },
+    total_tokens: count(total_tokens ?? count(prompt_tokens) + count(completion_tokens)),
+  }
+}
+
+const count = (value: unknown): number => (typeof value === 'number' ? value : 0)

@@ -1,0 +1,144 @@
+/** Tools and which of them may be called: flat here, nested in the canonical format. */
+import { flatName, SEARCH, ToolNames } from './names.ts'
+import {
+  at,
+  type Fields,
+  fieldsOf,
+  listOf,
+  notOneOf,
+  optionalFieldsOf,
+  optionalTextOf,
+  textOf,
+  unsupported,
+} from './read.ts'
+
+export interface ReadTools {
+  readonly tools: readonly Fields[]
+  /** Where each of them stands in the client's body. */
+  readonly places: readonly string[]
+  readonly names: ToolNames
+  /** Kinds of tools that were left out. */
+  readonly dropped: ReadonlySet<string>
+}
+
+/** Tools as the client lists them: in `tools`, or in an item of the conversation. */
+export interface ToolList {
+  readonly tools: unknown
+  readonly place: string
+}
+
+/**
+ * Throws a refusal for every tool that somebody else than the client would have to run. But for a search of the web: a
+ * model may use it or not, and clients offer it unasked (Codex does), so it is left out, and that is told.
+ */
+export function readTools(lists: readonly ToolList[]): ReadTools {
+  const read = { tools: [] as Fields[], places: [] as string[], names: new ToolNames(), dropped: new Set<string>() }
+  for (const [order, { tools, place }] of lists.entries()) {
+    for (const [index, entry] of listOf(tools, place).entries()) {
+      const where = `${place}[${index}]`
+      const tool = fieldsOf(entry, where)
+      if (tool['type'] !== 'namespace') addTool(tool, where, null, order > 0, read)
+      else addNamespace(tool, where, order > 0, read)
+    }
+  }
+  return read
+}
+
+interface Reading {
+  readonly tools: Fields[]
+  readonly places: string[]
+  readonly names: ToolNames
+  readonly dropped: Set<string>
+}
+
+interface Namespace {
+  readonly name: string
+  readonly description: string | null
+}
+
+function addNamespace(tool: Fields, place: string, isLater: boolean, read: Reading): void {
+  const space = {
+    name: textOf(tool['name'], at(place, 'name')),
+    description: optionalTextOf(tool['description'], at(place, 'description')),
+  }
+  for (const [index, entry] of listOf(tool['tools'], at(place, 'tools')).entries()) {
+    const where = `${place}.tools[${index}]`
+    addTool(fieldsOf(entry, where), where, space, isLater, read)
+  }
+}
+
+/** @param isLater whether the conversation brings the tool: it may bring one again that is there already */
+function addTool(tool: Fields, place: string, space: Namespace | null, isLater: boolean, read: Reading): void {
+  const type = textOf(tool['type'], at(place, 'type'))
+  if (/^web_search(_|$)/.test(type)) {
+    read.dropped.add(`tools.${type}`)
+    return
+  }
+  const isSearch = type === 'tool_search' && tool['execution'] === 'client'
+  if (type !== 'function' && type !== 'custom' && !isSearch) throw hosted(type, at(place, 'type'))
+  const namespace = space?.name ?? null
+  const named = isSearch ? SEARCH : { name: textOf(tool['name'], at(place, 'name')), namespace }
+  if (isLater && read.names.has(named)) return
+  const name = read.names.add(named, at(place, isSearch ? 'type' : 'name'))
+  const described = [space?.description, optionalTextOf(tool['description'], at(place, 'description'))]
+  const description = described.filter(Boolean).join('\n\n')
+  const common = { name, ...(description === '' ? {} : { description }) }
+  read.tools.push(type === 'custom' ? customTool(tool, common, place) : functionTool(tool, common))
+  read.places.push(place)
+}
+
+function customTool(tool: Fields, common: Fields, place: string): Fields {
+  const format = readFormat(tool['format'], at(place, 'format'))
+  return { type: 'custom', custom: { ...common, ...(format ? { format } : {}) } }
+}
+
+function functionTool({ parameters, strict }: Fields, common: Fields): Fields {
+  return {
+    type: 'function',
+    function: {
+      ...common,
+      ...(parameters == null ? {} : { parameters }),
+      ...(strict == null ? {} : { strict }),
+    },
+  }
+}
+
+function hosted(type: string, param: string) {
+  const message = `${param} is '${type}', a tool that the provider would run. This gateway takes tools that the client runs: 'function', 'custom' and 'namespace'. Leave it out.`
+  return unsupported(param, message)
+}
+
+/** Of a custom tool's input: any text, or text by a grammar. */
+function readFormat(value: unknown, place: string): Fields | null {
+  const format = optionalFieldsOf(value, place)
+  if (format?.['type'] !== 'grammar') return format
+  const { definition, syntax } = format
+  return { type: 'grammar', grammar: { definition, syntax } }
+}
+
+/** Null when it says no more than the default does. */
+export function readToolChoice(value: unknown): string | Fields | null {
+  if (value == null || value === 'auto') return null
+  if (typeof value === 'string') return value
+  const choice = fieldsOf(value, 'tool_choice')
+  const type = textOf(choice['type'], 'tool_choice.type')
+  if (type === 'allowed_tools') {
+    const tools = listOf(choice['tools'], 'tool_choice.tools')
+    const named = tools.map((tool, index) => {
+      const place = `tool_choice.tools[${index}]`
+      return readNamed(fieldsOf(tool, place), place)
+    })
+    return { type, allowed_tools: { mode: choice['mode'], tools: named } }
+  }
+  return readNamed(choice, 'tool_choice')
+}
+
+function readNamed(tool: Fields, place: string): Fields {
+  const type = textOf(tool['type'], at(place, 'type'))
+  if (type !== 'function' && type !== 'custom') throw notOneOf(at(place, 'type'), type, ['function', 'custom'])
+  const name = flatName({
+    name: textOf(tool['name'], at(place, 'name')),
+    namespace: optionalTextOf(tool['namespace'], at(place, 'namespace')),
+  })
+  return { type, [type]: { name } }
+}

@@ -1,0 +1,151 @@
+/** What must be true of a cell of the matrix, and of the books when some cells are over. */
+import OpenAI from 'openai'
+import { expect } from 'vitest'
+import { ERRORS, type ErrorCode } from '#contract'
+import { chunksOf, contentOf, parseSse } from '../helpers/sse.ts'
+import { CANARY, checkEnvelope } from './fault-checks.ts'
+import { CAP } from './fault-table.ts'
+import { type BatchSeen, type Cell, type CellSeen, longestMs } from './matrix-run.ts'
+import { chargeBrokenOff, fallsBack, type MatrixExpected, STATUSES } from './matrix-table.ts'
+
+/** What a provider may say and a client must never see. */
+const LEAKS =
+  /canary|hunter2|provider\.in|10\.0\.0\.7|127\.0\.0\.1|localhost|upstream-model|amazon|nginx|overheated|node:|\.js:|\.ts:|\bat [A-Z]/
+
+type Answer = Extract<MatrixExpected, { end: 'answer' }>
+
+/** The second target's answer: one token, and 10 of the prompt. */
+const FINE: Answer = { end: 'answer', nano: () => 12_000, content: 'fine' }
+
+export function checkCell(cell: Cell, seen: CellSeen): void {
+  const { expected, spare } = cell
+  if (!expected) throw new Error(`no row of the table is called "${cell.title}"`)
+  expect(seen.cut, 'the body ends in good order').toBe(null)
+  expect(seen.ms).toBeLessThan(longestMs(cell))
+  expect(seen.headers.get('x-request-id')).toMatch(/^req_/)
+  const isSpared = spare !== null && fallsBack(expected)
+  if (isSpared) checkSpared(cell, seen)
+  else if (expected.end === 'error') checkError(seen, expected)
+  else if (expected.end === 'event') checkEvent(cell, seen, expected)
+  else checkAnswer(cell, seen, expected)
+  checkAttempts(cell, seen, isSpared)
+}
+
+/** The other's answer, by its own count: nothing of the first attempt is charged, and nothing is guessed. */
+function checkSpared(cell: Cell, seen: CellSeen) {
+  checkAnswer(cell, seen, FINE)
+  expect(seen.receipt).toMatchObject({ source: 'reported', promptTokens: 10, completionTokens: 1 })
+}
+
+/** Each target was asked once, or not at all, and the receipt says so. */
+function checkAttempts(
+  { fault, expected, voice }: Cell,
+  { asked, spareAsked, how, receipt, keyShown }: CellSeen,
+  isSpared: boolean,
+) {
+  expect([asked, spareAsked]).toEqual([fault.make ? 1 : 0, isSpared ? 1 : 0])
+  if (fault.make) expect(how, 'the provider has seen the end').not.toBe(null)
+  if (fault.make) expect(keyShown).toBe(true)
+  expect(receipt?.attempts).toHaveLength(isSpared ? 2 : 1)
+  const [first, second] = receipt!.attempts
+  const code = expected?.end === 'answer' ? null : expected?.code
+  const or = expected?.end === 'error' ? expected.or : undefined
+  expect([code, or], voice.dialect).toContain(first?.code)
+  if (isSpared) {
+    expect(second).toMatchObject({ status: 200, code: null })
+    expect(second?.target).not.toBe(first?.target)
+  }
+}
+
+/** An error before the first byte: status, envelope, headers, nothing of the provider, and no charge. */
+function checkError(
+  { status, headers, text, sdk, receipt }: CellSeen,
+  expected: Extract<MatrixExpected, { end: 'error' }>,
+) {
+  const code = expected.or !== undefined && status === STATUSES[expected.or] ? expected.or : expected.code
+  expect(status).toBe(STATUSES[code])
+  expect(headers.get('content-type')).toBe('application/json')
+  checkEnvelope(JSON.parse(text), code)
+  expect([...headers].join('\n') + text).not.toMatch(LEAKS)
+  checkRetryHeaders(headers, code, expected.retry)
+  expect(sdk).toMatchObject({ raised: { status, code, requestID: headers.get('x-request-id') } })
+  expect((sdk as { raised: unknown }).raised).toBeInstanceOf(OpenAI.APIError)
+  expect(receipt).toMatchObject({ charged: 0n, outcome: 'failed', code, source: 'released' })
+}
+
+/** A client library must not try again what will fail again, and must wait where there is a limit. */
+function checkRetryHeaders(headers: Headers, code: ErrorCode, said?: { after: string | null; should: string | null }) {
+  const { status, retryable } = ERRORS[code]
+  const wait = headers.get('retry-after')
+  if (said) expect([wait, headers.get('x-should-retry')]).toEqual([said.after, said.should])
+  else expect(headers.get('x-should-retry')).toBe(status >= 429 && !retryable ? 'false' : null)
+  if (status === 429) expect(Number(wait)).toBeGreaterThan(0)
+  if (wait !== null) expect(Number(wait)).toBeLessThanOrEqual(600)
+}
+
+/** One error event and nothing behind it: no finish reason, no `[DONE]`. */
+function checkEvent(
+  { voice }: Cell,
+  { status, text, sdk, receipt }: CellSeen,
+  { code, tokens, isCounted }: Extract<MatrixExpected, { end: 'event' }>,
+) {
+  expect(status).toBe(200)
+  const stream = parseSse(text)
+  expect(stream).toMatchObject({ done: false, rest: '' })
+  const last = stream.events.at(-1)!
+  checkEnvelope(JSON.parse(last.data), code)
+  expect(text).not.toMatch(LEAKS)
+  const before = chunksOf(stream).slice(0, -1)
+  expect(before.filter(chunk => chunk.error)).toEqual([])
+  const choices = before.flatMap(chunk => chunk.choices)
+  expect(choices.filter(choice => choice.finish_reason)).toEqual([])
+  const delivered = choices.filter(choice => choice.delta.content).length
+  if (tokens !== null) expect(delivered).toBe(tokens)
+  expect(sdk).toMatchObject({ raised: { status: undefined, code } })
+  expect((sdk as { raised: unknown }).raised).toBeInstanceOf(OpenAI.APIError)
+  expect(receipt).toMatchObject({
+    charged: chargeBrokenOff(voice, Math.min(delivered, CAP), isCounted),
+    outcome: 'failed',
+    code,
+  })
+}
+
+/** A complete answer, as it was sent and as it was charged. */
+function checkAnswer(
+  { mode }: Cell,
+  { status, text, sdk, receipt, promptMost }: CellSeen,
+  { nano, content, isOpen }: Answer,
+) {
+  expect(status).toBe(200)
+  expect(receipt).toMatchObject({ charged: BigInt(nano(promptMost)), outcome: 'answered', code: null })
+  expect(text).not.toMatch(LEAKS)
+  if ('raised' in sdk) throw new Error('the SDK raised', { cause: sdk.raised })
+  if (isOpen) expect(sdk.finish).toBe(null)
+  else expect(sdk.finish).toMatch(/^(stop|length|tool_calls)$/)
+  if (content !== null) expect(sdk.content).toBe(content)
+  if (mode === 'whole') return
+  const stream = parseSse(text)
+  expect(stream).toMatchObject({ done: true, rest: '' })
+  expect(chunksOf(stream).filter(chunk => chunk.error)).toEqual([])
+  if (content !== null) expect(contentOf(stream)).toBe(content)
+}
+
+/** One hold and one settle a request, nothing held, nothing below zero, nothing open, and nothing told to the log. */
+export function checkBooks({
+  cells,
+  requests,
+  credit,
+  balance,
+  verify,
+  log,
+  exitCode,
+  openConnections,
+}: BatchSeen): void {
+  const charged = [...cells.values()].reduce((sum, { receipt }) => sum + (receipt?.charged ?? 0n), 0n)
+  expect(balance).toMatchObject({ held: 0n, posted: credit - charged })
+  expect(balance.posted).toBeGreaterThanOrEqual(0n)
+  // The credit itself is an event too; each exchange has a hold and a settle, and the journal takes neither twice.
+  expect(verify).toMatchObject({ events: 1 + 2 * requests, openHolds: 0, violations: [] })
+  expect(log).not.toContain(CANARY)
+  expect({ exitCode, openConnections }).toEqual({ exitCode: 0, openConnections: 0 })
+}

@@ -1,0 +1,238 @@
+/** Runs cells of the matrix: a gateway and its providers for some of them at a time, and the official SDK as the client. */
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import OpenAI from 'openai'
+import {
+  type FakeProvider,
+  type FaultMode,
+  speak,
+  startFakeProvider,
+  type Unreachable,
+} from '../helpers/fake-provider.ts'
+import { temporaryDirectory } from '../helpers/gateway.ts'
+import { FIVE_STEPS, type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
+import type { Voice } from '../helpers/voices/index.ts'
+import { CANARY, type Seen } from './fault-checks.ts'
+import { CAP } from './fault-table.ts'
+import type { MatrixFault } from './matrix-faults.ts'
+import type { MatrixExpected } from './matrix-table.ts'
+
+export interface Cell {
+  readonly title: string
+  readonly fault: MatrixFault
+  readonly mode: FaultMode
+  readonly voice: Voice
+  /** What the second target speaks; null: there is none. */
+  readonly spare: Voice | null
+  readonly expected: MatrixExpected | null
+}
+
+export interface CellSeen extends Seen {
+  /** Whether the provider was asked for what its dialect says, and with the key. */
+  readonly keyShown: boolean
+  readonly spareAsked: number
+}
+
+/** What is true of a batch when all of its cells are over. */
+export interface BatchSeen {
+  readonly cells: ReadonlyMap<Cell, CellSeen>
+  readonly requests: number
+  readonly credit: bigint
+  readonly balance: { readonly posted: bigint; readonly held: bigint }
+  readonly verify: { readonly events: number; readonly openHolds: number; readonly violations: readonly unknown[] }
+  readonly log: string
+  readonly exitCode: number
+  readonly openConnections: number
+}
+
+/** No free port, which one of the many listeners here could be given, but one that the kernel gives to nobody. */
+const REFUSED_URL = 'http://127.0.0.1:1'
+const LATE = { connect: '500ms', first_byte: '1s', idle: '1s' }
+/** Where no deadline is being tested a busy machine must not meet one. */
+const PATIENT = { first_byte: '60s', idle: '60s', total: '60s' }
+/** Those that only the deadline for the whole answer ends. */
+const UNTIL_TOTAL = /^F11|^F29/
+const AT_ONCE = 16
+const SLACK = 5
+
+/** Retries of all exchanges together that a gateway allows before it has seen many: not more fallbacks than that at a time. */
+export const MOST_FALLBACKS = 20
+
+/** Whether the provider keeps the gateway waiting until a deadline. */
+export function isLate({ expected }: Pick<Cell, 'expected'>): boolean {
+  return expected !== null && expected.end !== 'answer' && expected.code === 'upstream_timeout'
+}
+
+/** Within which a cell must be over, in milliseconds: five times what is promised. */
+export function longestMs(cell: Cell): number {
+  return SLACK * (isLate(cell) ? 1_000 : 2_000)
+}
+
+interface Road {
+  readonly cell: Cell
+  readonly name: string
+  readonly url: string
+  readonly provider: FakeProvider | null
+  readonly spare: FakeProvider | null
+  readonly unreachable: Unreachable | null
+}
+
+/** All cells of a batch have a spare target, or none has. */
+export async function runBatch(cells: readonly Cell[]): Promise<BatchSeen> {
+  const roads = await Promise.all(cells.map(open))
+  const attempts = cells[0]!.spare ? 2 : 1
+  const steps = FIVE_STEPS.map(step =>
+    (step as { use: string }).use === 'route' ? { use: 'route', with: { order: 'listed', attempts } } : step,
+  )
+  const gateway = await startInProcess({ credit: '100', steps, yaml: await configuration(roads) })
+  const credit = gateway.balance().posted
+  const seen = new Map<Cell, CellSeen>()
+  const meetAll = (some: Road[]) => forAll(some, async road => void seen.set(road.cell, await meet(gateway, road)))
+  // Deadlines are tested apart: a gzip bomb in the making must not hold up the clock.
+  await meetAll(roads.filter(({ cell }) => isLate(cell)))
+  await meetAll(roads.filter(({ cell }) => !isLate(cell)))
+  const { store } = gateway.running
+  const result = { balance: gateway.balance(), verify: store.verify(), log: JSON.stringify(gateway.log) }
+  const exitCode = await gateway.stop()
+  const openConnections = await connectionsLeft(roads)
+  for (const { provider, spare, unreachable } of roads) {
+    await Promise.all([provider?.close(), spare?.close(), unreachable?.close()])
+  }
+  return { cells: seen, requests: cells.length, credit, ...result, exitCode, openConnections }
+}
+
+async function open(cell: Cell, index: number): Promise<Road> {
+  const { fault, mode, voice } = cell
+  const unreachable = fault.open && !fault.title.startsWith('F01') ? await fault.open() : null
+  const script = fault.make && [fault.make(mode, voice), speak(voice, mode, { tokens: ['again'] })]
+  const provider = script ? await startFakeProvider({ script }) : null
+  const fine = cell.spare && speak(cell.spare, mode, { tokens: ['fine'] })
+  return {
+    cell,
+    name: `m${index}`,
+    url: provider?.url ?? unreachable?.url ?? REFUSED_URL,
+    provider,
+    spare: fine ? await startFakeProvider({ script: () => fine }) : null,
+    unreachable,
+  }
+}
+
+/** A provider and a model for each cell, and another provider where there is to be one. */
+async function configuration(roads: readonly Road[]): Promise<Record<string, unknown>> {
+  const keyFile = join(await temporaryDirectory(), 'key')
+  await writeFile(keyFile, CANARY)
+  const key = `\${file:${keyFile}}`
+  const provider = ({ dialect }: Voice, url: string, timeouts: object) => ({
+    dialect,
+    // A server's own API begins at its root, and the gateway knows that of Ollama's.
+    base_url: dialect === 'ollama' ? url : `${url}/v1`,
+    allow_insecure: true,
+    // A pair of keys signs each request; the other ways show the key itself.
+    ...(dialect === 'bedrock'
+      ? { aws: { access_key_id: key, secret_access_key: key, region: 'eu-central-1' } }
+      : { api_key: key }),
+    timeouts,
+  })
+  const late = (cell: Cell) => ({ ...LATE, total: UNTIL_TOTAL.test(cell.title) ? '1s' : '5s' })
+  const target = (name: string) => ({ provider: name, model: 'claude-upstream-model' })
+  return {
+    providers: Object.fromEntries(
+      roads.flatMap(({ cell, name, url, spare }) => [
+        [name, provider(cell.voice, url, isLate(cell) ? late(cell) : PATIENT)],
+        ...(spare && cell.spare ? [[`${name}-spare`, provider(cell.spare, spare.url, PATIENT)]] : []),
+      ]),
+    ),
+    models: Object.fromEntries(
+      roads.map(({ name, spare }) => [
+        name,
+        {
+          targets: [target(name), ...(spare ? [target(`${name}-spare`)] : [])],
+          price: PRICE,
+          context: 8192,
+          max_output: CAP,
+        },
+      ]),
+    ),
+  }
+}
+
+/** Asks once, and keeps both the bytes and what the SDK made of them. */
+async function meet(gateway: InProcess, { cell, name, provider, spare }: Road): Promise<CellSeen> {
+  const wire = { status: 0, headers: new Headers(), text: '', cut: null as string | null, sent: '', ms: 0 }
+  const startedAt = performance.now()
+  const client = new OpenAI({
+    apiKey: gateway.key,
+    baseURL: `${gateway.url}/v1`,
+    maxRetries: 0,
+    async fetch(url, init) {
+      wire.sent = String(init?.body)
+      const response = await fetch(url, init)
+      Object.assign(wire, { status: response.status, headers: response.headers })
+      const bytes = await response.arrayBuffer().catch((cause: unknown) => {
+        wire.cut = String(cause)
+        return new ArrayBuffer(0)
+      })
+      wire.text = Buffer.from(bytes).toString('utf8')
+      wire.ms = performance.now() - startedAt
+      return new Response(bytes, response)
+    },
+  })
+  const sdk = await ask(client, name, cell.mode, AbortSignal.timeout(2 * longestMs(cell)))
+  const [first] = provider?.requests ?? []
+  return {
+    ...wire,
+    promptMost: Buffer.byteLength(wire.sent) + 16,
+    sdk,
+    receipt: gateway.running.store.findReceipt(wire.headers.get('x-request-id') ?? ''),
+    how: first && provider ? ((await within(SLACK * 1_000, provider.waitForClose(first)))?.how ?? null) : null,
+    asked: provider?.requests.length ?? 0,
+    keyShown: first !== undefined && JSON.stringify(first.headers).includes(CANARY),
+    spareAsked: spare?.requests.length ?? 0,
+  }
+}
+
+/** What the official SDK makes of it. */
+async function ask(client: OpenAI, model: string, mode: FaultMode, signal: AbortSignal): Promise<Seen['sdk']> {
+  const request = { model, messages: [{ role: 'user' as const, content: 'Hello' }] }
+  try {
+    if (mode === 'whole') {
+      const { choices } = await client.chat.completions.create(request, { signal })
+      return { content: choices[0]?.message.content ?? '', finish: choices[0]?.finish_reason ?? null }
+    }
+    let content = ''
+    let finish: string | null = null
+    for await (const { choices } of await client.chat.completions.create({ ...request, stream: true }, { signal })) {
+      content += choices[0]?.delta.content ?? ''
+      finish = choices[0]?.finish_reason ?? finish
+    }
+    return { content, finish }
+  } catch (raised) {
+    return { raised }
+  }
+}
+
+/** Null when it takes longer. */
+async function within<Value>(ms: number, value: Promise<Value>): Promise<Value | null> {
+  let timer: NodeJS.Timeout | undefined
+  const over = new Promise<null>(resolve => {
+    timer = setTimeout(() => resolve(null), ms)
+  })
+  const first = await Promise.race([value, over])
+  clearTimeout(timer)
+  return first
+}
+
+/** How many connections to providers are open a moment after the gateway's end. */
+async function connectionsLeft(roads: readonly Road[]): Promise<number> {
+  const providers = roads.flatMap(({ provider, spare }) => [provider ?? [], spare ?? []]).flat()
+  const open = () => providers.reduce((sum, provider) => sum + provider.openConnections, 0)
+  for (let tries = 0; open() > 0 && tries < 100; tries++) await within(10, new Promise(() => {}))
+  return open()
+}
+
+async function forAll(some: Road[], visit: (road: Road) => Promise<void>): Promise<void> {
+  const work = async () => {
+    for (let road = some.shift(); road; road = some.shift()) await visit(road)
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, work))
+}

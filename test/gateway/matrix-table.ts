@@ -1,0 +1,195 @@
+/**
+ * What becomes of each fault in each dialect. Most of it is the table of OpenAI's own format: where a dialect differs, its
+ * row says why. Prices are those of the tests: 1,000 nano-dollars a token of the prompt and 2,000 one of the answer.
+ */
+import type { ErrorCode } from '#contract'
+import type { FaultMode } from '../helpers/fake-provider.ts'
+import type { Voice } from '../helpers/voices/index.ts'
+import { type Expected, STATUS, TABLE } from './fault-table.ts'
+
+type Row = readonly [whole: Expected, stream: Expected]
+
+const error = (code: ErrorCode, retry?: { after: string | null; should: string | null }): Expected => ({
+  end: 'error',
+  code,
+  ...(retry ? { retry } : {}),
+})
+const event = (code: ErrorCode, tokens: number | null): Expected => ({ end: 'event', code, tokens })
+const answer = (nano: number | ((promptMost: number) => number), content: string | null = 't0 t1 t2'): Expected => ({
+  end: 'answer',
+  nano: typeof nano === 'number' ? () => nano : nano,
+  content,
+})
+const both = (expected: Expected): Row => [expected, expected]
+const free = (code: ErrorCode): Row => both(error(code))
+
+/** 10 prompt tokens and three of the answer. */
+const REPORTED = 10_000 + 3 * 2_000
+/** What a prompt of "Hello" is taken for, and three pieces. */
+const COUNTED = 6_000 + 3 * 2_000
+
+/** What the list of OpenAI's format does not have. */
+const MORE: Readonly<Record<string, Row>> = {
+  'F10 ended in the middle of an event, in good HTTP': [error('upstream_invalid'), event('upstream_invalid', 2)],
+  'F10 no reason for the end': [answer(REPORTED), event('upstream_truncated', 3)],
+  'F10 no word for the end': both(answer(REPORTED)),
+  'F12 silence before the first token': free('upstream_timeout'),
+  'F15 a frame with a wrong check sum': [error('upstream_invalid'), event('upstream_invalid', 2)],
+  'F15 a frame whose length is wrong': [error('upstream_invalid'), event('upstream_invalid', 2)],
+  'F18 an error before the first token': free('upstream_error'),
+  'F18 a rate limit in place of an answer': both(error('upstream_rate_limited', { after: '1', should: null })),
+  'F18 an overload in place of an answer': free('upstream_overloaded'),
+  'F18 an overload after two tokens': [error('upstream_invalid'), event('upstream_overloaded', 2)],
+  'F20 400 with JSON': free('upstream_rejected'),
+  'F20 400 about the context': free('context_length_exceeded'),
+  'F20 401 with JSON': free('upstream_auth'),
+  'F20 402 with JSON': free('upstream_quota'),
+  'F20 403 with JSON': free('upstream_auth'),
+  'F20 404 with JSON': free('model_not_found'),
+  'F20 413 with JSON': free('request_too_large'),
+  'F20 422 with JSON': free('upstream_rejected'),
+}
+
+/** What the table of OpenAI's format cannot say. */
+export type MatrixExpected = Expected & {
+  /** The usage had been told before it broke off. */
+  readonly isCounted?: true
+  /** The answer does not say why it is over. */
+  readonly isOpen?: true
+}
+
+interface Rule {
+  readonly title: string
+  /** Left out: both. */
+  readonly mode?: FaultMode
+  fits(voice: Voice): boolean
+  readonly expected: MatrixExpected
+}
+
+const rule = (
+  title: string,
+  mode: FaultMode | null,
+  fits: ((voice: Voice) => boolean) | readonly string[],
+  expected: MatrixExpected,
+): Rule => ({
+  title,
+  ...(mode === null ? {} : { mode }),
+  fits: voice => (typeof fits === 'function' ? fits(voice) : fits.includes(voice.dialect)),
+  expected,
+})
+
+const isFramed = ({ framing }: Voice) => framing === 'frames'
+/** The Messages API, however it is framed: the prompt's tokens come first, those of the answer with its end. */
+const isMessages = ({ early }: Voice) => early === 'prompt'
+const GOOGLE = ['gemini', 'vertex']
+const CHAT = ['openai', 'azure', 'mistral', 'deepseek', 'groq', 'perplexity', 'together', 'zai']
+/** What is over is only known when the body is. */
+const BY_BODY = [...GOOGLE, 'perplexity']
+/** Half of a usage is taken for what it is. */
+const takesHalves = (voice: Voice) => isMessages(voice) || [...GOOGLE, 'cohere', 'ollama'].includes(voice.dialect)
+
+/** Where a dialect differs from OpenAI's format; the first rule that fits counts. */
+const RULES: readonly Rule[] = [
+  // Half a frame, or half a line, is nothing; half an event is one that is not JSON.
+  rule(
+    'F10 ended in the middle of an event, in good HTTP',
+    'stream',
+    ({ framing }) => framing !== 'sse',
+    event('upstream_truncated', 2),
+  ),
+  // Whole answers are taken as they are, but where the format makes the reason a part of the answer.
+  rule('F10 no reason for the end', 'whole', [...GOOGLE, 'bedrock'], error('upstream_invalid')),
+  rule('F10 no reason for the end', 'whole', CHAT, { ...answer(REPORTED), isOpen: true }),
+  // The stream's own last word counts. Without the event that counts the answer the prompt is known, the rest counted.
+  rule('F10 no reason for the end', 'stream', isMessages, answer(REPORTED)),
+  rule('F10 no reason for the end', 'stream', ['cohere'], answer(REPORTED)),
+  rule('F10 no reason for the end', 'stream', ['openai', 'azure', 'vertex'], {
+    ...event('upstream_truncated', 3),
+    isCounted: true,
+  }),
+  rule('F10 no word for the end', 'stream', isMessages, event('upstream_truncated', 3)),
+  // Its last event is the usage.
+  rule('F10 no word for the end', 'stream', ['bedrock'], answer(COUNTED)),
+  rule('F14 shorter than its content-length', 'stream', BY_BODY, {
+    ...event('upstream_truncated', 3),
+    isCounted: true,
+  }),
+  rule('F15 lines that are no fields', 'stream', isFramed, event('upstream_invalid', 2)),
+  // AWS's errors are known by their status and header; as bodies they are just a sentence.
+  rule('F18 200 with an error', 'whole', isFramed, error('upstream_invalid')),
+  rule('F18 an error before the first token', 'whole', isFramed, error('upstream_invalid')),
+  rule('F18 an error after two tokens', 'whole', isFramed, answer(REPORTED)),
+  rule('F18 a rate limit in place of an answer', 'whole', isFramed, error('upstream_invalid')),
+  rule('F18 an overload in place of an answer', 'whole', isFramed, error('upstream_invalid')),
+  // Cohere's have a sentence and nothing else.
+  rule('F18 a rate limit in place of an answer', null, ['cohere'], error('upstream_error')),
+  rule('F18 an overload in place of an answer', null, ['cohere'], error('upstream_error')),
+  rule('F18 an overload after two tokens', 'stream', ['cohere'], event('upstream_error', 2)),
+  // A line of a stream is a good body too.
+  rule('F18 an event named error', 'whole', ['ollama'], error('upstream_error')),
+  rule('F18 an overload after two tokens', 'whole', ['ollama'], error('upstream_overloaded')),
+  // Said with the first event.
+  rule('F24 usage: NaN', 'stream', ({ early }) => early !== 'nothing', error('upstream_invalid')),
+  // What is no count is none.
+  rule('F24 usage: infinite', 'whole', isMessages, answer(6_000 + 2 * 2_000)),
+  rule('F24 usage: infinite', 'stream', isMessages, answer(COUNTED)),
+  rule('F24 usage: prompt only', 'whole', takesHalves, answer(12_000 + 2 * 2_000)),
+  rule('F24 usage: prompt only', 'stream', takesHalves, answer(12_000 + 3 * 2_000)),
+  // The second one comes behind the end, or before the last one, which counts.
+  rule('F24 usage: twice, with different values', 'stream', [...BY_BODY, 'cohere', 'ollama'], answer(REPORTED)),
+  // Theirs has its place in the last event and in no other.
+  rule('F24 usage: before the content', 'stream', ['cohere', 'ollama'], answer(COUNTED)),
+  // Nothing says that it is over, so what follows is more of it.
+  rule('F25 more after the end', 'stream', BY_BODY, answer(REPORTED, 't0 t1 t2t0 t1 t2')),
+  // Its candidates have indexes, its calls have not; one that was not asked for is not read.
+  ...['1e9', '-1', 'out of order'].map(index =>
+    rule(`F26 tool call index ${index}`, 'stream', GOOGLE, error('upstream_truncated')),
+  ),
+  rule('F30 a byte order mark', 'whole', ({ dialect }) => !CHAT.includes(dialect), error('upstream_invalid')),
+  rule('F30 a byte order mark', 'stream', ({ framing }) => framing !== 'sse', error('upstream_invalid')),
+]
+
+/** Null: nobody has said yet. */
+export function expectedOf(title: string, mode: FaultMode, voice: Voice): MatrixExpected | null {
+  const own = RULES.find(each => each.title === title && (each.mode ?? mode) === mode && each.fits(voice))
+  return own?.expected ?? (MORE[title] ?? TABLE[title])?.[mode === 'whole' ? 0 : 1] ?? null
+}
+
+/** All titles that the tables know. */
+export const TITLES: readonly string[] = [...new Set([...Object.keys(TABLE), ...Object.keys(MORE)])]
+
+/** The statuses, written out once more: a slip in the table of errors must not pass here. */
+export const STATUSES: Partial<Record<ErrorCode, number>> = {
+  ...STATUS,
+  upstream_auth: 502,
+  upstream_quota: 502,
+  upstream_rejected: 400,
+  context_length_exceeded: 400,
+  content_filter: 400,
+  model_not_found: 404,
+  request_too_large: 413,
+}
+
+/** Failures for which another target is asked: what is the client's own mistake is a mistake everywhere. */
+const ONLY_HERE: ReadonlySet<ErrorCode> = new Set([
+  'upstream_unreachable',
+  'upstream_timeout',
+  'upstream_error',
+  'upstream_overloaded',
+  'upstream_rate_limited',
+  'upstream_invalid',
+  'upstream_truncated',
+  'upstream_auth',
+  'upstream_quota',
+  'model_not_found',
+])
+
+/** Whether another target is asked: only while nothing has left, and only where another one may do better. */
+export function fallsBack(expected: MatrixExpected): boolean {
+  return expected.end === 'error' && ONLY_HERE.has(expected.code)
+}
+
+/** What is charged for an answer that broke off: what the provider had told by then, else what was counted. */
+export function chargeBrokenOff({ early }: Voice, tokens: number, isCounted = false): bigint {
+  return BigInt((early === 'nothing' && !isCounted ? 6_000 : 10_000) + tokens * 2_000)
+}
