@@ -4,13 +4,14 @@
  */
 import type { AnyPlugin, Catalog, Clock, Dialect, EncodedRequest, Log, Random, Services } from '#contract'
 import type { Watchman } from './clock.ts'
-import type { Configuration, Credential, Provider, RouteConfig } from './config/configuration.ts'
+import type { Configuration, Credential, Provider, RouteConfig, ServiceAccount } from './config/configuration.ts'
 import { createDialect } from './dialects/index.ts'
 import { createPlan, type Plan } from './pipeline/plan.ts'
 import type { Store } from './store/store.ts'
 import { type Board, createBoard } from './upstream/board.ts'
 import { createCredentials } from './upstream/credentials.ts'
 import { createDemo } from './upstream/demo/demo.ts'
+import { keepToken, type TokenKeeper } from './upstream/google-token.ts'
 import { createRetryBudget, type RetryBudget } from './upstream/retry.ts'
 import { createHttpTransport, type Transport } from './upstream/transport.ts'
 
@@ -71,9 +72,11 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
       parts.log.warn({ target, for_ms: forMs }, 'a target fails and is put behind the others for a while'),
     )
     const upstreams = new Map<string, Upstream>()
+    const starting: Promise<void>[] = []
     for (const provider of configuration.providers.values()) {
-      const { upstream, close } = createUpstream(provider, parts)
+      const { upstream, close, ready } = createUpstream(provider, parts)
       closers.push(close)
+      if (ready) starting.push(ready)
       upstreams.set(provider.name, upstream)
     }
     // A policy's steps are created once, however many routes use it: they are the same steps with the same state.
@@ -87,6 +90,8 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
       return plan
     }
     const routes = configuration.routes.map((config): LiveRoute => ({ config, plan: planOf(config) }))
+    // Each has its own patience: who gets no token now gets it later, and the log says so.
+    await Promise.all(starting)
     return { configuration, catalog, routes, upstreams, board, retries: createRetryBudget(), dispose }
   } catch (error) {
     await dispose()
@@ -125,7 +130,7 @@ function servicesOf(
 function createUpstream(
   provider: Provider,
   { clock, version, redact, log }: GenerationParts,
-): { upstream: Upstream; close: () => Promise<void> } {
+): { upstream: Upstream; close: () => Promise<void>; ready?: Promise<void> } {
   if (provider.dialect === 'demo') {
     const demo = createDemo({ paceMs: provider.paceMs, clock })
     return {
@@ -141,9 +146,15 @@ function createUpstream(
   }
   const { connections, timeouts, baseUrl, name, azure } = provider
   const transport = createHttpTransport({ name, baseUrl, connections, connectMs: timeouts.connectMs })
+  const tokens = tokensOf(provider, { now: clock.now, log })
+  // A token is a secret that no list has: it is new every hour.
+  const redactAll = (text: string) => {
+    const token = tokens?.current()
+    return token ? redact(text).replaceAll(token, '[secret]') : redact(text)
+  }
   const url = new URL(baseUrl)
   const basePath = url.pathname === '/' ? '' : url.pathname
-  const { dialect, authorize } = createDialect(provider.dialect, clock.now, redact, azure)
+  const { dialect, authorize } = createDialect(provider.dialect, clock.now, redactAll, azure)
   const credentials = createCredentials<Credential>(provider.credentials, clock.now, (index, left) =>
     log.error({ provider: name, credential: index + 1, left }, 'the provider refuses this credential'),
   )
@@ -162,9 +173,11 @@ function createUpstream(
         const headers = { ...common, ...request.headers }
         const turn = credentials.next()
         if (turn === null) return { headers, refused: none, taken: ignore }
+        const credential = isServiceAccount(turn.credential) ? (tokens?.current() ?? null) : turn.credential
+        if (credential === null) return { headers, refused: none, taken: ignore }
         const [path, query = ''] = `${basePath}${request.path}`.split('?') as [string, string?]
         const signed = authorize(
-          turn.credential,
+          credential,
           { method: request.method ?? 'POST', host: url.host, path, query, headers, body: request.body },
           clock.now(),
         )
@@ -175,8 +188,29 @@ function createUpstream(
         }
       },
     },
-    close: transport.close,
+    ...(tokens ? { ready: tokens.tried } : {}),
+    close: async () => {
+      tokens?.close()
+      await transport.close()
+    },
   }
+}
+
+/** For a service account: its access token, renewed as long as the generation lives. */
+function tokensOf(
+  { name, credentials: [account] }: Provider,
+  { now, log }: { now(): number; log: Log },
+): TokenKeeper | null {
+  if (!isServiceAccount(account)) return null
+  return keepToken({
+    account,
+    now,
+    onProblem: detail => log.error({ provider: name, detail }, 'the service account got no access token'),
+  })
+}
+
+function isServiceAccount(credential: Credential | undefined): credential is ServiceAccount {
+  return typeof credential === 'object' && 'clientEmail' in credential
 }
 
 const ignore = () => {}

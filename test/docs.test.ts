@@ -3,6 +3,7 @@
  * every client and every command line runs against a real gateway.
  */
 import { execFile, execFileSync } from 'node:child_process'
+import { generateKeyPairSync } from 'node:crypto'
 import { cpSync, existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -25,11 +26,21 @@ const inLanguage = (language: string, file?: string) =>
   samples.filter(sample => sample.language === language && (file === undefined || sample.file === file))
 
 /** What the samples name. */
-const ENVIRONMENT = Object.fromEntries(
-  samples.flatMap(({ text }) =>
-    [...text.matchAll(/\$\{([A-Z_0-9]+)\}/g)].map(([, name]) => [name, `sk-0123456789abcdef-${name}`]),
+const ENVIRONMENT: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(
+    samples.flatMap(({ text }) =>
+      [...text.matchAll(/\$\{([A-Z_0-9]+)\}/g)].map(([, name]) => [name, `sk-0123456789abcdef-${name}`]),
+    ),
   ),
-)
+  GOOGLE_SERVICE_ACCOUNT: JSON.stringify({
+    client_email: 'gateway@project.example',
+    private_key: generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({
+      type: 'pkcs8',
+      format: 'pem',
+    }),
+    token_uri: 'https://token.example/',
+  }),
+}
 
 describe('configurations', () => {
   test.each(inLanguage('yaml').map(sample => [sample.place, sample] as const))('%s loads', async (_place, sample) => {

@@ -80,6 +80,7 @@ const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[
   'src/pipeline/runner.ts': [['setTimeout'], 'a step that does not return in time is left behind'],
   'src/pipeline/find-plugin.ts': [['setTimeout'], 'a plugin that never finishes loading'],
   'src/upstream/demo/play.ts': [['setTimeout'], 'the pace of the demo provider'],
+  'src/upstream/google-token.ts': [['setTimeout'], 'a default that tests replace'],
   'src/cli/account.ts': [['Date.now', 'new Date()'], 'a command: it has the time of its own process'],
   'src/cli/key.ts': [['Date.now'], 'a command'],
   'src/cli/operate.ts': [['Date.now', 'node:timers', 'setTimeout'], 'a command that waits for the owner of the store'],

@@ -48,9 +48,18 @@ export const DIALECT_NAMES = [
 ] as const
 export type DialectName = (typeof DIALECT_NAMES)[number]
 
-/** A key as the provider gave it, or a pair of AWS keys with the region for which they sign. */
+/** A Google service account, whose key signs for access tokens. */
+export interface ServiceAccount {
+  readonly clientEmail: string
+  /** PEM. */
+  readonly privateKey: string
+  readonly tokenUri: string
+}
+
+/** A key as the provider gave it, a service account, or a pair of AWS keys with the region for which they sign. */
 export type Credential =
   | string
+  | ServiceAccount
   | {
       readonly accessKeyId: string
       readonly secretAccessKey: string

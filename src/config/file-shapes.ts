@@ -24,6 +24,8 @@ export interface ProviderShape {
   }
   readonly api_version?: string
   readonly auth?: 'api-key' | 'bearer'
+  /** The text of a service account's JSON file. */
+  readonly service_account?: string
   readonly headers?: Readonly<Record<string, string>>
   readonly allow_insecure: boolean
   readonly timeouts: {

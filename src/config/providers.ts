@@ -5,6 +5,7 @@ import { likelierBaseUrl } from './base-urls.ts'
 import type { Credential, Provider } from './configuration.ts'
 import type { GatewayShape, ProviderShape } from './file-shapes.ts'
 import { BY_REFERENCE, WRITTEN_OUT } from './server.ts'
+import { checkServiceAccount, serviceAccountOf } from './service-account.ts'
 import { entriesOf, pointer, type Source } from './source.ts'
 
 const DEMO_PACE_MS = 25
@@ -62,7 +63,8 @@ function build(name: string, shape: ProviderShape): Provider {
   }
 }
 
-function credentialsOf({ api_key, api_keys, aws }: ProviderShape): Credential[] {
+function credentialsOf({ api_key, api_keys, aws, service_account: file }: ProviderShape): Credential[] {
+  if (file !== undefined) return [serviceAccountOf(file)]
   if (aws === undefined) return api_key === undefined ? [...(api_keys ?? [])] : [api_key]
   const { access_key_id: accessKeyId, secret_access_key: secretAccessKey, session_token: sessionToken, region } = aws
   return [{ accessKeyId, secretAccessKey, sessionToken, region }]
@@ -71,7 +73,7 @@ function credentialsOf({ api_key, api_keys, aws }: ProviderShape): Credential[] 
 const trimmed = (url: URL) => url.origin + url.pathname.replace(/\/+$/, '')
 
 /** The ways to say who we are, of which a provider takes one. */
-const WHO = ['api_key', 'api_keys', 'aws'] as const
+const WHO = ['api_key', 'api_keys', 'service_account', 'aws'] as const
 
 function checkDemo(source: Source, at: string): void {
   for (const key of [
@@ -135,7 +137,8 @@ function checkBaseUrl(
   }
 }
 
-function checkWho(source: Source, at: string, { dialect, api_key, api_keys, aws }: Partial<ProviderShape>): void {
+function checkWho(source: Source, at: string, shape: Partial<ProviderShape>): void {
+  const { dialect, api_key, api_keys, aws } = shape
   const said = WHO.filter(key => source.has(`${at}/${key}`))
   for (const key of said.slice(1)) {
     source.report(`${at}/${key}`, `${said[0]} already says who the gateway is at this provider`, {
@@ -146,6 +149,7 @@ function checkWho(source: Source, at: string, { dialect, api_key, api_keys, aws 
   }
   if (api_key !== undefined) checkApiKey(source, `${at}/api_key`, api_key)
   for (const [index, key] of (api_keys ?? []).entries()) checkApiKey(source, `${at}/api_keys/${index}`, key)
+  checkServiceAccount(source, `${at}/service_account`, shape)
   if (aws === undefined) return
   if (dialect !== 'bedrock' && dialect !== 'bedrock-invoke') {
     source.report(`${at}/aws`, 'aws is for the dialects bedrock and bedrock-invoke', { key: true, concealed: true })

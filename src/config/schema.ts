@@ -126,6 +126,9 @@ const PROVIDER = map(
       },
       { required: ['access_key_id', 'secret_access_key', 'region'] },
     ),
+    service_account: text(
+      'Vertex AI: a service account in place of api_key, the text of its JSON file as ${file:PATH}. Its access tokens are renewed.',
+    ),
     api_version: text('Azure: the version of its API, 2024-10-21. Not needed with a base_url that ends in /openai/v1.'),
     auth: {
       enum: ['api-key', 'bearer'],

@@ -131,6 +131,26 @@ const PROVIDERS: Row[] = [
   ['a dialect mistyped', provider('  near: { dialect: ▸opnai }'), 'did you mean "openai"?'],
   ['a bad name', provider('  ▸"near by": { dialect: demo }'), 'the name "near by" must be up to 40 letters, digits'],
   ['no base_url', provider('  near: ▸{ dialect: openai }'), 'the provider "near" has no "base_url"'],
+  ...[
+    ['no JSON', '${FAR_KEY}', 'the service_account is not JSON'],
+    ['half of one', '${HALF_ACCOUNT}', 'does not hold client_email, private_key and token_uri'],
+    ['a key that is none', '${KEYLESS_ACCOUNT}', 'has a private_key that cannot be read'],
+    ['an address in clear', '${CLEAR_ACCOUNT}', 'has a token_uri that is no https address'],
+    ['one written out', 'abcdefgh', 'the service_account is written out here'],
+  ].map(
+    ([what, account, says]): Row => [
+      `a service account: ${what}`,
+      provider(
+        `  near: { dialect: vertex, base_url: "https://aiplatform.googleapis.com/v1/projects/p/locations/global/publishers/google", service_account: ▸"${account}" }`,
+      ),
+      says!,
+    ],
+  ),
+  [
+    'a service account elsewhere',
+    provider('  near: { dialect: gemini, base_url: "https://a.example", ▸service_account: "${FAR_KEY}" }'),
+    'service_account is for the dialects vertex and vertex-anthropic',
+  ],
   [
     'a base_url of openai that ends elsewhere',
     provider('  near: { dialect: openai, base_url: ▸"https://api.openai.com" }'),

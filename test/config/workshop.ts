@@ -43,6 +43,9 @@ export const ENV = {
   HOPS: '2',
   OPEN: 'true',
   EMPTY: '',
+  HALF_ACCOUNT: '{"client_email":"a@b.example"}',
+  KEYLESS_ACCOUNT: '{"client_email":"a@b.example","private_key":"none","token_uri":"https://a.example/t"}',
+  CLEAR_ACCOUNT: '{"client_email":"a@b.example","private_key":"none","token_uri":"http://a.example/t"}',
   SHORT: 'abc',
   ENTRA: 'eyJhbGci.eyJhdWQi.c2lnbmVk',
 }
