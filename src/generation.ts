@@ -154,7 +154,7 @@ function createUpstream(
   }
   const url = new URL(baseUrl)
   const basePath = url.pathname === '/' ? '' : url.pathname
-  const { dialect, authorize } = createDialect(provider.dialect, clock.now, redactAll, azure)
+  const { dialect, authorize } = createDialect(provider.dialect, clock.now, redactAll, azure, url.hostname)
   const credentials = createCredentials<Credential>(provider.credentials, clock.now, (index, left) =>
     log.error({ provider: name, credential: index + 1, left }, 'the provider refuses this credential'),
   )

@@ -62,16 +62,25 @@ const wordOr = (words: string[], { type: _object, ...rest }: Schema): Schema => 
   then: { enum: words },
 })
 
-const textPart = typed('text', 'text', { text: string })
+/** Anthropic's hint to a cache, which clients of OpenRouter and LiteLLM send in this format. Nobody takes more in it. */
+const cache_control: Schema = {
+  ...optional(typed('ephemeral', '', { ttl: optional(oneOf('5m', '1h')) })),
+  additionalProperties: false,
+}
+
+const textPart = typed('text', 'text', { text: string, cache_control })
 const refusalPart = typed('refusal', 'refusal', { refusal: string })
 const imagePart: { readonly properties?: unknown } & Schema = typed('image_url', 'image_url', {
   image_url: members('url', { url: text, detail: optional(oneOf('auto', 'low', 'high', 'original')) }),
+  cache_control,
 })
 const audioPart = typed('input_audio', 'input_audio', {
   input_audio: members('data format', { data: text, format: oneOf('wav', 'mp3') }),
+  cache_control,
 })
 const filePart = typed('file', 'file', {
   file: members('', { filename: optional(string), file_data: optional(string), file_id: optional(string) }),
+  cache_control,
 })
 
 /** Text, or a list of parts of these kinds. */
@@ -86,6 +95,7 @@ const toolCall = kinds(
   typed('function', 'id function', {
     id: string,
     function: members('name arguments', { name: string, arguments: string }),
+    cache_control,
   }),
   typed('custom', 'id custom', { id: string, custom: members('name input', { name: string, input: string }) }),
 )
@@ -126,8 +136,8 @@ const customTool = members('name', {
 })
 const tool = kinds(
   'type',
-  typed('function', 'function', { function: functionTool }),
-  typed('custom', 'custom', { custom: customTool }),
+  typed('function', 'function', { function: functionTool, cache_control }),
+  typed('custom', 'custom', { custom: customTool, cache_control }),
 )
 const named = members('name', { name: text })
 const toolChoice = wordOr(

@@ -1,7 +1,6 @@
 /** Turns what the schema checker found into the refusal that a client understands: code, place, value and rule. */
 import type { ErrorObject } from 'ajv'
 import { type Refusal, refuse } from '#contract'
-import { PARAMETERS } from './chat-completions.ts'
 import { shortJson, suggest } from './words.ts'
 
 /** The refusal for the first error. Values are shown where they are words or numbers, and never from a message's text. */
@@ -10,7 +9,8 @@ export function complain(error: ErrorObject, body: unknown): Refusal {
   const { keyword, params, data, parentSchema } = error
   if (place === '' && keyword === 'type') return refuse('invalid_type', { message: 'The body must be a JSON object.' })
   if (keyword === 'required') return missing(join(place, params.missingProperty as string, false))
-  if (keyword === 'additionalProperties') return unknown(params.additionalProperty as string)
+  if (keyword === 'additionalProperties')
+    return unknown(place, params.additionalProperty as string, parentSchema as object)
   if (keyword === 'discriminator') {
     const { tag, tagValue } = params as { tag: string; tagValue: unknown }
     const param = join(place, tag, false)
@@ -26,9 +26,11 @@ function missing(param: string): Refusal {
   return refuse('missing_required_parameter', { message: `Missing required parameter: '${param}'.`, param })
 }
 
-function unknown(name: string): Refusal {
-  const meant = suggest(name, Object.keys(PARAMETERS))
-  const param = join('', name, false)
+function unknown(place: string, name: string, { properties = {} }: { readonly properties?: object }): Refusal {
+  const known = Object.keys(properties)
+  const near = suggest(name, known)
+  const meant = near !== undefined && known.includes(near) ? near : undefined
+  const param = join(place, name, false)
   const hint = meant === undefined ? '' : ` Did you mean '${meant}'?`
   return refuse('unknown_parameter', { message: `Unknown parameter: '${param}'.${hint}`, param })
 }

@@ -44,6 +44,9 @@ const hello = { role: 'user', content: 'Hello!' }
 const ask = (body: Record<string, unknown>, run = refusing) =>
   run({ body: { model: 'chat-small', messages: [hello], ...body } })
 const say = (...messages: unknown[]) => ({ messages })
+const marked = (ttl?: string | null) => ({
+  cache_control: { type: 'ephemeral', ...(ttl === undefined ? {} : { ttl }) },
+})
 const parts = (...content: unknown[]) => say({ role: 'user', content })
 
 describe('bodies that the format does not allow', () => {
@@ -248,6 +251,42 @@ describe('bodies that the format does not allow', () => {
     [{ maxTokens: 1 }, 'unknown_parameter', 'maxTokens', "Did you mean 'max_tokens'?"],
     [{ 'max-tokens': 1 }, 'unknown_parameter', 'max-tokens', "Did you mean 'max_tokens'?"],
     [{ max_output_tokens: 1 }, 'unknown_parameter', 'max_output_tokens', "Did you mean 'max_completion_tokens'?"],
+    [
+      parts({ type: 'text', text: CANARY, cache_control: 'ephemeral' }),
+      'invalid_type',
+      'messages[0].content[0].cache_control',
+      'expected an object, but got a string instead.',
+    ],
+    [
+      parts({ type: 'image_url', image_url: { url: 'x' }, cache_control: {} }),
+      'missing_required_parameter',
+      'messages[0].content[0].cache_control.type',
+      'cache_control.type',
+    ],
+    [
+      parts({ type: 'file', file: {}, cache_control: { type: 'persistent' } }),
+      'invalid_value',
+      'messages[0].content[0].cache_control.type',
+      `"persistent" is not 'ephemeral'.`,
+    ],
+    [
+      { tools: [{ type: 'function', function: { name: 'f' }, ...marked('2h') }] },
+      'invalid_value',
+      'tools[0].cache_control.ttl',
+      `"2h" is not one of '5m', '1h'.`,
+    ],
+    [
+      { tools: [{ type: 'function', function: { name: 'f' }, cache_control: { type: 'ephemeral', tll: '1h' } }] },
+      'unknown_parameter',
+      'tools[0].cache_control.tll',
+      "Unknown parameter: 'tools[0].cache_control.tll'. Did you mean 'ttl'?",
+    ],
+    [
+      { cache_control: { type: 'ephemeral' } },
+      'unknown_parameter',
+      'cache_control',
+      "Unknown parameter: 'cache_control'.",
+    ],
     [{ prompt: 'hi' }, 'unknown_parameter', 'prompt', "Did you mean 'messages'?"],
     [{ best_of: 5 }, 'unknown_parameter', 'best_of', "Unknown parameter: 'best_of'."],
     [{ constructor: 5 }, 'unknown_parameter', 'constructor', "Unknown parameter: 'constructor'."],
@@ -284,6 +323,19 @@ describe('bodies that clients send', () => {
     ['limits at their ends', { temperature: 2, top_p: 0, n: 128, frequency_penalty: -2, presence_penalty: 2 }],
     ['one stop', { stop: '\n' }],
     ['deprecated functions', { functions: [{ name: 'f', parameters: {} }], function_call: { name: 'f' } }],
+    [
+      'marked tools and calls',
+      {
+        tools: [
+          { type: 'function', function: { name: 'f' }, ...marked('1h') },
+          { type: 'custom', custom: { name: 'g' }, ...marked() },
+        ],
+        ...say(hello, {
+          role: 'assistant',
+          tool_calls: [{ id: 'a', type: 'function', function: { name: 'f', arguments: '' }, ...marked() }],
+        }),
+      },
+    ],
     ['a tool without parameters', { tools: [{ type: 'function', function: { name: 'f' } }], tool_choice: 'required' }],
     [
       'a tool whose parameters have odd names',
@@ -323,10 +375,11 @@ describe('bodies that clients send', () => {
     [
       'all kinds of parts',
       parts(
-        { type: 'text', text: '', cache_control: { type: 'ephemeral' } },
-        { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA', detail: null } },
-        { type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } },
-        { type: 'file', file: { file_id: 'file-1' } },
+        { type: 'text', text: '', ...marked() },
+        { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA', detail: null }, ...marked('5m') },
+        { type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' }, ...marked('1h') },
+        { type: 'file', file: { file_id: 'file-1' }, ...marked(null) },
+        { type: 'text', text: '', cache_control: null },
       ),
     ],
     [

@@ -15,7 +15,10 @@ const record = (
 ) => fc.record({ ...required, ...optional }, { requiredKeys: Object.keys(required) })
 const is = fc.constant
 
-const textPart = record({ type: is('text'), text }, { prompt_cache_breakpoint: is({ mode: 'explicit' }) })
+const marked = {
+  cache_control: fc.constantFrom<unknown>(null, { type: 'ephemeral' }, { type: 'ephemeral', ttl: '1h' }),
+}
+const textPart = record({ type: is('text'), text }, { prompt_cache_breakpoint: is({ mode: 'explicit' }), ...marked })
 const userPart = fc.oneof(
   textPart,
   record({
@@ -49,7 +52,7 @@ const GRAMMAR = { type: 'grammar', grammar: { definition: 'start: "a"', syntax: 
 const parameters = orNull(is({ type: 'object', properties: { constructor: { type: 'string' } } }))
 const functionTool = record({ name: word }, { description: word, parameters, strict: orNull(fc.boolean()) })
 const tool = fc.oneof(
-  record({ type: is('function'), function: functionTool }),
+  record({ type: is('function'), function: functionTool }, marked),
   record({
     type: is('custom'),
     custom: record({ name: word }, { format: fc.constantFrom<unknown>({ type: 'text' }, GRAMMAR) }),

@@ -42,7 +42,7 @@ export interface UnsignedRequest extends Pick<EncodedRequest, 'headers' | 'body'
 export type Authorize = (credential: Credential, request: UnsignedRequest, nowMs: number) => Record<string, string>
 
 interface Row {
-  create(now: () => number, redact?: Redact): Dialect
+  create(now: () => number, redact?: Redact, host?: string): Dialect
   readonly authorize: Authorize
 }
 
@@ -88,12 +88,18 @@ const DIALECTS = {
   perplexity: relative('perplexity'),
   together: relative('together'),
   zai: relative('zai'),
-  anthropic: { create: anthropicDialect, authorize: credential => anthropicHeaders(keyOf(credential)) },
+  anthropic: {
+    create: (now, redact) => anthropicDialect(now, redact),
+    authorize: credential => anthropicHeaders(keyOf(credential)),
+  },
   'vertex-anthropic': {
     create: (now, redact) => anthropicDialect(now, redact, { addressing: 'vertex' }),
     authorize: credential => vertexHeaders(keyOf(credential)),
   },
-  gemini: { create: geminiDialect, authorize: credential => geminiHeaders(keyOf(credential)) },
+  gemini: {
+    create: (now, redact) => geminiDialect(now, redact),
+    authorize: credential => geminiHeaders(keyOf(credential)),
+  },
   vertex: {
     create: (now, redact) => geminiDialect(now, redact, { platform: 'vertex' }),
     authorize: credential => vertexHeaders(keyOf(credential)),
@@ -110,15 +116,17 @@ export type DialectName = keyof typeof DIALECTS
  * @param now milliseconds since the epoch
  * @param redact takes the gateway's own secrets out of what a provider says
  * @param place of a provider on Azure
+ * @param host of the provider, without a port
  */
 export function createDialect(
   name: DialectName,
   now: () => number,
   redact?: Redact,
   place: AzurePlace = AZURE,
+  host = '',
 ): { readonly dialect: Dialect; readonly authorize: Authorize } {
   const { create, authorize }: Row = name === 'azure' ? azure(place) : DIALECTS[name]
-  return { dialect: create(now, redact), authorize }
+  return { dialect: create(now, redact, host), authorize }
 }
 
 function keyOf(credential: Credential): string {

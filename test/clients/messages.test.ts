@@ -224,12 +224,25 @@ describe('what reaches the provider', () => {
         role: 'user',
         content: [
           { type: 'tool_result', tool_use_id: 'call_1', content: [{ type: 'text', text: 'export {}' }] },
-          { type: 'tool_result', tool_use_id: 'call_2', content: 'No such file', is_error: true },
+          {
+            type: 'tool_result',
+            tool_use_id: 'call_2',
+            content: 'No such file',
+            is_error: true,
+            cache_control: { type: 'ephemeral' },
+          },
           { type: 'text', text: 'Be quick.', cache_control: { type: 'ephemeral' } },
         ],
       },
     ],
-    tools: [{ name: 'Read', description: 'Reads a file.', input_schema: { type: 'object', properties: {} } }],
+    tools: [
+      {
+        name: 'Read',
+        description: 'Reads a file.',
+        input_schema: { type: 'object', properties: {} },
+        cache_control: { type: 'ephemeral', ttl: '1h' },
+      },
+    ],
     thinking: { type: 'adaptive' },
     output_config: { effort: 'high' },
     context_management: { edits: [{ type: 'clear_thinking_20251015', keep: 'all' }] },
@@ -237,6 +250,8 @@ describe('what reaches the provider', () => {
     betas: ['interleaved-thinking-2025-05-14'],
     stream: true,
   }
+
+  const FAILED = '[The tool failed.]\nNo such file'
 
   test('is a chat that any provider understands', async () => {
     rig.provider.script(exact({ toolCalls: [{ id: 'call_3', name: 'Read', arguments: ['{"file_', 'path":"b"}'] }] }))
@@ -267,7 +282,7 @@ describe('what reaches the provider', () => {
           tool_calls: [call('call_1', 'main.ts'), call('call_2', 'gone.ts')],
         },
         { role: 'tool', tool_call_id: 'call_1', content: 'export {}' },
-        { role: 'tool', tool_call_id: 'call_2', content: '[The tool failed.]\nNo such file' },
+        { role: 'tool', tool_call_id: 'call_2', content: FAILED },
         { role: 'user', content: 'Be quick.' },
       ],
       max_completion_tokens: 32_000,
@@ -281,6 +296,39 @@ describe('what reaches the provider', () => {
       ],
       user: expect.stringMatching(/^[0-9a-f]{64}$/),
     })
+  })
+
+  test('marks of what is worth keeping, where Anthropic answers', async () => {
+    const usage = { input_tokens: 5, cache_read_input_tokens: 7, cache_creation_input_tokens: 2, output_tokens: 9 }
+    const content = [{ type: 'text', text: 'Done.' }]
+    const answer = {
+      id: 'msg_1',
+      type: 'message',
+      role: 'assistant',
+      model: 'c',
+      content,
+      stop_reason: 'end_turn',
+      usage,
+    }
+    rig.provider.script(errorAnswer(200, answer))
+    const index = rig.provider.requests.length
+    const { stream: _, ...asked } = { ...coding, model: 'claude', max_tokens: 4000 }
+    const { data, response } = await client.beta.messages
+      .create(asked as unknown as Anthropic.Beta.MessageCreateParamsNonStreaming)
+      .withResponse()
+    expect(data.usage).toMatchObject(usage)
+    expect(response.headers.get('x-tollgate-dropped')).toBeNull()
+    const { body } = await rig.provider.waitForRequest(index)
+    expect(body).toMatchObject({
+      tools: asked.tools,
+      system: [asked.system[0], { type: 'text', text: '\n\nHere is the directory.' }],
+    })
+    const [, , answered] = body!['messages'] as { readonly content: unknown }[]
+    expect(answered!.content).toEqual([
+      { type: 'tool_result', tool_use_id: 'call_1', content: 'export {}' },
+      { type: 'tool_result', tool_use_id: 'call_2', content: FAILED, cache_control: { type: 'ephemeral' } },
+      { type: 'text', text: 'Be quick.', cache_control: { type: 'ephemeral' } },
+    ])
   })
 
   test('thoughts with their signatures, over two turns, where Anthropic answers', async () => {

@@ -1,8 +1,7 @@
 /** The conversation as the Messages API takes it. */
 import { refuse } from '#contract'
-import type { Conversation, Part, Source, Turn } from '../translate/conversation.ts'
-
-type Block = Readonly<Record<string, unknown>>
+import type { Conversation, Part, Source, Text, Turn } from '../translate/conversation.ts'
+import { type Block, marked } from './cache.ts'
 
 export interface Message {
   readonly role: 'user' | 'assistant'
@@ -18,26 +17,31 @@ export interface ContentRules {
   readonly prefill: boolean
 }
 
-/** `system` and `messages`. Throws a refusal that names the place for what the provider does not take. */
+/**
+ * `system`, as one text unless there are marks in it, and `messages`. Throws a refusal that names the place for what the
+ * provider does not take.
+ */
 export function writeConversation(
-  { system, turns }: Conversation,
+  { markedSystem, turns }: Conversation,
   rules: ContentRules,
-): { readonly system: string | null; readonly messages: readonly Message[] } {
+): { readonly system: readonly Block[]; readonly messages: readonly Message[] } {
   const messages: { role: Message['role']; content: Block[] }[] = []
   for (const turn of turns) {
-    const content = turn.parts.flatMap(part => writePart(part, turn, rules))
+    const content = turn.parts.flatMap(part =>
+      writePart(part, turn, rules).map(block => marked(block, part.kind === 'reasoning' ? undefined : part.cache)),
+    )
     // A thought by itself is no message.
     if (content.every(isThought)) continue
     const last = messages.at(-1)
     if (last?.role === turn.role) last.content.push(...content)
     else messages.push({ role: turn.role, content })
   }
-  const instructions = system.join('\n')
-  if (messages.length === 0) return { system: null, messages: [{ role: 'user', content: [lonely(instructions)] }] }
+  const system = instructionsOf(markedSystem)
+  if (messages.length === 0) return { system: [], messages: [{ role: 'user', content: lonely(system) }] }
   if (messages[0]!.role === 'assistant') messages.unshift({ role: 'user', content: [textBlock(OPENING)] })
   const last = messages.at(-1)!
   if (last.role === 'assistant') last.content = prefilled(last.content, turns.at(-1)!, rules)
-  return { system: instructions === '' ? null : instructions, messages }
+  return { system, messages }
 }
 
 /** The provider wants the user to begin. */
@@ -47,9 +51,25 @@ const textBlock = (text: string): Block => ({ type: 'text', text })
 
 const isThought = ({ type }: Block) => type === 'thinking' || type === 'redacted_thinking'
 
+/** One block for all texts, or, where there are marks, one up to each of them and one for the rest. */
+function instructionsOf(texts: readonly Text[]): Block[] {
+  const blocks: Block[] = []
+  let open: string[] = []
+  const close = (mark?: Text['cache']) => {
+    if (open.length > 0) blocks.push(marked(textBlock(open.join('\n')), mark))
+    open = []
+  }
+  for (const { text, cache } of texts) {
+    open.push(text)
+    if (cache) close(cache)
+  }
+  close()
+  return blocks
+}
+
 /** Instructions and nothing else: the provider wants a message, so they are it. */
-function lonely(instructions: string): Block {
-  if (instructions !== '') return textBlock(instructions)
+function lonely(instructions: readonly Block[]): Block[] {
+  if (instructions.length > 0) return [...instructions]
   throw refuse('invalid_value', { message: "'messages' hold no text and nothing else either.", param: 'messages' })
 }
 
@@ -61,7 +81,7 @@ function prefilled(content: readonly Block[], { place }: Turn, { prefill }: Cont
   }
   const last = content.at(-1)!
   if (last['type'] !== 'text') return [...content]
-  return [...content.slice(0, -1), textBlock((last['text'] as string).trimEnd())]
+  return [...content.slice(0, -1), { ...last, text: (last['text'] as string).trimEnd() }]
 }
 
 function writePart(part: Part, { place }: Turn, rules: ContentRules): Block[] {

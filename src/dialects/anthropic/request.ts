@@ -2,6 +2,7 @@
 import { type Chat, type ChatRequest, refuse } from '#contract'
 import { lostIn, readConversation } from '../translate/conversation.ts'
 import { droppedOf, numberOf, readEffort, readStop } from '../translate/parameters.ts'
+import { type Block, type MarkRule, withFitMarks } from './cache.ts'
 import { writeConversation } from './content.ts'
 import { planThinking } from './thinking.ts'
 import { planTools } from './tools.ts'
@@ -32,30 +33,34 @@ const CARRIED = [
  * The body, without `model` and `stream`, which depend on the way it is sent; and the names of what it can't carry.
  * Throws a refusal for what would make the answer wrong.
  * @param model the provider's name for it, by which it is known what it takes
+ * @param marks which marks of what is worth keeping the host takes
  */
 export function encodeMessages(
   chat: Chat,
   model: string,
   host: Host,
+  marks: MarkRule = 'timed',
 ): { readonly body: Readonly<Record<string, unknown>>; readonly dropped: readonly string[] } {
   const { body, cap } = chat
   refuseImpossible(chat)
   const traits = traitsOf(model)
   const conversation = readConversation(body)
-  const { tools, choice, format, mustCall, dropped: lostTools } = planTools(body, traits, conversation)
+  const { tools: offered, choice, format, mustCall, dropped: lostTools } = planTools(body, traits, conversation)
   const thinking = planThinking(traits, { effort: readEffort(body), cap, mustCall, conversation })
-  const { system, messages } = writeConversation(conversation, {
+  const written = writeConversation(conversation, {
     thoughts: !thinking.isOff,
     addresses: host === 'anthropic',
     prefill: traits.prefill,
   })
+  const { tools, system, messages, isCut } = withFitMarks({ tools: offered, ...written }, marks)
   const dropped = [...droppedOf(body, CARRIED), ...lostIn(body), ...lostTools]
   if (thinking.isDropped) dropped.push('reasoning_effort')
+  if (isCut) dropped.push('cache_control')
   const config = { ...(format ? { format } : {}), ...(thinking.effort ? { effort: thinking.effort } : {}) }
   return {
     body: {
       max_tokens: cap,
-      ...(system === null ? {} : { system }),
+      ...systemOf(system),
       messages,
       ...(tools.length > 0 ? { tools } : {}),
       ...(choice ? { tool_choice: choice } : {}),
@@ -68,6 +73,13 @@ export function encodeMessages(
     },
     dropped,
   }
+}
+
+/** One text without a mark is said as such. */
+function systemOf(blocks: readonly Block[]) {
+  const [first] = blocks
+  if (first === undefined) return {}
+  return { system: blocks.length > 1 || first['cache_control'] !== undefined ? blocks : first['text'] }
 }
 
 function refuseImpossible({ body, choices }: Chat): void {

@@ -2,6 +2,7 @@
 import { type ChatRequest, refuse } from '#contract'
 import type { Conversation } from '../translate/conversation.ts'
 import { readResponseFormat, readToolChoice, readTools, type Tool, type ToolChoice } from '../translate/parameters.ts'
+import { marked } from './cache.ts'
 import { closedSchema } from './json-schema.ts'
 import type { Traits } from './traits.ts'
 
@@ -87,18 +88,19 @@ function allowed(tools: readonly Tool[], choice: ToolChoice | null): readonly To
   return isOne ? tools : tools.filter(tool => names.includes(tool.name))
 }
 
-function writeTool({ name, description, parameters, strict }: Tool, traits: Traits, dropped: Set<string>) {
+function writeTool({ name, description, parameters, strict, cache }: Tool, traits: Traits, dropped: Set<string>) {
   const schema = parameters['type'] === undefined ? { type: 'object', ...parameters } : parameters
   const isStrict = strict && traits.schemas
   if (strict && !isStrict) dropped.add('tools.function.strict')
   const { schema: closed, lost } = isStrict ? closedSchema(schema) : { schema, lost: [] }
   for (const keyword of lost) dropped.add(`tools.function.parameters.${keyword}`)
-  return {
+  const written = {
     name,
     ...(description ? { description } : {}),
     input_schema: closed,
     ...(isStrict ? { strict: true } : {}),
   }
+  return marked(written, cache)
 }
 
 function writeChoice(choice: ToolChoice | null, isParallel: boolean): ToolPlan['choice'] {

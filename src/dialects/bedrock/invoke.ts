@@ -17,6 +17,7 @@ import { ChunkWriter } from '../translate/completion.ts'
 import { awsErrorIn, awsFailures, type FailAws } from './failures.ts'
 import { modelRequest } from './request.ts'
 import { awsErrorOf, decodeFrames, jsonIn } from './stream.ts'
+import { traitsOf } from './traits.ts'
 
 /**
  * @param now milliseconds since the epoch, for a Retry-After that is a date
@@ -40,9 +41,17 @@ function encodeRequest(chat: Chat, { model }: Target): EncodedRequest {
     const message = `The model '${model}' is none of Anthropic's, and this provider is set up for those only.`
     throw refuse('unsupported_parameter', { message, param: 'model' })
   }
-  const { body, dropped } = encodeMessages(chat, model, 'cloud')
+  const { body, dropped } = encodeMessages(chat, model, 'cloud', marksFor(model))
   const versioned = { anthropic_version: 'bedrock-2023-05-31', ...body }
   return modelRequest(chat, model, chat.stream ? 'invoke-with-response-stream' : 'invoke', versioned, dropped)
+}
+
+/** What an ARN hides takes marks, as nearly every model does by now, but perhaps no times. */
+function marksFor(model: string): 'timed' | 'plain' | 'none' {
+  if (!/claude/i.test(model)) return 'plain'
+  const { caching, timedCaching } = traitsOf(model)
+  if (caching === 'none') return 'none'
+  return timedCaching ? 'timed' : 'plain'
 }
 
 /** Each frame holds one event of the Messages API, in base64. */

@@ -5,14 +5,13 @@ import {
   type Part,
   readConversation,
   type Source,
+  type Text,
   type ToolCall,
   type ToolResult,
   type Turn,
 } from '../translate/conversation.ts'
+import { type Block, cachePoint, isCachePoint } from './cache.ts'
 import type { Traits } from './traits.ts'
-
-/** A content block; one member says what it is: `text`, `toolUse`, `image` ... */
-export type Block = Readonly<Record<string, unknown>>
 
 export interface Message {
   readonly role: 'user' | 'assistant'
@@ -20,7 +19,8 @@ export interface Message {
 }
 
 export interface Messages {
-  readonly system: readonly { readonly text: string }[]
+  /** Texts, and marks behind them. */
+  readonly system: readonly Block[]
   readonly messages: readonly Message[]
   /** Names of all tools that were called, in the form in which they are sent. */
   readonly called: readonly string[]
@@ -32,7 +32,7 @@ export interface Messages {
 
 /** Throws a refusal for what Converse has no block for. */
 export function encodeMessages(body: ChatRequest, traits: Traits): Messages {
-  const { system, turns } = readConversation(body)
+  const { system, markedSystem, turns } = readConversation(body)
   const encoder = new Encoder(traits)
   const messages: Message[] = []
   for (const { role, parts, place } of turns) {
@@ -47,7 +47,7 @@ export function encodeMessages(body: ChatRequest, traits: Traits): Messages {
     else messages.push({ role, content })
   }
   return {
-    ...opened(system, messages, traits),
+    ...opened(systemBlocks(system, markedSystem, traits), messages, traits),
     called: [...encoder.called],
     prefilled: messages.at(-1)?.role === 'assistant',
     lostThought: hasLostThought(turns),
@@ -62,9 +62,14 @@ function hasLostThought(turns: readonly Turn[]): boolean {
   return calls && !since.some(({ parts }) => parts.some(part => part.kind === 'reasoning'))
 }
 
+function systemBlocks(plain: readonly string[], cut: readonly Text[], traits: Traits): Block[] {
+  if (traits.caching === 'none') return plain.map(text => ({ text }))
+  return cut.flatMap(({ text, cache }): Block[] => [{ text }, ...cachePoint(cache, traits)])
+}
+
 /** A conversation begins with the user, and a model without system messages gets their text there too. */
-function opened(system: readonly string[], messages: Message[], traits: Traits): Pick<Messages, 'system' | 'messages'> {
-  const folded = !traits.system || messages.length === 0 ? system.map(text => ({ text })) : []
+function opened(system: Block[], messages: Message[], traits: Traits): Pick<Messages, 'system' | 'messages'> {
+  const folded = !traits.system || messages.length === 0 ? system : []
   if (messages[0]?.role === 'user') messages[0].content.unshift(...folded)
   else if (folded.length > 0) messages.unshift({ role: 'user', content: folded })
   else if (messages.length > 0) messages.unshift({ role: 'user', content: [{ text: OPENING }] })
@@ -76,12 +81,13 @@ function opened(system: readonly string[], messages: Message[], traits: Traits):
     })
   }
   const last = messages.at(-1)!
-  const end = last.content.at(-1)
+  const at = last.content.findLastIndex(block => !isCachePoint(block))
+  const end = last.content[at]
   // The beginning of an answer, to be continued: Claude takes none that ends in a blank.
   if (last.role === 'assistant' && typeof end?.['text'] === 'string') {
-    last.content[last.content.length - 1] = { text: end['text'].trimEnd() }
+    last.content[at] = { text: end['text'].trimEnd() }
   }
-  return { system: folded.length > 0 ? [] : system.map(text => ({ text })), messages }
+  return { system: folded.length > 0 ? [] : system, messages }
 }
 
 /** What the user is taken to have said when the assistant speaks first. */
@@ -106,10 +112,11 @@ class Encoder {
     this.#traits = traits
   }
 
-  /** One, or none for what is better left out. */
+  /** One, and its mark behind it; none for what is better left out. */
   blocks(part: Part, place: string): readonly Block[] {
     const block = this.#block(part, place)
-    return block === undefined ? [] : [block]
+    if (block === undefined) return []
+    return part.kind === 'reasoning' ? [block] : [block, ...cachePoint(part.cache, this.#traits)]
   }
 
   #block(part: Part, place: string): Block | undefined {

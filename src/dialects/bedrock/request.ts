@@ -14,6 +14,7 @@ import {
   type Tool,
   type ToolChoice,
 } from '../translate/parameters.ts'
+import { type Block, cachePoint, withFitMarks } from './cache.ts'
 import { encodeMessages, type Messages } from './messages.ts'
 import { encodeThinking, type Thinking } from './thinking.ts'
 import { type Traits, traitsOf } from './traits.ts'
@@ -45,15 +46,17 @@ export function encodeBody(chat: Chat, model: string): ConverseBody {
     lostThought: messages.lostThought,
   })
   if (!thinking.kept) lost.add('reasoning_effort')
-  const system = [...messages.system]
+  const fit = withFitMarks(tools.config?.tools ?? [], messages.system, messages.messages)
+  if (fit.isCut) lost.add('cache_control')
+  const system = [...fit.system]
   if (format.kind === 'json') {
     system.push({ text: 'Answer with one JSON object and nothing else: no words around it and no code fence.' })
     lost.add('response_format')
   }
   const sent = {
-    ...messagesWith(system, messages, traits),
+    ...messagesWith(system, fit.messages, traits),
     inferenceConfig: inferenceConfig(chat, traits, thinking, lost),
-    ...(tools.config ? { toolConfig: tools.config } : {}),
+    ...(tools.config ? { toolConfig: { ...tools.config, tools: fit.tools } } : {}),
     ...(format.kind === 'schema' && traits.schema === 'native'
       ? { outputConfig: outputConfig(format, traits, lost) }
       : {}),
@@ -90,7 +93,8 @@ const CARRIED: readonly string[] = [
 ]
 
 /** Lost things inside of a parameter, which is itself carried. */
-const notParameters = (lost: ReadonlySet<string>) => [...lost].filter(name => name.includes('.'))
+const notParameters = (lost: ReadonlySet<string>) =>
+  [...lost].filter(name => name.includes('.') || name === 'cache_control')
 
 function refuseImpossible({ body, choices }: Chat): void {
   if (choices > 1) {
@@ -105,7 +109,7 @@ function refuseImpossible({ body, choices }: Chat): void {
 }
 
 /** Where a model has no system messages, what the gateway has to add stands before the conversation too. */
-function messagesWith(system: readonly { readonly text: string }[], { messages }: Messages, traits: Traits) {
+function messagesWith(system: readonly Block[], messages: Messages['messages'], traits: Traits) {
   if (system.length === 0) return { messages }
   if (traits.system) return { messages, system }
   const [first, ...others] = messages
@@ -167,7 +171,7 @@ function strictSchema(schema: Tool['parameters'], place: string, traits: Traits,
 }
 
 interface ToolPart {
-  readonly config: Readonly<Record<string, unknown>> | null
+  readonly config: { readonly tools: readonly Block[]; readonly toolChoice?: Block } | null
   /** Whether the model must call one. */
   readonly forced: boolean
 }
@@ -183,7 +187,7 @@ function encodeTools(
   const all = readTools(body)
   checkNames(all)
   const offered = choice.mode === 'none' ? [] : narrowed(all, choice, traits)
-  const specs = offered.map(tool => toolSpec(tool, traits, lost))
+  const specs = offered.flatMap(tool => toolBlocks(tool, traits, lost))
   if (format.kind === 'schema' && traits.schema === 'tool') {
     return { config: { tools: [...specs, answerTool(format)], toolChoice: { any: {} } }, forced: true }
   }
@@ -213,6 +217,12 @@ function narrowed(tools: readonly Tool[], { mode, names }: ToolChoice, traits: T
 function toolChoice({ names }: ToolChoice, offered: readonly Tool[]) {
   const isOneOfMany = names?.length === 1 && offered.length > 1
   return isOneOfMany ? { tool: { name: names[0] } } : { any: {} }
+}
+
+/** A tool, and its mark behind it. */
+function toolBlocks(tool: Tool, traits: Traits, lost: Set<string>): Block[] {
+  const marks = traits.caching === 'prompt and tools' ? cachePoint(tool.cache, traits) : []
+  return [toolSpec(tool, traits, lost), ...marks]
 }
 
 function toolSpec({ name, description, parameters, strict }: Tool, traits: Traits, lost: Set<string>) {

@@ -40,6 +40,10 @@ export interface Traits {
   readonly system: boolean
   /** Whether stop sequences of white space alone are refused. */
   readonly solidStops: boolean
+  /** Where it takes marks of what is worth keeping; it refuses the whole request for one elsewhere. */
+  readonly caching: 'none' | 'prompt' | 'prompt and tools'
+  /** Whether a mark may say how long. */
+  readonly timedCaching: boolean
   /** The form of a call's id: Converse's own, or the nine letters and digits that Mistral insists on. */
   readonly callIds: 'converse' | 'nine'
 }
@@ -57,13 +61,16 @@ const PLAIN: Traits = {
   system: true,
   solidStops: false,
   callIds: 'converse',
+  caching: 'none',
+  timedCaching: false,
 }
 
 const MISTRAL: Traits = { ...PLAIN, namedChoice: false, callIds: 'nine' }
 
 const TABLE: readonly (readonly [pattern: RegExp, traits: Traits])[] = [
   // At the effort `high` Nova takes no cap on its output: that word is not in its list, because the cap is always sent.
-  [/nova-(?:micro|lite|pro|premier|canvas)/, { ...PLAIN, schema: 'tool' }],
+  [/nova-(?:micro|lite|pro|premier)/, { ...PLAIN, schema: 'tool', caching: 'prompt' }],
+  [/nova-canvas/, { ...PLAIN, schema: 'tool' }],
   [/\bnova\b/, { ...PLAIN, thinking: 'nova', efforts: ['low', 'medium'], schema: 'tool' }],
   [/titan/, { ...PLAIN, schema: 'none', system: false }],
 
@@ -99,7 +106,13 @@ function claude(id: string): Traits {
     schema: schemas ? 'native' : byTool,
     closedSchemas: true,
     solidStops: true,
+    caching: UNCACHED.test(id) ? 'none' : 'prompt and tools',
+    // With the 4.5 models it came; those are also the first with schemas.
+    timedCaching: schemas,
   }
 }
+
+/** Claude 3.5 Haiku was the first that everybody could cache for; 3.5 Sonnet never was. */
+const UNCACHED = /claude-(?:v?[12](?!\d)|instant|3-(?:haiku|sonnet|opus)|3-5-sonnet)/
 
 const SAMPLING = { free: 'both', either: 'one', none: 'neither' } as const

@@ -7,7 +7,7 @@ import type { AnswerView, ChatCompletion, DecodedAnswer, Dialect, UpstreamFailur
 import { errorDetails, failureOf, type Redact } from '../failure.ts'
 import { scanTopLevel, setMembers } from '../json-splice.ts'
 import { type AzurePlace, azureDoorway } from './azure.ts'
-import { QUIRKS, type Quirks, type RelativeName } from './quirks.ts'
+import { QUIRKS, QUIRKS_BY_HOST, type Quirks, type RelativeName } from './quirks.ts'
 import { isObject, repairCompletion } from './repair.ts'
 import { encodeBody } from './request.ts'
 import { decodeOpenAiStream, type Fail, failureInside } from './stream.ts'
@@ -28,9 +28,11 @@ interface Manners {
 /**
  * @param now milliseconds since the epoch, for a Retry-After that is a date
  * @param redact takes the gateway's own secrets out of what a provider says
+ * @param host of the provider, by which a relative may be known
  */
-export function openAiDialect(now: () => number, redact?: Redact): Dialect {
-  return dialectOf(now, redact, { name: 'openai' })
+export function openAiDialect(now: () => number, redact?: Redact, host = ''): Dialect {
+  const quirks = QUIRKS_BY_HOST.find(([pattern]) => pattern.test(host))?.[1]
+  return dialectOf(now, redact, { name: 'openai', quirks })
 }
 
 /** A relative: see quirks.ts. */

@@ -20,6 +20,8 @@ export interface Quirks {
   readonly leaves?: ReadonlySet<string>
   /** Parameters without which the answer would be another one than was asked for: the gateway refuses. */
   readonly refuses?: readonly Refused[]
+  /** `kept`: it takes `cache_control` in parts and tools, which all others are not sent. */
+  readonly cacheMarks?: 'kept'
   readonly messages?: MessageQuirks
 }
 
@@ -106,6 +108,9 @@ const TOGETHER: Quirks = { capField: 'max_tokens' }
 
 const ZAI: Quirks = { capField: 'max_tokens', messages: { roles: SYSTEM } }
 
+/** Passes marks on to the makers that take them, and knows what the others do with them. */
+const OPENROUTER: Quirks = { cacheMarks: 'kept' }
+
 /** By the name of the dialect. */
 export const QUIRKS = {
   mistral: MISTRAL,
@@ -117,6 +122,11 @@ export const QUIRKS = {
 } as const satisfies Readonly<Record<string, Quirks>>
 
 export type RelativeName = keyof typeof QUIRKS
+
+/** Relatives that are configured as `openai`, by their hosts: of the rows the first that fits. */
+export const QUIRKS_BY_HOST: readonly (readonly [host: RegExp, quirks: Quirks])[] = [
+  [/^(?:[a-z0-9-]+\.)?openrouter\.ai$/, OPENROUTER],
+]
 
 /** What Azure's versions of OpenAI's API do not know yet, which they answer 400 to: of the rows the first that is newer. */
 export const AZURE_BEFORE: readonly (readonly [version: string, quirks: Quirks])[] = [

@@ -5,6 +5,7 @@
 import { type Chat, type ChatRequest, refuse, type Target } from '#contract'
 import { scanTopLevel, setMembers } from '../json-splice.ts'
 import { droppedOf } from '../translate/parameters.ts'
+import { mayHaveMarks, withoutMarks } from './marks.ts'
 import { adaptMessages, wordFor } from './messages.ts'
 import type { Quirks, Refused } from './quirks.ts'
 
@@ -18,7 +19,10 @@ export function encodeBody(
   quirks: Quirks | undefined,
 ): { readonly body: Buffer; readonly dropped: readonly string[] } {
   const changes = ownChanges(chat, target, quirks)
-  const dropped = quirks === undefined ? NOTHING : addQuirks(changes, chat.body, quirks)
+  const left = quirks?.cacheMarks !== 'kept' && mayHaveMarks(chat.bytes) ? withoutMarks(chat.body) : null
+  const dropped =
+    quirks === undefined ? NOTHING : addQuirks(changes, left === null ? chat.body : { ...chat.body, ...left }, quirks)
+  if (left !== null) addUnmarked(changes, chat.body, left)
   return { body: ownMemory(spliced(chat, changes)), dropped }
 }
 
@@ -64,6 +68,14 @@ function addQuirks(changes: Changes, body: ChatRequest, quirks: Quirks): string[
   const messages = quirks.messages && adaptMessages(body.messages, quirks.messages, dropped)
   if (messages) changes['messages'] = JSON.stringify(messages)
   return [...dropped]
+}
+
+/** Adds what marks were taken from, unless it was written anew or left out already. */
+function addUnmarked(changes: Changes, body: ChatRequest, left: Pick<ChatRequest, 'messages' | 'tools'>): void {
+  for (const name of ['messages', 'tools'] as const) {
+    if (Object.hasOwn(changes, name) || left[name] === undefined || left[name] === body[name]) continue
+    changes[name] = JSON.stringify(left[name])
+  }
 }
 
 function refuseIf(body: ChatRequest, { name, having, sentence }: Refused): void {

@@ -3,6 +3,7 @@
  * tool's result with the name of the call that it answers. What differs between providers is decided in their folders.
  */
 import { type ChatMessage, type ChatRequest, type ContentPart, refuse } from '#contract'
+import { type CacheMark, cacheMarkOf, markedWith } from './cache.ts'
 
 /** Bytes that came along, or an address where the provider may fetch them. */
 export type Source =
@@ -25,6 +26,7 @@ export interface ToolCall {
   readonly arguments: Readonly<Record<string, unknown>>
   /** Google's signature of the thought that led to it, see `extra_content` in completion.ts. */
   readonly signature: string | null
+  readonly cache?: CacheMark
 }
 
 export interface ToolResult {
@@ -33,14 +35,23 @@ export interface ToolResult {
   /** Of the call that it answers. */
   readonly name: string
   readonly text: string
+  readonly cache?: CacheMark
 }
 
+export interface Text {
+  readonly kind: 'text'
+  readonly text: string
+  /** Google's, of the thought behind the text of the assistant, see `extra_content` in completion.ts. */
+  readonly signature?: string
+  readonly cache?: CacheMark
+}
+
+/** `cache`: the prompt up to here is worth keeping. */
 export type Part =
-  /** `signature`: Google's, of the thought behind the text of the assistant, see `extra_content` in completion.ts. */
-  | { readonly kind: 'text'; readonly text: string; readonly signature?: string }
-  | { readonly kind: 'image'; readonly source: Source }
-  | { readonly kind: 'audio'; readonly format: string; readonly base64: string }
-  | { readonly kind: 'file'; readonly name: string | null; readonly source: Source }
+  | Text
+  | { readonly kind: 'image'; readonly source: Source; readonly cache?: CacheMark }
+  | { readonly kind: 'audio'; readonly format: string; readonly base64: string; readonly cache?: CacheMark }
+  | { readonly kind: 'file'; readonly name: string | null; readonly source: Source; readonly cache?: CacheMark }
   | Reasoning
   | ToolCall
   | ToolResult
@@ -55,6 +66,8 @@ export interface Turn {
 export interface Conversation {
   /** The texts of system and developer messages, in their order; none is blank. */
   readonly system: readonly string[]
+  /** The same, cut behind every mark, for providers that take marks. */
+  readonly markedSystem: readonly Text[]
   /** Neighbours have different roles; none is empty. Results of tools come first in their turn. */
   readonly turns: readonly Turn[]
 }
@@ -66,13 +79,16 @@ export interface Conversation {
  */
 export function readConversation({ messages }: Pick<ChatRequest, 'messages'>): Conversation {
   const system: string[] = []
+  const markedSystem: Text[] = []
   const turns: { role: Turn['role']; parts: Part[]; place: string }[] = []
   const names = new Map<string, string>()
   for (const [index, message] of messages.entries()) {
     const place = `messages[${index}]`
     if (message.role === 'system' || message.role === 'developer') {
       const text = textOf(message.content)
-      if (!isBlank(text)) system.push(text)
+      if (isBlank(text)) continue
+      system.push(text)
+      markedSystem.push(...cutAtMarks(message.content))
       continue
     }
     const role = message.role === 'assistant' ? 'assistant' : 'user'
@@ -83,7 +99,7 @@ export function readConversation({ messages }: Pick<ChatRequest, 'messages'>): C
     else turns.push({ role, parts: [...parts], place })
   }
   for (const turn of turns) if (turn.role === 'user') resultsFirst(turn.parts)
-  return { system, turns }
+  return { system, markedSystem, turns }
 }
 
 /**
@@ -118,7 +134,7 @@ function assistantParts(message: ChatMessage, place: string, names: Map<string, 
   const signature = signatureIn(message)
   for (const [index, text] of texts.entries()) {
     const last = index === texts.length - 1
-    parts.push(last && signature !== null ? { kind: 'text', text, signature } : { kind: 'text', text })
+    parts.push(last && signature !== null ? { ...text, signature } : text)
   }
   const refusal = message['refusal']
   if (typeof refusal === 'string' && !isBlank(refusal)) parts.push({ kind: 'text', text: refusal })
@@ -166,6 +182,7 @@ function readCall(call: WireCall, place: string, names: Map<string, string>): To
     name,
     arguments: readArguments(call.function.arguments, `${place}.function.arguments`),
     signature: signatureIn(call),
+    ...markedWith(cacheMarkOf(call)),
   }
 }
 
@@ -201,12 +218,33 @@ function reasoningOf(message: ChatMessage): Reasoning[] {
   })
 }
 
-function textsOf(content: ChatMessage['content']): string[] {
-  const texts =
+function textsOf(content: ChatMessage['content']): Text[] {
+  const texts: Text[] =
     typeof content === 'string'
-      ? [content]
-      : (content ?? []).map(part => part.text ?? (part['refusal'] as string | undefined) ?? '')
-  return texts.filter(text => !isBlank(text))
+      ? [{ kind: 'text', text: content }]
+      : (content ?? []).map(part => ({ kind: 'text', text: textOf([part]), ...markedWith(cacheMarkOf(part)) }))
+  return texts.filter(({ text }) => !isBlank(text))
+}
+
+/** The text of a content in pieces, of which every one but the last has a mark. No piece is blank. */
+function cutAtMarks(content: ChatMessage['content']): Text[] {
+  if (typeof content === 'string') return [{ kind: 'text', text: content }]
+  const pieces: Text[] = []
+  let open = ''
+  for (const part of content ?? []) {
+    open += textOf([part])
+    const cache = cacheMarkOf(part)
+    if (cache === undefined || isBlank(open)) continue
+    pieces.push({ kind: 'text', text: open, cache })
+    open = ''
+  }
+  return isBlank(open) ? pieces : [...pieces, { kind: 'text', text: open }]
+}
+
+/** A result is one piece, so a mark anywhere in it is a mark of the whole. */
+function lastMarkIn(content: ChatMessage['content']): CacheMark | undefined {
+  if (typeof content === 'string') return undefined
+  return content?.map(cacheMarkOf).findLast(mark => mark !== undefined)
 }
 
 function userParts(message: ChatMessage, place: string, names: ReadonlyMap<string, string>): Part[] {
@@ -219,6 +257,7 @@ function userParts(message: ChatMessage, place: string, names: ReadonlyMap<strin
 
 function resultOf(message: ChatMessage, place: string, names: ReadonlyMap<string, string>): ToolResult {
   const text = textOf(message.content)
+  const marked = markedWith(lastMarkIn(message.content))
   if (message.role === 'function') {
     const wanted = message['name'] as string
     const id = [...names].findLast(([, name]) => name === wanted)?.[0]
@@ -228,7 +267,7 @@ function resultOf(message: ChatMessage, place: string, names: ReadonlyMap<string
   }
   const id = message['tool_call_id'] as string
   const name = names.get(id)
-  if (name !== undefined) return { kind: 'result', id, name, text }
+  if (name !== undefined) return { kind: 'result', id, name, text, ...marked }
   const said = `${place} is the result of the tool call '${id}', which no earlier message makes.`
   throw refuse('invalid_value', { message: said, param: `${place}.tool_call_id` })
 }
@@ -240,14 +279,15 @@ interface WireFile {
 }
 
 function readPart(part: ContentPart, place: string): Part[] {
+  const marked = markedWith(cacheMarkOf(part))
   switch (part.type) {
     case 'text':
-      return isBlank(part.text ?? '') ? [] : [{ kind: 'text', text: part.text! }]
+      return isBlank(part.text ?? '') ? [] : [{ kind: 'text', text: part.text!, ...marked }]
     case 'image_url':
-      return [{ kind: 'image', source: sourceOf(part.image_url!.url, `${place}.image_url.url`) }]
+      return [{ kind: 'image', source: sourceOf(part.image_url!.url, `${place}.image_url.url`), ...marked }]
     case 'input_audio': {
       const { format, data } = part['input_audio'] as { format: string; data: string }
-      return [{ kind: 'audio', format, base64: data }]
+      return [{ kind: 'audio', format, base64: data, ...marked }]
     }
     case 'file': {
       const file = part['file'] as WireFile
@@ -255,9 +295,8 @@ function readPart(part: ContentPart, place: string): Part[] {
         const message = `${place} names an uploaded file by its id, which this model's provider does not know. Send 'file_data'.`
         throw refuse('unsupported_parameter', { message, param: `${place}.file` })
       }
-      return [
-        { kind: 'file', name: file.filename ?? null, source: sourceOf(file.file_data, `${place}.file.file_data`) },
-      ]
+      const source = sourceOf(file.file_data, `${place}.file.file_data`)
+      return [{ kind: 'file', name: file.filename ?? null, source, ...marked }]
     }
     default: {
       const message = `${place} is a part of the type '${part.type}', which this model's provider does not have.`

@@ -1,5 +1,6 @@
 /** The canonical parameters as other formats need them: old names and new ones read as one, defaults filled in. */
 import { type ChatRequest, refuse } from '#contract'
+import { type CacheMark, cacheMarkOf, markedWith } from './cache.ts'
 
 export interface Tool {
   readonly name: string
@@ -7,6 +8,8 @@ export interface Tool {
   /** JSON Schema of the arguments; an object without properties where the client sent none. */
   readonly parameters: Readonly<Record<string, unknown>>
   readonly strict: boolean
+  /** The tools up to here are worth keeping. */
+  readonly cache?: CacheMark
 }
 
 /** `named` has names: one for a named choice, several for `allowed_tools`. */
@@ -36,16 +39,17 @@ const NO_ARGUMENTS = { type: 'object', properties: {} } as const
 export function readTools(body: ChatRequest): Tool[] {
   const tools = (body.tools ?? []) as readonly { readonly type?: string; readonly function?: WireFunction }[]
   const functions = tools.map((tool, index) => {
-    if (tool.function) return tool.function
+    if (tool.function) return { ...tool.function, ...markedWith(cacheMarkOf(tool)) }
     const message = `tools[${index}] has the type '${tool.type}', which this model's provider does not have.`
     throw refuse('unsupported_parameter', { message, param: `tools[${index}].type` })
   })
-  const old = (body['functions'] ?? []) as readonly WireFunction[]
-  return [...functions, ...old].map(({ name, description, parameters, strict }) => ({
+  const old: readonly (WireFunction & { readonly cache?: CacheMark })[] = (body['functions'] ?? []) as WireFunction[]
+  return [...functions, ...old].map(({ name, description, parameters, strict, cache }) => ({
     name,
     description: description ?? null,
     parameters: parameters && Object.keys(parameters).length > 0 ? parameters : NO_ARGUMENTS,
     strict: strict === true,
+    ...markedWith(cache),
   }))
 }
 

@@ -1,4 +1,5 @@
 /** What a user, a tool or a document says: texts, pictures and files. */
+import { lastMarked, type Marked, readMark } from './cache.ts'
 import {
   type Fields,
   fieldsIn,
@@ -11,11 +12,11 @@ import {
   wrongWord,
 } from './fields.ts'
 
-export type TextPart = { readonly type: 'text'; readonly text: string }
+export type TextPart = { readonly type: 'text'; readonly text: string } & Marked
 export type Part =
   | TextPart
-  | { readonly type: 'image_url'; readonly image_url: { readonly url: string } }
-  | { readonly type: 'file'; readonly file: { readonly filename: string; readonly file_data: string } }
+  | ({ readonly type: 'image_url'; readonly image_url: { readonly url: string } } & Marked)
+  | ({ readonly type: 'file'; readonly file: { readonly filename: string; readonly file_data: string } } & Marked)
 
 /** A part and where it came from. */
 export interface PlacedPart {
@@ -23,7 +24,7 @@ export interface PlacedPart {
   readonly place: string
 }
 
-export const textPart = (text: string): TextPart => ({ type: 'text', text })
+export const textPart = (text: string, mark: Marked = {}): TextPart => ({ type: 'text', text, ...mark })
 
 /** A string, or a list of blocks; nothing at all is nothing. */
 export function readContent(content: unknown, place: string): PlacedPart[] {
@@ -36,18 +37,29 @@ export function readContent(content: unknown, place: string): PlacedPart[] {
 }
 
 /** The texts of a string or of text blocks, where nothing else may stand. */
-export function readTexts(content: unknown, place: string): string[] {
-  if (typeof content === 'string') return [content]
+export function readTexts(content: unknown, place: string): TextPart[] {
+  if (typeof content === 'string') return [textPart(content)]
   return listIn(content, place).map((value, index) => {
     const at = `${place}[${index}]`
     const block = fieldsIn(value, at)
     if (block['type'] !== 'text') throw wrongWord(`${at}.type`, block['type'], ['text'])
-    return textIn(block['text'], `${at}.text`)
+    return textPart(textIn(block['text'], `${at}.text`), readMark(block, at))
   })
 }
 
-/** One block that says something; what it carries beside that (`cache_control`, `citations`) is not read. */
+/** One block that says something; of what it carries beside that only its mark is read, not `citations`. */
 export function readBlock(block: Fields, place: string): PlacedPart[] {
+  const mark = readMark(block, place)
+  const placed = readSaid(block, place)
+  if (mark.cache_control === undefined) return placed
+  const parts = lastMarked(
+    placed.map(({ part }) => part),
+    mark,
+  )
+  return placed.map(({ place: at }, index) => ({ part: parts[index]!, place: at }))
+}
+
+function readSaid(block: Fields, place: string): PlacedPart[] {
   switch (block['type']) {
     case 'text':
       return [{ part: textPart(textIn(block['text'], `${place}.text`)), place }]
@@ -128,7 +140,10 @@ function wrongSource(type: unknown, place: string, known: readonly string[]) {
 function searchResult(block: Fields, place: string): string {
   const title = textIn(block['title'], `${place}.title`)
   const source = textIn(block['source'], `${place}.source`)
-  return [`Search result: ${title}`, `Source: ${source}`, '', ...readTexts(block['content'], `${place}.content`)].join(
-    '\n',
-  )
+  return [
+    `Search result: ${title}`,
+    `Source: ${source}`,
+    '',
+    ...readTexts(block['content'], `${place}.content`).map(({ text }) => text),
+  ].join('\n')
 }

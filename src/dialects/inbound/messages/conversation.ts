@@ -1,5 +1,6 @@
 /** `system` and `messages` as canonical messages. */
-import { foreignBlock, type PlacedPart, readBlock, readContent, readTexts, textPart } from './content.ts'
+import { lastMarked, type Marked, readMark } from './cache.ts'
+import { foreignBlock, type PlacedPart, readBlock, readContent, readTexts, type TextPart, textPart } from './content.ts'
 import {
   type Fields,
   fieldsIn,
@@ -11,7 +12,7 @@ import {
   wrongValue,
   wrongWord,
 } from './fields.ts'
-import { readMark, type ThoughtField } from './marks.ts'
+import { readMark as readThoughtMark, type ThoughtField } from './marks.ts'
 
 export type CanonicalMessage = Readonly<Record<string, unknown>>
 
@@ -64,9 +65,16 @@ export function decodeConversation(
   return { messages: written.map(({ message }) => message), origins: written.map(({ origin }) => origin) }
 }
 
-/** One text, with a blank line between blocks: they are written as paragraphs. */
+/** One text, with a blank line between blocks: they are written as paragraphs. Behind a mark another part begins. */
 function systemOf(content: unknown, place: string): CanonicalMessage {
-  return { role: 'system', content: readTexts(content, place).join('\n\n') }
+  const parts: TextPart[] = []
+  for (const [index, { text, ...mark }] of readTexts(content, place).entries()) {
+    const said = index === 0 ? text : `\n\n${text}`
+    const open = parts.at(-1)
+    if (open === undefined || open.cache_control !== undefined) parts.push({ ...mark, text: said })
+    else parts[parts.length - 1] = { ...mark, text: open.text + said }
+  }
+  return { role: 'system', ...contentOf(parts) }
 }
 
 function userTurn({ content }: Fields, at: string, names: ReadonlyMap<string, string>): Written[] {
@@ -88,7 +96,8 @@ function userTurn({ content }: Fields, at: string, names: ReadonlyMap<string, st
     }
   }
   const parts = [...shown, ...said]
-  if (parts.length > 0) results.push({ message: { role: 'user', ...contentOf(parts) }, origin: originOf(at, parts) })
+  if (parts.length > 0)
+    results.push({ message: { role: 'user', ...contentOf(partsOf(parts)) }, origin: originOf(at, parts) })
   return results
 }
 
@@ -98,14 +107,28 @@ function toolResult(block: Fields, place: string, names: ReadonlyMap<string, str
   const parts = readContent(block['content'], `${place}.content`)
   const texts = parts.flatMap(({ part }) => (part.type === 'text' ? [part.text] : []))
   const others = parts.filter(({ part }) => part.type !== 'text')
+  const own = readMark(block, place)
   if (block['is_error'] === true) texts.unshift(FAILED)
   if (others.length > 0)
     texts.push(others.length === 1 ? '[An attachment follows.]' : `[${others.length} attachments follow.]`)
+  const said = textPart(texts.join('\n'), others.length > 0 ? lastMarkIn(parts) : { ...lastMarkIn(parts), ...own })
   const label = `Attached to the result of the tool '${names.get(id) ?? id}':`
   return {
-    result: { message: { role: 'tool', tool_call_id: id, content: texts.join('\n') }, origin: { at: place } },
-    rest: others.length > 0 ? [{ part: textPart(label), place }, ...others] : [],
+    result: { message: { role: 'tool', tool_call_id: id, ...contentOf([said]) }, origin: { at: place } },
+    rest: others.length > 0 ? [{ part: textPart(label), place }, ...shownMarked(others, own)] : [],
   }
+}
+
+/** The mark of a result's texts: they become one. */
+function lastMarkIn(parts: readonly PlacedPart[]): Marked {
+  const last = parts.findLast(({ part }) => part.type === 'text' && part.cache_control !== undefined)
+  return last?.part.cache_control === undefined ? {} : { cache_control: last.part.cache_control }
+}
+
+/** What the result shows is its end, so its mark stands there. */
+function shownMarked(others: readonly PlacedPart[], mark: Marked): PlacedPart[] {
+  const parts = lastMarked(partsOf(others), mark)
+  return others.map(({ place }, index) => ({ part: parts[index]!, place }))
 }
 
 /** Canonical results do not say whether the tool failed, so their text does. */
@@ -122,7 +145,7 @@ function assistantTurn({ content }: Fields, at: string, names: Map<string, strin
     switch (block['type']) {
       case 'text': {
         const text = textIn(block['text'], `${place}.text`)
-        if (text !== '') texts.push({ part: textPart(text), place })
+        if (text !== '') texts.push({ part: textPart(text, readMark(block, place)), place })
         break
       }
       case 'thinking':
@@ -144,7 +167,7 @@ function assistantTurn({ content }: Fields, at: string, names: Map<string, strin
   return {
     message: {
       role: 'assistant',
-      ...(texts.length === 0 && calls.length > 0 ? { content: null } : contentOf(texts)),
+      ...(texts.length === 0 && calls.length > 0 ? { content: null } : contentOf(partsOf(texts))),
       ...thoughts.fields(calls.length > 0),
       ...(calls.length > 0 ? { tool_calls: calls.map(({ call }) => call) } : {}),
     },
@@ -162,6 +185,7 @@ function toolCall(block: Fields, place: string, names: Map<string, string>, sign
     id,
     type: 'function',
     function: { name, arguments: JSON.stringify(input) },
+    ...readMark(block, place),
     ...(signature === null ? {} : { extra_content: { google: { thought_signature: signature } } }),
   }
 }
@@ -173,14 +197,14 @@ class Thoughts {
   #google: string | null = null
 
   thinking(text: string, signature: string): void {
-    const mark = readMark(signature)
+    const mark = readThoughtMark(signature)
     if (mark.kind === 'own') this.#details.push({ type: 'reasoning.text', text, signature })
     else if (mark.kind === 'google') this.#google = mark.signature
     else if (mark.kind === 'field') this.#unsigned[mark.field] = (this.#unsigned[mark.field] ?? '') + text
   }
 
   sealed(data: string): void {
-    const mark = readMark(data)
+    const mark = readThoughtMark(data)
     if (mark.kind === 'own') this.#details.push({ type: 'reasoning.encrypted', data })
     else if (mark.kind === 'detail') this.#details.push(mark.detail)
   }
@@ -203,11 +227,14 @@ class Thoughts {
   }
 }
 
-/** One text as a string: some providers read nothing else. */
-function contentOf(parts: readonly PlacedPart[]): { readonly content: unknown } {
+const partsOf = (placed: readonly PlacedPart[]) => placed.map(({ part }) => part)
+
+/** One text as a string, unless it has a mark: some providers read nothing else. */
+function contentOf(parts: readonly PlacedPart['part'][]): { readonly content: unknown } {
   const [first] = parts
-  if (parts.length === 1 && first!.part.type === 'text') return { content: first!.part.text }
-  return { content: parts.length === 0 ? '' : parts.map(({ part }) => part) }
+  if (first === undefined) return { content: '' }
+  const isPlain = parts.length === 1 && first.type === 'text' && first.cache_control === undefined
+  return { content: isPlain ? first.text : parts }
 }
 
 function originOf(at: string, parts: readonly PlacedPart[]): Origin {

@@ -1,6 +1,7 @@
 /** A request of the Messages API as a body of chat completions. */
 import { createHash } from 'node:crypto'
 import { type InboundView, refuse } from '#contract'
+import { readMark, withLastMarked } from './cache.ts'
 import { decodeConversation, type Origin } from './conversation.ts'
 import {
   type Fields,
@@ -32,15 +33,15 @@ const SAME = ['model', 'temperature', 'top_p', 'top_k'] as const
 const CARRIED: readonly string[] = [
   ...SAME,
   ...['max_tokens', 'messages', 'system', 'tools', 'tool_choice', 'thinking', 'output_config', 'output_format'],
-  ...['stop_sequences', 'stream', 'metadata', 'service_tier'],
+  ...['stop_sequences', 'stream', 'metadata', 'service_tier', 'cache_control'],
 ]
 
 /**
- * Without effect here, and the answer is right without them: hints to Anthropic's cache, its billing and its own model
- * hosting, and its help against conversations that grow too long (those are refused by the provider then).
+ * Without effect here, and the answer is right without them: hints to Anthropic's billing and its own model hosting, and
+ * its help against conversations that grow too long (those are refused by the provider then).
  */
 export const IGNORED: readonly string[] = [
-  ...['cache_control', 'context_management', 'compaction', 'speed', 'diagnostics', 'betas', 'fallbacks'],
+  ...['context_management', 'compaction', 'speed', 'diagnostics', 'betas', 'fallbacks'],
   ...['fallback_credit_token', 'billing_policy', 'user_profile_id', 'workspace_id'],
 ]
 
@@ -65,7 +66,7 @@ export function decodeRequestBody(value: unknown, { findModel }: Pick<InboundVie
   return {
     body: {
       ...pick(body, SAME),
-      messages,
+      messages: withLastMarked(messages, readMark(body, '')),
       max_tokens: capOf(body['max_tokens'], model?.maxOutput),
       ...streamOf(body['stream']),
       ...stopOf(body['stop_sequences']),

@@ -1,4 +1,5 @@
 /** Tools, and which of them may be called. */
+import { readMark } from './cache.ts'
 import {
   fieldsIn,
   isUnsaid,
@@ -14,7 +15,7 @@ import {
 
 /**
  * `tools`, `tool_choice` and `parallel_tool_calls`. Every tool is one that the client runs. What else a tool may carry
- * (`cache_control`, `input_examples`, `defer_loading`, `allowed_callers`, `eager_input_streaming`) does not change what it is.
+ * (`input_examples`, `defer_loading`, `allowed_callers`, `eager_input_streaming`) does not change what it is.
  */
 export function decodeTools(tools: unknown, choice: unknown): Readonly<Record<string, unknown>> {
   if (isUnsaid(tools)) return withoutTools(choice)
@@ -40,6 +41,7 @@ function decodeTool(value: unknown, place: string) {
       parameters: fieldsIn(tool['input_schema'], `${place}.input_schema`),
       ...(tool['strict'] === true ? { strict: true } : {}),
     },
+    ...readMark(tool, place),
   }
 }
 

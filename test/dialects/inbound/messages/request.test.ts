@@ -225,7 +225,11 @@ describe('parameters', () => {
       }),
     ).toEqual({
       tools: [
-        { type: 'function', function: { name: 'look', description: 'Looks.', parameters: tool.input_schema } },
+        {
+          type: 'function',
+          function: { name: 'look', description: 'Looks.', parameters: tool.input_schema },
+          cache_control: { type: 'ephemeral' },
+        },
         { type: 'function', function: { name: 'b', parameters: tool.input_schema, strict: true } },
       ],
     })
@@ -251,7 +255,7 @@ describe('parameters', () => {
 describe('messages', () => {
   test('system texts stand in front, and where they were said', () => {
     const system = [
-      { type: 'text', text: 'Be brief.', cache_control: { type: 'ephemeral' } },
+      { type: 'text', text: 'Be brief.' },
       { type: 'text', text: 'Be kind.' },
     ]
     expect(bodyOf({ system, messages: [...HI, { role: 'system', content: 'Now be long.' }] }).messages).toEqual([

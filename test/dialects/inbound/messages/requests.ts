@@ -10,7 +10,14 @@ const record = (
 ) => fc.record({ ...required, ...optional }, { requiredKeys: Object.keys(required) })
 const some = (one: fc.Arbitrary<unknown>) => fc.array(one, { minLength: 1, maxLength: 3 })
 
-const cached = { cache_control: is({ type: 'ephemeral' }) }
+const cached = {
+  cache_control: fc.constantFrom<unknown>(
+    null,
+    { type: 'ephemeral' },
+    { type: 'ephemeral', ttl: '5m' },
+    { type: 'ephemeral', ttl: '1h', scope: 'global' },
+  ),
+}
 const textBlock = record({ type: is('text'), text }, cached)
 const image = record(
   {
@@ -35,9 +42,13 @@ const document = record(
 )
 const result = record(
   { type: is('tool_result'), tool_use_id: word },
-  { content: fc.oneof(text, fc.array(fc.oneof(textBlock, image, document), { maxLength: 3 })), is_error: fc.boolean() },
+  {
+    content: fc.oneof(text, fc.array(fc.oneof(textBlock, image, document), { maxLength: 3 })),
+    is_error: fc.boolean(),
+    ...cached,
+  },
 )
-const call = record({ type: is('tool_use'), id: word, name: word, input: is({ constructor: 1, b: [null] }) })
+const call = record({ type: is('tool_use'), id: word, name: word, input: is({ constructor: 1, b: [null] }) }, cached)
 const thought = fc.oneof(
   record({
     type: is('thinking'),
@@ -92,6 +103,7 @@ export const anyRequest = record(
     metadata: record({}, { user_id: fc.string({ maxLength: 200 }) }),
     service_tier: fc.constantFrom('auto', 'standard_only'),
     context_management: is({ edits: [] }),
+    ...cached,
   },
 ) as fc.Arbitrary<Record<string, unknown>>
 

@@ -1,0 +1,48 @@
+/** Marks of what is worth keeping, as the Messages API takes them: `cache_control` beside what a block says. */
+import { type CacheMark, fitMarks, type MarkForm } from '../translate/cache.ts'
+
+export type Block = Readonly<Record<string, unknown>>
+
+/** Which marks a host takes: with a time, without one, or none. */
+export type MarkRule = 'timed' | 'plain' | 'none'
+
+export function marked(block: Block, mark: CacheMark | undefined): Block {
+  return mark === undefined ? block : { ...block, cache_control: mark }
+}
+
+const FORM: MarkForm<Block> = {
+  ttlOf({ cache_control: mark }) {
+    return mark === undefined ? undefined : ((mark as CacheMark).ttl ?? '5m')
+  },
+  shortened: block => ({ ...block, cache_control: { type: 'ephemeral' } }),
+  unmarked({ cache_control: _, ...block }) {
+    return block
+  },
+}
+
+interface Marked<Message> {
+  readonly tools: readonly Block[]
+  readonly system: readonly Block[]
+  readonly messages: readonly Message[]
+}
+
+/** The same with as many marks as the host takes; `isCut` says whether it had more of them than it may have. */
+export function withFitMarks<Message extends { readonly content: readonly Block[] }>(
+  { tools, system, messages }: Marked<Message>,
+  rule: MarkRule,
+): Marked<Message> & { readonly isCut: boolean } {
+  const all = [tools, system, ...messages.map(({ content }) => content)]
+  const { lists, isCut } = fitMarks(rule === 'timed' ? all : all.map(list => list.map(CHANGES[rule])), FORM)
+  const [fitTools = [], fitSystem = [], ...contents] = lists
+  return {
+    tools: fitTools,
+    system: fitSystem,
+    messages: messages.map((message, index) => ({ ...message, content: contents[index]! })),
+    isCut,
+  }
+}
+
+const CHANGES = {
+  plain: (block: Block) => (FORM.ttlOf(block) === undefined ? block : FORM.shortened(block)),
+  none: (block: Block) => FORM.unmarked(block)!,
+} as const

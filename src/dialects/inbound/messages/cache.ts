@@ -1,0 +1,47 @@
+/** Marks of what is worth keeping: `cache_control`, which the canonical body has in the same form. */
+import type { CacheMark } from '../../translate/cache.ts'
+import { type Fields, fieldsIn, isUnsaid, wrongWord } from './fields.ts'
+
+/** To be spread into a part, a tool or a call. */
+export interface Marked {
+  readonly cache_control?: CacheMark
+}
+
+const TTLS = ['5m', '1h'] as const
+
+/** The mark of a block, of a tool, or, with an empty place, of the whole request. What else it says is not carried. */
+export function readMark(block: Fields, place: string): Marked {
+  const { cache_control: value } = block
+  if (isUnsaid(value)) return {}
+  const at = place === '' ? 'cache_control' : `${place}.cache_control`
+  const { type, ttl: wanted } = fieldsIn(value, at)
+  if (type !== 'ephemeral') throw wrongWord(`${at}.type`, type, ['ephemeral'])
+  if (isUnsaid(wanted)) return { cache_control: { type } }
+  const ttl = TTLS.find(word => word === wanted)
+  if (ttl === undefined) throw wrongWord(`${at}.ttl`, wanted, TTLS)
+  return { cache_control: { type, ttl } }
+}
+
+type Message = Readonly<Record<string, unknown>>
+
+/** A mark of the whole request is one of the last that it says, where that has none of its own. */
+export function withLastMarked(messages: readonly Message[], mark: Marked): readonly Message[] {
+  const last = messages.at(-1)
+  if (mark.cache_control === undefined || last === undefined) return messages
+  const { content, tool_calls: calls } = last
+  if (isList(calls)) return [...messages.slice(0, -1), { ...last, tool_calls: lastMarked(calls, mark) }]
+  const parts = typeof content === 'string' && content !== '' ? [{ type: 'text', text: content }] : content
+  return isList(parts) ? [...messages.slice(0, -1), { ...last, content: lastMarked(parts, mark) }] : messages
+}
+
+function isList(value: unknown): value is readonly object[] {
+  return Array.isArray(value) && value.length > 0
+}
+
+/** The same list with this mark at its last item, unless that has one. */
+export function lastMarked<T extends object>(items: readonly T[], mark: Marked): (T & Marked)[] {
+  const last = items.length - 1
+  return items.map((item, index) =>
+    index === last && !Object.hasOwn(item, 'cache_control') ? { ...item, ...mark } : item,
+  )
+}
