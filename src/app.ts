@@ -2,9 +2,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import Koa, { type Context } from 'koa'
 import Router from 'koa-router'
-import { asksModel, isRefusal, type Refusal, refuse } from '#contract'
+import { asksModel, isRefusal, type Refusal, type RouteKind, refuse } from '#contract'
 import type { Address, Limits } from './config/configuration.ts'
-import { type Gateway, sendRefusal } from './gateway.ts'
+import { errorBody, type Gateway, sendRefusal } from './gateway.ts'
 import type { Generation } from './generation.ts'
 import { clientAddress } from './http/address.ts'
 import { headProblem, mediaTypeProblem } from './http/guard.ts'
@@ -69,7 +69,8 @@ function createApp(parts: AppParts): Koa {
     } catch (error) {
       if (!isRefusal(error)) parts.reportBug(id, error)
       const refusal = isRefusal(error) ? error : refuse('internal_error')
-      sendRefusal(ctx, refusal, (status, headers, body) => {
+      const body = errorBody(ctx.state['kind'] as RouteKind | undefined, refusal, id)
+      sendRefusal(ctx, refusal, body, (status, headers, body) => {
         ctx.status = status
         ctx.set(headers)
         ctx.body = body
@@ -86,6 +87,7 @@ function createRoutes({ gateway }: AppParts, generation: Generation): Koa.Middle
     const { path, methods } = route.config
     const takesOptions = route.plan.steps.some(step => step.foreign)
     router.all(path.replace('{id}', '*id'), async ctx => {
+      ctx.state['kind'] = route.config.kind
       if (!methods.includes(ctx.method) && !(takesOptions && ctx.method === 'OPTIONS')) {
         throw refuse('method_not_allowed', {
           message: `${ctx.method} is not for ${path}; use ${methods.join(' or ')}.`,

@@ -4,7 +4,7 @@
  */
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import type { Context } from 'koa'
-import { envelope, isRefusal, type Refusal, refuse, retryHeaders } from '#contract'
+import { envelope, isRefusal, type Refusal, type RouteKind, refuse, retryHeaders } from '#contract'
 import { Client, FRAMING, type WaitingAnswers } from './answer/client.ts'
 import { Meter } from './answer/meter.ts'
 import { whenFacts } from './config/when.ts'
@@ -247,10 +247,9 @@ export function createGateway(parts: GatewayParts): Gateway {
     sendRefusal(
       ctx,
       refusal,
+      exchange.inbound?.encodeError?.(refusal) ?? errorBody(route.config.kind, refusal, exchange.id),
       (status, headers, body) => client.sendWhole(status, headers, body),
       name => parts.log.error({ exchange: exchange.id, header: name }, 'a header of a refusal cannot be sent'),
-      exchange.inbound?.encodeError?.(refusal) ??
-        INBOUND[route.config.kind]?.encodeError(refusal, { exchange: exchange.id }),
     )
   }
 
@@ -302,17 +301,23 @@ function finish(trip: Trip): void {
   }
 }
 
+/** The body of an error as clients of a route expect it; before a route was found it is the envelope. */
+export function errorBody(kind: RouteKind | undefined, refusal: Refusal, exchange: string): string {
+  const inbound = kind && INBOUND[kind]
+  return inbound ? inbound.encodeError(refusal, { exchange }) : JSON.stringify(envelope(refusal))
+}
+
 /**
  * The JSON error with the headers that client libraries look for; also used before there is an exchange.
+ * @param body see `errorBody`
  * @param dropped is told the name of a header that cannot be sent, and is left out
- * @param body for clients that expect another form than the envelope
  */
 export function sendRefusal(
   ctx: Context,
   refusal: Refusal,
+  body: string,
   send: (status: number, headers: Record<string, string>, body: string) => void,
   dropped: (name: string) => void = () => {},
-  body = JSON.stringify(envelope(refusal)),
 ): void {
   const unread = !ctx.req.complete
   const headers: Record<string, string> = {

@@ -26,8 +26,10 @@ export interface Upstream {
 
 export interface Signed {
   readonly headers: Readonly<Record<string, string>>
-  /** The provider has refused the credential (401, 403): the next one has its turn. Returns how many others are good. */
+  /** The provider does not know the credential, or its quota is used up. Returns how many others are good. */
   refused(): number
+  /** The provider takes nothing under it for so long. Returns how many others are good. */
+  limited(forMs: number): number
   taken(): void
 }
 
@@ -129,7 +131,7 @@ function servicesOf(
 
 function createUpstream(
   provider: Provider,
-  { clock, version, redact, log }: GenerationParts,
+  { clock, watchman, version, redact, log }: GenerationParts,
 ): { upstream: Upstream; close: () => Promise<void>; ready?: Promise<void> } {
   if (provider.dialect === 'demo') {
     const demo = createDemo({ paceMs: provider.paceMs, clock })
@@ -139,7 +141,7 @@ function createUpstream(
         // The demo speaks OpenAI's format; only its road is another: there is no network on it.
         dialect: createDialect('openai', clock.now, redact).dialect,
         transport: (request, handler) => demo.dispatch(request, handler),
-        sign: request => ({ headers: request.headers, refused: none, taken: ignore }),
+        sign: request => ({ headers: request.headers, refused: none, limited: none, taken: ignore }),
       },
       close: async () => {},
     }
@@ -155,7 +157,7 @@ function createUpstream(
   const url = new URL(baseUrl)
   const basePath = url.pathname === '/' ? '' : url.pathname
   const { dialect, authorize } = createDialect(provider.dialect, clock.now, redactAll, azure, url.hostname)
-  const credentials = createCredentials<Credential>(provider.credentials, clock.now, (index, left) =>
+  const credentials = createCredentials<Credential>(provider.credentials, watchman.now, (index, left) =>
     log.error({ provider: name, credential: index + 1, left }, 'the provider refuses this credential'),
   )
   const common = {
@@ -172,9 +174,9 @@ function createUpstream(
       sign(request) {
         const headers = { ...common, ...request.headers }
         const turn = credentials.next()
-        if (turn === null) return { headers, refused: none, taken: ignore }
+        if (turn === null) return { headers, refused: none, limited: none, taken: ignore }
         const credential = isServiceAccount(turn.credential) ? (tokens?.current() ?? null) : turn.credential
-        if (credential === null) return { headers, refused: none, taken: ignore }
+        if (credential === null) return { headers, refused: none, limited: none, taken: ignore }
         const [path, query = ''] = `${basePath}${request.path}`.split('?') as [string, string?]
         const signed = authorize(
           credential,
@@ -183,8 +185,9 @@ function createUpstream(
         )
         return {
           headers: { ...headers, ...signed },
-          refused: () => credentials.refused(turn.index),
-          taken: () => credentials.taken(turn.index),
+          refused: turn.refused,
+          limited: turn.limited,
+          taken: turn.taken,
         }
       },
     },

@@ -56,6 +56,13 @@ describe('a messages route, whose clients say x-api-key', () => {
   test.each<[string, [string, string][]]>([
     ['alone', [['X-Api-Key', 'TOKEN']]],
     [
+      'empty, beside one with Bearer',
+      [
+        ['x-api-key', ''],
+        ['authorization', 'Bearer TOKEN'],
+      ],
+    ],
+    [
       'beside the same with Bearer',
       [
         ['x-api-key', 'TOKEN'],

@@ -49,7 +49,9 @@ function presented(rawHeaders: readonly string[], takesApiKey: boolean): string 
       value = rawHeaders[i + 1]!
     } else if (takesApiKey && name.length === 9 && name.toLowerCase() === 'x-api-key') {
       if (apiKey !== undefined) throw refuse('bad_request', { message: 'There are two x-api-key headers; send one.' })
-      apiKey = rawHeaders[i + 1]!
+      // Some clients send an empty one beside their token.
+      if (rawHeaders[i + 1] !== '') apiKey = rawHeaders[i + 1]!
+      else elsewhere = true
     } else if (name.length <= 9 && /^(x-)?api-key$/i.test(name)) elsewhere = true
   }
   if (value !== undefined && apiKey !== undefined && bearer(value) !== apiKey) {

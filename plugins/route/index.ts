@@ -57,7 +57,10 @@ export default definePlugin({
       const exchange = ctx.exchange as ExchangeWith<'model'>
       const arrange = (group: readonly Target[]): readonly Target[] => {
         if (group.length < 2 || order === 'listed') return group
-        if (order === 'latency') return byLatency(group, seen.latencyMs)
+        if (order === 'latency') {
+          const streams = exchange.chat?.stream ?? false
+          return byLatency(group, target => seen.latencyMs(target, streams))
+        }
         return sticky === 'none' ? drawOrder(group, random) : byName(group, nameOf(exchange, sticky))
       }
       exchange.give('targets', byPriority(exchange.model.targets, arrange))

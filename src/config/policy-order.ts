@@ -70,7 +70,7 @@ function checkNeeds(
   const given = surelyGiven(steps.slice(0, index))
   const reasons = new Map<string, { facts: FactName[]; reason: Reason }>()
   for (const fact of step.needs.get(kind) ?? []) {
-    // Elsewhere than on a chat route such a fact cannot be given at all, which is said at the route.
+    // Where no model is asked such a fact cannot be given at all, which is said at the route.
     if (given.has(fact) || (!asksModel(kind) && CHAT_ONLY.includes(fact))) continue
     const reason = reasonFor(fact, steps, index, registry, kind)
     const entry = reasons.get(reason.message) ?? { facts: [], reason }

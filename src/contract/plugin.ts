@@ -33,7 +33,7 @@ export interface Log {
 /** The service `targets`: what has been seen of targets lately, in this process. */
 export interface TargetsView {
   /** How long the target's answers take to begin, in milliseconds; null while nothing is known. */
-  latencyMs(target: string): number | null
+  latencyMs(target: string, streams: boolean): number | null
 }
 
 /** What a plugin may name in `uses`. `ledger` is for plugins marked critical that ship with the gateway. */

@@ -38,7 +38,7 @@ export function failureOf(
     ...(theirs ? { message: theirs } : {}),
     ...(OUR_CLIENTS_MISTAKE.has(code) ? { param: cleanParam(details.param) } : {}),
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-    detail: `status ${status}, type ${details.type ?? '-'}, code ${details.code ?? '-'}: ${(details.message ?? '').slice(0, 1000)}`,
+    detail: `status ${status}, type ${details.type ?? '-'}, code ${details.code ?? '-'}: ${withoutQuotes(details.message ?? '').slice(0, 1000)}`,
   }
 }
 
@@ -46,8 +46,34 @@ export function failureOf(
 const MOST_READ = 16_384
 
 function redacted({ message, type, code, param }: ErrorDetails, redact: Redact): ErrorDetails {
-  const clean = (text: string | null) => (text === null ? null : redact(text.slice(0, MOST_READ)))
+  const clean = (text: string | null) =>
+    text === null ? null : redact(beginning(text, MOST_READ)).replace(SIGNATURE, '[secret]')
   return { message: clean(message), type: clean(type), code: clean(code), param: clean(param) }
+}
+
+/** AWS's, made for one request: no list of secrets has it. */
+const SIGNATURE = /\b[0-9a-f]{64}\b/gi
+
+/** The first words: a word that does not fit is left out, because of half a secret nobody can tell what it is. */
+function beginning(text: string, most: number): string {
+  if (text.length <= most) return text
+  let end = most
+  while (end > 0 && !BLANK.test(text[end]!)) end--
+  return text.slice(0, end)
+}
+
+const BLANK = /\s/
+
+/**
+ * Where a provider quotes the request: the client may read its own words again, the log has no bodies in it. What
+ * quotes look like is the provider's business, so that everything behind the first one goes.
+ */
+const QUOTE =
+  /\b(?:messages|contents?|text|parts|input(?:_value)?|inputs|prompt|instructions|system|documents|query)\\*["']?\s*[:=]\s*\\*["'[{(]|\bcontent-disposition:/i
+
+function withoutQuotes(message: string): string {
+  const at = message.search(QUOTE)
+  return at === -1 ? message : `${message.slice(0, at)}…`
 }
 
 const OUR_CLIENTS_MISTAKE: ReadonlySet<ErrorCode> = new Set([
@@ -124,7 +150,8 @@ function waitIn(message: string | null): number | undefined {
 const PARAM = /^[A-Za-z_][A-Za-z0-9_.[\]]{0,99}$/
 
 function cleanParam(param: string | null): string | null {
-  return param !== null && PARAM.test(param) ? param : null
+  // The half of a secret may look like a name, and so may a secret that is not the gateway's.
+  return param !== null && PARAM.test(param) && !cleanMessage(param).includes('[secret]') ? param : null
 }
 
 /** Top-level domains and what ends the names of internal hosts. Not all there are: some are words of sentences. */
@@ -134,6 +161,14 @@ const HOST_ENDS =
 
 const SECRETS: readonly (readonly [RegExp, string])[] = [
   [/\b[a-z][a-z0-9+.-]*:\/\/[^\s"'<>]*/gi, '[address]'],
+  // Whose accounts, projects and resources the gateway's are, in the clouds' own notations.
+  [/\barn:aws[\w-]*:[^\s"'`,;()<>]+/gi, '[hidden]'],
+  [/\/subscriptions\/[^\s"'`,;()<>]+/gi, '[hidden]'],
+  [/\bprojects\/[\w.:-]+/gi, 'projects/[hidden]'],
+  [
+    /\b(project(?:[_ ]?(?:id|number))?(?:["'`]?\s*[:=]|\s)\s*["'`]?)(?=[\w.:]*[\d-])[a-z0-9][\w.:-]{3,}/gi,
+    '$1[hidden]',
+  ],
   [/\b(?:bearer|basic)\s+\S+/gi, '[secret]'],
   [/[\w-]*\bapi[-_]?key["']?\s*[:=]\s*\S+/gi, '[secret]'],
   [/\b(?:key|token|secret|password|signature|sig)=\S+/gi, '[secret]'],
@@ -143,6 +178,10 @@ const SECRETS: readonly (readonly [RegExp, string])[] = [
   [/\bAIza[A-Za-z0-9_-]{10,}/g, '[secret]'],
   [/\bA(?:KI|SI)A[A-Z0-9]{12,}/g, '[secret]'],
   [/\b(?=[A-Za-z0-9_-]*\d)(?=[A-Za-z0-9_-]*[A-Za-z])[A-Za-z0-9_-]{32,}\b/g, '[secret]'],
+  // An account of AWS.
+  [/\b\d{12}\b/g, '[hidden]'],
+  // A request line has the path of `base_url` in it.
+  [/\b(GET|POST|PUT|PATCH|DELETE)\s+\/\S+/g, '$1 [path]'],
   [/\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b/g, '[address]'],
   // IPv6: five groups or more, or fewer with a `::`; a time of day has three groups and no `::`.
   [/(?<![\w:])\[?(?:[0-9a-f]{1,4}:){4,7}[0-9a-f]{1,4}(?![\w:])(?:\]:\d+)?/gi, '[address]'],
@@ -159,7 +198,7 @@ const SECRETS: readonly (readonly [RegExp, string])[] = [
 
 /** A provider's sentence without addresses, secrets and control characters, at most 400 characters. */
 export function cleanMessage(text: string): string {
-  let clean = text.slice(0, 2000).replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ')
+  let clean = beginning(text, 2000).replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ')
   for (const [pattern, replacement] of SECRETS) clean = clean.replace(pattern, replacement)
   clean = clean.trim()
   return clean.length > 400 ? `${clean.slice(0, 399)}…` : clean

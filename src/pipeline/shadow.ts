@@ -30,6 +30,7 @@ export class Shadow {
       })
     }
     const shadowExchange = Object.create(exchange, {
+      ...membersOf(exchange),
       edit: { value: () => void this.#deeds.add('edited') },
       answer: {
         value: async () => {
@@ -37,10 +38,7 @@ export class Shadow {
           this.#deeds.add('answered')
         },
       },
-      note: { value: (text: string) => exchange.note(text) },
       watch: { value: watch },
-      json: { value: () => exchange.json() },
-      ...accessorsOf(exchange),
     })
     this.ctx = Object.create(ctx, { exchange: { value: shadowExchange } }) as Context
   }
@@ -85,11 +83,15 @@ export class Shadow {
   }
 }
 
-/** What reads private fields reads them on the exchange itself: an object that only inherits from it has none. */
-function accessorsOf(exchange: LiveExchange): PropertyDescriptorMap {
+/** What touches private fields does so on the exchange itself: an object that only inherits from it has none. */
+function membersOf(exchange: LiveExchange): PropertyDescriptorMap {
   const own = Object.getOwnPropertyDescriptors(Object.getPrototypeOf(exchange) as LiveExchange)
-  const names = Object.entries(own).flatMap(([name, { get }]) => (get ? [name as keyof LiveExchange] : []))
-  return Object.fromEntries(names.map(name => [name, { get: () => exchange[name] }]))
+  const members = Object.entries(own).flatMap(([name, { get, value }]): [string, PropertyDescriptor][] => {
+    if (get) return [[name, { get: () => exchange[name as keyof LiveExchange] }]]
+    if (name === 'constructor') return []
+    return [[name, { value: (value as (...args: unknown[]) => unknown).bind(exchange) }]]
+  })
+  return Object.fromEntries(members)
 }
 
 /** What of Koa's response a step can change. */

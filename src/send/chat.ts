@@ -2,6 +2,7 @@
 import {
   type Chat,
   type EncodedRequest,
+  type ErrorCode,
   isRefusal,
   type Refusal,
   refuse,
@@ -11,11 +12,17 @@ import {
 import { type PumpEnding, StreamPump, WholePump, type WriteWhole } from '../answer/pump.ts'
 import { StreamAnswer } from '../answer/stream.ts'
 import type { Tap, TapError } from '../answer/taps.ts'
+import type { Signed } from '../generation.ts'
 import { startAttempt } from '../upstream/attempt.ts'
-import { type Retry, retryAfterFailure } from '../upstream/retry.ts'
+import { type Retry, retryAfterFailure, THE_CREDENTIALS } from '../upstream/retry.ts'
 import { endStopped, recordAttempt, refusalOf, type SenderParts, type Trip } from './trip.ts'
 
 export const JSON_HEADERS = { 'content-type': 'application/json' }
+
+/** Failures that only the operator can mend: a key, a quota, a base_url, a target's model. */
+const OPERATORS: ReadonlySet<ErrorCode> = new Set(['upstream_auth', 'upstream_quota', 'model_not_found'])
+
+const ALL_FULL = { retryAfterMs: 1000, detail: 'every target has as many requests as it takes' }
 
 /** So many names of dropped parameters are told one by one. */
 const MOST_DROPPED = 20
@@ -41,9 +48,8 @@ export async function sendChat(trip: Trip, parts: SenderParts): Promise<void> {
   if (chat.stream) client.startHeartbeat()
   generation.retries.earn()
 
-  // What the client is told when nobody can be asked; after an attempt it is that attempt's end.
   let tried: Tried | null = null
-  let why = refuse('overloaded', { retryAfterMs: 1000, detail: 'every target has as many requests as it takes' })
+  let unfit: Refusal | null = null
   let left = targets
   for (;;) {
     const [target] = generation.board.arrange(left)
@@ -51,19 +57,21 @@ export async function sendChat(trip: Trip, parts: SenderParts): Promise<void> {
     const others = left.filter(other => other !== target)
     const request = requestFor(trip, target)
     if (isRefusal(request)) {
-      why = request
+      unfit = request
       left = others
       continue
     }
     tried = await tryTarget(trip, parts, target, request)
-    const retry = mayRetry(trip, tried, generation.board.arrange(others).length > 0, parts)
-    if (!retry || !generation.retries.spend()) break
+    const retry = mayRetry(trip, tried, others, parts)
+    // Another credential costs no retry: there are only so many of them.
+    if (!retry || (retry.where !== 'as_another' && !generation.retries.spend())) break
     if (retry.where === 'elsewhere') left = others
-    else if (retry.pauseMs > 0) await pause(trip, parts, retry.pauseMs)
+    else if (retry.where === 'here') await pause(trip, parts, retry.pauseMs)
     if (exchange.signal.aborted) return endStopped(trip)
   }
 
-  if (!tried) throw why
+  // A target that is only full may do what the others cannot.
+  if (!tried) throw left.length === 0 && unfit ? unfit : refuse('overloaded', ALL_FULL)
   const { ending, pump, target } = tried
   // A whole answer is collected before anything is known of it; its failures were not known at its head.
   exchange.usage = meter.spent(ending.ending === 'complete')
@@ -132,9 +140,10 @@ async function tryTarget(trip: Trip, parts: SenderParts, target: Target, request
     stream: chat.stream,
     decodeError: upstream.dialect.decodeError,
     onHead(status, failure) {
-      if (failure === null) ticket.begun()
-      if (failure === null) signed.taken()
-      else if (failure.code === 'upstream_auth') hasCredential = signed.refused() > 0
+      if (failure === null) {
+        ticket.begun(chat.stream)
+        signed.taken()
+      } else hasCredential = credentialAfter(signed, failure)
       onHead(status, failure)
     },
   })
@@ -146,8 +155,8 @@ async function tryTarget(trip: Trip, parts: SenderParts, target: Target, request
   if (exchange.attempts.length === before) onHead(null, null)
   if (ending.ending === 'failed') {
     noteFailure(trip, parts, ending.failure)
-    // A credential's failure is the target's only when there is no other.
-    if (hasCredential) ticket.dropped()
+    // A credential's failure is the target's only when there is no other; a client that reads too slowly is nobody's.
+    if (hasCredential || attempt.isPaused) ticket.dropped()
     else ticket.bad(ending.failure)
   } else if (ending.ending === 'complete' || ending.ending === 'tapped') ticket.good()
   else ticket.dropped()
@@ -165,23 +174,33 @@ function tellDropped({ ctx }: Trip, names: readonly string[]): void {
   else ctx.remove('x-tollgate-dropped')
 }
 
+/** Tells the provider's credentials of a failure that may be theirs. Returns whether another one is good. */
+function credentialAfter(signed: Signed, { code, retryAfterMs = 0 }: UpstreamFailure): boolean {
+  if (!THE_CREDENTIALS.has(code)) return false
+  return (code === 'upstream_rate_limited' ? signed.limited(retryAfterMs) : signed.refused()) > 0
+}
+
 /** Writes down a failure of which the head said nothing, and tells the operator. */
 function noteFailure({ exchange }: Trip, { log }: SenderParts, { code, detail }: UpstreamFailure): void {
   const last = exchange.attempts.at(-1)
   // The head was good and the body was not.
   if (last && last.code === null) exchange.attempts[exchange.attempts.length - 1] = { ...last, code }
-  log.warn({ exchange: exchange.id, target: last?.target, code, detail }, 'an attempt failed')
+  const fields = { exchange: exchange.id, target: last?.target, code, detail }
+  if (OPERATORS.has(code)) log.error(fields, "an attempt failed: the provider's entry in gateway.yaml may be wrong")
+  else log.warn(fields, 'an attempt failed')
 }
 
 /** Null when this attempt was the last one: it went well, its answer has begun, or nothing speaks for another. */
 function mayRetry(
-  { exchange }: Trip,
-  { ending, pump, tookMs, hasCredential }: Tried,
-  hasOther: boolean,
+  trip: Trip,
+  { ending, pump, target, tookMs, hasCredential }: Tried,
+  others: readonly Target[],
   { random }: SenderParts,
 ): Retry | null {
+  const { exchange, generation } = trip
   if (ending.ending !== 'failed' || pump.begun || exchange.attempts.length >= exchange.attemptsAtMost) return null
-  const attempts = exchange.attempts.length
+  const attempts = exchange.attempts.filter(attempt => attempt.target === target.id).length
+  const hasOther = generation.board.arrange(others).some(other => !isRefusal(requestFor(trip, other)))
   return retryAfterFailure({ failure: ending.failure, tookMs, attempts, hasOther, hasCredential }, random)
 }
 

@@ -16,6 +16,8 @@ export async function answerEarly(
 ): Promise<void> {
   const { exchange, client, meter } = trip
   if (exchange.signal.aborted) return endStopped(trip)
+  // A step that answers before anybody has read the request: it is answered in its own format all the same.
+  if (trip.route.config.kind !== 'chat') exchange.request()
   meter.started = true
   meter.finished = true
   exchange.usage = usageOf(completion.usage ?? NO_USAGE, 'cached')

@@ -40,6 +40,8 @@ export interface RunningAttempt {
   resume(): void
   /** False while it waits for a connection: what is given up then was never seen by the provider. */
   readonly isSent: boolean
+  /** Whether it waits for its client: what runs out meanwhile is not the provider's time. */
+  readonly isPaused: boolean
 }
 
 export function startAttempt(options: AttemptOptions): RunningAttempt {
@@ -68,6 +70,10 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
     this.#options = options
     this.#startedMs = this.#lastMs = options.watchman.now()
     this.#unwatch = options.watchman.watch(now => this.#look(now))
+  }
+
+  get isPaused(): boolean {
+    return this.#paused
   }
 
   abort(): void {
@@ -154,7 +160,13 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
   }
 
   #late(detail: string): void {
-    this.#fail({ code: 'upstream_timeout', detail })
+    if (this.isSent) this.#fail({ code: 'upstream_timeout', detail })
+    else
+      this.#fail({
+        code: 'overloaded',
+        retryAfterMs: 1000,
+        detail: `no connection to the provider was free: ${detail}`,
+      })
   }
 
   #failWithBody(): void {

@@ -16,8 +16,12 @@ const LONGEST_EJECTED_MS = 120_000
 /** How much a new latency counts against the ones before it. */
 const LATENCY_SHARE = 0.2
 
-/** Whose failure says nothing of the target's health: the request's own, or a limit, which has a time of its own. */
+/** A latency that was measured longer ago is not believed any more: the target is asked once to learn the new one. */
+const LATENCY_FRESH_MS = 60_000
+
+/** Failures that say nothing of the target's health: they are the request's own, or the gateway's (no free connection). */
 const NOT_ITS_FAULT: ReadonlySet<ErrorCode> = new Set([
+  'overloaded',
   'upstream_rejected',
   'context_length_exceeded',
   'content_filter',
@@ -29,8 +33,8 @@ const LIMITED_MS = 1000
 
 /** An attempt under way, seen from the board. Exactly one of the two ends is called, once. */
 export interface Ticket {
-  /** The answer has begun. */
-  begun(): void
+  /** The answer has begun. @param streams whether it is a stream: of whole ones nothing comes before all is made */
+  begun(streams: boolean): void
   /** It went well as far as the target is concerned. */
   good(): void
   bad(failure: UpstreamFailure): void
@@ -49,7 +53,8 @@ export interface Board extends TargetsView {
 
 type TargetState = 'well' | 'limited' | 'ejected' | 'half_open'
 
-class Record {
+/** What is known of one target. */
+class Knowledge {
   inflight = 0
   inARow = 0
   /** The window's attempts, the oldest first. */
@@ -57,38 +62,52 @@ class Record {
   ejections = 0
   ejectedUntilMs = 0
   limitedUntilMs = 0
+  /** When the last limit was heard of: what was begun before says nothing against it. */
+  limitedAtMs = 0
   /** Half-open: one attempt tries it, and the others wait for what it finds. */
   probing = false
-  latencyMs: number | null = null
+  readonly latency = { stream: new Latency(), whole: new Latency() }
+}
+
+class Latency {
+  ms: number | null = null
+  measuredAtMs = 0
+
+  take(ms: number, atMs: number): void {
+    const isFresh = this.ms !== null && atMs - this.measuredAtMs < LATENCY_FRESH_MS
+    this.ms = isFresh ? this.ms! + LATENCY_SHARE * (ms - this.ms!) : ms
+    this.measuredAtMs = atMs
+  }
 }
 
 /** @param now monotonic milliseconds */
 export function createBoard(now: () => number, onEjected: (target: string, forMs: number) => void = () => {}): Board {
-  const records = new Map<string, Record>()
-  const recordOf = (target: string): Record => {
+  const records = new Map<string, Knowledge>()
+  const recordOf = (target: string): Knowledge => {
     let record = records.get(target)
     if (!record) {
-      record = new Record()
+      record = new Knowledge()
       records.set(target, record)
     }
     return record
   }
 
-  function stateOf(record: Record): TargetState {
+  function stateOf(record: Knowledge): TargetState {
     const at = now()
-    if (record.ejections > 0) return at < record.ejectedUntilMs ? 'ejected' : 'half_open'
-    return at < record.limitedUntilMs ? 'limited' : 'well'
+    if (at < record.ejectedUntilMs) return 'ejected'
+    if (at < record.limitedUntilMs) return 'limited'
+    return record.ejections > 0 ? 'half_open' : 'well'
   }
 
   /** 0: to be asked; 1: limited, which ends soon; 2: sick. */
-  function rankOf(record: Record): number {
+  function rankOf(record: Knowledge): number {
     const state = stateOf(record)
     if (state === 'well') return 0
     if (state === 'half_open') return record.probing ? 2 : 0
     return state === 'limited' ? 1 : 2
   }
 
-  function eject(target: string, record: Record): void {
+  function eject(target: string, record: Knowledge): void {
     const forMs = Math.min(EJECTED_MS * 2 ** record.ejections, LONGEST_EJECTED_MS)
     record.ejections++
     record.ejectedUntilMs = now() + forMs
@@ -97,7 +116,7 @@ export function createBoard(now: () => number, onEjected: (target: string, forMs
     onEjected(target, forMs)
   }
 
-  function failed(target: string, record: Record, wasProbe: boolean): void {
+  function failed(target: string, record: Knowledge, wasProbe: boolean): void {
     record.inARow++
     note(record, true)
     const failures = record.results.filter(result => result.failed).length
@@ -105,7 +124,7 @@ export function createBoard(now: () => number, onEjected: (target: string, forMs
     if (wasProbe || (stateOf(record) === 'well' && (record.inARow >= FAILURES_IN_A_ROW || half))) eject(target, record)
   }
 
-  function note(record: Record, failed: boolean): void {
+  function note(record: Knowledge, failed: boolean): void {
     const atMs = now()
     record.results.push({ atMs, failed })
     while (record.results[0]!.atMs < atMs - WINDOW_MS || record.results.length > 200) record.results.shift()
@@ -133,26 +152,36 @@ export function createBoard(now: () => number, onEjected: (target: string, forMs
         act()
       }
       return {
-        begun() {
-          const ms = now() - startedMs
-          record.latencyMs = record.latencyMs === null ? ms : record.latencyMs + LATENCY_SHARE * (ms - record.latencyMs)
+        begun(streams) {
+          record.latency[streams ? 'stream' : 'whole'].take(now() - startedMs, now())
         },
         good: () =>
           end(() => {
             record.inARow = 0
-            // One that was begun before the ejection says nothing about the time after it.
+            // One that was begun before the ejection, or the limit, says nothing about the time after it.
             if (isProbe) record.ejections = 0
+            if (startedMs > record.limitedAtMs) record.limitedUntilMs = 0
             note(record, false)
           }),
         bad: failure =>
           end(() => {
             if (failure.code === 'upstream_rate_limited') {
+              record.limitedAtMs = now()
               record.limitedUntilMs = now() + (failure.retryAfterMs ?? LIMITED_MS)
             } else if (!NOT_ITS_FAULT.has(failure.code)) failed(target.id, record, isProbe)
+            // Who refuses a request lives.
+            else if (isProbe && failure.code !== 'overloaded') record.ejections = 0
           }),
         dropped: () => end(() => {}),
       }
     },
-    latencyMs: target => records.get(target)?.latencyMs ?? null,
+    latencyMs(target, streams) {
+      const record = records.get(target)
+      const latency = record?.latency[streams ? 'stream' : 'whole']
+      if (!record || !latency) return null
+      // One request is enough to learn it anew: until its answer begins, the old value stands for the others.
+      const isStale = now() - latency.measuredAtMs >= LATENCY_FRESH_MS
+      return isStale && record.inflight === 0 ? null : latency.ms
+    },
   }
 }

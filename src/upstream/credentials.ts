@@ -4,16 +4,30 @@
  */
 
 export interface Credentials<Credential> {
-  /** The next one; of none but refused ones the one whose time is over first. Null when there are none at all. */
-  next(): { readonly credential: Credential; readonly index: number } | null
-  /** The provider has refused it (401, 403). Returns how many others are still good. */
-  refused(index: number): number
+  /** The next one; of none but those that are out the one whose time is over first. Null when there are none at all. */
+  next(): Turn<Credential> | null
+}
+
+/** A credential on its way to the provider. What the provider makes of it returns how many others are good. */
+export interface Turn<Credential> {
+  readonly credential: Credential
+  /** The provider does not know it, or its quota is used up. */
+  refused(): number
+  /** The provider takes nothing under it for so long. */
+  limited(forMs: number): number
   /** The provider has taken it. */
-  taken(index: number): void
+  taken(): void
 }
 
 /** A refused credential is tried again after so long: keys are restored without a word to the gateway. */
 const OUT_MS = 60_000
+
+/** What is known of one credential. */
+interface Standing {
+  outUntilMs: number
+  /** How often it was put out: a turn from before says nothing of the time after. */
+  times: number
+}
 
 /**
  * @param now monotonic milliseconds
@@ -24,30 +38,42 @@ export function createCredentials<Credential>(
   now: () => number,
   onRefused: (index: number, left: number) => void,
 ): Credentials<Credential> {
-  const outUntil = all.map(() => 0)
+  const standings = all.map((): Standing => ({ outUntilMs: 0, times: 0 }))
   let turn = 0
-  const isOut = (index: number) => outUntil[index]! > now()
+  const isOut = (standing: Standing) => standing.outUntilMs > now()
+  const putOut = (standing: Standing, forMs: number): number => {
+    standing.outUntilMs = Math.max(standing.outUntilMs, now() + forMs)
+    standing.times++
+    return standings.filter(other => other !== standing && !isOut(other)).length
+  }
+  const take = (index: number): Turn<Credential> => {
+    const standing = standings[index]!
+    const { times } = standing
+    return {
+      credential: all[index]!,
+      refused() {
+        const wasOut = isOut(standing)
+        const left = putOut(standing, OUT_MS)
+        if (!wasOut) onRefused(index, left)
+        return left
+      },
+      limited: forMs => putOut(standing, forMs),
+      taken() {
+        if (standing.times === times) standing.outUntilMs = 0
+      },
+    }
+  }
   return {
     next() {
       if (all.length === 0) return null
       for (let step = 0; step < all.length; step++) {
         const index = (turn + step) % all.length
-        if (isOut(index)) continue
+        if (isOut(standings[index]!)) continue
         turn = index + 1
-        return { credential: all[index]!, index }
+        return take(index)
       }
-      const index = outUntil.indexOf(Math.min(...outUntil))
-      return { credential: all[index]!, index }
-    },
-    refused(index) {
-      const wasOut = isOut(index)
-      outUntil[index] = now() + OUT_MS
-      const left = all.filter((_, other) => !isOut(other)).length
-      if (!wasOut) onRefused(index, left)
-      return left
-    },
-    taken(index) {
-      outUntil[index] = 0
+      const soonest = standings.toSorted((one, other) => one.outUntilMs - other.outUntilMs)[0]!
+      return take(standings.indexOf(soonest))
     },
   }
 }

@@ -26,7 +26,13 @@ const PASSING: ReadonlySet<ErrorCode> = new Set([
   'upstream_truncated',
 ])
 /** Mended only by asking somebody else: this target will say the same again. */
-const ITS_OWN: ReadonlySet<ErrorCode> = new Set(['upstream_auth', 'upstream_quota', 'model_not_found'])
+const ITS_OWN: ReadonlySet<ErrorCode> = new Set(['upstream_auth', 'upstream_quota', 'model_not_found', 'overloaded'])
+/** Of the credential and not of the target: the same one under another may take the request. */
+export const THE_CREDENTIALS: ReadonlySet<ErrorCode> = new Set([
+  'upstream_auth',
+  'upstream_quota',
+  'upstream_rate_limited',
+])
 
 export interface RetryBudget {
   /** An exchange has made its first attempt. */
@@ -53,13 +59,15 @@ export function createRetryBudget(): RetryBudget {
 export type Retry =
   /** Another target, at once. */
   | { readonly where: 'elsewhere' }
-  /** The same target, after a pause (none when it is asked under another credential). */
+  /** The same target, after a pause. */
   | { readonly where: 'here'; readonly pauseMs: number }
+  /** The same target under another credential, at once. */
+  | { readonly where: 'as_another' }
 
 export interface FailedAttempt {
   readonly failure: UpstreamFailure
   readonly tookMs: number
-  /** How many attempts there were, this one included. */
+  /** How often this target was asked, this attempt included. */
   readonly attempts: number
   readonly hasOther: boolean
   /** Whether the same provider can be asked under another credential. */
@@ -73,11 +81,10 @@ export function retryAfterFailure(
 ): Retry | null {
   const { code, retryAfterMs = 0 } = failure
   if (tookMs > SLOW_MS) return null
-  // Nothing is wrong with the target: it does not know us under that name.
-  if (code === 'upstream_auth' && hasCredential) return { where: 'here', pauseMs: 0 }
+  if (hasCredential && THE_CREDENTIALS.has(code)) return { where: 'as_another' }
   if (hasOther) return PASSING.has(code) || ITS_OWN.has(code) ? { where: 'elsewhere' } : null
   if (!PASSING.has(code)) return null
   const pauseMs = PAUSE_MS * 2 ** (attempts - 1) * (0.5 + random() / 2)
-  const wanted = Math.max(pauseMs, retryAfterMs)
+  const wanted = Math.max(Math.min(pauseMs, LONGEST_PAUSE_MS), retryAfterMs)
   return wanted <= LONGEST_PAUSE_MS ? { where: 'here', pauseMs: wanted } : null
 }

@@ -30,6 +30,65 @@ describe('a secret of ours that the provider echoes', () => {
   })
 })
 
+describe('what no list of secrets has', () => {
+  const SIGNATURE = 'c46ff1667371d6820ea25a32313660f2615a94687d9150b306777247c34140df'
+  const said = (fields: { message?: string; param?: string }) => ({
+    message: null,
+    type: null,
+    code: null,
+    param: null,
+    ...fields,
+  })
+
+  test('a signature of AWS is nowhere', () => {
+    const message = `The signature should have been ${SIGNATURE}`
+    const failure = failureOf(400, {}, said({ message, param: SIGNATURE }), NOW)
+    expect(JSON.stringify(failure)).not.toContain(SIGNATURE.slice(0, 12))
+    expect(failure.param).toBeNull()
+  })
+
+  test('nor is the half of a secret, where a text is too long', () => {
+    const secret = 'AbCd/efGh+ijKl/mnOp=qr'
+    const redact = (text: string) => text.replaceAll(secret, '[secret]')
+    for (let shift = 0; shift < secret.length; shift++) {
+      const failure = failureOf(
+        400,
+        {},
+        said({ message: `${'y'.repeat(shift)} ${`${secret} `.repeat(2000)}` }),
+        NOW,
+        redact,
+      )
+      expect(JSON.stringify(failure)).not.toContain('AbCd')
+    }
+  })
+
+  test.each(['gsk_0123456789abcdef', 'key_ABCDEF0123456', '0123456789abcdef0123456789abcdef'])(
+    'a place that is called %s is none',
+    param => {
+      expect(failureOf(400, {}, said({ message: 'No', param: `p.${param}` }), NOW).param).toBeNull()
+    },
+  )
+
+  test.each([
+    ['Request was {"model":"m","messages":[{"role":"user","content":"tell nobody"}]}', 'Request was {"model":"m","…'],
+    ['Bad body: {\\"input\\":\\"tell nobody\\"}', 'Bad body: {\\"…'],
+    ["Input should be a string [type=string_type, input_value={'text': 'tell nobody'}]", '[type=string_type, …'],
+    ['--x\r\nContent-Disposition: form-data; name="file"\r\n\r\ntell nobody', '--x\r\n…'],
+  ])('the log has no words of the request, the client has its own: %s', (message, end) => {
+    const failure = failureOf(400, {}, said({ message }), NOW)
+    expect(failure.detail.endsWith(end), failure.detail).toBe(true)
+    expect(failure.message).toContain('tell nobody')
+  })
+
+  test.each([
+    "Invalid 'messages[0].content': string too long.",
+    'Missing required parameter: input.',
+    'text: field required',
+  ])('what quotes nothing is logged whole: %s', message => {
+    expect(failureOf(400, {}, said({ message }), NOW).detail).toContain(message)
+  })
+})
+
 describe('what a status and a body mean', () => {
   test.each<[name: string, status: number, body: unknown, code: ErrorCode, message: string | undefined]>([
     // A request that the provider does not take: its sentence is passed on, it is the only help there is.
@@ -363,6 +422,15 @@ describe('a message for a client', () => {
     '0123456789abcdef0123456789abcdef',
     '123e4567-e89b-12d3-a456-426614174000',
     '/usr/lib/python3/dist-packages/vllm/engine.py',
+    'arn:aws:bedrock:eu-central-1:123456789012:application-inference-profile/abcdef',
+    'arn:aws-us-gov:iam::123456789012:role/gateway',
+    '123456789012',
+    'projects/quiet-harbour/locations/global',
+    'project quiet-harbour',
+    'Project: quiet-harbour',
+    'project_number:41234567890',
+    '/subscriptions/00000000-1111-2222-3333-444444444444/resourceGroups/ours/providers/accounts/mine',
+    'POST /customers/ours/v1/chat/completions',
   ]
 
   test.each(CANARIES)('carries no %s', canary => {
@@ -387,6 +455,7 @@ describe('a message for a client', () => {
     'temperature must be between 0 and 2, at 12:30 it was 2.5; see /v1/responses',
     'The model gpt-4.1-mini does not support image_url (type: text). Ratio 3:2, std::vector.',
     'messages.1.content: Input should be a valid string',
+    'Your project does not have access to this model. Try a project without limits (project: none).',
   ])('is left as it is when it is harmless: %s', text => {
     expect(cleanMessage(text)).toBe(text)
   })

@@ -1,4 +1,7 @@
-/** Forty secrets, each with the one place where it may be seen, and what looks for them everywhere else. */
+/** Secrets, each with the one place where it may be seen, and what looks for them everywhere else. */
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import type { ProviderRequest } from '../helpers/fake-provider.ts'
 import { seeded } from '../helpers/seeded.ts'
 
 /** Where a secret may turn up. */
@@ -9,6 +12,8 @@ export interface Canary {
   readonly value: string
   /** Where it has to be found, because that is what it is for; null: nowhere. */
   readonly home: Place | null
+  /** Where it may be found too, because it is a secret to some only: a project's name is none to the operator. */
+  readonly also?: readonly Place[]
 }
 
 const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
@@ -16,11 +21,11 @@ const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
 /** Makes secrets that share nothing with each other but what their kind begins with. */
 export function createCanaries(
   seed: number,
-): (name: string, home: Place | null, begin?: string, size?: number) => Canary {
+): (name: string, home: Place | null, begin?: string, size?: number, letters?: string) => Canary {
   const random = seeded(seed)
-  return (name, home, begin = '', size = 36) => {
+  return (name, home, begin = '', size = 36, letters = LETTERS) => {
     let value = begin
-    for (let count = 0; count < size; count++) value += LETTERS[Math.floor(random() * LETTERS.length)]
+    for (let count = 0; count < size; count++) value += letters[Math.floor(random() * letters.length)]
     return { name, value, home }
   }
 }
@@ -30,19 +35,46 @@ const PIECE = 12
 
 /** A line for each secret that is where it must not be, or is not where it belongs. */
 export function misplaced(canaries: readonly Canary[], places: Readonly<Record<Place, string>>): string[] {
-  return canaries.flatMap(({ name, value, home }) =>
-    (Object.entries(places) as [Place, string][]).flatMap(([place, text]) => {
+  const traces = canaries.map(({ value }) => tracesOf(value))
+  return (Object.entries(places) as [Place, string][]).flatMap(([place, text]) => {
+    const here = foundIn(text, traces.flat())
+    return canaries.flatMap(({ name, value, home, also = [] }, index) => {
+      if (also.includes(place)) return []
       if (place === home) return text.includes(value) ? [] : [`${name} is not in ${place}, where it belongs`]
-      const found = tracesOf(value).find(trace => text.includes(trace))
+      const found = traces[index]!.find(trace => here.has(trace))
       return found === undefined ? [] : [`${name} is in ${place}: ${excerpt(text, found)}`]
-    }),
-  )
+    })
+  })
 }
+
+/** Which of many texts are in a long one, in one go over it: by their first four characters, then by all. */
+function foundIn(text: string, wanted: readonly string[]): ReadonlySet<string> {
+  const byStart = new Map<number, string[]>()
+  const mayStart = new Uint8Array(1 << 20)
+  const slot = (key: number) => Math.imul(key, 0x9e3779b1) >>> 12
+  for (const each of wanted) {
+    let key = 0
+    for (let at = 0; at < START; at++) key = (key << 8) ^ each.charCodeAt(at)
+    byStart.set(key, [...(byStart.get(key) ?? []), each])
+    mayStart[slot(key)] = 1
+  }
+  const found = new Set<string>()
+  for (let at = 0, key = 0; at < text.length; at++) {
+    key = (key << 8) ^ text.charCodeAt(at)
+    if (mayStart[slot(key)] === 0) continue
+    for (const each of byStart.get(key) ?? []) if (text.startsWith(each, at - START + 1)) found.add(each)
+  }
+  return found
+}
+
+const START = 4
 
 /** A secret's beginning, middle and end (without what all of its kind begin with), and other ways to write it. */
 function tracesOf(value: string): string[] {
   const middle = (value.length - PIECE) >> 1
   const pieces = [value.slice(-PIECE), value.slice(middle, middle + PIECE), value.slice(-2 * PIECE, -PIECE)]
+  // Of a long one, such as a token of a cloud, what was cut off anywhere; no kind's beginning is as long as two pieces.
+  for (let at = 2 * PIECE; at + PIECE <= value.length; at += PIECE) pieces.push(value.slice(at, at + PIECE))
   const others = [Buffer.from(value).toString('base64').slice(4, -4), Buffer.from(value).toString('hex')]
   return [...pieces.filter(piece => piece.length === PIECE), value, encodeURIComponent(value), ...others]
 }
@@ -50,4 +82,23 @@ function tracesOf(value: string): string[] {
 function excerpt(text: string, found: string): string {
   const at = text.indexOf(found)
   return JSON.stringify(text.slice(Math.max(0, at - 120), at + found.length + 40))
+}
+
+/** Every file that the gateway has or made: the configuration, the database with its log, the spool. */
+export function filesOf(folder: string): string {
+  return (
+    readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .map(name => join(folder, name))
+      .filter(path => statSync(path).isFile())
+      // A database is mostly room for more.
+      .map(path => `${path}\n${readFileSync(path, 'latin1').replace(/\0{2,}/g, '\0')}`)
+      .join('\n')
+  )
+}
+
+/** Everything that providers were sent. */
+export function upstreamOf({ requests }: { readonly requests: readonly ProviderRequest[] }): string {
+  return requests
+    .map(({ path, rawHeaders, raw }) => `${path}\n${rawHeaders.join(' ')}\n${raw.toString('utf8')}`)
+    .join('\n')
 }

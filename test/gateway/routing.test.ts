@@ -241,6 +241,26 @@ describe('several credentials of one provider', () => {
     expect(JSON.parse(told.text).error.code).toBe('upstream_auth')
   })
 
+  test.each([
+    [
+      'whose quota is used up',
+      errorAnswer(429, { error: { message: 'No.', type: 'insufficient_quota', code: 'insufficient_quota' } }),
+    ],
+    ['that is limited for long', errorAnswer(429, undefined, { 'retry-after': '60' })],
+  ])('one %s is followed by the next at once, and left out', async (_name, failure) => {
+    const gateway = await withKeys('${ONE}', '${TWO}')
+    first.script(request => (request.headers['authorization'] === 'Bearer key-one' ? failure : GOOD))
+    expect(await ask(gateway, false)).toMatchObject({ status: 200, asked: [2, 0], attempts: 2, charged: CHARGE })
+    for (let i = 0; i < 3; i++) expect(await ask(gateway, true)).toMatchObject({ status: 200, asked: [1, 0] })
+  })
+
+  test('of many requests that meet a refused one none fails: another credential costs no retry', async () => {
+    const gateway = await withKeys('${ONE}', '${TWO}')
+    first.script(refusing('key-one'))
+    const answers = await Promise.all(Array.from({ length: 100 }, () => gateway.chat()))
+    expect(answers.filter(({ status }) => status !== 200)).toEqual([])
+  })
+
   test('take turns', async () => {
     const gateway = await withKeys('${ONE}', '${TWO}')
     const since = first.requests.length
@@ -401,6 +421,70 @@ describe('a target that cannot do what is asked', () => {
     first.script(errorAnswer(500))
     const answer = await gateway.chat({ n: 2 })
     expect(answer.status).toBe(502)
-    expect(gateway.receipt(answer)?.attempts).toMatchObject([{ target: 'one/a', code: 'upstream_error' }])
+    // And as the other cannot help, it was this one that was asked again.
+    const again = { target: 'one/a', code: 'upstream_error' }
+    expect(gateway.receipt(answer)?.attempts).toMatchObject([again, again, again])
+  })
+
+  test('while the one that can is full: come again, and not "unsupported"', async () => {
+    const gateway = await start(
+      {},
+      {
+        yaml: {
+          providers: {
+            one: { dialect: 'openai', base_url: first.baseUrl },
+            two: { dialect: 'anthropic', base_url: second.url },
+          },
+          models: {
+            m: {
+              targets: [
+                { provider: 'one', model: 'a', max_inflight: 1 },
+                { provider: 'two', model: 'b' },
+              ],
+              price: PRICE,
+              context: 8192,
+              max_output: 1000,
+            },
+          },
+        },
+      },
+    )
+    first.script(gated({ tokens: 3 }))
+    const index = first.requests.length
+    const busy = gateway.chat({ stream: true })
+    const held = await first.waitForRequest(index)
+    const answer = await gateway.chat({ n: 2 })
+    expect(answer.status).toBe(503)
+    expect(await answer.json()).toMatchObject({ error: { code: 'overloaded' } })
+    held.release()
+    await (await busy).text()
+  })
+})
+
+describe('what is not the fault of a target', () => {
+  const behindOne = (settings: object, model: Record<string, unknown> = {}) =>
+    start(
+      { attempts: 1 },
+      { model, yaml: { providers: { p: { dialect: 'openai', base_url: first.baseUrl, ...settings } } } },
+    )
+
+  test('no free connection: 503 overloaded, the provider is not asked, and the target is not put out', async () => {
+    const gateway = await behindOne({ connections: 1, timeouts: { first_byte: '200ms' } })
+    first.script(gated({ tokens: 3 }))
+    const index = first.requests.length
+    const busy = await (async () => {
+      const pending = gateway.chat({ stream: true })
+      await (await first.waitForRequest(index)).step(2)
+      return pending
+    })()
+    const waiting = await Promise.all(Array.from({ length: 6 }, () => gateway.chat()))
+    for (const answer of waiting) {
+      expect(answer.status).toBe(503)
+      expect(await answer.json()).toMatchObject({ error: { code: 'overloaded' } })
+    }
+    expect(first.requests.length).toBe(index + 1)
+    first.requests[index]!.release()
+    await busy.text()
+    expect(gateway.log.filter(({ msg }) => /a target fails/.test(String(msg)))).toEqual([])
   })
 })

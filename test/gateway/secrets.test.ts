@@ -3,8 +3,6 @@
  * what clients got, /metrics, the files beside the database, what commands say, what providers were sent. Each secret is
  * found in the one place that it is for, and in no other.
  */
-import { readdirSync, readFileSync, statSync } from 'node:fs'
-import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parseMoney } from '#contract'
 import { type Running, serve } from '../../src/main.ts'
@@ -23,7 +21,7 @@ import {
 import { temporaryDirectory, tollgate, writeConfiguration } from '../helpers/gateway.ts'
 import { FIVE_STEPS, PRICE } from '../helpers/in-process.ts'
 import { openRaw } from '../helpers/raw-client.ts'
-import { type Canary, createCanaries, misplaced, type Place } from './canaries.ts'
+import { type Canary, createCanaries, filesOf, misplaced, type Place, upstreamOf } from './canaries.ts'
 
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
 console.log(`secrets: SEED=${seed}`)
@@ -50,8 +48,9 @@ const REQUEST = {
   wrongField: make('text where a number belongs', null, '', 32),
 }
 
-const FAULT_TIMEOUTS = { connect: '500ms', first_byte: '400ms', idle: '400ms', total: '3s' }
+const FAULT_TIMEOUTS = { connect: '500ms', first_byte: '400ms', idle: '400ms', total: '1500ms' }
 const AT_ONCE = 16
+const COMMANDS = [['account', 'list'], ['account', 'show', 'test'], ['key', 'list', '--account', 'test'], ['check']]
 
 // A level only leaves lines out, so the lowest has all that the others have.
 describe.each(full ? LOG_LEVELS : (['info'] as const))('with the log level %s', level => {
@@ -97,19 +96,7 @@ describe.each(full ? LOG_LEVELS : (['info'] as const))('with the log level %s', 
     async () => {
       await askAll()
       await misuse()
-      for (const args of [
-        ['account', 'list'],
-        ['account', 'show', 'test'],
-        ['key', 'list', '--account', 'test'],
-        ['check'],
-      ]) {
-        const { stdout, stderr } = await tollgate([...args, ...(args[0] === 'check' ? [] : ['--json'])], {
-          config,
-          env,
-        })
-        expect(stderr).toBe('')
-        seen.commands += stdout
-      }
+      await Promise.all(COMMANDS.map(command))
       const metrics = await (await fetch(`${running.adminUrl}/metrics`)).text()
       // The database's own log goes when it is closed.
       const open = filesOf(dir)
@@ -138,6 +125,12 @@ describe.each(full ? LOG_LEVELS : (['info'] as const))('with the log level %s', 
     },
     full ? 120_000 : 30_000,
   )
+
+  async function command(args: readonly string[]): Promise<void> {
+    const { stdout, stderr } = await tollgate([...args, ...(args[0] === 'check' ? [] : ['--json'])], { config, env })
+    expect(stderr).toBe('')
+    seen.commands += stdout
+  }
 
   /** Every fault, whole and streamed, and every way in which a provider lets slip what it knows. */
   async function askAll(): Promise<void> {
@@ -310,19 +303,4 @@ function configuration(url: string, env: Record<string, string>): object {
     models: Object.fromEntries(names.map(name => [name.replace('p', 'm'), model(name)])),
     routes: [{ path: '/v1/chat/completions', policy: 'test' }],
   }
-}
-
-/** Every file that the gateway has or made: the configuration, the database with its log, the spool. */
-function filesOf(folder: string): string {
-  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .map(name => join(folder, name))
-    .filter(path => statSync(path).isFile())
-    .map(path => `${path}\n${readFileSync(path, 'latin1')}`)
-    .join('\n')
-}
-
-function upstreamOf(provider: FakeProvider): string {
-  return provider.requests
-    .map(({ path, rawHeaders, raw }) => `${path}\n${rawHeaders.join(' ')}\n${raw.toString('utf8')}`)
-    .join('\n')
 }

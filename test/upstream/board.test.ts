@@ -109,6 +109,14 @@ describe('a target that fails', () => {
     expect(order(a, b)).toBe('ab')
   })
 
+  test('a probe whose request is refused has found it alive', () => {
+    failTimes(a, 5)
+    now += 15_000
+    fail(a, 'upstream_rejected')
+    failTimes(a, 5)
+    expect(ejected.at(-1)).toEqual(['a', 15_000])
+  })
+
   test('attempts that were begun before the ejection do not end it', () => {
     const before = board.begin(a)
     failTimes(a, 5)
@@ -122,7 +130,8 @@ describe('a target that fails', () => {
     'content_filter',
     'request_too_large',
     'unsupported_parameter',
-  ])("%s is the request's failure, not the target's", code => {
+    'overloaded',
+  ])("%s is the request's failure, or ours, not the target's", code => {
     for (let i = 0; i < 20; i++) fail(a, code)
     expect(order(a, b)).toBe('ab')
   })
@@ -138,6 +147,26 @@ describe('a limited target', () => {
     now += outMs
     expect(order(a, b)).toBe('ab')
     expect(ejected).toEqual([])
+  })
+
+  test('that was sick before is behind too: to ask it would be in vain', () => {
+    failTimes(a, 5)
+    now += 15_000
+    fail(a, 'upstream_rate_limited', 60_000)
+    expect(order(a, b)).toBe('ba')
+    now += 60_000
+    expect(order(a, b)).toBe('ab')
+  })
+
+  test('is well again with an answer to a later request, not to an earlier one', () => {
+    const earlier = board.begin(a)
+    now += 10
+    fail(a, 'upstream_rate_limited', 60_000)
+    earlier.good()
+    expect(order(a, b)).toBe('ba')
+    now += 10
+    board.begin(a).good()
+    expect(order(a, b)).toBe('ab')
   })
 
   test('is before a sick one', () => {
@@ -166,14 +195,38 @@ describe('attempts under way', () => {
   })
 
   test('are timed to the begin of their answers, the last ones most', () => {
-    expect(board.latencyMs('a')).toBeNull()
+    expect(board.latencyMs('a', true)).toBeNull()
     const first = board.begin(a)
     now += 100
-    first.begun()
-    expect(board.latencyMs('a')).toBe(100)
+    first.begun(true)
+    expect(board.latencyMs('a', true)).toBe(100)
     const second = board.begin(a)
     now += 200
-    second.begun()
-    expect(board.latencyMs('a')).toBeCloseTo(120)
+    second.begun(true)
+    expect(board.latencyMs('a', true)).toBeCloseTo(120)
+  })
+
+  test('streams and whole answers have times of their own', () => {
+    const whole = board.begin(a)
+    now += 5000
+    whole.begun(false)
+    expect(board.latencyMs('a', true)).toBeNull()
+    expect(board.latencyMs('a', false)).toBe(5000)
+  })
+
+  test('that are old are learned anew, by one request', () => {
+    const slow = board.begin(a)
+    now += 5000
+    slow.begun(true)
+    slow.good()
+    now += 59_999
+    expect(board.latencyMs('a', true)).toBe(5000)
+    now += 1
+    expect(board.latencyMs('a', true)).toBeNull()
+    const again = board.begin(a)
+    expect(board.latencyMs('a', true)).toBe(5000)
+    now += 40
+    again.begun(true)
+    expect(board.latencyMs('a', true)).toBe(40)
   })
 })

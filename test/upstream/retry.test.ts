@@ -27,6 +27,7 @@ const retryOf = (code: ErrorCode, { retryAfterMs, ...given }: Given = {}) =>
   )
 
 const ELSEWHERE = { where: 'elsewhere' }
+const AS_ANOTHER = { where: 'as_another' }
 const here = (pauseMs: number) => ({ where: 'here', pauseMs })
 
 describe('what another attempt may mend', () => {
@@ -40,13 +41,23 @@ describe('what another attempt may mend', () => {
     ['no quota, and somebody else', 'upstream_quota', { hasOther: true }, ELSEWHERE],
     ['a refused credential, and nobody else', 'upstream_auth', {}, null],
     ['a refused credential, and another target', 'upstream_auth', { hasOther: true }, ELSEWHERE],
-    ['a refused credential, and another one', 'upstream_auth', { hasCredential: true, hasOther: true }, here(0)],
+    ['a refused credential, and another one', 'upstream_auth', { hasCredential: true, hasOther: true }, AS_ANOTHER],
+    ['no quota, and another credential', 'upstream_quota', { hasCredential: true }, AS_ANOTHER],
+    [
+      'a limit, and another credential',
+      'upstream_rate_limited',
+      { hasCredential: true, retryAfterMs: 60_000 },
+      AS_ANOTHER,
+    ],
+    ['a failure that is not of the credential', 'upstream_error', { hasCredential: true }, here(150)],
+    ['no free connection, and somebody else', 'overloaded', { hasOther: true }, ELSEWHERE],
+    ['no free connection', 'overloaded', {}, null],
     ['a model that this target does not have', 'model_not_found', { hasOther: true }, ELSEWHERE],
     ['a failure at the very limit of slowness', 'upstream_error', { tookMs: 10_000, hasOther: true }, ELSEWHERE],
     ['a failure, and nobody else', 'upstream_error', {}, here(150)],
     ['the second one', 'upstream_error', { attempts: 2 }, here(300)],
     ['the fourth one', 'upstream_error', { attempts: 4 }, here(1200)],
-    ['the fifth one: the pause is too long', 'upstream_error', { attempts: 5 }, null],
+    ['the ninth one: a pause has a limit', 'upstream_error', { attempts: 9 }, here(2000)],
     ['a limit that says when', 'upstream_rate_limited', { retryAfterMs: 2000 }, here(2000)],
     ['a limit that lasts: the client is told', 'upstream_rate_limited', { retryAfterMs: 2001 }, null],
     [
@@ -81,7 +92,7 @@ describe('what another attempt may mend', () => {
   test('only failures of a provider are tried again', () => {
     const codes = Object.keys(ERRORS) as ErrorCode[]
     const again = codes.filter(code => retryOf(code, { hasOther: true }) !== null)
-    expect(again.filter(code => !code.startsWith('upstream_'))).toEqual(['model_not_found'])
+    expect(again.filter(code => !code.startsWith('upstream_'))).toEqual(['model_not_found', 'overloaded'])
   })
 })
 

@@ -1,0 +1,109 @@
+/** On a route of another format than chat completions everything that a client sees is in that format, whoever says it. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { definePlugin } from '#contract'
+import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
+
+const NO_SETTINGS = { type: 'object', additionalProperties: false, properties: {} } as const
+
+/** Answers before anybody has read the request. */
+const early = definePlugin({
+  name: 'early',
+  settings: NO_SETTINGS,
+  create: () => async ctx => {
+    await ctx.exchange.answer({
+      id: 'chatcmpl-1',
+      object: 'chat.completion',
+      created: 1,
+      model: 'm',
+      choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }],
+      usage: { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 },
+    })
+  },
+})
+
+/** Looks at what is asked of the model. */
+const curious = definePlugin({
+  name: 'curious',
+  settings: NO_SETTINGS,
+  create: () => async (ctx, next) => {
+    const { messages } = ctx.exchange.request().body as { messages: unknown[] }
+    ctx.exchange.note(`${messages.length} messages`)
+    await next()
+  },
+})
+
+let gateway: InProcess
+
+beforeAll(async () => {
+  gateway = await startInProcess({
+    plugins: [early, curious],
+    policies: {
+      early: [{ use: 'api-key' }, { use: 'early' }, { use: 'schema' }, { use: 'credits' }, { use: 'route' }],
+      curious: [{ use: 'api-key' }, { use: 'curious', mode: 'shadow' }, ...FIVE_STEPS.slice(1)],
+    },
+    yaml: {
+      routes: [
+        { path: '/v1/messages', policy: 'test' },
+        { path: '/v1/responses', policy: 'test' },
+        { path: '/early/v1/messages', policy: 'early' },
+        { path: '/early/v1/responses', policy: 'early' },
+        { path: '/curious/v1/messages', policy: 'curious' },
+      ],
+    },
+  })
+})
+afterAll(() => gateway.stop())
+
+const ASKED = {
+  messages: { model: 'm', max_tokens: 50, messages: [{ role: 'user', content: 'Hello' }] },
+  responses: { model: 'm', input: 'Hello' },
+}
+
+function post(path: string, body: unknown, init: RequestInit = {}): Promise<Response> {
+  return fetch(gateway.url + path, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+    ...init,
+  })
+}
+
+describe('errors on /v1/messages', () => {
+  test.each<[string, RequestInit, number, string]>([
+    ['another method', { method: 'GET', body: null }, 405, 'invalid_request_error'],
+    ['another media type', { headers: { 'content-type': 'text/plain' } }, 415, 'invalid_request_error'],
+    ['no key', { headers: { 'content-type': 'application/json' } }, 401, 'authentication_error'],
+    ['no JSON', { body: '{' }, 400, 'invalid_request_error'],
+  ])('%s', async (_name, init, status, type) => {
+    const answer = await post('/v1/messages', ASKED.messages, init)
+    expect(answer.status).toBe(status)
+    const id = answer.headers.get('x-request-id')
+    expect(await answer.json()).toMatchObject({ type: 'error', error: { type }, request_id: id })
+  })
+})
+
+describe('an answer that a step gives before the request was read', () => {
+  test('whole, on /v1/messages', async () => {
+    const answer = await post('/early/v1/messages', ASKED.messages)
+    expect(await answer.json()).toMatchObject({ type: 'message', content: [{ type: 'text', text: 'Hello' }] })
+  })
+
+  test('whole, on /v1/responses', async () => {
+    const answer = await post('/early/v1/responses', ASKED.responses)
+    expect(await answer.json()).toMatchObject({ object: 'response', status: 'completed' })
+  })
+
+  test('of a request that is none: refused', async () => {
+    const answer = await post('/early/v1/messages', { model: 'm' })
+    expect(answer.status).toBe(400)
+    expect(await answer.json()).toMatchObject({ type: 'error' })
+  })
+})
+
+test('a step in shadow sees what is asked, too', async () => {
+  const answer = await post('/curious/v1/messages', ASKED.messages)
+  expect(answer.status).toBe(200)
+  await answer.text()
+  const entry = gateway.receipt(answer)?.trail.find(({ step }) => step === 'curious')
+  expect(entry).toMatchObject({ verdict: 'passed', note: '1 messages' })
+})
