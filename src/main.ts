@@ -16,7 +16,7 @@ import { createLog, type Logger } from './observe/log.ts'
 import { createMetrics } from './observe/metrics.ts'
 import { builtinRegistry } from './pipeline/builtin.ts'
 import type { Registry } from './pipeline/registry.ts'
-import { recordOf } from './send/record.ts'
+import { houseCost, recordOf } from './send/record.ts'
 import { createIds } from './store/ids.ts'
 import { type Lock, takeLock } from './store/lock.ts'
 import { loadSecret } from './store/secret.ts'
@@ -149,6 +149,7 @@ async function start(configuration: Configuration, options: ServeOptions, undo: 
         outcome: trip.exchange.outcome,
         charged: trip.exchange.charge?.amount,
         overrun: trip.exchange.charge?.overrun,
+        cost: houseCost(trip),
       })
       for (const attempt of trip.exchange.attempts) metrics.attempt(attempt)
       log.log.info(exchangeLine(record), 'exchange')

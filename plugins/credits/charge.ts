@@ -2,8 +2,7 @@
  * What an exchange is charged, for every way in which it can end: one function, one table, no ledger. The README's table
  * "What is charged" says the same in words.
  */
-import type { ChargeSource, NanoUsd, Outcome, Price, Progress, Usage } from '#contract'
-import { cost } from './hold.ts'
+import { type ChargeSource, costOf, type NanoUsd, type Outcome, type Price, type Progress, type Usage } from '#contract'
 
 export interface Ending {
   readonly outcome: Outcome | null
@@ -71,7 +70,7 @@ function fromUsage(usage: Usage, price: Price, bounds: Bounds): Charge {
 
 /** What the provider's own figures would have cost above the charge, as far as they are figures. */
 function beyond(usage: Usage, price: Price, amount: NanoUsd): NanoUsd {
-  const claimed = cost(price, {
+  const claimed = costOf(price, {
     prompt: bounded(usage.promptTokens, MOST).value,
     cached: 0,
     cacheWrite: 0,
@@ -94,7 +93,7 @@ function within(
   bounds: Bounds,
   tokens: { prompt: number; cached: number; cacheWrite: number; completion: number },
 ): Omit<Charge, 'source' | 'reasoningTokens'> {
-  const full = cost(price, tokens)
+  const full = costOf(price, tokens)
   const amount = full > bounds.hold ? bounds.hold : full
   return {
     amount,

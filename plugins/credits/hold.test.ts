@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Usage } from '#contract'
+import { costOf, type Usage } from '#contract'
 import { counts } from '../../test/helpers/counts.ts'
 import { chargeFor } from './charge.ts'
-import { affordableCap, completionCeiling, cost, holdFor, promptCeiling, rawHold, smallestCap } from './hold.ts'
+import { affordableCap, completionCeiling, holdFor, promptCeiling, rawHold, smallestCap } from './hold.ts'
 import { anyChat, anyModel, anyPrice, chat, model, PRICE, progress, target, usage } from './test-samples.ts'
 
 const tokens = (prompt: number, completion: number, cached = 0, cacheWrite = 0) => ({
@@ -23,28 +23,28 @@ describe('what tokens cost', () => {
     ['all of them', tokens(10, 5, 4, 3), 3_000n + 400n + 3_750n + 10_000n],
     ['a million of each', tokens(2_000_000, 1_000_000, 1_000_000), 1_000_000_000n + 100_000_000n + 2_000_000_000n],
   ])('%s', (_name, counted, nano) => {
-    expect(cost(PRICE, counted)).toBe(nano)
+    expect(costOf(PRICE, counted)).toBe(nano)
   })
 
   test('is rounded up once, not for each kind of token', () => {
     const price = { input: 1n, cachedInput: 1n, cacheWrite: 1n, output: 1n, request: 0n }
-    expect(cost(price, tokens(3, 1, 1, 1))).toBe(1n)
-    expect(cost(price, tokens(999_999, 1))).toBe(1n)
-    expect(cost(price, tokens(1_000_000, 1))).toBe(2n)
+    expect(costOf(price, tokens(3, 1, 1, 1))).toBe(1n)
+    expect(costOf(price, tokens(999_999, 1))).toBe(1n)
+    expect(costOf(price, tokens(1_000_000, 1))).toBe(2n)
   })
 
   test('has the price of the request on top, also for nothing', () => {
-    expect(cost({ ...PRICE, request: 7n }, tokens(0, 0))).toBe(7n)
-    expect(cost({ ...PRICE, request: 7n }, tokens(1, 1))).toBe(3_007n)
+    expect(costOf({ ...PRICE, request: 7n }, tokens(0, 0))).toBe(7n)
+    expect(costOf({ ...PRICE, request: 7n }, tokens(1, 1))).toBe(3_007n)
   })
 
   test('more cached than there was is not paid back', () => {
-    expect(cost(PRICE, tokens(1, 0, 5, 5))).toBe(500n + 6_250n)
+    expect(costOf(PRICE, tokens(1, 0, 5, 5))).toBe(500n + 6_250n)
   })
 
   test('is exact beyond what a float can hold', () => {
     const price = { ...PRICE, input: 99_999_999_999_999n, output: 0n }
-    expect(cost(price, tokens(9_007_199_254_740_991, 0))).toBe(900_719_925_474_090_092_800_746n)
+    expect(costOf(price, tokens(9_007_199_254_740_991, 0))).toBe(900_719_925_474_090_092_800_746n)
   })
 
   test('is less than a nano-dollar above the exact figure, and never below', () => {
@@ -59,7 +59,7 @@ describe('what tokens cost', () => {
           BigInt(completion) * price.output +
           price.request * 1_000_000n
         const charged =
-          cost(price, { prompt: plain + cached + cacheWrite, cached, cacheWrite, completion }) * 1_000_000n
+          costOf(price, { prompt: plain + cached + cacheWrite, cached, cacheWrite, completion }) * 1_000_000n
         expect(charged - exact).toBeGreaterThanOrEqual(0n)
         expect(charged - exact).toBeLessThan(1_000_000n)
       }),
@@ -218,7 +218,7 @@ describe('a hold', () => {
             overrun: 0n,
           })
           expect(charge.amount).toBe(
-            cost(price, tokens(promptTokens, used.completionTokens, cachedTokens, used.cacheWriteTokens)),
+            costOf(price, tokens(promptTokens, used.completionTokens, cachedTokens, used.cacheWriteTokens)),
           )
         },
       ),

@@ -4,6 +4,7 @@ import {
   type ChatMessage,
   type ChatRequest,
   type ContentPart,
+  costOf,
   findProviderTool,
   type Model,
   type NanoUsd,
@@ -36,20 +37,6 @@ function letsProviderAdd(body: ChatRequest): boolean {
   return body.web_search_options != null || findProviderTool(body) >= 0
 }
 
-/** What a million-token price makes of token counts: summed first, divided and rounded up once. */
-export function cost(
-  price: Price,
-  tokens: { prompt: number; cached: number; cacheWrite: number; completion: number },
-): NanoUsd {
-  const plain = Math.max(0, tokens.prompt - tokens.cached - tokens.cacheWrite)
-  const total =
-    BigInt(plain) * price.input +
-    BigInt(tokens.cached) * price.cachedInput +
-    BigInt(tokens.cacheWrite) * price.cacheWrite +
-    BigInt(tokens.completion) * price.output
-  return (total + 999_999n) / 1_000_000n + price.request
-}
-
 /** The dearest that a prompt token can be: whether it will be read from a cache is not known before. */
 function dearestInput(price: Price): NanoUsd {
   return [price.cachedInput, price.cacheWrite].reduce((most, each) => (each > most ? each : most), price.input)
@@ -65,7 +52,7 @@ export function completionCeiling(chat: Chat, model: Model, cap: number): number
 export function holdFor(chat: Chat, model: Model, price: Price, cap: number): NanoUsd {
   const dearest = { ...price, input: dearestInput(price) }
   const prompt = promptCeiling(chat, model)
-  return cost(dearest, { prompt, cached: 0, cacheWrite: 0, completion: completionCeiling(chat, model, cap) })
+  return costOf(dearest, { prompt, cached: 0, cacheWrite: 0, completion: completionCeiling(chat, model, cap) })
 }
 
 /** The smallest cap worth an answer: fewer tokens would be thinking without a word. */
@@ -92,7 +79,7 @@ export function affordableCap(chat: Chat, model: Model, price: Price, available:
  */
 export function rawHold(price: Price, bytes: number, most: NanoUsd | null = null): NanoUsd {
   if (most !== null) return most
-  return cost({ ...price, input: dearestInput(price) }, { prompt: bytes, cached: 0, cacheWrite: 0, completion: 0 })
+  return costOf({ ...price, input: dearestInput(price) }, { prompt: bytes, cached: 0, cacheWrite: 0, completion: 0 })
 }
 
 /** Beyond this a count of tokens is nonsense. */

@@ -3,7 +3,7 @@ import { readConfiguration } from './configuration.ts'
 import { CommandError, type Terminal } from './terminal.ts'
 
 /**
- * Throws when a model is not in the catalog. A configuration that does not load at the moment says nothing about them:
+ * Throws when a model is neither in the catalog nor among those of a raw route. A configuration that does not load at the moment says nothing about them:
  * keys can be made all the same, with a word about it.
  */
 export async function checkModels(terminal: Terminal, configFile: string, models: readonly string[]): Promise<void> {
@@ -13,11 +13,12 @@ export async function checkModels(terminal: Terminal, configFile: string, models
     terminal.err(`The models were not checked: ${configFile} has problems (${terminal.self} check shows them).\n`)
     return
   }
-  const { models: catalog, aliases } = loaded.configuration
+  const { models: catalog, aliases, routes } = loaded.configuration
+  const known = new Set([...catalog.keys(), ...routes.flatMap(route => route.raw?.models ?? [])])
   for (const name of models) {
-    if (catalog.has(name)) continue
-    const meant = aliases.get(name) ?? nearest(name, catalog.keys())
-    const suggestion = meant === undefined ? `there are: ${[...catalog.keys()].join(', ')}` : `did you mean "${meant}"?`
+    if (known.has(name)) continue
+    const meant = aliases.get(name) ?? nearest(name, known)
+    const suggestion = meant === undefined ? `there are: ${[...known].join(', ')}` : `did you mean "${meant}"?`
     throw new CommandError(`The catalog has no model "${name}"; ${suggestion}`)
   }
 }

@@ -132,6 +132,8 @@ export interface RawTarget {
   readonly provider: Provider
   /** Path at the provider, appended to its base URL. */
   readonly path: string
+  /** The provider's models that a body may name; null: it may name any, or none. */
+  readonly models: readonly string[] | null
 }
 
 export interface RouteConfig extends RouteView {

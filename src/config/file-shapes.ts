@@ -75,6 +75,8 @@ export interface RouteShape {
   readonly methods?: readonly string[]
   readonly provider?: string
   readonly upstream_path?: string
+  /** As the provider names them. */
+  readonly models?: readonly string[]
   readonly price?: PriceShape | 'free'
   readonly hold?: NanoUsd
 }

@@ -59,7 +59,7 @@ function prefixOf(path: string): string {
 
 const DEFAULT_PATHS = ['/v1/models', '/v1/models/{id}', '/v1/receipts/{id}']
 const OWN_PATHS = ['/livez', '/readyz', '/metrics']
-const RAW_ONLY = ['methods', 'provider', 'upstream_path', 'price', 'hold'] as const
+const RAW_ONLY = ['methods', 'provider', 'upstream_path', 'models', 'price', 'hold'] as const
 
 /** The policy of routes that are there by default. */
 export const CATALOG_POLICY = 'catalog'
@@ -230,6 +230,7 @@ function checkRaw(source: Source, at: string, shape: Partial<RouteShape>, provid
     }
   }
   checkUpstreamPath(source, at, shape)
+  checkModels(source, at, shape, providers)
   if (!source.has(`${at}/price`)) {
     source.report(at, 'a raw route has to say its "price"', {
       suggestion: 'write "price: free" or what a request costs',
@@ -252,6 +253,10 @@ function checkHold(source: Source, at: string, { price, hold }: Partial<RouteSha
     })
   } else if (hold !== undefined && typeof price === 'object' && hold < (price.request ?? 0n)) {
     source.report(`${at}/hold`, 'hold is less than what each request costs')
+  } else if (hold === 0n && typeof price === 'object' && ((price.input ?? 0n) > 0n || (price.output ?? 0n) > 0n)) {
+    source.report(`${at}/hold`, 'hold is $0, and nothing beyond it is ever charged', {
+      suggestion: 'say what the dearest request costs, or "price: free"',
+    })
   } else if (hold !== undefined && hold > MAX_HOLD) {
     source.report(`${at}/hold`, `hold is more than $${MAX_HOLD / 1_000_000_000n} a request`)
   }
@@ -269,11 +274,43 @@ function checkUpstreamPath(source: Source, at: string, { path, upstream_path }: 
   })
 }
 
+/** Where the path says which model is asked, a body that names another would pass for it. */
+function checkModels(
+  source: Source,
+  at: string,
+  { models, methods, provider }: Partial<RouteShape>,
+  { built }: ProviderTable,
+): void {
+  if (models === undefined) return
+  const bodiless = methods?.find(method => method === 'GET' || method === 'DELETE')
+  if (bodiless !== undefined) {
+    source.report(`${at}/models`, `a ${bodiless} has no body that names a model`, {
+      key: true,
+      suggestion: 'remove this line, or that method',
+    })
+  }
+  const { dialect, azure } = built.get(provider ?? '') ?? {}
+  if (dialect === undefined || !(MODEL_IN_PATH.includes(dialect) || azure?.door === 'classic')) return
+  source.report(`${at}/models`, `at "${provider}" (${dialect}) the path names the model, not the body`, {
+    key: true,
+    suggestion: 'remove this line',
+  })
+}
+
+const MODEL_IN_PATH: readonly Provider['dialect'][] = [
+  'gemini',
+  'vertex',
+  'vertex-anthropic',
+  'bedrock',
+  'bedrock-invoke',
+]
+
 /** A path that ends in `{id}` keeps it at the provider: `upstream_path` says what stands before it. */
 function rawTarget(shape: RouteShape, { built }: ProviderTable): RawTarget | null {
   const provider = built.get(shape.provider ?? '')
   if (provider === undefined) return null
-  const { path, upstream_path } = shape
-  if (upstream_path === undefined) return { provider, path: path.replace(/^\/v1(?=\/)/, '') }
-  return { provider, path: path.endsWith(PLACE) ? `${upstream_path.replace(/\/$/, '')}/${PLACE}` : upstream_path }
+  const { path, upstream_path, models = null } = shape
+  if (upstream_path === undefined) return { provider, path: path.replace(/^\/v1(?=\/)/, ''), models }
+  const placed = path.endsWith(PLACE) ? `${upstream_path.replace(/\/$/, '')}/${PLACE}` : upstream_path
+  return { provider, path: placed, models }
 }

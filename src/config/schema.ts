@@ -166,7 +166,7 @@ const TARGET = map(
     provider: text('A name under `providers`.'),
     model: text("The provider's own name for the model."),
     weight: whole("This target's share of the requests, against the other targets' weights.", 1, 1000, { default: 1 }),
-    cost: price('What the house pays for it, for the margin report.'),
+    cost: price('What the house pays for it: counted in tollgate_cost_dollars_total.'),
     cap_field: {
       enum: ['max_tokens', 'max_completion_tokens'],
       description: 'The field in which this target takes the output cap.',
@@ -254,6 +254,18 @@ const ROUTE = map(
       pattern: '^/[A-Za-z0-9._~/-]*$',
       sentence: 'must begin with / and hold letters, digits and . _ ~ -',
       description: "Raw routes: the path after the provider's base_url. Default: the path without its leading /v1.",
+    },
+    models: {
+      type: 'array',
+      minItems: 1,
+      uniqueItems: true,
+      description:
+        "Raw routes: the provider's models that a request may name in its body; each has to name one. Needed by keys that are limited to some models. Left out: any, and no such key.",
+      items: {
+        type: 'string',
+        pattern: '^[!-+\\--~]{1,200}$',
+        sentence: 'must be 1 to 200 printable characters without blanks and commas',
+      },
     },
     price: RAW_PRICE,
     hold: {

@@ -37,6 +37,8 @@ export interface AnswerView {
   readonly exchange: string
   /** Seconds since the epoch, for answers that do not say when they were made. */
   readonly createdAt: number
+  /** Whether the client offered its tools as `functions`, the older parameter: it looks for `function_call` then. */
+  readonly functions?: boolean
 }
 
 /** One canonical event of a decoded stream. */

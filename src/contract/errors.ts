@@ -104,6 +104,7 @@ export const ERRORS = {
   upstream_rejected: row(400, 'invalid_request_error', false, 'The model provider refused the request.'),
   content_filter: row(400, 'invalid_request_error', false, "The provider's content filter refused the request."),
   upstream_auth: row(502, 'server_error', false, "The model provider refused the gateway's own credentials."),
+  upstream_forbidden: row(403, 'permission_error', false, 'The model provider does not allow this request.'),
   upstream_quota: row(502, 'server_error', false, "The gateway's own quota at the model provider is used up."),
   upstream_rate_limited: row(
     429,

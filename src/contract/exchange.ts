@@ -21,7 +21,7 @@ export interface Target {
   readonly provider: string
   readonly model: string
   readonly weight: number
-  /** What the house pays, for the margin report. */
+  /** What the house pays; for the metrics. Null: not known. */
   readonly cost: Price | null
   /** The name under which this target takes the output cap. */
   readonly capField: 'max_tokens' | 'max_completion_tokens'

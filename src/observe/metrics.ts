@@ -35,6 +35,12 @@ export const METRICS = [
     help: 'What customers were charged.',
   },
   {
+    name: 'tollgate_cost_dollars_total',
+    type: 'counter',
+    labels: ['target'],
+    help: "What answers cost the house, by the target's own cost. Targets without one are not counted.",
+  },
+  {
     name: 'tollgate_overrun_dollars_total',
     type: 'counter',
     labels: [],
@@ -80,6 +86,8 @@ export interface ExchangeMeasures {
   readonly usage?: Usage | null | undefined
   readonly charged?: NanoUsd | null | undefined
   readonly overrun?: NanoUsd | null | undefined
+  /** Who answered, and what that cost the house; null where nobody knows. */
+  readonly cost?: { readonly target: string; readonly amount: NanoUsd } | null | undefined
 }
 
 export interface Metrics {
@@ -110,6 +118,7 @@ export function createMetrics({ version, inflight, holdsOpen, ledgerHealthy }: M
   const firstChunks = registry.histogram(metric('tollgate_first_chunk_seconds'), FIRST_CHUNK_BUCKETS)
   const tokens = registry.counter(metric('tollgate_tokens_total'))
   const charged = registry.moneyCounter(metric('tollgate_charged_dollars_total'), formatMoney)
+  const costs = registry.moneyCounter(metric('tollgate_cost_dollars_total'), formatMoney)
   const overruns = registry.moneyCounter(metric('tollgate_overrun_dollars_total'), formatMoney)
   const attempts = registry.counter(metric('tollgate_attempts_total'))
   const stepsFailed = registry.counter(metric('tollgate_steps_failed_total'))
@@ -123,10 +132,11 @@ export function createMetrics({ version, inflight, holdsOpen, ledgerHealthy }: M
   registry.outside(metric('process_resident_memory_bytes'), () => process.memoryUsage.rss())
 
   return {
-    exchange({ route, outcome, code, ms, model, firstChunkMs, usage, charged: amount, overrun }) {
+    exchange({ route, outcome, code, ms, model, firstChunkMs, usage, charged: amount, overrun, cost }) {
       exchanges.add(1, route, outcome ?? 'none', code ?? 'none')
       durations.observe(ms / 1000, route)
       overruns.add(overrun ?? 0n)
+      if (cost) costs.add(cost.amount, cost.target)
       // A raw route has no model of the catalog: what it earned stands under its path.
       if (amount != null) charged.add(amount, model ?? route)
       if (model == null) return

@@ -108,6 +108,7 @@ async function tryTarget(trip: Trip, parts: SenderParts, target: Target, request
     includeUsage: chat.includeUsage,
     exchange: exchange.id,
     createdAt: Math.floor(exchange.startedAt / 1000),
+    functions: chat.body['functions'] != null && !chat.body.tools?.length,
   }
   tellDropped(trip, droppedOf(chat, request))
 

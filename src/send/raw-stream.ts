@@ -1,7 +1,7 @@
 /**
  * A raw answer that leaves as it comes: sound, files, events. Its bytes pass unchanged, and its end is kept back until
- * the pipeline has unwound: of bytes the last piece, of events the one that says the usage and whatever follows. So an
- * answer never looks finished before its charge is committed.
+ * the pipeline has unwound: of bytes the last piece, of events the last one, or the one that says the usage and whatever
+ * follows. So an answer never looks finished before its charge is committed.
  */
 import type { ServerResponse } from 'node:http'
 import type { UpstreamFailure, Usage } from '#contract'
@@ -98,16 +98,21 @@ const LONGEST_EVENT_BYTES = 32 * 1024 * 1024
 /** When so much follows an event with usage, that was not the last one. */
 const LONGEST_TAIL_BYTES = 64 * 1024
 
-/** `text/event-stream`: whole events, so that an error can follow the last one. */
+/**
+ * `text/event-stream`: whole events, so that an error can follow the last one. Comments overtake what is kept back: they
+ * say nothing, and are there to be seen in time.
+ */
 export class EventStream implements RawStream {
   usage: Usage | null = null
   bytes = 0
   readonly #outlet: RawOutlet
   readonly #failureOf: (said: Buffer) => UpstreamFailure
   readonly #split = new EventSplitter()
-  /** From the event with the usage on. */
+  /** The last event; or all from the one with the usage on, and from the one before [DONE]. */
   #tail: Buffer[] = []
+  /** Of what follows. */
   #tailBytes = 0
+  #isEnding = false
 
   /** @param failureOf what an event that says an error means */
   constructor(outlet: RawOutlet, failureOf: (said: Buffer) => UpstreamFailure) {
@@ -143,17 +148,26 @@ export class EventStream implements RawStream {
   }
 
   #event(event: Buffer, released: Buffer[]): void {
-    if (this.#saysUsage(event)) {
-      // Said again and again, it was not the last one before.
-      released.push(...this.#tail)
-      this.#tail = [event]
-      this.#tailBytes = 0
-    } else if (this.#tail.length === 0 && !isDone(event)) released.push(event)
-    else {
+    const saysUsage = this.#saysUsage(event)
+    const says = !isComment(event)
+    if (!says && (this.#tail.length === 0 || isWhole(event))) {
+      released.push(event)
+      return
+    }
+    const isEnding = this.#isEnding || isDone(event)
+    if (!saysUsage && (isEnding || !says)) {
+      this.#isEnding = isEnding
       this.#tail.push(event)
       this.#tailBytes += event.length
-      if (this.#tailBytes > LONGEST_TAIL_BYTES) released.push(...this.#tail.splice(0))
+      if (this.#tailBytes <= LONGEST_TAIL_BYTES) return
+      released.push(...this.#tail.splice(0, this.#tail.length - 1))
+    } else {
+      // Usage that is said again and again was not the last one before.
+      released.push(...this.#tail)
+      this.#tail = [event]
     }
+    this.#isEnding = saysUsage
+    this.#tailBytes = 0
   }
 
   #saysUsage(event: Buffer): boolean {
@@ -168,13 +182,28 @@ export class EventStream implements RawStream {
   }
 }
 
+/** Not where the stream was cut between the two halves of a line end: those stay beside each other. */
+const isWhole = (event: Buffer) => event[0] !== LF && event.at(-1) === LF
+
 const isDone = (event: Buffer) => event.includes('[DONE]') && dataOf(event) === '[DONE]'
 
 function isError(said: unknown): boolean {
   if (typeof said !== 'object' || said === null) return false
   const { type, error } = said as { type?: unknown; error?: unknown }
-  return type === 'error' || (error !== undefined && error !== null)
+  if (type === 'error') return true
+  // Some say in every event that there is none: false, "" or [].
+  return typeof error === 'string' || Array.isArray(error)
+    ? error.length > 0
+    : typeof error === 'object' && error !== null
 }
+
+/** Nothing but comments: no field, so no event for anybody. */
+const isComment = (event: Buffer) =>
+  event.includes(':') &&
+  event
+    .toString('latin1')
+    .split(/[\r\n]+/)
+    .every(line => line === '' || line.startsWith(':'))
 
 function parsed(text: string): unknown {
   try {

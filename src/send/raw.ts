@@ -8,7 +8,7 @@ import { StreamAnswer } from '../answer/stream.ts'
 import type { Upstream } from '../generation.ts'
 import { RawFailure, type RawHead } from '../upstream/raw.ts'
 import { modelOfForm } from './raw-form.ts'
-import { upstreamPath } from './raw-path.ts'
+import { queryNamesModel, upstreamPath } from './raw-path.ts'
 import { ByteStream, EventStream, howItLeaves, type RawStream } from './raw-stream.ts'
 import { reportedIn, usageOfRaw } from './raw-usage.ts'
 import { endStopped, recordAttempt, refusalOf, type SenderParts, type Trip } from './trip.ts'
@@ -20,9 +20,10 @@ export async function sendRaw(trip: Trip, parts: SenderParts): Promise<void> {
   if (!raw) throw new Error('a raw route without a target')
   if (exchange.signal.aborted) return endStopped(trip)
   refuseEncodedBody(ctx.get('content-encoding'))
-  refuseForbiddenModel(trip)
+  refuseForbiddenModel(trip, raw.models)
   const upstream = generation.upstreams.get(raw.provider.name)!
-  const path = upstreamPath(route.config.path, raw.path, ctx.path, ctx.querystring)
+  const routes = generation.routes.map(each => each.config.path)
+  const path = upstreamPath({ route: route.config.path, upstream: raw.path, routes }, ctx.path, ctx.querystring)
   const type = ctx.get('content-type')
   const signed = upstream.sign({
     method: ctx.method,
@@ -45,9 +46,9 @@ export async function sendRaw(trip: Trip, parts: SenderParts): Promise<void> {
       largestBytes: LARGEST_ANSWER_BYTES,
       begin(head, resume) {
         signed.taken()
+        attempt(head.status, null)
         stream = streamFor(trip, head, upstream)
         if (stream === null) return null
-        attempt(head.status, null)
         client.onResume(resume)
         return bytes => stream!.take(bytes)
       },
@@ -56,7 +57,6 @@ export async function sendRaw(trip: Trip, parts: SenderParts): Promise<void> {
     // Assigned in `begin`, where the compiler does not look.
     const streamed = stream as RawStream | null
     streamed?.end()
-    if (!streamed) attempt(answer.status, null)
     meter.started = meter.finished = true
     exchange.usage = streamed
       ? usageSoFar(trip, streamed)
@@ -66,12 +66,15 @@ export async function sendRaw(trip: Trip, parts: SenderParts): Promise<void> {
     trip.finish = finish
   } catch (error) {
     if (exchange.signal.aborted) {
+      // Who was given up before its head came was tried all the same.
+      if (exchange.attempts.length === 0) attempt(null, null)
       if (stream) leaveStream(trip, stream)
       return endStopped(trip)
     }
     exchange.outcome = 'failed'
     if (!(error instanceof RawFailure)) throw error
-    if (error.failure.code === 'upstream_auth') signed.refused()
+    // A 403 says as often that a file is somebody else's, and then nothing about the credential.
+    if (error.status === 401) signed.refused()
     noteFailure(trip, parts, error, attempt)
     throw refusalOf(error.failure)
   }
@@ -107,7 +110,7 @@ function usageSoFar({ route, exchange }: Trip, stream: RawStream): Usage {
 }
 
 function usageOfWhole({ route, exchange }: Trip, type: string, body: Buffer): Usage {
-  const reported = route.config.price !== null && type.includes('json') ? reportedIn(body) : null
+  const reported = route.config.price !== null && /json/i.test(type) ? reportedIn(body) : null
   return usageOfRaw(route.config.price, reported, { requestBytes: exchange.bytes.length, answerBytes: body.length })
 }
 
@@ -121,10 +124,8 @@ function noteFailure(
   const last = exchange.attempts.at(-1)
   if (last) exchange.attempts[exchange.attempts.length - 1] = { ...last, code: failure.code }
   else attempt(status, failure)
-  log.warn(
-    { exchange: exchange.id, target: route.config.raw?.provider.name, detail: failure.detail },
-    'an attempt failed',
-  )
+  const { code, detail } = failure
+  log.warn({ exchange: exchange.id, target: route.config.raw?.provider.name, code, detail }, 'an attempt failed')
 }
 
 /** The header does not go upstream, so the provider would take the body for what it is not; nor could its tokens be held. */
@@ -133,20 +134,32 @@ function refuseEncodedBody(encoding: string): void {
   throw refuse('unsupported_media_type', { message: 'The body must not be compressed (Content-Encoding).' })
 }
 
-/** A key that may only use some models must not reach others by a road on which nobody else reads the body. */
-function refuseForbiddenModel(trip: Trip): void {
-  const allowed = trip.exchange.key?.models
-  if (allowed == null) return
+/**
+ * A key that may only use some models must not reach others by a road on which nobody else reads the body; and where the
+ * route names its models, nobody pays its price for another one. Without them a path, a query or a file may say which
+ * model is asked, and nobody here knows.
+ */
+function refuseForbiddenModel(trip: Trip, models: readonly string[] | null): void {
+  const allowed = trip.exchange.key?.models ?? null
+  if (models === null) {
+    if (allowed === null) return
+    const message = 'This key may use some models only, and nobody can say which one a request to this URL would reach.'
+    throw refuse('model_not_found', { message })
+  }
   const model = modelOf(trip)
-  if (model === null || !allowed.includes(model)) throw refuse('model_not_found', { param: 'model' })
+  const isOurs = model !== null && models.includes(model) && !queryNamesModel(trip.ctx.querystring)
+  if (!isOurs || !(allowed === null || allowed.includes(model))) throw refuse('model_not_found', { param: 'model' })
 }
 
 /** The model that a body is about. Null: nobody can see which one, or none, so it is none that is allowed. */
 function modelOf({ exchange, ctx }: Trip): string | null {
   const type = ctx.get('content-type')
   if (/^multipart\//i.test(type)) return modelOfForm(type, exchange.bytes)
-  if (!/^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i.test(type)) return null
+  if (!JSON_TYPE.test(type)) return null
   const body = exchange.json()
   const model = typeof body === 'object' && body !== null ? (body as { model?: unknown }).model : undefined
   return typeof model === 'string' ? model : null
 }
+
+/** Read as UTF-8 here; whoever says another charset may be read otherwise there. */
+const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\s*(?:;\s*charset\s*=\s*"?utf-?8"?\s*)?$/i

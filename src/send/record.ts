@@ -1,11 +1,21 @@
 /** A trip that is over, as the log and the metrics want it. */
-import { type Clock, formatMoney, type Refusal } from '#contract'
+import { type Clock, costOf, formatMoney, type NanoUsd, type Refusal } from '#contract'
 import type { ExchangeRecord } from '../observe/exchange-line.ts'
 import type { Trip } from './trip.ts'
 
 export interface TripEnding {
   readonly status: number
   readonly refusal: Refusal | null
+}
+
+/** What the answer cost the house: of the target that gave it, when its cost is known. */
+export function houseCost({ exchange }: Trip): { readonly target: string; readonly amount: NanoUsd } | null {
+  const last = exchange.attempts.at(-1)
+  const price = exchange.targets?.find(({ id }) => id === last?.target)?.cost
+  if (!price || !exchange.usage) return null
+  const { promptTokens: prompt, cachedTokens: cached, cacheWriteTokens: cacheWrite } = exchange.usage
+  const tokens = { prompt, cached, cacheWrite, completion: exchange.usage.completionTokens }
+  return { target: last!.target, amount: costOf(price, tokens) }
 }
 
 export function recordOf(trip: Trip, { status, refusal }: TripEnding, clock: Clock): ExchangeRecord {

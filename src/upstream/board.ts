@@ -22,6 +22,7 @@ const LATENCY_FRESH_MS = 60_000
 /** Failures that say nothing of the target's health: they are the request's own, or the gateway's (no free connection). */
 const NOT_ITS_FAULT: ReadonlySet<ErrorCode> = new Set([
   'overloaded',
+  'upstream_forbidden',
   'upstream_rejected',
   'context_length_exceeded',
   'content_filter',

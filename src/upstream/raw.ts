@@ -23,8 +23,11 @@ export interface RawRequest {
   /** The body, read already. */
   readonly bytes: Buffer
   readonly provider: {
+    readonly name: string
     /** Without a trailing slash. */
     readonly baseUrl: string
+    /** Sockets at most. */
+    readonly connections: number
     readonly timeouts: {
       readonly connectMs: number
       readonly firstByteMs: number
@@ -90,26 +93,33 @@ export interface RawProxy {
 }
 
 /**
- * Per host. Without an agent http-proxy 1.x sent `connection: close`, at twice the CPU per request; the timeout is that of
- * idle sockets, and does not touch the ones at work.
+ * Without an agent http-proxy 1.x sent `connection: close`, at twice the CPU per request; the timeout is that of idle
+ * sockets, and does not touch the ones at work.
  */
-const AGENT = { keepAlive: true, maxSockets: 256, maxFreeSockets: 32, timeout: 30_000 }
+const AGENT = { keepAlive: true, maxFreeSockets: 32, timeout: 30_000 }
 
 export function createRawProxy(): RawProxy {
-  const http = new HttpAgent(AGENT)
-  const https = new HttpsAgent(AGENT)
+  // A reload that changes nothing about a provider keeps its sockets; those of an old one close when they are idle.
+  const agents = new Map<string, HttpAgent>()
+  const agentFor = ({ name, connections }: RawRequest['provider'], { protocol, host }: URL): HttpAgent => {
+    const place = [name, protocol, host, connections].join(' ')
+    let agent = agents.get(place)
+    if (!agent) {
+      agent = new (protocol === 'https:' ? HttpsAgent : HttpAgent)({ ...AGENT, maxSockets: connections })
+      agents.set(place, agent)
+    }
+    return agent
+  }
   return {
     async send(options) {
       if (options.signal.aborted) throw abortError(options.signal)
       const target = new URL(options.provider.baseUrl)
-      const agent = target.protocol === 'https:' ? https : http
-      const { status, headers, body } = await new Passage(options, target, agent).answer
+      const { status, headers, body } = await new Passage(options, target, agentFor(options.provider, target)).answer
       if (status > 299) throw new RawFailure(options.decodeError(status, headers, body), status)
       return { ...headOf(status, headers), body }
     },
     close() {
-      http.destroy()
-      https.destroy()
+      for (const agent of agents.values()) agent.destroy()
     },
   }
 }
@@ -131,6 +141,7 @@ class Passage {
   readonly #unwatch: () => void
   readonly #onAbort = () => this.#giveUp(abortError(this.#options.signal))
   #phase: 'head' | 'body' | 'over' = 'head'
+  #hasSocket = false
   #connectingSinceMs: number | null = null
   #lastMs: number
   #status: number | null = null
@@ -174,6 +185,7 @@ class Passage {
   }
 
   #gotSocket(outgoing: ClientRequest): void {
+    this.#hasSocket = true
     outgoing.on('continue', () => this.#gotInformation())
     outgoing.on('information', () => this.#gotInformation())
     const { socket } = outgoing
@@ -282,7 +294,11 @@ class Passage {
   }
 
   #late(detail: string): void {
-    this.#fail({ code: 'upstream_timeout', detail })
+    if (this.#hasSocket) this.#fail({ code: 'upstream_timeout', detail })
+    else {
+      const why = `no connection to the provider was free: ${detail}`
+      this.#fail({ code: 'overloaded', retryAfterMs: 1000, detail: why })
+    }
   }
 
   #complete(): void {

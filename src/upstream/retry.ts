@@ -26,7 +26,13 @@ const PASSING: ReadonlySet<ErrorCode> = new Set([
   'upstream_truncated',
 ])
 /** Mended only by asking somebody else: this target will say the same again. */
-const ITS_OWN: ReadonlySet<ErrorCode> = new Set(['upstream_auth', 'upstream_quota', 'model_not_found', 'overloaded'])
+const ITS_OWN: ReadonlySet<ErrorCode> = new Set([
+  'upstream_auth',
+  'upstream_forbidden',
+  'upstream_quota',
+  'model_not_found',
+  'overloaded',
+])
 /** Of the credential and not of the target: the same one under another may take the request. */
 export const THE_CREDENTIALS: ReadonlySet<ErrorCode> = new Set([
   'upstream_auth',

@@ -95,6 +95,21 @@ test('a key for models that the catalog does not have is not made', async () => 
     'demo-small',
   ])
 
+  // A raw route's own names are as good.
+  const provider = '  far: { dialect: openai, base_url: "https://api.example.com/v1" }'
+  const route = '  - { path: /v1/embeddings, kind: raw, policy: raw, provider: far, price: free, models: [embedder] }'
+  place.write('policies/raw.yaml', 'steps:\n  - use: api-key\n')
+  const withRaw = CONFIGURATION.replace('routes:\n', `routes:\n${route}\n`)
+  place.write('gateway.yaml', withRaw.replace('providers:\n', `providers:\n${provider}\n`))
+  expect(await place.tollgate([...create, 'embeder'])).toMatchObject({
+    code: 1,
+    err: expect.stringContaining('did you mean "embedder"?'),
+  })
+  expect((await place.json('key.create', '--account', 'acme', '--models', 'embedder,demo-small')).key.models).toEqual([
+    'embedder',
+    'demo-small',
+  ])
+
   place.write('gateway.yaml', BROKEN)
   const unchecked = await place.tollgate([...create, 'anything'])
   expect(unchecked.code).toBe(0)

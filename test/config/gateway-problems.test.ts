@@ -579,6 +579,35 @@ const ROUTES: Row[] = [
     route(`  - { ${RAW}, provider: far, price: { request: $0.02 }, hold: ▸$0.01 }`),
     'hold is less than what each request costs',
   ],
+  ...['{ per: 1M tokens, input: 1 }', '{ per: 1M tokens, input: 0, output: 1 }'].map(
+    (price): Row => [
+      `a hold of nothing for ${price}`,
+      route(`  - { ${RAW}, provider: far, price: ${price}, hold: ▸$0 }`),
+      'hold is $0, and nothing beyond it is ever charged; say what the dearest request costs, or "price: free"',
+    ],
+  ),
+  [
+    'models on a chat route',
+    { routes: 'routes:\n  - { path: /v1/chat/completions, policy: standard, ▸models: [ x ] }' },
+    '"models" is for raw routes only',
+  ],
+  ['no models', raw('path: /v1/embeddings, models: ▸[]'), 'models'],
+  ['a model twice', raw('path: /v1/embeddings, models: [ ▸a, a ]'), 'models has the same entry twice'],
+  ['a model that no list can hold', raw('path: /v1/embeddings, models: [ ▸"a,b" ]'), 'without blanks and commas'],
+  [
+    'models where there is no body',
+    raw('path: "/v1/videos/{id}", ▸models: [ x ], methods: [ POST, GET ]'),
+    'a GET has no body that names a model; remove this line, or that method',
+  ],
+  [
+    'models where the path names them',
+    {
+      providers:
+        'providers:\n  demo: { dialect: demo }\n  google: { dialect: gemini, base_url: "https://a.example/v1beta", api_key: "${FAR_KEY}" }',
+      routes: `${PARTS.routes}\n  - { path: "/v1/{id}", kind: raw, policy: catalog, provider: google, price: free, ▸models: [ x ] }`,
+    },
+    'at "google" (gemini) the path names the model, not the body; remove this line',
+  ],
   [
     'a hold that is a slip of the pen',
     route(`  - { ${RAW}, provider: far, price: { request: $0.02 }, hold: ▸$999999999 }`),

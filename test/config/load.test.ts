@@ -367,7 +367,7 @@ test('routes, with those that are there by default', async () => {
     gateway: {
       routes: `${PARTS.routes}
   - { path: /v1/models, policy: bare, public: true }
-  - { path: /v1/embeddings, kind: raw, policy: paid, provider: far, price: { per: 1M tokens, input: $0.02 } }
+  - { path: /v1/embeddings, kind: raw, policy: paid, provider: far, price: { per: 1M tokens, input: $0.02 }, models: [ small/1, "large:2" ] }
   - { path: /v1/files, kind: raw, policy: catalog, provider: far, price: free, methods: [ GET, POST ], upstream_path: /files/all }
   - { path: /moderate, kind: raw, policy: catalog, provider: far, price: { request: $0.01 }, unmetered: true }`,
     },
@@ -379,7 +379,7 @@ test('routes, with those that are there by default', async () => {
     kind,
     policy,
     methods: methods.join(),
-    to: raw && `${raw.provider.name}${raw.path}`,
+    to: raw && `${raw.provider.name}${raw.path}${raw.models === null ? '' : ` ${raw.models.join()}`}`,
     price,
     open: rest.public,
     unmetered: rest.unmetered,
@@ -396,7 +396,7 @@ test('routes, with those that are there by default', async () => {
       kind: 'raw',
       policy: 'paid',
       methods: 'POST',
-      to: 'far/embeddings',
+      to: 'far/embeddings small/1,large:2',
       price: { input, cachedInput: input, cacheWrite: input, output: 0n, request: 0n },
     },
     { ...none, path: '/v1/files', kind: 'raw', policy: 'catalog', methods: 'GET,POST', to: 'far/files/all' },

@@ -42,9 +42,9 @@ const COMMANDS_EVERY = counts(4, 20)
 /** The provider's figure for every prompt, and more than what the gateway would guess for the prompts here. */
 const PROMPT_TOKENS = 40
 /** The last account is poor: some of its requests are refused, and their output caps lowered. */
-const CREDITS = ['100', '0.006']
+const CREDITS = ['100', '0.004']
 /** What it is given more, now and then. */
-const MORE_CREDIT = '0.02'
+const MORE_CREDIT = '0.0005'
 const TOKEN = ' tok'
 /** Beyond what two sockets buffer, so that one who does not read is waited for. */
 const LARGE = { tokens: 60, token: 'x'.repeat(128 * 1024), most: 2_000_000 }

@@ -162,6 +162,7 @@ export const TITLES: readonly string[] = [...new Set([...Object.keys(TABLE), ...
 export const STATUSES: Partial<Record<ErrorCode, number>> = {
   ...STATUS,
   upstream_auth: 502,
+  upstream_forbidden: 403,
   upstream_quota: 502,
   upstream_rejected: 400,
   context_length_exceeded: 400,
@@ -180,6 +181,7 @@ const ONLY_HERE: ReadonlySet<ErrorCode> = new Set([
   'upstream_invalid',
   'upstream_truncated',
   'upstream_auth',
+  'upstream_forbidden',
   'upstream_quota',
   'model_not_found',
 ])

@@ -3,7 +3,13 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { signRequest } from '../../src/dialects/bedrock/index.ts'
-import { errorAnswer, type FakeProvider, type ProviderRequest, startFakeProvider } from '../helpers/fake-provider.ts'
+import {
+  errorAnswer,
+  errorBody,
+  type FakeProvider,
+  type ProviderRequest,
+  startFakeProvider,
+} from '../helpers/fake-provider.ts'
 import { temporaryDirectory } from '../helpers/gateway.ts'
 import { type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { expectRefusal } from './refusal.ts'
@@ -56,8 +62,11 @@ afterAll(async () => {
 })
 
 const refusedKeys = new Set<string>()
+const forbidden = new Set<string>()
 
 function answer({ headers }: ProviderRequest) {
+  if (forbidden.has(headers['authorization'] ?? ''))
+    return errorAnswer(403, errorBody(403, 'This key may not read the file.'))
   if (refusedKeys.has(headers['authorization'] ?? '')) return errorAnswer(401)
   return {
     name: 'fine',
@@ -80,6 +89,16 @@ function post(
     ...(method === 'GET' ? {} : { body }),
   })
 }
+
+test('a 403 is the business of the request: the credential stays', async () => {
+  const before = gateway.log.length
+  forbidden.add(`Bearer ${KEYS[0]}`).add(`Bearer ${KEYS[1]}`)
+  const statuses: number[] = []
+  for (let index = 0; index < 4; index++) statuses.push((await post('/v1/embeddings', '{}')).status)
+  forbidden.clear()
+  expect(statuses).toEqual([502, 502, 502, 502])
+  expect(gateway.log.slice(before).filter(line => line['msg'] === 'the provider refuses this credential')).toEqual([])
+})
 
 test('a credential that is refused is left out, and the others take turns', async () => {
   refusedKeys.add(`Bearer ${KEYS[0]}`)

@@ -41,9 +41,9 @@ beforeAll(async () => {
       routes: [
         { ...raw, path: '/v1/embeddings', price: PER_TOKEN },
         { ...raw, path: '/v1/moderations', price: 'free' },
-        { ...raw, path: '/v1/images/{id}', price: { request: '$0.01' } },
+        { ...raw, path: '/v1/images/{id}', price: { request: '$0.01' }, models: ['painter'] },
         { ...raw, path: '/v1/audio/speech', price: { request: '$0.01' } },
-        { ...raw, path: '/v1/audio/transcriptions', price: PER_TOKEN },
+        { ...raw, path: '/v1/audio/transcriptions', price: PER_TOKEN, models: ['ear', 'other'] },
         { ...files, path: '/v1/files/{id}', methods: ['GET', 'DELETE'] },
         { ...files, path: '/v1/files', methods: ['GET', 'POST'] },
       ],
@@ -131,14 +131,15 @@ describe('an answer that breaks in the middle', () => {
   })
 
   test('events: an error event is the last thing, and nothing is charged', async () => {
-    const deltas = ['Hel', 'lo'].map(delta => event({ type: 'transcript.text.delta', delta }))
+    // The last one is kept back: nobody knows that it is not the end.
+    const deltas = ['Hel', 'lo', '!'].map(delta => event({ type: 'transcript.text.delta', delta }))
     provider.script(pieces('text/event-stream', deltas, 'reset'))
     const [asked, over] = [nextRequest(), nextExchange()]
     const cost = await charged(async () => {
       const file = await sound(100)
       const going = client.audio.transcriptions.create({ file, model: 'ear', stream: true })
       const request = await asked
-      await request.step(2)
+      await request.step(3)
       const said: string[] = []
       const reading = (async () => {
         for await (const each of await going) if (each.type === 'transcript.text.delta') said.push(each.delta)
@@ -434,10 +435,9 @@ describe('pictures', () => {
     const cost = await charged(async () => {
       const going = client.images.generate({ model: 'painter', prompt: 'A cat', stream: true, partial_images: 1 })
       const request = await asked
-      await request.step()
+      await request.step(2)
       const reader = (await going)[Symbol.asyncIterator]()
       types.push((await reader.next()).value!.type)
-      await request.step()
       const completed = reader.next()
       // It has come, and it waits for the end.
       expect(gateway.balance().held).toBe(CENT)

@@ -1,7 +1,7 @@
 /** Raw routes whose path has a part in braces: what is put there goes to the provider, and nothing put there leads elsewhere. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Behaviour, type FakeProvider, type ProviderRequest, startFakeProvider } from '../helpers/fake-provider.ts'
-import { type InProcess, startInProcess } from '../helpers/in-process.ts'
+import { type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
 import { openRaw } from '../helpers/raw-client.ts'
 import { expectRefusal } from './refusal.ts'
 
@@ -13,13 +13,18 @@ beforeAll(async () => {
   const raw = { kind: 'raw', policy: 'test', provider: 'p', price: 'free' }
   gateway = await startInProcess({
     steps: [{ use: 'api-key' }],
+    policies: { chat: [{ use: 'api-key' }, { use: 'schema' }, { use: 'credits' }, { use: 'route' }] },
     yaml: {
       providers: { p: { dialect: 'openai', base_url: provider.baseUrl } },
-      models: {},
+      models: { m: { targets: [{ provider: 'p', model: 'x' }], price: PRICE, context: 8192, max_output: 1000 } },
       routes: [
+        { path: '/v1/chat/completions', policy: 'chat' },
         { ...raw, path: '/v1/files/{id}', methods: ['GET'] },
         { ...raw, path: '/v1/moved/{id}', upstream_path: '/kept/here', methods: ['GET', 'POST'] },
         { ...raw, path: '/v1/threads/{id}/runs' },
+        { ...raw, path: '/v1/images/generations' },
+        { ...raw, path: '/v1/images/{id}' },
+        { ...raw, path: '/v1/{id}', methods: ['GET', 'POST'] },
       ],
     },
   })
@@ -56,10 +61,17 @@ describe('a part of the path', () => {
     ['/v1/files/$&', '/v1/files/$&'],
     ['/v1/moved/x', '/v1/kept/here/x'],
     ['/v1/moved/x?key=secret&a=1', '/v1/kept/here/x?a=1'],
+    ['/v1/images/generations', '/v1/images/generations'],
+    ['/v1/images/edits', '/v1/images/edits'],
+    ['/v1/images/generations/x', '/v1/images/generations/x'],
+    ['/v1/images/generation%C3%9F', '/v1/images/generation%C3%9F'],
+    ['/v1/images/arn:aws:x;v=1,2', '/v1/images/arn:aws:x;v=1,2'],
+    ['/v1/images/titan%3A0', '/v1/images/titan%3A0'],
+    ['/v1/Other', '/v1/Other'],
   ])('%s passes as %s', async (path, theirs) => {
     provider.script(json({ fine: true }))
     const asked = nextRequest()
-    const response = await get(path)
+    const response = await get(path, /^\/v1\/(files|moved)/.test(path) ? 'GET' : 'POST')
     expect(response.status).toBe(200)
     expect((await asked).path).toBe(theirs)
   })
@@ -121,10 +133,85 @@ describe('a part of the path', () => {
     '/v1/threads/../runs',
     '/v1/threads//runs',
     '/v1/threads/a%2f/runs',
+    // Letters that need no encoding: the provider reads another path than the router did.
+    '/v1/files/%61',
+    '/v1/files/a%2Db',
+    '/v1/images/%67enerations',
+    '/v1/images/generation%73',
+    '/v1/chat/%63ompletions',
+    // Another route for whoever reads more generously.
+    '/v1/chat/completions;x',
+    '/v1/chat/completions%3Bx',
+    '/v1/chat;x/completions',
+    '/v1/chat/completions%3Fx',
+    '/v1/chat/completions%20',
+    '/v1/chat/completions.',
+    '/v1/chat/Completions',
+    '/v1/chat/%EF%BD%83ompletions',
+    '/v1/chat/completions/',
+    '/v1/chat//completions',
+    '/v1/chat/;x/completions',
+    '/v1/chat/%20/completions',
+    '/v1/images/generations;x',
+    '/v1/images/Generations',
+    '/v1/images/generations/',
+    '/v1/Images/other',
+    '/v1/images;a/other',
+    '/v1/Threads/a/runs',
+    '/v1/threads/a/runs;x',
+    '/v1/Models/x',
   ])('%s leads nowhere', async path => {
     const asked = provider.requests.length
-    const answer = await get(path, path.endsWith('/runs') ? 'POST' : 'GET')
+    const answer = await get(path, /^\/v1\/(files|moved)/.test(path) ? 'GET' : 'POST')
     await expectRefusal(answer, 'unknown_url')
+    expect(provider.requests.length).toBe(asked)
+  })
+
+  test.each(['.', '%20', ';'])('fifteen thousand of %s are looked at once', async text => {
+    const path = `/v1/files/${text.repeat(15_000 / text.length)}x`
+    const startedMs = performance.now()
+    await get(path)
+    expect(performance.now() - startedMs).toBeLessThan(1000)
+  })
+
+  const tokens = ['live', 'test'].map(kind => `tg_${kind}_${'aB3'.repeat(12)}`)
+
+  test.each([
+    'key',
+    'api_key',
+    'apiKey',
+    'x-api-key',
+    'X-API-Key',
+    'x_goog_api_key',
+    'authorization',
+    'Auth',
+    'access_token',
+    'key[]',
+    '%6bey',
+    'a=1;key',
+    'a=1;b=2;%41uth',
+  ])('a query parameter %s stays here', async name => {
+    provider.script(json({ fine: true }))
+    for (const value of ['other', encodeURIComponent(`Bearer ${tokens[0]}`)]) {
+      const asked = nextRequest()
+      expect((await get(`/v1/files/a?x=%20&${name}=${value}&y=1;z`)).status).toBe(200)
+      const kept = name.startsWith('a=1;') ? name.split(';').slice(0, -1).join(';') : ''
+      expect((await asked).path).toBe(`/v1/files/a?x=%20&${kept === '' ? '' : `${kept}&`}y=1;z`)
+    }
+  })
+
+  test.each(
+    tokens.flatMap(token => [
+      `/v1/files/a?file=${token}`,
+      `/v1/files/a?file=x${token}x`,
+      `/v1/files/a?${token}`,
+      `/v1/files/a?file=${token.replace('tg', '%74g')}`,
+      `/v1/files/a?at=${encodeURIComponent(`https://example.com/?t=${encodeURIComponent(token.replace('tg', '%74g'))}`)}`,
+      `/v1/files/${token}`,
+    ]),
+  )('a key in %s is refused', async path => {
+    const asked = provider.requests.length
+    await expectRefusal(await get(path), 'bad_request')
     expect(provider.requests.length).toBe(asked)
   })
 

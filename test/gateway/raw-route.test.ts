@@ -56,6 +56,7 @@ beforeAll(async () => {
         { ...raw, path: '/v1/moderations', price: { request: '$0.001' } },
         { ...raw, path: '/v1/both', price: { ...PER_TOKEN, request: '$0.001' }, upstream_path: '/deep/er' },
         { ...raw, path: '/v1/files', price: 'free', methods: ['GET', 'PUT', 'DELETE'] },
+        { ...raw, path: '/v1/named', price: PER_TOKEN, models: ['embedder', 'other'] },
         { ...raw, path: '/v1/dead', provider: 'dead', price: PER_TOKEN },
       ],
     },
@@ -182,11 +183,39 @@ describe('refused before anything is sent', () => {
     })
     const headers = { authorization: `Bearer ${token}` }
     const asked = provider.requests.length
-    const answer = await free(() => post('/v1/embeddings', body, { headers: { ...headers, 'content-type': type } }))
+    const answer = await free(() => post('/v1/named', body, { headers: { ...headers, 'content-type': type } }))
     await expectRefusal(answer, code)
     expect(provider.requests.length).toBe(asked)
     provider.script(json({ usage: { prompt_tokens: 1 } }))
-    expect((await post('/v1/embeddings', BODY, { headers })).status).toBe(200)
+    expect((await post('/v1/named', BODY, { headers })).status).toBe(200)
+  })
+
+  test.each([
+    ['/v1/embeddings', 'says none'],
+    ['/v1/named?model=dearer', 'reads it in the body'],
+    ['/v1/named?a=1;Model-Id=embedder', 'reads it in the body, whatever the query names'],
+  ])('a key limited to a model, at %s: the route %s', async path => {
+    const { store } = gateway.running
+    const { token } = await store.createKey({ account: gateway.accountId, name: 'narrow', models: ['embedder'] })
+    const asked = provider.requests.length
+    const answer = await free(() => post(path, BODY, { headers: { authorization: `Bearer ${token}` } }))
+    await expectRefusal(answer, 'model_not_found')
+    expect(provider.requests.length).toBe(asked)
+  })
+
+  test.each<[string, unknown, ErrorCode, type?: string]>([
+    ['a model that its price is not for', { ...BODY, model: 'dearer' }, 'model_not_found'],
+    ['no model', { input: 'Hello' }, 'model_not_found'],
+    ['no JSON', 'model=embedder', 'invalid_json'],
+    ['JSON in another charset', BODY, 'model_not_found', 'application/json; charset=utf-7'],
+    ['bytes', 'x', 'model_not_found', 'application/octet-stream'],
+  ])('a route that names its models, and any key with %s', async (_title, body, code, type = 'application/json') => {
+    const asked = provider.requests.length
+    const answer = await free(() => post('/v1/named', body, { headers: { 'content-type': type } }))
+    await expectRefusal(answer, code)
+    expect(provider.requests.length).toBe(asked)
+    provider.script(json({ usage: { prompt_tokens: 1 } }))
+    for (const model of ['embedder', 'other']) expect((await post('/v1/named', { ...BODY, model })).status).toBe(200)
   })
 })
 
@@ -250,6 +279,8 @@ describe('a provider that fails: JSON in bounded time, no charge', () => {
     const { message } = await expectRefusal(answer, code)
     expect(message).toBe(ERRORS[code].message)
     expect(gateway.receipt(answer)).toMatchObject({ charged: 0n, outcome: 'failed', code })
+    const told = gateway.log.filter(line => line['exchange'] === answer.headers.get('x-request-id'))
+    expect(told).toEqual([expect.objectContaining({ msg: 'an attempt failed', code, detail: expect.any(String) })])
     expect(answer.headers.get('x-tollgate-cost')).toBe(null)
     // And the next one is answered.
     provider.script(json({ usage: { prompt_tokens: 2 } }))
@@ -259,7 +290,7 @@ describe('a provider that fails: JSON in bounded time, no charge', () => {
   test.each<[number, ErrorCode, Record<string, string>]>([
     [400, 'upstream_rejected', {}],
     [401, 'upstream_auth', { 'www-authenticate': 'Bearer realm="provider.internal"' }],
-    [403, 'upstream_auth', {}],
+    [403, 'upstream_forbidden', {}],
     [402, 'upstream_quota', {}],
     [404, 'model_not_found', {}],
     [413, 'request_too_large', {}],
@@ -318,7 +349,7 @@ describe('the client leaves', () => {
           const line = await gateway.waitForLog(
             line => line['msg'] === 'exchange' && gateway.log.indexOf(line) >= since,
           )
-          expect(line).toMatchObject({ outcome: 'client_left', route: '/v1/embeddings' })
+          expect(line).toMatchObject({ outcome: 'client_left', route: '/v1/embeddings', attempts: 1, target: 'p' })
         })
       }
       // Gone within a second is what was promised, and not because of the deadline for silence.
@@ -350,6 +381,13 @@ describe('what is charged', () => {
       usage({ prompt_tokens: '7' }),
       ((size + 3n) / 4n) * 1_000n,
       'estimated',
+    ],
+    [
+      'JSON that shouts',
+      '/v1/embeddings',
+      bytes(Buffer.from('{"usage":{"prompt_tokens":7}}'), { 'content-type': 'Application/JSON' }),
+      7_000n,
+      'reported',
     ],
     [
       'an answer that is no JSON',

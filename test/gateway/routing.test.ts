@@ -488,3 +488,38 @@ describe('what is not the fault of a target', () => {
     expect(gateway.log.filter(({ msg }) => /a target fails/.test(String(msg)))).toEqual([])
   })
 })
+
+test('what an answer cost the house is counted by who gave it', async () => {
+  const cost = { per: '1M tokens', input: '$0.50', output: '$1' }
+  const gateway = await start(
+    {},
+    {
+      yaml: {
+        admin: '127.0.0.1:0',
+        providers: {
+          one: { dialect: 'openai', base_url: first.baseUrl },
+          two: { dialect: 'openai', base_url: second.baseUrl },
+        },
+        models: {
+          m: {
+            targets: [
+              { provider: 'one', model: 'a' },
+              { provider: 'two', model: 'b', cost },
+            ],
+            price: PRICE,
+            context: 8192,
+            max_output: 1000,
+          },
+        },
+      },
+    },
+  )
+  await ask(gateway, false)
+  first.script(errorAnswer(500))
+  await ask(gateway, false)
+  const page = await (await fetch(`${gateway.running.adminUrl}/metrics`)).text()
+  // 10 prompt tokens at 500 and 3 at 1,000 nano-dollars, once: the first target has no cost.
+  expect(page.match(/^tollgate_cost_dollars_total.*$/gm)).toEqual([
+    'tollgate_cost_dollars_total{target="two/b"} 0.000008000',
+  ])
+})

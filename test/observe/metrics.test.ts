@@ -88,6 +88,7 @@ describe('the page', () => {
       firstChunkMs: 1,
       usage: usageOf({ promptTokens: 1 }),
       charged: 1n,
+      cost: { target: 'a/b', amount: 1n },
     })
     metrics.attempt({ target: 'a/b', code: null })
     metrics.stepFailed({ policy: 'p', step: 's' })

@@ -37,6 +37,8 @@ function setUp() {
 }
 
 const DELTA = 'data: {"delta":"a"}\n\n'
+const LAST = 'data: {"type":"transcript.text.done"}\n\n'
+const PING = ': ping\n\n'
 const USAGE = 'event: done\ndata: {"usage":{"input_tokens":3,"output_tokens":4}}\n\n'
 const DONE = 'data: [DONE]\n\n'
 
@@ -45,12 +47,18 @@ describe('events', () => {
     ['the usage and what follows wait', [DELTA, DELTA, USAGE, DONE], [DELTA, DELTA, `end:${USAGE}${DONE}`]],
     ['usage alone', [USAGE], [`whole:${USAGE}`]],
     ['usage said again and again', [DELTA, USAGE, USAGE, DONE], [DELTA, USAGE, `end:${USAGE}${DONE}`]],
-    ['[DONE] without usage', [DELTA, DONE], [DELTA, `end:${DONE}`]],
-    ['nothing that says it is the end', [DELTA, DELTA], [DELTA, DELTA, 'end:']],
-    ['an end without a blank line', [DELTA, USAGE.trimEnd()], [DELTA, `end:${USAGE.trimEnd()}`]],
-    ['a word of usage that is none', [DELTA, 'data: "usage"\n\n'], [DELTA, 'data: "usage"\n\n', 'end:']],
-    ['comments', [': ping\n\n', DELTA, USAGE], [': ping\n\n', DELTA, `end:${USAGE}`]],
-    ['an error that is null', ['data: {"error":null}\n\n', USAGE], ['data: {"error":null}\n\n', `end:${USAGE}`]],
+    ['[DONE] without usage: what it ends waits too', [DELTA, LAST, DONE], [DELTA, `end:${LAST}${DONE}`]],
+    ['nothing that says it is the end: the last one', [DELTA, DELTA, LAST], [DELTA, DELTA, `end:${LAST}`]],
+    ['one event alone', [LAST], [`whole:${LAST}`]],
+    ['a comment behind the last one', [DELTA, LAST, PING], [DELTA, PING, `end:${LAST}`]],
+    ['a comment behind the usage', [DELTA, USAGE, PING, DONE], [DELTA, PING, `end:${USAGE}${DONE}`]],
+    ['an end without a blank line', [DELTA, LAST, USAGE.trimEnd()], [DELTA, `end:${LAST}${USAGE.trimEnd()}`]],
+    ['a word of usage that is none', ['data: "usage"\n\n', DELTA], ['data: "usage"\n\n', `end:${DELTA}`]],
+    ['comments', [PING, DELTA, USAGE], [PING, DELTA, `end:${USAGE}`]],
+    ...['null', 'false', '""', '[]', '0'].map((none): [string, string[], string[]] => {
+      const event = `data: {"error":${none}}\n\n`
+      return [`an error that is ${none}`, [event, USAGE], [event, `end:${USAGE}`]]
+    }),
     ['nothing', [], ['whole:']],
   ])('%s', (_title, events, leaves) => {
     const { pieces, stream } = setUp()
@@ -67,7 +75,7 @@ describe('events', () => {
   })
 
   test.each(['\n', '\r\n', '\r'])('pass byte for byte however they are cut, with lines that end in %j', lineEnd => {
-    const text = [DELTA, ': note\n\n', 'data: 1\ndata: 2\n\n', USAGE, DONE].join('').replaceAll('\n', lineEnd)
+    const text = [PING, DELTA, 'data: 1\ndata: 2\n\n', USAGE, DONE].join('').replaceAll('\n', lineEnd)
     for (let size = 1; size < 12; size++) {
       const { pieces, stream } = setUp()
       const bytes = Buffer.from(text)
@@ -82,6 +90,23 @@ describe('events', () => {
     }
   })
 
+  test.each(['\n', '\r\n', '\r'])(
+    'a comment overtakes without breaking an event, with lines that end in %j',
+    lineEnd => {
+      const [last, ping] = [LAST, PING].map(each => each.replaceAll('\n', lineEnd)) as [string, string]
+      for (let size = 1; size < 12; size++) {
+        const { pieces, stream } = setUp()
+        const bytes = Buffer.from(last + ping + last)
+        for (let at = 0; at < bytes.length; at += size) stream.take(bytes.subarray(at, at + size))
+        stream.end()
+        expect(pieces.join('').split('transcript').length - 1, 'the last one waits').toBe(1)
+        stream.finish()
+        const all = pieces.join('').replace('end:', '')
+        expect([ping + last + last, last + ping + last]).toContain(all)
+      }
+    },
+  )
+
   test('a usage that is followed by very much was not the end', () => {
     const { pieces, stream } = setUp()
     stream.take(Buffer.from(USAGE))
@@ -89,11 +114,11 @@ describe('events', () => {
     expect(pieces.join('')).toContain('usage')
   })
 
-  test.each(['{"type":"error","message":"no"}', '{"error":{"message":"no"}}', '{"error":"no"}'])(
-    '%s is a failure, and does not leave',
+  test.each(['{"type":"error","message":"no"}', '{"error":{"message":"no"}}', '{"error":"no"}', '{"error":["no"]}'])(
+    '%s is a failure, and neither it nor what may have been the end leaves',
     said => {
       const { pieces, stream } = setUp()
-      expect(() => stream.take(Buffer.from(`${DELTA}data: ${said}\n\n`))).toThrow(RawFailure)
+      expect(() => stream.take(Buffer.from(`${DELTA}${LAST}data: ${said}\n\n`))).toThrow(RawFailure)
       expect(pieces).toEqual([DELTA])
     },
   )

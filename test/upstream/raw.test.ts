@@ -201,7 +201,7 @@ describe('a status that is not 2xx', () => {
   it.each([
     [400, 'upstream_rejected'],
     [401, 'upstream_auth'],
-    [403, 'upstream_auth'],
+    [403, 'upstream_forbidden'],
     [402, 'upstream_quota'],
     [413, 'request_too_large'],
     [429, 'upstream_rate_limited'],
@@ -549,6 +549,41 @@ describe('connections', () => {
     expect(provider.requests.map(request => request.connection)).toEqual([0, 0, 0, 0, 0, 1])
   })
 
+  it('are as many as the provider may have, each for itself; who waits for one in vain was never sent', async () => {
+    const held: Behaviour = {
+      name: 'held',
+      async run(call) {
+        if (!(await call.step(async () => call.head(200, { 'content-length': '2' })))) return
+        await call.end('{}')
+      },
+    }
+    const provider = await start(held)
+    const { send, watchers } = setUp(provider.baseUrl)
+    const place = { baseUrl: provider.baseUrl, timeouts: LONG }
+    const narrow = { ...place, name: 'narrow', connections: 2 }
+    const first = [send({ provider: narrow }), send({ provider: narrow })]
+    await provider.waitForRequest(1)
+    const late = failed(send({ provider: { ...narrow, timeouts: SHORT } }))
+    const leaving = new AbortController()
+    const gone = send({ provider: narrow, signal: leaving.signal }).catch((error: Error) => error.name)
+    const waiting = send({ provider: narrow })
+    const other = send({ provider: { ...place, name: 'other', connections: 1 } })
+    await provider.waitForRequest(2)
+    expect((await late).failure).toEqual({
+      code: 'overloaded',
+      retryAfterMs: 1000,
+      detail: 'no connection to the provider was free: no answer within 400 ms',
+    })
+    leaving.abort()
+    expect(await gone).toBe('AbortError')
+    expect([provider.openConnections, provider.requests.length]).toEqual([3, 3])
+    provider.release()
+    expect((await Promise.all([...first, other, waiting])).map(each => each.body.toString())).toEqual(
+      Array(4).fill('{}'),
+    )
+    expect([provider.connections, provider.requests.length, watchers()]).toEqual([3, 4, 0])
+  })
+
   it('close() ends them, and what is under way fails', async () => {
     const { provider, gone } = await startSilent()
     const { send, proxy } = setUp(provider.baseUrl)
@@ -603,7 +638,7 @@ function setUp(
   const defaults: RawRequest = {
     request: { method: 'POST', headers: { 'content-type': 'application/json' } },
     bytes: Buffer.from('{"input":"hello"}'),
-    provider: { baseUrl, timeouts: LONG, ...provider },
+    provider: { name: 'p', baseUrl, connections: 256, timeouts: LONG, ...provider },
     headers,
     path: '/embeddings',
     requestId: 'req_1',
