@@ -58,6 +58,7 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
   #phase: 'head' | 'first' | 'answer' | 'error' | 'over' = 'head'
   #paused = false
   isSent = true
+  #isQueued = false
   #abortTransport: ((reason?: Error) => void) | null = null
   #resumeTransport: (() => void) | null = null
   #status = 0
@@ -96,6 +97,11 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
 
   onQueued(): void {
     this.isSent = false
+    this.#isQueued = true
+  }
+
+  onTurn(): void {
+    this.#isQueued = false
   }
 
   onSent(): void {
@@ -160,7 +166,7 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
   }
 
   #late(detail: string): void {
-    if (this.isSent) this.#fail({ code: 'upstream_timeout', detail })
+    if (!this.#isQueued) this.#fail({ code: 'upstream_timeout', detail })
     else
       this.#fail({
         code: 'overloaded',

@@ -23,11 +23,13 @@ export interface UpstreamRequest {
   readonly body: Buffer
 }
 
-/** A handler that also hears when its request goes out. A transport without a queue calls neither. */
+/** A handler that also hears when its request goes out. A transport without a queue calls none of these. */
 export interface QueuedHandler extends AnswerHandler {
-  /** The request waits for a connection. */
+  /** The request waits for others that hold all connections. */
   onQueued?(): void
-  /** It has one, and is being written. */
+  /** It is its turn: a connection is taken, or opened. */
+  onTurn?(): void
+  /** It has a connection, and is being written. */
   onSent?(): void
 }
 
@@ -96,6 +98,7 @@ class Slots {
 
   #send(dispatch: Dispatch): void {
     this.#free--
+    dispatch.handler.onTurn?.()
     dispatch.send()
   }
 
