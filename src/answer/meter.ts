@@ -38,7 +38,7 @@ export class Meter implements Progress {
     return Math.max(this.#deltas, Math.ceil(this.#bytes / 4))
   }
 
-  /** The last usage seen: some providers repeat it, and it is cumulative then. */
+  /** The last usage seen that says something: some providers repeat it, and it is cumulative then. */
   get usage(): WireUsage | null {
     return this.#usage
   }
@@ -104,6 +104,8 @@ export class Meter implements Progress {
   }
 
   reported(usage: WireUsage): void {
+    // Some end with an empty one, or with nothing but zeros: it takes nothing back.
+    if (this.#usage !== null && !saysSomething(usage) && saysSomething(this.#usage)) return
     this.#usage = usage
     this.#usageIsLast = this.complete
   }
@@ -134,30 +136,54 @@ function sizeOf(content: unknown, depth = 0): number {
   return bytes
 }
 
+function saysSomething(wire: WireUsage): boolean {
+  const usage = usageOf(wire, 'reported')
+  return usage !== null && (usage.promptTokens > 0 || usage.completionTokens > 0)
+}
+
 /**
- * A provider's usage on our counting. Numbers are taken as they are, also absurd ones: what to make of them is the
- * credits step's business. Null when it has no numbers at all.
+ * A provider's usage on our counting. Its counts are whole and not negative, whatever was said; what may be too many is
+ * the credits step's business. Null when it has no numbers at all.
  */
 export function usageOf(wire: WireUsage | null, source: Usage['source']): Usage | null {
   if (wire === null || typeof wire !== 'object') return null
-  const { prompt_tokens: prompt, completion_tokens: completion } = wire
-  if (typeof prompt !== 'number' || typeof completion !== 'number') return null
-  const reasoning = numberOr0(wire.completion_tokens_details?.reasoning_tokens)
-  // xAI does not count thinking as completion; its total shows that (in all of 32 recorded answers).
-  const apart = reasoning > 0 && wire.total_tokens === prompt + completion + reasoning
+  if (typeof wire.prompt_tokens !== 'number' || typeof wire.completion_tokens !== 'number') return null
+  const [prompt, completion] = [countOf(wire.prompt_tokens), countOf(wire.completion_tokens)]
+  const hidden = hiddenIn(wire, prompt + completion)
+  // Sound in a prompt is in Mistral's total only; whoever else says more in the total has thought.
+  const isSound = Number(wire['prompt_audio_seconds']) > 0
   return {
-    promptTokens: prompt,
-    // DeepSeek has a name of its own.
-    cachedTokens: numberOr0(wire.prompt_tokens_details?.cached_tokens ?? wire['prompt_cache_hit_tokens']),
-    cacheWriteTokens: numberOr0(wire.prompt_tokens_details?.cache_write_tokens),
-    completionTokens: apart ? completion + reasoning : completion,
-    reasoningTokens: reasoning,
+    promptTokens: isSound ? prompt + hidden : prompt,
+    cachedTokens: cachedIn(wire),
+    cacheWriteTokens: countOr0(wire.prompt_tokens_details?.cache_write_tokens),
+    completionTokens: isSound ? completion : completion + hidden,
+    reasoningTokens: countOr0(wire.completion_tokens_details?.reasoning_tokens),
     source,
   }
 }
 
-function numberOr0(value: unknown): number {
-  return typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : 0
+/**
+ * Tokens that are in the total and nowhere else: the thinking of Google's models behind its OpenAI endpoint, and of xAI's,
+ * which have it in the details too (in all of 32 recorded answers).
+ */
+function hiddenIn({ total_tokens: total }: WireUsage, told: number): number {
+  return Number.isSafeInteger(total) && total > told ? total - told : 0
+}
+
+/** OpenAI's name, then DeepSeek's, Mistral's and Moonshot's own. */
+function cachedIn(wire: WireUsage): number {
+  const names = ['prompt_cache_hit_tokens', 'num_cached_tokens', 'cached_tokens']
+  const own = names.map(name => wire[name]).find(value => typeof value === 'number')
+  return countOr0(wire.prompt_tokens_details?.cached_tokens ?? own)
+}
+
+/** A part of a token is one; more than numbers can count exactly is the most that they can. */
+function countOf(tokens: number): number {
+  return tokens > 0 ? Math.min(Math.ceil(tokens), Number.MAX_SAFE_INTEGER) : 0
+}
+
+function countOr0(value: unknown): number {
+  return Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : 0
 }
 
 /** What one image, sound or file is taken for when nobody reports usage. */

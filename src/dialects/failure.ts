@@ -89,36 +89,65 @@ const RETRY_AFTER: ReadonlySet<ErrorCode> = new Set(['upstream_rate_limited', 'u
 /** Some client libraries take a 429 without Retry-After for final. */
 const WITHOUT_A_WORD_MS: Readonly<Partial<Record<ErrorCode, number>>> = { upstream_rate_limited: 1000 }
 
-const CONTEXT = /context.{0,20}length|maximum context|prompt is too long|too many (input )?tokens|input token count/i
+/** In OpenAI's words and in those of Anthropic, xAI, llama.cpp, Z.ai, Moonshot, Alibaba and Together. */
+const CONTEXT = new RegExp(
+  'context.{0,20}length|maximum context|prompt is too long|too many (?:input )?tokens|input token count|' +
+    'exceeds? (?:the )?(?:available )?context (?:limit|size|window)|maximum prompt length is|prompt exceeds max length|' +
+    'exceeded model token limit|range of input length|inputs`? tokens \\+ `?max_new_tokens`? must be',
+  'i',
+)
+const CONTEXT_CODES: ReadonlySet<string> = new Set(['context_length_exceeded', 'exceed_context_size_error'])
 const QUOTA = /insufficient_quota|insufficient balance|billing/i
+/** xAI says 403 where others say 402. */
+const NO_CREDITS = /used all available credits|monthly spending limit|have any credits/i
 /** Google and xAI say 400 where others say 401. */
 const BAD_KEY = /\bapi key (?:not valid|invalid|expired|not found)|\bincorrect api key/i
+/** A 403 in such words is about who asks; any other is about what is asked, or from where. */
+const WHO_ASKS = /(?<![a-z])keys?(?![a-z])|credential|(?<![a-z])token(?![a-z])|signature|account|authenticat/i
+const NO_MODEL_CODES: ReadonlySet<string> = new Set(['model_not_found', 'DeploymentNotFound', 'invalid_model'])
+/** DeepSeek and OpenRouter say 400 where others say 404. */
+const NO_MODEL = /\bmodel not exist\b|\bis not a valid model id\b/i
+/** A wrong path, which is a mistake in `base_url`. */
+const NO_PATH = /\binvalid url\b|\bpage not found\b|\bresource not found\b|^\s*(?:404:?\s*)?not found[\s.]*$/i
 
 function codeOf(status: number, { message, type, code }: ErrorDetails): ErrorCode {
   const words = `${type ?? ''} ${code ?? ''}`
   if (status === 429 && QUOTA.test(words)) return 'upstream_quota'
   if (status === 429 || status === 498) return 'upstream_rate_limited'
-  if (status === 401 || status === 403) return 'upstream_auth'
+  if (status === 401) return 'upstream_auth'
+  if (status === 403) return forbiddenOf({ message, type, code })
   if (status === 402) return 'upstream_quota'
   if (status === 408 || status === 504) return 'upstream_timeout'
   if (status === 503 || status === 529) return 'upstream_overloaded'
   if (status === 404) {
-    // An error with a type, or about a model, is the API's own; anything else is a wrong path, a mistake in base_url.
-    return type !== null ||
-      code === 'model_not_found' ||
-      code === 'DeploymentNotFound' ||
-      /\bmodels?\b/i.test(message ?? '')
-      ? 'model_not_found'
-      : 'upstream_error'
+    if (namesNoModel(type, code)) return 'model_not_found'
+    if (NO_PATH.test(message ?? '')) return 'upstream_error'
+    // An error with a type, or about a model, is the API's own.
+    return type !== null || /\bmodels?\b/i.test(message ?? '') ? 'model_not_found' : 'upstream_error'
   }
   // Groq: more at once than its tokens per minute.
   if (status === 413) return code === 'rate_limit_exceeded' ? 'upstream_rate_limited' : 'request_too_large'
   if (status === 400 || status === 422 || status === 409) {
     if (BAD_KEY.test(message ?? '')) return 'upstream_auth'
-    if (code === 'context_length_exceeded' || CONTEXT.test(message ?? '')) return 'context_length_exceeded'
+    if (CONTEXT_CODES.has(code ?? '') || CONTEXT_CODES.has(type ?? '') || CONTEXT.test(message ?? '')) {
+      return 'context_length_exceeded'
+    }
+    if (namesNoModel(type, code) || NO_MODEL.test(message ?? '')) return 'model_not_found'
     return code === 'content_filter' ? 'content_filter' : 'upstream_rejected'
   }
   return 'upstream_error'
+}
+
+function namesNoModel(type: string | null, code: string | null): boolean {
+  return NO_MODEL_CODES.has(code ?? '') || NO_MODEL_CODES.has(type ?? '')
+}
+
+/** Of the reasons for a 403 only a bad key is the credential's: a place, a model, a file are the same for all. */
+function forbiddenOf({ message, type, code }: Pick<ErrorDetails, 'message' | 'type' | 'code'>): ErrorCode {
+  const words = `${type ?? ''} ${code ?? ''} ${message ?? ''}`
+  if (NO_CREDITS.test(words)) return 'upstream_quota'
+  if (namesNoModel(type, code)) return 'model_not_found'
+  return WHO_ASKS.test(words) ? 'upstream_auth' : 'upstream_forbidden'
 }
 
 /** The longest wait that is passed on; beyond it the provider is guessing, and a client would give up anyway. */

@@ -52,6 +52,9 @@ describe('what a provider says it used', () => {
       usage(10, 5, { prompt_cache_hit_tokens: 4 }),
       { ...base, cachedTokens: 4 },
     ],
+    ['Mistral’s', usage(10, 5, { num_cached_tokens: 4 }), { ...base, cachedTokens: 4 }],
+    ['Moonshot’s', usage(10, 5, { cached_tokens: 4 }), { ...base, cachedTokens: 4 }],
+    ['what was cached in parts is none', usage(10, 5, { cached_tokens: 1.5 }), base],
     [
       'both names: OpenAI’s counts',
       usage(10, 5, { prompt_cache_hit_tokens: 9, prompt_tokens_details: { cached_tokens: 4 } }),
@@ -68,19 +71,43 @@ describe('what a provider says it used', () => {
       { ...base, completionTokens: 25, reasoningTokens: 20 },
     ],
     [
-      'a total that fits neither is not believed',
-      usage(10, 25, { total_tokens: 1e9, completion_tokens_details: { reasoning_tokens: 20 } }),
-      { ...base, completionTokens: 25, reasoningTokens: 20 },
+      'Google hides thinking in the total: what is nowhere else was thought',
+      usage(66, 6, { total_tokens: 100 }),
+      { ...base, promptTokens: 66, completionTokens: 34 },
     ],
-    // Absurd figures are passed on: the range of the possible is the business of whoever charges.
-    ['negative', usage(-5, -7), { ...base, promptTokens: -5, completionTokens: -7 }],
-    ['fractions', usage(1.5, 2.5), { ...base, promptTokens: 1.5, completionTokens: 2.5 }],
+    [
+      'the same with a part of it told',
+      usage(10, 25, { total_tokens: 50, completion_tokens_details: { reasoning_tokens: 20 } }),
+      { ...base, completionTokens: 40, reasoningTokens: 20 },
+    ],
+    ['a total that is less', usage(10, 5, { total_tokens: 12 }), base],
+    ['a total that is none', usage(10, 5, { total_tokens: '900' as never }), base],
+    ['a total with a fraction', usage(10, 5, { total_tokens: 90.5 }), base],
+    ['no total', JSON.parse('{"prompt_tokens":10,"completion_tokens":5}'), base],
+    ['an infinite total', JSON.parse('{"prompt_tokens":10,"completion_tokens":5,"total_tokens":1e400}'), base],
+    [
+      'Mistral has sound of the prompt in the total only',
+      usage(10, 5, { total_tokens: 390, prompt_audio_seconds: 3.5 }),
+      { ...base, promptTokens: 385 },
+    ],
+    [
+      'no seconds of sound are none',
+      usage(10, 5, { total_tokens: 20, prompt_audio_seconds: 0 }),
+      { ...base, completionTokens: 10 },
+    ],
+    // What may be too many is the business of whoever charges.
+    ['negative', usage(-5, -7), { ...base, promptTokens: 0, completionTokens: 0 }],
+    ['fractions: a part of a token is one', usage(1.5, 2.5), { ...base, promptTokens: 2, completionTokens: 3 }],
     [
       'infinite',
       JSON.parse('{"prompt_tokens":1e400,"completion_tokens":1e400,"total_tokens":1e400}'),
-      { ...base, promptTokens: Infinity, completionTokens: Infinity },
+      { ...base, promptTokens: Number.MAX_SAFE_INTEGER, completionTokens: Number.MAX_SAFE_INTEGER },
     ],
-    ['1e308', usage(1e308, 1e308), { ...base, promptTokens: 1e308, completionTokens: 1e308 }],
+    [
+      '1e308',
+      usage(1e308, 1e308),
+      { ...base, promptTokens: Number.MAX_SAFE_INTEGER, completionTokens: Number.MAX_SAFE_INTEGER },
+    ],
     [
       'details that are nonsense count as none',
       JSON.parse(
@@ -107,6 +134,22 @@ describe('what a provider says it used', () => {
     meter.reported(usage(10, 1))
     meter.reported(usage(10, 5))
     expect(meter.usage).toEqual(usage(10, 5))
+  })
+
+  test.each<[name: string, later: unknown]>([
+    ['an empty one', {}],
+    ['one of nothing but zeros', usage(0, 0)],
+    ['one of null', { prompt_tokens: null, completion_tokens: null }],
+  ])('%s takes nothing back', (_name, later) => {
+    const meter = metered()
+    meter.reported(usage(10, 5))
+    meter.reported(later as WireUsage)
+    expect(meter.usage).toEqual(usage(10, 5))
+    meter.begin({} as Chat, 1)
+    meter.reported(later as WireUsage)
+    expect(meter.usage).toEqual(later)
+    meter.reported(usage(10, 6))
+    expect(meter.usage).toEqual(usage(10, 6))
   })
 })
 

@@ -17,6 +17,9 @@ const NO_NAMES =
   'expects a call without a name for each piece of a call, and so the checker sends tools without names; here, the calls that the pieces add up to'
 const FAILED = 'expects an answer that its provider ended with an error to end in good order; here, the error'
 
+const FREE =
+  'expects a prompt of 0 tokens, which the provider did not count because it was cached; here, no usage, so that it is estimated'
+
 const call = (name: string, args: object) => ({ id: null, name, arguments: args })
 
 /** The first of several answers: what its own `message_delta` says. */
@@ -56,5 +59,6 @@ export const AMENDED: Readonly<Record<string, Amendment>> = {
       ],
     }),
   ),
+  'ollama-64c9f7a2': { why: FREE, expect: { usage: null } },
   'gemini-fx-ea54ea9a': named(call('read_theme', {}), ...['A', 'B', 'C'].map(id => call('read_screen', { id }))),
 }

@@ -149,6 +149,33 @@ const STREAMS: readonly Quirk[] = [
     sees: { ...fine, reasoning: 'Hm', nano: 30_000n },
   },
   {
+    title: 'thinking that only the total tells of (Gemini)',
+    ask: WITH_USAGE,
+    sends: PLAIN.replace('"total_tokens":13', '"total_tokens":20') + DONE,
+    sees: { ...fine, has: ['"completion_tokens":3,"total_tokens":20'], nano: 30_000n },
+  },
+  {
+    title: 'an empty usage behind the usage',
+    ask: STREAM,
+    sends:
+      PLAIN +
+      events(usage({ usage: {} }), usage({ usage: { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 } })) +
+      DONE,
+    sees: fine,
+  },
+  {
+    title: 'cached tokens under a name of its own (Mistral)',
+    ask: STREAM,
+    sends: PLAIN.replace('"prompt_tokens":10', '"prompt_tokens":10,"num_cached_tokens":4') + DONE,
+    sees: { ...fine, nano: 14_000n },
+  },
+  {
+    title: 'an error without a wrapper (vLLM)',
+    ask: STREAM,
+    sends: events(say('Fine'), { object: 'error', message: 'they have gone', type: 'InternalServerError', code: 503 }),
+    sees: { content: 'Fine', error: 'upstream_overloaded', nano: 'counted', lacks: ['they have gone', '[DONE]'] },
+  },
+  {
     title: 'thinking and text that take turns to be null, cached tokens under another name (DeepSeek)',
     ask: WITH_USAGE,
     sends:
@@ -191,6 +218,7 @@ const STREAMS: readonly Quirk[] = [
       calls: [{ id: 'call_1', name: 'weather', arguments: '{"city":"Ulm"}' }],
       finish: 'tool_calls',
       nano: NANO,
+      lacks: ['"id":""'],
     },
   },
   {
@@ -230,7 +258,7 @@ const STREAMS: readonly Quirk[] = [
         chunk([{ index: 0, finish_reason: null, content_filter_results: {}, content_filter_offsets: {} }]),
         usage(),
       ) + DONE,
-    sees: { ...fine, has: ['prompt_filter_results', 'content_filter_offsets'] },
+    sees: { ...fine, has: ['content_filter_offsets'], lacks: ['prompt_filter_results'] },
   },
   {
     title: 'text outside of ASCII, and what looks like an end of the stream within it',
@@ -274,6 +302,24 @@ const WHOLE: readonly Quirk[] = [
       }),
     ),
     sees: { content: null, calls: [{ id: 'call_1', name: 'weather', arguments: '{}' }], finish: 'stop', nano: NANO },
+  },
+  {
+    title: 'an empty text for the finish (Snowflake)',
+    sends: JSON.stringify(completion({ content: 'Fine day' })).replace('"finish_reason":"stop"', '"finish_reason":""'),
+    sees: fine,
+  },
+  {
+    title: 'an empty text for the finish of a call (Snowflake)',
+    ask: { tools: TOOLS },
+    sends: JSON.stringify(
+      completion({ tool_calls: [{ id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{}' } }] }),
+    ).replace('"finish_reason":"stop"', '"finish_reason":""'),
+    sees: {
+      content: null,
+      calls: [{ id: 'call_1', name: 'weather', arguments: '{}' }],
+      finish: 'tool_calls',
+      nano: NANO,
+    },
   },
   {
     title: 'a number that JavaScript would round',

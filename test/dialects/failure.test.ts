@@ -209,6 +209,13 @@ describe('what a status and a body mean', () => {
       'too many tokens: 9000',
       'Too many input tokens',
       'the request exceeds the context window length',
+      'input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000',
+      "This model's maximum prompt length is 131072 but the request contains 140000 tokens.",
+      'the request exceeds the available context size, try increasing it',
+      'Prompt exceeds max length',
+      'Invalid request: Your request exceeded model token limit: 8192',
+      'Range of input length should be [1, 30720]',
+      'Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4097.',
     ].map((message): [string, number, unknown, ErrorCode, string] => [
       `by its words: ${message.slice(0, 24)}`,
       400,
@@ -216,6 +223,13 @@ describe('what a status and a body mean', () => {
       'context_length_exceeded',
       message,
     ]),
+    [
+      'llama.cpp, by its type',
+      400,
+      openai({ type: 'exceed_context_size_error' }),
+      'context_length_exceeded',
+      'Words of the provider.',
+    ],
     [
       'the words with a quota are about the quota',
       429,
@@ -279,7 +293,31 @@ describe('what a status and a body mean', () => {
       'models/x is not found',
     ],
     ['no such model, Ollama', 404, { error: "model 'x' not found" }, 'model_not_found', "model 'x' not found"],
+    [
+      'no such model, Mistral says 400',
+      400,
+      { object: 'error', message: 'Invalid model: x', type: 'invalid_model', code: '1500' },
+      'model_not_found',
+      'Invalid model: x',
+    ],
+    [
+      'no such model, DeepSeek says 400',
+      400,
+      openai({ message: 'Model Not Exist' }),
+      'model_not_found',
+      'Model Not Exist',
+    ],
+    [
+      'no such model, OpenRouter says 400',
+      400,
+      { error: { message: 'some/x is not a valid model ID', code: 400 } },
+      'model_not_found',
+      'some/x is not a valid model ID',
+    ],
     ['no such path', 404, { detail: 'Not Found' }, 'upstream_error', undefined],
+    ['no such path, OpenAI', 404, openai({ message: 'Invalid URL (POST /v1/x)' }), 'upstream_error', undefined],
+    ['no such path, vLLM', 404, openai({ message: 'Not Found', type: 'NotFoundError' }), 'upstream_error', undefined],
+    ['no such path, in plain words', 404, '404 page not found', 'upstream_error', undefined],
     ['no such path, a page', 404, '<html>404</html>', 'upstream_error', undefined],
 
     // The gateway's own account: never the client's business.
@@ -303,7 +341,42 @@ describe('what a status and a body mean', () => {
     ],
     ['a bad key, Azure', 401, { error: { code: '401', message: 'Access denied.' } }, 'upstream_auth', undefined],
     ['a bad token, Azure', 401, { statusCode: 401, message: 'Unauthorized.' }, 'upstream_auth', undefined],
-    ['a region', 403, openai({}), 'upstream_auth', undefined],
+    ['a bad key, 403', 403, openai({ message: 'This key was revoked.' }), 'upstream_auth', undefined],
+    ['a bad key, by its code', 403, openai({ code: 'invalid_api_key' }), 'upstream_auth', undefined],
+    ['a bad login, by its type', 403, openai({ type: 'authentication_error' }), 'upstream_auth', undefined],
+    ['a token that is over', 403, { message: 'The security token has expired' }, 'upstream_auth', undefined],
+    ['a stopped account', 403, openai({ message: 'Your account was suspended.' }), 'upstream_auth', undefined],
+    ...[
+      openai({
+        message: 'Country, region, or territory not supported',
+        type: 'request_forbidden',
+        code: 'unsupported_country_region_territory',
+      }),
+      { message: "You don't have access to the model with the specified model ID." },
+      google(403, 'PERMISSION_DENIED', 'Not your file, or too many tokens for a keyboard.'),
+      '<html>403</html>',
+      '',
+    ].map((body): [string, number, unknown, ErrorCode, undefined] => [
+      'what nobody may, or not from here',
+      403,
+      body,
+      'upstream_forbidden',
+      undefined,
+    ]),
+    [
+      'a model that the project may not use',
+      403,
+      openai({ message: 'The project has no access to it.', code: 'model_not_found' }),
+      'model_not_found',
+      'The project has no access to it.',
+    ],
+    [
+      'no credits, xAI says 403',
+      403,
+      { code: 'No permission', error: 'Your team has either used all available credits or reached its limit.' },
+      'upstream_quota',
+      undefined,
+    ],
     ['no money', 402, openai({ message: 'Insufficient Balance' }), 'upstream_quota', undefined],
     ['no quota, by its code', 429, openai({ code: 'insufficient_quota' }), 'upstream_quota', undefined],
     ['no quota, by its type', 429, openai({ type: 'insufficient_quota' }), 'upstream_quota', undefined],
@@ -490,9 +563,11 @@ describe('a message for a client', () => {
     ['ey', 'eyJ'.repeat(33_000)],
     ['::', ':'.repeat(100_000)],
     ['context', 'context '.repeat(12_000)],
+    ['exceeds', 'exceeds the available '.repeat(5000)],
+    ['blanks', `404:${' '.repeat(100_000)}x`],
   ])('is cleaned quickly however it is made: %s', (_name, text) => {
     const start = performance.now()
-    fail(400, openai({ message: text }))
+    for (const status of [400, 403, 404]) fail(status, openai({ message: text }))
     // Some milliseconds; an expression that goes back again and again would take minutes.
     expect(performance.now() - start).toBeLessThan(500)
   })

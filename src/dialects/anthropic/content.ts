@@ -1,6 +1,7 @@
 /** The conversation as the Messages API takes it. */
 import { refuse } from '#contract'
 import type { Conversation, Part, Source, Text, Turn } from '../translate/conversation.ts'
+import { prefillRefusal } from '../translate/parameters.ts'
 import { type Block, marked } from './cache.ts'
 
 export interface Message {
@@ -75,10 +76,7 @@ function lonely(instructions: readonly Block[]): Block[] {
 
 /** The provider refuses white space at the end of words that it is to continue. */
 function prefilled(content: readonly Block[], { place }: Turn, { prefill }: ContentRules): Block[] {
-  if (!prefill) {
-    const message = `${place} is the assistant's and the last message: this model does not continue its own words. End with a user message.`
-    throw refuse('unsupported_parameter', { message, param: place })
-  }
+  if (!prefill) throw prefillRefusal(place)
   const last = content.at(-1)!
   if (last['type'] !== 'text') return [...content]
   return [...content.slice(0, -1), { ...last, text: (last['text'] as string).trimEnd() }]
@@ -144,7 +142,9 @@ function documentSource(source: Source, place: string, rules: ContentRules): Blo
 }
 
 function addressSource(url: string, what: string, place: string, { addresses }: ContentRules): Block {
-  if (addresses) return { type: 'url', url }
+  if (addresses && /^https:/i.test(url)) return { type: 'url', url }
+  if (addresses)
+    throw unsupported(place, `${what} by an address in plain http`, "This model's provider fetches https only.")
   throw unsupported(place, `${what} by its address`, "This model's provider does not fetch: send a data URL.")
 }
 

@@ -4,6 +4,7 @@
  */
 import type { Chat, Dialect, EncodedRequest, Target } from '#contract'
 import type { Redact } from '../failure.ts'
+import { bodyOf } from '../translate/body.ts'
 import { decodeMessage } from './answer.ts'
 import { errorReader } from './errors.ts'
 import { encodeMessages } from './request.ts'
@@ -65,14 +66,10 @@ function request(
   body: Readonly<Record<string, unknown>>,
   dropped: readonly string[],
 ): EncodedRequest {
-  const text = JSON.stringify(chat.stream ? { ...body, stream: true } : body)
-  // Out of Node's pool: it stays as long as the answer goes on, and would keep a whole piece of the pool.
-  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text))
-  bytes.write(text)
   return {
     path,
     headers: { accept: chat.stream ? 'text/event-stream' : 'application/json' },
-    body: bytes,
+    body: bodyOf(chat.stream ? { ...body, stream: true } : body),
     dropped,
   }
 }

@@ -1,7 +1,7 @@
 /** A chat request as a request to the Messages API. */
-import { type Chat, type ChatRequest, refuse } from '#contract'
+import type { Chat, ChatRequest } from '#contract'
 import { lostIn, readConversation } from '../translate/conversation.ts'
-import { droppedOf, numberOf, readEffort, readStop } from '../translate/parameters.ts'
+import { droppedOf, numberOf, readEffort, readStop, refuseImpossible } from '../translate/parameters.ts'
 import { type Block, type MarkRule, withFitMarks } from './cache.ts'
 import { writeConversation } from './content.ts'
 import { planThinking } from './thinking.ts'
@@ -15,6 +15,7 @@ export type Host = 'anthropic' | 'cloud'
 const CARRIED = [
   'temperature',
   'top_p',
+  'top_k',
   'stop',
   'tools',
   'tool_choice',
@@ -27,6 +28,7 @@ const CARRIED = [
   'safety_identifier',
   'service_tier',
   'modalities',
+  'web_search_options',
 ]
 
 /**
@@ -82,21 +84,9 @@ function systemOf(blocks: readonly Block[]) {
   return { system: blocks.length > 1 || first['cache_control'] !== undefined ? blocks : first['text'] }
 }
 
-function refuseImpossible({ body, choices }: Chat): void {
-  if (choices > 1) {
-    const message = `This model's provider gives one choice an answer, but 'n' is ${choices}.`
-    throw refuse('unsupported_parameter', { message, param: 'n' })
-  }
-  const modalities = body['modalities']
-  if (Array.isArray(modalities) && modalities.includes('audio')) {
-    const message = "'modalities' asks for sound, which this model's provider does not make."
-    throw refuse('unsupported_parameter', { message, param: 'modalities' })
-  }
-}
-
 /** Thinking leaves the temperature at 1 and hardly moves top_p. A value that says no more than the default is not said. */
 function sampling(body: ChatRequest, traits: Traits, thinks: boolean, dropped: string[]) {
-  const sent: { temperature?: number; top_p?: number } = {}
+  const sent: { temperature?: number; top_p?: number; top_k?: number } = {}
   const temperature = numberOf(body, 'temperature')
   if (temperature !== undefined && temperature !== 1) {
     if (traits.sampling === 'none' || thinks) dropped.push('temperature')
@@ -111,6 +101,11 @@ function sampling(body: ChatRequest, traits: Traits, thinks: boolean, dropped: s
     const isTaken = traits.sampling === 'either' && sent.temperature !== undefined
     if (traits.sampling === 'none' || isTaken || (thinks && topP < 0.95)) dropped.push('top_p')
     else sent.top_p = topP
+  }
+  const topK = numberOf(body, 'top_k')
+  if (topK !== undefined) {
+    if (traits.sampling === 'none' || thinks) dropped.push('top_k')
+    else sent.top_k = topK
   }
   return sent
 }

@@ -1,5 +1,6 @@
 /** Whether and how much a model thinks: `reasoning_effort` as the Messages API has it. */
 import type { Conversation } from '../translate/conversation.ts'
+import { hasLostItsThoughts } from '../translate/thoughts.ts'
 import type { Traits } from './traits.ts'
 
 /** What goes into the request, and whether the client's `reasoning_effort` got lost on the way. */
@@ -71,18 +72,4 @@ export function planThinking(traits: Traits, { effort, cap, mustCall, conversati
   if (cap <= SMALLEST_BUDGET || hasLostItsThoughts(conversation)) return off(true)
   const most = Math.max(SMALLEST_BUDGET, Math.floor(cap * MOST_OF_CAP))
   return { ...UNSAID, thinking: { type: 'enabled', budget_tokens: Math.min(BUDGETS[effort]!, most) } }
-}
-
-/**
- * Whether the conversation stands in the middle of calls that were made without a thought that the client has kept.
- * Models with a budget refuse to think on then; what they want is the thought with which the calls began.
- */
-function hasLostItsThoughts({ turns }: Conversation): boolean {
-  let lost = false
-  for (let at = turns.length - 1; at > 0; at -= 2) {
-    const [answer, results] = [turns[at - 1]!, turns[at]!]
-    if (results.role !== 'user' || results.parts[0]?.kind !== 'result') break
-    lost = !answer.parts.some(part => part.kind === 'reasoning')
-  }
-  return lost
 }

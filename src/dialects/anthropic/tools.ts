@@ -1,7 +1,14 @@
 /** Tools, which of them may be called, and the shape of the answer: the three are one question to the Messages API. */
 import { type ChatRequest, refuse } from '#contract'
 import type { Conversation } from '../translate/conversation.ts'
-import { readResponseFormat, readToolChoice, readTools, type Tool, type ToolChoice } from '../translate/parameters.ts'
+import {
+  checkChoice,
+  readResponseFormat,
+  readToolChoice,
+  readTools,
+  type Tool,
+  type ToolChoice,
+} from '../translate/parameters.ts'
 import { marked } from './cache.ts'
 import { closedSchema } from './json-schema.ts'
 import type { Traits } from './traits.ts'
@@ -27,7 +34,8 @@ export function planTools(body: ChatRequest, traits: Traits, conversation: Conve
   const chosen = readToolChoice(body)
   const offered = allowed(checked(readTools(body)), chosen)
   const tools: Record<string, unknown>[] = offered.map(tool => writeTool(tool, traits, dropped))
-  const isParallel = body['parallel_tool_calls'] !== false
+  // Who offers `functions` can take one call only.
+  const isParallel = body['parallel_tool_calls'] !== false && body['functions'] == null
   const plan = (choice: ToolPlan['choice'], format: ToolPlan['format'] = null): ToolPlan => ({
     tools,
     choice,
@@ -71,21 +79,10 @@ function checked(tools: readonly Tool[]): readonly Tool[] {
 
 /** The tools that may be called: where the choice names several, there is no other way to leave the rest out. */
 function allowed(tools: readonly Tool[], choice: ToolChoice | null): readonly Tool[] {
-  if (choice?.mode === 'required' && tools.length === 0) {
-    throw refuse('invalid_value', {
-      message: "'tool_choice' asks for a call, but there are no tools.",
-      param: 'tool_choice',
-    })
-  }
-  const names = choice?.names ?? null
-  if (names === null) return tools
-  const unknown = names.find(name => !tools.some(tool => tool.name === name))
-  if (unknown !== undefined || names.length === 0) {
-    const what = unknown === undefined ? 'allows no tool' : `names '${unknown}', which is not among the tools`
-    throw refuse('invalid_value', { message: `'tool_choice' ${what}.`, param: 'tool_choice' })
-  }
-  const isOne = choice?.mode === 'required' && names.length === 1
-  return isOne ? tools : tools.filter(tool => names.includes(tool.name))
+  checkChoice(tools, choice)
+  const names = choice?.names
+  const isOne = choice?.mode === 'required' && names?.length === 1
+  return names && !isOne ? tools.filter(tool => names.includes(tool.name)) : tools
 }
 
 function writeTool({ name, description, parameters, strict, cache }: Tool, traits: Traits, dropped: Set<string>) {

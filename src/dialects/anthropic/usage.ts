@@ -13,18 +13,18 @@ export function laterUsage(known: Fields, update: unknown): Fields {
   return { ...known, ...Object.fromEntries(said) }
 }
 
-/** Null when neither side was counted. */
+/** Null when the prompt was not counted: nobody's prompt is free. An answer without a count is counted by the gateway. */
 export function usageOf(usage: Fields): WireUsage | null {
   const passes = passesOf(usage)
   const prompt = sum(passes, 'input_tokens')
   const completion = sum(passes, 'output_tokens')
-  if (prompt === undefined && completion === undefined) return null
+  if (prompt === undefined) return null
   const cached = sum(passes, 'cache_read_input_tokens')
   const cacheWrite = sum(passes, 'cache_creation_input_tokens')
   const details = usage['output_tokens_details']
   const reasoning = isFields(details) ? sum([details], 'thinking_tokens') : undefined
   return wireUsage({
-    prompt: (prompt ?? 0) + (cached ?? 0) + (cacheWrite ?? 0),
+    prompt: prompt + (cached ?? 0) + (cacheWrite ?? 0),
     completion: completion ?? 0,
     ...(cached === undefined ? {} : { cached }),
     ...(cacheWrite === undefined ? {} : { cacheWrite }),
@@ -46,6 +46,6 @@ function passesOf(usage: Fields): readonly Fields[] {
 }
 
 function sum(passes: readonly Fields[], name: string): number | undefined {
-  const counts = passes.map(pass => countOf(pass[name])).filter(count => Number.isFinite(count)) as number[]
+  const counts = passes.map(pass => countOf(pass[name])).filter(count => count !== undefined)
   return counts.length === 0 ? undefined : counts.reduce((total, count) => total + count, 0)
 }

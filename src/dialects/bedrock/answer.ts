@@ -32,7 +32,7 @@ function translated(parsed: unknown, view: AnswerView): DecodedAnswer | { readon
     return invalid('the answer has no message')
   const answer = new Answer()
   for (const block of output['content'] as readonly unknown[]) if (isJson(block)) answer.add(block)
-  const ended = finishOf(parsed['stopReason'], answer.calls.length > 0)
+  const ended = finishOf(parsed['stopReason'], answer.calls.length > 0, (answer.structured ?? answer.text) !== null)
   if (typeof ended !== 'string') return { failure: ended }
   const text = answer.structured ?? answer.text
   const { reasoning, details, calls } = answer
@@ -74,12 +74,14 @@ class Answer {
   }
 
   #think({ reasoningText, redactedContent }: Json): void {
-    if (typeof redactedContent === 'string') this.details.push({ type: 'reasoning.encrypted', data: redactedContent })
+    if (typeof redactedContent === 'string' && redactedContent !== '')
+      this.details.push({ type: 'reasoning.encrypted', data: redactedContent })
     if (!isJson(reasoningText)) return
     const text = typeof reasoningText['text'] === 'string' ? reasoningText['text'] : ''
     const { signature } = reasoningText
     this.reasoning += text
-    if (typeof signature === 'string') this.details.push({ type: 'reasoning.text', text, signature })
+    if (typeof signature === 'string' && signature !== '')
+      this.details.push({ type: 'reasoning.text', text, signature })
   }
 }
 
@@ -99,10 +101,14 @@ const FINISHES: Readonly<Record<string, FinishReason>> = {
   guardrail_intervened: 'content_filter',
 }
 
-/** How an answer ended, or that it failed. Reasons that are new say at least that it ended by itself. */
-export function finishOf(stopReason: unknown, hasCalls: boolean): FinishReason | UpstreamFailure {
+/**
+ * How an answer ended, or that it failed: with malformed output, when there is nothing beside that. Reasons that are new
+ * say at least that it ended by itself.
+ */
+export function finishOf(stopReason: unknown, hasCalls: boolean, hasText: boolean): FinishReason | UpstreamFailure {
   if (typeof stopReason !== 'string') return { code: 'upstream_invalid', detail: 'the answer has no stopReason' }
-  if (stopReason === 'malformed_model_output' || stopReason === 'malformed_tool_use') {
+  const isMalformed = stopReason === 'malformed_model_output' || stopReason === 'malformed_tool_use'
+  if (isMalformed && !hasCalls && !hasText) {
     return { code: 'upstream_error', detail: `the answer ended with the stopReason ${stopReason}` }
   }
   const finish = Object.hasOwn(FINISHES, stopReason) ? FINISHES[stopReason] : undefined

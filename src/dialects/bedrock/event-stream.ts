@@ -40,8 +40,8 @@ export class EventStreamReader {
   /** Length of the frame in `#rest`, once its prelude has been checked; 0 before. */
   #frameBytes = 0
 
-  /** @param limitBytes the longest frame, in bytes; a longer one throws (the protocol itself allows 16 MiB) */
-  constructor(limitBytes = 1024 * 1024) {
+  /** @param limitBytes the longest frame, in bytes; a longer one throws. By default what the protocol itself allows. */
+  constructor(limitBytes = 16 * 1024 * 1024) {
     this.#limitBytes = limitBytes
   }
 

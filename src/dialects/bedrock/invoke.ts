@@ -16,7 +16,7 @@ import type { Redact } from '../failure.ts'
 import { ChunkWriter } from '../translate/completion.ts'
 import { awsErrorIn, awsFailures, type FailAws } from './failures.ts'
 import { modelRequest } from './request.ts'
-import { awsErrorOf, decodeFrames, jsonIn } from './stream.ts'
+import { awsErrorOf, decodeFrames, isEvent, jsonIn } from './stream.ts'
 import { traitsOf } from './traits.ts'
 
 /**
@@ -60,7 +60,7 @@ function decodeInvokeStream(view: AnswerView, errors: ErrorReader, fail: FailAws
   const machine = new MessageEvents(writer, errors)
   return decodeFrames(writer, message => {
     const { headers, payload } = message
-    if (headers.get(':message-type') !== 'event') writer.fail(fail(awsErrorOf(message)))
+    if (!isEvent(headers)) writer.fail(fail(awsErrorOf(message)))
     else if (headers.get(':event-type') === 'chunk') {
       const bytes = jsonIn(payload)?.['bytes']
       machine.event(typeof bytes === 'string' ? jsonIn(Buffer.from(bytes, 'base64')) : null)

@@ -8,8 +8,9 @@ import {
   type Text,
   type ToolCall,
   type ToolResult,
-  type Turn,
 } from '../translate/conversation.ts'
+import { prefillRefusal } from '../translate/parameters.ts'
+import { hasLostItsThoughts } from '../translate/thoughts.ts'
 import { type Block, cachePoint, isCachePoint } from './cache.ts'
 import type { Traits } from './traits.ts'
 
@@ -47,19 +48,11 @@ export function encodeMessages(body: ChatRequest, traits: Traits): Messages {
     else messages.push({ role, content })
   }
   return {
-    ...opened(systemBlocks(system, markedSystem, traits), messages, traits),
+    ...opened(systemBlocks(system, markedSystem, traits), messages, traits, turns.at(-1)?.place ?? 'messages'),
     called: [...encoder.called],
     prefilled: messages.at(-1)?.role === 'assistant',
-    lostThought: hasLostThought(turns),
+    lostThought: hasLostItsThoughts({ turns }),
   }
-}
-
-/** Whether tools have just answered calls of a model of whose thoughts, since the user last spoke, nothing came back. */
-function hasLostThought(turns: readonly Turn[]): boolean {
-  const isSpoken = ({ role, parts }: Turn) => role === 'user' && parts.some(part => part.kind !== 'result')
-  const since = turns.slice(turns.findLastIndex(isSpoken) + 1)
-  const calls = since.some(({ parts }) => parts.some(part => part.kind === 'call'))
-  return calls && !since.some(({ parts }) => parts.some(part => part.kind === 'reasoning'))
 }
 
 function systemBlocks(plain: readonly string[], cut: readonly Text[], traits: Traits): Block[] {
@@ -68,7 +61,12 @@ function systemBlocks(plain: readonly string[], cut: readonly Text[], traits: Tr
 }
 
 /** A conversation begins with the user, and a model without system messages gets their text there too. */
-function opened(system: Block[], messages: Message[], traits: Traits): Pick<Messages, 'system' | 'messages'> {
+function opened(
+  system: Block[],
+  messages: Message[],
+  traits: Traits,
+  lastPlace: string,
+): Pick<Messages, 'system' | 'messages'> {
   const folded = !traits.system || messages.length === 0 ? system : []
   if (messages[0]?.role === 'user') messages[0].content.unshift(...folded)
   else if (folded.length > 0) messages.unshift({ role: 'user', content: folded })
@@ -81,6 +79,7 @@ function opened(system: Block[], messages: Message[], traits: Traits): Pick<Mess
     })
   }
   const last = messages.at(-1)!
+  if (last.role === 'assistant' && !traits.prefill) throw prefillRefusal(lastPlace)
   const at = last.content.findLastIndex(block => !isCachePoint(block))
   const end = last.content[at]
   // The beginning of an answer, to be continued: Claude takes none that ends in a blank.

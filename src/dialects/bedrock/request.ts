@@ -1,8 +1,11 @@
 /** The request as Converse takes it. */
 import { type Chat, type ChatRequest, type EncodedRequest, refuse } from '#contract'
 import { closedSchema } from '../anthropic/json-schema.ts'
+import { bodyOf } from '../translate/body.ts'
 import { lostIn } from '../translate/conversation.ts'
 import {
+  checkChoice,
+  choiceRefusal,
   droppedOf,
   numberOf,
   type ResponseFormat,
@@ -11,6 +14,7 @@ import {
   readStop,
   readToolChoice,
   readTools,
+  refuseImpossible,
   type Tool,
   type ToolChoice,
 } from '../translate/parameters.ts'
@@ -53,6 +57,7 @@ export function encodeBody(chat: Chat, model: string): ConverseBody {
     system.push({ text: 'Answer with one JSON object and nothing else: no words around it and no code fence.' })
     lost.add('response_format')
   }
+  const additional = { ...thinking.fields, ...topK(body, traits, thinking, lost) }
   const sent = {
     ...messagesWith(system, fit.messages, traits),
     inferenceConfig: inferenceConfig(chat, traits, thinking, lost),
@@ -60,7 +65,7 @@ export function encodeBody(chat: Chat, model: string): ConverseBody {
     ...(format.kind === 'schema' && traits.schema === 'native'
       ? { outputConfig: outputConfig(format, traits, lost) }
       : {}),
-    ...(Object.keys(thinking.fields).length > 0 ? { additionalModelRequestFields: thinking.fields } : {}),
+    ...(Object.keys(additional).length > 0 ? { additionalModelRequestFields: additional } : {}),
     ...requestMetadata(body, lost),
     ...serviceTier(body, lost),
   }
@@ -81,6 +86,7 @@ export function encodeBody(chat: Chat, model: string): ConverseBody {
 const CARRIED: readonly string[] = [
   'temperature',
   'top_p',
+  'top_k',
   'stop',
   'tools',
   'tool_choice',
@@ -90,23 +96,13 @@ const CARRIED: readonly string[] = [
   'reasoning_effort',
   'metadata',
   'service_tier',
+  'modalities',
+  'web_search_options',
 ]
 
 /** Lost things inside of a parameter, which is itself carried. */
 const notParameters = (lost: ReadonlySet<string>) =>
   [...lost].filter(name => name.includes('.') || name === 'cache_control')
-
-function refuseImpossible({ body, choices }: Chat): void {
-  if (choices > 1) {
-    const message = `'n' is ${choices}, and this model's provider gives one choice only.`
-    throw refuse('unsupported_parameter', { message, param: 'n' })
-  }
-  const modalities = body['modalities']
-  if (Array.isArray(modalities) && modalities.includes('audio')) {
-    const message = "'modalities' asks for audio, and this model's provider answers in text only."
-    throw refuse('unsupported_parameter', { message, param: 'modalities' })
-  }
-}
 
 /** Where a model has no system messages, what the gateway has to add stands before the conversation too. */
 function messagesWith(system: readonly Block[], messages: Messages['messages'], traits: Traits) {
@@ -140,6 +136,14 @@ function sampling(body: ChatRequest, traits: Traits, thinking: Thinking, lost: S
     ...(temperature !== undefined && free ? { temperature: Math.min(temperature, 1) } : {}),
     ...(topP !== undefined && takesTopP ? { topP } : {}),
   }
+}
+
+/** Not a parameter of Converse, but of Claude. */
+function topK(body: ChatRequest, traits: Traits, { fixesSampling }: Thinking, lost: Set<string>) {
+  const value = numberOf(body, 'top_k')
+  if (traits.topK && traits.sampling !== 'neither' && !fixesSampling) return value === undefined ? {} : { top_k: value }
+  lost.add('top_k')
+  return {}
 }
 
 /** A number that says more than the default, which is 1 here and there. */
@@ -203,12 +207,9 @@ function encodeTools(
 
 /** The tools among which the model may choose: all, or those that the client allows. */
 function narrowed(tools: readonly Tool[], { mode, names }: ToolChoice, traits: Traits): readonly Tool[] {
+  checkChoice(tools, { mode, names })
+  if (mode === 'required' && !traits.forcedChoice) throw choiceRefusal()
   if (names === null) return tools
-  const missing = names.find(name => !tools.some(tool => tool.name === name))
-  if (missing !== undefined) {
-    const message = `'tool_choice' names the tool '${missing}', which is not among 'tools'.`
-    throw refuse('invalid_value', { message, param: 'tool_choice' })
-  }
   if (mode === 'required' && names.length === 1 && traits.namedChoice) return tools
   return tools.filter(tool => names.includes(tool.name))
 }
@@ -289,14 +290,10 @@ export function modelRequest(
   body: Readonly<Record<string, unknown>>,
   dropped: readonly string[],
 ): EncodedRequest {
-  const text = JSON.stringify(body)
-  // Out of Node's pool: it stays as long as the answer goes on, and would keep a whole piece of the pool.
-  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text))
-  bytes.write(text)
   return {
     path: `/model/${encodeURIComponent(model)}/${verb}`,
     headers: { accept: stream ? 'application/vnd.amazon.eventstream' : 'application/json' },
-    body: bytes,
+    body: bodyOf(body),
     dropped,
   }
 }

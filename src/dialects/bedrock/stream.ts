@@ -64,8 +64,7 @@ class ConverseStream {
   }
 
   message({ headers, payload }: EventStreamMessage): void {
-    const kind = headers.get(':message-type')
-    if (kind === 'event') {
+    if (isEvent(headers)) {
       const event = jsonIn(payload)
       if (event) this.#event(headers.get(':event-type'), event)
       else this.#writer.fail({ code: 'upstream_invalid', detail: 'an event of the stream is not a JSON object' })
@@ -163,7 +162,7 @@ class ConverseStream {
     if (this.#isStopped) return
     this.#isStopped = true
     for (const at of [...this.#blocks.keys()]) this.#stop(at)
-    const finish = finishOf(stopReason, this.#writer.calls > 0)
+    const finish = finishOf(stopReason, this.#writer.calls > 0, this.#writer.hasText)
     if (typeof finish !== 'string') this.#writer.fail(finish)
     else this.#writer.finish(finish)
     if (this.#hasUsage) this.#writer.done()
@@ -175,6 +174,11 @@ class ConverseStream {
     this.#hasUsage = true
     if (this.#isStopped) this.#writer.done()
   }
+}
+
+/** Some front ends leave out what kind of message it is, and say only which event. */
+export function isEvent(headers: EventStreamMessage['headers']): boolean {
+  return (headers.get(':message-type') ?? (headers.has(':event-type') ? 'event' : null)) === 'event'
 }
 
 /** A message that is no event: an exception with a payload, or an error with headers alone. */

@@ -5,7 +5,7 @@ import type { Traits } from './traits.ts'
 export interface Thinking {
   /** For `additionalModelRequestFields`. */
   readonly fields: Readonly<Record<string, unknown>>
-  /** Whether it thinks by a budget of Claude's, which then wants the sampling for itself. */
+  /** Whether Claude thinks, which then wants the sampling for itself. */
   readonly fixesSampling: boolean
   /** Whether the effort that was asked for is what will be done. */
   readonly kept: boolean
@@ -60,7 +60,7 @@ function adaptive(effort: Effort | null, traits: Traits, { forced, prefilled }: 
     thinking: { type: 'adaptive', display: 'summarized' },
     output_config: { effort: nearest(effort, traits.efforts) },
   }
-  return { ...LEFT_ALONE, fields }
+  return { ...LEFT_ALONE, fields, fixesSampling: true }
 }
 
 /** Tokens to think with. */

@@ -37,6 +37,12 @@ export interface Traits {
   readonly closedSchemas: boolean
   /** Whether a tool may be named that must be called. Where not, it is the only one that is sent. */
   readonly namedChoice: boolean
+  /** Whether it can be made to call a tool. */
+  readonly forcedChoice: boolean
+  /** Whether a conversation may end with the assistant's own words, which the answer then continues. */
+  readonly prefill: boolean
+  /** Where it takes `top_k`, which Converse itself does not have. */
+  readonly topK: boolean
   readonly system: boolean
   /** Whether stop sequences of white space alone are refused. */
   readonly solidStops: boolean
@@ -58,6 +64,9 @@ const PLAIN: Traits = {
   schema: 'native',
   closedSchemas: false,
   namedChoice: true,
+  forcedChoice: true,
+  prefill: true,
+  topK: false,
   system: true,
   solidStops: false,
   callIds: 'converse',
@@ -66,6 +75,8 @@ const PLAIN: Traits = {
 }
 
 const MISTRAL: Traits = { ...PLAIN, namedChoice: false, callIds: 'nine' }
+
+const UNFORCED: Traits = { ...PLAIN, schema: 'none', forcedChoice: false }
 
 const TABLE: readonly (readonly [pattern: RegExp, traits: Traits])[] = [
   // At the effort `high` Nova takes no cap on its output: that word is not in its list, because the cap is always sent.
@@ -78,9 +89,9 @@ const TABLE: readonly (readonly [pattern: RegExp, traits: Traits])[] = [
   [/mistral-(?:large|small)-24|pixtral/, { ...MISTRAL, schema: 'tool' }],
   [/mistral|ministral|magistral|voxtral|devstral/, MISTRAL],
 
-  [/\bmeta\b|llama/, { ...PLAIN, schema: 'none' }],
-  [/cohere\.command-(?:text|light)|ai21\.j2/, { ...PLAIN, schema: 'none', system: false }],
-  [/cohere|ai21|jamba/, { ...PLAIN, schema: 'none' }],
+  [/\bmeta\b|llama/, UNFORCED],
+  [/cohere\.command-(?:text|light)|ai21\.j2/, { ...UNFORCED, system: false }],
+  [/cohere|ai21|jamba/, UNFORCED],
   [/deepseek\.r1/, { ...PLAIN, schema: 'none', thinksByDefault: true }],
   [/deepseek|qwen/, { ...PLAIN, thinking: 'config', efforts: ['low', 'medium', 'high'] }],
   [/gpt-oss|kimi/, { ...PLAIN, thinking: 'effort', efforts: ['low', 'medium', 'high'], thinksByDefault: true }],
@@ -94,7 +105,7 @@ export function traitsOf(model: string): Traits {
 
 /** What is known of Claude is known from its own API; Converse only wraps it. */
 function claude(id: string): Traits {
-  const { thinking, thinksUnasked, knowsXhigh, sampling, schemas } = messagesTraitsOf(id)
+  const { thinking, thinksUnasked, knowsXhigh, sampling, schemas, prefill } = messagesTraitsOf(id)
   const byTool = /claude-(?:v\d|instant)/.test(id) ? 'none' : 'tool'
   return {
     ...PLAIN,
@@ -103,6 +114,8 @@ function claude(id: string): Traits {
     thinksByDefault: thinksUnasked,
     takesThoughts: thinking !== 'none',
     sampling: SAMPLING[sampling],
+    prefill,
+    topK: true,
     schema: schemas ? 'native' : byTool,
     closedSchemas: true,
     solidStops: true,

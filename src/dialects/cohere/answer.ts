@@ -80,19 +80,23 @@ export function finishOf(reason: unknown, calls: number): FinishReason | null {
 
 /**
  * `tokens`, not `billed_units`: those leave out what the provider itself puts in front of tools. What came from the cache
- * is among the input. Null when neither side was counted.
+ * is among the input. Null when the prompt was not counted: nobody's prompt is free.
  */
 export function usageOf(usage: unknown): WireUsage | null {
   if (!isFields(usage)) return null
   const { tokens, billed_units: billed, cached_tokens } = usage
-  const counted = isFields(tokens) ? tokens : isFields(billed) ? billed : {}
-  const prompt = countOf(counted['input_tokens'])
-  const completion = countOf(counted['output_tokens'])
-  if (prompt === undefined && completion === undefined) return null
+  // Count by count, where there is none; one that is impossible is no reason to take what is less.
+  const count = (name: string) => {
+    const counted = isFields(tokens) ? tokens[name] : undefined
+    return countOf(counted ?? (isFields(billed) ? billed[name] : undefined))
+  }
+  const prompt = count('input_tokens')
+  const completion = count('output_tokens')
+  if (prompt === undefined) return null
   const cached = countOf(cached_tokens)
-  const reasoning = countOf(counted['reasoning_tokens'])
+  const reasoning = count('reasoning_tokens')
   return wireUsage({
-    prompt: prompt ?? 0,
+    prompt,
     completion: completion ?? 0,
     ...(cached === undefined ? {} : { cached }),
     ...(reasoning === undefined ? {} : { reasoning }),

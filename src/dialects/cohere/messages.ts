@@ -2,29 +2,11 @@
 import { refuse } from '#contract'
 import { argumentsText } from '../translate/body.ts'
 import type { Conversation, Part, Source, ToolCall, Turn } from '../translate/conversation.ts'
-
-type Message = Readonly<Record<string, unknown>> & { readonly role: 'system' | 'user' | 'assistant' | 'tool' }
-
-export interface Messages {
-  readonly messages: readonly Message[]
-  /** Names of what could not be carried. */
-  readonly dropped: readonly string[]
-}
+import { type Message, type Messages, messagesWith } from '../translate/messages.ts'
 
 /** Throws a refusal that names the place for what the provider does not take. */
-export function messagesOf({ system, turns }: Conversation): Messages {
-  const instructions = system.join('\n')
-  const spoken = turns.flatMap(turn => (turn.role === 'user' ? userMessages(turn) : assistantMessages(turn)))
-  const isThoughtful = turns.some(({ parts }) => parts.some(({ kind }) => kind === 'reasoning'))
-  // A thought of another provider's making, in a form that only that one can check.
-  const dropped = isThoughtful ? ['reasoning_details'] : []
-  if (spoken.length > 0) {
-    const first: Message[] = instructions === '' ? [] : [{ role: 'system', content: instructions }]
-    return { messages: [...first, ...spoken], dropped }
-  }
-  // Instructions and nothing else: the provider wants a message, so they are it.
-  if (instructions !== '') return { messages: [{ role: 'user', content: instructions }], dropped }
-  throw refuse('invalid_value', { message: "'messages' hold no text and nothing else either.", param: 'messages' })
+export function messagesOf(conversation: Conversation): Messages {
+  return messagesWith(conversation, { user: userMessages, assistant: assistantMessages })
 }
 
 /** Results of tools are messages of their own, before what the user adds. */
@@ -55,11 +37,13 @@ function urlOf(source: Source): string {
   return source.kind === 'url' ? source.url : `data:${source.mediaType};base64,${source.base64}`
 }
 
-function assistantMessages({ parts }: Turn): Message[] {
+/** Its plan for calls came to the client as `reasoning_content`, and goes back as what it was. */
+function assistantMessages({ parts, thought }: Turn): Message[] {
   const texts = parts.flatMap(part => (part.kind === 'text' ? [part.text] : []))
   const calls = parts.filter((part): part is ToolCall => part.kind === 'call')
   if (calls.length > 0) {
-    const plan = texts.length > 0 ? { tool_plan: texts.join('\n') } : {}
+    const prose = [...(thought === undefined ? [] : [thought]), ...texts]
+    const plan = prose.length > 0 ? { tool_plan: prose.join('\n') } : {}
     return [{ role: 'assistant', ...plan, tool_calls: calls.map(callOf) }]
   }
   if (texts.length === 0) return []

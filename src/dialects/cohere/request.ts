@@ -1,8 +1,8 @@
 /** A chat request as a request to Cohere. */
-import { type Chat, type ChatRequest, type EncodedRequest, refuse, type Target } from '#contract'
+import type { Chat, ChatRequest, EncodedRequest, Target } from '#contract'
 import { bodyOf } from '../translate/body.ts'
 import { lostIn, readConversation } from '../translate/conversation.ts'
-import { droppedOf, type Effort, numberOf, readEffort, readStop } from '../translate/parameters.ts'
+import { droppedOf, type Effort, numberOf, readEffort, readStop, refuseImpossible } from '../translate/parameters.ts'
 import { messagesOf } from './messages.ts'
 import { planTools } from './tools.ts'
 import { type Traits, traitsOf } from './traits.ts'
@@ -38,22 +38,6 @@ export function encodeRequest(chat: Chat, target: Target): EncodedRequest {
     headers: { accept: stream ? 'text/event-stream' : 'application/json', 'content-type': 'application/json' },
     body: bodyOf(wire),
     dropped,
-  }
-}
-
-function refuseImpossible({ body, choices }: Chat): void {
-  if (choices > 1) {
-    const message = `This model's provider gives one choice an answer, but 'n' is ${choices}.`
-    throw refuse('unsupported_parameter', { message, param: 'n' })
-  }
-  const modalities = body['modalities']
-  if (Array.isArray(modalities) && modalities.includes('audio')) {
-    const message = "'modalities' asks for sound, which this model's provider does not make."
-    throw refuse('unsupported_parameter', { message, param: 'modalities' })
-  }
-  if (body['web_search_options'] != null) {
-    const message = "'web_search_options' asks for a search, which this model's provider does not make."
-    throw refuse('unsupported_parameter', { message, param: 'web_search_options' })
   }
 }
 

@@ -36,6 +36,7 @@ export class CandidateReader {
   readonly #sink: PartSink
   #open: OpenCall | null = null
   #called = false
+  #said = false
   #reason: string | null = null
   /** Why it was stopped, in the provider's words. */
   message: string | null = null
@@ -51,7 +52,8 @@ export class CandidateReader {
 
   /** The same for the client; null: the provider failed. */
   get finish(): FinishReason | null {
-    const finish = FINISHES.get(this.#reason ?? '') ?? null
+    if (this.#reason === null) return null
+    const finish = FINISHES.get(this.#reason) ?? (this.#said || this.#called ? 'stop' : null)
     return finish === 'stop' && this.#called ? 'tool_calls' : finish
   }
 
@@ -79,6 +81,7 @@ export class CandidateReader {
     else if (typeof text !== 'string') return
     else if (part['thought'] === true) this.#sink.reasoning(text)
     else {
+      this.#said ||= text !== ''
       this.#sink.text(text)
       if (signature !== null) this.#sink.signature(signature)
     }
@@ -86,6 +89,7 @@ export class CandidateReader {
 
   #media({ mimeType, data }: Fields): void {
     if (typeof mimeType !== 'string' || typeof data !== 'string' || !mimeType.startsWith('image/')) return
+    this.#said = true
     this.#sink.image(`data:${mimeType};base64,${data}`)
   }
 
@@ -123,7 +127,8 @@ export const BLOCKED_PROMPT = 'BLOCKED_PROMPT'
 
 /**
  * What the reasons mean to the client. Those that are missing here mean that the provider's model failed: a call that is
- * malformed or of a tool that nobody gave it, an answer that is malformed, and whatever is invented next.
+ * malformed or of a tool that nobody gave it, an answer that is malformed, and whatever is invented next. What it had said
+ * until then is an answer all the same; only where that is nothing, it is a failure.
  */
 const FINISHES: ReadonlyMap<string, FinishReason> = new Map([
   ['STOP', 'stop'],
@@ -160,13 +165,15 @@ export function usageOf(metadata: unknown): WireUsage | null {
   const count = (name: string) => countOf(metadata[name])
   const reasoning = count('thoughtsTokenCount')
   const answered = count('candidatesTokenCount')
-  const completion = (answered ?? 0) + (reasoning ?? 0)
+  const said = (answered ?? 0) + (reasoning ?? 0)
   const total = count('totalTokenCount')
   const used = count('promptTokenCount')
+  const byTools = count('toolUsePromptTokenCount') ?? 0
   if (used === undefined && total === undefined && answered === undefined && reasoning === undefined) return null
   // Without its own count (seen twice) the prompt is what the total leaves for it.
-  const rest = total === undefined ? 0 : Math.max(0, total - completion)
-  const prompt = used === undefined ? rest : used + (count('toolUsePromptTokenCount') ?? 0)
+  const prompt = used === undefined ? Math.max(0, (total ?? 0) - said) : used + byTools
+  // What the total holds beyond the prompt was made, whether or not the parts of it are all told.
+  const completion = Math.max(said, (total ?? 0) - prompt)
   const cached = count('cachedContentTokenCount')
   return wireUsage({
     prompt,

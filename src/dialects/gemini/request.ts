@@ -1,14 +1,19 @@
 /** The request: `generateContent` for a whole answer, `streamGenerateContent` for a stream. */
-import { type Chat, type ChatRequest, type EncodedRequest, refuse, type Target } from '#contract'
+import { type Chat, type EncodedRequest, refuse, type Target } from '#contract'
+import { bodyOf } from '../translate/body.ts'
 import { lostIn, readConversation } from '../translate/conversation.ts'
 import {
+  checkChoice,
   droppedOf,
   numberOf,
+  type ResponseFormat,
   readEffort,
   readResponseFormat,
   readStop,
   readToolChoice,
   readTools,
+  refuseImpossible,
+  shapeRefusal,
   type Tool,
   type ToolChoice,
 } from '../translate/parameters.ts'
@@ -17,25 +22,28 @@ import { type Platform, type Traits, thinkingConfig, traitsOf } from './traits.t
 
 /** Carried whatever the model; `n`, `modalities` and `web_search_options` are carried or refused. */
 const CARRIED = [
-  ...['n', 'temperature', 'top_p', 'seed', 'stop', 'response_format', 'modalities', 'web_search_options'],
+  ...['n', 'temperature', 'top_p', 'top_k', 'seed', 'stop', 'response_format', 'modalities', 'web_search_options'],
   ...['tools', 'functions', 'tool_choice', 'function_call'],
 ]
 const PENALTIES = ['presence_penalty', 'frequency_penalty']
 /** Google's own limit for `candidateCount`. */
 const MOST_CHOICES = 8
+/** Where each platform fetches what it is given an address of; Vertex knows Google's own storage too. */
+const ADDRESSES: Readonly<Record<Platform, RegExp>> = { studio: /^https?:\/\//i, vertex: /^(?:https?|gs):\/\//i }
 
 export function encodeRequest(chat: Chat, target: Target, platform: Platform): EncodedRequest {
   const { body } = chat
-  refuseImpossible(chat)
+  refuseUnmade(chat)
   const model = target.model.slice(target.model.lastIndexOf('/') + 1)
   const traits = traitsOf(model)
-  const { system, turns } = readConversation(body)
+  const { system, turns } = readConversation(body, ADDRESSES[platform])
   const { contents, dropped } = contentsOf(turns, platform, traits.wantsSignatures)
   const tools = readTools(body)
+  const { fields, format, lost } = planTools(tools, readToolChoice(body), readResponseFormat(body), traits)
   const wire = {
-    ...conversationOf(system, contents),
-    ...toolsOf(tools, readToolChoice(body)),
-    generationConfig: configOf(chat, traits, platform),
+    ...conversationOf(system, contents, traits),
+    ...fields,
+    generationConfig: { ...configOf(chat, traits, platform), ...formatOf(format) },
   }
   const carried = [
     ...CARRIED,
@@ -49,13 +57,13 @@ export function encodeRequest(chat: Chat, target: Target, platform: Platform): E
       accept: chat.stream ? 'text/event-stream' : 'application/json',
       'content-type': 'application/json',
     },
-    body: bytesOf(wire),
-    dropped: [...droppedOf(body, carried), ...lostIn(body), ...strict, ...dropped],
+    body: bodyOf(wire),
+    dropped: [...droppedOf(body, carried), ...lostIn(body), ...strict, ...lost, ...dropped],
   }
 }
 
-/** What could only be left out by giving a wrong answer. */
-function refuseImpossible({ body, choices, stream }: Chat): void {
+function refuseUnmade(chat: Chat): void {
+  const { choices, stream } = chat
   if (choices > 1 && stream) {
     const message = `'n' is ${choices}, but this model's provider streams one choice only. Leave out 'stream', or send n: 1.`
     throw refuse('unsupported_parameter', { message, param: 'n' })
@@ -64,27 +72,53 @@ function refuseImpossible({ body, choices, stream }: Chat): void {
     const message = `Invalid value for 'n': ${choices} is more than the ${MOST_CHOICES} choices that this model's provider gives.`
     throw refuse('invalid_value', { message, param: 'n' })
   }
-  const modalities = body['modalities'] as readonly string[] | null | undefined
-  if (modalities?.includes('audio')) {
-    const message = "'modalities' asks for audio, which this model's provider cannot give in this format."
-    throw refuse('unsupported_parameter', { message, param: 'modalities' })
-  }
-  if (body['web_search_options'] != null) {
-    const message = "'web_search_options' asks for a search, which the gateway cannot ask of this model's provider."
-    throw refuse('unsupported_parameter', { message, param: 'web_search_options' })
-  }
+  refuseImpossible(chat, MOST_CHOICES)
 }
 
-/** There must be a turn: a system text that stands alone becomes the user's. */
-function conversationOf(system: readonly string[], contents: readonly Content[]): object {
+/** What the user is taken to have said when the assistant speaks first. */
+const OPENING = { text: '(The assistant begins.)' }
+
+/** The user begins: with nothing to say, or with the system's text where it has no place of its own or stands alone. */
+function conversationOf(system: readonly string[], contents: readonly Content[], traits: Traits): object {
   const parts = system.map(text => ({ text }))
-  if (contents.length > 0) return { ...(parts.length > 0 ? { systemInstruction: { parts } } : {}), contents }
-  if (parts.length > 0) return { contents: [{ role: 'user', parts }] }
+  const isFolded = !traits.system || contents.length === 0
+  const said = isFolded ? parts : []
+  const apart = isFolded || parts.length === 0 ? {} : { systemInstruction: { parts } }
+  const [first, ...others] = contents
+  if (first?.role === 'user') {
+    return { ...apart, contents: [{ role: 'user', parts: [...said, ...first.parts] }, ...others] }
+  }
+  const opening = said.length > 0 ? said : contents.length > 0 ? [OPENING] : []
+  if (opening.length > 0) return { ...apart, contents: [{ role: 'user', parts: opening }, ...contents] }
   const message = "Invalid value for 'messages': there is no text in them, and this model's provider wants some."
   throw refuse('invalid_value', { message, param: 'messages' })
 }
 
 const MODES = { none: 'NONE', auto: 'AUTO', required: 'ANY' } as const
+
+interface ToolPlan {
+  readonly fields: object
+  /** What is asked for of the answer's shape. */
+  readonly format: ResponseFormat
+  readonly lost: readonly string[]
+}
+
+/** Throws a refusal for a choice of what is not there, and for a shape that the model does not give beside tools. */
+function planTools(
+  tools: readonly Tool[],
+  choice: ToolChoice | null,
+  format: ResponseFormat,
+  { shapesBesideTools }: Traits,
+): ToolPlan {
+  checkChoice(tools, choice)
+  const isEither = format.kind !== 'text' && !shapesBesideTools && tools.length > 0
+  if (!isEither) return { fields: toolsOf(tools, choice), format, lost: [] }
+  // Without the tools none is called either.
+  if (choice?.mode === 'none') return { fields: {}, format, lost: [] }
+  if (choice?.mode !== 'required') throw shapeRefusal()
+  // The answer is a call, whose shape is the tool's.
+  return { fields: toolsOf(tools, choice), format: { kind: 'text' }, lost: ['response_format'] }
+}
 
 function toolsOf(tools: readonly Tool[], choice: ToolChoice | null): object {
   const names = choice?.names ?? null
@@ -115,12 +149,12 @@ function configOf({ body, cap, choices }: Chat, traits: Traits, platform: Platfo
     ...(choices > 1 ? { candidateCount: choices } : {}),
     ...given('temperature', numberOf(body, 'temperature')),
     ...given('topP', numberOf(body, 'top_p')),
+    ...given('topK', numberOf(body, 'top_k')),
     // 32 bits here, 64 there: what matters is that the same one stays the same.
     ...given('seed', seed === undefined ? undefined : seed | 0),
     ...(penalties ? given('presencePenalty', numberOf(body, 'presence_penalty')) : {}),
     ...(penalties ? given('frequencyPenalty', numberOf(body, 'frequency_penalty')) : {}),
     ...(stop.length > 0 ? { stopSequences: stop } : {}),
-    ...formatOf(body),
     ...(thinking === null ? {} : { thinkingConfig: thinking }),
   }
 }
@@ -129,20 +163,8 @@ function given(name: string, value: number | undefined): object {
   return value === undefined ? {} : { [name]: value }
 }
 
-function formatOf(body: ChatRequest): object {
-  const format = readResponseFormat(body)
+function formatOf(format: ResponseFormat): object {
   if (format.kind === 'text') return {}
   const responseMimeType = 'application/json'
   return format.kind === 'json' ? { responseMimeType } : { responseMimeType, responseJsonSchema: format.schema }
-}
-
-/** Arguments of earlier calls are JSON inside of JSON, whose depth nobody has looked at before. */
-function bytesOf(wire: object): Buffer {
-  try {
-    return Buffer.from(JSON.stringify(wire))
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error
-    const message = "The arguments of a tool call in 'messages' are nested too deeply."
-    throw refuse('request_too_complex', { message, param: 'messages' })
-  }
 }

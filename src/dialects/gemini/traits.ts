@@ -29,6 +29,10 @@ export interface Traits {
   readonly thinking: Thinking | null
   /** Whether calls without a signature are refused when they come back. */
   readonly wantsSignatures: boolean
+  /** Whether an answer may be asked for in a shape where tools may be called. */
+  readonly shapesBesideTools: boolean
+  /** Whether it has instructions apart from the conversation. */
+  readonly system: boolean
   /** Where it takes presence and frequency penalties. */
   readonly penalties: readonly Platform[]
 }
@@ -42,13 +46,27 @@ const budget = (least: number, most: number, canBeOff: boolean, byDefault: boole
 })
 const levels = (...levels: readonly Level[]): Thinking => ({ kind: 'levels', levels })
 
-const second = (thinking: Thinking | null): Traits => ({ thinking, wantsSignatures: false, penalties: ['vertex'] })
-const third = (thinking: Thinking | null): Traits => ({ thinking, wantsSignatures: true, penalties: [] })
+const FIRST: Traits = {
+  thinking: null,
+  wantsSignatures: false,
+  shapesBesideTools: false,
+  system: true,
+  penalties: ['studio', 'vertex'],
+}
+const OPEN: Traits = { ...FIRST, penalties: [] }
+const second = (thinking: Thinking | null): Traits => ({ ...FIRST, thinking, penalties: ['vertex'] })
+const third = (thinking: Thinking | null): Traits => ({
+  ...OPEN,
+  thinking,
+  wantsSignatures: true,
+  shapesBesideTools: true,
+})
 
 /** The first row that fits counts. */
 const TABLE: readonly (readonly [RegExp, Traits])[] = [
-  [/^(?:gemma|learnlm)/, { thinking: null, wantsSignatures: false, penalties: [] }],
-  [/^gemini-(?:1|2\.0)/, { thinking: null, wantsSignatures: false, penalties: ['studio', 'vertex'] }],
+  [/^gemma-?[1-3]/, { ...OPEN, system: false }],
+  [/^(?:gemma|learnlm)/, OPEN],
+  [/^gemini-(?:1|2\.0)/, FIRST],
   [/^gemini-2\.5-.*(?:image|tts)/, second(null)],
   [/^gemini-2\.5-pro/, second(budget(128, 32_768, false, true))],
   [/^gemini-2\.5-flash-lite/, second(budget(512, 24_576, true, false))],

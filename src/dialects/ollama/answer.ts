@@ -73,10 +73,13 @@ export function noAnswer(reason: string): UpstreamFailure {
   return { code: 'upstream_error', detail: `the answer finished with the reason ${reason}` }
 }
 
-/** Null when neither side was counted. A prompt without a count was in the cache as a whole. */
+/**
+ * Null when the prompt was not counted, as it happens when the server had all of it in its cache: it was not free for
+ * that, so the gateway estimates what the answer took.
+ */
 export function usageOf({ prompt_eval_count, eval_count }: Fields): WireUsage | null {
   const prompt = countOf(prompt_eval_count)
   const completion = countOf(eval_count)
-  if (prompt === undefined && completion === undefined) return null
-  return wireUsage({ prompt: prompt ?? 0, completion: completion ?? 0 })
+  if (prompt === undefined) return null
+  return wireUsage({ prompt, completion: completion ?? 0 })
 }

@@ -1,29 +1,11 @@
 /** The conversation as Ollama takes it: texts, pictures beside them, and calls whose arguments are objects. */
 import { refuse } from '#contract'
 import type { Conversation, Part, Source, ToolCall, Turn } from '../translate/conversation.ts'
-
-type Message = Readonly<Record<string, unknown>> & { readonly role: 'system' | 'user' | 'assistant' | 'tool' }
-
-export interface Messages {
-  readonly messages: readonly Message[]
-  /** Names of what could not be carried. */
-  readonly dropped: readonly string[]
-}
+import { type Message, type Messages, messagesWith } from '../translate/messages.ts'
 
 /** Throws a refusal that names the place for what the provider does not take. */
-export function messagesOf({ system, turns }: Conversation): Messages {
-  const instructions = system.join('\n')
-  const spoken = turns.flatMap(turn => (turn.role === 'user' ? userMessages(turn) : assistantMessages(turn)))
-  const isThoughtful = turns.some(({ parts }) => parts.some(({ kind }) => kind === 'reasoning'))
-  // A thought of another provider's making, in a form that only that one can check.
-  const dropped = isThoughtful ? ['reasoning_details'] : []
-  if (spoken.length > 0) {
-    const first: Message[] = instructions === '' ? [] : [{ role: 'system', content: instructions }]
-    return { messages: [...first, ...spoken], dropped }
-  }
-  // Instructions and nothing else: without a message the provider only loads the model.
-  if (instructions !== '') return { messages: [{ role: 'user', content: instructions }], dropped }
-  throw refuse('invalid_value', { message: "'messages' hold no text and nothing else either.", param: 'messages' })
+export function messagesOf(conversation: Conversation): Messages {
+  return messagesWith(conversation, { user: userMessages, assistant: assistantMessages })
 }
 
 /** Results of tools are messages of their own, before what the user adds. */
@@ -40,11 +22,14 @@ function resultOf({ id, name, text }: Part & { kind: 'result' }): Message {
   return { role: 'tool', content: text, tool_name: name, tool_call_id: id }
 }
 
-function assistantMessages({ parts }: Turn): Message[] {
+/** The thought that led to calls belongs to them; models forget the others by themselves. */
+function assistantMessages({ parts, thought }: Turn): Message[] {
   const calls = parts.filter((part): part is ToolCall => part.kind === 'call')
   const content = textIn(parts)
   if (content === '' && calls.length === 0) return []
-  return [{ role: 'assistant', content, ...(calls.length > 0 ? { tool_calls: calls.map(callOf) } : {}) }]
+  if (calls.length === 0) return [{ role: 'assistant', content }]
+  const thinking = thought === undefined ? {} : { thinking: thought }
+  return [{ role: 'assistant', content, ...thinking, tool_calls: calls.map(callOf) }]
 }
 
 function callOf({ id, name, arguments: args }: ToolCall, index: number) {

@@ -3,6 +3,7 @@ import { type Chat, type ChatRequest, type EncodedRequest, refuse, type Target }
 import { bodyOf } from '../translate/body.ts'
 import { lostIn, readConversation } from '../translate/conversation.ts'
 import {
+  checkChoice,
   droppedOf,
   numberOf,
   readEffort,
@@ -10,6 +11,7 @@ import {
   readStop,
   readToolChoice,
   readTools,
+  refuseImpossible,
   type Tool,
   type ToolChoice,
 } from '../translate/parameters.ts'
@@ -58,22 +60,6 @@ export function encodeRequest(chat: Chat, target: Target): EncodedRequest {
   }
 }
 
-function refuseImpossible({ body, choices }: Chat): void {
-  if (choices > 1) {
-    const message = `This model's provider gives one choice an answer, but 'n' is ${choices}.`
-    throw refuse('unsupported_parameter', { message, param: 'n' })
-  }
-  const modalities = body['modalities']
-  if (Array.isArray(modalities) && modalities.includes('audio')) {
-    const message = "'modalities' asks for sound, which this model's provider does not make."
-    throw refuse('unsupported_parameter', { message, param: 'modalities' })
-  }
-  if (body['web_search_options'] != null) {
-    const message = "'web_search_options' asks for a search, which this model's provider does not make."
-    throw refuse('unsupported_parameter', { message, param: 'web_search_options' })
-  }
-}
-
 /** The tools that may be called: to leave the others out is all that can be said about a choice. */
 function offered(tools: readonly Tool[], choice: ToolChoice | null): readonly Tool[] {
   if (choice === null) return tools
@@ -82,13 +68,9 @@ function offered(tools: readonly Tool[], choice: ToolChoice | null): readonly To
     const message = "'tool_choice' asks for a call, which this model's provider cannot make a model do."
     throw refuse('unsupported_parameter', { message, param: 'tool_choice' })
   }
+  checkChoice(tools, choice)
   const { names } = choice
   if (names === null) return tools
-  const unknown = names.find(name => !tools.some(tool => tool.name === name))
-  if (unknown !== undefined) {
-    const message = `'tool_choice' names '${unknown}', which is not among the tools.`
-    throw refuse('invalid_value', { message, param: 'tool_choice' })
-  }
   return tools.filter(({ name }) => names.includes(name))
 }
 

@@ -1,5 +1,5 @@
 /** Where Azure takes chat completions, and as whom. */
-import { AZURE_BEFORE, FOUNDRY, type Quirks } from './quirks.ts'
+import { AZURE, AZURE_BEFORE, FOUNDRY, type Quirks } from './quirks.ts'
 
 /** Which of Azure's APIs is asked, and as whom; the configuration says it. */
 export interface AzurePlace {
@@ -17,7 +17,7 @@ export interface AzurePlace {
 export interface AzureDoorway {
   path(model: string): string
   readonly headers: Readonly<Record<string, string>>
-  readonly quirks: Quirks | undefined
+  readonly quirks: Quirks
 }
 
 /** The way of a request to one of the doors. */
@@ -27,13 +27,13 @@ export function azureDoorway({ door, apiVersion }: AzurePlace): AzureDoorway {
     const path = `/chat/completions${query}`
     // Without this header Foundry refuses parameters that are not in its own list, `stream_options` for one.
     const headers = door === 'foundry' ? { 'extra-parameters': 'pass-through' } : {}
-    return { path: () => path, headers, quirks: door === 'foundry' ? FOUNDRY : undefined }
+    return { path: () => path, headers, quirks: door === 'foundry' ? FOUNDRY : AZURE }
   }
   const isBefore = ([version]: (typeof AZURE_BEFORE)[number]) => apiVersion !== null && apiVersion < version
   return {
     path: model => `/openai/deployments/${encodeURIComponent(model)}/chat/completions${query}`,
     headers: {},
-    quirks: AZURE_BEFORE.find(isBefore)?.[1],
+    quirks: AZURE_BEFORE.find(isBefore)?.[1] ?? AZURE,
   }
 }
 

@@ -10,7 +10,7 @@ import { type AzurePlace, azureDoorway } from './azure.ts'
 import { QUIRKS, QUIRKS_BY_HOST, type Quirks, type RelativeName } from './quirks.ts'
 import { isObject, repairCompletion } from './repair.ts'
 import { encodeBody } from './request.ts'
-import { decodeOpenAiStream, type Fail, failureInside } from './stream.ts'
+import { decodeOpenAiStream, type Fail, failureInside, isBareError } from './stream.ts'
 
 export { type AzurePlace, azureHeaders } from './azure.ts'
 export type { RelativeName } from './quirks.ts'
@@ -79,7 +79,7 @@ function decodeAnswer(
   }
   if (typeof parsed !== 'object' || parsed === null) return invalid('the answer is not an object')
   const { error, choices } = parsed as { error?: unknown; choices?: unknown }
-  if (error) return { failure: failureInside(parsed, fail) }
+  if (error || (!Array.isArray(choices) && isBareError(parsed))) return { failure: failureInside(parsed, fail) }
   if (!Array.isArray(choices) || choices.length === 0 || !choices.every(isChoice)) {
     return invalid('the answer has no choices')
   }

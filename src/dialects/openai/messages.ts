@@ -1,6 +1,8 @@
 /** A conversation as a relative of the OpenAI dialect takes it. */
 import { createHash } from 'node:crypto'
 import type { ChatMessage } from '#contract'
+import { CALL_EXTENSIONS, EXTENSIONS } from './extensions.ts'
+import { ordered, refusalAsContent } from './order.ts'
 import type { MessageQuirks } from './quirks.ts'
 
 type Fields = Readonly<Record<string, unknown>>
@@ -17,11 +19,13 @@ export function adaptMessages(
   const idle = quirks.thoughts === 'called' ? idleThoughts(messages) : NOWHERE
   let isChanged = false
   const adapted = messages.map((message, index) => {
-    const fit = adaptMessage(message, quirks, idle.has(index), dropped)
+    const said = quirks.order === 'strict' ? refusalAsContent(message) : message
+    const fit = adaptMessage(said, quirks, idle.has(index), dropped)
     if (fit !== message) isChanged = true
     return fit
   })
-  return isChanged ? adapted : null
+  const list = quirks.order === 'strict' ? ordered(adapted) : adapted
+  return isChanged || list !== adapted ? list : null
 }
 
 const NOWHERE: ReadonlySet<number> = new Set()
@@ -32,6 +36,7 @@ function adaptMessage(message: ChatMessage, quirks: MessageQuirks, isIdle: boole
   const isLeft = (name: string) =>
     quirks.leaves?.has(name) === true ||
     (takes !== undefined && !takes.has(name)) ||
+    (quirks.extensions === 'left' && role === 'assistant' && EXTENSIONS.has(name)) ||
     (isIdle && name === 'reasoning_content')
   const changes: Record<string, unknown> = {}
   if (role !== message.role) changes['role'] = role
@@ -43,7 +48,9 @@ function adaptMessage(message: ChatMessage, quirks: MessageQuirks, isIdle: boole
   if (parts !== null) changes['content'] = parts
   const calls = adaptCalls(message['tool_calls'], quirks, dropped)
   if (calls !== null) changes['tool_calls'] = calls
-  return changed(message, changes, isLeft, name => dropped.add(`messages.${name}`))
+  return changed(message, changes, isLeft, name => {
+    if (role !== 'assistant' || !EXTENSIONS.has(name)) dropped.add(`messages.${name}`)
+  })
 }
 
 /** Null when there is no file with its data; one that is only named, by an id, is the provider's to refuse. */
@@ -65,13 +72,17 @@ function withDocuments(content: ChatMessage['content']): Fields[] | null {
 }
 
 /** Null when the calls may stay as they are. */
-function adaptCalls(calls: unknown, { callIds, callTakes }: MessageQuirks, dropped: Set<string>): Fields[] | null {
-  if (!Array.isArray(calls) || (callIds === undefined && callTakes === undefined)) return null
+function adaptCalls(calls: unknown, quirks: MessageQuirks, dropped: Set<string>): Fields[] | null {
+  const { callIds, callTakes, extensions } = quirks
+  if (!Array.isArray(calls) || (callIds ?? callTakes ?? extensions) === undefined) return null
   const adapted = (calls as Fields[]).map(call => {
     const { id } = call
     const fit = callIds === 'nine' && typeof id === 'string' ? nineOf(id) : id
-    const isLeft = (name: string) => callTakes !== undefined && !callTakes.has(name)
-    return changed(call, fit === id ? {} : { id: fit }, isLeft, name => dropped.add(`messages.tool_calls.${name}`))
+    const isLeft = (name: string) =>
+      callTakes === undefined ? extensions === 'left' && CALL_EXTENSIONS.has(name) : !callTakes.has(name)
+    return changed(call, fit === id ? {} : { id: fit }, isLeft, name => {
+      if (!CALL_EXTENSIONS.has(name)) dropped.add(`messages.tool_calls.${name}`)
+    })
   })
   return adapted.every((call, index) => call === calls[index]) ? null : adapted
 }

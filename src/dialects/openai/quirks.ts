@@ -20,6 +20,10 @@ export interface Quirks {
   readonly leaves?: ReadonlySet<string>
   /** Parameters without which the answer would be another one than was asked for: the gateway refuses. */
   readonly refuses?: readonly Refused[]
+  /** Wishes about tools in other words: `allowed_tools` as a shorter list of tools, and arguments for each of them. */
+  readonly tools?: 'plain'
+  /** Nothing differs but what a conversation may have of the gateway's own (`messages.extensions`). */
+  readonly isPlain?: true
   /** `kept`: it takes `cache_control` in parts and tools, which all others are not sent. */
   readonly cacheMarks?: 'kept'
   readonly messages?: MessageQuirks
@@ -43,6 +47,10 @@ export interface MessageQuirks {
   readonly callTakes?: ReadonlySet<string>
   /** Fields that no message may have. */
   readonly leaves?: ReadonlySet<string>
+  /** `left`: what the gateway adds to answers of others, and clients send back (extensions.ts), is left out. */
+  readonly extensions?: 'left'
+  /** `strict`: turns in an order, see order.ts. */
+  readonly order?: 'strict'
   /** `called`: earlier thinking belongs into turns in which tools were called, and into no other. */
   readonly thoughts?: 'called'
   /** `document_url`: a file in a message is a part of this type, with the file's address or its data. */
@@ -58,13 +66,17 @@ const SYSTEM = { developer: 'system' }
 
 /**
  * Answers 422 to any field that it does not know, at the top or in a message, and 400 to ids of calls that are not its
- * own kind. The lists are its reference's.
+ * own kind and to turns that it does not expect. The lists are its reference's; of efforts its models know two.
  */
 const MISTRAL: Quirks = {
   capField: 'max_tokens',
   streamOptions: false,
   renamed: { seed: 'random_seed' },
-  words: { tool_choice: { required: 'any' } },
+  words: {
+    tool_choice: { required: 'any' },
+    reasoning_effort: { minimal: 'none', low: 'high', medium: 'high', xhigh: 'high', max: 'high' },
+  },
+  tools: 'plain',
   takes: set(
     'model messages temperature top_p max_tokens stream stop random_seed metadata response_format tools tool_choice ' +
       'presence_penalty frequency_penalty n prediction parallel_tool_calls prompt_mode reasoning_effort ' +
@@ -83,6 +95,7 @@ const MISTRAL: Quirks = {
       tool: set('role content tool_call_id'),
     },
     callTakes: set('id type function index'),
+    order: 'strict',
     files: 'document_url',
     callIds: 'nine',
   },
@@ -98,8 +111,11 @@ const DEEPSEEK: Quirks = { capField: 'max_tokens', messages: { roles: SYSTEM, th
 /** Answers 400 to these, which its reference says, and to fields of messages that it does not know. */
 const GROQ: Quirks = {
   leaves: set('logprobs top_logprobs logit_bias'),
-  messages: { leaves: set('name reasoning_content refusal annotations audio') },
+  messages: { leaves: set('name reasoning_content refusal annotations audio'), extensions: 'left' },
 }
+
+/** OpenAI itself, and Azure's way to it, answer 400 to fields of messages that they do not know. */
+const OPENAI: Quirks = { isPlain: true, messages: { extensions: 'left' } }
 
 /** Its streams say usage in every chunk, without being asked. */
 const PERPLEXITY: Quirks = { capField: 'max_tokens', streamOptions: false, messages: { roles: SYSTEM } }
@@ -109,7 +125,7 @@ const TOGETHER: Quirks = { capField: 'max_tokens' }
 const ZAI: Quirks = { capField: 'max_tokens', messages: { roles: SYSTEM } }
 
 /** Passes marks on to the makers that take them, and knows what the others do with them. */
-const OPENROUTER: Quirks = { cacheMarks: 'kept' }
+const OPENROUTER: Quirks = { isPlain: true, cacheMarks: 'kept' }
 
 /** By the name of the dialect. */
 export const QUIRKS = {
@@ -126,16 +142,20 @@ export type RelativeName = keyof typeof QUIRKS
 /** Relatives that are configured as `openai`, by their hosts: of the rows the first that fits. */
 export const QUIRKS_BY_HOST: readonly (readonly [host: RegExp, quirks: Quirks])[] = [
   [/^(?:[a-z0-9-]+\.)?openrouter\.ai$/, OPENROUTER],
+  [/^(?:[a-z0-9-]+\.)?api\.openai\.com$/, OPENAI],
 ]
+
+/** OpenAI's own API at Azure, and its older ones that know all that it knows. */
+export const AZURE: Quirks = OPENAI
 
 /** What Azure's versions of OpenAI's API do not know yet, which they answer 400 to: of the rows the first that is newer. */
 export const AZURE_BEFORE: readonly (readonly [version: string, quirks: Quirks])[] = [
-  ['2024-09-01', { capField: 'max_tokens', streamOptions: false, messages: { roles: SYSTEM } }],
-  ['2024-12-01', { messages: { roles: SYSTEM } }],
+  ['2024-09-01', { capField: 'max_tokens', streamOptions: false, messages: { roles: SYSTEM, extensions: 'left' } }],
+  ['2024-12-01', { messages: { roles: SYSTEM, extensions: 'left' } }],
 ]
 
 /** Foundry's API for models of all makers knows the cap by its older name only. */
-export const FOUNDRY: Quirks = { capField: 'max_tokens', messages: { roles: SYSTEM } }
+export const FOUNDRY: Quirks = { capField: 'max_tokens', messages: { roles: SYSTEM, extensions: 'left' } }
 
 /** Finish reasons that OpenAI has another word for (Mistral). One that is not here reaches the client as it is. */
 export const FINISHES: Readonly<Record<string, string>> = { model_length: 'length', eos: 'stop' }

@@ -5,8 +5,16 @@
 import type { ChatCompletion, Chunk, Delta, ToolCallDelta } from '#contract'
 import { FINISHES } from './quirks.ts'
 
-/** The ids of calls that came without an index, in their order, by the choice. */
-export type CallPlaces = Map<number, string[]>
+/** What is known of the calls of one choice. */
+interface KnownCalls {
+  /** The ids of those that came without an index, in their order. */
+  readonly ids: string[]
+  /** The indexes of those that have told their id. */
+  readonly named: Set<number>
+}
+
+/** By the choice. */
+export type CallPlaces = Map<number, KnownCalls>
 
 /** Whether a value is an object and no array. */
 export function isObject(value: unknown): value is object {
@@ -42,10 +50,17 @@ export function repairCompletion({ choices }: ChatCompletion): boolean {
       choice.message = { role: 'assistant', content: null }
       isRepaired = true
     }
-    if (repairFinish(choice)) isRepaired = true
+    if (choice.finish_reason === '') {
+      choice.finish_reason = hasCalls(choice.message) ? 'tool_calls' : 'stop'
+      isRepaired = true
+    } else if (repairFinish(choice)) isRepaired = true
     if (repairContent(choice.message)) isRepaired = true
   }
   return isRepaired
+}
+
+function hasCalls({ tool_calls: calls }: Delta): boolean {
+  return Array.isArray(calls) && calls.length > 0
 }
 
 function repairFinish(choice: { finish_reason?: string | null }): boolean {
@@ -84,17 +99,27 @@ function thoughtOf(thinking: unknown): string {
 
 /**
  * Whole calls may come without their index (Mistral), by which clients put the pieces of a call together. An index that
- * is there stays, whatever it is.
+ * is there stays, whatever it is. Later pieces may say that their id is empty (Alibaba), and clients would believe that.
  */
 function repairCalls(calls: readonly ToolCallDelta[], choice: number, places: CallPlaces): boolean {
   let isRepaired = false
+  let known = places.get(choice)
+  if (known === undefined) {
+    known = { ids: [], named: new Set() }
+    places.set(choice, known)
+  }
   for (const call of calls) {
-    if (!isObject(call) || call.index !== undefined) continue
-    const ids = places.get(choice) ?? []
-    places.set(choice, ids)
-    call.index = placeOf(call.id, ids)
-    if (call.id) call.type ??= 'function'
-    isRepaired = true
+    if (!isObject(call)) continue
+    if (call.index === undefined) {
+      call.index = placeOf(call.id, known.ids)
+      if (call.id) call.type ??= 'function'
+      isRepaired = true
+    }
+    if (call.id) known.named.add(call.index)
+    else if (call.id === '' && known.named.has(call.index)) {
+      delete call.id
+      isRepaired = true
+    }
   }
   return isRepaired
 }

@@ -5,9 +5,11 @@
 import { type Chat, type ChatRequest, refuse, type Target } from '#contract'
 import { scanTopLevel, setMembers } from '../json-splice.ts'
 import { droppedOf } from '../translate/parameters.ts'
+import { mayHaveExtensions } from './extensions.ts'
 import { mayHaveMarks, withoutMarks } from './marks.ts'
 import { adaptMessages, wordFor } from './messages.ts'
 import type { Quirks, Refused } from './quirks.ts'
+import { plainTools } from './tools.ts'
 
 /** Members of the outermost object as JSON texts; undefined takes one out. */
 type Changes = Record<string, string | undefined>
@@ -20,8 +22,8 @@ export function encodeBody(
 ): { readonly body: Buffer; readonly dropped: readonly string[] } {
   const changes = ownChanges(chat, target, quirks)
   const left = quirks?.cacheMarks !== 'kept' && mayHaveMarks(chat.bytes) ? withoutMarks(chat.body) : null
-  const dropped =
-    quirks === undefined ? NOTHING : addQuirks(changes, left === null ? chat.body : { ...chat.body, ...left }, quirks)
+  const isPassed = quirks === undefined || (quirks.isPlain === true && !mayHaveExtensions(chat.bytes))
+  const dropped = isPassed ? NOTHING : addQuirks(changes, left === null ? chat.body : { ...chat.body, ...left }, quirks)
   if (left !== null) addUnmarked(changes, chat.body, left)
   return { body: ownMemory(spliced(chat, changes)), dropped }
 }
@@ -46,7 +48,8 @@ function ownChanges(chat: Chat, target: Target, quirks: Quirks | undefined): Cha
 }
 
 /** Adds what a relative wants otherwise, as far as the body has it. */
-function addQuirks(changes: Changes, body: ChatRequest, quirks: Quirks): string[] {
+function addQuirks(changes: Changes, original: ChatRequest, quirks: Quirks): string[] {
+  const body = quirks.tools === 'plain' ? plainTools(original) : original
   const { renamed = {}, words = {}, takes, leaves, refuses = [] } = quirks
   for (const refused of refuses) refuseIf(body, refused)
   const carried: string[] = []
@@ -62,7 +65,8 @@ function addQuirks(changes: Changes, body: ChatRequest, quirks: Quirks): string[
       typeof value === 'string' && Object.hasOwn(words, name) ? wordFor(words[name], value) : (value as unknown)
     if (theirs !== name) changes[name] = undefined
     // Who says it in the provider's own word as well has said that one.
-    if ((theirs !== name && !Object.hasOwn(body, theirs)) || fit !== value) changes[theirs] = JSON.stringify(fit)
+    const isNew = fit !== value || value !== original[name]
+    if (theirs === name ? isNew : !Object.hasOwn(body, theirs) || isNew) changes[theirs] = JSON.stringify(fit)
   }
   const dropped = new Set(droppedOf(body, carried))
   const messages = quirks.messages && adaptMessages(body.messages, quirks.messages, dropped)

@@ -60,14 +60,19 @@ function itemOf({ event, data }: SseEvent, reading: Reading): StreamItem | null 
   // Google's errors come in an array.
   const value = (Array.isArray(parsed) ? parsed[0] : parsed) as { error?: unknown } | null | undefined
   if (event === 'error' || value?.error) return { kind: 'failure', failure: failureInside(parsed, reading.fail) }
-  // A keep-alive or an extension without choices: nothing that our client asked for.
-  if (!Array.isArray((parsed as { choices?: unknown }).choices)) return null
+  if (!Array.isArray((parsed as { choices?: unknown }).choices)) {
+    if (isBareError(value)) return { kind: 'failure', failure: failureInside(value, reading.fail) }
+    // A keep-alive or an extension without choices: nothing that our client asked for.
+    return null
+  }
   return chunkItem(parsed as Chunk, data, reading)
 }
 
 /** The chunk as the client sees it: bytes are spliced where only `model` and `usage` differ. */
 function chunkItem(chunk: Chunk, data: Buffer, { view, modelJson, places }: Reading): StreamItem | null {
   const usage = usageIn(chunk)
+  // Azure's first, with what its filters say of the prompt: it has neither an id nor a kind, and readers of schemas refuse it.
+  if (usage === null && chunk.choices.length === 0 && chunk.object === '') return null
   const repaired = repairChunk(chunk, places)
   const changes: Record<string, string | undefined> = {}
   if (chunk.model !== view.model) {
@@ -87,11 +92,16 @@ function chunkItem(chunk: Chunk, data: Buffer, { view, modelJson, places }: Read
 
 /** Usage where it belongs, or where relatives put it: Groq under its own name, Moonshot's earlier API in the choice. */
 function usageIn(chunk: Chunk): WireUsage | null {
-  if (isUsage(chunk.usage)) return chunk.usage
+  if (hasCounts(chunk.usage)) return chunk.usage
   const groq = chunk['x_groq'] as { usage?: unknown } | null | undefined
-  if (isUsage(groq?.usage)) return groq.usage
+  if (hasCounts(groq?.usage)) return groq.usage
   const [choice] = chunk.choices as readonly ({ usage?: unknown } | null | undefined)[]
-  return isUsage(choice?.usage) ? choice.usage : null
+  if (hasCounts(choice?.usage)) return choice.usage
+  return isUsage(chunk.usage) ? chunk.usage : null
+}
+
+function hasCounts(value: unknown): value is WireUsage {
+  return isUsage(value) && typeof value.prompt_tokens === 'number'
 }
 
 function isUsage(value: unknown): value is WireUsage {
@@ -100,6 +110,11 @@ function isUsage(value: unknown): value is WireUsage {
 
 function broken(detail: string): StreamItem {
   return { kind: 'failure', failure: { code: 'upstream_invalid', detail } }
+}
+
+/** An error without a wrapper, as vLLM and Mistral write it: `{"object":"error","message":"..."}`. */
+export function isBareError(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && (value as { object?: unknown }).object === 'error'
 }
 
 /** An error inside a 200: its numeric `code`, where there is one, is the status that it should have had. */
@@ -112,7 +127,7 @@ export function failureInside(parsed: object, fail: Fail): UpstreamFailure {
 
 /** What an error's type says where no status does. */
 function statusOfType(type: string | null): number {
-  if (type === 'rate_limit_error' || type === 'rate_limit_exceeded') return 429
+  if (type === 'rate_limit_error' || type === 'rate_limit_exceeded' || type === 'rate_limited') return 429
   if (type === 'overloaded_error') return 529
   return type === 'invalid_request_error' ? 400 : 500
 }

@@ -16,6 +16,7 @@ import type {
   WireUsage,
 } from '#contract'
 
+/** `function_call` is what clients of the older `functions` are told in place of `tool_calls`: dialects never say it. */
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter'
 
 export type ReasoningDetail =
@@ -70,9 +71,9 @@ export function wireUsage({ prompt, completion, cached, cacheWrite, reasoning }:
   }
 }
 
-/** A count as a provider may write it; anything but a number is absent. What is out of range is the meter's affair. */
+/** A count as a provider may write it; what can't be one (a fraction, below 0, beyond exact numbers) is absent. */
 export function countOf(value: unknown): number | undefined {
-  return typeof value === 'number' ? value : undefined
+  return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined
 }
 
 /** A whole answer. `id` is the provider's, or null where it gives none. */
@@ -89,16 +90,16 @@ export function translatedAnswer(
     model: view.model,
     choices: choices.map((choice, index) => ({
       index,
-      message: messageOf(choice, view),
+      message: messageOf(choice, index, view),
       logprobs: null,
-      finish_reason: choice.finish,
+      finish_reason: finishFor(choice.finish, view),
     })),
     ...(usage === null ? {} : { usage }),
   }
   return { completion, raw: null }
 }
 
-function messageOf(choice: TranslatedChoice, view: AnswerView): Delta {
+function messageOf(choice: TranslatedChoice, at: number, view: AnswerView): Delta {
   const { text, reasoning, details, refusal, calls, signature, images } = choice
   return {
     role: 'assistant',
@@ -108,17 +109,27 @@ function messageOf(choice: TranslatedChoice, view: AnswerView): Delta {
     ...(details?.length ? { reasoning_details: details } : {}),
     ...(images?.length ? { images: images.map(imageOf) } : {}),
     ...signed(signature),
-    ...(calls?.length
-      ? {
-          tool_calls: calls.map(({ id, name, arguments: text, signature }, index) => ({
-            id: id || inventedId(view, index),
-            type: 'function',
-            function: { name, arguments: text || '{}' },
-            ...signed(signature),
-          })),
-        }
-      : {}),
+    ...(calls?.length ? callsFor(calls, at, view) : {}),
   }
+}
+
+function callsFor(calls: readonly TranslatedCall[], at: number, view: AnswerView): Partial<Delta> {
+  const made = calls.map(({ id, name, arguments: text, signature }, index) => ({
+    id: id || inventedId(view, index, at),
+    type: 'function',
+    function: { name, arguments: text || '{}' },
+    ...signed(signature),
+  }))
+  return view.functions ? { function_call: functionCall(made[0]!) } : { tool_calls: made }
+}
+
+/** The older form, which has no ids and one call only; a signature stands inside of it. */
+function functionCall({ function: made, extra_content: extra }: ToolCallDelta) {
+  return { ...made, ...(extra === undefined ? {} : { extra_content: extra }) }
+}
+
+function finishFor(reason: FinishReason, view: AnswerView): string {
+  return reason === 'tool_calls' && view.functions ? 'function_call' : reason
 }
 
 function signed(signature: string | null | undefined) {
@@ -130,9 +141,10 @@ function imageOf(url: string) {
   return { type: 'image_url', image_url: { url } }
 }
 
-/** Unique among all exchanges, and the same however often the answer is decoded. */
-function inventedId({ exchange }: AnswerView, index: number): string {
-  return `call_${exchange.replace(/[^A-Za-z0-9]/g, '')}_${index}`
+/** Unique among all exchanges and choices, and the same however often the answer is decoded. */
+function inventedId({ exchange }: AnswerView, index: number, choice = 0): string {
+  const which = choice === 0 ? index : `${choice}_${index}`
+  return `call_${exchange.replace(/[^A-Za-z0-9]/g, '')}_${which}`
 }
 
 /**
@@ -145,6 +157,7 @@ export class ChunkWriter {
   #id: string
   #begun = false
   #over = false
+  #hasText = false
   /** Of each call, in their order: whether any arguments came. */
   readonly #argued: boolean[] = []
   #usage: WireUsage | null = null
@@ -172,7 +185,14 @@ export class ChunkWriter {
   }
 
   text(text: string): void {
-    if (text !== '') this.#chunk({ content: text }, null)
+    if (text === '') return
+    this.#hasText = true
+    this.#chunk({ content: text }, null)
+  }
+
+  /** Whether any text has come. */
+  get hasText(): boolean {
+    return this.#hasText
   }
 
   reasoning(text: string): void {
@@ -212,14 +232,19 @@ export class ChunkWriter {
       function: { name, arguments: text },
       ...signed(signature),
     }
-    this.#chunk({ tool_calls: [call] }, null)
+    this.#callChunk(call)
     return index
   }
 
   callArguments(index: number, text: string): void {
     if (text === '') return
     this.#argued[index] = true
-    this.#chunk({ tool_calls: [{ index, function: { arguments: text } }] }, null)
+    this.#callChunk({ index, function: { arguments: text } })
+  }
+
+  #callChunk(call: ToolCallDelta): void {
+    if (!this.#view.functions) this.#chunk({ tool_calls: [call] }, null)
+    else if (call.index === 0) this.#chunk({ function_call: functionCall(call) }, null)
   }
 
   /** A call has all that it will get: one without arguments gets an empty object, which clients can parse. */
@@ -267,11 +292,20 @@ export class ChunkWriter {
 
   #chunk(delta: Delta, finish: FinishReason | null): void {
     if (this.#over) return
-    const first = this.#begun ? {} : { role: 'assistant', content: delta.tool_calls ? null : '', refusal: null }
+    const first = this.#begun
+      ? {}
+      : { role: 'assistant', content: delta.tool_calls || delta['function_call'] ? null : '', refusal: null }
     this.#begun = true
     const chunk: Chunk = {
       ...this.#head(),
-      choices: [{ index: 0, delta: { ...first, ...delta }, logprobs: null, finish_reason: finish }],
+      choices: [
+        {
+          index: 0,
+          delta: { ...first, ...delta },
+          logprobs: null,
+          finish_reason: finish && finishFor(finish, this.#view),
+        },
+      ],
       ...(this.#view.includeUsage ? { usage: null } : {}),
     }
     this.#items.push({ kind: 'chunk', chunk, raw: null, usage: null })

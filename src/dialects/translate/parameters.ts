@@ -1,5 +1,5 @@
 /** The canonical parameters as other formats need them: old names and new ones read as one, defaults filled in. */
-import { type ChatRequest, refuse } from '#contract'
+import { type Chat, type ChatRequest, refuse } from '#contract'
 import { type CacheMark, cacheMarkOf, markedWith } from './cache.ts'
 
 export interface Tool {
@@ -34,6 +34,57 @@ interface WireFunction {
 }
 
 const NO_ARGUMENTS = { type: 'object', properties: {} } as const
+
+/**
+ * What could only be left out by giving another answer than the one that was asked for.
+ * @param mostChoices how many the provider gives at once
+ */
+export function refuseImpossible({ body, choices }: Chat, mostChoices = 1): void {
+  if (choices > mostChoices) {
+    const most = mostChoices === 1 ? 'one choice' : `${mostChoices} choices`
+    const message = `This model's provider gives ${most} an answer, but 'n' is ${choices}.`
+    throw refuse('unsupported_parameter', { message, param: 'n' })
+  }
+  const modalities = body['modalities']
+  if (Array.isArray(modalities) && modalities.includes('audio')) {
+    const message = "'modalities' asks for sound, which this model's provider does not make."
+    throw refuse('unsupported_parameter', { message, param: 'modalities' })
+  }
+  if (body['web_search_options'] != null) {
+    const message = "'web_search_options' asks for a search, which this model's provider does not make."
+    throw refuse('unsupported_parameter', { message, param: 'web_search_options' })
+  }
+}
+
+/** Throws a refusal for a choice of what is not there. */
+export function checkChoice(tools: readonly Tool[], choice: ToolChoice | null): void {
+  const wrong = (what: string) => refuse('invalid_value', { message: `'tool_choice' ${what}.`, param: 'tool_choice' })
+  if (choice?.mode === 'required' && tools.length === 0) throw wrong('asks for a call, but there are no tools')
+  const names = choice?.names ?? null
+  if (names === null) return
+  const unknown = names.find(name => !tools.some(tool => tool.name === name))
+  if (unknown !== undefined) throw wrong(`names '${unknown}', which is not among the tools`)
+  if (names.length === 0) throw wrong('allows no tool')
+}
+
+/** For models that call a tool only when they want to. */
+export function choiceRefusal() {
+  const message = "'tool_choice' asks for a call, which this model cannot be made to do."
+  return refuse('unsupported_parameter', { message, param: 'tool_choice' })
+}
+
+/** For models that give an answer of a shape, or may call tools, and not both. */
+export function shapeRefusal() {
+  const message =
+    "'response_format' asks for JSON beside 'tools', which this model's provider does not have. Leave one of them out, or set 'tool_choice' to 'none' or 'required'."
+  return refuse('unsupported_parameter', { message, param: 'response_format' })
+}
+
+/** For models that do not go on with an answer that has begun. @param place the last message's */
+export function prefillRefusal(place: string) {
+  const message = `${place} is the assistant's and the last message: this model does not continue its own words. End with a user message.`
+  return refuse('unsupported_parameter', { message, param: place })
+}
 
 /** `tools`, or the older `functions`. Throws a refusal for a tool that is no function. */
 export function readTools(body: ChatRequest): Tool[] {

@@ -13,7 +13,7 @@ describe('an error', () => {
     [400, 'invalid_request_error', 'Your credit balance is too low to access the API.', 'upstream_quota'],
     [401, 'authentication_error', 'invalid x-api-key', 'upstream_auth'],
     [402, 'billing_error', 'x', 'upstream_quota'],
-    [403, 'permission_error', 'x', 'upstream_auth'],
+    [403, 'permission_error', 'x', 'upstream_forbidden'],
     [404, 'not_found_error', 'model: claude-x', 'model_not_found', true],
     [409, 'conflict_error', 'x', 'upstream_rejected', true],
     [413, 'request_too_large', 'x', 'request_too_large', true],

@@ -245,9 +245,27 @@ describe('messages', () => {
     ],
     [
       'arguments that are no object',
-      [...HI, { role: 'assistant', tool_calls: [call('c', 'a', '[1')] }],
+      [...HI, { role: 'assistant', tool_calls: [call('c', 'a', '[1]')] }],
       'invalid_value',
       'messages[1].tool_calls[0].function.arguments',
+    ],
+    [
+      'an image by an address in plain http',
+      [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'http://example.com/a.png' } }] }],
+      'unsupported_parameter',
+      'messages[0]',
+    ],
+    [
+      "an image in Google's storage",
+      [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'gs://bucket/a.png' } }] }],
+      'invalid_value',
+      'messages[0].content[0].image_url.url',
+    ],
+    [
+      'a data URL that breaks off in a letter',
+      [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:image/png,%E4%' } }] }],
+      'invalid_value',
+      'messages[0].content[0].image_url.url',
     ],
     [
       'the assistant has the last word, and the model does not continue it',
@@ -324,7 +342,7 @@ describe('tools', () => {
     [
       'the older form',
       { functions: [tool('a').function], function_call: { name: 'a' } } as Fields,
-      { tools: [A], tool_choice: { type: 'tool', name: 'a' } },
+      { tools: [A], tool_choice: { type: 'tool', name: 'a', disable_parallel_tool_use: true } },
     ],
     ['none', { tools, tool_choice: 'none' }, { tools: [A, B], tool_choice: { type: 'none' } }],
     ['auto', { tools, tool_choice: 'auto' }, { tools: [A, B], tool_choice: { type: 'auto' } }],
@@ -633,4 +651,19 @@ describe('thinking', () => {
     expect(kinds(encoded({ messages, reasoning_effort: 'low' }).body)).toEqual([['text', 'text']])
     expect(kinds(encoded({ messages: loop({ reasoning_details: details }) }, OLD).body)[1]).toEqual(['tool_use'])
   })
+})
+
+test.each<[name: string, fields: Fields, model: string, sent: number | undefined]>([
+  ['is carried', { top_k: 5 } as Fields, 'claude-sonnet-4-5', 5],
+  [
+    'is left out where the model thinks',
+    { top_k: 5, reasoning_effort: 'low' } as Fields,
+    'claude-sonnet-4-5',
+    undefined,
+  ],
+  ['is left out where the model takes none', { top_k: 5 } as Fields, NEW, undefined],
+])('top_k %s', (_name, fields, model, sent) => {
+  const { body, dropped } = encoded(fields, model)
+  expect(body['top_k']).toBe(sent)
+  expect(dropped).toEqual(sent === undefined ? ['top_k'] : [])
 })

@@ -52,6 +52,21 @@ describe('what is no answer', () => {
   })
 })
 
+test.each(['malformed_tool_use', 'malformed_model_output'])('what came before %s is an answer', stopReason => {
+  const said = completion(answer([{ text: 'So' }], { stopReason })).choices[0]
+  expect(said).toMatchObject({ finish_reason: 'stop', message: { content: 'So' } })
+  const called = completion(answer([{ toolUse: { toolUseId: 'c', name: 'x', input: {} } }], { stopReason })).choices[0]
+  expect(called).toMatchObject({ finish_reason: 'tool_calls' })
+})
+
+test('an empty signature and an empty box are none', () => {
+  const thoughts = [
+    { reasoningContent: { reasoningText: { text: 'Hm.', signature: '' } } },
+    { reasoningContent: { redactedContent: '' } },
+  ]
+  expect(completion(answer([...thoughts, { text: 'So' }])).choices[0]!.message).not.toHaveProperty('reasoning_details')
+})
+
 test('arguments that are too deep to be written again are no throw', () => {
   const deep = `${'{"a":'.repeat(400_000)}1${'}'.repeat(400_000)}`
   const call = JSON.stringify(answer([{ toolUse: { name: 'x', input: 'DEEP' } }])).replace('"DEEP"', deep)
@@ -216,7 +231,7 @@ describe('errors', () => {
     [400, null, 'Input is too long for requested model.', 'context_length_exceeded'],
     [400, null, 'Input Tokens Exceeded: Number of input tokens exceeds maximum length.', 'context_length_exceeded'],
     [400, 'ServiceQuotaExceededException', 'Your account has reached a quota.', 'upstream_quota'],
-    [403, 'AccessDeniedException', "You don't have access to the model.", 'upstream_auth'],
+    [403, 'AccessDeniedException', "You don't have access to the model.", 'upstream_forbidden'],
     [403, 'UnrecognizedClientException', 'The security token included in the request is invalid.', 'upstream_auth'],
     [400, 'ExpiredTokenException', 'The security token included in the request is expired', 'upstream_auth'],
     [404, 'ResourceNotFoundException', 'This model version has reached the end of its life.', 'model_not_found'],

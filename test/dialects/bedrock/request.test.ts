@@ -26,7 +26,31 @@ function refusal(body: object, model = CLAUDE): object {
 describe('what is refused', () => {
   test.each<[name: string, body: object, code: string, param: string, message: string, model?: string]>([
     ['several choices', { n: 2 }, 'unsupported_parameter', 'n', "'n' is 2"],
-    ['sound', { modalities: ['text', 'audio'] }, 'unsupported_parameter', 'modalities', 'text only'],
+    ['sound', { modalities: ['text', 'audio'] }, 'unsupported_parameter', 'modalities', 'asks for sound'],
+    ['a search', { web_search_options: {} }, 'unsupported_parameter', 'web_search_options', 'asks for a search'],
+    [
+      'a call where there are no tools',
+      { tool_choice: 'required' },
+      'invalid_value',
+      'tool_choice',
+      'asks for a call, but there are no tools',
+    ],
+    [
+      'a call that the model cannot be made to do',
+      { tools: [WEATHER], tool_choice: 'required' },
+      'unsupported_parameter',
+      'tool_choice',
+      'cannot be made to do',
+      'meta.llama3-1-70b-instruct-v1:0',
+    ],
+    [
+      'an answer that has begun, where the model does not continue it',
+      { messages: [USER, { role: 'assistant', content: 'So' }] },
+      'unsupported_parameter',
+      'messages[1]',
+      'does not continue its own words',
+      NEW_CLAUDE,
+    ],
     [
       'an image by its address',
       { messages: [USER, { role: 'assistant', content: 'a' }, image('https://x.example/a.png')] },
@@ -590,9 +614,26 @@ describe('thinking', () => {
     expect(request.sent.inferenceConfig['maxTokens']).toBe(cap)
   })
 
-  test.each([CLAUDE, NEW_CLAUDE])('%s does not think before an answer that has begun', model => {
+  test('nobody thinks before an answer that has begun', () => {
     const messages = [USER, { role: 'assistant', content: 'So' }]
-    expect(encode({ messages, reasoning_effort: 'low' }, model).dropped).toEqual(['reasoning_effort'])
+    expect(encode({ messages, reasoning_effort: 'low' }).dropped).toEqual(['reasoning_effort'])
+  })
+
+  test('an effort leaves no say over the sampling', () => {
+    const model = 'us.anthropic.claude-opus-4-6-v1'
+    const { sent, dropped } = encode({ reasoning_effort: 'low', temperature: 0.5, top_p: 0.5, top_k: 5 }, model)
+    expect(sent.inferenceConfig).toEqual({ maxTokens: 3000 })
+    expect(sent.additionalModelRequestFields).toHaveProperty('thinking')
+    expect(dropped).toEqual(['temperature', 'top_p', 'top_k'])
+  })
+
+  test.each([
+    [CLAUDE, { top_k: 5 }, []],
+    [NOVA, undefined, ['top_k']],
+  ])('%s and top_k', (model, fields, dropped) => {
+    const request = encode({ top_k: 5 }, model)
+    expect(request.sent.additionalModelRequestFields).toEqual(fields)
+    expect(request.dropped).toEqual(dropped)
   })
 
   test('a budget leaves no say over the sampling', () => {

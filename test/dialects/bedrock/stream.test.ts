@@ -366,3 +366,12 @@ describe('a stream', () => {
     for (const chunk of chunksOf(decode(WHOLE))) expect(judge('CreateChatCompletionStreamResponse', chunk)).toEqual([])
   })
 })
+
+test('a frame that says which event it is, and not that it is one, is an event', () => {
+  const bare = (type: string, payload: object) => frame({ ':event-type': type }, JSON.stringify(payload))
+  const said = bare('contentBlockDelta', { contentBlockIndex: 0, delta: { text: 'So' } })
+  expect(fold(decode([start, said, stop('malformed_model_output'), metadata]))).toMatchObject({
+    message: { content: 'So' },
+    finish: 'stop',
+  })
+})

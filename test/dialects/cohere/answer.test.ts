@@ -135,7 +135,17 @@ describe('an answer', () => {
       { tokens: { input_tokens: 2, output_tokens: 9, reasoning_tokens: 6 } },
       { prompt_tokens: 2, completion_tokens: 9, total_tokens: 11, completion_tokens_details: { reasoning_tokens: 6 } },
     ],
-    ['one side', { tokens: { output_tokens: 3 } }, { prompt_tokens: 0, completion_tokens: 3, total_tokens: 3 }],
+    ['no prompt', { tokens: { output_tokens: 3 } }, undefined],
+    [
+      'nothing but what is billed',
+      { tokens: {}, billed_units: { input_tokens: 2, output_tokens: 1 } },
+      { prompt_tokens: 2, completion_tokens: 1, total_tokens: 3 },
+    ],
+    [
+      'an impossible count',
+      { tokens: { input_tokens: -1 }, billed_units: { input_tokens: 2, output_tokens: 1 } },
+      undefined,
+    ],
     ['none', {}, undefined],
     ['wrong types', { tokens: { input_tokens: '2' } }, undefined],
   ])('usage: %s', (_name, usage, seen) => {
@@ -155,7 +165,7 @@ describe('an answer', () => {
     })
     expect(body['messages']).toEqual([
       { role: 'user', content: 'Hi' },
-      { role: 'assistant', tool_calls: [shown('a', '{"x":1}')] },
+      { role: 'assistant', tool_plan: 'Look.', tool_calls: [shown('a', '{"x":1}')] },
       { role: 'tool', tool_call_id: 'a_1', content: '7' },
     ])
     expect(dropped).toEqual([])

@@ -282,7 +282,7 @@ describe('messages', () => {
       ],
       [
         ...HI,
-        { role: 'assistant', tool_plan: 'I will look.', tool_calls: wireCalls },
+        { role: 'assistant', tool_plan: 'Hm.\nI will look.', tool_calls: wireCalls },
         { role: 'tool', tool_call_id: 'id-2', content: 'two' },
         { role: 'tool', tool_call_id: 'id-1', content: 'one' },
         { role: 'user', content: 'And?' },

@@ -141,8 +141,12 @@ describe('the end', () => {
   test.each([
     ...['MALFORMED_FUNCTION_CALL', 'UNEXPECTED_TOOL_CALL', 'TOO_MANY_TOOL_CALLS', 'OTHER', 'NO_IMAGE'],
     ...['MALFORMED_RESPONSE', 'INVENTED_TOMORROW', 'constructor', 9],
-  ])('%s means that the provider failed', reason => {
-    expect(decode(stopped([{ text: 'x' }], reason))).toMatchObject({ failure: { code: 'upstream_error' } })
+  ])('%s is a failure only where nothing else came', reason => {
+    expect(decode(stopped([{ text: 'x', thought: true }], reason))).toMatchObject({
+      failure: { code: 'upstream_error' },
+    })
+    expect(choiceOf(stopped([{ text: 'x' }], reason)).finish_reason).toBe('stop')
+    expect(choiceOf(stopped([{ functionCall: { name: 'a' } }], reason)).finish_reason).toBe('tool_calls')
   })
 
   test('a call that the cap cut off is no reason to call', () => {
@@ -185,8 +189,15 @@ describe('usage', () => {
     ],
     ['nothing but thoughts', { promptTokenCount: 3, totalTokenCount: 3 }, 3, 0],
     ['no count of the prompt', { candidatesTokenCount: 5, totalTokenCount: 12 }, 7, 5],
+    [
+      'a total of more than its parts',
+      { promptTokenCount: 10, toolUsePromptTokenCount: 2, candidatesTokenCount: 5, totalTokenCount: 40 },
+      12,
+      28,
+    ],
     ['no count of the prompt and no total', { candidatesTokenCount: 5 }, 0, 5],
     ['counts that are none', { promptTokenCount: '10', candidatesTokenCount: 5 }, 0, 5],
+    ['a total beyond all numbers', { promptTokenCount: 10, candidatesTokenCount: 5, totalTokenCount: 1e308 }, 10, 5],
   ])('%s', (_, usageMetadata, prompt, completion, more = {}) => {
     const decoded = decode({ ...stopped([{ text: 'x' }]), usageMetadata })
     expect('completion' in decoded && decoded.completion.usage).toEqual({
@@ -260,14 +271,14 @@ describe('errors', () => {
     [400, said(400, 'INVALID_ARGUMENT'), { code: 'upstream_rejected', message: 'So it is.' }],
     [400, said(400, 'INVALID_ARGUMENT', 'Bad.', reason('API_KEY_INVALID')), { code: 'upstream_auth' }],
     [400, said(400, 'INVALID_ARGUMENT', 'API key not valid. Please.'), { code: 'upstream_auth' }],
-    [400, said(400, 'FAILED_PRECONDITION', 'User location is not supported.'), { code: 'upstream_auth' }],
+    [400, said(400, 'FAILED_PRECONDITION', 'User location is not supported.'), { code: 'upstream_forbidden' }],
     [
       400,
       said(400, 'INVALID_ARGUMENT', 'The input token count (5) exceeds the maximum.'),
       { code: 'context_length_exceeded' },
     ],
     [401, said(401, 'UNAUTHENTICATED'), { code: 'upstream_auth' }],
-    [403, said(403, 'PERMISSION_DENIED'), { code: 'upstream_auth' }],
+    [403, said(403, 'PERMISSION_DENIED'), { code: 'upstream_forbidden' }],
     [404, said(404, 'NOT_FOUND'), { code: 'model_not_found' }],
     [
       429,

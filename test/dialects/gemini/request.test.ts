@@ -142,10 +142,10 @@ describe('messages', () => {
       {
         contents: [
           HELLO,
-          { role: 'model', parts: [{ functionCall: { id: 'call_weather_0', name: 'weather', args: {} } }] },
+          { role: 'model', parts: [{ functionCall: { id: 'call_1_0', name: 'weather', args: {} } }] },
           {
             role: 'user',
-            parts: [{ functionResponse: { id: 'call_weather_0', name: 'weather', response: { result: [1] } } }],
+            parts: [{ functionResponse: { id: 'call_1_0', name: 'weather', response: { result: [1] } } }],
           },
         ],
       },
@@ -316,10 +316,21 @@ describe('parameters', () => {
 })
 
 describe('refused, because anything else would give a wrong answer', () => {
+  const ANY_TOOL = { type: 'function', function: { name: 'a' } }
+  const JSON_WANTED = { type: 'json_object' }
+
   test.each<[sent: Record<string, unknown>, code: string, param: string, words: string]>([
     [{ n: 2, stream: true }, 'unsupported_parameter', 'n', 'streams one choice only'],
     [{ n: 9 }, 'invalid_value', 'n', '9 is more than the 8 choices'],
-    [{ modalities: ['text', 'audio'] }, 'unsupported_parameter', 'modalities', 'asks for audio'],
+    [{ modalities: ['text', 'audio'] }, 'unsupported_parameter', 'modalities', 'asks for sound'],
+    [{ tool_choice: 'required' }, 'invalid_value', 'tool_choice', 'there are no tools'],
+    [
+      { tools: [ANY_TOOL], tool_choice: { type: 'function', function: { name: 'b' } } },
+      'invalid_value',
+      'tool_choice',
+      "names 'b', which is not among the tools",
+    ],
+    [{ tools: [ANY_TOOL], response_format: JSON_WANTED }, 'unsupported_parameter', 'response_format', "beside 'tools'"],
     [{ web_search_options: {} }, 'unsupported_parameter', 'web_search_options', 'asks for a search'],
     [{ tools: [{ type: 'custom', custom: { name: 'x' } }] }, 'unsupported_parameter', 'tools[0].type', "'custom'"],
     [{ messages: [{ role: 'user', content: '  ' }] }, 'invalid_value', 'messages', 'no text'],
@@ -333,5 +344,72 @@ describe('refused, because anything else would give a wrong answer', () => {
     const tool_calls = [{ id: 'c', type: 'function', function: { name: 'f', arguments: deep } }]
     const refusal = refusalOf({ messages: [user, { role: 'assistant', tool_calls }] })
     expect(refusal).toMatchObject({ code: 'request_too_complex', param: 'messages' })
+  })
+})
+
+describe('an answer of a shape, and tools', () => {
+  const asked = { tools: [{ type: 'function', function: { name: 'a' } }], response_format: { type: 'json_object' } }
+
+  test('newer models give either', () => {
+    const { wire, dropped } = encode(asked, 'gemini-3-flash-preview')
+    expect(wire).toMatchObject({ tools: [{}], generationConfig: { responseMimeType: 'application/json' } })
+    expect(dropped).toEqual([])
+  })
+
+  test('of an older one the shape, when no tool may be called', () => {
+    const { wire, dropped } = encode({ ...asked, tool_choice: 'none' })
+    expect(wire).not.toHaveProperty('tools')
+    expect(wire.generationConfig.responseMimeType).toBe('application/json')
+    expect(dropped).toEqual([])
+  })
+
+  test.each(['required', { type: 'function', function: { name: 'a' } }])(
+    'of an older one the call: %j',
+    tool_choice => {
+      const { wire, dropped } = encode({ ...asked, tool_choice })
+      expect(wire.toolConfig.functionCallingConfig.mode).toBe('ANY')
+      expect(wire.generationConfig).not.toHaveProperty('responseMimeType')
+      expect(dropped).toEqual(['response_format'])
+    },
+  )
+})
+
+describe('what the user begins with', () => {
+  const system = { role: 'system', content: 'Be brief.' }
+  const user = { role: 'user', content: 'Hello' }
+  const model = { role: 'model', parts: [{ text: 'Yes?' }] }
+  const brief = { text: 'Be brief.' }
+
+  test('the assistant speaks first', () => {
+    const { wire } = encode({ messages: [{ role: 'assistant', content: 'Yes?' }, user] })
+    expect(wire.contents).toEqual([
+      { role: 'user', parts: [{ text: '(The assistant begins.)' }] },
+      model,
+      { role: 'user', parts: [{ text: 'Hello' }] },
+    ])
+  })
+
+  test('a model that has no instructions apart gets them here', () => {
+    const asked = encode({ messages: [system, user] }, 'gemma-3-27b-it')
+    expect(asked.wire).toMatchObject({ contents: [{ role: 'user', parts: [brief, { text: 'Hello' }] }] })
+    expect(asked.wire).not.toHaveProperty('systemInstruction')
+    const begun = encode({ messages: [system, { role: 'assistant', content: 'Yes?' }] }, 'gemma-3-27b-it')
+    expect(begun.wire.contents).toEqual([{ role: 'user', parts: [brief] }, model])
+  })
+})
+
+describe('addresses, and more of the sampling', () => {
+  const messages = [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'gs://bucket/a.png' } }] }]
+
+  test("Google's own storage is for Vertex", () => {
+    const { wire } = encode({ messages }, FLASH, vertex)
+    expect(wire.contents[0].parts).toEqual([{ fileData: { mimeType: 'image/png', fileUri: 'gs://bucket/a.png' } }])
+    expect(() => encode({ messages })).toThrow('neither a data URL')
+  })
+
+  test('top_k', () => {
+    const { wire, dropped } = encode({ top_k: 7 })
+    expect(wire.generationConfig.topK).toBe(7)
+    expect(dropped).toEqual([])
   })
 })

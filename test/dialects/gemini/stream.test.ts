@@ -133,7 +133,7 @@ const BAD: readonly (readonly [name: string, body: Buffer, code: string, chunks:
   ['a number in the list', Buffer.from('[7]'), 'upstream_invalid', 0],
   ['something behind the list', Buffer.concat([list(end('A')), Buffer.from('{}')]), 'upstream_invalid', 1],
   ['a call that is malformed', sse(parts([], { finishReason: 'MALFORMED_FUNCTION_CALL' })), 'upstream_error', 0],
-  ['a reason that is new', sse(text('A'), parts([], { finishReason: 'WEARY' })), 'upstream_error', 1],
+  ['a reason that is new, and nothing else', sse(parts([], { finishReason: 'WEARY' })), 'upstream_error', 0],
   ['arguments that are no object', sse(parts([{ functionCall: { name: 'a', args: [] } }])), 'upstream_invalid', 0],
   [
     'an event that is too long',

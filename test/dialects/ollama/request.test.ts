@@ -210,7 +210,7 @@ describe('messages', () => {
       ],
       [
         ...HI,
-        { role: 'assistant', content: 'I will look.', tool_calls: wireCalls },
+        { role: 'assistant', content: 'I will look.', thinking: 'Hm.', tool_calls: wireCalls },
         { role: 'tool', content: 'two', tool_name: 'b', tool_call_id: 'id-2' },
         { role: 'tool', content: 'one', tool_name: 'a', tool_call_id: 'id-1' },
         { role: 'user', content: 'And?' },

@@ -81,6 +81,57 @@ test.each([
   expect(raw === null).toBe(theirs !== ours)
 })
 
+test.each<[name: string, message: object, finish: string]>([
+  ['a text', { role: 'assistant', content: 'a' }, 'stop'],
+  ['no calls', { role: 'assistant', content: 'a', tool_calls: [] }, 'stop'],
+  ['calls that are none', { role: 'assistant', content: 'a', tool_calls: 'x' }, 'stop'],
+  ['a call', { role: 'assistant', content: null, tool_calls: [{ id: 'a', function: { name: 'f' } }] }, 'tool_calls'],
+])('an empty finish of a whole answer is filled in: %s', (_name, message, finish) => {
+  const { choice, raw } = answered(message, '')
+  expect(choice.finish_reason).toBe(finish)
+  expect(raw).toBeNull()
+})
+
+describe('an id that is empty', () => {
+  const piece = (id: string, index = 0) => ({ index, id, function: { arguments: '{' } })
+  const ids = (...events: string[]) =>
+    deltas(...events).flatMap(({ tool_calls: calls = [] }) => calls.map(({ id = 'left out' }) => id))
+
+  test('goes where the call has one already', () => {
+    expect(ids(...['a', '', ''].map(id => chunk({ tool_calls: [piece(id)] })))).toEqual(['a', 'left out', 'left out'])
+  })
+
+  test('stays where it is the only one', () => {
+    expect(ids(chunk({ tool_calls: [piece('')] }))).toEqual([''])
+    expect(ids(chunk({ tool_calls: [piece('a')] }), chunk({ tool_calls: [piece('', 1)] }))).toEqual(['a', ''])
+    expect(ids(chunk({ tool_calls: [piece('a')] }), chunk({ tool_calls: [piece('')] }, null, 1))).toEqual(['a', ''])
+  })
+})
+
+describe('an error without a wrapper', () => {
+  const said = (fields: object) => JSON.stringify({ object: 'error', message: 'They have gone.', ...fields })
+  const { dialect } = createDialect('openai', () => NOW)
+  test.each<[fields: object, code: string]>([
+    [{}, 'upstream_error'],
+    [{ code: 400, type: 'BadRequestError' }, 'upstream_rejected'],
+    [{ code: '1300', type: 'rate_limited' }, 'upstream_rate_limited'],
+  ])('%j', (fields, code) => {
+    const failure = { code, detail: expect.stringContaining('They have gone.') }
+    expect(dialect.decodeAnswer(Buffer.from(said(fields)), VIEW)).toMatchObject({ failure })
+    const items = dialect.decodeStream(VIEW).push(Buffer.from(`data: ${said(fields)}\n\n`))
+    expect(items).toMatchObject([{ kind: 'failure', failure }])
+  })
+})
+
+test('usage that says something is taken before one that is empty', () => {
+  const used = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 }
+  const event = { choices: [{ index: 0, delta: {} }], usage: {}, x_groq: { usage: used } }
+  const [item] = createDialect('openai', () => NOW)
+    .dialect.decodeStream(VIEW)
+    .push(Buffer.from(`data: ${JSON.stringify(event)}\n\n`))
+  expect(item).toMatchObject({ kind: 'chunk', usage: used })
+})
+
 describe('calls without an index', () => {
   const call = (id: string | undefined, text: string) => ({
     ...(id === undefined ? {} : { id }),

@@ -54,6 +54,13 @@ export function openAiVoice(dialect: string, relative: Relative = {}): Voice {
   }
 }
 
+const used = (tokens: number): WireUsage => ({
+  ...MARK,
+  completion_tokens: tokens,
+  total_tokens: 10 + tokens,
+  marker: false,
+})
+
 function usageText(prompt: string, completion: string | null): string {
   if (completion === null) return `{"prompt_tokens":${prompt}}`
   return `{"prompt_tokens":${prompt},"completion_tokens":${completion},"total_tokens":${prompt}}`
@@ -90,7 +97,7 @@ function withUsage(said: readonly Text[], say: Say, { usageIn }: Relative): Text
     const chunk = JSON.parse(text.slice('data: '.length)) as Chunk
     if (chunk.choices.length === 0) return chunk.usage ? [] : [{ kind, text }]
     if (kind === 'token') tokens++
-    const usage = say.usage === undefined ? { ...MARK, completion_tokens: tokens, marker: false } : MARK
+    const usage = say.usage === undefined ? used(tokens) : MARK
     const isHere = say.usage !== null && (usageIn === 'each' || kind === 'finish')
     delete chunk.usage
     const more = usageIn === 'groq' ? { x_groq: { id: 'req_1', usage } } : { usage }
@@ -118,7 +125,7 @@ function optionsOf(say: Say, { done, finish }: Relative) {
 
 /** As it is made up where nothing else is said: 10 and what there is. */
 function usageOf(say: Say) {
-  return { promptTokens: 10, usage: { ...MARK, completion_tokens: countOf(say), marker: false } }
+  return { promptTokens: 10, usage: used(countOf(say)) }
 }
 
 function bytesOf(text: string, { usage, finish, spoil }: Say): Buffer {

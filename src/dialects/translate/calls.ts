@@ -1,0 +1,139 @@
+/** Calls of earlier turns and what came of them: which result answers which call, also where clients name neither. */
+import { type ChatMessage, type ChatRequest, refuse } from '#contract'
+import { type CacheMark, cacheMarkOf, markedWith } from './cache.ts'
+
+export interface ToolCall {
+  readonly kind: 'call'
+  readonly id: string
+  readonly name: string
+  readonly arguments: Readonly<Record<string, unknown>>
+  /** Google's signature of the thought that led to it, see `extra_content` in completion.ts. */
+  readonly signature: string | null
+  readonly cache?: CacheMark
+}
+
+/** A result's call: the id as it is sent, and the name of what was called. */
+export interface Answered {
+  readonly id: string
+  readonly name: string
+}
+
+interface WireCall {
+  readonly id: string
+  readonly type?: string
+  readonly function?: { readonly name: string; readonly arguments: string }
+  readonly custom?: { readonly name: string; readonly input: string }
+  readonly extra_content?: unknown
+}
+
+/** Reads the calls of one conversation, message by message, and finds the call that a result answers. */
+export class CallBook {
+  /** By the id, in the order of the calls. */
+  readonly #names = new Map<string, string>()
+  /** Ids that the client gave: none that is made up may be one of them. */
+  readonly #given: ReadonlySet<string>
+  /** Ids that were made up for the last message with calls, of calls that have no result yet. */
+  #open: string[] = []
+
+  constructor(messages: ChatRequest['messages']) {
+    this.#given = new Set(messages.flatMap(message => callsOf(message).map(({ id }) => id)))
+  }
+
+  /**
+   * The calls of an assistant's message. Throws a refusal for one of a custom tool, and for arguments that are JSON but no
+   * object.
+   * @param index the message's: what is made up of it stays the same while the conversation grows
+   */
+  read(message: ChatMessage, index: number): ToolCall[] {
+    const place = `messages[${index}]`
+    const calls = callsOf(message).map((call, at) => ({ call, place: `${place}.tool_calls[${at}]` }))
+    const old = message['function_call'] as NonNullable<WireCall['function']> | null | undefined
+    if (old) {
+      const { extra_content } = old as { readonly extra_content?: unknown }
+      calls.push({ call: { id: '', function: old, extra_content }, place: `${place}.function_call` })
+    }
+    if (calls.length > 0) this.#open = []
+    return calls.map(({ call, place }, at) => {
+      const read = readCall(call, call.id || this.#invent(index, at), place)
+      this.#names.set(read.id, read.name)
+      return read
+    })
+  }
+
+  /** The call that a message of a tool or a function answers. Throws a refusal when nobody has made it. */
+  answered(message: ChatMessage, place: string): Answered {
+    return message.role === 'function' ? this.#byName(message, place) : this.#byId(message, place)
+  }
+
+  #byName(message: ChatMessage, place: string): Answered {
+    const name = message['name'] as string
+    const id = [...this.#names].findLast(([, called]) => called === name)?.[0]
+    if (id !== undefined) return { id, name }
+    const said = `${place} is the result of the function '${name}', which no earlier message calls.`
+    throw refuse('invalid_value', { message: said, param: `${place}.name` })
+  }
+
+  /** Without an id it is that of the first call without one that has no result yet. */
+  #byId(message: ChatMessage, place: string): Answered {
+    const given = message['tool_call_id'] as string
+    const id = given || this.#open.shift() || ''
+    const name = this.#names.get(id)
+    if (name !== undefined) return { id, name }
+    const said = `${place} is the result of the tool call '${given}', which no earlier message makes.`
+    throw refuse('invalid_value', { message: said, param: `${place}.tool_call_id` })
+  }
+
+  #invent(index: number, at: number): string {
+    let id = `call_${index}_${at}`
+    while (this.#given.has(id)) id += '_'
+    this.#open.push(id)
+    return id
+  }
+}
+
+/** Google's signature in a call or a message: it stands in a field that only its own clients fill in. */
+export function signatureIn(from: object): string | null {
+  const { extra_content: extra } = from as {
+    readonly extra_content?: { readonly google?: { readonly thought_signature?: unknown } | null } | null
+  }
+  const signature = extra?.google?.thought_signature
+  return typeof signature === 'string' && signature !== '' ? signature : null
+}
+
+function callsOf(message: ChatMessage): readonly WireCall[] {
+  return (message['tool_calls'] as readonly WireCall[] | null | undefined) ?? []
+}
+
+function readCall(call: WireCall, id: string, place: string): ToolCall {
+  if (!call.function) {
+    const message = `${place} is a call of a custom tool, which this model's provider does not have.`
+    throw refuse('unsupported_parameter', { message, param: place })
+  }
+  const { name, arguments: text } = call.function
+  return {
+    kind: 'call',
+    id,
+    name,
+    arguments: readArguments(text ?? '', `${place}.function.arguments`),
+    signature: signatureIn(call),
+    ...markedWith(cacheMarkOf(call)),
+  }
+}
+
+/**
+ * What broke off (a call that the cap cut, replayed by the client) goes to the model as the text that it is: to refuse it
+ * would end the conversation for good.
+ */
+function readArguments(text: string, place: string): Record<string, unknown> {
+  if (text.trim() === '') return {}
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return { INVALID_JSON: text }
+  }
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
+  const shown = JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text)
+  const message = `Invalid value for '${place}': ${shown} is no JSON object, and this model's provider takes no other arguments.`
+  throw refuse('invalid_value', { message, param: place })
+}
