@@ -142,14 +142,14 @@ function saysSomething(wire: WireUsage): boolean {
 }
 
 /**
- * A provider's usage on our counting. Its counts are whole and not negative, whatever was said; what may be too many is
- * the credits step's business. Null when it has no numbers at all.
+ * A provider's usage on our counting. What is out of all proportion (negative, a fraction, too much) is left as it was said:
+ * the credits step brings it into range, and flags it. Null when it has no numbers at all.
  */
 export function usageOf(wire: WireUsage | null, source: Usage['source']): Usage | null {
   if (wire === null || typeof wire !== 'object') return null
   if (typeof wire.prompt_tokens !== 'number' || typeof wire.completion_tokens !== 'number') return null
-  const [prompt, completion] = [countOf(wire.prompt_tokens), countOf(wire.completion_tokens)]
-  const hidden = hiddenIn(wire, prompt + completion)
+  const { prompt_tokens: prompt, completion_tokens: completion } = wire
+  const hidden = hiddenIn(wire, prompt, completion)
   // Sound in a prompt is in Mistral's total only; whoever else says more in the total has thought.
   const isSound = Number(wire['prompt_audio_seconds']) > 0
   return {
@@ -166,8 +166,9 @@ export function usageOf(wire: WireUsage | null, source: Usage['source']): Usage 
  * Tokens that are in the total and nowhere else: the thinking of Google's models behind its OpenAI endpoint, and of xAI's,
  * which have it in the details too (in all of 32 recorded answers).
  */
-function hiddenIn({ total_tokens: total }: WireUsage, told: number): number {
-  return Number.isSafeInteger(total) && total > told ? total - told : 0
+function hiddenIn({ total_tokens: total }: WireUsage, prompt: number, completion: number): number {
+  const areCounts = [total, prompt, completion].every(each => Number.isSafeInteger(each) && each >= 0)
+  return areCounts ? Math.max(0, total - prompt - completion) : 0
 }
 
 /** OpenAI's name, then DeepSeek's, Mistral's and Moonshot's own. */
@@ -175,11 +176,6 @@ function cachedIn(wire: WireUsage): number {
   const names = ['prompt_cache_hit_tokens', 'num_cached_tokens', 'cached_tokens']
   const own = names.map(name => wire[name]).find(value => typeof value === 'number')
   return countOr0(wire.prompt_tokens_details?.cached_tokens ?? own)
-}
-
-/** A part of a token is one; more than numbers can count exactly is the most that they can. */
-function countOf(tokens: number): number {
-  return tokens > 0 ? Math.min(Math.ceil(tokens), Number.MAX_SAFE_INTEGER) : 0
 }
 
 function countOr0(value: unknown): number {

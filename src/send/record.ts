@@ -13,9 +13,15 @@ export function houseCost({ exchange }: Trip): { readonly target: string; readon
   const last = exchange.attempts.at(-1)
   const price = exchange.targets?.find(({ id }) => id === last?.target)?.cost
   if (!price || !exchange.usage) return null
-  const { promptTokens: prompt, cachedTokens: cached, cacheWriteTokens: cacheWrite } = exchange.usage
-  const tokens = { prompt, cached, cacheWrite, completion: exchange.usage.completionTokens }
+  const { promptTokens, cachedTokens, cacheWriteTokens, completionTokens } = exchange.usage
+  const [prompt, cached, cacheWrite] = [countOf(promptTokens), countOf(cachedTokens), countOf(cacheWriteTokens)]
+  const tokens = { prompt, cached, cacheWrite, completion: countOf(completionTokens) }
   return { target: last!.target, amount: costOf(price, tokens) }
+}
+
+/** Providers say anything: what is no count costs nothing. */
+function countOf(tokens: number): number {
+  return Number.isSafeInteger(tokens) && tokens > 0 ? tokens : 0
 }
 
 export function recordOf(trip: Trip, { status, refusal }: TripEnding, clock: Clock): ExchangeRecord {

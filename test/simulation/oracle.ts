@@ -94,7 +94,8 @@ export function sumOf(items: readonly Item[], about: Case): Sum {
       bytes += Buffer.byteLength(text)
     }
     for (const index of item.finishes) finished.add(index)
-    if (typeof item.usage === 'object' && item.usage !== null) {
+    // One that says nothing takes nothing back.
+    if (typeof item.usage === 'object' && item.usage !== null && (isSaying(item.usage) || !isSaying(usage))) {
       usage = item.usage
       usageIsLast = isComplete()
     }
@@ -134,6 +135,11 @@ export function chargeOf(about: Case, outcome: string, items: readonly Item[], w
     return priced(about, said.prompt, said.cached, said.completion, 'reported')
   }
   return priced(about, said.prompt > 0 ? said.prompt : guessed, said.cached, sum.counted, source)
+}
+
+function isSaying(usage: unknown): boolean {
+  const said = numbersOf(usage)
+  return said !== null && (said.prompt > 0 || said.completion > 0)
 }
 
 /** Null when it has no numbers. */

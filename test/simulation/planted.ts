@@ -13,7 +13,7 @@ export interface PlantedBug {
 
 const CREDITS = 'plugins/credits/index.ts'
 const CHARGE = 'plugins/credits/charge.ts'
-const HOLD = 'plugins/credits/hold.ts'
+const PRICE = 'src/contract/price.ts'
 const LEDGER = 'src/store/ledger.ts'
 const GROUP = 'src/store/group.ts'
 const RECOVERY = 'src/store/recovery.ts'
@@ -63,14 +63,14 @@ export const PLANTED: readonly PlantedBug[] = [
   one(
     'rounded-down',
     'a part of a nano-dollar is given away',
-    HOLD,
+    PRICE,
     '(total + 999_999n) / 1_000_000n',
     'total / 1_000_000n',
   ),
   one(
     'price-as-float',
     'money goes through a number',
-    HOLD,
+    PRICE,
     '(total + 999_999n) / 1_000_000n',
     'BigInt(Math.round(Number(total) / 1e6))',
   ),
