@@ -2,6 +2,7 @@
  * The log: one JSON object a line on stdout, also on a terminal, and no line with a secret in it. Line feeds in what is
  * logged are escaped by JSON, so nobody outside can forge a line.
  */
+import fs from 'node:fs'
 import { type DestinationStream, destination as openDestination, pino } from 'pino'
 import type { Log } from '#contract'
 import { PlainWriter } from './plain.ts'
@@ -70,11 +71,7 @@ export function createLog({ level, secrets, destination, now = Date.now }: LogOp
     learn: redactor.learn,
     redact: redactor.text,
     flush() {
-      try {
-        standardOut?.flushSync()
-      } catch {
-        // Nobody reads any more: `openStandardOut` has said so.
-      }
+      if (standardOut) flushNow(standardOut)
     },
   }
 }
@@ -107,6 +104,33 @@ function createLines(to: pino.Logger, plain: PlainWriter): Log {
       else to[level]({}, plain.text(String(message ?? given)))
     }
   return { info: line('info'), warn: line('warn'), error: line('error') }
+}
+
+/**
+ * Writes what still waits, now. sonic-boom (4.2.1) tries again for ever after any error but a full pipe, so that a process
+ * whose output nobody reads any more would never end: here such an error counts as written.
+ */
+function flushNow(standardOut: ReturnType<typeof openDestination>): void {
+  const { writeSync } = fs
+  const writeOnce = (fd: number, text: string): number => {
+    try {
+      return writeSync(fd, text)
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException
+      if (code === 'EAGAIN' || code === 'EBUSY') throw error
+      standardOut.emit('error', error)
+      return Buffer.byteLength(text)
+    }
+  }
+  // Nothing else runs before the flush is over, and it takes the function from here.
+  fs.writeSync = writeOnce as typeof writeSync
+  try {
+    standardOut.flushSync()
+  } catch {
+    // Not open yet, or closed already.
+  } finally {
+    fs.writeSync = writeSync
+  }
 }
 
 /** Written in the background: a reader that is slow or stuck must not hold up the streams of all clients. */
