@@ -16,7 +16,7 @@ import {
   errorBody,
   type FakeProvider,
   type ProviderRequest,
-  refusedUrl,
+  REFUSED_URL,
   startFakeProvider,
 } from '../helpers/fake-provider.ts'
 import { temporaryDirectory } from '../helpers/gateway.ts'
@@ -48,7 +48,7 @@ beforeAll(async () => {
       limits: { body: LARGEST_BODY },
       providers: {
         p: { ...remote, base_url: provider.baseUrl, headers: { 'x-house': 'ours' } },
-        dead: { ...remote, base_url: `${await refusedUrl()}/v1` },
+        dead: { ...remote, base_url: `${REFUSED_URL}/v1` },
       },
       models: {},
       routes: [

@@ -3,7 +3,7 @@ import { exact, type FakeProvider, gated, startFakeProvider, stream } from './fa
 import { type ConnectionFaults, type FaultProxy, startFaultProxy } from './fault-proxy.ts'
 import { openRaw } from './raw-client.ts'
 import { contentOf, parseSse } from './sse.ts'
-import { refusedUrl } from './unreachable.ts'
+import { REFUSED_URL } from './unreachable.ts'
 
 let provider: FakeProvider
 let proxy: FaultProxy
@@ -58,7 +58,7 @@ describe('breaking', () => {
 
   it('a target that is not there is a reset', async () => {
     provider = await startFakeProvider({ script: exact() })
-    proxy = await startFaultProxy({ target: await refusedUrl() })
+    proxy = await startFaultProxy({ target: REFUSED_URL })
     expect(await endOfConnecting()).toMatch(/reset/i)
   })
 

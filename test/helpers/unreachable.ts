@@ -13,7 +13,7 @@ export interface Unreachable extends AsyncDisposable {
 
 /** F01 to F04, a row a variant. */
 export const UNREACHABLE: readonly { readonly id: string; readonly title: string; open(): Promise<Unreachable> }[] = [
-  { id: 'F01', title: 'the connection is refused', open: async () => fixed(await refusedUrl()) },
+  { id: 'F01', title: 'the connection is refused', open: async () => fixed(REFUSED_URL) },
   { id: 'F02', title: 'connecting takes for ever', open: blackHole },
   { id: 'F03', title: 'the name does not exist', open: async () => fixed(UNKNOWN_HOST_URL) },
   { id: 'F04', title: 'TLS is spoken to plain HTTP', open: () => badTls('plain') },
@@ -24,13 +24,8 @@ export const UNREACHABLE: readonly { readonly id: string; readonly title: string
 /** RFC 6761 section 6.4: `.invalid` never exists, and a resolver need not ask anyone to know it. */
 export const UNKNOWN_HOST_URL = 'http://provider.invalid'
 
-/** The URL of a loopback port at which nobody listens: it was free a moment ago. */
-export async function refusedUrl(): Promise<string> {
-  const server = createServer()
-  const port = await listen(server)
-  await new Promise(resolve => server.close(resolve))
-  return `http://127.0.0.1:${port}`
-}
+/** A loopback port at which nobody listens. One that was free a moment ago may be another test's by now; this is nobody's. */
+export const REFUSED_URL = 'http://127.0.0.1:1'
 
 /**
  * A port that neither accepts nor refuses: its listener sleeps and its queue is full, so the kernel drops each SYN.
