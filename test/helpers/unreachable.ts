@@ -25,7 +25,7 @@ export const UNREACHABLE: readonly { readonly id: string; readonly title: string
 export const UNKNOWN_HOST_URL = 'http://provider.invalid'
 
 /** A loopback port at which nobody listens. One that was free a moment ago may be another test's by now; this is nobody's. */
-export const REFUSED_URL = 'http://127.0.0.1:1'
+export const REFUSED_URL = 'http://127.0.0.1:2'
 
 /**
  * A port that neither accepts nor refuses: its listener sleeps and its queue is full, so the kernel drops each SYN.

@@ -4,6 +4,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { assertionFor, keepToken, type ServiceAccount } from '../../src/upstream/google-token.ts'
+import { REFUSED_URL } from '../helpers/unreachable.ts'
 
 const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
 const PEM = privateKey.export({ type: 'pkcs8', format: 'pem' }) as string
@@ -75,7 +76,7 @@ describe('no token', () => {
   })
 
   test('nobody there: the reason is told, and no key', async () => {
-    const { keeper, problems } = start({ tokenUri: 'http://127.0.0.1:9/token' })
+    const { keeper, problems } = start({ tokenUri: `${REFUSED_URL}/token` })
     await keeper.tried
     expect(keeper.current()).toBeNull()
     expect(problems).toHaveLength(1)
