@@ -13,6 +13,7 @@ export class Meter implements Progress {
   #usage: WireUsage | null = null
   /** Whether the last usage came when every choice had finished: then it speaks of the whole answer. */
   #usageIsLast = false
+  #usageIsPartial = false
   /** By the choice's index: whether it has begun, and whether it has ended. */
   #choices: ('begun' | 'finished' | undefined)[] = []
   /** The request that is being answered; null for raw routes. */
@@ -24,7 +25,7 @@ export class Meter implements Progress {
   begin(chat: Chat, outputCeiling: number): void {
     this.chat = chat
     this.outputCeiling = outputCeiling
-    this.started = this.finished = this.#usageIsLast = false
+    this.started = this.finished = this.#usageIsLast = this.#usageIsPartial = false
     this.#deltas = this.#bytes = 0
     this.#usage = null
     this.#choices = []
@@ -64,7 +65,8 @@ export class Meter implements Progress {
     const reported = usageOf(this.#usage, 'reported')
     if (reported === null) return this.started ? this.estimate : null
     const counted = this.countedTokens
-    const believed = whole || this.#usageIsLast ? reported.completionTokens > 0 : reported.completionTokens >= counted
+    const isLast = (whole || this.#usageIsLast) && !this.#usageIsPartial
+    const believed = isLast ? reported.completionTokens > 0 : reported.completionTokens >= counted
     if (believed || counted === 0) return reported
     const { estimate } = this
     return {
@@ -104,9 +106,13 @@ export class Meter implements Progress {
   }
 
   reported(usage: WireUsage): void {
-    // Some end with an empty one, or with nothing but zeros: it takes nothing back.
-    if (this.#usage !== null && !saysSomething(usage) && saysSomething(this.#usage)) return
+    // Some end with an empty one, or with nothing but zeros: it takes nothing back, but what came before was not the last word.
+    if (this.#usage !== null && !saysSomething(usage) && saysSomething(this.#usage)) {
+      this.#usageIsPartial = true
+      return
+    }
     this.#usage = usage
+    this.#usageIsPartial = false
     this.#usageIsLast = this.complete
   }
 }

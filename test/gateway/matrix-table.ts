@@ -83,6 +83,7 @@ const isFramed = ({ framing }: Voice) => framing === 'frames'
 const isMessages = ({ early }: Voice) => early === 'prompt'
 const GOOGLE = ['gemini', 'vertex']
 const CHAT = ['openai', 'azure', 'mistral', 'deepseek', 'groq', 'perplexity', 'together', 'zai']
+const isTranslated = ({ dialect }: Voice) => !CHAT.includes(dialect)
 /** What is over is only known when the body is. */
 const BY_BODY = [...GOOGLE, 'perplexity']
 /** Half of a usage is taken for what it is. */
@@ -97,6 +98,8 @@ const RULES: readonly Rule[] = [
     ({ framing }) => framing !== 'sse',
     event('upstream_truncated', 2),
   ),
+  // Theirs says nothing of a key.
+  rule('F20 403 with JSON', null, ['openai', 'deepseek', 'groq', 'together', 'zai'], error('upstream_forbidden')),
   // Whole answers are taken as they are, but where the format makes the reason a part of the answer.
   rule('F10 no reason for the end', 'whole', [...GOOGLE, 'bedrock'], error('upstream_invalid')),
   rule('F10 no reason for the end', 'whole', CHAT, { ...answer(REPORTED), isOpen: true }),
@@ -131,8 +134,12 @@ const RULES: readonly Rule[] = [
   // Said with the first event.
   rule('F24 usage: NaN', 'stream', ({ early }) => early !== 'nothing', error('upstream_invalid')),
   // What is no count is none.
-  rule('F24 usage: infinite', 'whole', isMessages, answer(6_000 + 2 * 2_000)),
-  rule('F24 usage: infinite', 'stream', isMessages, answer(COUNTED)),
+  ...['infinite', '1e308', 'fractions'].flatMap(usage => [
+    rule(`F24 usage: ${usage}`, 'whole', isTranslated, answer(6_000 + 2 * 2_000)),
+    rule(`F24 usage: ${usage}`, 'stream', isTranslated, answer(COUNTED)),
+  ]),
+  // What one of its two figures leaves out the other one may have.
+  rule('F24 usage: prompt only', null, ['cohere'], answer(14_000)),
   rule('F24 usage: prompt only', 'whole', takesHalves, answer(12_000 + 2 * 2_000)),
   rule('F24 usage: prompt only', 'stream', takesHalves, answer(12_000 + 3 * 2_000)),
   // The second one comes behind the end, or before the last one, which counts.

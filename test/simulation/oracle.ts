@@ -47,6 +47,8 @@ export interface Sum {
   readonly usage: unknown
   /** The usage came when every choice had finished. */
   readonly usageIsLast: boolean
+  /** Another one came behind it that said nothing. */
+  readonly isPartial: boolean
 }
 
 /** What is known of a client's exchange, with the cap that was sent to the provider. */
@@ -79,6 +81,7 @@ export function sumOf(items: readonly Item[], about: Case): Sum {
   let bytes = 0
   let usage: unknown
   let usageIsLast = false
+  let isPartial = false
   let isBroken = false
   let isDone = false
   const begun = new Set<number>()
@@ -95,7 +98,10 @@ export function sumOf(items: readonly Item[], about: Case): Sum {
     }
     for (const index of item.finishes) finished.add(index)
     // One that says nothing takes nothing back.
-    if (typeof item.usage === 'object' && item.usage !== null && (isSaying(item.usage) || !isSaying(usage))) {
+    if (typeof item.usage === 'object' && item.usage !== null && !isSaying(item.usage) && isSaying(usage))
+      isPartial = true
+    else if (typeof item.usage === 'object' && item.usage !== null) {
+      isPartial = false
       usage = item.usage
       usageIsLast = isComplete()
     }
@@ -105,7 +111,7 @@ export function sumOf(items: readonly Item[], about: Case): Sum {
   }
   const counted = Math.max(pieces, Math.ceil(bytes / 4))
   const has = { isStarted: pieces > 0, hasFinish: finished.size > 0, isComplete: isComplete() }
-  return { counted, ...has, isBroken, isDone, usage, usageIsLast }
+  return { counted, ...has, isBroken, isDone, usage, usageIsLast, isPartial }
 }
 
 /**
@@ -129,7 +135,8 @@ export function chargeOf(about: Case, outcome: string, items: readonly Item[], w
     if (!sum.hasFinish && sum.counted === 0) return insurance
     return priced(about, guessed, 0, sum.counted, source)
   }
-  const isTrusted = isAnswered || sum.usageIsLast ? said.completion > 0 : said.completion >= sum.counted
+  const isLast = (isAnswered || sum.usageIsLast) && !sum.isPartial
+  const isTrusted = isLast ? said.completion > 0 : said.completion >= sum.counted
   if (isTrusted || sum.counted === 0) {
     if (!sum.hasFinish && said.completion === 0) return insurance
     return priced(about, said.prompt, said.cached, said.completion, 'reported')
