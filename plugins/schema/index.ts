@@ -129,7 +129,8 @@ type Asked = Required<Pick<Chat, 'body' | 'bytes' | 'dropped'>>
 function withoutVainEffort(asked: Asked, model: Model): Asked {
   if (asked.body.reasoning_effort == null || model.reasoning) return asked
   const { reasoning_effort: _, ...body } = asked.body
-  const dropped = [...asked.dropped, 'reasoning_effort']
+  // Not to think is what it does anyway.
+  const dropped = asked.body.reasoning_effort === 'none' ? asked.dropped : [...asked.dropped, 'reasoning_effort']
   return { body: body as ChatRequest, bytes: Buffer.from(JSON.stringify(body)), dropped }
 }
 

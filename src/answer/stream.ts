@@ -61,10 +61,14 @@ export class StreamAnswer {
     return keepsUp
   }
 
-  /** The end of a stream that went well: what was kept back, and what says that it is over (`[DONE]`). */
-  finish(): void {
+  /**
+   * The end of a stream that went well: what was kept back, and what says that it is over (`[DONE]`).
+   * @param last one more chunk, which no step has seen
+   */
+  finish(last: Chunk | null = null): void {
     const missing = this.#swallowed().map(chunk => this.#format.chunk(chunk, null))
-    this.#client.endStream(Buffer.concat([...missing, ...(this.#tail ?? []), this.#format.finish()]))
+    const more = last ? [this.#format.chunk(last, null)] : []
+    this.#client.endStream(Buffer.concat([...missing, ...(this.#tail ?? []), ...more, this.#format.finish()]))
     this.#tail = null
   }
 
@@ -85,7 +89,8 @@ export class StreamAnswer {
     if (this.#tail === null) {
       if (!finishes(chunk)) return this.#client.writeStream(frame)
       this.#tail = [frame]
-      this.#tailBytes = frame.length
+      // Its own size says nothing: in another format the first frame may repeat the whole request.
+      this.#tailBytes = 0
       return true
     }
     if (!goesOn) {
@@ -96,7 +101,7 @@ export class StreamAnswer {
     // Another choice goes on: the finish was one choice's, not the answer's.
     const before = this.#tail
     this.#tail = finishes(chunk) ? [frame] : null
-    this.#tailBytes = this.#tail ? frame.length : 0
+    this.#tailBytes = 0
     const released = this.#tail ? before : [...before, frame]
     return released.length === 0 || this.#client.writeStream(Buffer.concat(released))
   }

@@ -1,6 +1,7 @@
 /** The innermost middleware of a chat route: asks a target, and another when that may help, and pumps the answer to the client. */
 import {
   type Chat,
+  type Chunk,
   type EncodedRequest,
   type ErrorCode,
   isRefusal,
@@ -8,6 +9,8 @@ import {
   refuse,
   type Target,
   type UpstreamFailure,
+  type Usage,
+  type WireUsage,
 } from '#contract'
 import { type PumpEnding, StreamPump, WholePump, type WriteWhole } from '../answer/pump.ts'
 import { StreamAnswer } from '../answer/stream.ts'
@@ -87,7 +90,8 @@ function requestFor({ exchange, generation }: Trip, target: Target): EncodedRequ
   const { dialect } = generation.upstreams.get(target.provider)!
   try {
     const request = dialect.encodeRequest(exchange.chat!, target)
-    const [lost] = droppedOf(exchange.chat!, request)
+    // What was left out before (an effort of thinking for a model that has none) was a client's habit, not its wish.
+    const [lost] = request.dropped
     if (lost === undefined || exchange.onDropped === 'tell') return request
     const message = `This model's provider does not take '${lost}'. Leave it out.`
     return refuse('unsupported_parameter', { message, param: lost })
@@ -268,15 +272,39 @@ export function tapFailure(trip: Trip, parts: SenderParts, error: TapError) {
 }
 
 /** How this client wants its whole answer; undefined: as it is. */
-export function writerOf({ exchange: { inbound } }: Trip): WriteWhole | undefined {
-  return inbound ? completion => inbound.encodeAnswer(completion) : undefined
+export function writerOf({ exchange, meter }: Trip): WriteWhole | undefined {
+  const { inbound } = exchange
+  if (!inbound) return undefined
+  return completion => {
+    const usage = exchange.usage ?? meter.spent(true)
+    return inbound.encodeAnswer(usage ? { ...completion, usage: wireUsage(usage) } : completion)
+  }
+}
+
+/** What the client of another format is told of the usage: what it is charged for, wherever the provider has said it. */
+function wireUsage(usage: Usage): WireUsage {
+  const { promptTokens, completionTokens, cachedTokens, cacheWriteTokens, reasoningTokens } = usage
+  return {
+    prompt_tokens: promptTokens,
+    completion_tokens: completionTokens,
+    total_tokens: promptTokens + completionTokens,
+    prompt_tokens_details: { cached_tokens: cachedTokens, cache_write_tokens: cacheWriteTokens },
+    completion_tokens_details: { reasoning_tokens: reasoningTokens },
+  }
+}
+
+/** The same for a stream, as one more chunk. Null in the canonical format, where the provider's own stands. */
+function usageChunk({ exchange }: Trip): Chunk | null {
+  if (!exchange.inbound || !exchange.usage || !exchange.model) return null
+  const head = { id: exchange.id, object: 'chat.completion.chunk', created: Math.floor(exchange.startedAt / 1000) }
+  return { ...head, model: exchange.model.id, choices: [], usage: wireUsage(exchange.usage) }
 }
 
 /** The client's stream, remembered for the trip's end: `finish` closes it, a failure breaks it. */
 export function streamTo(trip: Trip, taps: readonly Tap[]): StreamAnswer {
   const answer = new StreamAnswer(trip.client, taps, trip.exchange.inbound?.encodeStream())
   trip.stream = answer
-  const finish = () => answer.finish()
+  const finish = () => answer.finish(usageChunk(trip))
   trip.finish = finish
   return answer
 }

@@ -1,6 +1,7 @@
 /** On a route of another format than chat completions everything that a client sees is in that format, whoever says it. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { definePlugin } from '#contract'
+import { type Call, type FakeProvider, sse, startFakeProvider } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
 
 const NO_SETTINGS = { type: 'object', additionalProperties: false, properties: {} } as const
@@ -106,4 +107,94 @@ test('a step in shadow sees what is asked, too', async () => {
   await answer.text()
   const entry = gateway.receipt(answer)?.trail.find(({ step }) => step === 'curious')
   expect(entry).toMatchObject({ verdict: 'passed', note: '1 messages' })
+})
+
+describe('with a provider of OpenAI’s format', () => {
+  let provider: FakeProvider
+  let own: InProcess
+  const chunk = (choices: unknown[], more: object = {}) =>
+    sse({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'x', choices, ...more })
+  const saying = (...frames: string[]) => ({
+    name: 'says',
+    async run(call: Call) {
+      call.head(200, { 'content-type': 'text/event-stream' })
+      for (const frame of frames) await call.write(frame)
+      await call.end('data: [DONE]\n\n')
+    },
+  })
+  const HELLO = chunk([{ index: 0, delta: { role: 'assistant', content: 'Hello you' }, finish_reason: null }])
+  const STOP = chunk([{ index: 0, delta: {}, finish_reason: 'stop' }])
+
+  beforeAll(async () => {
+    provider = await startFakeProvider({ script: saying(HELLO, STOP) })
+    own = await startInProcess({
+      provider: provider.baseUrl,
+      model: { context: '1Mi' },
+      yaml: {
+        routes: [
+          { path: '/v1/messages', policy: 'test' },
+          { path: '/v1/responses', policy: 'test' },
+        ],
+      },
+    })
+  })
+  afterAll(async () => {
+    await own.stop()
+    await provider.close()
+  })
+
+  const ask = async (kind: 'messages' | 'responses', more: object = {}) => {
+    const answer = await fetch(`${own.url}/v1/${kind}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${own.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ ...ASKED[kind], stream: true, ...more }),
+    })
+    const text = await answer.text()
+    const events = text.split('\n').flatMap(line => (line.startsWith('data: ') ? [JSON.parse(line.slice(6))] : []))
+    return { answer, events, receipt: own.receipt(answer) }
+  }
+
+  test.each([
+    ['nobody says', []],
+    [
+      'stands elsewhere',
+      [chunk([], { x_groq: { usage: { prompt_tokens: 9, completion_tokens: 4, total_tokens: 13 } } })],
+    ],
+    [
+      'hides its thinking in the total',
+      [chunk([], { usage: { prompt_tokens: 9, completion_tokens: 4, total_tokens: 33 } })],
+    ],
+  ])('usage that %s is told as it is charged', async (_name, frames) => {
+    provider.script(saying(HELLO, STOP, ...frames))
+    const messages = await ask('messages')
+    const told = messages.events.find(({ type }) => type === 'message_delta').usage
+    const { promptTokens, completionTokens } = messages.receipt!
+    expect(told).toMatchObject({ input_tokens: promptTokens, output_tokens: completionTokens })
+    const responses = await ask('responses')
+    const { usage } = responses.events.find(({ type }) => type === 'response.completed').response
+    const charged = responses.receipt!
+    expect(usage).toMatchObject({ input_tokens: charged.promptTokens, output_tokens: charged.completionTokens })
+    expect(charged.completionTokens).toBeGreaterThan(0)
+  })
+
+  test('a request whose tools are many is no reason to break off its answer', async () => {
+    provider.script(
+      saying(chunk([{ index: 0, delta: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }])),
+    )
+    const tools = Array.from({ length: 60 }, (_, i) => ({
+      type: 'function',
+      name: `tool_${i}`,
+      description: 'x'.repeat(3000),
+      parameters: { type: 'object', properties: {} },
+    }))
+    const { events } = await ask('responses', { tools, instructions: 'y'.repeat(30_000) })
+    expect(events.at(-1)).toMatchObject({ type: 'response.completed' })
+  })
+
+  test('not to think is nothing that a model which does not think could miss', async () => {
+    provider.script(saying(HELLO, STOP))
+    const { answer } = await ask('messages', { thinking: { type: 'disabled' } })
+    expect(answer.status).toBe(200)
+    expect(answer.headers.has('x-tollgate-dropped')).toBe(false)
+  })
 })

@@ -161,7 +161,11 @@ export function numberOf(body: ChatRequest, name: string): number | undefined {
 }
 
 /** Carried by the gateway itself, or without any effect upstream: never named as dropped. */
-const OURS = ['model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens']
+const OURS = [
+  ...['model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens'],
+  // Hints for a cache, which change nothing that a client can see.
+  ...['prompt_cache_key', 'prompt_cache_options', 'prompt_cache_retention'],
+]
 /** What says no more than the default does. */
 const DEFAULTS: Readonly<Record<string, unknown>> = {
   n: 1,

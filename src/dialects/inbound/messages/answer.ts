@@ -1,7 +1,7 @@
 /** A whole answer as a message, and what of a message a stream says at its beginning and its end. */
 import type { ChatCompletion } from '#contract'
 import type { Block, BlockSink, Piece } from './blocks.ts'
-import { ContentWriter } from './content-writer.ts'
+import { type CallNamer, ContentWriter } from './content-writer.ts'
 import { isFields } from './fields.ts'
 import { messagesUsage, type Usage } from './usage.ts'
 
@@ -10,6 +10,8 @@ export interface AnswerContext {
   /** The exchange's id. */
   readonly exchange: string
   readonly stopSequences: readonly unknown[]
+  /** The client's own names of tools, by those that the provider knows; of the others both are the same. */
+  readonly toolNames: ReadonlyMap<string, string>
 }
 
 /** How an answer ended. */
@@ -25,10 +27,10 @@ export interface Ending {
 
 export function encodeMessage(completion: ChatCompletion, context: AnswerContext): Buffer {
   const sink = new MessageSink()
-  const writer = new ContentWriter(sink, callId(context))
+  const writer = new ContentWriter(sink, namerOf(context))
   // A client of this format asks for one choice.
-  const choice = completion.choices.find(({ index }) => index === 0) ?? completion.choices[0]
-  if (choice) writer.add(choice.message)
+  const choice = completion.choices.find(({ index }) => (index ?? 0) === 0) ?? completion.choices[0]
+  if (choice) writer.add(choice.message, true)
   writer.end()
   const ending = endingOf(choice?.finish_reason, choice?.['stop_reason'], writer, context)
   const usage = messagesUsage(completion.usage)
@@ -54,9 +56,12 @@ export function messageOf(
   }
 }
 
-/** Unique among all exchanges, and the same however often the answer is written. */
-export function callId({ exchange }: Pick<AnswerContext, 'exchange'>): (index: number) => string {
-  return index => `toolu_${plain(exchange)}_${index}`
+/** Its ids are unique among all exchanges, and the same however often the answer is written. */
+export function namerOf({ exchange, toolNames }: AnswerContext): CallNamer {
+  return {
+    newId: number => `toolu_${plain(exchange)}_${number}`,
+    nameOf: called => toolNames.get(called) ?? called,
+  }
 }
 
 const plain = (exchange: string) => exchange.replace(/^[a-z]+_/, '').replace(/[^A-Za-z0-9]/g, '')

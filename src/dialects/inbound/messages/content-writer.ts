@@ -1,6 +1,7 @@
 /** Canonical deltas, or a whole message as one of them, as blocks: thoughts, text, calls. */
 import type { Delta, ToolCallDelta } from '#contract'
 import { BlockQueue, type BlockSink, type OpenBlock, type Piece } from './blocks.ts'
+import { Call } from './call.ts'
 import { type Fields, isFields } from './fields.ts'
 import { detailMark, fieldMark, googleMark, type ThoughtField } from './marks.ts'
 
@@ -11,34 +12,38 @@ interface Thought extends OpenBlock {
   signature: string
 }
 
-interface Call extends OpenBlock {
-  readonly kind: 'call'
-  readonly input: JsonExtent
-}
-
 interface Words extends OpenBlock {
   readonly kind: 'text' | 'refusal' | 'sealed'
 }
 
 type AnyBlock = Thought | Call | Words
 
+/** What the client knows calls by. */
+export interface CallNamer {
+  /** For a call to which the provider gave no id, or one that another call has. */
+  newId(number: number): string
+  /** The client's own name of a tool that the model calls. */
+  nameOf(called: string): string
+}
+
 export class ContentWriter {
   readonly #queue: BlockQueue
-  /** By the index of the canonical call. */
+  /** By the index of the canonical call, each the newest that has it. */
   readonly #calls = new Map<number, Call>()
-  /** For calls to which the provider gave no id. */
-  readonly #newId: (index: number) => string
+  /** Those that the client has seen: a provider that gives one twice must not make two calls look like one. */
+  readonly #ids = new Set<string>()
+  readonly #namer: CallNamer
   #newest: AnyBlock | null = null
   #refusal = ''
 
-  constructor(sink: BlockSink, newId: (index: number) => string) {
+  constructor(sink: BlockSink, namer: CallNamer) {
     this.#queue = new BlockQueue(sink)
-    this.#newId = newId
+    this.#namer = namer
   }
 
-  /** How many calls there are. */
+  /** How many calls the client can run. */
   get calls(): number {
-    return this.#calls.size
+    return this.#ids.size
   }
 
   /** Why the model refused, in its own words; empty when it did not. */
@@ -46,7 +51,8 @@ export class ContentWriter {
     return this.#refusal
   }
 
-  add(delta: Delta): void {
+  /** @param isWhole whether it is a whole message, of which every call is a call of its own */
+  add(delta: Delta, isWhole = false): void {
     this.#think(delta)
     this.#words('text', textOf(delta.content))
     for (const _image of listOf(delta['images'])) this.#words('text', PICTURE)
@@ -54,7 +60,9 @@ export class ContentWriter {
       this.#refusal += delta.refusal
       this.#words('refusal', delta.refusal)
     }
-    for (const [position, call] of (delta.tool_calls ?? []).entries()) this.#call(call, call.index ?? position)
+    for (const [position, call] of listOf(delta.tool_calls).entries()) {
+      if (isFields(call)) this.#call(call, isWhole ? position : ((call as ToolCallDelta).index ?? position))
+    }
     this.#queue.flush()
   }
 
@@ -154,30 +162,31 @@ export class ContentWriter {
   }
 
   #call(delta: ToolCallDelta, index: number): void {
-    const call = this.#calls.get(index) ?? this.#beginCall(delta, index)
-    const text = stringOf(delta.function?.arguments)
-    if (text === '') return
-    call.input.read(text)
-    call.waiting.push({ type: 'input_json_delta', partial_json: text })
+    let call = this.#calls.get(index)
+    if (!call?.continues(delta)) {
+      call?.replace()
+      call = new Call()
+      this.#calls.set(index, call)
+    }
+    call.add(delta)
+    // One that never gets a name is none that the client could run.
+    if (call.name !== '' && !call.hasBegun) this.#beginCall(call)
   }
 
-  #beginCall(delta: ToolCallDelta, index: number): Call {
-    const signature = googleSignature(delta)
-    if (signature !== '')
-      (this.#unsigned() ?? this.#beginThought('reasoning_content')).signature = googleMark(signature)
-    const input = new JsonExtent()
-    const id = stringOf(delta.id) || this.#newId(index)
-    const call: Call = this.#begin({
-      kind: 'call',
-      block: { type: 'tool_use', id, name: stringOf(delta.function?.name), input: {} },
-      waiting: [],
-      input,
-      isWhole: () => input.isWhole,
-      // A client that parses the pieces by itself must find something.
-      last: () => (input.isEmpty ? { type: 'input_json_delta', partial_json: '{}' } : null),
-    })
-    this.#calls.set(index, call)
-    return call
+  #beginCall(call: Call): void {
+    if (call.signature !== '')
+      (this.#unsigned() ?? this.#beginThought('reasoning_content')).signature = googleMark(call.signature)
+    const id = this.#idOf(call)
+    this.#ids.add(id)
+    call.begin(id, this.#namer.nameOf(call.name))
+    this.#begin(call)
+  }
+
+  #idOf({ givenId }: Call): string {
+    if (givenId !== '' && !this.#ids.has(givenId)) return givenId
+    let number = this.#ids.size
+    while (this.#ids.has(this.#namer.newId(number))) number++
+    return this.#namer.newId(number)
   }
 
   #begin<B extends AnyBlock>(block: B): B {
@@ -190,32 +199,6 @@ export class ContentWriter {
 /** Assistants of this format make no pictures; the reader shall know that there was one. */
 const PICTURE = '[The model made a picture, which this format cannot carry.]'
 
-/** Follows JSON text as far as it must to know where an object ends. */
-class JsonExtent {
-  #depth = 0
-  #inString = false
-  #isEscaped = false
-  #isOver = false
-  isEmpty = true
-
-  get isWhole(): boolean {
-    return this.#isOver
-  }
-
-  read(text: string): void {
-    if (this.isEmpty && text.trim() !== '') this.isEmpty = false
-    for (const letter of text) {
-      if (this.#inString) {
-        if (this.#isEscaped) this.#isEscaped = false
-        else if (letter === '\\') this.#isEscaped = true
-        else if (letter === '"') this.#inString = false
-      } else if (letter === '"') this.#inString = true
-      else if (letter === '{' || letter === '[') this.#depth++
-      else if (letter === '}' || letter === ']') this.#isOver = --this.#depth <= 0
-    }
-  }
-}
-
 const always = () => true
 const nothing = () => null
 
@@ -227,12 +210,6 @@ function isSigned(detail: Fields): boolean {
 function begins(thoughts: string, detail: Fields): boolean {
   const text = stringOf(detail['text'])
   return text !== '' && isSigned(detail) && thoughts.startsWith(text)
-}
-
-function googleSignature(call: Fields | ToolCallDelta): string {
-  const extra = (call as Fields)['extra_content']
-  const google = isFields(extra) ? extra['google'] : null
-  return isFields(google) ? stringOf(google['thought_signature']) : ''
 }
 
 /** Some providers give a list of parts. */

@@ -13,6 +13,7 @@ import {
   wrongWord,
 } from './fields.ts'
 import { readMark as readThoughtMark, type ThoughtField } from './marks.ts'
+import { shortName } from './names.ts'
 
 export type CanonicalMessage = Readonly<Record<string, unknown>>
 
@@ -177,7 +178,7 @@ function assistantTurn({ content }: Fields, at: string, names: Map<string, strin
 
 function toolCall(block: Fields, place: string, names: Map<string, string>, signature: string | null): object {
   const id = textIn(block['id'], `${place}.id`)
-  const name = textIn(block['name'], `${place}.name`)
+  const name = shortName(textIn(block['name'], `${place}.name`))
   const input = block['input'] ?? {}
   if (!isFields(input)) throw wrongType(`${place}.input`, 'an object', input)
   names.set(id, name)

@@ -19,7 +19,7 @@ export const messagesInbound: InboundDialect = {
 function decodeRequest(value: unknown, view: InboundView): InboundRequest {
   const request = decodeRequestBody(value, view)
   const { model, stop } = request.body as { readonly model?: unknown; readonly stop?: readonly unknown[] }
-  const context = { exchange: view.exchange, stopSequences: stop ?? [] }
+  const context = { exchange: view.exchange, stopSequences: stop ?? [], toolNames: request.toolNames }
   const asked = typeof model === 'string' ? model : ''
   return {
     body: request.body,

@@ -16,7 +16,7 @@ import {
   wrongWord,
 } from './fields.ts'
 import { decodeEffort } from './thinking.ts'
-import { decodeTools } from './tools.ts'
+import { decodeTools, toolNamesOf } from './tools.ts'
 
 export interface DecodedRequest {
   readonly body: Readonly<Record<string, unknown>>
@@ -24,6 +24,8 @@ export interface DecodedRequest {
   readonly origins: readonly Origin[]
   /** Where the client asks for thinking: the place that `reasoning_effort` comes from. */
   readonly effortPlace: string
+  /** The client's names of tools that the body calls otherwise, by those. */
+  readonly toolNames: ReadonlyMap<string, string>
 }
 
 /** Carried as they are; the `schema` step checks them under the same names. `top_k` passes only where its settings say so. */
@@ -81,6 +83,7 @@ export function decodeRequestBody(value: unknown, { findModel }: Pick<InboundVie
     },
     origins,
     effortPlace: isUnsaid(config['effort']) ? 'thinking' : 'output_config.effort',
+    toolNames: toolNamesOf(body['tools']),
   }
 }
 

@@ -1,6 +1,6 @@
 /** An answer as the events of the Messages API, as server-sent events. */
 import type { Chunk, Refusal, StreamEncoder, WireUsage } from '#contract'
-import { type AnswerContext, callId, endingOf, messageOf } from './answer.ts'
+import { type AnswerContext, endingOf, messageOf, namerOf } from './answer.ts'
 import type { Block, BlockSink, Piece } from './blocks.ts'
 import { ContentWriter } from './content-writer.ts'
 import { errorBody } from './errors.ts'
@@ -25,7 +25,7 @@ export class MessageStreamEncoder implements StreamEncoder {
     this.#context = context
     this.#model = model
     this.#explain = explain
-    this.#writer = new ContentWriter(this.#events, callId(context))
+    this.#writer = new ContentWriter(this.#events, namerOf(context))
   }
 
   chunk(chunk: Chunk): Buffer {
@@ -34,7 +34,8 @@ export class MessageStreamEncoder implements StreamEncoder {
     // Of counts that come more than once the last one holds.
     if (chunk.usage) this.#usage = chunk.usage
     for (const choice of chunk.choices) {
-      if (choice.index !== 0) continue
+      // One without an index is the only one.
+      if ((choice.index ?? 0) !== 0) continue
       this.#writer.add(choice.delta ?? {})
       this.#finish = choice.finish_reason ?? this.#finish
       this.#stopped = choice['stop_reason'] ?? this.#stopped

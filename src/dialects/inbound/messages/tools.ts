@@ -2,6 +2,7 @@
 import { readMark } from './cache.ts'
 import {
   fieldsIn,
+  isFields,
   isUnsaid,
   listIn,
   missing,
@@ -12,6 +13,7 @@ import {
   wrongValue,
   wrongWord,
 } from './fields.ts'
+import { longNames, shortName } from './names.ts'
 
 /**
  * `tools`, `tool_choice` and `parallel_tool_calls`. Every tool is one that the client runs. What else a tool may carry
@@ -25,6 +27,12 @@ export function decodeTools(tools: unknown, choice: unknown): Readonly<Record<st
   }
 }
 
+/** For the answer: what the client calls the tools that are called otherwise towards the provider. */
+export function toolNamesOf(tools: unknown): ReadonlyMap<string, string> {
+  const names = Array.isArray(tools) ? tools.map(tool => (isFields(tool) ? tool['name'] : null)) : []
+  return longNames(names.filter(name => typeof name === 'string'))
+}
+
 function decodeTool(value: unknown, place: string) {
   const tool = fieldsIn(value, place)
   const type = optionalTextIn(tool['type'], `${place}.type`)
@@ -36,7 +44,7 @@ function decodeTool(value: unknown, place: string) {
   return {
     type: 'function',
     function: {
-      name: textIn(tool['name'], `${place}.name`),
+      name: shortName(textIn(tool['name'], `${place}.name`)),
       ...(description === null ? {} : { description }),
       parameters: fieldsIn(tool['input_schema'], `${place}.input_schema`),
       ...(tool['strict'] === true ? { strict: true } : {}),
@@ -58,7 +66,7 @@ function decodeChoice(value: unknown): Readonly<Record<string, unknown>> {
     case 'none':
       return { tool_choice: 'none' }
     case 'tool': {
-      const name = textIn(choice['name'], 'tool_choice.name')
+      const name = shortName(textIn(choice['name'], 'tool_choice.name'))
       return { tool_choice: { type: 'function', function: { name } }, ...single }
     }
     default:
