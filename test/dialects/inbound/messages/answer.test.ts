@@ -73,6 +73,48 @@ describe('content', () => {
     expect(contentOf(message)).toEqual(content)
   })
 
+  test.each<[string, unknown, object[]]>([
+    ['no list', {}, []],
+    ['nothing and no call', [null, 'look', [], called('c', '{}')], [use('c', {})]],
+    ['a call of nothing', [{}, { id: 'a', function: null }, called('c', '{}')], [use('c', {})]],
+    [
+      'one index for all',
+      [called('c', '{}', { index: 0 }), called('d', '{}', { index: 0 })],
+      [use('c', {}), use('d', {})],
+    ],
+    [
+      'one index for all, and no ids',
+      [called('', '{}', { index: 0 }), called('', '{}', { index: 0 })],
+      [use('toolu_01ab7_0', {}), use('toolu_01ab7_1', {})],
+    ],
+    [
+      'one id for all',
+      [called('c', '{"a":1}'), called('c', '{"a":2}'), called('c', '{"a":3}')],
+      [use('c', { a: 1 }), use('toolu_01ab7_1', { a: 2 }), use('toolu_01ab7_2', { a: 3 })],
+    ],
+    [
+      'an id that would have been made',
+      [called('toolu_01ab7_1', '{}'), called('', '{}')],
+      [use('toolu_01ab7_1', {}), use('toolu_01ab7_2', {})],
+    ],
+  ])('calls: %s', (_name, tool_calls, content) => {
+    expect(contentOf({ tool_calls } as Delta)).toEqual(content)
+  })
+
+  test('a call without a name is none that the client could run', () => {
+    const tool_calls = [{ id: 'c', function: { arguments: '{}' } }]
+    expect(answer(completion({ content: 'a', tool_calls }, 'tool_calls'))).toMatchObject({
+      content: [{ type: 'text', text: 'a' }],
+      stop_reason: 'end_turn',
+    })
+  })
+
+  test('the choice without an index', () => {
+    const whole = completion({ content: 'b' }, 'stop', undefined, { index: 1 })
+    whole.choices.push({ message: { role: 'assistant', content: 'a' }, finish_reason: 'stop' } as never)
+    expect(answer(whole).content).toEqual([{ type: 'text', text: 'a' }])
+  })
+
   test('arguments that the engine reads, and gives up writing', () => {
     const deep = `${'{"1":'.repeat(20_000)}1${'}'.repeat(20_000)}`
     const [block] = contentOf({ tool_calls: [called('c', deep)] })

@@ -3,7 +3,7 @@ import { setImmediate } from 'node:timers/promises'
 import Anthropic from '@anthropic-ai/sdk'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type Chunk, refuse } from '#contract'
+import { type Chunk, type Delta, refuse } from '#contract'
 import { counts } from '../../../helpers/counts.ts'
 import { anyAnswer, anyMess } from './chunks.ts'
 import { answer, chunk, clientOf, completionOf, eventsOf, folded, read, streamed, USAGE } from './support.ts'
@@ -128,6 +128,75 @@ test('other choices are not shown, the last count holds', async () => {
     stop_reason: 'stop_sequence',
     stop_sequence: 'END',
     usage: { output_tokens: 20 },
+  })
+})
+
+describe('calls of other providers', () => {
+  const named = (index: number, id: string, text = '', name = 'look') =>
+    callDelta(index, text, { id, type: 'function', function: { name, arguments: text } })
+  const use = (id: string, input: object, name = 'look') => ({ type: 'tool_use', id, name, input })
+  test.each<[string, object[], object[]]>([
+    [
+      'one index for all',
+      [named(0, 'a', '{"a":1}'), named(0, 'b', '{"b":2}')],
+      [use('a', { a: 1 }), use('b', { b: 2 })],
+    ],
+    [
+      'one index for all, in pieces',
+      [
+        named(0, 'a'),
+        callDelta(0, '{"a":'),
+        callDelta(0, '1}'),
+        named(0, 'b'),
+        callDelta(0, '{"b":'),
+        callDelta(0, '2}'),
+      ],
+      [use('a', { a: 1 }), use('b', { b: 2 })],
+    ],
+    [
+      'the head again with each piece',
+      [named(0, 'a', '{"a":'), named(0, 'a', '1}'), callDelta(0, '', { id: 'other' })],
+      [use('a', { a: 1 })],
+    ],
+    ['one id for all', [named(0, 'a', '{}'), named(1, 'a', '{}')], [use('a', {}), use('toolu_01ab7_1', {})]],
+    ['nothing', [{ tool_calls: [null] }, { tool_calls: {} }, { tool_calls: [{}] }], []],
+    [
+      'the name last',
+      [
+        { tool_calls: [{ index: 0, id: 'a', function: null }] },
+        callDelta(0, '{"a":'),
+        named(1, 'b', '{}'),
+        callDelta(0, '', { function: { name: 'find' } }),
+        callDelta(0, '1}'),
+      ],
+      [use('b', {}), use('a', { a: 1 }, 'find')],
+    ],
+    ['no name', [callDelta(0, '{}', { id: 'a' }), { content: 'Hm' }], [{ type: 'text', text: 'Hm' }]],
+  ])('%s', async (_name, deltas, content) => {
+    const chunks = [...deltas.map(delta => chunk(delta as Delta)), chunk({}, {}, 'tool_calls')]
+    const message = await folded(streamed(chunks))
+    expect(message.content).toEqual(content)
+    expect(message.stop_reason).toBe(content.some(block => 'input' in block) ? 'tool_use' : 'end_turn')
+  })
+
+  test('a call ends when another takes its index, though it has no arguments', () => {
+    const encoder = read({ stream: true }).encodeStream()
+    encoder.chunk(chunk(named(0, 'a')))
+    const events = eventsOf(encoder.chunk(chunk(named(0, 'b', '{'))).toString('utf8'))
+    expect(events.map(({ type, index }) => [type, index])).toEqual([
+      ['content_block_delta', 0],
+      ['content_block_stop', 0],
+      ['content_block_start', 1],
+      ['content_block_delta', 1],
+    ])
+  })
+
+  test('a choice without an index is the first', async () => {
+    const choices = [{ delta: { content: 'a' }, finish_reason: 'length' }] as unknown as Chunk['choices']
+    expect(await folded(streamed([{ ...chunk(null), choices }]))).toMatchObject({
+      content: [{ type: 'text', text: 'a' }],
+      stop_reason: 'max_tokens',
+    })
   })
 })
 
