@@ -305,7 +305,12 @@ describe('what an answer took', () => {
     ],
     ['usage on the way of more than was counted', [used(5, 9), ...TEXT], false, [5, 9, 'reported']],
     ['usage at the start, and the finish', [used(5, 0), ...TEXT, finish()], false, [5, 3, 'estimated']],
-    ['a beginning of one, and zeros at the end', [used(5, 1), ...TEXT, finish(), used(0, 0)], true, [5, 3, 'estimated']],
+    [
+      'a beginning of one, and zeros at the end',
+      [used(5, 1), ...TEXT, finish(), used(0, 0)],
+      true,
+      [5, 3, 'estimated'],
+    ],
     ['all of one, and zeros behind it', [...TEXT, finish(), used(5, 9), used(0, 0)], true, [5, 9, 'reported']],
     ['usage behind the finish, of less than was counted', [...TEXT, finish(), used(5, 2)], false, [5, 2, 'reported']],
     ['the same of a whole answer', [...TEXT, finish(), used(5, 2)], true, [5, 2, 'reported']],
