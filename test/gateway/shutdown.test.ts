@@ -207,6 +207,8 @@ test('SIGTERM: no new work, what is under way ends whole, also for who reads slo
   const idle = await openRaw(gateway.url)
   const early = await openRaw(gateway.url)
   await early.send('GET /v1/receipts/req_1 HTTP/1.1\r\nhost: x\r\n')
+  // Answered on the same listener, after those two: by then the gateway has taken them in, and read what they sent.
+  for (let round = 0; round < 3; round++) expect((await get(`${gateway.url}/livez`)).status).toBe(200)
   expect((await get(`${gateway.adminUrl}/readyz`)).status).toBe(200)
 
   await terminate()
