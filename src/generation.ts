@@ -141,7 +141,7 @@ function createUpstream(
         // The demo speaks OpenAI's format; only its road is another: there is no network on it.
         dialect: createDialect('openai', clock.now, redact).dialect,
         transport: (request, handler) => demo.dispatch(request, handler),
-        sign: request => ({ headers: request.headers, refused: none, limited: none, taken: ignore }),
+        sign: request => ({ headers: request.headers, ...NOBODY }),
       },
       close: async () => {},
     }
@@ -174,21 +174,17 @@ function createUpstream(
       sign(request) {
         const headers = { ...common, ...request.headers }
         const turn = credentials.next()
-        if (turn === null) return { headers, refused: none, limited: none, taken: ignore }
+        if (turn === null) return { headers, ...NOBODY }
         const credential = isServiceAccount(turn.credential) ? (tokens?.current() ?? null) : turn.credential
-        if (credential === null) return { headers, refused: none, limited: none, taken: ignore }
+        if (credential === null) return { headers, ...NOBODY }
         const [path, query = ''] = `${basePath}${request.path}`.split('?') as [string, string?]
         const signed = authorize(
           credential,
           { method: request.method ?? 'POST', host: url.host, path, query, headers, body: request.body },
           clock.now(),
         )
-        return {
-          headers: { ...headers, ...signed },
-          refused: turn.refused,
-          limited: turn.limited,
-          taken: turn.taken,
-        }
+        const { refused, limited, taken } = turn
+        return { headers: { ...headers, ...signed }, refused, limited, taken }
       },
     },
     ...(tokens ? { ready: tokens.tried } : {}),
@@ -216,5 +212,5 @@ function isServiceAccount(credential: Credential | undefined): credential is Ser
   return typeof credential === 'object' && 'clientEmail' in credential
 }
 
-const ignore = () => {}
-const none = () => 0
+/** Whom to tell what the provider made of a request that says nothing of who sends it. */
+const NOBODY: Omit<Signed, 'headers'> = { refused: () => 0, limited: () => 0, taken: () => {} }

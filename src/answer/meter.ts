@@ -184,7 +184,8 @@ function cachedIn(wire: WireUsage): number {
   return countOr0(wire.prompt_tokens_details?.cached_tokens ?? own)
 }
 
-function countOr0(value: unknown): number {
+/** Providers say anything: what is no count is none. */
+export function countOr0(value: unknown): number {
   return Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : 0
 }
 

@@ -1,5 +1,6 @@
 /** A trip that is over, as the log and the metrics want it. */
 import { type Clock, costOf, formatMoney, type NanoUsd, type Refusal } from '#contract'
+import { countOr0 } from '../answer/meter.ts'
 import type { ExchangeRecord } from '../observe/exchange-line.ts'
 import type { Trip } from './trip.ts'
 
@@ -14,14 +15,9 @@ export function houseCost({ exchange }: Trip): { readonly target: string; readon
   const price = exchange.targets?.find(({ id }) => id === last?.target)?.cost
   if (!price || !exchange.usage) return null
   const { promptTokens, cachedTokens, cacheWriteTokens, completionTokens } = exchange.usage
-  const [prompt, cached, cacheWrite] = [countOf(promptTokens), countOf(cachedTokens), countOf(cacheWriteTokens)]
-  const tokens = { prompt, cached, cacheWrite, completion: countOf(completionTokens) }
+  const [prompt, cached, cacheWrite] = [countOr0(promptTokens), countOr0(cachedTokens), countOr0(cacheWriteTokens)]
+  const tokens = { prompt, cached, cacheWrite, completion: countOr0(completionTokens) }
   return { target: last!.target, amount: costOf(price, tokens) }
-}
-
-/** Providers say anything: what is no count costs nothing. */
-function countOf(tokens: number): number {
-  return Number.isSafeInteger(tokens) && tokens > 0 ? tokens : 0
 }
 
 export function recordOf(trip: Trip, { status, refusal }: TripEnding, clock: Clock): ExchangeRecord {

@@ -1,15 +1,17 @@
 /** A whole answer of the Messages API as a chat completion. */
-import type { AnswerView, DecodedAnswer, UpstreamFailure } from '#contract'
-import { type ReasoningDetail, type TranslatedCall, translatedAnswer } from '../translate/completion.ts'
+import type { AnswerView, DecodedAnswer } from '#contract'
+import {
+  type Decoded,
+  invalid,
+  type ReasoningDetail,
+  type TranslatedCall,
+  translatedAnswer,
+} from '../translate/completion.ts'
 import { type Fields, isFields, textIn } from '../translate/value.ts'
 import type { ErrorReader } from './errors.ts'
 import { finishOf, refusalOf } from './finish.ts'
 import { JSON_TOOL } from './tools.ts'
 import { usageOf } from './usage.ts'
-
-type Decoded = DecodedAnswer | { readonly failure: UpstreamFailure }
-
-const invalid = (detail: string): Decoded => ({ failure: { code: 'upstream_invalid', detail } })
 
 export function decodeMessage(body: Buffer, view: AnswerView, errors: ErrorReader): Decoded {
   try {

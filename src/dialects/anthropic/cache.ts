@@ -1,5 +1,5 @@
 /** Marks of what is worth keeping, as the Messages API takes them: `cache_control` beside what a block says. */
-import { type CacheMark, fitMarks, type MarkForm } from '../translate/cache.ts'
+import { type CacheMark, fitMarksIn, type MarkForm, type Prompt } from '../translate/cache.ts'
 
 export type Block = Readonly<Record<string, unknown>>
 
@@ -20,26 +20,12 @@ const FORM: MarkForm<Block> = {
   },
 }
 
-interface Marked<Message> {
-  readonly tools: readonly Block[]
-  readonly system: readonly Block[]
-  readonly messages: readonly Message[]
-}
-
 /** The same with as many marks as the host takes; `isCut` says whether it had more of them than it may have. */
 export function withFitMarks<Message extends { readonly content: readonly Block[] }>(
-  { tools, system, messages }: Marked<Message>,
+  prompt: Prompt<Block, Message>,
   rule: MarkRule,
-): Marked<Message> & { readonly isCut: boolean } {
-  const all = [tools, system, ...messages.map(({ content }) => content)]
-  const { lists, isCut } = fitMarks(rule === 'timed' ? all : all.map(list => list.map(CHANGES[rule])), FORM)
-  const [fitTools = [], fitSystem = [], ...contents] = lists
-  return {
-    tools: fitTools,
-    system: fitSystem,
-    messages: messages.map((message, index) => ({ ...message, content: contents[index]! })),
-    isCut,
-  }
+) {
+  return fitMarksIn(prompt, FORM, rule === 'timed' ? undefined : CHANGES[rule])
 }
 
 const CHANGES = {

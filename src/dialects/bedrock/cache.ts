@@ -1,5 +1,5 @@
 /** Marks of what is worth keeping, as Converse takes them: a block of their own behind what they mark. */
-import { type CacheMark, fitMarks, type MarkForm } from '../translate/cache.ts'
+import { type CacheMark, fitMarksIn, type MarkForm, type Prompt } from '../translate/cache.ts'
 import type { Traits } from './traits.ts'
 
 /** A block of content, of the system texts or of the tools; one member says what it is: `text`, `toolUse`, `image` ... */
@@ -22,17 +22,6 @@ const FORM: MarkForm<Block> = {
 }
 
 /** The same with as many marks as AWS takes; `isCut` says whether there were more. */
-export function withFitMarks<Message extends { readonly content: readonly Block[] }>(
-  tools: readonly Block[],
-  system: readonly Block[],
-  messages: readonly Message[],
-) {
-  const { lists, isCut } = fitMarks([tools, system, ...messages.map(({ content }) => content)], FORM)
-  const [fitTools = [], fitSystem = [], ...contents] = lists
-  return {
-    tools: fitTools,
-    system: fitSystem,
-    messages: messages.map((message, index) => ({ ...message, content: contents[index]! })),
-    isCut,
-  }
+export function withFitMarks<Message extends { readonly content: readonly Block[] }>(prompt: Prompt<Block, Message>) {
+  return fitMarksIn(prompt, FORM)
 }

@@ -50,7 +50,7 @@ export function encodeBody(chat: Chat, model: string): ConverseBody {
     lostThought: messages.lostThought,
   })
   if (!thinking.kept) lost.add('reasoning_effort')
-  const fit = withFitMarks(tools.config?.tools ?? [], messages.system, messages.messages)
+  const fit = withFitMarks({ tools: tools.config?.tools ?? [], ...messages })
   if (fit.isCut) lost.add('cache_control')
   const system = [...fit.system]
   if (format.kind === 'json') {

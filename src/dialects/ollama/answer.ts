@@ -1,18 +1,16 @@
 /** A whole answer of Ollama's as a chat completion, and what whole answers and the lines of streams have in common. */
-import type { AnswerView, DecodedAnswer, UpstreamFailure, WireUsage } from '#contract'
+import type { AnswerView, UpstreamFailure, WireUsage } from '#contract'
 import {
   countOf,
+  type Decoded,
   type FinishReason,
+  invalid,
   type TranslatedCall,
   translatedAnswer,
   wireUsage,
 } from '../translate/completion.ts'
 import { type Fields, isFields, textIn } from '../translate/value.ts'
 import type { ErrorReader } from './failures.ts'
-
-type Decoded = DecodedAnswer | { readonly failure: UpstreamFailure }
-
-const invalid = (detail: string): Decoded => ({ failure: { code: 'upstream_invalid', detail } })
 
 export function decodeAnswer(body: Buffer, view: AnswerView, errors: ErrorReader): Decoded {
   try {

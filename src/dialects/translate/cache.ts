@@ -60,3 +60,27 @@ export function fitMarks<Block>(
   const fitted = lists.map(list => list.map(fit).filter(block => block !== null))
   return { lists: fitted, isCut: marks > MOST_MARKS }
 }
+
+/** A request's blocks, in the order in which the provider reads them. */
+export interface Prompt<Block, Message> {
+  readonly tools: readonly Block[]
+  readonly system: readonly Block[]
+  readonly messages: readonly Message[]
+}
+
+/** `fitMarks` over a whole request. @param prepare what becomes of each block before; left out: nothing */
+export function fitMarksIn<Block, Message extends { readonly content: readonly Block[] }>(
+  { tools, system, messages }: Prompt<Block, Message>,
+  form: MarkForm<Block>,
+  prepare?: (block: Block) => Block,
+): Prompt<Block, Message> & { readonly isCut: boolean } {
+  const all = [tools, system, ...messages.map(({ content }) => content)]
+  const { lists, isCut } = fitMarks(prepare ? all.map(list => list.map(prepare)) : all, form)
+  const [fitTools = [], fitSystem = [], ...contents] = lists
+  return {
+    tools: fitTools,
+    system: fitSystem,
+    messages: messages.map((message, index) => ({ ...message, content: contents[index]! })),
+    isCut,
+  }
+}

@@ -23,6 +23,11 @@ export type ReasoningDetail =
   | { readonly type: 'reasoning.text'; readonly text: string; readonly signature: string }
   | { readonly type: 'reasoning.encrypted'; readonly data: string }
 
+/** What decoding a whole answer comes to. */
+export type Decoded = DecodedAnswer | { readonly failure: UpstreamFailure }
+
+export const invalid = (detail: string): Decoded => ({ failure: { code: 'upstream_invalid', detail } })
+
 export interface TranslatedCall {
   /** Null where the provider gives none: then one is made that no other exchange has. */
   readonly id: string | null
