@@ -28,6 +28,17 @@ afterAll(async () => {
   await Promise.all([first.close(), second.close()])
 })
 
+const modelAt = (targets: readonly object[]) => ({ targets, price: PRICE, context: 8192, max_output: 1000 })
+
+/** The two providers, by what the gateway is told that they speak. */
+function providersOf(one: 'openai' | 'anthropic', two: 'openai' | 'anthropic') {
+  const at = (dialect: string, { baseUrl, url }: FakeProvider) => ({
+    dialect,
+    base_url: dialect === 'openai' ? baseUrl : url,
+  })
+  return { one: at(one, first), two: at(two, second) }
+}
+
 /** Both providers behind one model, asked in this order. Each test has its own: what is known of a target stays known. */
 async function start(route: object = {}, more: Partial<InProcessOptions> = {}): Promise<InProcess> {
   const gateway = await startInProcess({
@@ -44,15 +55,10 @@ async function start(route: object = {}, more: Partial<InProcessOptions> = {}): 
         two: { dialect: 'openai', base_url: second.baseUrl },
       },
       models: {
-        m: {
-          targets: [
-            { provider: 'one', model: 'a' },
-            { provider: 'two', model: 'b' },
-          ],
-          price: PRICE,
-          context: 8192,
-          max_output: 1000,
-        },
+        m: modelAt([
+          { provider: 'one', model: 'a' },
+          { provider: 'two', model: 'b' },
+        ]),
       },
     },
     ...more,
@@ -270,17 +276,13 @@ describe('several credentials of one provider', () => {
 })
 
 test('`max_inflight` of a target: what is beyond goes to the next one, and is told to come again when there is none', async () => {
-  const m = (targets: object[]) => ({ targets, price: PRICE, context: 8192, max_output: 1000 })
   const narrow = (provider: string) => ({ provider, model: 'x', max_inflight: 1 })
   const gateway = await start(
     {},
     {
       yaml: {
-        providers: {
-          one: { dialect: 'openai', base_url: first.baseUrl },
-          two: { dialect: 'openai', base_url: second.baseUrl },
-        },
-        models: { m: m([narrow('one'), narrow('two')]) },
+        providers: providersOf('openai', 'openai'),
+        models: { m: modelAt([narrow('one'), narrow('two')]) },
       },
     },
   )
@@ -306,20 +308,12 @@ test('`priority`: the second one is a spare, whatever its weight', async () => {
     { order: 'weights' },
     {
       yaml: {
-        providers: {
-          one: { dialect: 'openai', base_url: first.baseUrl },
-          two: { dialect: 'openai', base_url: second.baseUrl },
-        },
+        providers: providersOf('openai', 'openai'),
         models: {
-          m: {
-            targets: [
-              { provider: 'two', model: 'b', weight: 100, priority: 2 },
-              { provider: 'one', model: 'a', weight: 1 },
-            ],
-            price: PRICE,
-            context: 8192,
-            max_output: 1000,
-          },
+          m: modelAt([
+            { provider: 'two', model: 'b', weight: 100, priority: 2 },
+            { provider: 'one', model: 'a', weight: 1 },
+          ]),
         },
       },
     },
@@ -354,18 +348,8 @@ describe('a target that cannot do what is asked', () => {
   const unlike = (route: object = {}, ...more: object[]) =>
     start(route, {
       yaml: {
-        providers: {
-          one: { dialect: 'anthropic', base_url: first.url },
-          two: { dialect: 'openai', base_url: second.baseUrl },
-        },
-        models: {
-          m: {
-            targets: [{ provider: 'one', model: 'a' }, ...more],
-            price: PRICE,
-            context: 8192,
-            max_output: 1000,
-          },
-        },
+        providers: providersOf('anthropic', 'openai'),
+        models: { m: modelAt([{ provider: 'one', model: 'a' }, ...more]) },
       },
     })
   const likeOpenAi = { provider: 'two', model: 'b' }
@@ -400,20 +384,12 @@ describe('a target that cannot do what is asked', () => {
       {},
       {
         yaml: {
-          providers: {
-            one: { dialect: 'openai', base_url: first.baseUrl },
-            two: { dialect: 'anthropic', base_url: second.url },
-          },
+          providers: providersOf('openai', 'anthropic'),
           models: {
-            m: {
-              targets: [
-                { provider: 'one', model: 'a' },
-                { provider: 'two', model: 'b' },
-              ],
-              price: PRICE,
-              context: 8192,
-              max_output: 1000,
-            },
+            m: modelAt([
+              { provider: 'one', model: 'a' },
+              { provider: 'two', model: 'b' },
+            ]),
           },
         },
       },
@@ -431,20 +407,12 @@ describe('a target that cannot do what is asked', () => {
       {},
       {
         yaml: {
-          providers: {
-            one: { dialect: 'openai', base_url: first.baseUrl },
-            two: { dialect: 'anthropic', base_url: second.url },
-          },
+          providers: providersOf('openai', 'anthropic'),
           models: {
-            m: {
-              targets: [
-                { provider: 'one', model: 'a', max_inflight: 1 },
-                { provider: 'two', model: 'b' },
-              ],
-              price: PRICE,
-              context: 8192,
-              max_output: 1000,
-            },
+            m: modelAt([
+              { provider: 'one', model: 'a', max_inflight: 1 },
+              { provider: 'two', model: 'b' },
+            ]),
           },
         },
       },
@@ -496,20 +464,12 @@ test('what an answer cost the house is counted by who gave it', async () => {
     {
       yaml: {
         admin: '127.0.0.1:0',
-        providers: {
-          one: { dialect: 'openai', base_url: first.baseUrl },
-          two: { dialect: 'openai', base_url: second.baseUrl },
-        },
+        providers: providersOf('openai', 'openai'),
         models: {
-          m: {
-            targets: [
-              { provider: 'one', model: 'a' },
-              { provider: 'two', model: 'b', cost },
-            ],
-            price: PRICE,
-            context: 8192,
-            max_output: 1000,
-          },
+          m: modelAt([
+            { provider: 'one', model: 'a' },
+            { provider: 'two', model: 'b', cost },
+          ]),
         },
       },
     },
