@@ -4,9 +4,10 @@ import Koa, { type Context } from 'koa'
 import Router from 'koa-router'
 import { asksModel, isRefusal, type Refusal, type RouteKind, refuse } from '#contract'
 import type { Address, Limits } from './config/configuration.ts'
-import { errorBody, type Gateway, sendRefusal } from './gateway.ts'
+import { errorBody, type Gateway, parseJson, sendRefusal } from './gateway.ts'
 import type { Generation } from './generation.ts'
 import { clientAddress } from './http/address.ts'
+import { type BodyBudget, readBody } from './http/body.ts'
 import { headProblem, mediaTypeProblem } from './http/guard.ts'
 import { answerMalformed, answerUnserved, refuseBody } from './http/malformed.ts'
 
@@ -38,9 +39,18 @@ export function createClientApp(parts: AppParts): Koa {
   return app
 }
 
-/** The operators' application: metrics, and health as everywhere. */
-export function createAdminApp(parts: AppParts): Koa {
+/** People's application: the account API, and the page for everything else. */
+export function createDashboardApp(parts: AppParts, api: Koa.Middleware, page: Koa.Middleware): Koa {
   const app = createApp(parts)
+  app.use(api)
+  app.use(page)
+  return app
+}
+
+/** The operators' application: their part of the account API, metrics, and health as everywhere. */
+export function createAdminApp(parts: AppParts, api: Koa.Middleware): Koa {
+  const app = createApp(parts)
+  app.use(api)
   app.use(ctx => {
     if (ctx.path !== '/metrics') throw refuse('unknown_url')
     if (ctx.method !== 'GET') throw refuse('method_not_allowed', { headers: { allow: 'GET' } })
@@ -78,6 +88,24 @@ function createApp(parts: AppParts): Koa {
     }
   })
   return app
+}
+
+/** A conversation of the playground fits; nothing else that people send is as long. */
+const API_BODY_BYTES = 256 * 1024
+
+/** Reads the JSON bodies of the account API: as strictly as those of clients, and with room of their own. */
+export function createJsonReader(): (ctx: Context) => Promise<unknown> {
+  const budget: BodyBudget = { limitBytes: 64 * API_BODY_BYTES, inflightBytes: 0 }
+  return async ctx => {
+    const problem = mediaTypeProblem(ctx.req)
+    if (problem) throw problem
+    const body = await readBody(ctx.req, API_BODY_BYTES, budget)
+    try {
+      return parseJson(body.bytes)
+    } finally {
+      body.release()
+    }
+  }
 }
 
 function createRoutes({ gateway }: AppParts, generation: Generation): Koa.Middleware {

@@ -37,6 +37,8 @@ export interface Gateway {
   handle(ctx: Context, route: LiveRoute): Promise<void>
   /** Exchanges under way: those whose bodies have come, which `max_inflight` bounds. */
   inflight(): number
+  /** All that are under way, the oldest first; also those whose bodies are still coming. */
+  trips(): readonly Trip[]
   /** New exchanges are refused from now on. */
   drain(): void
   /** Ends every exchange under way: streams with an error event; each is settled. Who takes nothing is waited for briefly. */
@@ -169,6 +171,7 @@ export function createGateway(parts: GatewayParts): Gateway {
       exchange,
       client,
       meter,
+      asking: null,
       stopped: null,
       onStop: null,
       stream: null,
@@ -256,6 +259,7 @@ export function createGateway(parts: GatewayParts): Gateway {
   return {
     handle,
     inflight: () => admitted.size,
+    trips: () => [...trips],
     drain() {
       draining = true
       // An answer that is still to come says so: the next request must not come on its connection.
@@ -352,7 +356,7 @@ function canBeSent(name: string, value: string): boolean {
 }
 
 /** The body as JSON: scanned first, because the parser itself has no limits. */
-function parseJson(bytes: Buffer): unknown {
+export function parseJson(bytes: Buffer): unknown {
   if (bytes.length === 0) throw refuse('invalid_json', { message: 'The body is empty; a JSON object is expected.' })
   const scan = scanJson(bytes)
   if (!scan.ok) throw refuse(scan.problem.code, { message: scan.problem.message, param: scan.problem.param })

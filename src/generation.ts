@@ -22,6 +22,8 @@ export interface Upstream {
   readonly transport: Transport
   /** The headers of one request, with those that say who we are; and whom to tell what the provider made of that. */
   sign(request: Pick<EncodedRequest, 'path' | 'headers' | 'body'> & { readonly method?: string }): Signed
+  /** How many of its credentials are not out now. */
+  goodCredentials(): number
 }
 
 export interface Signed {
@@ -142,6 +144,7 @@ function createUpstream(
         dialect: createDialect('openai', clock.now, redact).dialect,
         transport: (request, handler) => demo.dispatch(request, handler),
         sign: request => ({ headers: request.headers, ...NOBODY }),
+        goodCredentials: () => 0,
       },
       close: async () => {},
     }
@@ -171,6 +174,7 @@ function createUpstream(
       provider,
       dialect,
       transport: transport.dispatch,
+      goodCredentials: credentials.good,
       sign(request) {
         const headers = { ...common, ...request.headers }
         const turn = credentials.next()

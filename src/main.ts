@@ -14,6 +14,8 @@ import { createGeneration } from './generation.ts'
 import { exchangeLine } from './observe/exchange-line.ts'
 import { createLog, type Logger } from './observe/log.ts'
 import { createMetrics } from './observe/metrics.ts'
+import type { LoadedConfiguration } from './overview.ts'
+import { createPeople, PAGE_FOLDER } from './people.ts'
 import { builtinRegistry } from './pipeline/builtin.ts'
 import type { Registry } from './pipeline/registry.ts'
 import { houseCost, recordOf } from './send/record.ts'
@@ -39,6 +41,8 @@ export interface ServeOptions {
   readonly stepGraceMs?: number
   /** What the store is opened with; tests make the disk fail. */
   readonly open?: typeof openStore
+  /** Makes sure that the page of the dashboard is built, and answers with its folder; called only where there is a dashboard. */
+  readonly page?: () => Promise<string>
   /** Whether signals, unhandled rejections and uncaught errors are this gateway's; the commands say yes. */
   readonly signals?: boolean
 }
@@ -47,6 +51,8 @@ export interface Running {
   /** Where clients reach it, without `/v1`. */
   readonly url: string
   readonly adminUrl: string | null
+  /** Where people open the dashboard. */
+  readonly dashboardUrl: string | null
   readonly store: Store
   readonly configuration: Configuration
   /** The exit code, when it has ended. */
@@ -70,21 +76,23 @@ export class ConfigurationProblems extends Error {
 
 /** Starts a gateway and resolves when it listens. What fails on the way is undone and thrown. */
 export async function serve(options: ServeOptions): Promise<Running> {
-  const loaded = await loadConfiguration(options.configFile, {
-    env: options.env,
-    registry: options.registry ?? builtinRegistry(),
-  })
+  const load = () =>
+    loadConfiguration(options.configFile, { env: options.env, registry: options.registry ?? builtinRegistry() })
+  const loaded = await load()
   if ('problems' in loaded) throw new ConfigurationProblems(loaded.problems, loaded.sources)
   const undo: (() => unknown)[] = []
   try {
-    return await start(loaded.configuration, options, undo)
+    return await start({ ...loaded, again: load }, options, undo)
   } catch (error) {
     for (const step of undo.reverse()) await step()
     throw error
   }
 }
 
-async function start(configuration: Configuration, options: ServeOptions, undo: (() => unknown)[]): Promise<Running> {
+type Loaded = Pick<LoadedConfiguration, 'configuration' | 'sources' | 'again'>
+
+async function start(loaded: Loaded, options: ServeOptions, undo: (() => unknown)[]): Promise<Running> {
+  const { configuration } = loaded
   const { clock = systemClock, random = Math.random } = options
   const log = openLog(configuration, options)
   // 1. The store, and with it the right to be the only one that writes to it.
@@ -164,10 +172,26 @@ async function start(configuration: Configuration, options: ServeOptions, undo: 
     reportBug: (exchange, error) => log.log.error({ exchange, error }, 'an unexpected error'),
   }
   const clients = createListener(createClientApp(parts), configuration.limits, parts.nextId)
-  const url = urlOf(configuration.listen.host, await listen(clients.server, configuration.listen))
+  const port = await listen(clients.server, configuration.listen)
+  const url = urlOf(configuration.listen.host, port)
   undo.push(() => closeNow(clients.server))
+  const people = createPeople({
+    store,
+    clock,
+    log: log.log,
+    version: VERSION,
+    gateway,
+    generation: () => generation,
+    loaded: { ...loaded, loadedAt: clock.now(), redact: log.redact },
+    readiness: parts.ready,
+    clients: { url, port },
+  })
+  const dashboard = configuration.dashboard
+    ? await people.open(parts, configuration.dashboard, await (options.page ?? builtPage)())
+    : null
+  if (dashboard) undo.push(() => closeNow(dashboard.server))
   const admin = configuration.admin
-    ? createListener(createAdminApp(parts), configuration.limits, parts.nextId).server
+    ? createListener(createAdminApp(parts, people.operators), configuration.limits, parts.nextId).server
     : null
   const adminUrl =
     admin && configuration.admin ? urlOf(configuration.admin.host, await listen(admin, configuration.admin)) : null
@@ -198,11 +222,20 @@ async function start(configuration: Configuration, options: ServeOptions, undo: 
     followMistakes(metrics.unhandledRejection, log, finished)
   }
   log.log.info(
-    { url, ...(adminUrl === null ? {} : { admin: adminUrl }), pid: process.pid, version: VERSION },
+    {
+      url,
+      ...(adminUrl === null ? {} : { admin: adminUrl }),
+      ...(dashboard === null ? {} : { dashboard: dashboard.url }),
+      pid: process.pid,
+      version: VERSION,
+    },
     'listening',
   )
-  return { url, adminUrl, store, configuration, finished, drain: end }
+  const dashboardUrl = dashboard?.url ?? null
+  return { url, adminUrl, dashboardUrl, store, configuration, finished, drain: end }
 }
+
+const builtPage = async () => PAGE_FOLDER
 
 function openLog({ secrets }: Configuration, { env, stdout }: ServeOptions): Logger {
   const level = env['LOG_LEVEL'] ?? 'info'

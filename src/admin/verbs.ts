@@ -7,6 +7,7 @@
 import { type Account, type AccountBalance, formatMoney, type Key, type KeySummary } from '#contract'
 import { LONGEST_GRACE_MS, type Store, StoreError, type VerifyReport } from '../store/store.ts'
 import { type Arguments, readArguments, VerbError } from './arguments.ts'
+import { PEOPLE_VERBS, type PeopleVerbResults } from './people-verbs.ts'
 
 export { VerbError }
 
@@ -49,13 +50,14 @@ export interface VerifyView {
 }
 
 /** What each verb answers with. */
-export interface VerbResults {
+export interface VerbResults extends PeopleVerbResults {
   'account.create': { readonly account: AccountView }
   'account.credit': { readonly granted: boolean; readonly reference: string; readonly account: AccountView }
   'account.show': { readonly account: AccountView; readonly keys: readonly KeyView[] }
   'account.list': { readonly accounts: readonly AccountView[] }
   'account.freeze': { readonly account: AccountView }
   'account.unfreeze': { readonly account: AccountView }
+  'account.plan': { readonly account: AccountView }
   'key.create': IssuedKeyView
   'key.list': { readonly keys: readonly KeyView[] }
   'key.rotate': IssuedKeyView
@@ -81,6 +83,8 @@ export const REFUSED_WITH_DATABASE: Readonly<Partial<Record<VerbName, string>>> 
 
 // Each verb reads all its arguments before it touches the store: a mistake in the last one must not leave half a change.
 const VERBS: Verbs = {
+  ...PEOPLE_VERBS,
+
   async 'account.create'(store, args) {
     const name = args.name('name')
     const plan = args.optional('plan', args.name)
@@ -119,6 +123,14 @@ const VERBS: Verbs = {
     return { accounts: store.listAccounts().map(accountView) }
   },
 
+  async 'account.plan'(store, args) {
+    const account = args.name('account')
+    const plan = args.name('plan')
+    args.end()
+    const { id } = await store.setPlan(balanceOf(store, account).id, plan)
+    return { account: accountView(balanceOf(store, id)) }
+  },
+
   'account.freeze': (store, args) => freeze(store, args, true),
   'account.unfreeze': (store, args) => freeze(store, args, false),
 
@@ -127,9 +139,10 @@ const VERBS: Verbs = {
     const name = args.name('name')
     const models = args.optional('models', args.names) ?? null
     const expiresAt = args.optional('expires_at', args.time) ?? null
+    const spendingCap = args.optional('spending_cap', args.money) ?? null
     args.end()
     const owner = balanceOf(store, account)
-    const issued = await store.createKey({ account: owner.id, name, models, expiresAt })
+    const issued = await store.createKey({ account: owner.id, name, models, expiresAt, spendingCap })
     return { key: keyView(issued.key, owner.name), token: issued.token }
   },
 
@@ -145,8 +158,9 @@ const VERBS: Verbs = {
   async 'key.rotate'(store, args) {
     const id = args.name('key')
     const graceMs = args.milliseconds('grace_ms', LONGEST_GRACE_MS)
+    const expiresAt = args.optional('expires_at', args.time)
     args.end()
-    const issued = await store.rotateKey(id, graceMs)
+    const issued = await store.rotateKey(id, graceMs, expiresAt)
     return { key: keyView(issued.key, ownerName(store, issued.key)), token: issued.token }
   },
 

@@ -78,6 +78,21 @@ export const addAccount: AddCommand = (program, { terminal, finish }) => {
       }),
     )
 
+  account
+    .command('plan')
+    .description('change the plan of an account, which conditions in policies can ask for')
+    .argument('<account>', 'its name or id')
+    .argument('<plan>', 'the new plan')
+    .addOption(jsonOption())
+    .addHelpText('after', example('account plan acme pro'))
+    .action((account: string, plan: string, options: { json?: true }, command: Command) =>
+      finish(async () => {
+        const result = await operate(terminal, configOf(command), 'account.plan', { account, plan })
+        terminal.out(options.json ? json(result) : `Account ${result.account.name} has the plan ${plan} now.\n`)
+        return 0
+      }),
+    )
+
   for (const verb of ['freeze', 'unfreeze'] as const) {
     account
       .command(verb)

@@ -3,15 +3,18 @@ import { readFileSync } from 'node:fs'
 import { basename, dirname, relative } from 'node:path'
 import { Command, CommanderError } from 'commander'
 import { addAccount } from './account.ts'
+import { addBuild } from './build.ts'
 import { addCheck } from './check.ts'
 import { type CommandContext, configOption, example } from './commands.ts'
 import { addDemo } from './demo.ts'
 import { addKey } from './key.ts'
 import { addLedger } from './ledger.ts'
+import { addPerson } from './person.ts'
 import { addServe } from './serve.ts'
 import type { Terminal } from './terminal.ts'
+import { addToken } from './token.ts'
 
-const COMMANDS = [addServe, addCheck, addAccount, addKey, addLedger, addDemo]
+const COMMANDS = [addServe, addCheck, addAccount, addKey, addPerson, addToken, addLedger, addBuild, addDemo]
 
 /** The program `tollgate`: runs the process's own command line and ends the process. */
 export async function main(): Promise<void> {

@@ -6,13 +6,14 @@ import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
 import { json, showTime, table } from './format.ts'
 import { checkModels } from './models.ts'
 import { operate } from './operate.ts'
-import { durationValue, expiryValue, listValue } from './values.ts'
+import { durationValue, expiryValue, listValue, moneyValue } from './values.ts'
 
 interface CreateOptions {
   readonly account: string
   readonly name: string
   readonly models?: readonly string[]
   readonly expires?: string
+  readonly cap?: string
   readonly json?: true
 }
 
@@ -31,13 +32,14 @@ export const addKey: AddCommand = (program, { terminal, finish }) => {
     .option('--expires <when>', 'a span from now (30d) or a time (2027-01-31); left out: never', text =>
       expiryValue(text, Date.now()),
     )
+    .option('--cap <dollars>', 'what it may spend in its life; left out: whatever the account has', moneyValue)
     .addOption(jsonOption())
     .addHelpText('after', example('key create --account acme --name laptop --models chat-small --expires 90d'))
     .action((options: CreateOptions, command: Command) =>
       finish(async () => {
-        const { account, name, models, expires } = options
+        const { account, name, models, expires, cap } = options
         if (models) await checkModels(terminal, configOf(command), models)
-        const args = { account, name, models, expires_at: expires }
+        const args = { account, name, models, expires_at: expires, spending_cap: cap }
         const issued = await operate(terminal, configOf(command), 'key.create', args)
         if (options.json) terminal.out(json(issued))
         else
@@ -73,11 +75,14 @@ export const addKey: AddCommand = (program, { terminal, finish }) => {
         .default(durationValue('24h'), '24h')
         .argParser(graceValue),
     )
+    .option('--expires <when>', 'when the key ends from now on; left out: as before', text =>
+      expiryValue(text, Date.now()),
+    )
     .addOption(jsonOption())
     .addHelpText('after', example('key rotate key_0123 --grace 1h'))
-    .action((id: string, options: { grace: number; json?: true }, command: Command) =>
+    .action((id: string, options: { grace: number; expires?: string; json?: true }, command: Command) =>
       finish(async () => {
-        const args = { key: id, grace_ms: options.grace }
+        const args = { key: id, grace_ms: options.grace, expires_at: options.expires }
         const issued = await operate(terminal, configOf(command), 'key.rotate', args)
         const until = showTime(new Date(Date.now() + options.grace).toISOString())
         const old = options.grace === 0 ? 'stopped working now' : `works until ${until}`

@@ -17,6 +17,8 @@ export interface StorePlace {
   readonly database: string | null
   /** `secret:` of the configuration, or null for the file beside the store. Throws when it cannot be resolved. */
   secret(): string | null
+  /** Where people open the dashboard: its origin. Throws when there is none, or nobody can say. */
+  dashboard(): string
 }
 
 /** Throws a `CommandError` with the problems of the configuration when they leave the store unknown. */
@@ -37,7 +39,7 @@ export async function findStore(terminal: Terminal, config: string): Promise<Sto
     throw new CommandError(await problemText(terminal, { problems: source.problems, sources }))
   }
 
-  const value = (source.value ?? {}) as { store?: unknown; secret?: unknown }
+  const value = (source.value ?? {}) as Record<'store' | 'secret' | 'dashboard' | 'dashboard_url', unknown>
   const { properties } = GATEWAY_SCHEMA as unknown as { properties: { store: { default: string } } }
   const written = value.store ?? properties.store.default
   const store = source.sound('/store') ? absolute(written, configFile) : null
@@ -51,6 +53,15 @@ export async function findStore(terminal: Terminal, config: string): Promise<Sto
       if (source.sound('/secret') && typeof value.secret === 'string') return value.secret
       const problem = source.problems.find(({ message }) => message.includes('environment variable'))
       throw new CommandError(`The secret of ${config} is not known here${problem ? `: ${problem.message}` : ''}.`)
+    },
+    dashboard() {
+      const { dashboard, dashboard_url } = value
+      if (dashboard === undefined)
+        throw new CommandError(`${config} has no dashboard. Write dashboard: 127.0.0.1:8081.`)
+      const said = dashboard_url ?? `http://${dashboard}`
+      const url = typeof said === 'string' && source.sound('/dashboard_url') ? URL.parse(said) : null
+      if (url === null) throw new CommandError(`${config} does not say where the dashboard is: see tollgate check.`)
+      return url.origin
     },
   }
 }

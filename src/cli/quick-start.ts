@@ -16,12 +16,16 @@ export interface Offer extends Pick<Configuration, 'listen' | 'providers' | 'mod
 export interface Running {
   /** Where clients reach it, without `/v1`: `http://127.0.0.1:8080`. */
   readonly url: string
+  /** Where people open the dashboard; null: there is none. */
+  readonly dashboardUrl: string | null
   readonly store: Store
   readonly configuration: Offer
 }
 
 /** Credit of the account that the first start makes. */
 const FIRST_CREDIT = '5'
+/** How long the link for the first operator works. */
+const FIRST_LINK_MS = 24 * 3_600_000
 
 /**
  * Makes an account "demo" with $5 and a key, and answers with the text to print: only when the listener is loopback, a
@@ -29,8 +33,8 @@ const FIRST_CREDIT = '5'
  *
  * @param self the command line that runs `tollgate` again, for the hints
  */
-export async function quickStart(running: Running, self = 'npx tollgate'): Promise<string | null> {
-  const { store, configuration } = running
+export async function quickStart(running: Running, self = 'npx tollgate', nowMs = Date.now()): Promise<string | null> {
+  const { store, configuration, dashboardUrl } = running
   const model = demoModel(configuration)
   if (!isLoopback(configuration.listen.host) || model === undefined || store.listAccounts().length > 0) return null
   const path = chatPath(configuration)
@@ -42,6 +46,7 @@ export async function quickStart(running: Running, self = 'npx tollgate'): Promi
     actor: 'quick-start',
   })
   const { token } = await runVerb(store, 'key.create', { account: account.id, name: 'first' })
+  const link = dashboardUrl === null ? '' : await firstLink(store, account.id, dashboardUrl, nowMs)
   const base = baseUrl(running)
   const request = { model: model.id, stream: true, messages: [{ role: 'user', content: 'Say hello in one sentence.' }] }
   // In single quotes a shell changes nothing, and JSON has none of its own unless a name brings one.
@@ -56,14 +61,39 @@ This is its first start: it made the account "demo" with $${FIRST_CREDIT} of cre
 Paste this to see an answer stream in:
 
   curl -N ${running.url}${path} -H 'authorization: Bearer ${token}' -H 'content-type: application/json' -d '${body}'
-
+${link}
 Another key:  ${self} key create --account demo --name mine
 
 `
 }
 
+/** Whoever opens it first chooses a password and is the operator: so there is never one that everybody knows. */
+async function firstLink(store: Store, account: string, dashboardUrl: string, nowMs: number): Promise<string> {
+  const { token } = await runVerb(store, 'person.invite', {
+    role: 'operator',
+    account,
+    expires_at: new Date(nowMs + FIRST_LINK_MS).toISOString(),
+    actor: 'quick-start',
+  })
+  return `
+See it in the dashboard (this link works once, for 24 hours: choose a password, and you are its operator):
+
+  ${dashboardUrl}/join#${token}
+`
+}
+
 /** The short text of every other start. */
 export function startText(running: Running, self = 'npx tollgate'): string {
+  return `${answersText(running, self)}${dashboardText(running, self)}`
+}
+
+function dashboardText({ dashboardUrl, store }: Running, self: string): string {
+  if (dashboardUrl === null) return ''
+  const hint = store.people.hasOperator() ? '' : ` (no operator yet: ${self} person invite --role operator)`
+  return `The dashboard is at ${dashboardUrl}${hint}\n`
+}
+
+function answersText(running: Running, self: string): string {
   const accounts = running.store.listAccounts()
   const [first] = accounts
   const hint = first

@@ -16,7 +16,15 @@ async function serveUntilEnd(terminal: Terminal, config: string): Promise<ExitCo
   const configFile = pathOf(terminal, config)
   const env = environmentOf(terminal, config)
   const [{ serve }, { quickStart, startText }] = await Promise.all([import('../main.ts'), import('./quick-start.ts')])
-  const started = serve({ configFile, env })
+  const page = async () => {
+    const { buildPage, BUILT } = await import('./page.ts')
+    // Clients are served all the same, and with what was built before so are people.
+    return buildPage().catch((error: Error) => {
+      terminal.err(`${error.message}\n`)
+      return BUILT
+    })
+  }
+  const started = serve({ configFile, env, page })
   const running = await started.catch(async (error: unknown) => {
     throw await readable(terminal, config, error)
   })
@@ -43,9 +51,12 @@ const LISTEN_ERRORS: Record<string, string> = {
   EADDRNOTAVAIL: 'is not an address of this machine',
 }
 
-async function keyOf(terminal: Terminal, config: string, port: number): Promise<'listen' | 'admin'> {
+async function keyOf(terminal: Terminal, config: string, port: number): Promise<'listen' | 'dashboard' | 'admin'> {
   const loaded = await readConfiguration(terminal, config)
-  return 'configuration' in loaded && loaded.configuration.admin?.port === port ? 'admin' : 'listen'
+  if ('problems' in loaded) return 'listen'
+  const { admin, dashboard } = loaded.configuration
+  if (admin?.port === port) return 'admin'
+  return dashboard?.port === port ? 'dashboard' : 'listen'
 }
 
 function isProblems(error: unknown): error is Problems {

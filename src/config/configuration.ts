@@ -147,6 +147,18 @@ export interface RouteConfig extends RouteView {
 export interface Configuration {
   readonly file: string
   readonly listen: Address
+  /** Where people come in; null: there is no dashboard. */
+  readonly dashboard: Address | null
+  /** The dashboard's origin as browsers see it; null: its own address, which is loopback. */
+  readonly dashboardUrl: string | null
+  /** Where clients reach the gateway from outside, up to /v1; null: the address of `listen`. */
+  readonly publicUrl: string | null
+  readonly registration: {
+    readonly mode: 'open' | 'invitation' | 'closed'
+    /** What an account begins with that somebody made on the dashboard. */
+    readonly credit: NanoUsd
+    readonly plan: string
+  }
   readonly admin: Address | null
   /** `memory`, or `sqlite:` with an absolute path. */
   readonly store: string

@@ -84,6 +84,14 @@ export interface RouteShape {
 export interface GatewayShape {
   readonly version: 1
   readonly listen: string
+  readonly dashboard?: string
+  readonly dashboard_url?: string
+  readonly public_url?: string
+  readonly registration?: {
+    readonly mode?: 'open' | 'invitation' | 'closed'
+    readonly credit?: NanoUsd
+    readonly plan?: string
+  }
   readonly admin?: string
   readonly store: string
   readonly secret?: string

@@ -30,7 +30,11 @@ export interface LoadOptions {
 }
 
 export type LoadResult =
-  | { readonly configuration: Configuration }
+  | {
+      readonly configuration: Configuration
+      /** The text of each YAML file by its absolute path. */
+      readonly sources: ReadonlyMap<string, string>
+    }
   | {
       readonly problems: readonly Problem[]
       /** The text of each file by its name in the problems, for `formatProblem`. */
@@ -80,6 +84,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
       secrets: [...secrets].filter(secret => secret.length > 7),
       files: filesOf(sources, [...policies.values()]),
     }),
+    sources: new Map(sources.map(each => [resolve(each.file), each.text])),
   }
 }
 

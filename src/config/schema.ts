@@ -286,8 +286,22 @@ export const GATEWAY_SCHEMA = map(
       default: '127.0.0.1:8080',
     }),
     admin: text("The address for the operators' API and /metrics. Left out: there is none."),
-    dashboard: { refused: 'there is no dashboard yet; remove this line', description: 'Not there yet.' },
-    dashboard_url: { refused: 'there is no dashboard yet; remove this line', description: 'Not there yet.' },
+    dashboard: text('The address for people: the dashboard and its API. Left out: there is none.'),
+    dashboard_url: text(
+      'Where browsers reach the dashboard: https://gate.example.com. It decides the cookie and which origin may change things. Left out: the address of `dashboard`, which must be loopback then.',
+    ),
+    public_url: text(
+      'Where clients reach the gateway when something stands in front of it: https://api.example.com/v1. The dashboard shows it. Left out: the address of `listen`.',
+    ),
+    registration: map('Who may make an account on the dashboard.', {
+      mode: {
+        enum: ['open', 'invitation', 'closed'],
+        description:
+          'open: anybody; invitation: those with a link of an operator; closed: nobody, and links only join accounts. Default: invitation.',
+      },
+      credit: { ...unit('money'), description: 'mode: open: what such an account begins with. Default: nothing.' },
+      plan: text('mode: open: the plan of such an account. Default: default.'),
+    }),
     store: text('Where accounts, keys and the ledger are kept: sqlite:PATH (relative to this file) or memory.', {
       default: 'sqlite:./.tollgate/tollgate.db',
     }),

@@ -3,11 +3,24 @@ import { dirname, resolve } from 'node:path'
 import { parseAddress } from './address.ts'
 import type { Address, Configuration } from './configuration.ts'
 import type { GatewayShape } from './file-shapes.ts'
+import { buildPeople } from './people.ts'
 import type { Source } from './source.ts'
 
 type Server = Pick<
   Configuration,
-  'listen' | 'admin' | 'store' | 'secret' | 'trustProxy' | 'hosts' | 'limits' | 'drainMs' | 'heartbeat'
+  | 'listen'
+  | 'dashboard'
+  | 'dashboardUrl'
+  | 'publicUrl'
+  | 'registration'
+  | 'admin'
+  | 'store'
+  | 'secret'
+  | 'trustProxy'
+  | 'hosts'
+  | 'limits'
+  | 'drainMs'
+  | 'heartbeat'
 >
 
 /** What to say about a secret that stands in a file. */
@@ -21,9 +34,9 @@ export function buildServer(source: Source, shape: GatewayShape): Server | null 
   const before = source.problems.length
   const listen = address(source, '/listen', shape.listen)
   const admin = shape.admin === undefined ? null : address(source, '/admin', shape.admin)
-  if (listen && admin && listen.port !== 0 && listen.port === admin.port && overlap(listen.host, admin.host)) {
-    source.report('/admin', 'admin and listen are the same address', { suggestion: 'give admin another port' })
-  }
+  const dashboard = shape.dashboard === undefined ? null : address(source, '/dashboard', shape.dashboard)
+  checkOverlaps(source, { listen, admin, dashboard })
+  const people = buildPeople(source, shape, dashboard)
   const store = source.sound('/store') ? storeOf(source, shape.store) : ''
   if (source.sound('/secret') && shape.secret !== undefined) checkSecret(source, shape.secret)
   const hosts = source.sound('/hosts') && shape.hosts ? hostsOf(source, shape.hosts) : null
@@ -31,10 +44,11 @@ export function buildServer(source: Source, shape: GatewayShape): Server | null 
     source.report('/heartbeat/every', 'heartbeat every must be at least 1s')
   }
   const intact = ['/trust_proxy', '/limits', '/drain', '/heartbeat'].every(part => source.sound(part))
-  if (source.problems.length > before || !intact || listen === null || !store) return null
+  if (source.problems.length > before || !intact || listen === null || people === null || !store) return null
   const { limits, heartbeat } = shape
   return {
     listen,
+    ...people,
     admin,
     store,
     secret: shape.secret ?? null,
@@ -61,6 +75,22 @@ function address(source: Source, at: string, text: string): Address | null {
     const [message, suggestion] = (error as Error).message.split('; ')
     source.report(at, `${at.slice(1)}: ${source.show(at, text)} ${message}`, { suggestion })
     return null
+  }
+}
+
+/** The later of two listeners on one port is told; port 0 is another one each time. */
+function checkOverlaps(source: Source, listeners: Readonly<Record<string, Address | null>>): void {
+  const before: [string, Address][] = []
+  for (const [name, address] of Object.entries(listeners)) {
+    if (!address) continue
+    const other = before.find(
+      ([, { host, port }]) => port !== 0 && port === address.port && overlap(host, address.host),
+    )
+    if (other) {
+      const suggestion = `give ${name} another port`
+      source.report(`/${name}`, `${name} and ${other[0]} are the same address`, { suggestion })
+    }
+    before.push([name, address])
   }
 }
 

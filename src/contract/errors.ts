@@ -82,6 +82,22 @@ export const ERRORS = {
   ),
   credit_on_hold: row(429, 'rate_limit_error', true, "The rest of the credit is held for the account's open requests."),
   insufficient_quota: row(402, 'insufficient_quota', false, 'The account has too little credit for this request.'),
+  spending_cap_reached: row(
+    402,
+    'insufficient_quota',
+    false,
+    'The spending cap of this key does not allow the request.',
+  ),
+
+  // The account API, which the dashboard uses.
+  not_signed_in: row(401, 'authentication_error', false, 'Sign in first.'),
+  wrong_credentials: row(401, 'authentication_error', false, 'The e-mail address or the password is wrong.'),
+  too_many_attempts: row(429, 'rate_limit_error', true, 'Too many attempts. Try again later.'),
+  cross_site_request: row(403, 'permission_error', false, 'Changes are taken from the dashboard itself only.'),
+  registration_closed: row(403, 'permission_error', false, 'Accounts are made by invitation here. Ask the operator.'),
+  link_invalid: row(404, 'invalid_request_error', false, 'This link was used, has expired, or is incomplete.'),
+  not_found: row(404, 'invalid_request_error', false, 'There is nothing by this id.'),
+  conflict: row(409, 'invalid_request_error', false, 'That is taken, or was done otherwise before.'),
 
   // The gateway itself.
   overloaded: row(503, 'server_error', true, 'The gateway is at its limit. Try again shortly.'),

@@ -38,7 +38,19 @@ export interface Key {
 /** A key as a list shows it: never a secret, only the last four characters of each live one. */
 export interface KeySummary extends Key {
   readonly secrets: readonly { readonly last4: string; readonly expiresAt: number | null }[]
+  /** What it may spend in its life; null: whatever the account has. */
+  readonly spendingCap: NanoUsd | null
+  readonly spent: NanoUsd
+  /** How many requests have held credit with it; free ones are not counted. */
+  readonly requests: number
+  /** When one last did. */
+  readonly lastUsedAt: number | null
+  /** `playground`: made by the gateway for the playground of its dashboard. */
+  readonly purpose: KeyPurpose | null
 }
+
+/** What a key is for that nobody asked for by name. */
+export type KeyPurpose = 'playground'
 
 /** What became of a presented token. */
 export type KeyLookup =
@@ -89,11 +101,23 @@ export interface HoldRequest {
   readonly idempotencyKey: string | null
 }
 
-/** Held, or why not; `available` and `onHold` are the account's, in nano-dollars, after the attempt. */
+/** Held, or why not; `available` is the account's, in nano-dollars, after the attempt. */
 export type HoldResult =
   | { readonly held: true; readonly available: NanoUsd }
-  | { readonly held: false; readonly reason: 'short'; readonly available: NanoUsd; readonly onHold: NanoUsd }
+  | ShortHold
   | { readonly held: false; readonly reason: 'frozen' | 'unknown_account' }
+
+/**
+ * Too little is free: of the account's credit, or of what the key may spend. The figures are of the one that is short;
+ * a key's `available` is below 0 when its cap was set below what it had spent and held.
+ */
+export interface ShortHold {
+  readonly held: false
+  readonly reason: 'short'
+  readonly of: 'account' | 'key'
+  readonly available: NanoUsd
+  readonly onHold: NanoUsd
+}
 
 /** Where a charge comes from (see the README's table "What is charged"). */
 export type ChargeSource =

@@ -30,6 +30,8 @@ export interface Trip {
   readonly exchange: LiveExchange
   readonly client: Client
   readonly meter: Meter
+  /** The target that is asked now; null between two attempts. */
+  asking: string | null
   /** Why the signal was aborted; null while it is not. */
   stopped: 'client_left' | 'cut' | null
   /** Tells the sender that the trip was stopped; set while one waits for upstream. */
@@ -50,7 +52,9 @@ export function endStopped(trip: Trip): void {
 /** Begins a try at a target; the returned function writes down how it went, for the receipt. */
 export function recordAttempt(trip: Trip, { watchman }: SenderParts, target: string) {
   const startedMs = watchman.now()
+  trip.asking = target
   return (status: number | null, failure: UpstreamFailure | null): void => {
+    trip.asking = null
     trip.exchange.attempts.push({
       target,
       status,

@@ -2,7 +2,8 @@
 import type { Account, AccountBalance, Clock } from '#contract'
 import { text } from './check.ts'
 import type { Database, Row } from './database.ts'
-import { type NewAccount, StoreError } from './store.ts'
+import { conflict, invalid, noAccount } from './mistakes.ts'
+import type { NewAccount } from './store.ts'
 
 export const ACCOUNT_PREFIX = 'acc_'
 const DEFAULT_PLAN = 'default'
@@ -11,6 +12,7 @@ export interface AccountOperations {
   /** The id was made by the caller, so that a repeat finds the row. */
   createAccount(account: { readonly id: string; readonly name: string; readonly plan: string }): Account
   freeze(change: { readonly id: string; readonly frozen: boolean }): Account
+  setPlan(change: { readonly id: string; readonly plan: string }): Account
 }
 
 export interface AccountReader {
@@ -20,8 +22,9 @@ export interface AccountReader {
   list(): readonly AccountBalance[]
 }
 
-const SELECT = `
-  SELECT id, name, plan, frozen, created_at, posted, held FROM account JOIN balance ON balance.account = account.id`
+/** An account with its money, for `toBalance`. */
+export const BALANCE_COLUMNS = 'id, name, plan, frozen, created_at, posted, held'
+const SELECT = `SELECT ${BALANCE_COLUMNS} FROM account JOIN balance ON balance.account = account.id`
 
 export function createAccountOperations(database: Database, clock: Clock): AccountOperations {
   const findById = database.prepareMoney(`${SELECT} WHERE id = ?`)
@@ -29,11 +32,12 @@ export function createAccountOperations(database: Database, clock: Clock): Accou
   const put = database.prepare('INSERT INTO account (id, name, plan, created_at) VALUES (?, ?, ?, ?)')
   const putBalance = database.prepare('INSERT INTO balance (account) VALUES (?)')
   const freeze = database.prepare('UPDATE balance SET frozen = ? WHERE account = ?')
+  const setPlan = database.prepare('UPDATE account SET plan = ? WHERE id = ?')
   return {
     createAccount({ id, name, plan }) {
       const taken = findByName.get(name)
       if (taken !== undefined && taken['id'] !== id)
-        throw new StoreError(`There is already an account named "${name}".`)
+        throw conflict(`There is already an account named "${name}".`)
       if (taken === undefined) {
         put.run(id, name, plan, clock.now())
         putBalance.run(id)
@@ -41,7 +45,11 @@ export function createAccountOperations(database: Database, clock: Clock): Accou
       return toAccount(findById.get(id)!)
     },
     freeze({ id, frozen }) {
-      if (freeze.run(frozen ? 1 : 0, id).changes === 0) throw new StoreError(`There is no account ${id}.`)
+      if (freeze.run(frozen ? 1 : 0, id).changes === 0) throw noAccount(id)
+      return toAccount(findById.get(id)!)
+    },
+    setPlan({ id, plan }) {
+      if (setPlan.run(plan, id).changes === 0) throw noAccount(id)
       return toAccount(findById.get(id)!)
     },
   }
@@ -59,7 +67,7 @@ export function createAccountReader(database: Database): AccountReader {
     find,
     get(idOrName) {
       const account = find(idOrName)
-      if (account === undefined) throw new StoreError(`There is no account ${JSON.stringify(idOrName)}.`)
+      if (account === undefined) throw noAccount(JSON.stringify(idOrName))
       return account
     },
     list: () => all.all().map(toBalance),
@@ -71,7 +79,7 @@ export function checkAccount({ name, plan = DEFAULT_PLAN }: NewAccount): { name:
   text('account', 'name', name)
   text('account', 'plan', plan)
   if (name.startsWith(ACCOUNT_PREFIX)) {
-    throw new StoreError(`account: the name "${name}" begins with ${ACCOUNT_PREFIX}, as only ids do.`)
+    throw invalid(`account: the name "${name}" begins with ${ACCOUNT_PREFIX}, as only ids do.`)
   }
   return { name, plan }
 }
@@ -86,6 +94,7 @@ function toAccount(row: Row): Account {
   }
 }
 
-function toBalance(row: Row): AccountBalance {
+/** Of a row that `prepareMoney` has read. */
+export function toBalance(row: Row): AccountBalance {
   return { ...toAccount(row), posted: row['posted'] as bigint, held: row['held'] as bigint }
 }

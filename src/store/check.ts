@@ -4,7 +4,8 @@
  */
 import type { Checkpoint, HoldRequest, NanoUsd, SettleRequest } from '#contract'
 import { LARGEST } from './ledger.ts'
-import { type CreditGrant, StoreError } from './store.ts'
+import { invalid } from './mistakes.ts'
+import type { CreditGrant } from './store.ts'
 
 // Printable ASCII, so that ids sort in SQLite (bytes) as they do here (UTF-16).
 const EXCHANGE = /^[\x21-\x7e]{1,100}$/
@@ -38,7 +39,7 @@ export function checkCheckpoint(checkpoint: Checkpoint): void {
 
 export function checkCredit(grant: CreditGrant): void {
   money('credit', 'amount', grant.amount)
-  if (grant.amount === 0n) throw new StoreError('credit: the amount is 0; grant at least one nano-dollar.')
+  if (grant.amount === 0n) throw invalid('credit: the amount is 0; grant at least one nano-dollar.')
   text('credit', 'reference', grant.reference)
   text('credit', 'actor', grant.actor)
   if (grant.note !== undefined && grant.note !== '') text('credit', 'note', grant.note)
@@ -47,21 +48,22 @@ export function checkCredit(grant: CreditGrant): void {
 /** A name that people gave: 1 to 200 visible characters. */
 export function text(place: string, field: string, value: string): void {
   if (typeof value === 'string' && TEXT.test(value) && value.trim() === value) return
-  throw new StoreError(
+  throw invalid(
     `${place}: the ${field} ${JSON.stringify(value)} is not 1 to 200 visible characters without space around them.`,
   )
 }
 
 function exchange(id: string): void {
-  if (!EXCHANGE.test(id)) throw new StoreError(`${JSON.stringify(id)} is no exchange id.`)
+  if (!EXCHANGE.test(id)) throw invalid(`${JSON.stringify(id)} is no exchange id.`)
 }
 
-function money(place: string, field: string, value: NanoUsd): void {
+/** An amount that a column holds. */
+export function money(place: string, field: string, value: NanoUsd): void {
   if (typeof value === 'bigint' && value >= 0n && value <= LARGEST) return
-  throw new StoreError(`${place}: the ${field} ${value} is not 0 to ${LARGEST} nano-dollars.`)
+  throw invalid(`${place}: the ${field} ${value} is not 0 to ${LARGEST} nano-dollars.`)
 }
 
 function whole(place: string, field: string, value: number): void {
   if (Number.isSafeInteger(value) && value >= 0) return
-  throw new StoreError(`${place}: ${field} is ${value}, not a whole number from 0 on.`)
+  throw invalid(`${place}: ${field} is ${value}, not a whole number from 0 on.`)
 }

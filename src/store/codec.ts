@@ -4,7 +4,7 @@
  * what is rare is a structured clone in base64, which needs no code of its own.
  */
 import { deserialize, serialize } from 'node:v8'
-import type { Checkpoint, HoldRequest, HoldResult, SettleRequest } from '#contract'
+import type { Checkpoint, HoldRequest, HoldResult, SettleRequest, ShortHold } from '#contract'
 import { StoreError, StoreUnavailable } from './store.ts'
 import type { Name, Operation } from './writer.ts'
 
@@ -30,15 +30,15 @@ export function encodeResult(name: Name, result: unknown): unknown {
   if (name !== 'hold') return result
   const hold = result as HoldResult
   if (hold.held) return String(hold.available)
-  return hold.reason === 'short' ? [String(hold.available), String(hold.onHold)] : hold
+  return hold.reason === 'short' ? [String(hold.available), String(hold.onHold), hold.of] : hold
 }
 
 export function decodeResult(name: Name, encoded: unknown): unknown {
   if (name !== 'hold') return encoded
   if (typeof encoded === 'string') return { held: true, available: BigInt(encoded) }
   if (!Array.isArray(encoded)) return encoded
-  const [available, onHold] = encoded as [string, string]
-  return { held: false, reason: 'short', available: BigInt(available), onHold: BigInt(onHold) }
+  const [available, onHold, of] = encoded as [string, string, ShortHold['of']]
+  return { held: false, reason: 'short', of, available: BigInt(available), onHold: BigInt(onHold) }
 }
 
 /** An error as data: its class by name, and what SQLite says beside its message. */

@@ -4,10 +4,12 @@
  */
 import { hash, type KeyObject, timingSafeEqual } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import type { Clock, Key, KeyLookup, KeySummary, Keys } from '#contract'
-import { text } from './check.ts'
+import type { Clock, Key, KeyLookup, KeyPurpose, KeySummary, Keys, NanoUsd } from '#contract'
+import { money, text } from './check.ts'
 import type { Database, Row } from './database.ts'
-import { LONGEST_GRACE_MS, type NewKey, StoreError } from './store.ts'
+import { createKeyTotals } from './key-totals.ts'
+import { conflict, invalid, notFound } from './mistakes.ts'
+import { type KeyChange, LONGEST_GRACE_MS, type NewKey } from './store.ts'
 import { digest, isToken } from './token.ts'
 
 export const KEY_PREFIX = 'key_'
@@ -25,15 +27,20 @@ export interface CreateKey extends NewSecret {
   readonly name: string
   readonly models: readonly string[] | null
   readonly expiresAt: number | null
+  readonly spendingCap: NanoUsd | null
+  readonly purpose: KeyPurpose | null
 }
 
 export interface RotateKey extends NewSecret {
   readonly id: string
   readonly graceMs: number
+  /** Undefined: as it was. */
+  readonly expiresAt: number | null | undefined
 }
 
 export interface KeyOperations {
   createKey(key: CreateKey): Key
+  changeKey(change: KeyChange): Key
   rotateKey(rotation: RotateKey): Key
   revokeKey(id: string): Key
 }
@@ -42,6 +49,7 @@ export interface KeyReader extends Keys {
   /** Called when a write that can change what a key may do is over, before whoever asked for it is told. */
   forget(): void
   list(account?: string): readonly KeySummary[]
+  summary(id: string): KeySummary | undefined
 }
 
 const KEY_COLUMNS = 'key.id, key.account, key.name, key.models, key.created_at, key.expires_at, key.revoked_at'
@@ -49,8 +57,11 @@ const KEY_COLUMNS = 'key.id, key.account, key.name, key.models, key.created_at, 
 export function createKeyOperations(database: Database, clock: Clock): KeyOperations {
   const find = database.prepare(`SELECT ${KEY_COLUMNS} FROM key WHERE id = ?`)
   const put = database.prepare(
-    'INSERT INTO key (id, account, name, models, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?)',
+    'INSERT INTO key (id, account, name, models, created_at, expires_at, purpose) VALUES (?, ?, ?, ?, ?, ?, ?)',
   )
+  const totals = createKeyTotals(database)
+  const rename = database.prepare('UPDATE key SET name = ? WHERE id = ?')
+  const expire = database.prepare('UPDATE key SET expires_at = ? WHERE id = ?')
   const revoke = database.prepare('UPDATE key SET revoked_at = ? WHERE id = ?')
   const findSecret = database.prepare('SELECT 1 FROM secret WHERE digest = ?')
   const putSecret = database.prepare('INSERT INTO secret (digest, key, last4, created_at) VALUES (?, ?, ?, ?)')
@@ -65,32 +76,41 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
   function get(id: string): Key {
     const row = find.get(id)
     if (row === undefined)
-      throw new StoreError(
+      throw notFound(
         `There is no key ${JSON.stringify(id)}. A key is named by its id (key_…), which a list of keys shows.`,
       )
     return toKey(row)
   }
 
   return {
-    createKey({ id, account, name, models, expiresAt, digest, last4 }) {
+    createKey({ id, account, name, models, expiresAt, spendingCap, purpose, digest, last4 }) {
       if (findSecret.get(digest) !== undefined) return get(id)
       const now = clock.now()
-      put.run(id, account, name, models && JSON.stringify(models), now, expiresAt)
+      put.run(id, account, name, models && JSON.stringify(models), now, expiresAt, purpose)
+      if (spendingCap !== null) totals.setCap(id, spendingCap)
       putSecret.run(digest, id, last4, now)
       return get(id)
     },
-    rotateKey({ id, graceMs, digest, last4 }) {
+    changeKey({ id, name, spendingCap }) {
+      get(id)
+      if (name !== undefined) rename.run(name, id)
+      if (spendingCap !== undefined) totals.setCap(id, spendingCap)
+      return get(id)
+    },
+    rotateKey({ id, graceMs, expiresAt, digest, last4 }) {
       const key = get(id)
       if (findSecret.get(digest) !== undefined) return key
       const now = clock.now()
-      if (key.revokedAt !== null) throw new StoreError(`The key ${id} was revoked; make a new one.`)
+      if (key.revokedAt !== null) throw conflict(`The key ${id} was revoked; make a new one.`)
       if (key.expiresAt !== null && key.expiresAt <= now) {
-        throw new StoreError(`The key ${id} has expired, and a new secret would not change that; make a new key.`)
+        throw conflict(`The key ${id} has expired, and a new secret would not change that; make a new key.`)
       }
       revokeOldest.run(now, id)
-      expireCurrent.run(now + graceMs, id)
+      // A key that lives longer from now on does so with its new secret only.
+      expireCurrent.run(Math.min(now + graceMs, key.expiresAt ?? Number.MAX_SAFE_INTEGER), id)
       putSecret.run(digest, id, last4, now)
-      return key
+      if (expiresAt !== undefined) expire.run(expiresAt, id)
+      return get(id)
     },
     revokeKey(id) {
       const key = get(id)
@@ -118,7 +138,11 @@ export function createKeyReader(database: Database, secret: KeyObject, clock: Cl
     FROM secret JOIN key ON key.id = secret.key JOIN account ON account.id = key.account
       JOIN balance ON balance.account = key.account
     WHERE secret.digest = ?`)
-  const all = database.prepare(`SELECT ${KEY_COLUMNS} FROM key WHERE account = ?1 OR ?1 IS NULL ORDER BY id`)
+  const select = `SELECT ${KEY_COLUMNS}, key.purpose FROM key`
+  const all = database.prepare(`${select} ORDER BY id`)
+  const ofAccount = database.prepare(`${select} WHERE account = ? ORDER BY id`)
+  const byId = database.prepare(`${select} WHERE id = ?`)
+  const total = database.prepareMoney('SELECT cap, spent, requests, last_used_at FROM key_total WHERE key = ?')
   const secrets = database.prepare(`
     SELECT last4, expires_at FROM secret
     WHERE key = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?) ORDER BY created_at`)
@@ -129,7 +153,16 @@ export function createKeyReader(database: Database, secret: KeyObject, clock: Cl
       last4: String(secret['last4']),
       expiresAt: secret['expires_at'] as number | null,
     }))
-    return { ...toKey(row), secrets: shown }
+    const used = total.get(row['id']!)
+    return {
+      ...toKey(row),
+      secrets: shown,
+      spendingCap: (used?.['cap'] ?? null) as NanoUsd | null,
+      spent: (used?.['spent'] ?? 0n) as NanoUsd,
+      requests: Number(used?.['requests'] ?? 0),
+      lastUsedAt: used?.['last_used_at'] == null ? null : Number(used['last_used_at']),
+      purpose: row['purpose'] as KeyPurpose | null,
+    }
   }
 
   /** By the token's hash: what is not found is not kept, or strangers would fill it. */
@@ -171,24 +204,43 @@ export function createKeyReader(database: Database, secret: KeyObject, clock: Cl
       return entry.live
     },
     forget: () => known.clear(),
-    list: account => all.all(account ?? null).map(summary),
+    list: account => (account === undefined ? all.all() : ofAccount.all(account)).map(summary),
+    summary(id) {
+      const row = byId.get(id)
+      return row && summary(row)
+    },
   }
 }
 
 /** A new key's fields, checked. */
-export function checkKey({ name, models = null, expiresAt = null }: NewKey, nowMs: number): void {
+export function checkKey({ name, models = null, expiresAt = null, spendingCap }: NewKey, nowMs: number): void {
   text('key', 'name', name)
   for (const model of models ?? []) text('key', 'model', model)
   if (models?.length === 0)
-    throw new StoreError('key: an empty list of models allows nothing; leave it out for every one.')
-  if (expiresAt !== null && !(Number.isSafeInteger(expiresAt) && expiresAt > nowMs)) {
-    throw new StoreError(`key: expiresAt ${expiresAt} is not a time to come, in milliseconds since the epoch.`)
-  }
+    throw invalid('key: an empty list of models allows nothing; leave it out for every one.')
+  checkExpiry(expiresAt, nowMs)
+  checkCap(spendingCap)
+}
+
+/** What of a key is to change, checked. */
+export function checkKeyChange({ name, spendingCap }: KeyChange): void {
+  if (name !== undefined) text('key', 'name', name)
+  checkCap(spendingCap)
+}
+
+/** Null is never. */
+export function checkExpiry(expiresAt: number | null | undefined, nowMs: number): void {
+  if (expiresAt == null || (Number.isSafeInteger(expiresAt) && expiresAt > nowMs)) return
+  throw invalid(`key: expiresAt ${expiresAt} is not a time to come, in milliseconds since the epoch.`)
+}
+
+function checkCap(spendingCap: NanoUsd | null | undefined): void {
+  if (spendingCap != null) money('key', 'spendingCap', spendingCap)
 }
 
 export function checkGrace(graceMs: number): void {
   if (Number.isSafeInteger(graceMs) && graceMs >= 0 && graceMs <= LONGEST_GRACE_MS) return
-  throw new StoreError(`key: a grace of ${graceMs} ms is not between 0 and ${LONGEST_GRACE_MS / HOUR_MS} hours.`)
+  throw invalid(`key: a grace of ${graceMs} ms is not between 0 and ${LONGEST_GRACE_MS / HOUR_MS} hours.`)
 }
 
 function isPast(expiresAt: number | null, nowMs: number): boolean {

@@ -13,8 +13,11 @@ import {
   type SettleResult,
 } from '#contract'
 import type { Database } from './database.ts'
+import { createKeyTotals } from './key-totals.ts'
+import { conflict, noAccount } from './mistakes.ts'
 import type { OpenHolds } from './open-holds.ts'
 import { type CreditGrant, StoreError } from './store.ts'
+import { createUsageWriter } from './usage.ts'
 
 /** The largest amount that a 64-bit column holds: some nine billion dollars. */
 export const LARGEST: NanoUsd = 2n ** 63n - 1n
@@ -47,14 +50,26 @@ type AmountOfAccount = {
   readonly amount: NanoUsd
 }
 
+type FoundHold = AmountOfAccount & {
+  readonly key: string
+  readonly model: string
+}
+
 export function createLedgerOperations(database: Database, open: OpenHolds, clock: Clock): LedgerOperations {
   const statements = prepare(database)
+  const keys = createKeyTotals(database)
+  const addUsage = createUsageWriter(database)
 
   function hold(request: HoldRequest): HoldResult {
     const { changes } = statements.reserve.run(request.amount, request.accountId)
     if (changes === 0) return repeatedHold(request) ?? refusedHold(request)
+    if (!keys.reserve(request.keyId, request.amount, clock.now())) {
+      statements.unreserve.run(request.amount, request.accountId)
+      return repeatedHold(request) ?? refusedByKey(request)
+    }
     if (!putHold(request)) {
       statements.unreserve.run(request.amount, request.accountId)
+      keys.unreserve(request.keyId, request.amount)
       return repeatedHold(request)!
     }
     open.opened(request.exchange)
@@ -83,7 +98,7 @@ export function createLedgerOperations(database: Database, open: OpenHolds, cloc
 
   /** The same hold again gets the same answer. One that was settled must not send anything upstream any more. */
   function repeatedHold(request: HoldRequest): HoldResult | undefined {
-    const found = statements.findHold.get(request.exchange) as AmountOfAccount | undefined
+    const found = statements.findHold.get(request.exchange) as FoundHold | undefined
     if (found === undefined) return undefined
     const { exchange, amount, accountId } = request
     if (found.account !== accountId || found.amount !== amount) {
@@ -113,12 +128,18 @@ export function createLedgerOperations(database: Database, open: OpenHolds, cloc
     const found = balance(request.accountId)
     if (found === undefined) return { held: false, reason: 'unknown_account' }
     if (found.frozen !== 0n) return { held: false, reason: 'frozen' }
-    return { held: false, reason: 'short', available: found.posted - found.held, onHold: found.held }
+    return { held: false, reason: 'short', of: 'account', available: found.posted - found.held, onHold: found.held }
+  }
+
+  function refusedByKey(request: HoldRequest): HoldResult {
+    open.closed(request.exchange)
+    const { cap, spent, held } = keys.find(request.keyId)
+    return { held: false, reason: 'short', of: 'key', available: cap! - spent - held, onHold: held }
   }
 
   function settle(request: SettleRequest): SettleResult {
     open.closed(request.exchange)
-    const held = statements.findHold.get(request.exchange) as AmountOfAccount | undefined
+    const held = statements.findHold.get(request.exchange) as FoundHold | undefined
     if (held === undefined) return 'no_hold'
     if (request.amount > held.amount) {
       throw new StoreError(
@@ -129,6 +150,8 @@ export function createLedgerOperations(database: Database, open: OpenHolds, cloc
     if (statements.post.run(held.amount, request.amount, held.account).changes === 0) {
       throw new StoreError(`${request.exchange} is held on ${held.account}, and there is no such account.`)
     }
+    keys.settle(held.key, held.amount, request.amount)
+    addUsage(held, request, clock.now())
     return 'settled'
   }
 
@@ -163,16 +186,16 @@ export function createLedgerOperations(database: Database, open: OpenHolds, cloc
   function credit(grant: CreditGrant): boolean {
     const id = CREDIT_PREFIX + grant.reference
     const owner = balance(grant.account)
-    if (owner === undefined) throw new StoreError(`There is no account ${grant.account}.`)
+    if (owner === undefined) throw noAccount(grant.account)
     const found = statements.findCredit.get(id) as AmountOfAccount | undefined
     if (found !== undefined) {
       if (found.account === grant.account && found.amount === grant.amount) return false
-      throw new StoreError(
+      throw conflict(
         `The reference "${grant.reference}" was used for $${formatMoney(found.amount)} to ${found.account}. Choose another one.`,
       )
     }
     if (grant.amount > LARGEST - owner.posted) {
-      throw new StoreError(`${grant.account} would own more than ${LARGEST} nano-dollars, the largest balance.`)
+      throw conflict(`${grant.account} would own more than ${LARGEST} nano-dollars, the largest balance.`)
     }
     statements.putCredit.run(id, grant.account, grant.amount, clock.now(), grant.actor, grant.note ?? null)
     statements.grant.run(grant.amount, grant.account)
@@ -195,7 +218,7 @@ function prepare(database: Database) {
         price_output, price_request, cap_tokens, idempotency_key)
       VALUES (?, ${HOLD}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
       ON CONFLICT (id, kind) DO NOTHING`),
-    findHold: database.prepareMoney(`SELECT account, amount FROM event WHERE id = ? AND kind = ${HOLD}`),
+    findHold: database.prepareMoney(`SELECT account, amount, key, model FROM event WHERE id = ? AND kind = ${HOLD}`),
     isSettled: database.prepare(`SELECT 1 FROM event WHERE id = ? AND kind = ${SETTLE}`),
     putSettle: database.prepare(`
       INSERT INTO event (id, kind, account, amount, at, overrun, source, outcome, code, prompt_tokens, cached_tokens,

@@ -1,5 +1,18 @@
 /** The whole store as the gateway, the commands and recovery see it. Plugins see the narrow services of the contract. */
-import type { Account, AccountBalance, Buckets, Key, KeySummary, Keys, Ledger, NanoUsd, Receipt } from '#contract'
+import type {
+  Account,
+  AccountBalance,
+  Buckets,
+  Key,
+  KeyPurpose,
+  KeySummary,
+  Keys,
+  Ledger,
+  NanoUsd,
+  Receipt,
+} from '#contract'
+import type { People } from './people.ts'
+import type { Reports } from './reports.ts'
 
 export interface NewAccount {
   readonly name: string
@@ -26,6 +39,17 @@ export interface NewKey {
   readonly models?: readonly string[] | null
   /** Milliseconds since the epoch, or null for never. */
   readonly expiresAt?: number | null
+  /** What it may spend in its life; null: whatever the account has. */
+  readonly spendingCap?: NanoUsd | null
+  readonly purpose?: KeyPurpose | null
+}
+
+/** What of a key may change; what is left out stays. */
+export interface KeyChange {
+  readonly id: string
+  readonly name?: string
+  /** One below what is spent and held already refuses the next request, and takes nothing back. */
+  readonly spendingCap?: NanoUsd | null
 }
 
 /** A key with its secret: the only time the secret is seen. */
@@ -36,7 +60,7 @@ export interface IssuedKey {
 
 /** One broken promise that `verify` found. */
 export interface Violation {
-  /** `I1` … `I10`, as the README's table names them, or `corrupt`. */
+  /** `I1` … `I12`, as the README's table names them, or `corrupt`. */
   readonly invariant: string
   readonly subject: string
   readonly message: string
@@ -65,7 +89,19 @@ export const LONGEST_GRACE_MS = 168 * 3_600_000
 /** A named mistake of a caller: no such account, a reference used for another amount. Its message is for people. */
 export class StoreError extends Error {
   override readonly name = 'StoreError'
+  readonly code: StoreErrorCode | undefined
+
+  constructor(message: string, { code, cause }: { readonly code?: StoreErrorCode; readonly cause?: unknown } = {}) {
+    super(message, cause === undefined ? undefined : { cause })
+    this.code = code
+  }
 }
+
+/**
+ * Which mistake it was, for callers that answer each differently: something else is there already, or stands in the way;
+ * what is named is not there; a link was used, revoked or is past; a value breaks a rule.
+ */
+export type StoreErrorCode = 'conflict' | 'not_found' | 'link_invalid' | 'invalid'
 
 /**
  * The disk's failure, not the caller's. `not_written`: rolled back, nothing has changed. `unknown`: COMMIT failed and may
@@ -86,6 +122,8 @@ export interface Store {
   readonly keys: Keys
   readonly buckets: Buckets
   readonly ledger: Ledger
+  readonly people: People
+  readonly reports: Reports
 
   createAccount(account: NewAccount): Promise<Account>
   /** By id or by name. */
@@ -93,11 +131,17 @@ export interface Store {
   listAccounts(): readonly AccountBalance[]
   credit(grant: CreditGrant): Promise<CreditResult>
   freeze(idOrName: string, frozen: boolean): Promise<Account>
+  setPlan(idOrName: string, plan: string): Promise<Account>
 
   createKey(key: NewKey): Promise<IssuedKey>
   listKeys(account?: string): readonly KeySummary[]
-  /** A new secret for the same key; the old one works for `graceMs` more. At most two live secrets. */
-  rotateKey(id: string, graceMs: number): Promise<IssuedKey>
+  findKey(id: string): KeySummary | undefined
+  changeKey(change: KeyChange): Promise<KeySummary>
+  /**
+   * A new secret for the same key; the old one works for `graceMs` more, and never beyond the expiry that the key had. At
+   * most two live secrets. `expiresAt` is the key's new expiry; left out, it stays.
+   */
+  rotateKey(id: string, graceMs: number, expiresAt?: number | null): Promise<IssuedKey>
   revokeKey(id: string): Promise<Key>
 
   findReceipt(exchange: string): Receipt | undefined

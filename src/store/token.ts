@@ -1,5 +1,5 @@
 /**
- * A gateway key's token and its digest.
+ * Tokens and their digests: of gateway keys (`tg_live_`), and of operators' machines (`tg_oper_`).
  *
  *     tg_live_ <30 random base62> <6 base62: CRC-32 of everything before>
  *
@@ -10,27 +10,44 @@
 import { createHmac, createSecretKey, type KeyObject, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
-const PREFIX = 'tg_live_'
+const KEY = 'tg_live_'
+const OPERATOR = 'tg_oper_'
 const RANDOM_CHARACTERS = 30
 const CHECKSUM_CHARACTERS = 6
-const SHAPE = /^tg_live_[0-9A-Za-z]{36}$/
+const RANDOM_AND_CHECKSUM = /^[0-9A-Za-z]{36}$/
+const SECRET = /^[0-9A-Za-z_-]{43}$/
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
-/** A new token. @param source Only for tests. */
-export function createToken(source: (size: number) => Uint8Array = randomBytes): string {
-  let body = PREFIX
-  while (body.length < PREFIX.length + RANDOM_CHARACTERS) {
-    for (const byte of source(RANDOM_CHARACTERS)) {
-      // 248 is the largest multiple of 62 in a byte: beyond it some characters would be likelier than others.
-      if (byte < 248 && body.length < PREFIX.length + RANDOM_CHARACTERS) body += ALPHABET[byte % 62]
-    }
-  }
-  return body + checksum(body)
+type Source = (size: number) => Uint8Array
+
+/** A new token of a gateway key. @param source Only for tests. */
+export function createToken(source: Source = randomBytes): string {
+  return create(KEY, source)
 }
 
-/** Whether a text has the shape of a token and its checksum fits. Says nothing about whether it was ever issued. */
+/** A new token of an operator's machine. @param source Only for tests. */
+export function createOperatorToken(source: Source = randomBytes): string {
+  return create(OPERATOR, source)
+}
+
+/** Whether a text has the shape of a gateway key and its checksum fits. Says nothing about whether it was ever issued. */
 export function isToken(text: string): boolean {
-  return SHAPE.test(text) && checksum(text.slice(0, -CHECKSUM_CHARACTERS)) === text.slice(-CHECKSUM_CHARACTERS)
+  return fits(KEY, text)
+}
+
+/** The same of an operator's token: none is ever both. */
+export function isOperatorToken(text: string): boolean {
+  return fits(OPERATOR, text)
+}
+
+/** A secret that nobody types or recognises: a session's, a link's. 256 bits, 43 characters that need no escape in a URL. */
+export function createSecret(): string {
+  return randomBytes(32).toString('base64url')
+}
+
+/** Whether it can be one of those. */
+export function isSecret(text: string): boolean {
+  return SECRET.test(text)
 }
 
 /** The secret in the form that `digest` takes: made once. */
@@ -46,6 +63,22 @@ export function digest(key: KeyObject, token: string): Buffer {
 /** What a list shows of a token. */
 export function last4(token: string): string {
   return token.slice(-4)
+}
+
+function create(prefix: string, source: Source): string {
+  let body = prefix
+  while (body.length < prefix.length + RANDOM_CHARACTERS) {
+    for (const byte of source(RANDOM_CHARACTERS)) {
+      // 248 is the largest multiple of 62 in a byte: beyond it some characters would be likelier than others.
+      if (byte < 248 && body.length < prefix.length + RANDOM_CHARACTERS) body += ALPHABET[byte % 62]
+    }
+  }
+  return body + checksum(body)
+}
+
+function fits(prefix: string, text: string): boolean {
+  if (!text.startsWith(prefix) || !RANDOM_AND_CHECKSUM.test(text.slice(prefix.length))) return false
+  return checksum(text.slice(0, -CHECKSUM_CHARACTERS)) === text.slice(-CHECKSUM_CHARACTERS)
 }
 
 function checksum(body: string): string {

@@ -50,9 +50,26 @@ export interface Board extends TargetsView {
    */
   arrange(targets: readonly Target[]): readonly Target[]
   begin(target: Target): Ticket
+  /** What is known of a target now, for operators; undefined when it was never asked. */
+  look(target: string): TargetHealth | undefined
 }
 
-type TargetState = 'well' | 'limited' | 'ejected' | 'half_open'
+/** How a target does. Times are spans from now. */
+export interface TargetHealth {
+  readonly state: TargetState
+  /** For how long it is still put behind the others; 0 when it is not. */
+  readonly forMs: number
+  readonly inflight: number
+  readonly failuresInARow: number
+  /** Of the last 30 seconds. */
+  readonly attempts: number
+  readonly failed: number
+  /** To the first event of streams; null: not measured lately. */
+  readonly latencyMs: number | null
+}
+
+/** `half_open`: its time behind the others is over, and one attempt tries it. */
+export type TargetState = 'well' | 'limited' | 'ejected' | 'half_open'
 
 /** What is known of one target. */
 class Knowledge {
@@ -174,6 +191,21 @@ export function createBoard(now: () => number, onEjected: (target: string, forMs
             else if (isProbe && failure.code !== 'overloaded') record.ejections = 0
           }),
         dropped: () => end(() => {}),
+      }
+    },
+    look(target) {
+      const record = records.get(target)
+      if (!record) return undefined
+      const recent = record.results.filter(({ atMs }) => atMs >= now() - WINDOW_MS)
+      const { ms, measuredAtMs } = record.latency.stream
+      return {
+        state: stateOf(record),
+        forMs: Math.max(0, record.ejectedUntilMs - now(), record.limitedUntilMs - now()),
+        inflight: record.inflight,
+        failuresInARow: record.inARow,
+        attempts: recent.length,
+        failed: recent.filter(({ failed }) => failed).length,
+        latencyMs: now() - measuredAtMs < LATENCY_FRESH_MS ? ms : null,
       }
     },
     latencyMs(target, streams) {

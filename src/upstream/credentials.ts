@@ -6,6 +6,8 @@
 export interface Credentials<Credential> {
   /** The next one; of none but those that are out the one whose time is over first. Null when there are none at all. */
   next(): Turn<Credential> | null
+  /** How many are not out now. */
+  good(): number
 }
 
 /** A credential on its way to the provider. What the provider makes of it returns how many others are good. */
@@ -64,6 +66,7 @@ export function createCredentials<Credential>(
     }
   }
   return {
+    good: () => standings.filter(standing => !isOut(standing)).length,
     next() {
       if (all.length === 0) return null
       for (let step = 0; step < all.length; step++) {

@@ -64,7 +64,11 @@ const PROVIDERS = new Map([
   ['openai', provider('openai', 'openai')],
 ])
 
-function running(change: Partial<Offer> = {}, url = 'http://127.0.0.1:8080'): Running {
+function running(
+  change: Partial<Offer> = {},
+  url = 'http://127.0.0.1:8080',
+  dashboardUrl: string | null = null,
+): Running {
   const offer: Offer = {
     listen: { host: '127.0.0.1', port: 8080 },
     providers: PROVIDERS,
@@ -72,7 +76,7 @@ function running(change: Partial<Offer> = {}, url = 'http://127.0.0.1:8080'): Ru
     routes: [{ kind: 'chat', path: '/v1/chat/completions' }],
     ...change,
   }
-  return { url, store, configuration: offer }
+  return { url, dashboardUrl, store, configuration: offer }
 }
 
 describe('there is no quick start, and no account is made', () => {
@@ -116,6 +120,21 @@ test('the first start: an account with $5, a key that works, and what to paste',
   expect(text).toContain('not shown again')
 })
 
+test('the first start with a dashboard: a link that makes one operator of that account, for a day', async () => {
+  const text = (await quickStart(running({}, undefined, 'http://127.0.0.1:8081'), 'npx tollgate', clock.now()))!
+  const token = /http:\/\/127\.0\.0\.1:8081\/join#(\S+)/.exec(text)![1]!
+  expect(store.people.findLink(token)).toMatchObject({
+    kind: 'invitation',
+    role: 'operator',
+    accountId: store.findAccount('demo')!.id,
+    email: null,
+    expiresAt: clock.now() + 24 * 3_600_000,
+  })
+  const person = await store.people.join(token, { email: 'ada@example.com', password: '$argon2id$' })
+  expect(person).toMatchObject({ role: 'operator', accountId: store.findAccount('demo')!.id })
+  expect(store.people.findLink(token)).toBeUndefined()
+})
+
 const hasCurl = spawnSync('curl', ['--version']).status === 0
 
 test.skipIf(!hasCurl)('the curl line runs in sh as it stands and asks for a stream of the demo model', async () => {
@@ -154,6 +173,16 @@ test.skipIf(!hasCurl)('the curl line runs in sh as it stands and asks for a stre
 })
 
 describe('later starts: one line', () => {
+  test('and another for the dashboard, which says when there is no operator', async () => {
+    const started = running({}, undefined, 'http://127.0.0.1:8081')
+    expect(startText(started, 'tollgate')).toContain(
+      'The dashboard is at http://127.0.0.1:8081 (no operator yet: tollgate person invite --role operator)\n',
+    )
+    const text = (await quickStart(started, 'tollgate', clock.now()))!
+    await store.people.join(/#(\S+)/.exec(text)![1]!, { email: 'ada@example.com', password: '$argon2id$' })
+    expect(startText(started)).toContain('\nThe dashboard is at http://127.0.0.1:8081\n')
+  })
+
   test('without any account: how to make one', () => {
     const text = startText(running({ listen: { host: '0.0.0.0', port: 8080 } }), 'tollgate')
     expect(text).toBe(

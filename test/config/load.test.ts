@@ -133,7 +133,15 @@ test('an anchor is read at each of its aliases, units and all', async () => {
 })
 
 test('everything has its default', async () => {
-  const { file, listen, admin, store, secret, trustProxy, hosts, limits, drainMs, heartbeat } = await workshop.good({})
+  const { file, listen, admin, store, secret, trustProxy, hosts, limits, drainMs, heartbeat, ...rest } =
+    await workshop.good({})
+  const { dashboard, dashboardUrl, publicUrl, registration } = rest
+  expect({ dashboard, dashboardUrl, publicUrl, registration }).toEqual({
+    dashboard: null,
+    dashboardUrl: null,
+    publicUrl: null,
+    registration: { mode: 'invitation', credit: 0n, plan: 'default' },
+  })
   expect({ listen, admin, secret, trustProxy, hosts, limits, drainMs, heartbeat }).toEqual({
     listen: { host: '127.0.0.1', port: 8080 },
     admin: null,
@@ -159,6 +167,10 @@ test('everything can be set', async () => {
     gateway: {
       more: `listen: "[::1]:0"
 admin: localhost:9000
+dashboard: ":9001"
+dashboard_url: https://Gate.example.com/
+public_url: https://api.example.com/v1/
+registration: { mode: open, credit: $2.50, plan: free }
 store: memory
 secret: \${file:secrets/hmac}
 trust_proxy: \${HOPS}
@@ -172,6 +184,10 @@ heartbeat: { first: 1s, every: 2s }`,
   expect(configuration).toMatchObject({
     listen: { host: '::1', port: 0 },
     admin: { host: 'localhost', port: 9000 },
+    dashboard: { host: '0.0.0.0', port: 9001 },
+    dashboardUrl: 'https://gate.example.com',
+    publicUrl: 'https://api.example.com/v1',
+    registration: { mode: 'open', credit: 2_500_000_000n, plan: 'free' },
     store: 'memory',
     secret: '0123456789abcdef',
     trustProxy: 2,

@@ -230,3 +230,38 @@ describe('attempts under way', () => {
     expect(board.latencyMs('a', true)).toBe(40)
   })
 })
+
+describe('what operators see', () => {
+  test('of a target that was never asked: nothing', () => {
+    expect(board.look('a')).toBeUndefined()
+  })
+
+  test('state, spans, failures of the last half minute, latency while it is fresh', () => {
+    const ticket = board.begin(a)
+    now += 40
+    ticket.begun(true)
+    expect(board.look('a')).toEqual({
+      state: 'well',
+      forMs: 0,
+      inflight: 1,
+      failuresInARow: 0,
+      attempts: 0,
+      failed: 0,
+      latencyMs: 40,
+    })
+    ticket.good()
+    fail(a)
+    expect(board.look('a')).toMatchObject({ inflight: 0, failuresInARow: 1, attempts: 2, failed: 1 })
+    now += 30_001
+    expect(board.look('a')).toMatchObject({ attempts: 0, failed: 0, latencyMs: 40 })
+    now += 30_000
+    expect(board.look('a')).toMatchObject({ latencyMs: null })
+    fail(a, 'upstream_rate_limited', 2500)
+    expect(board.look('a')).toMatchObject({ state: 'limited', forMs: 2500 })
+    failTimes(b, 5)
+    now += 5000
+    expect(board.look('b')).toMatchObject({ state: 'ejected', forMs: 10_000 })
+    now += 10_000
+    expect(board.look('b')).toMatchObject({ state: 'half_open', forMs: 0 })
+  })
+})

@@ -13,19 +13,22 @@ function start(...all: string[]) {
   )
   const take = () => credentials.next()!
   const next = (times: number) => Array.from({ length: times }, () => credentials.next()?.credential ?? null).join('')
-  return { clock, told, take, next }
+  return { clock, told, take, next, good: credentials.good }
 }
 
 describe('a refused credential', () => {
   test('is left out for a minute, and told once', () => {
-    const { clock, told, take, next } = start('a', 'b', 'c')
+    const { clock, told, take, next, good } = start('a', 'b', 'c')
     take()
     const b = take()
+    expect(good()).toBe(3)
     expect(b.refused()).toBe(2)
+    expect(good()).toBe(2)
     expect(b.refused()).toBe(2)
     expect(told).toEqual([[1, 2]])
     expect(next(4)).toBe('caca')
     clock.now += OUT_MS
+    expect(good()).toBe(3)
     expect(next(3)).toBe('bca')
   })
 

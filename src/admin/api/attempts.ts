@@ -1,0 +1,61 @@
+/**
+ * How often somebody may try something: a sliding window for each subject, in memory and bounded. Whoever is turned away
+ * is not counted again, so that one who keeps knocking is let in when the window has moved on.
+ */
+import { isIPv6 } from 'node:net'
+import { LRUCache } from 'lru-cache'
+import { type Clock, refuse } from '#contract'
+
+export interface Attempts {
+  /** Counts a try, or throws the refusal `too_many_attempts`. The answer takes this try back, for one that succeeded. */
+  take(subject: string): () => void
+}
+
+export interface Window {
+  readonly most: number
+  readonly windowMs: number
+}
+
+/** Beyond so many subjects the ones that tried longest ago are forgotten. */
+const MOST_SUBJECTS = 50_000
+
+/** @param mostSubjects only for tests */
+export function createAttempts(clock: Clock, { most, windowMs }: Window, mostSubjects = MOST_SUBJECTS): Attempts {
+  const tries = new LRUCache<string, number[]>({ max: mostSubjects })
+  return {
+    take(subject) {
+      const now = clock.now()
+      // A clock that was set back must not lock anybody out for longer.
+      const recent = (tries.get(subject) ?? []).filter(at => at > now - windowMs && at <= now)
+      if (recent.length >= most) {
+        tries.set(subject, recent)
+        throw refuse('too_many_attempts', { retryAfterMs: recent[0]! + windowMs - now })
+      }
+      recent.push(now)
+      tries.set(subject, recent)
+      return () => {
+        const counted = tries.get(subject)
+        const index = counted?.lastIndexOf(now) ?? -1
+        if (index >= 0) counted!.splice(index, 1)
+      }
+    },
+  }
+}
+
+/** Who tries, by network address: for IPv6 the first 64 bits, because whoever has one of its addresses has all of them. */
+export function subjectOf(address: string): string {
+  if (!isIPv6(address)) return address
+  const [head = '', tail = ''] = address.replace(/%.*$/, '').split('::')
+  const groups = head === '' ? [] : head.split(':')
+  if (address.includes('::')) {
+    const after = tail === '' ? [] : tail.split(':')
+    // An IPv4 address at the end stands for two groups.
+    const length = after.length + (tail.includes('.') ? 1 : 0)
+    while (groups.length < 8 - length) groups.push('0')
+    groups.push(...after)
+  }
+  return `${groups
+    .slice(0, 4)
+    .map(group => Number.parseInt(group, 16).toString(16))
+    .join(':')}::/64`
+}

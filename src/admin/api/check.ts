@@ -1,0 +1,180 @@
+/**
+ * Holds what a request brings against its route's schemas, and says what is wrong in the words that clients know: code,
+ * place, rule. The value itself is never repeated: it may be a password in the wrong field.
+ */
+import { Ajv2020, type AnySchema, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
+import { parseMoney, type Refusal, refuse, UnitError } from '#contract'
+import { fields } from './inputs.ts'
+import type { ApiRoute, Schema } from './route.ts'
+
+/** Checks one request of a route; each throws a refusal, and gives the value with defaults filled in. */
+export interface RouteCheck {
+  params(values: Readonly<Record<string, string>>): unknown
+  query(text: string): unknown
+  body(value: unknown): unknown
+}
+
+/** Compiles a route's schemas. Throws when one is wrong itself. */
+export function createCheck(route: ApiRoute): RouteCheck {
+  const params = VALUES.compile((route.params ?? NOTHING) as AnySchema)
+  const query = TEXTS.compile((route.query ?? NOTHING) as AnySchema)
+  const body = VALUES.compile((route.body ?? NOTHING) as AnySchema)
+  return {
+    params(values) {
+      // An id that cannot be one is an id that there is not.
+      if (!params(values)) throw refuse('not_found')
+      return values
+    },
+    query: text => checked(query, queryOf(text)),
+    body: value => checked(body, value),
+  }
+}
+
+const NOTHING: Schema = fields({})
+
+/** What the formats of our schemas allow, and how to say it. */
+export const FORMATS: Readonly<Record<string, { readonly rule: string; readonly allows: (text: string) => boolean }>> = {
+  'date-time': { rule: 'it must be a time such as 2027-01-31T00:00:00Z', allows: isTime },
+  email: { rule: 'it must be an e-mail address', allows: isEmail },
+  money: { rule: 'it must be dollars such as "12.50", with at most 9 decimals', allows: isMoney },
+}
+
+/** The schema checker as it reads values, or with `coerceTypes` the texts of a query. */
+export function createAjv(coerceTypes: boolean): Ajv2020 {
+  const ajv = new Ajv2020({ strict: true, useDefaults: true, allowUnionTypes: true, verbose: true, coerceTypes })
+  for (const [name, { allows }] of Object.entries(FORMATS)) ajv.addFormat(name, allows)
+  return ajv
+}
+
+const VALUES = createAjv(false)
+const TEXTS = createAjv(true)
+
+function checked(validate: ValidateFunction, value: unknown): unknown {
+  if (validate(value)) return value
+  throw complain(validate.errors![0]!, value)
+}
+
+/** Each parameter once: of two, one server would take the first and another the last. */
+function queryOf(text: string): Record<string, string> {
+  const query: Record<string, string> = Object.create(null)
+  for (const [name, value] of new URLSearchParams(text)) {
+    if (Object.hasOwn(query, name)) {
+      const param = placeOf(name)
+      throw refuse('invalid_value', { message: `Invalid value for '${param}': it stands there twice.`, param })
+    }
+    query[name] = value
+  }
+  return query
+}
+
+function complain(error: ErrorObject, root: unknown): Refusal {
+  const { keyword, params } = error
+  const place = pathOf(error.instancePath, root)
+  if (keyword === 'required') {
+    const param = join(place, params.missingProperty as string)
+    return refuse('missing_required_parameter', { message: `Missing required parameter: '${param}'.`, param })
+  }
+  if (keyword === 'additionalProperties') {
+    const param = join(place, params.additionalProperty as string)
+    return refuse('unknown_parameter', { message: `Unknown parameter: '${param}'.`, param })
+  }
+  if (keyword === 'type') return wrongType(error, place)
+  return refuse('invalid_value', { message: `Invalid value for '${place}': ${ruleOf(error)}.`, param: place })
+}
+
+function wrongType({ schema, data }: ErrorObject, param: string): Refusal {
+  if (param === '') return refuse('invalid_type', { message: 'The body must be a JSON object.' })
+  const wanted = [schema as string | string[]].flat().filter(type => type !== 'null')
+  const names = wanted.map(type => ARTICLES[type]).join(' or ')
+  const found = ARTICLES[data === null ? 'null' : Array.isArray(data) ? 'array' : typeof data]
+  return refuse('invalid_type', {
+    message: `Invalid type for '${param}': expected ${names}, but got ${found} instead.`,
+    param,
+  })
+}
+
+const ARTICLES: Readonly<Record<string, string>> = {
+  string: 'a string',
+  number: 'a number',
+  integer: 'an integer',
+  boolean: 'a boolean',
+  object: 'an object',
+  array: 'an array',
+  null: 'null',
+}
+
+function ruleOf({ keyword, params, schema }: ErrorObject): string {
+  const limit = String(params['limit'])
+  switch (keyword) {
+    case 'enum':
+      return `it must be one of ${(schema as unknown[]).filter(each => each !== null).join(', ')}`
+    case 'const':
+      return `it must be ${JSON.stringify(schema)}`
+    case 'minimum':
+      return `it must be at least ${limit}`
+    case 'maximum':
+      return `it must be at most ${limit}`
+    case 'minLength':
+      return limit === '1' ? 'it is empty' : `it must have at least ${limit} characters`
+    case 'maxLength':
+      return `it must have at most ${limit} characters`
+    case 'minItems':
+      return `it needs at least ${limit === '1' ? 'one entry' : `${limit} entries`}`
+    case 'maxItems':
+      return `it must have at most ${limit} entries`
+    case 'uniqueItems':
+      return 'it has the same entry twice'
+    case 'minProperties':
+      return 'it says nothing to change'
+    case 'format':
+      return FORMATS[schema as string]?.rule ?? `it is not a ${schema}`
+    default:
+      return 'it has characters that are not allowed'
+  }
+}
+
+/** `/models/3` as `models[3]`. */
+function pathOf(pointer: string, root: unknown): string {
+  let path = ''
+  let at = root
+  for (const escaped of pointer.split('/').slice(1)) {
+    const key = escaped.replaceAll('~1', '/').replaceAll('~0', '~')
+    path = Array.isArray(at) ? `${path}[${key}]` : join(path, key)
+    at = (at as Record<string, unknown>)[key]
+  }
+  return path
+}
+
+function join(path: string, key: string): string {
+  return path === '' ? placeOf(key) : `${path}.${placeOf(key)}`
+}
+
+/** A name as it was sent, unless it is not a name at all. */
+function placeOf(key: string): string {
+  return /^[\w.$-]{1,64}$/.test(key) ? key : JSON.stringify(key.slice(0, 64))
+}
+
+const TIME = /^(\d{4})-(\d\d)-(\d\d)[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)$/
+
+function isTime(text: string): boolean {
+  const match = TIME.exec(text)
+  if (!match || Number.isNaN(Date.parse(text))) return false
+  // The parser of JavaScript takes 30 February for 2 March.
+  const [year, month, day] = match.slice(1, 4).map(Number) as [number, number, number]
+  return new Date(Date.UTC(year, month - 1, day)).getUTCDate() === day
+}
+
+/** Something, an @, a domain. Whether it exists, only a letter could say, and none is ever sent. */
+function isEmail(text: string): boolean {
+  return /^[^\s@"(),:;<>[\\\]\u0000-\u001f\u007f-\u009f]{1,64}@[\p{L}\p{N}](?:[\p{L}\p{N}.-]{0,251}[\p{L}\p{N}])?$/u.test(text) && !text.includes('..')
+}
+
+function isMoney(text: string): boolean {
+  try {
+    parseMoney(text)
+    return !text.startsWith('$') && text === text.trim()
+  } catch (error) {
+    if (!(error instanceof UnitError)) throw error
+    return false
+  }
+}

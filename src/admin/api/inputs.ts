@@ -1,0 +1,76 @@
+/** What routes take, in parts: an object of named fields, and the fields that several routes have. */
+import type { Schema } from './route.ts'
+
+/**
+ * An object with these fields and no others: nobody sets a column that was not meant to be set. Names that end in `?` may
+ * be left out: `fields({ name: NAME, 'models?': MODELS })`.
+ */
+export function fields(properties: Readonly<Record<string, Schema>>): Schema {
+  const names = Object.keys(properties)
+  return {
+    type: 'object',
+    additionalProperties: false,
+    properties: Object.fromEntries(names.map(name => [name.replace(/\?$/, ''), properties[name]])),
+    required: names.filter(name => !name.endsWith('?')),
+  }
+}
+
+/** The same field, which may also be null. */
+export function orNull(schema: Schema): Schema {
+  const { type, enum: values } = schema as { type: string; enum?: readonly unknown[] }
+  return { ...schema, type: [type, 'null'], ...(values ? { enum: [...values, null] } : {}) }
+}
+
+/** The path's `{id}`; more of them by their names: `ids('id', 'key')`. */
+export function ids(...names: readonly string[]): Schema {
+  return fields(Object.fromEntries((names.length === 0 ? ['id'] : names).map(name => [name, ID])))
+}
+
+export const ID: Schema = {
+  type: 'string',
+  minLength: 1,
+  maxLength: 64,
+  pattern: '^[A-Za-z0-9_-]+$',
+  description: 'An id, as lists say it.',
+}
+
+/** Characters that people can see: no control characters, and none that turn the direction of a line. */
+const VISIBLE = '^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028-\\u202e\\u2066-\\u2069]*$'
+
+/** A text in one line. */
+export function line(description: string, maxLength = 100): Schema {
+  return { type: 'string', minLength: 1, maxLength, pattern: VISIBLE, description }
+}
+
+export const NAME = line('A name for people to read.')
+
+export const EMAIL: Schema = {
+  type: 'string',
+  format: 'email',
+  maxLength: 254,
+  description: 'An e-mail address: the name to sign in with. Upper and lower case are the same.',
+}
+
+export const PASSWORD: Schema = {
+  type: 'string',
+  minLength: 8,
+  maxLength: 128,
+  description: 'A password of 8 to 128 characters, whichever they are.',
+}
+
+/** A password that exists: whatever it is, the answer is the same for all wrong ones. */
+export const PASSWORD_NOW: Schema = { type: 'string', maxLength: 1024, description: 'The password.' }
+
+export const SECRET: Schema = { type: 'string', minLength: 1, maxLength: 100, description: 'What stands behind # in the link.' }
+
+export const MONEY: Schema = {
+  type: 'string',
+  format: 'money',
+  description: 'Dollars as a text, at most 9 decimals: "12.50".',
+}
+
+export const TIME: Schema = {
+  type: 'string',
+  format: 'date-time',
+  description: 'A time as ISO 8601 has it: "2027-01-31T00:00:00Z".',
+}

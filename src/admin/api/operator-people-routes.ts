@@ -1,0 +1,275 @@
+/** Who may sign in, the links that let them in, and the tokens of operators' machines. */
+import { parseMoney, refuse } from '#contract'
+import type { Link, NewLink, Person, Role } from '../../store/people.ts'
+import type { Store } from '../../store/store.ts'
+import { EMAIL, fields, ID, ids, line, MONEY, NAME, orNull, TIME } from './inputs.ts'
+import { accountOf } from './operator-routes.ts'
+import type { ApiParts } from './parts.ts'
+import { type ApiRoute, type Caller, route, type Schema } from './route.ts'
+import { showAll, showLink, showPerson, showToken } from './show.ts'
+import type { IssuedLinkView } from './views.ts'
+
+const HOUR_MS = 3_600_000
+const INVITATION_MS = 7 * 24 * HOUR_MS
+const RESET_MS = 24 * HOUR_MS
+
+const ROLE: Schema = {
+  type: 'string',
+  enum: ['member', 'operator'],
+  description: 'Operators see all accounts and what the gateway does.',
+}
+
+type Id = { readonly id: string }
+
+interface InvitationBody {
+  readonly kind: 'invitation'
+  readonly role: Role
+  readonly account_id?: string | null
+  readonly plan?: string
+  readonly credit?: string
+  readonly email?: string
+}
+
+export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
+  route({
+    method: 'GET',
+    path: '/api/operator/people',
+    summary: 'Everybody who can sign in, the oldest first.',
+    audience: 'operator',
+    answers: 'PersonPage',
+    handle: ({ parts }) => ({ body: showAll(parts.store.people.list().map(showPerson)) }),
+  }),
+  route<Id, object, { role: Role }>({
+    method: 'PATCH',
+    path: '/api/operator/people/{id}',
+    summary: 'Gives somebody another role. There is always an operator.',
+    audience: 'operator',
+    params: ids(),
+    body: fields({ role: ROLE }),
+    answers: 'PersonView',
+    errors: ['not_found', 'conflict'],
+    handle: ({ parts: { store }, params, body }) =>
+      inTurn(store, async () => {
+        const person = personOf(store, params.id)
+        if (body.role !== 'operator') keepOneOperator(store, person)
+        return { body: showPerson(await store.people.setRole(person.id, body.role)) }
+      }),
+  }),
+  route<Id>({
+    method: 'DELETE',
+    path: '/api/operator/people/{id}',
+    summary: 'Removes somebody: they are signed out at once. Their account and its keys stay.',
+    audience: 'operator',
+    params: ids(),
+    answers: null,
+    status: 204,
+    errors: ['not_found', 'conflict'],
+    handle: ({ parts: { store }, params, caller }) =>
+      inTurn(store, async () => {
+        const person = personOf(store, params.id)
+        if (person.id === caller.person?.id) {
+          throw refuse('conflict', { message: 'Nobody removes themselves. Another operator can.' })
+        }
+        keepOneOperator(store, person)
+        await store.people.remove(person.id)
+        return { status: 204 }
+      }),
+  }),
+  route<Id>({
+    method: 'POST',
+    path: '/api/operator/people/{id}/reset',
+    summary: 'Makes a link by which somebody chooses a new password. It works once, for 24 hours.',
+    audience: 'operator',
+    params: ids(),
+    answers: 'IssuedLinkView',
+    status: 201,
+    errors: ['not_found'],
+    async handle({ parts, params, caller }) {
+      const { id, email, role } = personOf(parts.store, params.id)
+      const link = await issueLink(parts, {
+        kind: 'reset',
+        role,
+        accountId: null,
+        plan: null,
+        credit: 0n,
+        email,
+        personId: id,
+        createdBy: makerOf(caller),
+        expiresAt: parts.clock.now() + RESET_MS,
+      })
+      return { status: 201, body: link }
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/api/operator/links',
+    summary: 'Links that still work, the newest first.',
+    audience: 'operator',
+    answers: 'LinkPage',
+    handle: ({ parts: { store } }) => ({
+      body: showAll(store.people.links().map(link => showLink(link, makerName(store, link.createdBy)))),
+    }),
+  }),
+  route<object, object, InvitationBody>({
+    method: 'POST',
+    path: '/api/operator/links',
+    summary: 'Makes an invitation: to an account that is there, or to one that is made with the person. For 7 days.',
+    audience: 'operator',
+    body: fields({
+      kind: { type: 'string', enum: ['invitation'], description: 'What the link is for.' },
+      role: ROLE,
+      'account_id?': orNull({ ...ID, description: 'The account to join; null: one of their own is made.' }),
+      'plan?': line('Of the new account; that of those who register, when it is left out.'),
+      'credit?': {
+        ...MONEY,
+        description: 'What the new account begins with in dollars; nothing, when it is left out.',
+      },
+      'email?': { ...EMAIL, description: 'The only address that may use it; any, when it is left out.' },
+    }),
+    answers: 'IssuedLinkView',
+    status: 201,
+    errors: ['not_found', 'conflict'],
+    handle: async ({ parts, body, caller }) => ({
+      status: 201,
+      body: await issueLink(parts, { ...readInvitation(parts, body), createdBy: makerOf(caller) }),
+    }),
+  }),
+  route<Id>({
+    method: 'DELETE',
+    path: '/api/operator/links/{id}',
+    summary: 'Revokes a link, at once.',
+    audience: 'operator',
+    params: ids(),
+    answers: null,
+    status: 204,
+    errors: ['not_found'],
+    async handle({ parts: { store }, params }) {
+      if (!store.people.links().some(({ id }) => id === params.id)) throw refuse('not_found')
+      await store.people.revokeLink(params.id)
+      return { status: 204 }
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/api/operator/tokens',
+    summary: "Machines' ways to the operators' API.",
+    audience: 'operator',
+    answers: 'TokenPage',
+    handle: ({ parts: { store } }) => ({
+      body: showAll(store.people.tokens().map(token => showToken(token, makerName(store, token.createdBy)))),
+    }),
+  }),
+  route<object, object, { name: string; expires_at?: string | null }>({
+    method: 'POST',
+    path: '/api/operator/tokens',
+    summary: 'Makes a token. Its secret is in this answer, and never again.',
+    audience: 'operator',
+    body: fields({
+      name: { ...NAME, description: 'Who will use it.' },
+      'expires_at?': orNull({ ...TIME, description: 'When it ends; null: when it is revoked.' }),
+    }),
+    answers: 'IssuedTokenView',
+    status: 201,
+    async handle({ parts: { store, clock }, body, caller }) {
+      const { token, secret } = await store.people.createToken({
+        name: body.name,
+        expiresAt: readFuture('expires_at', body.expires_at ?? null, clock.now()),
+        createdBy: makerOf(caller),
+      })
+      return { status: 201, body: { token: showToken(token, makerName(store, token.createdBy)), secret } }
+    },
+  }),
+  route<Id>({
+    method: 'DELETE',
+    path: '/api/operator/tokens/{id}',
+    summary: 'Revokes a token, at once.',
+    audience: 'operator',
+    params: ids(),
+    answers: null,
+    status: 204,
+    errors: ['not_found'],
+    async handle({ parts: { store }, params }) {
+      if (!store.people.tokens().some(({ id }) => id === params.id)) throw refuse('not_found')
+      await store.people.revokeToken(params.id)
+      return { status: 204 }
+    },
+  }),
+]
+
+function personOf(store: Store, id: string): Person {
+  const person = store.people.find(id)
+  if (!person) throw refuse('not_found', { message: 'There is nobody by this id.' })
+  return person
+}
+
+/** Without an operator nobody could make one but the command on the gateway's machine. */
+function keepOneOperator(store: Store, { id, role }: Person): void {
+  if (role !== 'operator') return
+  if (store.people.list().some(other => other.role === 'operator' && other.id !== id)) return
+  throw refuse('conflict', { message: 'This is the last operator. Make another one first.' })
+}
+
+const turns = new WeakMap<Store, Promise<unknown>>()
+
+/** One after the other: two operators who remove each other at once must not both succeed. */
+function inTurn<Result>(store: Store, work: () => Promise<Result>): Promise<Result> {
+  const turn = (turns.get(store) ?? Promise.resolve()).then(work)
+  turns.set(
+    store,
+    turn.catch(() => {}),
+  )
+  return turn
+}
+
+function readInvitation({ store, clock, registration }: ApiParts, body: InvitationBody): Omit<NewLink, 'createdBy'> {
+  const { role, account_id: accountId = null, plan, credit } = body
+  const email = body.email?.toLowerCase() ?? null
+  if (accountId !== null) {
+    accountOf(store, accountId)
+    for (const param of ['plan', 'credit'] as const) {
+      if (body[param] === undefined) continue
+      throw refuse('invalid_value', { param, message: `\`${param}\` is for a new account; this invitation has one.` })
+    }
+  }
+  if (email !== null && store.people.findByEmail(email)) {
+    throw refuse('conflict', { param: 'email', message: 'There is somebody with this address already.' })
+  }
+  return {
+    kind: 'invitation',
+    role,
+    accountId,
+    plan: accountId === null ? (plan ?? registration.plan) : null,
+    credit: credit === undefined ? 0n : parseMoney(credit),
+    email,
+    personId: null,
+    expiresAt: clock.now() + INVITATION_MS,
+  }
+}
+
+const PAGE_OF: Readonly<Record<Link['kind'], string>> = { invitation: 'join', reset: 'reset' }
+
+/** The address is told this once. Its secret is the fragment, which no browser sends and no log writes. */
+async function issueLink({ store, origins }: ApiParts, wanted: NewLink): Promise<IssuedLinkView> {
+  const { link, token } = await store.people.createLink(wanted)
+  return {
+    link: showLink(link, makerName(store, link.createdBy)),
+    url: `${origins()[0]}/${PAGE_OF[link.kind]}#${token}`,
+  }
+}
+
+/** How the store remembers who made something. */
+function makerOf({ person, actor }: Caller): string {
+  return person?.id ?? actor
+}
+
+/** Persons by their address, as long as they are there. */
+function makerName(store: Store, maker: string): string {
+  return store.people.find(maker)?.email ?? maker
+}
+
+function readFuture(param: string, text: string | null, nowMs: number): number | null {
+  if (text === null) return null
+  const ms = Date.parse(text)
+  if (ms > nowMs) return ms
+  throw refuse('invalid_value', { param, message: `\`${param}\` must be a time to come.` })
+}

@@ -1,0 +1,111 @@
+/**
+ * Passwords: argon2id as `node:crypto` has it, stored with its parameters in one text (the PHC string format), so that
+ * they can be raised later and each password follows when its person next signs in.
+ *
+ * A hash takes 19 MiB and some 30 ms of a core. So only two are made at once and few may wait: whoever floods the sign-in
+ * takes no memory from the streams.
+ */
+import { type Argon2Parameters, argon2, randomBytes, timingSafeEqual } from 'node:crypto'
+import { promisify } from 'node:util'
+import { refuse } from '#contract'
+
+export interface Passwords {
+  /** The text to store. */
+  hash(password: string): Promise<string>
+  /**
+   * Whether it is the password of the stored text. Undefined stands for nobody's: the same work, and never right.
+   * `better` is a new text to store where the old one has other parameters than today's.
+   */
+  verify(stored: string | undefined, password: string): Promise<{ readonly right: boolean; readonly better?: string }>
+}
+
+/** What makes a hash: replaced by tests that count. */
+export type Derive = (parameters: Argon2Parameters) => Promise<Uint8Array>
+
+/** OWASP's choice for argon2id: 19 MiB, two passes, one lane. */
+const TODAY = { memory: 19_456, passes: 2, parallelism: 1 }
+const SALT_BYTES = 16
+const HASH_BYTES = 32
+const MOST_AT_ONCE = 2
+const MOST_WAITING = 32
+
+const argon2id: Derive = async parameters => promisify(argon2)('argon2id', parameters)
+
+export function createPasswords(derive: Derive = argon2id): Passwords {
+  const enter = createRoom(MOST_AT_ONCE, MOST_WAITING)
+  // What is compared for people who do not exist: no password leads to it.
+  const nobody = format(TODAY, randomBytes(SALT_BYTES), randomBytes(HASH_BYTES))
+
+  const make = (password: string, settings: Settings, nonce: Uint8Array, tagLength: number) =>
+    // The same text typed on two systems may come in two forms of Unicode.
+    enter(() => derive({ ...settings, nonce, tagLength, message: Buffer.from(password.normalize('NFC')) }))
+
+  async function hash(password: string): Promise<string> {
+    const salt = randomBytes(SALT_BYTES)
+    return format(TODAY, salt, await make(password, TODAY, salt, HASH_BYTES))
+  }
+
+  return {
+    hash,
+    async verify(stored, password) {
+      const { settings, salt, tag } = parse(stored ?? nobody)
+      const found = await make(password, settings, salt, tag.length)
+      const right = timingSafeEqual(found, tag) && stored !== undefined
+      return right && !isToday(settings) ? { right, better: await hash(password) } : { right }
+    },
+  }
+}
+
+interface Settings {
+  readonly memory: number
+  readonly passes: number
+  readonly parallelism: number
+}
+
+const isToday = ({ memory, passes, parallelism }: Settings) =>
+  memory === TODAY.memory && passes === TODAY.passes && parallelism === TODAY.parallelism
+
+function format({ memory, passes, parallelism }: Settings, salt: Uint8Array, tag: Uint8Array): string {
+  return `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${base64(salt)}$${base64(tag)}`
+}
+
+const PHC = /^\$argon2id\$v=19\$m=(\d{1,7}),t=(\d{1,3}),p=(\d{1,2})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/
+
+function parse(stored: string): { readonly settings: Settings; readonly salt: Buffer; readonly tag: Buffer } {
+  const match = PHC.exec(stored)
+  if (!match) throw new TypeError('a stored password is not in the form $argon2id$v=19$...')
+  const [memory, passes, parallelism] = match.slice(1, 4).map(Number) as [number, number, number]
+  return {
+    settings: { memory, passes, parallelism },
+    salt: Buffer.from(match[4]!, 'base64'),
+    tag: Buffer.from(match[5]!, 'base64'),
+  }
+}
+
+/** Without padding, as the format wants it. */
+function base64(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('base64').replace(/=+$/, '')
+}
+
+/** Lets so many in at once and so many wait; the others are turned away. */
+function createRoom(mostInside: number, mostWaiting: number) {
+  const waiting: (() => void)[] = []
+  let inside = 0
+  return async function enter<Result>(work: () => Promise<Result>): Promise<Result> {
+    if (inside < mostInside) inside++
+    else {
+      if (waiting.length >= mostWaiting) {
+        throw refuse('overloaded', { retryAfterMs: 1000, detail: 'too many passwords are being hashed' })
+      }
+      // Whoever leaves hands on the place, so nobody can slip in between.
+      await new Promise<void>(resolve => waiting.push(resolve))
+    }
+    try {
+      return await work()
+    } finally {
+      const next = waiting.shift()
+      if (next) next()
+      else inside--
+    }
+  }
+}

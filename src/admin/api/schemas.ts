@@ -1,0 +1,328 @@
+/**
+ * The views of views.ts as JSON Schemas: what the description of the API (openapi.ts) says, and what a test holds every
+ * answer of the real server against. Every property is always there; what may be missing is null.
+ */
+import type { Schema } from './route.ts'
+
+type Properties = Readonly<Record<string, Schema>>
+
+/** Names that end in `?` may be left out. */
+function view(description: string, properties: Properties): Schema {
+  return { description, ...shape(properties) }
+}
+
+function shape(properties: Properties): Schema {
+  const names = Object.keys(properties)
+  return {
+    type: 'object',
+    additionalProperties: false,
+    properties: Object.fromEntries(names.map(name => [name.replace(/\?$/, ''), properties[name]])),
+    required: names.filter(name => !name.endsWith('?')),
+  }
+}
+
+/** The same schema with a description. */
+function says(schema: Schema, description: string): Schema {
+  return { ...schema, description }
+}
+
+function maybe(schema: Schema): Schema {
+  if ('$ref' in schema) return { anyOf: [schema, { type: 'null' }] }
+  const { type, enum: values } = schema as { type: string; enum?: readonly unknown[] }
+  return { ...schema, type: [type, 'null'], ...(values ? { enum: [...values, null] } : {}) }
+}
+
+const ref = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` })
+const list = (items: Schema): Schema => ({ type: 'array', items })
+const oneOf = (...values: readonly string[]): Schema => ({ type: 'string', enum: values })
+
+const text: Schema = { type: 'string' }
+const flag: Schema = { type: 'boolean' }
+const count: Schema = { type: 'integer', minimum: 0 }
+const time: Schema = { type: 'string', format: 'date-time' }
+const money: Schema = {
+  type: 'string',
+  pattern: '^-?\\d+\\.\\d{9}$',
+  description: 'Dollars with 9 decimals.',
+}
+const role = oneOf('member', 'operator')
+const outcome = oneOf('answered', 'refused', 'failed', 'client_left', 'cut')
+const registration = oneOf('open', 'invitation', 'closed')
+
+/** What usage and its total count. */
+const used: Properties = {
+  requests: count,
+  failed: says(count, 'Of them, those that were not answered.'),
+  prompt_tokens: count,
+  cached_tokens: count,
+  completion_tokens: count,
+  reasoning_tokens: count,
+  charged: money,
+}
+
+const VIEWS = {
+  AboutView: view('What everybody may know.', {
+    version: text,
+    registration: says(registration, 'Who may make an account.'),
+    starting_credit: says(money, 'What an account begins with that somebody made by themselves.'),
+    base_url: says(text, 'Where clients reach the gateway, up to /v1.'),
+    secure: says(flag, 'False on plain http, which only loopback may be: the session cookie is not marked Secure.'),
+  }),
+  PersonView: view('Somebody with a password.', {
+    id: text,
+    email: text,
+    role,
+    account_id: text,
+    created_at: time,
+  }),
+  AccountView: view('Who pays.', {
+    id: text,
+    name: text,
+    plan: text,
+    frozen: flag,
+    created_at: time,
+    posted: says(money, 'Credit minus charges, in dollars with 9 decimals.'),
+    held: says(money, 'Set aside for requests under way.'),
+    available: says(money, 'posted - held'),
+  }),
+  SessionView: view('Who is signed in.', {
+    person: ref('PersonView'),
+    account: ref('AccountView'),
+    expires_at: says(time, 'When it ends at the latest; half an hour without a request ends it sooner.'),
+  }),
+  LinkPurposeView: view('What a link is for, before it is used.', {
+    kind: oneOf('invitation', 'reset'),
+    email: says(maybe(text), 'The only address that may use it; null: any.'),
+    account: says(maybe(text), 'The name of the account that it lets join; null: one is made.'),
+    role,
+  }),
+  KeyView: view('A key, without its secret.', {
+    id: text,
+    account_id: text,
+    name: text,
+    models: says(maybe(list(text)), 'Null: every public model.'),
+    created_at: time,
+    expires_at: maybe(time),
+    revoked_at: maybe(time),
+    last_used_at: maybe(time),
+    spending_cap: says(maybe(money), 'What the key may spend in its life; null: whatever the account has.'),
+    spent: money,
+    purpose: says(maybe(oneOf('playground')), 'playground: made by the dashboard for its playground.'),
+    state: oneOf('live', 'expired', 'revoked'),
+    secrets: says(
+      list(shape({ last4: text, expires_at: maybe(time) })),
+      'Live secrets, the newest first; an older one has the end of its grace.',
+    ),
+  }),
+  IssuedKeyView: view('A key with its secret: the only time it is shown.', { key: ref('KeyView'), token: text }),
+  EntryView: view("A line of an account's ledger.", {
+    id: text,
+    kind: oneOf('credit', 'charge'),
+    at: time,
+    amount: says(money, 'Negative for charges.'),
+    actor: maybe(text),
+    note: maybe(text),
+    reference: maybe(text),
+    key_id: maybe(text),
+    model: maybe(text),
+    outcome: maybe(outcome),
+  }),
+  PriceView: view('Dollars per million tokens, and per request.', {
+    unit: { type: 'string', const: '1M tokens' },
+    input: money,
+    cached_input: money,
+    cache_write: money,
+    output: money,
+    request: money,
+  }),
+  ReceiptView: view('What became of one request, and what it cost.', {
+    id: text,
+    key_id: text,
+    model: text,
+    created_at: time,
+    settled_at: says(maybe(time), 'Null while the request is under way.'),
+    outcome: maybe(outcome),
+    code: says(maybe(text), 'The error that the client was told.'),
+    held: money,
+    charged: maybe(money),
+    source: says(maybe(text), 'Where the usage comes from: reported by the provider, counted, ...'),
+    price: ref('PriceView'),
+    prompt_tokens: count,
+    cached_tokens: count,
+    cache_write_tokens: count,
+    completion_tokens: count,
+    reasoning_tokens: count,
+    attempts: list(shape({ target: text, status: maybe(count), code: maybe(text), ms: { type: 'number' } })),
+    trail: says(list(shape({ step: text, verdict: text, 'code?': text, 'note?': text })), 'What the steps said.'),
+    idempotency_key: maybe(text),
+  }),
+  UsageRowView: view('One span of time, key and model; what was summed over is null.', {
+    at: time,
+    key_id: maybe(text),
+    model: maybe(text),
+    ...used,
+  }),
+  UsageView: view('Usage over time; rows only where something was used.', {
+    step: oneOf('hour', 'day'),
+    from: time,
+    to: time,
+    rows: list(ref('UsageRowView')),
+    total: shape(used),
+  }),
+  ModelView: view('A model with its price.', {
+    id: text,
+    description: maybe(text),
+    aliases: list(text),
+    owned_by: text,
+    context: count,
+    max_output: count,
+    reasoning: flag,
+    price: says(maybe(ref('PriceView')), 'Null: free.'),
+  }),
+  LinkView: view('A link that works once, without its secret.', {
+    id: text,
+    kind: oneOf('invitation', 'reset'),
+    role,
+    account_id: maybe(text),
+    email: maybe(text),
+    plan: maybe(text),
+    credit: money,
+    created_at: time,
+    expires_at: time,
+    created_by: text,
+  }),
+  IssuedLinkView: view('A link with its address: the only time it is shown.', { link: ref('LinkView'), url: text }),
+  AccountDetailView: view('An account with its people and keys.', {
+    account: ref('AccountView'),
+    people: list(ref('PersonView')),
+    keys: list(ref('KeyView')),
+  }),
+  CreditView: view('Credit that was given.', {
+    granted: says(flag, 'False: this reference had been credited before, and nothing has changed.'),
+    reference: text,
+    account: ref('AccountView'),
+  }),
+  PlanView: view('A plan that accounts have.', { plan: text, accounts: count }),
+  SummaryView: view('The gateway at a glance.', {
+    accounts: count,
+    posted: money,
+    held: money,
+    inflight: count,
+    open_holds: count,
+    ready: flag,
+    reason: says(maybe(text), 'Why it is not ready.'),
+    started_at: time,
+    version: text,
+  }),
+  ExchangeView: view('A request under way.', {
+    id: text,
+    started_at: time,
+    route: text,
+    policy: text,
+    account_id: maybe(text),
+    account: maybe(text),
+    key_id: maybe(text),
+    model: maybe(text),
+    stream: maybe(flag),
+    target: says(maybe(text), 'Of the attempt under way, or the last one.'),
+    attempts: count,
+    tokens: says(count, 'That have come so far, counted.'),
+    address: text,
+  }),
+  TargetHealthView: view('How a provider and its model are doing.', {
+    target: text,
+    models: list(text),
+    state: oneOf('well', 'limited', 'ejected', 'half_open'),
+    until: says(maybe(time), 'Until when it is put behind the others.'),
+    inflight: count,
+    failures_in_a_row: count,
+    attempts: says(count, 'Of the last 30 seconds.'),
+    failed: count,
+    latency_ms: says(maybe({ type: 'number' }), 'To the first event of streams; null: not measured lately.'),
+  }),
+  ProviderView: view('A provider and its targets.', {
+    name: text,
+    dialect: text,
+    base_url: maybe(text),
+    credentials: shape({ total: count, good: count }),
+    targets: list(ref('TargetHealthView')),
+  }),
+  ProblemView: view('What is wrong in a file.', {
+    file: text,
+    line: count,
+    column: count,
+    message: text,
+    suggestion: maybe(text),
+  }),
+  ConfigurationView: view('The files that the gateway runs, and what is wrong with them.', {
+    files: list(shape({ path: text, text: says(text, 'Without secrets.'), changed: flag })),
+    loaded_at: time,
+    problems: list(ref('ProblemView')),
+    routes: list(
+      shape({
+        path: text,
+        kind: text,
+        policy: text,
+        steps: list(shape({ id: text, use: text, mode: text, when: maybe(text) })),
+      }),
+    ),
+  }),
+  TokenView: view("An operator's token, without its secret.", {
+    id: text,
+    name: text,
+    last4: text,
+    created_at: time,
+    expires_at: maybe(time),
+    created_by: text,
+  }),
+  IssuedTokenView: view('A token with its secret: the only time it is shown.', {
+    token: ref('TokenView'),
+    secret: text,
+  }),
+} as const satisfies Readonly<Record<string, Schema>>
+
+type ViewName = keyof typeof VIEWS
+type PageName = 'KeyPage' | 'EntryPage' | 'ReceiptPage' | 'ModelPage' | OperatorPageName
+type OperatorPageName =
+  | 'AccountPage'
+  | 'PersonPage'
+  | 'LinkPage'
+  | 'PlanPage'
+  | 'ExchangePage'
+  | 'ProviderPage'
+  | 'TokenPage'
+
+/** What a route may answer with. `KeyPage` is a page of `KeyView`. */
+export type SchemaName = ViewName | PageName | 'ErrorView'
+
+/** `{ items, next }`, which every list is. */
+function page(item: ViewName): Schema {
+  return view('A part of a list, and where it goes on.', {
+    items: list(ref(item)),
+    next: says(maybe(text), 'For `after`, to read on; null: this was the end.'),
+  })
+}
+
+/** By name. References lead to `#/components/schemas/NAME`, where the description of the API has them. */
+export const SCHEMAS: Readonly<Record<SchemaName, Schema>> = {
+  ...VIEWS,
+  KeyPage: page('KeyView'),
+  EntryPage: page('EntryView'),
+  ReceiptPage: page('ReceiptView'),
+  ModelPage: page('ModelView'),
+  AccountPage: page('AccountView'),
+  PersonPage: page('PersonView'),
+  LinkPage: page('LinkView'),
+  PlanPage: page('PlanView'),
+  ExchangePage: page('ExchangeView'),
+  ProviderPage: page('ProviderView'),
+  TokenPage: page('TokenView'),
+  ErrorView: view('Every error.', {
+    error: shape({
+      message: says(text, 'A sentence for people.'),
+      type: text,
+      param: says(maybe(text), 'The place in the request.'),
+      code: says(text, 'For programs.'),
+    }),
+  }),
+}

@@ -1,0 +1,191 @@
+/**
+ * What the store keeps, as the account API shows it (views.ts): money as text, times as ISO 8601, every property named one
+ * by one, so that nothing is shown because it happened to be there.
+ */
+import { type AccountBalance, formatMoney, type KeySummary, type Model, type Price, type Receipt } from '#contract'
+import type { Link, OperatorToken, Person } from '../../store/people.ts'
+import type { Entry, UsageRow } from '../../store/reports.ts'
+import type {
+  AccountView,
+  EntryView,
+  KeyView,
+  LinkView,
+  ModelView,
+  PageView,
+  PersonView,
+  PriceView,
+  ReceiptView,
+  TokenView,
+  UsageRowView,
+} from './views.ts'
+
+export function showAccount(account: AccountBalance): AccountView {
+  return {
+    id: account.id,
+    name: account.name,
+    plan: account.plan,
+    frozen: account.frozen,
+    created_at: showTime(account.createdAt),
+    posted: formatMoney(account.posted),
+    held: formatMoney(account.held),
+    available: formatMoney(account.posted - account.held),
+  }
+}
+
+export function showPerson(person: Person): PersonView {
+  return {
+    id: person.id,
+    email: person.email,
+    role: person.role,
+    account_id: person.accountId,
+    created_at: showTime(person.createdAt),
+  }
+}
+
+/** A key without its secret; whether it is live depends on the time. */
+export function showKey(key: KeySummary, nowMs: number): KeyView {
+  return {
+    id: key.id,
+    account_id: key.accountId,
+    name: key.name,
+    models: key.models,
+    created_at: showTime(key.createdAt),
+    expires_at: showMaybe(key.expiresAt, showTime),
+    revoked_at: showMaybe(key.revokedAt, showTime),
+    last_used_at: showMaybe(key.lastUsedAt, showTime),
+    spending_cap: showMaybe(key.spendingCap, formatMoney),
+    spent: formatMoney(key.spent),
+    purpose: key.purpose,
+    state: stateOf(key, nowMs),
+    secrets: key.secrets
+      .map(({ last4, expiresAt }) => ({ last4, expires_at: showMaybe(expiresAt, showTime) }))
+      .reverse(),
+  }
+}
+
+function stateOf({ revokedAt, expiresAt }: KeySummary, nowMs: number): KeyView['state'] {
+  if (revokedAt !== null) return 'revoked'
+  return expiresAt !== null && expiresAt <= nowMs ? 'expired' : 'live'
+}
+
+export function showEntry(entry: Entry): EntryView {
+  return {
+    id: entry.id,
+    kind: entry.kind,
+    at: showTime(entry.at),
+    amount: formatMoney(entry.amount),
+    actor: entry.actor,
+    note: entry.note,
+    reference: entry.reference,
+    key_id: entry.keyId,
+    model: entry.model,
+    outcome: entry.outcome,
+  }
+}
+
+export function showReceipt(receipt: Receipt): ReceiptView {
+  return {
+    id: receipt.id,
+    key_id: receipt.keyId,
+    model: receipt.model,
+    created_at: showTime(receipt.createdAt),
+    settled_at: showMaybe(receipt.settledAt, showTime),
+    outcome: receipt.outcome,
+    code: receipt.code,
+    held: formatMoney(receipt.held),
+    charged: showMaybe(receipt.charged, formatMoney),
+    source: receipt.source,
+    price: showPrice(receipt.price),
+    prompt_tokens: receipt.promptTokens,
+    cached_tokens: receipt.cachedTokens,
+    cache_write_tokens: receipt.cacheWriteTokens,
+    completion_tokens: receipt.completionTokens,
+    reasoning_tokens: receipt.reasoningTokens,
+    attempts: receipt.attempts.map(({ target, status, code, ms }) => ({ target, status, code, ms })),
+    trail: receipt.trail.map(({ step, verdict, code, note }) => ({
+      step,
+      verdict,
+      ...(code === undefined ? {} : { code }),
+      ...(note === undefined ? {} : { note }),
+    })),
+    idempotency_key: receipt.idempotencyKey,
+  }
+}
+
+/** Dollars per million tokens, and per request. */
+export function showPrice(price: Price): PriceView {
+  return {
+    unit: '1M tokens',
+    input: formatMoney(price.input),
+    cached_input: formatMoney(price.cachedInput),
+    cache_write: formatMoney(price.cacheWrite),
+    output: formatMoney(price.output),
+    request: formatMoney(price.request),
+  }
+}
+
+/** What of a row of usage is a sum; the rest says of what. */
+export function showUsed(row: Omit<UsageRow, 'at' | 'keyId' | 'model'>): Omit<UsageRowView, 'at' | 'key_id' | 'model'> {
+  return {
+    requests: row.requests,
+    failed: row.failed,
+    prompt_tokens: row.promptTokens,
+    cached_tokens: row.cachedTokens,
+    completion_tokens: row.completionTokens,
+    reasoning_tokens: row.reasoningTokens,
+    charged: formatMoney(row.charged),
+  }
+}
+
+export function showModel(model: Model, aliases: readonly string[]): ModelView {
+  return {
+    id: model.id,
+    description: model.description,
+    aliases,
+    owned_by: model.ownedBy,
+    context: model.context,
+    max_output: model.maxOutput,
+    reasoning: model.reasoning,
+    price: showMaybe(model.price, showPrice),
+  }
+}
+
+/** `maker`: who made it, as people know them. */
+export function showLink(link: Link, maker: string): LinkView {
+  return {
+    id: link.id,
+    kind: link.kind,
+    role: link.role,
+    account_id: link.accountId,
+    email: link.email,
+    plan: link.plan,
+    credit: formatMoney(link.credit),
+    created_at: showTime(link.createdAt),
+    expires_at: showTime(link.expiresAt),
+    created_by: maker,
+  }
+}
+
+export function showToken(token: OperatorToken, maker: string): TokenView {
+  return {
+    id: token.id,
+    name: token.name,
+    last4: token.last4,
+    created_at: showTime(token.createdAt),
+    expires_at: showMaybe(token.expiresAt, showTime),
+    created_by: maker,
+  }
+}
+
+/** A list that is always shown as a whole. */
+export function showAll<Item>(items: readonly Item[]): PageView<Item> {
+  return { items, next: null }
+}
+
+export function showTime(ms: number): string {
+  return new Date(ms).toISOString()
+}
+
+function showMaybe<Value, Shown>(value: Value | null, show: (value: Value) => Shown): Shown | null {
+  return value === null ? null : show(value)
+}

@@ -1,0 +1,145 @@
+/** The verbs about people and operators' tokens; verbs.ts has the others and says what a verb is. */
+import type { Person, Role } from '../store/people.ts'
+import { type Store, StoreError } from '../store/store.ts'
+import { showLink, showPerson, showToken } from './api/show.ts'
+import type { LinkView, PersonView, TokenView } from './api/views.ts'
+import { type Arguments, VerbError } from './arguments.ts'
+
+/** A link with its secret: the only time the secret is seen. */
+export interface IssuedLink {
+  readonly link: LinkView
+  readonly token: string
+}
+
+/** What each of these verbs answers with. */
+export interface PeopleVerbResults {
+  'person.invite': IssuedLink
+  'person.reset': IssuedLink
+  'person.list': { readonly people: readonly (PersonView & { readonly account: string })[] }
+  'person.role': { readonly person: PersonView }
+  'person.remove': { readonly person: PersonView }
+  'token.create': { readonly token: TokenView; readonly secret: string }
+  'token.list': { readonly tokens: readonly TokenView[] }
+  'token.revoke': { readonly token: TokenView }
+}
+
+type PeopleVerbs = {
+  readonly [Name in keyof PeopleVerbResults]: (
+    store: Store,
+    args: Arguments,
+  ) => Promise<PeopleVerbResults[Name]> | PeopleVerbResults[Name]
+}
+
+export const PEOPLE_VERBS: PeopleVerbs = {
+  async 'person.invite'(store, args) {
+    const role = roleOf(args.name('role'))
+    const account = args.optional('account', args.name)
+    const email = args.optional('email', args.name) ?? null
+    const plan = args.optional('plan', args.name) ?? null
+    const credit = args.optional('credit', args.money) ?? 0n
+    const expiresAt = args.time('expires_at')
+    const createdBy = args.name('actor')
+    args.end()
+    if (account !== undefined && (plan !== null || credit > 0n)) {
+      throw new VerbError('person.invite: "plan" and "credit" are for an account that is made, and "account" names one')
+    }
+    const accountId = account === undefined ? null : idOf(store, account)
+    const { link, token } = await store.people.createLink({
+      kind: 'invitation',
+      role,
+      accountId,
+      email: email?.toLowerCase() ?? null,
+      plan,
+      credit,
+      personId: null,
+      expiresAt,
+      createdBy,
+    })
+    return { link: showLink(link, createdBy), token }
+  },
+
+  async 'person.reset'(store, args) {
+    const person = personOf(store, args.name('person'))
+    const expiresAt = args.time('expires_at')
+    const createdBy = args.name('actor')
+    args.end()
+    const { link, token } = await store.people.createLink({
+      kind: 'reset',
+      role: person.role,
+      accountId: null,
+      email: person.email,
+      plan: null,
+      credit: 0n,
+      personId: person.id,
+      expiresAt,
+      createdBy,
+    })
+    return { link: showLink(link, createdBy), token }
+  },
+
+  'person.list'(store, args) {
+    args.end()
+    const people = store.people.list()
+    return {
+      people: people.map(person => ({
+        ...showPerson(person),
+        account: store.findAccount(person.accountId)?.name ?? person.accountId,
+      })),
+    }
+  },
+
+  async 'person.role'(store, args) {
+    const person = personOf(store, args.name('person'))
+    const role = roleOf(args.name('role'))
+    args.end()
+    return { person: showPerson(await store.people.setRole(person.id, role)) }
+  },
+
+  async 'person.remove'(store, args) {
+    const person = personOf(store, args.name('person'))
+    args.end()
+    await store.people.remove(person.id)
+    return { person: showPerson(person) }
+  },
+
+  async 'token.create'(store, args) {
+    const name = args.name('name')
+    const expiresAt = args.optional('expires_at', args.time) ?? null
+    const createdBy = args.name('actor')
+    args.end()
+    const { token, secret } = await store.people.createToken({ name, expiresAt, createdBy })
+    return { token: showToken(token, createdBy), secret }
+  },
+
+  'token.list'(store, args) {
+    args.end()
+    return { tokens: store.people.tokens().map(token => showToken(token, token.createdBy)) }
+  },
+
+  async 'token.revoke'(store, args) {
+    const id = args.name('token')
+    args.end()
+    const token = store.people.tokens().find(each => each.id === id)
+    if (!token) throw new StoreError(`there is no operators' token "${id}"`)
+    await store.people.revokeToken(id)
+    return { token: showToken(token, token.createdBy) }
+  },
+}
+
+function roleOf(text: string): Role {
+  if (text === 'member' || text === 'operator') return text
+  throw new VerbError(`"role" must be member or operator, not "${text}"`)
+}
+
+function idOf(store: Store, account: string): string {
+  const found = store.findAccount(account)
+  if (!found) throw new StoreError(`there is no account "${account}" (an account is named by its id or its name)`)
+  return found.id
+}
+
+/** By e-mail address or id. */
+function personOf(store: Store, text: string): Person {
+  const found = store.people.findByEmail(text.toLowerCase()) ?? store.people.find(text)
+  if (!found) throw new StoreError(`there is nobody "${text}" (a person is named by the e-mail address or the id)`)
+  return found
+}

@@ -1,0 +1,17 @@
+/** `tollgate build`: makes the dashboard's page, for images that are made before they run. */
+import type { AddCommand } from './commands.ts'
+import { example } from './commands.ts'
+
+export const addBuild: AddCommand = (program, { terminal, finish }) => {
+  program
+    .command('build')
+    .description("build the dashboard's page, as serve does by itself where development packages are installed")
+    .addHelpText('after', example('build'))
+    .action(() =>
+      finish(async () => {
+        const { buildPage } = await import('./page.ts')
+        terminal.out(`${await buildPage()}\n`)
+        return 0
+      }),
+    )
+}

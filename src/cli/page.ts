@@ -1,0 +1,58 @@
+/**
+ * Builds the dashboard's page when its sources have changed since the last time, so that nobody has to think of it: a
+ * child process runs Vite for a second. Where Vite is not installed (`npm ci --omit=dev`) what was built before is served.
+ */
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { CommandError } from './terminal.ts'
+
+const SOURCES = fileURLToPath(new URL('../dashboard', import.meta.url))
+/** Where the built page lies, or would. */
+export const BUILT = join(SOURCES, 'dist')
+/** Which sources the built page was made of. */
+const STAMP = join(BUILT, '.made-of')
+
+/** Answers with the folder of the built page. Throws a `CommandError` with Vite's words when it cannot be built. */
+export async function buildPage(): Promise<string> {
+  const vite = findVite()
+  if (vite === null) return BUILT
+  const stamp = stampOf(SOURCES)
+  if (existsSync(STAMP) && readFileSync(STAMP, 'utf8') === stamp) return BUILT
+  try {
+    await promisify(execFile)(
+      process.execPath,
+      [vite, 'build', SOURCES, '--config', join(SOURCES, 'vite.config.ts'), '--logLevel', 'warn'],
+      { env: { PATH: process.env['PATH'] ?? '', NODE_ENV: 'production' } },
+    )
+  } catch (error) {
+    const { stderr, message } = error as Error & { stderr?: string }
+    throw new CommandError(`The dashboard's page cannot be built: ${stderr?.trim() || message}`)
+  }
+  writeFileSync(STAMP, stamp)
+  return BUILT
+}
+
+function findVite(): string | null {
+  try {
+    return join(dirname(createRequire(import.meta.url).resolve('vite/package.json')), 'bin', 'vite.js')
+  } catch {
+    return null
+  }
+}
+
+/** A digest of all that the page is made of. */
+function stampOf(folder: string): string {
+  const digest = createHash('sha256')
+  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name)
+    const name = relative(folder, path)
+    if (entry.isFile() && !/^(dist|pictures)\//.test(name))
+      digest.update(`${name}\0`).update(readFileSync(path)).update('\0')
+  }
+  return digest.digest('hex')
+}

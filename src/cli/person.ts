@@ -1,0 +1,160 @@
+/** `tollgate person`: who may sign in to the dashboard. Links work once; their secret stands behind `#`. */
+import { type Command, InvalidArgumentError, Option } from 'commander'
+import type { IssuedLink } from '../admin/people-verbs.ts'
+import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
+import { json, showTime, table } from './format.ts'
+import { actor, operate } from './operate.ts'
+import { findStore } from './place.ts'
+import type { Terminal } from './terminal.ts'
+import { expiryValue, moneyValue } from './values.ts'
+
+interface InviteOptions {
+  readonly role: 'member' | 'operator'
+  readonly account?: string
+  readonly email?: string
+  readonly plan?: string
+  readonly credit?: string
+  readonly expires: string
+  readonly json?: true
+}
+
+interface ResetOptions {
+  readonly expires: string
+  readonly json?: true
+}
+
+const expires = (span: string) =>
+  new Option('--expires <when>', 'a span from now or a time')
+    .default(expiryValue(span, Date.now()), span)
+    .argParser(text => expiryValue(text, Date.now()))
+
+export const addPerson: AddCommand = (program, { terminal, finish }) => {
+  const person = program
+    .command('person')
+    .description('invite people to the dashboard, reset passwords, remove people')
+    .addHelpText('after', example('person invite --role operator', 'person reset ada@example.com'))
+
+  person
+    .command('invite')
+    .description('make a link with which one person can choose a password; it works once')
+    .addOption(new Option('--role <role>', 'what they may see').choices(['member', 'operator']).default('member'))
+    .option('--account <account>', 'the account that they join, by name or id; left out: one is made with them')
+    .option('--email <address>', 'the only address that may use the link', emailValue)
+    .option('--plan <plan>', 'the plan of the account that is made')
+    .option('--credit <dollars>', 'credit of the account that is made', moneyValue)
+    .addOption(expires('7d'))
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      example('person invite --role operator', 'person invite --account acme --email ada@example.com'),
+    )
+    .action((options: InviteOptions, command: Command) =>
+      finish(async () => {
+        const { role, account, email, plan, credit, expires: expires_at } = options
+        const args = { role, account, email, plan, credit, expires_at, actor: actor() }
+        const origin = await originOf(terminal, command)
+        const issued = await operate(terminal, configOf(command), 'person.invite', args)
+        const whom = `${role === 'operator' ? 'an operator' : 'a member'}${account ? ` of account ${account}` : ''}`
+        terminal.out(linkText(issued, `${origin}/join`, `Invites ${whom}`, options))
+        return 0
+      }),
+    )
+
+  person
+    .command('reset')
+    .description('make a link with which a person chooses a new password; it works once')
+    .argument('<person>', 'the e-mail address')
+    .addOption(expires('24h'))
+    .addOption(jsonOption())
+    .addHelpText('after', example('person reset ada@example.com'))
+    .action((who: string, options: ResetOptions, command: Command) =>
+      finish(async () => {
+        const args = { person: who, expires_at: options.expires, actor: actor() }
+        const origin = await originOf(terminal, command)
+        const issued = await operate(terminal, configOf(command), 'person.reset', args)
+        terminal.out(linkText(issued, `${origin}/reset`, `A new password for ${who}`, options))
+        return 0
+      }),
+    )
+
+  person
+    .command('list')
+    .description('list who may sign in')
+    .addOption(jsonOption())
+    .addHelpText('after', example('person list'))
+    .action((options: { json?: true }, command: Command) =>
+      finish(async () => {
+        const result = await operate(terminal, configOf(command), 'person.list', {})
+        if (options.json) terminal.out(json(result))
+        else if (result.people.length === 0)
+          terminal.out(`Nobody yet. Invite an operator: ${terminal.self} person invite --role operator\n`)
+        else
+          terminal.out(
+            table(
+              [{ title: 'E-MAIL' }, { title: 'ROLE' }, { title: 'ACCOUNT' }, { title: 'SINCE' }, { title: 'ID' }],
+              result.people.map(each => [each.email, each.role, each.account, showTime(each.created_at), each.id]),
+            ),
+          )
+        return 0
+      }),
+    )
+
+  person
+    .command('role')
+    .description('make somebody an operator, or a member again')
+    .argument('<person>', 'the e-mail address')
+    .argument('<role>', 'member or operator', roleValue)
+    .addOption(jsonOption())
+    .addHelpText('after', example('person role ada@example.com operator'))
+    .action((who: string, role: string, options: { json?: true }, command: Command) =>
+      finish(async () => {
+        const result = await operate(terminal, configOf(command), 'person.role', { person: who, role })
+        terminal.out(options.json ? json(result) : `${result.person.email} is ${roleWords(role)} now.\n`)
+        return 0
+      }),
+    )
+
+  person
+    .command('remove')
+    .description('end the sessions of a person and remove them; the account and its keys stay')
+    .argument('<person>', 'the e-mail address')
+    .addOption(jsonOption())
+    .addHelpText('after', example('person remove ada@example.com'))
+    .action((who: string, options: { json?: true }, command: Command) =>
+      finish(async () => {
+        const result = await operate(terminal, configOf(command), 'person.remove', { person: who })
+        terminal.out(options.json ? json(result) : `${result.person.email} is removed; the account stays.\n`)
+        return 0
+      }),
+    )
+}
+
+/** Asked before a link is made: one that nobody can open would be lost. */
+async function originOf(terminal: Terminal, command: Command): Promise<string> {
+  return (await findStore(terminal, configOf(command))).dashboard()
+}
+
+function linkText(
+  { link, token }: IssuedLink,
+  page: string,
+  what: string,
+  { json: asJson }: { readonly json?: true },
+): string {
+  const url = `${page}#${token}`
+  if (asJson) return json({ link, url })
+  return `${what}, once, until ${showTime(link.expires_at)}:\n\n${url}\n\nKeep it now: this link is not shown again.\n`
+}
+
+function emailValue(text: string): string {
+  if (/^[^\s@]+@[^\s@]+$/.test(text)) return text.toLowerCase()
+  throw new InvalidArgumentError('It must be an e-mail address.')
+}
+
+function roleValue(text: string): string {
+  if (text === 'member' || text === 'operator') return text
+  throw new InvalidArgumentError('It must be member or operator.')
+}
+
+function roleWords(role: string): string {
+  return role === 'operator' ? 'an operator' : 'a member'
+}

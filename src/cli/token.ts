@@ -1,0 +1,76 @@
+/** `tollgate token`: how a machine reaches the operators' API on the `admin` listener. A secret is shown once. */
+import type { Command } from 'commander'
+import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
+import { json, showTime, table } from './format.ts'
+import { actor, operate } from './operate.ts'
+import { expiryValue } from './values.ts'
+
+export const addToken: AddCommand = (program, { terminal, finish }) => {
+  const token = program
+    .command('token')
+    .description("make and revoke tokens for the operators' API")
+    .addHelpText('after', example('token create payments --expires 365d', 'token list'))
+
+  token
+    .command('create')
+    .description('make a token; its secret is shown this once')
+    .argument('<name>', 'what it is for')
+    .option('--expires <when>', 'a span from now (30d) or a time (2027-01-31); left out: never', text =>
+      expiryValue(text, Date.now()),
+    )
+    .addOption(jsonOption())
+    .addHelpText('after', example('token create payments --expires 365d'))
+    .action((name: string, options: { expires?: string; json?: true }, command: Command) =>
+      finish(async () => {
+        const args = { name, expires_at: options.expires, actor: actor() }
+        const result = await operate(terminal, configOf(command), 'token.create', args)
+        if (options.json) terminal.out(json(result))
+        else
+          terminal.out(
+            `Made token ${result.token.id} ("${name}").\n\n${result.secret}\n\nKeep it now: this secret is not shown again.\n`,
+          )
+        return 0
+      }),
+    )
+
+  token
+    .command('list')
+    .description('list tokens, never their secrets')
+    .addOption(jsonOption())
+    .addHelpText('after', example('token list'))
+    .action((options: { json?: true }, command: Command) =>
+      finish(async () => {
+        const result = await operate(terminal, configOf(command), 'token.list', {})
+        if (options.json) terminal.out(json(result))
+        else if (result.tokens.length === 0) terminal.out(`No tokens. Make one: ${terminal.self} token create NAME\n`)
+        else
+          terminal.out(
+            table(
+              [{ title: 'TOKEN' }, { title: 'NAME' }, { title: 'SECRET' }, { title: 'EXPIRES' }, { title: 'MADE BY' }],
+              result.tokens.map(each => [
+                each.id,
+                each.name,
+                `…${each.last4}`,
+                each.expires_at === null ? 'never' : showTime(each.expires_at),
+                each.created_by,
+              ]),
+            ),
+          )
+        return 0
+      }),
+    )
+
+  token
+    .command('revoke')
+    .description('end a token now and for good')
+    .argument('<token>', 'its id')
+    .addOption(jsonOption())
+    .addHelpText('after', example('token revoke tok_0123'))
+    .action((id: string, options: { json?: true }, command: Command) =>
+      finish(async () => {
+        const result = await operate(terminal, configOf(command), 'token.revoke', { token: id })
+        terminal.out(options.json ? json(result) : `Token ${id} ("${result.token.name}") is revoked.\n`)
+        return 0
+      }),
+    )
+}

@@ -1,0 +1,88 @@
+/** The part of gateway.yaml about people: where the dashboard is, what browsers call it, and who may make an account. */
+import { isLoopback } from './address.ts'
+import type { Address, Configuration } from './configuration.ts'
+import type { GatewayShape } from './file-shapes.ts'
+import type { Source } from './source.ts'
+
+type People = Pick<Configuration, 'dashboard' | 'dashboardUrl' | 'publicUrl' | 'registration'>
+
+/** Keys that say something of a dashboard, and nothing without one. */
+const NEED_DASHBOARD = ['dashboard_url', 'public_url', 'registration'] as const
+
+/** Builds it from what is sound; null where something of it was reported, here or before. */
+export function buildPeople(source: Source, shape: GatewayShape, dashboard: Address | null): People | null {
+  const before = source.problems.length
+  if (shape.dashboard === undefined) {
+    for (const key of NEED_DASHBOARD) {
+      if (shape[key] === undefined) continue
+      const suggestion = 'write dashboard: 127.0.0.1:8081, or remove this line'
+      source.report(`/${key}`, `${key} says something of a dashboard, and there is none`, { suggestion })
+    }
+  }
+  const dashboardUrl = urlOf(source, '/dashboard_url', shape.dashboard_url, originOf)
+  const publicUrl = urlOf(source, '/public_url', shape.public_url, baseOf)
+  if (dashboard && dashboardUrl === null && source.sound('/dashboard_url') && !isLoopback(urlHost(dashboard))) {
+    source.report('/dashboard', `dashboard: others than this machine can reach ${shape.dashboard}`, {
+      suggestion: 'say what browsers call it, dashboard_url: https://…, or listen on 127.0.0.1',
+    })
+  }
+  const registration = registrationOf(source, shape)
+  if (source.problems.length > before || registration === null) return null
+  return { dashboard, dashboardUrl, publicUrl, registration }
+}
+
+function registrationOf(source: Source, { registration = {} }: GatewayShape): Configuration['registration'] | null {
+  if (!source.sound('/registration')) return null
+  const { mode = 'invitation', credit = 0n, plan = 'default' } = registration
+  for (const key of ['credit', 'plan'] as const) {
+    if (registration[key] === undefined || mode === 'open') continue
+    const suggestion = 'write mode: open, or say it in the invitation'
+    source.report(
+      `/registration/${key}`,
+      `registration: ${key} is for accounts that anybody makes, and mode is ${mode}`,
+      {
+        suggestion,
+      },
+    )
+  }
+  return { mode, credit, plan }
+}
+
+function urlOf(
+  source: Source,
+  at: string,
+  text: string | undefined,
+  read: (url: URL) => string | { readonly wrong: string },
+): string | null {
+  if (text === undefined || !source.sound(at)) return null
+  const url = URL.parse(text)
+  const result = url === null ? { wrong: 'is not a URL' } : (plainProblem(url) ?? read(url))
+  if (typeof result === 'string') return result
+  const suggestion = at === '/public_url' ? 'write https://HOST/v1' : 'write https://HOST, without a path'
+  source.report(at, `${at.slice(1)}: ${source.show(at, text)} ${result.wrong}`, { suggestion })
+  return null
+}
+
+function plainProblem(url: URL): { wrong: string } | null {
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') return { wrong: 'is neither https nor http' }
+  if (url.username !== '' || url.password !== '') return { wrong: 'has a user or a password' }
+  if (url.search !== '' || url.hash !== '') return { wrong: 'has a query or a fragment' }
+  return null
+}
+
+/** The page owns its origin: cookies with the `__Host-` prefix and the content policy are for all of it. */
+function originOf(url: URL): string | { wrong: string } {
+  if (url.pathname !== '/') return { wrong: 'has a path' }
+  if (url.protocol === 'http:' && !isLoopback(url.hostname)) {
+    return { wrong: 'is plain http, and passwords would cross the network readable' }
+  }
+  return url.origin
+}
+
+function baseOf(url: URL): string {
+  return url.href.replace(/\/$/, '')
+}
+
+function urlHost({ host }: Address): string {
+  return host.includes(':') ? `[${host}]` : host
+}

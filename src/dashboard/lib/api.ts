@@ -1,0 +1,150 @@
+/**
+ * The one road from the page to the gateway: JSON to the same origin with the header that a foreign page cannot send, and
+ * errors as `ApiError`, with what is needed to say what went wrong.
+ */
+
+/** What went wrong, as the gateway said it. Status 0: the gateway was not reached at all. */
+export class ApiError extends Error {
+  readonly status: number
+  readonly code: string
+  /** The field that is to blame. */
+  readonly param: string | null
+  readonly requestId: string | null
+  readonly retryAfterMs: number | null
+
+  constructor(told: Told) {
+    super(told.message)
+    this.name = 'ApiError'
+    this.status = told.status
+    this.code = told.code
+    this.param = told.param ?? null
+    this.requestId = told.requestId ?? null
+    this.retryAfterMs = told.retryAfterMs ?? null
+  }
+}
+
+interface Told {
+  readonly status: number
+  readonly code: string
+  readonly message: string
+  readonly param?: string | null
+  readonly requestId?: string | null
+  readonly retryAfterMs?: number | null
+}
+
+/** What may stand behind `?`; what is null, undefined or empty is left out. */
+export type Query = Readonly<Record<string, string | number | boolean | null | undefined>>
+
+export interface Options {
+  readonly signal?: AbortSignal | undefined
+}
+
+/** `await api.get<KeyView[]>('keys')`: paths are relative to /api/. A 204 answers undefined. */
+export const api = {
+  get: <T>(path: string, query?: Query, options?: Options) => call<T>('GET', path + search(query), undefined, options),
+  post: <T>(path: string, body: object = {}, options?: Options) => call<T>('POST', path, body, options),
+  patch: <T>(path: string, body: object, options?: Options) => call<T>('PATCH', path, body, options),
+  delete: <T = void>(path: string, options?: Options) => call<T>('DELETE', path, undefined, options),
+  /** An answer that streams: the caller reads its body. Errors before the first byte are thrown as everywhere. */
+  stream: (path: string, body: object, options?: Options) => send('POST', path, body, options),
+}
+
+/** `?a=1&b=2`, or nothing. */
+export function search(query: Query = {}): string {
+  const text = new URLSearchParams(
+    Object.entries(query)
+      .filter(([, value]) => value !== null && value !== undefined && value !== '')
+      .map(([name, value]) => [name, String(value)]),
+  ).toString()
+  return text === '' ? '' : `?${text}`
+}
+
+type SignedOut = () => void
+let signedOut: SignedOut | null = null
+
+/** Called when the gateway says that nobody is signed in: the session has ended. */
+export function onSignedOut(listener: SignedOut | null): void {
+  signedOut = listener
+}
+
+async function call<T>(method: string, path: string, body?: object, options?: Options): Promise<T> {
+  const response = await send(method, path, body, options)
+  if (response.status === 204) return undefined as T
+  try {
+    return (await response.json()) as T
+  } catch (error) {
+    throw isAbort(error) ? error : unreadable(response)
+  }
+}
+
+async function send(method: string, path: string, body?: object, options: Options = {}): Promise<Response> {
+  const response = await reach(method, path, body, options)
+  if (response.ok) return response
+  const error = await told(response)
+  if (error.code === 'not_signed_in') signedOut?.()
+  throw error
+}
+
+async function reach(method: string, path: string, body: object | undefined, options: Options): Promise<Response> {
+  const headers: Record<string, string> = { 'x-tollgate-dashboard': '1' }
+  if (body !== undefined) headers['content-type'] = 'application/json'
+  // A POST needs a body, PATCH too; DELETE and GET have none.
+  const init: RequestInit = { method, headers, credentials: 'same-origin', redirect: 'error', cache: 'no-store' }
+  if (body !== undefined) init.body = JSON.stringify(body)
+  if (options.signal !== undefined) init.signal = options.signal
+  try {
+    return await fetch(`/api/${path}`, init)
+  } catch (error) {
+    if (isAbort(error)) throw error
+    throw new ApiError({
+      status: 0,
+      code: 'unreachable',
+      message: 'The gateway could not be reached. Check the connection and try again.',
+    })
+  }
+}
+
+/** The error of an answer: the gateway's envelope, or what a proxy in between has put in its place. */
+async function told(response: Response): Promise<ApiError> {
+  const envelope = await response.json().catch(() => null)
+  const error = field(envelope, 'error')
+  const message = field(error, 'message')
+  if (typeof message !== 'string') return unreadable(response)
+  return new ApiError({
+    status: response.status,
+    code: textOr(field(error, 'code'), 'unknown'),
+    message,
+    param: textOr(field(error, 'param'), null),
+    requestId: response.headers.get('x-request-id'),
+    retryAfterMs: waitOf(response.headers),
+  })
+}
+
+function unreadable(response: Response): ApiError {
+  return new ApiError({
+    status: response.status,
+    code: 'unreadable_answer',
+    message: `The answer could not be read (HTTP ${response.status}). Something between this page and the gateway may have changed it.`,
+    requestId: response.headers.get('x-request-id'),
+    retryAfterMs: waitOf(response.headers),
+  })
+}
+
+function waitOf(headers: Headers): number | null {
+  const ms = Number.parseInt(headers.get('retry-after-ms') ?? '', 10)
+  if (ms >= 0) return ms
+  const seconds = Number.parseInt(headers.get('retry-after') ?? '', 10)
+  return seconds >= 0 ? seconds * 1000 : null
+}
+
+function isAbort(error: unknown): boolean {
+  return field(error, 'name') === 'AbortError'
+}
+
+function field(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined
+}
+
+function textOr<Else>(value: unknown, otherwise: Else): string | Else {
+  return typeof value === 'string' ? value : otherwise
+}

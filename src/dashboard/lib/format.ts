@@ -1,0 +1,162 @@
+/**
+ * How figures and times are written. Money is handled as text and bigint, never as a floating-point number; its strings are
+ * dollars with 9 decimals, as the API sends them.
+ */
+
+const NANO = 1_000_000_000n
+const MINUS = '\u2212'
+
+/** `$1.25`, `$1,234.50`; below a dollar three figures that matter: `$0.0523`, `$0.000034`. */
+export function money(dollars: string): string {
+  const value = nano(dollars)
+  const size = value < 0n ? -value : value
+  return (value < 0n ? MINUS : '') + positive(size)
+}
+
+/** With every decimal that is not zero: `$0.000033750`, and `$1.25` for `1.250000000`. */
+export function exactMoney(dollars: string): string {
+  const value = nano(dollars)
+  const size = value < 0n ? -value : value
+  const decimals = fraction(size, 9).replace(/0+$/, '').padEnd(2, '0')
+  return `${value < 0n ? MINUS : ''}$${grouped(size / NANO)}.${decimals}`
+}
+
+/** Nano-dollars of `1.25`. What is not such a number is zero: the API sends nothing else. */
+export function nano(dollars: string): bigint {
+  const [, minus, whole, decimals] = /^(-?)(\d+)(?:\.(\d{1,9}))?$/.exec(dollars) ?? []
+  if (whole === undefined) return 0n
+  const value = BigInt(whole) * NANO + BigInt((decimals ?? '').padEnd(9, '0'))
+  return minus === '-' ? -value : value
+}
+
+/** The API's way to write nano-dollars: `1.250000000`. */
+export function dollars(value: bigint): string {
+  const size = value < 0n ? -value : value
+  return `${value < 0n ? '-' : ''}${size / NANO}.${fraction(size, 9)}`
+}
+
+/** The sum of dollar strings. */
+export function sum(values: Iterable<string>): string {
+  let total = 0n
+  for (const value of values) total += nano(value)
+  return dollars(total)
+}
+
+/** What a person has typed (`5`, `$2.50`, `1,000`) as a dollar string; null when it is no amount. */
+export function amountOf(typed: string): string | null {
+  const text = typed.trim().replace(/^\$\s*/, '')
+  if (!/^(\d+|\d{1,3}(,\d{3})+)(\.\d{1,9})?$/.test(text)) return null
+  const plain = text.replaceAll(',', '')
+  // Longer is beyond what an account's 64 bits can hold.
+  return plain.split('.')[0]!.length > 9 ? null : dollars(nano(plain))
+}
+
+/** How much of the whole a part is, 0 to 100, for a bar's width; never used for money itself. */
+export function percent(part: bigint, whole: bigint): number {
+  if (whole <= 0n || part <= 0n) return 0
+  return part >= whole ? 100 : Number((part * 10_000n) / whole) / 100
+}
+
+/** `12,345` */
+export function count(value: number): string {
+  return value.toLocaleString('en')
+}
+
+/** `940`, `12.3k`, `1.2M`: for tokens, where the exact number stands in the title. */
+export function compact(value: number): string {
+  for (const [size, unit] of [
+    [1e9, 'B'],
+    [1e6, 'M'],
+    [1e3, 'k'],
+  ] as const) {
+    // 999,950 would be written as 1000.0k: it belongs to the next unit.
+    if (value >= size * 0.99995 && value >= 1000) return `${trim(value / size)}${unit}`
+  }
+  return count(value)
+}
+
+/** `340 ms`, `1.2 s`, `2 min 3 s`, `3 h 4 min`, `2 d 5 h` */
+export function duration(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`
+  if (ms < 59_950) return `${trim(ms / 1000)} s`
+  const seconds = Math.round(ms / 1000)
+  if (seconds < 3600) return two(seconds, 60, 'min', 1, 's')
+  if (seconds < 86_400) return two(seconds, 3600, 'h', 60, 'min')
+  return two(seconds, 86_400, 'd', 3600, 'h')
+}
+
+/** `just now`, `3 minutes ago`, `in 5 days` */
+export function relative(iso: string, now: number): string {
+  const ms = Date.parse(iso) - now
+  const size = Math.abs(ms)
+  if (size < 10_000) return 'just now'
+  for (const [unit, length] of UNITS) {
+    if (size >= length) return RELATIVE.format(Math.sign(ms) * Math.floor(size / length), unit)
+  }
+  return RELATIVE.format(Math.round(ms / 1000), 'second')
+}
+
+const UNITS = [
+  ['year', 31_536_000_000],
+  ['month', 2_592_000_000],
+  ['day', 86_400_000],
+  ['hour', 3_600_000],
+  ['minute', 60_000],
+] as const
+const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'always' })
+const DATE = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', year: 'numeric' })
+const DATE_TIME = new Intl.DateTimeFormat('en-GB', {
+  day: 'numeric',
+  month: 'short',
+  year: 'numeric',
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+  timeZoneName: 'short',
+})
+
+/** `21 Nov 2026`, in the reader's own time zone. */
+export function date(iso: string): string {
+  return DATE.format(new Date(iso))
+}
+
+/** `21 Nov 2026, 09:11:23 GMT+1` */
+export function dateTime(iso: string): string {
+  return DATE_TIME.format(new Date(iso))
+}
+
+/** `1 key`, `2 keys` */
+export function plural(value: number, one: string, many = `${one}s`): string {
+  return `${count(value)} ${value === 1 ? one : many}`
+}
+
+function positive(size: bigint): string {
+  if (size === 0n) return '$0.00'
+  const decimals = size >= NANO ? 2 : Math.max(2, 9 - String(size).length + 3)
+  if (decimals >= 9) return `$0.${fraction(size, 9).replace(/0+$/, '')}`
+  const unit = 10n ** BigInt(9 - decimals)
+  const rounded = ((size + unit / 2n) / unit) * unit
+  const text = fraction(rounded, decimals)
+  // Cents stay two figures; further decimals only as far as they say something.
+  const shown = text.slice(0, 2) + text.slice(2).replace(/0+$/, '')
+  return `$${grouped(rounded / NANO)}.${shown}`
+}
+
+function fraction(size: bigint, decimals: number): string {
+  return String(size % NANO)
+    .padStart(9, '0')
+    .slice(0, decimals)
+}
+
+function grouped(value: bigint): string {
+  return value.toLocaleString('en')
+}
+
+function trim(value: number): string {
+  return value.toFixed(1).replace(/\.0$/, '')
+}
+
+function two(seconds: number, big: number, bigName: string, small: number, smallName: string): string {
+  const rest = Math.floor((seconds % big) / small)
+  return `${Math.floor(seconds / big)} ${bigName}${rest === 0 ? '' : ` ${rest} ${smallName}`}`
+}

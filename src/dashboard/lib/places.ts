@@ -1,0 +1,57 @@
+/** Which page belongs to an address. */
+
+/** One row of the route table: `/receipts/:id`. */
+export interface Route<Page> {
+  readonly path: string
+  readonly page: Page
+}
+
+/** The named parts of an address. */
+export type Params = Readonly<Record<string, string>>
+
+/** The first route whose path fits, with its parts; null when nothing is there. */
+export function match<Row extends Route<unknown>>(
+  routes: readonly Row[],
+  path: string,
+): { readonly route: Row; readonly params: Params } | null {
+  for (const route of routes) {
+    const params = fit(route.path, path)
+    if (params !== null) return { route, params }
+  }
+  return null
+}
+
+/** Where to go after signing in: only a place of this page, never another origin. */
+export function placeAfter(wanted: string | null): string {
+  if (wanted === null || !wanted.startsWith('/')) return '/'
+  try {
+    const url = new URL(wanted, NOWHERE)
+    return url.origin === NOWHERE ? url.pathname + url.search : '/'
+  } catch {
+    return '/'
+  }
+}
+
+/** Stands for this page's own origin; no address can name it. */
+const NOWHERE = 'http://nowhere.invalid'
+
+function fit(pattern: string, path: string): Params | null {
+  const wanted = pattern.split('/')
+  const given = path.split('/')
+  if (wanted.length !== given.length) return null
+  const params: Record<string, string> = {}
+  for (const [index, part] of wanted.entries()) {
+    const text = given[index]!
+    if (!part.startsWith(':')) {
+      if (part !== text) return null
+      continue
+    }
+    if (text === '') return null
+    try {
+      params[part.slice(1)] = decodeURIComponent(text)
+    } catch {
+      return null
+    }
+  }
+  return params
+}

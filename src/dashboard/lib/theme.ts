@@ -1,0 +1,66 @@
+/**
+ * Light or dark: what the person has chosen, else what the system says. The choice is kept in this browser; `data-theme` on
+ * the root element always says what is shown, and styles/tokens.css goes by it.
+ */
+import { useEffect, useState } from 'preact/hooks'
+
+export type ThemeChoice = 'auto' | 'light' | 'dark'
+
+const KEPT_AS = 'tollgate-theme'
+const CHANGED = 'tollgate:theme'
+const system = matchMedia('(prefers-color-scheme: dark)')
+
+/** Called once, before anything is drawn. */
+export function startTheme(): void {
+  system.addEventListener('change', show)
+  // Another tab has changed it.
+  addEventListener('storage', event => event.key === KEPT_AS && show())
+  show()
+}
+
+export interface Theme {
+  readonly choice: ThemeChoice
+  readonly shown: 'light' | 'dark'
+  readonly choose: (choice: ThemeChoice) => void
+}
+
+/** Draws the component again when the theme changes: charts on a canvas have to. */
+export function useTheme(): Theme {
+  const [theme, setTheme] = useState(() => ({ choice: choiceKept(), shown: shownNow() }))
+  useEffect(() => {
+    const changed = (): void => setTheme({ choice: choiceKept(), shown: shownNow() })
+    document.addEventListener(CHANGED, changed)
+    return () => document.removeEventListener(CHANGED, changed)
+  }, [])
+  return { ...theme, choose }
+}
+
+// Where storage is forbidden the choice holds for this page only.
+let unkept: ThemeChoice = 'auto'
+
+function choose(choice: ThemeChoice): void {
+  unkept = choice
+  try {
+    localStorage.setItem(KEPT_AS, choice)
+  } catch {}
+  show()
+}
+
+function choiceKept(): ThemeChoice {
+  try {
+    const kept = localStorage.getItem(KEPT_AS)
+    return kept === 'light' || kept === 'dark' ? kept : 'auto'
+  } catch {
+    return unkept
+  }
+}
+
+function shownNow(): 'light' | 'dark' {
+  const choice = choiceKept()
+  return choice === 'auto' ? (system.matches ? 'dark' : 'light') : choice
+}
+
+function show(): void {
+  document.documentElement.dataset['theme'] = shownNow()
+  document.dispatchEvent(new Event(CHANGED))
+}

@@ -1,0 +1,221 @@
+/**
+ * Usage, made ready to be drawn: gaps filled with zeros, sums by model or key, what is too much for one chart put together.
+ * Every figure is a `bigint`; only a bar's height is ever a floating-point number.
+ */
+import type { UsageRowView } from '../../admin/api/views.ts'
+import { compact, dollars, money, nano } from './format.ts'
+
+/** What a chart shows: nano-dollars, requests, or tokens of prompts and answers. */
+export type Metric = 'charged' | 'requests' | 'tokens'
+
+/** What its bars are divided by. */
+export type By = 'none' | 'model' | 'key'
+
+/** The span of time that one bar stands for; in UTC. */
+export type Step = 'hour' | 'day'
+
+/** The id of what is too small for a colour of its own. No model or key is called so: their names have no spaces. */
+export const OTHER = ' other'
+
+/** So many series are told apart by colour; the ninth is what is left. */
+export const MOST_SERIES = 8
+
+/** One colour of a chart. */
+export interface Series {
+  /** A model's or key's id, `OTHER`, or an empty string when nothing is divided. */
+  readonly id: string
+  /** One for each span. */
+  readonly values: readonly bigint[]
+  readonly total: bigint
+}
+
+/** A chart's figures. */
+export interface ChartData {
+  /** The beginnings of the spans, milliseconds since the epoch, without gaps. */
+  readonly times: readonly number[]
+  /** The largest first; `OTHER` last. */
+  readonly series: readonly Series[]
+  /** Of all series, one for each span. */
+  readonly totals: readonly bigint[]
+}
+
+/** What a chart is made from. */
+export interface ChartQuery {
+  readonly step: Step
+  /** ISO 8601; without them from the first row to the last. */
+  readonly from?: string | undefined
+  readonly to?: string | undefined
+  readonly metric: Metric
+  readonly by: By
+}
+
+/** Rows of the API as series without gaps. */
+export function chartData(rows: readonly UsageRowView[], { step, from, to, metric, by }: ChartQuery): ChartData {
+  const times = spans(step, ...bounds(rows, step, from, to))
+  const place = new Map(times.map((at, index) => [at, index]))
+  const groups = new Map<string, bigint[]>()
+  for (const row of rows) {
+    const index = place.get(spanOf(Date.parse(row.at), step))
+    if (index === undefined) continue
+    const id = groupOf(row, by)
+    let values = groups.get(id)
+    if (!values) groups.set(id, (values = times.map(() => 0n)))
+    values[index]! += amountIn(row, metric)
+  }
+  const all = [...groups].map(([id, values]) => ({ id, values, total: total(values) }))
+  const series = together(all.sort(largestFirst))
+  return { times, series, totals: stacked(series, times.length)[0] ?? times.map(() => 0n) }
+}
+
+/**
+ * What stands on top of what: each series with all that stand behind it in the list added. Bars drawn in this order, each
+ * in front of the one before, look like a stack with the last one at the bottom.
+ */
+export function stacked(series: readonly { readonly values: readonly bigint[] }[], length: number): bigint[][] {
+  const sums: bigint[][] = []
+  let above: readonly bigint[] = Array.from({ length }, () => 0n)
+  for (const { values } of series.toReversed()) {
+    const next = values.map((value, index) => value + above[index]!)
+    sums.push(next)
+    above = next
+  }
+  return sums.toReversed()
+}
+
+/** Sums over time, the dearest first. */
+export interface UsageSum {
+  readonly id: string
+  readonly requests: number
+  readonly failed: number
+  readonly promptTokens: number
+  readonly cachedTokens: number
+  readonly completionTokens: number
+  readonly charged: bigint
+}
+
+/** Everything that one model, or one key, took. */
+export function sumsBy(rows: readonly UsageRowView[], by: By): UsageSum[] {
+  const sums = new Map<string, UsageSum>()
+  for (const row of rows) {
+    const id = groupOf(row, by)
+    const before = sums.get(id) ?? { ...NOTHING, id }
+    sums.set(id, {
+      id,
+      requests: before.requests + row.requests,
+      failed: before.failed + row.failed,
+      promptTokens: before.promptTokens + row.prompt_tokens,
+      cachedTokens: before.cachedTokens + row.cached_tokens,
+      completionTokens: before.completionTokens + row.completion_tokens,
+      charged: before.charged + nano(row.charged),
+    })
+  }
+  return [...sums.values()].sort(
+    (a, b) => compare(b.charged, a.charged) || b.requests - a.requests || (a.id < b.id ? -1 : 1),
+  )
+}
+
+const NOTHING = {
+  requests: 0,
+  failed: 0,
+  promptTokens: 0,
+  cachedTokens: 0,
+  completionTokens: 0,
+  charged: 0n,
+}
+
+/** The ranges that one click chooses. */
+export const RANGES = {
+  '24h': { label: '24 hours', ms: 86_400_000, step: 'hour' },
+  '7d': { label: '7 days', ms: 7 * 86_400_000, step: 'day' },
+  '30d': { label: '30 days', ms: 30 * 86_400_000, step: 'day' },
+  '90d': { label: '90 days', ms: 90 * 86_400_000, step: 'day' },
+} as const satisfies Record<string, { label: string; ms: number; step: Step }>
+
+export type RangeName = keyof typeof RANGES
+
+/** What to ask the API for: whole spans that end with the one under way, as many as the range's name says. */
+export function rangeOf(
+  name: RangeName,
+  now: number,
+): { readonly from: string; readonly to: string; readonly step: Step } {
+  const { ms, step } = RANGES[name]
+  const to = spanOf(now, step) + LENGTH[step]
+  return { from: new Date(to - ms).toISOString(), to: new Date(to).toISOString(), step }
+}
+
+/** The API's limit for one question. */
+const LONGEST_DAYS = 400
+
+/** Two dates as they stand in date fields, both included; or what is wrong with them. */
+export function customRange(
+  first: string,
+  last: string,
+): { readonly from: string; readonly to: string; readonly step: Step } | { readonly problem: string } {
+  const [from, until] = [Date.parse(`${first}T00:00:00Z`), Date.parse(`${last}T00:00:00Z`)]
+  if (Number.isNaN(from) || Number.isNaN(until)) return { problem: 'Choose both dates.' }
+  if (until < from) return { problem: 'The last day is before the first.' }
+  const to = until + LENGTH.day
+  const days = (to - from) / LENGTH.day
+  if (days > LONGEST_DAYS) return { problem: `That is ${days} days. At most ${LONGEST_DAYS} can be shown at once.` }
+  return { from: new Date(from).toISOString(), to: new Date(to).toISOString(), step: days <= 3 ? 'hour' : 'day' }
+}
+
+/** A figure as it is shown: `$0.0523`, or `12.3k`. */
+export function figure(value: bigint, metric: Metric): string {
+  return metric === 'charged' ? money(dollars(value)) : compact(Number(value))
+}
+
+/** Its height: dollars or counts as a number, for the drawing alone. */
+export function height(value: bigint, metric: Metric): number {
+  return metric === 'charged' ? Number(value) / 1e9 : Number(value)
+}
+
+const LENGTH = { hour: 3_600_000, day: 86_400_000 } as const
+
+function spanOf(at: number, step: Step): number {
+  return at - (at % LENGTH[step])
+}
+
+function spans(step: Step, from: number, to: number): number[] {
+  const times: number[] = []
+  for (let at = spanOf(from, step); at < to; at += LENGTH[step]) times.push(at)
+  return times
+}
+
+function bounds(rows: readonly UsageRowView[], step: Step, from?: string, to?: string): [from: number, to: number] {
+  const times = rows.map(row => Date.parse(row.at))
+  return [
+    from === undefined ? Math.min(...times) : Date.parse(from),
+    to === undefined ? Math.max(...times) + LENGTH[step] : Date.parse(to),
+  ]
+}
+
+function groupOf(row: UsageRowView, by: By): string {
+  if (by === 'none') return ''
+  return (by === 'model' ? row.model : row.key_id) ?? ''
+}
+
+function amountIn(row: UsageRowView, metric: Metric): bigint {
+  if (metric === 'charged') return nano(row.charged)
+  return BigInt(metric === 'requests' ? row.requests : row.prompt_tokens + row.completion_tokens)
+}
+
+/** The smallest become one, so that no more colours are needed than eyes can tell apart. */
+function together(all: readonly Series[]): readonly Series[] {
+  if (all.length <= MOST_SERIES) return all
+  const rest = all.slice(MOST_SERIES - 1)
+  const values = rest[0]!.values.map((_, index) => total(rest.map(each => each.values[index]!)))
+  return [...all.slice(0, MOST_SERIES - 1), { id: OTHER, values, total: total(values) }]
+}
+
+function largestFirst(a: Series, b: Series): number {
+  return compare(b.total, a.total) || (a.id < b.id ? -1 : 1)
+}
+
+function compare(a: bigint, b: bigint): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}
+
+function total(values: readonly bigint[]): bigint {
+  return values.reduce((sum, value) => sum + value, 0n)
+}

@@ -1,0 +1,143 @@
+/** Reading from the API in a component: what is there, what went wrong, and how to ask again. */
+import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import type { PageView } from '../../admin/api/views.ts'
+import { type ApiError, api, type Query, search } from './api.ts'
+
+export interface Resource<T> {
+  /** Stays what it was while it is read again, and when that fails. */
+  readonly data: T | undefined
+  readonly error: ApiError | undefined
+  readonly loading: boolean
+  /** Asks again. */
+  readonly reload: () => void
+  /** Puts what a change has answered in its place, without asking again. */
+  readonly replace: (data: T) => void
+}
+
+export interface ResourceOptions {
+  /** Asks again this often, while the page is visible. */
+  readonly everyMs?: number | undefined
+}
+
+interface State<T> {
+  readonly key: string | null
+  readonly data?: T | undefined
+  readonly error?: ApiError | undefined
+  readonly loading: boolean
+}
+
+/**
+ * `useResource<AccountView>('account')`. A null path reads nothing. When only what stands behind `?` changes, the old data
+ * stays until the new comes; another path begins with nothing, so that one thing's data never shows under another's name.
+ */
+export function useResource<T>(path: string | null, query?: Query, options: ResourceOptions = {}): Resource<T> {
+  const address = path === null ? null : path + search(query)
+  const [state, setState] = useState<State<T>>({ key: path, loading: path !== null })
+  const [round, setRound] = useState(0)
+  const reload = useCallback(() => setRound(number => number + 1), [])
+  const replace = useCallback((data: T) => setState({ key: path, data, loading: false }), [path])
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a new round asks again
+  useEffect(() => {
+    if (address === null) {
+      setState({ key: path, loading: false })
+      return
+    }
+    const stop = new AbortController()
+    setState(before => ({ ...(before.key === path ? before : {}), key: path, loading: true }))
+    api.get<T>(address, undefined, { signal: stop.signal }).then(
+      data => stop.signal.aborted || setState({ key: path, data, loading: false }),
+      (error: ApiError) => stop.signal.aborted || setState(before => ({ ...before, error, loading: false })),
+    )
+    return () => stop.abort()
+  }, [address, path, round])
+
+  useRepeat(address === null ? undefined : options.everyMs, reload)
+  const own = state.key === path ? state : { loading: path !== null, data: undefined, error: undefined }
+  return { data: own.data, error: own.error, loading: own.loading, reload, replace }
+}
+
+/** A list that comes in pages; `<Pager pages={pages} />` shows where one is. */
+export interface Pages<Item> extends Omit<Resource<PageView<Item>>, 'data' | 'replace'> {
+  readonly items: readonly Item[] | undefined
+  /** Counted from 1. */
+  readonly page: number
+  /** Null when there is none. */
+  readonly next: (() => void) | null
+  readonly previous: (() => void) | null
+}
+
+/** `usePages<ReceiptView>('receipts', { model })`: begins at the first page again whenever the query changes. */
+export function usePages<Item>(path: string | null, query?: Query, options: ResourceOptions = {}): Pages<Item> {
+  const list = path === null ? null : path + search(query)
+  const [place, setPlace] = useState<{ list: string | null; trail: readonly string[] }>({ list, trail: [] })
+  const trail = useMemo(() => (place.list === list ? place.trail : []), [place, list])
+  const { data, ...rest } = useResource<PageView<Item>>(path, { ...query, after: trail.at(-1) }, options)
+  const after = data?.next ?? null
+  return {
+    ...rest,
+    items: data?.items,
+    page: trail.length + 1,
+    next: after === null || rest.loading ? null : () => setPlace({ list, trail: [...trail, after] }),
+    previous: trail.length === 0 ? null : () => setPlace({ list, trail: trail.slice(0, -1) }),
+  }
+}
+
+/** The time now, renewed this often: for "3 minutes ago" that stays true. */
+export function useNow(everyMs = 30_000): number {
+  const [now, setNow] = useState(() => Date.now())
+  useRepeat(
+    everyMs,
+    useCallback(() => setNow(Date.now()), []),
+  )
+  return now
+}
+
+/** Work that a button starts: `busy` while it runs, `error` when it failed. */
+export interface Action<Arguments extends readonly unknown[]> {
+  readonly run: (...values: Arguments) => Promise<boolean>
+  readonly busy: boolean
+  readonly error: ApiError | undefined
+  readonly clear: () => void
+}
+
+/** `run` answers whether it went well; a second call while one runs is ignored. */
+export function useAction<Arguments extends readonly unknown[]>(
+  work: (...values: Arguments) => Promise<unknown>,
+): Action<Arguments> {
+  const [busy, setBusy] = useState(false)
+  const [error, setError] = useState<ApiError>()
+  const running = useRef(false)
+  const run = async (...values: Arguments): Promise<boolean> => {
+    if (running.current) return false
+    running.current = true
+    setBusy(true)
+    setError(undefined)
+    try {
+      await work(...values)
+      return true
+    } catch (caught) {
+      setError(caught as ApiError)
+      return false
+    } finally {
+      running.current = false
+      setBusy(false)
+    }
+  }
+  return { run, busy, error, clear: () => setError(undefined) }
+}
+
+function useRepeat(everyMs: number | undefined, work: () => void): void {
+  useEffect(() => {
+    if (everyMs === undefined) return
+    const timer = setInterval(() => document.visibilityState === 'visible' && work(), everyMs)
+    const seen = (): void => {
+      if (document.visibilityState === 'visible') work()
+    }
+    document.addEventListener('visibilitychange', seen)
+    return () => {
+      clearInterval(timer)
+      document.removeEventListener('visibilitychange', seen)
+    }
+  }, [everyMs, work])
+}

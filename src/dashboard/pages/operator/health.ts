@@ -1,0 +1,64 @@
+/** A target's health in words: what its state is called, what it means, and what its figures say. */
+import type { ProviderView, TargetHealthView } from '../../../admin/api/views.ts'
+
+/** How a state is shown. Colour is never the only sign: the word and the icon say the same. */
+export interface StateWords {
+  readonly label: string
+  readonly tone: 'good' | 'warn' | 'bad' | 'info'
+  readonly meaning: string
+}
+
+/** Every state of a target, the best first. */
+export const STATES: Readonly<Record<TargetHealthView['state'], StateWords>> = {
+  well: { label: 'Well', tone: 'good', meaning: 'It answers. It is asked in its turn.' },
+  half_open: {
+    label: 'On trial',
+    tone: 'info',
+    meaning:
+      'It was ejected, and that time is over. One request tries it: if that goes well, it is asked in its turn again.',
+  },
+  limited: {
+    label: 'Limited',
+    tone: 'warn',
+    meaning:
+      'The provider said that there were too many requests. It is asked after the others until its time is over.',
+  },
+  ejected: {
+    label: 'Ejected',
+    tone: 'bad',
+    meaning:
+      'It failed too often. It is asked after all others for a while, longer each time. It is never taken away: when no other target is left, it is asked all the same.',
+  },
+}
+
+/** What a provider is called by its targets: the worst of their states, and whether a credential is left. */
+export function providerWords(provider: ProviderView): StateWords {
+  const { total, good } = provider.credentials
+  if (total > 0 && good === 0)
+    return {
+      label: 'No credential',
+      tone: 'bad',
+      meaning: 'The provider has refused every credential of this gateway.',
+    }
+  const sick = provider.targets.filter(target => target.state === 'ejected').length
+  if (sick > 0 && sick === provider.targets.length)
+    return { label: 'Failing', tone: 'bad', meaning: 'Every target of this provider is ejected.' }
+  const other = provider.targets.filter(target => target.state !== 'well').length
+  if (other > 0)
+    return { label: 'Partly', tone: 'warn', meaning: `${other} of ${provider.targets.length} targets are not well.` }
+  if (good < total) return { label: 'Partly', tone: 'warn', meaning: `${good} of ${total} credentials are good.` }
+  return { label: 'Well', tone: 'good', meaning: 'Every target of this provider is well.' }
+}
+
+/** How many of the last attempts failed: `2 of 40 (5%)`. */
+export function failureWords({ attempts, failed }: Pick<TargetHealthView, 'attempts' | 'failed'>): string {
+  if (attempts === 0) return 'no attempts'
+  if (failed === 0) return `none of ${attempts}`
+  return `${failed} of ${attempts} (${Math.max(1, Math.round((failed / attempts) * 100))}%)`
+}
+
+/** How many credentials are good: `2 good`, `1 of 2 good`, `none needed`. */
+export function credentialWords({ total, good }: ProviderView['credentials']): string {
+  if (total === 0) return 'none needed'
+  return good === total ? `${total} good` : `${good} of ${total} good`
+}

@@ -1,0 +1,89 @@
+/** Small things in a line: badges, money, times, code. */
+import type { ComponentChildren, VNode } from 'preact'
+import { dateTime, exactMoney, money, nano, percent, relative } from '../lib/format.ts'
+import { useNow } from '../lib/use-resource.ts'
+
+export type Tone = 'plain' | 'good' | 'warn' | 'bad' | 'info' | 'accent'
+
+/** A word with a colour; the word says everything, the colour only helps. */
+export function Badge({ tone = 'plain', children }: { readonly tone?: Tone; readonly children: ComponentChildren }): VNode {
+  return <span class={`badge badge-${tone}`}>{children}</span>
+}
+
+interface MoneyProps {
+  /** Dollars with 9 decimals, as the API sends them. */
+  readonly value: string
+  /** Every decimal: for sums that have to add up. */
+  readonly exact?: boolean | undefined
+  /** A plus before what is above zero. */
+  readonly signed?: boolean | undefined
+}
+
+/** `$1.25`, with the exact amount as its title. */
+export function Money({ value, exact = false, signed = false }: MoneyProps): VNode {
+  const written = exactMoney(value)
+  const plus = signed && nano(value) > 0n ? '+' : ''
+  return (
+    <span class="money" title={written}>
+      {plus}
+      {exact ? written : money(value)}
+    </span>
+  )
+}
+
+/** `3 minutes ago`, with the exact time as its title; `-` for none. */
+export function Time({ value, none = '\u2013' }: { readonly value: string | null; readonly none?: string }): VNode {
+  const now = useNow()
+  if (value === null) return <span class="faint">{none}</span>
+  return (
+    <time class="nowrap" dateTime={value} title={dateTime(value)}>
+      {relative(value, now)}
+    </time>
+  )
+}
+
+/** Code in a line, or a block of it with `block`. */
+export function Code({ block = false, children }: { readonly block?: boolean; readonly children: ComponentChildren }): VNode {
+  if (!block) return <code class="code">{children}</code>
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard
+    <pre class="code-block" tabIndex={0}>
+      <code>{children}</code>
+    </pre>
+  )
+}
+
+interface MeterProps {
+  readonly label: string
+  readonly part: string
+  readonly whole: string
+}
+
+/** How much of an amount is used up. */
+export function MoneyMeter({ label, part, whole }: MeterProps): VNode {
+  const share = percent(nano(part), nano(whole))
+  const tone = share >= 95 ? 'meter-bad' : share >= 80 ? 'meter-warn' : ''
+  return (
+    <span class="stack-tight">
+      <span class="small nowrap">
+        <Money value={part} /> <span class="muted">of</span> <Money value={whole} />
+      </span>
+      <Bar label={label} percent={share} class={tone} />
+    </span>
+  )
+}
+
+interface BarProps {
+  readonly label: string
+  readonly percent: number
+  readonly class?: string | undefined
+}
+
+/** A bar that is filled so far. */
+export function Bar({ label, percent: filled, class: extra = '' }: BarProps): VNode {
+  return (
+    <span class={`meter ${extra}`} role="img" aria-label={`${label}: ${Math.round(filled)}%`}>
+      <span class="meter-fill" style={{ width: `${filled}%` }} />
+    </span>
+  )
+}

@@ -1,0 +1,119 @@
+/** A page, and the boxes it is made of. */
+import type { ComponentChildren, VNode } from 'preact'
+import { useEffect, useId, useRef } from 'preact/hooks'
+import { movesSoFar } from '../lib/router.tsx'
+
+interface PageProps {
+  /** The heading, and the title of the tab. */
+  readonly title: string
+  /** One sentence below the heading. */
+  readonly lead?: ComponentChildren
+  readonly actions?: ComponentChildren
+  /** `{ href, label }` of the list this is one of. */
+  readonly back?: { readonly href: string; readonly label: string } | undefined
+  readonly children: ComponentChildren
+}
+
+/** The frame of every page: its heading takes the focus after a navigation. */
+export function Page({ title, lead, actions, back, children }: PageProps): VNode {
+  const heading = useRef<HTMLHeadingElement>(null)
+  useEffect(() => {
+    document.title = `${title} \u00b7 Tollgate`
+  }, [title])
+  useEffect(() => {
+    if (movesSoFar() > 0) heading.current?.focus({ preventScroll: true })
+  }, [])
+  return (
+    <div class="page">
+      <header class="page-head">
+        <div class="page-words">
+          {back && (
+            <a class="page-back" href={back.href}>
+              <span aria-hidden="true">&larr; </span>
+              {back.label}
+            </a>
+          )}
+          <h1 ref={heading} tabIndex={-1}>
+            {title}
+          </h1>
+          {lead && <p class="muted">{lead}</p>}
+        </div>
+        {actions && <div class="page-actions">{actions}</div>}
+      </header>
+      {children}
+    </div>
+  )
+}
+
+interface CardProps {
+  readonly title?: string | undefined
+  /** Beside the title, smaller. */
+  readonly hint?: ComponentChildren
+  readonly actions?: ComponentChildren
+  /** The content goes to the edges: for tables. */
+  readonly flush?: boolean | undefined
+  readonly class?: string | undefined
+  readonly children: ComponentChildren
+}
+
+/** A box with a heading; without one it is only a box. */
+export function Card({ title, hint, actions, flush, class: extra = '', children }: CardProps): VNode {
+  const id = useId()
+  return (
+    <section class={`card ${flush ? 'card-flush' : ''} ${extra}`} {...(title ? { 'aria-labelledby': id } : {})}>
+      {(title || actions) && (
+        <header class="card-head">
+          <div class="grow">
+            {title && <h2 id={id}>{title}</h2>}
+            {hint && <p class="small muted">{hint}</p>}
+          </div>
+          {actions && <div class="row">{actions}</div>}
+        </header>
+      )}
+      <div class="card-body">{children}</div>
+    </section>
+  )
+}
+
+interface StatProps {
+  readonly label: string
+  readonly value: ComponentChildren
+  readonly hint?: ComponentChildren
+}
+
+/** One figure with its name: put several into `<Stats>`. */
+export function Stat({ label, value, hint }: StatProps): VNode {
+  return (
+    <div class="stat">
+      <dt class="stat-label">{label}</dt>
+      <dd class="stat-value">{value}</dd>
+      {hint && <dd class="stat-hint">{hint}</dd>}
+    </div>
+  )
+}
+
+/** Figures beside each other. */
+export function Stats({ children }: { readonly children: ComponentChildren }): VNode {
+  return <dl class="stats">{children}</dl>
+}
+
+interface DetailsProps {
+  readonly items: readonly (readonly [label: string, value: ComponentChildren] | null | false)[]
+}
+
+/** Names and values under each other. */
+export function Details({ items }: DetailsProps): VNode {
+  return (
+    <dl class="details">
+      {items.map(
+        item =>
+          item && (
+            <div key={item[0]}>
+              <dt>{item[0]}</dt>
+              <dd>{item[1]}</dd>
+            </div>
+          ),
+      )}
+    </dl>
+  )
+}

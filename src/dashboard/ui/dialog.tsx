@@ -1,0 +1,102 @@
+/** Dialogs: the browser's own, so that focus stays inside and goes back where it was. */
+import type { ComponentChildren, VNode } from 'preact'
+import { useEffect, useId, useRef } from 'preact/hooks'
+import type { ApiError } from '../lib/api.ts'
+import { useAction } from '../lib/use-resource.ts'
+import { Button } from './button.tsx'
+import { Form } from './field.tsx'
+import { ErrorNote } from './state.tsx'
+
+interface DialogProps {
+  readonly title: string
+  /** Escape, a click outside, the cross: the caller decides what happens, for example asks first. */
+  readonly onClose: () => void
+  /** A click outside does nothing, and there is no cross: for what must not be lost. */
+  readonly firm?: boolean | undefined
+  readonly wide?: boolean | undefined
+  readonly children: ComponentChildren
+}
+
+/** Open as long as it is rendered. */
+export function Dialog({ title, onClose, firm = false, wide = false, children }: DialogProps): VNode {
+  const element = useRef<HTMLDialogElement>(null)
+  const pressed = useRef<EventTarget | null>(null)
+  const id = useId()
+  useEffect(() => {
+    const dialog = element.current!
+    const before = document.activeElement
+    dialog.showModal()
+    return () => {
+      dialog.close()
+      // The button that opened it may have gone with what was done.
+      if (before instanceof HTMLElement && before.isConnected) before.focus()
+    }
+  }, [])
+  const cancelled = (event: Event): void => {
+    event.preventDefault()
+    onClose()
+  }
+  // Chromium closes at the second Escape without asking; so Escape is taken as a key.
+  const keyed = (event: KeyboardEvent): void => {
+    if (event.key === 'Escape' && !event.defaultPrevented) cancelled(event)
+  }
+  const released = (event: MouseEvent): void => {
+    const outside = event.target === element.current && pressed.current === element.current
+    if (outside && !firm) onClose()
+  }
+  return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: Escape does what a click outside does
+    <dialog
+      ref={element}
+      class={wide ? 'dialog dialog-wide' : 'dialog'}
+      aria-labelledby={id}
+      onCancel={cancelled}
+      onKeyDown={keyed}
+      onPointerDown={event => (pressed.current = event.target)}
+      onClick={released}
+    >
+      <div class="dialog-box">
+        <header class="dialog-head">
+          <h2 id={id}>{title}</h2>
+          {!firm && (
+            <Button variant="quiet" icon="close" iconOnly small onClick={onClose}>
+              Close
+            </Button>
+          )}
+        </header>
+        <div class="dialog-body">{children}</div>
+      </div>
+    </dialog>
+  )
+}
+
+interface ConfirmProps {
+  readonly title: string
+  /** What will happen, and to what: by name. */
+  readonly children: ComponentChildren
+  /** The button's words: `Revoke the key`, not `OK`. */
+  readonly confirm: string
+  readonly danger?: boolean | undefined
+  /** It closes when this has gone well, and shows the error when not. */
+  readonly onConfirm: () => Promise<unknown>
+  readonly onClose: () => void
+}
+
+/** Asks before something that cannot be undone. */
+export function ConfirmDialog({ title, children, confirm, danger, onConfirm, onClose }: ConfirmProps): VNode {
+  const action = useAction(onConfirm)
+  const submit = async (): Promise<void> => {
+    if (await action.run()) onClose()
+  }
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <Form onSubmit={submit} onCancel={onClose} busy={action.busy} submit={confirm} danger={danger} error={said(action.error)}>
+        <div class="stack">{children}</div>
+      </Form>
+    </Dialog>
+  )
+}
+
+function said(error: ApiError | undefined): ComponentChildren {
+  return error && <ErrorNote error={error} />
+}

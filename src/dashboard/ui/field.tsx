@@ -1,0 +1,334 @@
+/** Fields of forms: a label, a hint and an error that belong to the control, for eyes and for screen readers. */
+import type { ComponentChildren, JSX, VNode } from 'preact'
+import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import type { ApiError } from '../lib/api.ts'
+import { Button } from './button.tsx'
+
+interface Said {
+  readonly label: string
+  readonly hint?: ComponentChildren
+  readonly error?: string | undefined
+}
+
+interface Wired {
+  readonly id: string
+  readonly 'aria-describedby'?: string
+  readonly 'aria-invalid'?: 'true'
+}
+
+interface FieldProps extends Said {
+  readonly optional?: boolean | undefined
+  /** Draws the control with what wires it to the words. */
+  readonly control: (wired: Wired) => VNode
+}
+
+/** The frame of one control. */
+export function Field({ label, hint, error, optional, control }: FieldProps): VNode {
+  const id = useId()
+  const described = [hint ? `${id}-hint` : '', error ? `${id}-error` : ''].filter(Boolean).join(' ')
+  const wired: Wired = {
+    id,
+    ...(described && { 'aria-describedby': described }),
+    ...(error && { 'aria-invalid': 'true' as const }),
+  }
+  return (
+    <div class="field">
+      <label class="field-label" for={id}>
+        {label}
+        {optional && <span class="field-optional"> (optional)</span>}
+      </label>
+      {control(wired)}
+      {error && (
+        <p class="field-error" id={`${id}-error`}>
+          {error}
+        </p>
+      )}
+      {hint && (
+        <p class="field-hint" id={`${id}-hint`}>
+          {hint}
+        </p>
+      )}
+    </div>
+  )
+}
+
+interface TextProps extends Said, Omit<JSX.InputHTMLAttributes, 'label' | 'value' | 'id' | 'class' | 'prefix'> {
+  readonly value: string
+  readonly onValue: (value: string) => void
+  readonly optional?: boolean | undefined
+  /** Stands before what is typed: `$`. */
+  readonly before?: string | undefined
+}
+
+/** One line of text. */
+export function TextField({ label, hint, error, optional, value, onValue, before, ...rest }: TextProps): VNode {
+  const control = (wired: Wired): VNode => {
+    const input = (
+      <input
+        class="input"
+        type="text"
+        {...rest}
+        {...wired}
+        value={value}
+        onInput={event => onValue(event.currentTarget.value)}
+      />
+    )
+    if (before === undefined) return input
+    return (
+      <div class="input-group">
+        <span class="input-before" aria-hidden="true">
+          {before}
+        </span>
+        {input}
+      </div>
+    )
+  }
+  return <Field label={label} hint={hint} error={error} optional={optional} control={control} />
+}
+
+interface AreaProps extends Said, Omit<JSX.TextareaHTMLAttributes, 'label' | 'value' | 'id' | 'class'> {
+  readonly value: string
+  readonly onValue: (value: string) => void
+  readonly optional?: boolean | undefined
+}
+
+/** Several lines of text. */
+export function TextArea({ label, hint, error, optional, value, onValue, ...rest }: AreaProps): VNode {
+  const control = (wired: Wired): VNode => (
+    <textarea
+      class="input"
+      rows={3}
+      {...rest}
+      {...wired}
+      value={value}
+      onInput={event => onValue(event.currentTarget.value)}
+    />
+  )
+  return <Field label={label} hint={hint} error={error} optional={optional} control={control} />
+}
+
+interface PasswordProps extends Said {
+  readonly value: string
+  readonly onValue: (value: string) => void
+  readonly name: string
+  readonly autoComplete: 'current-password' | 'new-password'
+}
+
+/** A password, that can be looked at. */
+export function PasswordField({ label, hint, error, value, onValue, name, autoComplete }: PasswordProps): VNode {
+  const [shown, setShown] = useState(false)
+  const control = (wired: Wired): VNode => (
+    <div class="input-group">
+      <input
+        class="input"
+        type={shown ? 'text' : 'password'}
+        name={name}
+        autocomplete={autoComplete}
+        autocapitalize="off"
+        spellcheck={false}
+        required
+        {...wired}
+        value={value}
+        onInput={event => onValue(event.currentTarget.value)}
+      />
+      <button
+        type="button"
+        class="input-button"
+        aria-pressed={shown}
+        aria-label={`Show the ${label.toLowerCase()}`}
+        onClick={() => setShown(!shown)}
+      >
+        {shown ? 'Hide' : 'Show'}
+      </button>
+    </div>
+  )
+  return <Field label={label} hint={hint} error={error} control={control} />
+}
+
+interface SelectProps extends Said, Omit<JSX.SelectHTMLAttributes, 'label' | 'value' | 'id' | 'class'> {
+  readonly value: string
+  readonly onValue: (value: string) => void
+  readonly options: readonly { readonly value: string; readonly label: string }[]
+}
+
+/** One of several. */
+export function SelectField({ label, hint, error, value, onValue, options, ...rest }: SelectProps): VNode {
+  const control = (wired: Wired): VNode => (
+    <select
+      class="input select"
+      {...rest}
+      {...wired}
+      value={value}
+      onChange={event => onValue(event.currentTarget.value)}
+    >
+      {options.map(option => (
+        <option key={option.value} value={option.value}>
+          {option.label}
+        </option>
+      ))}
+    </select>
+  )
+  return <Field label={label} hint={hint} error={error} control={control} />
+}
+
+interface GroupProps extends Said {
+  readonly values: readonly string[]
+  readonly onValues: (values: readonly string[]) => void
+  readonly options: readonly { readonly value: string; readonly label: string; readonly hint?: string }[]
+}
+
+/** Any of several. */
+export function CheckboxGroup({ label, hint, error, values, onValues, options }: GroupProps): VNode {
+  const id = useId()
+  const described = [hint ? `${id}-hint` : '', error ? `${id}-error` : ''].filter(Boolean).join(' ')
+  const turn = (value: string, on: boolean): void =>
+    onValues(options.map(option => option.value).filter(each => (each === value ? on : values.includes(each))))
+  return (
+    <fieldset class="field checks" {...(described && { 'aria-describedby': described })}>
+      <legend class="field-label">{label}</legend>
+      {hint && (
+        <p class="field-hint" id={`${id}-hint`}>
+          {hint}
+        </p>
+      )}
+      <div class="checks-list">
+        {options.map(option => (
+          <Checkbox
+            key={option.value}
+            label={option.label}
+            hint={option.hint}
+            checked={values.includes(option.value)}
+            onChecked={on => turn(option.value, on)}
+          />
+        ))}
+      </div>
+      {error && (
+        <p class="field-error" id={`${id}-error`}>
+          {error}
+        </p>
+      )}
+    </fieldset>
+  )
+}
+
+interface CheckboxProps {
+  readonly label: ComponentChildren
+  readonly hint?: ComponentChildren
+  readonly checked: boolean
+  readonly onChecked: (checked: boolean) => void
+}
+
+/** Yes or no. */
+export function Checkbox({ label, hint, checked, onChecked }: CheckboxProps): VNode {
+  return (
+    <label class="check">
+      <input type="checkbox" checked={checked} onChange={event => onChecked(event.currentTarget.checked)} />
+      <span>
+        {label}
+        {hint && <span class="check-hint">{hint}</span>}
+      </span>
+    </label>
+  )
+}
+
+interface ChoiceProps extends Said {
+  readonly value: string
+  readonly onValue: (value: string) => void
+  readonly options: readonly { readonly value: string; readonly label: string }[]
+}
+
+/** One of a few that are all seen at once. */
+export function Choice({ label, hint, error, value, onValue, options }: ChoiceProps): VNode {
+  const id = useId()
+  const described = [hint ? `${id}-hint` : '', error ? `${id}-error` : ''].filter(Boolean).join(' ')
+  return (
+    <fieldset class="field choice" {...(described && { 'aria-describedby': described })}>
+      <legend class="field-label">{label}</legend>
+      <div class="choice-list">
+        {options.map(option => (
+          <label key={option.value} class="choice-item">
+            <input
+              type="radio"
+              name={id}
+              value={option.value}
+              checked={option.value === value}
+              onChange={() => onValue(option.value)}
+            />
+            <span>{option.label}</span>
+          </label>
+        ))}
+      </div>
+      {error && (
+        <p class="field-error" id={`${id}-error`}>
+          {error}
+        </p>
+      )}
+      {hint && (
+        <p class="field-hint" id={`${id}-hint`}>
+          {hint}
+        </p>
+      )}
+    </fieldset>
+  )
+}
+
+interface FormProps {
+  readonly onSubmit: () => void
+  readonly busy: boolean
+  readonly submit: string
+  readonly danger?: boolean | undefined
+  /** An error that belongs to no field. */
+  readonly error?: ComponentChildren
+  readonly onCancel?: (() => void) | undefined
+  readonly wide?: boolean | undefined
+  readonly children?: ComponentChildren
+}
+
+/** A form with its buttons. The browser's own bubbles are off: errors stand at the fields; the first one takes the focus. */
+export function Form({ onSubmit, busy, submit, danger, error, onCancel, wide, children }: FormProps): VNode {
+  const form = useRef<HTMLFormElement>(null)
+  const sent = useRef(false)
+  useEffect(() => {
+    if (!sent.current || busy) return
+    const wrong = form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')
+    if (wrong) {
+      sent.current = false
+      wrong.focus()
+    }
+  })
+  const submitted = (event: Event): void => {
+    event.preventDefault()
+    if (busy) return
+    sent.current = true
+    onSubmit()
+  }
+  return (
+    <form ref={form} class="form" noValidate onSubmit={submitted}>
+      {error && <div role="alert">{error}</div>}
+      {children}
+      <div class={wide ? 'form-actions form-actions-wide' : 'form-actions'}>
+        {onCancel && (
+          <Button variant="quiet" onClick={onCancel}>
+            Cancel
+          </Button>
+        )}
+        <Button type="submit" variant={danger ? 'danger' : 'primary'} busy={busy}>
+          {submit}
+        </Button>
+      </div>
+    </form>
+  )
+}
+
+/** What an error says about one field: `errorAt(action.error, 'name')`. */
+export function errorAt(error: ApiError | undefined, param: string): string | undefined {
+  if (error === undefined || error.param === null) return undefined
+  return error.param === param || error.param.startsWith(`${param}.`) || error.param.startsWith(`${param}[`)
+    ? error.message
+    : undefined
+}
+
+/** What is left of an error when these fields have shown theirs. */
+export function errorBeside(error: ApiError | undefined, params: readonly string[]): ApiError | undefined {
+  return error === undefined || params.some(param => errorAt(error, param)) ? undefined : error
+}

@@ -1,0 +1,12 @@
+/** Everything that pages are made of. */
+export * from './badge.tsx'
+export * from './button.tsx'
+export * from './card.tsx'
+export * from './copy.tsx'
+export * from './dialog.tsx'
+export * from './field.tsx'
+export * from './icons.tsx'
+export * from './state.tsx'
+export * from './table.tsx'
+export * from './tabs.tsx'
+export { announce } from './toast.tsx'

@@ -1,0 +1,175 @@
+/** Tabs, a menu, and the buttons to page through a list. */
+import type { ComponentChildren, VNode } from 'preact'
+import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import type { Pages } from '../lib/use-resource.ts'
+import { Button } from './button.tsx'
+import { Icon, type IconName } from './icons.tsx'
+
+interface TabsProps {
+  /** What the tabs are about, read aloud. */
+  readonly label: string
+  readonly tabs: readonly { readonly id: string; readonly title: string; readonly content: () => ComponentChildren }[]
+}
+
+/** Arrow keys move between the tabs, as screen readers say they do. */
+export function Tabs({ label, tabs }: TabsProps): VNode {
+  const [open, setOpen] = useState(tabs[0]?.id)
+  const list = useRef<HTMLDivElement>(null)
+  const id = useId()
+  const shown = tabs.find(tab => tab.id === open) ?? tabs[0]
+  const keyed = (event: KeyboardEvent): void => {
+    const at = tabs.findIndex(tab => tab.id === shown?.id)
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }[event.key]
+    if (to === undefined) return
+    event.preventDefault()
+    const index = (to + tabs.length) % tabs.length
+    setOpen(tabs[index]!.id)
+    list.current?.querySelectorAll<HTMLElement>('[role=tab]')[index]?.focus()
+  }
+  return (
+    <div class="tabs">
+      <div ref={list} class="tabs-list" role="tablist" aria-label={label} onKeyDown={keyed}>
+        {tabs.map(tab => (
+          <button
+            key={tab.id}
+            type="button"
+            role="tab"
+            class="tab"
+            id={`${id}-${tab.id}`}
+            aria-selected={tab.id === shown?.id}
+            aria-controls={`${id}-panel`}
+            tabIndex={tab.id === shown?.id ? 0 : -1}
+            onClick={() => setOpen(tab.id)}
+          >
+            {tab.title}
+          </button>
+        ))}
+      </div>
+      <div id={`${id}-panel`} role="tabpanel" aria-labelledby={`${id}-${shown?.id}`}>
+        {shown?.content()}
+      </div>
+    </div>
+  )
+}
+
+interface SegmentsProps {
+  readonly label: string
+  readonly value: string
+  readonly onValue: (value: string) => void
+  readonly options: readonly { readonly value: string; readonly label: string; readonly icon?: IconName }[]
+}
+
+/** A few choices beside each other that take effect at once: a range, a theme. */
+export function Segments({ label, value, onValue, options }: SegmentsProps): VNode {
+  return (
+    // biome-ignore lint/a11y/useSemanticElements: buttons that are pressed, not fields of a form
+    <div class="segments" role="group" aria-label={label}>
+      {options.map(option => (
+        <button
+          key={option.value}
+          type="button"
+          class="segment"
+          aria-pressed={option.value === value}
+          onClick={() => onValue(option.value)}
+        >
+          {option.icon && <Icon name={option.icon} />}
+          {option.label}
+        </button>
+      ))}
+    </div>
+  )
+}
+
+interface MenuProps {
+  /** What the button is for: `Actions for the key laptop`. */
+  readonly label: string
+  readonly items: readonly (MenuItem | null | false)[]
+}
+
+interface MenuItem {
+  readonly label: string
+  readonly icon?: IconName | undefined
+  readonly danger?: boolean | undefined
+  readonly onChoose: () => void
+}
+
+/** A button with three dots that opens a list of things to do. */
+export function Menu({ label, items }: MenuProps): VNode {
+  const [open, setOpen] = useState(false)
+  const box = useRef<HTMLDivElement>(null)
+  const there = items.filter(item => item !== null && item !== false)
+  useEffect(() => {
+    if (!open) return
+    box.current?.querySelector<HTMLElement>('[role=menuitem]')?.focus()
+    const away = (event: Event): void => {
+      if (!box.current?.contains(event.target as Node)) setOpen(false)
+    }
+    document.addEventListener('pointerdown', away)
+    document.addEventListener('focusin', away)
+    return () => {
+      document.removeEventListener('pointerdown', away)
+      document.removeEventListener('focusin', away)
+    }
+  }, [open])
+  const close = (): void => {
+    setOpen(false)
+    box.current?.querySelector<HTMLElement>('button')?.focus()
+  }
+  const keyed = (event: KeyboardEvent): void => {
+    if (!open) return
+    const all = [...(box.current?.querySelectorAll<HTMLElement>('[role=menuitem]') ?? [])]
+    const at = all.indexOf(document.activeElement as HTMLElement)
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: all.length - 1 }[event.key]
+    if (event.key === 'Escape') close()
+    else if (to !== undefined) all[(to + all.length) % all.length]?.focus()
+    else return
+    event.preventDefault()
+  }
+  const choose = (item: MenuItem): void => {
+    close()
+    item.onChoose()
+  }
+  return (
+    <div class="menu" ref={box} onKeyDown={keyed}>
+      <Button variant="quiet" icon="more" iconOnly small aria-haspopup="menu" aria-expanded={open} onClick={() => setOpen(!open)}>
+        {label}
+      </Button>
+      {open && (
+        <div class="menu-list" role="menu" aria-label={label}>
+          {there.map(item => (
+            <button
+              key={item.label}
+              type="button"
+              role="menuitem"
+              class={item.danger ? 'menu-item menu-item-danger' : 'menu-item'}
+              onClick={() => choose(item)}
+            >
+              {item.icon && <Icon name={item.icon} />}
+              {item.label}
+            </button>
+          ))}
+        </div>
+      )}
+    </div>
+  )
+}
+
+/** Back and on in a list; nothing when everything is on one page. */
+export function Pager<Item>({ pages }: { readonly pages: Pages<Item> }): VNode | null {
+  const { page, next, previous, loading } = pages
+  if (page === 1 && next === null && !loading) return null
+  if (page === 1 && next === null && pages.items === undefined) return null
+  return (
+    <nav class="pager" aria-label="Pages">
+      <Button small icon="left" disabled={previous === null} onClick={() => previous?.()}>
+        Newer
+      </Button>
+      <span class="small muted" aria-live="polite">
+        Page {page}
+      </span>
+      <Button small disabled={next === null} onClick={() => next?.()}>
+        Older
+      </Button>
+    </nav>
+  )
+}

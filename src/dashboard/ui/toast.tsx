@@ -1,0 +1,45 @@
+/** Short messages at the edge of the page, that are also read aloud: `announce('Saved')`. */
+import type { VNode } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import { Icon } from './icons.tsx'
+
+interface Message {
+  readonly id: number
+  readonly text: string
+  readonly tone: 'good' | 'bad'
+}
+
+const SHOWN_MS = 4000
+const SAID = 'tollgate:said'
+let last = 0
+
+/** Says it once, to eyes and ears. */
+export function announce(text: string, tone: Message['tone'] = 'good'): void {
+  last += 1
+  document.dispatchEvent(new CustomEvent<Message>(SAID, { detail: { id: last, text, tone } }))
+}
+
+/** Stands once in the page, always: a live region must be there before something is said in it. */
+export function Toasts(): VNode {
+  const [messages, setMessages] = useState<readonly Message[]>([])
+  useEffect(() => {
+    const said = (event: Event): void => {
+      const message = (event as CustomEvent<Message>).detail
+      setMessages(before => [...before.slice(-2), message])
+      setTimeout(() => setMessages(before => before.filter(each => each.id !== message.id)), SHOWN_MS)
+    }
+    document.addEventListener(SAID, said)
+    return () => document.removeEventListener(SAID, said)
+  }, [])
+  return (
+    // A modal dialog hides the rest of the page; the popover stands above it.
+    <div class="toasts" role="status" aria-live="polite">
+      {messages.map(message => (
+        <p key={message.id} class={`toast toast-${message.tone}`}>
+          <Icon name={message.tone === 'good' ? 'check' : 'error'} />
+          {message.text}
+        </p>
+      ))}
+    </div>
+  )
+}

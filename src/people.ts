@@ -1,0 +1,79 @@
+/** Introduces the account API to the gateway: the dashboard's listener, and what the API may know of what runs. */
+import type { Server } from 'node:http'
+import { fileURLToPath } from 'node:url'
+import type { Clock, Log } from '#contract'
+import type { ApiParts } from './admin/api/parts.ts'
+import { createApi } from './admin/api/server.ts'
+import { createPageFiles } from './admin/page-files.ts'
+import { type AppParts, createDashboardApp, createJsonReader, createListener, listen } from './app.ts'
+import type { Address, Configuration } from './config/configuration.ts'
+import type { Gateway } from './gateway.ts'
+import type { Generation } from './generation.ts'
+import { configurationView, exchangeView, type LoadedConfiguration, playgroundDoor, providerViews } from './overview.ts'
+import type { Store } from './store/store.ts'
+
+/** Where the page is built to. */
+export const PAGE_FOLDER = fileURLToPath(new URL('./dashboard/dist', import.meta.url))
+
+export interface PeopleParts {
+  readonly store: Store
+  readonly clock: Clock
+  readonly log: Log
+  readonly version: string
+  readonly gateway: Pick<Gateway, 'trips'>
+  generation(): Generation
+  readonly loaded: LoadedConfiguration
+  readiness(): { readonly ready: boolean; readonly reason?: string }
+  /** The clients' listener, as it really listens. */
+  readonly clients: { readonly url: string; readonly port: number }
+}
+
+/** What the listeners for people and operators need; the dashboard's origins are known once it listens. */
+export function createPeople(parts: PeopleParts) {
+  const { clock, loaded, clients } = parts
+  const { configuration } = loaded
+  let origins: readonly string[] = configuration.dashboardUrl === null ? [] : [configuration.dashboardUrl]
+  const api: ApiParts = {
+    store: parts.store,
+    clock,
+    log: parts.log,
+    version: parts.version,
+    startedAt: loaded.loadedAt,
+    registration: configuration.registration,
+    origins: () => origins,
+    baseUrl: () => configuration.publicUrl ?? clients.url + basePath(configuration),
+    models: () => parts.generation().catalog.list(),
+    aliases: id => [...configuration.aliases].filter(([, model]) => model === id).map(([alias]) => alias),
+    readiness: parts.readiness,
+    exchanges: () => parts.gateway.trips().map(exchangeView),
+    providers: () => providerViews(parts.generation(), clock.now()),
+    configuration: () => configurationView(loaded),
+    playground: () => playgroundDoor(parts.generation(), clients.port),
+  }
+  const readJson = createJsonReader()
+  return {
+    /** The operators' part of the API, for their own listener. */
+    operators: createApi(api, 'admin', { readJson }),
+    /** Opens the listener for people, and answers with the address that they type. */
+    async open(app: AppParts, address: Address, folder: string): Promise<{ server: Server; url: string }> {
+      const page = await createPageFiles(folder)
+      const dashboard = createDashboardApp(app, createApi(api, 'dashboard', { readJson }), page)
+      const { server } = createListener(dashboard, configuration.limits, app.nextId)
+      const port = await listen(server, address)
+      if (origins.length === 0) origins = ownOrigins(address.host, port)
+      return { server, url: origins[0]! }
+    },
+  }
+}
+
+/** The names of a loopback listener: all of them lead to this machine and to nobody else. */
+function ownOrigins(host: string, port: number): string[] {
+  const shown = host.includes(':') ? `[${host}]` : host
+  return [...new Set([shown, '127.0.0.1', 'localhost', '[::1]'])].map(name => new URL(`http://${name}:${port}`).origin)
+}
+
+/** Up to `/v1` of the first chat route: what clients want as their base URL. */
+function basePath({ routes }: Configuration): string {
+  const path = routes.find(({ kind }) => kind === 'chat')?.path ?? '/v1/chat/completions'
+  return path.replace(/\/chat\/completions$/, '')
+}

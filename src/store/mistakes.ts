@@ -1,0 +1,22 @@
+/** Mistakes of callers, as errors with a code. Their messages are for people: place, value, rule. */
+import { StoreError } from './store.ts'
+
+/** A value that breaks a rule. */
+export function invalid(message: string): StoreError {
+  return new StoreError(message, { code: 'invalid' })
+}
+
+/** Something else is there already, or stands in the way. */
+export function conflict(message: string): StoreError {
+  return new StoreError(message, { code: 'conflict' })
+}
+
+/** What is named is not there. */
+export function notFound(message: string): StoreError {
+  return new StoreError(message, { code: 'not_found' })
+}
+
+/** There is no such account. */
+export function noAccount(name: string): StoreError {
+  return notFound(`There is no account ${name}.`)
+}

@@ -1,0 +1,132 @@
+/**
+ * People who use the dashboard, what proves who they are, and the links that let them in: as the account API sees them.
+ * Secrets (passwords, sessions, links, tokens) are digested by the caller or here; none is ever stored as it is.
+ */
+import type { NanoUsd } from '#contract'
+
+/** A member sees an account; an operator also sees all the others and what the gateway does. */
+export type Role = 'member' | 'operator'
+
+/** A person with a password. The e-mail address is a name to sign in with: nothing is ever sent to it. */
+export interface Person {
+  readonly id: string
+  /** In lower case, unique. */
+  readonly email: string
+  readonly accountId: string
+  readonly role: Role
+  readonly createdAt: number
+}
+
+export interface PersonWithPassword extends Person {
+  /** Algorithm, parameters, salt and hash in one text (PHC string format). */
+  readonly password: string
+}
+
+/** Which account a new person belongs to: one that is there, or one made with them. */
+export type Membership =
+  | { readonly accountId: string }
+  | { readonly name: string; readonly plan: string; readonly credit: NanoUsd }
+
+export interface NewPerson {
+  readonly email: string
+  readonly password: string
+  readonly role: Role
+  readonly membership: Membership
+}
+
+/** A link that works once: it lets a new person in, or lets one choose a new password. */
+export interface Link {
+  readonly id: string
+  readonly kind: 'invitation' | 'reset'
+  /** Invitations: the role of whom it lets in. */
+  readonly role: Role
+  /** Invitations: the account they join; null: one is made with them. */
+  readonly accountId: string | null
+  /** Invitations that make an account: what it begins with. */
+  readonly plan: string | null
+  readonly credit: NanoUsd
+  /** Invitations: the only address that may use it; null: any. Resets: the person's. */
+  readonly email: string | null
+  /** Resets: whose. */
+  readonly personId: string | null
+  readonly createdAt: number
+  readonly expiresAt: number
+  /** Who made it: a person's id, `cli:USER`, `quick-start`, `token:ID`. */
+  readonly createdBy: string
+}
+
+export type NewLink = Pick<
+  Link,
+  'kind' | 'role' | 'accountId' | 'plan' | 'credit' | 'email' | 'personId' | 'createdBy'
+> & {
+  readonly expiresAt: number
+}
+
+export interface Session {
+  readonly personId: string
+  readonly createdAt: number
+  /** When it was last used, to the minute: not every request is worth a write. */
+  readonly seenAt: number
+}
+
+/** A machine's way to the operators' API (a payment webhook, a script). */
+export interface OperatorToken {
+  readonly id: string
+  readonly name: string
+  readonly last4: string
+  readonly createdAt: number
+  readonly expiresAt: number | null
+  readonly createdBy: string
+}
+
+/** Mistakes of a caller are `StoreError`s; its `code` says which one where the account API has to know. */
+export interface People {
+  find(id: string): Person | undefined
+  findByEmail(email: string): PersonWithPassword | undefined
+  /** The oldest first; of one account, or all of them. */
+  list(accountId?: string): readonly Person[]
+  /** Whether anybody is an operator yet. */
+  hasOperator(): boolean
+
+  /** Makes the person, and with them the account and its credit where they say so; all or nothing. `taken` when the address is. */
+  create(person: NewPerson): Promise<Person>
+  /** The same by an invitation, which is used up in the same transaction. `link_invalid` when it was or is past. */
+  join(token: string, person: Pick<NewPerson, 'email' | 'password'>): Promise<Person>
+  /** Ends all sessions of the person. */
+  setPassword(id: string, password: string): Promise<void>
+  /** A better hash of the same password: sessions go on. */
+  upgradePassword(id: string, password: string): Promise<void>
+  /** Sets the password of the link's person, uses the link up and ends their sessions; all or nothing. */
+  reset(token: string, password: string): Promise<Person>
+  setRole(id: string, role: Role): Promise<Person>
+  /** Ends their sessions and links too; the account stays. */
+  remove(id: string): Promise<void>
+
+  /** Answers with the session's secret: the only time it is seen. */
+  createSession(personId: string): Promise<string>
+  /** By its secret; undefined when there is none, or its person is gone. Says nothing about its age. */
+  findSession(secret: string): Session | undefined
+  /** It was used now. */
+  touchSession(secret: string): Promise<void>
+  endSession(secret: string): Promise<void>
+  /** All of a person's but one. */
+  endSessions(personId: string, except?: string): Promise<void>
+
+  /** Answers with the link's secret: the only time it is seen. */
+  createLink(link: NewLink): Promise<{ readonly link: Link; readonly token: string }>
+  /** By its secret; undefined when it was never made, is used, revoked or past. */
+  findLink(token: string): Link | undefined
+  /** Those that still work, the newest first. */
+  links(): readonly Link[]
+  revokeLink(id: string): Promise<void>
+
+  createToken(token: {
+    readonly name: string
+    readonly expiresAt: number | null
+    readonly createdBy: string
+  }): Promise<{ readonly token: OperatorToken; readonly secret: string }>
+  /** By its secret; undefined when it was never made, is revoked or past. */
+  findToken(secret: string): OperatorToken | undefined
+  tokens(): readonly OperatorToken[]
+  revokeToken(id: string): Promise<void>
+}

@@ -1,0 +1,90 @@
+/** What pages read of the ledger: by page, in bounded time however much there is. */
+import type { AccountBalance, NanoUsd, Outcome, Receipt } from '#contract'
+
+/** Where the next page begins; opaque for clients. */
+export type Cursor = string
+
+export interface Page<Item> {
+  readonly items: readonly Item[]
+  /** Null: there is no more. With a filter a page may be short, even empty, and still have a next one. */
+  readonly next: Cursor | null
+}
+
+/** One line of an account's ledger: credit that came, or an exchange that was charged. */
+export interface Entry {
+  readonly id: string
+  readonly kind: 'credit' | 'charge'
+  readonly at: number
+  /** What it added to the balance: negative for charges. */
+  readonly amount: NanoUsd
+  /** Credits: who gave it, and why; the reference without which it would be given twice. */
+  readonly actor: string | null
+  readonly note: string | null
+  readonly reference: string | null
+  /** Charges. */
+  readonly keyId: string | null
+  readonly model: string | null
+  readonly outcome: Outcome | null
+}
+
+export interface EntryFilter {
+  readonly kind?: 'credit' | 'charge'
+  readonly limit: number
+  readonly after?: Cursor
+}
+
+export interface ReceiptFilter {
+  readonly keyId?: string
+  readonly model?: string
+  readonly outcome?: Outcome
+  readonly limit: number
+  readonly after?: Cursor
+}
+
+/** How much was used in one span of time by one key and model. */
+export interface UsageRow {
+  /** Start of the span, milliseconds since the epoch (UTC hours or days). */
+  readonly at: number
+  readonly keyId: string
+  readonly model: string
+  readonly requests: number
+  /** Of them, those that were not answered. */
+  readonly failed: number
+  readonly promptTokens: number
+  readonly cachedTokens: number
+  readonly completionTokens: number
+  readonly reasoningTokens: number
+  readonly charged: NanoUsd
+}
+
+export interface UsageQuery {
+  /** Undefined: of all accounts together. */
+  readonly accountId?: string
+  readonly step: 'hour' | 'day'
+  /** Milliseconds since the epoch; whole spans from the one that `from` falls into to the one before `to` ends. */
+  readonly from: number
+  readonly to: number
+}
+
+export interface AccountFilter {
+  /** A part of the name or the beginning of an id; case does not matter. */
+  readonly search?: string
+  readonly plan?: string
+  readonly frozen?: boolean
+  readonly limit: number
+  readonly after?: Cursor
+}
+
+export interface Reports {
+  /** The newest first. */
+  entries(accountId: string, filter: EntryFilter): Page<Entry>
+  /** The newest first; only exchanges that are over. */
+  receipts(accountId: string, filter: ReceiptFilter): Page<Receipt>
+  /** By time, then key and model; sums of what was written, never a scan of the ledger. */
+  usage(query: UsageQuery): readonly UsageRow[]
+  /** By name. */
+  accounts(filter: AccountFilter): Page<AccountBalance>
+  /** Plans that accounts have, with how many have each. */
+  plans(): readonly { readonly plan: string; readonly accounts: number }[]
+  totals(): { readonly accounts: number; readonly posted: NanoUsd; readonly held: NanoUsd }
+}

@@ -1,0 +1,226 @@
+/** What the operators' pages compute before they show it: amounts, references, listings, words for health, addresses. */
+import { describe, expect, test } from 'vitest'
+import type { ProblemView, ProviderView, TargetHealthView } from '../../src/admin/api/views.ts'
+import { parseMoney } from '../../src/contract/units.ts'
+import { creditCommand, readAmount, suggestReference } from '../../src/dashboard/pages/operator/credit.ts'
+import { credentialWords, failureWords, providerWords, STATES } from '../../src/dashboard/pages/operator/health.ts'
+import { adminAddress, listingsOf, placeOf } from '../../src/dashboard/pages/operator/listing.ts'
+import { accountsPath, filtersOf, withQuery } from '../../src/dashboard/pages/operator/queries.ts'
+
+describe('an amount of credit', () => {
+  test.each([
+    ['', /how many/],
+    ['   ', /how many/],
+    ['0', /more than zero/],
+    ['$0.000000000', /more than zero/],
+    ['-5', /only be added/],
+    ['1,250.50', /without commas/],
+    ['12,50', /without commas/],
+    ['1.0000000001', /at most 9 decimals/],
+    ['1234567890', /amount of dollars/],
+    ['1e3', /amount of dollars/],
+    ['12.', /amount of dollars/],
+    ['.5', /amount of dollars/],
+    ['€5', /amount of dollars/],
+    ['5 dollars', /amount of dollars/],
+    ['٣', /amount of dollars/],
+  ])('%j is refused', (typed, sentence) => {
+    const answer = readAmount(typed)
+    expect(answer).toHaveProperty('problem')
+    expect((answer as { problem: string }).problem).toMatch(sentence)
+  })
+
+  test.each([
+    ['25', '25.000000000'],
+    [' $12.50 ', '12.500000000'],
+    ['$ 3', '3.000000000'],
+    ['007', '7.000000000'],
+    ['0.000000001', '0.000000001'],
+    ['999999999.999999999', '999999999.999999999'],
+  ])('%j is %s, exactly, and the gateway reads the same', (typed, amount) => {
+    expect(readAmount(typed)).toEqual({ amount })
+    expect(parseMoney(amount)).toBe(BigInt(amount.replace('.', '')))
+  })
+})
+
+describe('a suggested reference', () => {
+  const day = new Date('2026-03-04T23:59:59.999Z')
+
+  test('names the day and differs by chance', () => {
+    expect(suggestReference(day, new Uint8Array([0, 1, 2, 3, 4, 5]))).toBe('manual-2026-03-04-abcdef')
+    expect(suggestReference(day, new Uint8Array([5, 4, 3, 2, 1, 0]))).toBe('manual-2026-03-04-fedcba')
+  })
+
+  test('has no letters that are taken for others, whatever the bytes', () => {
+    const all = suggestReference(
+      day,
+      Uint8Array.from({ length: 256 }, (_, index) => index),
+    )
+    expect(all.slice('manual-2026-03-04-'.length)).toMatch(/^[a-hjkmnp-z2-9]{256}$/)
+  })
+})
+
+describe('the command that grants credit', () => {
+  test('names the listener, the account and a token from the environment', () => {
+    const command = creditCommand('http://127.0.0.1:9', 'acct_1')
+    expect(command).toContain('http://127.0.0.1:9/api/operator/accounts/acct_1/credit')
+    expect(command).toContain('Bearer $TOLLGATE_OPERATOR_TOKEN')
+    const body = /-d '(.*)'/.exec(command)?.[1] ?? ''
+    expect(Object.keys(JSON.parse(body))).toEqual(['amount', 'reference', 'note'])
+    expect(readAmount(JSON.parse(body).amount)).toHaveProperty('amount')
+  })
+
+  test('says what to fill in where nothing is known', () => {
+    expect(creditCommand(null)).toContain('http://ADMIN_ADDRESS/api/operator/accounts/ACCOUNT_ID/credit')
+  })
+})
+
+describe('the address of the admin listener', () => {
+  test.each([
+    ['version: 1\n', null],
+    ['# admin: 127.0.0.1:8082\n', null],
+    ['admin: ${ADMIN}\n', null],
+    ['  admin: 127.0.0.1:1\n', null],
+    ['administrator: 127.0.0.1:1\n', null],
+    ['admin:\n  x: 1\n', null],
+    ['version: 1\nadmin: 127.0.0.1:8082 # machines\n', 'http://127.0.0.1:8082'],
+    ['admin: "[::1]:8082"\n', 'http://[::1]:8082'],
+    ["admin: 'localhost:1'", 'http://localhost:1'],
+  ])('of %j is %s', (text, address) => {
+    expect(adminAddress([{ text }])).toBe(address)
+  })
+
+  test('is found in the second file', () => {
+    expect(adminAddress([{ text: 'steps: []\n' }, { text: 'admin: 127.0.0.1:5\n' }])).toBe('http://127.0.0.1:5')
+  })
+})
+
+describe('a listing', () => {
+  const problem = (fields: Partial<ProblemView>): ProblemView => ({
+    file: 'gateway.yaml',
+    line: 1,
+    column: 1,
+    message: 'wrong',
+    suggestion: null,
+    ...fields,
+  })
+  const file = { path: 'gateway.yaml', text: 'version: 1\r\nlisten: x\n\nend: 1\n', changed: false }
+
+  test('has a line for each line and none for the end of the last one', () => {
+    const [listing] = listingsOf([file], [])
+    expect(listing?.lines.map(line => line.text)).toEqual(['version: 1', 'listen: x', '', 'end: 1'])
+    expect(listing?.lines.map(line => line.number)).toEqual([1, 2, 3, 4])
+  })
+
+  test('of nothing has one empty line', () => {
+    expect(listingsOf([{ ...file, text: '' }], [])[0]?.lines).toHaveLength(1)
+  })
+
+  test('marks problems at their lines, two at one line too', () => {
+    const problems = [problem({ line: 2 }), problem({ line: 2, column: 4 }), problem({ line: 4 })]
+    const [listing] = listingsOf([file], problems)
+    expect(listing?.lines.map(line => line.problems.length)).toEqual([0, 2, 0, 1])
+    expect(listing?.beyond).toEqual([])
+  })
+
+  test.each([
+    ['a line past the end', { line: 5 }, file],
+    ['no line', { line: 0 }, file],
+    ['a file that was changed: its lines have moved', { line: 2 }, { ...file, changed: true }],
+  ])('loses no problem of %s', (_what, fields, of) => {
+    const [listing] = listingsOf([of], [problem(fields)])
+    expect(listing?.lines.flatMap(line => line.problems)).toEqual([])
+    expect(listing?.beyond).toHaveLength(1)
+  })
+
+  test.each([
+    ['./gateway.yaml', true],
+    ['/etc/tollgate/gateway.yaml', true],
+    ['policies/gateway.yaml.bak', false],
+    ['other-gateway.yaml', false],
+    ['policies/standard.yaml', false],
+  ])('takes a problem of %s: %s', (path, isOwn) => {
+    const [listing] = listingsOf([file], [problem({ file: path })])
+    expect(listing?.lines[0]?.problems.length).toBe(isOwn ? 1 : 0)
+  })
+
+  test('says places as editors understand them', () => {
+    expect(placeOf(problem({ line: 12, column: 5 }))).toBe('gateway.yaml:12:5')
+    expect(placeOf(problem({ line: 0, column: 0 }))).toBe('gateway.yaml')
+  })
+})
+
+describe("a provider's health", () => {
+  const target = (state: TargetHealthView['state']): TargetHealthView => ({
+    target: 'p/m',
+    models: ['m'],
+    state,
+    until: null,
+    inflight: 0,
+    failures_in_a_row: 0,
+    attempts: 0,
+    failed: 0,
+    latency_ms: null,
+  })
+  const provider = (states: TargetHealthView['state'][], total = 1, good = total): ProviderView => ({
+    name: 'p',
+    dialect: 'openai',
+    base_url: null,
+    credentials: { total, good },
+    targets: states.map(target),
+  })
+
+  test.each<[string, ProviderView, string, string]>([
+    ['no good credential', provider(['well'], 2, 0), 'No credential', 'bad'],
+    ['all targets ejected', provider(['ejected', 'ejected']), 'Failing', 'bad'],
+    ['one of two ejected', provider(['ejected', 'well']), 'Partly', 'warn'],
+    ['a limited one', provider(['limited']), 'Partly', 'warn'],
+    ['one on trial', provider(['half_open']), 'Partly', 'warn'],
+    ['a bad credential of two', provider(['well'], 2, 1), 'Partly', 'warn'],
+    ['all well', provider(['well', 'well']), 'Well', 'good'],
+    ['no credential needed', provider(['well'], 0), 'Well', 'good'],
+    ['no targets', provider([]), 'Well', 'good'],
+  ])('with %s', (_what, of, label, tone) => {
+    expect(providerWords(of)).toMatchObject({ label, tone })
+  })
+
+  test('every state has a word of its own and a sentence', () => {
+    expect(new Set(Object.values(STATES).map(state => state.label)).size).toBe(4)
+    for (const { meaning } of Object.values(STATES)) expect(meaning).toMatch(/\.$/)
+  })
+
+  test.each([
+    [{ attempts: 0, failed: 0 }, 'no attempts'],
+    [{ attempts: 7, failed: 0 }, 'none of 7'],
+    [{ attempts: 40, failed: 2 }, '2 of 40 (5%)'],
+    [{ attempts: 1000, failed: 1 }, '1 of 1000 (1%)'],
+    [{ attempts: 3, failed: 3 }, '3 of 3 (100%)'],
+  ])('failures of %o are %j', (figures, words) => {
+    expect(failureWords(figures)).toBe(words)
+  })
+
+  test.each([
+    [{ total: 0, good: 0 }, 'none needed'],
+    [{ total: 2, good: 2 }, '2 good'],
+    [{ total: 2, good: 1 }, '1 of 2 good'],
+  ])('credentials %o are %j', (figures, words) => {
+    expect(credentialWords(figures)).toBe(words)
+  })
+})
+
+describe('addresses', () => {
+  test.each([
+    [{ search: '', plan: '', state: '' }, null, '/api/operator/accounts'],
+    [{ search: '  a&b=c ', plan: '', state: '' }, null, '/api/operator/accounts?search=a%26b%3Dc'],
+    [{ search: '', plan: 'free', state: 'frozen' }, 'x', '/api/operator/accounts?plan=free&frozen=true&after=x'],
+    [{ search: '', plan: '', state: 'active' }, null, '/api/operator/accounts?frozen=false'],
+  ] as const)('%o after %j is %s', (filters, after, path) => {
+    expect(accountsPath(filters, after)).toBe(path)
+  })
+
+  test('keep the filters in the address of the page', () => {
+    const filters = { search: 'a & b', plan: 'free', state: 'frozen' } as const
+    expect(filtersOf(withQuery('', filters).slice(1))).toEqual(filters)
+    expect(filtersOf('?state=nonsense')).toEqual({ search: '', plan: '', state: '' })
+  })
+})

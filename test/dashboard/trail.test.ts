@@ -1,0 +1,190 @@
+import { describe, expect, test } from 'vitest'
+import { ERRORS } from '#contract'
+import type { TrailLine } from '../../src/dashboard/lib/trail.ts'
+import { explain, OUTCOME_NAMES, outcomeOf, reasonOf, sourceOf } from '../../src/dashboard/lib/trail.ts'
+
+type Row = readonly [line: TrailLine, sentence: string, more?: string]
+
+const CAPPED = 'output capped at 64 tokens: the balance does not pay for 4096'
+const CAPPED_MORE = 'The balance did not pay for an answer of 4096 tokens, so it was limited to 64.'
+const HID = 'kept an inner error; it stands all the same'
+const HID_MORE = 'It hid the error of a later step; the error stands all the same.'
+const FAULT = 'failed. That is a fault of the gateway, not of the request.'
+
+describe('a line of the trail', () => {
+  test.each<Row>([
+    // Refused.
+    [
+      { step: 'api-key', verdict: 'refused', code: 'revoked_api_key' },
+      'api-key refused the request: the key has been revoked.',
+    ],
+    [
+      { step: 'rate-limit', verdict: 'refused', code: 'rate_limit_exceeded' },
+      'rate-limit refused the request: too many requests in a short time.',
+    ],
+    [
+      { step: 'credits', verdict: 'refused', code: 'insufficient_quota' },
+      'credits refused the request: the account has too little credit.',
+    ],
+    [{ step: 'guard', verdict: 'refused' }, 'guard refused the request.'],
+    [
+      { step: 'guard', verdict: 'refused', code: 'forbidden', note: 'in the middle of the answer' },
+      'guard stopped the answer on its way: this is not allowed.',
+    ],
+    [
+      { step: 'guard', verdict: 'refused', code: 'forbidden', note: 'word list 3' },
+      'guard refused the request: this is not allowed.',
+      'It noted: “word list 3”.',
+    ],
+    // Failed.
+    [{ step: 'tags', verdict: 'failed', code: 'plugin_error' }, `tags ${FAULT}`],
+    [{ step: 'tags', verdict: 'failed' }, `tags ${FAULT}`],
+    [{ step: 'tags', verdict: 'failed', code: 'store_unavailable' }, 'tags failed: the ledger could not be written.'],
+    [
+      { step: 'tags', verdict: 'failed', code: 'plugin_error', note: 'skipped by onError' },
+      'tags failed; the request went on without it, as its settings say.',
+    ],
+    [
+      { step: 'tags', verdict: 'failed', code: 'plugin_error', note: '`when` threw' },
+      `tags ${FAULT}`,
+      'Its condition could not be worked out.',
+    ],
+    [
+      { step: 'tags', verdict: 'failed', code: 'plugin_error', note: 'did not await next()' },
+      `tags ${FAULT}`,
+      'It did not wait for the answer.',
+    ],
+    [
+      {
+        step: 'tags',
+        verdict: 'failed',
+        code: 'plugin_error',
+        note: 'returned without next(), an answer or a refusal',
+      },
+      `tags ${FAULT}`,
+      'It neither went on, nor answered, nor refused.',
+    ],
+    [
+      { step: 'tags', verdict: 'failed', code: 'plugin_error', note: 'threw after an inner error' },
+      `tags ${FAULT}`,
+      'It broke when a later step had failed already.',
+    ],
+    [
+      { step: 'tags', verdict: 'failed', code: 'plugin_error', note: 'watch or edit threw' },
+      `tags ${FAULT}`,
+      'It broke while it read the answer.',
+    ],
+    // In shadow.
+    [
+      { step: 'burst', verdict: 'would_refuse', code: 'rate_limit_exceeded' },
+      'burst would have refused the request (too many requests in a short time), but it only watches (shadow mode): the request went on.',
+    ],
+    [
+      { step: 'cache', verdict: 'would_refuse', note: 'would have: answered' },
+      'cache would have answered by itself, but it only watches (shadow mode): the request went on.',
+      'Shadow mode held back what it did: answered.',
+    ],
+    [
+      { step: 'tags', verdict: 'passed', note: 'would have: set x-tag, set x-other' },
+      'tags let the request pass.',
+      'Shadow mode held back what it did: set x-tag, set x-other.',
+    ],
+    // Not run, or not to the end.
+    [
+      { step: 'free-tokens', verdict: 'skipped', note: '`when` is false' },
+      'free-tokens did not run: its condition did not hold for this request.',
+    ],
+    [{ step: 'tags', verdict: 'off' }, 'tags is switched off.'],
+    [
+      { step: 'tags', verdict: 'late', code: 'plugin_error' },
+      'tags did not finish in time, and the gateway went on without it.',
+    ],
+    // Well.
+    [{ step: 'cache', verdict: 'answered' }, 'cache answered the request itself; no model provider was asked.'],
+    [{ step: 'api-key', verdict: 'passed' }, 'api-key let the request in: its key is known and valid.'],
+    [{ step: 'schema', verdict: 'passed' }, 'schema found the request well formed, and its model in the catalog.'],
+    [{ step: 'rate-limit', verdict: 'passed' }, 'rate-limit let it pass: it was within the limits.'],
+    [{ step: 'route', verdict: 'passed' }, 'route chose the model provider to send it to.'],
+    [{ step: 'credits', verdict: 'passed' }, 'credits set the money aside before, and settled the charge after.'],
+    [{ step: 'credits', verdict: 'passed', note: 'free' }, 'credits let it pass: this costs nothing.'],
+    [
+      { step: 'credits', verdict: 'passed', note: CAPPED },
+      'credits set the money aside before, and settled the charge after.',
+      CAPPED_MORE,
+    ],
+    [{ step: 'burst', verdict: 'passed' }, 'burst let the request pass.'],
+    [{ step: 'burst', verdict: 'passed', note: HID }, 'burst let the request pass.', HID_MORE],
+    // Whatever a later gateway may say.
+    [{ step: 'burst', verdict: 'put_off', code: 'some_new_code' }, 'burst: put off: some new code.'],
+  ])('%j', (line, sentence, more) => {
+    expect(explain(line)).toMatchObject({ sentence, more: more ?? null })
+  })
+
+  test.each<[note: string, more: string | null]>([
+    ['hello; world', 'It noted: “hello”. It noted: “world”.'],
+    [`hello; ${HID}`, `It noted: “hello”. ${HID_MORE}`],
+    [`${CAPPED}; ${HID}`, `${CAPPED_MORE} ${HID_MORE}`],
+    ['`when` threw up; x', 'It noted: “`when` threw up”. It noted: “x”.'],
+    [
+      'would have: set x-tag; watch or edit threw',
+      'Shadow mode held back what it did: set x-tag. It broke while it read the answer.',
+    ],
+    ['freely', 'It noted: “freely”.'],
+    ['cost $1 and $2', 'It noted: “cost $1 and $2”.'],
+    [';;; ;', null],
+    ['', null],
+  ])('the remark %j of a step is told', (note, more) => {
+    expect(explain({ step: 'mine', verdict: 'passed', note }).more).toBe(more)
+  })
+
+  test('a long remark of nothing that is known comes to an end', () => {
+    const note = 'a;b '.repeat(5000)
+    expect(explain({ step: 'mine', verdict: 'passed', note }).more).toContain('It noted: “b a”.')
+  })
+
+  test('the tone says whether it went well', () => {
+    const tones = ['passed', 'answered', 'refused', 'failed', 'late', 'would_refuse', 'skipped', 'off'].map(
+      verdict => explain({ step: 'a', verdict }).tone,
+    )
+    expect(tones).toEqual(['good', 'good', 'bad', 'bad', 'warning', 'warning', 'neutral', 'neutral'])
+  })
+})
+
+describe('words', () => {
+  test.each(Object.keys(ERRORS))('the reason of %s is words without underscores, and ends no sentence', code => {
+    expect(reasonOf(code)).toMatch(/^[a-zA-Z][^_]+[^_.]$/)
+  })
+
+  test('a reason never is the code itself where an exchange can have it', () => {
+    const elsewhere = /^(not_|wrong_|too_many_|cross_|registration_|link_|conflict|unknown_host|receipt_)/
+    const plain = Object.keys(ERRORS).filter(
+      code => !elsewhere.test(code) && reasonOf(code) === code.replaceAll('_', ' '),
+    )
+    expect(plain).toEqual([])
+  })
+
+  test.each(['reported', 'clamped', 'estimated', 'estimated_low', 'insurance', 'released', 'recovered', 'cached'])(
+    'the source %s has a sentence of its own',
+    source => {
+      expect(sourceOf(source)).toMatch(/^[A-Z].+\.$/)
+      expect(sourceOf(source)).not.toContain('How the charge was found')
+    },
+  )
+
+  test('a source that is not known yet, or not at all', () => {
+    expect(sourceOf(null)).toContain('under way')
+    expect(sourceOf('some_new')).toBe('How the charge was found: some new.')
+  })
+
+  test('every outcome has a label', () => {
+    expect(OUTCOME_NAMES).toEqual(['answered', 'refused', 'failed', 'client_left', 'cut'])
+    expect([...OUTCOME_NAMES, null].map(name => outcomeOf(name).label)).toEqual([
+      'Answered',
+      'Refused',
+      'Failed',
+      'Client left',
+      'Cut',
+      'Under way',
+    ])
+  })
+})
