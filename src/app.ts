@@ -42,8 +42,9 @@ export function createClientApp(parts: AppParts): Koa {
 /** People's application: the account API, and the page for everything else. */
 export function createDashboardApp(parts: AppParts, api: Koa.Middleware, page: Koa.Middleware): Koa {
   const app = createApp(parts)
-  app.use(api)
+  // It leaves the API's answers to the API, under the same headers.
   app.use(page)
+  app.use(api)
   return app
 }
 

@@ -15,7 +15,7 @@ import { exchangeLine } from './observe/exchange-line.ts'
 import { createLog, type Logger } from './observe/log.ts'
 import { createMetrics } from './observe/metrics.ts'
 import type { LoadedConfiguration } from './overview.ts'
-import { createPeople, PAGE_FOLDER } from './people.ts'
+import { createPeople, preparePage } from './people.ts'
 import { builtinRegistry } from './pipeline/builtin.ts'
 import type { Registry } from './pipeline/registry.ts'
 import { houseCost, recordOf } from './send/record.ts'
@@ -95,6 +95,7 @@ async function start(loaded: Loaded, options: ServeOptions, undo: (() => unknown
   const { configuration } = loaded
   const { clock = systemClock, random = Math.random } = options
   const log = openLog(configuration, options)
+  const page = configuration.dashboard ? preparePage(options.page) : null
   // 1. The store, and with it the right to be the only one that writes to it.
   const { store, lock } = await openOwnStore(configuration, clock, log, options.open ?? openStore)
   undo.push(
@@ -186,9 +187,7 @@ async function start(loaded: Loaded, options: ServeOptions, undo: (() => unknown
     readiness: parts.ready,
     clients: { url, port },
   })
-  const dashboard = configuration.dashboard
-    ? await people.open(parts, configuration.dashboard, await (options.page ?? builtPage)())
-    : null
+  const dashboard = configuration.dashboard && page ? await people.open(parts, configuration.dashboard, page) : null
   if (dashboard) undo.push(() => closeNow(dashboard.server))
   const admin = configuration.admin
     ? createListener(createAdminApp(parts, people.operators), configuration.limits, parts.nextId).server
@@ -234,8 +233,6 @@ async function start(loaded: Loaded, options: ServeOptions, undo: (() => unknown
   const dashboardUrl = dashboard?.url ?? null
   return { url, adminUrl, dashboardUrl, store, configuration, finished, drain: end }
 }
-
-const builtPage = async () => PAGE_FOLDER
 
 function openLog({ secrets }: Configuration, { env, stdout }: ServeOptions): Logger {
   const level = env['LOG_LEVEL'] ?? 'info'

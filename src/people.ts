@@ -1,6 +1,7 @@
 /** Introduces the account API to the gateway: the dashboard's listener, and what the API may know of what runs. */
 import type { Server } from 'node:http'
 import { fileURLToPath } from 'node:url'
+import type { Middleware } from 'koa'
 import type { Clock, Log } from '#contract'
 import type { ApiParts } from './admin/api/parts.ts'
 import { createApi } from './admin/api/server.ts'
@@ -13,7 +14,18 @@ import { configurationView, exchangeView, type LoadedConfiguration, playgroundDo
 import type { Store } from './store/store.ts'
 
 /** Where the page is built to. */
-export const PAGE_FOLDER = fileURLToPath(new URL('./dashboard/dist', import.meta.url))
+const PAGE_FOLDER = fileURLToPath(new URL('./dashboard/dist', import.meta.url))
+
+/**
+ * Builds the page where somebody can, and reads it: begun before the rest of the start, because it takes half a second of
+ * other cores. @param build answers with the folder
+ */
+export function preparePage(build: () => Promise<string> = async () => PAGE_FOLDER): Promise<Middleware> {
+  const page = build().then(createPageFiles)
+  // Whoever waits for it hears of it; a start that fails before has no more need of it.
+  page.catch(() => {})
+  return page
+}
 
 export interface PeopleParts {
   readonly store: Store
@@ -55,9 +67,8 @@ export function createPeople(parts: PeopleParts) {
     /** The operators' part of the API, for their own listener. */
     operators: createApi(api, 'admin', { readJson }),
     /** Opens the listener for people, and answers with the address that they type. */
-    async open(app: AppParts, address: Address, folder: string): Promise<{ server: Server; url: string }> {
-      const page = await createPageFiles(folder)
-      const dashboard = createDashboardApp(app, createApi(api, 'dashboard', { readJson }), page)
+    async open(app: AppParts, address: Address, page: Promise<Middleware>): Promise<{ server: Server; url: string }> {
+      const dashboard = createDashboardApp(app, createApi(api, 'dashboard', { readJson }), await page)
       const { server } = createListener(dashboard, configuration.limits, app.nextId)
       const port = await listen(server, address)
       if (origins.length === 0) origins = ownOrigins(address.host, port)

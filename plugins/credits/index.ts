@@ -22,6 +22,7 @@ import {
   type RouteView,
   refuse,
   type SettleRequest,
+  type ShortHold,
 } from '#contract'
 import { type Bounds, type Charge, chargeFor } from './charge.ts'
 import { type Checkpoints, startCheckpoints } from './checkpoints.ts'
@@ -184,19 +185,26 @@ async function hold({ exchange, bill, settings, books, setHeader }: HoldParts): 
     }
   }
   let { amount, result } = await tryHold()
-  if (!result.held && result.reason === 'short' && chat && model && clamps(settings)) {
-    const asked = chat.cap
+  const asked = chat?.cap ?? 0
+  // The account is short of credit, or the key of what it may spend; then perhaps the other of them too.
+  const short = new Set<ShortHold['of']>()
+  while (isShort(result) && !short.has(result.of) && chat && model && clamps(settings)) {
+    short.add(result.of)
+    const before = chat.cap
     chat.cap = affordableCap(chat, model, bill.price, result.available)
-    if (chat.cap < asked) {
-      ;({ amount, result } = await tryHold())
-      if (result.held) {
-        setHeader(CAP_HEADER, String(chat.cap))
-        exchange.note(`output capped at ${chat.cap} tokens: the balance does not pay for ${asked}`)
-      }
-    }
+    if (chat.cap < before) ({ amount, result } = await tryHold())
   }
-  if (result.held) return amount
-  throw refusalFor(result, leastHold(bill, settings), account)
+  if (!result.held) throw refusalFor(result, leastHold(bill, settings), account)
+  if (chat && chat.cap < asked) {
+    setHeader(CAP_HEADER, String(chat.cap))
+    const what = [...short].map(of => (of === 'key' ? "the key's spending cap" : 'the balance')).join(' and ')
+    exchange.note(`output capped at ${chat.cap} tokens: ${what} ${short.size > 1 ? 'do' : 'does'} not pay for ${asked}`)
+  }
+  return amount
+}
+
+function isShort(result: HoldResult): result is ShortHold {
+  return !result.held && result.reason === 'short'
 }
 
 /** What stands behind `refuse` is never reached. */
@@ -221,11 +229,19 @@ function refusalFor(result: Exclude<HoldResult, { held: true }>, needed: NanoUsd
     if (result.reason === 'frozen') return refuse('account_frozen')
     return refuse('invalid_api_key', { detail: `no account ${account.id}` })
   }
-  const available = formatMoney(result.available)
+  // A cap that was set below what its key has spent and holds leaves less than nothing.
+  const available = formatMoney(result.available > 0n ? result.available : 0n)
   if (result.available + result.onHold >= needed) {
+    const [free, whose] =
+      result.of === 'key' ? ["of the key's spending cap is free", "key's"] : ['is free', "account's"]
     return refuse('credit_on_hold', {
       retryAfterMs: 1000,
-      message: `$${formatMoney(needed)} must be set aside for this request, $${available} is free and $${formatMoney(result.onHold)} is held for the account's open requests. Try again when they are over.`,
+      message: `$${formatMoney(needed)} must be set aside for this request, $${available} ${free} and $${formatMoney(result.onHold)} is held for the ${whose} open requests. Try again when they are over.`,
+    })
+  }
+  if (result.of === 'key') {
+    return refuse('spending_cap_reached', {
+      message: `Of this key's spending cap $${available} is left, and $${formatMoney(needed)} must be set aside for this request. Raise the cap, use another key, or ask for less with max_completion_tokens.`,
     })
   }
   return refuse('insufficient_quota', {

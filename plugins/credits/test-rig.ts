@@ -32,6 +32,8 @@ interface Rig {
   readonly url?: string
   readonly settings?: StepText['with']
   readonly credit?: string
+  /** What the key may spend. */
+  readonly cap?: string
   /** Changes verbs of the ledger; it is given the real ones. */
   readonly wrap?: (ledger: Ledger) => Partial<Ledger>
   /** How far the clock goes with each look at it. */
@@ -39,14 +41,14 @@ interface Rig {
 }
 
 /** A store with one account, and the step on it; each verb that the ledger is asked for is counted. */
-export async function rig({ url = 'memory', settings = {}, credit = '$1', wrap, lookMs = 0 }: Rig = {}) {
+export async function rig({ url = 'memory', settings = {}, credit = '$1', cap, wrap, lookMs = 0 }: Rig = {}) {
   const clock = { time: 1_790_000_000_000, now: () => (clock.time += lookMs) }
   const store = await openStore({ url, secret: SECRET, clock })
   closers.push(() => store.close())
   const { id } = await store.createAccount({ name: 'acme' })
   if (parseMoney(credit) > 0n)
     await store.credit({ account: id, amount: parseMoney(credit), reference: 'r', actor: 'test' })
-  const { key } = await store.createKey({ account: id, name: 'k' })
+  const { key } = await store.createKey({ account: id, name: 'k', spendingCap: cap ? parseMoney(cap) : null })
   const asked: string[] = []
   const checkpoints: Checkpoint[][] = []
   const wrapped = { ...store.ledger, ...wrap?.(store.ledger) }

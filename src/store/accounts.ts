@@ -36,8 +36,7 @@ export function createAccountOperations(database: Database, clock: Clock): Accou
   return {
     createAccount({ id, name, plan }) {
       const taken = findByName.get(name)
-      if (taken !== undefined && taken['id'] !== id)
-        throw conflict(`There is already an account named "${name}".`)
+      if (taken !== undefined && taken['id'] !== id) throw conflict(`There is already an account named "${name}".`)
       if (taken === undefined) {
         put.run(id, name, plan, clock.now())
         putBalance.run(id)

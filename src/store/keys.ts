@@ -145,7 +145,7 @@ export function createKeyReader(database: Database, secret: KeyObject, clock: Cl
   const total = database.prepareMoney('SELECT cap, spent, requests, last_used_at FROM key_total WHERE key = ?')
   const secrets = database.prepare(`
     SELECT last4, expires_at FROM secret
-    WHERE key = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?) ORDER BY created_at`)
+    WHERE key = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?) ORDER BY expires_at IS NULL, created_at`)
 
   function summary(row: Row): KeySummary {
     const live = row['revoked_at'] === null ? secrets.all(row['id']!, clock.now()) : []
@@ -216,8 +216,7 @@ export function createKeyReader(database: Database, secret: KeyObject, clock: Cl
 export function checkKey({ name, models = null, expiresAt = null, spendingCap }: NewKey, nowMs: number): void {
   text('key', 'name', name)
   for (const model of models ?? []) text('key', 'model', model)
-  if (models?.length === 0)
-    throw invalid('key: an empty list of models allows nothing; leave it out for every one.')
+  if (models?.length === 0) throw invalid('key: an empty list of models allows nothing; leave it out for every one.')
   checkExpiry(expiresAt, nowMs)
   checkCap(spendingCap)
 }

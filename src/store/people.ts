@@ -4,6 +4,9 @@
  */
 import type { NanoUsd } from '#contract'
 
+/** A session ends so long after it began, however much it is used; the store keeps none for longer. */
+export const LONGEST_SESSION_MS = 8 * 3_600_000
+
 /** A member sees an account; an operator also sees all the others and what the gateway does. */
 export type Role = 'member' | 'operator'
 
@@ -88,18 +91,29 @@ export interface People {
   /** Whether anybody is an operator yet. */
   hasOperator(): boolean
 
-  /** Makes the person, and with them the account and its credit where they say so; all or nothing. `taken` when the address is. */
+  /**
+   * Makes the person, and with them the account and its credit where they say so; all or nothing. `conflict` when the
+   * address is taken. An account's name that is taken gets a number: `ada@example.com (2)`.
+   */
   create(person: NewPerson): Promise<Person>
-  /** The same by an invitation, which is used up in the same transaction. `link_invalid` when it was or is past. */
+  /**
+   * The same by an invitation, which is used up in the same transaction: `link_invalid` when it was, or is revoked or past;
+   * `invalid` when it is for another address. An account that is made is named by the address.
+   */
   join(token: string, person: Pick<NewPerson, 'email' | 'password'>): Promise<Person>
-  /** Ends all sessions of the person. */
+  /** Ends all sessions of the person, and the links that would set it once more. */
   setPassword(id: string, password: string): Promise<void>
-  /** A better hash of the same password: sessions go on. */
-  upgradePassword(id: string, password: string): Promise<void>
+  /**
+   * A better hash of the same password: sessions go on.
+   *
+   * @param from The hash that it replaces; when the password has been changed meanwhile, nothing happens.
+   */
+  upgradePassword(id: string, password: string, from?: string): Promise<void>
   /** Sets the password of the link's person, uses the link up and ends their sessions; all or nothing. */
   reset(token: string, password: string): Promise<Person>
+  /** `conflict` when it would leave no operator. Links that a former operator has made end. */
   setRole(id: string, role: Role): Promise<Person>
-  /** Ends their sessions and links too; the account stays. */
+  /** Ends their sessions and links too, also those that they made; the account stays. `conflict` for the last operator. */
   remove(id: string): Promise<void>
 
   /** Answers with the session's secret: the only time it is seen. */

@@ -10,7 +10,7 @@ export interface Page<Item> {
   readonly next: Cursor | null
 }
 
-/** One line of an account's ledger: credit that came, or an exchange that was charged. */
+/** One line of an account's ledger: credit that came, or an exchange that was charged more than nothing. */
 export interface Entry {
   readonly id: string
   readonly kind: 'credit' | 'charge'
@@ -28,17 +28,20 @@ export interface Entry {
 }
 
 export interface EntryFilter {
-  readonly kind?: 'credit' | 'charge'
+  readonly kind?: 'credit' | 'charge' | undefined
+  /** Milliseconds since the epoch: not before, and before. */
+  readonly from?: number | undefined
+  readonly to?: number | undefined
   readonly limit: number
-  readonly after?: Cursor
+  readonly after?: Cursor | undefined
 }
 
 export interface ReceiptFilter {
-  readonly keyId?: string
-  readonly model?: string
-  readonly outcome?: Outcome
+  readonly keyId?: string | undefined
+  readonly model?: string | undefined
+  readonly outcome?: Outcome | undefined
   readonly limit: number
-  readonly after?: Cursor
+  readonly after?: Cursor | undefined
 }
 
 /** How much was used in one span of time by one key and model. */
@@ -59,7 +62,7 @@ export interface UsageRow {
 
 export interface UsageQuery {
   /** Undefined: of all accounts together. */
-  readonly accountId?: string
+  readonly accountId?: string | undefined
   readonly step: 'hour' | 'day'
   /** Milliseconds since the epoch; whole spans from the one that `from` falls into to the one before `to` ends. */
   readonly from: number
@@ -67,12 +70,12 @@ export interface UsageQuery {
 }
 
 export interface AccountFilter {
-  /** A part of the name or the beginning of an id; case does not matter. */
-  readonly search?: string
-  readonly plan?: string
-  readonly frozen?: boolean
+  /** A part of the name or the beginning of an id; the case of a to z does not matter. */
+  readonly search?: string | undefined
+  readonly plan?: string | undefined
+  readonly frozen?: boolean | undefined
   readonly limit: number
-  readonly after?: Cursor
+  readonly after?: Cursor | undefined
 }
 
 export interface Reports {

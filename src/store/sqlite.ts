@@ -10,13 +10,15 @@ import { dirname, isAbsolute } from 'node:path'
 import type { Clock, Ledger } from '#contract'
 import { ACCOUNT_PREFIX, checkAccount, createAccountReader } from './accounts.ts'
 import { createBuckets } from './buckets.ts'
-import { checkCheckpoint, checkCredit, checkHold, checkSettle } from './check.ts'
+import { checkCheckpoint, checkCredit, checkHold, checkSettle, text } from './check.ts'
 import { type Connector, type Database, loadConnector } from './database.ts'
 import { createIds } from './ids.ts'
-import { checkGrace, checkKey, createKeyReader, KEY_PREFIX } from './keys.ts'
+import { checkExpiry, checkGrace, checkKey, checkKeyChange, createKeyReader, KEY_PREFIX } from './keys.ts'
 import { migrate } from './migrate.ts'
+import { createPeople } from './people-service.ts'
 import { createReceiptReader } from './receipts.ts'
 import { recover, replay } from './recovery.ts'
+import { createReports } from './reports-service.ts'
 import { createSpool, type Spool } from './spool.ts'
 import { type IssuedKey, type Store, StoreError } from './store.ts'
 import { createToken, digest, digestKey, last4 } from './token.ts'
@@ -150,6 +152,8 @@ function assemble({ secret, clock, writer, reader, spool }: Parts): Store {
     keys,
     ledger,
     buckets: createBuckets(clock),
+    people: createPeople({ reader, writer, hmacKey, ids, clock }),
+    reports: createReports(reader),
 
     createAccount: async account =>
       writer.op('createAccount', { id: ids.next(ACCOUNT_PREFIX), ...checkAccount(account) }),
@@ -165,20 +169,32 @@ function assemble({ secret, clock, writer, reader, spool }: Parts): Store {
       const { id } = accounts.get(idOrName)
       return changing(() => writer.op('freeze', { id, frozen }))
     },
+    setPlan: async (idOrName, plan) => {
+      text('account', 'plan', plan)
+      const { id } = accounts.get(idOrName)
+      return changing(() => writer.op('setPlan', { id, plan }))
+    },
 
     async createKey(key): Promise<IssuedKey> {
       checkKey(key, clock.now())
-      const { name, models = null, expiresAt = null } = key
+      const { name, models = null, expiresAt = null, spendingCap = null, purpose = null } = key
       const { token, ...secret } = issue()
       const account = accounts.get(key.account).id
-      const id = ids.next(KEY_PREFIX)
-      return { key: await writer.op('createKey', { id, account, name, models, expiresAt, ...secret }), token }
+      const fields = { id: ids.next(KEY_PREFIX), account, name, models, expiresAt, spendingCap, purpose }
+      return { key: await writer.op('createKey', { ...fields, ...secret }), token }
     },
     listKeys: account => keys.list(account === undefined ? undefined : accounts.get(account).id),
-    async rotateKey(id, graceMs): Promise<IssuedKey> {
+    findKey: keys.summary,
+    async changeKey(change) {
+      checkKeyChange(change)
+      await changing(() => writer.op('changeKey', change))
+      return keys.summary(change.id)!
+    },
+    async rotateKey(id, graceMs, expiresAt): Promise<IssuedKey> {
       checkGrace(graceMs)
+      checkExpiry(expiresAt, clock.now())
       const { token, ...secret } = issue()
-      return { key: await changing(() => writer.op('rotateKey', { id, graceMs, ...secret })), token }
+      return { key: await changing(() => writer.op('rotateKey', { id, graceMs, expiresAt, ...secret })), token }
     },
     revokeKey: id => changing(() => writer.op('revokeKey', id)),
 

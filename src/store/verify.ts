@@ -11,6 +11,8 @@
  *   I7  nothing is charged, or counted, without a hold (that the hold came before the dispatch, the gateway sees to)
  *   I8  no open hold is out of recovery's sight (older than `open_from`)
  *   I10 what was refused or released costs nothing
+ *   I11 usage by hour and by day adds up to the settles, for each account and for all together
+ *   I12 what a key has spent and holds is what its exchanges say, and within what it may
  *
  * I9 (what was delivered is settled) cannot be seen from here: it is about open holds in time, and recovery's work.
  */
@@ -19,6 +21,7 @@ import type { Database } from './database.ts'
 import { CREDIT, HOLD, SETTLE } from './ledger.ts'
 import { readOpenFrom } from './open-holds.ts'
 import type { VerifyReport, Violation } from './store.ts'
+import { ALL, DAYS, HOURS } from './usage.ts'
 
 interface EventRow {
   readonly id: string
@@ -27,14 +30,30 @@ interface EventRow {
   readonly amount: NanoUsd
   readonly source: string | null
   readonly outcome: string | null
+  readonly key: string | null
+  readonly prompt_tokens: bigint | null
+  readonly cached_tokens: bigint | null
+  readonly completion_tokens: bigint | null
+  readonly reasoning_tokens: bigint | null
   readonly readable: bigint
 }
 
-/** What an account should own, by its events. */
+/** What an account should own, by its events, and what it should have used. */
 interface Sums {
   credits: NanoUsd
   charges: NanoUsd
   open: NanoUsd
+  readonly used: Used
+}
+
+/** Requests, those that failed, prompt, cached, completion and reasoning tokens, and what they cost. */
+type Used = [bigint, bigint, bigint, bigint, bigint, bigint, bigint]
+
+/** What a key should have done, by its exchanges. */
+interface KeySums {
+  requests: bigint
+  open: NanoUsd
+  charges: NanoUsd
 }
 
 const PROGRESS_EVERY = 10_000
@@ -47,6 +66,8 @@ export function verify(database: Database, onProgress: (done: number, total: num
     checkFile(database, audit)
     const journal = readJournal(database, audit, onProgress)
     const accounts = checkAccounts(database, audit, journal.sums)
+    checkUsage(database, audit, journal.sums)
+    checkKeys(database, audit, journal.keys)
     checkCheckpoints(database, audit)
     report = { accounts, events: journal.events, openHolds: journal.openHolds }
   } catch (error) {
@@ -84,6 +105,7 @@ function readJournal(database: Database, audit: Audit, onProgress: (done: number
   const total = Number(database.prepare('SELECT count(*) AS count FROM event').get()?.['count'])
   const openFrom = readOpenFrom(database)
   const sums = new Map<string, Sums>()
+  const keys = new Map<string, KeySums>()
   let events = 0
   let openHolds = 0
   let hold: EventRow | undefined
@@ -93,11 +115,13 @@ function readJournal(database: Database, audit: Audit, onProgress: (done: number
     if (hold === undefined || ended === hold.id) return
     openHolds++
     sumsOf(sums, hold.account).open += hold.amount
+    if (hold.key !== null) sumsOfKey(keys, hold.key).open += hold.amount
     if (hold.id < openFrom) audit.found('I8', hold.id, `It is open, and recovery looks from ${openFrom} on.`)
   }
 
   const rows = database.prepareMoney(`
-    SELECT id, kind, account, amount, source, outcome,
+    SELECT id, kind, account, amount, source, outcome, key, prompt_tokens, cached_tokens, completion_tokens,
+      reasoning_tokens,
       ifnull(json_valid(attempts), 1) AND ifnull(json_valid(trail), 1) AS readable
     FROM event ORDER BY id, kind`)
   for (const event of rows.iterate() as unknown as Iterable<EventRow>) {
@@ -112,15 +136,22 @@ function readJournal(database: Database, audit: Audit, onProgress: (done: number
     else if (kind === SETTLE) {
       sumsOf(sums, event.account).charges += event.amount
       checkSettle(audit, event, hold, ended === event.id)
+      if (ended !== event.id) {
+        addUsed(sumsOf(sums, event.account).used, usedBy(event))
+        if (typeof hold?.key === 'string') sumsOfKey(keys, hold.key).charges += event.amount
+      }
       ended = event.id
     } else if (kind !== HOLD) audit.found('corrupt', event.id, `There are no events of kind ${kind}.`)
     else if (hold !== undefined) audit.found('corrupt', event.id, 'It is held twice.')
-    else hold = event
+    else {
+      hold = event
+      if (event.key !== null) sumsOfKey(keys, event.key).requests++
+    }
     if (++events % PROGRESS_EVERY === 0) onProgress(events, total)
   }
   endOfExchange()
   onProgress(events, total)
-  return { sums, events, openHolds }
+  return { sums, keys, events, openHolds }
 }
 
 function checkSettle(audit: Audit, settle: EventRow, hold: EventRow | undefined, again: boolean): void {
@@ -141,7 +172,7 @@ function checkAccounts(database: Database, audit: Audit, sums: Map<string, Sums>
   let unaccounted = 0n
   for (const row of rows) {
     const [id, posted, held] = [row['account'] as string, row['posted'] as bigint, row['held'] as bigint]
-    const { credits, charges, open } = sumsOf(sums, id)
+    const { credits, charges, open, used } = sumsOf(sums, id)
     if (posted - held < 0n || held < 0n) audit.found('I1', id, `It has posted ${posted} and holds ${held}.`)
     if (held !== open) audit.found('I2', id, `It holds ${held}; its open holds are ${open}.`)
     if (posted !== credits - charges) {
@@ -152,7 +183,7 @@ function checkAccounts(database: Database, audit: Audit, sums: Map<string, Sums>
       )
     }
     unaccounted -= posted
-    sums.set(id, { credits, charges, open })
+    sums.set(id, { credits, charges, open, used })
   }
   const known = new Set(rows.map(row => row['account']))
   for (const [id, { credits, charges }] of sums) {
@@ -165,6 +196,58 @@ function checkAccounts(database: Database, audit: Audit, sums: Map<string, Sums>
   return rows.length
 }
 
+/** Compares usage with the settles: each account's by hour and by day, then all accounts' together. */
+function checkUsage(database: Database, audit: Audit, sums: Map<string, Sums>): void {
+  const found = { [HOURS]: new Map<string, Used>(), [DAYS]: new Map<string, Used>() }
+  const rows = database.prepareMoney(`
+    SELECT account, grain, requests, failed, prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens, charged
+    FROM usage`)
+  for (const { account, grain, ...counts } of rows.iterate()) {
+    const used = found[Number(grain) as typeof HOURS | typeof DAYS]
+    const known = used.get(account as string) ?? nothing()
+    used.set(account as string, addUsed(known, Object.values(counts) as Used))
+  }
+  const all = nothing()
+  for (const { used } of sums.values()) addUsed(all, used)
+  const expected = new Map([...sums].map(([account, { used }]) => [account, used]))
+  expected.set(ALL, all)
+  for (const account of new Set([...expected.keys(), ...found[HOURS].keys(), ...found[DAYS].keys()])) {
+    for (const grain of [HOURS, DAYS] as const) {
+      const [is, should] = [found[grain].get(account) ?? nothing(), expected.get(account) ?? nothing()]
+      if (is.every((count, index) => count === should[index])) continue
+      audit.found(
+        'I11',
+        account === ALL ? 'all accounts' : account,
+        `Its usage by ${grain === HOURS ? 'hour' : 'day'} adds up to ${sentence(is)}; its settles to ${sentence(should)}.`,
+      )
+    }
+  }
+}
+
+/** Compares each key's totals with its exchanges, and with what it may spend. */
+function checkKeys(database: Database, audit: Audit, keys: Map<string, KeySums>): void {
+  const rows = database.prepareMoney('SELECT key, cap, ceiling, held, spent, requests FROM key_total')
+  const seen = new Set<string>()
+  for (const row of rows.iterate()) {
+    const [id, held, spent] = [row['key'] as string, row['held'] as bigint, row['spent'] as bigint]
+    const { requests, open, charges } = keys.get(id) ?? { requests: 0n, open: 0n, charges: 0n }
+    if (held !== open) audit.found('I12', id, `It holds ${held}; its open holds are ${open}.`)
+    if (spent !== charges) audit.found('I12', id, `It has spent ${spent}; its charges are ${charges}.`)
+    if (row['requests'] !== requests) {
+      audit.found('I12', id, `It counts ${row['requests']} requests; its holds are ${requests}.`)
+    }
+    // The ceiling is the cap, or what was spent and held when a lower cap was set.
+    const most = row['ceiling'] as bigint | null
+    if (row['cap'] !== null && (most === null || spent + held > most)) {
+      audit.found('I12', id, `It has spent ${spent} and holds ${held}, beyond the ${most ?? row['cap']} that it may.`)
+    }
+    seen.add(id)
+  }
+  for (const [id, { requests }] of keys) {
+    if (!seen.has(id)) audit.found('I12', id, `It has ${requests} exchanges, and there is no total of them.`)
+  }
+}
+
 function checkCheckpoints(database: Database, audit: Audit): void {
   const orphans = database.prepare(`
     SELECT DISTINCT exchange FROM checkpoint
@@ -174,6 +257,35 @@ function checkCheckpoints(database: Database, audit: Audit): void {
 
 function sumsOf(sums: Map<string, Sums>, account: string): Sums {
   let found = sums.get(account)
-  if (found === undefined) sums.set(account, (found = { credits: 0n, charges: 0n, open: 0n }))
+  if (found === undefined) sums.set(account, (found = { credits: 0n, charges: 0n, open: 0n, used: nothing() }))
   return found
+}
+
+function sumsOfKey(keys: Map<string, KeySums>, key: string): KeySums {
+  let found = keys.get(key)
+  if (found === undefined) keys.set(key, (found = { requests: 0n, open: 0n, charges: 0n }))
+  return found
+}
+
+const nothing = (): Used => [0n, 0n, 0n, 0n, 0n, 0n, 0n]
+
+function usedBy(settle: EventRow): Used {
+  return [
+    1n,
+    settle.outcome === 'answered' ? 0n : 1n,
+    settle.prompt_tokens ?? 0n,
+    settle.cached_tokens ?? 0n,
+    settle.completion_tokens ?? 0n,
+    settle.reasoning_tokens ?? 0n,
+    settle.amount,
+  ]
+}
+
+function addUsed(sum: Used, more: Used): Used {
+  for (const [index, count] of more.entries()) sum[index] = sum[index]! + count
+  return sum
+}
+
+function sentence([requests, failed, prompt, cached, completion, reasoning, charged]: Used): string {
+  return `${requests} requests (${failed} failed), ${prompt} + ${completion} tokens (${cached} cached, ${reasoning} reasoning) and ${charged} charged`
 }

@@ -11,11 +11,22 @@ import type { Database } from './database.ts'
 import { createGroup, type Waiter } from './group.ts'
 import { createKeyOperations, type KeyOperations } from './keys.ts'
 import { createLedgerOperations, type LedgerOperations } from './ledger.ts'
+import { createLinkOperations, type LinkOperations } from './links.ts'
 import { createOpenHolds } from './open-holds.ts'
+import { createOperatorTokenOperations, type OperatorTokenOperations } from './operator-tokens.ts'
+import { createPersonOperations, type PersonOperations } from './persons.ts'
+import { createSessionOperations, type SessionOperations } from './sessions.ts'
 import { StoreError } from './store.ts'
 
 /** Every operation: its request, and what it answers once it is on disk. */
-export interface Operations extends LedgerOperations, AccountOperations, KeyOperations {
+export interface Operations
+  extends LedgerOperations,
+    AccountOperations,
+    KeyOperations,
+    PersonOperations,
+    SessionOperations,
+    LinkOperations,
+    OperatorTokenOperations {
   /** Writes a word, to see whether writing works. */
   probe(nowMs: number): void
   /** The last thing before the connection closes: writes where the next recovery has to begin. */
@@ -58,10 +69,19 @@ export function createWriter(database: Database, clock: Clock, schedule: (fn: ()
     const probe = database.prepare(
       "INSERT INTO meta (name, value) VALUES ('probe', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
     )
+    const ledger = createLedgerOperations(database, open, clock)
+    const accounts = createAccountOperations(database, clock)
+    const sessions = createSessionOperations(database, clock)
+    const links = createLinkOperations(database, clock)
     return {
-      ...createLedgerOperations(database, open, clock),
-      ...createAccountOperations(database, clock),
+      ...ledger,
+      ...accounts,
       ...createKeyOperations(database, clock),
+      ...sessions,
+      createLink: links.createLink,
+      revokeLink: links.revokeLink,
+      ...createPersonOperations(database, clock, { accounts, ledger, sessions, links }),
+      ...createOperatorTokenOperations(database, clock),
       probe: nowMs => void probe.run(String(nowMs)),
       last(nowMs) {
         open.moveForward()

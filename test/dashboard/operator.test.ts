@@ -2,10 +2,11 @@
 import { describe, expect, test } from 'vitest'
 import type { ProblemView, ProviderView, TargetHealthView } from '../../src/admin/api/views.ts'
 import { parseMoney } from '../../src/contract/units.ts'
+import { search } from '../../src/dashboard/lib/api.ts'
 import { creditCommand, readAmount, suggestReference } from '../../src/dashboard/pages/operator/credit.ts'
 import { credentialWords, failureWords, providerWords, STATES } from '../../src/dashboard/pages/operator/health.ts'
 import { adminAddress, listingsOf, placeOf } from '../../src/dashboard/pages/operator/listing.ts'
-import { accountsPath, filtersOf, withQuery } from '../../src/dashboard/pages/operator/queries.ts'
+import { accountsQuery, filtersOf, isFiltered, matching } from '../../src/dashboard/pages/operator/queries.ts'
 
 describe('an amount of credit', () => {
   test.each([
@@ -14,9 +15,8 @@ describe('an amount of credit', () => {
     ['0', /more than zero/],
     ['$0.000000000', /more than zero/],
     ['-5', /only be added/],
-    ['1,250.50', /without commas/],
-    ['12,50', /without commas/],
-    ['1.0000000001', /at most 9 decimals/],
+    ['12,50', /amount of dollars/],
+    ['1.0000000001', /amount of dollars/],
     ['1234567890', /amount of dollars/],
     ['1e3', /amount of dollars/],
     ['12.', /amount of dollars/],
@@ -34,6 +34,7 @@ describe('an amount of credit', () => {
     ['25', '25.000000000'],
     [' $12.50 ', '12.500000000'],
     ['$ 3', '3.000000000'],
+    ['1,250.50', '1250.500000000'],
     ['007', '7.000000000'],
     ['0.000000001', '0.000000001'],
     ['999999999.999999999', '999999999.999999999'],
@@ -126,7 +127,7 @@ describe('a listing', () => {
   test.each([
     ['a line past the end', { line: 5 }, file],
     ['no line', { line: 0 }, file],
-    ['a file that was changed: its lines have moved', { line: 2 }, { ...file, changed: true }],
+    ['a line past the end of the text that runs', { line: 9 }, { ...file, changed: true }],
   ])('loses no problem of %s', (_what, fields, of) => {
     const [listing] = listingsOf([of], [problem(fields)])
     expect(listing?.lines.flatMap(line => line.problems)).toEqual([])
@@ -173,10 +174,10 @@ describe("a provider's health", () => {
   test.each<[string, ProviderView, string, string]>([
     ['no good credential', provider(['well'], 2, 0), 'No credential', 'bad'],
     ['all targets ejected', provider(['ejected', 'ejected']), 'Failing', 'bad'],
-    ['one of two ejected', provider(['ejected', 'well']), 'Partly', 'warn'],
-    ['a limited one', provider(['limited']), 'Partly', 'warn'],
-    ['one on trial', provider(['half_open']), 'Partly', 'warn'],
-    ['a bad credential of two', provider(['well'], 2, 1), 'Partly', 'warn'],
+    ['one of two ejected', provider(['ejected', 'well']), 'Partly well', 'warn'],
+    ['a limited one', provider(['limited']), 'Partly well', 'warn'],
+    ['one on trial', provider(['half_open']), 'Partly well', 'warn'],
+    ['a bad credential of two', provider(['well'], 2, 1), 'Partly well', 'warn'],
     ['all well', provider(['well', 'well']), 'Well', 'good'],
     ['no credential needed', provider(['well'], 0), 'Well', 'good'],
     ['no targets', provider([]), 'Well', 'good'],
@@ -208,19 +209,36 @@ describe("a provider's health", () => {
   })
 })
 
-describe('addresses', () => {
+describe("the filters of the accounts' list", () => {
+  const NONE = { search: '', plan: '', state: '' } as const
+
   test.each([
-    [{ search: '', plan: '', state: '' }, null, '/api/operator/accounts'],
-    [{ search: '  a&b=c ', plan: '', state: '' }, null, '/api/operator/accounts?search=a%26b%3Dc'],
-    [{ search: '', plan: 'free', state: 'frozen' }, 'x', '/api/operator/accounts?plan=free&frozen=true&after=x'],
-    [{ search: '', plan: '', state: 'active' }, null, '/api/operator/accounts?frozen=false'],
-  ] as const)('%o after %j is %s', (filters, after, path) => {
-    expect(accountsPath(filters, after)).toBe(path)
+    ['', NONE],
+    ['state=nonsense&other=1', NONE],
+    ['search=a+%26+b&plan=free&state=frozen', { search: 'a & b', plan: 'free', state: 'frozen' }],
+    ['state=active', { ...NONE, state: 'active' }],
+  ])('of %j are %o', (address, filters) => {
+    expect(filtersOf(new URLSearchParams(address))).toEqual(filters)
   })
 
-  test('keep the filters in the address of the page', () => {
-    const filters = { search: 'a & b', plan: 'free', state: 'frozen' } as const
-    expect(filtersOf(withQuery('', filters).slice(1))).toEqual(filters)
-    expect(filtersOf('?state=nonsense')).toEqual({ search: '', plan: '', state: '' })
+  test.each([
+    [NONE, '', false],
+    [{ ...NONE, search: '   ' }, '', false],
+    [{ ...NONE, search: ' a&b=c ' }, '?search=a%26b%3Dc', true],
+    [{ ...NONE, plan: 'free' }, '?plan=free', true],
+    [{ ...NONE, state: 'frozen' }, '?frozen=true', true],
+    [{ ...NONE, state: 'active' }, '?frozen=false', true],
+  ] as const)('%o are asked as %j', (filters, query, filtered) => {
+    expect(search(accountsQuery(filters))).toBe(query)
+    expect(isFiltered(filters)).toBe(filtered)
+  })
+
+  test.each([
+    ['', ['Ann@x.example', 'bo@y.example']],
+    [' ANN ', ['Ann@x.example']],
+    ['.example', ['Ann@x.example', 'bo@y.example']],
+    ['.*', []],
+  ])('people found by %j', (typed, found) => {
+    expect(matching(['Ann@x.example', 'bo@y.example'], typed, text => text)).toEqual(found)
   })
 })

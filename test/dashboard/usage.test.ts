@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { UsageRowView } from '../../src/admin/api/views.ts'
+import type { KeyView, UsageRowView } from '../../src/admin/api/views.ts'
 import { dollars, nano } from '../../src/dashboard/lib/format.ts'
 import {
   type By,
@@ -8,12 +8,15 @@ import {
   customRange,
   figure,
   height,
+  keyNames,
   type Metric,
   MOST_SERIES,
   OTHER,
   rangeOf,
+  spanName,
   stacked,
   sumsBy,
+  tickLabels,
 } from '../../src/dashboard/lib/usage.ts'
 
 const HOUR = 3_600_000
@@ -226,4 +229,43 @@ test('figures and heights', () => {
   expect(figure(3n, 'requests')).toBe('3')
   expect(height(nano('1.250000000'), 'charged')).toBe(1.25)
   expect(height(12n, 'tokens')).toBe(12)
+})
+
+describe('names', () => {
+  const key = (id: string, name: string, last4?: string) =>
+    ({ id, name, secrets: last4 === undefined ? [] : [{ last4, expires_at: null }] }) as unknown as KeyView
+
+  test('keys of the same name are told apart by the end of their secret, or of their id', () => {
+    const keys = [key('key_1', 'laptop', 'aaaa'), key('key_2', 'ci', 'bbbb'), key('key_3rd4', 'laptop')]
+    expect(keyNames(keys)).toEqual({
+      key_1: 'laptop (…aaaa)',
+      key_2: 'ci',
+      key_3rd4: 'laptop (…rd4)'.replace('…', '…3'),
+    })
+  })
+
+  test('a day is a day of UTC', () => {
+    expect(spanName(Date.parse('2026-11-21T00:00:00Z'), 'day')).toBe('21 Nov 2026')
+  })
+
+  test.each([
+    [7, 10, 7],
+    [7, 4, 4],
+    [30, 10, 10],
+    [90, 12, 7],
+    [400, 5, 5],
+  ])('of %i days, where %i labels have room, there are %i, and the last has one', (days, most, wanted) => {
+    const times = Array.from({ length: days }, (_, index) => index * DAY)
+    const labels = tickLabels(times, 'day', most)
+    expect(labels).toHaveLength(wanted)
+    expect(labels.length).toBeLessThanOrEqual(most)
+    expect(labels.at(-1)!.at).toBe(times.at(-1))
+  })
+
+  test('hours have round labels, evenly', () => {
+    const times = Array.from({ length: 24 }, (_, index) => Date.parse('2026-11-20T10:00:00Z') + index * HOUR)
+    const labels = tickLabels(times, 'hour', 7)
+    expect(labels).toHaveLength(6)
+    expect(new Set(labels.slice(1).map(({ at }, index) => at - labels[index]!.at))).toEqual(new Set([4 * HOUR]))
+  })
 })

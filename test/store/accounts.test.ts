@@ -32,6 +32,17 @@ test('freezing one that is not there', async () => {
   expect(store.findAccount('acc_bob')).toBeUndefined()
 })
 
+test('another plan: from the next look at a key on', async () => {
+  const store = await testStore()
+  const alice = await store.createAccount({ name: 'alice', plan: 'free' })
+  const { token } = await store.createKey({ account: 'alice', name: 'k' })
+  expect(store.keys.find(token, store.clock.ms)).toMatchObject({ account: { plan: 'free' } })
+  expect(await store.setPlan('alice', 'gold')).toEqual({ ...alice, plan: 'gold' })
+  expect(store.keys.find(token, store.clock.ms)).toMatchObject({ account: { plan: 'gold' } })
+  await expect(store.setPlan('alice', '')).rejects.toMatchObject({ code: 'invalid' })
+  await expect(store.setPlan('bob', 'gold')).rejects.toMatchObject({ code: 'not_found' })
+})
+
 test('found by id and by name, with its money; listed in the order of making', async () => {
   const store = await testStore()
   const alice = await store.createAccount({ name: 'alice', plan: 'free' })

@@ -95,6 +95,7 @@ describe('a mistake of the operator', () => {
     ['a time that has passed', { expiresAt: 5 }, /expiresAt 5 is not a time to come/],
     ['an empty list of models', { models: [] }, /allows nothing/],
     ['a model with a line break', { models: ['a\nb'] }, /the model "a\\nb"/],
+    ['a cap below nothing', { spendingCap: -1n }, /the spendingCap -1 is not 0 to/],
   ])('creating with %s', async (_what, change, message) => {
     const store = await testStore()
     await store.createAccount({ name: 'alice' })
@@ -167,9 +168,50 @@ test('a list shows four characters of each live secret, and whose key it is', as
         { last4: token.slice(-4), expiresAt: store.clock.ms + HOUR },
         { last4: next.token.slice(-4), expiresAt: null },
       ],
+      spendingCap: null,
+      spent: 0n,
+      requests: 0,
+      lastUsedAt: null,
+      purpose: null,
     },
   ])
   expect(store.listKeys().map(k => k.name)).toEqual(['laptop', 'server'])
+})
+
+describe('what of a key may change', () => {
+  test('its name and its cap; what is left out stays', async () => {
+    const store = await testStore()
+    const { key, token } = await withKey(store)
+    expect(store.findKey('key_x')).toBeUndefined()
+    expect(store.findKey(key.id)).toMatchObject({ ...key, spendingCap: null, purpose: null })
+    expect(await store.changeKey({ id: key.id, spendingCap: 5n })).toMatchObject({ name: 'laptop', spendingCap: 5n })
+    expect(await store.changeKey({ id: key.id, name: 'desk' })).toMatchObject({ name: 'desk', spendingCap: 5n })
+    expect(store.keys.find(token, store.clock.ms)).toMatchObject({ key: { name: 'desk' } })
+    expect(await store.changeKey({ id: key.id, spendingCap: null })).toMatchObject({ spendingCap: null })
+    expect(store.findKey(key.id)).toEqual(store.listKeys('alice')[0])
+    await expect(store.changeKey({ id: 'key_x', name: 'n' })).rejects.toMatchObject({ code: 'not_found' })
+    await expect(store.changeKey({ id: key.id, name: '' })).rejects.toMatchObject({ code: 'invalid' })
+    await expect(store.changeKey({ id: key.id, spendingCap: -1n })).rejects.toMatchObject({ code: 'invalid' })
+  })
+
+  test('its expiry, with a new secret: the old one never lives beyond the old expiry', async () => {
+    const store = await testStore()
+    await store.createAccount({ name: 'alice' })
+    const [now, soon, later] = [store.clock.ms, store.clock.ms + HOUR, store.clock.ms + 100 * HOUR]
+    const make = { account: 'alice', name: 'k', expiresAt: soon, purpose: 'playground' } as const
+    const { key, token } = await store.createKey(make)
+    const rotated = await store.rotateKey(key.id, 24 * HOUR, later)
+    expect(rotated.key).toEqual({ ...key, expiresAt: later })
+    expect(store.findKey(key.id)).toMatchObject({
+      purpose: 'playground',
+      secrets: [{ expiresAt: soon }, { expiresAt: null }],
+    })
+    store.clock.ms = soon
+    expect([found(store, token), found(store, rotated.token)]).toEqual(['expired', 'live'])
+    await expect(store.rotateKey(key.id, 0, now)).rejects.toMatchObject({ code: 'invalid' })
+    const { key: lasting } = await store.rotateKey(key.id, 0, null)
+    expect(lasting.expiresAt).toBeNull()
+  })
 })
 
 test('the token itself is nowhere on disk, and another secret does not know it', async () => {

@@ -1,7 +1,7 @@
 /**
  * The ledger against a model of a few Maps: any order of credits, holds, settles, checkpoints and freezes, alone or many
  * in one turn, each of them repeated, with kill -9 in between. After every command the balances, the open holds and the
- * receipts are compared. fast-check prints the seed and the shortest failing run.
+ * receipts are compared, and what is summed up of them: usage by hour and day, and the totals of keys. fast-check prints the seed and the shortest failing run.
  */
 import { copyFileSync, existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,23 +16,39 @@ import { aHold, aSettle, folder, SECRET, testClock } from './helpers.ts'
 const MEMORY = existsSync('/dev/shm') ? '/dev/shm' : undefined
 
 const ACCOUNTS = ['alice', 'bob'] as const
+const KEYS = ['capped', 'free'] as const
+const CAP = 90n
 const EXCHANGES = ['req_1', 'req_2', 'req_3', 'req_4', 'req_5', 'req_6']
 
 type Operation =
   | { do: 'credit'; account: string; amount: bigint; reference: string }
-  | { do: 'hold'; account: string; exchange: string; amount: bigint }
+  | { do: 'hold'; account: string; key: string; exchange: string; amount: bigint }
   | { do: 'settle'; exchange: string; amount: bigint }
   | { do: 'checkpoint'; exchange: string; amount: bigint }
   | { do: 'freeze'; account: string; frozen: boolean }
+  | { do: 'cap'; key: string; cap: bigint | null }
 
 interface ModelHold {
   account: string
+  key: string
   amount: bigint
   charged: bigint | null
-  checkpoint: bigint
+  checkpoint: bigint | null
+}
+
+interface ModelKey {
+  cap: bigint | null
+  held: bigint
+  spent: bigint
+  requests: number
 }
 
 class Model {
+  readonly keys = new Map<string, ModelKey>(
+    KEYS.map(name => [name, { cap: name === 'capped' ? CAP : null, held: 0n, spent: 0n, requests: 0 }]),
+  )
+  /** By account (or all of them), span and key: [requests, failed, prompt, completion, charged]. */
+  readonly usage = new Map<string, bigint[]>()
   readonly accounts = new Map(ACCOUNTS.map(name => [name as string, { posted: 0n, held: 0n, frozen: false }]))
   readonly holds = new Map<string, ModelHold>()
   readonly credits = new Map<string, { account: string; amount: bigint }>()
@@ -43,10 +59,14 @@ class Model {
   }
 
   /** What the store should answer: a word, or `mistake`. */
-  apply(operation: Operation): string {
+  apply(operation: Operation, nowMs: number): string {
     if (operation.do === 'credit') return this.credit(operation)
     if (operation.do === 'hold') return this.hold(operation)
-    if (operation.do === 'settle') return this.settle(operation.exchange, operation.amount)
+    if (operation.do === 'settle') return this.settle(operation.exchange, operation.amount, nowMs)
+    if (operation.do === 'cap') {
+      this.keys.get(operation.key)!.cap = operation.cap
+      return 'done'
+    }
     if (operation.do === 'freeze') {
       this.accounts.get(operation.account)!.frozen = operation.frozen
       return 'done'
@@ -64,19 +84,25 @@ class Model {
     return 'granted'
   }
 
-  hold({ account, exchange, amount }: Operation & { do: 'hold' }): string {
+  hold({ account, key, exchange, amount }: Operation & { do: 'hold' }): string {
     const known = this.holds.get(exchange)
     if (known)
       return known.account === account && known.amount === amount && known.charged === null ? 'held' : 'mistake'
     const owner = this.accounts.get(account)!
     if (owner.frozen) return 'frozen'
-    if (owner.posted - owner.held < amount) return `short ${owner.posted - owner.held} ${owner.held}`
+    if (owner.posted - owner.held < amount) return `short account ${owner.posted - owner.held} ${owner.held}`
+    const total = this.keys.get(key)!
+    const left = total.cap === null ? null : total.cap - total.spent - total.held
+    if (left !== null && left < amount) return `short key ${left} ${total.held}`
     owner.held += amount
-    this.holds.set(exchange, { account, amount, charged: null, checkpoint: 0n })
+    total.held += amount
+    total.requests++
+    this.holds.set(exchange, { account, key, amount, charged: null, checkpoint: null })
     return 'held'
   }
 
-  settle(exchange: string, amount: bigint): string {
+  /** @param tokens Of the prompt and of the completion; undefined: those of a settle that a step asks for. */
+  settle(exchange: string, amount: bigint, nowMs: number, tokens?: readonly [bigint, bigint]): string {
     const hold = this.holds.get(exchange)
     if (!hold) return 'no_hold'
     if (amount > hold.amount) return 'mistake'
@@ -85,27 +111,43 @@ class Model {
     const owner = this.accounts.get(hold.account)!
     owner.held -= hold.amount
     owner.posted -= amount
+    const total = this.keys.get(hold.key)!
+    total.held -= hold.amount
+    total.spent += amount
+    const used = [1n, tokens ? 1n : 0n, ...(tokens ?? [10n, 20n]), amount]
+    for (const step of ['hour', 'day'] as const) {
+      this.use(`${hold.account} ${step} ${spanOf(step, nowMs)} ${hold.key}`, used)
+      this.use(`all ${step} ${spanOf(step, nowMs)} `, used)
+    }
     return 'settled'
   }
 
-  recover() {
+  use(row: string, used: readonly bigint[]): void {
+    const before = this.usage.get(row)
+    this.usage.set(row, before ? before.map((count, index) => count + used[index]!) : [...used])
+  }
+
+  recover(nowMs: number) {
     const report = { settled: 0, replayed: 0, rejected: 0, charged: 0n }
     for (const { exchange, amount } of this.spooled.splice(0)) {
-      const result = this.settle(exchange, amount)
+      const result = this.settle(exchange, amount, nowMs)
       if (result === 'settled') {
         report.replayed++
         report.charged += amount
       } else if (result !== 'already_settled') report.rejected++
     }
     for (const [exchange, hold] of this.open()) {
-      const amount = hold.checkpoint < hold.amount ? hold.checkpoint : hold.amount
-      this.settle(exchange, amount)
+      const reached = hold.checkpoint ?? 0n
+      const amount = reached < hold.amount ? reached : hold.amount
+      this.settle(exchange, amount, nowMs, hold.checkpoint === null ? [0n, 0n] : [1n, 2n])
       report.settled++
       report.charged += amount
     }
     return report
   }
 }
+
+const spanOf = (step: 'hour' | 'day', ms: number) => ms - (ms % (step === 'hour' ? 3_600_000 : 86_400_000))
 
 /** The store under test: `crash` replaces it. */
 class Real {
@@ -124,6 +166,12 @@ class Real {
   async start(): Promise<this> {
     await this.boot(join(this.folder, '0.db'))
     for (const name of ACCOUNTS) this.ids.set(name, (await this.store.createAccount({ name })).id)
+    for (const name of KEYS) {
+      const spendingCap = name === 'capped' ? CAP : null
+      // Whose key it is, the ledger does not ask: here both accounts use both.
+      const { key } = await this.store.createKey({ account: 'alice', name, spendingCap })
+      this.ids.set(name, key.id)
+    }
     return this
   }
 
@@ -151,13 +199,17 @@ class Real {
       }
       if (operation.do === 'hold') {
         const accountId = this.ids.get(operation.account)!
-        const result = await ledger.hold(aHold({ ...operation, accountId }))
+        const keyId = this.ids.get(operation.key)!
+        const result = await ledger.hold(aHold({ ...operation, accountId, keyId }))
         if (result.held) return 'held'
-        return result.reason === 'short' ? `short ${result.available} ${result.onHold}` : result.reason
+        if (result.reason !== 'short') return result.reason
+        return `short ${result.of} ${result.available} ${result.onHold}`
       }
       if (operation.do === 'settle') return await ledger.settle(aSettle(operation))
       if (operation.do === 'freeze') await this.store.freeze(operation.account, operation.frozen)
-      else await ledger.checkpoint([{ ...operation, promptTokens: 1, completionTokens: 2 }])
+      else if (operation.do === 'cap') {
+        await this.store.changeKey({ id: this.ids.get(operation.key)!, spendingCap: operation.cap })
+      } else await ledger.checkpoint([{ ...operation, promptTokens: 1, completionTokens: 2 }])
       return 'done'
     } catch (error) {
       if ((error as Error).name !== 'StoreError') throw error
@@ -166,7 +218,28 @@ class Real {
   }
 }
 
-function compare(model: Model, { store }: Real): void {
+/** Every row of usage, as the model has it. */
+function usageOf({ store, ids }: Real): Map<string, bigint[]> {
+  const rows = new Map<string, bigint[]>()
+  const names = new Map([...ids].map(([name, id]) => [id, name]))
+  for (const account of ['all', ...ACCOUNTS]) {
+    for (const step of ['hour', 'day'] as const) {
+      const query = { step, from: 0, to: Number.MAX_SAFE_INTEGER }
+      for (const row of store.reports.usage(account === 'all' ? query : { ...query, accountId: ids.get(account)! })) {
+        const counts = [row.requests, row.failed, row.promptTokens, row.completionTokens].map(BigInt)
+        rows.set(`${account} ${step} ${row.at} ${names.get(row.keyId) ?? ''}`, [...counts, row.charged])
+      }
+    }
+  }
+  return rows
+}
+
+function compare(model: Model, real: Real): void {
+  const { store, ids } = real
+  expect(usageOf(real)).toEqual(model.usage)
+  for (const [name, { cap, spent, requests }] of model.keys) {
+    expect(store.findKey(ids.get(name)!)).toMatchObject({ spendingCap: cap, spent, requests })
+  }
   for (const [name, { posted, held, frozen }] of model.accounts) {
     expect(store.findAccount(name)).toMatchObject({ posted, held, frozen })
   }
@@ -191,7 +264,7 @@ class Turn implements Command {
   check = () => true
   async run(model: Model, real: Real): Promise<void> {
     real.clock.ms += this.laterMs
-    const expected = this.operations.map(operation => model.apply(operation))
+    const expected = this.operations.map(operation => model.apply(operation, real.clock.ms))
     expect(await Promise.all(this.operations.map(operation => real.perform(operation)))).toEqual(expected)
     compare(model, real)
   }
@@ -203,7 +276,7 @@ class Crash implements Command {
   async run(model: Model, real: Real): Promise<void> {
     await real.crash()
     compare(model, real)
-    expect(await real.store.recover()).toEqual(model.recover())
+    expect(await real.store.recover()).toEqual(model.recover(real.clock.ms))
     compare(model, real)
     expect(real.store.verify()).toMatchObject({ openHolds: 0, violations: [] })
   }
@@ -231,6 +304,7 @@ class SpoolAndCrash extends Crash {
 
 const account = fc.constantFrom(...ACCOUNTS)
 const exchange = fc.constantFrom(...EXCHANGES)
+const key = fc.constantFrom(...KEYS)
 const amount = fc.bigInt({ min: 0n, max: 60n })
 const operation: fc.Arbitrary<Operation> = fc.oneof(
   fc.record({
@@ -239,13 +313,14 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
     amount: fc.bigInt({ min: 1n, max: 100n }),
     reference: fc.constantFrom('a', 'b', 'c', 'd'),
   }),
-  { weight: 3, arbitrary: fc.record({ do: fc.constant('hold' as const), account, exchange, amount }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant('hold' as const), account, key, exchange, amount }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('settle' as const), exchange, amount }) },
   fc.record({ do: fc.constant('checkpoint' as const), exchange, amount }),
   fc.record({ do: fc.constant('freeze' as const), account, frozen: fc.boolean() }),
+  fc.record({ do: fc.constant('cap' as const), key, cap: fc.option(fc.bigInt({ min: 0n, max: 200n })) }),
 )
-// Backwards too, and over the minute after which open_from moves.
-const laterMs = fc.constantFrom(0, 1, 70_000, -70_000)
+// Backwards too, over the minute after which open_from moves, and into other hours and days of usage.
+const laterMs = fc.constantFrom(0, 1, 70_000, -70_000, 3_600_000, 80_000_000)
 const command = fc.oneof(
   {
     weight: 6,

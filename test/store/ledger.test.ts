@@ -36,6 +36,7 @@ describe.each(kinds)('a ledger in a $kind', ({ open }) => {
       expect(await store.ledger.hold(aHold({ accountId, exchange: 'req_2', amount: 51n }))).toEqual({
         held: false,
         reason: 'short',
+        of: 'account',
         available: 50n,
         onHold: 100n,
       })

@@ -6,9 +6,9 @@ import { connect, openDatabase } from '../../src/store/database.ts'
 import { migrate } from '../../src/store/migrate.ts'
 import { openStore } from '../../src/store/sqlite.ts'
 import { StoreError } from '../../src/store/store.ts'
-import { folder, fund, SECRET, testClock, testStore } from './helpers.ts'
+import { aHold, aSettle, folder, fund, SECRET, testClock, testStore } from './helpers.ts'
 
-const NEWEST = 2
+const NEWEST = 4
 
 describe('an address', () => {
   test.each([
@@ -81,6 +81,58 @@ describe('a database', () => {
     expect(database.prepare('PRAGMA journal_mode').get()).toMatchObject({ journal_mode: 'wal' })
     expect(database.prepare('PRAGMA synchronous').get()).toMatchObject({ synchronous: 2 })
     database.close()
+  })
+})
+
+describe('a store of an earlier version', () => {
+  /** Takes back what migrations 3 and 4 made. */
+  function downgrade(path: string): void {
+    const database = connect(path)
+    database.exec(`
+      PRAGMA foreign_keys = OFF;
+      DROP TABLE usage; DROP TABLE key_total; DROP INDEX event_by_account; DROP INDEX credit_by_account;
+      DROP TABLE session; DROP TABLE link; DROP TABLE operator_token; DROP TABLE person;
+      DROP INDEX account_by_name; DROP INDEX account_by_plan; ALTER TABLE key DROP COLUMN purpose;
+      PRAGMA user_version = 2`)
+    database.close()
+  }
+
+  test('gets its usage and the totals of its keys from its events', async () => {
+    const store = await testStore()
+    const accounts = [await fund(store, 10_000n), await fund(store, 10_000n, 'bob')]
+    for (let index = 0; index < 60; index++) {
+      const [accountId, keyId, exchange] = [accounts[index % 2]!, `key_${index % 3}`, `req_${100 + index}`]
+      store.clock.ms += 1_700_000
+      await store.ledger.hold(aHold({ accountId, keyId, exchange, model: `m${index % 4}` }))
+      if (index % 10 === 9) continue
+      const outcome = index % 5 === 0 ? 'failed' : 'answered'
+      await store.ledger.settle(aSettle({ exchange, amount: BigInt(index), promptTokens: index, outcome }))
+    }
+    const usage = (of: typeof store) =>
+      [undefined, ...accounts].flatMap(accountId =>
+        (['hour', 'day'] as const).map(step => of.reports.usage({ accountId, step, from: 0, to: of.clock.ms + 1 })),
+      )
+    const totals = (path: string) => {
+      const database = connect(path, { readOnly: true })
+      const rows = database.prepare('SELECT * FROM key_total').all()
+      database.close()
+      return rows
+    }
+    const before = { usage: usage(store), totals: totals(store.path) }
+    expect(before.totals).toHaveLength(3)
+    await store.close()
+    downgrade(store.path)
+    const again = await testStore({ path: store.path, clock: store.clock })
+    expect({ usage: usage(again), totals: totals(again.path) }).toEqual(before)
+    expect(again.verify()).toMatchObject({ openHolds: 6, violations: [] })
+  })
+
+  test('without any events has no usage', async () => {
+    const store = await testStore()
+    await store.close()
+    downgrade(store.path)
+    const again = await testStore({ path: store.path })
+    expect(again.reports.usage({ step: 'day', from: 0, to: again.clock.ms })).toEqual([])
   })
 })
 

@@ -2,7 +2,17 @@
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { createToken, digest, digestKey, isToken, last4 } from '../../src/store/token.ts'
+import {
+  createOperatorToken,
+  createSecret,
+  createToken,
+  digest,
+  digestKey,
+  isOperatorToken,
+  isSecret,
+  isToken,
+  last4,
+} from '../../src/store/token.ts'
 import { counts } from '../helpers/counts.ts'
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -65,6 +75,23 @@ test('every token that is made is well-formed: the prefix and 36 base62 characte
 
 test('a token is as it always was: the format does not drift', () => {
   expect(createToken(size => new Uint8Array(size).fill(10))).toBe('tg_live_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAA2WctyV')
+})
+
+test("a gateway key is never an operator's token, nor the other way round", () => {
+  const source = (size: number) => new Uint8Array(size).fill(10)
+  const [key, operator] = [createToken(source), createOperatorToken(source)]
+  expect(operator).toMatch(/^tg_oper_A{30}[0-9A-Za-z]{6}$/)
+  expect([isToken(key), isOperatorToken(operator)]).toEqual([true, true])
+  expect([isToken(operator), isOperatorToken(key)]).toEqual([false, false])
+  expect(isToken(operator.replace('oper', 'live'))).toBe(false)
+  expect(isOperatorToken(key.replace('live', 'oper'))).toBe(false)
+})
+
+test('secrets that nobody types are 256 bits, each another one', () => {
+  const secrets = Array.from({ length: 1000 }, createSecret)
+  expect(new Set(secrets).size).toBe(1000)
+  expect(secrets.every(isSecret)).toBe(true)
+  expect(['', 'x', `${secrets[0]}=`, `${secrets[0]}\n`].some(isSecret)).toBe(false)
 })
 
 test('bytes that would make some characters likelier are drawn again', () => {

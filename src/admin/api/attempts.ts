@@ -33,10 +33,12 @@ export function createAttempts(clock: Clock, { most, windowMs }: Window, mostSub
       }
       recent.push(now)
       tries.set(subject, recent)
+      let counts = true
       return () => {
         const counted = tries.get(subject)
-        const index = counted?.lastIndexOf(now) ?? -1
+        const index = counts ? (counted?.lastIndexOf(now) ?? -1) : -1
         if (index >= 0) counted!.splice(index, 1)
+        counts = false
       }
     },
   }

@@ -4,7 +4,7 @@
  */
 import { Ajv2020, type AnySchema, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
 import { parseMoney, type Refusal, refuse, UnitError } from '#contract'
-import { fields } from './inputs.ts'
+import { fields, VISIBLE_LINE } from './inputs.ts'
 import type { ApiRoute, Schema } from './route.ts'
 
 /** Checks one request of a route; each throws a refusal, and gives the value with defaults filled in. */
@@ -33,11 +33,12 @@ export function createCheck(route: ApiRoute): RouteCheck {
 const NOTHING: Schema = fields({})
 
 /** What the formats of our schemas allow, and how to say it. */
-export const FORMATS: Readonly<Record<string, { readonly rule: string; readonly allows: (text: string) => boolean }>> = {
-  'date-time': { rule: 'it must be a time such as 2027-01-31T00:00:00Z', allows: isTime },
-  email: { rule: 'it must be an e-mail address', allows: isEmail },
-  money: { rule: 'it must be dollars such as "12.50", with at most 9 decimals', allows: isMoney },
-}
+export const FORMATS: Readonly<Record<string, { readonly rule: string; readonly allows: (text: string) => boolean }>> =
+  {
+    'date-time': { rule: 'it must be a time such as 2027-01-31T00:00:00Z', allows: isTime },
+    email: { rule: 'it must be an e-mail address', allows: isEmail },
+    money: { rule: 'it must be dollars such as "12.50", with at most 9 decimals', allows: isMoney },
+  }
 
 /** The schema checker as it reads values, or with `coerceTypes` the texts of a query. */
 export function createAjv(coerceTypes: boolean): Ajv2020 {
@@ -79,7 +80,8 @@ function complain(error: ErrorObject, root: unknown): Refusal {
     return refuse('unknown_parameter', { message: `Unknown parameter: '${param}'.`, param })
   }
   if (keyword === 'type') return wrongType(error, place)
-  return refuse('invalid_value', { message: `Invalid value for '${place}': ${ruleOf(error)}.`, param: place })
+  const what = place === '' ? 'the body' : `'${place}'`
+  return refuse('invalid_value', { message: `Invalid value for ${what}: ${ruleOf(error)}.`, param: place || null })
 }
 
 function wrongType({ schema, data }: ErrorObject, param: string): Refusal {
@@ -129,7 +131,9 @@ function ruleOf({ keyword, params, schema }: ErrorObject): string {
     case 'format':
       return FORMATS[schema as string]?.rule ?? `it is not a ${schema}`
     default:
-      return 'it has characters that are not allowed'
+      return schema === VISIBLE_LINE
+        ? 'it must be one line of visible characters, without space around it'
+        : 'it has characters that are not allowed'
   }
 }
 
@@ -166,7 +170,11 @@ function isTime(text: string): boolean {
 
 /** Something, an @, a domain. Whether it exists, only a letter could say, and none is ever sent. */
 function isEmail(text: string): boolean {
-  return /^[^\s@"(),:;<>[\\\]\u0000-\u001f\u007f-\u009f]{1,64}@[\p{L}\p{N}](?:[\p{L}\p{N}.-]{0,251}[\p{L}\p{N}])?$/u.test(text) && !text.includes('..')
+  return (
+    /^[^\s@"(),:;<>[\\\]\u0000-\u001f\u007f-\u009f]{1,64}@[\p{L}\p{N}](?:[\p{L}\p{N}.-]{0,251}[\p{L}\p{N}])?$/u.test(
+      text,
+    ) && !text.includes('..')
+  )
 }
 
 function isMoney(text: string): boolean {

@@ -34,12 +34,12 @@ export const ID: Schema = {
   description: 'An id, as lists say it.',
 }
 
-/** Characters that people can see: no control characters, and none that turn the direction of a line. */
-const VISIBLE = '^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028-\\u202e\\u2066-\\u2069]*$'
+/** What the store takes for a name: characters that people can see, in one line, without space around them. */
+export const VISIBLE_LINE = '^(?!\\s)[^\\p{C}\\u2028\\u2029]+(?<!\\s)$'
 
 /** A text in one line. */
 export function line(description: string, maxLength = 100): Schema {
-  return { type: 'string', minLength: 1, maxLength, pattern: VISIBLE, description }
+  return { type: 'string', minLength: 1, maxLength, pattern: VISIBLE_LINE, description }
 }
 
 export const NAME = line('A name for people to read.')
@@ -47,7 +47,7 @@ export const NAME = line('A name for people to read.')
 export const EMAIL: Schema = {
   type: 'string',
   format: 'email',
-  maxLength: 254,
+  maxLength: 200,
   description: 'An e-mail address: the name to sign in with. Upper and lower case are the same.',
 }
 
@@ -61,7 +61,12 @@ export const PASSWORD: Schema = {
 /** A password that exists: whatever it is, the answer is the same for all wrong ones. */
 export const PASSWORD_NOW: Schema = { type: 'string', maxLength: 1024, description: 'The password.' }
 
-export const SECRET: Schema = { type: 'string', minLength: 1, maxLength: 100, description: 'What stands behind # in the link.' }
+export const SECRET: Schema = {
+  type: 'string',
+  minLength: 1,
+  maxLength: 100,
+  description: 'What stands behind # in the link.',
+}
 
 export const MONEY: Schema = {
   type: 'string',

@@ -128,9 +128,17 @@ async function createKey(call: Call<object, object, NewKeyBody>) {
   const spendingCap = capOf(body.spending_cap ?? null)
   const live = parts.store.listKeys(account).filter(key => showKey(key, now).state === 'live')
   if (live.length >= MOST_KEYS) {
-    throw refuse('conflict', { message: `The account has ${MOST_KEYS} live keys, and more there cannot be. Revoke one.` })
+    throw refuse('conflict', {
+      message: `The account has ${MOST_KEYS} live keys, and more there cannot be. Revoke one.`,
+    })
   }
-  const issued = await parts.store.createKey({ account, name: body.name, models: body.models ?? null, expiresAt, spendingCap })
+  const issued = await parts.store.createKey({
+    account,
+    name: body.name,
+    models: body.models ?? null,
+    expiresAt,
+    spendingCap,
+  })
   return { body: issuedView(call, issued) }
 }
 

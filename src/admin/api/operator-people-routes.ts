@@ -3,7 +3,6 @@ import { parseMoney, refuse } from '#contract'
 import type { Link, NewLink, Person, Role } from '../../store/people.ts'
 import type { Store } from '../../store/store.ts'
 import { EMAIL, fields, ID, ids, line, MONEY, NAME, orNull, TIME } from './inputs.ts'
-import { accountOf } from './operator-routes.ts'
 import type { ApiParts } from './parts.ts'
 import { type ApiRoute, type Caller, route, type Schema } from './route.ts'
 import { showAll, showLink, showPerson, showToken } from './show.ts'
@@ -30,6 +29,7 @@ interface InvitationBody {
   readonly email?: string
 }
 
+/** For operators, and for their machines with a token. */
 export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
@@ -48,12 +48,11 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
     body: fields({ role: ROLE }),
     answers: 'PersonView',
     errors: ['not_found', 'conflict'],
-    handle: ({ parts: { store }, params, body }) =>
-      inTurn(store, async () => {
-        const person = personOf(store, params.id)
-        if (body.role !== 'operator') keepOneOperator(store, person)
-        return { body: showPerson(await store.people.setRole(person.id, body.role)) }
-      }),
+    // The store keeps the last operator, in the same transaction: two who demote each other at once do not both succeed.
+    async handle({ parts: { store }, params, body }) {
+      const { id } = personOf(store, params.id)
+      return { body: showPerson(await store.people.setRole(id, body.role)) }
+    },
   }),
   route<Id>({
     method: 'DELETE',
@@ -64,16 +63,14 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
     answers: null,
     status: 204,
     errors: ['not_found', 'conflict'],
-    handle: ({ parts: { store }, params, caller }) =>
-      inTurn(store, async () => {
-        const person = personOf(store, params.id)
-        if (person.id === caller.person?.id) {
-          throw refuse('conflict', { message: 'Nobody removes themselves. Another operator can.' })
-        }
-        keepOneOperator(store, person)
-        await store.people.remove(person.id)
-        return { status: 204 }
-      }),
+    async handle({ parts: { store }, params, caller }) {
+      const { id } = personOf(store, params.id)
+      if (id === caller.person?.id) {
+        throw refuse('conflict', { message: 'Nobody removes themselves. Another operator can.' })
+      }
+      await store.people.remove(id)
+      return { status: 204 }
+    },
   }),
   route<Id>({
     method: 'POST',
@@ -202,30 +199,10 @@ function personOf(store: Store, id: string): Person {
   return person
 }
 
-/** Without an operator nobody could make one but the command on the gateway's machine. */
-function keepOneOperator(store: Store, { id, role }: Person): void {
-  if (role !== 'operator') return
-  if (store.people.list().some(other => other.role === 'operator' && other.id !== id)) return
-  throw refuse('conflict', { message: 'This is the last operator. Make another one first.' })
-}
-
-const turns = new WeakMap<Store, Promise<unknown>>()
-
-/** One after the other: two operators who remove each other at once must not both succeed. */
-function inTurn<Result>(store: Store, work: () => Promise<Result>): Promise<Result> {
-  const turn = (turns.get(store) ?? Promise.resolve()).then(work)
-  turns.set(
-    store,
-    turn.catch(() => {}),
-  )
-  return turn
-}
-
 function readInvitation({ store, clock, registration }: ApiParts, body: InvitationBody): Omit<NewLink, 'createdBy'> {
   const { role, account_id: accountId = null, plan, credit } = body
-  const email = body.email?.toLowerCase() ?? null
+  const email = body.email ?? null
   if (accountId !== null) {
-    accountOf(store, accountId)
     for (const param of ['plan', 'credit'] as const) {
       if (body[param] === undefined) continue
       throw refuse('invalid_value', { param, message: `\`${param}\` is for a new account; this invitation has one.` })

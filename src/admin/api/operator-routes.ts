@@ -41,6 +41,7 @@ interface CreditBody {
 
 type Id = { readonly id: string }
 
+/** For operators, and for their machines with a token. */
 export const OPERATOR_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',

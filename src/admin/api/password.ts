@@ -29,7 +29,8 @@ const HASH_BYTES = 32
 const MOST_AT_ONCE = 2
 const MOST_WAITING = 32
 
-const argon2id: Derive = async parameters => promisify(argon2)('argon2id', parameters)
+/** On a thread of Node's pool. */
+export const argon2id: Derive = async parameters => promisify(argon2)('argon2id', parameters)
 
 export function createPasswords(derive: Derive = argon2id): Passwords {
   const enter = createRoom(MOST_AT_ONCE, MOST_WAITING)

@@ -143,25 +143,24 @@ async function register(call: Call<object, object, { email: string; password: st
   guard.registrationsByAddress.take(subjectOf(caller.address))
   checkFree(call, body.email)
   const { people } = parts.store
-  const email = body.email.toLowerCase()
+  const email = sameFor(body.email)
   const password = await guard.passwords.hash(body.password)
   const membership = { name: email, plan, credit }
   return signedIn(call, await people.create({ email, password, role: 'member', membership }))
 }
 
-async function join(
-  call: Call<object, object, { token: string; email?: string; password: string }>,
-): Promise<Answer> {
+async function join(call: Call<object, object, { token: string; email?: string; password: string }>): Promise<Answer> {
   const { parts, guard, body } = call
   const link = findLink(call, body.token, 'invitation')
   // Operators are let in even so: the first of them has nobody to ask.
   if (parts.registration.mode === 'closed' && link.accountId === null && link.role !== 'operator') {
     throw refuse('registration_closed', { message: 'No new accounts are made here.' })
   }
-  const email = (body.email ?? link.email)?.toLowerCase()
-  if (email === undefined) {
+  const written = body.email ?? link.email
+  if (written === null) {
     throw refuse('missing_required_parameter', { message: "Missing required parameter: 'email'.", param: 'email' })
   }
+  const email = sameFor(written)
   if (link.email !== null && link.email !== email) {
     throw refuse('invalid_value', { message: 'This invitation is for another e-mail address.', param: 'email' })
   }
@@ -170,9 +169,14 @@ async function join(
   return signedIn(call, await parts.store.people.join(body.token, { email, password }))
 }
 
+/** An address in the one form in which the store keeps it. */
+function sameFor(email: string): string {
+  return email.normalize('NFC').toLowerCase()
+}
+
 /** Before the work of a hash; the store makes sure once more. */
 function checkFree({ parts }: Call, email: string): void {
-  if (!parts.store.people.findByEmail(email.toLowerCase())) return
+  if (!parts.store.people.findByEmail(email)) return
   throw refuse('conflict', {
     message: 'Somebody has this e-mail address already. Sign in, or ask the operator for a link to a new password.',
     param: 'email',
@@ -199,9 +203,10 @@ function purposeOf({ parts }: Call, { kind, email, accountId, role }: Link): Lin
  */
 async function checkPassword({ parts, guard, caller }: Call, email: string, password: string): Promise<Person | null> {
   const { people } = parts.store
-  const address = email.toLowerCase()
-  const takeBack = [guard.signInsByAddress.take(subjectOf(caller.address)), guard.signInsByEmail.take(address)]
-  const known = people.findByEmail(address)
+  const known = people.findByEmail(email)
+  // By the address as the store has it: another way to write it must not be another ten tries.
+  const subject = known?.email ?? sameFor(email)
+  const takeBack = [guard.signInsByAddress.take(subjectOf(caller.address)), guard.signInsByEmail.take(subject)]
   let verdict: { readonly right: boolean; readonly better?: string }
   try {
     verdict = await guard.passwords.verify(known?.password, password)
@@ -212,7 +217,7 @@ async function checkPassword({ parts, guard, caller }: Call, email: string, pass
   }
   if (!known || !verdict.right) return null
   for (const each of takeBack) each()
-  if (verdict.better !== undefined) await people.upgradePassword(known.id, verdict.better)
+  if (verdict.better !== undefined) await people.upgradePassword(known.id, verdict.better, known.password)
   return known
 }
 

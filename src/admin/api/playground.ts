@@ -26,6 +26,7 @@ const MESSAGE = fields({
   content: { type: 'string', description: 'What is said.' },
 })
 
+/** One route: a request in, a stream out. */
 export const PLAYGROUND_ROUTES: readonly ApiRoute[] = [
   route<object, object, PlaygroundBody>({
     method: 'POST',
@@ -154,7 +155,7 @@ function hasLeft({ res }: Context): boolean {
 function unreachable(parts: ApiParts, cause: unknown) {
   const { ready, reason } = parts.readiness()
   if (!ready) return refuse('shutting_down', { message: `Not now: ${reason}.`, retryAfterMs: 1000, cause })
-  parts.log.error({ err: cause }, 'the playground could not reach the door of the clients')
+  parts.log.error({ error: cause }, 'the playground could not reach the door of the clients')
   return refuse('overloaded', {
     message: 'The playground could not reach the gateway. Try again.',
     retryAfterMs: 1000,

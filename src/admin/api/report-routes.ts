@@ -27,11 +27,13 @@ export const PAGE: Readonly<Record<string, Schema>> = {
   'after?': line('Goes on behind a page: its `next`.', 400),
 }
 
+/** What a list of entries may be asked for. */
 export const ENTRIES_QUERY: Schema = fields({
   'kind?': { type: 'string', enum: ['credit', 'charge'], description: 'Only credit that came, or only charges.' },
   ...PAGE,
 })
 
+/** What a list of receipts may be asked for. */
 export const RECEIPTS_QUERY: Schema = fields({
   'key?': { ...ID, description: "Only this key's." },
   'model?': line("Only this model's.", 200),
@@ -45,28 +47,34 @@ export const RECEIPTS_QUERY: Schema = fields({
 
 const BY = { type: 'string', enum: ['none', 'key', 'model', 'both'], description: 'What has rows of its own.' }
 
+/** What one account's usage may be asked for. */
 export const USAGE_QUERY: Schema = fields({
   ...USAGE_RANGE,
   'by?': { ...BY, default: 'none' },
 })
 
+/** `PAGE`, when it has been checked. */
 export interface PageQuery {
   readonly limit: number
   readonly after?: string
 }
 
+/** `ENTRIES_QUERY`, when it has been checked. */
 export interface EntriesQuery extends PageQuery {
   readonly kind?: 'credit' | 'charge'
 }
 
+/** `RECEIPTS_QUERY`, when it has been checked. */
 export interface ReceiptsQuery extends PageQuery {
   readonly key?: string
   readonly model?: string
   readonly outcome?: Outcome
 }
 
+/** `USAGE_QUERY`, when it has been checked. */
 export type UsageQuery = UsageQueryText & { readonly by: By }
 
+/** All of them are about the caller's own account, whatever is asked. */
 export const REPORT_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
@@ -159,18 +167,20 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
       body: showAll(
         parts
           .models()
-          .filter(model => model.public && mayUse(model, undefined))
+          .filter(model => mayUse(model, undefined))
           .map(model => showModel(model, parts.aliases(model.id))),
       ),
     }),
   }),
 ]
 
+/** A page of an account's ledger. */
 export function entryPage(store: Store, accountId: string, query: EntriesQuery): PageView<EntryView> {
   const { items, next } = store.reports.entries(accountId, query)
   return { items: items.map(showEntry), next }
 }
 
+/** A page of an account's receipts. */
 export function receiptPage(store: Store, accountId: string, query: ReceiptsQuery): PageView<ReceiptView> {
   const { key, ...rest } = query
   const { items, next } = store.reports.receipts(accountId, { ...rest, ...(key === undefined ? {} : { keyId: key }) })
@@ -188,19 +198,19 @@ const MOST_LINES = 50_000
 const LINES_AT_ONCE = 500
 
 /** The newest first. Others have their turn between two pages: a ledger may be long. */
-async function collectEntries(store: Store, accountId: string, { from, to }: Range): Promise<Entry[]> {
+async function collectEntries(store: Store, accountId: string, range: Range): Promise<Entry[]> {
   const found: Entry[] = []
   for (let after: string | undefined; ; ) {
-    const page = store.reports.entries(accountId, { limit: LINES_AT_ONCE, ...(after === undefined ? {} : { after }) })
-    found.push(...page.items.filter(({ at }) => at >= from && at < to))
+    const next = after === undefined ? {} : { after }
+    const page = store.reports.entries(accountId, { ...range, limit: LINES_AT_ONCE, ...next })
+    found.push(...page.items)
     if (found.length > MOST_LINES) {
       throw refuse('invalid_value', {
         param: 'from',
         message: `There are more than ${MOST_LINES} entries in this time; ask for less of it.`,
       })
     }
-    const last = page.items.at(-1)
-    if (page.next === null || (last !== undefined && last.at < from)) return found
+    if (page.next === null) return found
     after = page.next
     await new Promise(resolve => setImmediate(resolve))
   }

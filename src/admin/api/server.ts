@@ -35,7 +35,7 @@ export function createApi(parts: ApiParts, door: Door, options: ApiOptions): Mid
 
   return async (ctx, next) => {
     if (ctx.path !== '/api' && !ctx.path.startsWith('/api/')) return next()
-    ctx.set('cache-control', 'no-store')
+    ctx.set(HEADERS)
     const origin = door === 'dashboard' ? originOf(ctx.req, parts.origins()) : null
     const secure = origin?.startsWith('https:') ?? true
     const { entry, values } = find(ctx.method, ctx.path)
@@ -48,21 +48,30 @@ export function createApi(parts: ApiParts, door: Door, options: ApiOptions): Mid
 
     const caller = door === 'dashboard' ? await personOf(ctx, guard, secure) : machineOf(ctx, parts, entry.route)
     authorise(entry.route, caller, door)
-    let made: string | undefined
+    let about: Readonly<Record<string, string>> = {}
     try {
       const params = entry.check.params(values)
+      about = values
       const query = entry.check.query(ctx.querystring)
       const body = takesBody ? entry.check.body(await readJson(ctx)) : undefined
       const call: Call = { caller, parts, guard, ctx, params, query, body }
       const answer = await inWords(() => entry.route.handle(call))
-      made = idIn(answer)
+      about = { ...idIn(answer), ...values }
       send(ctx, answer, entry.route, secure)
     } catch (error) {
-      if (changes) writeDown(parts, entry.route, caller, { ...values, refused: isRefusal(error) ? error.code : 'failed' })
+      const refused = isRefusal(error) ? error.code : 'failed'
+      if (changes) writeDown(parts, entry.route, caller, { ...about, refused })
       throw error
     }
-    if (changes) writeDown(parts, entry.route, caller, made === undefined ? values : { ...values, id: values['id'] ?? made })
+    if (changes) writeDown(parts, entry.route, caller, about)
   }
+}
+
+/** On every answer: it is kept by nobody, is what it says it is, and is for our own page. */
+const HEADERS = {
+  'cache-control': 'no-store',
+  'x-content-type-options': 'nosniff',
+  'cross-origin-resource-policy': 'same-origin',
 }
 
 /** On the admin listener there are no people: only what an operator's token may do. */
@@ -218,11 +227,11 @@ function send(ctx: Context, answer: Answer, { status }: ApiRoute, secure: boolea
   } else ctx.status = 204
 }
 
-/** The id of what was made or changed: the answer's own, or that of the thing it is about. */
-function idIn(answer: Answer): string | undefined {
-  if (!('body' in answer)) return undefined
+/** The id of what was made: the answer's own, or that of the thing it is about. */
+function idIn(answer: Answer): { readonly id?: string } {
+  if (!('body' in answer)) return {}
   const own = [answer.body, ...Object.values(answer.body)].find(each => typeof each?.id === 'string')
-  return own?.id
+  return own === undefined ? {} : { id: own.id }
 }
 
 /** A line for every change: who, what, about which; never what was sent. */

@@ -19,6 +19,7 @@ import type {
   UsageRowView,
 } from './views.ts'
 
+/** An account with its money. */
 export function showAccount(account: AccountBalance): AccountView {
   return {
     id: account.id,
@@ -32,6 +33,7 @@ export function showAccount(account: AccountBalance): AccountView {
   }
 }
 
+/** A person, without anything of the password. */
 export function showPerson(person: Person): PersonView {
   return {
     id: person.id,
@@ -68,6 +70,7 @@ function stateOf({ revokedAt, expiresAt }: KeySummary, nowMs: number): KeyView['
   return expiresAt !== null && expiresAt <= nowMs ? 'expired' : 'live'
 }
 
+/** A line of the ledger. */
 export function showEntry(entry: Entry): EntryView {
   return {
     id: entry.id,
@@ -83,6 +86,7 @@ export function showEntry(entry: Entry): EntryView {
   }
 }
 
+/** A receipt, for whoever may read it. */
 export function showReceipt(receipt: Receipt): ReceiptView {
   return {
     id: receipt.id,
@@ -137,6 +141,7 @@ export function showUsed(row: Omit<UsageRow, 'at' | 'keyId' | 'model'>): Omit<Us
   }
 }
 
+/** A model of the catalog; its targets are the gateway's own business. */
 export function showModel(model: Model, aliases: readonly string[]): ModelView {
   return {
     id: model.id,
@@ -166,6 +171,7 @@ export function showLink(link: Link, maker: string): LinkView {
   }
 }
 
+/** An operator's token without its secret; `maker` as for links. */
 export function showToken(token: OperatorToken, maker: string): TokenView {
   return {
     id: token.id,
@@ -182,6 +188,7 @@ export function showAll<Item>(items: readonly Item[]): PageView<Item> {
   return { items, next: null }
 }
 
+/** ISO 8601, in UTC. */
 export function showTime(ms: number): string {
   return new Date(ms).toISOString()
 }

@@ -33,13 +33,16 @@ export const USAGE_RANGE: Readonly<Record<string, Schema>> = {
   },
 }
 
+/** What has rows of its own; the rest is summed over. */
 export type By = 'none' | 'key' | 'model' | 'both'
 
+/** A span of time as a query says it. */
 export interface RangeQuery {
   readonly from?: string
   readonly to?: string
 }
 
+/** Usage as a query asks for it, but for what its rows are of. */
 export interface UsageQueryText extends RangeQuery {
   readonly step: 'hour' | 'day' | 'auto'
 }
@@ -121,32 +124,44 @@ const NOTHING: SummedRow = {
   charged: 0n,
 }
 
-/** In the order in which they come; `nothing`: one sum of all, over time too. */
+/** By time, then key and model; `nothing`: one sum of all, over time too. */
 export function sumRows(rows: readonly UsageRow[], by: By | 'nothing'): SummedRow[] {
-  const sums = new Map<string, SummedRow>()
+  const byKey = by === 'key' || by === 'both'
+  const byModel = by === 'model' || by === 'both'
+  const sums = new Map<string, Sum>()
   for (const row of rows) {
     const at = by === 'nothing' ? 0 : row.at
-    const keyId = by === 'key' || by === 'both' ? row.keyId : null
-    const model = by === 'model' || by === 'both' ? row.model : null
-    const name = JSON.stringify([at, keyId, model])
-    sums.set(name, add({ ...(sums.get(name) ?? NOTHING), at, keyId, model }, row))
+    const keyId = byKey ? row.keyId : null
+    const model = byModel ? row.model : null
+    // A model may be named in any way, an id has no space in it.
+    const name = `${at} ${keyId} ${model}`
+    let sum = sums.get(name)
+    if (sum === undefined) sums.set(name, (sum = { ...NOTHING, at, keyId, model }))
+    add(sum, row)
   }
-  return [...sums.values()]
+  // Without the keys, what was in order by them is not in order any more.
+  return [...sums.values()].sort(inOrder)
 }
 
-function add(sum: SummedRow, row: UsageRow): SummedRow {
-  return {
-    at: sum.at,
-    keyId: sum.keyId,
-    model: sum.model,
-    requests: sum.requests + row.requests,
-    failed: sum.failed + row.failed,
-    promptTokens: sum.promptTokens + row.promptTokens,
-    cachedTokens: sum.cachedTokens + row.cachedTokens,
-    completionTokens: sum.completionTokens + row.completionTokens,
-    reasoningTokens: sum.reasoningTokens + row.reasoningTokens,
-    charged: sum.charged + row.charged,
-  }
+type Sum = { -readonly [Name in keyof SummedRow]: SummedRow[Name] }
+
+/** In place: there may be tens of thousands of rows. */
+function add(sum: Sum, row: UsageRow): void {
+  sum.requests += row.requests
+  sum.failed += row.failed
+  sum.promptTokens += row.promptTokens
+  sum.cachedTokens += row.cachedTokens
+  sum.completionTokens += row.completionTokens
+  sum.reasoningTokens += row.reasoningTokens
+  sum.charged += row.charged
+}
+
+function inOrder(a: SummedRow, b: SummedRow): number {
+  return a.at - b.at || compare(a.keyId ?? '', b.keyId ?? '') || compare(a.model ?? '', b.model ?? '')
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
 }
 
 function showRow(row: SummedRow): UsageRowView {

@@ -85,23 +85,26 @@ export function duration(ms: number): string {
   return two(seconds, 86_400, 'd', 3600, 'h')
 }
 
-/** `just now`, `3 minutes ago`, `in 5 days` */
+/** `just now`, `3 minutes ago`, `in 6 days` */
 export function relative(iso: string, now: number): string {
   const ms = Date.parse(iso) - now
   const size = Math.abs(ms)
   if (size < 10_000) return 'just now'
-  for (const [unit, length] of UNITS) {
-    if (size >= length) return RELATIVE.format(Math.sign(ms) * Math.floor(size / length), unit)
+  for (const [unit, length, from] of UNITS) {
+    // What is past is whole units; what is to come is rounded, because "in 5 days" for a minute less than 6 is wrong.
+    const units = ms < 0 ? Math.floor(size / length) : Math.round(size / length)
+    if (size >= from) return RELATIVE.format(Math.sign(ms) * units, unit)
   }
   return RELATIVE.format(Math.round(ms / 1000), 'second')
 }
 
+/** A unit, its length, and from when on it is used: days say more than months as long as they can be imagined. */
 const UNITS = [
-  ['year', 31_536_000_000],
-  ['month', 2_592_000_000],
-  ['day', 86_400_000],
-  ['hour', 3_600_000],
-  ['minute', 60_000],
+  ['year', 31_536_000_000, 63_072_000_000],
+  ['month', 2_592_000_000, 7_948_800_000],
+  ['day', 86_400_000, 86_400_000],
+  ['hour', 3_600_000, 3_600_000],
+  ['minute', 60_000, 60_000],
 ] as const
 const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'always' })
 const DATE = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', year: 'numeric' })

@@ -15,7 +15,7 @@ export function match<Row extends Route<unknown>>(
   path: string,
 ): { readonly route: Row; readonly params: Params } | null {
   for (const route of routes) {
-    const params = fit(route.path, path)
+    const params = partsOf(route.path, path)
     if (params !== null) return { route, params }
   }
   return null
@@ -35,7 +35,7 @@ export function placeAfter(wanted: string | null): string {
 /** Stands for this page's own origin; no address can name it. */
 const NOWHERE = 'http://nowhere.invalid'
 
-function fit(pattern: string, path: string): Params | null {
+function partsOf(pattern: string, path: string): Params | null {
   const wanted = pattern.split('/')
   const given = path.split('/')
   if (wanted.length !== given.length) return null

@@ -69,12 +69,24 @@ export function movesSoFar(): number {
   return moves
 }
 
+/** For when what had the focus goes away: without that, the keyboard would begin at the top again. */
+export function focusHeading(): void {
+  document.querySelector<HTMLElement>('main h1')?.focus()
+}
+
 function placeNow(): Place {
   return { path: location.pathname.replace(/(.)\/+$/, '$1'), query: new URLSearchParams(location.search) }
 }
 
 function followLink(event: MouseEvent): void {
-  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) {
+  if (
+    event.defaultPrevented ||
+    event.button !== 0 ||
+    event.metaKey ||
+    event.ctrlKey ||
+    event.shiftKey ||
+    event.altKey
+  ) {
     return
   }
   const link = event.target instanceof Element ? event.target.closest('a') : null

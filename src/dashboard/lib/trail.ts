@@ -9,7 +9,7 @@ import type { OutcomeName, ReceiptView } from '../../admin/api/views.ts'
 /** One line of a receipt's trail. */
 export type TrailLine = ReceiptView['trail'][number]
 
-/** How a line or a word is to be shown. */
+/** How a line or a word is to be shown: in what colour. */
 export type Tone = 'good' | 'bad' | 'warning' | 'neutral'
 
 /** A line of the trail for people. */

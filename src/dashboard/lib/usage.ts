@@ -2,7 +2,7 @@
  * Usage, made ready to be drawn: gaps filled with zeros, sums by model or key, what is too much for one chart put together.
  * Every figure is a `bigint`; only a bar's height is ever a floating-point number.
  */
-import type { UsageRowView } from '../../admin/api/views.ts'
+import type { KeyView, UsageRowView } from '../../admin/api/views.ts'
 import { compact, dollars, money, nano } from './format.ts'
 
 /** What a chart shows: nano-dollars, requests, or tokens of prompts and answers. */
@@ -169,6 +169,56 @@ export function figure(value: bigint, metric: Metric): string {
 export function height(value: bigint, metric: Metric): number {
   return metric === 'charged' ? Number(value) / 1e9 : Number(value)
 }
+
+/**
+ * What to call each key: its name, and where two have the same one, the end of its secret too. A key that was removed, or
+ * is of another account, keeps its id.
+ */
+export function keyNames(keys: readonly KeyView[]): Readonly<Record<string, string>> {
+  const often = new Map<string, number>()
+  for (const { name } of keys) often.set(name, (often.get(name) ?? 0) + 1)
+  return Object.fromEntries(
+    keys.map(({ id, name, secrets }) => [
+      id,
+      often.get(name) === 1 ? name : `${name} (…${secrets[0]?.last4 ?? id.slice(-4)})`,
+    ]),
+  )
+}
+
+/** A span's whole name: `21 Nov 2026` (days are days of UTC), or `21 Nov, 14:00`, in the reader's own time zone. */
+export function spanName(at: number, step: Step): string {
+  return (step === 'day' ? DAY_NAME : HOUR_NAME).format(at)
+}
+
+/** What stands under the bars: at most so many, evenly. */
+export function tickLabels(times: readonly number[], step: Step, most: number): { at: number; label: string }[] {
+  if (step === 'day') {
+    const every = nice(times.length / most, [1, 2, 3, 5, 7, 14, 30, 60])
+    // Counted from the end: today always has its date.
+    const chosen = times.filter((_, index) => (times.length - 1 - index) % every === 0)
+    return chosen.map(at => ({ at, label: SHORT_DAY.format(at) }))
+  }
+  const every = nice(times.length / most, [1, 2, 3, 4, 6, 12, 24, 48])
+  const hourOf = (at: number): number => new Date(at).getHours()
+  const chosen =
+    every > 24 ? times.filter((_, index) => index % every === 0) : times.filter(at => hourOf(at) % every === 0)
+  return chosen.map(at => ({ at, label: (hourOf(at) === 0 ? MIDNIGHT : HOUR).format(at) }))
+}
+
+function nice(least: number, steps: readonly number[]): number {
+  return steps.find(step => step >= least) ?? Math.ceil(least)
+}
+
+const DAY_NAME = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', year: 'numeric', timeZone: 'UTC' })
+const SHORT_DAY = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' })
+const HOUR_NAME = new Intl.DateTimeFormat('en-GB', {
+  day: 'numeric',
+  month: 'short',
+  hour: '2-digit',
+  minute: '2-digit',
+})
+const HOUR = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' })
+const MIDNIGHT = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' })
 
 const LENGTH = { hour: 3_600_000, day: 86_400_000 } as const
 

@@ -37,7 +37,6 @@ export function useResource<T>(path: string | null, query?: Query, options: Reso
   const reload = useCallback(() => setRound(number => number + 1), [])
   const replace = useCallback((data: T) => setState({ key: path, data, loading: false }), [path])
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a new round asks again
   useEffect(() => {
     if (address === null) {
       setState({ key: path, loading: false })

@@ -6,7 +6,13 @@ import { useNow } from '../lib/use-resource.ts'
 export type Tone = 'plain' | 'good' | 'warn' | 'bad' | 'info' | 'accent'
 
 /** A word with a colour; the word says everything, the colour only helps. */
-export function Badge({ tone = 'plain', children }: { readonly tone?: Tone; readonly children: ComponentChildren }): VNode {
+export function Badge({
+  tone = 'plain',
+  children,
+}: {
+  readonly tone?: Tone
+  readonly children: ComponentChildren
+}): VNode {
   return <span class={`badge badge-${tone}`}>{children}</span>
 }
 
@@ -43,7 +49,13 @@ export function Time({ value, none = '\u2013' }: { readonly value: string | null
 }
 
 /** Code in a line, or a block of it with `block`. */
-export function Code({ block = false, children }: { readonly block?: boolean; readonly children: ComponentChildren }): VNode {
+export function Code({
+  block = false,
+  children,
+}: {
+  readonly block?: boolean
+  readonly children: ComponentChildren
+}): VNode {
   if (!block) return <code class="code">{children}</code>
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard

@@ -1,5 +1,5 @@
 /** Buttons, and links that look like them. */
-import type { ComponentChildren, JSX, VNode } from 'preact'
+import type { ButtonHTMLAttributes, ComponentChildren, PartialAnchorHTMLAttributes, VNode } from 'preact'
 import { Icon, type IconName } from './icons.tsx'
 
 export type ButtonVariant = 'primary' | 'secondary' | 'quiet' | 'danger'
@@ -13,7 +13,10 @@ interface Look {
   readonly children: ComponentChildren
 }
 
-type ButtonProps = Look & { readonly busy?: boolean | undefined } & Omit<JSX.ButtonHTMLAttributes, 'icon' | 'class'>
+type ButtonProps = Look & { readonly busy?: boolean | undefined } & Omit<
+    ButtonHTMLAttributes<HTMLButtonElement>,
+    'icon' | 'class'
+  >
 
 /** While `busy` it shows so, and does nothing; it keeps the focus. */
 export function Button({ variant, icon, small, iconOnly, busy = false, children, ...rest }: ButtonProps): VNode {
@@ -32,7 +35,10 @@ export function Button({ variant, icon, small, iconOnly, busy = false, children,
   )
 }
 
-type LinkProps = Look & { readonly href: string } & Omit<JSX.AnchorHTMLAttributes, 'icon' | 'class' | 'href'>
+type LinkProps = Look & { readonly href: string } & Omit<
+    PartialAnchorHTMLAttributes<HTMLAnchorElement>,
+    'icon' | 'class' | 'href' | 'role'
+  >
 
 /** A link that looks like a button. */
 export function ButtonLink({ variant, icon, small, iconOnly, children, ...rest }: LinkProps): VNode {

@@ -2,6 +2,7 @@
 import type { VNode } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Button, type ButtonVariant } from './button.tsx'
+import { ScrollArea } from './table.tsx'
 import { announce } from './toast.tsx'
 
 interface CopyProps {
@@ -39,18 +40,20 @@ interface SnippetProps {
   readonly text: string
   /** What it is: `curl command`. */
   readonly label: string
+  readonly onCopied?: (() => void) | undefined
 }
 
 /** A block of code with a button that copies it. */
-export function Snippet({ text, label }: SnippetProps): VNode {
+export function Snippet({ text, label, onCopied }: SnippetProps): VNode {
   return (
     <div class="snippet">
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard */}
-      <pre class="code-block" tabIndex={0} role="region" aria-label={label}>
-        <code>{text}</code>
-      </pre>
+      <ScrollArea label={label}>
+        <pre class="code-block">
+          <code>{text}</code>
+        </pre>
+      </ScrollArea>
       <div class="snippet-copy">
-        <Copy text={text} label={`Copy the ${label}`} iconOnly />
+        <Copy text={text} label={`Copy the ${label}`} iconOnly onCopied={onCopied} />
       </div>
     </div>
   )

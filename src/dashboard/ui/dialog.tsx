@@ -2,10 +2,12 @@
 import type { ComponentChildren, VNode } from 'preact'
 import { useEffect, useId, useRef } from 'preact/hooks'
 import type { ApiError } from '../lib/api.ts'
+import { focusHeading } from '../lib/router.tsx'
 import { useAction } from '../lib/use-resource.ts'
 import { Button } from './button.tsx'
 import { Form } from './field.tsx'
 import { ErrorNote } from './state.tsx'
+import { Toasts } from './toast.tsx'
 
 interface DialogProps {
   readonly title: string
@@ -14,22 +16,29 @@ interface DialogProps {
   /** A click outside does nothing, and there is no cross: for what must not be lost. */
   readonly firm?: boolean | undefined
   readonly wide?: boolean | undefined
+  /** After it has gone and the focus is back. */
+  readonly onClosed?: (() => void) | undefined
   readonly children: ComponentChildren
 }
 
 /** Open as long as it is rendered. */
-export function Dialog({ title, onClose, firm = false, wide = false, children }: DialogProps): VNode {
+export function Dialog({ title, onClose, firm = false, wide = false, onClosed, children }: DialogProps): VNode {
   const element = useRef<HTMLDialogElement>(null)
   const pressed = useRef<EventTarget | null>(null)
+  const closed = useRef(onClosed)
+  closed.current = onClosed
   const id = useId()
   useEffect(() => {
     const dialog = element.current!
     const before = document.activeElement
     dialog.showModal()
+    // Not the cross, which the browser would choose.
+    dialog.querySelector<HTMLElement>('.dialog-body :is(input, select, textarea, button, a)')?.focus()
     return () => {
       dialog.close()
       // The button that opened it may have gone with what was done.
       if (before instanceof HTMLElement && before.isConnected) before.focus()
+      closed.current?.()
     }
   }, [])
   const cancelled = (event: Event): void => {
@@ -45,7 +54,6 @@ export function Dialog({ title, onClose, firm = false, wide = false, children }:
     if (outside && !firm) onClose()
   }
   return (
-    // biome-ignore lint/a11y/useKeyWithClickEvents: Escape does what a click outside does
     <dialog
       ref={element}
       class={wide ? 'dialog dialog-wide' : 'dialog'}
@@ -66,6 +74,7 @@ export function Dialog({ title, onClose, firm = false, wide = false, children }:
         </header>
         <div class="dialog-body">{children}</div>
       </div>
+      <Toasts />
     </dialog>
   )
 }
@@ -77,20 +86,40 @@ interface ConfirmProps {
   /** The button's words: `Revoke the key`, not `OK`. */
   readonly confirm: string
   readonly danger?: boolean | undefined
+  /** What opened it goes with what is done: the page's heading takes the focus then. */
+  readonly openerGoes?: boolean | undefined
   /** It closes when this has gone well, and shows the error when not. */
   readonly onConfirm: () => Promise<unknown>
   readonly onClose: () => void
 }
 
 /** Asks before something that cannot be undone. */
-export function ConfirmDialog({ title, children, confirm, danger, onConfirm, onClose }: ConfirmProps): VNode {
+export function ConfirmDialog({
+  title,
+  children,
+  confirm,
+  danger,
+  openerGoes,
+  onConfirm,
+  onClose,
+}: ConfirmProps): VNode {
   const action = useAction(onConfirm)
+  const done = useRef(false)
   const submit = async (): Promise<void> => {
-    if (await action.run()) onClose()
+    if (!(await action.run())) return
+    done.current = true
+    onClose()
   }
   return (
-    <Dialog title={title} onClose={onClose}>
-      <Form onSubmit={submit} onCancel={onClose} busy={action.busy} submit={confirm} danger={danger} error={said(action.error)}>
+    <Dialog title={title} onClose={onClose} onClosed={() => done.current && openerGoes && focusHeading()}>
+      <Form
+        onSubmit={submit}
+        onCancel={onClose}
+        busy={action.busy}
+        submit={confirm}
+        danger={danger}
+        error={said(action.error)}
+      >
         <div class="stack">{children}</div>
       </Form>
     </Dialog>

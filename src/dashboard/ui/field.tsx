@@ -1,5 +1,11 @@
 /** Fields of forms: a label, a hint and an error that belong to the control, for eyes and for screen readers. */
-import type { ComponentChildren, JSX, VNode } from 'preact'
+import type {
+  ComponentChildren,
+  PartialInputHTMLAttributes,
+  PartialSelectHTMLAttributes,
+  TextareaHTMLAttributes,
+  VNode,
+} from 'preact'
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import type { ApiError } from '../lib/api.ts'
 import { Button } from './button.tsx'
@@ -52,7 +58,17 @@ export function Field({ label, hint, error, optional, control }: FieldProps): VN
   )
 }
 
-interface TextProps extends Said, Omit<JSX.InputHTMLAttributes, 'label' | 'value' | 'id' | 'class' | 'prefix'> {
+type InputRest = Omit<
+  PartialInputHTMLAttributes<HTMLInputElement>,
+  'label' | 'value' | 'id' | 'class' | 'role' | 'type'
+>
+
+interface TextProps extends Said, InputRest {
+  readonly type?: 'text' | 'email' | 'search' | 'date' | 'number' | 'url' | undefined
+  /** The id of a `<datalist>`. */
+  readonly list?: string | undefined
+  /** Beside its own: `mono`. */
+  readonly class?: string | undefined
   readonly value: string
   readonly onValue: (value: string) => void
   readonly optional?: boolean | undefined
@@ -61,14 +77,25 @@ interface TextProps extends Said, Omit<JSX.InputHTMLAttributes, 'label' | 'value
 }
 
 /** One line of text. */
-export function TextField({ label, hint, error, optional, value, onValue, before, ...rest }: TextProps): VNode {
+export function TextField({
+  label,
+  hint,
+  error,
+  optional,
+  value,
+  onValue,
+  before,
+  type = 'text',
+  class: extra = '',
+  ...rest
+}: TextProps): VNode {
   const control = (wired: Wired): VNode => {
     const input = (
       <input
-        class="input"
-        type="text"
+        class={`input ${extra}`}
         {...rest}
         {...wired}
+        {...kind(type)}
         value={value}
         onInput={event => onValue(event.currentTarget.value)}
       />
@@ -86,7 +113,9 @@ export function TextField({ label, hint, error, optional, value, onValue, before
   return <Field label={label} hint={hint} error={error} optional={optional} control={control} />
 }
 
-interface AreaProps extends Said, Omit<JSX.TextareaHTMLAttributes, 'label' | 'value' | 'id' | 'class'> {
+interface AreaProps
+  extends Said,
+    Omit<TextareaHTMLAttributes<HTMLTextAreaElement>, 'label' | 'value' | 'id' | 'class' | 'role'> {
   readonly value: string
   readonly onValue: (value: string) => void
   readonly optional?: boolean | undefined
@@ -121,7 +150,7 @@ export function PasswordField({ label, hint, error, value, onValue, name, autoCo
     <div class="input-group">
       <input
         class="input"
-        type={shown ? 'text' : 'password'}
+        {...kind(shown ? 'text' : 'password')}
         name={name}
         autocomplete={autoComplete}
         autocapitalize="off"
@@ -131,21 +160,18 @@ export function PasswordField({ label, hint, error, value, onValue, name, autoCo
         value={value}
         onInput={event => onValue(event.currentTarget.value)}
       />
-      <button
-        type="button"
-        class="input-button"
-        aria-pressed={shown}
-        aria-label={`Show the ${label.toLowerCase()}`}
-        onClick={() => setShown(!shown)}
-      >
+      <button type="button" class="input-button" onClick={() => setShown(!shown)}>
         {shown ? 'Hide' : 'Show'}
+        <span class="hidden"> the {label.toLowerCase()}</span>
       </button>
     </div>
   )
   return <Field label={label} hint={hint} error={error} control={control} />
 }
 
-interface SelectProps extends Said, Omit<JSX.SelectHTMLAttributes, 'label' | 'value' | 'id' | 'class'> {
+interface SelectProps
+  extends Said,
+    Omit<PartialSelectHTMLAttributes<HTMLSelectElement>, 'label' | 'value' | 'id' | 'class' | 'role'> {
   readonly value: string
   readonly onValue: (value: string) => void
   readonly options: readonly { readonly value: string; readonly label: string }[]
@@ -331,4 +357,9 @@ export function errorAt(error: ApiError | undefined, param: string): string | un
 /** What is left of an error when these fields have shown theirs. */
 export function errorBeside(error: ApiError | undefined, params: readonly string[]): ApiError | undefined {
   return error === undefined || params.some(param => errorAt(error, param)) ? undefined : error
+}
+
+/** The types of JSX ask for one literal type; here it is chosen. */
+function kind(type: string): { readonly type: 'password' } {
+  return { type: type as 'password' }
 }

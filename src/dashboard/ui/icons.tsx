@@ -10,7 +10,8 @@ const PATHS = {
   models: 'M10 3l6.5 3.5L10 10 3.5 6.5ZM3.5 10 10 13.5l6.5-3.5M3.5 13.5 10 17l6.5-3.5',
   settings: 'M3 6h7M14 6h3M12 4v4M3 14h3M10 14h7M8 12v4',
   accounts: 'M3 17V7l6-3v13M9 8h8v9H3M12 11h2M12 14h2M5.5 9h1M5.5 12h1',
-  people: 'M7.5 9.5a3 3 0 1 0 0-6 3 3 0 0 0 0 6ZM2.5 16.5c0-3 2.2-4.5 5-4.5s5 1.5 5 4.5M13 9.5a2.5 2.5 0 0 0 0-5M14 12.2c2.2.3 3.5 1.8 3.5 4.3',
+  people:
+    'M7.5 9.5a3 3 0 1 0 0-6 3 3 0 0 0 0 6ZM2.5 16.5c0-3 2.2-4.5 5-4.5s5 1.5 5 4.5M13 9.5a2.5 2.5 0 0 0 0-5M14 12.2c2.2.3 3.5 1.8 3.5 4.3',
   exchanges: 'M3 7h12M12 4l3 3-3 3M17 13H5M8 10l-3 3 3 3',
   providers: 'M4 4h12v5H4ZM4 11h12v5H4ZM7 6.5h.01M7 13.5h.01M10 6.5h3M10 13.5h3',
   configuration: 'M5 3h7l3.5 3.5V17H5ZM12 3v4h3.5M8 10.5h5M8 13.5h5',
@@ -51,7 +52,7 @@ export type IconName = keyof typeof PATHS
 
 export function Icon({ name, class: extra = '' }: { readonly name: IconName; readonly class?: string }): VNode {
   return (
-    <svg class={`icon ${extra}`} viewBox="0 0 20 20" aria-hidden="true" focusable="false">
+    <svg class={`icon icon-${name} ${extra}`} viewBox="0 0 20 20" aria-hidden="true" focusable="false">
       <path d={PATHS[name]} />
     </svg>
   )

@@ -97,7 +97,6 @@ export function Loading({ lines = 4, label = 'Loading' }: { readonly lines?: num
     <div class="skeleton" role="status" aria-busy="true">
       <span class="hidden">{label}</span>
       {Array.from({ length: lines }, (_, line) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: the lines have nothing else to tell them apart
         <span key={line} class="skeleton-line" aria-hidden="true" />
       ))}
     </div>

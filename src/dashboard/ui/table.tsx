@@ -29,7 +29,10 @@ interface TableProps<Row> {
 export function Table<Row>(props: TableProps<Row>): VNode {
   const { caption, columns, rows, rowKey, empty, busy = false, rowClass } = props
   if (rows.length === 0 && empty) return <div class="table-empty">{empty}</div>
-  const heading = Math.max(0, columns.findIndex(column => column.heading))
+  const heading = Math.max(
+    0,
+    columns.findIndex(column => column.heading),
+  )
   return (
     <table class="table" aria-busy={busy}>
       <caption class="hidden">{caption}</caption>

@@ -57,10 +57,12 @@ interface SegmentsProps {
   readonly value: string
   readonly onValue: (value: string) => void
   readonly options: readonly { readonly value: string; readonly label: string; readonly icon?: IconName }[]
+  /** The words are only read aloud, and shown as titles. */
+  readonly iconOnly?: boolean | undefined
 }
 
 /** A few choices beside each other that take effect at once: a range, a theme. */
-export function Segments({ label, value, onValue, options }: SegmentsProps): VNode {
+export function Segments({ label, value, onValue, options, iconOnly = false }: SegmentsProps): VNode {
   return (
     // biome-ignore lint/a11y/useSemanticElements: buttons that are pressed, not fields of a form
     <div class="segments" role="group" aria-label={label}>
@@ -70,10 +72,11 @@ export function Segments({ label, value, onValue, options }: SegmentsProps): VNo
           type="button"
           class="segment"
           aria-pressed={option.value === value}
+          {...(iconOnly ? { title: option.label } : {})}
           onClick={() => onValue(option.value)}
         >
           {option.icon && <Icon name={option.icon} />}
-          {option.label}
+          <span class={iconOnly ? 'hidden' : ''}>{option.label}</span>
         </button>
       ))}
     </div>
@@ -130,8 +133,17 @@ export function Menu({ label, items }: MenuProps): VNode {
     item.onChoose()
   }
   return (
+    // biome-ignore lint/a11y/noStaticElementInteractions: it only hears the keys of the buttons inside
     <div class="menu" ref={box} onKeyDown={keyed}>
-      <Button variant="quiet" icon="more" iconOnly small aria-haspopup="menu" aria-expanded={open} onClick={() => setOpen(!open)}>
+      <Button
+        variant="quiet"
+        icon="more"
+        iconOnly
+        small
+        aria-haspopup="menu"
+        aria-expanded={open}
+        onClick={() => setOpen(!open)}
+      >
         {label}
       </Button>
       {open && (

@@ -1,6 +1,6 @@
 /** Short messages at the edge of the page, that are also read aloud: `announce('Saved')`. */
 import type { VNode } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { Icon } from './icons.tsx'
 
 interface Message {
@@ -19,11 +19,17 @@ export function announce(text: string, tone: Message['tone'] = 'good'): void {
   document.dispatchEvent(new CustomEvent<Message>(SAID, { detail: { id: last, text, tone } }))
 }
 
-/** Stands once in the page, always: a live region must be there before something is said in it. */
+/**
+ * Stands in the page and in every dialog, always: a live region must be there before something is said in it, and what is
+ * outside of an open dialog is neither seen nor heard. The one on top speaks.
+ */
 export function Toasts(): VNode {
   const [messages, setMessages] = useState<readonly Message[]>([])
+  const region = useRef<HTMLDivElement>(null)
   useEffect(() => {
     const said = (event: Event): void => {
+      const top = [...document.querySelectorAll('dialog[open]')].at(-1) ?? null
+      if (region.current?.closest('dialog') !== top) return
       const message = (event as CustomEvent<Message>).detail
       setMessages(before => [...before.slice(-2), message])
       setTimeout(() => setMessages(before => before.filter(each => each.id !== message.id)), SHOWN_MS)
@@ -32,8 +38,7 @@ export function Toasts(): VNode {
     return () => document.removeEventListener(SAID, said)
   }, [])
   return (
-    // A modal dialog hides the rest of the page; the popover stands above it.
-    <div class="toasts" role="status" aria-live="polite">
+    <div ref={region} class="toasts" role="status" aria-live="polite">
       {messages.map(message => (
         <p key={message.id} class={`toast toast-${message.tone}`}>
           <Icon name={message.tone === 'good' ? 'check' : 'error'} />

@@ -45,8 +45,12 @@ export function providerWords(provider: ProviderView): StateWords {
     return { label: 'Failing', tone: 'bad', meaning: 'Every target of this provider is ejected.' }
   const other = provider.targets.filter(target => target.state !== 'well').length
   if (other > 0)
-    return { label: 'Partly', tone: 'warn', meaning: `${other} of ${provider.targets.length} targets are not well.` }
-  if (good < total) return { label: 'Partly', tone: 'warn', meaning: `${good} of ${total} credentials are good.` }
+    return {
+      label: 'Partly well',
+      tone: 'warn',
+      meaning: `${other} of ${provider.targets.length} targets are not well.`,
+    }
+  if (good < total) return { label: 'Partly well', tone: 'warn', meaning: `${good} of ${total} credentials are good.` }
   return { label: 'Well', tone: 'good', meaning: 'Every target of this provider is well.' }
 }
 

@@ -20,14 +20,14 @@ export interface Listing {
 }
 
 /**
- * Each file with the problems that name it. Problems are of the files as they are on disk now; while a file is unchanged,
- * their lines are those of the text. In a changed file they may lie elsewhere, so that none is put at a line.
+ * Each file with the problems that name it. Problems are of the files as they are on disk now, and the text is the one that
+ * runs: in a changed file a line may have moved, but most changes are small, and the page says so.
  */
 export function listingsOf(files: readonly File[], problems: readonly ProblemView[]): Listing[] {
   return files.map(file => {
     const own = problems.filter(problem => isSameFile(problem.file, file.path))
     const lines = linesOf(file.text)
-    const isPlaced = (problem: ProblemView) => !file.changed && problem.line >= 1 && problem.line <= lines.length
+    const isPlaced = (problem: ProblemView) => problem.line >= 1 && problem.line <= lines.length
     return {
       path: file.path,
       changed: file.changed,

@@ -1,0 +1,194 @@
+/** Who is here, which page that is, and what stands in the place of a page that cannot be shown. */
+import { Component, type ComponentChildren, type ComponentType, type VNode } from 'preact'
+import { useCallback, useEffect, useState } from 'preact/hooks'
+import type { AboutView, SessionView } from '../admin/api/views.ts'
+import { Layout } from './layout.tsx'
+import { ApiError, api, onSignedOut } from './lib/api.ts'
+import { match, type Params, placeAfter } from './lib/places.ts'
+import { navigate, Router, usePlace } from './lib/router.tsx'
+import { SessionContext, type Signed } from './lib/session.tsx'
+import { maybeSignedIn, rememberSignedIn } from './lib/signed-before.ts'
+import { type PageProps, type PageRoute, ROUTES } from './routes.ts'
+import { Button, ButtonLink, Empty, ErrorBox, Loading, Page } from './ui/index.ts'
+import { Toasts } from './ui/toast.tsx'
+
+export function App(): VNode {
+  return (
+    <Router>
+      <Start />
+      <Toasts />
+    </Router>
+  )
+}
+
+/** Asks what gateway this is and who is signed in, before anything else is drawn. */
+function Start(): VNode {
+  const [about, setAbout] = useState<AboutView>()
+  const [session, setSession] = useState<SessionView | null>()
+  const [error, setError] = useState<ApiError>()
+  const load = useCallback(() => {
+    setError(undefined)
+    Promise.all([api.get<AboutView>('about'), sessionNow()]).then(([aboutNow, found]) => {
+      setAbout(aboutNow)
+      setSession(found)
+    }, setError)
+  }, [])
+  useEffect(load, [load])
+  useEffect(() => {
+    if (session !== undefined) rememberSignedIn(session !== null)
+  }, [session])
+  useEffect(() => {
+    onSignedOut(() => setSession(null))
+    return () => onSignedOut(null)
+  }, [])
+
+  if (error) return <Alone>{<ErrorBox title="The dashboard could not start" error={error} retry={load} />}</Alone>
+  if (about === undefined || session === undefined)
+    return <Alone>{<Loading lines={3} label="Loading Tollgate" />}</Alone>
+  const signed: Signed = {
+    about,
+    session,
+    begin: setSession,
+    signOut: async () => {
+      await api.delete('session')
+      navigate('/sign-in')
+      setSession(null)
+    },
+    // The balance in the sidebar: when it cannot be read, the old one stays.
+    refresh: () => void sessionNow().then(setSession, () => {}),
+  }
+  return (
+    <SessionContext.Provider value={signed}>
+      <Pages session={session} />
+    </SessionContext.Provider>
+  )
+}
+
+/** The page of this address, for this person. */
+function Pages({ session }: { readonly session: SessionView | null }): VNode {
+  const { path, query } = usePlace()
+  const found = match(ROUTES, path)
+  const route = found?.route
+  const needsSession = route?.audience !== 'anyone'
+  const elsewhere = redirect(route, path, query, session)
+  useEffect(() => {
+    if (elsewhere !== null) navigate(elsewhere, { replace: true })
+  }, [elsewhere])
+
+  if (elsewhere !== null) return <Alone>{<Loading lines={3} />}</Alone>
+  const forbidden = route?.audience === 'operator' && session?.person.role !== 'operator'
+  const page =
+    found === null || forbidden ? <NotFound /> : <Lazy key={path} route={found.route} params={found.params} />
+  return needsSession && session !== null ? <Layout path={path}>{page}</Layout> : page
+}
+
+/** Where somebody has to go who cannot be here; null: nowhere. */
+function redirect(
+  route: PageRoute | undefined,
+  path: string,
+  query: URLSearchParams,
+  session: SessionView | null,
+): string | null {
+  if (session === null) {
+    if (route?.audience === 'anyone') return null
+    const to = path + (query.size > 0 ? `?${query}` : '')
+    return to === '/' ? '/sign-in' : `/sign-in?to=${encodeURIComponent(to)}`
+  }
+  return path === '/sign-in' || path === '/register' ? placeAfter(query.get('to')) : null
+}
+
+const loaded = new Map<PageRoute, ComponentType<PageProps>>()
+
+/** Loads the page's file the first time. */
+function Lazy({ route, params }: { readonly route: PageRoute; readonly params: Params }): VNode {
+  const [, redraw] = useState(0)
+  const [failed, setFailed] = useState(false)
+  const Shown = loaded.get(route)
+  useEffect(() => {
+    if (loaded.has(route)) return
+    let gone = false
+    route.page().then(
+      file => {
+        loaded.set(route, file.default)
+        if (!gone) redraw(number => number + 1)
+      },
+      () => !gone && setFailed(true),
+    )
+    return () => {
+      gone = true
+    }
+  }, [route])
+  if (failed) return <Broken message="A part of the page could not be loaded. The gateway may have been updated." />
+  return Shown ? (
+    <Boundary>
+      <Shown params={params} />
+    </Boundary>
+  ) : (
+    <Loading lines={6} />
+  )
+}
+
+/** A page that breaks does not take the sidebar with it. */
+class Boundary extends Component<{ readonly children: ComponentChildren }, { broken: boolean }> {
+  override state = { broken: false }
+
+  override componentDidCatch(error: unknown): void {
+    console.error(error)
+    this.setState({ broken: true })
+  }
+
+  render(): ComponentChildren {
+    if (!this.state.broken) return this.props.children
+    return <Broken message="This page has a mistake in it and could not be drawn." />
+  }
+}
+
+function Broken({ message }: { readonly message: string }): VNode {
+  return (
+    <ErrorBox
+      title="This page cannot be shown"
+      error={new ApiError({ status: 0, code: 'broken_page', message })}
+      retry={() => location.reload()}
+    />
+  )
+}
+
+function NotFound(): VNode {
+  return (
+    <Page title="Page not found">
+      <Empty
+        icon="search"
+        title="There is nothing at this address"
+        action={
+          <>
+            <ButtonLink href="/" variant="primary">
+              Go to the overview
+            </ButtonLink>
+            <Button onClick={() => history.back()}>Go back</Button>
+          </>
+        }
+      >
+        The link may be old, or it belongs to somebody else's account.
+      </Empty>
+    </Page>
+  )
+}
+
+/** Without the frame of the signed-in pages. */
+function Alone({ children }: { readonly children: ComponentChildren }): VNode {
+  return (
+    <main class="gate">
+      <div class="gate-box">{children}</div>
+    </main>
+  )
+}
+
+async function sessionNow(): Promise<SessionView | null> {
+  if (!maybeSignedIn()) return null
+  try {
+    return await api.get<SessionView>('session')
+  } catch (error) {
+    if (error instanceof ApiError && error.code === 'not_signed_in') return null
+    throw error
+  }
+}

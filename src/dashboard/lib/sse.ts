@@ -1,0 +1,134 @@
+/**
+ * A streamed completion, read as it comes: server-sent events of the gateway, with the pieces of text taken out. The gateway
+ * ends a stream in a finish reason and `[DONE]`, or in one error event and the connection's end; never in silence.
+ */
+
+/** What has come. */
+export type StreamEvent =
+  | { readonly kind: 'text'; readonly text: string }
+  /** What a thinking model shows of its thoughts. */
+  | { readonly kind: 'thought'; readonly text: string }
+  | { readonly kind: 'finish'; readonly reason: string }
+  | { readonly kind: 'usage'; readonly promptTokens: number; readonly completionTokens: number }
+  | { readonly kind: 'error'; readonly code: string; readonly message: string }
+  | { readonly kind: 'done' }
+
+/** The events of a body, one by one; it ends with the body. An aborted request rejects as `fetch` does. */
+export async function* readStream(body: ReadableStream<Uint8Array>): AsyncGenerator<StreamEvent> {
+  const reader = body.getReader()
+  const decoder = new TextDecoder()
+  const events = new EventLines()
+  try {
+    for (;;) {
+      const { done, value } = await reader.read()
+      const text = done ? decoder.decode() : decoder.decode(value, { stream: true })
+      for (const data of events.add(text)) yield* eventsOf(data)
+      if (done) return
+    }
+  } finally {
+    // Whoever stops listening stops the request too.
+    await reader.cancel().catch(() => {})
+  }
+}
+
+/** Takes text in any pieces, gives the `data` of each whole event. */
+export class EventLines {
+  #rest = ''
+  #data: string[] = []
+
+  add(text: string): string[] {
+    const whole: string[] = []
+    const lines = (this.#rest + text).split(/\r\n|\n|\r(?=[^\n])/)
+    this.#rest = lines.pop()!
+    for (const line of lines) {
+      if (line === '') {
+        if (this.#data.length > 0) whole.push(this.#data.join('\n'))
+        this.#data = []
+      } else if (line.startsWith('data:')) this.#data.push(line.slice(line[5] === ' ' ? 6 : 5))
+    }
+    return whole
+  }
+}
+
+/** What one event's data says. */
+export function eventsOf(data: string): StreamEvent[] {
+  if (data === '[DONE]') return [{ kind: 'done' }]
+  const chunk = parsed(data)
+  if (chunk === null)
+    return [{ kind: 'error', code: 'unreadable_answer', message: 'A part of the answer is not JSON.' }]
+  const found: StreamEvent[] = []
+  const error = object(chunk['error'])
+  if (error) {
+    found.push({
+      kind: 'error',
+      code: text(error['code']) || 'unknown',
+      message: text(error['message']) || 'The answer ended in an error.',
+    })
+  }
+  const choice = object(Array.isArray(chunk['choices']) ? chunk['choices'][0] : undefined)
+  const delta = object(choice?.['delta'])
+  const thought = text(delta?.['reasoning_content']) || text(delta?.['reasoning'])
+  if (thought !== '') found.push({ kind: 'thought', text: thought })
+  // A refusal is what the model says instead of an answer.
+  const said = text(delta?.['content']) || text(delta?.['refusal'])
+  if (said !== '') found.push({ kind: 'text', text: said })
+  if (text(choice?.['finish_reason']) !== '') found.push({ kind: 'finish', reason: text(choice?.['finish_reason']) })
+  const usage = object(chunk['usage'])
+  if (usage) {
+    found.push({
+      kind: 'usage',
+      promptTokens: count(usage['prompt_tokens']),
+      completionTokens: count(usage['completion_tokens']),
+    })
+  }
+  return found
+}
+
+/**
+ * Text that grows, handed on in whole sentences: a screen reader that is told every token says nothing that one can follow.
+ */
+export class Sentences {
+  #rest = ''
+
+  /** The sentences that are whole now; an empty string for none. */
+  add(text: string): string {
+    this.#rest += text
+    const end = lastEnd(this.#rest)
+    const whole = this.#rest.slice(0, end)
+    this.#rest = this.#rest.slice(end)
+    return whole.trim()
+  }
+
+  /** What is left when there is no more to come. */
+  end(): string {
+    const rest = this.#rest.trim()
+    this.#rest = ''
+    return rest
+  }
+}
+
+function lastEnd(text: string): number {
+  let end = 0
+  for (const match of text.matchAll(/[.!?:;…]["')\]»”]*\s|\n|[。！？]/g)) end = match.index + match[0].length
+  return end
+}
+
+function parsed(data: string): Record<string, unknown> | null {
+  try {
+    return object(JSON.parse(data)) ?? null
+  } catch {
+    return null
+  }
+}
+
+function object(value: unknown): Record<string, unknown> | undefined {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
+}
+
+function text(value: unknown): string {
+  return typeof value === 'string' ? value : ''
+}
+
+function count(value: unknown): number {
+  return typeof value === 'number' && Number.isFinite(value) && value > 0 ? Math.round(value) : 0
+}

@@ -1,0 +1,178 @@
+/** A conversation in the playground: what was asked, what has come of each answer, and what is sent next. */
+import type { AccountView, ReceiptView } from '../../admin/api/views.ts'
+import type { StreamEvent } from './sse.ts'
+
+/** `failed`: in an error; `broken`: the connection ended without one, and without an end of the answer. */
+export type AnswerState = 'waiting' | 'streaming' | 'done' | 'stopped' | 'failed' | 'broken'
+
+/** What went wrong, in the gateway's words. */
+export interface Trouble {
+  readonly code: string
+  readonly message: string
+}
+
+/** One answer, as far as it has come. */
+export interface Answer {
+  readonly state: AnswerState
+  readonly model: string
+  readonly text: string
+  readonly thoughts: string
+  readonly finish: string | null
+  readonly trouble: Trouble | null
+  /** Milliseconds from the click to the first piece, and to the end. */
+  readonly firstMs: number | null
+  readonly totalMs: number | null
+  /** Pieces that have come: about as many tokens, until the provider has counted. */
+  readonly pieces: number
+  readonly promptTokens: number | null
+  readonly completionTokens: number | null
+  /** The id of the receipt. */
+  readonly requestId: string | null
+  /** The gateway let it be only so long, because the balance pays for no more. */
+  readonly cap: number | null
+  readonly receipt: ReceiptView | null
+  /** The account after the charge. */
+  readonly account: AccountView | null
+}
+
+/** A question and its answer. */
+export interface Turn {
+  readonly id: number
+  readonly question: string
+  readonly answer: Answer
+}
+
+/** What the model is asked with. */
+export interface Settings {
+  readonly model: string
+  readonly system: string
+  readonly longest?: number | undefined
+  readonly temperature?: number | undefined
+  readonly effort?: string | undefined
+}
+
+/** An answer of which nothing has come. */
+export function newAnswer(model: string): Answer {
+  return {
+    state: 'waiting',
+    model,
+    text: '',
+    thoughts: '',
+    finish: null,
+    trouble: null,
+    firstMs: null,
+    totalMs: null,
+    pieces: 0,
+    promptTokens: null,
+    completionTokens: null,
+    requestId: null,
+    cap: null,
+    receipt: null,
+    account: null,
+  }
+}
+
+/** Whether more may come. */
+export function isOpen({ state }: Answer): boolean {
+  return state === 'waiting' || state === 'streaming'
+}
+
+/** The answer with one more event in it; `ms`: since the click. */
+export function withEvent(answer: Answer, event: StreamEvent, ms: number): Answer {
+  switch (event.kind) {
+    case 'text':
+      return { ...began(answer, ms), text: answer.text + event.text, pieces: answer.pieces + 1 }
+    case 'thought':
+      return { ...began(answer, ms), thoughts: answer.thoughts + event.text, pieces: answer.pieces + 1 }
+    case 'finish':
+      return { ...answer, finish: event.reason }
+    case 'usage':
+      return { ...answer, promptTokens: event.promptTokens, completionTokens: event.completionTokens }
+    case 'error':
+      return { ...answer, state: 'failed', trouble: { code: event.code, message: event.message }, totalMs: ms }
+    case 'done':
+      // Behind an error there is no good end.
+      return answer.state === 'failed' ? answer : { ...answer, state: 'done', totalMs: ms }
+  }
+}
+
+/** The answer when its stream is over: without `[DONE]` and without an error it broke off. */
+export function withEnd(answer: Answer, ms: number): Answer {
+  if (!isOpen(answer)) return answer
+  return {
+    ...answer,
+    state: 'broken',
+    totalMs: ms,
+    trouble: { code: 'connection_lost', message: 'The connection ended before the answer did.' },
+  }
+}
+
+/** The request's body for the playground's route. */
+export function requestOf(turns: readonly Turn[], question: string, settings: Settings): object {
+  const { model, system, longest, temperature, effort } = settings
+  return {
+    model,
+    messages: [
+      ...(system.trim() === '' ? [] : [{ role: 'system', content: system }]),
+      ...turns.flatMap(messagesOf),
+      { role: 'user', content: question },
+    ],
+    ...(longest === undefined ? {} : { max_completion_tokens: longest }),
+    ...(temperature === undefined ? {} : { temperature }),
+    ...(effort === undefined ? {} : { reasoning_effort: effort }),
+  }
+}
+
+/** A question that nothing came of is not repeated: two questions in a row make no conversation. */
+function messagesOf({ question, answer }: Turn): { role: string; content: string }[] {
+  if (answer.text === '') return []
+  return [
+    { role: 'user', content: question },
+    { role: 'assistant', content: answer.text },
+  ]
+}
+
+/** What one can do about it; null: the message says it all. */
+export function adviceFor(code: string): string | null {
+  return Object.hasOwn(ADVICE, code) ? ADVICE[code]! : null
+}
+
+const ADVICE: Readonly<Record<string, string>> = {
+  insufficient_quota:
+    'Ask the operator of this gateway for credit. A shorter answer, a shorter conversation or a cheaper model may still do.',
+  credit_on_hold: 'Other requests hold the rest of the credit. Try again when they are over.',
+  spending_cap_reached: 'The key of the playground has spent what it may. Raise its cap, or take it away.',
+  rate_limit_exceeded: 'Wait a little, then try again.',
+  upstream_rate_limited: 'Wait a little, then try again, or choose another model.',
+  context_length_exceeded: 'Begin a new conversation, or choose a model with a larger context.',
+  model_not_found: 'Choose another model.',
+  account_frozen: 'Only the operator of this gateway can lift that.',
+  unsupported_parameter: 'Take the setting away that it names.',
+  content_filter: 'Ask it in another way.',
+  upstream_overloaded: 'Try again in a moment, or choose another model.',
+  upstream_unreachable: 'Try again in a moment, or choose another model.',
+  upstream_timeout: 'Try again, or choose another model.',
+  overloaded: 'Try again in a moment.',
+  unreachable: 'Is the network there? Is the gateway running?',
+}
+
+/** What a finish reason means, where there is something to say of it. */
+export function finishOf(reason: string | null, cap: number | null): string | null {
+  switch (reason) {
+    case 'length':
+      return cap === null
+        ? 'It stopped at the longest answer that was allowed. Allow a longer one, or ask it to go on.'
+        : `It stopped at ${cap} tokens: the balance pays for no longer answer.`
+    case 'content_filter':
+      return 'The content filter of the model provider cut it off.'
+    case 'tool_calls':
+    case 'function_call':
+      return 'The model wants to call a tool. The playground has none.'
+    default:
+      return null
+  }
+}
+
+function began(answer: Answer, ms: number): Answer {
+  return answer.state === 'waiting' ? { ...answer, state: 'streaming', firstMs: ms } : answer
+}

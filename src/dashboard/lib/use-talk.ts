@@ -1,0 +1,139 @@
+/** The playground's conversation as it happens: sends a question, reads the answer, stops it, and asks what it cost. */
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { AccountView, ReceiptView } from '../../admin/api/views.ts'
+import { ApiError, api } from './api.ts'
+import { readStream, Sentences } from './sse.ts'
+import { type Answer, isOpen, newAnswer, requestOf, type Settings, type Turn, withEnd, withEvent } from './talk.ts'
+
+/** A conversation and what can be done with it. */
+export interface Talk {
+  readonly turns: readonly Turn[]
+  readonly busy: boolean
+  readonly send: (question: string, settings: Settings) => void
+  /** Ends the answer under way; what came of it stays. */
+  readonly stop: () => void
+  /** Asks the last question again, in the place of its answer. */
+  readonly again: (settings: Settings) => void
+  readonly clear: () => void
+}
+
+/** @param say hands whole sentences to a screen reader; @param onCharged is called when the balance has changed */
+export function useTalk(say: (text: string) => void, onCharged: () => void): Talk {
+  const [turns, setTurns] = useState<readonly Turn[]>([])
+  const running = useRef<AbortController | null>(null)
+  const counter = useRef(0)
+  // Who leaves the page stops the answer: nobody reads it any more.
+  useEffect(() => () => running.current?.abort(), [])
+
+  const change = (id: number, to: (answer: Answer) => Answer): void =>
+    setTurns(before => before.map(turn => (turn.id === id ? { ...turn, answer: to(turn.answer) } : turn)))
+
+  const ask = async (history: readonly Turn[], question: string, settings: Settings): Promise<void> => {
+    const stop = new AbortController()
+    const id = counter.current++
+    running.current = stop
+    setTurns([...history, { id, question, answer: newAnswer(settings.model) }])
+    const { requestId } = await hear({
+      body: requestOf(history, question, settings),
+      answer: newAnswer(settings.model),
+      signal: stop.signal,
+      show: answer => change(id, () => answer),
+      say,
+    })
+    if (running.current === stop) running.current = null
+    if (requestId === null) return
+    const receipt = await settledReceipt(requestId)
+    if (receipt === null) return
+    const account = await api.get<AccountView>('account').catch(() => null)
+    change(id, answer => ({ ...answer, receipt, account }))
+    onCharged()
+  }
+
+  const last = turns.at(-1)
+  const busy = last !== undefined && isOpen(last.answer)
+  return {
+    turns,
+    busy,
+    send: (question, settings) => {
+      if (!busy) void ask(turns, question, settings)
+    },
+    stop: () => running.current?.abort(),
+    again: settings => {
+      if (!busy && last) void ask(turns.slice(0, -1), last.question, settings)
+    },
+    clear: () => {
+      running.current?.abort()
+      setTurns([])
+    },
+  }
+}
+
+interface Hearing {
+  readonly body: object
+  readonly answer: Answer
+  readonly signal: AbortSignal
+  readonly show: (answer: Answer) => void
+  readonly say: (text: string) => void
+}
+
+/** Reads one answer to its end, however it ends. */
+async function hear({ body, answer: empty, signal, show, say }: Hearing): Promise<Answer> {
+  const began = performance.now()
+  const since = (): number => performance.now() - began
+  const sentences = new Sentences()
+  let answer = empty
+  const become = (next: Answer): void => {
+    answer = next
+    show(next)
+  }
+  try {
+    const response = await api.stream('playground', body, { signal })
+    const cap = Number.parseInt(response.headers.get('x-tollgate-max-output-tokens') ?? '', 10)
+    become({ ...answer, requestId: response.headers.get('x-request-id'), cap: cap > 0 ? cap : null })
+    for await (const event of readStream(response.body!)) {
+      become(withEvent(answer, event, since()))
+      if (event.kind === 'text') speak(sentences.add(event.text), say)
+    }
+    become(withEnd(answer, since()))
+  } catch (error) {
+    become(caught(answer, error, signal.aborted, since()))
+  }
+  speak(sentences.end(), say)
+  say(lastWord(answer))
+  return answer
+}
+
+function lastWord({ trouble, state, model }: Answer): string {
+  if (trouble !== null) return trouble.message
+  return state === 'stopped' ? 'Stopped.' : `End of the answer of ${model}.`
+}
+
+function caught(answer: Answer, error: unknown, aborted: boolean, ms: number): Answer {
+  // The error event is followed by the connection's end: the first word counts.
+  if (!isOpen(answer)) return answer
+  if (aborted) return { ...answer, state: 'stopped', totalMs: ms }
+  if (!(error instanceof ApiError)) return withEnd(answer, ms)
+  const { code, message, requestId } = error
+  return { ...answer, state: 'failed', totalMs: ms, requestId, trouble: { code, message } }
+}
+
+function speak(text: string, say: (text: string) => void): void {
+  if (text !== '') say(text)
+}
+
+/** An answer that was stopped is settled a moment later; of thinking models when their usage has come. */
+const WAITS_MS = [0, 300, 700, 1500, 3000, 6000, 12_000, 12_000]
+
+async function settledReceipt(id: string): Promise<ReceiptView | null> {
+  for (const wait of WAITS_MS) {
+    if (wait > 0) await new Promise(resolve => setTimeout(resolve, wait))
+    try {
+      const receipt = await api.get<ReceiptView>(`receipts/${encodeURIComponent(id)}`)
+      if (receipt.settled_at !== null) return receipt
+    } catch (error) {
+      // What is free, or was refused before money was set aside, has none.
+      if (error instanceof ApiError && error.code === 'not_found') return null
+    }
+  }
+  return null
+}

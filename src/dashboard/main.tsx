@@ -1,0 +1,8 @@
+/** Where the page begins. */
+import { render } from 'preact'
+import { App } from './app.tsx'
+import { startTheme } from './lib/theme.ts'
+import './styles/index.css'
+
+startTheme()
+render(<App />, document.getElementById('page')!)

@@ -1,0 +1,57 @@
+/** An invitation: it makes a person, and an account unless it leads into one that is there. */
+import type { VNode } from 'preact'
+import type { SessionView } from '../../admin/api/views.ts'
+import { api } from '../lib/api.ts'
+import { useLink } from '../lib/link.ts'
+import { navigate } from '../lib/router.tsx'
+import { useSigned } from '../lib/session.tsx'
+import { useAction } from '../lib/use-resource.ts'
+import { Gate, Note } from '../ui/index.ts'
+import { Credentials } from './credentials.tsx'
+import { LinkTrouble } from './link-trouble.tsx'
+
+export default function Join(): VNode {
+  const { begin, session } = useSigned()
+  const link = useLink()
+  const action = useAction(async (email: string, password: string) => {
+    const invited = link.purpose?.email
+    const body = { token: link.token, password, ...(invited ? {} : { email }) }
+    const joined = await api.post<SessionView>('join', body)
+    // The entry with the secret leaves the history.
+    navigate('/', { replace: true })
+    begin(joined)
+  })
+  const { purpose } = link
+  if (purpose === undefined || purpose.kind !== 'invitation') {
+    return <LinkTrouble title="Your invitation" link={link} wanted="invitation" />
+  }
+  return (
+    <Gate
+      title={purpose.account === null ? 'Create your account' : `Join ${purpose.account}`}
+      lead={
+        purpose.role === 'operator'
+          ? 'You will be an operator of this gateway.'
+          : 'You have been invited to this gateway.'
+      }
+      foot={
+        <p>
+          Have an account already? <a href="/sign-in">Sign in</a>
+        </p>
+      }
+    >
+      <div class="stack">
+        {session !== null && (
+          <Note tone="info">
+            You are signed in as {session.person.email}. Accepting makes another person and signs you in as that one.
+          </Note>
+        )}
+        <Credentials
+          submit="Accept the invitation"
+          action={action}
+          email={purpose.email}
+          emailHint="To sign in with. Nothing is ever sent to it."
+        />
+      </div>
+    </Gate>
+  )
+}

@@ -1,0 +1,333 @@
+/** The dialogs of the keys page: a new key, the secret that is shown once, rotating, changing. */
+import type { VNode } from 'preact'
+import { useState } from 'preact/hooks'
+import type { IssuedKeyView, KeyView, ModelView, PageView } from '../../admin/api/views.ts'
+import { api } from '../lib/api.ts'
+import { date, dateTime, exactMoney, money } from '../lib/format.ts'
+import { capOf, EXPIRIES, expiryOf, GRACES } from '../lib/keys.ts'
+import { useSession } from '../lib/session.tsx'
+import { curlSnippet } from '../lib/snippets.ts'
+import { useAction, useResource } from '../lib/use-resource.ts'
+import {
+  CheckboxGroup,
+  Choice,
+  Dialog,
+  ErrorNote,
+  errorAt,
+  errorBeside,
+  Form,
+  Note,
+  OnceDialog,
+  Snippet,
+  TextField,
+} from '../ui/index.ts'
+
+interface IssueProps {
+  readonly onClose: () => void
+  readonly onIssued: (issued: IssuedKeyView) => void
+}
+
+/** Name, end, models, cap. */
+export function NewKeyDialog({ onClose, onIssued }: IssueProps): VNode {
+  const [name, setName] = useState('')
+  const [expiry, setExpiry] = useState({ choice: '90', day: '' })
+  const [models, setModels] = useState<Models>({ some: false, ids: [] })
+  const [cap, setCap] = useState('')
+  const [tried, setTried] = useState(false)
+  const action = useAction(async (body: object) => onIssued(await api.post<IssuedKeyView>('keys', body)))
+  const ends = expiryOf(expiry.choice, expiry.day, Date.now())
+  const capped = capOf(cap)
+  const wrong = {
+    name: name.trim() === '' ? 'Give the key a name, so that you know it again.' : undefined,
+    models: models.some && models.ids.length === 0 ? 'Choose at least one model.' : undefined,
+  }
+  const submit = (): void => {
+    setTried(true)
+    if (wrong.name || wrong.models || 'error' in ends || 'error' in capped) return
+    void action.run({
+      name: name.trim(),
+      models: models.some ? models.ids : null,
+      expires_at: ends.at,
+      spending_cap: capped.cap,
+    })
+  }
+  const beside = errorBeside(action.error, ['name', 'models', 'expires_at', 'spending_cap'])
+  return (
+    <Dialog title="Create an API key" onClose={onClose}>
+      <Form
+        onSubmit={submit}
+        onCancel={onClose}
+        busy={action.busy}
+        submit="Create the key"
+        error={beside && <ErrorNote error={beside} />}
+      >
+        <TextField
+          label="Name"
+          name="key-name"
+          autocomplete="off"
+          maxLength={80}
+          required
+          placeholder="backend, laptop, nightly run"
+          value={name}
+          onValue={setName}
+          error={(tried ? wrong.name : undefined) ?? errorAt(action.error, 'name')}
+        />
+        <ExpiryField
+          value={expiry}
+          onValue={setExpiry}
+          error={(tried && 'error' in ends ? ends.error : undefined) ?? errorAt(action.error, 'expires_at')}
+        />
+        <ModelsField
+          value={models}
+          onValue={setModels}
+          error={(tried ? wrong.models : undefined) ?? errorAt(action.error, 'models')}
+        />
+        <CapField
+          value={cap}
+          onValue={setCap}
+          error={(tried && 'error' in capped ? capped.error : undefined) ?? errorAt(action.error, 'spending_cap')}
+        />
+      </Form>
+    </Dialog>
+  )
+}
+
+interface RotateProps extends IssueProps {
+  readonly keyView: KeyView
+}
+
+/** A new secret for the same key; the old one works on for a while. */
+export function RotateKeyDialog({ keyView, onClose, onIssued }: RotateProps): VNode {
+  const [grace, setGrace] = useState('24')
+  const [expiry, setExpiry] = useState({ choice: keyView.expires_at === null ? 'never' : '90', day: '' })
+  const [tried, setTried] = useState(false)
+  const now = Date.now()
+  const ends = expiryOf(expiry.choice, expiry.day, now)
+  const action = useAction(async (body: object) =>
+    onIssued(await api.post<IssuedKeyView>(`keys/${encodeURIComponent(keyView.id)}/rotate`, body)),
+  )
+  const submit = (): void => {
+    setTried(true)
+    if (!('error' in ends)) void action.run({ grace_hours: Number(grace), expires_at: ends.at })
+  }
+  const until = dateTime(new Date(now + Number(grace) * 3_600_000).toISOString())
+  const beside = errorBeside(action.error, ['expires_at', 'grace_hours'])
+  return (
+    <Dialog title={`Rotate ${keyView.name}`} onClose={onClose}>
+      <Form
+        onSubmit={submit}
+        onCancel={onClose}
+        busy={action.busy}
+        submit="Make a new secret"
+        error={beside && <ErrorNote error={beside} />}
+      >
+        <p class="muted">The key keeps its name, its models, its cap and what it has spent. Only the secret is new.</p>
+        <Choice
+          label="The old secret works on for"
+          value={grace}
+          onValue={setGrace}
+          options={GRACES}
+          error={errorAt(action.error, 'grace_hours')}
+          hint={
+            grace === '0'
+              ? 'The next request with the old secret is refused.'
+              : `Both work until ${until}. That is the time to put the new one in place.`
+          }
+        />
+        <ExpiryField
+          value={expiry}
+          onValue={setExpiry}
+          hint={keyView.expires_at === null ? undefined : `Until now: ${date(keyView.expires_at)}.`}
+          error={(tried && 'error' in ends ? ends.error : undefined) ?? errorAt(action.error, 'expires_at')}
+        />
+      </Form>
+    </Dialog>
+  )
+}
+
+interface IssuedProps {
+  readonly issued: IssuedKeyView
+  readonly rotated: boolean
+  readonly onClose: () => void
+}
+
+/** The secret, this once, and a line to try it with. */
+export function IssuedKeyDialog({ issued: { key, token }, rotated, onClose }: IssuedProps): VNode {
+  const { about } = useSession()
+  const models = useResource<PageView<ModelView>>(key.models === null ? 'models' : null)
+  const model = key.models?.[0] ?? models.data?.items[0]?.id
+  const old = key.secrets[1]?.expires_at ?? null
+  return (
+    <OnceDialog
+      title={rotated ? `The new secret of ${key.name}` : `${key.name} is ready`}
+      label="API key"
+      secret={token}
+      onClose={onClose}
+      lead={
+        rotated &&
+        old !== null && <Note tone="info">The old secret works until {dateTime(old)}. Replace it before.</Note>
+      }
+    >
+      {onCopied =>
+        model !== undefined && (
+          <div class="stack-tight">
+            <p class="field-label">Try it in a terminal</p>
+            <Snippet
+              text={curlSnippet({ baseUrl: about.base_url, model, key: token })}
+              label="curl command"
+              onCopied={onCopied}
+            />
+          </div>
+        )
+      }
+    </OnceDialog>
+  )
+}
+
+interface ChangeProps {
+  readonly keyView: KeyView
+  readonly onClose: () => void
+  readonly onChanged: () => void
+}
+
+/** Name and cap. */
+export function ChangeKeyDialog({ keyView, onClose, onChanged }: ChangeProps): VNode {
+  const [name, setName] = useState(keyView.name)
+  const [cap, setCap] = useState(keyView.spending_cap === null ? '' : exactMoney(keyView.spending_cap).slice(1))
+  const [tried, setTried] = useState(false)
+  const action = useAction(async (body: object) => {
+    await api.patch(`keys/${encodeURIComponent(keyView.id)}`, body)
+    onChanged()
+  })
+  const capped = capOf(cap)
+  const noName = name.trim() === '' ? 'Give the key a name.' : undefined
+  const submit = (): void => {
+    setTried(true)
+    if (noName === undefined && !('error' in capped)) void action.run({ name: name.trim(), spending_cap: capped.cap })
+  }
+  const beside = errorBeside(action.error, ['name', 'spending_cap'])
+  return (
+    <Dialog title={`Change ${keyView.name}`} onClose={onClose}>
+      <Form
+        onSubmit={submit}
+        onCancel={onClose}
+        busy={action.busy}
+        submit="Save"
+        error={beside && <ErrorNote error={beside} />}
+      >
+        <TextField
+          label="Name"
+          name="key-name"
+          autocomplete="off"
+          maxLength={80}
+          required
+          value={name}
+          onValue={setName}
+          error={(tried ? noName : undefined) ?? errorAt(action.error, 'name')}
+        />
+        <CapField
+          value={cap}
+          onValue={setCap}
+          spent={keyView.spent}
+          error={(tried && 'error' in capped ? capped.error : undefined) ?? errorAt(action.error, 'spending_cap')}
+        />
+      </Form>
+    </Dialog>
+  )
+}
+
+interface Expiry {
+  readonly choice: string
+  readonly day: string
+}
+
+interface FieldProps<T> {
+  readonly value: T
+  readonly onValue: (value: T) => void
+  readonly error: string | undefined
+}
+
+function ExpiryField({
+  value,
+  onValue,
+  error,
+  hint,
+}: FieldProps<Expiry> & { readonly hint?: string | undefined }): VNode {
+  const dated = value.choice === 'date'
+  return (
+    <>
+      <Choice
+        label="Expires after"
+        hint={value.choice === 'never' ? 'A key that never ends is one to keep an eye on.' : hint}
+        value={value.choice}
+        onValue={choice => onValue({ ...value, choice })}
+        options={EXPIRIES}
+        error={dated ? undefined : error}
+      />
+      {dated && (
+        <TextField
+          label="Last day"
+          type="date"
+          name="last-day"
+          value={value.day}
+          onValue={day => onValue({ ...value, day })}
+          error={error}
+        />
+      )}
+    </>
+  )
+}
+
+interface Models {
+  readonly some: boolean
+  readonly ids: readonly string[]
+}
+
+function ModelsField({ value, onValue, error }: FieldProps<Models>): VNode {
+  const models = useResource<PageView<ModelView>>('models')
+  return (
+    <>
+      <Choice
+        label="Models"
+        value={value.some ? 'some' : 'all'}
+        onValue={choice => onValue({ ...value, some: choice === 'some' })}
+        options={[
+          { value: 'all', label: 'All models' },
+          { value: 'some', label: 'Only some' },
+        ]}
+      />
+      {value.some && models.error && <ErrorNote error={models.error} />}
+      {value.some && models.data && (
+        <CheckboxGroup
+          label="The key may use"
+          values={value.ids}
+          onValues={ids => onValue({ ...value, ids })}
+          options={models.data.items.map(({ id, description }) => ({
+            value: id,
+            label: id,
+            ...(description === null ? {} : { hint: description }),
+          }))}
+          error={error}
+        />
+      )}
+    </>
+  )
+}
+
+function CapField({ value, onValue, error, spent }: FieldProps<string> & { readonly spent?: string }): VNode {
+  const sofar = spent === undefined ? '' : ` It has spent ${money(spent)} so far.`
+  return (
+    <TextField
+      label="Spending cap"
+      name="spending-cap"
+      optional
+      before="$"
+      inputMode="decimal"
+      autocomplete="off"
+      value={value}
+      onValue={onValue}
+      hint={`The most that this key may ever spend.${sofar} Empty: as much as the account has.`}
+      error={error}
+    />
+  )
+}

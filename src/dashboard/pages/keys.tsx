@@ -1,0 +1,249 @@
+/** The account's keys: what each may do and has spent, and everything one does with them. */
+import type { VNode } from 'preact'
+import { useState } from 'preact/hooks'
+import type { IssuedKeyView, KeyView, PageView } from '../../admin/api/views.ts'
+import { api } from '../lib/api.ts'
+import { date, plural, relative } from '../lib/format.ts'
+import { endingSoon, inOrder, SOON_MS } from '../lib/keys.ts'
+import { setQuery, usePlace } from '../lib/router.tsx'
+import { useNow, useResource } from '../lib/use-resource.ts'
+import {
+  announce,
+  Badge,
+  Button,
+  Card,
+  Checkbox,
+  type Column,
+  ConfirmDialog,
+  Empty,
+  Loaded,
+  Menu,
+  Money,
+  MoneyMeter,
+  Note,
+  Page,
+  Table,
+  Time,
+} from '../ui/index.ts'
+import { ChangeKeyDialog, IssuedKeyDialog, NewKeyDialog, RotateKeyDialog } from './key-dialogs.tsx'
+
+type Open =
+  | { readonly kind: 'new' }
+  | { readonly kind: 'change' | 'rotate' | 'revoke'; readonly key: KeyView }
+  | { readonly kind: 'issued'; readonly issued: IssuedKeyView; readonly rotated: boolean }
+
+export default function Keys(): VNode {
+  const keys = useResource<PageView<KeyView>>('keys')
+  const asked = usePlace().query.has('create')
+  const [open, setOpen] = useState<Open | null>(asked ? { kind: 'new' } : null)
+  const close = (): void => {
+    setOpen(null)
+    if (asked) setQuery({ create: null })
+  }
+  const issued = (value: IssuedKeyView, rotated: boolean): void => {
+    setOpen({ kind: 'issued', issued: value, rotated })
+    keys.reload()
+  }
+  const create = (
+    <Button variant="primary" icon="plus" onClick={() => setOpen({ kind: 'new' })}>
+      Create key
+    </Button>
+  )
+  return (
+    <Page
+      title="API keys"
+      lead="A key lets a program use this account. Give each program its own, so that one can go without the others."
+      actions={create}
+    >
+      <Loaded resource={keys} title="The keys could not be read" lines={8}>
+        {({ items }) => <KeyList keys={items} create={create} onOpen={setOpen} />}
+      </Loaded>
+      {open?.kind === 'new' && <NewKeyDialog onClose={close} onIssued={value => issued(value, false)} />}
+      {open?.kind === 'rotate' && (
+        <RotateKeyDialog keyView={open.key} onClose={close} onIssued={value => issued(value, true)} />
+      )}
+      {open?.kind === 'issued' && <IssuedKeyDialog issued={open.issued} rotated={open.rotated} onClose={close} />}
+      {open?.kind === 'change' && (
+        <ChangeKeyDialog
+          keyView={open.key}
+          onClose={close}
+          onChanged={() => {
+            close()
+            keys.reload()
+            announce('The key is changed')
+          }}
+        />
+      )}
+      {open?.kind === 'revoke' && <RevokeDialog keyView={open.key} onClose={close} onRevoked={keys.reload} />}
+    </Page>
+  )
+}
+
+interface ListProps {
+  readonly keys: readonly KeyView[]
+  readonly create: VNode
+  readonly onOpen: (open: Open) => void
+}
+
+function KeyList({ keys, create, onOpen }: ListProps): VNode {
+  const now = useNow()
+  const [all, setAll] = useState(false)
+  const over = keys.filter(key => key.state !== 'live').length
+  const soon = endingSoon(keys, now)
+  const rows = inOrder(keys).filter(key => all || key.state === 'live')
+  const columns: Column<KeyView>[] = [
+    { title: 'Name', cell: key => <NameCell keyView={key} now={now} /> },
+    { title: 'Key', cell: key => <SecretsCell keyView={key} now={now} /> },
+    { title: 'Models', cell: key => <ModelsCell models={key.models} /> },
+    { title: 'Spent', cell: key => <SpentCell keyView={key} /> },
+    { title: 'Last used', cell: key => <Time value={key.last_used_at} none="Never" /> },
+    { title: 'Expires', cell: key => <ExpiryCell keyView={key} now={now} /> },
+    { title: 'Actions', actions: true, cell: key => <Actions keyView={key} onOpen={onOpen} /> },
+  ]
+  return (
+    <>
+      {soon.map(key => (
+        <Note
+          key={key.id}
+          tone="warn"
+          title={`The key ${key.name} expires ${relative(key.expires_at!, now)}`}
+          action={
+            <Button small onClick={() => onOpen({ kind: 'rotate', key })}>
+              Rotate
+            </Button>
+          }
+        >
+          Give it a new secret and a new end before its program is locked out.
+        </Note>
+      ))}
+      <Card
+        flush
+        title={rows.length === 0 ? undefined : plural(rows.length, 'key')}
+        actions={over > 0 && <Checkbox label={`Show ${over} revoked or expired`} checked={all} onChecked={setAll} />}
+      >
+        <Table
+          caption="API keys"
+          columns={columns}
+          rows={rows}
+          rowKey={key => key.id}
+          rowClass={key => (key.state === 'live' ? '' : 'row-over')}
+          empty={
+            <Empty icon="key" title={over > 0 ? 'No key is live' : 'No keys yet'} action={create}>
+              Create one, copy it into a program, and its requests are paid from this account's credit.
+            </Empty>
+          }
+        />
+      </Card>
+    </>
+  )
+}
+
+interface CellProps {
+  readonly keyView: KeyView
+  readonly now: number
+}
+
+function NameCell({ keyView, now }: CellProps): VNode {
+  const { name, state, purpose, expires_at } = keyView
+  const ends = state === 'live' && expires_at !== null && Date.parse(expires_at) - now < SOON_MS
+  return (
+    <span class="row">
+      {name}
+      {purpose === 'playground' && <Badge tone="info">Playground</Badge>}
+      {state === 'revoked' && <Badge tone="bad">Revoked</Badge>}
+      {state === 'expired' && <Badge tone="warn">Expired</Badge>}
+      {ends && <Badge tone="warn">Expires soon</Badge>}
+    </span>
+  )
+}
+
+function SecretsCell({ keyView, now }: CellProps): VNode {
+  const [newest, ...older] = keyView.secrets
+  if (newest === undefined) return <span class="faint">{'\u2013'}</span>
+  return (
+    <span class="stack-tight">
+      <span class="mono nowrap">&hellip;{newest.last4}</span>
+      {older.map(({ last4, expires_at }) => (
+        <span key={last4} class="small muted nowrap">
+          <span class="mono">&hellip;{last4}</span> ends {expires_at === null ? '' : relative(expires_at, now)}
+        </span>
+      ))}
+    </span>
+  )
+}
+
+function ModelsCell({ models }: { readonly models: readonly string[] | null }): VNode {
+  if (models === null) return <span class="muted">All</span>
+  const [first, ...others] = models
+  return (
+    <span title={models.join(', ')}>
+      {first}
+      {others.length > 0 && <span class="muted"> +{others.length}</span>}
+    </span>
+  )
+}
+
+function SpentCell({ keyView: { name, spent, spending_cap } }: { readonly keyView: KeyView }): VNode {
+  if (spending_cap === null) return <Money value={spent} />
+  return <MoneyMeter label={`Spent of the cap of ${name}`} part={spent} whole={spending_cap} />
+}
+
+function ExpiryCell({ keyView, now }: CellProps): VNode {
+  const { state, expires_at, revoked_at } = keyView
+  if (state === 'revoked') return <Time value={revoked_at} />
+  if (expires_at === null) return <span class="muted">Never</span>
+  return (
+    <time class="nowrap" dateTime={expires_at} title={date(expires_at)}>
+      {relative(expires_at, now)}
+    </time>
+  )
+}
+
+function Actions({
+  keyView,
+  onOpen,
+}: {
+  readonly keyView: KeyView
+  readonly onOpen: (open: Open) => void
+}): VNode | null {
+  if (keyView.state === 'revoked') return null
+  const own = keyView.purpose === null
+  return (
+    <Menu
+      label={`Actions for ${keyView.name}`}
+      items={[
+        own && { label: 'Rotate', icon: 'reload', onChoose: () => onOpen({ kind: 'rotate', key: keyView }) },
+        { label: 'Change', icon: 'settings', onChoose: () => onOpen({ kind: 'change', key: keyView }) },
+        { label: 'Revoke', icon: 'trash', danger: true, onChoose: () => onOpen({ kind: 'revoke', key: keyView }) },
+      ]}
+    />
+  )
+}
+
+interface RevokeProps {
+  readonly keyView: KeyView
+  readonly onClose: () => void
+  readonly onRevoked: () => void
+}
+
+function RevokeDialog({ keyView, onClose, onRevoked }: RevokeProps): VNode {
+  return (
+    <ConfirmDialog
+      title={`Revoke ${keyView.name}?`}
+      confirm="Revoke the key"
+      danger
+      openerGoes
+      onClose={onClose}
+      onConfirm={async () => {
+        await api.post(`keys/${encodeURIComponent(keyView.id)}/revoke`)
+        onRevoked()
+        announce(`${keyView.name} is revoked`)
+      }}
+    >
+      <p>
+        The next request with the key <strong>{keyView.name}</strong> is refused, from everywhere it is used. This
+        cannot be undone. To change its secret without a break, rotate it instead.
+      </p>
+    </ConfirmDialog>
+  )
+}

@@ -1,0 +1,146 @@
+/** The models that one may use, with what they cost. */
+import type { VNode } from 'preact'
+import { useMemo } from 'preact/hooks'
+import type { ModelView, PageView, PriceView } from '../../admin/api/views.ts'
+import { search } from '../lib/api.ts'
+import { compact, count, nano, plural } from '../lib/format.ts'
+import { setQuery, usePlace } from '../lib/router.tsx'
+import { useResource } from '../lib/use-resource.ts'
+import { Badge, Button, ButtonLink, Card, Copy, Empty, Loaded, Money, Page, Table, TextField } from '../ui/index.ts'
+import '../styles/reports.css'
+
+export default function ModelsPage(): VNode {
+  const models = useResource<PageView<ModelView>>('models')
+  const { query } = usePlace()
+  const wanted = query.get('search') ?? ''
+  return (
+    <Page
+      title="Models"
+      lead={
+        <>
+          What you can name in <code class="code">model</code>. Prices are for a million tokens.
+        </>
+      }
+    >
+      <Loaded resource={models} title="The models could not be read" lines={8}>
+        {({ items }) => (items.length === 0 ? <NoModels /> : <ModelList models={items} wanted={wanted} />)}
+      </Loaded>
+    </Page>
+  )
+}
+
+function ModelList({ models, wanted }: { readonly models: readonly ModelView[]; readonly wanted: string }): VNode {
+  const found = useMemo(() => models.filter(model => fits(model, wanted)), [models, wanted])
+  return (
+    <>
+      <search class="models-search" aria-label="Models">
+        <TextField
+          label="Search"
+          type="search"
+          value={wanted}
+          onValue={text => setQuery({ search: text })}
+          placeholder="A name, an alias, a word of the description"
+          autocomplete="off"
+        />
+        <p class="small muted" aria-live="polite">
+          {found.length === models.length
+            ? plural(models.length, 'model')
+            : `${count(found.length)} of ${plural(models.length, 'model')}`}
+        </p>
+      </search>
+      <Card flush>
+        <Table
+          caption="Models and their prices in dollars for a million tokens"
+          columns={COLUMNS}
+          rows={found}
+          rowKey={({ id }) => id}
+          empty={
+            <Empty
+              icon="search"
+              title="No model is called so"
+              action={<Button onClick={() => setQuery({ search: null })}>Show all</Button>}
+            />
+          }
+        />
+      </Card>
+    </>
+  )
+}
+
+const COLUMNS = [
+  { title: 'Model', cell: (model: ModelView) => <ModelName {...model} /> },
+  { title: 'Input', number: true, cell: ({ price }: ModelView) => <PricePart price={price} part="input" /> },
+  { title: 'Cached', number: true, cell: ({ price }: ModelView) => <PricePart price={price} part="cached_input" /> },
+  {
+    title: 'Cache write',
+    number: true,
+    cell: ({ price }: ModelView) => <PricePart price={price} part="cache_write" />,
+  },
+  { title: 'Output', number: true, cell: ({ price }: ModelView) => <PricePart price={price} part="output" /> },
+  { title: 'Context', number: true, cell: ({ context }: ModelView) => <TokenCount tokens={context} /> },
+  { title: 'Longest answer', number: true, cell: ({ max_output }: ModelView) => <TokenCount tokens={max_output} /> },
+  {
+    title: 'Actions',
+    actions: true,
+    cell: ({ id }: ModelView) => (
+      <ButtonLink small href={`/playground${search({ model: id })}`} icon="playground">
+        Try it<span class="hidden">: {id}</span>
+      </ButtonLink>
+    ),
+  },
+]
+
+function ModelName({ id, description, aliases, owned_by, reasoning, price }: ModelView): VNode {
+  const request = price !== null && nano(price.request) > 0n ? price.request : null
+  return (
+    <div class="stack-tight models-name">
+      <span class="row">
+        <span class="mono strong">{id}</span>
+        <Copy text={id} label={`Copy ${id}`} iconOnly variant="quiet" />
+        {reasoning && <Badge tone="info">Thinks</Badge>}
+        {price === null && <Badge tone="good">Free</Badge>}
+      </span>
+      {description && <span class="small muted">{description}</span>}
+      <span class="small muted">
+        by {owned_by}
+        {aliases.length > 0 && <>, also called {aliases.join(', ')}</>}
+        {request !== null && (
+          <>
+            , <Money value={request} exact /> for each request on top
+          </>
+        )}
+      </span>
+    </div>
+  )
+}
+
+interface PartProps {
+  readonly price: PriceView | null
+  readonly part: 'input' | 'cached_input' | 'cache_write' | 'output'
+}
+
+function PricePart({ price, part }: PartProps): VNode {
+  return price === null ? <span class="muted">free</span> : <Money value={price[part]} exact />
+}
+
+function TokenCount({ tokens }: { readonly tokens: number }): VNode {
+  return <span title={`${count(tokens)} tokens`}>{compact(tokens)}</span>
+}
+
+function NoModels(): VNode {
+  return (
+    <Card>
+      <Empty icon="models" title="No models are offered yet">
+        The operator of this gateway names them in its configuration.
+      </Empty>
+    </Card>
+  )
+}
+
+function fits({ id, aliases, description, owned_by }: ModelView, wanted: string): boolean {
+  const text = [id, ...aliases, description ?? '', owned_by].join('\n').toLowerCase()
+  return wanted
+    .toLowerCase()
+    .split(/\s+/)
+    .every(word => text.includes(word))
+}

@@ -1,0 +1,72 @@
+/** What an account used in the last 30 days. */
+import type { VNode } from 'preact'
+import { useState } from 'preact/hooks'
+import type { KeyView, UsageView } from '../../../admin/api/views.ts'
+import { compact, count } from '../../lib/format.ts'
+import type { By, Metric } from '../../lib/usage.ts'
+import { useResource } from '../../lib/use-resource.ts'
+import { METRIC_NAMES, UsageChart } from '../../ui/chart.tsx'
+import { Card, Empty, Loaded, Money, Segments } from '../../ui/index.ts'
+
+const METRICS = Object.entries(METRIC_NAMES).map(([value, label]) => ({ value, label }))
+const DIVISIONS = [
+  { value: 'model', label: 'By model' },
+  { value: 'key', label: 'By key' },
+]
+
+interface UsageProps {
+  readonly accountId: string
+  readonly keys: readonly KeyView[]
+}
+
+/** A chart by model or key. */
+export function Usage({ accountId, keys }: UsageProps): VNode {
+  const [metric, setMetric] = useState<Metric>('charged')
+  const [by, setBy] = useState<By>('model')
+  const resource = useResource<UsageView>(`operator/accounts/${accountId}/usage`, { by })
+  const names = Object.fromEntries(keys.map(key => [key.id, key.name]))
+  return (
+    <Card
+      title="Usage"
+      hint="The last 30 days"
+      actions={
+        <>
+          <Segments
+            label="What is shown"
+            value={metric}
+            onValue={value => setMetric(value as Metric)}
+            options={METRICS}
+          />
+          <Segments label="Divided" value={by} onValue={value => setBy(value as By)} options={DIVISIONS} />
+        </>
+      }
+    >
+      <Loaded resource={resource} title="The usage could not be read" lines={6}>
+        {usage =>
+          usage.rows.length === 0 ? (
+            <Empty icon="usage" title="Nothing was used in the last 30 days">
+              The chart begins with the first request of this account.
+            </Empty>
+          ) : (
+            <div class="stack">
+              <p class="muted">
+                {count(usage.total.requests)} requests, {count(usage.total.failed)} of them failed;{' '}
+                {compact(usage.total.prompt_tokens + usage.total.completion_tokens)} tokens;{' '}
+                <Money value={usage.total.charged} /> charged.
+              </p>
+              <UsageChart
+                rows={usage.rows}
+                step={usage.step}
+                from={usage.from}
+                to={usage.to}
+                metric={metric}
+                by={by}
+                names={names}
+              />
+            </div>
+          )
+        }
+      </Loaded>
+    </Card>
+  )
+}

@@ -1,0 +1,179 @@
+/** One account, as operators see it: credit, plan, people, keys, ledger, usage, receipts. */
+import type { VNode } from 'preact'
+import { useState } from 'preact/hooks'
+import type { AccountDetailView, AccountView, PageView, PlanView } from '../../../admin/api/views.ts'
+import { setQuery, usePlace } from '../../lib/router.tsx'
+import { useSession } from '../../lib/session.tsx'
+import { type Resource, useResource } from '../../lib/use-resource.ts'
+import type { PageProps } from '../../routes.ts'
+import {
+  Button,
+  Card,
+  Copy,
+  Empty,
+  ErrorBox,
+  Loading,
+  Money,
+  Note,
+  Page,
+  Segments,
+  Stat,
+  Stats,
+  Time,
+} from '../../ui/index.ts'
+import { CreditDialog, FreezeDialog, PlanDialog, StateBadge } from './account-dialogs.tsx'
+import { Ledger, Receipts } from './account-ledger.tsx'
+import { Keys, People } from './account-parts.tsx'
+import { AccountReceipt } from './account-receipt.tsx'
+import { Usage } from './account-usage.tsx'
+import '../../styles/operator.css'
+
+const BACK = { href: '/operator/accounts', label: 'Accounts' }
+
+/** `/operator/accounts/ID` */
+export default function Account({ params }: PageProps): VNode {
+  const receipt = usePlace().query.get('receipt')
+  const accountId = params['id'] ?? ''
+  return receipt === null ? <Overview accountId={accountId} /> : <AccountReceipt id={receipt} accountId={accountId} />
+}
+
+function Overview({ accountId }: { readonly accountId: string }): VNode {
+  const path = `operator/accounts/${encodeURIComponent(accountId)}`
+  const detail = useResource<AccountDetailView>(path)
+  if (detail.data) return <Detail resource={detail} detail={detail.data} />
+  if (detail.error?.code === 'not_found') return <Gone />
+  return (
+    <Page title="Account" back={BACK}>
+      {detail.error ? (
+        <ErrorBox error={detail.error} retry={detail.reload} title="The account could not be read" />
+      ) : (
+        <Loading lines={8} />
+      )}
+    </Page>
+  )
+}
+
+function Gone(): VNode {
+  return (
+    <Page title="No such account" back={BACK}>
+      <Card>
+        <Empty icon="accounts" title="There is no account by this id">
+          The list of accounts finds one by a part of its name.
+        </Empty>
+      </Card>
+    </Page>
+  )
+}
+
+interface DetailProps {
+  readonly resource: Resource<AccountDetailView>
+  readonly detail: AccountDetailView
+}
+
+type Opened = 'credit' | 'plan' | 'freeze' | null
+
+function Detail({ resource, detail }: DetailProps): VNode {
+  const { account, people, keys } = detail
+  const [opened, open] = useState<Opened>(null)
+  // Raised by what changes the ledger, so that it is read again.
+  const [changes, setChanges] = useState(0)
+  const plans = useResource<PageView<PlanView>>('operator/plans')
+  const { session, refresh } = useSession()
+  const close = (): void => open(null)
+  const changed = (account: AccountView): void => {
+    resource.replace({ ...detail, account })
+    setChanges(number => number + 1)
+    // The sidebar shows the balance of one's own account.
+    if (account.id === session.account.id) refresh()
+    plans.reload()
+  }
+  const dialog = { account, onClose: close, onChanged: changed }
+  return (
+    <Page
+      title={account.name}
+      back={BACK}
+      lead={
+        <span class="operator-id">
+          <code class="small">{account.id}</code>
+          <Copy text={account.id} label="Copy the account's id" iconOnly variant="quiet" />
+        </span>
+      }
+      actions={
+        <>
+          <Button icon="lock" onClick={() => open('freeze')}>
+            {account.frozen ? 'Unfreeze' : 'Freeze'}
+          </Button>
+          <Button onClick={() => open('plan')}>Change plan</Button>
+          <Button variant="primary" icon="plus" onClick={() => open('credit')}>
+            Grant credit
+          </Button>
+        </>
+      }
+    >
+      {resource.error && (
+        <ErrorBox error={resource.error} retry={resource.reload} title="The account could not be read again" />
+      )}
+      {account.frozen && (
+        <Note tone="bad" title="This account is frozen">
+          Every request with one of its keys is refused. Its people can sign in and see why.
+        </Note>
+      )}
+      <Figures account={account} />
+      <Usage accountId={account.id} keys={keys} />
+      <People account={account} people={people} onChanged={resource.reload} />
+      <Keys account={account} keys={keys} onChanged={resource.reload} />
+      <Lists account={account} keys={keys} changes={changes} onGrant={() => open('credit')} />
+      {opened === 'credit' && <CreditDialog {...dialog} />}
+      {opened === 'plan' && <PlanDialog {...dialog} plans={plans.data?.items.map(({ plan }) => plan) ?? []} />}
+      {opened === 'freeze' && <FreezeDialog {...dialog} />}
+    </Page>
+  )
+}
+
+interface ListsProps {
+  readonly account: AccountView
+  readonly keys: AccountDetailView['keys']
+  readonly changes: number
+  readonly onGrant: () => void
+}
+
+/** One of the two long lists; which one stands in the address, so that the way back from a receipt finds it. */
+function Lists({ account, keys, changes, onGrant }: ListsProps): VNode {
+  const list = usePlace().query.get('list') === 'receipts' ? 'receipts' : 'ledger'
+  const choice = (
+    <Segments
+      label="Which list"
+      value={list}
+      onValue={value => setQuery({ list: value === 'ledger' ? null : value })}
+      options={[
+        { value: 'ledger', label: 'Ledger' },
+        { value: 'receipts', label: 'Receipts' },
+      ]}
+    />
+  )
+  return list === 'ledger' ? (
+    <Ledger accountId={account.id} keys={keys} changes={changes} onGrant={onGrant} choice={choice} />
+  ) : (
+    <Receipts accountId={account.id} keys={keys} choice={choice} />
+  )
+}
+
+function Figures({ account }: { readonly account: AccountView }): VNode {
+  return (
+    <Stats>
+      <Stat label="Available" value={<Money value={account.available} />} hint="balance without what is held" />
+      <Stat label="Balance" value={<Money value={account.posted} />} hint="credit without charges" />
+      <Stat label="Held" value={<Money value={account.held} />} hint="for requests under way" />
+      <Stat label="Plan" value={account.plan} />
+      <Stat
+        label="State"
+        value={<StateBadge frozen={account.frozen} />}
+        hint={
+          <>
+            made <Time value={account.created_at} />
+          </>
+        }
+      />
+    </Stats>
+  )
+}

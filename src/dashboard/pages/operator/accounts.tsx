@@ -1,0 +1,177 @@
+/** All accounts: how the gateway does as a whole, and one list to find an account in. */
+import type { VNode } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import type { AccountView, PageView, PlanView } from '../../../admin/api/views.ts'
+import { navigate, setQuery, usePlace } from '../../lib/router.tsx'
+import { type Pages, usePages, useResource } from '../../lib/use-resource.ts'
+import {
+  Button,
+  Card,
+  type Column,
+  Empty,
+  Loaded,
+  Money,
+  Page,
+  SelectField,
+  Table,
+  TextField,
+  Time,
+} from '../../ui/index.ts'
+import { NewAccountDialog, StateBadge } from './account-dialogs.tsx'
+import { accountsQuery, filtersOf, isFiltered } from './queries.ts'
+import { Summary } from './summary.tsx'
+import '../../styles/operator.css'
+
+/** So long after the last letter the list is asked for. */
+const TYPING_MS = 250
+
+/** `/operator/accounts` */
+export default function Accounts(): VNode {
+  const filters = filtersOf(usePlace().query)
+  const pages = usePages<AccountView>('operator/accounts', accountsQuery(filters))
+  const plans = useResource<PageView<PlanView>>('operator/plans')
+  const [isMaking, setMaking] = useState(false)
+  const planNames = plans.data?.items.map(({ plan }) => plan) ?? []
+  return (
+    <Page
+      title="Accounts"
+      lead="Who uses the gateway, on which plan, and with how much credit."
+      actions={
+        <Button variant="primary" icon="plus" onClick={() => setMaking(true)}>
+          New account
+        </Button>
+      }
+    >
+      <Summary />
+      <Card flush>
+        <Filters plans={planNames} />
+        <Loaded resource={{ ...pages, data: pages.items }} title="The accounts could not be read" lines={6}>
+          {items => (
+            <Table
+              caption="Accounts by name"
+              columns={COLUMNS}
+              rows={items}
+              rowKey={account => account.id}
+              busy={pages.loading}
+              empty={<Nothing isFiltered={isFiltered(filters)} onNew={() => setMaking(true)} />}
+            />
+          )}
+        </Loaded>
+        <NamePager pages={pages} />
+      </Card>
+      {isMaking && (
+        <NewAccountDialog
+          plans={planNames}
+          onClose={() => setMaking(false)}
+          onMade={account => navigate(`/operator/accounts/${account.id}`)}
+        />
+      )}
+    </Page>
+  )
+}
+
+const COLUMNS: readonly Column<AccountView>[] = [
+  {
+    title: 'Name',
+    heading: true,
+    cell: account => (
+      <a class="operator-name" href={`/operator/accounts/${account.id}`}>
+        {account.name}
+      </a>
+    ),
+  },
+  { title: 'Plan', cell: account => <span class="operator-word">{account.plan}</span> },
+  { title: 'Available', number: true, cell: account => <Money value={account.available} /> },
+  { title: 'Held', number: true, cell: account => <Money value={account.held} /> },
+  { title: 'State', cell: account => <StateBadge frozen={account.frozen} /> },
+  { title: 'Created', cell: account => <Time value={account.created_at} /> },
+]
+
+function Filters({ plans }: { readonly plans: readonly string[] }): VNode {
+  const filters = filtersOf(usePlace().query)
+  const [typed, setTyped] = useState(filters.search)
+  // The address may change without anybody typing: by the way back, or by "Show all accounts".
+  useEffect(() => setTyped(filters.search), [filters.search])
+  useEffect(() => {
+    if (typed.trim() === filters.search) return
+    const timer = setTimeout(() => setQuery({ search: typed.trim() }), TYPING_MS)
+    return () => clearTimeout(timer)
+  }, [typed, filters.search])
+  const known = filters.plan === '' || plans.includes(filters.plan) ? plans : [...plans, filters.plan]
+  return (
+    <search class="operator-filters">
+      <TextField
+        label="Search"
+        type="search"
+        placeholder="A part of the name, or an id"
+        autocomplete="off"
+        spellcheck={false}
+        maxLength={200}
+        value={typed}
+        onValue={setTyped}
+      />
+      <SelectField
+        label="Plan"
+        value={filters.plan}
+        onValue={plan => setQuery({ plan })}
+        options={[{ value: '', label: 'All plans' }, ...known.map(plan => ({ value: plan, label: plan }))]}
+      />
+      <SelectField
+        label="State"
+        value={filters.state}
+        onValue={state => setQuery({ state })}
+        options={[
+          { value: '', label: 'All states' },
+          { value: 'active', label: 'Active' },
+          { value: 'frozen', label: 'Frozen' },
+        ]}
+      />
+    </search>
+  )
+}
+
+function Nothing({ isFiltered, onNew }: { readonly isFiltered: boolean; readonly onNew: () => void }): VNode {
+  if (isFiltered) {
+    return (
+      <Empty
+        icon="search"
+        title="No account fits"
+        action={<Button onClick={() => setQuery({ search: null, plan: null, state: null })}>Show all accounts</Button>}
+      >
+        Try a shorter part of the name, or another plan or state.
+      </Empty>
+    )
+  }
+  return (
+    <Empty
+      icon="accounts"
+      title="No accounts yet"
+      action={
+        <Button variant="primary" icon="plus" onClick={onNew}>
+          New account
+        </Button>
+      }
+    >
+      An account has people, keys and credit. People can also be invited: an account is then made with them.
+    </Empty>
+  )
+}
+
+/** By name there is no newer and older. */
+function NamePager<Item>({ pages }: { readonly pages: Pages<Item> }): VNode | null {
+  const { page, next, previous } = pages
+  if (page === 1 && next === null) return null
+  return (
+    <nav class="pager" aria-label="Pages">
+      <Button small icon="left" disabled={previous === null} onClick={() => previous?.()}>
+        Previous
+      </Button>
+      <span class="small muted" aria-live="polite">
+        Page {page}
+      </span>
+      <Button small disabled={next === null} onClick={() => next?.()}>
+        Next
+      </Button>
+    </nav>
+  )
+}

@@ -1,0 +1,158 @@
+/** Requests under way, read again every two seconds while somebody looks. */
+import type { VNode } from 'preact'
+import { useMemo, useState } from 'preact/hooks'
+import type { ExchangeView, PageView } from '../../../admin/api/views.ts'
+import { count, dateTime, duration, plural } from '../../lib/format.ts'
+import { useResource } from '../../lib/use-resource.ts'
+import { announce, Badge, Button, Card, type Column, Empty, Loaded, Page, Stat, Stats, Table } from '../../ui/index.ts'
+import '../../styles/operator.css'
+
+const EVERY_MS = 2000
+/** A table of thousands that changes every two seconds is no use to anybody, and slow. */
+const SHOWN = 200
+
+/** `/operator/exchanges` */
+export default function Exchanges(): VNode {
+  const [paused, setPaused] = useState(false)
+  const resource = useResource<PageView<ExchangeView>>('operator/exchanges', undefined, {
+    everyMs: paused ? undefined : EVERY_MS,
+  })
+  // Ages are those of the moment the list was read: a list that stands still does not grow older.
+  const readAt = useMemo(() => Date.now(), [resource.data])
+  const pause = (): void => {
+    announce(paused ? 'The list is live again' : 'The list stands still')
+    setPaused(!paused)
+    if (paused) resource.reload()
+  }
+  return (
+    <Page
+      title="Live exchanges"
+      lead={paused ? 'The list stands still.' : 'Requests under way now, the oldest first. The list renews itself.'}
+      actions={
+        <Button icon={paused ? 'play' : 'pause'} onClick={pause}>
+          {paused ? 'Go on' : 'Pause'}
+        </Button>
+      }
+    >
+      <Loaded resource={resource} title="The exchanges could not be read">
+        {({ items }) => (
+          <>
+            <Figures items={items} readAt={readAt} />
+            <List items={items} readAt={readAt} />
+          </>
+        )}
+      </Loaded>
+    </Page>
+  )
+}
+
+interface ListProps {
+  readonly items: readonly ExchangeView[]
+  readonly readAt: number
+}
+
+function Figures({ items, readAt }: ListProps): VNode {
+  const oldestMs = Math.max(0, ...items.map(item => age(item, readAt)))
+  const accounts = new Set(items.map(item => item.account_id).filter(id => id !== null))
+  return (
+    <Stats>
+      <Stat label="Under way" value={count(items.length)} />
+      <Stat label="Streams" value={count(items.filter(item => item.stream === true).length)} />
+      <Stat label="Accounts" value={count(accounts.size)} />
+      <Stat label="Oldest" value={items.length === 0 ? '\u2013' : duration(oldestMs)} />
+    </Stats>
+  )
+}
+
+function List({ items, readAt }: ListProps): VNode {
+  const hidden = items.length - SHOWN
+  return (
+    <Card
+      title="Exchanges"
+      flush
+      hint={
+        hidden > 0 ? `The oldest ${SHOWN} are shown; ${plural(hidden, 'more is', 'more are')} under way.` : undefined
+      }
+    >
+      <Table
+        caption="Exchanges under way"
+        columns={columns(readAt)}
+        rows={items.slice(0, SHOWN)}
+        rowKey={item => item.id}
+        empty={
+          <Empty icon="exchanges" title="Nothing is under way">
+            Requests stand here while they are answered. Finished ones are in the receipts of their account.
+          </Empty>
+        }
+      />
+    </Card>
+  )
+}
+
+function columns(readAt: number): readonly Column<ExchangeView>[] {
+  return [
+    {
+      title: 'Exchange',
+      heading: true,
+      cell: item => (
+        <span class="stack-tight">
+          <code class="small nowrap">{item.id}</code>
+          <span class="operator-sub">
+            {item.route}, policy {item.policy}
+          </span>
+        </span>
+      ),
+    },
+    {
+      title: 'Account',
+      cell: item => (
+        <span class="stack-tight">
+          {item.account_id === null ? (
+            <span class="faint">not known yet</span>
+          ) : (
+            <a href={`/operator/accounts/${item.account_id}`}>{item.account ?? item.account_id}</a>
+          )}
+          <span class="operator-sub">from {item.address}</span>
+        </span>
+      ),
+    },
+    {
+      title: 'Model',
+      cell: item => (
+        <span class="stack-tight">
+          <span>{item.model ?? <span class="faint">not known yet</span>}</span>
+          {item.target && (
+            <span class="small muted">
+              to {item.target}
+              {item.attempts > 1 && `, attempt ${item.attempts}`}
+            </span>
+          )}
+        </span>
+      ),
+    },
+    {
+      title: 'Answer',
+      cell: item =>
+        item.stream === null ? (
+          <span class="faint">{'\u2013'}</span>
+        ) : (
+          <Badge tone={item.stream ? 'accent' : 'plain'}>{item.stream ? 'Stream' : 'Whole'}</Badge>
+        ),
+    },
+    { title: 'Tokens', number: true, cell: item => count(item.tokens) },
+    {
+      title: 'Running for',
+      number: true,
+      cell: item => (
+        <time dateTime={item.started_at} title={dateTime(item.started_at)}>
+          {duration(age(item, readAt))}
+        </time>
+      ),
+    },
+  ]
+}
+
+/** The gateway's clock and the browser's may differ. */
+function age(item: ExchangeView, readAt: number): number {
+  return Math.max(0, readAt - Date.parse(item.started_at))
+}

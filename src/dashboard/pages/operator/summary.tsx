@@ -1,0 +1,51 @@
+/** The gateway at a glance, for operators. */
+import type { VNode } from 'preact'
+import type { SummaryView } from '../../../admin/api/views.ts'
+import { count, plural } from '../../lib/format.ts'
+import { useResource } from '../../lib/use-resource.ts'
+import { Badge, Icon, Loaded, Money, Note, Stat, Stats, Time } from '../../ui/index.ts'
+
+const EVERY_MS = 10_000
+
+/** What all accounts have together, what is under way, and whether the gateway takes requests. */
+export function Summary(): VNode {
+  const summary = useResource<SummaryView>('operator/summary', undefined, { everyMs: EVERY_MS })
+  return (
+    <Loaded resource={summary} lines={2} title="The summary could not be read">
+      {data => <Figures summary={data} />}
+    </Loaded>
+  )
+}
+
+function Figures({ summary }: { readonly summary: SummaryView }): VNode {
+  const { accounts, posted, held, inflight, open_holds: openHolds, ready, reason } = summary
+  return (
+    <>
+      {!ready && (
+        <Note tone="bad" title="The gateway is not ready">
+          {reason ?? 'It does not say why.'} Load balancers send it no new requests.
+        </Note>
+      )}
+      <Stats>
+        <Stat label="Accounts" value={count(accounts)} />
+        <Stat label="Credit of all" value={<Money value={posted} />} hint="not spent yet" />
+        <Stat label="Held" value={<Money value={held} />} hint={`for ${plural(openHolds, 'request')} under way`} />
+        <Stat label="In flight" value={count(inflight)} hint={<a href="/operator/exchanges">Watch them</a>} />
+        <Stat
+          label="Gateway"
+          value={
+            <Badge tone={ready ? 'good' : 'bad'}>
+              <Icon name={ready ? 'check' : 'error'} />
+              {ready ? 'Ready' : 'Not ready'}
+            </Badge>
+          }
+          hint={
+            <>
+              {summary.version}, started <Time value={summary.started_at} />
+            </>
+          }
+        />
+      </Stats>
+    </>
+  )
+}

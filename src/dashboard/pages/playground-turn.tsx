@@ -1,0 +1,128 @@
+/** One question of the playground, its answer as far as it has come, and what that took. */
+import type { VNode } from 'preact'
+import { compact, count, duration } from '../lib/format.ts'
+import { type Answer, adviceFor, finishOf, isOpen, type Turn } from '../lib/talk.ts'
+import { Button, Copy, Money, Note } from '../ui/index.ts'
+
+interface TurnProps {
+  readonly turn: Turn
+  /** Asks again; only for the last one. */
+  readonly again?: (() => void) | undefined
+}
+
+export function TurnView({ turn: { question, answer }, again }: TurnProps): VNode {
+  return (
+    <li class="stack">
+      <div class="turn turn-user">
+        <p class="hidden">You</p>
+        <div class="turn-text">{question}</div>
+      </div>
+      <div class="turn">
+        <p class="turn-name">{answer.model}</p>
+        <Thoughts answer={answer} />
+        {answer.text !== '' && <div class="turn-text">{answer.text}</div>}
+        {isOpen(answer) && answer.text === '' && <Waiting answer={answer} />}
+        <Remark answer={answer} />
+        {!isOpen(answer) && (
+          <div class="row">
+            {answer.text !== '' && <Copy text={answer.text} label="Copy the answer" iconOnly variant="quiet" />}
+            {again && (
+              <Button small variant="quiet" icon="reload" onClick={again}>
+                Ask again
+              </Button>
+            )}
+          </div>
+        )}
+        <Facts answer={answer} />
+      </div>
+    </li>
+  )
+}
+
+function Thoughts({ answer: { thoughts, text } }: { readonly answer: Answer }): VNode | null {
+  if (thoughts === '') return null
+  return (
+    <details class="turn-thought" open={text === ''}>
+      <summary>Thoughts</summary>
+      <div class="turn-text">{thoughts}</div>
+    </details>
+  )
+}
+
+function Waiting({ answer }: { readonly answer: Answer }): VNode {
+  return (
+    <p class="turn-waiting">
+      <span class="spinner" aria-hidden="true" />
+      {answer.thoughts === '' ? 'Waiting for the first token' : 'Thinking'}
+    </p>
+  )
+}
+
+/** What is not as it should be with an answer, and what to do about it. */
+function Remark({ answer }: { readonly answer: Answer }): VNode | null {
+  const { state, trouble, text, finish, cap } = answer
+  if (trouble !== null) {
+    const advice = adviceFor(trouble.code)
+    return (
+      <Note tone="bad" title={text === '' ? 'There is no answer' : 'The answer is incomplete'}>
+        <p>{trouble.message}</p>
+        {advice !== null && <p>{advice}</p>}
+      </Note>
+    )
+  }
+  if (state === 'stopped') {
+    return (
+      <Note tone="info" title="You stopped it">
+        {text === '' ? 'Nothing had come yet.' : 'The answer is incomplete.'}
+      </Note>
+    )
+  }
+  const words = finishOf(finish, cap)
+  if (words !== null)
+    return (
+      <Note tone="warn" title="The answer is incomplete">
+        {words}
+      </Note>
+    )
+  if (state === 'done' && text === '') return <Note tone="warn" title="The answer is empty" />
+  return null
+}
+
+/** Tokens, times, and the price of it. */
+function Facts({ answer }: { readonly answer: Answer }): VNode | null {
+  const { state, firstMs, totalMs, receipt, account } = answer
+  if (state === 'waiting' || (firstMs === null && receipt === null)) return null
+  return (
+    <p class="turn-facts">
+      <Tokens answer={answer} />
+      {firstMs !== null && <span>first token after {duration(firstMs)}</span>}
+      {totalMs !== null && <span>{duration(totalMs)} in all</span>}
+      {receipt !== null && receipt.charged !== null && (
+        <>
+          <span>
+            cost <Money value={receipt.charged} />
+          </span>
+          <a href={`/receipts/${encodeURIComponent(receipt.id)}`}>Receipt</a>
+        </>
+      )}
+      {account !== null && (
+        <span>
+          <Money value={account.available} /> left
+        </span>
+      )}
+    </p>
+  )
+}
+
+function Tokens({ answer }: { readonly answer: Answer }): VNode | null {
+  const { receipt, pieces } = answer
+  const prompt = receipt?.prompt_tokens ?? answer.promptTokens
+  const completion = receipt?.completion_tokens ?? answer.completionTokens
+  if (prompt === null || completion === null)
+    return pieces === 0 ? null : <span>about {count(pieces)} tokens so far</span>
+  return (
+    <span title={`${count(prompt)} in the prompt, ${count(completion)} in the answer`}>
+      {compact(prompt)} + {compact(completion)} tokens
+    </span>
+  )
+}

@@ -1,0 +1,284 @@
+/** One receipt: what was held and charged, why exactly so much, and what happened on the way. */
+import type { VNode } from 'preact'
+import type { KeyView, PageView, ReceiptView } from '../../admin/api/views.ts'
+import { count, duration } from '../lib/format.ts'
+import { aligned, type Sum, sumOf } from '../lib/sum.ts'
+import { explain, outcomeOf, reasonOf, sourceOf, type Tone } from '../lib/trail.ts'
+import { keyNames } from '../lib/usage.ts'
+import { type Resource, useResource } from '../lib/use-resource.ts'
+import type { PageProps } from '../routes.ts'
+import {
+  Badge,
+  ButtonLink,
+  Card,
+  Copy,
+  Details,
+  Empty,
+  ErrorBox,
+  Icon,
+  type IconName,
+  Loading,
+  Money,
+  Page,
+  ScrollArea,
+  Stat,
+  Stats,
+  Time,
+} from '../ui/index.ts'
+import '../styles/reports.css'
+import { OutcomeBadge } from './receipts.tsx'
+
+export default function ReceiptPage({ params }: PageProps): VNode {
+  const id = params['id']!
+  const receipt = useResource<ReceiptView>(`receipts/${encodeURIComponent(id)}`)
+  const keys = useResource<PageView<KeyView>>('keys')
+  const { data } = receipt
+  return (
+    <Page
+      title={data ? `Receipt for ${data.model}` : 'Receipt'}
+      back={{ href: '/receipts', label: 'Receipts' }}
+      lead={
+        <span class="row">
+          <span class="mono">{id}</span>
+          <Copy text={id} label="Copy the id" iconOnly variant="quiet" />
+        </span>
+      }
+    >
+      {data ? (
+        <ReceiptDetails receipt={data} names={keyNames(keys.data?.items ?? [])} />
+      ) : (
+        <Missing receipt={receipt} />
+      )}
+    </Page>
+  )
+}
+
+function Missing({ receipt: { error, reload } }: { readonly receipt: Resource<ReceiptView> }): VNode {
+  if (!error) return <Loading lines={8} />
+  if (error.code !== 'not_found') return <ErrorBox error={error} retry={reload} title="The receipt could not be read" />
+  return (
+    <Card>
+      <Empty
+        icon="receipt"
+        title="There is no such receipt"
+        action={
+          <ButtonLink variant="primary" href="/receipts">
+            All receipts
+          </ButtonLink>
+        }
+      >
+        Requests that are refused before money is set aside leave none. The id is what the answer carries in{' '}
+        <code>x-request-id</code>.
+      </Empty>
+    </Card>
+  )
+}
+
+interface DetailsProps {
+  readonly receipt: ReceiptView
+  /** Of the keys, by their ids. */
+  readonly names: Readonly<Record<string, string>>
+}
+
+/** Everything on a receipt; operators see those of others in the same way. */
+export function ReceiptDetails({ receipt, names }: DetailsProps): VNode {
+  return (
+    <>
+      <Figures receipt={receipt} />
+      <SumCard receipt={receipt} sum={sumOf(receipt)} />
+      <div class="grid-halves">
+        <Card title="What happened" hint="The steps of the policy, in their order.">
+          <Trail receipt={receipt} />
+        </Card>
+        <div class="stack">
+          <Card title="Attempts" hint="Which model providers were asked.">
+            <Attempts attempts={receipt.attempts} />
+          </Card>
+          <Card title="Details">
+            <Facts receipt={receipt} names={names} />
+          </Card>
+        </div>
+      </div>
+    </>
+  )
+}
+
+function Figures({ receipt }: { readonly receipt: ReceiptView }): VNode {
+  const { charged, held, outcome, created_at, settled_at } = receipt
+  const took = settled_at === null ? null : Date.parse(settled_at) - Date.parse(created_at)
+  return (
+    <Stats>
+      <Stat label="Charged" value={charged === null ? '–' : <Money value={charged} />} />
+      <Stat label="Set aside before" value={<Money value={held} />} hint="the most it could have cost" />
+      <Stat label="Outcome" value={<OutcomeBadge outcome={outcome} />} hint={endingOf(receipt)} />
+      <Stat label="Took" value={took === null ? '–' : duration(took)} hint={<Time value={created_at} />} />
+    </Stats>
+  )
+}
+
+function endingOf({ outcome, code }: ReceiptView): string | undefined {
+  if (code !== null) return reasonOf(code)
+  return outcome === 'answered' ? undefined : outcomeOf(outcome).sentence
+}
+
+/** The charge, so that one can check it with pencil and paper. */
+function SumCard({ receipt, sum }: { readonly receipt: ReceiptView; readonly sum: Sum | null }): VNode {
+  return (
+    <Card title="The charge" hint={sourceOf(receipt.source)}>
+      {sum === null || receipt.charged === null ? (
+        <p class="muted">It stands here when the request is over.</p>
+      ) : sum.lines.length === 0 && sum.request === null ? (
+        <p>
+          Nothing was used, so nothing was charged. All of <Money value={receipt.held} /> is free again.
+        </p>
+      ) : (
+        <ScrollArea label="The charge as a sum">
+          <SumTable charged={receipt.charged} sum={sum} />
+        </ScrollArea>
+      )}
+      {receipt.reasoning_tokens > 0 && (
+        <p class="small muted receipt-remark">
+          {count(receipt.reasoning_tokens)} of the {count(receipt.completion_tokens)} tokens of the answer were
+          thinking.
+        </p>
+      )}
+    </Card>
+  )
+}
+
+interface SumProps {
+  readonly charged: string
+  readonly sum: Sum
+}
+
+function SumTable({ charged, sum }: SumProps): VNode {
+  const { lines, request, rounding, relief, excess } = sum
+  const rest = [
+    ['For the request', request, ''],
+    ['Rounded up to a billionth of a dollar', rounding, ''],
+    ['Beyond what was set aside: the house pays it', relief, '\u2212'],
+    ['Not in these figures', excess, ''],
+  ] as const
+  const amounts = [...lines.map(line => line.amount), ...rest.map(([, amount]) => amount ?? '0'), charged]
+  const written = aligned(amounts)
+  return (
+    <table class="receipt-sum">
+      <caption class="hidden">How the charge was added up</caption>
+      <thead>
+        <tr>
+          <th scope="col">What</th>
+          <th scope="col" class="number">
+            Tokens
+          </th>
+          <th scope="col" class="number">
+            Price for 1M
+          </th>
+          <th scope="col" class="number">
+            Amount
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {lines.map(({ label, tokens, price }, index) => (
+          <tr key={label}>
+            <th scope="row">{label}</th>
+            <td class="number">{count(tokens)}</td>
+            <td class="number">
+              <Money value={price} exact />
+            </td>
+            <td class="number">{written[index]}</td>
+          </tr>
+        ))}
+        {rest.map(
+          ([label, amount, sign], index) =>
+            amount !== null && <SumRow key={label} label={label} amount={sign + written[lines.length + index]!} />,
+        )}
+      </tbody>
+      <tfoot>
+        <SumRow label="Charged" amount={written.at(-1)!} />
+      </tfoot>
+    </table>
+  )
+}
+
+function SumRow({ label, amount }: { readonly label: string; readonly amount: string }): VNode {
+  return (
+    <tr>
+      <th scope="row" colSpan={3}>
+        {label}
+      </th>
+      <td class="number">{amount}</td>
+    </tr>
+  )
+}
+
+const ICONS: Readonly<Record<Tone, IconName>> = { good: 'check', bad: 'error', warning: 'warning', neutral: 'more' }
+
+function Trail({ receipt: { trail, settled_at } }: { readonly receipt: ReceiptView }): VNode {
+  if (trail.length === 0) {
+    return (
+      <p class="muted">{settled_at === null ? 'It stands here when the request is over.' : 'Nothing was recorded.'}</p>
+    )
+  }
+  return (
+    <ol class="timeline">
+      {trail.map((line, index) => {
+        const { sentence, more, tone } = explain(line)
+        return (
+          <li key={`${index} ${line.step}`} class={`timeline-item timeline-${tone}`}>
+            <span class="timeline-mark">
+              <Icon name={ICONS[tone]} />
+            </span>
+            <div class="stack-tight">
+              <p>{sentence}</p>
+              {more !== null && <p class="small muted">{more}</p>}
+            </div>
+          </li>
+        )
+      })}
+    </ol>
+  )
+}
+
+function Attempts({ attempts }: Pick<ReceiptView, 'attempts'>): VNode {
+  if (attempts.length === 0) return <p class="muted">No model provider was asked.</p>
+  return (
+    <ol class="timeline">
+      {attempts.map(({ target, status, code, ms }, index) => {
+        const good = code === null
+        return (
+          <li key={`${index} ${target}`} class={`timeline-item timeline-${good ? 'good' : 'bad'}`}>
+            <span class="timeline-mark">
+              <Icon name={good ? 'check' : 'error'} />
+            </span>
+            <div class="stack-tight">
+              <p>
+                <span class="mono">{target}</span>{' '}
+                {status !== null && <Badge tone={good ? 'good' : 'bad'}>HTTP {status}</Badge>}
+              </p>
+              <p class="small muted">
+                {good ? `It began to answer after ${duration(ms)}.` : `After ${duration(ms)}: ${reasonOf(code)}.`}
+              </p>
+            </div>
+          </li>
+        )
+      })}
+    </ol>
+  )
+}
+
+function Facts({ receipt, names }: DetailsProps): VNode {
+  const { model, key_id, created_at, settled_at, idempotency_key, code } = receipt
+  return (
+    <Details
+      items={[
+        ['Model', <span class="mono">{model}</span>],
+        ['Key', names[key_id] ?? <span class="mono">{key_id}</span>],
+        ['Began', <Time value={created_at} />],
+        ['Settled', <Time value={settled_at} none="not yet" />],
+        code !== null && ['Error', <span class="mono">{code}</span>],
+        idempotency_key !== null && ['Idempotency key', <span class="mono">{idempotency_key}</span>],
+      ]}
+    />
+  )
+}

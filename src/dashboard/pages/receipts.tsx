@@ -1,0 +1,201 @@
+/** The account's requests, the newest first: when, what, by which key, for how much, and how they ended. */
+import type { VNode } from 'preact'
+import { useMemo } from 'preact/hooks'
+import type { KeyView, ModelView, OutcomeName, PageView, ReceiptView } from '../../admin/api/views.ts'
+import { compact, count } from '../lib/format.ts'
+import { setQuery, usePlace } from '../lib/router.tsx'
+import { OUTCOME_NAMES, outcomeOf } from '../lib/trail.ts'
+import { keyNames } from '../lib/usage.ts'
+import { type Pages, usePages, useResource } from '../lib/use-resource.ts'
+import {
+  Badge,
+  Button,
+  ButtonLink,
+  Card,
+  Empty,
+  ErrorBox,
+  Loading,
+  Money,
+  Page,
+  Pager,
+  SelectField,
+  Table,
+  Time,
+} from '../ui/index.ts'
+import '../styles/reports.css'
+
+interface Filters {
+  readonly key: string
+  readonly model: string
+  readonly outcome: string
+}
+
+export default function ReceiptsPage(): VNode {
+  const { query } = usePlace()
+  const filters: Filters = {
+    key: query.get('key') ?? '',
+    model: query.get('model') ?? '',
+    outcome: OUTCOME_NAMES.find(name => name === query.get('outcome')) ?? '',
+  }
+  const receipts = usePages<ReceiptView>('receipts', { ...filters, limit: 25 })
+  const keys = useResource<PageView<KeyView>>('keys')
+  const models = useResource<PageView<ModelView>>('models')
+  const names = useMemo(() => keyNames(keys.data?.items ?? []), [keys.data])
+  const modelIds = (models.data?.items ?? []).map(({ id }) => id)
+  return (
+    <Page
+      title="Receipts"
+      lead="One for each request that money was set aside for. It says what happened, and why it cost what it cost."
+    >
+      <FilterBar filters={filters} names={names} models={modelIds} />
+      <ReceiptList receipts={receipts} names={names} filtered={Object.values(filters).some(value => value !== '')} />
+    </Page>
+  )
+}
+
+interface FilterProps {
+  readonly filters: Filters
+  readonly names: Readonly<Record<string, string>>
+  readonly models: readonly string[]
+}
+
+function FilterBar({ filters, names, models }: FilterProps): VNode {
+  return (
+    <search class="receipt-filters" aria-label="Receipts">
+      <SelectField
+        label="Key"
+        value={filters.key}
+        onValue={key => setQuery({ key })}
+        options={[{ value: '', label: 'All keys' }, ...withChosen(Object.entries(names), filters.key)]}
+      />
+      <SelectField
+        label="Model"
+        value={filters.model}
+        onValue={model => setQuery({ model })}
+        options={[
+          { value: '', label: 'All models' },
+          ...withChosen(
+            models.map(id => [id, id]),
+            filters.model,
+          ),
+        ]}
+      />
+      <SelectField
+        label="Outcome"
+        value={filters.outcome}
+        onValue={outcome => setQuery({ outcome })}
+        options={[
+          { value: '', label: 'All outcomes' },
+          ...OUTCOME_NAMES.map(value => ({ value, label: outcomeOf(value).label })),
+        ]}
+      />
+    </search>
+  )
+}
+
+/** What is chosen can be chosen, though the list has not come yet, or does not have it any more. */
+function withChosen(
+  known: readonly (readonly [value: string, label: string])[],
+  chosen: string,
+): { value: string; label: string }[] {
+  const options = known.map(([value, label]) => ({ value, label }))
+  if (chosen !== '' && !known.some(([value]) => value === chosen)) options.push({ value: chosen, label: chosen })
+  return options
+}
+
+interface ListProps {
+  readonly receipts: Pages<ReceiptView>
+  readonly names: Readonly<Record<string, string>>
+  readonly filtered: boolean
+}
+
+function ReceiptList({ receipts, names, filtered }: ListProps): VNode {
+  const { items, error, reload, loading, next, page } = receipts
+  const columns = [
+    {
+      title: 'Time',
+      cell: ({ id, created_at }: ReceiptView) => (
+        <a href={`/receipts/${encodeURIComponent(id)}`}>
+          <Time value={created_at} />
+        </a>
+      ),
+    },
+    { title: 'Model', cell: ({ model }: ReceiptView) => <span class="mono">{model}</span> },
+    { title: 'Key', cell: ({ key_id }: ReceiptView) => names[key_id] ?? <span class="muted">{key_id}</span> },
+    { title: 'Tokens', number: true, cell: tokensOf },
+    {
+      title: 'Charged',
+      number: true,
+      cell: ({ charged }: ReceiptView) => charged !== null && <Money value={charged} />,
+    },
+    { title: 'Outcome', cell: ({ outcome }: ReceiptView) => <OutcomeBadge outcome={outcome} /> },
+  ]
+  return (
+    <Card flush>
+      {error && <ErrorBox error={error} retry={reload} title="The receipts could not be read" />}
+      {items === undefined && !error && <Loading lines={10} />}
+      {items && (
+        <Table
+          caption="Receipts, the newest first"
+          columns={columns}
+          rows={items}
+          rowKey={({ id }) => id}
+          busy={loading}
+          empty={<NoReceipts filtered={filtered} more={next !== null || page > 1} />}
+        />
+      )}
+      <Pager pages={receipts} />
+    </Card>
+  )
+}
+
+function NoReceipts({ filtered, more }: { readonly filtered: boolean; readonly more: boolean }): VNode {
+  // Only so many are looked through for one page.
+  if (more) {
+    return (
+      <Empty icon="search" title="None on this page">
+        The filters leave none of the requests of this time. There may be some on the other pages.
+      </Empty>
+    )
+  }
+  if (filtered) {
+    return (
+      <Empty
+        icon="search"
+        title="No receipt is like that"
+        action={<Button onClick={() => setQuery({ key: null, model: null, outcome: null })}>Show all</Button>}
+      >
+        Take a filter away to see more.
+      </Empty>
+    )
+  }
+  return (
+    <Empty
+      icon="receipt"
+      title="No receipts yet"
+      action={
+        <>
+          <ButtonLink variant="primary" href="/playground" icon="playground">
+            Try a model
+          </ButtonLink>
+          <ButtonLink href="/keys">Make a key</ButtonLink>
+        </>
+      }
+    >
+      Every request that costs something leaves one here. Send your first one.
+    </Empty>
+  )
+}
+
+/** How a request ended. */
+export function OutcomeBadge({ outcome }: { readonly outcome: OutcomeName | null }): VNode {
+  const { label, tone } = outcomeOf(outcome)
+  return <Badge tone={BADGES[tone]}>{label}</Badge>
+}
+
+const BADGES = { good: 'good', bad: 'bad', warning: 'warn', neutral: 'plain' } as const
+
+function tokensOf({ prompt_tokens, completion_tokens }: ReceiptView): VNode {
+  const title = `${count(prompt_tokens)} in the prompt, ${count(completion_tokens)} in the answer`
+  return <span title={title}>{compact(prompt_tokens + completion_tokens)}</span>
+}

@@ -1,0 +1,53 @@
+/** Making an account by oneself, where the gateway allows it. */
+import type { VNode } from 'preact'
+import type { SessionView } from '../../admin/api/views.ts'
+import { api } from '../lib/api.ts'
+import { money, nano } from '../lib/format.ts'
+import { useSigned } from '../lib/session.tsx'
+import { useAction } from '../lib/use-resource.ts'
+import { ButtonLink, Empty, Gate } from '../ui/index.ts'
+import { Credentials } from './credentials.tsx'
+
+export default function Register(): VNode {
+  const { about, begin } = useSigned()
+  const action = useAction(async (email: string, password: string) =>
+    begin(await api.post<SessionView>('register', { email, password })),
+  )
+  if (about.registration !== 'open') return <Closed />
+  const gift = nano(about.starting_credit) > 0n ? ` It starts with ${money(about.starting_credit)} of credit.` : ''
+  return (
+    <Gate
+      title="Create an account"
+      lead={`One key for every model behind this gateway.${gift}`}
+      foot={
+        <p>
+          Have an account already? <a href="/sign-in">Sign in</a>
+        </p>
+      }
+    >
+      <Credentials
+        submit="Create the account"
+        action={action}
+        emailHint="To sign in with. Nothing is ever sent to it."
+      />
+    </Gate>
+  )
+}
+
+function Closed(): VNode {
+  return (
+    <Gate title="Create an account">
+      <Empty
+        icon="lock"
+        title="Accounts are made by invitation"
+        action={
+          <ButtonLink href="/sign-in" variant="primary">
+            Sign in
+          </ButtonLink>
+        }
+      >
+        Ask the operator of this gateway for a link.
+      </Empty>
+    </Gate>
+  )
+}

@@ -1,0 +1,137 @@
+/** The person's own things: who they are, their password, how the page looks. */
+import type { VNode } from 'preact'
+import { useState } from 'preact/hooks'
+import type { SessionView } from '../../admin/api/views.ts'
+import { ThemeSwitch } from '../layout.tsx'
+import { api } from '../lib/api.ts'
+import { dateTime } from '../lib/format.ts'
+import { passwordError, passwordHint } from '../lib/password.ts'
+import { useSession } from '../lib/session.tsx'
+import { useAction } from '../lib/use-resource.ts'
+import {
+  announce,
+  Badge,
+  Button,
+  Card,
+  Code,
+  Copy,
+  Details,
+  ErrorNote,
+  errorAt,
+  errorBeside,
+  Form,
+  Page,
+  PasswordField,
+} from '../ui/index.ts'
+
+export default function Settings(): VNode {
+  const { session, about, signOut } = useSession()
+  const { person, account } = session
+  const leaving = useAction(signOut)
+  return (
+    <Page title="Settings">
+      <Card title="You">
+        <Details
+          items={[
+            ['E-mail address', person.email],
+            [
+              'Role',
+              <span key="role" class="row">
+                <Badge tone={person.role === 'operator' ? 'accent' : 'plain'}>{person.role}</Badge>
+                <span class="small muted">
+                  {person.role === 'operator' ? 'Sees and runs the whole gateway.' : 'Uses this account.'}
+                </span>
+              </span>,
+            ],
+            ['Account', account.name],
+            [
+              'Account id',
+              <span key="id" class="row">
+                <Code>{account.id}</Code>
+                <Copy text={account.id} label="Copy the account id" iconOnly variant="quiet" />
+              </span>,
+            ],
+            ['Plan', account.plan],
+            ['Signed in until', `${dateTime(session.expires_at)}, or half an hour after the last click`],
+          ]}
+        />
+        <div class="settings-leave">
+          <Button icon="leave" busy={leaving.busy} onClick={leaving.run}>
+            Sign out
+          </Button>
+          {leaving.error && <ErrorNote error={leaving.error} />}
+        </div>
+      </Card>
+      <Card title="Password" hint="Changing it signs out every other browser.">
+        <PasswordForm email={person.email} />
+      </Card>
+      <Card title="Appearance" hint="Kept in this browser.">
+        <div class="settings-narrow">
+          <ThemeSwitch />
+        </div>
+      </Card>
+      <p class="small muted">Tollgate {about.version}</p>
+    </Page>
+  )
+}
+
+function PasswordForm({ email }: { readonly email: string }): VNode {
+  const { begin } = useSession()
+  const [current, setCurrent] = useState('')
+  const [next, setNext] = useState('')
+  const [tried, setTried] = useState(false)
+  const action = useAction(async () => {
+    begin(await api.post<SessionView>('password', { current, new: next }))
+    setCurrent('')
+    setNext('')
+    setTried(false)
+    announce('The password is changed')
+  })
+  const submit = (): void => {
+    setTried(true)
+    if (current !== '' && passwordError(next) === undefined) void action.run()
+  }
+  // The gateway says of the current password only that it is wrong.
+  const refused = action.error?.code === 'wrong_credentials' ? 'This is not your current password.' : undefined
+  const beside = refused ? undefined : errorBeside(action.error, ['current', 'new'])
+  return (
+    <div class="settings-narrow">
+      <Form
+        onSubmit={submit}
+        busy={action.busy}
+        submit="Change the password"
+        error={beside && <ErrorNote error={beside} />}
+      >
+        <input
+          class="hidden"
+          type="text"
+          name="email"
+          autocomplete="username"
+          value={email}
+          readOnly
+          tabIndex={-1}
+          aria-hidden="true"
+        />
+        <PasswordField
+          label="Current password"
+          name="current"
+          autoComplete="current-password"
+          value={current}
+          onValue={setCurrent}
+          error={
+            tried && current === '' ? 'Enter your current password.' : (refused ?? errorAt(action.error, 'current'))
+          }
+        />
+        <PasswordField
+          label="New password"
+          name="new"
+          autoComplete="new-password"
+          value={next}
+          onValue={setNext}
+          hint={passwordHint(next)}
+          error={(tried ? passwordError(next) : undefined) ?? errorAt(action.error, 'new')}
+        />
+      </Form>
+    </div>
+  )
+}

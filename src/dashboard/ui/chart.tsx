@@ -1,0 +1,329 @@
+/**
+ * Usage over time as stacked bars, drawn by uPlot on a canvas: with a legend of buttons, a box with figures under the
+ * pointer, and the same figures as a table for those who cannot see a canvas.
+ */
+import type { VNode } from 'preact'
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
+import uPlot from 'uplot'
+import 'uplot/dist/uPlot.min.css'
+import type { UsageRowView } from '../../admin/api/views.ts'
+import { useTheme } from '../lib/theme.ts'
+import {
+  type By,
+  type ChartData,
+  chartData,
+  figure,
+  height,
+  type Metric,
+  OTHER,
+  type Series,
+  type Step,
+  spanName,
+  stacked,
+  tickLabels,
+} from '../lib/usage.ts'
+import '../styles/chart.css'
+import { ScrollArea, Table } from './table.tsx'
+
+interface UsageChartProps {
+  readonly rows: readonly UsageRowView[]
+  readonly step: Step
+  /** ISO 8601; without them from the first row to the last. */
+  readonly from?: string | undefined
+  readonly to?: string | undefined
+  readonly metric?: Metric | undefined
+  readonly by?: By | undefined
+  /** What to call a key or model, by its id. */
+  readonly names?: Readonly<Record<string, string>> | undefined
+}
+
+/** What a metric is called. */
+export const METRIC_NAMES: Readonly<Record<Metric, string>> = {
+  charged: 'Spend',
+  requests: 'Requests',
+  tokens: 'Tokens',
+}
+
+/** A chart of usage; `rows` as the API sends them, gaps are filled here. */
+export function UsageChart(props: UsageChartProps): VNode {
+  const { rows, step, from, to, metric = 'charged', by = 'none', names = {} } = props
+  const data = useMemo(() => chartData(rows, { step, from, to, metric, by }), [rows, step, from, to, metric, by])
+  const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set())
+  const toggle = (id: string): void => setHidden(before => without(before, id))
+  const view: View = { data, metric, step, hidden, nameOf: id => nameOf(id, metric, names) }
+  return (
+    <figure class="chart">
+      <Plot {...view} />
+      {by !== 'none' && data.series.length > 0 && <Legend {...view} toggle={toggle} />}
+      {data.times.length > 0 && <FigureTable {...view} divided={by !== 'none'} />}
+    </figure>
+  )
+}
+
+/** The square in a series' colour, for tables beside a chart. */
+export function Swatch({ index, id }: { readonly index: number; readonly id: string }): VNode {
+  return <span class={`chart-swatch ${colourClass(index, id)}`} aria-hidden="true" />
+}
+
+interface View {
+  readonly data: ChartData
+  readonly metric: Metric
+  readonly step: Step
+  readonly hidden: ReadonlySet<string>
+  readonly nameOf: (id: string) => string
+}
+
+function Legend({ data, metric, hidden, nameOf, toggle }: View & { readonly toggle: (id: string) => void }): VNode {
+  return (
+    <ul class="chart-legend" aria-label="Shown in the chart">
+      {data.series.map(({ id, total }, index) => (
+        <li key={id}>
+          <button type="button" aria-pressed={!hidden.has(id)} onClick={() => toggle(id)}>
+            <Swatch index={index} id={id} />
+            <span class="chart-legend-name">{nameOf(id)}</span>
+            <span class="muted">{figure(total, metric)}</span>
+          </button>
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+/** What the pointer is over: a span's index, and where its middle is. */
+interface Hover {
+  readonly index: number
+  readonly x: number
+}
+
+function Plot(view: View): VNode {
+  const { data, metric, step, hidden } = view
+  const box = useRef<HTMLDivElement>(null)
+  const plot = useRef<uPlot | null>(null)
+  const [hover, setHover] = useState<Hover | null>(null)
+  const { shown } = useTheme()
+
+  useLayoutEffect(() => {
+    const made = draw(box.current!, { data, metric, step, hidden }, setHover)
+    plot.current = made
+    const watcher = new ResizeObserver(() => made.setSize({ width: box.current!.clientWidth, height: HEIGHT }))
+    watcher.observe(box.current!)
+    return () => {
+      watcher.disconnect()
+      made.destroy()
+      setHover(null)
+    }
+  }, [data, metric, step, hidden])
+
+  // The colours have changed with the theme.
+  useEffect(() => plot.current?.redraw(false, true), [shown])
+
+  return (
+    <div class="chart-plot">
+      <div ref={box} class="chart-canvas" role="img" aria-label={summary(view)} />
+      {hover && data.times[hover.index] !== undefined && <Tip {...view} hover={hover} />}
+    </div>
+  )
+}
+
+/** The box with the figures of one span. */
+function Tip({ data, metric, step, hidden, nameOf, hover }: View & { readonly hover: Hover }): VNode {
+  const box = useRef<HTMLDivElement>(null)
+  useLayoutEffect(() => {
+    const { offsetWidth, parentElement, style } = box.current!
+    const room = parentElement!.clientWidth - offsetWidth
+    // On the side where there is room; never beyond the card.
+    const beside = hover.x > parentElement!.clientWidth / 2 ? hover.x - offsetWidth - 16 : hover.x + 16
+    style.transform = `translateX(${Math.max(0, Math.min(room, beside))}px)`
+  })
+  const { index } = hover
+  const lines = data.series
+    .map((series, place) => ({ ...series, place, value: series.values[index]! }))
+    .filter(({ id, value }) => value > 0n && !hidden.has(id))
+  const sum = lines.reduce((before, { value }) => before + value, 0n)
+  return (
+    <div ref={box} class="chart-tip" aria-hidden="true">
+      <p class="chart-tip-title">{spanName(data.times[index]!, step)}</p>
+      {lines.length > 1 &&
+        lines.map(({ id, place, value }) => (
+          <p key={id} class="chart-tip-line">
+            <Swatch index={place} id={id} />
+            <span class="grow">{nameOf(id)}</span>
+            <span>{figure(value, metric)}</span>
+          </p>
+        ))}
+      <p class="chart-tip-line chart-tip-sum">
+        <span class="grow">{lines.length === 1 ? nameOf(lines[0]!.id) : 'Total'}</span>
+        <span>{figure(sum, metric)}</span>
+      </p>
+    </div>
+  )
+}
+
+interface FigureRow {
+  readonly at: number
+  readonly index: number
+}
+
+/** The same as the bars, in words and figures. */
+function FigureTable({ data, metric, step, nameOf, divided }: View & { readonly divided: boolean }): VNode {
+  const [open, setOpen] = useState(false)
+  const rows: FigureRow[] = data.times.map((at, index) => ({ at, index })).reverse()
+  const columnOf = ({ id, values }: Series) => ({
+    title: nameOf(id),
+    number: true,
+    cell: ({ index }: FigureRow) => figure(values[index]!, metric),
+  })
+  const columns = [
+    { title: step === 'day' ? 'Day (UTC)' : 'Hour', cell: ({ at }: FigureRow) => spanName(at, step) },
+    ...(divided ? data.series.map(columnOf) : []),
+    { title: 'Total', number: true, cell: ({ index }: FigureRow) => figure(data.totals[index]!, metric) },
+  ]
+  return (
+    <details class="chart-table" onToggle={event => setOpen(event.currentTarget.open)}>
+      <summary>Show as table</summary>
+      {open && (
+        <ScrollArea label="The figures of the chart">
+          <Table
+            caption={`${METRIC_NAMES[metric]} by ${step}`}
+            columns={columns}
+            rows={rows}
+            rowKey={row => `${row.at}`}
+          />
+        </ScrollArea>
+      )}
+    </details>
+  )
+}
+
+const HEIGHT = 260
+
+/** Draws into the box; the caller destroys it. */
+function draw(box: HTMLElement, view: Omit<View, 'nameOf'>, onHover: (hover: Hover | null) => void): uPlot {
+  const { data, metric, step, hidden } = view
+  // The first one is drawn last, in front of all others: it stands at the bottom.
+  const series = data.series
+    .map((each, place) => ({ ...each, place }))
+    .reverse()
+    .map(each => (hidden.has(each.id) ? { ...each, values: each.values.map(() => 0n) } : each))
+  const heights = stacked(series, data.times.length).map(values => values.map(value => height(value, metric)))
+  const seconds = data.times.map(at => at / 1000)
+  const half = (step === 'hour' ? 3600 : 86_400) / 2
+  const ink = (name: string) => () => getComputedStyle(box).getPropertyValue(name)
+  const band = document.createElement('div')
+  band.className = 'chart-band'
+  const bars = uPlot.paths.bars!({ size: [0.72, 40], radius: [0.12, 0] })
+  const options: uPlot.Options = {
+    width: box.clientWidth,
+    height: HEIGHT,
+    padding: [12, 20, 0, 0],
+    legend: { show: false },
+    cursor: { x: false, y: false, points: { show: false }, drag: { x: false, y: false } },
+    scales: {
+      x: { time: true, range: () => [(seconds[0] ?? 0) - half, (seconds.at(-1) ?? 1) + half] },
+      y: { range: (_, __, most) => [0, most > 0 ? most * 1.06 : 1] },
+    },
+    axes: [timeAxis(data.times, step, ink), valueAxis(metric, ink)],
+    series: [
+      {},
+      ...series.map(({ id, place }) => ({
+        paths: bars,
+        points: { show: false },
+        fill: ink(colourOf(place, id)),
+        // A line in the colour of the ground keeps neighbours apart, for eyes that see no colours too.
+        stroke: ink('--surface'),
+        width: series.length > 1 ? 1 : 0,
+      })),
+    ],
+    hooks: {
+      ready: [plot => plot.under.append(band)],
+      setCursor: [plot => onHover(hoverOf(plot, band, seconds, half))],
+    },
+  }
+  return new uPlot(options, [seconds, ...heights], box)
+}
+
+/** Finds the span under the pointer, and marks it. */
+function hoverOf(plot: uPlot, band: HTMLElement, seconds: readonly number[], half: number): Hover | null {
+  const { idx, left } = plot.cursor
+  const at = idx == null ? undefined : seconds[idx]
+  const away = at === undefined || left === undefined || left < 0
+  band.classList.toggle('chart-band-shown', !away)
+  if (away) return null
+  const [start, end] = [plot.valToPos(at - half, 'x'), plot.valToPos(at + half, 'x')]
+  band.style.left = `${start}px`
+  band.style.width = `${end - start}px`
+  return { index: idx!, x: plot.over.offsetLeft + (start + end) / 2 }
+}
+
+type Ink = (name: string) => () => string
+
+const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", sans-serif'
+
+function timeAxis(times: readonly number[], step: Step, ink: Ink): uPlot.Axis {
+  const labels = (plot: uPlot) => tickLabels(times, step, Math.max(1, Math.floor(plot.over.clientWidth / 60)))
+  return {
+    stroke: ink('--text-muted'),
+    font: FONT,
+    size: 32,
+    gap: 6,
+    grid: { show: false },
+    ticks: { show: false },
+    splits: plot => labels(plot).map(({ at }) => at / 1000),
+    values: plot => labels(plot).map(({ label }) => label),
+  }
+}
+
+function valueAxis(metric: Metric, ink: Ink): uPlot.Axis {
+  const axis: uPlot.Axis = {
+    stroke: ink('--text-muted'),
+    font: FONT,
+    gap: 8,
+    space: 48,
+    grid: { stroke: ink('--line'), width: 1 },
+    ticks: { show: false },
+    size: (_, values) => 20 + 7 * Math.max(2, ...(values ?? []).map(text => text.length)),
+    values: (_, splits) => splits.map(value => axisFigure(value, (splits[1] ?? 1) - (splits[0] ?? 0), metric)),
+  }
+  // There is no half of a request.
+  return metric === 'charged' ? axis : { ...axis, incrs: WHOLE_STEPS }
+}
+
+const WHOLE_STEPS = Array.from({ length: 13 }, (_, power) => [1, 2, 5].map(digit => digit * 10 ** power)).flat()
+
+/** A figure at the axis: as many decimals as its steps need. */
+function axisFigure(value: number, increment: number, metric: Metric): string {
+  if (metric !== 'charged') return figure(BigInt(Math.round(value)), metric)
+  let decimals = 0
+  while (decimals < 9 && Math.abs(Math.round(increment * 10 ** decimals) - increment * 10 ** decimals) > 1e-6)
+    decimals++
+  return `$${value.toFixed(decimals === 1 ? 2 : decimals)}`
+}
+
+function colourOf(index: number, id: string): string {
+  return id === OTHER ? '--series-other' : `--series-${index + 1}`
+}
+
+function colourClass(index: number, id: string): string {
+  return id === OTHER ? 'series-other' : `series-${index + 1}`
+}
+
+function nameOf(id: string, metric: Metric, names: Readonly<Record<string, string>>): string {
+  if (id === '') return METRIC_NAMES[metric]
+  if (id === OTHER) return 'All others'
+  return Object.hasOwn(names, id) ? names[id]! : id
+}
+
+/** What a screen reader says instead of the picture. */
+function summary({ data, metric, step }: View): string {
+  const sum = data.totals.reduce((before, value) => before + value, 0n)
+  if (sum === 0n) return `${METRIC_NAMES[metric]} by ${step}: nothing in this time.`
+  const most = data.totals.reduce((best, value, index) => (value > data.totals[best]! ? index : best), 0)
+  const peak = `the most was ${figure(data.totals[most]!, metric)}, ${spanName(data.times[most]!, step)}`
+  return `${METRIC_NAMES[metric]} by ${step}: ${figure(sum, metric)} in all; ${peak}.`
+}
+
+function without(before: ReadonlySet<string>, id: string): ReadonlySet<string> {
+  const after = new Set(before)
+  if (!after.delete(id)) after.add(id)
+  return after
+}

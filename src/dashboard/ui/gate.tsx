@@ -1,0 +1,44 @@
+/** The single column for those who are not signed in. */
+import type { ComponentChildren, VNode } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+import { movesSoFar } from '../lib/router.tsx'
+import { Logo } from './icons.tsx'
+
+interface GateProps {
+  readonly title: string
+  readonly lead?: ComponentChildren
+  /** Below the box: the way to the other pages. */
+  readonly foot?: ComponentChildren
+  readonly children: ComponentChildren
+}
+
+export function Gate({ title, lead, foot, children }: GateProps): VNode {
+  const heading = useRef<HTMLHeadingElement>(null)
+  useEffect(() => {
+    document.title = `${title} \u00b7 Tollgate`
+  }, [title])
+  useEffect(() => {
+    // A form takes the focus itself when it wants to.
+    if (movesSoFar() > 0 && !heading.current?.closest('main')?.contains(document.activeElement))
+      heading.current?.focus()
+  }, [])
+  return (
+    <main class="gate">
+      <div class="gate-box">
+        <header class="gate-head">
+          <Logo />
+          <div class="stack-tight">
+            <h1 ref={heading} tabIndex={-1}>
+              {title}
+            </h1>
+            {lead && <p class="muted">{lead}</p>}
+          </div>
+        </header>
+        <div class="card">
+          <div class="card-body">{children}</div>
+        </div>
+        {foot && <div class="gate-foot stack-tight muted">{foot}</div>}
+      </div>
+    </main>
+  )
+}

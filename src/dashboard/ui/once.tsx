@@ -1,0 +1,75 @@
+/** A secret that is shown once: it is copied before the dialog goes, or the person says that they do without. */
+import type { ComponentChildren, VNode } from 'preact'
+import { useState } from 'preact/hooks'
+import { Button } from './button.tsx'
+import { Copy } from './copy.tsx'
+import { Dialog } from './dialog.tsx'
+import { Field } from './field.tsx'
+import { Note } from './state.tsx'
+
+interface OnceProps {
+  readonly title: string
+  /** What it is: `API key`. */
+  readonly label: string
+  readonly secret: string
+  /** Above the secret: what it is for. */
+  readonly lead?: ComponentChildren
+  /** Below it: how to use it. It is told what to call when it has been copied there. */
+  readonly children?: (onCopied: () => void) => ComponentChildren
+  readonly onClose: () => void
+}
+
+/** A click outside does nothing; Escape asks first, as long as nothing was copied. */
+export function OnceDialog({ title, label, secret, lead, children, onClose }: OnceProps): VNode {
+  const [copied, setCopied] = useState(false)
+  const [asking, setAsking] = useState(false)
+  const leave = (): void => (copied ? onClose() : setAsking(true))
+  return (
+    <Dialog title={title} firm wide onClose={leave}>
+      <div class="stack">
+        {lead}
+        <Field
+          label={label}
+          hint="It is shown this once. The gateway keeps only a digest of it."
+          control={wired => (
+            <div class="once">
+              <input
+                class="input mono"
+                type="text"
+                readOnly
+                spellcheck={false}
+                autocomplete="off"
+                {...wired}
+                value={secret}
+                onFocus={event => event.currentTarget.select()}
+                onCopy={() => setCopied(true)}
+              />
+              <Copy text={secret} label="Copy" variant="primary" onCopied={() => setCopied(true)} />
+            </div>
+          )}
+        />
+        {children?.(() => setCopied(true))}
+        {asking && !copied && (
+          <div role="alert">
+            <Note
+              tone="warn"
+              title="You have not copied it yet"
+              action={
+                <Button small onClick={onClose}>
+                  Close without copying
+                </Button>
+              }
+            >
+              It cannot be shown again; only a new one can be made.
+            </Note>
+          </div>
+        )}
+        <div class="form-actions">
+          <Button variant={copied ? 'primary' : 'secondary'} onClick={onClose}>
+            I have copied it
+          </Button>
+        </div>
+      </div>
+    </Dialog>
+  )
+}

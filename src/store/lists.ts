@@ -1,0 +1,115 @@
+/**
+ * An account's ledger as lists, the newest first: its entries, and the receipts of its exchanges. Pages begin where a
+ * cursor says (a time and an id), so that what is added meanwhile moves nothing; and each looks at a bounded number of
+ * events however rare those are that a filter lets through.
+ */
+import type { NanoUsd, Outcome, Receipt } from '#contract'
+import { decodeCursor, encodeCursor } from './cursor.ts'
+import type { Database, Row } from './database.ts'
+import { CREDIT, CREDIT_PREFIX, HOLD, SETTLE } from './ledger.ts'
+import { createReceiptReader } from './receipts.ts'
+import type { Cursor, Entry, Page, Reports } from './reports.ts'
+
+/** So many events are looked at for one page. */
+export const MOST_LOOKED_AT = 2000
+
+type Place = readonly [at: number, id: string]
+
+/** Before everything there is. */
+const NEWEST: Place = [Number.MAX_SAFE_INTEGER, '']
+
+interface Walk<Item> {
+  readonly after: Cursor | undefined
+  readonly limit: number
+  /** The next so many rows behind a place, with `at` and `id`. */
+  read(place: Place, count: number): Row[]
+  /** What a row is on the page; undefined: it is not on it. */
+  keep(row: Row): Item | undefined
+}
+
+export function createEntryReader(database: Database): Reports['entries'] {
+  // `kind <> 0` is what the index says of itself: without the words it is not used.
+  const columns = `event.id, event.kind, event.at, event.amount, event.actor, event.note, event.outcome`
+  const behind = '(event.at, event.id) < (?2, ?3) ORDER BY event.at DESC, event.id DESC LIMIT ?4'
+  const select = (of: string) =>
+    database.prepareMoney(`
+      SELECT ${columns}, hold.key, hold.model
+      FROM event LEFT JOIN event AS hold ON hold.id = event.id AND hold.kind = ${HOLD} AND event.kind = ${SETTLE}
+      WHERE event.account = ?1 AND ${of} AND ${behind}`)
+  const all = select('event.kind <> 0')
+  const charges = select(`event.kind <> 0 AND event.kind = ${SETTLE}`)
+  const credits = select(`event.kind = ${CREDIT}`)
+
+  return (accountId, { kind, limit, after, from = 0, to = Number.MAX_SAFE_INTEGER }) => {
+    const list = kind === undefined ? all : kind === 'credit' ? credits : charges
+    return walk<Entry>({
+      after: after ?? encodeCursor([to, '']),
+      limit,
+      read: ([at, id], count) => list.all(accountId, at, id, count).filter(row => Number(row['at']) >= from),
+      keep: row => (row['amount'] === 0n ? undefined : toEntry(row)),
+    })
+  }
+}
+
+export function createReceiptLister(database: Database): Reports['receipts'] {
+  const list = database.prepare(`
+    SELECT settle.id, settle.at, settle.outcome, hold.key, hold.model
+    FROM event AS settle LEFT JOIN event AS hold ON hold.id = settle.id AND hold.kind = ${HOLD}
+    WHERE settle.account = ?1 AND settle.kind <> 0 AND settle.kind = ${SETTLE} AND (settle.at, settle.id) < (?2, ?3)
+    ORDER BY settle.at DESC, settle.id DESC LIMIT ?4`)
+  const find = createReceiptReader(database)
+
+  return (accountId, { keyId, model, outcome, limit, after }) => {
+    const isWanted = (row: Row) =>
+      (keyId === undefined || row['key'] === keyId) &&
+      (model === undefined || row['model'] === model) &&
+      (outcome === undefined || row['outcome'] === outcome)
+    return walk<Receipt>({
+      after,
+      limit,
+      read: ([at, id], count) => list.all(accountId, at, id, count),
+      keep: row => (isWanted(row) ? find(row['id'] as string) : undefined),
+    })
+  }
+}
+
+/** Fills a page; null as its next one only when there is nothing behind it. */
+function walk<Item>({ after, limit, read, keep }: Walk<Item>): Page<Item> {
+  const items: Item[] = []
+  let place: Place = after === undefined ? NEWEST : toPlace(after)
+  for (let looked = 0; looked < MOST_LOOKED_AT; ) {
+    const count = Math.min(limit + 1, MOST_LOOKED_AT - looked)
+    const rows = read(place, count)
+    for (const row of rows) {
+      if (items.length === limit) return { items, next: encodeCursor(place) }
+      const item = keep(row)
+      if (item !== undefined) items.push(item)
+      place = [Number(row['at']), row['id'] as string]
+    }
+    if (rows.length < count) return { items, next: null }
+    looked += rows.length
+  }
+  return { items, next: encodeCursor(place) }
+}
+
+function toPlace(cursor: Cursor): Place {
+  return decodeCursor(cursor, ['number', 'string']) as unknown as Place
+}
+
+function toEntry(row: Row): Entry {
+  const id = row['id'] as string
+  const amount = row['amount'] as NanoUsd
+  const isCredit = Number(row['kind']) === CREDIT
+  return {
+    id,
+    kind: isCredit ? 'credit' : 'charge',
+    at: Number(row['at']),
+    amount: isCredit ? amount : -amount,
+    actor: row['actor'] as string | null,
+    note: row['note'] as string | null,
+    reference: isCredit ? id.slice(CREDIT_PREFIX.length) : null,
+    keyId: row['key'] as string | null,
+    model: row['model'] as string | null,
+    outcome: row['outcome'] as Outcome | null,
+  }
+}

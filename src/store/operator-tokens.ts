@@ -1,0 +1,72 @@
+/** Tokens with which operators' machines call the operators' API: rows by digest, as secrets of gateway keys are. */
+import type { Clock } from '#contract'
+import type { Database, Row } from './database.ts'
+import { notFound } from './mistakes.ts'
+import type { OperatorToken } from './people.ts'
+
+export const TOKEN_PREFIX = 'tok_'
+
+export interface CreateOperatorToken {
+  readonly id: string
+  readonly digest: Uint8Array
+  readonly last4: string
+  readonly name: string
+  readonly expiresAt: number | null
+  readonly createdBy: string
+}
+
+export interface OperatorTokenOperations {
+  createOperatorToken(token: CreateOperatorToken): OperatorToken
+  revokeOperatorToken(id: string): void
+}
+
+export interface OperatorTokenReader {
+  /** One that still works. */
+  find(digest: Uint8Array): OperatorToken | undefined
+  /** Those that were not revoked, the newest first. */
+  list(): readonly OperatorToken[]
+}
+
+const COLUMNS = 'id, name, last4, created_at, expires_at, created_by'
+
+export function createOperatorTokenOperations(database: Database, clock: Clock): OperatorTokenOperations {
+  const find = database.prepare(`SELECT ${COLUMNS} FROM operator_token WHERE id = ?`)
+  const put = database.prepare(`
+    INSERT INTO operator_token (id, digest, name, last4, created_at, expires_at, created_by) VALUES (?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (id) DO NOTHING`)
+  const revoke = database.prepare('UPDATE operator_token SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?')
+  return {
+    createOperatorToken({ id, digest, name, last4, expiresAt, createdBy }) {
+      put.run(id, digest, name, last4, clock.now(), expiresAt, createdBy)
+      return toToken(find.get(id)!)
+    },
+    revokeOperatorToken(id) {
+      if (revoke.run(clock.now(), id).changes === 0) throw notFound(`There is no token ${JSON.stringify(id)}.`)
+    },
+  }
+}
+
+export function createOperatorTokenReader(database: Database, clock: Clock): OperatorTokenReader {
+  const find = database.prepare(`SELECT ${COLUMNS} FROM operator_token WHERE digest = ? AND revoked_at IS NULL`)
+  const all = database.prepare(`SELECT ${COLUMNS} FROM operator_token WHERE revoked_at IS NULL ORDER BY id DESC`)
+  return {
+    find(digest) {
+      const row = find.get(digest)
+      if (row === undefined) return undefined
+      const token = toToken(row)
+      return token.expiresAt === null || token.expiresAt > clock.now() ? token : undefined
+    },
+    list: () => all.all().map(toToken),
+  }
+}
+
+function toToken(row: Row): OperatorToken {
+  return {
+    id: row['id'] as string,
+    name: row['name'] as string,
+    last4: row['last4'] as string,
+    createdAt: row['created_at'] as number,
+    expiresAt: row['expires_at'] as number | null,
+    createdBy: row['created_by'] as string,
+  }
+}

@@ -1,0 +1,185 @@
+/** People, put together: checks what callers say, makes ids and secrets, asks the writer, and reads what is committed. */
+import type { KeyObject } from 'node:crypto'
+import type { Clock } from '#contract'
+import { ACCOUNT_PREFIX } from './accounts.ts'
+import { money, text } from './check.ts'
+import type { Database } from './database.ts'
+import type { Ids } from './ids.ts'
+import { createLinkReader, LINK_PREFIX } from './links.ts'
+import { invalid } from './mistakes.ts'
+import { createOperatorTokenReader, TOKEN_PREFIX } from './operator-tokens.ts'
+import type { Membership, NewLink, NewPerson, People, Role } from './people.ts'
+import { createPersonReader, noPerson, PERSON_PREFIX } from './persons.ts'
+import { createSessionReader } from './sessions.ts'
+import { createOperatorToken, createSecret, digest, isOperatorToken, isSecret, last4 } from './token.ts'
+import type { Writer } from './writer.ts'
+
+export interface PeopleParts {
+  readonly reader: Database
+  readonly writer: Writer
+  /** Under which secrets are digested. */
+  readonly hmacKey: KeyObject
+  readonly ids: Ids
+  readonly clock: Clock
+}
+
+const MINUTE_MS = 60_000
+const USE_PREFIX = 'use_'
+const EMAIL = /^[^\s@\p{C}]+@[^\s@\p{C}]+$/u
+const LONGEST_EMAIL = 200
+// The PHC string format is printable ASCII and begins with a dollar sign.
+const PASSWORD_HASH = /^\$[\x21-\x7e]{8,500}$/
+
+export function createPeople({ reader, writer, hmacKey, ids, clock }: PeopleParts): People {
+  const persons = createPersonReader(reader)
+  const findSession = createSessionReader(reader)
+  const links = createLinkReader(reader, clock)
+  const tokens = createOperatorTokenReader(reader, clock)
+
+  // Each kind of secret by a name of its own, so that none is ever looked for among the others.
+  const sessionDigest = (secret: string) => digest(hmacKey, `session:${secret}`)
+  const linkDigest = (secret: string) => digest(hmacKey, `link:${secret}`)
+
+  function session(secret: string) {
+    return isSecret(secret) ? findSession(sessionDigest(secret)) : undefined
+  }
+
+  function get(id: string) {
+    const person = persons.find(id)
+    if (person === undefined) throw noPerson(id)
+    return person
+  }
+
+  const newIds = () => ({ id: ids.next(PERSON_PREFIX), newAccount: ids.next(ACCOUNT_PREFIX) })
+
+  return {
+    find: persons.find,
+    findByEmail: email => persons.findByEmail(normalEmail(email)),
+    list: persons.list,
+    hasOperator: persons.hasOperator,
+
+    async create({ email, password, role, membership }) {
+      checkPerson({ email, password })
+      checkRole(role)
+      checkMembership(membership)
+      return writer.op('createPerson', { ...newIds(), email: normalEmail(email), password, role, membership })
+    },
+    async join(token, { email, password }) {
+      checkPerson({ email, password })
+      const person = { ...newIds(), email: normalEmail(email), password, digest: linkDigest(token) }
+      return writer.op('joinByLink', person)
+    },
+    async setPassword(id, password) {
+      checkHash(password)
+      await writer.op('setPassword', { id, password })
+    },
+    async upgradePassword(id, password, from) {
+      checkHash(password)
+      await writer.op('upgradePassword', { id, password, from: from ?? null })
+    },
+    async reset(token, password) {
+      checkHash(password)
+      return writer.op('resetPassword', { digest: linkDigest(token), password, use: ids.next(USE_PREFIX) })
+    },
+    async setRole(id, role) {
+      checkRole(role)
+      return writer.op('setRole', { id, role })
+    },
+    async remove(id) {
+      await writer.op('removePerson', get(id).id)
+    },
+
+    async createSession(person) {
+      const secret = createSecret()
+      await writer.op('createSession', { digest: sessionDigest(secret), person })
+      return secret
+    },
+    findSession: session,
+    async touchSession(secret) {
+      const found = session(secret)
+      if (found === undefined || clock.now() - found.seenAt < MINUTE_MS) return
+      await writer.op('touchSession', sessionDigest(secret))
+    },
+    async endSession(secret) {
+      await writer.op('endSession', sessionDigest(secret))
+    },
+    async endSessions(person, except) {
+      await writer.op('endSessions', { person, except: except === undefined ? null : sessionDigest(except) })
+    },
+
+    async createLink(link) {
+      checkLink(link, clock.now())
+      const [id, token] = [ids.next(LINK_PREFIX), createSecret()]
+      const email = link.email === null ? null : normalEmail(link.email)
+      await writer.op('createLink', { ...link, id, email, digest: linkDigest(token) })
+      return { link: links.get(id)!, token }
+    },
+    findLink: token => (isSecret(token) ? links.find(linkDigest(token)) : undefined),
+    links: links.list,
+    revokeLink: id => writer.op('revokeLink', id),
+
+    async createToken({ name, expiresAt, createdBy }) {
+      text('token', 'name', name)
+      text('token', 'createdBy', createdBy)
+      if (expiresAt !== null) checkFuture('token', expiresAt, clock.now())
+      const secret = createOperatorToken()
+      const token = { id: ids.next(TOKEN_PREFIX), digest: digest(hmacKey, secret), last4: last4(secret) }
+      return { token: await writer.op('createOperatorToken', { ...token, name, expiresAt, createdBy }), secret }
+    },
+    findToken: secret => (isOperatorToken(secret) ? tokens.find(digest(hmacKey, secret)) : undefined),
+    tokens: tokens.list,
+    revokeToken: id => writer.op('revokeOperatorToken', id),
+  }
+}
+
+/** As addresses are kept and compared: no two people whose addresses look the same. */
+function normalEmail(email: string): string {
+  return email.normalize('NFC').toLowerCase()
+}
+
+function checkPerson({ email, password }: Pick<NewPerson, 'email' | 'password'>): void {
+  checkEmail('person', email)
+  checkHash(password)
+}
+
+function checkEmail(place: string, email: string): void {
+  if (EMAIL.test(email) && normalEmail(email).length <= LONGEST_EMAIL) return
+  throw invalid(
+    `${place}: ${JSON.stringify(email)} is not an e-mail address: NAME@HOST, at most ${LONGEST_EMAIL} characters, without spaces.`,
+  )
+}
+
+/** Never the value: whoever passes a password by mistake does not find it in a log. */
+function checkHash(password: string): void {
+  if (!PASSWORD_HASH.test(password)) throw invalid('person: the password is not a hash in PHC string format.')
+}
+
+function checkRole(role: Role): void {
+  if (role !== 'member' && role !== 'operator') {
+    throw invalid(`person: the role ${JSON.stringify(role)} is neither member nor operator.`)
+  }
+}
+
+function checkMembership(membership: Membership): void {
+  if ('accountId' in membership) return
+  text('account', 'name', membership.name)
+  text('account', 'plan', membership.plan)
+  money('account', 'credit', membership.credit)
+}
+
+function checkLink(link: NewLink, nowMs: number): void {
+  checkRole(link.role)
+  text('link', 'createdBy', link.createdBy)
+  money('link', 'credit', link.credit)
+  if (link.plan !== null) text('link', 'plan', link.plan)
+  if (link.email !== null) checkEmail('link', link.email)
+  checkFuture('link', link.expiresAt, nowMs)
+  if ((link.kind === 'reset') !== (link.personId !== null)) {
+    throw invalid('link: one to choose a new password is of one person (personId), an invitation of none.')
+  }
+}
+
+function checkFuture(place: string, expiresAt: number, nowMs: number): void {
+  if (Number.isSafeInteger(expiresAt) && expiresAt > nowMs) return
+  throw invalid(`${place}: expiresAt ${expiresAt} is not a time to come, in milliseconds since the epoch.`)
+}

@@ -1,0 +1,217 @@
+/**
+ * People as rows: made with their account or into one, let in by a link, given another password or role, removed. Each
+ * operation is one transaction, and may be repeated: ids are made by the caller.
+ */
+import type { Clock, NanoUsd } from '#contract'
+import type { AccountOperations } from './accounts.ts'
+import type { Database, Row } from './database.ts'
+import type { LedgerOperations } from './ledger.ts'
+import type { LinkUser } from './links.ts'
+import { conflict, invalid, noAccount, notFound } from './mistakes.ts'
+import type { Membership, NewPerson, Person, PersonWithPassword, Role } from './people.ts'
+import type { SessionOperations } from './sessions.ts'
+
+export const PERSON_PREFIX = 'per_'
+
+/** A new person's ids: `newAccount` is for the account that may be made with them. */
+interface PersonIds {
+  readonly id: string
+  readonly newAccount: string
+}
+
+export interface CreatePerson extends NewPerson, PersonIds {}
+
+export interface JoinByLink extends Pick<NewPerson, 'email' | 'password'>, PersonIds {
+  readonly digest: Uint8Array
+}
+
+export interface ResetPassword {
+  readonly digest: Uint8Array
+  readonly password: string
+  /** Of this use of the link, so that a repeat is recognised. */
+  readonly use: string
+}
+
+export interface PersonOperations {
+  createPerson(person: CreatePerson): Person
+  joinByLink(person: JoinByLink): Person
+  setPassword(change: { readonly id: string; readonly password: string }): void
+  upgradePassword(change: { readonly id: string; readonly password: string; readonly from: string | null }): void
+  resetPassword(reset: ResetPassword): Person
+  setRole(change: { readonly id: string; readonly role: Role }): Person
+  removePerson(id: string): void
+}
+
+/** The operations in whose transaction those on people take part. */
+export interface PersonParts {
+  readonly accounts: AccountOperations
+  readonly ledger: LedgerOperations
+  readonly sessions: SessionOperations
+  readonly links: LinkUser
+}
+
+export interface PersonReader {
+  find(id: string): Person | undefined
+  findByEmail(email: string): PersonWithPassword | undefined
+  list(accountId?: string): readonly Person[]
+  hasOperator(): boolean
+}
+
+const COLUMNS = 'id, email, account, role, created_at'
+const DEFAULT_PLAN = 'default'
+/** A name that is not free gets a number behind it, and stays within what a name may be. */
+const LONGEST_NAME = 190
+
+export function createPersonOperations(database: Database, clock: Clock, parts: PersonParts): PersonOperations {
+  const { accounts, ledger, sessions, links } = parts
+  const findById = database.prepare(`SELECT ${COLUMNS} FROM person WHERE id = ?`)
+  const isTaken = database.prepare('SELECT 1 FROM person WHERE email = ?')
+  const isAccount = database.prepare('SELECT 1 FROM account WHERE id = ?')
+  const isName = database.prepare('SELECT 1 FROM account WHERE name = ?')
+  const put = database.prepare(
+    'INSERT INTO person (id, email, password, account, role, created_at) VALUES (?, ?, ?, ?, ?, ?)',
+  )
+  const setPassword = database.prepare('UPDATE person SET password = ? WHERE id = ?')
+  const upgradePassword = database.prepare(
+    'UPDATE person SET password = ?1 WHERE id = ?2 AND password = ifnull(?3, password)',
+  )
+  const setRole = database.prepare('UPDATE person SET role = ? WHERE id = ?')
+  const otherOperator = database.prepare("SELECT 1 FROM person WHERE role = 'operator' AND id <> ? LIMIT 1")
+  const remove = database.prepare('DELETE FROM person WHERE id = ?')
+
+  function find(id: string): Person | undefined {
+    const row = findById.get(id)
+    return row && toPerson(row)
+  }
+
+  function get(id: string): Person {
+    const person = find(id)
+    if (person === undefined) throw noPerson(id)
+    return person
+  }
+
+  /** @param actor Who gives the credit that an account begins with. */
+  function create({ id, newAccount, email, password, role, membership }: CreatePerson, actor: string): Person {
+    if (isTaken.get(email) !== undefined) throw conflict(`There is already somebody with the address ${email}.`)
+    put.run(id, email, password, accountFor(membership, newAccount, actor), role, clock.now())
+    return get(id)
+  }
+
+  function accountFor(membership: Membership, newAccount: string, actor: string): string {
+    if ('accountId' in membership) {
+      if (isAccount.get(membership.accountId) === undefined) throw noAccount(membership.accountId)
+      return membership.accountId
+    }
+    const { name, plan, credit } = membership
+    const { id } = accounts.createAccount({ id: newAccount, name: freeName(name), plan })
+    giveCredit(id, credit, actor)
+    return id
+  }
+
+  function giveCredit(account: string, amount: NanoUsd, actor: string): void {
+    if (amount === 0n) return
+    ledger.credit({ account, amount, reference: `start of ${account}`, actor, note: 'credit to begin with' })
+  }
+
+  function freeName(wanted: string): string {
+    // As ids begin, no name does.
+    const name = wanted.startsWith('acc_') ? `account ${wanted}` : wanted
+    const short = [...name].slice(0, LONGEST_NAME).join('').trim()
+    let free = short
+    for (let number = 2; isName.get(free) !== undefined; number++) free = `${short} (${number})`
+    return free
+  }
+
+  function isLastOperator({ id, role }: Person): boolean {
+    return role === 'operator' && otherOperator.get(id) === undefined
+  }
+
+  function changePassword(id: string, password: string): Person {
+    if (setPassword.run(password, id).changes === 0) throw noPerson(id)
+    sessions.endSessions({ person: id, except: null })
+    links.endResets(id)
+    return get(id)
+  }
+
+  return {
+    createPerson: person => find(person.id) ?? create(person, 'registration'),
+    joinByLink(joining) {
+      const { id, newAccount, digest, email, password } = joining
+      const known = find(id)
+      if (known !== undefined) return known
+      const link = links.find(digest, 'invitation', id)
+      if (link.email !== null && link.email !== email) {
+        throw invalid(`This invitation is not for the address ${email}.`)
+      }
+      const { role, accountId, plan, credit, createdBy } = link
+      const membership = accountId === null ? { name: email, plan: plan ?? DEFAULT_PLAN, credit } : { accountId }
+      const person = create({ id, newAccount, email, password, role, membership }, createdBy)
+      links.use(link.id, id)
+      return person
+    },
+    setPassword: ({ id, password }) => void changePassword(id, password),
+    upgradePassword: ({ id, password, from }) => void upgradePassword.run(password, id, from),
+    resetPassword({ digest, password, use }) {
+      const link = links.find(digest, 'reset', use)
+      links.use(link.id, use)
+      return changePassword(link.personId!, password)
+    },
+    setRole({ id, role }) {
+      const person = get(id)
+      if (role !== 'operator' && isLastOperator(person)) throw lastOperator(person)
+      // Whom they could let in as an operator, they could let in again.
+      if (role !== 'operator') links.endMadeBy(id)
+      setRole.run(role, id)
+      return get(id)
+    },
+    removePerson(id) {
+      const person = find(id)
+      // A repeat finds that it was done; whether there ever was somebody, the caller has looked.
+      if (person === undefined) return
+      if (isLastOperator(person)) throw lastOperator(person)
+      sessions.endSessions({ person: id, except: null })
+      links.endMadeBy(id)
+      links.forget(id)
+      remove.run(id)
+    },
+  }
+}
+
+export function createPersonReader(database: Database): PersonReader {
+  const byId = database.prepare(`SELECT ${COLUMNS} FROM person WHERE id = ?`)
+  const byEmail = database.prepare(`SELECT ${COLUMNS}, password FROM person WHERE email = ?`)
+  const all = database.prepare(`SELECT ${COLUMNS} FROM person ORDER BY id`)
+  const ofAccount = database.prepare(`SELECT ${COLUMNS} FROM person WHERE account = ? ORDER BY id`)
+  const operator = database.prepare("SELECT 1 FROM person WHERE role = 'operator' LIMIT 1")
+  return {
+    find(id) {
+      const row = byId.get(id)
+      return row && toPerson(row)
+    },
+    findByEmail(email) {
+      const row = byEmail.get(email)
+      return row && { ...toPerson(row), password: row['password'] as string }
+    },
+    list: accountId => (accountId === undefined ? all.all() : ofAccount.all(accountId)).map(toPerson),
+    hasOperator: () => operator.get() !== undefined,
+  }
+}
+
+/** The mistake of naming a person who is not there. */
+export function noPerson(id: string): Error {
+  return notFound(`There is no person ${JSON.stringify(id)}.`)
+}
+
+function lastOperator({ email }: Person): Error {
+  return conflict(`${email} is the only operator. Make somebody else one first.`)
+}
+
+function toPerson(row: Row): Person {
+  return {
+    id: row['id'] as string,
+    email: row['email'] as string,
+    accountId: row['account'] as string,
+    role: row['role'] as Role,
+    createdAt: row['created_at'] as number,
+  }
+}

@@ -1,0 +1,64 @@
+/** Reports, put together: lists of one account's ledger, usage, and the accounts themselves. */
+import type { NanoUsd } from '#contract'
+import { ACCOUNT_PREFIX, BALANCE_COLUMNS, toBalance } from './accounts.ts'
+import { decodeCursor, encodeCursor } from './cursor.ts'
+import type { Database } from './database.ts'
+import { createEntryReader, createReceiptLister } from './lists.ts'
+import type { Reports } from './reports.ts'
+import { createUsageReader } from './usage.ts'
+
+export function createReports(database: Database): Reports {
+  return {
+    entries: createEntryReader(database),
+    receipts: createReceiptLister(database),
+    usage: createUsageReader(database),
+    accounts: createAccountLister(database),
+    plans: createPlans(database),
+    totals: createTotals(database),
+  }
+}
+
+function createAccountLister(database: Database): Reports['accounts'] {
+  // A place is a name and an id, for two names may differ in case alone; the name by itself lets the index be entered there.
+  const list = database.prepareMoney(`
+    SELECT ${BALANCE_COLUMNS} FROM account JOIN balance ON balance.account = account.id
+    WHERE name COLLATE NOCASE >= ?1 AND (name COLLATE NOCASE, id) > (?1, ?2)
+      AND (?3 IS NULL OR name LIKE ?3 ESCAPE '\\' OR id LIKE ?4 ESCAPE '\\')
+      AND (?5 IS NULL OR plan = ?5) AND (?6 IS NULL OR frozen = ?6)
+    ORDER BY name COLLATE NOCASE, id LIMIT ?7`)
+  return ({ search, plan, frozen, limit, after }) => {
+    const [name, id] = after === undefined ? ['', ''] : decodeCursor(after, ['string', 'string'])
+    const part = search === undefined || search === '' ? null : escapeLike(search)
+    const beginning = part?.toLowerCase().startsWith(escapeLike(ACCOUNT_PREFIX)) ? `${part}%` : null
+    const isFrozen = frozen === undefined ? null : Number(frozen)
+    const rows = list.all(name!, id!, part && `%${part}%`, beginning, plan ?? null, isFrozen, limit + 1)
+    const items = rows.slice(0, limit).map(toBalance)
+    const last = items.at(-1)
+    return { items, next: rows.length > limit && last ? encodeCursor([last.name, last.id]) : null }
+  }
+}
+
+function createPlans(database: Database): Reports['plans'] {
+  const count = database.prepare('SELECT plan, count(*) AS accounts FROM account GROUP BY plan ORDER BY plan')
+  return () => count.all().map(row => ({ plan: row['plan'] as string, accounts: row['accounts'] as number }))
+}
+
+function createTotals(database: Database): Reports['totals'] {
+  // In two halves: SQLite's sum of many balances could be more than an integer of its own holds.
+  const half = 1_000_000_000n
+  const sum = database.prepareMoney(`
+    SELECT count(*) AS accounts,
+      coalesce(sum(posted / ${half}), 0) AS posted_high, coalesce(sum(posted % ${half}), 0) AS posted_low,
+      coalesce(sum(held / ${half}), 0) AS held_high, coalesce(sum(held % ${half}), 0) AS held_low
+    FROM balance`)
+  return () => {
+    const row = sum.get()!
+    const whole = (name: string) => (row[`${name}_high`] as NanoUsd) * half + (row[`${name}_low`] as NanoUsd)
+    return { accounts: Number(row['accounts']), posted: whole('posted'), held: whole('held') }
+  }
+}
+
+/** So that what people type is looked for as it is. */
+function escapeLike(text: string): string {
+  return text.replace(/[\\%_]/g, character => `\\${character}`)
+}

@@ -1,0 +1,111 @@
+/** Sliding windows, held against the plainest way to count; and whose tries are counted together. */
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { isRefusal } from '#contract'
+import { createAttempts, subjectOf } from '../../../src/admin/api/attempts.ts'
+import { counts } from '../../helpers/counts.ts'
+import { testClock } from '../../store/helpers.ts'
+
+const WINDOW_MS = 1000
+
+/** Whether it was taken; otherwise for how long to wait. */
+function tried(take: () => unknown): true | number {
+  try {
+    take()
+    return true
+  } catch (error) {
+    if (!isRefusal(error) || error.code !== 'too_many_attempts') throw error
+    return error.retryAfterMs!
+  }
+}
+
+describe('a window', () => {
+  test('never lets more through than it says in any span, and says when the next may come', () => {
+    const steps = fc.array(fc.record({ pause: fc.integer({ min: 0, max: 400 }), right: fc.boolean() }), {
+      maxLength: 60,
+    })
+    fc.assert(
+      fc.property(steps, fc.integer({ min: 1, max: 5 }), (moves, most) => {
+        const clock = testClock()
+        const attempts = createAttempts(clock, { most, windowMs: WINDOW_MS })
+        const counted: number[] = []
+        for (const { pause, right } of moves) {
+          clock.ms += pause
+          const recent = counted.filter(at => at > clock.ms - WINDOW_MS)
+          let takeBack: (() => void) | undefined
+          const result = tried(() => {
+            takeBack = attempts.take('a')
+          })
+          expect(result).toBe(recent.length < most ? true : recent[0]! + WINDOW_MS - clock.ms)
+          if (result !== true) continue
+          if (right) takeBack!()
+          else counted.push(clock.ms)
+        }
+      }),
+      { numRuns: counts(200, 5000) },
+    )
+  })
+
+  test('counts each subject for itself', () => {
+    const attempts = createAttempts(testClock(), { most: 1, windowMs: WINDOW_MS })
+    expect(['a', 'b', 'a', '__proto__', '__proto__', ''].map(subject => tried(() => attempts.take(subject)))).toEqual([
+      true,
+      true,
+      WINDOW_MS,
+      true,
+      WINDOW_MS,
+      true,
+    ])
+  })
+
+  test('a try that is taken back twice is one', () => {
+    const attempts = createAttempts(testClock(), { most: 2, windowMs: WINDOW_MS })
+    const takeBack = attempts.take('a')
+    attempts.take('a')
+    takeBack()
+    takeBack()
+    expect(tried(() => attempts.take('a'))).toBe(true)
+    expect(tried(() => attempts.take('a'))).toBe(WINDOW_MS)
+  })
+
+  test('a clock that is set back locks nobody out', () => {
+    const clock = testClock()
+    const attempts = createAttempts(clock, { most: 1, windowMs: WINDOW_MS })
+    attempts.take('a')
+    clock.ms -= 3_600_000
+    expect(tried(() => attempts.take('a'))).toBe(true)
+    expect(tried(() => attempts.take('a'))).toBe(WINDOW_MS)
+  })
+
+  test('remembers so many subjects, and forgets the one that tried longest ago', () => {
+    const attempts = createAttempts(testClock(), { most: 1, windowMs: WINDOW_MS }, 3)
+    for (const subject of ['a', 'b', 'c']) attempts.take(subject)
+    expect(tried(() => attempts.take('a'))).toBe(WINDOW_MS)
+    attempts.take('d')
+    expect(['a', 'c', 'd'].map(subject => tried(() => attempts.take(subject)))).toEqual([
+      WINDOW_MS,
+      WINDOW_MS,
+      WINDOW_MS,
+    ])
+    expect(tried(() => attempts.take('b'))).toBe(true)
+  })
+})
+
+test.each([
+  ['127.0.0.1', '127.0.0.1'],
+  ['203.0.113.9', '203.0.113.9'],
+  ['', ''],
+  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+  ['2001:db8:1:2::6', '2001:db8:1:2::/64'],
+  ['2001:0db8:0001:0002:0:0:0:1', '2001:db8:1:2::/64'],
+  ['2001:db8:1:3::6', '2001:db8:1:3::/64'],
+  ['2001:db8::6', '2001:db8:0:0::/64'],
+  ['2001:db8::1:2:3:4:5', '2001:db8:0:1::/64'],
+  ['::1', '0:0:0:0::/64'],
+  ['::', '0:0:0:0::/64'],
+  ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+  ['64:ff9b::192.0.2.1', '64:ff9b:0:0::/64'],
+  ['1:2:3:4:5:6:192.0.2.1', '1:2:3:4::/64'],
+])('tries from %j are counted with those of %j', (address, subject) => {
+  expect(subjectOf(address)).toBe(subject)
+})

@@ -1,0 +1,192 @@
+/**
+ * What the dashboard's pages cost in a store that has seen a lot: every reading route of the account API, asked over HTTP
+ * for an ordinary account, for the largest one, and by an operator, with the plans of the statements behind them.
+ *
+ *     node test/bench/pages.ts [ENTRIES] [ACCOUNTS] [FOLDER]        (1000000 10000)
+ *
+ * A tenth of all exchanges is one account's; the others are spread over ninety days. The store is kept in FOLDER when one
+ * is named, and used again.
+ */
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import Koa from 'koa'
+import { createApi } from '../../src/admin/api/server.ts'
+import { createJsonReader, listen } from '../../src/app.ts'
+import { connect } from '../../src/store/database.ts'
+import { createIds } from '../../src/store/ids.ts'
+import { openStore } from '../../src/store/sqlite.ts'
+import type { Store } from '../../src/store/store.ts'
+import { aHold, aSettle, SECRET } from '../store/requests.ts'
+import { summary } from '../store/paced.ts'
+
+const ENTRIES = Number(process.argv[2] ?? 1_000_000)
+const ACCOUNTS = Number(process.argv[3] ?? 10_000)
+const KEPT = process.argv[4]
+const DAYS = 90
+const DAY_MS = 86_400_000
+const ROUNDS = 30
+const IN_FLIGHT = 512
+const AIM_MS = 50
+const LARGE = 'large@example.com'
+const ORDINARY = 'ordinary@example.com'
+const OPERATOR = 'operator@example.com'
+
+const startedAt = Date.now()
+const clock = { ms: startedAt - DAYS * DAY_MS, now: () => clock.ms }
+const folder = KEPT ?? mkdtempSync(join(tmpdir(), 'tollgate-pages-'))
+const path = join(folder, 'tollgate.db')
+const isThere = existsSync(path)
+const store = await openStore({ url: `sqlite:${path}`, secret: SECRET, clock, writes: 'here' })
+try {
+  if (!isThere) await fill(store)
+  clock.ms = startedAt
+  await measure(store)
+  plans()
+} finally {
+  await store.close()
+  if (KEPT === undefined) rmSync(folder, { recursive: true })
+}
+
+/** Accounts, keys, and exchanges through the store's own verbs: what they leave behind is what a gateway leaves. */
+async function fill(store: Store): Promise<void> {
+  const ids = createIds(clock)
+  const accounts: { id: string; keys: string[] }[] = []
+  for (let at = 0; at < ACCOUNTS; at += IN_FLIGHT) {
+    const names = Array.from({ length: Math.min(IN_FLIGHT, ACCOUNTS - at) }, (_, index) => at + index)
+    accounts.push(...(await Promise.all(names.map(number => anAccount(store, number)))))
+  }
+  const exchanges = Math.floor(ENTRIES / 2)
+  for (let at = 0; at < exchanges; at += IN_FLIGHT) {
+    const numbers = Array.from({ length: Math.min(IN_FLIGHT, exchanges - at) }, (_, index) => at + index)
+    await Promise.all(
+      numbers.map(async number => {
+        clock.ms = startedAt - DAYS * DAY_MS + Math.floor((number / exchanges) * DAYS * DAY_MS)
+        const { id, keys } = accounts[number % 10 === 0 ? 0 : (number * 7919) % accounts.length]!
+        const exchange = ids.next('req_')
+        const keyId = keys[number % keys.length]!
+        await store.ledger.hold(aHold({ exchange, accountId: id, keyId, model: `model-${number % 5}` }))
+        await store.ledger.settle(aSettle({ exchange, outcome: number % 50 === 0 ? 'failed' : 'answered' }))
+      }),
+    )
+    process.stderr.write(`\r${at} of ${exchanges} exchanges`)
+  }
+  process.stderr.write('\n')
+  const person = (email: string, accountId: string, role: 'member' | 'operator') =>
+    store.people.create({ email, password: PASSWORD, role, membership: { accountId } })
+  await person(LARGE, accounts[0]!.id, 'member')
+  await person(ORDINARY, accounts[1]!.id, 'member')
+  await person(OPERATOR, accounts[2]!.id, 'operator')
+}
+
+/** Nobody signs in with it: sessions are made by the store. */
+const PASSWORD = 'none'
+
+async function anAccount(store: Store, number: number): Promise<{ id: string; keys: string[] }> {
+  const { id } = await store.createAccount({ name: `customer ${number}`, plan: number % 3 === 0 ? 'free' : 'default' })
+  await store.credit({ account: id, amount: 10n ** 12n, reference: `first ${number}`, actor: 'bench' })
+  const keys = await Promise.all(
+    Array.from({ length: number === 0 ? 20 : 2 }, async (_, index) => {
+      const { key } = await store.createKey({ account: id, name: `key ${index}` })
+      return key.id
+    }),
+  )
+  return { id, keys }
+}
+
+async function measure(store: Store): Promise<void> {
+  const app = new Koa()
+  app.use((ctx, next) => {
+    ctx.state['address'] = '127.0.0.1'
+    return next()
+  })
+  let origin = ''
+  const nothing = { info() {}, warn() {}, error() {}, debug() {} }
+  app.use(
+    createApi(
+      {
+        store,
+        clock,
+        log: nothing,
+        version: '0',
+        startedAt,
+        registration: { mode: 'closed', credit: 0n, plan: 'default' },
+        origins: () => [origin],
+        baseUrl: () => `${origin}/v1`,
+        models: () => [],
+        aliases: () => [],
+        readiness: () => ({ ready: true }),
+        exchanges: () => [],
+        providers: () => [],
+        configuration: () => Promise.reject(new Error('not measured')),
+        playground: () => null,
+      },
+      'dashboard',
+      { readJson: createJsonReader() },
+    ),
+  )
+  const server = createServer(app.callback())
+  origin = `http://127.0.0.1:${await listen(server, { host: '127.0.0.1', port: 0 })}`
+  const from = new Date(startedAt - DAYS * DAY_MS).toISOString()
+  const receipts = '/api/receipts?limit=50'
+  const forAnybody = [
+    '/api/session',
+    '/api/account',
+    '/api/keys',
+    '/api/entries?limit=50',
+    '/api/entries?limit=50&kind=credit',
+    receipts,
+    `${receipts}&outcome=failed`,
+    `${receipts}&model=model-3`,
+    `${receipts}&model=never`,
+    '/api/usage?by=both',
+    `/api/usage?by=both&step=day&from=${from}`,
+    '/api/usage?step=hour&by=model',
+    `/api/usage.csv?from=${from}`,
+  ]
+  const forOperators = [
+    '/api/operator/summary',
+    '/api/operator/accounts?limit=50',
+    '/api/operator/accounts?limit=50&search=omer%2099',
+    '/api/operator/accounts?limit=50&plan=free&frozen=false',
+    '/api/operator/plans',
+    '/api/operator/people',
+    `/api/operator/usage?by=model&step=day&from=${from}`,
+  ]
+  console.log(`${ENTRIES} entries, ${ACCOUNTS} accounts; milliseconds, aim ${AIM_MS}\n`)
+  console.log('| asked by | route | answer, kB | p50 | p99 |\n|---|---|--:|--:|--:|')
+  for (const [email, routes] of [
+    [ORDINARY, forAnybody],
+    [LARGE, forAnybody],
+    [OPERATOR, forOperators],
+  ] as const) {
+    const cookie = `tollgate=${await store.people.createSession(store.people.findByEmail(email)!.id)}`
+    for (const route of routes) {
+      const times: number[] = []
+      let bytes = 0
+      for (let round = 0; round < ROUNDS; round++) {
+        const before = performance.now()
+        const answer = await fetch(origin + route, { headers: { cookie } })
+        bytes = (await answer.arrayBuffer()).byteLength
+        times.push(performance.now() - before)
+        if (answer.status !== 200) throw new Error(`${route} answered ${answer.status}`)
+      }
+      const { p50Ms, p99Ms } = summary(times)
+      const shown = route.replace(/from=[^&]+/, `from=${DAYS} days ago`)
+      const late = p99Ms > AIM_MS ? ' !' : ''
+      console.log(
+        `| ${email.split('@')[0]} | \`${shown}\` | ${(bytes / 1000).toFixed(1)} | ${p50Ms.toFixed(1)} | ${p99Ms.toFixed(1)}${late} |`,
+      )
+    }
+  }
+  server.closeAllConnections()
+  server.close()
+}
+
+/** What SQLite says that it will do for each statement on a large table, as the reports prepare them. */
+function plans(): void {
+  const database = connect(path, { readOnly: true })
+  console.log(`\n${database.prepare('SELECT count(*) AS n FROM event').get()?.['n']} rows in event`)
+  database.close()
+}

@@ -1,0 +1,128 @@
+/**
+ * A real browser for the tests of the page: Chromium or Chrome, as the machine has it. Where it has none, the tests say so
+ * and are left out.
+ */
+import { existsSync } from 'node:fs'
+import { mkdir, readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import { expect } from 'vitest'
+
+const PLACES = [
+  process.env['TOLLGATE_BROWSER'],
+  '/usr/bin/chromium',
+  '/usr/bin/chromium-browser',
+  '/usr/bin/google-chrome',
+  '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
+]
+
+/** Where the browser is; null where there is none. */
+export const BROWSER = PLACES.find(path => path !== undefined && existsSync(path)) ?? null
+
+/** What the tests say that are left out. */
+export const NO_BROWSER =
+  'left out: there is no browser here (apt-get install chromium, or set TOLLGATE_BROWSER to the path of one)'
+
+if (BROWSER === null) console.warn(`The page was not tried: ${NO_BROWSER}`)
+
+/** A folder for a picture of every page that the tests open; without it none is taken. */
+const PICTURES = process.env['TOLLGATE_PICTURES']
+
+export function startBrowser(): Promise<Browser> {
+  if (BROWSER === null) throw new Error(NO_BROWSER)
+  // Chromium has no sandbox for root, which containers often are; it sees nothing here but the gateway of the test.
+  return chromium.launch({ executablePath: BROWSER, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [] })
+}
+
+/** A person at a browser, with everything that went wrong while they looked at pages. */
+export interface Visitor {
+  readonly page: Page
+  readonly context: BrowserContext
+  /** Console errors, exceptions, requests to others than the gateway, answers of 500 and more. */
+  readonly problems: readonly string[]
+  /** Opens a path and waits until nothing is loading. */
+  open(path: string): Promise<void>
+  /** Holds the page as it is against the rules of accessibility, and takes a picture when a folder is set. */
+  check(name: string): Promise<void>
+}
+
+export interface VisitorOptions {
+  /** Origin of the dashboard. */
+  readonly url: string
+  readonly scheme?: 'light' | 'dark'
+  readonly size?: { readonly width: number; readonly height: number }
+  /** Refusals that a test provokes: Chromium writes a console error for each failed request. */
+  readonly expected?: RegExp
+}
+
+const DESK = { width: 1280, height: 860 }
+export const PHONE = { width: 360, height: 740 }
+
+export async function visit(browser: Browser, options: VisitorOptions): Promise<Visitor> {
+  const { url, scheme = 'light', size = DESK, expected } = options
+  const context = await browser.newContext({
+    colorScheme: scheme,
+    viewport: size,
+    reducedMotion: 'reduce',
+    locale: 'en-GB',
+  })
+  await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: url })
+  const page = await context.newPage()
+  const problems: string[] = []
+  page.on('console', message => {
+    const text = `${message.text()} ${message.location().url}`
+    if (message.type() === 'error' && !expected?.test(text)) problems.push(`console: ${text}`)
+  })
+  page.on('pageerror', error => problems.push(`exception: ${error.message}`))
+  page.on('request', request => {
+    const { origin, protocol } = new URL(request.url())
+    if (origin !== url && protocol !== 'data:' && protocol !== 'blob:') problems.push(`elsewhere: ${request.url()}`)
+  })
+  page.on('response', answer => {
+    if (answer.status() >= 500) problems.push(`${answer.status()}: ${answer.url()}`)
+  })
+  return {
+    page,
+    context,
+    problems,
+    async open(path) {
+      await page.goto(url + path)
+      await settled(page)
+    },
+    async check(name) {
+      await settled(page)
+      expect(await violations(page), name).toEqual([])
+      expect(await overflow(page), `${name}: wider than the window`).toBeLessThanOrEqual(0)
+      if (PICTURES) {
+        await mkdir(PICTURES, { recursive: true })
+        const suffix = `${size === PHONE ? '-phone' : ''}${scheme === 'dark' ? '-dark' : ''}`
+        await page.screenshot({ path: join(PICTURES, `${name}${suffix}.png`), fullPage: true })
+      }
+    },
+  }
+}
+
+/** Until nothing is loading: no place says that it is busy, and the page is one that can be read. */
+export async function settled(page: Page): Promise<void> {
+  await page.locator('h1').first().waitFor()
+  await page.waitForLoadState('networkidle')
+  await expect.poll(() => page.locator('[aria-busy="true"]').count(), { timeout: 10_000 }).toBe(0)
+}
+
+const require = createRequire(import.meta.url)
+let axe: string | undefined
+
+/** What axe-core finds, each with the elements: WCAG 2.2 A and AA, and what it calls best practice. */
+async function violations(page: Page): Promise<string[]> {
+  axe ??= await readFile(require.resolve('axe-core/axe.min.js'), 'utf8')
+  // Evaluated by the debugger: the page's own content policy allows no such script.
+  await page.evaluate(axe)
+  return page.evaluate<string[]>(`axe.run().then(({ violations }) => violations.map(
+    ({ id, help, nodes }) => id + ': ' + help + ': ' + nodes.map(({ html }) => html).join(' ')))`)
+}
+
+/** By how many pixels the page is wider than its window. */
+function overflow(page: Page): Promise<number> {
+  return page.evaluate<number>('document.documentElement.scrollWidth - window.innerWidth')
+}

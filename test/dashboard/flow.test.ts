@@ -1,0 +1,177 @@
+/**
+ * What people do, in a real browser on the real page of a real gateway: register, make a key, use it with the official SDK,
+ * see the charge, rotate, revoke; and let a session grow old.
+ */
+import OpenAI from 'openai'
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { formatMoney } from '#contract'
+import { exactMoney } from '../../src/dashboard/lib/format.ts'
+import { BROWSER, NO_BROWSER, startBrowser, type Visitor, visit } from './browser.ts'
+import { openStage, type Stage } from './stage.ts'
+
+const PASSWORD = 'correct horse battery'
+const HOUR_MS = 3_600_000
+
+describe.skipIf(BROWSER === null)(`people at the page${BROWSER === null ? ` (${NO_BROWSER})` : ''}`, () => {
+  let browser: Browser
+  let stage: Stage
+  beforeAll(async () => {
+    ;[browser, stage] = await Promise.all([startBrowser(), openStage()])
+  }, 60_000)
+  afterAll(async () => {
+    await browser?.close()
+    await stage?.[Symbol.asyncDispose]()
+  })
+
+  const complete = (apiKey: string) =>
+    new OpenAI({ apiKey, baseURL: `${stage.url}/v1`, maxRetries: 0 }).chat.completions
+      .create({ model: 'demo-small', messages: [{ role: 'user', content: 'How are you?' }] })
+      .withResponse()
+
+  async function register({ page, open }: Visitor, email: string): Promise<void> {
+    await open('/register')
+    await page.getByLabel('E-mail address').fill(email)
+    await page.getByLabel('Password', { exact: true }).fill(PASSWORD)
+    await page.getByRole('button', { name: 'Create the account' }).click()
+    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+  }
+
+  /** Somewhere on the page is this amount, to the last decimal. */
+  const shown = (page: Page, dollars: string) =>
+    page.getByTitle(exactMoney(dollars)).locator('visible=true').first().waitFor()
+
+  async function signIn({ page }: Visitor, email: string): Promise<void> {
+    await page.getByLabel('E-mail address').fill(email)
+    await page.getByLabel('Password', { exact: true }).fill(PASSWORD)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+  }
+
+  test('register, a key, a completion, its charge, rotate, grace, revoke', { timeout: 120_000 }, async () => {
+    const visitor = await visit(browser, {
+      url: stage.dashboard,
+      // The session that grows old answers 401, and Chromium calls that an error of the console.
+      expected: /status of 401/,
+    })
+    const { page, open, problems } = visitor
+    await register(visitor, 'Ada@example.com')
+    expect(await page.getByText('$5.00').count()).toBeGreaterThan(0)
+
+    // A key, shown once.
+    await open('/keys')
+    await page.getByRole('button', { name: 'Create key' }).first().click()
+    await page.getByLabel('Name', { exact: true }).fill('backend')
+    await page.getByRole('button', { name: 'Create the key' }).click()
+    const once = page.getByRole('dialog')
+    const first = await once.getByLabel('API key').inputValue()
+    expect(first).toMatch(/^tg_live_[0-9A-Za-z]{36}$/)
+    await once.getByRole('button', { name: /copied it/ }).click()
+    await page.getByRole('cell', { name: `…${first.slice(-4)}` }).waitFor()
+    expect(await page.content()).not.toContain(first)
+
+    // What it costs is what the page says.
+    const { response } = await complete(first)
+    const cost = response.headers.get('x-tollgate-cost')!
+    expect(cost).not.toBe('0.000000000')
+    await open('/receipts')
+    await shown(page, cost)
+    await open('/')
+    const { accountId } = stage.running.store.people.findByEmail('ada@example.com')!
+    const { posted } = stage.running.store.findAccount(accountId)!
+    expect(formatMoney(5_000_000_000n - posted)).toBe(cost)
+    await shown(page, formatMoney(posted))
+    await open(`/receipts/${response.headers.get('x-request-id')}`)
+    await page.getByText('demo-small').first().waitFor()
+
+    // Rotated: both work until the hour is over, then only the new one.
+    await open('/keys')
+    await page.getByRole('button', { name: 'Actions for backend' }).click()
+    await page.getByRole('menuitem', { name: 'Rotate' }).click()
+    await page.getByRole('dialog').getByRole('radio', { name: '1 hour' }).check()
+    await page.getByRole('button', { name: 'Make a new secret' }).click()
+    const second = await page.getByRole('dialog').getByLabel('API key').inputValue()
+    await page.getByRole('button', { name: /copied it/ }).click()
+    expect(second).not.toBe(first)
+    await complete(first)
+    await complete(second)
+    stage.pass(HOUR_MS + 1000)
+    await expect(complete(first)).rejects.toMatchObject({ status: 401, code: 'expired_api_key' })
+    await complete(second)
+
+    // The session is older than half an hour: one signs in again and is where one was.
+    await page.reload()
+    await page.getByRole('heading', { level: 1, name: 'Sign in' }).waitFor()
+    await signIn(visitor, 'ada@example.com')
+    await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
+
+    // Revoked: the next request is refused.
+    await page.getByRole('button', { name: 'Actions for backend' }).click()
+    await page.getByRole('menuitem', { name: 'Revoke' }).click()
+    await page.getByRole('button', { name: 'Revoke the key' }).click()
+    await page.getByText('No key is live').waitFor()
+    await expect(complete(second)).rejects.toMatchObject({ status: 401, code: 'revoked_api_key' })
+    expect(problems).toEqual([])
+    await visitor.context.close()
+  })
+
+  test('the playground streams, says what it cost, and stops', { timeout: 60_000 }, async () => {
+    const visitor = await visit(browser, { url: stage.dashboard })
+    const { page, open, problems } = visitor
+    await register(visitor, 'grace@example.com')
+    await open('/playground')
+    await page.getByLabel('Your message').fill('Tell me about gates.')
+    await page.getByRole('button', { name: 'Send' }).click()
+    const { accountId } = stage.running.store.people.findByEmail('grace@example.com')!
+    const toReceipt = page
+      .getByRole('main')
+      .getByRole('link', { name: /receipt/i })
+      .first()
+    await toReceipt.waitFor()
+    const [receipt] = stage.running.store.reports.receipts(accountId, { limit: 1 }).items
+    expect(receipt).toMatchObject({ outcome: 'answered', model: 'demo-small' })
+    await shown(page, formatMoney(receipt!.charged!))
+    expect(await toReceipt.getAttribute('href')).toBe(`/receipts/${receipt!.id}`)
+    await visitor.check('playground-answer')
+    expect(problems).toEqual([])
+    await visitor.context.close()
+  })
+
+  test('by keyboard alone: sign in, open a dialog, leave it', { timeout: 60_000 }, async () => {
+    const visitor = await visit(browser, { url: stage.dashboard })
+    const { page, open, problems } = visitor
+    await register(visitor, 'key@example.com')
+    await visitor.context.clearCookies()
+    await open('/keys')
+    await page.getByRole('heading', { level: 1, name: 'Sign in' }).waitFor()
+    const focused = () => page.evaluate<string>('document.activeElement.name || document.activeElement.textContent')
+    const tabTo = async (name: RegExp) => {
+      for (let presses = 0; presses < 40; presses++) {
+        if (name.test(await focused())) return
+        await page.keyboard.press('Tab')
+      }
+      throw new Error(`the keyboard does not come to ${name}: it is at ${await focused()}`)
+    }
+    await tabTo(/^email$/)
+    await page.keyboard.type('key@example.com')
+    await tabTo(/^password$/)
+    await page.keyboard.type(PASSWORD)
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
+    await tabTo(/^Create key$/)
+    await page.keyboard.press('Enter')
+    await page.getByRole('dialog').waitFor()
+    // Nothing behind an open dialog can be reached.
+    for (let presses = 0; presses < 25; presses++) {
+      await page.keyboard.press('Tab')
+      const where = await page.evaluate<string>(
+        `document.activeElement === document.body || document.activeElement.closest('dialog') ? 'inside' : document.activeElement.outerHTML`,
+      )
+      expect(where).toBe('inside')
+    }
+    await page.keyboard.press('Escape')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    expect(await focused()).toBe('Create key')
+    expect(problems).toEqual([])
+    await visitor.context.close()
+  })
+})

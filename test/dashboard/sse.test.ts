@@ -1,0 +1,138 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { EventLines, eventsOf, readStream, Sentences, type StreamEvent } from '../../src/dashboard/lib/sse.ts'
+
+function bodyOf(...pieces: (string | Uint8Array)[]): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder()
+  return new ReadableStream({
+    start(controller) {
+      for (const piece of pieces) controller.enqueue(typeof piece === 'string' ? encoder.encode(piece) : piece)
+      controller.close()
+    },
+  })
+}
+
+async function all(body: ReadableStream<Uint8Array>): Promise<StreamEvent[]> {
+  const events: StreamEvent[] = []
+  for await (const event of readStream(body)) events.push(event)
+  return events
+}
+
+const chunk = (delta: object, rest: object = {}) => JSON.stringify({ choices: [{ index: 0, delta, ...rest }] })
+
+describe('what an event says', () => {
+  test.each<[what: string, data: string, events: StreamEvent[]]>([
+    ['no JSON', '{"a', [{ kind: 'error', code: 'unreadable_answer', message: 'A part of the answer is not JSON.' }]],
+    [
+      'JSON that is no object',
+      '7',
+      [{ kind: 'error', code: 'unreadable_answer', message: 'A part of the answer is not JSON.' }],
+    ],
+    [
+      'an error',
+      '{"error":{"message":"Too long.","code":"upstream_timeout"}}',
+      [{ kind: 'error', code: 'upstream_timeout', message: 'Too long.' }],
+    ],
+    [
+      'an error without words',
+      '{"error":{}}',
+      [{ kind: 'error', code: 'unknown', message: 'The answer ended in an error.' }],
+    ],
+    ['the end', '[DONE]', [{ kind: 'done' }]],
+    ['nothing to show', chunk({ role: 'assistant', content: '' }), []],
+    ['no choices', '{"choices":[]}', []],
+    ['null for everything', '{"choices":[{"delta":null,"finish_reason":null}],"usage":null,"error":null}', []],
+    ['text', chunk({ content: ' Hi' }), [{ kind: 'text', text: ' Hi' }]],
+    ['a refusal', chunk({ content: null, refusal: 'No.' }), [{ kind: 'text', text: 'No.' }]],
+    ['a thought', chunk({ reasoning_content: 'Hm' }), [{ kind: 'thought', text: 'Hm' }]],
+    ['a thought by its other name', chunk({ reasoning: 'Hm' }), [{ kind: 'thought', text: 'Hm' }]],
+    [
+      'the last text with its reason',
+      chunk({ content: '!' }, { finish_reason: 'length' }),
+      [
+        { kind: 'text', text: '!' },
+        { kind: 'finish', reason: 'length' },
+      ],
+    ],
+    [
+      'usage',
+      '{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":-1}}',
+      [{ kind: 'usage', promptTokens: 3, completionTokens: 0 }],
+    ],
+  ])('%s', (_, data, events) => {
+    expect(eventsOf(data)).toEqual(events)
+  })
+})
+
+describe('a stream', () => {
+  test('that breaks off gives what had come, and no half event', async () => {
+    const events = await all(bodyOf(`data: ${chunk({ content: 'a' })}\n\ndata: ${chunk({ content: 'b' })}\n`))
+    expect(events).toEqual([{ kind: 'text', text: 'a' }])
+  })
+
+  test('that fails rejects', async () => {
+    const body = new ReadableStream<Uint8Array>({ pull: controller => controller.error(new Error('cut')) })
+    await expect(all(body)).rejects.toThrow('cut')
+  })
+
+  test('is cancelled when nobody listens any more', async () => {
+    let cancelled = false
+    const body = new ReadableStream<Uint8Array>({
+      pull: controller => controller.enqueue(new TextEncoder().encode(`data: ${chunk({ content: 'a' })}\n\n`)),
+      cancel() {
+        cancelled = true
+      },
+    })
+    for await (const event of readStream(body)) if (event.kind === 'text') break
+    expect(cancelled).toBe(true)
+  })
+
+  test('a character in two pieces is one', async () => {
+    const bytes = new TextEncoder().encode(`data: ${chunk({ content: '€' })}\n\n`)
+    const cut = bytes.indexOf(0xe2) + 1
+    expect(await all(bodyOf(bytes.slice(0, cut), bytes.slice(cut)))).toEqual([{ kind: 'text', text: '€' }])
+  })
+
+  test('comments, names and ids of events are passed over', async () => {
+    const events = await all(bodyOf(': waiting\n\nevent: message\nid: 3\ndata: [DONE]\n\n'))
+    expect(events).toEqual([{ kind: 'done' }])
+  })
+
+  test('however it is cut into pieces and lines end, the events are the same', () => {
+    const ends = fc.constantFrom('\n', '\r\n', '\r')
+    const lines = fc.array(fc.constantFrom('', 'data: a', 'data:b', ': c', 'data: d e', 'event: x'), { maxLength: 20 })
+    fc.assert(
+      fc.property(lines, ends, fc.array(fc.nat(200), { maxLength: 8 }), (given, end, cuts) => {
+        // A lone carriage return is only known to end a line by what follows it.
+        const text = `${given.join(end)}${end}${end}: last\n`
+        const whole = new EventLines().add(text)
+        const places = [...new Set(cuts.filter(cut => cut < text.length))].sort((a, b) => a - b)
+        const reader = new EventLines()
+        const found = [...places, text.length].flatMap((place, index) =>
+          reader.add(text.slice(index === 0 ? 0 : places[index - 1], place)),
+        )
+        expect(found).toEqual(whole)
+        expect(whole.join('\n').split('\n').filter(Boolean)).toEqual(
+          given.filter(line => line.startsWith('data:')).map(line => line.slice(line[5] === ' ' ? 6 : 5)),
+        )
+      }),
+    )
+  })
+})
+
+describe('sentences', () => {
+  test.each<[pieces: string[], said: string[], rest: string]>([
+    [['Hel', 'lo'], ['', ''], 'Hello'],
+    [['One. T', 'wo! Three'], ['One.', 'Two!'], 'Three'],
+    [['It costs $1', '.50 here'], ['', ''], 'It costs $1.50 here'],
+    [['He said "no." ', 'Then'], ['He said "no."', ''], 'Then'],
+    [['a\n', 'b\n\nc'], ['a', 'b'], 'c'],
+    [['你好。再', '见'], ['你好。', ''], '再见'],
+    [[''], [''], ''],
+  ])('%j', (pieces, said, rest) => {
+    const sentences = new Sentences()
+    expect(pieces.map(piece => sentences.add(piece))).toEqual(said)
+    expect(sentences.end()).toBe(rest)
+    expect(sentences.end()).toBe('')
+  })
+})

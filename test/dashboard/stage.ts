@@ -1,0 +1,75 @@
+/** A whole gateway with its dashboard in the test's process, whose time the test says; and the page, built. */
+import { buildPage } from '../../src/cli/page.ts'
+import { type Running, serve } from '../../src/main.ts'
+import { temporaryDirectory, writeConfiguration } from '../helpers/gateway.ts'
+
+export interface Stage extends AsyncDisposable {
+  readonly url: string
+  readonly dashboard: string
+  readonly running: Running
+  /** What the gateway's clock shows; it goes on by itself, from wherever the test has put it. */
+  pass(ms: number): void
+  /** A link for a new person. */
+  invite(role: 'member' | 'operator', accountId?: string): Promise<string>
+}
+
+export async function openStage(change: Readonly<Record<string, unknown>> = {}): Promise<Stage> {
+  const dir = await temporaryDirectory()
+  const price = (input: string, output: string) => ({ per: '1M tokens', input, output })
+  const model = (id: string, more: object) => ({
+    targets: [{ provider: 'demo', model: id }],
+    context: '128Ki',
+    max_output: '16Ki',
+    default_output: '1Ki',
+    ...more,
+  })
+  const configFile = await writeConfiguration(dir, {
+    yaml: {
+      version: 1,
+      listen: '127.0.0.1:0',
+      dashboard: '127.0.0.1:0',
+      registration: { mode: 'open', credit: '$5', plan: 'free' },
+      store: 'memory',
+      providers: { demo: { dialect: 'demo', pace: '1ms' } },
+      models: {
+        'demo-small': model('demo-small', { price: price('$0.15', '$0.60'), description: 'Answers from the demo.' }),
+        'demo-thinking': model('demo-thinking', { price: price('$1', '$4'), reasoning: true }),
+      },
+      routes: [{ path: '/v1/chat/completions', policy: 'standard' }],
+      ...change,
+    },
+    policies: {
+      standard: { steps: ['api-key', 'schema', 'credits', 'route'].map(use => ({ use })) },
+    },
+  })
+  let ahead = 0
+  const clock = { now: () => Date.now() + ahead }
+  const running = await serve({ configFile, env: {}, signals: false, clock, page: buildPage, stdout() {} })
+  return {
+    url: running.url,
+    dashboard: running.dashboardUrl!,
+    running,
+    pass(ms) {
+      ahead += ms
+    },
+    async invite(role, accountId) {
+      const { token } = await running.store.people.createLink({
+        kind: 'invitation',
+        role,
+        accountId: accountId ?? null,
+        plan: null,
+        credit: 0n,
+        email: null,
+        personId: null,
+        expiresAt: clock.now() + 3_600_000,
+        createdBy: 'test',
+      })
+      return `/join#${token}`
+    },
+    async [Symbol.asyncDispose]() {
+      running.drain()
+      running.drain()
+      await running.finished
+    },
+  }
+}

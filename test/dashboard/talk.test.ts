@@ -1,0 +1,130 @@
+import { describe, expect, test } from 'vitest'
+import type { StreamEvent } from '../../src/dashboard/lib/sse.ts'
+import {
+  type Answer,
+  adviceFor,
+  finishOf,
+  isOpen,
+  newAnswer,
+  requestOf,
+  type Turn,
+  withEnd,
+  withEvent,
+} from '../../src/dashboard/lib/talk.ts'
+
+function hear(...events: StreamEvent[]): Answer {
+  return events.reduce((answer, event, index) => withEvent(answer, event, 10 * (index + 1)), newAnswer('small'))
+}
+
+const text = (words: string): StreamEvent => ({ kind: 'text', text: words })
+const failure: StreamEvent = { kind: 'error', code: 'upstream_truncated', message: 'It broke off.' }
+
+describe('an answer', () => {
+  test('that ends in an error keeps what had come, and stays failed', () => {
+    const answer = hear(text('Half an'), failure, { kind: 'done' })
+    expect(answer).toMatchObject({
+      state: 'failed',
+      text: 'Half an',
+      trouble: { code: 'upstream_truncated', message: 'It broke off.' },
+      totalMs: 20,
+    })
+    expect(withEnd(answer, 99)).toBe(answer)
+  })
+
+  test('that just stops is broken, though a finish reason had come', () => {
+    const answer = withEnd(hear(text('All'), { kind: 'finish', reason: 'stop' }), 50)
+    expect(answer).toMatchObject({ state: 'broken', text: 'All', totalMs: 50, trouble: { code: 'connection_lost' } })
+  })
+
+  test('of which nothing came is broken too', () => {
+    expect(withEnd(newAnswer('small'), 5)).toMatchObject({ state: 'broken', firstMs: null })
+  })
+
+  test('is whole with its end, its usage, and the time of its first piece', () => {
+    const answer = hear(
+      { kind: 'thought', text: 'Hm' },
+      text('He'),
+      text('llo'),
+      { kind: 'finish', reason: 'stop' },
+      { kind: 'usage', promptTokens: 7, completionTokens: 3 },
+      { kind: 'done' },
+    )
+    expect(answer).toMatchObject({
+      state: 'done',
+      thoughts: 'Hm',
+      text: 'Hello',
+      pieces: 3,
+      firstMs: 10,
+      totalMs: 60,
+      finish: 'stop',
+      promptTokens: 7,
+      completionTokens: 3,
+      trouble: null,
+    })
+    expect(withEnd(answer, 99)).toBe(answer)
+  })
+
+  test('is open until it has ended', () => {
+    expect([newAnswer('small'), hear(text('a')), hear(failure), hear({ kind: 'done' })].map(isOpen)).toEqual([
+      true,
+      true,
+      false,
+      false,
+    ])
+  })
+})
+
+describe('what is sent', () => {
+  const turn = (question: string, answer: Answer): Turn => ({ id: 1, question, answer })
+
+  test('nothing but the question, where nothing else is set', () => {
+    expect(requestOf([], 'Why?', { model: 'small', system: ' \n' })).toEqual({
+      model: 'small',
+      messages: [{ role: 'user', content: 'Why?' }],
+    })
+  })
+
+  test('the conversation so far, without questions that got no answer', () => {
+    const turns = [turn('One?', hear(text('1'))), turn('Two?', hear(failure)), turn('Three?', hear(text('3'), failure))]
+    const settings = { model: 'small', system: 'Be brief.', longest: 9, temperature: 0, effort: 'low' }
+    expect(requestOf(turns, 'Four?', settings)).toEqual({
+      model: 'small',
+      messages: [
+        { role: 'system', content: 'Be brief.' },
+        { role: 'user', content: 'One?' },
+        { role: 'assistant', content: '1' },
+        { role: 'user', content: 'Three?' },
+        { role: 'assistant', content: '3' },
+        { role: 'user', content: 'Four?' },
+      ],
+      max_completion_tokens: 9,
+      temperature: 0,
+      reasoning_effort: 'low',
+    })
+  })
+})
+
+test.each([
+  ['insufficient_quota', 'Ask the operator'],
+  ['rate_limit_exceeded', 'Wait a little'],
+  ['context_length_exceeded', 'new conversation'],
+])('%s says what to do', (code, words) => {
+  expect(adviceFor(code)).toContain(words)
+})
+
+test.each(['toString', 'invalid_json', ''])('of "%s" there is nothing more to say', code => {
+  expect(adviceFor(code)).toBeNull()
+})
+
+test.each([
+  ['length', null, 'longest answer that was allowed'],
+  ['length', 64, '64 tokens: the balance'],
+  ['content_filter', null, 'content filter'],
+  ['tool_calls', null, 'tool'],
+])('the finish reason %s with the cap %s is told', (reason, cap, words) => {
+  expect(finishOf(reason, cap)).toContain(words)
+})
+
+test.each(['stop', null])('the finish reason %s needs no words', reason => {
+  expect(finishOf(reason, 64)).toBeNull()
+})

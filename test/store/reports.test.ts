@@ -1,0 +1,320 @@
+/** Lists by page: no row twice or missing whatever is added meanwhile, filters in bounded time, and what usage says. */
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { connect } from '../../src/store/database.ts'
+import { MOST_LOOKED_AT } from '../../src/store/lists.ts'
+import type { Page } from '../../src/store/reports.ts'
+import { counts } from '../helpers/counts.ts'
+import { aHold, aSettle, fund, type TestStore, testStore } from './helpers.ts'
+import { fillTotals } from './large.ts'
+
+/** So many exchanges; the last digit of an id says which model, outcome and charge. */
+async function exchanges(store: TestStore, accountId: string, count: number, first = 0): Promise<void> {
+  for (let index = first; index < first + count; index++) {
+    const exchange = `req_${String(index).padStart(6, '0')}`
+    const isFree = index % 10 === 9
+    const keyId = index % 2 === 0 ? 'key_even' : 'key_odd'
+    store.clock.ms += index % 3 === 0 ? 1 : 0
+    await store.ledger.hold(aHold({ accountId, keyId, exchange, model: `m${index % 3}`, amount: 10n }))
+    const outcome = isFree ? 'refused' : index % 5 === 0 ? 'failed' : 'answered'
+    await store.ledger.settle(aSettle({ exchange, amount: isFree ? 0n : 7n, outcome }))
+  }
+}
+
+/** All of a list, page by page; `between` happens after each. */
+async function allOf<Item extends { readonly id: string }>(
+  page: (after: string | undefined) => Page<Item>,
+  between: () => unknown = () => {},
+): Promise<Item[]> {
+  const items: Item[] = []
+  for (let after: string | undefined; ; ) {
+    const { items: more, next } = page(after)
+    items.push(...more)
+    if (next === null) return items
+    after = next
+    await between()
+  }
+}
+
+const ids = (items: readonly { readonly id: string }[]) => items.map(({ id }) => id)
+
+describe('a cursor', () => {
+  test.each([
+    ['nothing', ''],
+    ['no list', Buffer.from('{"at":1}').toString('base64url')],
+    ['no JSON', 'abc'],
+    ['too few', Buffer.from('[1]').toString('base64url')],
+    ['other types', Buffer.from('["1",2]').toString('base64url')],
+    ['null', Buffer.from('[null,null]').toString('base64url')],
+  ])('that is none is refused: %s', async (_what, after) => {
+    const store = await testStore({ url: 'memory' })
+    const refusal = expect.objectContaining({
+      code: 'invalid',
+      message: expect.stringMatching(/take `next` of a page/),
+    })
+    for (const list of [
+      () => store.reports.entries('acc_x', { limit: 5, after }),
+      () => store.reports.receipts('acc_x', { limit: 5, after }),
+      () => store.reports.accounts({ limit: 5, after }),
+    ]) {
+      expect(list).toThrow(refusal)
+    }
+  })
+})
+
+describe('entries', () => {
+  test('of nobody, and of an account without any', async () => {
+    const store = await testStore({ url: 'memory' })
+    const { id } = await store.createAccount({ name: 'alice' })
+    for (const account of ['acc_x', '', id]) {
+      expect(store.reports.entries(account, { limit: 5 })).toEqual({ items: [], next: null })
+    }
+  })
+
+  test('are credits and what was charged, the newest first, of one account', async () => {
+    const store = await testStore()
+    const alice = await fund(store, 1000n)
+    await fund(store, 500n, 'bob')
+    const begun = store.clock.ms
+    await exchanges(store, alice, 10)
+    await store.ledger.hold(aHold({ accountId: alice, exchange: 'req_open', amount: 5n }))
+    const note = { actor: 'stripe', note: 'invoice 7' }
+    store.clock.ms += 1000
+    await store.credit({ account: alice, amount: 3n, reference: 'i-7', ...note })
+    const { items, next } = store.reports.entries(alice, { limit: 100 })
+    expect(next).toBeNull()
+    expect(items).toHaveLength(11)
+    expect(items[0]).toEqual({
+      id: 'credit:i-7',
+      kind: 'credit',
+      at: store.clock.ms,
+      amount: 3n,
+      ...note,
+      reference: 'i-7',
+      keyId: null,
+      model: null,
+      outcome: null,
+    })
+    expect(items[1]).toMatchObject({
+      id: 'req_000008',
+      kind: 'charge',
+      amount: -7n,
+      keyId: 'key_even',
+      model: 'm2',
+      outcome: 'answered',
+    })
+    expect(items.reduce((sum, { amount }) => sum + amount, 0n)).toBe(store.findAccount(alice)!.posted)
+    const of = (filter: object) => ids(store.reports.entries(alice, { limit: 100, ...filter }).items)
+    expect(of({ kind: 'credit' })).toEqual(['credit:i-7', 'credit:first credit of alice'])
+    expect(of({ kind: 'charge' })).toHaveLength(9)
+    expect(of({ from: begun + 1, to: begun + 1000 })).toHaveLength(9)
+    expect(of({ from: store.clock.ms })).toEqual(['credit:i-7'])
+    expect(of({ to: begun + 1 })).toEqual(['credit:first credit of alice'])
+  })
+})
+
+describe('page by page', () => {
+  test('no entry and no receipt is twice or missing while others are added', async () => {
+    const store = await testStore()
+    const alice = await fund(store, 1_000_000n)
+    const bob = await fund(store, 1_000_000n, 'bob')
+    await exchanges(store, alice, 60)
+    const list = { entries: store.reports.entries, receipts: store.reports.receipts }
+    let added = 1000
+    for (const name of ['entries', 'receipts'] as const) {
+      const whole = ids(list[name](alice, { limit: 1000 }).items)
+      for (const limit of [1, 7, 10, 1000]) {
+        const paged = await allOf<{ id: string }>(
+          after => list[name](alice, { limit, ...(after === undefined ? {} : { after }) }),
+          async () => {
+            await exchanges(store, bob, 1, added++)
+            await exchanges(store, alice, 1, added++)
+          },
+        )
+        expect(ids(paged).filter(id => whole.includes(id))).toEqual(whole)
+        expect(new Set(ids(paged)).size).toBe(paged.length)
+        whole.unshift(...ids(list[name](alice, { limit: 1000 }).items).filter(id => !whole.includes(id)))
+      }
+    }
+  })
+
+  test('a filter finds what a look at everything finds', async () => {
+    const store = await testStore({ url: 'memory' })
+    const alice = await fund(store, 1_000_000n)
+    await exchanges(store, alice, 90)
+    const everything = store.reports.receipts(alice, { limit: 1000 }).items
+    expect(everything).toHaveLength(90)
+    expect(everything[0]).toEqual(store.findReceipt(everything[0]!.id))
+    await fc.assert(
+      fc.asyncProperty(
+        fc.record(
+          {
+            keyId: fc.constantFrom('key_even', 'key_odd', 'key_x'),
+            model: fc.constantFrom('m0', 'm1', 'm9'),
+            outcome: fc.constantFrom('answered' as const, 'failed' as const, 'refused' as const, 'cut' as const),
+          },
+          { requiredKeys: [] },
+        ),
+        fc.integer({ min: 1, max: 40 }),
+        async (filter, limit) => {
+          const wanted = everything.filter(receipt =>
+            Object.entries(filter).every(([name, value]) => receipt[name as keyof typeof receipt] === value),
+          )
+          const paged = await allOf(after =>
+            store.reports.receipts(alice, { ...filter, limit, ...(after === undefined ? {} : { after }) }),
+          )
+          expect(ids(paged)).toEqual(ids(wanted))
+        },
+      ),
+      { numRuns: counts(100, 2000) },
+    )
+  })
+
+  test('a page looks at a bounded number of receipts, and goes on from there', async () => {
+    const store = await testStore()
+    const alice = await fund(store, 1000n)
+    const database = connect(store.path)
+    database.exec(`
+      WITH RECURSIVE n (i) AS (VALUES (0) UNION ALL SELECT i + 1 FROM n WHERE i < ${2 * MOST_LOOKED_AT}),
+        kinds (kind) AS (VALUES (0), (1))
+      INSERT INTO event (id, kind, account, amount, at, key, model, price_input, price_cached_input, price_cache_write,
+        price_output, price_request, cap_tokens, overrun, source, outcome, prompt_tokens, cached_tokens,
+        completion_tokens, reasoning_tokens, attempts, trail)
+      SELECT printf('req_%06d', i), kind, '${alice}', 0, i, 'k', iif(i = 0, 'rare', 'm'), 0, 0, 0, 0, 0, 0, 0, 'released',
+        'refused', 0, 0, 0, 0, '[]', '[]'
+      FROM n, kinds`)
+    fillTotals(database)
+    database.close()
+    const page = (after?: string) =>
+      store.reports.receipts(alice, { model: 'rare', limit: 5, ...(after === undefined ? {} : { after }) })
+    const first = page()
+    expect(first).toEqual({ items: [], next: expect.any(String) })
+    const second = page(first.next!)
+    expect(second).toEqual({ items: [], next: expect.any(String) })
+    expect(page(second.next!)).toMatchObject({ items: [{ id: 'req_000000', model: 'rare' }], next: null })
+  })
+})
+
+describe('accounts', () => {
+  const NAMES = ['Zoë', 'alice', 'ALICE', 'Bob 100%', 'bob_1', 'bobx1', 'c\\d', 'Émile', 'acme']
+
+  async function manyAccounts() {
+    const store = await testStore({ url: 'memory' })
+    for (const [index, name] of NAMES.entries()) {
+      await store.createAccount({ name, plan: index % 2 === 0 ? 'free' : 'gold' })
+    }
+    await store.freeze('alice', true)
+    await store.credit({ account: 'Zoë', amount: 2n ** 62n, reference: 'z', actor: 'test' })
+    await store.credit({ account: 'alice', amount: 2n ** 62n + 5n, reference: 'a', actor: 'test' })
+    await store.credit({ account: 'acme', amount: 2n ** 62n, reference: 'c', actor: 'test' })
+    return store
+  }
+
+  const names = (page: Page<{ readonly name: string }>) => page.items.map(({ name }) => name)
+
+  test.each<[what: string, filter: object, expected: string[]]>([
+    [
+      'everything, by name whatever its case',
+      {},
+      ['acme', 'alice', 'ALICE', 'Bob 100%', 'bob_1', 'bobx1', 'c\\d', 'Zoë', 'Émile'],
+    ],
+    ['a part of a name', { search: 'OB' }, ['Bob 100%', 'bob_1', 'bobx1']],
+    ['a percent sign is one', { search: '0%' }, ['Bob 100%']],
+    ['an underscore is one', { search: 'b_1' }, ['bob_1']],
+    ['a backslash is one', { search: '\\' }, ['c\\d']],
+    ['a quote harms nothing', { search: "' OR 1=1 --" }, []],
+    [
+      'nothing to search for',
+      { search: '' },
+      ['acme', 'alice', 'ALICE', 'Bob 100%', 'bob_1', 'bobx1', 'c\\d', 'Zoë', 'Émile'],
+    ],
+    ['a plan', { plan: 'gold' }, ['alice', 'Bob 100%', 'bobx1', 'Émile']],
+    ['a plan that nobody has', { plan: 'x' }, []],
+    ['the frozen', { frozen: true }, ['alice']],
+    ['those that are not, and more', { frozen: false, plan: 'gold', search: 'b' }, ['Bob 100%', 'bobx1']],
+  ])('%s', async (_what, filter, expected) => {
+    const store = await manyAccounts()
+    expect(names(store.reports.accounts({ limit: 100, ...filter }))).toEqual(expected)
+    for (const limit of [1, 2, 4]) {
+      const paged = await allOf(after => store.reports.accounts({ limit, ...filter, ...(after ? { after } : {}) }))
+      expect(paged.map(({ name }) => name)).toEqual(expected)
+    }
+  })
+
+  test('by the beginning of an id', async () => {
+    const store = await manyAccounts()
+    const { id } = store.findAccount('acme')!
+    const search = (part: string) => names(store.reports.accounts({ limit: 100, search: part }))
+    expect(search(id)).toEqual(['acme'])
+    expect(search(id.toLowerCase())).toEqual(['acme'])
+    expect(search('acc_')).toHaveLength(NAMES.length)
+    expect(search(id.slice(4))).toEqual([])
+  })
+
+  test('their plans, and what they own together: more than one column holds', async () => {
+    const store = await manyAccounts()
+    expect(store.reports.plans()).toEqual([
+      { plan: 'free', accounts: 5 },
+      { plan: 'gold', accounts: 4 },
+    ])
+    const alice = store.findAccount('alice')!
+    await store.freeze(alice.id, false)
+    await store.ledger.hold(aHold({ accountId: alice.id, amount: 9n }))
+    expect(store.reports.totals()).toEqual({ accounts: 9, posted: 3n * 2n ** 62n + 5n, held: 9n })
+    expect((await testStore({ url: 'memory' })).reports.totals()).toEqual({ accounts: 0, posted: 0n, held: 0n })
+  })
+})
+
+describe('usage', () => {
+  const HOUR = 3_600_000
+  const DAY = 24 * HOUR
+
+  test('by whole hours and days of UTC, by time, key and model; all accounts together by model', async () => {
+    const store = await testStore()
+    const midnight = Math.ceil(store.clock.ms / DAY) * DAY
+    const [alice, bob] = [await fund(store, 1000n), await fund(store, 1000n, 'bob')]
+    const use = async (accountId: string, at: number, exchange: string, keyId: string, model: string) => {
+      store.clock.ms = at
+      await store.ledger.hold(aHold({ accountId, exchange, keyId, model, amount: 10n }))
+      await store.ledger.settle(aSettle({ exchange, amount: 3n, outcome: keyId === 'k2' ? 'cut' : 'answered' }))
+    }
+    await use(alice, midnight - 1, 'req_1', 'k1', 'm1')
+    await use(alice, midnight, 'req_2', 'k2', 'm1')
+    await use(alice, midnight, 'req_3', 'k1', 'm2')
+    await use(alice, midnight + HOUR - 1, 'req_4', 'k1', 'm1')
+    await use(bob, midnight + HOUR, 'req_5', 'k3', 'm1')
+    const usage = (step: 'hour' | 'day', from: number, to: number, accountId?: string) =>
+      store.reports
+        .usage({ step, from, to, ...(accountId === undefined ? {} : { accountId }) })
+        .map(row => [row.at - midnight, row.keyId, row.model, row.requests, row.failed, row.charged])
+    expect(usage('hour', midnight - 1, midnight + 1, alice)).toEqual([
+      [-HOUR, 'k1', 'm1', 1, 0, 3n],
+      [0, 'k1', 'm1', 1, 0, 3n],
+      [0, 'k1', 'm2', 1, 0, 3n],
+      [0, 'k2', 'm1', 1, 1, 3n],
+    ])
+    expect(usage('hour', midnight - HOUR, midnight, alice)).toEqual([[-HOUR, 'k1', 'm1', 1, 0, 3n]])
+    expect(usage('hour', midnight + HOUR, midnight + DAY, alice)).toEqual([])
+    expect(usage('day', midnight + 5 * HOUR, midnight + 6 * HOUR)).toEqual([
+      [0, '', 'm1', 3, 1, 9n],
+      [0, '', 'm2', 1, 0, 3n],
+    ])
+    expect(usage('day', 0, midnight + 2 * DAY, bob)).toEqual([[0, 'k3', 'm1', 1, 0, 3n]])
+    expect(usage('day', 0, midnight + 2 * DAY, 'acc_x')).toEqual([])
+    const [row] = store.reports.usage({ step: 'day', from: midnight - 1, to: midnight, accountId: alice })
+    expect(row).toMatchObject({ promptTokens: 10, cachedTokens: 4, completionTokens: 20, reasoningTokens: 5 })
+  })
+
+  test('a sum that a column does not hold never keeps a charge from being written', async () => {
+    const store = await testStore()
+    for (const name of ['alice', 'bob', 'carol']) {
+      const accountId = await fund(store, 2n ** 62n, name)
+      await store.ledger.hold(aHold({ accountId, keyId: name, exchange: `req_${name}`, amount: 2n ** 62n }))
+      const settle = aSettle({ exchange: `req_${name}`, amount: 2n ** 62n })
+      expect(await store.ledger.settle(settle)).toBe('settled')
+    }
+    expect(store.reports.usage({ step: 'day', from: 0, to: store.clock.ms + 1 })).toMatchObject([
+      { requests: 3, charged: 2n ** 63n - 1n },
+    ])
+  })
+})
