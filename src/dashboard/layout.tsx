@@ -3,8 +3,9 @@ import type { ComponentChildren, VNode } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { useSession } from './lib/session.tsx'
 import { type ThemeChoice, useTheme } from './lib/theme.ts'
+import { useAction } from './lib/use-resource.ts'
 import { type PageRoute, ROUTES } from './routes.ts'
-import { Button, Icon, Logo, Money, Note, Segments } from './ui/index.ts'
+import { announce, Button, Icon, Logo, Money, Note, Segments } from './ui/index.ts'
 
 interface LayoutProps {
   readonly path: string
@@ -56,8 +57,9 @@ export function Layout({ path, children }: LayoutProps): VNode {
           <Icon name="menu" />
         </button>
         <Brand />
-        <a class="topbar-balance" href="/" aria-label="Balance">
+        <a class="topbar-balance" href="/">
           <Money value={session.account.available} />
+          <span class="hidden"> available</span>
         </a>
       </header>
       {open && <div class="sidebar-veil" aria-hidden="true" onClick={close} />}
@@ -85,6 +87,10 @@ interface SidebarProps {
 function Sidebar({ path, open, onClose }: SidebarProps): VNode {
   const { session, signOut } = useSession()
   const box = useRef<HTMLElement>(null)
+  const leaving = useAction(signOut)
+  const leave = async (): Promise<void> => {
+    if (!(await leaving.run())) announce('Signing out did not work. Try again.', 'bad')
+  }
   useEffect(() => {
     if (open) box.current?.querySelector<HTMLElement>('button, a')?.focus()
   }, [open])
@@ -127,7 +133,7 @@ function Sidebar({ path, open, onClose }: SidebarProps): VNode {
           <span class="sidebar-email" title={session.person.email}>
             {session.person.email}
           </span>
-          <Button variant="quiet" icon="leave" iconOnly small onClick={signOut}>
+          <Button variant="quiet" icon="leave" iconOnly small busy={leaving.busy} onClick={leave}>
             Sign out
           </Button>
         </div>

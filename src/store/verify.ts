@@ -199,13 +199,15 @@ function checkAccounts(database: Database, audit: Audit, sums: Map<string, Sums>
 /** Compares usage with the settles: each account's by hour and by day, then all accounts' together. */
 function checkUsage(database: Database, audit: Audit, sums: Map<string, Sums>): void {
   const found = { [HOURS]: new Map<string, Used>(), [DAYS]: new Map<string, Used>() }
+  // Added up by SQLite, in the order of its key: a third of the time. Money in two halves, which no sum can exceed.
   const rows = database.prepareMoney(`
-    SELECT account, grain, requests, failed, prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens, charged
-    FROM usage`)
-  for (const { account, grain, ...counts } of rows.iterate()) {
-    const used = found[Number(grain) as typeof HOURS | typeof DAYS]
-    const known = used.get(account as string) ?? nothing()
-    used.set(account as string, addUsed(known, Object.values(counts) as Used))
+    SELECT account, grain, sum(requests), sum(failed), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens),
+      sum(reasoning_tokens), sum(charged % 1000000000), sum(charged / 1000000000) AS billions
+    FROM usage GROUP BY account, grain`)
+  for (const { account, grain, billions, ...counts } of rows.iterate()) {
+    const used = Object.values(counts) as Used
+    used[6] += (billions as bigint) * 1_000_000_000n
+    found[Number(grain) as typeof HOURS | typeof DAYS].set(account as string, used)
   }
   const all = nothing()
   for (const { used } of sums.values()) addUsed(all, used)
@@ -282,7 +284,8 @@ function usedBy(settle: EventRow): Used {
 }
 
 function addUsed(sum: Used, more: Used): Used {
-  for (const [index, count] of more.entries()) sum[index] = sum[index]! + count
+  // A counter, not entries(): this runs for every settle there ever was.
+  for (let index = 0; index < sum.length; index++) sum[index] = sum[index]! + more[index]!
   return sum
 }
 

@@ -47,10 +47,14 @@ export interface Visitor {
   check(name: string): Promise<void>
 }
 
+export type BrowserState = Awaited<ReturnType<BrowserContext['storageState']>>
+
 export interface VisitorOptions {
   /** Origin of the dashboard. */
   readonly url: string
   readonly scheme?: 'light' | 'dark'
+  /** Cookies and what the page remembers, of a visitor before. */
+  readonly state?: BrowserState
   readonly size?: { readonly width: number; readonly height: number }
   /** Refusals that a test provokes: Chromium writes a console error for each failed request. */
   readonly expected?: RegExp
@@ -60,12 +64,13 @@ const DESK = { width: 1280, height: 860 }
 export const PHONE = { width: 360, height: 740 }
 
 export async function visit(browser: Browser, options: VisitorOptions): Promise<Visitor> {
-  const { url, scheme = 'light', size = DESK, expected } = options
+  const { url, scheme = 'light', size = DESK, expected, state } = options
   const context = await browser.newContext({
     colorScheme: scheme,
     viewport: size,
     reducedMotion: 'reduce',
     locale: 'en-GB',
+    ...(state ? { storageState: state } : {}),
   })
   await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: url })
   const page = await context.newPage()
@@ -106,8 +111,7 @@ export async function visit(browser: Browser, options: VisitorOptions): Promise<
 /** Until nothing is loading: no place says that it is busy, and the page is one that can be read. */
 export async function settled(page: Page): Promise<void> {
   await page.locator('h1').first().waitFor()
-  await page.waitForLoadState('networkidle')
-  await expect.poll(() => page.locator('[aria-busy="true"]').count(), { timeout: 10_000 }).toBe(0)
+  await page.locator('body:not(:has([aria-busy="true"]))').waitFor()
 }
 
 const require = createRequire(import.meta.url)

@@ -4,7 +4,13 @@ import type { ProblemView, ProviderView, TargetHealthView } from '../../src/admi
 import { parseMoney } from '../../src/contract/units.ts'
 import { search } from '../../src/dashboard/lib/api.ts'
 import { creditCommand, readAmount, suggestReference } from '../../src/dashboard/pages/operator/credit.ts'
-import { credentialWords, failureWords, providerWords, STATES } from '../../src/dashboard/pages/operator/health.ts'
+import {
+  credentialWords,
+  failureWords,
+  providerWords,
+  STATES,
+  sentence,
+} from '../../src/dashboard/pages/operator/health.ts'
 import { adminAddress, listingsOf, placeOf } from '../../src/dashboard/pages/operator/listing.ts'
 import { accountsQuery, filtersOf, isFiltered, matching } from '../../src/dashboard/pages/operator/queries.ts'
 
@@ -207,6 +213,13 @@ describe("a provider's health", () => {
   ])('credentials %o are %j', (figures, words) => {
     expect(credentialWords(figures)).toBe(words)
   })
+})
+
+test.each([
+  ['the ledger cannot be written', 'The ledger cannot be written.'],
+  ['It is late.', 'It is late.'],
+])('the reason %j becomes %j', (reason, words) => {
+  expect(sentence(reason)).toBe(words)
 })
 
 describe("the filters of the accounts' list", () => {

@@ -78,7 +78,7 @@ describe('what is sent', () => {
   const turn = (question: string, answer: Answer): Turn => ({ id: 1, question, answer })
 
   test('nothing but the question, where nothing else is set', () => {
-    expect(requestOf([], 'Why?', { model: 'small', system: ' \n' })).toEqual({
+    expect(requestOf([], 'Why?', { model: 'small', free: false, system: ' \n' })).toEqual({
       model: 'small',
       messages: [{ role: 'user', content: 'Why?' }],
     })
@@ -86,7 +86,7 @@ describe('what is sent', () => {
 
   test('the conversation so far, without questions that got no answer', () => {
     const turns = [turn('One?', hear(text('1'))), turn('Two?', hear(failure)), turn('Three?', hear(text('3'), failure))]
-    const settings = { model: 'small', system: 'Be brief.', longest: 9, temperature: 0, effort: 'low' }
+    const settings = { model: 'small', free: true, system: 'Be brief.', longest: 9, temperature: 0, effort: 'low' }
     expect(requestOf(turns, 'Four?', settings)).toEqual({
       model: 'small',
       messages: [

@@ -3,7 +3,7 @@ import { ERRORS } from '#contract'
 import type { TrailLine } from '../../src/dashboard/lib/trail.ts'
 import { explain, OUTCOME_NAMES, outcomeOf, reasonOf, sourceOf } from '../../src/dashboard/lib/trail.ts'
 
-type Row = readonly [line: TrailLine, sentence: string, more?: string]
+type Row = [line: TrailLine, sentence: string, more?: string]
 
 const CAPPED = 'output capped at 64 tokens: the balance does not pay for 4096'
 const CAPPED_MORE = 'The balance did not pay for an answer of 4096 tokens, so it was limited to 64.'

@@ -55,6 +55,11 @@ test('a repeated hold is the same hold, also when it has used the cap up', async
   await expect(hold('req_1', 60n)).rejects.toThrow(/already has a hold/)
   expect(figures()).toMatchObject({ held: 100n })
   expect(store.findKey(keyId)).toMatchObject({ requests: 1 })
+  // Also while the cap has room for another one.
+  await store.changeKey({ id: keyId, spendingCap: 1000n })
+  expect(await hold('req_1', 100n)).toEqual({ held: true, available: 999_900n })
+  expect(store.findKey(keyId)).toMatchObject({ requests: 1 })
+  expect(store.verify().violations).toEqual([])
 })
 
 test('the account is looked at first: a frozen or short one is told of, whatever the key may', async () => {

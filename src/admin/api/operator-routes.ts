@@ -18,7 +18,7 @@ import {
 import { type ApiRoute, type Caller, route } from './route.ts'
 import { showAccount, showAll, showKey, showPerson, showReceipt, showTime } from './show.ts'
 import { USAGE_RANGE, usageView } from './usage.ts'
-import type { AccountDetailView, CreditView, SummaryView } from './views.ts'
+import type { AccountDetailView, CreditView, FoundReceiptView, SummaryView } from './views.ts'
 
 interface AccountsQuery extends PageQuery {
   readonly search?: string
@@ -257,12 +257,14 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     summary: "Anybody's receipt, by the x-request-id of its answer.",
     audience: 'operator',
     params: ids(),
-    answers: 'ReceiptView',
+    answers: 'FoundReceiptView',
     errors: ['not_found'],
     handle({ parts, params }) {
       const receipt = parts.store.findReceipt(params.id)
-      if (!receipt) throw refuse('not_found')
-      return { body: showReceipt(receipt) }
+      const account = receipt && parts.store.findAccount(receipt.accountId)
+      if (!receipt || !account) throw refuse('not_found')
+      const body: FoundReceiptView = { receipt: showReceipt(receipt), account: showAccount(account) }
+      return { body }
     },
   }),
   route({

@@ -34,7 +34,7 @@ export const argon2id: Derive = async parameters => promisify(argon2)('argon2id'
 
 export function createPasswords(derive: Derive = argon2id): Passwords {
   const enter = createRoom(MOST_AT_ONCE, MOST_WAITING)
-  // What is compared for people who do not exist: no password leads to it.
+  // What is compared for people who do not exist: 32 random bytes, to which no password leads.
   const nobody = format(TODAY, randomBytes(SALT_BYTES), randomBytes(HASH_BYTES))
 
   const make = (password: string, settings: Settings, nonce: Uint8Array, tagLength: number) =>
@@ -51,7 +51,7 @@ export function createPasswords(derive: Derive = argon2id): Passwords {
     async verify(stored, password) {
       const { settings, salt, tag } = parse(stored ?? nobody)
       const found = await make(password, settings, salt, tag.length)
-      const right = timingSafeEqual(found, tag) && stored !== undefined
+      const right = timingSafeEqual(found, tag)
       return right && !isToday(settings) ? { right, better: await hash(password) } : { right }
     },
   }

@@ -18,13 +18,14 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
     summary: 'What everybody may know of this gateway.',
     audience: 'anyone',
     answers: 'AboutView',
-    handle: ({ parts }) => {
+    handle: ({ parts, caller }) => {
       const body: AboutView = {
         version: parts.version,
         registration: parts.registration.mode,
         starting_credit: formatMoney(parts.registration.credit),
         base_url: parts.baseUrl(),
         secure: parts.origins()[0]?.startsWith('https:') ?? false,
+        signed_in: caller.person !== null,
       }
       return { body }
     },

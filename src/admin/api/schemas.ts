@@ -67,6 +67,7 @@ const VIEWS = {
     starting_credit: says(money, 'What an account begins with that somebody made by themselves.'),
     base_url: says(text, 'Where clients reach the gateway, up to /v1.'),
     secure: says(flag, 'False on plain http, which only loopback may be: the session cookie is not marked Secure.'),
+    signed_in: says(flag, 'Whether the request came with a session that lives: then GET /api/session tells whose.'),
   }),
   PersonView: view('Somebody with a password.', {
     id: text,
@@ -203,6 +204,10 @@ const VIEWS = {
     account: ref('AccountView'),
   }),
   PlanView: view('A plan that accounts have.', { plan: text, accounts: count }),
+  FoundReceiptView: view("Anybody's receipt, and whose it is.", {
+    receipt: ref('ReceiptView'),
+    account: ref('AccountView'),
+  }),
   SummaryView: view('The gateway at a glance.', {
     accounts: count,
     posted: money,

@@ -20,6 +20,8 @@ export interface AboutView {
   readonly base_url: string
   /** False on plain http, which only loopback may be: the session cookie is not marked Secure. */
   readonly secure: boolean
+  /** Whether the request came with a session that lives: then `GET /api/session` tells whose. */
+  readonly signed_in: boolean
 }
 
 export interface PersonView {
@@ -218,6 +220,12 @@ export interface CreditView {
 export interface PlanView {
   readonly plan: string
   readonly accounts: number
+}
+
+/** `GET /api/operator/receipts/{id}` */
+export interface FoundReceiptView {
+  readonly receipt: ReceiptView
+  readonly account: AccountView
 }
 
 /** `GET /api/operator/summary` */

@@ -1,22 +1,17 @@
 /**
- * Whether this browser may have a session: its cookie cannot be seen from here, and asking the gateway without one would be
- * an error in the console of everybody who only wants to sign in. No secret is kept, only that there may be one.
+ * Whether this browser may have a session. The session's own cookie cannot be seen from here, and asking the gateway
+ * without one would put an error into the console of everybody who only wants to sign in. So a second cookie stands beside
+ * it and lives as long; it says nothing but that there is one.
  */
-const KEPT_AS = 'tollgate-signed-in'
+const MARK = 'tollgate-page'
 
-/** True also when it is not known. */
 export function maybeSignedIn(): boolean {
-  try {
-    return localStorage.getItem(KEPT_AS) !== null
-  } catch {
-    return true
-  }
+  return document.cookie.split('; ').includes(`${MARK}=1`)
 }
 
 /** Called with every beginning and end of a session. */
 export function rememberSignedIn(signedIn: boolean): void {
-  try {
-    if (signedIn) localStorage.setItem(KEPT_AS, 'yes')
-    else localStorage.removeItem(KEPT_AS)
-  } catch {}
+  const secure = location.protocol === 'https:' ? '; Secure' : ''
+  // biome-ignore lint/suspicious/noDocumentCookie: the CookieStore API is asynchronous, and not everywhere
+  document.cookie = `${MARK}=1; Path=/; SameSite=Strict${secure}${signedIn ? '' : '; Max-Age=0'}`
 }

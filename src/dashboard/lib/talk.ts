@@ -31,6 +31,8 @@ export interface Answer {
   /** The gateway let it be only so long, because the balance pays for no more. */
   readonly cap: number | null
   readonly receipt: ReceiptView | null
+  /** It is over, and its receipt is waited for. */
+  readonly settling: boolean
   /** The account after the charge. */
   readonly account: AccountView | null
 }
@@ -45,6 +47,8 @@ export interface Turn {
 /** What the model is asked with. */
 export interface Settings {
   readonly model: string
+  /** It costs nothing, and leaves no receipt. */
+  readonly free: boolean
   readonly system: string
   readonly longest?: number | undefined
   readonly temperature?: number | undefined
@@ -68,6 +72,7 @@ export function newAnswer(model: string): Answer {
     requestId: null,
     cap: null,
     receipt: null,
+    settling: false,
     account: null,
   }
 }

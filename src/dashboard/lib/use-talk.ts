@@ -33,7 +33,7 @@ export function useTalk(say: (text: string) => void, onCharged: () => void): Tal
     const id = counter.current++
     running.current = stop
     setTurns([...history, { id, question, answer: newAnswer(settings.model) }])
-    const { requestId } = await hear({
+    const { requestId, begun } = await hear({
       body: requestOf(history, question, settings),
       answer: newAnswer(settings.model),
       signal: stop.signal,
@@ -41,12 +41,13 @@ export function useTalk(say: (text: string) => void, onCharged: () => void): Tal
       say,
     })
     if (running.current === stop) running.current = null
-    if (requestId === null) return
+    // What was refused before it began costs nothing.
+    if (requestId === null || !begun || settings.free) return
+    change(id, answer => ({ ...answer, settling: true }))
     const receipt = await settledReceipt(requestId)
-    if (receipt === null) return
-    const account = await api.get<AccountView>('account').catch(() => null)
-    change(id, answer => ({ ...answer, receipt, account }))
-    onCharged()
+    const account = receipt && (await api.get<AccountView>('account').catch(() => null))
+    change(id, answer => ({ ...answer, receipt, account, settling: false }))
+    if (receipt !== null) onCharged()
   }
 
   const last = turns.at(-1)
@@ -76,18 +77,26 @@ interface Hearing {
   readonly say: (text: string) => void
 }
 
+interface Heard {
+  readonly requestId: string | null
+  /** The gateway let the request in and began to answer. */
+  readonly begun: boolean
+}
+
 /** Reads one answer to its end, however it ends. */
-async function hear({ body, answer: empty, signal, show, say }: Hearing): Promise<Answer> {
+async function hear({ body, answer: empty, signal, show, say }: Hearing): Promise<Heard> {
   const began = performance.now()
   const since = (): number => performance.now() - began
   const sentences = new Sentences()
   let answer = empty
+  let begun = false
   const become = (next: Answer): void => {
     answer = next
     show(next)
   }
   try {
     const response = await api.stream('playground', body, { signal })
+    begun = true
     const cap = Number.parseInt(response.headers.get('x-tollgate-max-output-tokens') ?? '', 10)
     become({ ...answer, requestId: response.headers.get('x-request-id'), cap: cap > 0 ? cap : null })
     for await (const event of readStream(response.body!)) {
@@ -100,7 +109,7 @@ async function hear({ body, answer: empty, signal, show, say }: Hearing): Promis
   }
   speak(sentences.end(), say)
   say(lastWord(answer))
-  return answer
+  return { requestId: answer.requestId, begun }
 }
 
 function lastWord({ trouble, state, model }: Answer): string {

@@ -38,7 +38,9 @@ export default function Overview(): VNode {
   const { available, posted, held, plan } = account.data ?? session.account
   const rows = usage.data?.rows
   const week = rows && spentIn(7, rows, now)
-  const fresh = receipts.data?.items.length === 0
+  const first = receipts.data?.items.length === 0
+  // Not known yet: neither the chart nor the first steps, so that nothing jumps.
+  const known = receipts.data !== undefined || receipts.error !== undefined
   return (
     <Page title="Overview" lead={`${session.account.name}, plan ${plan}`}>
       {account.error && <ErrorBox error={account.error} retry={account.reload} title="The balance could not be read" />}
@@ -63,15 +65,20 @@ export default function Overview(): VNode {
           hint={usage.data ? plural(usage.data.total.requests, 'request') : undefined}
         />
       </Stats>
-      {fresh && <FirstRequest />}
-      {!fresh && (
+      {!known && (
+        <Card>
+          <Loading lines={8} />
+        </Card>
+      )}
+      {first && <FirstRequest />}
+      {known && !first && (
         <Card title="Spend by model" hint={`${LOOK_BACK_DAYS} days, in UTC`} actions={<a href="/usage">All usage</a>}>
           <Loaded resource={usage} title="The usage could not be read" lines={6}>
             {data => <SpendChart usage={data} />}
           </Loaded>
         </Card>
       )}
-      {!fresh && (
+      {known && !first && (
         <Card flush title="Latest requests" actions={<a href="/receipts">All receipts</a>}>
           <Loaded resource={receipts} title="The receipts could not be read" lines={5}>
             {({ items }) => <Latest receipts={items} />}

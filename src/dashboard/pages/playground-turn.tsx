@@ -60,20 +60,21 @@ function Waiting({ answer }: { readonly answer: Answer }): VNode {
 
 /** What is not as it should be with an answer, and what to do about it. */
 function Remark({ answer }: { readonly answer: Answer }): VNode | null {
-  const { state, trouble, text, finish, cap } = answer
+  const { state, trouble, text, thoughts, finish, cap, requestId } = answer
   if (trouble !== null) {
     const advice = adviceFor(trouble.code)
     return (
       <Note tone="bad" title={text === '' ? 'There is no answer' : 'The answer is incomplete'}>
         <p>{trouble.message}</p>
         {advice !== null && <p>{advice}</p>}
+        {requestId !== null && <p class="small muted">Request {requestId}</p>}
       </Note>
     )
   }
   if (state === 'stopped') {
     return (
       <Note tone="info" title="You stopped it">
-        {text === '' ? 'Nothing had come yet.' : 'The answer is incomplete.'}
+        {text !== '' ? 'The answer is incomplete.' : thoughts === '' ? 'Nothing had come yet.' : STILL_THINKING}
       </Note>
     )
   }
@@ -88,9 +89,11 @@ function Remark({ answer }: { readonly answer: Answer }): VNode | null {
   return null
 }
 
+const STILL_THINKING = 'It was still thinking. It may go on for a while at the provider, and what it uses is charged.'
+
 /** Tokens, times, and the price of it. */
 function Facts({ answer }: { readonly answer: Answer }): VNode | null {
-  const { state, firstMs, totalMs, receipt, account } = answer
+  const { state, firstMs, totalMs, receipt, account, settling } = answer
   if (state === 'waiting' || (firstMs === null && receipt === null)) return null
   return (
     <p class="turn-facts">
@@ -105,9 +108,10 @@ function Facts({ answer }: { readonly answer: Answer }): VNode | null {
           <a href={`/receipts/${encodeURIComponent(receipt.id)}`}>Receipt</a>
         </>
       )}
+      {settling && <span>finding out what it cost</span>}
       {account !== null && (
         <span>
-          <Money value={account.available} /> left
+          <Money value={account.available} exact /> left
         </span>
       )}
     </p>
@@ -118,8 +122,7 @@ function Tokens({ answer }: { readonly answer: Answer }): VNode | null {
   const { receipt, pieces } = answer
   const prompt = receipt?.prompt_tokens ?? answer.promptTokens
   const completion = receipt?.completion_tokens ?? answer.completionTokens
-  if (prompt === null || completion === null)
-    return pieces === 0 ? null : <span>about {count(pieces)} tokens so far</span>
+  if (prompt === null || completion === null) return pieces === 0 ? null : <span>about {count(pieces)} tokens</span>
   return (
     <span title={`${count(prompt)} in the prompt, ${count(completion)} in the answer`}>
       {compact(prompt)} + {compact(completion)} tokens

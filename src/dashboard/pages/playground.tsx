@@ -275,6 +275,7 @@ function readDraft(draft: Draft, model: ModelView): { readonly settings: Setting
   return {
     settings: {
       model: model.id,
+      free: model.price === null,
       system: draft.system,
       longest: longest === '' ? undefined : Number(longest),
       temperature: temperature === '' ? undefined : Number(temperature),

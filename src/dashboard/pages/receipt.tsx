@@ -133,7 +133,7 @@ function SumCard({ receipt, sum }: { readonly receipt: ReceiptView; readonly sum
         </p>
       ) : (
         <ScrollArea label="The charge as a sum">
-          <SumTable charged={receipt.charged} sum={sum} />
+          <SumTable charged={receipt.charged} capped={receipt.charged === receipt.held} sum={sum} />
         </ScrollArea>
       )}
       {receipt.reasoning_tokens > 0 && (
@@ -148,15 +148,17 @@ function SumCard({ receipt, sum }: { readonly receipt: ReceiptView; readonly sum
 
 interface SumProps {
   readonly charged: string
+  /** The charge is all that had been set aside. */
+  readonly capped: boolean
   readonly sum: Sum
 }
 
-function SumTable({ charged, sum }: SumProps): VNode {
+function SumTable({ charged, capped, sum }: SumProps): VNode {
   const { lines, request, rounding, relief, excess } = sum
   const rest = [
     ['For the request', request, ''],
     ['Rounded up to a billionth of a dollar', rounding, ''],
-    ['Beyond what was set aside: the house pays it', relief, '\u2212'],
+    [capped ? 'Beyond what was set aside: the house pays it' : 'Not charged', relief, '\u2212'],
     ['Not in these figures', excess, ''],
   ] as const
   const amounts = [...lines.map(line => line.amount), ...rest.map(([, amount]) => amount ?? '0'), charged]

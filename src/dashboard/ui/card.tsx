@@ -94,7 +94,11 @@ export function Stat({ label, value, hint }: StatProps): VNode {
 
 /** Figures beside each other. */
 export function Stats({ children }: { readonly children: ComponentChildren }): VNode {
-  return <dl class="stats">{children}</dl>
+  return (
+    <div class="stats-frame">
+      <dl class="stats">{children}</dl>
+    </div>
+  )
 }
 
 interface DetailsProps {

@@ -205,7 +205,10 @@ function draw(box: HTMLElement, view: Omit<View, 'nameOf'>, onHover: (hover: Hov
     .map((each, place) => ({ ...each, place }))
     .reverse()
     .map(each => (hidden.has(each.id) ? { ...each, values: each.values.map(() => 0n) } : each))
-  const heights = stacked(series, data.times.length).map(values => values.map(value => height(value, metric)))
+  const heights = stacked(series, data.times.length).map(values =>
+    // Nothing is no bar at all: one without a height would still have its edge drawn.
+    values.map(value => (value === 0n ? null : height(value, metric))),
+  )
   const seconds = data.times.map(at => at / 1000)
   const half = (step === 'hour' ? 3600 : 86_400) / 2
   const ink = (name: string) => () => getComputedStyle(box).getPropertyValue(name)
@@ -264,7 +267,7 @@ function timeAxis(times: readonly number[], step: Step, ink: Ink): uPlot.Axis {
   return {
     stroke: ink('--text-muted'),
     font: FONT,
-    size: 32,
+    size: 28,
     gap: 6,
     grid: { show: false },
     ticks: { show: false },

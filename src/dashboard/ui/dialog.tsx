@@ -1,6 +1,6 @@
 /** Dialogs: the browser's own, so that focus stays inside and goes back where it was. */
 import type { ComponentChildren, VNode } from 'preact'
-import { useEffect, useId, useRef } from 'preact/hooks'
+import { useId, useLayoutEffect, useRef } from 'preact/hooks'
 import type { ApiError } from '../lib/api.ts'
 import { focusHeading } from '../lib/router.tsx'
 import { useAction } from '../lib/use-resource.ts'
@@ -28,7 +28,8 @@ export function Dialog({ title, onClose, firm = false, wide = false, onClosed, c
   const closed = useRef(onClosed)
   closed.current = onClosed
   const id = useId()
-  useEffect(() => {
+  // In one go with the page: the focus is never nowhere.
+  useLayoutEffect(() => {
     const dialog = element.current!
     const before = document.activeElement
     dialog.showModal()

@@ -7,6 +7,7 @@ import type {
   CreditView,
   EntryView,
   ExchangeView,
+  FoundReceiptView,
   IssuedTokenView,
   KeyView,
   PageView,
@@ -260,10 +261,13 @@ describe('accounts', () => {
     const alice = await rig.member('alice@example.com')
     await rig.store.ledger.hold(aHold({ accountId: alice.accountId, exchange: 'req_1' }))
     await rig.store.ledger.settle(aSettle({ exchange: 'req_1' }))
-    const { body } = await operator.get<ReceiptView>('/api/operator/receipts/req_1')
-    expect(body).toMatchObject({ id: 'req_1', charged: '0.000000040', attempts: [{ target: 'demo/demo-small' }] })
+    const { body } = await operator.get<FoundReceiptView>('/api/operator/receipts/req_1')
+    expect(body).toMatchObject({
+      receipt: { id: 'req_1', charged: '0.000000040', attempts: [{ target: 'demo/demo-small' }] },
+      account: { id: alice.accountId, name: 'alice@example.com' },
+    })
     const list = await operator.get<PageView<ReceiptView>>(`/api/operator/accounts/${alice.accountId}/receipts`)
-    expect(list.body.items).toEqual([body])
+    expect(list.body.items).toEqual([body.receipt])
     expect((await operator.get('/api/operator/receipts/req_2')).status).toBe(404)
   })
 })

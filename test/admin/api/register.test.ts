@@ -27,11 +27,14 @@ async function invite(rig: Rig, link: Partial<NewLink> = {}) {
 }
 
 describe('registering', () => {
-  test.each(['invitation', 'closed'] as const)('is refused where registration is %s', async mode => {
+  test.each([
+    ['invitation', 'Accounts are made by invitation here. Ask the operator.'],
+    ['closed', 'No new accounts are made here.'],
+  ] as const)('is refused where registration is %s', async (mode, message) => {
     await using rig = await inMode(mode)
     const browser = rig.browser()
     const reply = await browser.post('/api/register', NEW)
-    expect(reply).toMatchObject({ status: 403, body: { error: { code: 'registration_closed' } } })
+    expect(reply).toMatchObject({ status: 403, body: { error: { code: 'registration_closed', message } } })
     expect(rig.store.people.list()).toEqual([])
     expect(rig.store.listAccounts()).toEqual([])
     expect(rig.hashes()).toBe(0)
@@ -260,6 +263,7 @@ describe('a reset link', () => {
     const { token } = await invite(rig)
     const reply = await rig.browser().post('/api/reset', { token, password: PASSWORD })
     expect(reply).toMatchObject({ status: 404, body: { error: { code: 'link_invalid' } } })
+    expect(rig.hashes()).toBe(0)
     expect((await rig.browser().post('/api/join', { ...NEW, token })).status).toBe(201)
   })
 })

@@ -15,9 +15,8 @@ import { once } from 'node:events'
 import { Agent, createServer, type IncomingHttpHeaders, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
-import Koa, { type Context } from 'koa'
 import { expect } from 'vitest'
-import { type ErrorEnvelope, isRefusal, type Log, type Model, parseMoney, refuse } from '#contract'
+import { type ErrorEnvelope, type Log, type Model, parseMoney } from '#contract'
 import { createAjv } from '../../../src/admin/api/check.ts'
 import { createGuard, type Guard } from '../../../src/admin/api/guard.ts'
 import { errorCodesOf } from '../../../src/admin/api/openapi.ts'
@@ -26,11 +25,12 @@ import { createPasswords, type Derive } from '../../../src/admin/api/password.ts
 import type { ApiRoute, Schema } from '../../../src/admin/api/route.ts'
 import { ROUTES } from '../../../src/admin/api/routes.ts'
 import { SCHEMAS, type SchemaName } from '../../../src/admin/api/schemas.ts'
-import { createApi } from '../../../src/admin/api/server.ts'
+import { createApi, type Door } from '../../../src/admin/api/server.ts'
 import { cookieName } from '../../../src/admin/api/sessions.ts'
-import { scanJson } from '../../../src/dialects/json-scan.ts'
-import { errorBody, sendRefusal } from '../../../src/gateway.ts'
-import { readBody } from '../../../src/http/body.ts'
+import { type AppParts, createAdminApp, createDashboardApp, createJsonReader } from '../../../src/app.ts'
+import type { Gateway } from '../../../src/gateway.ts'
+import type { Generation } from '../../../src/generation.ts'
+import { createIds } from '../../../src/store/ids.ts'
 import type { Membership, Person, Role } from '../../../src/store/people.ts'
 import { openStore } from '../../../src/store/sqlite.ts'
 import type { Store } from '../../../src/store/store.ts'
@@ -125,11 +125,13 @@ export async function startRig(options: RigOptions = {}): Promise<Rig> {
   const parts: ApiParts = { ...plainParts(store, clock, lines(log)), origins, ...options.parts }
   const guard = createGuard(parts, passwords)
   const routes = options.routes ?? ROUTES
-  const servers = (['dashboard', 'admin'] as const).map(door => {
-    const app = around(log)
-    app.use(createApi(parts, door, { readJson, guard, routes }))
-    return createServer(app.callback())
-  })
+  const around = surroundings(log)
+  const readJson = createJsonReader()
+  const api = (door: Door) => createApi(parts, door, { readJson, guard, routes })
+  const servers = [
+    createDashboardApp(around, api('dashboard'), (_, next) => next()),
+    createAdminApp(around, api('admin')),
+  ].map(app => createServer(app.callback()))
   ;[ports.dashboard, ports.admin] = (await Promise.all(servers.map(listen))) as [number, number]
   const origin = origins()[0]!
   const agent = new Agent({ keepAlive: true })
@@ -274,40 +276,17 @@ function lines(log: Record<string, unknown>[]): Log {
   return { info: write('info'), warn: write('warn'), error: write('error') }
 }
 
-/** What app.ts has around every listener: the request's id, and the boundary at which refusals become answers. */
-function around(log: Record<string, unknown>[]): Koa {
-  const app = new Koa()
-  app.silent = true
-  let count = 0
-  app.use(async (ctx, next) => {
-    const id = `req_${++count}`
-    ctx.set('x-request-id', id)
-    ctx.state['address'] = ctx.get('x-test-address') || '127.0.0.1'
-    try {
-      await next()
-      if (ctx.status === 404 && ctx.body == null) throw refuse('unknown_url')
-    } catch (error) {
-      if (!isRefusal(error)) log.push({ level: 'error', err: error, msg: 'bug' })
-      const refusal = isRefusal(error) ? error : refuse('internal_error')
-      sendRefusal(ctx, refusal, errorBody(undefined, refusal, id), (status, headers, body) => {
-        ctx.status = status
-        ctx.set(headers)
-        ctx.body = body
-      })
-    }
-  })
-  return app
-}
-
-/** As app.ts reads it. */
-async function readJson(ctx: Context): Promise<unknown> {
-  const { bytes } = await readBody(ctx.req, 65_536, { limitBytes: 1 << 26, inflightBytes: 0 })
-  const scan = scanJson(bytes, { depth: 16, structural: 5000 })
-  if (!scan.ok) throw refuse(scan.problem.code, { message: scan.problem.message, param: scan.problem.param })
-  try {
-    return JSON.parse(bytes.toString())
-  } catch {
-    throw refuse('invalid_json')
+/** What the applications of app.ts ask the gateway for; one trusted proxy, so that a test can say where it comes from. */
+function surroundings(log: Record<string, unknown>[]): AppParts {
+  const ids = createIds(testClock())
+  return {
+    // Clients' requests do not come to these listeners.
+    gateway: undefined as unknown as Gateway,
+    generation: () => ({ configuration: { trustProxy: 1 } }) as Generation,
+    nextId: () => ids.next('req_'),
+    ready: () => ({ ready: true }),
+    metrics: () => '',
+    reportBug: (exchange, err) => log.push({ level: 'error', exchange, err, msg: 'bug' }),
   }
 }
 

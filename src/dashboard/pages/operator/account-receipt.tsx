@@ -1,6 +1,6 @@
 /** One receipt of an account, as its owner sees it. */
 import type { VNode } from 'preact'
-import type { AccountDetailView, ReceiptView } from '../../../admin/api/views.ts'
+import type { AccountDetailView, FoundReceiptView } from '../../../admin/api/views.ts'
 import { useResource } from '../../lib/use-resource.ts'
 import { Copy, Loaded, Page } from '../../ui/index.ts'
 import { ReceiptDetails } from '../receipt.tsx'
@@ -12,12 +12,12 @@ interface ReceiptProps {
 
 /** `/operator/accounts/ID?receipt=RECEIPT` */
 export function AccountReceipt({ id, accountId }: ReceiptProps): VNode {
-  const receipt = useResource<ReceiptView>(`operator/receipts/${encodeURIComponent(id)}`)
+  const found = useResource<FoundReceiptView>(`operator/receipts/${encodeURIComponent(id)}`)
   const detail = useResource<AccountDetailView>(`operator/accounts/${encodeURIComponent(accountId)}`)
   const names = Object.fromEntries(detail.data?.keys.map(key => [key.id, key.name]) ?? [])
   return (
     <Page
-      title={receipt.data ? `Receipt for ${receipt.data.model}` : 'Receipt'}
+      title={found.data ? `Receipt for ${found.data.receipt.model}` : 'Receipt'}
       back={{ href: `/operator/accounts/${accountId}?list=receipts`, label: detail.data?.account.name ?? 'Account' }}
       lead={
         <span class="operator-id">
@@ -26,8 +26,8 @@ export function AccountReceipt({ id, accountId }: ReceiptProps): VNode {
         </span>
       }
     >
-      <Loaded resource={receipt} title="The receipt could not be read" lines={8}>
-        {data => <ReceiptDetails receipt={data} names={names} />}
+      <Loaded resource={found} title="The receipt could not be read" lines={8}>
+        {({ receipt }) => <ReceiptDetails receipt={receipt} names={names} />}
       </Loaded>
     </Page>
   )

@@ -66,3 +66,9 @@ export function credentialWords({ total, good }: ProviderView['credentials']): s
   if (total === 0) return 'none needed'
   return good === total ? `${total} good` : `${good} of ${total} good`
 }
+
+/** A reason as the gateway gives it, `the ledger cannot be written`, so that more can follow. */
+export function sentence(reason: string): string {
+  const text = reason.charAt(0).toUpperCase() + reason.slice(1)
+  return /[.!?]$/.test(text) ? text : `${text}.`
+}

@@ -4,6 +4,7 @@ import type { SummaryView } from '../../../admin/api/views.ts'
 import { count, plural } from '../../lib/format.ts'
 import { useResource } from '../../lib/use-resource.ts'
 import { Badge, Icon, Loaded, Money, Note, Stat, Stats, Time } from '../../ui/index.ts'
+import { sentence } from './health.ts'
 
 const EVERY_MS = 10_000
 
@@ -23,7 +24,7 @@ function Figures({ summary }: { readonly summary: SummaryView }): VNode {
     <>
       {!ready && (
         <Note tone="bad" title="The gateway is not ready">
-          {reason ?? 'It does not say why.'} Load balancers send it no new requests.
+          {reason === null ? 'It does not say why.' : sentence(reason)} Load balancers send it no new requests.
         </Note>
       )}
       <Stats>
