@@ -17,7 +17,7 @@ import { createKeyTotals } from './key-totals.ts'
 import { conflict, noAccount } from './mistakes.ts'
 import type { OpenHolds } from './open-holds.ts'
 import { type CreditGrant, StoreError } from './store.ts'
-import { createUsageWriter } from './usage.ts'
+import type { UsageWriter } from './usage.ts'
 
 /** The largest amount that a 64-bit column holds: some nine billion dollars. */
 export const LARGEST: NanoUsd = 2n ** 63n - 1n
@@ -55,10 +55,14 @@ type FoundHold = AmountOfAccount & {
   readonly model: string
 }
 
-export function createLedgerOperations(database: Database, open: OpenHolds, clock: Clock): LedgerOperations {
+export function createLedgerOperations(
+  database: Database,
+  open: OpenHolds,
+  usage: UsageWriter,
+  clock: Clock,
+): LedgerOperations {
   const statements = prepare(database)
   const keys = createKeyTotals(database)
-  const addUsage = createUsageWriter(database)
 
   function hold(request: HoldRequest): HoldResult {
     const { changes } = statements.reserve.run(request.amount, request.accountId)
@@ -151,7 +155,7 @@ export function createLedgerOperations(database: Database, open: OpenHolds, cloc
       throw new StoreError(`${request.exchange} is held on ${held.account}, and there is no such account.`)
     }
     keys.settle(held.key, held.amount, request.amount)
-    addUsage(held, request, clock.now())
+    usage.add(held, request, clock.now())
     return 'settled'
   }
 

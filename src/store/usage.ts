@@ -4,6 +4,7 @@
  */
 import type { NanoUsd, SettleRequest } from '#contract'
 import type { Database, Row } from './database.ts'
+import { LARGEST } from './ledger.ts'
 import type { Reports, UsageRow } from './reports.ts'
 
 const HOUR_MS = 3_600_000
@@ -23,35 +24,86 @@ export interface Used {
   readonly model: string
 }
 
-/** Adds an exchange that has just been settled, once: the caller knows that it was not settled before. */
-export function createUsageWriter(database: Database): (used: Used, settle: SettleRequest, nowMs: number) => void {
-  // One statement for the four rows: half the cost of four. What would not fit a column stays at its brim, for a sum must
-  // never keep a charge from being written.
-  const add = database.prepare(`
+/** Counts what a transaction settles and writes it as its last thing, so that exchanges that share a row share its write. */
+export interface UsageWriter {
+  /** Adds an exchange that has just been settled, once: the caller knows that it was not settled before. */
+  add(used: Used, settle: SettleRequest, nowMs: number): void
+  /** As a part of the transaction. */
+  beforeCommit(): void
+  /** The transaction is over, or there was none of it: what was counted is written, or never was. */
+  forget(): void
+}
+
+/** What is still to be added to a row. */
+interface Sum extends Used {
+  readonly grain: number
+  readonly at: number
+  requests: number
+  failed: number
+  promptTokens: number
+  cachedTokens: number
+  completionTokens: number
+  reasoningTokens: number
+  charged: NanoUsd
+}
+
+export function createUsageWriter(database: Database): UsageWriter {
+  // What would not fit a column stays at its brim, for a sum must never keep a charge from being written.
+  const write = database.prepare(`
     INSERT INTO usage (account, grain, at, key, model, requests, failed, prompt_tokens, cached_tokens, completion_tokens,
       reasoning_tokens, charged)
-    VALUES (?1, ${HOURS}, ?2, ?4, ?5, 1, ?6, ?7, ?8, ?9, ?10, ?11), (?1, ${DAYS}, ?3, ?4, ?5, 1, ?6, ?7, ?8, ?9, ?10, ?11),
-      ('${ALL}', ${HOURS}, ?2, '${ALL}', ?5, 1, ?6, ?7, ?8, ?9, ?10, ?11),
-      ('${ALL}', ${DAYS}, ?3, '${ALL}', ?5, 1, ?6, ?7, ?8, ?9, ?10, ?11)
-    ON CONFLICT DO UPDATE SET requests = requests + 1, failed = failed + excluded.failed,
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT DO UPDATE SET requests = requests + excluded.requests, failed = failed + excluded.failed,
       prompt_tokens = prompt_tokens + excluded.prompt_tokens, cached_tokens = cached_tokens + excluded.cached_tokens,
       completion_tokens = completion_tokens + excluded.completion_tokens,
       reasoning_tokens = reasoning_tokens + excluded.reasoning_tokens,
-      charged = charged + min(excluded.charged, 9223372036854775807 - charged)`)
-  return ({ account, key, model }, settle, nowMs) => {
-    add.run(
-      account,
-      startOf(HOUR_MS, nowMs),
-      startOf(DAY_MS, nowMs),
-      key,
-      model,
-      settle.outcome === 'answered' ? 0 : 1,
-      settle.promptTokens,
-      settle.cachedTokens,
-      settle.completionTokens,
-      settle.reasoningTokens,
-      settle.amount,
-    )
+      charged = charged + min(excluded.charged, ${LARGEST} - charged)`)
+  const sums = new Map<string, Sum>()
+
+  function count(used: Used, grain: number, at: number, settle: SettleRequest): void {
+    const name = `${grain} ${at} ${used.account} ${used.key} ${used.model}`
+    let sum = sums.get(name)
+    if (sum === undefined) {
+      const nothing = {
+        requests: 0,
+        failed: 0,
+        promptTokens: 0,
+        cachedTokens: 0,
+        completionTokens: 0,
+        reasoningTokens: 0,
+      }
+      sum = { ...used, grain, at, ...nothing, charged: 0n }
+      sums.set(name, sum)
+    }
+    sum.requests++
+    if (settle.outcome !== 'answered') sum.failed++
+    sum.promptTokens += settle.promptTokens
+    sum.cachedTokens += settle.cachedTokens
+    sum.completionTokens += settle.completionTokens
+    sum.reasoningTokens += settle.reasoningTokens
+    sum.charged += settle.amount
+  }
+
+  return {
+    add({ account, key, model }, settle, nowMs) {
+      for (const used of [
+        { account, key, model },
+        { account: ALL, key: ALL, model },
+      ]) {
+        count(used, HOURS, startOf(HOUR_MS, nowMs), settle)
+        count(used, DAYS, startOf(DAY_MS, nowMs), settle)
+      }
+    },
+    beforeCommit() {
+      for (const sum of sums.values()) {
+        const { account, grain, at, key, model, requests, failed } = sum
+        const { promptTokens, cachedTokens, completionTokens, reasoningTokens } = sum
+        const charged = sum.charged < LARGEST ? sum.charged : LARGEST
+        const tokens = [promptTokens, cachedTokens, completionTokens, reasoningTokens]
+        write.run(account, grain, at, key, model, requests, failed, ...tokens, charged)
+      }
+    },
+    forget: () => sums.clear(),
   }
 }
 

@@ -17,6 +17,7 @@ import { createOperatorTokenOperations, type OperatorTokenOperations } from './o
 import { createPersonOperations, type PersonOperations } from './persons.ts'
 import { createSessionOperations, type SessionOperations } from './sessions.ts'
 import { StoreError } from './store.ts'
+import { createUsageWriter } from './usage.ts'
 
 /** Every operation: its request, and what it answers once it is on disk. */
 export interface Operations
@@ -59,6 +60,7 @@ export interface DirectWriter extends Writer {
 
 export function createWriter(database: Database, clock: Clock, schedule: (fn: () => void) => void): DirectWriter {
   const open = createOpenHolds(database)
+  const usage = createUsageWriter(database)
   const operations = createOperations()
   const begin = database.prepare('BEGIN IMMEDIATE')
   const commit = database.prepare('COMMIT')
@@ -69,7 +71,7 @@ export function createWriter(database: Database, clock: Clock, schedule: (fn: ()
     const probe = database.prepare(
       "INSERT INTO meta (name, value) VALUES ('probe', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
     )
-    const ledger = createLedgerOperations(database, open, clock)
+    const ledger = createLedgerOperations(database, open, usage, clock)
     const accounts = createAccountOperations(database, clock)
     const sessions = createSessionOperations(database, clock)
     const links = createLinkOperations(database, clock)
@@ -95,6 +97,7 @@ export function createWriter(database: Database, clock: Clock, schedule: (fn: ()
       begin: () => void begin.run(),
       apply: ({ name, request }) => (operations[name] as (request: unknown) => unknown)(request),
       commit() {
+        usage.beforeCommit()
         open.beforeCommit(clock.now())
         try {
           commit.run()
@@ -103,9 +106,11 @@ export function createWriter(database: Database, clock: Clock, schedule: (fn: ()
           throw error
         }
         open.committed()
+        usage.forget()
       },
       rollback() {
         open.rolledBack()
+        usage.forget()
         // After some errors (a full disk) SQLite has rolled back by itself.
         if (database.inTransaction()) rollback.run()
       },

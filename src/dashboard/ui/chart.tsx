@@ -214,7 +214,8 @@ function draw(box: HTMLElement, view: Omit<View, 'nameOf'>, onHover: (hover: Hov
   const ink = (name: string) => () => getComputedStyle(box).getPropertyValue(name)
   const band = document.createElement('div')
   band.className = 'chart-band'
-  const bars = uPlot.paths.bars!({ size: [0.72, 40], radius: [0.12, 0] })
+  // Many bars need the room between them for themselves.
+  const bars = uPlot.paths.bars!({ size: [data.times.length > 45 ? 0.94 : 0.72, 40], radius: [0.12, 0] })
   const options: uPlot.Options = {
     width: box.clientWidth,
     height: HEIGHT,
