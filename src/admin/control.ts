@@ -42,6 +42,8 @@ export class ControlError extends Error {
 
 const LARGEST_CALL = 64 * 1024
 const LONGEST_CALL_MS = 60_000
+/** Arguments that say what a command is about. */
+const ABOUT = ['account', 'key', 'person', 'email', 'token', 'name'] as const
 /** The kernel's limit is 108 bytes on Linux and 104 on macOS, with the final zero. */
 const LONGEST_PATH = 100
 
@@ -138,7 +140,7 @@ async function answer(
     const args = await readArgumentsOf(incoming)
     const why = refused[verb]
     if (why !== undefined) throw new VerbError(why)
-    about = args['account'] ?? args['key'] ?? args['name']
+    about = ABOUT.map(name => args[name]).find(value => value !== undefined)
     const result = await runVerb(store, verb, args)
     log?.info({ verb, about, actor: args['actor'] }, 'operator command')
     send(200, { result })

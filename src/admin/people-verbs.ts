@@ -1,7 +1,8 @@
 /** The verbs about people and operators' tokens; verbs.ts has the others and says what a verb is. */
 import type { Person, Role } from '../store/people.ts'
+import type { PersonOfAccount } from '../store/reports.ts'
 import { type Store, StoreError } from '../store/store.ts'
-import { showLink, showPerson, showToken } from './api/show.ts'
+import { namesOf, showLink, showPerson, showToken } from './api/show.ts'
 import type { LinkView, PersonView, TokenView } from './api/views.ts'
 import { type Arguments, VerbError } from './arguments.ts'
 
@@ -15,7 +16,7 @@ export interface IssuedLink {
 export interface PeopleVerbResults {
   'person.invite': IssuedLink
   'person.reset': IssuedLink
-  'person.list': { readonly people: readonly (PersonView & { readonly account: string })[] }
+  'person.list': { readonly people: readonly PersonView[] }
   'person.role': { readonly person: PersonView }
   'person.remove': { readonly person: PersonView }
   'token.create': { readonly token: TokenView; readonly secret: string }
@@ -55,7 +56,7 @@ export const PEOPLE_VERBS: PeopleVerbs = {
       expiresAt,
       createdBy,
     })
-    return { link: showLink(link, createdBy), token }
+    return { link: showLink(link, namesOf(store)), token }
   },
 
   async 'person.reset'(store, args) {
@@ -74,32 +75,26 @@ export const PEOPLE_VERBS: PeopleVerbs = {
       expiresAt,
       createdBy,
     })
-    return { link: showLink(link, createdBy), token }
+    return { link: showLink(link, namesOf(store)), token }
   },
 
   'person.list'(store, args) {
     args.end()
-    const people = store.people.list()
-    return {
-      people: people.map(person => ({
-        ...showPerson(person),
-        account: store.findAccount(person.accountId)?.name ?? person.accountId,
-      })),
-    }
+    return { people: everybody(store).map(person => showPerson(person, person.account)) }
   },
 
   async 'person.role'(store, args) {
     const person = personOf(store, args.name('person'))
     const role = roleOf(args.name('role'))
     args.end()
-    return { person: showPerson(await store.people.setRole(person.id, role)) }
+    return { person: shown(store, await store.people.setRole(person.id, role)) }
   },
 
   async 'person.remove'(store, args) {
     const person = personOf(store, args.name('person'))
     args.end()
     await store.people.remove(person.id)
-    return { person: showPerson(person) }
+    return { person: shown(store, person) }
   },
 
   async 'token.create'(store, args) {
@@ -108,12 +103,13 @@ export const PEOPLE_VERBS: PeopleVerbs = {
     const createdBy = args.name('actor')
     args.end()
     const { token, secret } = await store.people.createToken({ name, expiresAt, createdBy })
-    return { token: showToken(token, createdBy), secret }
+    return { token: showToken(token, namesOf(store)), secret }
   },
 
   'token.list'(store, args) {
     args.end()
-    return { tokens: store.people.tokens().map(token => showToken(token, token.createdBy)) }
+    const names = namesOf(store)
+    return { tokens: store.people.tokens().map(token => showToken(token, names)) }
   },
 
   async 'token.revoke'(store, args) {
@@ -122,7 +118,7 @@ export const PEOPLE_VERBS: PeopleVerbs = {
     const token = store.people.tokens().find(each => each.id === id)
     if (!token) throw new StoreError(`there is no operators' token "${id}"`)
     await store.people.revokeToken(id)
-    return { token: showToken(token, token.createdBy) }
+    return { token: showToken(token, namesOf(store)) }
   },
 }
 
@@ -135,6 +131,23 @@ function idOf(store: Store, account: string): string {
   const found = store.findAccount(account)
   if (!found) throw new StoreError(`there is no account "${account}" (an account is named by its id or its name)`)
   return found.id
+}
+
+function shown(store: Store, person: Person): PersonView {
+  return showPerson(person, namesOf(store).account(person.accountId))
+}
+
+const PAGE = 1000
+
+function everybody({ reports }: Store): readonly PersonOfAccount[] {
+  const people: PersonOfAccount[] = []
+  let after: string | null = null
+  do {
+    const page = reports.people({ limit: PAGE, ...(after === null ? {} : { after }) })
+    people.push(...page.items)
+    after = page.next
+  } while (after !== null)
+  return people
 }
 
 /** By e-mail address or id. */

@@ -4,36 +4,19 @@
  *
  * Arguments and results are JSON: money is a string in dollars with 9 decimals, times are ISO 8601 in UTC.
  */
-import { type Account, type AccountBalance, formatMoney, type Key, type KeySummary } from '#contract'
+import type { AccountBalance, KeySummary } from '#contract'
 import { LONGEST_GRACE_MS, type Store, StoreError, type VerifyReport } from '../store/store.ts'
+import { namesOf, showAccount, showKeyAsKept } from './api/show.ts'
+import type { AccountView, KeyView as KeyNow } from './api/views.ts'
 import { type Arguments, readArguments, VerbError } from './arguments.ts'
 import { PEOPLE_VERBS, type PeopleVerbResults } from './people-verbs.ts'
 
+export type { AccountView }
 export { VerbError }
 
-/** An account as operators see it; `available` is `posted - held`. */
-export interface AccountView {
-  readonly id: string
-  readonly name: string
-  readonly plan: string
-  readonly frozen: boolean
-  readonly created_at: string
-  readonly posted: string
-  readonly held: string
-  readonly available: string
-}
-
-/** A key as operators see it: never a secret, only the last four characters of each live one. */
-export interface KeyView {
-  readonly id: string
-  readonly account_id: string
+/** A key as the commands show it: with the name of its account, and without what depends on the time. */
+export interface KeyView extends Omit<KeyNow, 'state'> {
   readonly account: string
-  readonly name: string
-  readonly models: readonly string[] | null
-  readonly created_at: string
-  readonly expires_at: string | null
-  readonly revoked_at: string | null
-  readonly secrets?: readonly { readonly last4: string; readonly expires_at: string | null }[]
 }
 
 /** A key with its secret: the only time the secret is seen. */
@@ -83,8 +66,6 @@ export const REFUSED_WITH_DATABASE: Readonly<Partial<Record<VerbName, string>>> 
 
 // Each verb reads all its arguments before it touches the store: a mistake in the last one must not leave half a change.
 const VERBS: Verbs = {
-  ...PEOPLE_VERBS,
-
   async 'account.create'(store, args) {
     const name = args.name('name')
     const plan = args.optional('plan', args.name)
@@ -96,7 +77,7 @@ const VERBS: Verbs = {
       // The account is new, so its first credit can have only this reference.
       await store.credit({ account: account.id, amount: credit, reference: `create:${account.id}`, actor })
     }
-    return { account: accountView(balanceOf(store, account.id)) }
+    return { account: showAccount(balanceOf(store, account.id)) }
   },
 
   async 'account.credit'(store, args) {
@@ -108,19 +89,19 @@ const VERBS: Verbs = {
     args.end()
     const grant = { account: balanceOf(store, account).id, amount, reference, actor }
     const result = await store.credit(note === undefined ? grant : { ...grant, note })
-    return { granted: result.granted, reference, account: accountView(result.balance) }
+    return { granted: result.granted, reference, account: showAccount(result.balance) }
   },
 
   'account.show'(store, args) {
     const account = args.name('account')
     args.end()
     const balance = balanceOf(store, account)
-    return { account: accountView(balance), keys: store.listKeys(balance.id).map(key => keyView(key, balance.name)) }
+    return { account: showAccount(balance), keys: store.listKeys(balance.id).map(key => keyView(key, balance.name)) }
   },
 
   'account.list'(store, args) {
     args.end()
-    return { accounts: store.listAccounts().map(accountView) }
+    return { accounts: store.listAccounts().map(showAccount) }
   },
 
   async 'account.plan'(store, args) {
@@ -128,7 +109,7 @@ const VERBS: Verbs = {
     const plan = args.name('plan')
     args.end()
     const { id } = await store.setPlan(balanceOf(store, account).id, plan)
-    return { account: accountView(balanceOf(store, id)) }
+    return { account: showAccount(balanceOf(store, id)) }
   },
 
   'account.freeze': (store, args) => freeze(store, args, true),
@@ -143,7 +124,7 @@ const VERBS: Verbs = {
     args.end()
     const owner = balanceOf(store, account)
     const issued = await store.createKey({ account: owner.id, name, models, expiresAt, spendingCap })
-    return { key: keyView(issued.key, owner.name), token: issued.token }
+    return { key: keyOf(store, issued.key.id), token: issued.token }
   },
 
   'key.list'(store, args) {
@@ -161,20 +142,22 @@ const VERBS: Verbs = {
     const expiresAt = args.optional('expires_at', args.time)
     args.end()
     const issued = await store.rotateKey(id, graceMs, expiresAt)
-    return { key: keyView(issued.key, ownerName(store, issued.key)), token: issued.token }
+    return { key: keyOf(store, issued.key.id), token: issued.token }
   },
 
   async 'key.revoke'(store, args) {
     const id = args.name('key')
     args.end()
-    const key = await store.revokeKey(id)
-    return { key: keyView(key, ownerName(store, key)) }
+    await store.revokeKey(id)
+    return { key: keyOf(store, id) }
   },
 
   'ledger.verify'(store, args) {
     args.end()
     return verifyView(store.verify())
   },
+
+  ...PEOPLE_VERBS,
 }
 
 /** Whether a text is a verb of the table. */
@@ -199,7 +182,7 @@ async function freeze(store: Store, args: Arguments, frozen: boolean): Promise<{
   const account = args.name('account')
   args.end()
   const { id } = await store.freeze(balanceOf(store, account).id, frozen)
-  return { account: accountView(balanceOf(store, id)) }
+  return { account: showAccount(balanceOf(store, id)) }
 }
 
 function balanceOf(store: Store, idOrName: string): AccountBalance {
@@ -208,48 +191,20 @@ function balanceOf(store: Store, idOrName: string): AccountBalance {
   return account
 }
 
-function ownerName(store: Store, key: Key): string {
-  return store.findAccount(key.accountId)?.name ?? key.accountId
+function keyOf(store: Store, id: string): KeyView {
+  const key = store.findKey(id)
+  if (!key) throw new StoreError(`there is no key "${id}"`)
+  return keyView(key, namesOf(store).account(key.accountId))
 }
 
-function accountView(account: Account & Pick<AccountBalance, 'posted' | 'held'>): AccountView {
-  return {
-    id: account.id,
-    name: account.name,
-    plan: account.plan,
-    frozen: account.frozen,
-    created_at: timeView(account.createdAt),
-    posted: formatMoney(account.posted),
-    held: formatMoney(account.held),
-    available: formatMoney(account.posted - account.held),
-  }
-}
-
-function keyView(key: Key | KeySummary, account: string): KeyView {
-  const view: KeyView = {
-    id: key.id,
-    account_id: key.accountId,
-    account,
-    name: key.name,
-    models: key.models,
-    created_at: timeView(key.createdAt),
-    expires_at: key.expiresAt === null ? null : timeView(key.expiresAt),
-    revoked_at: key.revokedAt === null ? null : timeView(key.revokedAt),
-  }
-  if (!('secrets' in key)) return view
-  const secrets = key.secrets.map(({ last4, expiresAt }) => ({
-    last4,
-    expires_at: expiresAt === null ? null : timeView(expiresAt),
-  }))
-  return { ...view, secrets }
+function keyView(key: KeySummary, account: string): KeyView {
+  const shown = showKeyAsKept(key)
+  // As the commands have always written them: the oldest secret first.
+  return { ...shown, account, secrets: shown.secrets.toReversed() }
 }
 
 /** A report of `verify` as JSON. */
 export function verifyView(report: VerifyReport): VerifyView {
   const { accounts, events, openHolds, violations } = report
   return { accounts, events, open_holds: openHolds, violations }
-}
-
-function timeView(ms: number): string {
-  return new Date(ms).toISOString()
 }

@@ -1,6 +1,5 @@
 /** `tollgate build`: makes the dashboard's page, for images that are made before they run. */
-import type { AddCommand } from './commands.ts'
-import { example } from './commands.ts'
+import { type AddCommand, example } from './commands.ts'
 
 export const addBuild: AddCommand = (program, { terminal, finish }) => {
   program

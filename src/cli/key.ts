@@ -3,7 +3,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { IssuedKeyView, KeyView } from '../admin/verbs.ts'
 import { LONGEST_GRACE_MS } from '../store/store.ts'
 import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
-import { json, showTime, table } from './format.ts'
+import { json, showMoney, showTime, table } from './format.ts'
 import { checkModels } from './models.ts'
 import { operate } from './operate.ts'
 import { durationValue, expiryValue, listValue, moneyValue } from './values.ts'
@@ -120,15 +120,19 @@ export function keyTable(keys: readonly KeyView[], nowMs: number): string {
       { title: 'SECRET' },
       { title: 'MODELS' },
       { title: 'STATE' },
+      { title: 'SPENT' },
+      { title: 'LAST USED' },
       { title: 'EXPIRES' },
     ],
     keys.map(key => [
       key.id,
       key.name,
       key.account,
-      (key.secrets ?? []).map(({ last4 }) => `…${last4}`).join(' '),
+      key.secrets.map(({ last4 }) => `…${last4}`).join(' '),
       key.models?.join(',') ?? 'all public',
       stateOf(key, nowMs),
+      spentOf(key),
+      key.last_used_at === null ? 'never' : showTime(key.last_used_at),
       key.expires_at === null ? 'never' : showTime(key.expires_at),
     ]),
   )
@@ -137,6 +141,11 @@ export function keyTable(keys: readonly KeyView[], nowMs: number): string {
 function stateOf(key: KeyView, nowMs: number): string {
   if (key.revoked_at !== null) return 'revoked'
   return key.expires_at !== null && Date.parse(key.expires_at) <= nowMs ? 'expired' : 'live'
+}
+
+/** With what it may spend in its life, where that is said. */
+function spentOf({ spent, spending_cap: cap }: KeyView): string {
+  return cap === null ? showMoney(spent) : `${showMoney(spent)} of ${showMoney(cap)}`
 }
 
 /** The secret on a line of its own, to be copied whole. */

@@ -13,28 +13,38 @@ import { CommandError } from './terminal.ts'
 
 const SOURCES = fileURLToPath(new URL('../dashboard', import.meta.url))
 /** Where the built page lies, or would. */
-export const BUILT = join(SOURCES, 'dist')
-/** Which sources the built page was made of. */
-const STAMP = join(BUILT, '.made-of')
+export const BUILT = builtOf(SOURCES)
+/** In it: which sources it was made of. */
+const STAMP = '.made-of'
 
-/** Answers with the folder of the built page. Throws a `CommandError` with Vite's words when it cannot be built. */
-export async function buildPage(): Promise<string> {
+/**
+ * Answers with the folder of the built page. Throws a `CommandError` with Vite's words when it cannot be built.
+ *
+ * @param sources The folder of another page.
+ */
+export async function buildPage(sources: string = SOURCES): Promise<string> {
+  const built = builtOf(sources)
   const vite = findVite()
-  if (vite === null) return BUILT
-  const stamp = stampOf(SOURCES)
-  if (existsSync(STAMP) && readFileSync(STAMP, 'utf8') === stamp) return BUILT
+  if (vite === null) return built
+  const stampFile = join(built, STAMP)
+  const stamp = stampOf(sources)
+  if (existsSync(stampFile) && readFileSync(stampFile, 'utf8') === stamp) return built
   try {
     await promisify(execFile)(
       process.execPath,
-      [vite, 'build', SOURCES, '--config', join(SOURCES, 'vite.config.ts'), '--logLevel', 'warn'],
+      [vite, 'build', sources, '--config', join(sources, 'vite.config.ts'), '--logLevel', 'warn'],
       { env: { PATH: process.env['PATH'] ?? '', NODE_ENV: 'production' } },
     )
   } catch (error) {
     const { stderr, message } = error as Error & { stderr?: string }
     throw new CommandError(`The dashboard's page cannot be built: ${stderr?.trim() || message}`)
   }
-  writeFileSync(STAMP, stamp)
-  return BUILT
+  writeFileSync(stampFile, stamp)
+  return built
+}
+
+function builtOf(sources: string): string {
+  return join(sources, 'dist')
 }
 
 function findVite(): string | null {

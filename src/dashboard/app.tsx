@@ -7,7 +7,6 @@ import { ApiError, api, onSignedOut } from './lib/api.ts'
 import { match, type Params, placeAfter } from './lib/places.ts'
 import { navigate, Router, usePlace } from './lib/router.tsx'
 import { SessionContext, type Signed } from './lib/session.tsx'
-import { maybeSignedIn, rememberSignedIn } from './lib/signed-before.ts'
 import { type PageProps, type PageRoute, ROUTES } from './routes.ts'
 import { Button, ButtonLink, Empty, ErrorBox, Loading, Page } from './ui/index.ts'
 import { Toasts } from './ui/toast.tsx'
@@ -28,15 +27,12 @@ function Start(): VNode {
   const [error, setError] = useState<ApiError>()
   const load = useCallback(() => {
     setError(undefined)
-    Promise.all([api.get<AboutView>('about'), sessionNow()]).then(([aboutNow, found]) => {
+    whoIsHere().then(([aboutNow, found]) => {
       setAbout(aboutNow)
       setSession(found)
     }, setError)
   }, [])
   useEffect(load, [load])
-  useEffect(() => {
-    if (session !== undefined) rememberSignedIn(session !== null)
-  }, [session])
   useEffect(() => {
     onSignedOut(() => setSession(null))
     return () => onSignedOut(null)
@@ -183,8 +179,13 @@ function Alone({ children }: { readonly children: ComponentChildren }): VNode {
   )
 }
 
+/** Whose session it is, is asked only when there is one: else the browser would write an error into its console. */
+async function whoIsHere(): Promise<readonly [AboutView, SessionView | null]> {
+  const about = await api.get<AboutView>('about')
+  return [about, about.signed_in ? await sessionNow() : null]
+}
+
 async function sessionNow(): Promise<SessionView | null> {
-  if (!maybeSignedIn()) return null
   try {
     return await api.get<SessionView>('session')
   } catch (error) {

@@ -58,7 +58,7 @@ export function Layout({ path, children }: LayoutProps): VNode {
         </button>
         <Brand />
         <a class="topbar-balance" href="/">
-          <Money value={session.account.available} />
+          <Money value={session.account.available} owned />
           <span class="hidden"> available</span>
         </a>
       </header>
@@ -109,7 +109,7 @@ function Sidebar({ path, open, onClose }: SidebarProps): VNode {
           {session.account.name}
         </span>
         <span class="sidebar-balance">
-          <Money value={session.account.available} />
+          <Money value={session.account.available} owned />
           <span class="hidden"> available</span>
         </span>
       </a>

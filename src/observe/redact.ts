@@ -20,11 +20,11 @@ export interface Redactor {
 const SHORTEST_SECRET = 8
 
 /**
- * Secrets by their look: our own keys and pieces of them, those of OpenAI and its imitators, Google's, and credentials in
+ * Secrets by their look: our own keys and tokens and pieces of them, those of OpenAI and its imitators, Google's, and credentials in
  * a header or a URL. What was replaced once looks the same after a second time.
  */
 const PATTERNS: readonly (readonly [RegExp, string])[] = [
-  [/tg_live_[0-9A-Za-z]+/g, REDACTED],
+  [/tg_(?:live|oper)_[0-9A-Za-z]+/g, REDACTED],
   [/(?<![0-9A-Za-z])(?:sk|gsk|xai)[-_][0-9A-Za-z_*-]{6,}/g, REDACTED],
   [/AIza[0-9A-Za-z_-]{10,}/g, REDACTED],
   [/\b(bearer)\s+[^\s"'`,;[]{6,}/gi, `$1 ${REDACTED}`],
@@ -33,7 +33,7 @@ const PATTERNS: readonly (readonly [RegExp, string])[] = [
 ]
 
 /** Found in every line in which a pattern could match; it may find too much, which costs a little time. */
-const SUSPICIOUS = 'tg_live_|sk[-_]|xai[-_]|aiza|bearer|basic|key=|token=|secret=|password=|signature='
+const SUSPICIOUS = 'tg_live_|tg_oper_|sk[-_]|xai[-_]|aiza|bearer|basic|key=|token=|secret=|password=|signature='
 
 export function createRedactor(secrets: readonly string[]): Redactor {
   const known = new Set<string>()

@@ -9,7 +9,7 @@ import { createLinkReader, LINK_PREFIX } from './links.ts'
 import { invalid } from './mistakes.ts'
 import { createOperatorTokenReader, TOKEN_PREFIX } from './operator-tokens.ts'
 import type { Membership, NewLink, NewPerson, People, Role } from './people.ts'
-import { createPersonReader, noPerson, PERSON_PREFIX } from './persons.ts'
+import { createPersonReader, noPerson, normalEmail, PERSON_PREFIX } from './persons.ts'
 import { createSessionReader } from './sessions.ts'
 import { createOperatorToken, createSecret, digest, isOperatorToken, isSecret, last4 } from './token.ts'
 import type { Writer } from './writer.ts'
@@ -130,11 +130,6 @@ export function createPeople({ reader, writer, hmacKey, ids, clock }: PeoplePart
     tokens: tokens.list,
     revokeToken: id => writer.op('revokeOperatorToken', id),
   }
-}
-
-/** As addresses are kept and compared: no two people whose addresses look the same. */
-function normalEmail(email: string): string {
-  return email.normalize('NFC').toLowerCase()
 }
 
 function checkPerson({ email, password }: Pick<NewPerson, 'email' | 'password'>): void {

@@ -202,11 +202,17 @@ export function noPerson(id: string): Error {
   return notFound(`There is no person ${JSON.stringify(id)}.`)
 }
 
+/** As addresses are kept and compared: no two people whose addresses look the same. */
+export function normalEmail(email: string): string {
+  return email.normalize('NFC').toLowerCase()
+}
+
 function lastOperator({ email }: Person): Error {
   return conflict(`${email} is the only operator. Make somebody else one first.`)
 }
 
-function toPerson(row: Row): Person {
+/** Of a row with the columns of a person. */
+export function toPerson(row: Row): Person {
   return {
     id: row['id'] as string,
     email: row['email'] as string,

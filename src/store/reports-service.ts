@@ -1,9 +1,10 @@
-/** Reports, put together: lists of one account's ledger, usage, and the accounts themselves. */
+/** Reports, put together: lists of one account's ledger, usage, the accounts themselves, and their people. */
 import type { NanoUsd } from '#contract'
 import { ACCOUNT_PREFIX, BALANCE_COLUMNS, toBalance } from './accounts.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
 import type { Database } from './database.ts'
 import { createEntryReader, createReceiptLister } from './lists.ts'
+import { normalEmail, toPerson } from './persons.ts'
 import type { Reports } from './reports.ts'
 import { createUsageReader } from './usage.ts'
 
@@ -13,6 +14,7 @@ export function createReports(database: Database): Reports {
     receipts: createReceiptLister(database),
     usage: createUsageReader(database),
     accounts: createAccountLister(database),
+    people: createPersonLister(database),
     plans: createPlans(database),
     totals: createTotals(database),
   }
@@ -35,6 +37,28 @@ function createAccountLister(database: Database): Reports['accounts'] {
     const items = rows.slice(0, limit).map(toBalance)
     const last = items.at(-1)
     return { items, next: rows.length > limit && last ? encodeCursor([last.name, last.id]) : null }
+  }
+}
+
+function createPersonLister(database: Database): Reports['people'] {
+  // The order of the join is said: people by their address, each with the account, so that a page ends where it is full.
+  const select = (where: string) =>
+    database.prepare(`
+    SELECT person.id, email, person.account, role, person.created_at, account.name
+    FROM person CROSS JOIN account ON account.id = person.account
+    WHERE ${where} AND email > ?1 AND (?2 IS NULL OR email LIKE ?2 ESCAPE '\\')
+    ORDER BY email LIMIT ?3`)
+  const all = select('TRUE')
+  const ofAccount = select('person.account = ?4')
+  return ({ search, accountId, limit, after }) => {
+    const [email] = after === undefined ? [''] : decodeCursor(after, ['string'])
+    // As addresses are kept; LIKE itself knows the case of a to z only.
+    const part = search === undefined || search === '' ? null : `%${escapeLike(normalEmail(search))}%`
+    const rows =
+      accountId === undefined ? all.all(email!, part, limit + 1) : ofAccount.all(email!, part, limit + 1, accountId)
+    const items = rows.slice(0, limit).map(row => ({ ...toPerson(row), account: row['name'] as string }))
+    const last = items.at(-1)
+    return { items, next: rows.length > limit && last ? encodeCursor([last.email]) : null }
   }
 }
 

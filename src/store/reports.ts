@@ -1,5 +1,6 @@
 /** What pages read of the ledger: by page, in bounded time however much there is. */
 import type { AccountBalance, NanoUsd, Outcome, Receipt } from '#contract'
+import type { Person } from './people.ts'
 
 /** Where the next page begins; opaque for clients. */
 export type Cursor = string
@@ -78,6 +79,19 @@ export interface AccountFilter {
   readonly after?: Cursor | undefined
 }
 
+export interface PersonFilter {
+  /** A part of the e-mail address; case does not matter. */
+  readonly search?: string | undefined
+  readonly accountId?: string | undefined
+  readonly limit: number
+  readonly after?: Cursor | undefined
+}
+
+/** A person with the name of their account. */
+export interface PersonOfAccount extends Person {
+  readonly account: string
+}
+
 export interface Reports {
   /** The newest first. */
   entries(accountId: string, filter: EntryFilter): Page<Entry>
@@ -87,6 +101,8 @@ export interface Reports {
   usage(query: UsageQuery): readonly UsageRow[]
   /** By name. */
   accounts(filter: AccountFilter): Page<AccountBalance>
+  /** By e-mail address. */
+  people(filter: PersonFilter): Page<PersonOfAccount>
   /** Plans that accounts have, with how many have each. */
   plans(): readonly { readonly plan: string; readonly accounts: number }[]
   totals(): { readonly accounts: number; readonly posted: NanoUsd; readonly held: NanoUsd }

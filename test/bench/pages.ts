@@ -14,12 +14,14 @@ import { join } from 'node:path'
 import Koa from 'koa'
 import { createApi } from '../../src/admin/api/server.ts'
 import { createJsonReader, listen } from '../../src/app.ts'
+import { createAccountReader } from '../../src/store/accounts.ts'
 import { connect } from '../../src/store/database.ts'
 import { createIds } from '../../src/store/ids.ts'
+import { createReports } from '../../src/store/reports-service.ts'
 import { openStore } from '../../src/store/sqlite.ts'
 import type { Store } from '../../src/store/store.ts'
-import { aHold, aSettle, SECRET } from '../store/requests.ts'
 import { summary } from '../store/paced.ts'
+import { aHold, aSettle, SECRET } from '../store/requests.ts'
 
 const ENTRIES = Number(process.argv[2] ?? 1_000_000)
 const ACCOUNTS = Number(process.argv[3] ?? 10_000)
@@ -32,6 +34,8 @@ const AIM_MS = 50
 const LARGE = 'large@example.com'
 const ORDINARY = 'ordinary@example.com'
 const OPERATOR = 'operator@example.com'
+/** Nobody signs in with it: sessions are made by the store. */
+const PASSWORD = '$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNo'
 
 const startedAt = Date.now()
 const clock = { ms: startedAt - DAYS * DAY_MS, now: () => clock.ms }
@@ -41,6 +45,7 @@ const isThere = existsSync(path)
 const store = await openStore({ url: `sqlite:${path}`, secret: SECRET, clock, writes: 'here' })
 try {
   if (!isThere) await fill(store)
+  if (!store.people.hasOperator()) await addPeople(store)
   clock.ms = startedAt
   await measure(store)
   plans()
@@ -70,18 +75,17 @@ async function fill(store: Store): Promise<void> {
         await store.ledger.settle(aSettle({ exchange, outcome: number % 50 === 0 ? 'failed' : 'answered' }))
       }),
     )
-    process.stderr.write(`\r${at} of ${exchanges} exchanges`)
+    if (process.stderr.isTTY) process.stderr.write(`\r${at} of ${exchanges} exchanges`)
   }
-  process.stderr.write('\n')
-  const person = (email: string, accountId: string, role: 'member' | 'operator') =>
-    store.people.create({ email, password: PASSWORD, role, membership: { accountId } })
-  await person(LARGE, accounts[0]!.id, 'member')
-  await person(ORDINARY, accounts[1]!.id, 'member')
-  await person(OPERATOR, accounts[2]!.id, 'operator')
 }
 
-/** Nobody signs in with it: sessions are made by the store. */
-const PASSWORD = 'none'
+async function addPeople(store: Store): Promise<void> {
+  const person = (email: string, account: string, role: 'member' | 'operator') =>
+    store.people.create({ email, password: PASSWORD, role, membership: { accountId: store.findAccount(account)!.id } })
+  await person(LARGE, 'customer 0', 'member')
+  await person(ORDINARY, 'customer 1', 'member')
+  await person(OPERATOR, 'customer 2', 'operator')
+}
 
 async function anAccount(store: Store, number: number): Promise<{ id: string; keys: string[] }> {
   const { id } = await store.createAccount({ name: `customer ${number}`, plan: number % 3 === 0 ? 'free' : 'default' })
@@ -184,9 +188,29 @@ async function measure(store: Store): Promise<void> {
   server.close()
 }
 
-/** What SQLite says that it will do for each statement on a large table, as the reports prepare them. */
+/** What SQLite will do for each statement of the reports: a SCAN of a table that grows would be a page that slows down. */
 function plans(): void {
   const database = connect(path, { readOnly: true })
-  console.log(`\n${database.prepare('SELECT count(*) AS n FROM event').get()?.['n']} rows in event`)
+  const statements: string[] = []
+  const watched = {
+    ...database,
+    prepare(sql: string) {
+      statements.push(sql)
+      return database.prepare(sql)
+    },
+    prepareMoney(sql: string) {
+      statements.push(sql)
+      return database.prepareMoney(sql)
+    },
+  }
+  const reports = createReports(watched)
+  const { id } = createAccountReader(watched).list()[0]!
+  reports.entries(id, { limit: 1 })
+  reports.receipts(id, { limit: 1 })
+  console.log('\nplans')
+  for (const sql of new Set(statements)) {
+    console.log(`\n${sql.replaceAll(/\s+/g, ' ').trim()}`)
+    for (const row of database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all()) console.log(`    ${row['detail']}`)
+  }
   database.close()
 }

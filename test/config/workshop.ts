@@ -2,9 +2,10 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { expect } from 'vitest'
 import type { Configuration } from '../../src/config/configuration.ts'
 import { type LoadResult, loadConfiguration } from '../../src/config/load.ts'
-import { formatProblem, type Problem } from '../../src/config/problem.ts'
+import { formatProblem, type Problem, sentence } from '../../src/config/problem.ts'
 import { registry } from './stand-ins.ts'
 
 /** The place that a problem must name, written into the text itself. */
@@ -68,6 +69,19 @@ export interface Workshop {
   /** The problems; throws when there are none. Their files are relative to the folder. */
   problems(files: Files, env?: Record<string, string | undefined>): Promise<readonly Problem[]>
   close(): void
+}
+
+/** Of a broken configuration exactly one problem is told: at its mark, with these words. */
+export async function expectOneProblem(workshop: Workshop, files: Files, says: string): Promise<void> {
+  const found = (await workshop.problems(files)).map(
+    each => `${each.file}:${each.line}:${each.column}: ${sentence(each)}`,
+  )
+  const at = markIn(files)
+  expect(at, 'the row has a mark').not.toBeNull()
+  const matching = found.filter(line => line.startsWith(`${at}: `) && line.includes(says))
+  expect(matching, `wanted ${at}: …${says}…\nfound\n${found.join('\n')}`).toHaveLength(1)
+  // One mistake is one problem; nothing else may be complained about because of it.
+  expect(found).toHaveLength(1)
 }
 
 export function openWorkshop(): Workshop {

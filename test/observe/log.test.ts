@@ -137,6 +137,8 @@ describe('secrets that only look like some', () => {
   it.each([
     ['tg_live_0123456789abcdefghijklmnopqrstuvwxyz', '[secret]'],
     ['key tg_live_short, revoked', 'key [secret], revoked'],
+    ['tg_oper_0123456789abcdefghijklmnopqrstuvwxyz', '[secret]'],
+    ['no token "tg_oper_short"', 'no token "[secret]"'],
     ['Incorrect API key provided: sk-proj-AbC_123-xyz789.', 'Incorrect API key provided: [secret].'],
     ['sk-ant-api03-aaaaaaaa', '[secret]'],
     ['"gsk_abcdefgh12345678"', '"[secret]"'],

@@ -4,8 +4,9 @@ import type { Link, NewLink, Person, Role } from '../../store/people.ts'
 import type { Store } from '../../store/store.ts'
 import { EMAIL, fields, ID, ids, line, MONEY, NAME, orNull, TIME } from './inputs.ts'
 import type { ApiParts } from './parts.ts'
+import { PAGE, type PageQuery } from './report-routes.ts'
 import { type ApiRoute, type Caller, route, type Schema } from './route.ts'
-import { showAll, showLink, showPerson, showToken } from './show.ts'
+import { namesOf, showAll, showLink, showPerson, showToken } from './show.ts'
 import type { IssuedLinkView } from './views.ts'
 
 const HOUR_MS = 3_600_000
@@ -20,6 +21,10 @@ const ROLE: Schema = {
 
 type Id = { readonly id: string }
 
+interface PeopleQuery extends PageQuery {
+  readonly search?: string
+}
+
 interface InvitationBody {
   readonly kind: 'invitation'
   readonly role: Role
@@ -31,13 +36,17 @@ interface InvitationBody {
 
 /** For operators, and for their machines with a token. */
 export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
-  route({
+  route<object, PeopleQuery>({
     method: 'GET',
     path: '/api/operator/people',
-    summary: 'Everybody who can sign in, the oldest first.',
+    summary: 'Who can sign in, by e-mail address.',
     audience: 'operator',
+    query: fields({ 'search?': line('A part of the address.', 200), ...PAGE }),
     answers: 'PersonPage',
-    handle: ({ parts }) => ({ body: showAll(parts.store.people.list().map(showPerson)) }),
+    handle({ parts, query }) {
+      const { items, next } = parts.store.reports.people(query)
+      return { body: { items: items.map(person => showPerson(person, person.account)), next } }
+    },
   }),
   route<Id, object, { role: Role }>({
     method: 'PATCH',
@@ -51,7 +60,8 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
     // The store keeps the last operator, in the same transaction: two who demote each other at once do not both succeed.
     async handle({ parts: { store }, params, body }) {
       const { id } = personOf(store, params.id)
-      return { body: showPerson(await store.people.setRole(id, body.role)) }
+      const person = await store.people.setRole(id, body.role)
+      return { body: showPerson(person, namesOf(store).account(person.accountId)) }
     },
   }),
   route<Id>({
@@ -103,9 +113,10 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
     summary: 'Links that still work, the newest first.',
     audience: 'operator',
     answers: 'LinkPage',
-    handle: ({ parts: { store } }) => ({
-      body: showAll(store.people.links().map(link => showLink(link, makerName(store, link.createdBy)))),
-    }),
+    handle({ parts: { store } }) {
+      const names = namesOf(store)
+      return { body: showAll(store.people.links().map(link => showLink(link, names))) }
+    },
   }),
   route<object, object, InvitationBody>({
     method: 'POST',
@@ -152,9 +163,10 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
     summary: "Machines' ways to the operators' API.",
     audience: 'operator',
     answers: 'TokenPage',
-    handle: ({ parts: { store } }) => ({
-      body: showAll(store.people.tokens().map(token => showToken(token, makerName(store, token.createdBy)))),
-    }),
+    handle({ parts: { store } }) {
+      const names = namesOf(store)
+      return { body: showAll(store.people.tokens().map(token => showToken(token, names))) }
+    },
   }),
   route<object, object, { name: string; expires_at?: string | null }>({
     method: 'POST',
@@ -173,7 +185,7 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
         expiresAt: readFuture('expires_at', body.expires_at ?? null, clock.now()),
         createdBy: makerOf(caller),
       })
-      return { status: 201, body: { token: showToken(token, makerName(store, token.createdBy)), secret } }
+      return { status: 201, body: { token: showToken(token, namesOf(store)), secret } }
     },
   }),
   route<Id>({
@@ -229,7 +241,7 @@ const PAGE_OF: Readonly<Record<Link['kind'], string>> = { invitation: 'join', re
 async function issueLink({ store, origins }: ApiParts, wanted: NewLink): Promise<IssuedLinkView> {
   const { link, token } = await store.people.createLink(wanted)
   return {
-    link: showLink(link, makerName(store, link.createdBy)),
+    link: showLink(link, namesOf(store)),
     url: `${origins()[0]}/${PAGE_OF[link.kind]}#${token}`,
   }
 }
@@ -237,11 +249,6 @@ async function issueLink({ store, origins }: ApiParts, wanted: NewLink): Promise
 /** How the store remembers who made something. */
 function makerOf({ person, actor }: Caller): string {
   return person?.id ?? actor
-}
-
-/** Persons by their address, as long as they are there. */
-function makerName(store: Store, maker: string): string {
-  return store.people.find(maker)?.email ?? maker
 }
 
 function readFuture(param: string, text: string | null, nowMs: number): number | null {

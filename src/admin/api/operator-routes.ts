@@ -118,7 +118,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
       const now = clock.now()
       const detail: AccountDetailView = {
         account: showAccount(account),
-        people: store.people.list(account.id).map(showPerson),
+        people: store.people.list(account.id).map(person => showPerson(person, account.name)),
         keys: store.listKeys(account.id).map(key => showKey(key, now)),
       }
       return { body: detail }

@@ -231,7 +231,7 @@ async function signedIn(call: Call, person: Person): Promise<Answer> {
 function sessionView({ parts }: Call, person: Person, expiresAt: number): SessionView {
   const account = parts.store.findAccount(person.accountId)
   if (!account) throw refuse('not_found')
-  return { person: showPerson(person), account: showAccount(account), expires_at: showTime(expiresAt) }
+  return { person: showPerson(person, account.name), account: showAccount(account), expires_at: showTime(expiresAt) }
 }
 
 function signedInOnly({ caller }: Call): { readonly person: Person; readonly session: string } {

@@ -74,6 +74,7 @@ const VIEWS = {
     email: text,
     role,
     account_id: text,
+    account: says(text, 'The name of the account.'),
     created_at: time,
   }),
   AccountView: view('Who pays.', {
@@ -184,7 +185,8 @@ const VIEWS = {
     id: text,
     kind: oneOf('invitation', 'reset'),
     role,
-    account_id: maybe(text),
+    account_id: says(maybe(text), 'Of the account that it lets join; null: none, or one that is made.'),
+    account: says(maybe(text), 'Its name.'),
     email: maybe(text),
     plan: maybe(text),
     credit: money,

@@ -5,6 +5,7 @@
 import { type AccountBalance, formatMoney, type KeySummary, type Model, type Price, type Receipt } from '#contract'
 import type { Link, OperatorToken, Person } from '../../store/people.ts'
 import type { Entry, UsageRow } from '../../store/reports.ts'
+import type { Store } from '../../store/store.ts'
 import type {
   AccountView,
   EntryView,
@@ -33,19 +34,25 @@ export function showAccount(account: AccountBalance): AccountView {
   }
 }
 
-/** A person, without anything of the password. */
-export function showPerson(person: Person): PersonView {
+/** A person, without anything of the password; `account` is the name of theirs. */
+export function showPerson(person: Person, account: string): PersonView {
   return {
     id: person.id,
     email: person.email,
     role: person.role,
     account_id: person.accountId,
+    account,
     created_at: showTime(person.createdAt),
   }
 }
 
 /** A key without its secret; whether it is live depends on the time. */
 export function showKey(key: KeySummary, nowMs: number): KeyView {
+  return { ...showKeyAsKept(key), state: stateOf(key, nowMs) }
+}
+
+/** The same without what depends on the time: for whoever reads it later. */
+export function showKeyAsKept(key: KeySummary): Omit<KeyView, 'state'> {
   return {
     id: key.id,
     account_id: key.accountId,
@@ -58,7 +65,6 @@ export function showKey(key: KeySummary, nowMs: number): KeyView {
     spending_cap: showMaybe(key.spendingCap, formatMoney),
     spent: formatMoney(key.spent),
     purpose: key.purpose,
-    state: stateOf(key, nowMs),
     secrets: key.secrets
       .map(({ last4, expiresAt }) => ({ last4, expires_at: showMaybe(expiresAt, showTime) }))
       .reverse(),
@@ -155,31 +161,48 @@ export function showModel(model: Model, aliases: readonly string[]): ModelView {
   }
 }
 
-/** `maker`: who made it, as people know them. */
-export function showLink(link: Link, maker: string): LinkView {
+/** What a view says of others than what it shows, by the names that people know. */
+export interface Names {
+  /** Of an account; its id, when it is not there. */
+  account(id: string): string
+  /** Of whoever made something: persons by their address, as long as they are there. */
+  maker(id: string): string
+}
+
+/** The names as they are in the store. */
+export function namesOf({ people, findAccount }: Pick<Store, 'people' | 'findAccount'>): Names {
+  return {
+    account: id => findAccount(id)?.name ?? id,
+    maker: id => people.find(id)?.email ?? id,
+  }
+}
+
+/** A link without its secret. */
+export function showLink(link: Link, names: Names): LinkView {
   return {
     id: link.id,
     kind: link.kind,
     role: link.role,
     account_id: link.accountId,
+    account: showMaybe(link.accountId, names.account),
     email: link.email,
     plan: link.plan,
     credit: formatMoney(link.credit),
     created_at: showTime(link.createdAt),
     expires_at: showTime(link.expiresAt),
-    created_by: maker,
+    created_by: names.maker(link.createdBy),
   }
 }
 
-/** An operator's token without its secret; `maker` as for links. */
-export function showToken(token: OperatorToken, maker: string): TokenView {
+/** An operator's token without its secret. */
+export function showToken(token: OperatorToken, names: Names): TokenView {
   return {
     id: token.id,
     name: token.name,
     last4: token.last4,
     created_at: showTime(token.createdAt),
     expires_at: showMaybe(token.expiresAt, showTime),
-    created_by: maker,
+    created_by: names.maker(token.createdBy),
   }
 }
 

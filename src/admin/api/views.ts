@@ -29,6 +29,8 @@ export interface PersonView {
   readonly email: string
   readonly role: 'member' | 'operator'
   readonly account_id: string
+  /** The name of the account. */
+  readonly account: string
   readonly created_at: string
 }
 
@@ -189,7 +191,10 @@ export interface LinkView {
   readonly id: string
   readonly kind: 'invitation' | 'reset'
   readonly role: 'member' | 'operator'
+  /** Of the account that it lets join; null: none, or one that is made. */
   readonly account_id: string | null
+  /** Its name. */
+  readonly account: string | null
   readonly email: string | null
   readonly plan: string | null
   readonly credit: string

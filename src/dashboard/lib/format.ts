@@ -6,11 +6,14 @@
 const NANO = 1_000_000_000n
 const MINUS = '\u2212'
 
-/** `$1.25`, `$1,234.50`; below a dollar three figures that matter: `$0.0523`, `$0.000034`. */
+/** `$1.25`, `$1,234.50`; below a dollar three figures that matter: `$0.0523`, `$0.000034`. To the nearest: for what people pay. */
 export function money(dollars: string): string {
-  const value = nano(dollars)
-  const size = value < 0n ? -value : value
-  return (value < 0n ? MINUS : '') + positive(size)
+  return written(nano(dollars), (size, unit) => size + unit / 2n)
+}
+
+/** The same, but never more than it is: for what people have. `$4.99` for `4.998560000`. */
+export function moneyAtLeast(dollars: string): string {
+  return written(nano(dollars), (size, unit, isBelow) => (isBelow ? size + unit - 1n : size))
 }
 
 /** With every decimal that is not zero: `$0.000033750`, and `$1.25` for `1.250000000`. */
@@ -133,16 +136,20 @@ export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`
 }
 
-function positive(size: bigint): string {
+/** What is added to a size before the part below a unit is cut off. */
+type Rounding = (size: bigint, unit: bigint, isBelow: boolean) => bigint
+
+function written(value: bigint, rounding: Rounding): string {
+  const isBelow = value < 0n
+  const size = isBelow ? -value : value
   if (size === 0n) return '$0.00'
-  const decimals = size >= NANO ? 2 : Math.max(2, 9 - String(size).length + 3)
-  if (decimals >= 9) return `$0.${fraction(size, 9).replace(/0+$/, '')}`
+  const decimals = size >= NANO ? 2 : Math.min(9, Math.max(2, 9 - String(size).length + 3))
   const unit = 10n ** BigInt(9 - decimals)
-  const rounded = ((size + unit / 2n) / unit) * unit
+  const rounded = (rounding(size, unit, isBelow) / unit) * unit
   const text = fraction(rounded, decimals)
   // Cents stay two figures; further decimals only as far as they say something.
   const shown = text.slice(0, 2) + text.slice(2).replace(/0+$/, '')
-  return `$${grouped(rounded / NANO)}.${shown}`
+  return `${isBelow ? MINUS : ''}$${grouped(rounded / NANO)}.${shown}`
 }
 
 function fraction(size: bigint, decimals: number): string {

@@ -61,6 +61,8 @@ export interface Pages<Item> extends Omit<Resource<PageView<Item>>, 'data' | 're
   readonly items: readonly Item[] | undefined
   /** Counted from 1. */
   readonly page: number
+  /** There is no other page, as far as is known. */
+  readonly single: boolean
   /** Null when there is none. */
   readonly next: (() => void) | null
   readonly previous: (() => void) | null
@@ -77,6 +79,7 @@ export function usePages<Item>(path: string | null, query?: Query, options: Reso
     ...rest,
     items: data?.items,
     page: trail.length + 1,
+    single: trail.length === 0 && after === null,
     next: after === null || rest.loading ? null : () => setPlace({ list, trail: [...trail, after] }),
     previous: trail.length === 0 ? null : () => setPlace({ list, trail: trail.slice(0, -1) }),
   }

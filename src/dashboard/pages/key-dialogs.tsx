@@ -11,11 +11,9 @@ import { useAction, useResource } from '../lib/use-resource.ts'
 import {
   CheckboxGroup,
   Choice,
-  Dialog,
   ErrorNote,
   errorAt,
-  errorBeside,
-  Form,
+  FormDialog,
   Note,
   OnceDialog,
   Snippet,
@@ -51,44 +49,42 @@ export function NewKeyDialog({ onClose, onIssued }: IssueProps): VNode {
       spending_cap: capped.cap,
     })
   }
-  const beside = errorBeside(action.error, ['name', 'models', 'expires_at', 'spending_cap'])
   return (
-    <Dialog title="Create an API key" onClose={onClose}>
-      <Form
-        onSubmit={submit}
-        onCancel={onClose}
-        busy={action.busy}
-        submit="Create the key"
-        error={beside && <ErrorNote error={beside} />}
-      >
-        <TextField
-          label="Name"
-          name="key-name"
-          autocomplete="off"
-          maxLength={80}
-          required
-          placeholder="backend, laptop, nightly run"
-          value={name}
-          onValue={setName}
-          error={(tried ? wrong.name : undefined) ?? errorAt(action.error, 'name')}
-        />
-        <ExpiryField
-          value={expiry}
-          onValue={setExpiry}
-          error={(tried && 'error' in ends ? ends.error : undefined) ?? errorAt(action.error, 'expires_at')}
-        />
-        <ModelsField
-          value={models}
-          onValue={setModels}
-          error={(tried ? wrong.models : undefined) ?? errorAt(action.error, 'models')}
-        />
-        <CapField
-          value={cap}
-          onValue={setCap}
-          error={(tried && 'error' in capped ? capped.error : undefined) ?? errorAt(action.error, 'spending_cap')}
-        />
-      </Form>
-    </Dialog>
+    <FormDialog
+      title="Create an API key"
+      action={action}
+      fields={['name', 'models', 'expires_at', 'spending_cap']}
+      submit="Create the key"
+      onSubmit={submit}
+      onClose={onClose}
+    >
+      <TextField
+        label="Name"
+        name="key-name"
+        autocomplete="off"
+        maxLength={80}
+        required
+        placeholder="backend, laptop, nightly run"
+        value={name}
+        onValue={setName}
+        error={(tried ? wrong.name : undefined) ?? errorAt(action.error, 'name')}
+      />
+      <ExpiryField
+        value={expiry}
+        onValue={setExpiry}
+        error={(tried && 'error' in ends ? ends.error : undefined) ?? errorAt(action.error, 'expires_at')}
+      />
+      <ModelsField
+        value={models}
+        onValue={setModels}
+        error={(tried ? wrong.models : undefined) ?? errorAt(action.error, 'models')}
+      />
+      <CapField
+        value={cap}
+        onValue={setCap}
+        error={(tried && 'error' in capped ? capped.error : undefined) ?? errorAt(action.error, 'spending_cap')}
+      />
+    </FormDialog>
   )
 }
 
@@ -111,37 +107,35 @@ export function RotateKeyDialog({ keyView, onClose, onIssued }: RotateProps): VN
     if (!('error' in ends)) void action.run({ grace_hours: Number(grace), expires_at: ends.at })
   }
   const until = dateTime(new Date(now + Number(grace) * 3_600_000).toISOString())
-  const beside = errorBeside(action.error, ['expires_at', 'grace_hours'])
   return (
-    <Dialog title={`Rotate ${keyView.name}`} onClose={onClose}>
-      <Form
-        onSubmit={submit}
-        onCancel={onClose}
-        busy={action.busy}
-        submit="Make a new secret"
-        error={beside && <ErrorNote error={beside} />}
-      >
-        <p class="muted">The key keeps its name, its models, its cap and what it has spent. Only the secret is new.</p>
-        <Choice
-          label="The old secret works on for"
-          value={grace}
-          onValue={setGrace}
-          options={GRACES}
-          error={errorAt(action.error, 'grace_hours')}
-          hint={
-            grace === '0'
-              ? 'The next request with the old secret is refused.'
-              : `Both work until ${until}. That is the time to put the new one in place.`
-          }
-        />
-        <ExpiryField
-          value={expiry}
-          onValue={setExpiry}
-          hint={keyView.expires_at === null ? undefined : `Until now: ${date(keyView.expires_at)}.`}
-          error={(tried && 'error' in ends ? ends.error : undefined) ?? errorAt(action.error, 'expires_at')}
-        />
-      </Form>
-    </Dialog>
+    <FormDialog
+      title={`Rotate ${keyView.name}`}
+      action={action}
+      fields={['expires_at', 'grace_hours']}
+      submit="Make a new secret"
+      onSubmit={submit}
+      onClose={onClose}
+    >
+      <p class="muted">The key keeps its name, its models, its cap and what it has spent. Only the secret is new.</p>
+      <Choice
+        label="The old secret works on for"
+        value={grace}
+        onValue={setGrace}
+        options={GRACES}
+        error={errorAt(action.error, 'grace_hours')}
+        hint={
+          grace === '0'
+            ? 'The next request with the old secret is refused.'
+            : `Both work until ${until}. That is the time to put the new one in place.`
+        }
+      />
+      <ExpiryField
+        value={expiry}
+        onValue={setExpiry}
+        hint={keyView.expires_at === null ? undefined : `Until now: ${date(keyView.expires_at)}.`}
+        error={(tried && 'error' in ends ? ends.error : undefined) ?? errorAt(action.error, 'expires_at')}
+      />
+    </FormDialog>
   )
 }
 
@@ -205,34 +199,32 @@ export function ChangeKeyDialog({ keyView, onClose, onChanged }: ChangeProps): V
     setTried(true)
     if (noName === undefined && !('error' in capped)) void action.run({ name: name.trim(), spending_cap: capped.cap })
   }
-  const beside = errorBeside(action.error, ['name', 'spending_cap'])
   return (
-    <Dialog title={`Change ${keyView.name}`} onClose={onClose}>
-      <Form
-        onSubmit={submit}
-        onCancel={onClose}
-        busy={action.busy}
-        submit="Save"
-        error={beside && <ErrorNote error={beside} />}
-      >
-        <TextField
-          label="Name"
-          name="key-name"
-          autocomplete="off"
-          maxLength={80}
-          required
-          value={name}
-          onValue={setName}
-          error={(tried ? noName : undefined) ?? errorAt(action.error, 'name')}
-        />
-        <CapField
-          value={cap}
-          onValue={setCap}
-          spent={keyView.spent}
-          error={(tried && 'error' in capped ? capped.error : undefined) ?? errorAt(action.error, 'spending_cap')}
-        />
-      </Form>
-    </Dialog>
+    <FormDialog
+      title={`Change ${keyView.name}`}
+      action={action}
+      fields={['name', 'spending_cap']}
+      submit="Save"
+      onSubmit={submit}
+      onClose={onClose}
+    >
+      <TextField
+        label="Name"
+        name="key-name"
+        autocomplete="off"
+        maxLength={80}
+        required
+        value={name}
+        onValue={setName}
+        error={(tried ? noName : undefined) ?? errorAt(action.error, 'name')}
+      />
+      <CapField
+        value={cap}
+        onValue={setCap}
+        spent={keyView.spent}
+        error={(tried && 'error' in capped ? capped.error : undefined) ?? errorAt(action.error, 'spending_cap')}
+      />
+    </FormDialog>
   )
 }
 

@@ -48,10 +48,10 @@ export default function Overview(): VNode {
       <Stats>
         <Stat
           label="Available credit"
-          value={<Money value={available} />}
+          value={<Money value={available} owned />}
           hint={
             <>
-              <Money value={posted} /> balance, <Money value={held} /> held
+              <Money value={posted} owned /> balance, <Money value={held} owned /> held
             </>
           }
         />

@@ -2,7 +2,7 @@
 import type { VNode } from 'preact'
 import type { SessionView } from '../../admin/api/views.ts'
 import { api } from '../lib/api.ts'
-import { money, nano } from '../lib/format.ts'
+import { moneyAtLeast, nano } from '../lib/format.ts'
 import { useSigned } from '../lib/session.tsx'
 import { useAction } from '../lib/use-resource.ts'
 import { ButtonLink, Empty, Gate } from '../ui/index.ts'
@@ -14,7 +14,8 @@ export default function Register(): VNode {
     begin(await api.post<SessionView>('register', { email, password })),
   )
   if (about.registration !== 'open') return <Closed />
-  const gift = nano(about.starting_credit) > 0n ? ` It starts with ${money(about.starting_credit)} of credit.` : ''
+  const gift =
+    nano(about.starting_credit) > 0n ? ` It starts with ${moneyAtLeast(about.starting_credit)} of credit.` : ''
   return (
     <Gate
       title="Create an account"

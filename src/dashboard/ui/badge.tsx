@@ -1,6 +1,6 @@
 /** Small things in a line: badges, money, times, code. */
 import type { ComponentChildren, VNode } from 'preact'
-import { dateTime, exactMoney, money, nano, percent, relative } from '../lib/format.ts'
+import { dateTime, exactMoney, money, moneyAtLeast, nano, percent, relative } from '../lib/format.ts'
 import { useNow } from '../lib/use-resource.ts'
 
 export type Tone = 'plain' | 'good' | 'warn' | 'bad' | 'info' | 'accent'
@@ -19,6 +19,8 @@ export function Badge({
 interface MoneyProps {
   /** Dollars with 9 decimals, as the API sends them. */
   readonly value: string
+  /** Somebody has it, and does not pay it: it is never shown as more than it is. */
+  readonly owned?: boolean | undefined
   /** Every decimal: for sums that have to add up. */
   readonly exact?: boolean | undefined
   /** A plus before what is above zero. */
@@ -26,13 +28,13 @@ interface MoneyProps {
 }
 
 /** `$1.25`, with the exact amount as its title. */
-export function Money({ value, exact = false, signed = false }: MoneyProps): VNode {
+export function Money({ value, owned = false, exact = false, signed = false }: MoneyProps): VNode {
   const written = exactMoney(value)
   const plus = signed && nano(value) > 0n ? '+' : ''
   return (
     <span class="money" title={written}>
       {plus}
-      {exact ? written : money(value)}
+      {exact ? written : owned ? moneyAtLeast(value) : money(value)}
     </span>
   )
 }

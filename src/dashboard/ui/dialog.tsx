@@ -1,11 +1,10 @@
 /** Dialogs: the browser's own, so that focus stays inside and goes back where it was. */
 import type { ComponentChildren, VNode } from 'preact'
 import { useId, useLayoutEffect, useRef } from 'preact/hooks'
-import type { ApiError } from '../lib/api.ts'
 import { focusHeading } from '../lib/router.tsx'
-import { useAction } from '../lib/use-resource.ts'
+import { type Action, useAction } from '../lib/use-resource.ts'
 import { Button } from './button.tsx'
-import { Form } from './field.tsx'
+import { errorBeside, Form } from './field.tsx'
 import { ErrorNote } from './state.tsx'
 import { Toasts } from './toast.tsx'
 
@@ -80,6 +79,44 @@ export function Dialog({ title, onClose, firm = false, wide = false, onClosed, c
   )
 }
 
+interface FormDialogProps {
+  readonly title: string
+  /** What the form does: it shows whether it runs, and what went wrong. */
+  readonly action: Pick<Action<never>, 'busy' | 'error'>
+  /** The fields that show an error of theirs themselves, as the API calls them. */
+  readonly fields?: readonly string[] | undefined
+  /** The button's words. */
+  readonly submit: string
+  readonly danger?: boolean | undefined
+  /** In the place of an error, when there is none. */
+  readonly note?: ComponentChildren
+  readonly onSubmit: () => unknown
+  readonly onClose: () => void
+  /** After it has gone and the focus is back. */
+  readonly onClosed?: (() => void) | undefined
+  readonly children: ComponentChildren
+}
+
+/** A dialog with one form; who opened it closes it. */
+export function FormDialog(props: FormDialogProps): VNode {
+  const { title, action, fields = [], submit, danger, note, onSubmit, onClose, onClosed, children } = props
+  const error = errorBeside(action.error, fields)
+  return (
+    <Dialog title={title} onClose={onClose} onClosed={onClosed}>
+      <Form
+        onSubmit={() => void onSubmit()}
+        onCancel={onClose}
+        busy={action.busy}
+        submit={submit}
+        danger={danger}
+        error={error ? <ErrorNote error={error} /> : note}
+      >
+        {children}
+      </Form>
+    </Dialog>
+  )
+}
+
 interface ConfirmProps {
   readonly title: string
   /** What will happen, and to what: by name. */
@@ -112,21 +149,16 @@ export function ConfirmDialog({
     onClose()
   }
   return (
-    <Dialog title={title} onClose={onClose} onClosed={() => done.current && openerGoes && focusHeading()}>
-      <Form
-        onSubmit={submit}
-        onCancel={onClose}
-        busy={action.busy}
-        submit={confirm}
-        danger={danger}
-        error={said(action.error)}
-      >
-        <div class="stack">{children}</div>
-      </Form>
-    </Dialog>
+    <FormDialog
+      title={title}
+      action={action}
+      submit={confirm}
+      danger={danger}
+      onSubmit={submit}
+      onClose={onClose}
+      onClosed={() => done.current && openerGoes && focusHeading()}
+    >
+      <div class="stack">{children}</div>
+    </FormDialog>
   )
-}
-
-function said(error: ApiError | undefined): ComponentChildren {
-  return error && <ErrorNote error={error} />
 }

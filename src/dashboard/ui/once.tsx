@@ -14,8 +14,8 @@ interface OnceProps {
   readonly secret: string
   /** Above the secret: what it is for. */
   readonly lead?: ComponentChildren
-  /** Below it: how to use it. It is told what to call when it has been copied there. */
-  readonly children?: (onCopied: () => void) => ComponentChildren
+  /** Below it: how to use it; a function is told what to call when it has been copied there. */
+  readonly children?: ComponentChildren | ((onCopied: () => void) => ComponentChildren)
   readonly onClose: () => void
 }
 
@@ -48,7 +48,7 @@ export function OnceDialog({ title, label, secret, lead, children, onClose }: On
             </div>
           )}
         />
-        {children?.(() => setCopied(true))}
+        {typeof children === 'function' ? children(() => setCopied(true)) : children}
         {asking && !copied && (
           <div role="alert">
             <Note

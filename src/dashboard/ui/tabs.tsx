@@ -166,21 +166,27 @@ export function Menu({ label, items }: MenuProps): VNode {
   )
 }
 
+interface PagerProps<Item> {
+  readonly pages: Pages<Item>
+  /** What back and on are called: by name there is no newer and older. */
+  readonly previous?: string | undefined
+  readonly next?: string | undefined
+}
+
 /** Back and on in a list; nothing when everything is on one page. */
-export function Pager<Item>({ pages }: { readonly pages: Pages<Item> }): VNode | null {
-  const { page, next, previous, loading } = pages
-  if (page === 1 && next === null && !loading) return null
-  if (page === 1 && next === null && pages.items === undefined) return null
+export function Pager<Item>({ pages, previous: back = 'Newer', next: on = 'Older' }: PagerProps<Item>): VNode | null {
+  const { page, next, previous } = pages
+  if (pages.single) return null
   return (
     <nav class="pager" aria-label="Pages">
       <Button small icon="left" disabled={previous === null} onClick={() => previous?.()}>
-        Newer
+        {back}
       </Button>
       <span class="small muted" aria-live="polite">
         Page {page}
       </span>
       <Button small disabled={next === null} onClick={() => next?.()}>
-        Older
+        {on}
       </Button>
     </nav>
   )

@@ -3,22 +3,9 @@ import type { VNode } from 'preact'
 import { useId, useState } from 'preact/hooks'
 import type { AccountView, CreditView } from '../../../admin/api/views.ts'
 import { api } from '../../lib/api.ts'
-import { exactMoney, money } from '../../lib/format.ts'
+import { exactMoney } from '../../lib/format.ts'
 import { useAction } from '../../lib/use-resource.ts'
-import {
-  announce,
-  Badge,
-  ConfirmDialog,
-  Dialog,
-  ErrorNote,
-  errorAt,
-  errorBeside,
-  Form,
-  Icon,
-  Money,
-  Note,
-  TextField,
-} from '../../ui/index.ts'
+import { announce, Badge, ConfirmDialog, errorAt, FormDialog, Icon, Money, Note, TextField } from '../../ui/index.ts'
 import { readAmount, suggestReference } from './credit.ts'
 
 /** Whether requests of the account are answered. */
@@ -92,40 +79,38 @@ export function NewAccountDialog({ plans, onClose, onMade }: NewAccountProps): V
       ...(read !== null && 'amount' in read && { credit: read.amount }),
     })
   }
-  const rest = errorBeside(action.error, ['name', 'plan', 'credit'])
   return (
-    <Dialog title="New account" onClose={onClose}>
-      <Form
-        onSubmit={submit}
-        onCancel={onClose}
-        busy={action.busy}
-        submit="Make the account"
-        error={rest && <ErrorNote error={rest} />}
-      >
-        <TextField
-          label="Name"
-          maxLength={100}
-          autocomplete="off"
-          required
-          value={name}
-          onValue={setName}
-          error={wrong.name ?? errorAt(action.error, 'name')}
-          hint="Whose it is: a person, a team, a customer."
-        />
-        <PlanField plans={plans} optional value={plan} onValue={setPlan} error={errorAt(action.error, 'plan')} />
-        <TextField
-          label="First credit"
-          optional
-          before="$"
-          inputMode="decimal"
-          autocomplete="off"
-          value={credit}
-          onValue={setCredit}
-          error={wrong.credit ?? errorAt(action.error, 'credit')}
-          hint="More can be granted at any time."
-        />
-      </Form>
-    </Dialog>
+    <FormDialog
+      title="New account"
+      action={action}
+      fields={['name', 'plan', 'credit']}
+      submit="Make the account"
+      onSubmit={submit}
+      onClose={onClose}
+    >
+      <TextField
+        label="Name"
+        maxLength={100}
+        autocomplete="off"
+        required
+        value={name}
+        onValue={setName}
+        error={wrong.name ?? errorAt(action.error, 'name')}
+        hint="Whose it is: a person, a team, a customer."
+      />
+      <PlanField plans={plans} optional value={plan} onValue={setPlan} error={errorAt(action.error, 'plan')} />
+      <TextField
+        label="First credit"
+        optional
+        before="$"
+        inputMode="decimal"
+        autocomplete="off"
+        value={credit}
+        onValue={setCredit}
+        error={wrong.credit ?? errorAt(action.error, 'credit')}
+        hint="More can be granted at any time."
+      />
+    </FormDialog>
   )
 }
 
@@ -162,62 +147,61 @@ export function CreditDialog({ account, onClose, onChanged }: ChangeProps): VNod
     const words = note.trim()
     void action.run({ amount: read.amount, reference: reference.trim(), ...(words !== '' && { note: words }) })
   }
-  const rest = errorBeside(action.error, ['amount', 'reference', 'note'])
   return (
-    <Dialog title={`Grant credit to ${account.name}`} onClose={onClose}>
-      <Form
-        onSubmit={submit}
-        onCancel={onClose}
-        busy={action.busy}
-        submit="Grant the credit"
-        error={(rest && <ErrorNote error={rest} />) || (before && <GrantedBefore view={before} />)}
-      >
-        <TextField
-          label="Amount"
-          before="$"
-          inputMode="decimal"
-          autocomplete="off"
-          required
-          value={amount}
-          onValue={setAmount}
-          error={wrong.amount ?? errorAt(action.error, 'amount')}
-          hint={
-            <>
-              Available now: <Money value={account.available} />
-            </>
-          }
-        />
-        <TextField
-          label="Reference"
-          maxLength={200}
-          autocomplete="off"
-          spellcheck={false}
-          required
-          value={reference}
-          onValue={setReference}
-          error={wrong.reference ?? errorAt(action.error, 'reference')}
-          hint="The same reference is never credited twice, so trying again is safe. For a payment, take the payment's own id; this one is made up for you."
-        />
-        <TextField
-          label="Note"
-          optional
-          maxLength={200}
-          autocomplete="off"
-          value={note}
-          onValue={setNote}
-          error={errorAt(action.error, 'note')}
-          hint="Stands in the ledger. The people of the account can read it."
-        />
-      </Form>
-    </Dialog>
+    <FormDialog
+      title={`Grant credit to ${account.name}`}
+      action={action}
+      fields={['amount', 'reference', 'note']}
+      submit="Grant the credit"
+      note={before && <GrantedBefore view={before} />}
+      onSubmit={submit}
+      onClose={onClose}
+    >
+      <TextField
+        label="Amount"
+        before="$"
+        inputMode="decimal"
+        autocomplete="off"
+        required
+        value={amount}
+        onValue={setAmount}
+        error={wrong.amount ?? errorAt(action.error, 'amount')}
+        hint={
+          <>
+            Available now: <Money value={account.available} owned />
+          </>
+        }
+      />
+      <TextField
+        label="Reference"
+        maxLength={200}
+        autocomplete="off"
+        spellcheck={false}
+        required
+        value={reference}
+        onValue={setReference}
+        error={wrong.reference ?? errorAt(action.error, 'reference')}
+        hint="The same reference is never credited twice, so trying again is safe. For a payment, take the payment's own id; this one is made up for you."
+      />
+      <TextField
+        label="Note"
+        optional
+        maxLength={200}
+        autocomplete="off"
+        value={note}
+        onValue={setNote}
+        error={errorAt(action.error, 'note')}
+        hint="Stands in the ledger. The people of the account can read it."
+      />
+    </FormDialog>
   )
 }
 
 function GrantedBefore({ view }: { readonly view: CreditView }): VNode {
   return (
     <Note tone="warn" title="Nothing was granted">
-      The reference {view.reference} was credited before, so nothing was added now. {money(view.account.available)} is
-      available. For another payment, take another reference.
+      The reference {view.reference} was credited before, so nothing was added now.{' '}
+      <Money value={view.account.available} owned /> is available. For another payment, take another reference.
     </Note>
   )
 }
@@ -238,20 +222,18 @@ export function PlanDialog({ account, plans, onClose, onChanged }: ChangeProps &
     if (word === account.plan) onClose()
     else if (word !== '') void action.run({ plan: word })
   }
-  const rest = errorBeside(action.error, ['plan'])
   return (
-    <Dialog title={`Plan of ${account.name}`} onClose={onClose}>
-      <Form
-        onSubmit={submit}
-        onCancel={onClose}
-        busy={action.busy}
-        submit="Change the plan"
-        error={rest && <ErrorNote error={rest} />}
-      >
-        <PlanField plans={plans} value={plan} onValue={setPlan} error={wrong ?? errorAt(action.error, 'plan')} />
-        <p class="muted">It takes effect with the next request.</p>
-      </Form>
-    </Dialog>
+    <FormDialog
+      title={`Plan of ${account.name}`}
+      action={action}
+      fields={['plan']}
+      submit="Change the plan"
+      onSubmit={submit}
+      onClose={onClose}
+    >
+      <PlanField plans={plans} value={plan} onValue={setPlan} error={wrong ?? errorAt(action.error, 'plan')} />
+      <p class="muted">It takes effect with the next request.</p>
+    </FormDialog>
   )
 }
 

@@ -4,11 +4,15 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { EntryView, KeyView, ReceiptView } from '../../../admin/api/views.ts'
 import { compact, count, plural } from '../../lib/format.ts'
 import { OUTCOME_NAMES, outcomeOf } from '../../lib/trail.ts'
+import { keyNames } from '../../lib/usage.ts'
 import { usePages } from '../../lib/use-resource.ts'
 import { Button, Card, type Column, Empty, Loaded, Money, Pager, SelectField, Table, Time } from '../../ui/index.ts'
 import { OutcomeBadge } from '../receipts.tsx'
 
 const A_PAGE = 10
+
+/** Of keys, by their ids. */
+type Names = ReturnType<typeof keyNames>
 
 interface LedgerProps {
   readonly accountId: string
@@ -67,7 +71,7 @@ export function Ledger({ accountId, keys, changes, onGrant, choice }: LedgerProp
   )
 }
 
-function entryColumns(names: ReadonlyMap<string, string>): readonly Column<EntryView>[] {
+function entryColumns(names: Names): readonly Column<EntryView>[] {
   return [
     {
       title: 'Entry',
@@ -91,7 +95,11 @@ function entryColumns(names: ReadonlyMap<string, string>): readonly Column<Entry
         ),
     },
     { title: 'When', cell: entry => <Time value={entry.at} /> },
-    { title: 'Amount', number: true, cell: entry => <Money value={entry.amount} signed /> },
+    {
+      title: 'Amount',
+      number: true,
+      cell: entry => <Money value={entry.amount} signed owned={entry.kind === 'credit'} />,
+    },
   ]
 }
 
@@ -154,7 +162,7 @@ export function Receipts({ accountId, keys, choice }: ReceiptsProps): VNode {
   )
 }
 
-function receiptColumns(accountId: string, names: ReadonlyMap<string, string>): readonly Column<ReceiptView>[] {
+function receiptColumns(accountId: string, names: Names): readonly Column<ReceiptView>[] {
   return [
     {
       title: 'Request',
@@ -166,7 +174,7 @@ function receiptColumns(accountId: string, names: ReadonlyMap<string, string>): 
         </span>
       ),
     },
-    { title: 'Key', cell: receipt => names.get(receipt.key_id) ?? receipt.key_id },
+    { title: 'Key', cell: receipt => names[receipt.key_id] ?? receipt.key_id },
     {
       title: 'Outcome',
       cell: receipt => (
@@ -196,10 +204,6 @@ function receiptColumns(accountId: string, names: ReadonlyMap<string, string>): 
   ]
 }
 
-function keyNames(keys: readonly KeyView[]): ReadonlyMap<string, string> {
-  return new Map(keys.map(key => [key.id, key.name]))
-}
-
-function keyWords(id: string | null, names: ReadonlyMap<string, string>): string {
-  return id === null ? '' : `key ${names.get(id) ?? id}`
+function keyWords(id: string | null, names: Names): string {
+  return id === null ? '' : `key ${names[id] ?? id}`
 }

@@ -137,6 +137,7 @@ export function Keys({ account, keys, onChanged }: KeysProps): VNode {
           title={`Revoke the key ${revoking.name}?`}
           confirm="Revoke the key"
           danger
+          openerGoes
           onConfirm={() => revoke(revoking)}
           onClose={() => setRevoking(undefined)}
         >

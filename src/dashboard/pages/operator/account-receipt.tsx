@@ -1,6 +1,7 @@
 /** One receipt of an account, as its owner sees it. */
 import type { VNode } from 'preact'
 import type { AccountDetailView, FoundReceiptView } from '../../../admin/api/views.ts'
+import { keyNames } from '../../lib/usage.ts'
 import { useResource } from '../../lib/use-resource.ts'
 import { Copy, Loaded, Page } from '../../ui/index.ts'
 import { ReceiptDetails } from '../receipt.tsx'
@@ -14,7 +15,6 @@ interface ReceiptProps {
 export function AccountReceipt({ id, accountId }: ReceiptProps): VNode {
   const found = useResource<FoundReceiptView>(`operator/receipts/${encodeURIComponent(id)}`)
   const detail = useResource<AccountDetailView>(`operator/accounts/${encodeURIComponent(accountId)}`)
-  const names = Object.fromEntries(detail.data?.keys.map(key => [key.id, key.name]) ?? [])
   return (
     <Page
       title={found.data ? `Receipt for ${found.data.receipt.model}` : 'Receipt'}
@@ -27,7 +27,7 @@ export function AccountReceipt({ id, accountId }: ReceiptProps): VNode {
       }
     >
       <Loaded resource={found} title="The receipt could not be read" lines={8}>
-        {({ receipt }) => <ReceiptDetails receipt={receipt} names={names} />}
+        {({ receipt }) => <ReceiptDetails receipt={receipt} names={keyNames(detail.data?.keys ?? [])} />}
       </Loaded>
     </Page>
   )

@@ -3,7 +3,7 @@ import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
 import type { KeyView, UsageView } from '../../../admin/api/views.ts'
 import { compact, count } from '../../lib/format.ts'
-import type { By, Metric } from '../../lib/usage.ts'
+import { type By, keyNames, type Metric } from '../../lib/usage.ts'
 import { useResource } from '../../lib/use-resource.ts'
 import { METRIC_NAMES, UsageChart } from '../../ui/chart.tsx'
 import { Card, Empty, Loaded, Money, Segments } from '../../ui/index.ts'
@@ -24,7 +24,6 @@ export function Usage({ accountId, keys }: UsageProps): VNode {
   const [metric, setMetric] = useState<Metric>('charged')
   const [by, setBy] = useState<By>('model')
   const resource = useResource<UsageView>(`operator/accounts/${accountId}/usage`, { by })
-  const names = Object.fromEntries(keys.map(key => [key.id, key.name]))
   return (
     <Card
       title="Usage"
@@ -61,7 +60,7 @@ export function Usage({ accountId, keys }: UsageProps): VNode {
                 to={usage.to}
                 metric={metric}
                 by={by}
-                names={names}
+                names={keyNames(keys)}
               />
             </div>
           )

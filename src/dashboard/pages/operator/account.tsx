@@ -161,9 +161,9 @@ function Lists({ account, keys, changes, onGrant }: ListsProps): VNode {
 function Figures({ account }: { readonly account: AccountView }): VNode {
   return (
     <Stats>
-      <Stat label="Available" value={<Money value={account.available} />} hint="balance without what is held" />
-      <Stat label="Balance" value={<Money value={account.posted} />} hint="credit without charges" />
-      <Stat label="Held" value={<Money value={account.held} />} hint="for requests under way" />
+      <Stat label="Available" value={<Money value={account.available} owned />} hint="balance without what is held" />
+      <Stat label="Balance" value={<Money value={account.posted} owned />} hint="credit without charges" />
+      <Stat label="Held" value={<Money value={account.held} owned />} hint="for requests under way" />
       <Stat label="Plan" value={account.plan} />
       <Stat
         label="State"

@@ -1,24 +1,27 @@
 /** All accounts: how the gateway does as a whole, and one list to find an account in. */
 import type { VNode } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import type { AccountView, PageView, PlanView } from '../../../admin/api/views.ts'
+import type { AccountView, FoundReceiptView, PageView, PlanView } from '../../../admin/api/views.ts'
 import { navigate, setQuery, usePlace } from '../../lib/router.tsx'
-import { type Pages, usePages, useResource } from '../../lib/use-resource.ts'
+import { usePages, useResource } from '../../lib/use-resource.ts'
 import {
   Button,
   Card,
   type Column,
   Empty,
+  ErrorBox,
   Loaded,
+  Loading,
   Money,
   Page,
+  Pager,
   SelectField,
   Table,
   TextField,
   Time,
 } from '../../ui/index.ts'
 import { NewAccountDialog, StateBadge } from './account-dialogs.tsx'
-import { accountsQuery, filtersOf, isFiltered } from './queries.ts'
+import { accountsQuery, filtersOf, isFiltered, requestIn } from './queries.ts'
 import { Summary } from './summary.tsx'
 import '../../styles/operator.css'
 
@@ -28,7 +31,8 @@ const TYPING_MS = 250
 /** `/operator/accounts` */
 export default function Accounts(): VNode {
   const filters = filtersOf(usePlace().query)
-  const pages = usePages<AccountView>('operator/accounts', accountsQuery(filters))
+  const request = requestIn(filters.search)
+  const pages = usePages<AccountView>(request === null ? 'operator/accounts' : null, accountsQuery(filters))
   const plans = useResource<PageView<PlanView>>('operator/plans')
   const [isMaking, setMaking] = useState(false)
   const planNames = plans.data?.items.map(({ plan }) => plan) ?? []
@@ -45,19 +49,25 @@ export default function Accounts(): VNode {
       <Summary />
       <Card flush>
         <Filters plans={planNames} />
-        <Loaded resource={{ ...pages, data: pages.items }} title="The accounts could not be read" lines={6}>
-          {items => (
-            <Table
-              caption="Accounts by name"
-              columns={COLUMNS}
-              rows={items}
-              rowKey={account => account.id}
-              busy={pages.loading}
-              empty={<Nothing isFiltered={isFiltered(filters)} onNew={() => setMaking(true)} />}
-            />
-          )}
-        </Loaded>
-        <NamePager pages={pages} />
+        {request === null ? (
+          <>
+            <Loaded resource={{ ...pages, data: pages.items }} title="The accounts could not be read" lines={6}>
+              {items => (
+                <Table
+                  caption="Accounts by name"
+                  columns={COLUMNS}
+                  rows={items}
+                  rowKey={account => account.id}
+                  busy={pages.loading}
+                  empty={<Nothing isFiltered={isFiltered(filters)} onNew={() => setMaking(true)} />}
+                />
+              )}
+            </Loaded>
+            <Pager pages={pages} previous="Previous" next="Next" />
+          </>
+        ) : (
+          <Request id={request} />
+        )}
       </Card>
       {isMaking && (
         <NewAccountDialog
@@ -81,11 +91,35 @@ const COLUMNS: readonly Column<AccountView>[] = [
     ),
   },
   { title: 'Plan', cell: account => <span class="operator-word">{account.plan}</span> },
-  { title: 'Available', number: true, cell: account => <Money value={account.available} /> },
-  { title: 'Held', number: true, cell: account => <Money value={account.held} /> },
+  { title: 'Available', number: true, cell: account => <Money value={account.available} owned /> },
+  { title: 'Held', number: true, cell: account => <Money value={account.held} owned /> },
   { title: 'State', cell: account => <StateBadge frozen={account.frozen} /> },
   { title: 'Created', cell: account => <Time value={account.created_at} /> },
 ]
+
+/** Goes to the receipt of a request, whosever it is. */
+function Request({ id }: { readonly id: string }): VNode {
+  const { data, error, reload } = useResource<FoundReceiptView>(`operator/receipts/${id}`)
+  useEffect(() => {
+    if (!data) return
+    // The way back is to the list, and not to this search, which would lead here again.
+    setQuery({ search: null })
+    navigate(`/operator/accounts/${data.account.id}?receipt=${data.receipt.id}`)
+  }, [data])
+  if (!error) return <Loading lines={6} label="Looking for the request" />
+  if (error.code !== 'not_found')
+    return <ErrorBox error={error} retry={reload} title="The request was not looked for" />
+  return (
+    <Empty
+      icon="receipt"
+      title="There is no receipt by this id"
+      action={<Button onClick={() => setQuery({ search: null })}>Show all accounts</Button>}
+    >
+      Is the id whole? Requests that were refused before anything was set aside have no receipt: those stand only in the
+      gateway's log.
+    </Empty>
+  )
+}
 
 function Filters({ plans }: { readonly plans: readonly string[] }): VNode {
   const filters = filtersOf(usePlace().query)
@@ -103,7 +137,7 @@ function Filters({ plans }: { readonly plans: readonly string[] }): VNode {
       <TextField
         label="Search"
         type="search"
-        placeholder="A part of the name, or an id"
+        placeholder="Part of a name, id of an account or a request"
         autocomplete="off"
         spellcheck={false}
         maxLength={200}
@@ -154,24 +188,5 @@ function Nothing({ isFiltered, onNew }: { readonly isFiltered: boolean; readonly
     >
       An account has people, keys and credit. People can also be invited: an account is then made with them.
     </Empty>
-  )
-}
-
-/** By name there is no newer and older. */
-function NamePager<Item>({ pages }: { readonly pages: Pages<Item> }): VNode | null {
-  const { page, next, previous } = pages
-  if (page === 1 && next === null) return null
-  return (
-    <nav class="pager" aria-label="Pages">
-      <Button small icon="left" disabled={previous === null} onClick={() => previous?.()}>
-        Previous
-      </Button>
-      <span class="small muted" aria-live="polite">
-        Page {page}
-      </span>
-      <Button small disabled={next === null} onClick={() => next?.()}>
-        Next
-      </Button>
-    </nav>
   )
 }

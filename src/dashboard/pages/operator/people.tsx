@@ -1,10 +1,11 @@
 /** Everybody who can sign in, and the links that are still open. */
 import type { VNode } from 'preact'
-import { useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import type { LinkView, PageView, PersonView } from '../../../admin/api/views.ts'
 import { api } from '../../lib/api.ts'
+import { setQuery, usePlace } from '../../lib/router.tsx'
 import { useSession } from '../../lib/session.tsx'
-import { useResource } from '../../lib/use-resource.ts'
+import { usePages, useResource } from '../../lib/use-resource.ts'
 import {
   announce,
   Badge,
@@ -17,18 +18,22 @@ import {
   Menu,
   Money,
   Page,
+  Pager,
   Table,
   TextField,
   Time,
 } from '../../ui/index.ts'
 import { RoleBadge } from './account-parts.tsx'
 import { InviteDialog, ResetDialog } from './links.tsx'
-import { matching } from './queries.ts'
 import '../../styles/operator.css'
+
+/** So long after the last letter the list is asked for. */
+const TYPING_MS = 250
 
 /** `/operator/people` */
 export default function People(): VNode {
-  const people = useResource<PageView<PersonView>>('operator/people')
+  const search = usePlace().query.get('search') ?? ''
+  const people = usePages<PersonView>('operator/people', { search })
   const links = useResource<PageView<LinkView>>('operator/links')
   const [isInviting, setInviting] = useState(false)
   const invite = (
@@ -36,20 +41,18 @@ export default function People(): VNode {
       Invite somebody
     </Button>
   )
+  const changed = (): void => {
+    people.reload()
+    links.reload()
+  }
   return (
     <Page title="People" lead="Who can sign in to the dashboard, and the links that let others in." actions={invite}>
       <Card title="Everybody" flush>
-        <Loaded resource={people} title="The people could not be read">
-          {({ items }) => (
-            <Everybody
-              people={items}
-              onChanged={() => {
-                people.reload()
-                links.reload()
-              }}
-            />
-          )}
+        <Search search={search} />
+        <Loaded resource={{ ...people, data: people.items }} title="The people could not be read" lines={6}>
+          {items => <Everybody people={items} isBusy={people.loading} isFiltered={search !== ''} onChanged={changed} />}
         </Loaded>
+        <Pager pages={people} previous="Previous" next="Next" />
       </Card>
       <Card title="Open links" flush hint="Each works once. A link that is used, revoked or past is not listed.">
         <Loaded resource={links} title="The links could not be read">
@@ -61,22 +64,45 @@ export default function People(): VNode {
   )
 }
 
-/** More than these at once are no list to look through; the search finds the others. */
-const SHOWN = 200
+/** Stands in the page's own address: a reload and the way back keep it. */
+function Search({ search }: { readonly search: string }): VNode {
+  const [typed, setTyped] = useState(search)
+  // The address may change without anybody typing: by the way back, or by "Show everybody".
+  useEffect(() => setTyped(search), [search])
+  useEffect(() => {
+    if (typed.trim() === search) return
+    const timer = setTimeout(() => setQuery({ search: typed.trim() }), TYPING_MS)
+    return () => clearTimeout(timer)
+  }, [typed, search])
+  return (
+    <search class="operator-filters">
+      <TextField
+        label="Search"
+        type="search"
+        placeholder="A part of the address"
+        autocomplete="off"
+        spellcheck={false}
+        maxLength={200}
+        value={typed}
+        onValue={setTyped}
+      />
+    </search>
+  )
+}
 
 interface EverybodyProps {
   readonly people: readonly PersonView[]
+  readonly isBusy: boolean
+  readonly isFiltered: boolean
   readonly onChanged: () => void
 }
 
 type Asked = { readonly what: 'role' | 'remove' | 'reset'; readonly person: PersonView } | null
 
-function Everybody({ people, onChanged }: EverybodyProps): VNode {
+function Everybody({ people, isBusy, isFiltered, onChanged }: EverybodyProps): VNode {
   const { session, refresh } = useSession()
-  const [typed, setTyped] = useState('')
   const [asked, ask] = useState<Asked>(null)
   const close = (): void => ask(null)
-  const found = matching(people, typed, person => person.email)
   const changed = (person: PersonView): void => {
     onChanged()
     // Whoever is no operator any more sees other pages.
@@ -84,29 +110,13 @@ function Everybody({ people, onChanged }: EverybodyProps): VNode {
   }
   return (
     <>
-      {people.length > 10 && (
-        <search class="operator-filters">
-          <TextField
-            label="Search"
-            type="search"
-            autocomplete="off"
-            placeholder="A part of the address"
-            value={typed}
-            onValue={setTyped}
-            hint={found.length > SHOWN ? `The first ${SHOWN} are shown.` : undefined}
-          />
-        </search>
-      )}
       <Table
-        caption="People who can sign in, the oldest first"
+        caption="People who can sign in, by address"
         columns={personColumns(session.person.id, ask)}
-        rows={found.slice(0, SHOWN)}
+        rows={people}
         rowKey={person => person.id}
-        empty={
-          <Empty icon="search" title="Nobody fits">
-            Try a shorter part of the address.
-          </Empty>
-        }
+        busy={isBusy}
+        empty={<Nobody isFiltered={isFiltered} />}
       />
       {asked?.what === 'role' && (
         <RoleDialog
@@ -122,6 +132,23 @@ function Everybody({ people, onChanged }: EverybodyProps): VNode {
   )
 }
 
+/** Without a search there is at least the one who looks, unless the last one on a page has just been removed. */
+function Nobody({ isFiltered }: { readonly isFiltered: boolean }): VNode {
+  return isFiltered ? (
+    <Empty
+      icon="search"
+      title="Nobody fits"
+      action={<Button onClick={() => setQuery({ search: null })}>Show everybody</Button>}
+    >
+      Try a shorter part of the address.
+    </Empty>
+  ) : (
+    <Empty icon="people" title="Nobody else is on this page">
+      The pages before it have the others.
+    </Empty>
+  )
+}
+
 function personColumns(self: string, ask: (asked: Asked) => void): readonly Column<PersonView>[] {
   return [
     {
@@ -134,7 +161,7 @@ function personColumns(self: string, ask: (asked: Asked) => void): readonly Colu
       ),
     },
     { title: 'Role', cell: person => <RoleBadge role={person.role} /> },
-    { title: 'Account', cell: person => <AccountLink id={person.account_id} /> },
+    { title: 'Account', cell: person => <AccountLink id={person.account_id} name={person.account} /> },
     { title: 'Joined', cell: person => <Time value={person.created_at} /> },
     {
       title: 'Actions',
@@ -206,6 +233,7 @@ function RemoveDialog({ person, onClose, onChanged }: PersonDialogProps): VNode 
       title={`Remove ${person.email}?`}
       confirm="Remove this person"
       danger
+      openerGoes
       onConfirm={remove}
       onClose={onClose}
     >
@@ -245,6 +273,7 @@ function Links({ links, onChanged }: LinksProps): VNode {
           title={`Revoke the ${revoking.kind === 'reset' ? 'reset link' : 'invitation'}?`}
           confirm="Revoke the link"
           danger
+          openerGoes
           onConfirm={() => revoke(revoking)}
           onClose={() => setRevoking(undefined)}
         >
@@ -274,7 +303,7 @@ function linkColumns(revoke: (link: LinkView) => void): readonly Column<LinkView
         link.kind === 'reset' ? (
           <Dash />
         ) : link.account_id !== null ? (
-          <AccountLink id={link.account_id} />
+          <AccountLink id={link.account_id} name={link.account} />
         ) : (
           <span>
             a new one, plan {link.plan}, <Money value={link.credit} />
@@ -299,10 +328,10 @@ function linkWords({ kind, email }: LinkView): string {
   return `${kind === 'reset' ? 'A password reset' : 'An invitation'} for ${email ?? 'whoever has it'}.`
 }
 
-function AccountLink({ id }: { readonly id: string }): VNode {
+function AccountLink({ id, name }: { readonly id: string; readonly name: string | null }): VNode {
   return (
-    <a class="mono small" href={`/operator/accounts/${id}`}>
-      {id}
+    <a class="operator-name" href={`/operator/accounts/${id}`}>
+      {name ?? id}
     </a>
   )
 }

@@ -29,8 +29,12 @@ function Figures({ summary }: { readonly summary: SummaryView }): VNode {
       )}
       <Stats>
         <Stat label="Accounts" value={count(accounts)} />
-        <Stat label="Credit of all" value={<Money value={posted} />} hint="not spent yet" />
-        <Stat label="Held" value={<Money value={held} />} hint={`for ${plural(openHolds, 'request')} under way`} />
+        <Stat label="Credit of all" value={<Money value={posted} owned />} hint="not spent yet" />
+        <Stat
+          label="Held"
+          value={<Money value={held} owned />}
+          hint={`for ${plural(openHolds, 'request')} under way`}
+        />
         <Stat label="In flight" value={count(inflight)} hint={<a href="/operator/exchanges">Watch them</a>} />
         <Stat
           label="Gateway"

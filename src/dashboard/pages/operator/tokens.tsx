@@ -12,14 +12,12 @@ import {
   Code,
   type Column,
   ConfirmDialog,
-  Dialog,
   Empty,
-  ErrorNote,
   errorAt,
-  errorBeside,
-  Form,
+  FormDialog,
   Loaded,
   Note,
+  OnceDialog,
   Page,
   Snippet,
   Table,
@@ -28,7 +26,6 @@ import {
 } from '../../ui/index.ts'
 import { creditCommand } from './credit.ts'
 import { adminAddress } from './listing.ts'
-import { OnceDialog } from './once.tsx'
 import '../../styles/operator.css'
 
 /** `/operator/tokens` */
@@ -83,18 +80,20 @@ export default function Tokens(): VNode {
           label="Token"
           secret={issued.secret}
           onClose={() => setIssued(undefined)}
-        >
-          <p>
-            Whoever has it can do what an operator can. Keep it where the machine keeps its secrets, for example in the
-            environment as <Code>TOLLGATE_OPERATOR_TOKEN</Code>.
-          </p>
-        </OnceDialog>
+          lead={
+            <p>
+              Whoever has it can do what an operator can. Keep it where the machine keeps its secrets, for example in
+              the environment as <Code>TOLLGATE_OPERATOR_TOKEN</Code>.
+            </p>
+          }
+        />
       )}
       {revoking && (
         <ConfirmDialog
           title={`Revoke the token ${revoking.name}?`}
           confirm="Revoke the token"
           danger
+          openerGoes
           onConfirm={() => revoke(revoking)}
           onClose={() => setRevoking(undefined)}
         >
@@ -157,35 +156,33 @@ function NewTokenDialog({ onClose, onMade }: NewTokenProps): VNode {
     const expiresAt = days === '' ? null : new Date(Date.now() + Number(days) * DAY_MS).toISOString()
     void action.run({ name: word, expires_at: expiresAt })
   }
-  const rest = errorBeside(action.error, ['name', 'expires_at'])
   return (
-    <Dialog title="New token" onClose={onClose}>
-      <Form
-        onSubmit={submit}
-        onCancel={onClose}
-        busy={action.busy}
-        submit="Make the token"
-        error={rest && <ErrorNote error={rest} />}
-      >
-        <TextField
-          label="Name"
-          maxLength={100}
-          autocomplete="off"
-          required
-          value={name}
-          onValue={setName}
-          error={wrong ?? errorAt(action.error, 'name')}
-          hint="Which machine will use it. The ledger names it with every credit it grants."
-        />
-        <Choice
-          label="It ends after"
-          value={days}
-          onValue={setDays}
-          options={LIVES}
-          error={errorAt(action.error, 'expires_at')}
-        />
-      </Form>
-    </Dialog>
+    <FormDialog
+      title="New token"
+      action={action}
+      fields={['name', 'expires_at']}
+      submit="Make the token"
+      onSubmit={submit}
+      onClose={onClose}
+    >
+      <TextField
+        label="Name"
+        maxLength={100}
+        autocomplete="off"
+        required
+        value={name}
+        onValue={setName}
+        error={wrong ?? errorAt(action.error, 'name')}
+        hint="Which machine will use it. The ledger names it with every credit it grants."
+      />
+      <Choice
+        label="It ends after"
+        value={days}
+        onValue={setDays}
+        options={LIVES}
+        error={errorAt(action.error, 'expires_at')}
+      />
+    </FormDialog>
   )
 }
 

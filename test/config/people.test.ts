@@ -1,0 +1,69 @@
+/** What gateway.yaml says wrongly of the dashboard. The mark ▸ in each stands where the problem must be reported. */
+import { afterAll, test } from 'vitest'
+import { expectOneProblem, type Gateway, openWorkshop } from './workshop.ts'
+
+const workshop = openWorkshop()
+afterAll(() => workshop.close())
+
+const TABLE: readonly (readonly [name: string, gateway: Gateway, says: string])[] = [
+  [
+    'a name for a dashboard that is not there',
+    { more: 'dashboard_url: ▸https://a.example' },
+    'dashboard_url says something of a dashboard, and there is none; write dashboard: 127.0.0.1:8081',
+  ],
+  [
+    'a registration without a dashboard',
+    { more: 'registration: ▸{ mode: open }' },
+    'registration says something of a dashboard, and there is none',
+  ],
+  [
+    'a dashboard for everybody without a name',
+    { more: 'dashboard: ▸:8081' },
+    'dashboard: others than this machine can reach :8081; say what browsers call it',
+  ],
+  [
+    'a dashboard on the port of clients',
+    { more: 'listen: :9000\ndashboard: ▸127.0.0.1:9000' },
+    'dashboard and listen are the same address; give dashboard another port',
+  ],
+  [
+    'a dashboard with a path',
+    { more: 'dashboard: :8081\ndashboard_url: ▸https://a.example/gate' },
+    'dashboard_url: "https://a.example/gate" has a path; write https://HOST, without a path',
+  ],
+  [
+    'a dashboard on plain http',
+    { more: 'dashboard: :8081\ndashboard_url: ▸http://a.example' },
+    'dashboard_url: "http://a.example" is plain http, and passwords would cross the network readable',
+  ],
+  [
+    'a dashboard of another scheme',
+    { more: 'dashboard: :8081\ndashboard_url: ▸ftp://a.example' },
+    'dashboard_url: "ftp://a.example" is neither https nor http',
+  ],
+  [
+    'a dashboard with a password',
+    { more: 'dashboard: :8081\ndashboard_url: ▸https://u:p@a.example' },
+    'has a user or a password',
+  ],
+  [
+    'a public address with a query',
+    { more: 'dashboard: 127.0.0.1:8081\npublic_url: ▸https://a.example/v1?x=1' },
+    'has a query or a fragment; write https://HOST/v1',
+  ],
+  ['a public address that is none', { more: 'dashboard: 127.0.0.1:8081\npublic_url: ▸a.example' }, 'is not a URL'],
+  [
+    'a credit that nobody gets',
+    { more: 'dashboard: 127.0.0.1:8081\nregistration: { credit: ▸$5 }' },
+    'registration: credit is for accounts that anybody makes, and mode is invitation; write mode: open',
+  ],
+  [
+    'another mode of registration',
+    { more: 'dashboard: 127.0.0.1:8081\nregistration: { mode: ▸free }' },
+    'mode: "free" is not one of open, invitation or closed',
+  ],
+]
+
+test.each(TABLE)('%s', async (_, gateway, says) => {
+  await expectOneProblem(workshop, { gateway }, says)
+})
