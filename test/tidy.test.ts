@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { Command } from 'commander'
 import { describe, expect, test } from 'vitest'
 import { ERRORS } from '#contract'
+import { ROUTES } from '../src/admin/api/routes.ts'
 import type { AddCommand } from '../src/cli/commands.ts'
 import { GATEWAY_SCHEMA } from '../src/config/schema.ts'
 import { METRICS } from '../src/observe/metrics.ts'
@@ -144,7 +145,8 @@ describe('imports', () => {
         const inProduct = product.includes(file)
         if (target !== null) {
           if (!existsSync(join(ROOT, target))) wrong.push(`${file}: ${specifier} does not exist`)
-          if (inProduct && !target.endsWith('.css') && !product.includes(target)) wrong.push(`${file}: ${specifier} is a test's`)
+          if (inProduct && !target.endsWith('.css') && !product.includes(target))
+            wrong.push(`${file}: ${specifier} is a test's`)
         } else if (!isBuiltin(specifier)) {
           // The page is built before it is served: what it is made of is not needed to serve it.
           const known = inProduct && !isPage(file) ? dependencies : { ...dependencies, ...devDependencies }
@@ -331,6 +333,11 @@ describe('README.md', () => {
   test('has a row for every metric, as the code says it', () => {
     const rows = METRICS.map(({ name, type, labels, help }) => [`\`${name}\``, type, labels.join(', '), help])
     expect(tableOf(read('src/observe/README.md'), 'metric')).toEqual(rows)
+  })
+
+  test('src/admin/README.md has a row for every route of the account API, as the code says it', () => {
+    const rows = ROUTES.map(({ method, path, audience, summary }) => [`\`${method} ${path}\``, audience, summary])
+    expect(tableOf(read('src/admin/README.md'), 'Route')).toEqual(rows)
   })
 
   test('has a row for every command', () => {

@@ -2,13 +2,16 @@
  * How the page is built: JSX for Preact without a plugin, files with hashes in their names, and nothing inline, because the
  * page is served with a content security policy that allows neither inline scripts nor inline styles.
  */
-import { defineConfig } from 'vite'
+import { defineConfig, type Plugin } from 'vite'
+
+const ROOT = new URL('.', import.meta.url).pathname
 
 export default defineConfig({
-  root: new URL('.', import.meta.url).pathname,
+  root: ROOT,
   base: '/',
   publicDir: false,
   oxc: { jsx: { importSource: 'preact' } },
+  plugins: [firstScript(`${ROOT}first.ts`)],
   build: {
     outDir: 'dist',
     emptyOutDir: true,
@@ -16,5 +19,38 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: true,
+    rolldownOptions: {
+      output: {
+        codeSplitting: {
+          includeDependenciesRecursively: false,
+          // Many small files compress badly: what the same people open is one file. The charts' library stays apart.
+          groups: [
+            { name: 'operator', test: /\/pages\/operator\// },
+            { name: 'gate', test: /\/pages\/(sign-in|register|join|reset|credentials|link-trouble)\.tsx$/ },
+            { name: 'chart', test: /\/(node_modules\/uplot\/|ui\/chart\.tsx)/ },
+            { name: 'account', test: /\/pages\/[^/]+\.tsx$|\/lib\/(keys|snippets|spending|sse|sum|talk|trail|usage|use-talk)\.ts$/ },
+          ],
+        },
+      },
+    },
   },
 })
+
+/** A script that the browser runs before it draws: an ordinary one in the head, not a module, which would wait. */
+function firstScript(file: string): Plugin {
+  return {
+    name: 'first-script',
+    apply: 'build',
+    buildStart() {
+      this.emitFile({ type: 'chunk', id: file, name: 'first' })
+    },
+    transformIndexHtml: {
+      order: 'post',
+      handler(_, { bundle = {} }) {
+        const made = Object.values(bundle).find(each => each.type === 'chunk' && each.facadeModuleId === file)
+        if (!made) throw new Error(`${file} is not among what was built`)
+        return [{ tag: 'script', attrs: { src: `/${made.fileName}` }, injectTo: 'head-prepend' }]
+      },
+    },
+  }
+}

@@ -8,6 +8,8 @@ import { counts } from '../helpers/counts.ts'
 import { aHold, aSettle, fund, type TestStore, testStore } from './helpers.ts'
 import { fillTotals } from './large.ts'
 
+const PASSWORD = '$argon2id$v=19$m=19456,t=2,p=1$c2FsdA$aGFzaA'
+
 /** So many exchanges; the last digit of an id says which model, outcome and charge. */
 async function exchanges(store: TestStore, accountId: string, count: number, first = 0): Promise<void> {
   for (let index = first; index < first + count; index++) {
@@ -56,6 +58,7 @@ describe('a cursor', () => {
       () => store.reports.entries('acc_x', { limit: 5, after }),
       () => store.reports.receipts('acc_x', { limit: 5, after }),
       () => store.reports.accounts({ limit: 5, after }),
+      () => store.reports.people({ limit: 5, after }),
     ]) {
       expect(list).toThrow(refusal)
     }
@@ -262,6 +265,110 @@ describe('accounts', () => {
     await store.ledger.hold(aHold({ accountId: alice.id, amount: 9n }))
     expect(store.reports.totals()).toEqual({ accounts: 9, posted: 3n * 2n ** 62n + 5n, held: 9n })
     expect((await testStore({ url: 'memory' })).reports.totals()).toEqual({ accounts: 0, posted: 0n, held: 0n })
+  })
+})
+
+describe('people', () => {
+  const ADDRESSES = ['zoe@x.org', 'ada@x.org', '100%@y.org', 'a_b@y.org', 'axb@y.org', 'c\\d@y.org', 'émile@z.org']
+
+  async function manyPeople() {
+    const store = await testStore({ url: 'memory' })
+    const { id } = await store.createAccount({ name: 'acme' })
+    for (const [index, email] of ADDRESSES.entries()) {
+      const membership = index % 3 === 0 ? { accountId: id } : { name: email, plan: 'free', credit: 0n }
+      await store.people.create({ email, password: PASSWORD, role: 'member', membership })
+    }
+    return { store, acme: id }
+  }
+
+  const emails = (items: readonly { readonly email: string }[]) => items.map(({ email }) => email)
+  const SORTED = ['100%@y.org', 'a_b@y.org', 'ada@x.org', 'axb@y.org', 'c\\d@y.org', 'zoe@x.org', 'émile@z.org']
+
+  test.each<[what: string, search: string | undefined, expected: readonly string[]]>([
+    ['nobody', 'bob', []],
+    ['a quote harms nothing', "' OR 1=1 --", []],
+    ['everybody, by address', undefined, SORTED],
+    ['nothing to search for', '', SORTED],
+    ['a part, whatever its case', 'X.ORG', ['ada@x.org', 'zoe@x.org']],
+    ['a percent sign is one', '%@', ['100%@y.org']],
+    ['and not whatever there is', 'a%y', []],
+    ['an underscore is one', 'a_b', ['a_b@y.org']],
+    ['a backslash is one', '\\', ['c\\d@y.org']],
+    ['letters beyond a to z', 'ÉMILE', ['émile@z.org']],
+    ['the same letter, written with two signs', 'e\u0301mile', ['émile@z.org']],
+  ])('%s', async (_what, search, expected) => {
+    const { store } = await manyPeople()
+    for (const limit of [1, 2, 3, 100]) {
+      const paged = await allOf(after =>
+        store.reports.people({ limit, ...(search === undefined ? {} : { search }), ...(after ? { after } : {}) }),
+      )
+      expect(emails(paged)).toEqual(expected)
+    }
+  })
+
+  test('of one account, each with its name and without a password', async () => {
+    const { store, acme } = await manyPeople()
+    const list = (filter: object) => store.reports.people({ limit: 2, accountId: acme, ...filter })
+    const first = list({})
+    expect(emails(first.items)).toEqual(['a_b@y.org', 'zoe@x.org'])
+    const person = store.people.findByEmail('a_b@y.org')!
+    const { password, ...shown } = person
+    expect(first.items[0]).toEqual({ ...shown, account: 'acme' })
+    expect(list({ after: first.next })).toMatchObject({ items: [{ email: 'émile@z.org' }], next: null })
+    expect(emails(list({ search: 'x.o' }).items)).toEqual(['zoe@x.org'])
+    expect(store.reports.people({ limit: 5, accountId: 'acc_x' })).toEqual({ items: [], next: null })
+  })
+
+  test('nobody is twice or missing while others come and go', async () => {
+    const { store } = await manyPeople()
+    let added = 0
+    for (const limit of [1, 2, 3]) {
+      const before = emails(store.reports.people({ limit: 100 }).items)
+      const paged = await allOf(
+        after => store.reports.people({ limit, ...(after ? { after } : {}) }),
+        async () => {
+          for (const letter of ['0', 'm', 'zz']) {
+            const email = `${letter}${added++}@new.org`
+            const membership = { name: email, plan: 'free', credit: 0n }
+            const { id } = await store.people.create({ email, password: PASSWORD, role: 'member', membership })
+            if (added % 2 === 0) await store.people.remove(id)
+          }
+          // Whoever stood at the end of the page: the next one begins there all the same.
+          const gone = store.people.findByEmail('a_b@y.org')
+          if (gone) await store.people.remove(gone.id)
+        },
+      )
+      const still = emails(store.reports.people({ limit: 100 }).items)
+      const stayed = before.filter(email => still.includes(email))
+      expect(emails(paged).filter(email => stayed.includes(email))).toEqual(stayed)
+      expect(new Set(emails(paged)).size).toBe(paged.length)
+    }
+  })
+
+  test('of ten thousand, a page is there at once', async () => {
+    const store = await testStore()
+    const database = connect(store.path)
+    database.exec(`
+      BEGIN;
+      CREATE TEMP TABLE n AS WITH RECURSIVE n (i) AS (VALUES (0) UNION ALL SELECT i + 1 FROM n WHERE i < 9999) SELECT i FROM n;
+      INSERT INTO account SELECT printf('acc_%05d', i), 'Customer ' || i, 'default', 0 FROM n;
+      INSERT INTO person SELECT printf('per_%05d', i), 'p' || (i * 7919 % 10000) || '@example.com', '$hash', printf('acc_%05d', i),
+        'member', 0 FROM n;
+      COMMIT`)
+    database.close()
+    const { next } = store.reports.people({ limit: 100 })
+    for (const [what, filter, found] of [
+      ['the first', {}, 100],
+      ['the second', { after: next! }, 100],
+      ['some', { search: '999' }, 19],
+      ['nobody', { search: 'nobody' }, 0],
+      ['of an account', { accountId: 'acc_00500' }, 1],
+    ] as const) {
+      const startedAt = performance.now()
+      const { items } = store.reports.people({ limit: 100, ...filter })
+      console.log(`${what} of 10000 people: ${(performance.now() - startedAt).toFixed(2)} ms`)
+      expect(items).toHaveLength(found)
+    }
   })
 })
 

@@ -1,7 +1,14 @@
 /** Who may sign in: there is always an operator, and links let in whom they are for. */
 import { describe, expect, test } from 'vitest'
 import type { ErrorEnvelope } from '#contract'
-import type { IssuedLinkView, LinkView, PageView, PersonView, SessionView } from '../../../src/admin/api/views.ts'
+import type {
+  AccountDetailView,
+  IssuedLinkView,
+  LinkView,
+  PageView,
+  PersonView,
+  SessionView,
+} from '../../../src/admin/api/views.ts'
 import { counts } from '../../helpers/counts.ts'
 import { PASSWORD, startRig } from './rig.ts'
 
@@ -65,11 +72,49 @@ describe('people', () => {
     await using rig = await startRig()
     const [operator, alice] = [await rig.operator(), await rig.member('alice@example.com')]
     const { body, text } = await operator.get<PageView<PersonView>>('/api/operator/people')
-    expect(body.items.map(({ email, account_id }) => [email, account_id])).toEqual([
-      [operator.person.email, operator.accountId],
-      ['alice@example.com', alice.accountId],
+    expect(body.items.map(({ email, account_id, account }) => [email, account_id, account])).toEqual([
+      ['alice@example.com', alice.accountId, 'alice@example.com'],
+      [operator.person.email, operator.accountId, operator.person.email],
     ])
     expect(text).not.toContain('argon2')
+  })
+
+  test('are listed by page, and found by a part of the address', async () => {
+    await using rig = await startRig()
+    const operator = await rig.operator('zoe@example.org')
+    const { id } = await rig.store.createAccount({ name: 'acme' })
+    for (const name of ['ann', 'ben', 'b_n', 'cid']) await rig.member(`${name}@example.com`, id)
+    const list = async (query: string) => {
+      const { body } = await operator.get<PageView<PersonView>>(`/api/operator/people?${query}`)
+      return { ...body, names: body.items.map(({ email, account }) => `${email.split('@')[0]} of ${account}`) }
+    }
+    const names: string[] = []
+    for (let after = ''; ; ) {
+      const page = await list(`limit=2${after}`)
+      expect(page.names.length).toBeLessThanOrEqual(2)
+      names.push(...page.names)
+      if (page.next === null) break
+      after = `&after=${page.next}`
+    }
+    expect(names).toEqual(['ann of acme', 'b_n of acme', 'ben of acme', 'cid of acme', 'zoe of zoe@example.org'])
+    expect((await list('search=B_N%40')).names).toEqual(['b_n of acme'])
+    expect((await list('search=%25')).names).toEqual([])
+    expect((await list('search=.com&limit=1')).next).not.toBeNull()
+    for (const query of ['limit=0', 'limit=101', 'search=', 'after=x', 'account=1', 'plan=free']) {
+      expect((await operator.get(`/api/operator/people?${query}`)).status, query).toBe(400)
+    }
+  })
+
+  test('have the name of their account wherever they are shown', async () => {
+    await using rig = await startRig()
+    const operator = await rig.operator()
+    const { id } = await rig.store.createAccount({ name: 'acme' })
+    const alice = await rig.member('alice@example.com', id)
+    const path = `/api/operator/people/${alice.person.id}`
+    const named = { account_id: id, account: 'acme' }
+    expect((await alice.get<SessionView>('/api/session')).body.person).toMatchObject(named)
+    expect((await operator.patch<PersonView>(path, { role: 'member' })).body).toMatchObject(named)
+    expect((await operator.get<AccountDetailView>(`/api/operator/accounts/${id}`)).body.people).toMatchObject([named])
   })
 
   test('who is removed is signed out; the account and its keys stay', async () => {
@@ -96,6 +141,7 @@ describe('invitations', () => {
       kind: 'invitation',
       role: 'member',
       account_id: null,
+      account: null,
       email: null,
       plan: 'basic',
       credit: '0.000000000',
@@ -127,7 +173,9 @@ describe('invitations', () => {
       role: 'member',
       account_id: alice.accountId,
     })
-    expect(body.link).toMatchObject({ account_id: alice.accountId, plan: null, credit: '0.000000000' })
+    const into = { account_id: alice.accountId, account: 'alice@example.com', plan: null, credit: '0.000000000' }
+    expect(body.link).toMatchObject(into)
+    expect((await operator.get<PageView<LinkView>>('/api/operator/links')).body.items).toMatchObject([into])
     const joined = await rig.browser().post<SessionView>('/api/join', {
       token: body.url.split('#')[1],
       email: 'bob@example.com',
