@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { ConfigurationView, ExchangeView, PageView, ProviderView } from '../src/admin/api/views.ts'
 import type { Generation } from '../src/generation.ts'
 import { playgroundDoor } from '../src/overview.ts'
-import { errorAnswer, exact, type FakeProvider, gated, sse, startFakeProvider } from './helpers/fake-provider.ts'
+import { errorAnswer, exact, type FakeProvider, gated, startFakeProvider } from './helpers/fake-provider.ts'
 import { type InProcess, PRICE, startInProcess } from './helpers/in-process.ts'
 
 let provider: FakeProvider
@@ -55,7 +55,7 @@ afterAll(async () => {
 describe('exchanges under way', () => {
   test('one that streams: whose, where it is, how far; gone when it is over', async () => {
     expect((await ask<PageView<ExchangeView>>('exchanges')).items).toEqual([])
-    provider.script(gated(sse(exact({ tokens: 3 }))))
+    provider.script(gated({ tokens: 3 }))
     const answering = gateway.chat({ stream: true })
     await provider.waitForRequest()
     const { items } = await ask<PageView<ExchangeView>>('exchanges')

@@ -4,7 +4,7 @@
  */
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -29,18 +29,39 @@ export async function buildPage(sources: string = SOURCES): Promise<string> {
   const stampFile = join(built, STAMP)
   const stamp = stampOf(sources)
   if (existsSync(stampFile) && readFileSync(stampFile, 'utf8') === stamp) return built
+  const fresh = `${built}-${crypto.randomUUID()}`
   try {
     await promisify(execFile)(
       process.execPath,
-      [vite, 'build', sources, '--config', join(sources, 'vite.config.ts'), '--logLevel', 'warn'],
+      [vite, 'build', sources, '--config', join(sources, 'vite.config.ts'), '--outDir', fresh, '--logLevel', 'warn'],
       { env: { PATH: process.env['PATH'] ?? '', NODE_ENV: 'production' } },
     )
+    writeFileSync(join(fresh, STAMP), stamp)
+    putInPlace(fresh, built)
   } catch (error) {
     const { stderr, message } = error as Error & { stderr?: string }
     throw new CommandError(`The dashboard's page cannot be built: ${stderr?.trim() || message}`)
+  } finally {
+    rmSync(fresh, { recursive: true, force: true })
   }
-  writeFileSync(stampFile, stamp)
   return built
+}
+
+/** Whoever starts meanwhile finds the old page or the new one, never half of one; so several may build at once. */
+function putInPlace(fresh: string, built: string): void {
+  const old = `${fresh}-old`
+  renameUnless(['ENOENT'], built, old)
+  // Somebody else's has come there first: it is as good.
+  renameUnless(['ENOTEMPTY', 'EEXIST'], fresh, built)
+  rmSync(old, { recursive: true, force: true })
+}
+
+function renameUnless(codes: readonly string[], from: string, to: string): void {
+  try {
+    renameSync(from, to)
+  } catch (error) {
+    if (!codes.includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+  }
 }
 
 function builtOf(sources: string): string {
@@ -58,11 +79,23 @@ function findVite(): string | null {
 /** A digest of all that the page is made of. */
 function stampOf(folder: string): string {
   const digest = createHash('sha256')
-  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
-    const path = join(entry.parentPath, entry.name)
-    const name = relative(folder, path)
-    if (entry.isFile() && !/^(dist|pictures)\//.test(name))
-      digest.update(`${name}\0`).update(readFileSync(path)).update('\0')
+  for (const path of filesIn(folder)) {
+    digest
+      .update(`${relative(folder, path)}\0`)
+      .update(readFileSync(path))
+      .update('\0')
   }
   return digest.digest('hex')
+}
+
+/** Not made by hand, and somebody may be putting one in place right now. */
+const MADE = /^(dist|dist-.*|pictures)$/
+
+function filesIn(folder: string): string[] {
+  return readdirSync(folder, { withFileTypes: true })
+    .filter(entry => !MADE.test(entry.name))
+    .flatMap(entry => {
+      const path = join(folder, entry.name)
+      return entry.isDirectory() ? filesIn(path) : [path]
+    })
 }

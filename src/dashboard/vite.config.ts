@@ -17,18 +17,31 @@ export default defineConfig({
     emptyOutDir: true,
     target: 'es2023',
     assetsInlineLimit: 0,
-    modulePreload: { polyfill: false },
+    // The page names what it begins with; the few files that come later are not worth a loader of their own.
+    modulePreload: {
+      polyfill: false,
+      resolveDependencies: (_, names, { hostType }) => (hostType === 'html' ? names : []),
+    },
+    cssCodeSplit: false,
     reportCompressedSize: true,
     rolldownOptions: {
       output: {
         codeSplitting: {
           includeDependenciesRecursively: false,
           // Many small files compress badly: what the same people open is one file. The charts' library stays apart.
+          // The first group that fits has a file.
           groups: [
             { name: 'operator', test: /\/pages\/operator\// },
-            { name: 'gate', test: /\/pages\/(sign-in|register|join|reset|credentials|link-trouble)\.tsx$/ },
-            { name: 'chart', test: /\/(node_modules\/uplot\/|ui\/chart\.tsx)/ },
-            { name: 'account', test: /\/pages\/[^/]+\.tsx$|\/lib\/(keys|snippets|spending|sse|sum|talk|trail|usage|use-talk)\.ts$/ },
+            {
+              name: 'gate',
+              test: /\/pages\/(sign-in|register|join|reset|credentials|link-trouble)\.tsx$|\/lib\/link\.ts$/,
+            },
+            { name: 'chart', test: /\/node_modules\/uplot\/|\/ui\/chart\.tsx/ },
+            {
+              name: 'account',
+              test: /\/pages\/|\/ui\/lazy-chart\.tsx$|\/lib\/(keys|snippets|spending|sse|sum|talk|trail|usage|use-talk)\.ts$/,
+            },
+            { name: 'core', test: /\/node_modules\/preact\/|\/dashboard\/(lib|ui)\// },
           ],
         },
       },

@@ -188,13 +188,23 @@ describe('the socket', () => {
     control = await startControl(store, path, { log: { info: log, warn: log, error: log } })
     await callControl(path, 'account.create', { name: 'acme' })
     const { token } = await callControl(path, 'key.create', { account: 'acme', name: 'k' })
+    const expires_at = '2026-11-22T00:00:00.000Z'
+    const invitation = { role: 'operator', email: 'ada@example.com', expires_at, actor: 'cli:me' }
+    const invited = await callControl(path, 'person.invite', invitation)
+    const machine = await callControl(path, 'token.create', { name: 'payments', actor: 'cli:me' })
+    await callControl(path, 'token.revoke', { token: machine.token.id })
+    await expect(callControl(path, 'person.role', { person: 'bo@example.com', role: 'member' })).rejects.toThrow('bo@')
     await expect(callControl(path, 'account.show', { account: 'nobody' })).rejects.toThrow('nobody')
     expect(lines).toMatchObject([
       { verb: 'account.create', message: 'operator command' },
-      { verb: 'key.create', message: 'operator command' },
+      { verb: 'key.create', about: 'acme', message: 'operator command' },
+      { verb: 'person.invite', about: 'ada@example.com', actor: 'cli:me', message: 'operator command' },
+      { verb: 'token.create', about: 'payments', actor: 'cli:me', message: 'operator command' },
+      { verb: 'token.revoke', about: machine.token.id, message: 'operator command' },
+      { verb: 'person.role', about: 'bo@example.com', message: 'operator command refused' },
       { verb: 'account.show', message: 'operator command refused' },
     ])
-    expect(JSON.stringify(lines)).not.toContain(token)
+    for (const secret of [token, invited.token, machine.secret]) expect(JSON.stringify(lines)).not.toContain(secret)
   })
 })
 

@@ -1,10 +1,17 @@
-/** A terminal for tests, and a folder with a configuration in it. */
+/** A terminal for tests, a folder with a configuration in it, and the store that it names. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
+import { controlPath, startControl } from '../../src/admin/control.ts'
 import type { VerbName, VerbResults } from '../../src/admin/verbs.ts'
 import { run } from '../../src/cli/cli.ts'
 import type { Terminal } from '../../src/cli/terminal.ts'
+import { takeLock } from '../../src/store/lock.ts'
+import { loadSecret } from '../../src/store/secret.ts'
+import { openStore } from '../../src/store/sqlite.ts'
+import type { Store } from '../../src/store/store.ts'
+
+const clock = { now: () => Date.now() }
 
 /** A gateway with the embedded demo provider, on a port that the system chooses. */
 export const CONFIGURATION = `version: 1
@@ -39,6 +46,8 @@ export interface Result {
 
 export interface Place {
   readonly folder: string
+  /** The path of the database that the configuration names unless a test says otherwise. */
+  readonly database: string
   /** Writes a file in the folder and answers with its path. */
   write(name: string, text: string): string
   /** Runs one command line in the folder. */
@@ -76,6 +85,7 @@ export function makePlace(configuration = 'version: 1\nstore: sqlite:./data/toll
   }
   return {
     folder,
+    database: join(folder, 'data/tollgate.db'),
     write,
     tollgate,
     async json(verb, ...args) {
@@ -85,5 +95,37 @@ export function makePlace(configuration = 'version: 1\nstore: sqlite:./data/toll
       return JSON.parse(result.out)
     },
     remove: () => rmSync(folder, { recursive: true, force: true }),
+  }
+}
+
+/** The owner of a store. */
+export interface Owner {
+  readonly store: Store
+  stop(): Promise<void>
+}
+
+/** What `serve` does about the store of a place: lock, open, listen for commands. */
+export async function startGateway({ folder, database }: Place): Promise<Owner> {
+  const { store, stop } = await ownStore(database)
+  const control = await startControl(store, controlPath(`sqlite:${database}`, join(folder, 'gateway.yaml')))
+  return {
+    store,
+    async stop() {
+      await control.close()
+      await stop()
+    },
+  }
+}
+
+/** Locks and opens a database, as a command does that finds no gateway. */
+export async function ownStore(database: string): Promise<Owner> {
+  const lock = await takeLock(database, clock)
+  const store = await openStore({ url: `sqlite:${database}`, secret: loadSecret(null, dirname(database)), clock })
+  return {
+    store,
+    async stop() {
+      await store.close()
+      lock.release()
+    },
   }
 }

@@ -2,13 +2,11 @@
 import { existsSync, mkdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { type Control, controlPath, startControl } from '../../src/admin/control.ts'
 import { connect } from '../../src/store/database.ts'
-import { type Lock, takeLock } from '../../src/store/lock.ts'
-import { loadSecret } from '../../src/store/secret.ts'
-import { openStore } from '../../src/store/sqlite.ts'
+import { takeLock } from '../../src/store/lock.ts'
 import type { Store } from '../../src/store/store.ts'
-import { makePlace, type Place } from './helpers.ts'
+import { aHold, aSettle } from '../store/requests.ts'
+import { makePlace, ownStore, type Place, startGateway } from './helpers.ts'
 
 const clock = { now: () => Date.now() }
 const TOKEN = /^\S{30,}$/m
@@ -23,25 +21,6 @@ afterEach(async () => {
   for (const clean of cleanups.splice(0).reverse()) await clean()
   place.remove()
 })
-
-const database = () => join(place.folder, 'data/tollgate.db')
-
-/** What `serve` does about its store: lock, open, listen for commands. */
-async function startGateway(): Promise<{ store: Store; lock: Lock; control: Control; stop(): Promise<void> }> {
-  const lock = await takeLock(database(), clock)
-  const store = await openStore({
-    url: `sqlite:${database()}`,
-    secret: loadSecret(null, join(place.folder, 'data')),
-    clock,
-  })
-  const control = await startControl(store, controlPath(`sqlite:${database()}`, join(place.folder, 'gateway.yaml')))
-  const stop = async () => {
-    await control.close()
-    await store.close()
-    lock.release()
-  }
-  return { store, lock, control, stop }
-}
 
 describe('what ends with a sentence', () => {
   test('a configuration that is not there', async () => {
@@ -65,7 +44,7 @@ describe('what ends with a sentence', () => {
   })
 
   test('a store that somebody has locked and who does not answer: who, and for how long', async () => {
-    const lock = await takeLock(database(), clock)
+    const lock = await takeLock(place.database, clock)
     cleanups.push(() => lock.release())
     const { code, err } = await place.tollgate(['account', 'list'])
     expect(code).toBe(1)
@@ -87,7 +66,7 @@ describe('what ends with a sentence', () => {
     expect(alone.code).toBe(1)
     expect(alone.err).toContain('TOLLGATE_SECRET is not set')
 
-    const gateway = await startGateway()
+    const gateway = await startGateway(place)
     cleanups.push(() => gateway.stop())
     expect(await place.tollgate(['account', 'list'])).toMatchObject({ code: 0 })
   })
@@ -127,13 +106,17 @@ describe('the command line itself is wrong: exit code 2, and nothing is done', (
 })
 
 test('every command has a help with an example, and none of them touches the store', async () => {
-  const groups = { account: ['create', 'credit', 'show', 'list', 'freeze', 'unfreeze'], ledger: ['verify'] }
+  const groups = {
+    account: ['create', 'credit', 'show', 'list', 'plan', 'freeze', 'unfreeze'],
+    key: ['create', 'list', 'rotate', 'revoke'],
+    person: ['invite', 'reset', 'list', 'role', 'remove'],
+    token: ['create', 'list', 'revoke'],
+    ledger: ['verify'],
+  }
   const lines = [
     [],
-    ...['serve', 'check', 'validate', 'demo'].map(name => [name]),
-    ...Object.entries({ ...groups, key: ['create', 'list', 'rotate', 'revoke'] }).flatMap(([group, names]) =>
-      names.map(name => [group, name]),
-    ),
+    ...['serve', 'check', 'validate', 'build', 'demo'].map(name => [name]),
+    ...Object.entries(groups).flatMap(([group, names]) => names.map(name => [group, name])),
   ]
   for (const line of lines) {
     const { code, out, err } = await place.tollgate([...line, '--help'])
@@ -155,10 +138,17 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
   beforeEach(async () => {
     store = undefined
     if (how === 'alone') return
-    const gateway = await startGateway()
+    const gateway = await startGateway(place)
     store = gateway.store
     cleanups.push(() => gateway.stop())
   })
+
+  /** Does something that no command does, in the store that the commands use. */
+  async function inStore(work: (store: Store) => Promise<unknown>): Promise<void> {
+    const owner = store ? { store, stop: async () => {} } : await ownStore(place.database)
+    await work(owner.store)
+    await owner.stop()
+  }
 
   test('an account: created, credited, shown, listed, frozen', async () => {
     const created = await place.tollgate(['account', 'create', 'acme', '--plan', 'free', '--credit', '10'])
@@ -217,6 +207,51 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     for (const secret of [token, other]) expect(list.out).not.toContain(secret)
   })
 
+  test('a key with a cap: what it has spent of it, and when it was last used', async () => {
+    const { account } = await place.json('account.create', 'acme', '--credit', '10')
+    const capped = ['key', 'create', '--account', 'acme', '--name', 'ci', '--cap', '2', '--json']
+    const { key } = JSON.parse((await place.tollgate(capped)).out)
+    expect(key).toMatchObject({ spending_cap: '2.000000000', spent: '0.000000000', last_used_at: null })
+    await place.json('key.create', '--account', 'acme', '--name', 'free')
+    const row = async (name: string) =>
+      (await place.tollgate(['key', 'list'])).out.split('\n').find(line => line.includes(` ${name} `))
+    expect(await row('ci')).toMatch(/ live +\$0 of \$2 +never +never$/)
+    expect(await row('free')).toMatch(/ live +\$0 +never +never$/)
+
+    await inStore(async ({ ledger }) => {
+      const exchange = aHold({ accountId: account.id, keyId: key.id, amount: 500_000_000n })
+      expect(await ledger.hold(exchange)).toMatchObject({ held: true })
+      expect(await ledger.settle(aSettle({ exchange: exchange.exchange, amount: 120_000_000n }))).toBe('settled')
+    })
+    expect(await row('ci')).toMatch(/ live +\$0\.12 of \$2 +\d{4}-\d\d-\d\d \d\d:\d\d UTC +never$/)
+    expect((await place.tollgate(['account', 'show', 'acme'])).out).toContain('$0.12 of $2')
+  })
+
+  test('a key that is rotated ends when it is said, or as before', async () => {
+    await place.json('account.create', 'acme')
+    const { key } = await place.json('key.create', '--account', 'acme', '--expires', '2099-01-01')
+    expect(key.expires_at).toBe('2099-01-01T00:00:00.000Z')
+    expect((await place.json('key.rotate', key.id)).key.expires_at).toBe(key.expires_at)
+    const later = await place.json('key.rotate', key.id, '--expires', '2100-06-30', '--grace', '1h')
+    expect(later.key.expires_at).toBe('2100-06-30T00:00:00.000Z')
+    expect(later.key.secrets).toHaveLength(2)
+    const past = await place.tollgate(['key', 'rotate', key.id, '--expires', '2001-01-01'])
+    expect(past).toMatchObject({ code: 2, out: '' })
+    expect((await place.json('key.list')).keys).toMatchObject([{ expires_at: '2100-06-30T00:00:00.000Z' }])
+  })
+
+  test('the plan of an account', async () => {
+    await place.json('account.create', 'acme', '--plan', 'free')
+    const nobody = await place.tollgate(['account', 'plan', 'nobody', 'gold'])
+    expect(nobody).toMatchObject({ code: 1, out: '' })
+    expect(nobody.err).toContain('there is no account "nobody"')
+    expect((await place.tollgate(['account', 'plan', 'acme', 'gold'])).out).toBe(
+      'Account acme has the plan gold now.\n',
+    )
+    expect((await place.json('account.plan', 'acme', 'pro')).account).toMatchObject({ name: 'acme', plan: 'pro' })
+    expect((await place.json('account.show', 'acme')).account.plan).toBe('pro')
+  })
+
   test('the default name, plan and grace', async () => {
     await place.json('account.create', 'acme')
     const { key } = await place.json('key.create', '--account', 'acme')
@@ -240,7 +275,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     const fine = await place.tollgate(['ledger', 'verify'])
     expect(fine).toEqual({ code: 0, out: 'OK: 1 account, 1 event, 0 open holds; every balance adds up\n', err: '' })
 
-    const hand = connect(database())
+    const hand = connect(place.database)
     hand.exec('UPDATE balance SET posted = posted + 1')
     hand.close()
     const { code, out } = await place.tollgate(['ledger', 'verify'])
@@ -264,14 +299,14 @@ describe('the store that a command opens itself', () => {
     await place.json('account.create', 'acme')
     expect(statSync(join(place.folder, 'data')).mode & 0o777).toBe(0o700)
     expect(statSync(join(place.folder, 'data/secret')).mode & 0o777).toBe(0o600)
-    const lock = await takeLock(database(), clock)
+    const lock = await takeLock(place.database, clock)
     lock.release()
   })
 
   test('holds of a gateway that died are settled first', async () => {
     const { account } = await place.json('account.create', 'acme', '--credit', '1')
     const { key } = await place.json('key.create', '--account', 'acme')
-    const gateway = await startGateway()
+    const gateway = await startGateway(place)
     await gateway.store.ledger.hold({
       exchange: 'req_1',
       accountId: account.id,
@@ -296,7 +331,7 @@ describe('the store that a command opens itself', () => {
 
   test("verifying another program's database refuses it", async () => {
     mkdirSync(join(place.folder, 'data'))
-    const other = connect(database())
+    const other = connect(place.database)
     other.exec('PRAGMA journal_mode = WAL; CREATE TABLE theirs (x)')
     other.close()
     const { code, err } = await place.tollgate(['ledger', 'verify'])
@@ -325,5 +360,5 @@ test('TOLLGATE_CONFIG names the configuration, --config wins, and .env beside it
   expect(existsSync(join(other.folder, 'from-environment.db'))).toBe(true)
 
   expect(await place.tollgate(['account', 'create', 'acme', '-c', 'gateway.yaml'], { env })).toMatchObject({ code: 0 })
-  expect(existsSync(database())).toBe(true)
+  expect(existsSync(place.database)).toBe(true)
 })

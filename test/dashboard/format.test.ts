@@ -8,6 +8,7 @@ import {
   duration,
   exactMoney,
   money,
+  moneyAtLeast,
   nano,
   percent,
   plural,
@@ -55,6 +56,26 @@ test.each([
 ])('money: %s is %s, exactly %s', (value, short, exact) => {
   expect(money(value)).toBe(short)
   expect(exactMoney(value)).toBe(exact)
+})
+
+test.each([
+  ['0.000000000', '$0.00'],
+  ['5.000000000', '$5.00'],
+  ['4.999999999', '$4.99'],
+  ['4.998560000', '$4.99'],
+  ['0.999999999', '$0.999'],
+  ['0.010000000', '$0.01'],
+  ['0.009999999', '$0.00999'],
+  ['0.000033759', '$0.0000337'],
+  ['0.000000019', '$0.000000019'],
+  ['9007199254.749999999', '$9,007,199,254.74'],
+  // Below zero the next cent down is the one further from it.
+  ['-1.250000001', '\u2212$1.26'],
+  ['-0.999999999', '\u2212$1.00'],
+])('what people have: %s is %s, and never more than it is', (value, shown) => {
+  expect(moneyAtLeast(value)).toBe(shown)
+  const said = nano(shown.replace('\u2212', '-').replace(/[$,]/g, ''))
+  expect(said <= nano(value)).toBe(true)
 })
 
 test('nano-dollars and back, without a floating-point number in between', () => {

@@ -12,7 +12,7 @@ import {
   sentence,
 } from '../../src/dashboard/pages/operator/health.ts'
 import { adminAddress, listingsOf, placeOf } from '../../src/dashboard/pages/operator/listing.ts'
-import { accountsQuery, filtersOf, isFiltered, matching } from '../../src/dashboard/pages/operator/queries.ts'
+import { accountsQuery, filtersOf, isFiltered, requestIn } from '../../src/dashboard/pages/operator/queries.ts'
 
 describe('an amount of credit', () => {
   test.each([
@@ -247,11 +247,15 @@ describe("the filters of the accounts' list", () => {
   })
 
   test.each([
-    ['', ['Ann@x.example', 'bo@y.example']],
-    [' ANN ', ['Ann@x.example']],
-    ['.example', ['Ann@x.example', 'bo@y.example']],
-    ['.*', []],
-  ])('people found by %j', (typed, found) => {
-    expect(matching(['Ann@x.example', 'bo@y.example'], typed, text => text)).toEqual(found)
+    ['', null],
+    ['acme', null],
+    ['acc_01M7YS3B8C0000BZY23HQ212HA', null],
+    ['my req_01M7', null],
+    ['req_01M7/../x', null],
+    ['REQ_01M7', null],
+    ['req_', 'req_'],
+    [' req_01M7YS3KDA000PSY97PWZHW8X9\n', 'req_01M7YS3KDA000PSY97PWZHW8X9'],
+  ])('the request in %j is %j', (typed, id) => {
+    expect(requestIn(typed)).toBe(id)
   })
 })

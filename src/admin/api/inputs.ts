@@ -26,10 +26,11 @@ export function ids(...names: readonly string[]): Schema {
   return fields(Object.fromEntries((names.length === 0 ? ['id'] : names).map(name => [name, ID])))
 }
 
+// Long enough for every id, and too short for a secret that somebody puts in its place: paths are written to the log.
 export const ID: Schema = {
   type: 'string',
   minLength: 1,
-  maxLength: 64,
+  maxLength: 40,
   pattern: '^[A-Za-z0-9_-]+$',
   description: 'An id, as lists say it.',
 }

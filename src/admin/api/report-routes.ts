@@ -24,7 +24,7 @@ import type { EntryView, PageView, ReceiptView } from './views.ts'
 /** What lists that come in pages take. */
 export const PAGE: Readonly<Record<string, Schema>> = {
   'limit?': { type: 'integer', minimum: 1, maximum: 100, default: 50, description: 'At most so many items.' },
-  'after?': line('Goes on behind a page: its `next`.', 400),
+  'after?': line('Goes on behind a page: its `next`.', 2000),
 }
 
 /** What a list of entries may be asked for. */

@@ -8,6 +8,13 @@ import { compact, dollars, money, nano } from './format.ts'
 /** What a chart shows: nano-dollars, requests, or tokens of prompts and answers. */
 export type Metric = 'charged' | 'requests' | 'tokens'
 
+/** What a metric is called. */
+export const METRIC_NAMES: Readonly<Record<Metric, string>> = {
+  charged: 'Spend',
+  requests: 'Requests',
+  tokens: 'Tokens',
+}
+
 /** What its bars are divided by. */
 export type By = 'none' | 'model' | 'key'
 

@@ -39,7 +39,7 @@ function ModelList({ models, wanted }: { readonly models: readonly ModelView[]; 
           type="search"
           value={wanted}
           onValue={text => setQuery({ search: text })}
-          placeholder="A name, an alias, a word of the description"
+          placeholder="Name, alias or description"
           autocomplete="off"
         />
         <p class="small muted" aria-live="polite">

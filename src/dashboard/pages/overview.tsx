@@ -1,6 +1,6 @@
 /** The first page: what is there, what was spent, what happened last, and what to do next. */
-import type { ComponentType, VNode } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import type { VNode } from 'preact'
+import { useState } from 'preact/hooks'
 import type { AccountView, KeyView, ModelView, PageView, ReceiptView, UsageView } from '../../admin/api/views.ts'
 import { compact, plural } from '../lib/format.ts'
 import { useSession } from '../lib/session.tsx'
@@ -26,7 +26,8 @@ import {
   Tabs,
   Time,
 } from '../ui/index.ts'
-import { OutcomeBadge } from './receipts.tsx'
+import { LazyChart } from '../ui/lazy-chart.tsx'
+import { OutcomeBadge } from './receipt-list.tsx'
 
 export default function Overview(): VNode {
   const { session } = useSession()
@@ -127,41 +128,15 @@ function SupplyNote({
   )
 }
 
-/** What ui/chart.tsx draws; it brings a library with it, so it comes after the figures. */
-type Chart = ComponentType<{
-  readonly rows: UsageView['rows']
-  readonly step: UsageView['step']
-  readonly from: string
-  readonly to: string
-  readonly metric: 'charged'
-  readonly by: 'model'
-}>
-let chart: Chart | null = null
-
-function SpendChart({ usage }: { readonly usage: UsageView }): VNode {
-  const [, redraw] = useState(0)
-  const [failed, setFailed] = useState(false)
-  useEffect(() => {
-    if (chart !== null) return
-    import('../ui/chart.tsx').then(
-      file => {
-        chart = file.UsageChart
-        redraw(number => number + 1)
-      },
-      () => setFailed(true),
-    )
-  }, [])
-  if (usage.rows.length === 0) {
+function SpendChart({ usage: { rows, step, from, to } }: { readonly usage: UsageView }): VNode {
+  if (rows.length === 0) {
     return (
       <Empty icon="usage" title={`Nothing was spent in ${LOOK_BACK_DAYS} days`}>
         Requests appear here as soon as they are answered.
       </Empty>
     )
   }
-  if (failed) return <p class="muted">The chart could not be loaded. Load the page again.</p>
-  if (chart === null) return <Loading lines={6} label="Loading the chart" />
-  const Shown = chart
-  return <Shown rows={usage.rows} step={usage.step} from={usage.from} to={usage.to} metric="charged" by="model" />
+  return <LazyChart rows={rows} step={step} from={from} to={to} metric="charged" by="model" />
 }
 
 const LATEST: readonly Column<ReceiptView>[] = [

@@ -26,7 +26,7 @@ import {
   Time,
 } from '../ui/index.ts'
 import '../styles/reports.css'
-import { OutcomeBadge } from './receipts.tsx'
+import { OutcomeBadge } from './receipt-list.tsx'
 
 export default function ReceiptPage({ params }: PageProps): VNode {
   const id = params['id']!

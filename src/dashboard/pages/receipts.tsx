@@ -1,27 +1,13 @@
 /** The account's requests, the newest first: when, what, by which key, for how much, and how they ended. */
 import type { VNode } from 'preact'
 import { useMemo } from 'preact/hooks'
-import type { KeyView, ModelView, OutcomeName, PageView, ReceiptView } from '../../admin/api/views.ts'
-import { compact, count } from '../lib/format.ts'
+import type { KeyView, ModelView, PageView, ReceiptView } from '../../admin/api/views.ts'
 import { setQuery, usePlace } from '../lib/router.tsx'
-import { OUTCOME_NAMES, outcomeOf } from '../lib/trail.ts'
+import { OUTCOME_NAMES } from '../lib/trail.ts'
 import { keyNames } from '../lib/usage.ts'
-import { type Pages, usePages, useResource } from '../lib/use-resource.ts'
-import {
-  Badge,
-  Button,
-  ButtonLink,
-  Card,
-  Empty,
-  ErrorBox,
-  Loading,
-  Money,
-  Page,
-  Pager,
-  SelectField,
-  Table,
-  Time,
-} from '../ui/index.ts'
+import { usePages, useResource } from '../lib/use-resource.ts'
+import { Button, ButtonLink, Card, Empty, Page, SelectField } from '../ui/index.ts'
+import { OUTCOME_OPTIONS, ReceiptList } from './receipt-list.tsx'
 import '../styles/reports.css'
 
 interface Filters {
@@ -41,6 +27,7 @@ export default function ReceiptsPage(): VNode {
   const keys = useResource<PageView<KeyView>>('keys')
   const models = useResource<PageView<ModelView>>('models')
   const names = useMemo(() => keyNames(keys.data?.items ?? []), [keys.data])
+  const filtered = Object.values(filters).some(value => value !== '')
   const modelIds = (models.data?.items ?? []).map(({ id }) => id)
   return (
     <Page
@@ -48,7 +35,14 @@ export default function ReceiptsPage(): VNode {
       lead="One for each request that money was set aside for. It says what happened, and why it cost what it cost."
     >
       <FilterBar filters={filters} names={names} models={modelIds} />
-      <ReceiptList receipts={receipts} names={names} filtered={Object.values(filters).some(value => value !== '')} />
+      <Card flush>
+        <ReceiptList
+          pages={receipts}
+          names={names}
+          hrefOf={({ id }) => `/receipts/${encodeURIComponent(id)}`}
+          empty={<NoReceipts filtered={filtered} more={!receipts.single} />}
+        />
+      </Card>
     </Page>
   )
 }
@@ -84,10 +78,7 @@ function FilterBar({ filters, names, models }: FilterProps): VNode {
         label="Outcome"
         value={filters.outcome}
         onValue={outcome => setQuery({ outcome })}
-        options={[
-          { value: '', label: 'All outcomes' },
-          ...OUTCOME_NAMES.map(value => ({ value, label: outcomeOf(value).label })),
-        ]}
+        options={OUTCOME_OPTIONS}
       />
     </search>
   )
@@ -101,52 +92,6 @@ function withChosen(
   const options = known.map(([value, label]) => ({ value, label }))
   if (chosen !== '' && !known.some(([value]) => value === chosen)) options.push({ value: chosen, label: chosen })
   return options
-}
-
-interface ListProps {
-  readonly receipts: Pages<ReceiptView>
-  readonly names: Readonly<Record<string, string>>
-  readonly filtered: boolean
-}
-
-function ReceiptList({ receipts, names, filtered }: ListProps): VNode {
-  const { items, error, reload, loading, next, page } = receipts
-  const columns = [
-    {
-      title: 'Time',
-      cell: ({ id, created_at }: ReceiptView) => (
-        <a href={`/receipts/${encodeURIComponent(id)}`}>
-          <Time value={created_at} />
-        </a>
-      ),
-    },
-    { title: 'Model', cell: ({ model }: ReceiptView) => <span class="mono">{model}</span> },
-    { title: 'Key', cell: ({ key_id }: ReceiptView) => names[key_id] ?? <span class="muted">{key_id}</span> },
-    { title: 'Tokens', number: true, cell: tokensOf },
-    {
-      title: 'Charged',
-      number: true,
-      cell: ({ charged }: ReceiptView) => charged !== null && <Money value={charged} />,
-    },
-    { title: 'Outcome', cell: ({ outcome }: ReceiptView) => <OutcomeBadge outcome={outcome} /> },
-  ]
-  return (
-    <Card flush>
-      {error && <ErrorBox error={error} retry={reload} title="The receipts could not be read" />}
-      {items === undefined && !error && <Loading lines={10} />}
-      {items && (
-        <Table
-          caption="Receipts, the newest first"
-          columns={columns}
-          rows={items}
-          rowKey={({ id }) => id}
-          busy={loading}
-          empty={<NoReceipts filtered={filtered} more={next !== null || page > 1} />}
-        />
-      )}
-      <Pager pages={receipts} />
-    </Card>
-  )
 }
 
 function NoReceipts({ filtered, more }: { readonly filtered: boolean; readonly more: boolean }): VNode {
@@ -185,17 +130,4 @@ function NoReceipts({ filtered, more }: { readonly filtered: boolean; readonly m
       Every request that costs something leaves one here. Send your first one.
     </Empty>
   )
-}
-
-/** How a request ended. */
-export function OutcomeBadge({ outcome }: { readonly outcome: OutcomeName | null }): VNode {
-  const { label, tone } = outcomeOf(outcome)
-  return <Badge tone={BADGES[tone]}>{label}</Badge>
-}
-
-const BADGES = { good: 'good', bad: 'bad', warning: 'warn', neutral: 'plain' } as const
-
-function tokensOf({ prompt_tokens, completion_tokens }: ReceiptView): VNode {
-  const title = `${count(prompt_tokens)} in the prompt, ${count(completion_tokens)} in the answer`
-  return <span title={title}>{compact(prompt_tokens + completion_tokens)}</span>
 }

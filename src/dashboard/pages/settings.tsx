@@ -37,7 +37,9 @@ export default function Settings(): VNode {
             [
               'Role',
               <span key="role" class="row">
-                <Badge tone={person.role === 'operator' ? 'accent' : 'plain'}>{person.role}</Badge>
+                <Badge tone={person.role === 'operator' ? 'accent' : 'plain'}>
+                  {person.role === 'operator' ? 'Operator' : 'Member'}
+                </Badge>
                 <span class="small muted">
                   {person.role === 'operator' ? 'Sees and runs the whole gateway.' : 'Uses this account.'}
                 </span>

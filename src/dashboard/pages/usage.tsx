@@ -9,6 +9,7 @@ import {
   type By,
   customRange,
   keyNames,
+  METRIC_NAMES,
   type Metric,
   RANGES,
   type RangeName,
@@ -18,7 +19,6 @@ import {
   type UsageSum,
 } from '../lib/usage.ts'
 import { type Resource, useResource } from '../lib/use-resource.ts'
-import { METRIC_NAMES, UsageChart } from '../ui/chart.tsx'
 import {
   Bar,
   Button,
@@ -34,6 +34,7 @@ import {
   Table,
   TextField,
 } from '../ui/index.ts'
+import { LazyChart } from '../ui/lazy-chart.tsx'
 import '../styles/reports.css'
 
 /** What is shown; it stands in the address, so that it can be kept and passed on. */
@@ -106,7 +107,7 @@ function Shown({ choice, byModel, byKey, names }: ShownProps): VNode {
         hint={step === 'day' ? 'Days are days of UTC.' : undefined}
         actions={<ChartChoice choice={choice} />}
       >
-        <UsageChart rows={rows} step={step} from={from} to={to} metric={choice.metric} by={choice.by} names={names} />
+        <LazyChart rows={rows} step={step} from={from} to={to} metric={choice.metric} by={choice.by} names={names} />
       </Card>
       <SumTable title="By model" what="Model" sums={sumsBy(byModel.rows, 'model')} nameOf={id => id} filter="model" />
       <Loaded resource={byKey} title="The usage by key could not be read">

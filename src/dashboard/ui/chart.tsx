@@ -14,6 +14,7 @@ import {
   chartData,
   figure,
   height,
+  METRIC_NAMES,
   type Metric,
   OTHER,
   type Series,
@@ -25,7 +26,8 @@ import {
 import '../styles/chart.css'
 import { ScrollArea, Table } from './table.tsx'
 
-interface UsageChartProps {
+/** Rows as the API sends them, and how they are shown. */
+export interface UsageChartProps {
   readonly rows: readonly UsageRowView[]
   readonly step: Step
   /** ISO 8601; without them from the first row to the last. */
@@ -35,13 +37,6 @@ interface UsageChartProps {
   readonly by?: By | undefined
   /** What to call a key or model, by its id. */
   readonly names?: Readonly<Record<string, string>> | undefined
-}
-
-/** What a metric is called. */
-export const METRIC_NAMES: Readonly<Record<Metric, string>> = {
-  charged: 'Spend',
-  requests: 'Requests',
-  tokens: 'Tokens',
 }
 
 /** A chart of usage; `rows` as the API sends them, gaps are filled here. */
@@ -60,8 +55,8 @@ export function UsageChart(props: UsageChartProps): VNode {
   )
 }
 
-/** The square in a series' colour, for tables beside a chart. */
-export function Swatch({ index, id }: { readonly index: number; readonly id: string }): VNode {
+/** The square in a series' colour. */
+function Swatch({ index, id }: { readonly index: number; readonly id: string }): VNode {
   return <span class={`chart-swatch ${colourClass(index, id)}`} aria-hidden="true" />
 }
 
@@ -297,6 +292,7 @@ const WHOLE_STEPS = Array.from({ length: 13 }, (_, power) => [1, 2, 5].map(digit
 /** A figure at the axis: as many decimals as its steps need. */
 function axisFigure(value: number, increment: number, metric: Metric): string {
   if (metric !== 'charged') return figure(BigInt(Math.round(value)), metric)
+  if (value === 0) return '$0'
   let decimals = 0
   while (decimals < 9 && Math.abs(Math.round(increment * 10 ** decimals) - increment * 10 ** decimals) > 1e-6)
     decimals++

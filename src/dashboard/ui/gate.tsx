@@ -2,6 +2,7 @@
 import type { ComponentChildren, VNode } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { movesSoFar } from '../lib/router.tsx'
+import { useSigned } from '../lib/session.tsx'
 import { Logo } from './icons.tsx'
 
 interface GateProps {
@@ -13,6 +14,7 @@ interface GateProps {
 }
 
 export function Gate({ title, lead, foot, children }: GateProps): VNode {
+  const { about } = useSigned()
   const heading = useRef<HTMLHeadingElement>(null)
   useEffect(() => {
     document.title = `${title} \u00b7 Tollgate`
@@ -37,7 +39,10 @@ export function Gate({ title, lead, foot, children }: GateProps): VNode {
         <div class="card">
           <div class="card-body">{children}</div>
         </div>
-        {foot && <div class="gate-foot stack-tight muted">{foot}</div>}
+        <div class="gate-foot stack-tight muted">
+          {foot}
+          {!about.secure && <p class="small">Not encrypted: for this machine only. Others need https.</p>}
+        </div>
       </div>
     </main>
   )

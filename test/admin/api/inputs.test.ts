@@ -315,6 +315,60 @@ describe('secrets', () => {
     for (const [what, secret] of Object.entries(secrets)) expect(all.includes(secret), what).toBe(false)
   })
 
+  test('of links and sessions are not in the log when they are used, or used wrongly', async () => {
+    await using rig = await startRig()
+    const [operator, alice] = [await rig.operator(), await rig.member('alice@example.com')]
+    const machine = rig.machine(await rig.token())
+    const issue = async (path: string, body?: object) =>
+      (await machine.post<IssuedLinkView>(path, body)).body.url.split('#')[1]!
+    const invitation = { kind: 'invitation', role: 'member' }
+    const join = await issue('/api/operator/links', invitation)
+    const reset = await issue(`/api/operator/people/${alice.person.id}/reset`)
+    const revoked = await rig.store.people.createLink({ ...PLAIN_LINK, expiresAt: rig.clock.ms + 1000 })
+    await operator.delete(`/api/operator/links/${revoked.link.id}`)
+    const secrets = [join, reset, revoked.token, alice.cookie!, operator.cookie!]
+
+    const guest = rig.browser()
+    const statuses: number[] = []
+    const tell = async (method: string, path: string, options: CallOptions) =>
+      statuses.push((await guest.call(method, path, options)).status)
+    for (const token of [...secrets]) {
+      for (const path of ['/api/link', '/api/join', '/api/reset']) {
+        await tell('POST', path, {
+          body: { token: `${token.slice(0, -1)}=`, email: 'bo@example.com', password: PASSWORD },
+        })
+        await tell('POST', path, { raw: `{"token": "${token}"`, headers: { 'content-type': 'application/json' } })
+        await tell('POST', path, { body: { token, password: token, [token]: token } })
+        await tell('POST', `${path}/${token}`, { body: {} })
+        await tell('POST', `${path}?token=${token}`, { body: { token } })
+      }
+      await tell('POST', '/api/session', { body: { email: 'alice@example.com', password: token } })
+      await tell('GET', '/api/session', { headers: { cookie: `tollgate=${token}x` } })
+      await tell('GET', '/api/keys', { headers: { authorization: `Bearer ${token}` } })
+    }
+    expect(statuses.every(status => status >= 400)).toBe(true)
+    rig.clock.ms += 3_600_000
+    const used = [
+      await guest.post('/api/link', { token: join }),
+      await guest.post('/api/join', { token: join, email: 'bo@example.com', password: PASSWORD }),
+      await guest.post('/api/password', { current: PASSWORD, new: 'a better password' }),
+      await guest.post('/api/reset', { token: reset, password: 'another password' }),
+      await guest.delete('/api/session'),
+    ]
+    expect(used.map(({ status }) => status)).toEqual([200, 201, 200, 200, 204])
+    for (const { headers } of used) {
+      const begun = /tollgate=([\w-]{43});/.exec(String(headers['set-cookie']))?.[1]
+      if (begun) secrets.push(begun)
+    }
+    expect(secrets).toHaveLength(8)
+    const log = JSON.stringify(rig.log)
+    expect(rig.log.length).toBeGreaterThan(10)
+    for (const secret of secrets) expect(log).not.toContain(secret.slice(0, -1))
+    // Nothing that looks like one, whoever's it is.
+    expect(log).not.toMatch(/(?<![\w-])[\w-]{43}(?![\w-])/)
+    expect(log).not.toMatch(/tg_oper_/)
+  })
+
   test('and what was tried in vain are not in the log; who changed what is', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
@@ -342,6 +396,17 @@ describe('secrets', () => {
     expect(entry).toMatchObject({ actor: 'token:payments', reference: 'p 1' })
   })
 })
+
+const PLAIN_LINK = {
+  kind: 'invitation',
+  role: 'member',
+  accountId: null,
+  plan: null,
+  credit: 0n,
+  email: null,
+  personId: null,
+  createdBy: 'test',
+} as const
 
 function audit(actor: string, route: string, about: object) {
   return { level: 'info', actor, address: '127.0.0.1', route, about, msg: 'account api' }

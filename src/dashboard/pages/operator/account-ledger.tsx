@@ -2,12 +2,10 @@
 import type { VNode } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { EntryView, KeyView, ReceiptView } from '../../../admin/api/views.ts'
-import { compact, count, plural } from '../../lib/format.ts'
-import { OUTCOME_NAMES, outcomeOf } from '../../lib/trail.ts'
 import { keyNames } from '../../lib/usage.ts'
 import { usePages } from '../../lib/use-resource.ts'
 import { Button, Card, type Column, Empty, Loaded, Money, Pager, SelectField, Table, Time } from '../../ui/index.ts'
-import { OutcomeBadge } from '../receipts.tsx'
+import { OUTCOME_OPTIONS, OutcomeBadge, ReceiptList } from '../receipt-list.tsx'
 
 const A_PAGE = 10
 
@@ -79,9 +77,7 @@ function entryColumns(names: Names): readonly Column<EntryView>[] {
       cell: entry => (
         <span class="stack-tight">
           <span>{entry.kind === 'credit' ? 'Credit' : `Charge, ${entry.model ?? 'no model'}`}</span>
-          <span class="operator-sub">
-            {entry.kind === 'credit' ? creditWords(entry) : keyWords(entry.key_id, names)}
-          </span>
+          <span class="cell-sub">{entry.kind === 'credit' ? creditWords(entry) : keyWords(entry.key_id, names)}</span>
         </span>
       ),
     },
@@ -127,81 +123,24 @@ export function Receipts({ accountId, keys, choice }: ReceiptsProps): VNode {
           onValue={setKey}
           options={[{ value: '', label: 'All keys' }, ...keys.map(({ id, name }) => ({ value: id, label: name }))]}
         />
-        <SelectField
-          label="Outcome"
-          value={outcome}
-          onValue={setOutcome}
-          options={[
-            { value: '', label: 'All outcomes' },
-            ...OUTCOME_NAMES.map(value => ({ value, label: outcomeOf(value).label })),
-          ]}
-        />
+        <SelectField label="Outcome" value={outcome} onValue={setOutcome} options={OUTCOME_OPTIONS} />
       </div>
-      <Loaded resource={{ ...pages, data: pages.items }} title="The receipts could not be read">
-        {items => (
-          <Table
-            caption="Receipts, the newest first"
-            columns={receiptColumns(accountId, keyNames(keys))}
-            rows={items}
-            rowKey={receipt => receipt.id}
-            busy={pages.loading}
-            empty={
-              <Empty icon="receipt" title={pages.next === null ? 'No receipts' : 'None on this page'}>
-                {pages.next === null
-                  ? outcome === '' && key === ''
-                    ? 'The first request of this account makes the first one.'
-                    : 'None of the receipts fits.'
-                  : 'Older ones may fit: go on with the next page.'}
-              </Empty>
-            }
-          />
-        )}
-      </Loaded>
-      <Pager pages={pages} />
+      <ReceiptList
+        pages={pages}
+        names={keyNames(keys)}
+        hrefOf={({ id }) => `/operator/accounts/${accountId}?receipt=${id}`}
+        empty={
+          <Empty icon="receipt" title={pages.next === null ? 'No receipts' : 'None on this page'}>
+            {pages.next === null
+              ? outcome === '' && key === ''
+                ? 'The first request of this account makes the first one.'
+                : 'None of the receipts fits.'
+              : 'Older ones may fit: go on with the next page.'}
+          </Empty>
+        }
+      />
     </Card>
   )
-}
-
-function receiptColumns(accountId: string, names: Names): readonly Column<ReceiptView>[] {
-  return [
-    {
-      title: 'Request',
-      heading: true,
-      cell: receipt => (
-        <span class="stack-tight">
-          <a href={`/operator/accounts/${accountId}?receipt=${receipt.id}`}>{receipt.model}</a>
-          <code class="operator-sub">{receipt.id}</code>
-        </span>
-      ),
-    },
-    { title: 'Key', cell: receipt => names[receipt.key_id] ?? receipt.key_id },
-    {
-      title: 'Outcome',
-      cell: receipt => (
-        <span class="stack-tight operator-state">
-          <OutcomeBadge outcome={receipt.outcome} />
-          {receipt.code !== null && <code class="small muted">{receipt.code}</code>}
-          {receipt.attempts.length > 1 && <span class="small muted">{plural(receipt.attempts.length, 'attempt')}</span>}
-        </span>
-      ),
-    },
-    {
-      title: 'Tokens',
-      number: true,
-      cell: ({ prompt_tokens: input, completion_tokens: output }) => (
-        <span class="nowrap" title={`${count(input)} in, ${count(output)} out`}>
-          {compact(input)} in, {compact(output)} out
-        </span>
-      ),
-    },
-    { title: 'When', cell: receipt => <Time value={receipt.created_at} /> },
-    {
-      title: 'Charged',
-      number: true,
-      cell: receipt =>
-        receipt.charged === null ? <span class="faint">not yet</span> : <Money value={receipt.charged} />,
-    },
-  ]
 }
 
 function keyWords(id: string | null, names: Names): string {

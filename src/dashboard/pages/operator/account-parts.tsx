@@ -91,7 +91,7 @@ export function Keys({ account, keys, onChanged }: KeysProps): VNode {
       cell: key => (
         <span class="stack-tight">
           <span>{key.name}</span>
-          {key.secrets[0] && <code class="operator-sub">{`\u2026${key.secrets[0].last4}`}</code>}
+          {key.secrets[0] && <code class="cell-sub">{`\u2026${key.secrets[0].last4}`}</code>}
         </span>
       ),
     },
@@ -156,7 +156,7 @@ const KEY_STATES = { live: ['good', 'Live'], expired: ['warn', 'Expired'], revok
 function KeyState({ keyView }: { readonly keyView: KeyView }): VNode {
   const [tone, label] = KEY_STATES[keyView.state]
   return (
-    <span class="stack-tight operator-state">
+    <span class="stack-tight cell-state">
       <Badge tone={tone}>{label}</Badge>
       {keyView.state === 'live' && keyView.expires_at !== null && (
         <span class="small muted">

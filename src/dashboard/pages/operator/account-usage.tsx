@@ -2,11 +2,11 @@
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
 import type { KeyView, UsageView } from '../../../admin/api/views.ts'
-import { compact, count } from '../../lib/format.ts'
-import { type By, keyNames, type Metric } from '../../lib/usage.ts'
+import { compact, count, plural } from '../../lib/format.ts'
+import { type By, keyNames, METRIC_NAMES, type Metric } from '../../lib/usage.ts'
 import { useResource } from '../../lib/use-resource.ts'
-import { METRIC_NAMES, UsageChart } from '../../ui/chart.tsx'
 import { Card, Empty, Loaded, Money, Segments } from '../../ui/index.ts'
+import { LazyChart } from '../../ui/lazy-chart.tsx'
 
 const METRICS = Object.entries(METRIC_NAMES).map(([value, label]) => ({ value, label }))
 const DIVISIONS = [
@@ -49,11 +49,12 @@ export function Usage({ accountId, keys }: UsageProps): VNode {
           ) : (
             <div class="stack">
               <p class="muted">
-                {count(usage.total.requests)} requests, {count(usage.total.failed)} of them failed;{' '}
+                {plural(usage.total.requests, 'request')},{' '}
+                {usage.total.failed === 0 ? 'none failed' : `${count(usage.total.failed)} failed`};{' '}
                 {compact(usage.total.prompt_tokens + usage.total.completion_tokens)} tokens;{' '}
                 <Money value={usage.total.charged} /> charged.
               </p>
-              <UsageChart
+              <LazyChart
                 rows={usage.rows}
                 step={usage.step}
                 from={usage.from}

@@ -15,18 +15,15 @@ import {
   Money,
   Page,
   Pager,
+  SearchField,
   SelectField,
   Table,
-  TextField,
   Time,
 } from '../../ui/index.ts'
 import { NewAccountDialog, StateBadge } from './account-dialogs.tsx'
 import { accountsQuery, filtersOf, isFiltered, requestIn } from './queries.ts'
 import { Summary } from './summary.tsx'
 import '../../styles/operator.css'
-
-/** So long after the last letter the list is asked for. */
-const TYPING_MS = 250
 
 /** `/operator/accounts` */
 export default function Accounts(): VNode {
@@ -123,27 +120,10 @@ function Request({ id }: { readonly id: string }): VNode {
 
 function Filters({ plans }: { readonly plans: readonly string[] }): VNode {
   const filters = filtersOf(usePlace().query)
-  const [typed, setTyped] = useState(filters.search)
-  // The address may change without anybody typing: by the way back, or by "Show all accounts".
-  useEffect(() => setTyped(filters.search), [filters.search])
-  useEffect(() => {
-    if (typed.trim() === filters.search) return
-    const timer = setTimeout(() => setQuery({ search: typed.trim() }), TYPING_MS)
-    return () => clearTimeout(timer)
-  }, [typed, filters.search])
   const known = filters.plan === '' || plans.includes(filters.plan) ? plans : [...plans, filters.plan]
   return (
     <search class="operator-filters">
-      <TextField
-        label="Search"
-        type="search"
-        placeholder="Part of a name, id of an account or a request"
-        autocomplete="off"
-        spellcheck={false}
-        maxLength={200}
-        value={typed}
-        onValue={setTyped}
-      />
+      <SearchField placeholder="Name, account id or request id" />
       <SelectField
         label="Plan"
         value={filters.plan}

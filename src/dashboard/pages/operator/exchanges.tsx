@@ -97,7 +97,7 @@ function columns(readAt: number): readonly Column<ExchangeView>[] {
       cell: item => (
         <span class="stack-tight">
           <code class="small nowrap">{item.id}</code>
-          <span class="operator-sub">
+          <span class="cell-sub">
             {item.route}, policy {item.policy}
           </span>
         </span>
@@ -112,7 +112,7 @@ function columns(readAt: number): readonly Column<ExchangeView>[] {
           ) : (
             <a href={`/operator/accounts/${item.account_id}`}>{item.account ?? item.account_id}</a>
           )}
-          <span class="operator-sub">from {item.address}</span>
+          <span class="cell-sub">from {item.address}</span>
         </span>
       ),
     },

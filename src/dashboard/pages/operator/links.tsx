@@ -5,10 +5,9 @@ import type { AccountView, IssuedLinkView, PageView, PersonView } from '../../..
 import { api } from '../../lib/api.ts'
 import { dateTime } from '../../lib/format.ts'
 import { useAction, useResource } from '../../lib/use-resource.ts'
-import { Choice, Dialog, ErrorNote, errorAt, errorBeside, Form, TextField } from '../../ui/index.ts'
+import { Choice, Dialog, ErrorNote, errorAt, errorBeside, Form, OnceDialog, TextField } from '../../ui/index.ts'
 import { PlanField } from './account-dialogs.tsx'
 import { readAmount } from './credit.ts'
-import { OnceDialog } from './once.tsx'
 
 type Target = Pick<AccountView, 'id' | 'name'>
 

@@ -1,6 +1,6 @@
 /** Everybody who can sign in, and the links that are still open. */
 import type { VNode } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import type { LinkView, PageView, PersonView } from '../../../admin/api/views.ts'
 import { api } from '../../lib/api.ts'
 import { setQuery, usePlace } from '../../lib/router.tsx'
@@ -19,16 +19,13 @@ import {
   Money,
   Page,
   Pager,
+  SearchField,
   Table,
-  TextField,
   Time,
 } from '../../ui/index.ts'
 import { RoleBadge } from './account-parts.tsx'
 import { InviteDialog, ResetDialog } from './links.tsx'
 import '../../styles/operator.css'
-
-/** So long after the last letter the list is asked for. */
-const TYPING_MS = 250
 
 /** `/operator/people` */
 export default function People(): VNode {
@@ -48,7 +45,9 @@ export default function People(): VNode {
   return (
     <Page title="People" lead="Who can sign in to the dashboard, and the links that let others in." actions={invite}>
       <Card title="Everybody" flush>
-        <Search search={search} />
+        <search class="operator-filters">
+          <SearchField placeholder="A part of the address" />
+        </search>
         <Loaded resource={{ ...people, data: people.items }} title="The people could not be read" lines={6}>
           {items => <Everybody people={items} isBusy={people.loading} isFiltered={search !== ''} onChanged={changed} />}
         </Loaded>
@@ -61,32 +60,6 @@ export default function People(): VNode {
       </Card>
       {isInviting && <InviteDialog onClose={() => setInviting(false)} onMade={links.reload} />}
     </Page>
-  )
-}
-
-/** Stands in the page's own address: a reload and the way back keep it. */
-function Search({ search }: { readonly search: string }): VNode {
-  const [typed, setTyped] = useState(search)
-  // The address may change without anybody typing: by the way back, or by "Show everybody".
-  useEffect(() => setTyped(search), [search])
-  useEffect(() => {
-    if (typed.trim() === search) return
-    const timer = setTimeout(() => setQuery({ search: typed.trim() }), TYPING_MS)
-    return () => clearTimeout(timer)
-  }, [typed, search])
-  return (
-    <search class="operator-filters">
-      <TextField
-        label="Search"
-        type="search"
-        placeholder="A part of the address"
-        autocomplete="off"
-        spellcheck={false}
-        maxLength={200}
-        value={typed}
-        onValue={setTyped}
-      />
-    </search>
   )
 }
 
@@ -292,7 +265,7 @@ function linkColumns(revoke: (link: LinkView) => void): readonly Column<LinkView
       cell: link => (
         <span class="stack-tight">
           <span>{link.kind === 'reset' ? 'Password reset' : 'Invitation'}</span>
-          <span class="operator-sub">for {link.email ?? 'whoever has it'}</span>
+          <span class="cell-sub">for {link.email ?? 'whoever has it'}</span>
         </span>
       ),
     },
@@ -306,7 +279,13 @@ function linkColumns(revoke: (link: LinkView) => void): readonly Column<LinkView
           <AccountLink id={link.account_id} name={link.account} />
         ) : (
           <span>
-            a new one, plan {link.plan}, <Money value={link.credit} />
+            a new one
+            {link.plan !== null && `, plan ${link.plan}`}
+            {/[1-9]/.test(link.credit) && (
+              <>
+                , with <Money value={link.credit} owned />
+              </>
+            )}
           </span>
         ),
     },
@@ -329,11 +308,7 @@ function linkWords({ kind, email }: LinkView): string {
 }
 
 function AccountLink({ id, name }: { readonly id: string; readonly name: string | null }): VNode {
-  return (
-    <a class="operator-name" href={`/operator/accounts/${id}`}>
-      {name ?? id}
-    </a>
-  )
+  return <a href={`/operator/accounts/${id}`}>{name ?? id}</a>
 }
 
 function Dash(): VNode {

@@ -116,14 +116,14 @@ const COLUMNS: readonly Column<TargetHealthView>[] = [
     cell: target => (
       <span class="stack-tight">
         <span>{target.target}</span>
-        <span class="operator-sub">for {target.models.join(', ')}</span>
+        <span class="cell-sub">for {target.models.join(', ')}</span>
       </span>
     ),
   },
   {
     title: 'State',
     cell: target => (
-      <span class="stack-tight operator-state">
+      <span class="stack-tight cell-state">
         <State words={STATES[target.state]} />
         {target.until !== null && <Until value={target.until} />}
       </span>

@@ -32,9 +32,3 @@ export function requestIn(search: string): string | null {
 export function isFiltered({ search, plan, state }: AccountFilters): boolean {
   return search.trim() !== '' || plan !== '' || state !== ''
 }
-
-/** Those whose text has these letters in it; case does not matter. */
-export function matching<Item>(items: readonly Item[], typed: string, textOf: (item: Item) => string): readonly Item[] {
-  const wanted = typed.trim().toLowerCase()
-  return wanted === '' ? items : items.filter(item => textOf(item).toLowerCase().includes(wanted))
-}

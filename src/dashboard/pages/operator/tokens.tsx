@@ -112,7 +112,7 @@ function columns(revoke: (token: TokenView) => void): readonly Column<TokenView>
       cell: token => (
         <span class="stack-tight">
           <span>{token.name}</span>
-          <code class="operator-sub">{`\u2026${token.last4}`}</code>
+          <code class="cell-sub">{`\u2026${token.last4}`}</code>
         </span>
       ),
     },

@@ -1,2 +1,0 @@
-/** What is shown once is the same here as on the other pages. */
-export { OnceDialog } from '../../ui/index.ts'
