@@ -18,6 +18,7 @@ const CLASSES: Readonly<Record<number, unknown>> = {
   401: Anthropic.AuthenticationError,
   403: Anthropic.PermissionDeniedError,
   404: Anthropic.NotFoundError,
+  409: Anthropic.ConflictError,
   429: Anthropic.RateLimitError,
 }
 
@@ -29,6 +30,7 @@ const TYPES: Readonly<Record<number, string>> = {
   404: 'not_found_error',
   405: 'invalid_request_error',
   408: 'timeout_error',
+  409: 'invalid_request_error',
   413: 'request_too_large',
   415: 'invalid_request_error',
   429: 'rate_limit_error',
