@@ -1,14 +1,14 @@
 /** Start, signals, drain: the life of the process around the gateway. */
-import type { Server } from 'node:http'
 import { dirname } from 'node:path'
-import { type Clock, type Random, refuse } from '#contract'
+import type { Clock, Random } from '#contract'
 import { controlPath, startControl } from './admin/control.ts'
 import { REFUSED_WITH_DATABASE } from './admin/verbs.ts'
-import { type AppParts, createAdminApp, createClientApp, createListener, type Listener, listen } from './app.ts'
+import { type AppParts, createAdminApp, createClientApp, createListener, listen } from './app.ts'
 import { createWatchman, systemClock } from './clock.ts'
 import type { Configuration } from './config/configuration.ts'
 import { loadConfiguration } from './config/load.ts'
 import type { Problem } from './config/problem.ts'
+import { closeNow, closeSoon, createEnding, followMistakes, followSignals } from './ending.ts'
 import { createGateway, type Gateway } from './gateway.ts'
 import { createGeneration } from './generation.ts'
 import { exchangeLine } from './observe/exchange-line.ts'
@@ -188,13 +188,13 @@ async function start(loaded: Loaded, options: ServeOptions, undo: (() => unknown
     clients: { url, port },
   })
   const dashboard = configuration.dashboard && page ? await people.open(parts, configuration.dashboard, page) : null
-  if (dashboard) undo.push(() => closeNow(dashboard.server))
+  if (dashboard) undo.push(() => closeSoon(dashboard.server))
   const admin = configuration.admin
     ? createListener(createAdminApp(parts, people.operators), configuration.limits, parts.nextId).server
     : null
   const adminUrl =
     admin && configuration.admin ? urlOf(configuration.admin.host, await listen(admin, configuration.admin)) : null
-  if (admin) undo.push(() => closeNow(admin))
+  if (admin) undo.push(() => closeSoon(admin))
 
   // 4. The commands.
   const control = await startControl(store, controlPath(configuration.store, options.configFile), {
@@ -208,7 +208,7 @@ async function start(loaded: Loaded, options: ServeOptions, undo: (() => unknown
     gateway,
     clients,
     log,
-    configuration,
+    drainMs: () => configuration.drainMs,
     undo,
     finish,
   })
@@ -270,124 +270,6 @@ function readiness(draining: boolean, store: Store): { ready: boolean; reason?: 
   if (draining) return { ready: false, reason: 'the gateway is shutting down' }
   if (!store.healthy()) return { ready: false, reason: 'the ledger cannot be written' }
   return { ready: true }
-}
-
-interface EndingParts {
-  readonly gateway: Gateway
-  /** The operators' listener stays to the end: it tells /readyz and /metrics while streams finish. */
-  readonly clients: Listener
-  readonly log: Logger
-  readonly configuration: Configuration
-  readonly undo: readonly (() => unknown)[]
-  finish(code: number): void
-}
-
-/** What is left after the cut has this long to settle. */
-const AFTER_CUT_MS = 15_000
-
-/**
- * First call: no new work, streams go on until they are done or `drain` is over. Second call, or time over: each gets an
- * error event. Either way everything is settled before the store closes. The exit code is 1 when that did not succeed.
- */
-function createEnding({ gateway, clients, log, configuration, undo, finish }: EndingParts): () => void {
-  let calls = 0
-  let code = 0
-  let timer: NodeJS.Timeout
-  const ended = (exitCode: number) => {
-    clearTimeout(timer)
-    log.flush()
-    finish(exitCode)
-  }
-  const cut = () => {
-    clearTimeout(timer)
-    gateway.cut()
-    clients.cutBodies(refuse('shutting_down', { retryAfterMs: 1000 }))
-    // A step that hangs before it went on could hold the process for ever; recovery settles what it leaves open.
-    timer = setTimeout(() => {
-      log.log.error({ inflight: gateway.inflight() }, 'exchanges did not end after they were cut')
-      ended(1)
-    }, AFTER_CUT_MS)
-  }
-  const closeAll = async () => {
-    for (const step of [...undo].reverse()) await step()
-  }
-  return () => {
-    calls++
-    if (calls === 2) cut()
-    if (calls > 1) return
-    log.log.info({ inflight: gateway.inflight(), drain_ms: configuration.drainMs }, 'shutting down')
-    gateway.drain()
-    clients.server.close()
-    clients.server.closeIdleConnections()
-    timer = setTimeout(cut, configuration.drainMs)
-    void gateway
-      .idle()
-      .then(closeAll)
-      .then(() => log.log.info({}, 'ended'))
-      .catch((error: unknown) => {
-        code = 1
-        log.log.error({ error }, 'the end was not orderly')
-      })
-      .finally(() => ended(code))
-  }
-}
-
-/** npm passes Ctrl-C on although the terminal has told us already: so soon after the first it is the same one. */
-const SAME_INTERRUPT_MS = 500
-
-/**
- * SIGTERM and SIGINT drain, a second one cuts. A closed terminal (SIGHUP) is an end too; without a terminal SIGHUP asks
- * for a reload, which needs a restart.
- */
-function followSignals(end: () => void, log: Logger, finished: Promise<number>): void {
-  let interruptedAt = Number.NEGATIVE_INFINITY
-  listenUntil(finished, {
-    SIGTERM: end,
-    SIGINT() {
-      const now = performance.now()
-      if (now - interruptedAt < SAME_INTERRUPT_MS) return
-      interruptedAt = now
-      end()
-    },
-    SIGHUP() {
-      if (process.stdin.isTTY) end()
-      else log.log.warn({}, 'SIGHUP: a changed configuration needs a restart')
-    },
-  })
-}
-
-/**
- * A promise that nobody waited for is a bug of one plugin, and no reason to end the answers of all the others: it is
- * told and counted. An error that nobody caught may have left anything half done: Node ends the process, and recovery
- * settles what is open; here it only gets its line in the log.
- */
-function followMistakes(count: () => void, log: Logger, finished: Promise<number>): void {
-  listenUntil(finished, {
-    unhandledRejection(error) {
-      count()
-      log.log.error({ error }, 'a rejection that nobody handled')
-    },
-    uncaughtExceptionMonitor(error) {
-      log.log.error({ error }, 'an error that nobody caught; the process ends')
-      log.flush()
-    },
-  })
-}
-
-/** Listens to the process until the gateway has ended. */
-function listenUntil(finished: Promise<number>, listeners: Readonly<Record<string, (reason: unknown) => void>>): void {
-  for (const [name, listener] of Object.entries(listeners)) process.on(name, listener)
-  void finished.then(() => {
-    for (const [name, listener] of Object.entries(listeners)) process.off(name, listener)
-  })
-}
-
-/** Closes a server whose answers are all out. */
-function closeNow(server: Server): Promise<void> {
-  return new Promise(resolve => {
-    server.close(() => resolve())
-    server.closeAllConnections()
-  })
 }
 
 function urlOf(host: string, port: number): string {
