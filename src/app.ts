@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import Koa, { type Context } from 'koa'
 import Router from 'koa-router'
 import { asksModel, isRefusal, type Refusal, type RouteKind, refuse } from '#contract'
+import { isLoopback } from './config/address.ts'
 import type { Address, Limits } from './config/configuration.ts'
 import { errorBody, type Gateway, parseJson, sendRefusal } from './gateway.ts'
 import type { Generation } from './generation.ts'
@@ -51,6 +52,10 @@ export function createDashboardApp(parts: AppParts, api: Koa.Middleware, page: K
 /** The operators' application: their part of the account API, metrics, and health as everywhere. */
 export function createAdminApp(parts: AppParts, api: Koa.Middleware): Koa {
   const app = createApp(parts)
+  app.use((ctx, next) => {
+    checkLocalName(ctx.hostname, parts.generation().configuration.admin)
+    return next()
+  })
   app.use(api)
   app.use(ctx => {
     if (ctx.path !== '/metrics') throw refuse('unknown_url')
@@ -59,6 +64,19 @@ export function createAdminApp(parts: AppParts, api: Koa.Middleware): Koa {
     ctx.body = parts.metrics()
   })
   return app
+}
+
+/**
+ * Where only this machine can reach the listener, only its own names lead there: any other is one that a page of somebody
+ * else was given to read what is here (DNS rebinding). Beyond loopback the names are the operator's business.
+ */
+function checkLocalName(hostname: string, admin: Address | null): void {
+  const host = admin?.host.includes(':') ? `[${admin.host}]` : admin?.host
+  if (host === undefined || !isLoopback(host) || isLoopback(hostname.toLowerCase())) return
+  throw refuse('unknown_host', {
+    message:
+      'The admin listener is on loopback, and serves the names of this machine only: localhost, 127.0.0.1, [::1].',
+  })
 }
 
 /** What both have in common: the request id, the error boundary, the checks of the head, and health. */
@@ -91,22 +109,55 @@ function createApp(parts: AppParts): Koa {
   return app
 }
 
-/** A conversation of the playground fits; nothing else that people send is as long. */
-const API_BODY_BYTES = 256 * 1024
+/** Whose body it is that comes, and how long it may be. */
+interface ApiBody {
+  readonly limitBytes: number
+  readonly owner: string
+  /** Nobody knows who they are: their bodies have room of their own. */
+  readonly isStranger: boolean
+}
 
-/** Reads the JSON bodies of the account API: as strictly as those of clients, and with room of their own. */
-export function createJsonReader(): (ctx: Context) => Promise<unknown> {
-  const budget: BodyBudget = { limitBytes: 64 * API_BODY_BYTES, inflightBytes: 0 }
-  return async ctx => {
+/** Of all bodies at one door that have not been read to their end. */
+const API_BODIES_BYTES = 16 * 1024 * 1024
+/** Of those that one address or one person sends: four conversations of the playground. */
+const API_SHARE_BYTES = 1024 * 1024
+
+/**
+ * Reads the JSON bodies of one door of the account API: as strictly as those of clients, and with room of their own. So
+ * bodies that never end, at one door or from strangers, shut out nobody at the other and nobody who is signed in.
+ */
+export function createJsonReader(): (ctx: Context, of: ApiBody) => Promise<unknown> {
+  const known = createShares(API_BODIES_BYTES, API_SHARE_BYTES)
+  const strangers = createShares(API_BODIES_BYTES, API_SHARE_BYTES)
+  return async (ctx, { limitBytes, owner, isStranger }) => {
     const problem = mediaTypeProblem(ctx.req)
     if (problem) throw problem
-    const body = await readBody(ctx.req, API_BODY_BYTES, budget)
+    const body = await readBody(ctx.req, limitBytes, (isStranger ? strangers : known)(owner))
     try {
       return parseJson(body.bytes)
     } finally {
       body.release()
     }
   }
+}
+
+/** A budget of bodies in which each owner has a share at most: what is left to one is what both leave. */
+function createShares(limitBytes: number, shareBytes: number): (owner: string) => BodyBudget {
+  const taken = new Map<string, number>()
+  let all = 0
+  return owner => ({
+    limitBytes: shareBytes,
+    get inflightBytes() {
+      return shareBytes - Math.min(shareBytes - (taken.get(owner) ?? 0), limitBytes - all)
+    },
+    set inflightBytes(bytes) {
+      const more = bytes - this.inflightBytes
+      const own = (taken.get(owner) ?? 0) + more
+      all += more
+      if (own === 0) taken.delete(owner)
+      else taken.set(owner, own)
+    },
+  })
 }
 
 function createRoutes({ gateway }: AppParts, generation: Generation): Koa.Middleware {

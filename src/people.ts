@@ -62,13 +62,13 @@ export function createPeople(parts: PeopleParts) {
     configuration: () => configurationView(loaded),
     playground: () => playgroundDoor(parts.generation(), clients.port),
   }
-  const readJson = createJsonReader()
   return {
     /** The operators' part of the API, for their own listener. */
-    operators: createApi(api, 'admin', { readJson }),
+    operators: createApi(api, 'admin', { readJson: createJsonReader() }),
     /** Opens the listener for people, and answers with the address that they type. */
     async open(app: AppParts, address: Address, page: Promise<Middleware>): Promise<{ server: Server; url: string }> {
-      const dashboard = createDashboardApp(app, createApi(api, 'dashboard', { readJson }), await page)
+      const people = createApi(api, 'dashboard', { readJson: createJsonReader() })
+      const dashboard = createDashboardApp(app, people, await page)
       const { server } = createListener(dashboard, configuration.limits, app.nextId)
       const port = await listen(server, address)
       if (origins.length === 0) origins = ownOrigins(address.host, port)

@@ -138,7 +138,7 @@ describe('the quick start', () => {
     cpSync(join(ROOT, 'policies'), join(dir, 'policies'), { recursive: true })
     const yaml = read('gateway.yaml')
     expect(yaml).toContain('\nlisten: 127.0.0.1:8080\n')
-    gateway = await startGateway({ yaml: yaml.replace('127.0.0.1:8080', '127.0.0.1:0'), dir })
+    gateway = await startGateway({ yaml: yaml.replaceAll(/127\.0\.0\.1:808\d/g, '127.0.0.1:0'), dir })
     const { text } = await gateway.waitForLog(line => /OPENAI_API_KEY=/.test(String(line['text'])))
     env = { OPENAI_BASE_URL: `${gateway.url}/v1`, OPENAI_API_KEY: String(text).split('=')[1]! }
   }

@@ -86,12 +86,14 @@ export const PEOPLE_VERBS: PeopleVerbs = {
   async 'person.role'(store, args) {
     const person = personOf(store, args.name('person'))
     const role = roleOf(args.name('role'))
+    noteActor(args)
     args.end()
     return { person: shown(store, await store.people.setRole(person.id, role)) }
   },
 
   async 'person.remove'(store, args) {
     const person = personOf(store, args.name('person'))
+    noteActor(args)
     args.end()
     await store.people.remove(person.id)
     return { person: shown(store, person) }
@@ -114,12 +116,18 @@ export const PEOPLE_VERBS: PeopleVerbs = {
 
   async 'token.revoke'(store, args) {
     const id = args.name('token')
+    noteActor(args)
     args.end()
     const token = store.people.tokens().find(each => each.id === id)
     if (!token) throw new StoreError(`there is no operators' token "${id}"`)
     await store.people.revokeToken(id)
     return { token: showToken(token, namesOf(store)) }
   },
+}
+
+/** Who asks: the socket writes it into its log, and the store keeps nothing of it. */
+function noteActor(args: Arguments): void {
+  args.optional('actor', args.name)
 }
 
 function roleOf(text: string): Role {

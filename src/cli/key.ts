@@ -1,7 +1,7 @@
 /** `tollgate key`: the keys that clients send. A secret is shown once, when it is made. */
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { IssuedKeyView, KeyView } from '../admin/verbs.ts'
-import { LONGEST_GRACE_MS } from '../store/store.ts'
+import { LONGEST_GRACE_MS, MOST_KEYS_LISTED } from '../store/store.ts'
 import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
 import { json, showMoney, showTime, table } from './format.ts'
 import { checkModels } from './models.ts'
@@ -52,7 +52,7 @@ export const addKey: AddCommand = (program, { terminal, finish }) => {
 
   key
     .command('list')
-    .description('list keys, never their secrets')
+    .description(`list keys, never their secrets; of one account at most ${MOST_KEYS_LISTED}, live ones first`)
     .option('--account <account>', 'only those of one account')
     .addOption(jsonOption())
     .addHelpText('after', example('key list --account acme'))
@@ -68,7 +68,7 @@ export const addKey: AddCommand = (program, { terminal, finish }) => {
 
   key
     .command('rotate')
-    .description('give a key a new secret; the old one works on for a while')
+    .description('give a key a new secret, at most once a minute; the old one works on for a while')
     .argument('<key>', 'its id')
     .addOption(
       new Option('--grace <span>', 'for how long the old secret still works, up to 168h')

@@ -101,14 +101,14 @@ export const addPerson: AddCommand = (program, { terminal, finish }) => {
 
   person
     .command('role')
-    .description('make somebody an operator, or a member again')
+    .description('make somebody an operator, or a member again; then the links and tokens that they made end')
     .argument('<person>', 'the e-mail address')
     .argument('<role>', 'member or operator', roleValue)
     .addOption(jsonOption())
     .addHelpText('after', example('person role ada@example.com operator'))
     .action((who: string, role: string, options: { json?: true }, command: Command) =>
       finish(async () => {
-        const result = await operate(terminal, configOf(command), 'person.role', { person: who, role })
+        const result = await operate(terminal, configOf(command), 'person.role', { person: who, role, actor: actor() })
         terminal.out(options.json ? json(result) : `${result.person.email} is ${roleWords(role)} now.\n`)
         return 0
       }),
@@ -116,13 +116,13 @@ export const addPerson: AddCommand = (program, { terminal, finish }) => {
 
   person
     .command('remove')
-    .description('end the sessions of a person and remove them; the account and its keys stay')
+    .description('remove a person, with their sessions and the links and tokens that they made; the account stays')
     .argument('<person>', 'the e-mail address')
     .addOption(jsonOption())
     .addHelpText('after', example('person remove ada@example.com'))
     .action((who: string, options: { json?: true }, command: Command) =>
       finish(async () => {
-        const result = await operate(terminal, configOf(command), 'person.remove', { person: who })
+        const result = await operate(terminal, configOf(command), 'person.remove', { person: who, actor: actor() })
         terminal.out(options.json ? json(result) : `${result.person.email} is removed; the account stays.\n`)
         return 0
       }),

@@ -62,13 +62,13 @@ export const addToken: AddCommand = (program, { terminal, finish }) => {
 
   token
     .command('revoke')
-    .description('end a token now and for good')
+    .description('end a token now and for good, and the links that were made with it')
     .argument('<token>', 'its id')
     .addOption(jsonOption())
     .addHelpText('after', example('token revoke tok_0123'))
     .action((id: string, options: { json?: true }, command: Command) =>
       finish(async () => {
-        const result = await operate(terminal, configOf(command), 'token.revoke', { token: id })
+        const result = await operate(terminal, configOf(command), 'token.revoke', { token: id, actor: actor() })
         terminal.out(options.json ? json(result) : `Token ${id} ("${result.token.name}") is revoked.\n`)
         return 0
       }),

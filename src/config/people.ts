@@ -21,14 +21,30 @@ export function buildPeople(source: Source, shape: GatewayShape, dashboard: Addr
   }
   const dashboardUrl = urlOf(source, '/dashboard_url', shape.dashboard_url, originOf)
   const publicUrl = urlOf(source, '/public_url', shape.public_url, baseOf)
-  if (dashboard && dashboardUrl === null && source.sound('/dashboard_url') && !isLoopback(urlHost(dashboard))) {
-    source.report('/dashboard', `dashboard: others than this machine can reach ${shape.dashboard}`, {
-      suggestion: 'say what browsers call it, dashboard_url: https://…, or listen on 127.0.0.1',
-    })
-  }
+  if (dashboard && source.sound('/dashboard_url')) checkReach(source, shape, { dashboard, dashboardUrl })
   const registration = registrationOf(source, shape)
   if (source.problems.length > before || registration === null) return null
   return { dashboard, dashboardUrl, publicUrl, registration }
+}
+
+/** What browsers call it must be true of where it listens, and of what stands in between. */
+function checkReach(
+  source: Source,
+  shape: GatewayShape,
+  { dashboard, dashboardUrl }: { readonly dashboard: Address; readonly dashboardUrl: string | null },
+): void {
+  const isPlain = dashboardUrl === null || dashboardUrl.startsWith('http:')
+  if (isPlain && !isLoopback(urlHost(dashboard))) {
+    const but = dashboardUrl === null ? '' : `, and as ${dashboardUrl} only this machine itself`
+    source.report('/dashboard', `dashboard: others than this machine can reach ${shape.dashboard}${but}`, {
+      suggestion: 'say what browsers call it, dashboard_url: https://…, or listen on 127.0.0.1',
+    })
+  }
+  if (!isPlain && source.sound('/trust_proxy') && shape.trust_proxy === 0) {
+    const message =
+      'dashboard_url: https means a proxy in front, and trust_proxy believes none: all people would share one address and its limits'
+    source.report('/dashboard_url', message, { suggestion: 'write trust_proxy: 1, or how many proxies there are' })
+  }
 }
 
 function registrationOf(source: Source, { registration = {} }: GatewayShape): Configuration['registration'] | null {

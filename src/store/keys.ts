@@ -1,19 +1,27 @@
 /**
- * Gateway keys: made, rotated, revoked, and looked up on every request. What was found is remembered until a key or an
- * account changes: nobody else writes to the store (lock.ts), so a revocation holds from the next request on.
+ * Gateway keys: made, rotated, revoked, and looked up on every request (key-list.ts lists them). What was found is
+ * remembered until a key or an account changes: nobody else writes to the store (lock.ts), so a revocation holds from the next request on.
  */
 import { hash, type KeyObject, timingSafeEqual } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import type { Clock, Key, KeyLookup, KeyPurpose, KeySummary, Keys, NanoUsd } from '#contract'
+import type { Clock, Key, KeyLookup, KeyPurpose, Keys, NanoUsd } from '#contract'
 import { money, text } from './check.ts'
 import type { Database, Row } from './database.ts'
 import { createKeyTotals } from './key-totals.ts'
 import { conflict, invalid, notFound } from './mistakes.ts'
-import { type KeyChange, LONGEST_GRACE_MS, type NewKey } from './store.ts'
+import {
+  BETWEEN_ROTATIONS_MS,
+  type KeyChange,
+  LONGEST_GRACE_MS,
+  MOST_KEYS_A_DAY,
+  MOST_LIVE_KEYS,
+  type NewKey,
+} from './store.ts'
 import { digest, isToken } from './token.ts'
 
 export const KEY_PREFIX = 'key_'
 const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
 
 /** A secret about to be stored; made outside the transaction, so that a repeat finds it. */
 interface NewSecret {
@@ -48,11 +56,10 @@ export interface KeyOperations {
 export interface KeyReader extends Keys {
   /** Called when a write that can change what a key may do is over, before whoever asked for it is told. */
   forget(): void
-  list(account?: string): readonly KeySummary[]
-  summary(id: string): KeySummary | undefined
 }
 
-const KEY_COLUMNS = 'key.id, key.account, key.name, key.models, key.created_at, key.expires_at, key.revoked_at'
+/** Of a key, for `toKey`. */
+export const KEY_COLUMNS = 'key.id, key.account, key.name, key.models, key.created_at, key.expires_at, key.revoked_at'
 
 export function createKeyOperations(database: Database, clock: Clock): KeyOperations {
   const find = database.prepare(`SELECT ${KEY_COLUMNS} FROM key WHERE id = ?`)
@@ -60,11 +67,22 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
     'INSERT INTO key (id, account, name, models, created_at, expires_at, purpose) VALUES (?, ?, ?, ?, ?, ?, ?)',
   )
   const totals = createKeyTotals(database)
+  const live = database.prepare(`
+    SELECT count(*) AS live FROM key
+    WHERE account = ?1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?2) AND purpose IS NULL`)
+  // Ids are in the order of time: the one made so many keys ago.
+  const earlier = database.prepare('SELECT created_at FROM key WHERE account = ? ORDER BY id DESC LIMIT 1 OFFSET ?')
   const rename = database.prepare('UPDATE key SET name = ? WHERE id = ?')
   const expire = database.prepare('UPDATE key SET expires_at = ? WHERE id = ?')
   const revoke = database.prepare('UPDATE key SET revoked_at = ? WHERE id = ?')
   const findSecret = database.prepare('SELECT 1 FROM secret WHERE digest = ?')
   const putSecret = database.prepare('INSERT INTO secret (digest, key, last4, created_at) VALUES (?, ?, ?, ?)')
+  // The secret in use, when it is not the key's first: then it came by a rotation.
+  const rotatedAt = database.prepare(`
+    SELECT created_at FROM secret AS current
+    WHERE key = ?1 AND revoked_at IS NULL AND expires_at IS NULL
+      AND EXISTS (SELECT 1 FROM secret WHERE key = ?1 AND digest <> current.digest)`)
+  const purposeOf = database.prepare('SELECT purpose FROM key WHERE id = ?')
   // The one in use gets its grace; one that was in its grace already is the third, and goes.
   const revokeOldest = database.prepare(
     'UPDATE secret SET revoked_at = ?1 WHERE key = ?2 AND revoked_at IS NULL AND expires_at > ?1',
@@ -82,10 +100,31 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
     return toKey(row)
   }
 
+  function checkRoom(account: string, purpose: KeyPurpose | null, nowMs: number): void {
+    if (purpose === null && Number(live.get(account, nowMs)?.['live']) >= MOST_LIVE_KEYS) {
+      throw conflict(`The account has ${MOST_LIVE_KEYS} live keys, and more there cannot be. Revoke one.`)
+    }
+    const made = earlier.get(account, MOST_KEYS_A_DAY - 1)
+    if (made !== undefined && Number(made['created_at']) > nowMs - DAY_MS) {
+      throw conflict(`${MOST_KEYS_A_DAY} keys were made for the account within 24 hours. More can be made later.`)
+    }
+  }
+
+  /** Of two who rotate at once, the second would end the secret in use. The playground's key nobody else uses. */
+  function checkRest(id: string, nowMs: number): void {
+    const row = rotatedAt.get(id)
+    if (row === undefined || purposeOf.get(id)?.['purpose'] === 'playground') return
+    if (Math.abs(nowMs - Number(row['created_at'])) >= BETWEEN_ROTATIONS_MS) return
+    throw conflict(
+      `The key ${id} was rotated less than a minute ago, perhaps by somebody else. Use the new secret, or rotate again in a minute.`,
+    )
+  }
+
   return {
     createKey({ id, account, name, models, expiresAt, spendingCap, purpose, digest, last4 }) {
       if (findSecret.get(digest) !== undefined) return get(id)
       const now = clock.now()
+      checkRoom(account, purpose, now)
       put.run(id, account, name, models && JSON.stringify(models), now, expiresAt, purpose)
       if (spendingCap !== null) totals.setCap(id, spendingCap)
       putSecret.run(digest, id, last4, now)
@@ -105,6 +144,7 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
       if (key.expiresAt !== null && key.expiresAt <= now) {
         throw conflict(`The key ${id} has expired, and a new secret would not change that; make a new key.`)
       }
+      checkRest(id, now)
       revokeOldest.run(now, id)
       // A key that lives longer from now on does so with its new secret only.
       expireCurrent.run(Math.min(now + graceMs, key.expiresAt ?? Number.MAX_SAFE_INTEGER), id)
@@ -131,40 +171,13 @@ interface KnownSecret {
 /** A lookup in the database is 16 us, a tenth of a request. This process alone writes, so it knows when to forget. */
 const MOST_KNOWN = 16_384
 
-export function createKeyReader(database: Database, secret: KeyObject, clock: Clock): KeyReader {
+export function createKeyReader(database: Database, secret: KeyObject): KeyReader {
   const lookup = database.prepare(`
     SELECT secret.digest, secret.expires_at AS secret_expires_at, secret.revoked_at AS secret_revoked_at, ${KEY_COLUMNS},
       account.name AS account_name, account.plan, balance.frozen, account.created_at AS account_created_at
     FROM secret JOIN key ON key.id = secret.key JOIN account ON account.id = key.account
       JOIN balance ON balance.account = key.account
     WHERE secret.digest = ?`)
-  const select = `SELECT ${KEY_COLUMNS}, key.purpose FROM key`
-  const all = database.prepare(`${select} ORDER BY id`)
-  const ofAccount = database.prepare(`${select} WHERE account = ? ORDER BY id`)
-  const byId = database.prepare(`${select} WHERE id = ?`)
-  const total = database.prepareMoney('SELECT cap, spent, requests, last_used_at FROM key_total WHERE key = ?')
-  const secrets = database.prepare(`
-    SELECT last4, expires_at FROM secret
-    WHERE key = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?) ORDER BY expires_at IS NULL, created_at`)
-
-  function summary(row: Row): KeySummary {
-    const live = row['revoked_at'] === null ? secrets.all(row['id']!, clock.now()) : []
-    const shown = live.map(secret => ({
-      last4: String(secret['last4']),
-      expiresAt: secret['expires_at'] as number | null,
-    }))
-    const used = total.get(row['id']!)
-    return {
-      ...toKey(row),
-      secrets: shown,
-      spendingCap: (used?.['cap'] ?? null) as NanoUsd | null,
-      spent: (used?.['spent'] ?? 0n) as NanoUsd,
-      requests: Number(used?.['requests'] ?? 0),
-      lastUsedAt: used?.['last_used_at'] == null ? null : Number(used['last_used_at']),
-      purpose: row['purpose'] as KeyPurpose | null,
-    }
-  }
-
   /** By the token's hash: what is not found is not kept, or strangers would fill it. */
   const known = new LRUCache<string, KnownSecret>({ max: MOST_KNOWN })
 
@@ -204,11 +217,6 @@ export function createKeyReader(database: Database, secret: KeyObject, clock: Cl
       return entry.live
     },
     forget: () => known.clear(),
-    list: account => (account === undefined ? all.all() : ofAccount.all(account)).map(summary),
-    summary(id) {
-      const row = byId.get(id)
-      return row && summary(row)
-    },
   }
 }
 
@@ -246,7 +254,8 @@ function isPast(expiresAt: number | null, nowMs: number): boolean {
   return expiresAt !== null && expiresAt <= nowMs
 }
 
-function toKey(row: Row): Key {
+/** Of a row with the columns of a key. */
+export function toKey(row: Row): Key {
   return {
     id: row['id'] as string,
     accountId: row['account'] as string,

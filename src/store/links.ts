@@ -1,6 +1,7 @@
 /** Links that work once: invitations, and links to choose a new password. */
 import type { Clock, NanoUsd } from '#contract'
 import type { Database, Row } from './database.ts'
+import type { Makers } from './makers.ts'
 import { noAccount, notFound } from './mistakes.ts'
 import type { Link, NewLink } from './people.ts'
 import { StoreError } from './store.ts'
@@ -25,8 +26,8 @@ export interface LinkUser {
   use(id: string, use: string): void
   /** Ends the links that set this person's password. */
   endResets(person: string): void
-  /** Ends the links that this person made. */
-  endMadeBy(person: string): void
+  /** Ends the links that this person or token made. */
+  endMadeBy(maker: string): void
   /** Forgets the links that are about this person. */
   forget(person: string): void
 }
@@ -43,7 +44,7 @@ const COLUMNS = 'id, kind, role, account, plan, credit, email, person, created_a
 /** A link that is past is kept for so long: an operation in doubt may still ask what became of it. */
 const KEPT_MS = 3_600_000
 
-export function createLinkOperations(database: Database, clock: Clock): LinkOperations & LinkUser {
+export function createLinkOperations(database: Database, clock: Clock, makers: Makers): LinkOperations & LinkUser {
   const findId = database.prepare('SELECT ended_at FROM link WHERE id = ?')
   const findDigest = database.prepareMoney(`SELECT ${COLUMNS}, ended_at, used_by FROM link WHERE digest = ?`)
   const isAccount = database.prepare('SELECT 1 FROM account WHERE id = ?')
@@ -51,7 +52,7 @@ export function createLinkOperations(database: Database, clock: Clock): LinkOper
   const sweep = database.prepare('DELETE FROM link WHERE expires_at < ?')
   const put = database.prepare(`
     INSERT INTO link (id, kind, role, account, plan, credit, email, person, created_at, expires_at, created_by, digest)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
   const end = database.prepare('UPDATE link SET ended_at = ? WHERE id = ? AND ended_at IS NULL')
   const use = database.prepare('UPDATE link SET ended_at = ?, used_by = ? WHERE id = ?')
   const endResets = database.prepare('UPDATE link SET ended_at = ? WHERE person = ? AND ended_at IS NULL')
@@ -66,6 +67,8 @@ export function createLinkOperations(database: Database, clock: Clock): LinkOper
 
   return {
     createLink({ id, digest, kind, role, accountId, plan, credit, email, personId, expiresAt, createdBy }) {
+      if (findId.get(id) !== undefined) return
+      makers.check(createdBy)
       const now = clock.now()
       sweep.run(now - KEPT_MS)
       if (accountId !== null && isAccount.get(accountId) === undefined) throw noAccount(accountId)
@@ -86,7 +89,7 @@ export function createLinkOperations(database: Database, clock: Clock): LinkOper
     },
     use: (id, by) => void use.run(clock.now(), by, id),
     endResets: person => void endResets.run(clock.now(), person),
-    endMadeBy: person => void endMadeBy.run(clock.now(), person),
+    endMadeBy: maker => void endMadeBy.run(clock.now(), maker),
     forget: person => void forget.run(person),
   }
 }

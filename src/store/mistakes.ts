@@ -16,6 +16,11 @@ export function notFound(message: string): StoreError {
   return new StoreError(message, { code: 'not_found' })
 }
 
+/** Whoever asks for it may not, or may not any more. */
+export function forbidden(message: string): StoreError {
+  return new StoreError(message, { code: 'forbidden' })
+}
+
 /** There is no such account. */
 export function noAccount(name: string): StoreError {
   return notFound(`There is no account ${name}.`)

@@ -1,10 +1,10 @@
 /** Tokens with which operators' machines call the operators' API: rows by digest, as secrets of gateway keys are. */
 import type { Clock } from '#contract'
 import type { Database, Row } from './database.ts'
+import type { LinkUser } from './links.ts'
+import type { Makers } from './makers.ts'
 import { notFound } from './mistakes.ts'
 import type { OperatorToken } from './people.ts'
-
-export const TOKEN_PREFIX = 'tok_'
 
 export interface CreateOperatorToken {
   readonly id: string
@@ -20,34 +20,63 @@ export interface OperatorTokenOperations {
   revokeOperatorToken(id: string): void
 }
 
+/** What the operations on people do with tokens, in the same transaction. */
+export interface TokenUser {
+  /** Ends the tokens that this person made, and the links that were made with those. */
+  endTokensOf(person: string): void
+}
+
+/** The operations in whose transaction those on tokens take part. */
+export interface TokenParts {
+  readonly makers: Makers
+  readonly links: LinkUser
+}
+
 export interface OperatorTokenReader {
   /** One that still works. */
   find(digest: Uint8Array): OperatorToken | undefined
+  /** One, whether it works or not. */
+  get(id: string): OperatorToken | undefined
   /** Those that were not revoked, the newest first. */
   list(): readonly OperatorToken[]
 }
 
 const COLUMNS = 'id, name, last4, created_at, expires_at, created_by'
 
-export function createOperatorTokenOperations(database: Database, clock: Clock): OperatorTokenOperations {
+export function createOperatorTokenOperations(
+  database: Database,
+  clock: Clock,
+  { makers, links }: TokenParts,
+): OperatorTokenOperations & TokenUser {
   const find = database.prepare(`SELECT ${COLUMNS} FROM operator_token WHERE id = ?`)
   const put = database.prepare(`
-    INSERT INTO operator_token (id, digest, name, last4, created_at, expires_at, created_by) VALUES (?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT (id) DO NOTHING`)
+    INSERT INTO operator_token (id, digest, name, last4, created_at, expires_at, created_by) VALUES (?, ?, ?, ?, ?, ?, ?)`)
+  const madeBy = database.prepare('SELECT id FROM operator_token WHERE created_by = ? AND revoked_at IS NULL')
   const revoke = database.prepare('UPDATE operator_token SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?')
+
+  function end(id: string): void {
+    if (revoke.run(clock.now(), id).changes === 0) throw notFound(`There is no token ${JSON.stringify(id)}.`)
+    links.endMadeBy(id)
+  }
+
   return {
     createOperatorToken({ id, digest, name, last4, expiresAt, createdBy }) {
+      const known = find.get(id)
+      if (known !== undefined) return toToken(known)
+      makers.check(createdBy)
       put.run(id, digest, name, last4, clock.now(), expiresAt, createdBy)
       return toToken(find.get(id)!)
     },
-    revokeOperatorToken(id) {
-      if (revoke.run(clock.now(), id).changes === 0) throw notFound(`There is no token ${JSON.stringify(id)}.`)
+    revokeOperatorToken: end,
+    endTokensOf(person) {
+      for (const row of madeBy.all(person)) end(row['id'] as string)
     },
   }
 }
 
 export function createOperatorTokenReader(database: Database, clock: Clock): OperatorTokenReader {
   const find = database.prepare(`SELECT ${COLUMNS} FROM operator_token WHERE digest = ? AND revoked_at IS NULL`)
+  const byId = database.prepare(`SELECT ${COLUMNS} FROM operator_token WHERE id = ?`)
   const all = database.prepare(`SELECT ${COLUMNS} FROM operator_token WHERE revoked_at IS NULL ORDER BY id DESC`)
   return {
     find(digest) {
@@ -55,6 +84,10 @@ export function createOperatorTokenReader(database: Database, clock: Clock): Ope
       if (row === undefined) return undefined
       const token = toToken(row)
       return token.expiresAt === null || token.expiresAt > clock.now() ? token : undefined
+    },
+    get(id) {
+      const row = byId.get(id)
+      return row && toToken(row)
     },
     list: () => all.all().map(toToken),
   }

@@ -7,9 +7,17 @@ import type { Database } from './database.ts'
 import type { Ids } from './ids.ts'
 import { createLinkReader, LINK_PREFIX } from './links.ts'
 import { invalid } from './mistakes.ts'
-import { createOperatorTokenReader, TOKEN_PREFIX } from './operator-tokens.ts'
-import type { Membership, NewLink, NewPerson, People, Role } from './people.ts'
-import { createPersonReader, noPerson, normalEmail, PERSON_PREFIX } from './persons.ts'
+import { createOperatorTokenReader } from './operator-tokens.ts'
+import {
+  type Membership,
+  type NewLink,
+  type NewPerson,
+  PERSON_PREFIX,
+  type People,
+  type Role,
+  TOKEN_PREFIX,
+} from './people.ts'
+import { createPersonReader, noPerson, normalEmail } from './persons.ts'
 import { createSessionReader } from './sessions.ts'
 import { createOperatorToken, createSecret, digest, isOperatorToken, isSecret, last4 } from './token.ts'
 import type { Writer } from './writer.ts'
@@ -69,9 +77,9 @@ export function createPeople({ reader, writer, hmacKey, ids, clock }: PeoplePart
       const person = { ...newIds(), email: normalEmail(email), password, digest: linkDigest(token) }
       return writer.op('joinByLink', person)
     },
-    async setPassword(id, password) {
+    async setPassword(id, password, from) {
       checkHash(password)
-      await writer.op('setPassword', { id, password })
+      await writer.op('setPassword', { id, password, from: from ?? null })
     },
     async upgradePassword(id, password, from) {
       checkHash(password)
@@ -81,17 +89,17 @@ export function createPeople({ reader, writer, hmacKey, ids, clock }: PeoplePart
       checkHash(password)
       return writer.op('resetPassword', { digest: linkDigest(token), password, use: ids.next(USE_PREFIX) })
     },
-    async setRole(id, role) {
+    async setRole(id, role, by) {
       checkRole(role)
-      return writer.op('setRole', { id, role })
+      return writer.op('setRole', { id, role, by: by ?? null })
     },
-    async remove(id) {
-      await writer.op('removePerson', get(id).id)
+    async remove(id, by) {
+      await writer.op('removePerson', { id: get(id).id, by: by ?? null })
     },
 
-    async createSession(person) {
+    async createSession(person, from) {
       const secret = createSecret()
-      await writer.op('createSession', { digest: sessionDigest(secret), person })
+      await writer.op('createSession', { digest: sessionDigest(secret), person, from: from ?? null })
       return secret
     },
     findSession: session,
@@ -128,6 +136,7 @@ export function createPeople({ reader, writer, hmacKey, ids, clock }: PeoplePart
     },
     findToken: secret => (isOperatorToken(secret) ? tokens.find(digest(hmacKey, secret)) : undefined),
     tokens: tokens.list,
+    getToken: tokens.get,
     revokeToken: id => writer.op('revokeOperatorToken', id),
   }
 }

@@ -4,6 +4,13 @@
  */
 import type { NanoUsd } from '#contract'
 
+/** How the ids of persons and of operators' tokens begin: nobody else is named so. */
+export const PERSON_PREFIX = 'per_'
+export const TOKEN_PREFIX = 'tok_'
+
+/** A person has so many sessions at most: one more ends the oldest. */
+export const MOST_SESSIONS = 20
+
 /** A session ends so long after it began, however much it is used; the store keeps none for longer. */
 export const LONGEST_SESSION_MS = 8 * 3_600_000
 
@@ -54,7 +61,7 @@ export interface Link {
   readonly personId: string | null
   readonly createdAt: number
   readonly expiresAt: number
-  /** Who made it: a person's id, `cli:USER`, `quick-start`, `token:ID`. */
+  /** Who made it: a person's id, a token's id, `cli:USER`, `quick-start`. */
   readonly createdBy: string
 }
 
@@ -82,7 +89,13 @@ export interface OperatorToken {
   readonly createdBy: string
 }
 
-/** Mistakes of a caller are `StoreError`s; its `code` says which one where the account API has to know. */
+/**
+ * Mistakes of a caller are `StoreError`s; its `code` says which one where the account API has to know.
+ *
+ * Who asks for what only operators may (`createdBy`, `by`) is looked at in the same transaction: a person who is not there
+ * or no operator, or a token that is revoked or past, is `forbidden`. Whoever is not named by an id of theirs (`cli:USER`)
+ * may.
+ */
 export interface People {
   find(id: string): Person | undefined
   findByEmail(email: string): PersonWithPassword | undefined
@@ -101,8 +114,12 @@ export interface People {
    * `invalid` when it is for another address. An account that is made is named by the address.
    */
   join(token: string, person: Pick<NewPerson, 'email' | 'password'>): Promise<Person>
-  /** Ends all sessions of the person, and the links that would set it once more. */
-  setPassword(id: string, password: string): Promise<void>
+  /**
+   * Ends all sessions of the person, and the links that would set it once more.
+   *
+   * @param from The hash that it replaces; `conflict` when the password has been changed meanwhile.
+   */
+  setPassword(id: string, password: string, from?: string): Promise<void>
   /**
    * A better hash of the same password: sessions go on.
    *
@@ -111,13 +128,27 @@ export interface People {
   upgradePassword(id: string, password: string, from?: string): Promise<void>
   /** Sets the password of the link's person, uses the link up and ends their sessions; all or nothing. */
   reset(token: string, password: string): Promise<Person>
-  /** `conflict` when it would leave no operator. Links that a former operator has made end. */
-  setRole(id: string, role: Role): Promise<Person>
-  /** Ends their sessions and links too, also those that they made; the account stays. `conflict` for the last operator. */
-  remove(id: string): Promise<void>
+  /**
+   * `conflict` when it would leave no operator. The links and tokens that a former operator has made end, and the links that
+   * were made with those tokens.
+   *
+   * @param by Who asks: the id of a person or of a token.
+   */
+  setRole(id: string, role: Role, by?: string): Promise<Person>
+  /**
+   * Ends their sessions, and whatever ends when somebody is no operator any more; the account stays. `conflict` for the last
+   * operator.
+   *
+   * @param by Who asks: the id of a person or of a token.
+   */
+  remove(id: string, by?: string): Promise<void>
 
-  /** Answers with the session's secret: the only time it is seen. */
-  createSession(personId: string): Promise<string>
+  /**
+   * Answers with the session's secret: the only time it is seen. One more than `MOST_SESSIONS` ends the oldest.
+   *
+   * @param from The hash of the password that was shown; `conflict` when it has been changed meanwhile.
+   */
+  createSession(personId: string, from?: string): Promise<string>
   /** By its secret; undefined when there is none, or its person is gone. Says nothing about its age. */
   findSession(secret: string): Session | undefined
   /** It was used now. */
@@ -142,5 +173,8 @@ export interface People {
   /** By its secret; undefined when it was never made, is revoked or past. */
   findToken(secret: string): OperatorToken | undefined
   tokens(): readonly OperatorToken[]
+  /** By its id, whether it still works or not: for who asks who made something. */
+  getToken(id: string): OperatorToken | undefined
+  /** Ends the links that were made with it, too. */
   revokeToken(id: string): Promise<void>
 }

@@ -7,11 +7,11 @@ import type { AccountOperations } from './accounts.ts'
 import type { Database, Row } from './database.ts'
 import type { LedgerOperations } from './ledger.ts'
 import type { LinkUser } from './links.ts'
+import type { Makers } from './makers.ts'
 import { conflict, invalid, noAccount, notFound } from './mistakes.ts'
+import type { TokenUser } from './operator-tokens.ts'
 import type { Membership, NewPerson, Person, PersonWithPassword, Role } from './people.ts'
-import type { SessionOperations } from './sessions.ts'
-
-export const PERSON_PREFIX = 'per_'
+import { passwordChanged, type SessionOperations } from './sessions.ts'
 
 /** A new person's ids: `newAccount` is for the account that may be made with them. */
 interface PersonIds {
@@ -35,11 +35,11 @@ export interface ResetPassword {
 export interface PersonOperations {
   createPerson(person: CreatePerson): Person
   joinByLink(person: JoinByLink): Person
-  setPassword(change: { readonly id: string; readonly password: string }): void
+  setPassword(change: { readonly id: string; readonly password: string; readonly from: string | null }): void
   upgradePassword(change: { readonly id: string; readonly password: string; readonly from: string | null }): void
   resetPassword(reset: ResetPassword): Person
-  setRole(change: { readonly id: string; readonly role: Role }): Person
-  removePerson(id: string): void
+  setRole(change: { readonly id: string; readonly role: Role; readonly by: string | null }): Person
+  removePerson(removal: { readonly id: string; readonly by: string | null }): void
 }
 
 /** The operations in whose transaction those on people take part. */
@@ -48,6 +48,8 @@ export interface PersonParts {
   readonly ledger: LedgerOperations
   readonly sessions: SessionOperations
   readonly links: LinkUser
+  readonly tokens: TokenUser
+  readonly makers: Makers
 }
 
 export interface PersonReader {
@@ -63,7 +65,7 @@ const DEFAULT_PLAN = 'default'
 const LONGEST_NAME = 190
 
 export function createPersonOperations(database: Database, clock: Clock, parts: PersonParts): PersonOperations {
-  const { accounts, ledger, sessions, links } = parts
+  const { accounts, ledger, sessions, links, tokens, makers } = parts
   const findById = database.prepare(`SELECT ${COLUMNS} FROM person WHERE id = ?`)
   const isTaken = database.prepare('SELECT 1 FROM person WHERE email = ?')
   const isAccount = database.prepare('SELECT 1 FROM account WHERE id = ?')
@@ -71,6 +73,7 @@ export function createPersonOperations(database: Database, clock: Clock, parts: 
   const put = database.prepare(
     'INSERT INTO person (id, email, password, account, role, created_at) VALUES (?, ?, ?, ?, ?, ?)',
   )
+  const passwordOf = database.prepare('SELECT password FROM person WHERE id = ?')
   const setPassword = database.prepare('UPDATE person SET password = ? WHERE id = ?')
   const upgradePassword = database.prepare(
     'UPDATE person SET password = ?1 WHERE id = ?2 AND password = ifnull(?3, password)',
@@ -126,6 +129,12 @@ export function createPersonOperations(database: Database, clock: Clock, parts: 
     return role === 'operator' && otherOperator.get(id) === undefined
   }
 
+  /** Whom they could let in as an operator, they could let in again. */
+  function endPowers(id: string): void {
+    links.endMadeBy(id)
+    tokens.endTokensOf(id)
+  }
+
   function changePassword(id: string, password: string): Person {
     if (setPassword.run(password, id).changes === 0) throw noPerson(id)
     sessions.endSessions({ person: id, except: null })
@@ -149,28 +158,35 @@ export function createPersonOperations(database: Database, clock: Clock, parts: 
       links.use(link.id, id)
       return person
     },
-    setPassword: ({ id, password }) => void changePassword(id, password),
+    setPassword({ id, password, from }) {
+      const now = passwordOf.get(id)?.['password']
+      // The new one is there already: a repeat.
+      if (from !== null && now !== undefined && now !== from && now !== password) throw passwordChanged()
+      changePassword(id, password)
+    },
     upgradePassword: ({ id, password, from }) => void upgradePassword.run(password, id, from),
     resetPassword({ digest, password, use }) {
       const link = links.find(digest, 'reset', use)
       links.use(link.id, use)
       return changePassword(link.personId!, password)
     },
-    setRole({ id, role }) {
+    setRole({ id, role, by }) {
       const person = get(id)
+      // A repeat finds that it was done, also when it was one's own role.
+      if (by !== null && person.role !== role) makers.check(by)
       if (role !== 'operator' && isLastOperator(person)) throw lastOperator(person)
-      // Whom they could let in as an operator, they could let in again.
-      if (role !== 'operator') links.endMadeBy(id)
+      if (role !== 'operator') endPowers(id)
       setRole.run(role, id)
       return get(id)
     },
-    removePerson(id) {
+    removePerson({ id, by }) {
       const person = find(id)
       // A repeat finds that it was done; whether there ever was somebody, the caller has looked.
       if (person === undefined) return
+      if (by !== null) makers.check(by)
       if (isLastOperator(person)) throw lastOperator(person)
       sessions.endSessions({ person: id, except: null })
-      links.endMadeBy(id)
+      endPowers(id)
       links.forget(id)
       remove.run(id)
     },

@@ -3,7 +3,7 @@ import type { NanoUsd } from '#contract'
 import { ACCOUNT_PREFIX, BALANCE_COLUMNS, toBalance } from './accounts.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
 import type { Database } from './database.ts'
-import { createEntryReader, createReceiptLister } from './lists.ts'
+import { createEntryReader, createEventCounter, createReceiptLister } from './lists.ts'
 import { normalEmail, toPerson } from './persons.ts'
 import type { Reports } from './reports.ts'
 import { createUsageReader } from './usage.ts'
@@ -12,6 +12,7 @@ export function createReports(database: Database): Reports {
   return {
     entries: createEntryReader(database),
     receipts: createReceiptLister(database),
+    countEvents: createEventCounter(database),
     usage: createUsageReader(database),
     accounts: createAccountLister(database),
     people: createPersonLister(database),

@@ -1,6 +1,7 @@
 /** What pages read of the ledger: by page, in bounded time however much there is. */
 import type { AccountBalance, NanoUsd, Outcome, Receipt } from '#contract'
 import type { Person } from './people.ts'
+import { StoreError } from './store.ts'
 
 /** Where the next page begins; opaque for clients. */
 export type Cursor = string
@@ -45,10 +46,11 @@ export interface ReceiptFilter {
   readonly after?: Cursor | undefined
 }
 
-/** How much was used in one span of time by one key and model. */
+/** How much was used in one span of time by one key and model, or by all of what was summed over. */
 export interface UsageRow {
   /** Start of the span, milliseconds since the epoch (UTC hours or days). */
   readonly at: number
+  /** Empty when keys were summed over; `model` when models were. */
   readonly keyId: string
   readonly model: string
   readonly requests: number
@@ -61,10 +63,23 @@ export interface UsageRow {
   readonly charged: NanoUsd
 }
 
+export type UsageBy = 'none' | 'key' | 'model' | 'both'
+
+/** More is asked for than is read at once; the event loop waits for what is. Callers know what to say to whom. */
+export class TooMuch extends StoreError {
+  constructor(message: string) {
+    super(message, { code: 'invalid' })
+  }
+}
+
 export interface UsageQuery {
   /** Undefined: of all accounts together. */
   readonly accountId?: string | undefined
   readonly step: 'hour' | 'day'
+  /** What has rows of its own; the rest is summed over. Left out: both. */
+  readonly by?: UsageBy | undefined
+  /** At most so many rows. */
+  readonly limit?: number | undefined
   /** Milliseconds since the epoch; whole spans from the one that `from` falls into to the one before `to` ends. */
   readonly from: number
   readonly to: number
@@ -97,7 +112,12 @@ export interface Reports {
   entries(accountId: string, filter: EntryFilter): Page<Entry>
   /** The newest first; only exchanges that are over. */
   receipts(accountId: string, filter: ReceiptFilter): Page<Receipt>
-  /** By time, then key and model; sums of what was written, never a scan of the ledger. */
+  /** How many entries and free exchanges there are in a time; `most` when there are at least so many. */
+  countEvents(accountId: string, range: { readonly from: number; readonly to: number; readonly most: number }): number
+  /**
+   * By time, then key and model; sums of what was written, never a scan of the ledger. Throws `TooMuch` when there are
+   * more rows than `limit`, or too many to sum.
+   */
   usage(query: UsageQuery): readonly UsageRow[]
   /** By name. */
   accounts(filter: AccountFilter): Page<AccountBalance>

@@ -1,30 +1,45 @@
 /** Sessions of people at the dashboard: rows by the digest of a secret that only their browser has. */
 import type { Clock } from '#contract'
 import type { Database, Row } from './database.ts'
-import { notFound } from './mistakes.ts'
-import { LONGEST_SESSION_MS, type Session } from './people.ts'
+import { conflict, notFound } from './mistakes.ts'
+import { LONGEST_SESSION_MS, MOST_SESSIONS, type Session } from './people.ts'
+
+export interface CreateSession {
+  readonly digest: Uint8Array
+  readonly person: string
+  /** The hash that the person's password must still have; null: any. */
+  readonly from: string | null
+}
 
 export interface SessionOperations {
-  createSession(session: { readonly digest: Uint8Array; readonly person: string }): void
+  createSession(session: CreateSession): void
   touchSession(digest: Uint8Array): void
   endSession(digest: Uint8Array): void
   endSessions(whose: { readonly person: string; readonly except: Uint8Array | null }): void
 }
 
 export function createSessionOperations(database: Database, clock: Clock): SessionOperations {
-  const isPerson = database.prepare('SELECT 1 FROM person WHERE id = ?')
+  const passwordOf = database.prepare('SELECT password FROM person WHERE id = ?')
+  const find = database.prepare('SELECT 1 FROM session WHERE digest = ?')
   const put = database.prepare(`
-    INSERT INTO session (digest, person, created_at, seen_at) VALUES (?1, ?2, ?3, ?3) ON CONFLICT (digest) DO NOTHING`)
+    INSERT INTO session (digest, person, created_at, seen_at) VALUES (?1, ?2, ?3, ?3)`)
+  const endOldest = database.prepare(`
+    DELETE FROM session WHERE digest IN
+      (SELECT digest FROM session WHERE person = ? ORDER BY created_at DESC LIMIT -1 OFFSET ?)`)
   const touch = database.prepare('UPDATE session SET seen_at = max(seen_at, ?) WHERE digest = ?')
   const end = database.prepare('DELETE FROM session WHERE digest = ?')
   // A digest is never empty: with nothing to except, all of them go.
   const endAll = database.prepare("DELETE FROM session WHERE person = ? AND digest <> coalesce(?, x'')")
   const sweep = database.prepare('DELETE FROM session WHERE created_at < ?')
   return {
-    createSession({ digest, person }) {
-      if (isPerson.get(person) === undefined) throw notFound(`There is no person ${person}.`)
+    createSession({ digest, person, from }) {
+      const row = passwordOf.get(person)
+      if (row === undefined) throw notFound(`There is no person ${person}.`)
+      if (find.get(digest) !== undefined) return
+      if (from !== null && row['password'] !== from) throw passwordChanged()
       const now = clock.now()
       sweep.run(now - LONGEST_SESSION_MS)
+      endOldest.run(person, MOST_SESSIONS - 1)
       put.run(digest, person, now)
     },
     touchSession: digest => void touch.run(clock.now(), digest),
@@ -40,6 +55,11 @@ export function createSessionReader(database: Database): (digest: Uint8Array) =>
     const row = find.get(digest)
     return row && toSession(row)
   }
+}
+
+/** The mistake of counting on a password that is no longer the one that was shown. */
+export function passwordChanged(): Error {
+  return conflict('The password was changed meanwhile. Sign in with the new one.')
 }
 
 function toSession(row: Row): Session {

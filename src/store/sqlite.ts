@@ -13,6 +13,7 @@ import { createBuckets } from './buckets.ts'
 import { checkCheckpoint, checkCredit, checkHold, checkSettle, text } from './check.ts'
 import { type Connector, type Database, loadConnector } from './database.ts'
 import { createIds } from './ids.ts'
+import { createKeyLister } from './key-list.ts'
 import { checkExpiry, checkGrace, checkKey, checkKeyChange, createKeyReader, KEY_PREFIX } from './keys.ts'
 import { migrate } from './migrate.ts'
 import { createPeople } from './people-service.ts'
@@ -86,7 +87,8 @@ function assemble({ secret, clock, writer, reader, spool }: Parts): Store {
   const hmacKey = digestKey(secret)
   const ids = createIds(clock)
   const accounts = createAccountReader(reader)
-  const keys = createKeyReader(reader, hmacKey, clock)
+  const keys = createKeyReader(reader, hmacKey)
+  const keyList = createKeyLister(reader, clock)
   const findReceipt = createReceiptReader(reader)
   let closing: Promise<void> | undefined
   let held = false
@@ -183,12 +185,13 @@ function assemble({ secret, clock, writer, reader, spool }: Parts): Store {
       const fields = { id: ids.next(KEY_PREFIX), account, name, models, expiresAt, spendingCap, purpose }
       return { key: await writer.op('createKey', { ...fields, ...secret }), token }
     },
-    listKeys: account => keys.list(account === undefined ? undefined : accounts.get(account).id),
-    findKey: keys.summary,
+    listKeys: account => keyList.list(account === undefined ? undefined : accounts.get(account).id),
+    keyNames: keyList.names,
+    findKey: keyList.summary,
     async changeKey(change) {
       checkKeyChange(change)
       await changing(() => writer.op('changeKey', change))
-      return keys.summary(change.id)!
+      return keyList.summary(change.id)!
     },
     async rotateKey(id, graceMs, expiresAt): Promise<IssuedKey> {
       checkGrace(graceMs)

@@ -83,6 +83,15 @@ export interface RecoveryReport {
   readonly rejected: number
 }
 
+/** An account has so many live keys at most; the playground's own is not counted. */
+export const MOST_LIVE_KEYS = 100
+/** And so many are made for it within 24 hours at most, with those that are dead again. */
+export const MOST_KEYS_A_DAY = 1000
+/** A list of one account's keys ends there: live ones come before dead ones, new ones before old ones. */
+export const MOST_KEYS_LISTED = 200
+/** A key is not rotated again for so long: of two who do it at once, the second would end the secret in use. */
+export const BETWEEN_ROTATIONS_MS = 60_000
+
 /** A rotated secret may live on for so long at most: 168 hours. */
 export const LONGEST_GRACE_MS = 168 * 3_600_000
 
@@ -99,9 +108,10 @@ export class StoreError extends Error {
 
 /**
  * Which mistake it was, for callers that answer each differently: something else is there already, or stands in the way;
- * what is named is not there; a link was used, revoked or is past; a value breaks a rule.
+ * what is named is not there; a link was used, revoked or is past; a value breaks a rule; whoever asks is no operator any
+ * more.
  */
-export type StoreErrorCode = 'conflict' | 'not_found' | 'link_invalid' | 'invalid'
+export type StoreErrorCode = 'conflict' | 'not_found' | 'link_invalid' | 'invalid' | 'forbidden'
 
 /**
  * The disk's failure, not the caller's. `not_written`: rolled back, nothing has changed. `unknown`: COMMIT failed and may
@@ -133,13 +143,18 @@ export interface Store {
   freeze(idOrName: string, frozen: boolean): Promise<Account>
   setPlan(idOrName: string, plan: string): Promise<Account>
 
+  /** `conflict` when the account has as many keys as it may (`MOST_LIVE_KEYS`, `MOST_KEYS_A_DAY`). */
   createKey(key: NewKey): Promise<IssuedKey>
+  /** The oldest first. Of one account at most `MOST_KEYS_LISTED`. */
   listKeys(account?: string): readonly KeySummary[]
+  /** Names by id, of those that there are: for lists of what keys have done, which outlive the list of keys. */
+  keyNames(ids: readonly string[]): ReadonlyMap<string, string>
   findKey(id: string): KeySummary | undefined
   changeKey(change: KeyChange): Promise<KeySummary>
   /**
    * A new secret for the same key; the old one works for `graceMs` more, and never beyond the expiry that the key had. At
-   * most two live secrets. `expiresAt` is the key's new expiry; left out, it stays.
+   * most two live secrets. `expiresAt` is the key's new expiry; left out, it stays. `conflict` when the key was rotated within
+   * `BETWEEN_ROTATIONS_MS`, unless it is the playground's own.
    */
   rotateKey(id: string, graceMs: number, expiresAt?: number | null): Promise<IssuedKey>
   revokeKey(id: string): Promise<Key>

@@ -3,9 +3,9 @@
  * and never the ledger.
  */
 import type { NanoUsd, SettleRequest } from '#contract'
-import type { Database, Row } from './database.ts'
+import type { Database, Row, Statement } from './database.ts'
 import { LARGEST } from './ledger.ts'
-import type { Reports, UsageRow } from './reports.ts'
+import { type Reports, TooMuch, type UsageRow } from './reports.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -107,16 +107,44 @@ export function createUsageWriter(database: Database): UsageWriter {
   }
 }
 
-/** Rows by time, then key and model: as the primary key has them. */
+/** So many rows are summed for one answer: the event loop waits meanwhile. */
+export const MOST_SUMMED = 40_000
+
+/** Rows by time, then key and model: as the primary key has them, so that only sums by model have to be sorted. */
 export function createUsageReader(database: Database): Reports['usage'] {
-  const find = database.prepareMoney(`
-    SELECT at, key, model, requests, failed, prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens, charged
-    FROM usage WHERE account = ? AND grain = ? AND at >= ? AND at < ? ORDER BY at, key, model`)
-  return ({ accountId = ALL, step, from, to }) => {
+  const find = {
+    none: prepareSums(database, "'' AS key, '' AS model", 'at'),
+    key: prepareSums(database, "key, '' AS model", 'at, key'),
+    model: prepareSums(database, "'' AS key, model", 'at, model'),
+    both: database.prepareMoney(`
+      SELECT at, key, model, 1 AS summed, requests, failed, prompt_tokens, cached_tokens, completion_tokens,
+        reasoning_tokens, charged / ${HALF} AS charged_high, charged % ${HALF} AS charged_low
+      FROM usage WHERE account = ? AND grain = ? AND at >= ? AND at < ? ORDER BY at, key, model LIMIT min(?, ?)`),
+  }
+  return ({ accountId = ALL, step, by = 'both', from, to, limit = MOST_SUMMED }) => {
     const [grain, span] = step === 'hour' ? [HOURS, HOUR_MS] : [DAYS, DAY_MS]
-    return find.all(accountId, grain, startOf(span, from), Math.ceil(to)).map(toUsageRow)
+    const times = [startOf(span, from), Math.ceil(to)] as const
+    const rows = find[by].all(accountId, grain, ...times, MOST_SUMMED + 1, limit + 1)
+    if (rows.length > limit) throw new TooMuch(`there are more than ${limit} rows of usage`)
+    const summed = rows.reduce((sum, row) => sum + Number(row['summed']), 0)
+    if (summed > MOST_SUMMED) throw new TooMuch(`there are more than ${MOST_SUMMED} rows of usage to sum`)
+    return rows.map(toUsageRow)
   }
 }
+
+// Money in two halves, which stay exact where the whole would be more than an integer of SQLite's. Counts by `total`:
+// numbers, and one that is damaged makes a wrong figure, not a page that is never there.
+function prepareSums(database: Database, names: string, group: string): Statement {
+  return database.prepareMoney(`
+    SELECT at, ${names}, count(*) AS summed, total(requests) AS requests, total(failed) AS failed,
+      total(prompt_tokens) AS prompt_tokens, total(cached_tokens) AS cached_tokens,
+      total(completion_tokens) AS completion_tokens, total(reasoning_tokens) AS reasoning_tokens,
+      sum(charged / ${HALF}) AS charged_high, sum(charged % ${HALF}) AS charged_low
+    FROM (SELECT * FROM usage WHERE account = ? AND grain = ? AND at >= ? AND at < ? ORDER BY at, key, model LIMIT ?)
+    GROUP BY ${group} ORDER BY ${group} LIMIT ?`)
+}
+
+const HALF = 1_000_000_000n
 
 /** Of the span that a time falls into. */
 function startOf(spanMs: number, ms: number): number {
@@ -134,6 +162,6 @@ function toUsageRow(row: Row): UsageRow {
     cachedTokens: Number(row['cached_tokens']),
     completionTokens: Number(row['completion_tokens']),
     reasoningTokens: Number(row['reasoning_tokens']),
-    charged: row['charged'] as NanoUsd,
+    charged: (row['charged_high'] as NanoUsd) * HALF + (row['charged_low'] as NanoUsd),
   }
 }

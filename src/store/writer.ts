@@ -12,6 +12,7 @@ import { createGroup, type Waiter } from './group.ts'
 import { createKeyOperations, type KeyOperations } from './keys.ts'
 import { createLedgerOperations, type LedgerOperations } from './ledger.ts'
 import { createLinkOperations, type LinkOperations } from './links.ts'
+import { createMakers } from './makers.ts'
 import { createOpenHolds } from './open-holds.ts'
 import { createOperatorTokenOperations, type OperatorTokenOperations } from './operator-tokens.ts'
 import { createPersonOperations, type PersonOperations } from './persons.ts'
@@ -74,7 +75,9 @@ export function createWriter(database: Database, clock: Clock, schedule: (fn: ()
     const ledger = createLedgerOperations(database, open, usage, clock)
     const accounts = createAccountOperations(database, clock)
     const sessions = createSessionOperations(database, clock)
-    const links = createLinkOperations(database, clock)
+    const makers = createMakers(database, clock)
+    const links = createLinkOperations(database, clock, makers)
+    const tokens = createOperatorTokenOperations(database, clock, { makers, links })
     return {
       ...ledger,
       ...accounts,
@@ -82,8 +85,9 @@ export function createWriter(database: Database, clock: Clock, schedule: (fn: ()
       ...sessions,
       createLink: links.createLink,
       revokeLink: links.revokeLink,
-      ...createPersonOperations(database, clock, { accounts, ledger, sessions, links }),
-      ...createOperatorTokenOperations(database, clock),
+      createOperatorToken: tokens.createOperatorToken,
+      revokeOperatorToken: tokens.revokeOperatorToken,
+      ...createPersonOperations(database, clock, { accounts, ledger, sessions, links, tokens, makers }),
       probe: nowMs => void probe.run(String(nowMs)),
       last(nowMs) {
         open.moveForward()

@@ -149,9 +149,11 @@ test('roles and removals are shown with the account, which stays', async () => {
   await somebody('ada@example.com', 'operator')
   const { accountId } = await somebody('bo@example.com')
   const bo = { email: 'bo@example.com', account_id: accountId, account: 'bo@example.com' }
-  const raised = await runVerb(store, 'person.role', { person: 'bo@example.com', role: 'operator' })
+  const raised = await runVerb(store, 'person.role', { person: 'bo@example.com', role: 'operator', actor: 'cli:me' })
   expect(raised.person).toMatchObject({ ...bo, role: 'operator' })
-  expect((await runVerb(store, 'person.remove', { person: 'Bo@example.com' })).person).toMatchObject(bo)
+  expect((await runVerb(store, 'person.remove', { person: 'Bo@example.com', actor: 'cli:me' })).person).toMatchObject(
+    bo,
+  )
   expect(store.people.list().map(({ email }) => email)).toEqual(['ada@example.com'])
   expect(store.findAccount(accountId)).toBeDefined()
 })
@@ -169,7 +171,7 @@ test('a token works from its creation to its revocation; its secret is in the fi
     ['payments', 'cli:me'],
   ])
   expect(JSON.stringify(tokens)).not.toContain(secret)
-  expect((await runVerb(store, 'token.revoke', { token: token.id })).token.name).toBe('payments')
+  expect((await runVerb(store, 'token.revoke', { token: token.id, actor: 'cli:me' })).token.name).toBe('payments')
   expect(store.people.findToken(secret)).toBeUndefined()
 })
 

@@ -231,13 +231,20 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     await place.json('account.create', 'acme')
     const { key } = await place.json('key.create', '--account', 'acme', '--expires', '2099-01-01')
     expect(key.expires_at).toBe('2099-01-01T00:00:00.000Z')
-    expect((await place.json('key.rotate', key.id)).key.expires_at).toBe(key.expires_at)
+    const { key: other } = await place.json('key.create', '--account', 'acme', '--expires', '2098-01-01')
+    expect((await place.json('key.rotate', other.id)).key.expires_at).toBe(other.expires_at)
     const later = await place.json('key.rotate', key.id, '--expires', '2100-06-30', '--grace', '1h')
     expect(later.key.expires_at).toBe('2100-06-30T00:00:00.000Z')
     expect(later.key.secrets).toHaveLength(2)
     const past = await place.tollgate(['key', 'rotate', key.id, '--expires', '2001-01-01'])
     expect(past).toMatchObject({ code: 2, out: '' })
-    expect((await place.json('key.list')).keys).toMatchObject([{ expires_at: '2100-06-30T00:00:00.000Z' }])
+    const again = await place.tollgate(['key', 'rotate', key.id])
+    expect(again).toMatchObject({ code: 1, out: '' })
+    expect(again.err).toContain('was rotated less than a minute ago')
+    expect((await place.json('key.list')).keys).toMatchObject([
+      { expires_at: '2100-06-30T00:00:00.000Z' },
+      { expires_at: other.expires_at },
+    ])
   })
 
   test('the plan of an account', async () => {

@@ -89,18 +89,21 @@ describe('serve does not start', () => {
     expect(err).toContain('nowhere.yaml:1:1: the configuration cannot be read: there is no such file')
   })
 
-  test.each(['listen', 'admin'])('when the port of %s is taken: the address and the key are named', async key => {
-    const other = createServer().listen(0, '127.0.0.1')
-    await once(other, 'listening')
-    cleanups.push(() => other.close())
-    const { port } = other.address() as AddressInfo
-    const rest = key === 'listen' ? CONFIGURATION.replace('listen: 127.0.0.1:0\n', '') : CONFIGURATION
-    place.write('gateway.yaml', `${rest}${key}: 127.0.0.1:${port}\n`)
-    const { code, err } = await tollgate(['serve']).ended
-    expect(code).toBe(1)
-    expect(err).toContain(`127.0.0.1:${port} is in use by another program`)
-    expect(err).toContain(`the key "${key}"`)
-  })
+  test.each(['listen', 'dashboard', 'admin'])(
+    'when the port of %s is taken: the address and the key are named',
+    async key => {
+      const other = createServer().listen(0, '127.0.0.1')
+      await once(other, 'listening')
+      cleanups.push(() => other.close())
+      const { port } = other.address() as AddressInfo
+      const rest = key === 'listen' ? CONFIGURATION.replace('listen: 127.0.0.1:0\n', '') : CONFIGURATION
+      place.write('gateway.yaml', `${rest}${key}: 127.0.0.1:${port}\n`)
+      const { code, err } = await tollgate(['serve']).ended
+      expect(code).toBe(1)
+      expect(err).toContain(`127.0.0.1:${port} is in use by another program`)
+      expect(err).toContain(`the key "${key}"`)
+    },
+  )
 
   test('on a store that another gateway has: its pid and its age', async () => {
     const { running } = await startedFirst()

@@ -22,6 +22,31 @@ const TABLE: readonly (readonly [name: string, gateway: Gateway, says: string])[
     'dashboard: others than this machine can reach :8081; say what browsers call it',
   ],
   [
+    'a dashboard for everybody with the name of this machine',
+    { more: 'dashboard: ▸0.0.0.0:8081\ndashboard_url: http://localhost:8081' },
+    'dashboard: others than this machine can reach 0.0.0.0:8081, and as http://localhost:8081 only this machine itself; say what browsers call it',
+  ],
+  [
+    'the same in IPv6',
+    { more: 'dashboard: ▸"[::]:8081"\ndashboard_url: http://127.0.0.1:8081\ntrust_proxy: 1' },
+    'others than this machine can reach [::]:8081',
+  ],
+  [
+    'a proxy that is not believed, since nothing is said of it',
+    { more: 'dashboard: 127.0.0.1:8081\ndashboard_url: ▸https://a.example' },
+    'dashboard_url: https means a proxy in front, and trust_proxy believes none: all people would share one address and its limits; write trust_proxy: 1',
+  ],
+  [
+    'a proxy that is not believed, as is said',
+    { more: 'dashboard: :8081\ndashboard_url: ▸https://a.example\ntrust_proxy: 0' },
+    'trust_proxy believes none',
+  ],
+  [
+    'hops that are none are one problem',
+    { more: 'dashboard: :8081\ndashboard_url: https://a.example\ntrust_proxy: ▸-1' },
+    'trust_proxy must be',
+  ],
+  [
     'a dashboard on the port of clients',
     { more: 'listen: :9000\ndashboard: ▸127.0.0.1:9000' },
     'dashboard and listen are the same address; give dashboard another port',
@@ -63,6 +88,16 @@ const TABLE: readonly (readonly [name: string, gateway: Gateway, says: string])[
     'mode: "free" is not one of open, invitation or closed',
   ],
 ]
+
+test.each([
+  ['this machine, plain', 'dashboard: 127.0.0.1:8081'],
+  ['this machine under a name', 'dashboard: 127.0.0.1:8081\ndashboard_url: http://localhost:9999'],
+  ['this machine in IPv6', 'dashboard: "[::1]:8081"\ndashboard_url: http://localhost:8081\ntrust_proxy: 0'],
+  ['behind a proxy', 'dashboard: :8081\ndashboard_url: https://a.example\ntrust_proxy: 1'],
+  ["operators' machines on a private network", 'admin: 10.0.0.5:8082'],
+])('nothing is wrong with %s', async (_, more) => {
+  await workshop.good({ gateway: { more } })
+})
 
 test.each(TABLE)('%s', async (_, gateway, says) => {
   await expectOneProblem(workshop, { gateway }, says)

@@ -1,7 +1,14 @@
 /** Gateway keys: every way in which one does not open the door, then rotation and lists. */
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { StoreError } from '../../src/store/store.ts'
+import { connect } from '../../src/store/database.ts'
+import {
+  BETWEEN_ROTATIONS_MS,
+  MOST_KEYS_A_DAY,
+  MOST_KEYS_LISTED,
+  MOST_LIVE_KEYS,
+  StoreError,
+} from '../../src/store/store.ts'
 import { createToken } from '../../src/store/token.ts'
 import { faultyConnector } from './faulty.ts'
 import { folder, type TestStore, testStore } from './helpers.ts'
@@ -73,6 +80,7 @@ describe('a token that is refused', () => {
     const store = await testStore()
     const { key, token } = await withKey(store)
     const second = await store.rotateKey(key.id, HOUR)
+    store.clock.ms += BETWEEN_ROTATIONS_MS
     const third = await store.rotateKey(key.id, HOUR)
     expect([token, second.token, third.token].map(t => found(store, t))).toEqual(['revoked', 'live', 'live'])
     expect(store.listKeys()[0]?.secrets).toHaveLength(2)
@@ -85,6 +93,146 @@ describe('a token that is refused', () => {
     await store.revokeKey(key.id)
     expect([found(store, token), found(store, next.token)]).toEqual(['revoked', 'revoked'])
     expect(store.listKeys()[0]?.secrets).toEqual([])
+  })
+})
+
+describe('rotations close to each other', () => {
+  test.each([0, HOUR])(
+    'two at once, with a grace of %s ms: one is refused, and the secret in use is as it was said',
+    async graceMs => {
+      const store = await testStore()
+      const { key, token } = await withKey(store)
+      const both = await Promise.allSettled([store.rotateKey(key.id, graceMs), store.rotateKey(key.id, graceMs)])
+      expect(both).toMatchObject([
+        { status: 'fulfilled' },
+        { status: 'rejected', reason: { code: 'conflict', message: /was rotated less than a minute ago/ } },
+      ])
+      const [first] = both
+      if (first.status === 'rejected') expect.unreachable()
+      expect([token, first.value.token].map(t => found(store, t))).toEqual([graceMs === 0 ? 'expired' : 'live', 'live'])
+    },
+  )
+
+  test('a minute later, or earlier by a clock that was set back: it may be', async () => {
+    const store = await testStore()
+    const { key } = await withKey(store)
+    await store.rotateKey(key.id, HOUR)
+    for (const [step, allowed] of [
+      [BETWEEN_ROTATIONS_MS - 1, false],
+      [1, true],
+      [-HOUR, true],
+      [1 - BETWEEN_ROTATIONS_MS, false],
+    ] as const) {
+      store.clock.ms += step
+      const rotating = store.rotateKey(key.id, HOUR).then(
+        () => true,
+        (error: StoreError) => error.code !== 'conflict',
+      )
+      expect(await rotating, String(step)).toBe(allowed)
+    }
+  })
+
+  test("the playground's own is the gateway's affair", async () => {
+    const store = await testStore()
+    await store.createAccount({ name: 'alice' })
+    const { key } = await store.createKey({ account: 'alice', name: 'p', purpose: 'playground' })
+    await store.rotateKey(key.id, 0)
+    const { token } = await store.rotateKey(key.id, 0)
+    expect(found(store, token)).toBe('live')
+  })
+})
+
+describe('how many keys there are', () => {
+  const make = (store: TestStore, count: number, fields: object = {}) =>
+    Promise.allSettled(
+      Array.from({ length: count }, (_, index) => store.createKey({ account: 'alice', name: `k${index}`, ...fields })),
+    )
+  const made = (results: readonly PromiseSettledResult<unknown>[]) =>
+    results.filter(({ status }) => status === 'fulfilled').length
+
+  test('asked for all at once: no more than may live; one that is dead makes room, and another account has its own', async () => {
+    const store = await testStore()
+    await store.createAccount({ name: 'alice' })
+    await store.createAccount({ name: 'bob' })
+    await store.createKey({ account: 'alice', name: 'trial', expiresAt: store.clock.ms + HOUR })
+    const results = await make(store, MOST_LIVE_KEYS + 80)
+    expect(made(results)).toBe(MOST_LIVE_KEYS - 1)
+    const one = { account: 'alice', name: 'one more' }
+    await expect(store.createKey(one)).rejects.toMatchObject({ code: 'conflict', message: /has 100 live keys/ })
+    expect(await store.createKey({ ...one, account: 'bob' })).toMatchObject({ key: { name: 'one more' } })
+    expect(made(await make(store, 1, { purpose: 'playground' }))).toBe(1)
+    await store.revokeKey(store.listKeys('alice').at(-2)!.id)
+    expect(await store.createKey(one)).toMatchObject({ key: { name: 'one more' } })
+    await expect(store.createKey(one)).rejects.toMatchObject({ code: 'conflict' })
+    store.clock.ms += HOUR
+    expect(await store.createKey(one)).toMatchObject({ key: { name: 'one more' } })
+  })
+
+  test('made and ended again and again: so many in a day', async () => {
+    const store = await testStore()
+    await store.createAccount({ name: 'alice' })
+    const database = connect(store.path)
+    // A day's work of theirs, and what was made the day before.
+    const put = database.prepare("INSERT INTO key VALUES (?, ?, 'k', NULL, ?, NULL, 1, NULL)")
+    const account = store.findAccount('alice')!.id
+    database.exec('BEGIN')
+    for (let index = 0; index < MOST_KEYS_A_DAY; index++) {
+      put.run(`key_0${String(index).padStart(5, '0')}`, account, store.clock.ms - 23 * HOUR + index)
+    }
+    database.exec('COMMIT')
+    database.close()
+    const one = { account: 'alice', name: 'one more' }
+    await expect(store.createKey(one)).rejects.toMatchObject({
+      code: 'conflict',
+      message: /1000 keys were made .* 24 hours/,
+    })
+    store.clock.ms += HOUR
+    expect(await store.createKey(one)).toMatchObject({ key: { name: 'one more' } })
+    await expect(store.createKey(one)).rejects.toMatchObject({ code: 'conflict' })
+    expect(store.listKeys('alice')).toHaveLength(MOST_KEYS_LISTED)
+  })
+
+  test("more live ones than a list shows, of an earlier version's making: the playground's own is among it", async () => {
+    const store = await testStore()
+    const { id } = await store.createAccount({ name: 'alice' })
+    const own = await store.createKey({ account: id, name: 'own', purpose: 'playground' })
+    const database = connect(store.path)
+    const put = database.prepare("INSERT INTO key VALUES (?, ?, 'k', NULL, 0, NULL, NULL, NULL)")
+    for (let index = 0; index < MOST_KEYS_LISTED; index++) put.run(`key_Z${index}`, id)
+    database.close()
+    const listed = store.listKeys('alice')
+    expect(listed).toHaveLength(MOST_KEYS_LISTED)
+    expect(listed[0]).toMatchObject({ id: own.key.id, purpose: 'playground' })
+  })
+
+  test('a list has the live ones, then the newest of the dead; names are there for all', async () => {
+    const store = await testStore()
+    await store.createAccount({ name: 'alice' })
+    const own = await store.createKey({ account: 'alice', name: 'own', purpose: 'playground' })
+    const kept = await store.createKey({ account: 'alice', name: 'kept' })
+    const dead: string[] = []
+    for (let index = 0; index < MOST_KEYS_LISTED; index++) {
+      const fields = index % 2 === 0 ? {} : { expiresAt: store.clock.ms + 1 }
+      const { key } = await store.createKey({ account: 'alice', name: `dead ${index}`, ...fields })
+      if (index % 2 === 0) await store.revokeKey(key.id)
+      else store.clock.ms += 1
+      dead.push(key.id)
+    }
+    const last = await store.createKey({ account: 'alice', name: 'last' })
+    await store.changeKey({ id: kept.key.id, spendingCap: 5n })
+    const listed = store.listKeys('alice')
+    const live = [own, kept, last].map(({ key }) => key.id)
+    expect(listed.map(({ id }) => id)).toEqual([live[0], live[1], ...dead.slice(3), live[2]])
+    expect(listed[1]).toEqual(store.findKey(kept.key.id))
+    expect(listed[1]).toMatchObject({ spendingCap: 5n, secrets: [{ last4: kept.token.slice(-4) }] })
+    expect(store.listKeys()).toHaveLength(MOST_KEYS_LISTED + 3)
+    expect(store.keyNames([dead[0]!, 'key_x', last.key.id])).toEqual(
+      new Map([
+        [dead[0], 'dead 0'],
+        [last.key.id, 'last'],
+      ]),
+    )
+    expect(store.keyNames([])).toEqual(new Map())
   })
 })
 

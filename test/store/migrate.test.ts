@@ -8,7 +8,7 @@ import { openStore } from '../../src/store/sqlite.ts'
 import { StoreError } from '../../src/store/store.ts'
 import { aHold, aSettle, folder, fund, SECRET, testClock, testStore } from './helpers.ts'
 
-const NEWEST = 4
+const NEWEST = 5
 
 describe('an address', () => {
   test.each([
@@ -85,11 +85,12 @@ describe('a database', () => {
 })
 
 describe('a store of an earlier version', () => {
-  /** Takes back what migrations 3 and 4 made. */
+  /** Takes back what migrations 3 to 5 made. */
   function downgrade(path: string): void {
     const database = connect(path)
     database.exec(`
       PRAGMA foreign_keys = OFF;
+      DROP INDEX key_alive; DROP INDEX secret_alive;
       DROP TABLE usage; DROP TABLE key_total; DROP INDEX event_by_account; DROP INDEX credit_by_account;
       DROP TABLE session; DROP TABLE link; DROP TABLE operator_token; DROP TABLE person;
       DROP INDEX account_by_name; DROP INDEX account_by_plan; ALTER TABLE key DROP COLUMN purpose;
@@ -125,6 +126,35 @@ describe('a store of an earlier version', () => {
     const again = await testStore({ path: store.path, clock: store.clock })
     expect({ usage: usage(again), totals: totals(again.path) }).toEqual(before)
     expect(again.verify()).toMatchObject({ openHolds: 6, violations: [] })
+  })
+
+  test('whose charges add up to more than a column holds can be opened all the same', async () => {
+    const store = await testStore()
+    const [accountId, half] = [await fund(store, 1n), 2n ** 62n]
+    await store.close()
+    const database = connect(store.path)
+    // No store gets there by itself: so much credit there is not, and events are never changed.
+    const put = database.prepare(`
+      INSERT INTO event (id, kind, account, amount, at, key, model, outcome, prompt_tokens, cached_tokens, completion_tokens,
+        reasoning_tokens) VALUES (?, ?, ?, ?, ?, ?, ?, 'answered', 0, 0, 0, 0)`)
+    for (const [id, key, amount] of [
+      ['req_1', 'key_1', half],
+      ['req_2', 'key_1', half],
+      ['req_3', 'key_2', half],
+      ['req_4', 'key_2', half - 1n],
+    ] as const) {
+      for (const kind of [0, 1]) put.run(id, kind, accountId, amount, store.clock.ms, key, 'm')
+    }
+    database.close()
+    downgrade(store.path)
+    const again = await testStore({ path: store.path, clock: store.clock })
+    const most = 2n ** 63n - 1n
+    const rows = connect(again.path, { readOnly: true })
+    const charged = rows.prepareMoney('SELECT charged FROM usage WHERE account = ? AND grain = 1 ORDER BY key')
+    const found = [charged.all(accountId), charged.all(''), rows.prepareMoney('SELECT spent FROM key_total').all()]
+    rows.close()
+    const all = [{ charged: most }, { charged: most }]
+    expect(found).toMatchObject([all, [{ charged: most }], [{ spent: most }, { spent: most }]])
   })
 
   test('without any events has no usage', async () => {

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { connect } from '../../src/store/database.ts'
-import { LONGEST_SESSION_MS, type NewLink, type NewPerson } from '../../src/store/people.ts'
+import { LONGEST_SESSION_MS, MOST_SESSIONS, type NewLink, type NewPerson } from '../../src/store/people.ts'
 import { StoreError, type StoreErrorCode } from '../../src/store/store.ts'
 import { createOperatorToken, createSecret, createToken } from '../../src/store/token.ts'
 import { faultyConnector } from './faulty.ts'
@@ -219,6 +219,30 @@ describe('a session', () => {
     expect(alive()).toEqual([false, false, false, true])
   })
 
+  test('one more than there may be ends the oldest of that person, and nobody else’s', async () => {
+    const store = await testStore()
+    const { id } = await store.people.create(person())
+    const eve = await store.people.create(person({ email: 'eve@x.org' }))
+    const foreign = await store.people.createSession(eve.id)
+    const secrets: string[] = []
+    for (let count = 0; count < MOST_SESSIONS + 2; count++) {
+      store.clock.ms += 1
+      secrets.push(await store.people.createSession(id))
+    }
+    const alive = secrets.map(secret => store.people.findSession(secret) !== undefined)
+    expect(alive).toEqual([false, false, ...Array(MOST_SESSIONS).fill(true)])
+    expect(store.people.findSession(foreign)).toBeDefined()
+  })
+
+  test('many at once, in the same millisecond: so many are left', async () => {
+    const store = await testStore()
+    const { id } = await store.people.create(person())
+    const secrets = await Promise.all(Array.from({ length: 50 }, () => store.people.createSession(id)))
+    const alive = secrets.filter(secret => store.people.findSession(secret) !== undefined)
+    expect(alive).toHaveLength(MOST_SESSIONS)
+    expect(alive).toContain(secrets.at(-1))
+  })
+
   test('dead ones, and links that are past, are gone when new ones are made', async () => {
     const store = await testStore()
     const { id } = await store.people.create(person())
@@ -237,6 +261,26 @@ describe('a session', () => {
 })
 
 describe('a password', () => {
+  test('that was changed meanwhile begins no session and sets no other, also when all ask at once', async () => {
+    const store = await testStore()
+    const { id, email } = await store.people.create(person())
+    const all = await Promise.allSettled([
+      store.people.createSession(id, HASH),
+      store.people.setPassword(id, OTHER_HASH, HASH),
+      store.people.createSession(id, HASH),
+      store.people.setPassword(id, `${HASH}c`, HASH),
+    ])
+    expect(all.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected', 'rejected'])
+    expect(store.people.findByEmail(email)?.password).toBe(OTHER_HASH)
+    const [first] = all
+    if (first.status === 'rejected') expect.unreachable()
+    expect(store.people.findSession(first.value)).toBeUndefined()
+    await refused(store.people.createSession(id, HASH), 'conflict', /^The password was changed meanwhile/)
+    await refused(store.people.setPassword(id, HASH, HASH), 'conflict', /^The password was changed meanwhile/)
+    await refused(store.people.setPassword('per_x', HASH, HASH), 'not_found', /no person "per_x"/)
+    expect(store.people.findSession(await store.people.createSession(id, OTHER_HASH))).toBeDefined()
+  })
+
   test('that is set ends every session and every link that would set it again', async () => {
     const store = await testStore()
     const { id } = await store.people.create(person())
@@ -291,6 +335,63 @@ describe('roles', () => {
     await refused(store.people.setRole('per_x', 'member'), 'not_found', /no person "per_x"/)
   })
 
+  test.each<[what: string, end: (store: TestStore, id: string) => Promise<unknown>]>([
+    ['made a member', (store, id) => store.people.setRole(id, 'member')],
+    ['removed', (store, id) => store.people.remove(id)],
+  ])('an operator who is %s leaves no way back: tokens end, and the links made with them', async (_what, end) => {
+    const store = await testStore()
+    const eve = await store.people.create(person({ role: 'operator' }))
+    const boss = await store.people.create(person({ role: 'operator', email: 'boss@x.org' }))
+    const token = (createdBy: string) => store.people.createToken({ name: 't', expiresAt: null, createdBy })
+    const hers = await token(eve.id)
+    const others = [await token(boss.id), await token('cli:me'), await token(hers.token.id)]
+    const link = (createdBy: string) => store.people.createLink(invitation(store, { role: 'operator', createdBy }))
+    const [byHer, byHerToken, byBoss] = [await link(eve.id), await link(hers.token.id), await link(boss.id)]
+    await end(store, eve.id)
+    expect(store.people.findToken(hers.secret)).toBeUndefined()
+    expect(store.people.tokens().map(({ id }) => id)).toEqual(others.map(made => made.token.id).reverse())
+    expect(store.people.getToken(hers.token.id)).toEqual(hers.token)
+    for (const { token } of [byHer, byHerToken]) expect(store.people.findLink(token)).toBeUndefined()
+    expect(store.people.findLink(byBoss.token)).toBeDefined()
+  })
+
+  test.each<[what: string, ask: (store: TestStore, by: string) => Promise<unknown>]>([
+    ['a link', (store, createdBy) => store.people.createLink(invitation(store, { role: 'operator', createdBy }))],
+    ['a token', (store, createdBy) => store.people.createToken({ name: 't', expiresAt: null, createdBy })],
+    ['a role', (store, by) => store.people.setRole(store.people.findByEmail('mate@x.org')!.id, 'operator', by)],
+    ['a removal', (store, by) => store.people.remove(store.people.findByEmail('mate@x.org')!.id, by)],
+  ])('%s is refused to whoever is no operator in that moment, and made for whoever is', async (_what, ask) => {
+    const store = await testStore()
+    const eve = await store.people.create(person({ role: 'operator' }))
+    const boss = await store.people.create(person({ role: 'operator', email: 'boss@x.org' }))
+    await store.people.create(person({ email: 'mate@x.org' }))
+    const make = (expiresAt: number | null) =>
+      store.people.createToken({ name: 'machine', expiresAt, createdBy: 'cli:me' })
+    const [revoked, past, good] = [await make(null), await make(store.clock.ms + 1), await make(null)]
+    await store.people.revokeToken(revoked.token.id)
+    store.clock.ms += 1
+    const all = () => [store.people.list(), store.people.links(), store.people.tokens()]
+    // Both in one group: the demotion comes first, and the other had been let in before it.
+    const [, late] = await Promise.allSettled([store.people.setRole(eve.id, 'member', boss.id), ask(store, eve.id)])
+    expect(late).toMatchObject({ status: 'rejected', reason: { code: 'forbidden' } })
+    const before = all()
+    for (const by of [eve.id, 'per_x', 'tok_x', revoked.token.id, past.token.id]) {
+      await refused(ask(store, by), 'forbidden', /^Only /)
+    }
+    expect(all()).toEqual(before)
+    await ask(store, good.token.id)
+    expect(all()).not.toEqual(before)
+    await ask(await restored(store), boss.id)
+  })
+
+  /** With somebody to ask about, as before. */
+  async function restored(store: TestStore): Promise<TestStore> {
+    const mate = store.people.findByEmail('mate@x.org')
+    if (mate === undefined) await store.people.create(person({ email: 'mate@x.org' }))
+    else await store.people.setRole(mate.id, 'member')
+    return store
+  }
+
   test('of two last operators who remove each other at once, one is left', async () => {
     const store = await testStore()
     const [ada, bob] = [
@@ -304,7 +405,9 @@ describe('roles', () => {
 
 test('one who is removed leaves the account; sessions and links go, and the address is free', async () => {
   const store = await testStore()
-  const ada = await store.people.create(person({ membership: { name: 'ada@example.com', plan: 'free', credit: 9n } }))
+  const membership = { name: 'ada@example.com', plan: 'free', credit: 9n }
+  const ada = await store.people.create(person({ role: 'operator', membership }))
+  await store.people.create(person({ role: 'operator', email: 'boss@x.org' }))
   const secret = await store.people.createSession(ada.id)
   const tokens = [
     (await resetFor(store, ada.id)).token,
@@ -317,7 +420,7 @@ test('one who is removed leaves the account; sessions and links go, and the addr
   expect(store.findAccount(ada.accountId)).toMatchObject({ posted: 9n })
   await refused(store.people.remove(ada.id), 'not_found', /There is no person/)
   const again = await store.people.create(person())
-  expect(store.findAccount(again.accountId)?.name).toBe('ada@example.com (2)')
+  expect(store.findAccount(again.accountId)?.name).toBe('ada@example.com (3)')
 })
 
 test('made with an account and its credit, into one that is there, or by an invitation', async () => {
@@ -346,7 +449,7 @@ test('made with an account and its credit, into one that is there, or by an invi
 describe("an operator's token", () => {
   test('opens by its secret until it is revoked or past, and is never a gateway key', async () => {
     const store = await testStore()
-    const make = { name: 'webhook', expiresAt: store.clock.ms + HOUR, createdBy: 'per_x' }
+    const make = { name: 'webhook', expiresAt: store.clock.ms + HOUR, createdBy: 'cli:test' }
     const { token, secret } = await store.people.createToken(make)
     const lasting = await store.people.createToken({ ...make, name: 'backup', expiresAt: null })
     expect(token).toEqual({
@@ -381,6 +484,18 @@ describe("an operator's token", () => {
     const token = { name: 'n', expiresAt: null, createdBy: 'x', ...fields }
     await refused(store.people.createToken(token), 'invalid', message)
     await refused(store.people.revokeToken('tok_x'), 'not_found', /no token "tok_x"/)
+    expect(store.people.getToken('tok_x')).toBeUndefined()
+  })
+
+  test('that is revoked takes the links with it that were made with it, and no others', async () => {
+    const store = await testStore()
+    const make = () => store.people.createToken({ name: 'webhook', expiresAt: null, createdBy: 'cli:test' })
+    const [one, other] = [(await make()).token.id, (await make()).token.id]
+    const link = async (createdBy: string) => (await store.people.createLink(invitation(store, { createdBy }))).token
+    const [byOne, byOther] = [await link(one), await link(other)]
+    await store.people.revokeToken(one)
+    expect(store.people.findLink(byOne)).toBeUndefined()
+    expect(store.people.findLink(byOther)).toBeDefined()
   })
 })
 
@@ -398,10 +513,19 @@ describe.each(['here', 'thread'] as const)('a commit that happened and said that
     const bob = await doubtful(() => store.people.join(token, { email: 'bob@x.org', password: HASH }))
     const reset = await resetFor(store, bob.id)
     expect(await doubtful(() => store.people.reset(reset.token, OTHER_HASH))).toEqual(bob)
-    const session = await doubtful(() => store.people.createSession(bob.id))
+    await doubtful(() => store.people.setPassword(bob.id, `${HASH}c`, OTHER_HASH))
+    const session = await doubtful(() => store.people.createSession(bob.id, `${HASH}c`))
     expect(store.people.findSession(session)).toBeDefined()
     const { secret } = await doubtful(() => store.people.createToken({ name: 't', expiresAt: null, createdBy: ada.id }))
     expect(store.people.findToken(secret)).toBeDefined()
+    // What was asked for in one's own name is done, although one may not ask any more.
+    const link = { role: 'operator', createdBy: bob.id } as const
+    await store.people.setRole(bob.id, 'operator')
+    const made = doubtful(() => store.people.createLink(invitation(store, link)))
+    expect(await Promise.all([made, store.people.setRole(bob.id, 'member', bob.id)])).toMatchObject([
+      { link: { createdBy: bob.id } },
+      { role: 'member' },
+    ])
     await doubtful(() => store.people.remove(bob.id))
     expect(store.people.list()).toEqual([ada])
     expect(store.listAccounts().map(({ posted }) => posted)).toEqual([5n, 5n])
@@ -411,7 +535,7 @@ describe.each(['here', 'thread'] as const)('a commit that happened and said that
 
 test('no secret is on disk: not of a session, a link, or a token', async () => {
   const store = await testStore()
-  const { id } = await store.people.create(person())
+  const { id } = await store.people.create(person({ role: 'operator' }))
   const { token } = await store.people.createLink(invitation(store))
   const operator = await store.people.createToken({ name: 't', expiresAt: null, createdBy: id })
   const secrets = [await store.people.createSession(id), token, operator.secret]

@@ -3,7 +3,8 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { connect } from '../../src/store/database.ts'
 import { MOST_LOOKED_AT } from '../../src/store/lists.ts'
-import type { Page } from '../../src/store/reports.ts'
+import { type Page, TooMuch, type UsageRow } from '../../src/store/reports.ts'
+import { MOST_SUMMED } from '../../src/store/usage.ts'
 import { counts } from '../helpers/counts.ts'
 import { aHold, aSettle, fund, type TestStore, testStore } from './helpers.ts'
 import { fillTotals } from './large.ts'
@@ -62,6 +63,29 @@ describe('a cursor', () => {
     ]) {
       expect(list).toThrow(refusal)
     }
+  })
+})
+
+describe('how many events there are', () => {
+  test('free ones count too; those of others and of other times do not; no more are looked at than was asked', async () => {
+    const store = await testStore()
+    const alice = await fund(store, 1000n)
+    const bob = await fund(store, 1000n, 'bob')
+    const from = store.clock.ms + 1
+    store.clock.ms += 5
+    await exchanges(store, alice, 30)
+    const to = store.clock.ms + 1
+    store.clock.ms = to
+    await exchanges(store, bob, 5, 100)
+    await exchanges(store, alice, 5, 200)
+    const count = (range: object) => store.reports.countEvents(alice, { from, to, most: 1000, ...range })
+    expect(count({})).toBe(30)
+    expect(store.reports.entries(alice, { limit: 100, from, to }).items).toHaveLength(27)
+    expect(count({ from: 0 })).toBe(31)
+    expect(count({ to: to + 1000 })).toBe(35)
+    expect(count({ to: from })).toBe(0)
+    expect([29, 30, 31].map(most => count({ most }))).toEqual([29, 30, 30])
+    expect(store.reports.countEvents('acc_x', { from: 0, to, most: 5 })).toBe(0)
   })
 })
 
@@ -412,6 +436,60 @@ describe('usage', () => {
     expect(row).toMatchObject({ promptTokens: 10, cachedTokens: 4, completionTokens: 20, reasoningTokens: 5 })
   })
 
+  /** Written past the ledger: so many rows come of weeks otherwise. */
+  function write(store: TestStore, rows: string, account = 'acc_x') {
+    const database = connect(store.path)
+    database.exec(`
+      INSERT INTO usage
+      WITH RECURSIVE n (i) AS (VALUES (0) UNION ALL SELECT i + 1 FROM n WHERE i < ${rows} - 1)
+      SELECT '${account}', 0, i / 50 * ${HOUR}, 'k' || (i / 5 % 10), 'm' || (i % 5), 1, i % 2, 2, 3, 4, 5, ${BRIM} - i FROM n`)
+    database.close()
+  }
+  const BRIM = 2n ** 63n - 1n
+
+  test.each([
+    ['none', []],
+    ['key', ['keyId']],
+    ['model', ['model']],
+    ['both', ['keyId', 'model']],
+  ] as const)('by %s: sums of the rows by both, to the nano-dollar, beyond what a column holds', async (by, kept) => {
+    const store = await testStore()
+    write(store, '487')
+    const query = { step: 'hour', accountId: 'acc_x', from: HOUR, to: 9 * HOUR } as const
+    const rows = store.reports.usage(query)
+    expect(rows).toHaveLength(400)
+    const sums = new Map<string, UsageRow>()
+    for (const row of rows) {
+      const names = { keyId: '', model: '', ...Object.fromEntries(kept.map(name => [name, row[name]])) }
+      const name = JSON.stringify([row.at, names.keyId, names.model])
+      const before = sums.get(name) ?? { ...row, ...names, ...NONE }
+      sums.set(name, { ...before, ...add(before, row) })
+    }
+    const found = store.reports.usage({ ...query, by })
+    const inOrder = (a: UsageRow, b: UsageRow) =>
+      a.at - b.at || (`${a.keyId} ${a.model}` < `${b.keyId} ${b.model}` ? -1 : 1)
+    expect(found).toEqual([...sums.values()].sort(inOrder))
+    expect(found.reduce((sum, { charged }) => sum + charged, 0n)).toBe(
+      rows.reduce((sum, { charged }) => sum + charged, 0n),
+    )
+    if (by !== 'both') expect(found[0]!.charged).toBeGreaterThan(BRIM)
+  })
+
+  test('more rows than were asked for, or than are summed at once, are refused', async () => {
+    const store = await testStore()
+    write(store, String(MOST_SUMMED + 1))
+    const all = { step: 'hour', accountId: 'acc_x', from: 0, to: Number.MAX_SAFE_INTEGER } as const
+    for (const by of ['none', 'key', 'model', 'both'] as const) {
+      expect(() => store.reports.usage({ ...all, by }), by).toThrow(TooMuch)
+      // One hour fewer is one row fewer than there may be, or some.
+      const [few, rows] = [{ ...all, by, to: 10 * HOUR }, { none: 10, key: 100, model: 50, both: 500 }[by]]
+      expect(store.reports.usage({ ...few, limit: rows })).toHaveLength(rows)
+      expect(() => store.reports.usage({ ...few, limit: rows - 1 }), by).toThrow(/more than \d+ rows/)
+    }
+    const whole = store.reports.usage({ ...all, by: 'none', to: (MOST_SUMMED / 50) * HOUR })
+    expect(whole.reduce((sum, { requests }) => sum + requests, 0)).toBe(MOST_SUMMED)
+  })
+
   test('a sum that a column does not hold never keeps a charge from being written', async () => {
     const store = await testStore()
     for (const name of ['alice', 'bob', 'carol']) {
@@ -425,3 +503,25 @@ describe('usage', () => {
     ])
   })
 })
+
+const NONE = {
+  requests: 0,
+  failed: 0,
+  promptTokens: 0,
+  cachedTokens: 0,
+  completionTokens: 0,
+  reasoningTokens: 0,
+  charged: 0n,
+}
+
+function add(a: UsageRow, b: UsageRow): typeof NONE {
+  return {
+    requests: a.requests + b.requests,
+    failed: a.failed + b.failed,
+    promptTokens: a.promptTokens + b.promptTokens,
+    cachedTokens: a.cachedTokens + b.cachedTokens,
+    completionTokens: a.completionTokens + b.completionTokens,
+    reasoningTokens: a.reasoningTokens + b.reasoningTokens,
+    charged: a.charged + b.charged,
+  }
+}

@@ -44,6 +44,27 @@ export function createAttempts(clock: Clock, { most, windowMs }: Window, mostSub
   }
 }
 
+/** What is tried, and by whom. */
+export type Try = readonly [attempts: Attempts, subject: string]
+
+/**
+ * Counts a try in each of several windows, or in none of them: a try that one window refuses is not one, and takes nothing
+ * from the others. The answer takes it back in all of them.
+ */
+export function takeAll(tries: readonly Try[]): () => void {
+  const taken: (() => void)[] = []
+  const takeBack = () => {
+    for (const each of taken) each()
+  }
+  try {
+    for (const [attempts, subject] of tries) taken.push(attempts.take(subject))
+  } catch (error) {
+    takeBack()
+    throw error
+  }
+  return takeBack
+}
+
 /** Who tries, by network address: for IPv6 the first 64 bits, because whoever has one of its addresses has all of them. */
 export function subjectOf(address: string): string {
   if (!isIPv6(address)) return address

@@ -11,9 +11,19 @@ export interface Column<Row> {
 
 /** The whole file, with a header row, lines ended by CRLF. */
 export function toCsv<Row>(columns: readonly Column<Row>[], rows: Iterable<Row>): string {
-  const lines = [columns.map(({ name }) => cell(name)).join(',')]
-  for (const row of rows) lines.push(columns.map(column => cell(column.of(row))).join(','))
-  return `${lines.join('\r\n')}\r\n`
+  return csvHeader(columns) + csvLines(columns, rows)
+}
+
+/** The first line of a file that is sent in pieces. */
+export function csvHeader<Row>(columns: readonly Column<Row>[]): string {
+  return `${columns.map(({ name }) => cell(name)).join(',')}\r\n`
+}
+
+/** More lines of it. */
+export function csvLines<Row>(columns: readonly Column<Row>[], rows: Iterable<Row>): string {
+  let lines = ''
+  for (const row of rows) lines += `${columns.map(column => cell(column.of(row))).join(',')}\r\n`
+  return lines
 }
 
 const NUMBER = /^-?\d+(\.\d+)?$/

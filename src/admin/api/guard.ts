@@ -8,10 +8,17 @@ import { createSessions, type Sessions } from './sessions.ts'
 export interface Guard {
   readonly passwords: Passwords
   readonly sessions: Sessions
-  /** Tries to sign in, by e-mail address and by where they come from. */
+  /** Tries to sign in that were wrong, by e-mail address and by where they come from. */
   readonly signInsByEmail: Attempts
   readonly signInsByAddress: Attempts
+  /** The right ones too: each takes as much work. */
+  readonly hashesByEmail: Attempts
+  readonly hashesByAddress: Attempts
+  /** Wrong passwords of somebody who is signed in, by session: strangers' tries do not count here. */
+  readonly changesBySession: Attempts
   readonly registrationsByAddress: Attempts
+  /** From everywhere together: each may begin with credit of the house. */
+  readonly registrations: Attempts
 }
 
 const QUARTER_HOUR_MS = 15 * 60_000
@@ -27,6 +34,10 @@ export function createGuard(
     sessions: createSessions(store.people, clock, log),
     signInsByEmail: createAttempts(clock, { most: 10, windowMs: QUARTER_HOUR_MS }),
     signInsByAddress: createAttempts(clock, { most: 100, windowMs: QUARTER_HOUR_MS }),
+    hashesByEmail: createAttempts(clock, { most: 60, windowMs: QUARTER_HOUR_MS }),
+    hashesByAddress: createAttempts(clock, { most: 300, windowMs: QUARTER_HOUR_MS }),
+    changesBySession: createAttempts(clock, { most: 10, windowMs: QUARTER_HOUR_MS }),
     registrationsByAddress: createAttempts(clock, { most: 10, windowMs: HOUR_MS }),
+    registrations: createAttempts(clock, { most: 100, windowMs: HOUR_MS }),
   }
 }

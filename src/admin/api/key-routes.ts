@@ -4,12 +4,10 @@ import type { IssuedKey } from '../../store/store.ts'
 import { fields, ids, MONEY, NAME, orNull, TIME } from './inputs.ts'
 import type { ApiParts } from './parts.ts'
 import { type ApiRoute, type Call, route, type Schema } from './route.ts'
-import { showAll, showKey } from './show.ts'
+import { showAll, showKey, showKeys } from './show.ts'
 import type { IssuedKeyView, KeyView } from './views.ts'
 
 const HOUR_MS = 3_600_000
-/** Live ones of an account. */
-const MOST_KEYS = 100
 
 const CAP = orNull({ ...MONEY, description: 'What the key may spend in its life; null: whatever the account has.' })
 const EXPIRY = orNull({ ...TIME, description: 'When it stops to work; null: never.' })
@@ -45,12 +43,12 @@ export const KEY_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/keys',
-    summary: "The account's keys.",
+    summary: "The account's keys: those that work, then the newest others, 200 at most.",
     audience: 'person',
     answers: 'KeyPage',
     handle: call => {
       const now = call.parts.clock.now()
-      return { body: showAll(call.parts.store.listKeys(accountOf(call)).map(key => showKey(key, now))) }
+      return { body: showAll(showKeys(call.parts.store.listKeys(accountOf(call)), now)) }
     },
   }),
   route<object, object, NewKeyBody>({
@@ -126,12 +124,6 @@ async function createKey(call: Call<object, object, NewKeyBody>) {
   checkModels(parts, body.models ?? null)
   const expiresAt = expiryOf(body.expires_at ?? null, now)
   const spendingCap = capOf(body.spending_cap ?? null)
-  const live = parts.store.listKeys(account).filter(key => showKey(key, now).state === 'live')
-  if (live.length >= MOST_KEYS) {
-    throw refuse('conflict', {
-      message: `The account has ${MOST_KEYS} live keys, and more there cannot be. Revoke one.`,
-    })
-  }
   const issued = await parts.store.createKey({
     account,
     name: body.name,

@@ -1,5 +1,5 @@
 /** Who may sign in, the links that let them in, and the tokens of operators' machines. */
-import { parseMoney, refuse } from '#contract'
+import { formatMoney, parseMoney, refuse } from '#contract'
 import type { Link, NewLink, Person, Role } from '../../store/people.ts'
 import type { Store } from '../../store/store.ts'
 import { EMAIL, fields, ID, ids, line, MONEY, NAME, orNull, TIME } from './inputs.ts'
@@ -58,9 +58,10 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
     answers: 'PersonView',
     errors: ['not_found', 'conflict'],
     // The store keeps the last operator, in the same transaction: two who demote each other at once do not both succeed.
-    async handle({ parts: { store }, params, body }) {
+    async handle({ parts: { store }, params, body, caller, note }) {
       const { id } = personOf(store, params.id)
-      const person = await store.people.setRole(id, body.role)
+      note({ role: body.role })
+      const person = await store.people.setRole(id, body.role, makerOf(caller))
       return { body: showPerson(person, namesOf(store).account(person.accountId)) }
     },
   }),
@@ -78,7 +79,7 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
       if (id === caller.person?.id) {
         throw refuse('conflict', { message: 'Nobody removes themselves. Another operator can.' })
       }
-      await store.people.remove(id)
+      await store.people.remove(id, makerOf(caller))
       return { status: 204 }
     },
   }),
@@ -90,9 +91,10 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
     params: ids(),
     answers: 'IssuedLinkView',
     status: 201,
-    errors: ['not_found'],
-    async handle({ parts, params, caller }) {
+    errors: ['not_found', 'conflict'],
+    async handle({ parts, params, caller, note }) {
       const { id, email, role } = personOf(parts.store, params.id)
+      note({ person: id })
       const link = await issueLink(parts, {
         kind: 'reset',
         role,
@@ -137,10 +139,11 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
     answers: 'IssuedLinkView',
     status: 201,
     errors: ['not_found', 'conflict'],
-    handle: async ({ parts, body, caller }) => ({
-      status: 201,
-      body: await issueLink(parts, { ...readInvitation(parts, body), createdBy: makerOf(caller) }),
-    }),
+    async handle({ parts, body, caller, note }) {
+      const wanted = { ...readInvitation(parts, body), createdBy: makerOf(caller) }
+      note({ role: wanted.role, credit: formatMoney(wanted.credit) })
+      return { status: 201, body: await issueLink(parts, wanted) }
+    },
   }),
   route<Id>({
     method: 'DELETE',
@@ -239,16 +242,20 @@ const PAGE_OF: Readonly<Record<Link['kind'], string>> = { invitation: 'join', re
 
 /** The address is told this once. Its secret is the fragment, which no browser sends and no log writes. */
 async function issueLink({ store, origins }: ApiParts, wanted: NewLink): Promise<IssuedLinkView> {
-  const { link, token } = await store.people.createLink(wanted)
-  return {
-    link: showLink(link, namesOf(store)),
-    url: `${origins()[0]}/${PAGE_OF[link.kind]}#${token}`,
+  const [origin] = origins()
+  if (origin === undefined) {
+    throw refuse('conflict', {
+      message: 'A link leads to the dashboard, and this gateway has none. Set `dashboard` in gateway.yaml.',
+    })
   }
+  const { link, token } = await store.people.createLink(wanted)
+  return { link: showLink(link, namesOf(store)), url: `${origin}/${PAGE_OF[link.kind]}#${token}` }
 }
 
-/** How the store remembers who made something. */
-function makerOf({ person, actor }: Caller): string {
-  return person?.id ?? actor
+/** How the store knows who asks: it makes sure once more, when it writes, that they may. */
+function makerOf({ maker }: Caller): string {
+  if (maker === null) throw refuse('not_signed_in')
+  return maker
 }
 
 function readFuture(param: string, text: string | null, nowMs: number): number | null {

@@ -1,12 +1,12 @@
 /** What operators see and do: accounts and their credit, plans, requests under way, providers, the configuration. */
 import { type AccountBalance, formatMoney, type NanoUsd, parseMoney, refuse } from '#contract'
 import { ACCOUNT_PREFIX } from '../../store/accounts.ts'
-import { type Store, StoreError } from '../../store/store.ts'
+import type { Store } from '../../store/store.ts'
+import { afterWriting } from './after-writing.ts'
 import { fields, ids, line, MONEY, NAME } from './inputs.ts'
 import {
   ENTRIES_QUERY,
   type EntriesQuery,
-  entryPage,
   PAGE,
   type PageQuery,
   RECEIPTS_QUERY,
@@ -16,9 +16,19 @@ import {
   type UsageQuery,
 } from './report-routes.ts'
 import { type ApiRoute, type Caller, route } from './route.ts'
-import { showAccount, showAll, showKey, showPerson, showReceipt, showTime } from './show.ts'
+import {
+  namesOf,
+  showAccount,
+  showAll,
+  showEntryToOperators,
+  showKey,
+  showKeys,
+  showPerson,
+  showReceipt,
+  showTime,
+} from './show.ts'
 import { USAGE_RANGE, usageView } from './usage.ts'
-import type { AccountDetailView, CreditView, FoundReceiptView, SummaryView } from './views.ts'
+import type { AccountDetailView, CreditView, EntryView, FoundReceiptView, PageView, SummaryView } from './views.ts'
 
 interface AccountsQuery extends PageQuery {
   readonly search?: string
@@ -97,10 +107,12 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     answers: 'AccountView',
     status: 201,
     errors: ['conflict'],
-    async handle({ parts: { store }, body, caller }) {
+    async handle({ parts: { store }, body, caller, note }) {
       const { name, plan, reference } = body
       const credit = readCredit(body)
+      note({ credit: formatMoney(credit) })
       const { id } = await store.createAccount({ name, ...(plan === undefined ? {} : { plan }) })
+      note({ id })
       if (credit > 0n) await giveFirstCredit(store, id, { credit, reference: reference ?? `create:${id}`, caller })
       return { status: 201, body: showAccount(accountOf(store, id)) }
     },
@@ -119,7 +131,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
       const detail: AccountDetailView = {
         account: showAccount(account),
         people: store.people.list(account.id).map(person => showPerson(person, account.name)),
-        keys: store.listKeys(account.id).map(key => showKey(key, now)),
+        keys: showKeys(store.listKeys(account.id), now),
       }
       return { body: detail }
     },
@@ -138,11 +150,17 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
       minProperties: 1,
     },
     answers: 'AccountView',
-    errors: ['not_found'],
-    async handle({ parts: { store }, params, body }) {
+    errors: ['not_found', 'conflict'],
+    async handle({ parts: { store }, params, body: { plan, frozen }, note }) {
       const { id } = accountOf(store, params.id)
-      if (body.plan !== undefined) await store.setPlan(id, body.plan)
-      if (body.frozen !== undefined) await store.freeze(id, body.frozen)
+      note({ ...(plan === undefined ? {} : { plan }), ...(frozen === undefined ? {} : { frozen }) })
+      // What stops requests goes first.
+      if (frozen !== undefined) await store.freeze(id, frozen)
+      if (plan !== undefined) {
+        const setPlan = () => store.setPlan(id, plan)
+        const done = `The account is ${frozen ? 'frozen' : 'not frozen'} now. Its plan may still be the old one: look.`
+        await (frozen === undefined ? setPlan() : afterWriting(done, setPlan))
+      }
       return { body: showAccount(accountOf(store, id)) }
     },
   }),
@@ -159,11 +177,12 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     }),
     answers: 'CreditView',
     errors: ['not_found', 'conflict'],
-    async handle({ parts: { store }, params, body, caller }) {
+    async handle({ parts: { store }, params, body, caller, note: tell }) {
       const { id } = accountOf(store, params.id)
       const amount = parseMoney(body.amount)
       if (amount === 0n) throw refuse('invalid_value', { param: 'amount', message: '`amount` must be more than 0.' })
       const { reference, note } = body
+      tell({ amount: formatMoney(amount), reference })
       const grant = { account: id, amount, reference, actor: caller.actor }
       const { granted, balance } = await store.credit(note === undefined ? grant : { ...grant, note })
       const view: CreditView = { granted, reference, account: showAccount(balance) }
@@ -180,7 +199,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     answers: 'EntryPage',
     errors: ['not_found'],
     handle: ({ parts: { store }, params, query }) => ({
-      body: entryPage(store, accountOf(store, params.id).id, query),
+      body: operatorsEntryPage(store, accountOf(store, params.id).id, query),
     }),
   }),
   route<Id, ReceiptsQuery>({
@@ -300,6 +319,13 @@ export function accountOf(store: Store, id: string): AccountBalance {
   return account
 }
 
+/** With who gave what; the account's own people are not told which operator it was. */
+function operatorsEntryPage(store: Store, accountId: string, query: EntriesQuery): PageView<EntryView> {
+  const { items, next } = store.reports.entries(accountId, query)
+  const names = namesOf(store)
+  return { items: items.map(entry => showEntryToOperators(entry, names)), next }
+}
+
 /** The first credit of a new account; none is 0. */
 function readCredit({ credit, reference }: NewAccountBody): NanoUsd {
   const amount = credit === undefined ? 0n : parseMoney(credit)
@@ -313,15 +339,13 @@ interface FirstCredit {
   readonly caller: Caller
 }
 
-/** The account is there by now; so a mistake says that, or somebody would make a second one. */
+/** The account is there by now; so a failure says that, or somebody would make a second one. */
 async function giveFirstCredit(store: Store, id: string, { credit, reference, caller }: FirstCredit): Promise<void> {
-  try {
-    await store.credit({ account: id, amount: credit, reference, actor: caller.actor })
-  } catch (error) {
-    if (!(error instanceof StoreError)) throw error
-    throw refuse('conflict', {
-      param: 'reference',
-      message: `The account ${id} was made, but its credit was not given: ${error.message}`,
-    })
-  }
+  const done = `The account ${id} was made, but its credit was not given, or it is not known. \
+Give it with the reference ${reference}: the same one is credited once.`
+  await afterWriting(
+    done,
+    () => store.credit({ account: id, amount: credit, reference, actor: caller.actor }),
+    'reference',
+  )
 }

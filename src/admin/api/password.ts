@@ -3,20 +3,28 @@
  * they can be raised later and each password follows when its person next signs in.
  *
  * A hash takes 19 MiB and some 30 ms of a core. So only two are made at once and few may wait: whoever floods the sign-in
- * takes no memory from the streams.
+ * takes no memory from the streams. And nobody has more than two of the places, so that one alone cannot take them all.
  */
 import { type Argon2Parameters, argon2, randomBytes, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import { refuse } from '#contract'
 
 export interface Passwords {
-  /** The text to store. */
-  hash(password: string): Promise<string>
+  /**
+   * The text to store.
+   *
+   * @param by For whom: an address, a person. None of them has more than two hashes made or waiting.
+   */
+  hash(password: string, by?: readonly string[]): Promise<string>
   /**
    * Whether it is the password of the stored text. Undefined stands for nobody's: the same work, and never right.
    * `better` is a new text to store where the old one has other parameters than today's.
    */
-  verify(stored: string | undefined, password: string): Promise<{ readonly right: boolean; readonly better?: string }>
+  verify(
+    stored: string | undefined,
+    password: string,
+    by?: readonly string[],
+  ): Promise<{ readonly right: boolean; readonly better?: string }>
 }
 
 /** What makes a hash: replaced by tests that count. */
@@ -28,31 +36,35 @@ const SALT_BYTES = 16
 const HASH_BYTES = 32
 const MOST_AT_ONCE = 2
 const MOST_WAITING = 32
+const MOST_OF_ONE = 2
 
 /** On a thread of Node's pool. */
 export const argon2id: Derive = async parameters => promisify(argon2)('argon2id', parameters)
 
 export function createPasswords(derive: Derive = argon2id): Passwords {
-  const enter = createRoom(MOST_AT_ONCE, MOST_WAITING)
+  const enter = createRoom()
   // What is compared for people who do not exist: 32 random bytes, to which no password leads.
   const nobody = format(TODAY, randomBytes(SALT_BYTES), randomBytes(HASH_BYTES))
 
-  const make = (password: string, settings: Settings, nonce: Uint8Array, tagLength: number) =>
-    // The same text typed on two systems may come in two forms of Unicode.
-    enter(() => derive({ ...settings, nonce, tagLength, message: Buffer.from(password.normalize('NFC')) }))
+  const make = ({ settings, salt, tag }: Stored, password: string, by: readonly string[]) =>
+    enter(by, () => {
+      // The same text typed on two systems may come in two forms of Unicode.
+      const message = Buffer.from(password.normalize('NFC'))
+      return derive({ ...settings, nonce: salt, tagLength: tag.length, message })
+    })
 
-  async function hash(password: string): Promise<string> {
+  async function hash(password: string, by: readonly string[] = []): Promise<string> {
     const salt = randomBytes(SALT_BYTES)
-    return format(TODAY, salt, await make(password, TODAY, salt, HASH_BYTES))
+    const empty = { settings: TODAY, salt, tag: new Uint8Array(HASH_BYTES) }
+    return format(TODAY, salt, await make(empty, password, by))
   }
 
   return {
     hash,
-    async verify(stored, password) {
-      const { settings, salt, tag } = parse(stored ?? nobody)
-      const found = await make(password, settings, salt, tag.length)
-      const right = timingSafeEqual(found, tag)
-      return right && !isToday(settings) ? { right, better: await hash(password) } : { right }
+    async verify(stored, password, by = []) {
+      const known = parse(stored ?? nobody)
+      const right = timingSafeEqual(await make(known, password, by), known.tag)
+      return right && !isToday(known.settings) ? { right, better: await hash(password, by) } : { right }
     },
   }
 }
@@ -61,6 +73,12 @@ interface Settings {
   readonly memory: number
   readonly passes: number
   readonly parallelism: number
+}
+
+interface Stored {
+  readonly settings: Settings
+  readonly salt: Uint8Array
+  readonly tag: Uint8Array
 }
 
 const isToday = ({ memory, passes, parallelism }: Settings) =>
@@ -72,7 +90,7 @@ function format({ memory, passes, parallelism }: Settings, salt: Uint8Array, tag
 
 const PHC = /^\$argon2id\$v=19\$m=(\d{1,7}),t=(\d{1,3}),p=(\d{1,2})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/
 
-function parse(stored: string): { readonly settings: Settings; readonly salt: Buffer; readonly tag: Buffer } {
+function parse(stored: string): Stored {
   const match = PHC.exec(stored)
   if (!match) throw new TypeError('a stored password is not in the form $argon2id$v=19$...')
   const [memory, passes, parallelism] = match.slice(1, 4).map(Number) as [number, number, number]
@@ -88,22 +106,34 @@ function base64(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('base64').replace(/=+$/, '')
 }
 
-/** Lets so many in at once and so many wait; the others are turned away. */
-function createRoom(mostInside: number, mostWaiting: number) {
+/** Lets so many in at once and so many wait, few of them for one; the others are turned away. */
+function createRoom() {
   const waiting: (() => void)[] = []
+  /** For whom, how many are inside or wait. */
+  const places = new Map<string, number>()
   let inside = 0
-  return async function enter<Result>(work: () => Promise<Result>): Promise<Result> {
-    if (inside < mostInside) inside++
-    else {
-      if (waiting.length >= mostWaiting) {
-        throw refuse('overloaded', { retryAfterMs: 1000, detail: 'too many passwords are being hashed' })
-      }
-      // Whoever leaves hands on the place, so nobody can slip in between.
-      await new Promise<void>(resolve => waiting.push(resolve))
+
+  function count(by: readonly string[], step: 1 | -1): void {
+    for (const each of by) {
+      const left = (places.get(each) ?? 0) + step
+      if (left === 0) places.delete(each)
+      else places.set(each, left)
     }
+  }
+
+  return async function enter<Result>(by: readonly string[], work: () => Promise<Result>): Promise<Result> {
+    const isFull = inside >= MOST_AT_ONCE && waiting.length >= MOST_WAITING
+    if (isFull || by.some(each => (places.get(each) ?? 0) >= MOST_OF_ONE)) {
+      throw refuse('overloaded', { retryAfterMs: 1000, detail: 'too many passwords are being hashed' })
+    }
+    count(by, 1)
+    if (inside < MOST_AT_ONCE) inside++
+    // Whoever leaves hands on the place, so nobody can slip in between.
+    else await new Promise<void>(resolve => waiting.push(resolve))
     try {
       return await work()
     } finally {
+      count(by, -1)
       const next = waiting.shift()
       if (next) next()
       else inside--

@@ -1,7 +1,10 @@
 /** How somebody gets in and out: registering, joining by a link, signing in, a new password, signing out. */
+import { hash } from 'node:crypto'
 import { type ErrorCode, formatMoney, refuse } from '#contract'
-import type { Link, Person } from '../../store/people.ts'
-import { subjectOf } from './attempts.ts'
+import type { Link, Person, PersonWithPassword } from '../../store/people.ts'
+import { StoreError, StoreUnavailable } from '../../store/store.ts'
+import { afterWriting } from './after-writing.ts'
+import { subjectOf, type Try, takeAll } from './attempts.ts'
 import { EMAIL, fields, PASSWORD, PASSWORD_NOW, SECRET } from './inputs.ts'
 import { type Answer, type ApiRoute, type Call, route } from './route.ts'
 import { LONGEST_MS } from './sessions.ts'
@@ -69,11 +72,14 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
     audience: 'anyone',
     body: fields({ token: SECRET, password: PASSWORD }),
     answers: 'SessionView',
-    errors: [...HASHES, 'link_invalid'],
+    errors: [...HASHES, 'link_invalid', 'conflict'],
     handle: async call => {
-      findLink(call, call.body.token, 'reset')
-      const password = await call.guard.passwords.hash(call.body.password)
-      return signedIn(call, await call.parts.store.people.reset(call.body.token, password))
+      const { personId } = findLink(call, call.body.token, 'reset')
+      const password = await call.guard.passwords.hash(call.body.password, placesOf(call, personId ?? ''))
+      const person = await call.parts.store.people.reset(call.body.token, password)
+      return afterWriting('The password is set, but you are not signed in. Sign in with it.', () =>
+        signedIn(call, person, password),
+      )
     },
   }),
   route<object, object, { email: string; password: string }>({
@@ -85,12 +91,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
     answers: 'SessionView',
     status: 201,
     errors: [...HASHES, 'wrong_credentials'],
-    handle: async call => {
-      const { email, password } = call.body
-      const person = await checkPassword(call, email, password)
-      if (!person) throw refuse('wrong_credentials')
-      return signedIn(call, person)
-    },
+    handle: call => signIn(call),
   }),
   route({
     method: 'GET',
@@ -124,15 +125,8 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
     audience: 'person',
     body: fields({ current: PASSWORD_NOW, new: PASSWORD }),
     answers: 'SessionView',
-    errors: [...HASHES, 'wrong_credentials'],
-    handle: async call => {
-      const { person } = signedInOnly(call)
-      if (!(await checkPassword(call, person.email, call.body.current))) {
-        throw refuse('wrong_credentials', { message: 'The current password is wrong.', param: 'current' })
-      }
-      await call.parts.store.people.setPassword(person.id, await call.guard.passwords.hash(call.body.new))
-      return signedIn(call, person)
-    },
+    errors: [...HASHES, 'wrong_credentials', 'conflict'],
+    handle: changePassword,
   }),
 ]
 
@@ -141,17 +135,28 @@ async function register(call: Call<object, object, { email: string; password: st
   const { mode, plan, credit } = parts.registration
   if (mode === 'closed') throw refuse('registration_closed', { message: 'No new accounts are made here.' })
   if (mode !== 'open') throw refuse('registration_closed')
-  guard.registrationsByAddress.take(subjectOf(caller.address))
-  checkFree(call, body.email)
-  const { people } = parts.store
+  const takeBack = takeAll([[guard.registrations, 'all']])
   const email = sameFor(body.email)
-  const password = await guard.passwords.hash(body.password)
-  const membership = { name: email, plan, credit }
-  return signedIn(call, await people.create({ email, password, role: 'member', membership }))
+  let person: Person
+  let password: string
+  try {
+    guard.registrationsByAddress.take(subjectOf(caller.address))
+    checkFree(call, body.email)
+    password = await guard.passwords.hash(body.password, placesOf(call, email))
+    const membership = { name: email, plan, credit }
+    person = await parts.store.people.create({ email, password, role: 'member', membership })
+  } catch (error) {
+    // No account was made. That somebody tried is still counted, for the address.
+    takeBack()
+    throw error
+  }
+  return afterWriting('The account is made, but you are not signed in. Sign in.', () =>
+    signedIn(call, person, password),
+  )
 }
 
 async function join(call: Call<object, object, { token: string; email?: string; password: string }>): Promise<Answer> {
-  const { parts, guard, body } = call
+  const { parts, guard, caller, body } = call
   const link = findLink(call, body.token, 'invitation')
   // Operators are let in even so: the first of them has nobody to ask.
   if (parts.registration.mode === 'closed' && link.accountId === null && link.role !== 'operator') {
@@ -165,9 +170,81 @@ async function join(call: Call<object, object, { token: string; email?: string; 
   if (link.email !== null && link.email !== email) {
     throw refuse('invalid_value', { message: 'This invitation is for another e-mail address.', param: 'email' })
   }
+  // Whoever has a link that is for anybody could ask with it who is here: that counts as registering does.
+  const takeBack = takeAll(link.email === null ? [[guard.registrationsByAddress, subjectOf(caller.address)]] : [])
   checkFree(call, email)
-  const password = await guard.passwords.hash(body.password)
-  return signedIn(call, await parts.store.people.join(body.token, { email, password }))
+  takeBack()
+  const password = await guard.passwords.hash(body.password, placesOf(call, email))
+  const person = await parts.store.people.join(body.token, { email, password })
+  return afterWriting('You have joined, but you are not signed in. Sign in.', () => signedIn(call, person, password))
+}
+
+/** @param again Whether to look once more, when the password is another one by the time that the session begins. */
+async function signIn(call: Call<object, object, { email: string; password: string }>, again = true): Promise<Answer> {
+  const { guard, caller, body, parts } = call
+  const known = parts.store.people.findByEmail(body.email)
+  // By the address as the store has it: another way to write it must not be another ten tries.
+  const email = known?.email ?? sameFor(body.email)
+  const address = subjectOf(caller.address)
+  const verdict = await checkPassword(call, known, {
+    password: body.password,
+    email,
+    wrong: [
+      [guard.signInsByEmail, email],
+      [guard.signInsByAddress, address],
+    ],
+    all: [
+      [guard.hashesByEmail, email],
+      [guard.hashesByAddress, address],
+    ],
+  })
+  if (!known || !verdict.right) {
+    if (known) call.note({ person: known.id })
+    throw refuse('wrong_credentials')
+  }
+  let answer: Answer
+  try {
+    answer = await signedIn(call, known, known.password)
+  } catch (error) {
+    if (!(error instanceof StoreError && error.code === 'conflict')) throw error
+    if (again) return signIn(call, false)
+    throw refuse('wrong_credentials')
+  }
+  if (verdict.better !== undefined) await upgrade(call, known, verdict.better)
+  return answer
+}
+
+/** The same password under better parameters; the sign-in does not fail for it. */
+async function upgrade({ parts }: Call, { id, password }: PersonWithPassword, better: string): Promise<void> {
+  try {
+    await parts.store.people.upgradePassword(id, better, password)
+  } catch (error) {
+    if (!(error instanceof StoreUnavailable)) throw error
+    parts.log.warn({ err: error }, 'a better hash of a password could not be written')
+  }
+}
+
+async function changePassword(call: Call<object, object, { current: string; new: string }>): Promise<Answer> {
+  const { guard, body, parts } = call
+  const { people } = parts.store
+  const { person, session } = signedInOnly(call)
+  const known = people.findByEmail(person.email)
+  const { right } = await checkPassword(call, known, {
+    password: body.current,
+    email: person.email,
+    // Not by the address that strangers can try too: they would keep the owner from changing what they guess at.
+    wrong: [[guard.changesBySession, hash('sha256', session, 'base64')]],
+    all: [[guard.hashesByEmail, person.email]],
+  })
+  if (!known || !right) {
+    throw refuse('wrong_credentials', { message: 'The current password is wrong.', param: 'current' })
+  }
+  const password = await guard.passwords.hash(body.new, placesOf(call, person.email))
+  // Only in place of the one that was shown: an old password does not win against its own change.
+  await people.setPassword(person.id, password, known.password)
+  return afterWriting('The password is changed, but you are not signed in. Sign in with the new one.', () =>
+    signedIn(call, person, password),
+  )
 }
 
 /** An address in the one form in which the store keeps it. */
@@ -198,33 +275,51 @@ function purposeOf({ parts }: Call, { kind, email, accountId, role }: Link): Lin
   return { kind, email, account, role }
 }
 
-/**
- * The person of this address if it is their password. For an address that nobody has, the work is the same. Tries that were
- * right do not count, so that nobody locks themselves out by signing in often.
- */
-async function checkPassword({ parts, guard, caller }: Call, email: string, password: string): Promise<Person | null> {
-  const { people } = parts.store
-  const known = people.findByEmail(email)
-  // By the address as the store has it: another way to write it must not be another ten tries.
-  const subject = known?.email ?? sameFor(email)
-  const takeBack = [guard.signInsByAddress.take(subjectOf(caller.address)), guard.signInsByEmail.take(subject)]
-  let verdict: { readonly right: boolean; readonly better?: string }
+interface Trial {
+  readonly password: string
+  readonly email: string
+  /** Where it counts when it is wrong, and where in any case. */
+  readonly wrong: readonly Try[]
+  readonly all: readonly Try[]
+}
+
+/** Whether it is the password of the person. For an address that nobody has, the work is the same. */
+async function checkPassword(call: Call, known: PersonWithPassword | undefined, { wrong, all, ...trial }: Trial) {
+  const { takeBackSome, takeBackAll } = take(wrong, all)
   try {
-    verdict = await guard.passwords.verify(known?.password, password)
+    const verdict = await call.guard.passwords.verify(known?.password, trial.password, placesOf(call, trial.email))
+    if (verdict.right) takeBackSome()
+    return verdict
   } catch (error) {
     // Nothing was tried: there was no room.
-    for (const each of takeBack) each()
+    takeBackAll()
     throw error
   }
-  if (!known || !verdict.right) return null
-  for (const each of takeBack) each()
-  if (verdict.better !== undefined) await people.upgradePassword(known.id, verdict.better, known.password)
-  return known
+}
+
+function take(wrong: readonly Try[], all: readonly Try[]) {
+  const takeBackSome = takeAll(wrong)
+  try {
+    const takeBackRest = takeAll(all)
+    const takeBackAll = () => {
+      takeBackSome()
+      takeBackRest()
+    }
+    return { takeBackSome, takeBackAll }
+  } catch (error) {
+    takeBackSome()
+    throw error
+  }
+}
+
+/** Whose places in the room of the hashes it takes. */
+function placesOf({ caller }: Call, whom: string): string[] {
+  return [`address ${subjectOf(caller.address)}`, `person ${whom}`]
 }
 
 /** Begins a session of its own for whoever has just proved who they are; the one before it on this browser ends. */
-async function signedIn(call: Call, person: Person): Promise<Answer> {
-  const { secret, expiresAt } = await call.guard.sessions.begin(person, call.caller.session)
+async function signedIn(call: Call, person: Person, proof: string): Promise<Answer> {
+  const { secret, expiresAt } = await call.guard.sessions.begin(person, call.caller.session, proof)
   return { body: sessionView(call, person, expiresAt), session: { begin: secret } }
 }
 

@@ -21,6 +21,8 @@ interface PlaygroundBody {
   readonly reasoning_effort?: string
 }
 
+const LONGEST_CONVERSATION_BYTES = 256 * 1024
+
 const MESSAGE = fields({
   role: { type: 'string', enum: ['system', 'developer', 'user', 'assistant'], description: 'Who says it.' },
   content: { type: 'string', description: 'What is said.' },
@@ -44,6 +46,7 @@ export const PLAYGROUND_ROUTES: readonly ApiRoute[] = [
         description: 'For models that think: how much.',
       },
     }),
+    bodyBytes: LONGEST_CONVERSATION_BYTES,
     answers: 'events',
     errors: ['not_found', 'shutting_down', 'overloaded'],
     async handle(call) {

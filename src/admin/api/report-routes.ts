@@ -2,19 +2,20 @@
 import { formatMoney, mayUse, type Outcome, refuse } from '#contract'
 import type { Entry } from '../../store/reports.ts'
 import type { Store } from '../../store/store.ts'
-import { type Column, toCsv } from './csv.ts'
+import { type Column, csvHeader, csvLines, toCsv } from './csv.ts'
+import { createFiles, type Files } from './files.ts'
+import type { Guard } from './guard.ts'
 import { fields, ID, ids, line } from './inputs.ts'
 import { type ApiRoute, type Call, route, type Schema } from './route.ts'
-import { showAccount, showAll, showEntry, showModel, showReceipt, showTime, showUsed } from './show.ts'
+import { actorForMembers, showAccount, showAll, showEntry, showModel, showReceipt, showTime, showUsed } from './show.ts'
 import {
-  type By,
+  checkSize,
   findUsage,
   RANGE,
   type Range,
   type RangeQuery,
   readRange,
   type SummedRow,
-  sumRows,
   USAGE_RANGE,
   type UsageQueryText,
   usageView,
@@ -72,7 +73,7 @@ export interface ReceiptsQuery extends PageQuery {
 }
 
 /** `USAGE_QUERY`, when it has been checked. */
-export type UsageQuery = UsageQueryText & { readonly by: By }
+export type UsageQuery = UsageQueryText
 
 /** All of them are about the caller's own account, whatever is asked. */
 export const REPORT_ROUTES: readonly ApiRoute[] = [
@@ -104,10 +105,22 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
     audience: 'person',
     query: fields(RANGE),
     answers: 'csv',
-    handle: async call => {
+    errors: ['too_many_attempts'],
+    handle: call => {
       const range = readRange(call.query, call.parts.clock.now())
-      const entries = await collectEntries(call.parts.store, ownAccount(call), range)
-      return { csv: toCsv(entryColumns(keyNames(call)), entries), filename: filename('ledger', range) }
+      const { store } = call.parts
+      const accountId = ownAccount(call)
+      if (store.reports.countEvents(accountId, { ...range, most: MOST_EVENTS + 1 }) > MOST_EVENTS) {
+        throw refuse('invalid_value', {
+          param: 'from',
+          message: `There are more than ${MOST_EVENTS} requests and credits in this time; ask for less of it.`,
+        })
+      }
+      return filesOf(call).send(call.ctx, {
+        owner: call.caller.person!.id,
+        filename: filename('ledger', range),
+        pieces: entryLines(store, accountId, range),
+      })
     },
   }),
   route<object, ReceiptsQuery>({
@@ -150,11 +163,11 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
     query: fields({ ...USAGE_RANGE, 'by?': { ...BY, default: 'both' } }),
     answers: 'csv',
     handle: call => {
-      const { range, rows } = findUsage(call.parts.store, ownAccount(call), call.query, call.parts.clock.now())
-      return {
-        csv: toCsv(usageColumns(keyNames(call)), sumRows(rows, call.query.by)),
-        filename: filename('usage', range),
-      }
+      const { store, clock } = call.parts
+      const { range, step, rows } = findUsage(store, ownAccount(call), call.query, clock.now())
+      const csv = toCsv(usageColumns(keyNames(store, rows)), rows)
+      checkSize(csv, step, call.query.by)
+      return { csv, filename: filename('usage', range) }
     },
   }),
   route({
@@ -193,33 +206,35 @@ export function ownAccount({ caller }: Pick<Call, 'caller'>): string {
   return caller.person.accountId
 }
 
-/** So many lines are a file that a spreadsheet still opens, and that can be held here. */
-const MOST_LINES = 50_000
+/** So many lines are a file that a spreadsheet still opens. Free requests make none, and are looked at all the same. */
+export const MOST_EVENTS = 50_000
 const LINES_AT_ONCE = 500
 
-/** The newest first. Others have their turn between two pages: a ledger may be long. */
-async function collectEntries(store: Store, accountId: string, range: Range): Promise<Entry[]> {
-  const found: Entry[] = []
-  for (let after: string | undefined; ; ) {
-    const next = after === undefined ? {} : { after }
-    const page = store.reports.entries(accountId, { ...range, limit: LINES_AT_ONCE, ...next })
-    found.push(...page.items)
-    if (found.length > MOST_LINES) {
-      throw refuse('invalid_value', {
-        param: 'from',
-        message: `There are more than ${MOST_LINES} entries in this time; ask for less of it.`,
-      })
-    }
-    if (page.next === null) return found
+/** The newest first, a page at a time. What comes in meanwhile is later than the range and moves nothing. */
+function* entryLines(store: Store, accountId: string, range: Range): Generator<string> {
+  yield csvHeader(entryColumns(new Map()))
+  for (let after: string | null | undefined; after !== null; ) {
+    const page = store.reports.entries(accountId, { ...range, limit: LINES_AT_ONCE, after })
+    yield csvLines(entryColumns(keyNames(store, page.items)), page.items)
     after = page.next
-    await new Promise(resolve => setImmediate(resolve))
   }
+}
+
+const filesAt = new WeakMap<Guard, Files>()
+
+/** Those that are sent through one door. */
+function filesOf({ guard, parts }: Pick<Call, 'guard' | 'parts'>): Files {
+  const files = filesAt.get(guard) ?? createFiles(parts)
+  filesAt.set(guard, files)
+  return files
 }
 
 type KeyNames = ReadonlyMap<string, string>
 
-function keyNames(call: Call): KeyNames {
-  return new Map(call.parts.store.listKeys(ownAccount(call)).map(({ id, name }) => [id, name]))
+/** Of the keys that rows are about, for keys that ended long ago too. */
+function keyNames(store: Store, rows: readonly { readonly keyId: string | null }[]): KeyNames {
+  const found = new Set(rows.map(({ keyId }) => keyId).filter(keyId => keyId !== null))
+  return store.keyNames([...found])
 }
 
 const nameOf = (names: KeyNames, keyId: string | null) => (keyId === null ? null : (names.get(keyId) ?? null))
@@ -232,7 +247,7 @@ function entryColumns(names: KeyNames): Column<Entry>[] {
     { name: 'id', of: entry => entry.id },
     { name: 'reference', of: entry => entry.reference },
     { name: 'note', of: entry => entry.note },
-    { name: 'actor', of: entry => entry.actor },
+    { name: 'actor', of: entry => actorForMembers(entry.actor) },
     { name: 'key_id', of: entry => entry.keyId },
     { name: 'key', of: entry => nameOf(names, entry.keyId) },
     { name: 'model', of: entry => entry.model },

@@ -19,6 +19,8 @@ export type Audience = 'anyone' | 'person' | 'operator'
 export interface Caller {
   /** For the ledger and the log: a person's e-mail address, or `token:NAME`. */
   readonly actor: string
+  /** Their id, under which the store keeps what they make: a person's or a token's; null for nobody. */
+  readonly maker: string | null
   readonly person: Person | null
   /** The session's secret, for routes that end sessions; null for tokens. */
   readonly session: string | null
@@ -36,6 +38,9 @@ export type Answer =
 /** Sets the session's cookie, or clears it. */
 export type SessionChange = { readonly begin: string } | { readonly end: true }
 
+/** What a line in the log says beside who did it: ids and new values that are no secrets. */
+export type About = Readonly<Record<string, string | boolean | number>>
+
 export interface Call<Params = unknown, Query = unknown, Body = unknown> {
   readonly caller: Caller
   readonly parts: ApiParts
@@ -47,6 +52,8 @@ export interface Call<Params = unknown, Query = unknown, Body = unknown> {
   readonly params: Params
   readonly query: Query
   readonly body: Body
+  /** Says more in the log: whom it was about, the new value. Never what may be a secret. */
+  note(about: About): void
 }
 
 /** A route's work. It refuses with `refuse(code)`; a `StoreError` of a caller's mistake becomes 409 or 404. */
@@ -65,6 +72,8 @@ export interface ApiRoute<Params = unknown, Query = unknown, Body = unknown> {
   readonly params?: Schema
   readonly query?: Schema
   readonly body?: Schema
+  /** How long the body may be; left out: what is enough for all but conversations, and less for strangers. */
+  readonly bodyBytes?: number
   /** Name of a schema in schemas.ts; null: 204 without a body; `csv`, `events`, `document`: not one of those. */
   readonly answers: SchemaName | 'csv' | 'events' | 'document' | null
   readonly status?: 200 | 201 | 204

@@ -8,21 +8,32 @@
 import type { Context, Middleware } from 'koa'
 import { isRefusal, type Refusal, refuse } from '#contract'
 import { StoreError, StoreUnavailable } from '../../store/store.ts'
+import { subjectOf } from './attempts.ts'
 import { createCheck, type RouteCheck } from './check.ts'
 import { createGuard, type Guard } from './guard.ts'
+import { createJournal } from './journal.ts'
 import { describeApi } from './openapi.ts'
 import { checkJson, checkOwnPage, originOf } from './origin.ts'
 import type { ApiParts } from './parts.ts'
-import { type Answer, type ApiRoute, type Call, type Caller, route } from './route.ts'
+import { type About, type Answer, type ApiRoute, type Call, type Caller, route } from './route.ts'
 import { ROUTES } from './routes.ts'
 import { cookieFor, readCookie } from './sessions.ts'
 
 /** Whose door it is: people's with their sessions, or operators' machines' with their tokens. */
 export type Door = 'dashboard' | 'admin'
 
+/** Whose body it is that comes, and how long it may be. */
+export interface BodyOf {
+  readonly limitBytes: number
+  /** A network address, or the id of a person or a token: nobody's bodies take the room of all others. */
+  readonly owner: string
+  /** Strangers' bodies have room of their own. */
+  readonly isStranger: boolean
+}
+
 export interface ApiOptions {
   /** Reads the body as JSON: bounded in size and depth, without duplicate keys; throws refusals. */
-  readonly readJson: (ctx: Context) => Promise<unknown>
+  readonly readJson: (ctx: Context, of: BodyOf) => Promise<unknown>
   /** Only for tests: one that counts. */
   readonly guard?: Guard
   readonly routes?: readonly ApiRoute[]
@@ -32,39 +43,76 @@ export interface ApiOptions {
 export function createApi(parts: ApiParts, door: Door, options: ApiOptions): Middleware {
   const { readJson, guard = createGuard(parts), routes = ROUTES } = options
   const find = createTable([...routes.filter(each => isFor(each, door)), descriptionOf(routes, parts.version)])
+  const journal = createJournal(parts.log, parts.clock)
+
+  /** Who asks, once it is clear that they may. */
+  async function admit(ctx: Context, asked: ApiRoute, secure: boolean): Promise<Caller> {
+    const caller = door === 'dashboard' ? await personOf(ctx, guard, secure) : machineOf(ctx, parts, asked)
+    // For the log: somebody who may not any more is still whom it was.
+    if (caller.maker !== null) ctx.state['caller'] = caller
+    authorise(asked, caller, door)
+    return caller
+  }
+
+  async function serve(ctx: Context, { entry, values }: Found, note: (about: About) => void): Promise<void> {
+    const asked = entry.route
+    const secure = door === 'admin' || originOf(ctx.req, parts.origins()).startsWith('https:')
+    if (asked.method !== 'GET' && door === 'dashboard') checkOwnPage(ctx.req, parts.origins())
+    const takesBody = asked.method === 'POST' || asked.method === 'PATCH'
+    if (takesBody) checkJson(ctx.req)
+    else if (hasBody(ctx)) throw refuse('bad_request', { message: `A ${asked.method} request has no body here.` })
+
+    let caller = await admit(ctx, asked, secure)
+    const params = entry.check.params(values)
+    note(values)
+    const query = entry.check.query(ctx.querystring)
+    let body: unknown
+    if (takesBody) {
+      const sent = await readJson(ctx, bodyOf(asked, caller))
+      // It may have been long in coming, held back on purpose: whoever may do this has to be somebody who may do it now.
+      caller = await admit(ctx, asked, secure)
+      body = entry.check.body(sent)
+    }
+    const call: Call = { caller, parts, guard, ctx, params, query, body, note }
+    const answer = await inWords(() => asked.handle(call))
+    note({ ...idIn(answer), ...values })
+    send(ctx, answer, asked, secure)
+  }
 
   return async (ctx, next) => {
     if (ctx.path !== '/api' && !ctx.path.startsWith('/api/')) return next()
     ctx.set(HEADERS)
-    const origin = door === 'dashboard' ? originOf(ctx.req, parts.origins()) : null
-    const secure = origin?.startsWith('https:') ?? true
-    const { entry, values } = find(ctx.method, ctx.path)
-    const { method } = entry.route
-    const changes = method !== 'GET'
-    if (changes && door === 'dashboard') checkOwnPage(ctx.req, parts.origins())
-    const takesBody = method === 'POST' || method === 'PATCH'
-    if (takesBody) checkJson(ctx.req)
-    else if (hasBody(ctx)) throw refuse('bad_request', { message: `A ${method} request has no body here.` })
-
-    const caller = door === 'dashboard' ? await personOf(ctx, guard, secure) : machineOf(ctx, parts, entry.route)
-    authorise(entry.route, caller, door)
-    let about: Readonly<Record<string, string>> = {}
+    // Before the routes: another name is told nothing of what there is.
+    if (door === 'dashboard') originOf(ctx.req, parts.origins())
+    const found = find(ctx.method, ctx.path)
+    const asked = found.entry.route
+    let about: About = {}
+    const note = (more: About) => {
+      about = { ...about, ...more }
+    }
+    const caller = () => (ctx.state['caller'] as Caller | undefined) ?? nobodyAt(ctx)
     try {
-      const params = entry.check.params(values)
-      about = values
-      const query = entry.check.query(ctx.querystring)
-      const body = takesBody ? entry.check.body(await readJson(ctx)) : undefined
-      const call: Call = { caller, parts, guard, ctx, params, query, body }
-      const answer = await inWords(() => entry.route.handle(call))
-      about = { ...idIn(answer), ...values }
-      send(ctx, answer, entry.route, secure)
+      await serve(ctx, found, note)
     } catch (error) {
-      const refused = isRefusal(error) ? error.code : 'failed'
-      if (changes) writeDown(parts, entry.route, caller, { ...about, refused })
+      const code = isRefusal(error) ? error.code : 'failed'
+      // A guess at a token is worth a line, whatever it is tried at.
+      if (asked.method !== 'GET' || code === 'unauthorized') journal.refused(asked, caller(), about, code)
       throw error
     }
-    if (changes) writeDown(parts, entry.route, caller, about)
+    if (asked.method !== 'GET') journal.made(asked, caller(), about)
   }
+}
+
+/** Enough for all that people and machines send but conversations, and for what strangers do. */
+const BODY_BYTES = 64 * 1024
+const STRANGERS_BODY_BYTES = 8 * 1024
+
+function bodyOf({ audience, bodyBytes }: ApiRoute, { maker, address }: Caller): BodyOf {
+  // Also of somebody who is signed in: nobody has to be, for these.
+  if (maker === null || audience === 'anyone') {
+    return { limitBytes: bodyBytes ?? STRANGERS_BODY_BYTES, owner: subjectOf(address), isStranger: true }
+  }
+  return { limitBytes: bodyBytes ?? BODY_BYTES, owner: maker, isStranger: false }
 }
 
 /** On every answer: it is kept by nobody, is what it says it is, and is for our own page. */
@@ -99,14 +147,20 @@ interface Entry {
   readonly parts: readonly string[]
 }
 
+interface Found {
+  readonly entry: Entry
+  /** What stands in the places of its path. */
+  readonly values: Readonly<Record<string, string>>
+}
+
 /** Finds a route by method and path. Throws `unknown_url`, or `method_not_allowed` with those that are. */
 function createTable(routes: readonly ApiRoute[]) {
   const entries: Entry[] = routes.map(each => ({ route: each, check: createCheck(each), parts: each.path.split('/') }))
-  return (method: string, path: string): { readonly entry: Entry; readonly values: Record<string, string> } => {
+  return (method: string, path: string): Found => {
     const segments = path.split('/')
     const here = entries
       .map(entry => ({ entry, values: match(entry.parts, segments) }))
-      .filter((each): each is { entry: Entry; values: Record<string, string> } => each.values !== null)
+      .filter((each): each is Found => each.values !== null)
     if (here.length === 0) throw refuse('unknown_url')
     // A path that is written out goes before one with a place for an id.
     const places = ({ values }: { readonly values: object }) => Object.keys(values).length
@@ -138,19 +192,25 @@ function hasBody({ req }: Context): boolean {
   return req.headers['transfer-encoding'] !== undefined || (req.headers['content-length'] ?? '0') !== '0'
 }
 
+function nobodyAt(ctx: Context): Caller {
+  const address = String(ctx.state['address'] ?? ctx.req.socket.remoteAddress ?? '')
+  return { actor: 'nobody', maker: null, person: null, session: null, address }
+}
+
 /** Whose session's cookie it is. Without one: nobody. */
 async function personOf(ctx: Context, { sessions }: Guard, secure: boolean): Promise<Caller> {
-  const address = addressOf(ctx)
+  const nobody = nobodyAt(ctx)
   const secret = readCookie(ctx.req.headers.cookie, secure)
   const session = secret === null ? undefined : await inWords(() => sessions.find(secret))
-  if (!session) return { actor: 'nobody', person: null, session: null, address }
-  return { actor: session.person.email, person: session.person, session: session.secret, address }
+  if (!session) return nobody
+  const { person } = session
+  return { ...nobody, actor: person.email, maker: person.id, person, session: session.secret }
 }
 
 /** Whose token it is. The description needs none. */
 function machineOf(ctx: Context, { store }: ApiParts, { audience }: ApiRoute): Caller {
-  const address = addressOf(ctx)
-  if (audience === 'anyone') return { actor: 'nobody', person: null, session: null, address }
+  const nobody = nobodyAt(ctx)
+  if (audience === 'anyone') return nobody
   const [scheme, secret, ...more] = (ctx.req.headers.authorization ?? '').split(' ')
   const isBearer = scheme?.toLowerCase() === 'bearer' && secret !== undefined && more.length === 0
   const token = isBearer ? store.people.findToken(secret) : undefined
@@ -160,11 +220,7 @@ function machineOf(ctx: Context, { store }: ApiParts, { audience }: ApiRoute): C
       headers: { 'www-authenticate': 'Bearer' },
     })
   }
-  return { actor: `token:${token.name}`, person: null, session: null, address }
-}
-
-function addressOf(ctx: Context): string {
-  return String(ctx.state['address'] ?? ctx.req.socket.remoteAddress ?? '')
+  return { ...nobody, actor: `token:${token.name}`, maker: token.id }
 }
 
 function authorise({ audience }: ApiRoute, { person }: Caller, door: Door): void {
@@ -200,6 +256,8 @@ function asRefusal(error: unknown): Refusal | null {
       return refuse('link_invalid')
     case 'conflict':
       return refuse('conflict', { message: inSentence(error.message) })
+    case 'forbidden':
+      return refuse('forbidden', { message: inSentence(error.message) })
     default:
       return refuse('invalid_value', { message: inSentence(error.message) })
   }
@@ -232,10 +290,4 @@ function idIn(answer: Answer): { readonly id?: string } {
   if (!('body' in answer)) return {}
   const own = [answer.body, ...Object.values(answer.body)].find(each => typeof each?.id === 'string')
   return own === undefined ? {} : { id: own.id }
-}
-
-/** A line for every change: who, what, about which; never what was sent. */
-function writeDown({ log }: ApiParts, { method, path }: ApiRoute, caller: Caller, about: object): void {
-  const { actor, address } = caller
-  log.info({ actor, address, route: `${method} ${path}`, about }, 'account api')
 }

@@ -21,8 +21,12 @@ export interface LiveSession {
 export interface Sessions {
   /** The session of a cookie's secret while it is good; counts as use. */
   find(secret: string): Promise<LiveSession | undefined>
-  /** A new one, with a secret of its own; the one before it on the same browser is ended. */
-  begin(person: Person, before: string | null): Promise<LiveSession>
+  /**
+   * A new one, with a secret of its own; the one before it on the same browser is ended.
+   *
+   * @param proof The hash of the password that was shown; rejects with `conflict` when it is another one by now.
+   */
+  begin(person: Person, before: string | null, proof: string): Promise<LiveSession>
 }
 
 export function createSessions(people: People, clock: Clock, log: Log): Sessions {
@@ -46,15 +50,15 @@ export function createSessions(people: People, clock: Clock, log: Log): Sessions
         await people.endSession(secret)
         return undefined
       }
-      const person = people.find(session.personId)
-      if (!person) return undefined
       if (now - session.seenAt >= TOUCH_EVERY_MS) await touch(secret)
-      return { secret, person, expiresAt }
+      // After all waiting: a session may have ended meanwhile, and a person have another role.
+      const person = people.findSession(secret) && people.find(session.personId)
+      return person && { secret, person, expiresAt }
     },
 
-    async begin(person, before) {
+    async begin(person, before, proof) {
+      const secret = await people.createSession(person.id, proof)
       if (before !== null) await people.endSession(before)
-      const secret = await people.createSession(person.id)
       const createdAt = people.findSession(secret)?.createdAt ?? clock.now()
       return { secret, person, expiresAt: createdAt + LONGEST_MS }
     },

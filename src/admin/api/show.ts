@@ -3,7 +3,7 @@
  * by one, so that nothing is shown because it happened to be there.
  */
 import { type AccountBalance, formatMoney, type KeySummary, type Model, type Price, type Receipt } from '#contract'
-import type { Link, OperatorToken, Person } from '../../store/people.ts'
+import { type Link, type OperatorToken, type Person, TOKEN_PREFIX } from '../../store/people.ts'
 import type { Entry, UsageRow } from '../../store/reports.ts'
 import type { Store } from '../../store/store.ts'
 import type {
@@ -76,8 +76,30 @@ function stateOf({ revokedAt, expiresAt }: KeySummary, nowMs: number): KeyView['
   return expiresAt !== null && expiresAt <= nowMs ? 'expired' : 'live'
 }
 
-/** A line of the ledger. */
+/** A list of the keys of an account: those that work, then the newest of those that do not any more. */
+export function showKeys(keys: readonly KeySummary[], nowMs: number): readonly KeyView[] {
+  const shown = keys.map(key => showKey(key, nowMs))
+  // Ids are in the order of time.
+  const ended = shown.filter(({ state }) => state !== 'live').reverse()
+  return [...shown.filter(({ state }) => state === 'live'), ...ended]
+}
+
+/** Who gave credit, as the people of the account read it: which of the operators it was is not for them. */
+export function actorForMembers(actor: string | null): string | null {
+  return actor === null || actor === 'registration' ? actor : 'operator'
+}
+
+/** A line of the ledger, for the people of the account. */
 export function showEntry(entry: Entry): EntryView {
+  return { ...showWholeEntry(entry), actor: actorForMembers(entry.actor) }
+}
+
+/** A line of the ledger with who it was. */
+export function showEntryToOperators(entry: Entry, names: Names): EntryView {
+  return { ...showWholeEntry(entry), actor: showMaybe(entry.actor, names.maker) }
+}
+
+function showWholeEntry(entry: Entry): EntryView {
   return {
     id: entry.id,
     kind: entry.kind,
@@ -165,7 +187,7 @@ export function showModel(model: Model, aliases: readonly string[]): ModelView {
 export interface Names {
   /** Of an account; its id, when it is not there. */
   account(id: string): string
-  /** Of whoever made something: persons by their address, as long as they are there. */
+  /** Of whoever made something: persons by their address, as long as they are there, tokens as `token:NAME`. */
   maker(id: string): string
 }
 
@@ -173,7 +195,10 @@ export interface Names {
 export function namesOf({ people, findAccount }: Pick<Store, 'people' | 'findAccount'>): Names {
   return {
     account: id => findAccount(id)?.name ?? id,
-    maker: id => people.find(id)?.email ?? id,
+    maker: id => {
+      const token = id.startsWith(TOKEN_PREFIX) ? people.getToken(id) : undefined
+      return token === undefined ? (people.find(id)?.email ?? id) : `token:${token.name}`
+    },
   }
 }
 

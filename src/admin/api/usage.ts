@@ -1,6 +1,6 @@
-/** Usage over time: which rows a query asks for, and their sums by what the query names. */
-import { refuse } from '#contract'
-import type { UsageRow } from '../../store/reports.ts'
+/** Usage over time: which rows a query asks for, and whether they are few enough to be answered. */
+import { type Refusal, refuse } from '#contract'
+import { TooMuch, type UsageBy, type UsageRow } from '../../store/reports.ts'
 import type { Store } from '../../store/store.ts'
 import { TIME } from './inputs.ts'
 import type { Schema } from './route.ts'
@@ -29,12 +29,12 @@ export const USAGE_RANGE: Readonly<Record<string, Schema>> = {
     type: 'string',
     enum: ['hour', 'day', 'auto'],
     default: 'auto',
-    description: 'Rows for each hour or day of UTC; auto: hours up to 3 days, else days.',
+    description: 'Rows for each hour or day of UTC; auto: hours up to 3 days when they are few enough, else days.',
   },
 }
 
 /** What has rows of its own; the rest is summed over. */
-export type By = 'none' | 'key' | 'model' | 'both'
+export type By = UsageBy
 
 /** A span of time as a query says it. */
 export interface RangeQuery {
@@ -42,9 +42,10 @@ export interface RangeQuery {
   readonly to?: string
 }
 
-/** Usage as a query asks for it, but for what its rows are of. */
+/** Usage as a query asks for it. */
 export interface UsageQueryText extends RangeQuery {
   readonly step: 'hour' | 'day' | 'auto'
+  readonly by: By
 }
 
 /** From `from` on, before `to`. */
@@ -67,13 +68,32 @@ export function readRange({ from, to }: RangeQuery, nowMs: number): Range {
   return { from: begin, to: end }
 }
 
-/** One account's usage, or that of all together; not yet summed. */
+/** What was found for a query, and by which step. */
+export interface FoundUsage {
+  readonly step: 'hour' | 'day'
+  readonly range: Range
+  readonly rows: readonly SummedRow[]
+}
+
+/** A row of sums; null for what was summed over. */
+export type SummedRow = Omit<UsageRow, 'keyId' | 'model'> & {
+  readonly keyId: string | null
+  readonly model: string | null
+}
+
+/** More rows than these are no chart, and an answer that others have to wait for. */
+export const MOST_ROWS = 4000
+/** So few are smaller than that for any name that a model has in earnest. */
+const SURELY_SMALL_ROWS = 1000
+const LARGEST_BYTES = 1_000_000
+
+/** One account's usage, or that of all together. Refuses what is too much for an answer. */
 export function findUsage(
   store: Store,
   accountId: string | undefined,
   query: UsageQueryText,
   nowMs: number,
-): { readonly step: 'hour' | 'day'; readonly range: Range; readonly rows: readonly UsageRow[] } {
+): FoundUsage {
   const { from, to } = readRange(query, nowMs)
   const step = query.step === 'auto' ? (to - from <= HOURS_UNTIL_MS ? 'hour' : 'day') : query.step
   if (step === 'hour' && to - from > LONGEST_BY_HOUR_MS) {
@@ -84,84 +104,73 @@ export function findUsage(
   }
   const spanMs = step === 'hour' ? HOUR_MS : DAY_MS
   const range = { from: Math.floor(from / spanMs) * spanMs, to: Math.ceil(to / spanMs) * spanMs }
-  const rows = store.reports.usage({ ...(accountId === undefined ? {} : { accountId }), step, ...range })
-  return { step, range, rows }
+  try {
+    const rows = store.reports.usage({ accountId, step, by: query.by, limit: MOST_ROWS, ...range })
+    return { step, range, rows: rows.map(row => summedBy(query.by, row)) }
+  } catch (error) {
+    if (!(error instanceof TooMuch)) throw error
+    if (query.step === 'auto' && step === 'hour') return findUsage(store, accountId, { ...query, step: 'day' }, nowMs)
+    throw tooMuch(step, query.by)
+  }
 }
 
 /** The answer to a query: rows summed by what it names, and their total. */
 export function usageView(
   store: Store,
   accountId: string | undefined,
-  query: UsageQueryText & { readonly by: By },
+  query: UsageQueryText,
   nowMs: number,
 ): UsageView {
   const { step, range, rows } = findUsage(store, accountId, query, nowMs)
-  return {
-    step,
-    from: showTime(range.from),
-    to: showTime(range.to),
-    rows: sumRows(rows, query.by).map(showRow),
-    total: showUsed(sumRows(rows, 'nothing')[0] ?? NOTHING),
+  const shown = rows.map(showRow)
+  if (shown.length > SURELY_SMALL_ROWS) checkSize(JSON.stringify(shown), step, query.by)
+  return { step, from: showTime(range.from), to: showTime(range.to), rows: shown, total: showUsed(totalOf(rows)) }
+}
+
+/** Refuses an answer of more than a million bytes: what is written at once, others wait for. */
+export function checkSize(text: string, step: 'hour' | 'day', by: By): void {
+  if (Buffer.byteLength(text) > LARGEST_BYTES) throw tooMuch(step, by)
+}
+
+/** Says what would be less of it. */
+function tooMuch(step: 'hour' | 'day', by: By): Refusal {
+  const other = { none: [], key: ['by=none'], model: ['by=none'], both: ['by=model', 'by=key'] }[by]
+  const advice = ['a shorter time', ...(step === 'hour' ? ['step=day'] : []), ...other]
+  const last = advice.pop()
+  return refuse('invalid_value', {
+    param: by === 'none' ? 'from' : 'by',
+    message: `That is more than one answer holds. Ask for ${advice.length > 0 ? `${advice.join(', ')} or ` : ''}${last}.`,
+  })
+}
+
+function summedBy(by: By, row: UsageRow): SummedRow {
+  const keyId = by === 'key' || by === 'both' ? row.keyId : null
+  const model = by === 'model' || by === 'both' ? row.model : null
+  return { ...row, keyId, model }
+}
+
+type Total = { -readonly [Name in keyof Omit<SummedRow, 'at' | 'keyId' | 'model'>]: SummedRow[Name] }
+
+function totalOf(rows: readonly SummedRow[]): Total {
+  const total: Total = {
+    requests: 0,
+    failed: 0,
+    promptTokens: 0,
+    cachedTokens: 0,
+    completionTokens: 0,
+    reasoningTokens: 0,
+    charged: 0n,
   }
-}
-
-/** A row of sums; null for what was summed over. */
-export type SummedRow = Omit<UsageRow, 'keyId' | 'model'> & {
-  readonly keyId: string | null
-  readonly model: string | null
-}
-
-const NOTHING: SummedRow = {
-  at: 0,
-  keyId: null,
-  model: null,
-  requests: 0,
-  failed: 0,
-  promptTokens: 0,
-  cachedTokens: 0,
-  completionTokens: 0,
-  reasoningTokens: 0,
-  charged: 0n,
-}
-
-/** By time, then key and model; `nothing`: one sum of all, over time too. */
-export function sumRows(rows: readonly UsageRow[], by: By | 'nothing'): SummedRow[] {
-  const byKey = by === 'key' || by === 'both'
-  const byModel = by === 'model' || by === 'both'
-  const sums = new Map<string, Sum>()
   for (const row of rows) {
-    const at = by === 'nothing' ? 0 : row.at
-    const keyId = byKey ? row.keyId : null
-    const model = byModel ? row.model : null
-    // A model may be named in any way, an id has no space in it.
-    const name = `${at} ${keyId} ${model}`
-    let sum = sums.get(name)
-    if (sum === undefined) sums.set(name, (sum = { ...NOTHING, at, keyId, model }))
-    add(sum, row)
+    total.requests += row.requests
+    total.failed += row.failed
+    total.promptTokens += row.promptTokens
+    total.cachedTokens += row.cachedTokens
+    total.completionTokens += row.completionTokens
+    total.reasoningTokens += row.reasoningTokens
+    total.charged += row.charged
   }
-  // Without the keys, what was in order by them is not in order any more.
-  return [...sums.values()].sort(inOrder)
-}
-
-type Sum = { -readonly [Name in keyof SummedRow]: SummedRow[Name] }
-
-/** In place: there may be tens of thousands of rows. */
-function add(sum: Sum, row: UsageRow): void {
-  sum.requests += row.requests
-  sum.failed += row.failed
-  sum.promptTokens += row.promptTokens
-  sum.cachedTokens += row.cachedTokens
-  sum.completionTokens += row.completionTokens
-  sum.reasoningTokens += row.reasoningTokens
-  sum.charged += row.charged
-}
-
-function inOrder(a: SummedRow, b: SummedRow): number {
-  return a.at - b.at || compare(a.keyId ?? '', b.keyId ?? '') || compare(a.model ?? '', b.model ?? '')
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0
+  return total
 }
 
 function showRow(row: SummedRow): UsageRowView {

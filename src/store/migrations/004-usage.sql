@@ -31,7 +31,8 @@ CREATE TABLE key_total (
   CHECK (spent + held <= ceiling)
 ) STRICT, WITHOUT ROWID;
 
--- From the events that are there.
+-- From the events that are there. Money is added up in halves of 32 bits, and stays at the brim when the sum would not fit
+-- a column, as the writer's does: sum() itself would fail, and the store could not be opened any more.
 WITH settled AS (
   SELECT settle.account, settle.at, coalesce(hold.key, '') AS key, coalesce(hold.model, '') AS model, settle.outcome,
     settle.prompt_tokens, settle.cached_tokens, settle.completion_tokens, settle.reasoning_tokens, settle.amount
@@ -40,19 +41,25 @@ WITH settled AS (
 ), grains (grain, span) AS (VALUES (0, 3600000), (1, 86400000))
 INSERT INTO usage
 SELECT account, grain, at - at % span, key, model, count(*), sum(outcome <> 'answered'), sum(prompt_tokens),
-  sum(cached_tokens), sum(completion_tokens), sum(reasoning_tokens), sum(amount)
+  sum(cached_tokens), sum(completion_tokens), sum(reasoning_tokens),
+  CASE WHEN sum(amount >> 32) + (sum(amount & 0xffffffff) >> 32) > 0x7fffffff THEN 9223372036854775807
+    ELSE (sum(amount >> 32) << 32) + sum(amount & 0xffffffff) END
 FROM settled, grains
 GROUP BY 1, 2, 3, 4, 5;
 
 INSERT INTO usage
 SELECT '', grain, at, '', model, sum(requests), sum(failed), sum(prompt_tokens), sum(cached_tokens),
-  sum(completion_tokens), sum(reasoning_tokens), sum(charged)
+  sum(completion_tokens), sum(reasoning_tokens),
+  CASE WHEN sum(charged >> 32) + (sum(charged & 0xffffffff) >> 32) > 0x7fffffff THEN 9223372036854775807
+    ELSE (sum(charged >> 32) << 32) + sum(charged & 0xffffffff) END
 FROM usage
 GROUP BY 2, 3, 5;
 
 INSERT INTO key_total (key, held, spent, requests, last_used_at)
-SELECT hold.key, sum(CASE WHEN settle.id IS NULL THEN hold.amount ELSE 0 END), coalesce(sum(settle.amount), 0), count(*),
-  max(hold.at)
+SELECT hold.key, sum(CASE WHEN settle.id IS NULL THEN hold.amount ELSE 0 END),
+  coalesce(CASE WHEN sum(settle.amount >> 32) + (sum(settle.amount & 0xffffffff) >> 32) > 0x7fffffff THEN 9223372036854775807
+    ELSE (sum(settle.amount >> 32) << 32) + sum(settle.amount & 0xffffffff) END, 0),
+  count(*), max(hold.at)
 FROM event AS hold LEFT JOIN event AS settle ON settle.id = hold.id AND settle.kind = 1
 WHERE hold.kind = 0 AND hold.key IS NOT NULL
 GROUP BY 1;

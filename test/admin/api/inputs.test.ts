@@ -377,9 +377,9 @@ describe('secrets', () => {
     await alice.post(`/api/keys/${key.id}/revoke`)
     await alice.get('/api/keys')
     expect(rig.log).toEqual([
-      audit('nobody', 'POST /api/session', { refused: 'wrong_credentials' }),
-      audit('alice@example.com', 'POST /api/keys', { id: key.id }),
-      audit('alice@example.com', 'POST /api/keys/{id}/revoke', { id: key.id }),
+      audit('nobody', 'POST /api/session', { person: alice.person.id, refused: 'wrong_credentials' }),
+      audit('alice@example.com', 'POST /api/keys', { id: key.id }, alice.person.id),
+      audit('alice@example.com', 'POST /api/keys/{id}/revoke', { id: key.id }, alice.person.id),
     ])
   })
 
@@ -390,7 +390,12 @@ describe('secrets', () => {
     rig.clock.ms += 1000
     await machine.post(`/api/operator/accounts/${alice.accountId}/credit`, { amount: '1', reference: 'p 1' })
     expect(rig.log).toEqual([
-      audit('token:payments', 'POST /api/operator/accounts/{id}/credit', { id: alice.accountId }),
+      audit(
+        'token:payments',
+        'POST /api/operator/accounts/{id}/credit',
+        { id: alice.accountId, amount: '1.000000000', reference: 'p 1' },
+        rig.store.people.tokens()[0]!.id,
+      ),
     ])
     const [entry] = rig.store.reports.entries(alice.accountId, { limit: 1 }).items
     expect(entry).toMatchObject({ actor: 'token:payments', reference: 'p 1' })
@@ -408,8 +413,9 @@ const PLAIN_LINK = {
   createdBy: 'test',
 } as const
 
-function audit(actor: string, route: string, about: object) {
-  return { level: 'info', actor, address: '127.0.0.1', route, about, msg: 'account api' }
+function audit(actor: string, route: string, about: object, by?: string) {
+  const who = by === undefined ? { actor } : { actor, by }
+  return { level: 'info', ...who, address: '127.0.0.1', route, about, msg: 'account api' }
 }
 
 /** What every GET route answers, to a member and to an operator. */

@@ -191,12 +191,25 @@ describe('rotating one', () => {
     expect([first, second].map(({ token }) => found(rig, token))).toEqual([expect.not.stringMatching('live'), 'live'])
   })
 
+  test('twice within a minute is a conflict: of two who do it at once, one would end the secret of the other', async () => {
+    await using rig = await startRig()
+    const alice = await rig.member('alice@example.com')
+    const { key } = await create(alice)
+    const rotate = () => alice.post<IssuedKeyView>(`/api/keys/${key.id}/rotate`, {})
+    const replies = await Promise.all([rotate(), rotate()])
+    expect(replies.map(({ status }) => status).sort()).toEqual([200, 409])
+    const { token } = replies.find(({ status }) => status === 200)!.body
+    expect(found(rig, token)).toBe('live')
+  })
+
   test('may give it another expiry, or none', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     const { key } = await create(alice, { name: 'first', expires_at: '2027-06-01T00:00:00Z' })
-    const rotate = async (body: object) =>
-      (await alice.post<IssuedKeyView>(`/api/keys/${key.id}/rotate`, body)).body.key.expires_at
+    const rotate = async (body: object) => {
+      rig.clock.ms += 60_000
+      return (await alice.post<IssuedKeyView>(`/api/keys/${key.id}/rotate`, body)).body.key.expires_at
+    }
     expect(await rotate({})).toBe('2027-06-01T00:00:00.000Z')
     expect(await rotate({ expires_at: '2028-01-01T00:00:00Z' })).toBe('2028-01-01T00:00:00.000Z')
     expect(await rotate({ expires_at: null })).toBeNull()
@@ -216,6 +229,27 @@ describe('rotating one', () => {
     }
     expect(found(rig, own.token)).toBe('live')
   })
+})
+
+test('a list of keys ends at 200: those that work come first, then the newest others', async () => {
+  await using rig = await startRig()
+  const alice = await rig.member('alice@example.com')
+  const account = alice.accountId
+  const made: string[] = []
+  for (let count = 0; count < 250; count++) {
+    const { key } = await rig.store.createKey({ account, name: `${count}` })
+    made.push(key.id)
+    if (count >= 20) await rig.store.revokeKey(key.id)
+  }
+  const { items } = (await alice.get<PageView<KeyView>>('/api/keys')).body
+  const live = made.slice(0, 20)
+  expect(
+    items
+      .map(({ id }) => id)
+      .slice(0, 20)
+      .sort(),
+  ).toEqual(live)
+  expect(items.slice(20).map(({ id }) => id)).toEqual(made.slice(70).reverse())
 })
 
 test('revoking one ends all its secrets at once; again changes nothing', async () => {

@@ -47,6 +47,8 @@ export interface RigOptions {
   /** Makes the real hashes, of 19 MiB each. Left out: quick ones, which are counted all the same. */
   readonly derive?: Derive
   readonly routes?: readonly ApiRoute[]
+  /** Where the admin listener says that it listens. Left out: loopback. */
+  readonly adminHost?: string
 }
 
 /** What came back. `body` is parsed where it is JSON. */
@@ -125,9 +127,8 @@ export async function startRig(options: RigOptions = {}): Promise<Rig> {
   const parts: ApiParts = { ...plainParts(store, clock, lines(log)), origins, ...options.parts }
   const guard = createGuard(parts, passwords)
   const routes = options.routes ?? ROUTES
-  const around = surroundings(log)
-  const readJson = createJsonReader()
-  const api = (door: Door) => createApi(parts, door, { readJson, guard, routes })
+  const around = surroundings(log, options.adminHost ?? '127.0.0.1')
+  const api = (door: Door) => createApi(parts, door, { readJson: createJsonReader(), guard, routes })
   const servers = [
     createDashboardApp(around, api('dashboard'), (_, next) => next()),
     createAdminApp(around, api('admin')),
@@ -277,12 +278,12 @@ function lines(log: Record<string, unknown>[]): Log {
 }
 
 /** What the applications of app.ts ask the gateway for; one trusted proxy, so that a test can say where it comes from. */
-function surroundings(log: Record<string, unknown>[]): AppParts {
+function surroundings(log: Record<string, unknown>[], host: string): AppParts {
   const ids = createIds(testClock())
   return {
     // Clients' requests do not come to these listeners.
     gateway: undefined as unknown as Gateway,
-    generation: () => ({ configuration: { trustProxy: 1 } }) as Generation,
+    generation: () => ({ configuration: { trustProxy: 1, admin: { host, port: 0 } } }) as Generation,
     nextId: () => ids.next('req_'),
     ready: () => ({ ready: true }),
     metrics: () => '',

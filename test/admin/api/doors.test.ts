@@ -1,0 +1,124 @@
+/** What each door lets in and tells: names of the admin listener, makers of links and tokens, actors of the ledger. */
+import { describe, expect, test } from 'vitest'
+import type {
+  EntryView,
+  IssuedLinkView,
+  IssuedTokenView,
+  LinkView,
+  PageView,
+  TokenView,
+} from '../../../src/admin/api/views.ts'
+import { startRig } from './rig.ts'
+
+const INVITATION = { kind: 'invitation', role: 'operator' } as const
+
+describe('the admin listener', () => {
+  test.each<[listens: string, host: string, status: number]>([
+    ['127.0.0.1', 'localhost:9000', 200],
+    ['127.0.0.1', 'LOCALHOST', 200],
+    ['127.0.0.1', '127.0.0.1:9000', 200],
+    ['::1', '[::1]:9000', 200],
+    ['localhost', '127.0.0.1', 200],
+    ['127.0.0.1', 'evil.example', 404],
+    ['127.0.0.1', 'localhost.evil.example', 404],
+    ['::1', 'evil.example:9000', 404],
+    ['localhost', 'evil.example', 404],
+    ['0.0.0.0', 'metrics.internal:9000', 200],
+    ['10.0.0.5', '10.0.0.5:9000', 200],
+  ])('on %s answers %s with %i', async (adminHost, host, status) => {
+    await using rig = await startRig({ adminHost })
+    const machine = rig.machine(await rig.token())
+    for (const path of ['/metrics', '/api/operator/summary']) {
+      const reply = await machine.call('GET', path, { headers: { host } })
+      expect(reply.status, path).toBe(status)
+      if (status === 404) expect(reply.body).toMatchObject({ error: { code: 'unknown_host' } })
+    }
+  })
+})
+
+describe('links', () => {
+  test.each(['links', 'people/PERSON/reset'])(
+    'where there is no dashboard none is made by %s, and that is said',
+    async path => {
+      await using rig = await startRig({ parts: { origins: () => [] } })
+      const { person } = await rig.member('alice@example.com')
+      const machine = rig.machine(await rig.token())
+      const body = path === 'links' ? INVITATION : {}
+      expect(await machine.post(`/api/operator/${path.replace('PERSON', person.id)}`, body)).toMatchObject({
+        status: 409,
+        body: { error: { code: 'conflict', message: expect.stringContaining('`dashboard` in gateway.yaml') } },
+      })
+      expect(rig.store.people.links()).toEqual([])
+    },
+  )
+
+  test('of a token are its own: shown by its name, and over with it, though another has the same name', async () => {
+    await using rig = await startRig()
+    const operator = await rig.operator()
+    const make = async () => (await operator.post<IssuedTokenView>('/api/operator/tokens', { name: 'deploy' })).body
+    const [first, second] = [await make(), await make()]
+    const one = await rig.machine(first.secret).post<IssuedLinkView>('/api/operator/links', INVITATION)
+    const two = await rig.machine(second.secret).post<IssuedLinkView>('/api/operator/links', INVITATION)
+    expect(one.body.link.created_by).toBe('token:deploy')
+    await operator.delete(`/api/operator/tokens/${first.token.id}`)
+    const { items } = (await operator.get<PageView<LinkView>>('/api/operator/links')).body
+    expect(items.map(({ id }) => id)).toEqual([two.body.link.id])
+  })
+
+  test('and tokens are not made by whom the store does not know as an operator any more', async () => {
+    await using rig = await startRig()
+    await rig.operator('another@example.com')
+    const operator = await rig.operator()
+    // Between the decision at the door and the transaction.
+    const { createLink, createToken, setRole } = rig.store.people
+    const demoted = () => setRole(operator.person.id, 'member')
+    Object.assign(rig.store.people, {
+      createLink: async (...link: Parameters<typeof createLink>) => {
+        await demoted()
+        return createLink(...link)
+      },
+    })
+    const refused = { status: 403, body: { error: { code: 'forbidden' } } }
+    expect(await operator.post('/api/operator/links', INVITATION)).toMatchObject(refused)
+    await setRole(operator.person.id, 'operator')
+    Object.assign(rig.store.people, {
+      createToken: async (...token: Parameters<typeof createToken>) => {
+        await demoted()
+        return createToken(...token)
+      },
+    })
+    expect(await operator.post('/api/operator/tokens', { name: 'x' })).toMatchObject(refused)
+    await setRole(operator.person.id, 'operator')
+    const another = await rig.member('bob@example.com')
+    Object.assign(rig.store.people, {
+      setRole: async (...change: Parameters<typeof setRole>) => {
+        await demoted()
+        return setRole(...change)
+      },
+    })
+    const path = `/api/operator/people/${another.person.id}`
+    expect(await operator.patch(path, { role: 'operator' })).toMatchObject(refused)
+    expect((await operator.get<PageView<TokenView>>('/api/operator/tokens')).status).toBe(403)
+    expect(rig.store.people.links()).toEqual([])
+  })
+})
+
+test('who gave credit is `operator` to the people of the account, and a name to operators', async () => {
+  await using rig = await startRig()
+  const [operator, alice] = [await rig.operator('boss@example.com'), await rig.member('alice@example.com')]
+  const account = alice.accountId
+  await operator.post(`/api/operator/accounts/${account}/credit`, { amount: '1', reference: 'r1' })
+  await rig.store.credit({ account, amount: 1n, reference: 'r2', actor: 'cli:root' })
+  await rig.store.credit({ account, amount: 1n, reference: 'r3', actor: operator.person.id })
+  const actors = async (who: typeof alice, path: string) =>
+    (await who.get<PageView<EntryView>>(path)).body.items.map(({ actor }) => actor).sort()
+  expect(await actors(alice, '/api/entries')).toEqual(['operator', 'operator', 'operator', 'registration'])
+  expect(await actors(operator, `/api/operator/accounts/${account}/entries`)).toEqual([
+    'boss@example.com',
+    'boss@example.com',
+    'cli:root',
+    'registration',
+  ])
+  const { text } = await alice.get('/api/entries.csv')
+  expect(text).not.toContain('boss@example.com')
+})
