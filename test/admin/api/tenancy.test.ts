@@ -2,7 +2,7 @@
  * Who may see and change what: every route, asked by everybody, about their own things and others'. The table is made from
  * the routes themselves, so that a new one cannot be forgotten.
  */
-import { describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { ApiRoute } from '../../../src/admin/api/route.ts'
 import { ROUTES } from '../../../src/admin/api/routes.ts'
 import type { CallOptions, Client, Reply } from './rig.ts'
@@ -25,6 +25,14 @@ const open = cases.filter(isFor('anyone'))
 const personal = cases.filter(isFor('person'))
 const operators = cases.filter(isFor('operator'))
 
+/** For everything that is refused: nothing may change in it, so one will do. */
+let stillWorld: World
+beforeAll(async () => {
+  stillWorld = await createWorld()
+})
+afterAll(() => stillWorld[Symbol.asyncDispose]())
+const still = () => stillWorld
+
 test('every route has a row, and every row a route', () => {
   const routes = [...ROUTES, DESCRIPTION].map(({ method, path }) => `${method} ${path}`)
   expect(new Set(routes).size).toBe(routes.length)
@@ -42,7 +50,7 @@ describe('signed out', () => {
   })
 
   test.each([...personal, ...operators])('$name: refused, and nothing has changed', async each => {
-    await using world = await createWorld()
+    const world = still()
     const before = stateOf(world)
     for (const things of Object.values(world.things)) {
       expect(await ask(world.nobody, each, world, things)).toMatchObject(refused(401, 'not_signed_in'))
@@ -62,7 +70,7 @@ describe('a member', () => {
   })
 
   test.each(personal.filter(({ row }) => row.owned))("$name: another's is as one that there is not", async each => {
-    await using world = await createWorld()
+    const world = still()
     const before = stateOf(world)
     const others = await ask(world.alice, each, world, world.things.bob)
     expect(others).toMatchObject(refused(404, 'not_found'))
@@ -72,7 +80,7 @@ describe('a member', () => {
   })
 
   test.each(operators)("$name: an operator's route is refused, about whomever", async each => {
-    await using world = await createWorld()
+    const world = still()
     const before = stateOf(world)
     for (const things of Object.values(world.things)) {
       expect(await ask(world.alice, each, world, things)).toMatchObject(refused(403, 'forbidden'))
@@ -117,7 +125,7 @@ describe('an operator', () => {
   })
 
   test.each(operators.filter(({ row }) => row.named))('$name: what there is not is not found', async each => {
-    await using world = await createWorld()
+    const world = still()
     const before = stateOf(world)
     expect(await ask(world.operator, each, world, world.things.none)).toMatchObject(refused(404, 'not_found'))
     expect(await ask(world.machine, each, world, world.things.none)).toMatchObject(refused(404, 'not_found'))
@@ -135,7 +143,7 @@ describe('an operator', () => {
 
 describe('the wrong proof', () => {
   test.each([...personal, ...operators])('$name: the dashboard takes neither keys nor tokens', async each => {
-    await using world = await createWorld()
+    const world = still()
     const before = stateOf(world)
     for (const secret of [world.apiKey, world.token]) {
       const headers = { authorization: `Bearer ${secret}`, 'x-api-key': secret }
@@ -149,7 +157,7 @@ describe('the wrong proof', () => {
   })
 
   test.each(operators)('$name: the admin listener takes neither keys nor sessions', async each => {
-    await using world = await createWorld()
+    const world = still()
     const before = stateOf(world)
     const admin = world.rig.machine()
     const session = world.operator.cookie!
@@ -174,7 +182,7 @@ describe('the wrong proof', () => {
   test.each([...personal, ...open.filter(({ route }) => route !== DESCRIPTION)])(
     '$name: is not on the admin listener',
     async each => {
-      await using world = await createWorld()
+      const world = still()
       const before = stateOf(world)
       expect(await ask(world.machine, each, world, world.things.alice)).toMatchObject(refused(404, 'unknown_url'))
       expect(stateOf(world)).toEqual(before)
