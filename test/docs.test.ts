@@ -201,17 +201,25 @@ describe('a plugin of your own', () => {
     expect(policy!.text).toContain(`use: ../${name}`)
     mkdirSync(join(dir, 'plugins'))
     writeFileSync(join(dir, name!), code!.text)
-    const gateway = await startGateway({ yaml: minimal('standard'), policies: { standard: policy!.text }, dir })
+    const [copy, , proof] = inLanguage('sh', 'plugins/README.md')
+    await shell(copy!.text.replaceAll('/PATH/TO/CHECKOUT', ROOT), {}, dir)
+    const [line] = /- \{ path: .* \}/.exec(policy!.before) ?? []
+    expect(read('gateway.yaml')).toContain(`routes:\n  ${line}\n`)
+    expect(policy!.before).toContain('`policies/standard.yaml`')
+    const yaml = read('gateway.yaml').replaceAll(/127\.0\.0\.1:808\d/g, '127.0.0.1:0')
+    const start = (text: string) => startGateway({ yaml, policies: { standard: text }, dir })
+    const gateway = await start(policy!.text)
     expect(await tollgate(['check'], { config: gateway.config })).toMatchObject({ code: 0, stderr: '' })
     const { key } = await createAccount(gateway, { credit: '1' })
-    const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'small', messages: [{ role: 'user', content: 'Hello!' }] }),
-    })
-    expect(answer.status).toBe(200)
-    expect(answer.headers.get('x-served-in-hour')).toMatch(/^\d{1,2}$/)
+    const ask = ({ url }: Gateway) => shell(proof!.text, { OPENAI_BASE_URL: `${url}/v1`, OPENAI_API_KEY: key })
+    const curls = isInstalled('curl')
+    if (curls) expect(await ask(gateway)).toMatch(/^HTTP\/1\.1 200 [\s\S]*^x-served-in-hour: \d{1,2}\r$/im)
     expect(await gateway.stop()).toBe(0)
+
+    const [, never] = /`with: (\{ .* \})`/.exec(read('plugins/README.md'))!
+    const shut = await start(policy!.text.replace(/with: \{ open.*\}/, `with: ${never}`))
+    if (curls) expect(await ask(shut)).toMatch(/^HTTP\/1\.1 403 [\s\S]*Open from 12:00 to 12:00 UTC\./)
+    expect(await shut.stop()).toBe(0)
 
     // "A misspelled setting, a wrong type, a missing fact: `check` points at the line."
     const { steps } = parse(policy!.text) as { steps: Record<string, unknown>[] }
@@ -266,12 +274,19 @@ describe('command lines', () => {
       .map(line => [place, line.replace(/\s+#.*$/, '')] as const),
   )
   /** Those that other tests here run, and those that begin with an installation. */
-  const ELSEWHERE = [/^export /, /^curl /, /^npm ci && npm (start|test)$/, /^npx tollgate serve$/]
+  const ELSEWHERE = [
+    /^export /,
+    /^curl /,
+    /^cp -r \/PATH\/TO\/CHECKOUT\//,
+    /^npm ci && npm (start|test)$/,
+    /^npx tollgate serve$/,
+  ]
 
   test('run, one after the other', { timeout: 120_000 }, async () => {
     const dir = await configurationDirectory()
     const config = join(dir, 'gateway.yaml')
-    writeFileSync(config, read('gateway.yaml'))
+    // As README.md says beside the lines that need it.
+    writeFileSync(config, read('gateway.yaml').replace(/^# admin: (\S+).*$/m, 'admin: $1'))
     let keyId = ''
     const ran: string[] = []
     for (const [place, line] of lines) {

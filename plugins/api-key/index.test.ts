@@ -93,6 +93,12 @@ describe('what is not one Bearer key', () => {
     ['a second scheme', [['Authorization', 'Bearer Bearer TOKEN']], 'malformed_api_key', 'one space and the key'],
     ['a letter beyond ASCII', [['Authorization', 'Bearer é']], 'malformed_api_key', 'one space and the key'],
     ['a mistyped key', [['Authorization', 'Bearer TOKENx']], 'malformed_api_key', 'Copy it again'],
+    [
+      "an operator's token",
+      [['Authorization', `Bearer tg_oper_${'a'.repeat(40)}`]],
+      'malformed_api_key',
+      "This is an operator's token, not an API key",
+    ],
     ['an x-api-key header', [['X-Api-Key', 'TOKEN']], 'missing_api_key', 'api-key header, which this gateway does not'],
     ['an api-key header', [['api-key', 'TOKEN']], 'missing_api_key', 'api-key header, which this gateway does not'],
   ])('%s', async (_name, headers, code, sentence) => {

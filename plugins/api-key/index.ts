@@ -16,7 +16,11 @@ export default definePlugin({
   settings: { type: 'object', additionalProperties: false, properties: {} },
   create(_settings: Record<string, never>, { keys, clock }) {
     return async (ctx, next) => {
-      const lookup = keys.find(presented(ctx.req.rawHeaders, ctx.exchange.route.kind === 'messages'), clock.now())
+      const secret = presented(ctx.req.rawHeaders, ctx.exchange.route.kind === 'messages')
+      const lookup = keys.find(secret, clock.now())
+      if (lookup.found === 'malformed' && secret.startsWith('tg_oper_')) {
+        throw unauthorized('malformed_api_key', OPERATORS_TOKEN)
+      }
       if (lookup.found !== 'live') throw unauthorized(REFUSED[lookup.found])
       if (lookup.account.frozen) throw refuse('account_frozen')
       ctx.exchange.give('key', lookup.key)
@@ -25,6 +29,9 @@ export default definePlugin({
     }
   },
 })
+
+const OPERATORS_TOKEN =
+  "This is an operator's token, not an API key: it opens the operators' API on the admin listener. Make a key."
 
 const REFUSED = {
   malformed: 'malformed_api_key',

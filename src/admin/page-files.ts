@@ -138,7 +138,8 @@ function sendUnbuilt(ctx: Context): void {
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Tollgate</title></head>
 <body>
 <h1>The dashboard is not built yet</h1>
-<p>Run <code>npm run build</code> where the gateway is installed, and start it again.</p>
+<p>Run <code>npm ci &amp;&amp; npx tollgate build</code> where the gateway is installed, and start it again: building needs the
+development packages.</p>
 <p>Clients are served all the same, and the API below <code>/api</code> works.</p>
 </body>
 </html>

@@ -17,6 +17,8 @@ export interface PeopleVerbResults {
   'person.invite': IssuedLink
   'person.reset': IssuedLink
   'person.list': { readonly people: readonly PersonView[] }
+  'person.links': { readonly links: readonly LinkView[] }
+  'person.revoke-link': { readonly link: LinkView }
   'person.role': { readonly person: PersonView }
   'person.remove': { readonly person: PersonView }
   'token.create': { readonly token: TokenView; readonly secret: string }
@@ -81,6 +83,22 @@ export const PEOPLE_VERBS: PeopleVerbs = {
   'person.list'(store, args) {
     args.end()
     return { people: everybody(store).map(person => showPerson(person, person.account)) }
+  },
+
+  'person.links'(store, args) {
+    args.end()
+    const names = namesOf(store)
+    return { links: store.people.links().map(link => showLink(link, names)) }
+  },
+
+  async 'person.revoke-link'(store, args) {
+    const id = args.name('link')
+    noteActor(args)
+    args.end()
+    const link = store.people.links().find(each => each.id === id)
+    if (!link) throw new StoreError(`there is no link "${id}" that works (a link is named by its id)`)
+    await store.people.revokeLink(id)
+    return { link: showLink(link, namesOf(store)) }
   },
 
   async 'person.role'(store, args) {

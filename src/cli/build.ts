@@ -4,7 +4,9 @@ import { type AddCommand, example } from './commands.ts'
 export const addBuild: AddCommand = (program, { terminal, finish }) => {
   program
     .command('build')
-    .description("build the dashboard's page, as serve does by itself where development packages are installed")
+    .description(
+      "build the dashboard's page, as serve does by itself; it needs the development packages (npm ci, without --omit=dev)",
+    )
     .addHelpText('after', example('build'))
     .action(() =>
       finish(async () => {

@@ -1,6 +1,7 @@
 /**
  * Builds the dashboard's page when its sources have changed since the last time, so that nobody has to think of it: a
- * child process runs Vite for a second. Where Vite is not installed (`npm ci --omit=dev`) what was built before is served.
+ * child process runs Vite for a second. Where Vite is not installed (`npm ci --omit=dev`) what was built before is served,
+ * and whoever starts the gateway hears when that is old or not there.
  */
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -18,17 +19,17 @@ export const BUILT = builtOf(SOURCES)
 const STAMP = '.made-of'
 
 /**
- * Answers with the folder of the built page. Throws a `CommandError` with Vite's words when it cannot be built.
+ * Answers with the folder of the built page. Throws a `CommandError` when it is not of these sources and cannot be built.
  *
  * @param sources The folder of another page.
+ * @param vite Where Vite's command is; null: it is not installed.
  */
-export async function buildPage(sources: string = SOURCES): Promise<string> {
+export async function buildPage(sources: string = SOURCES, vite: string | null = findVite()): Promise<string> {
   const built = builtOf(sources)
-  const vite = findVite()
-  if (vite === null) return built
   const stampFile = join(built, STAMP)
   const stamp = stampOf(sources)
   if (existsSync(stampFile) && readFileSync(stampFile, 'utf8') === stamp) return built
+  if (vite === null) throw new CommandError(withoutVite(existsSync(join(built, 'index.html'))))
   const fresh = `${built}-${crypto.randomUUID()}`
   try {
     await promisify(execFile)(
@@ -45,6 +46,11 @@ export async function buildPage(sources: string = SOURCES): Promise<string> {
     rmSync(fresh, { recursive: true, force: true })
   }
   return built
+}
+
+function withoutVite(isBuilt: boolean): string {
+  const state = isBuilt ? 'is older than its sources' : 'is not built'
+  return `The dashboard's page ${state}, and building it needs the development packages: run npm ci first, then tollgate build.`
 }
 
 /** Whoever starts meanwhile finds the old page or the new one, never half of one; so several may build at once. */

@@ -1,8 +1,9 @@
 /** `tollgate person`: who may sign in to the dashboard. Links work once; their secret stands behind `#`. */
 import { type Command, InvalidArgumentError, Option } from 'commander'
+import type { LinkView } from '../admin/api/views.ts'
 import type { IssuedLink } from '../admin/people-verbs.ts'
 import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
-import { json, showTime, table } from './format.ts'
+import { json, showMoney, showTime, table } from './format.ts'
 import { actor, operate } from './operate.ts'
 import { findStore } from './place.ts'
 import type { Terminal } from './terminal.ts'
@@ -55,7 +56,9 @@ export const addPerson: AddCommand = (program, { terminal, finish }) => {
         const origin = await originOf(terminal, command)
         const issued = await operate(terminal, configOf(command), 'person.invite', args)
         const whom = `${role === 'operator' ? 'an operator' : 'a member'}${account ? ` of account ${account}` : ''}`
-        terminal.out(linkText(issued, `${origin}/join`, `Invites ${whom}`, options))
+        terminal.out(
+          linkText(issued, { page: `${origin}/join`, what: `Invites ${whom}`, self: terminal.self }, options),
+        )
         return 0
       }),
     )
@@ -72,7 +75,8 @@ export const addPerson: AddCommand = (program, { terminal, finish }) => {
         const args = { person: who, expires_at: options.expires, actor: actor() }
         const origin = await originOf(terminal, command)
         const issued = await operate(terminal, configOf(command), 'person.reset', args)
-        terminal.out(linkText(issued, `${origin}/reset`, `A new password for ${who}`, options))
+        const about = { page: `${origin}/reset`, what: `A new password for ${who}`, self: terminal.self }
+        terminal.out(linkText(issued, about, options))
         return 0
       }),
     )
@@ -98,6 +102,8 @@ export const addPerson: AddCommand = (program, { terminal, finish }) => {
         return 0
       }),
     )
+
+  addLinks(person, { terminal, finish })
 
   person
     .command('role')
@@ -129,6 +135,53 @@ export const addPerson: AddCommand = (program, { terminal, finish }) => {
     )
 }
 
+/** The links that were made and not used yet. */
+const addLinks: AddCommand = (person, { terminal, finish }) => {
+  person
+    .command('links')
+    .description('list the links that still work, never their secrets')
+    .addOption(jsonOption())
+    .addHelpText('after', example('person links'))
+    .action((options: { json?: true }, command: Command) =>
+      finish(async () => {
+        const result = await operate(terminal, configOf(command), 'person.links', {})
+        if (options.json) terminal.out(json(result))
+        else if (result.links.length === 0) terminal.out('No link works now.\n')
+        else terminal.out(table(LINK_COLUMNS, result.links.map(linkRow)))
+        return 0
+      }),
+    )
+
+  person
+    .command('revoke-link')
+    .description('take a link back that nobody has used')
+    .argument('<link>', 'its id')
+    .addOption(jsonOption())
+    .addHelpText('after', example('person revoke-link lnk_0123'))
+    .action((id: string, options: { json?: true }, command: Command) =>
+      finish(async () => {
+        const result = await operate(terminal, configOf(command), 'person.revoke-link', { link: id, actor: actor() })
+        terminal.out(options.json ? json(result) : `Link ${id} is taken back: it does not work any more.\n`)
+        return 0
+      }),
+    )
+}
+
+const LINK_COLUMNS = ['LINK', 'FOR', 'ADDRESS', 'ACCOUNT', 'CREDIT', 'EXPIRES', 'MADE BY'].map(title => ({ title }))
+
+function linkRow({ id, kind, role, email, account, credit, expires_at, created_by }: LinkView): string[] {
+  const isNew = kind === 'invitation' && account === null
+  return [
+    id,
+    kind === 'reset' ? 'a new password' : roleWords(role),
+    email ?? 'any',
+    isNew ? 'a new one' : (account ?? ''),
+    isNew ? showMoney(credit) : '',
+    showTime(expires_at),
+    created_by,
+  ]
+}
+
 /** Asked before a link is made: one that nobody can open would be lost. */
 async function originOf(terminal: Terminal, command: Command): Promise<string> {
   return (await findStore(terminal, configOf(command))).dashboard()
@@ -136,13 +189,12 @@ async function originOf(terminal: Terminal, command: Command): Promise<string> {
 
 function linkText(
   { link, token }: IssuedLink,
-  page: string,
-  what: string,
+  { page, what, self }: { readonly page: string; readonly what: string; readonly self: string },
   { json: asJson }: { readonly json?: true },
 ): string {
   const url = `${page}#${token}`
   if (asJson) return json({ link, url })
-  return `${what}, once, until ${showTime(link.expires_at)}:\n\n${url}\n\nKeep it now: this link is not shown again.\n`
+  return `${what}, once, until ${showTime(link.expires_at)}:\n\n${url}\n\nKeep it now: this link is not shown again. To take it back: ${self} person revoke-link ${link.id}\n`
 }
 
 function emailValue(text: string): string {

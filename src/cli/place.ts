@@ -17,6 +17,8 @@ export interface StorePlace {
   readonly database: string | null
   /** `secret:` of the configuration, or null for the file beside the store. Throws when it cannot be resolved. */
   secret(): string | null
+  /** Whether there is a listener for operators' machines. */
+  readonly hasAdmin: boolean
   /** Where people open the dashboard: its origin. Throws when there is none, or nobody can say. */
   dashboard(): string
 }
@@ -39,7 +41,7 @@ export async function findStore(terminal: Terminal, config: string): Promise<Sto
     throw new CommandError(await problemText(terminal, { problems: source.problems, sources }))
   }
 
-  const value = (source.value ?? {}) as Record<'store' | 'secret' | 'dashboard' | 'dashboard_url', unknown>
+  const value = (source.value ?? {}) as Record<'store' | 'secret' | 'admin' | 'dashboard' | 'dashboard_url', unknown>
   const { properties } = GATEWAY_SCHEMA as unknown as { properties: { store: { default: string } } }
   const written = value.store ?? properties.store.default
   const store = source.sound('/store') ? absolute(written, configFile) : null
@@ -48,6 +50,7 @@ export async function findStore(terminal: Terminal, config: string): Promise<Sto
     configFile,
     store,
     database: store === 'memory' ? null : store.slice('sqlite:'.length),
+    hasAdmin: value.admin !== undefined,
     secret() {
       if (value.secret === undefined) return null
       if (source.sound('/secret') && typeof value.secret === 'string') return value.secret

@@ -97,9 +97,14 @@ function answersText(running: Running, self: string): string {
   const accounts = running.store.listAccounts()
   const [first] = accounts
   const hint = first
-    ? `a key for an account: ${self} key create --account ${accounts.length === 1 ? first.id : 'NAME'}`
+    ? `a key for an account: ${self} key create --account ${accounts.length === 1 ? nameOrId(first) : 'NAME'}`
     : `a first account: ${self} account create NAME --credit 10`
   return `Tollgate answers at ${baseUrl(running)} (${hint})\n`
+}
+
+/** An account as a shell takes it without quotes. */
+function nameOrId({ id, name }: { readonly id: string; readonly name: string }): string {
+  return /^\w[\w.@+-]*$/.test(name) ? name : id
 }
 
 /** The base URL that clients want: up to `/v1`. */

@@ -3,12 +3,15 @@ import type { Command } from 'commander'
 import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
 import { json, showTime, table } from './format.ts'
 import { actor, operate } from './operate.ts'
+import { findStore } from './place.ts'
 import { expiryValue } from './values.ts'
 
 export const addToken: AddCommand = (program, { terminal, finish }) => {
   const token = program
     .command('token')
-    .description("make and revoke tokens for the operators' API")
+    .description(
+      "make and revoke tokens for the operators' API, which is on the admin listener: gateway.yaml needs the key admin",
+    )
     .addHelpText('after', example('token create payments --expires 365d', 'token list'))
 
   token
@@ -24,6 +27,11 @@ export const addToken: AddCommand = (program, { terminal, finish }) => {
       finish(async () => {
         const args = { name, expires_at: options.expires, actor: actor() }
         const result = await operate(terminal, configOf(command), 'token.create', args)
+        if (!(await findStore(terminal, configOf(command))).hasAdmin) {
+          terminal.err(
+            `Nothing takes this token yet: ${configOf(command)} has no admin. Write admin: 127.0.0.1:8082.\n`,
+          )
+        }
         if (options.json) terminal.out(json(result))
         else
           terminal.out(

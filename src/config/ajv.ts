@@ -5,6 +5,7 @@
  * - `unit`: the text is parsed by the contract's unit and replaced by the parsed value
  * - `within`: the parsed value lies between two others of its unit
  * - `refused`: the key is known and not to be used; the value is the sentence that says why
+ * - `instead`: what to write instead of a value of the wrong type that looks like this
  * - `sentence`: what to say when the value does not fit, instead of a sentence made from the keyword
  */
 import { Ajv2020, type AnySchema, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
@@ -17,6 +18,13 @@ export interface Within {
   readonly unit: UnitName
   readonly from: string | number
   readonly to: string | number
+}
+
+/** The value of the keyword `instead`: `VALUE` in `write` stands for what was written. */
+export interface Instead {
+  /** A regular expression. */
+  readonly of: string
+  readonly write: string
 }
 
 interface DataContext {
@@ -75,6 +83,7 @@ function createAjv(): Ajv2020 {
     },
   })
   ajv.addKeyword({ keyword: 'sentence', schemaType: 'string' })
+  ajv.addKeyword({ keyword: 'instead', schemaType: 'object' })
   ajv.addSchema(UNIT_SCHEMAS as unknown as AnySchema)
   return ajv
 }

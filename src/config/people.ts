@@ -2,21 +2,23 @@
 import { isLoopback } from './address.ts'
 import type { Address, Configuration } from './configuration.ts'
 import type { GatewayShape } from './file-shapes.ts'
+import { nearest } from './problem.ts'
 import type { Source } from './source.ts'
 
 type People = Pick<Configuration, 'dashboard' | 'dashboardUrl' | 'publicUrl' | 'registration'>
 
-/** Keys that say something of a dashboard, and nothing without one. */
+/** Keys that mean nothing without a dashboard. */
 const NEED_DASHBOARD = ['dashboard_url', 'public_url', 'registration'] as const
 
 /** Builds it from what is sound; null where something of it was reported, here or before. */
 export function buildPeople(source: Source, shape: GatewayShape, dashboard: Address | null): People | null {
   const before = source.problems.length
-  if (shape.dashboard === undefined) {
+  // A mistyped one was reported, and these keys with it would be told twice.
+  if (shape.dashboard === undefined && !Object.keys(shape).some(key => nearest(key, ['dashboard']) !== undefined)) {
     for (const key of NEED_DASHBOARD) {
       if (shape[key] === undefined) continue
       const suggestion = 'write dashboard: 127.0.0.1:8081, or remove this line'
-      source.report(`/${key}`, `${key} says something of a dashboard, and there is none`, { suggestion })
+      source.report(`/${key}`, `${key} needs a dashboard`, { suggestion })
     }
   }
   const dashboardUrl = urlOf(source, '/dashboard_url', shape.dashboard_url, originOf)
@@ -68,18 +70,25 @@ function urlOf(
   source: Source,
   at: string,
   text: string | undefined,
-  read: (url: URL) => string | { readonly wrong: string },
+  read: (url: URL) => string | Wrong,
 ): string | null {
   if (text === undefined || !source.sound(at)) return null
   const url = URL.parse(text)
-  const result = url === null ? { wrong: 'is not a URL' } : (plainProblem(url) ?? read(url))
+  const result: string | Wrong = url === null ? { wrong: 'is not a URL' } : (plainProblem(url) ?? read(url))
   if (typeof result === 'string') return result
-  const suggestion = at === '/public_url' ? 'write https://HOST/v1' : 'write https://HOST, without a path'
+  const hint = at === '/public_url' ? 'write https://HOST/v1' : 'write https://HOST, without a path'
+  const suggestion = typeof result.instead === 'string' && !source.substituted(at) ? `write ${result.instead}` : hint
   source.report(at, `${at.slice(1)}: ${source.show(at, text)} ${result.wrong}`, { suggestion })
   return null
 }
 
-function plainProblem(url: URL): { wrong: string } | null {
+interface Wrong {
+  readonly wrong: string
+  /** What it should look like. */
+  readonly instead?: string
+}
+
+function plainProblem(url: URL): Wrong | null {
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return { wrong: 'is neither https nor http' }
   if (url.username !== '' || url.password !== '') return { wrong: 'has a user or a password' }
   if (url.search !== '' || url.hash !== '') return { wrong: 'has a query or a fragment' }
@@ -87,7 +96,7 @@ function plainProblem(url: URL): { wrong: string } | null {
 }
 
 /** The page owns its origin: cookies with the `__Host-` prefix and the content policy are for all of it. */
-function originOf(url: URL): string | { wrong: string } {
+function originOf(url: URL): string | Wrong {
   if (url.pathname !== '/') return { wrong: 'has a path' }
   if (url.protocol === 'http:' && !isLoopback(url.hostname)) {
     return { wrong: 'is plain http, and passwords would cross the network readable' }
@@ -95,8 +104,12 @@ function originOf(url: URL): string | { wrong: string } {
   return url.origin
 }
 
-function baseOf(url: URL): string {
-  return url.href.replace(/\/$/, '')
+/** What clients put before `/chat/completions`: the paths of chat routes are `/v1/chat/completions`, with or without a prefix. */
+function baseOf(url: URL): string | Wrong {
+  const base = url.href.replace(/\/+$/, '')
+  return /\/v1\/*$/.test(url.pathname)
+    ? base
+    : { wrong: 'does not end in /v1, where clients are served', instead: `${base}/v1` }
 }
 
 function urlHost({ host }: Address): string {

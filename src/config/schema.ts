@@ -34,6 +34,11 @@ const NAME = {
   pattern: '^[A-Za-z][A-Za-z0-9_-]{0,39}$',
   sentence: 'must be up to 40 letters, digits, dashes and underscores',
 }
+/** A port alone is a number to YAML. */
+const ADDRESS = {
+  sentence: 'must be an address with a port',
+  instead: { of: '^\\d{1,5}$', write: '127.0.0.1:VALUE' },
+}
 const SENTENCE_PRICE = 'must be "free" or a map with per, input and output'
 
 const PRICE_PARTS = {
@@ -277,31 +282,38 @@ const ROUTE = map(
   { required: ['path', 'policy'] },
 )
 
+const REGISTRATION_MODES = ['open', 'invitation', 'closed']
+
 /** The whole of gateway.yaml. */
 export const GATEWAY_SCHEMA = map(
   'The configuration of a Tollgate gateway.',
   {
     version: { const: 1, description: 'The version of this format: 1.' },
     listen: text('The address for clients: "127.0.0.1:8080", ":8080" for all interfaces, "[::1]:8080".', {
+      ...ADDRESS,
       default: '127.0.0.1:8080',
     }),
-    admin: text("The address for the operators' API and /metrics. Left out: there is none."),
-    dashboard: text('The address for people: the dashboard and its API. Left out: there is none.'),
+    admin: text("The address for the operators' API and /metrics. Left out: there is none.", ADDRESS),
+    dashboard: text('The address for people: the dashboard and its API. Left out: there is none.', ADDRESS),
     dashboard_url: text(
       'Where browsers reach the dashboard: https://gate.example.com. It decides the cookie and which origin may change things. Left out: the address of `dashboard`, which must be loopback then.',
     ),
     public_url: text(
-      'Where clients reach the gateway when something stands in front of it: https://api.example.com/v1. The dashboard shows it. Left out: the address of `listen`.',
+      'Where clients reach the gateway when something stands in front of it: https://api.example.com/v1. It ends in /v1, as the paths of routes begin. The dashboard shows it. Left out: the address of `listen`.',
     ),
-    registration: map('Who may make an account on the dashboard.', {
-      mode: {
-        enum: ['open', 'invitation', 'closed'],
-        description:
-          'open: anybody; invitation: those with a link of an operator; closed: nobody, and links only join accounts. Default: invitation.',
+    registration: map(
+      'Who may make an account on the dashboard.',
+      {
+        mode: {
+          enum: REGISTRATION_MODES,
+          description:
+            'open: anybody; invitation: those with a link of an operator; closed: nobody, and links only join accounts. Default: invitation.',
+        },
+        credit: { ...unit('money'), description: 'mode: open: what such an account begins with. Default: nothing.' },
+        plan: text('mode: open: the plan of such an account. Default: default.'),
       },
-      credit: { ...unit('money'), description: 'mode: open: what such an account begins with. Default: nothing.' },
-      plan: text('mode: open: the plan of such an account. Default: default.'),
-    }),
+      { instead: { of: `^(${REGISTRATION_MODES.join('|')})$`, write: '{ mode: VALUE }' } },
+    ),
     store: text('Where accounts, keys and the ledger are kept: sqlite:PATH (relative to this file) or memory.', {
       default: 'sqlite:./.tollgate/tollgate.db',
     }),

@@ -1,5 +1,6 @@
 /** The schema checker's errors as sentences at their place. */
 import type { ErrorObject } from 'ajv/dist/2020.js'
+import type { Instead } from './ajv.ts'
 import { didYouMean, listed, show } from './problem.ts'
 import { pointer, type Source } from './source.ts'
 
@@ -88,7 +89,7 @@ function inWords(source: Source, error: ErrorObject, address: string): Words {
     case 'within':
       return { message: `${name} ${error.message}` }
     case 'type':
-      return wrongType(error, name, value, schema)
+      return wrongType(error, name, value, source.substituted(address) ? undefined : insteadOf(error))
     case 'enum':
       return notOneOf(error, name, value)
     case 'uniqueItems':
@@ -128,15 +129,22 @@ function badName(name: string, schema: Schema): Words {
   return { message: `the name ${show(name)} ${own}`, key: true, child: name }
 }
 
-function wrongType(error: ErrorObject, name: string, value: string, schema: Schema): Words {
+/** What to write instead, where the schema knows it. */
+function insteadOf({ data, parentSchema }: ErrorObject): string | undefined {
+  const { instead } = parentSchema as { instead?: Instead }
+  if (!instead || !new RegExp(instead.of).test(String(data))) return undefined
+  return `write ${instead.write.replace('VALUE', () => String(data))}`
+}
+
+function wrongType(error: ErrorObject, name: string, value: string, instead: string | undefined): Words {
   const wanted = [error.schema as string | string[]].flat().map(type => TYPE_NAMES[type] ?? type)
   if (error.data === null) return { message: `${name} is empty`, suggestion: 'give it a value or remove the key' }
-  const own = sentenceOf(schema)
-  if (own !== undefined) return { message: `${name} ${own}, not ${value}` }
+  const own = sentenceOf(error.parentSchema)
+  if (own !== undefined) return { message: `${name} ${own}, not ${value}`, suggestion: instead }
   const message = `${name} must be ${listed(wanted)}, not ${value}`
   return {
     message,
-    suggestion: wanted.includes('text') && typeof error.data !== 'object' ? 'put it in quotes' : undefined,
+    suggestion: instead ?? (wanted.includes('text') && typeof error.data !== 'object' ? 'put it in quotes' : undefined),
   }
 }
 

@@ -3,7 +3,7 @@ import type { ComponentChildren, VNode } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { useSession } from './lib/session.tsx'
 import { type ThemeChoice, useTheme } from './lib/theme.ts'
-import { useAction } from './lib/use-resource.ts'
+import { useAction, useReturn } from './lib/use-resource.ts'
 import { type PageRoute, ROUTES } from './routes.ts'
 import { announce, Button, Icon, Logo, Money, Note, Segments } from './ui/index.ts'
 
@@ -24,6 +24,7 @@ export function Layout({ path, children }: LayoutProps): VNode {
     setOpen(false)
     refresh()
   })
+  useReturn(true, refresh)
   useEffect(() => {
     if (!open) return
     const keyed = (event: KeyboardEvent): void => {

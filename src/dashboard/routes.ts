@@ -28,6 +28,7 @@ export const ROUTES: readonly PageRoute[] = [
   person('/usage', 'Usage', 'usage', () => import('./pages/usage.tsx')),
   person('/receipts', 'Receipts', 'receipt', () => import('./pages/receipts.tsx')),
   { path: '/receipts/:id', audience: 'person', page: () => import('./pages/receipt.tsx') },
+  person('/ledger', 'Ledger', 'ledger', () => import('./pages/ledger.tsx')),
   person('/playground', 'Playground', 'playground', () => import('./pages/playground.tsx')),
   person('/models', 'Models', 'models', () => import('./pages/models.tsx')),
   person('/settings', 'Settings', 'settings', () => import('./pages/settings.tsx')),

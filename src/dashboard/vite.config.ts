@@ -39,7 +39,7 @@ export default defineConfig({
             { name: 'chart', test: /\/node_modules\/uplot\/|\/ui\/chart\.tsx/ },
             {
               name: 'account',
-              test: /\/pages\/|\/ui\/lazy-chart\.tsx$|\/lib\/(keys|snippets|spending|sse|sum|talk|trail|usage|use-talk)\.ts$/,
+              test: /\/pages\/|\/ui\/lazy-chart\.tsx$|\/lib\/(keys|request|snippets|spending|sse|sum|talk|trail|usage|use-talk)\.ts$/,
             },
             { name: 'core', test: /\/node_modules\/preact\/|\/dashboard\/(lib|ui)\// },
           ],

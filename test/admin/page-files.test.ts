@@ -111,7 +111,7 @@ describe('a page that was not built', () => {
     expect(answer.status).toBe(503)
     expect(answer.headers['content-type']).toBe('text/html; charset=utf-8')
     expect(answer.headers['cache-control']).toBe('no-store')
-    expect(answer.text).toContain('npm run build')
+    expect(answer.text).toContain('npm ci &amp;&amp; npx tollgate build')
     expect(answer.text).toContain('/api')
     // Nothing in it that the policy would refuse.
     expect(answer.text).not.toMatch(/<script|<style|style=/)

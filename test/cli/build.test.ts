@@ -38,6 +38,22 @@ test('sources that cannot be built end with a sentence, and are tried again; the
   expect(script(await buildPage(sources))).toContain('mended')
 })
 
+test('without the development packages: what is not built, or is old, is said; what is built is taken', async () => {
+  const without = () => buildPage(sources, null)
+  const advice = 'building it needs the development packages: run npm ci first, then tollgate build.'
+  await expect(without()).rejects.toMatchObject({
+    name: 'CommandError',
+    message: `The dashboard's page is not built, and ${advice}`,
+  })
+  expect(existsSync(join(sources, 'dist'))).toBe(false)
+
+  const folder = await buildPage(sources)
+  expect(await without()).toBe(folder)
+  write('main.ts', "document.title = 'newer'\n")
+  await expect(without()).rejects.toThrow(`The dashboard's page is older than its sources, and ${advice}`)
+  expect(script(folder)).toContain('first')
+})
+
 test('it is built once, and again when a source has changed, come or gone', async () => {
   const folder = await buildPage(sources)
   expect(folder).toBe(join(sources, 'dist'))

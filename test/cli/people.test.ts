@@ -42,6 +42,8 @@ describe('the command line itself is wrong: exit code 2, and nothing is done', (
     [['person', 'role', 'ada@example.com', 'owner'], 'It must be member or operator.'],
     [['person', 'role', 'ada@example.com'], "missing required argument 'role'"],
     [['person', 'remove'], "missing required argument 'person'"],
+    [['person', 'links', 'lnk_1'], 'too many arguments'],
+    [['person', 'revoke-link'], "missing required argument 'link'"],
     [['token', 'create'], "missing required argument 'name'"],
     [['token', 'create', 'payments', '--expires', 'soon'], 'It must be a span from now'],
     [['token', 'revoke'], "missing required argument 'token'"],
@@ -122,6 +124,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     [['reset', 'cy@example.com'], 'there is nobody "cy@example.com"'],
     [['role', 'cy@example.com', 'operator'], 'there is nobody "cy@example.com"'],
     [['remove', 'per_x'], 'there is nobody "per_x"'],
+    [['revoke-link', 'lnk_x'], 'there is no link "lnk_x" that works'],
     [['role', 'ada@example.com', 'member'], 'ada@example.com is the only operator. Make somebody else one first.'],
     [['remove', 'ada@example.com'], 'ada@example.com is the only operator. Make somebody else one first.'],
   ])('%j is refused', async (line, sentence) => {
@@ -198,6 +201,29 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     await expect(reset()).rejects.toThrow('does not work')
   })
 
+  test('links: who has one, and how one is taken back', async () => {
+    const say = async (...line: string[]) => (await place.tollgate(['person', ...line])).out
+    expect(await say('links')).toBe('No link works now.\n')
+    await place.json('account.create', 'acme')
+    const first = await say('invite', '--role', 'operator', '--credit', '2.5')
+    await say('invite', '--account', 'acme', '--email', 'bo@example.com')
+    const [id] = /lnk_\w+/.exec(first)!
+    expect(first).toContain(`To take it back: tollgate person revoke-link ${id}\n`)
+
+    const list = await say('links')
+    expect(list).toMatch(new RegExp(`^${id} +an operator +any +a new one +\\$2\\.50 +\\d{4}-\\S+ \\S+ UTC +cli:`, 'm'))
+    expect(list).toMatch(/^lnk_\w+ +a member +bo@example\.com +acme +\d{4}-/m)
+    expect(list).not.toContain(linkOf(first).hash.slice(1))
+
+    expect(await say('revoke-link', id)).toBe(`Link ${id} is taken back: it does not work any more.\n`)
+    await expect(join(linkOf(first), 'ada@example.com')).rejects.toThrow('does not work')
+    const { links } = await place.json('person.links')
+    expect(links).toMatchObject([{ role: 'member', email: 'bo@example.com', account: 'acme' }])
+    expect((await place.tollgate(['person', 'revoke-link', id])).code).toBe(1)
+    expect((await place.json('person.revoke-link', links[0]!.id)).link.id).toBe(links[0]!.id)
+    expect((await place.json('person.links')).links).toEqual([])
+  })
+
   test('roles, and who is removed', async () => {
     expect((await place.tollgate(['person', 'list'])).out).toBe(
       'Nobody yet. Invite an operator: tollgate person invite --role operator\n',
@@ -237,6 +263,14 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     expect(again.err).toContain(`there is no operators' token "${id}"`)
     expect((await place.json('token.list')).tokens.map(({ name }) => name)).toEqual(['script'])
   })
+})
+
+test('a token that nothing would take is made, and that is said', async () => {
+  const without = await place.tollgate(['token', 'create', 'payments'])
+  expect(without).toMatchObject({ code: 0, out: expect.stringContaining('tg_oper_') })
+  expect(without.err).toBe('Nothing takes this token yet: ./gateway.yaml has no admin. Write admin: 127.0.0.1:8082.\n')
+  place.write('gateway.yaml', `${DASHBOARD}admin: 127.0.0.1:8082\n`)
+  expect((await place.tollgate(['token', 'create', 'payments'])).err).toBe('')
 })
 
 test('dashboard_url is where links lead, behind a proxy', async () => {

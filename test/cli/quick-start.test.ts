@@ -191,10 +191,18 @@ describe('later starts: one line', () => {
   })
 
   test('with accounts: how to make a key', async () => {
-    const { account } = await runVerb(store, 'account.create', { name: 'acme' })
-    expect(startText(running())).toContain(`key create --account ${account.id}`)
+    await runVerb(store, 'account.create', { name: 'acme' })
+    expect(startText(running())).toContain('key create --account acme)')
     await runVerb(store, 'account.create', { name: 'umbrella' })
     expect(startText(running())).toContain('key create --account NAME')
     expect(startText(running()).trim().split('\n')).toHaveLength(1)
   })
+
+  test.each(['two words', "o'hara", '-x', '$HOME'])(
+    'an account whose name a shell would change by its id: %s',
+    async name => {
+      const { account } = await runVerb(store, 'account.create', { name })
+      expect(startText(running())).toContain(`key create --account ${account.id})`)
+    },
+  )
 })

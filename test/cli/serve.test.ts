@@ -136,7 +136,7 @@ test('the first start prints a key that works; commands reach the running gatewa
 
   const again = tollgate(['serve'])
   const [line] = await again.until(/Tollgate answers at .*\n/)
-  expect(line).toContain('key create --account acc_')
+  expect(line).toContain('key create --account demo)')
   again.child.kill('SIGINT')
   const { code, out } = await again.ended
   expect(code).toBe(0)

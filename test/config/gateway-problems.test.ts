@@ -53,7 +53,17 @@ const TOP: Row[] = [
   ['a mistyped key', { more: '▸lisen: 127.0.0.1:1' }, 'unknown key "lisen"; did you mean "listen"?'],
   ['a foreign key', { more: '▸telemetry: on' }, 'unknown key "telemetry"'],
   ['a prototype key', { more: '▸__proto__: { drain: 1m }' }, 'unknown key "__proto__"'],
-  ['a number for an address', { more: 'listen: ▸8080' }, 'listen must be text, not 8080; put it in quotes'],
+  [
+    'a number for an address',
+    { more: 'listen: ▸8080' },
+    'listen must be an address with a port, not 8080; write 127.0.0.1:8080',
+  ],
+  [
+    "a number for the operators' address",
+    { more: 'admin: ▸18082' },
+    'admin must be an address with a port, not 18082; write 127.0.0.1:18082',
+  ],
+  ['a number that is no port', { more: 'admin: ▸1234567' }, 'admin must be an address with a port, not 1234567'],
   ['an address without port', { more: 'listen: ▸127.0.0.1' }, 'listen: "127.0.0.1" is not an address with a port'],
   ['an address without brackets', { more: 'listen: ▸"::1:8080"' }, '"::1:8080" is not an address with a port'],
   ['a port that is too high', { more: 'admin: ▸127.0.0.1:70000' }, 'admin: "127.0.0.1:70000" has a port above 65535'],

@@ -9,12 +9,28 @@ const TABLE: readonly (readonly [name: string, gateway: Gateway, says: string])[
   [
     'a name for a dashboard that is not there',
     { more: 'dashboard_url: ▸https://a.example' },
-    'dashboard_url says something of a dashboard, and there is none; write dashboard: 127.0.0.1:8081',
+    'dashboard_url needs a dashboard; write dashboard: 127.0.0.1:8081, or remove this line',
+  ],
+  ['a registration without a dashboard', { more: 'registration: ▸{ mode: open }' }, 'registration needs a dashboard'],
+  [
+    'a mistyped dashboard is one problem, whatever else needs it',
+    { more: '▸dashbord: 127.0.0.1:8081\ndashboard_url: http://localhost:8081\nregistration: { mode: open }' },
+    'unknown key "dashbord"; did you mean "dashboard"?',
   ],
   [
-    'a registration without a dashboard',
-    { more: 'registration: ▸{ mode: open }' },
-    'registration says something of a dashboard, and there is none',
+    'a port for a dashboard',
+    { more: 'dashboard: ▸18081' },
+    'dashboard must be an address with a port, not 18081; write 127.0.0.1:18081',
+  ],
+  [
+    'a registration without its map',
+    { more: 'dashboard: 127.0.0.1:8081\nregistration: ▸open' },
+    'registration must be a map, not "open"; write { mode: open }',
+  ],
+  [
+    'a registration that is another word',
+    { more: 'dashboard: 127.0.0.1:8081\nregistration: ▸free' },
+    'registration must be a map, not "free"',
   ],
   [
     'a dashboard for everybody without a name',
@@ -76,6 +92,21 @@ const TABLE: readonly (readonly [name: string, gateway: Gateway, says: string])[
     { more: 'dashboard: 127.0.0.1:8081\npublic_url: ▸https://a.example/v1?x=1' },
     'has a query or a fragment; write https://HOST/v1',
   ],
+  [
+    'a public address without the path of clients',
+    { more: 'dashboard: 127.0.0.1:8081\npublic_url: ▸https://a.example/' },
+    'public_url: "https://a.example/" does not end in /v1, where clients are served; write https://a.example/v1',
+  ],
+  [
+    'a public address with another path',
+    { more: 'dashboard: 127.0.0.1:8081\npublic_url: ▸https://v1.example/models' },
+    'does not end in /v1, where clients are served; write https://v1.example/models/v1',
+  ],
+  [
+    'a public address of a variable, which stays one',
+    { more: 'dashboard: 127.0.0.1:8081\npublic_url: ▸https://${FAR_KEY}/' },
+    'does not end in /v1, where clients are served; write https://HOST/v1',
+  ],
   ['a public address that is none', { more: 'dashboard: 127.0.0.1:8081\npublic_url: ▸a.example' }, 'is not a URL'],
   [
     'a credit that nobody gets',
@@ -93,6 +124,7 @@ test.each([
   ['this machine, plain', 'dashboard: 127.0.0.1:8081'],
   ['this machine under a name', 'dashboard: 127.0.0.1:8081\ndashboard_url: http://localhost:9999'],
   ['this machine in IPv6', 'dashboard: "[::1]:8081"\ndashboard_url: http://localhost:8081\ntrust_proxy: 0'],
+  ['a public address behind a prefix', 'dashboard: 127.0.0.1:8081\npublic_url: https://a.example/gate/v1/'],
   ['behind a proxy', 'dashboard: :8081\ndashboard_url: https://a.example\ntrust_proxy: 1'],
   ["operators' machines on a private network", 'admin: 10.0.0.5:8082'],
 ])('nothing is wrong with %s', async (_, more) => {

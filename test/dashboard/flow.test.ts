@@ -5,7 +5,7 @@
 import OpenAI from 'openai'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { formatMoney } from '#contract'
+import { formatMoney, parseMoney } from '#contract'
 import { exactMoney } from '../../src/dashboard/lib/format.ts'
 import { BROWSER, NO_BROWSER, startBrowser, type Visitor, visit } from './browser.ts'
 import { openStage, type Stage } from './stage.ts'
@@ -65,10 +65,19 @@ describe.skipIf(BROWSER === null)(`people at the page${BROWSER === null ? ` (${N
     await page.getByRole('cell', { name: `…${first.slice(-4)}` }).waitFor()
     expect(await page.content()).not.toContain(first)
 
-    // What it costs is what the page says.
+    // The overview waits for the first request: its charge is there without a reload.
+    await open('/')
+    await page.getByRole('heading', { name: 'Make your first request' }).waitFor()
     const { response } = await complete(first)
     const cost = response.headers.get('x-tollgate-cost')!
     expect(cost).not.toBe('0.000000000')
+    await page.getByRole('table', { name: 'The latest requests' }).waitFor()
+    await shown(page, cost)
+    const left = exactMoney(formatMoney(5_000_000_000n - parseMoney(cost)))
+    await page.getByRole('definition').getByText(`exactly ${left}`).waitFor()
+    await page.locator('.sidebar-balance').getByTitle(left).waitFor()
+
+    // What it costs is what the page says.
     await open('/receipts')
     await shown(page, cost)
     await open('/')
@@ -78,6 +87,31 @@ describe.skipIf(BROWSER === null)(`people at the page${BROWSER === null ? ` (${N
     await shown(page, formatMoney(posted))
     await open(`/receipts/${response.headers.get('x-request-id')}`)
     await page.getByText('demo-small').first().waitFor()
+
+    // Members see where their credit came from and went, and find a request by its id.
+    await open('/ledger')
+    await page.getByRole('rowheader', { name: 'Credit' }).waitFor()
+    await page.getByRole('link', { name: 'Charge, demo-small' }).click()
+    await page.getByRole('heading', { level: 1, name: 'Receipt for demo-small' }).waitFor()
+    await page.getByText(exactMoney(cost), { exact: true }).first().waitFor()
+    await open('/receipts')
+    await page.getByRole('searchbox').fill('hello')
+    await page.getByText('That is no id of a request').waitFor()
+    await page.getByRole('searchbox').fill(response.headers.get('x-request-id')!)
+    await page.getByRole('heading', { level: 1, name: 'Receipt for demo-small' }).waitFor()
+    await page.goBack()
+    await page.getByRole('table', { name: 'Receipts, the newest first' }).waitFor()
+    expect(new URL(page.url()).search).toBe('')
+
+    // A key that was used elsewhere: its dialog says what it has spent by now.
+    await open('/keys')
+    await shown(page, cost)
+    const again = (await complete(first)).response.headers.get('x-tollgate-cost')!
+    const spent = exactMoney(formatMoney(parseMoney(cost) + parseMoney(again)))
+    await page.getByRole('button', { name: 'Actions for backend' }).click()
+    await page.getByRole('menuitem', { name: 'Change' }).click()
+    await page.getByRole('table').getByTitle(spent).waitFor({ state: 'attached' })
+    await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
 
     // Rotated: both work until the hour is over, then only the new one.
     await open('/keys')
@@ -139,9 +173,13 @@ describe.skipIf(BROWSER === null)(`people at the page${BROWSER === null ? ` (${N
     const { id } = receipt!
     const unknown = `${id.slice(0, -1)}${id.endsWith('0') ? '1' : '0'}`
     // Chromium calls the answer for what is not there an error of the console.
-    const visitor = await visit(browser, { url: stage.dashboard, expected: new RegExp(`status of 404.*${unknown}`) })
+    const visitor = await visit(browser, {
+      url: stage.dashboard,
+      expected: new RegExp(`status of 404.*(${unknown}|/api/receipts/${id})`),
+    })
     const { page, open, problems } = visitor
-    await open(await stage.invite('operator'))
+    await open(await stage.invite('operator', null, 3_000_000_000n))
+    await page.getByText('$3.00 of credit').waitFor()
     await page.getByLabel('E-mail address').fill('operator@example.com')
     await page.getByLabel('Password', { exact: true }).fill(PASSWORD)
     await page.locator('button[type=submit]').click()
@@ -159,6 +197,11 @@ describe.skipIf(BROWSER === null)(`people at the page${BROWSER === null ? ` (${N
     await page.goBack()
     await page.getByRole('table', { name: 'Accounts by name' }).waitFor()
     expect(new URL(page.url()).search).toBe('')
+
+    // The address that its owner would give them leads there too.
+    await open(`/receipts/${id}`)
+    await page.waitForURL(`**/operator/accounts/${accountId}?receipt=${id}`)
+    await page.getByRole('heading', { level: 1, name: 'Receipt for demo-small' }).waitFor()
 
     // What asked for a dialog may go with what is done: then the heading has the focus.
     await store.people.createToken({ name: 'payments', expiresAt: null, createdBy: 'test' })

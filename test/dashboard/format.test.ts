@@ -7,6 +7,7 @@ import {
   dollars,
   duration,
   exactMoney,
+  limit,
   money,
   moneyAtLeast,
   nano,
@@ -61,16 +62,17 @@ test.each([
 test.each([
   ['0.000000000', '$0.00'],
   ['5.000000000', '$5.00'],
-  ['4.999999999', '$4.99'],
-  ['4.998560000', '$4.99'],
-  ['0.999999999', '$0.999'],
+  ['4.999999999', '$4.9999'],
+  ['4.998560000', '$4.9985'],
+  ['4.500010000', '$4.50'],
+  ['0.999999999', '$0.9999'],
   ['0.010000000', '$0.01'],
   ['0.009999999', '$0.00999'],
   ['0.000033759', '$0.0000337'],
   ['0.000000019', '$0.000000019'],
-  ['9007199254.749999999', '$9,007,199,254.74'],
-  // Below zero the next cent down is the one further from it.
-  ['-1.250000001', '\u2212$1.26'],
+  ['9007199254.749999999', '$9,007,199,254.7499'],
+  // Below zero, less is further from it.
+  ['-1.250000001', '\u2212$1.2501'],
   ['-0.999999999', '\u2212$1.00'],
 ])('what people have: %s is %s, and never more than it is', (value, shown) => {
   expect(moneyAtLeast(value)).toBe(shown)
@@ -110,6 +112,18 @@ test.each([
   [2_000_000_000, '2B'],
 ])('tokens: %i is %s', (value, expected) => {
   expect(compact(value)).toBe(expected)
+})
+
+test.each([
+  [0, '0'],
+  [1024, '1Ki'],
+  [131_072, '128Ki'],
+  [1_048_576, '1Mi'],
+  [1_049_600, '1,025Ki'],
+  [131_071, '131.1k'],
+  [200_000, '200k'],
+])('a limit of tokens: %i is %s', (value, expected) => {
+  expect(limit(value)).toBe(expected)
 })
 
 test.each([

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { ProblemView, ProviderView, TargetHealthView } from '../../src/admin/api/views.ts'
 import { parseMoney } from '../../src/contract/units.ts'
 import { search } from '../../src/dashboard/lib/api.ts'
+import { requestIn } from '../../src/dashboard/lib/request.ts'
 import { creditCommand, readAmount, suggestReference } from '../../src/dashboard/pages/operator/credit.ts'
 import {
   credentialWords,
@@ -12,7 +13,7 @@ import {
   sentence,
 } from '../../src/dashboard/pages/operator/health.ts'
 import { adminAddress, listingsOf, placeOf } from '../../src/dashboard/pages/operator/listing.ts'
-import { accountsQuery, filtersOf, isFiltered, requestIn } from '../../src/dashboard/pages/operator/queries.ts'
+import { accountsQuery, filtersOf, isFiltered } from '../../src/dashboard/pages/operator/queries.ts'
 
 describe('an amount of credit', () => {
   test.each([

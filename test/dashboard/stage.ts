@@ -9,8 +9,8 @@ export interface Stage extends AsyncDisposable {
   readonly running: Running
   /** What the gateway's clock shows; it goes on by itself, from wherever the test has put it. */
   pass(ms: number): void
-  /** A link for a new person. */
-  invite(role: 'member' | 'operator', accountId?: string): Promise<string>
+  /** A link for a new person; the account that is made with them begins with the credit. */
+  invite(role: 'member' | 'operator', accountId?: string | null, credit?: bigint): Promise<string>
 }
 
 export async function openStage(change: Readonly<Record<string, unknown>> = {}): Promise<Stage> {
@@ -52,13 +52,13 @@ export async function openStage(change: Readonly<Record<string, unknown>> = {}):
     pass(ms) {
       ahead += ms
     },
-    async invite(role, accountId) {
+    async invite(role, accountId = null, credit = 0n) {
       const { token } = await running.store.people.createLink({
         kind: 'invitation',
         role,
-        accountId: accountId ?? null,
+        accountId,
         plan: null,
-        credit: 0n,
+        credit,
         email: null,
         personId: null,
         expiresAt: clock.now() + 3_600_000,

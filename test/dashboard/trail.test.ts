@@ -182,7 +182,7 @@ describe('words', () => {
       'Answered',
       'Refused',
       'Failed',
-      'Client left',
+      'Stopped',
       'Cut',
       'Under way',
     ])

@@ -7,6 +7,7 @@ import {
   chartData,
   customRange,
   figure,
+  gridOf,
   height,
   keyNames,
   type Metric,
@@ -267,5 +268,38 @@ describe('names', () => {
     const labels = tickLabels(times, 'hour', 7)
     expect(labels).toHaveLength(6)
     expect(new Set(labels.slice(1).map(({ at }, index) => at - labels[index]!.at))).toEqual(new Set([4 * HOUR]))
+  })
+})
+
+describe('the lines behind the bars', () => {
+  test.each([
+    ['charged', 0, [0, 1]],
+    ['charged', 0.0000362, [0, 0.00001, 0.00002, 0.00003, 0.00004]],
+    ['charged', 0.3, [0, 0.1, 0.2, 0.3]],
+    ['charged', 4.1, [0, 2, 4, 6]],
+    ['requests', 1, [0, 1]],
+    ['requests', 5, [0, 2, 4, 6]],
+    ['tokens', 123_456, [0, 50_000, 100_000, 150_000]],
+  ] as const)('%s up to %d', (metric, most, lines) => {
+    expect(gridOf(most, metric)).toEqual(lines)
+  })
+
+  test('none of the bars is higher than the last, and asking for that again changes nothing', () => {
+    const metrics = fc.constantFrom('charged', 'requests', 'tokens')
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 2 ** 31 }),
+        fc.integer({ min: 0, max: 9 }),
+        metrics,
+        (size, power, metric) => {
+          const most = metric === 'charged' ? size / 10 ** power : size
+          const lines = gridOf(most, metric)
+          expect(lines.length).toBeLessThanOrEqual(5)
+          expect(lines.at(-1)!).toBeGreaterThanOrEqual(most * (1 - 1e-9))
+          expect(lines.at(-1)!).toBeLessThanOrEqual(most * 2.5 + (metric === 'charged' ? 0 : 1))
+          expect(gridOf(lines.at(-1)!, metric)).toEqual(lines)
+        },
+      ),
+    )
   })
 })

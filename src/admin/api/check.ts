@@ -32,13 +32,23 @@ export function createCheck(route: ApiRoute): RouteCheck {
 
 const NOTHING: Schema = fields({})
 
+interface Format {
+  readonly rule: string
+  /** For those who send a value that is no text at all. */
+  readonly example?: string
+  readonly allows: (text: string) => boolean
+}
+
 /** What the formats of our schemas allow, and how to say it. */
-export const FORMATS: Readonly<Record<string, { readonly rule: string; readonly allows: (text: string) => boolean }>> =
-  {
-    'date-time': { rule: 'it must be a time such as 2027-01-31T00:00:00Z', allows: isTime },
-    email: { rule: 'it must be an e-mail address', allows: isEmail },
-    money: { rule: 'it must be dollars such as "12.50", with at most 9 decimals', allows: isMoney },
-  }
+export const FORMATS: Readonly<Record<string, Format>> = {
+  'date-time': {
+    rule: 'it must be a time such as 2027-01-31T00:00:00Z',
+    example: '"2027-01-31T00:00:00Z"',
+    allows: isTime,
+  },
+  email: { rule: 'it must be an e-mail address', allows: isEmail },
+  money: { rule: 'it must be dollars such as "12.50", with at most 9 decimals', example: '"12.50"', allows: isMoney },
+}
 
 /** The schema checker as it reads values, or with `coerceTypes` the texts of a query. */
 export function createAjv(coerceTypes: boolean): Ajv2020 {
@@ -84,13 +94,14 @@ function complain(error: ErrorObject, root: unknown): Refusal {
   return refuse('invalid_value', { message: `Invalid value for ${what}: ${ruleOf(error)}.`, param: place || null })
 }
 
-function wrongType({ schema, data }: ErrorObject, param: string): Refusal {
+function wrongType({ schema, data, parentSchema }: ErrorObject, param: string): Refusal {
   if (param === '') return refuse('invalid_type', { message: 'The body must be a JSON object.' })
   const wanted = [schema as string | string[]].flat().filter(type => type !== 'null')
   const names = wanted.map(type => ARTICLES[type]).join(' or ')
+  const example = FORMATS[(parentSchema as { format?: string }).format ?? '']?.example
   const found = ARTICLES[data === null ? 'null' : Array.isArray(data) ? 'array' : typeof data]
   return refuse('invalid_type', {
-    message: `Invalid type for '${param}': expected ${names}, but got ${found} instead.`,
+    message: `Invalid type for '${param}': expected ${names}${example === undefined ? '' : ` such as ${example}`}, but got ${found} instead.`,
     param,
   })
 }

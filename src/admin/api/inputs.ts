@@ -56,7 +56,7 @@ export const PASSWORD: Schema = {
   type: 'string',
   minLength: 8,
   maxLength: 128,
-  description: 'A password of 8 to 128 characters, whichever they are.',
+  description: 'A password of 8 to 128 characters, whichever they are, that is not among the first to be guessed.',
 }
 
 /** A password that exists: whatever it is, the answer is the same for all wrong ones. */

@@ -5,6 +5,7 @@ import type { Link, Person, PersonWithPassword } from '../../store/people.ts'
 import { StoreError, StoreUnavailable } from '../../store/store.ts'
 import { afterWriting } from './after-writing.ts'
 import { subjectOf, type Try, takeAll } from './attempts.ts'
+import { refuseGuessable } from './guessable.ts'
 import { EMAIL, fields, PASSWORD, PASSWORD_NOW, SECRET } from './inputs.ts'
 import { type Answer, type ApiRoute, type Call, route } from './route.ts'
 import { LONGEST_MS } from './sessions.ts'
@@ -74,7 +75,8 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
     answers: 'SessionView',
     errors: [...HASHES, 'link_invalid', 'conflict'],
     handle: async call => {
-      const { personId } = findLink(call, call.body.token, 'reset')
+      const { personId, email } = findLink(call, call.body.token, 'reset')
+      refuseGuessable(call.body.password, email ?? '', 'password')
       const password = await call.guard.passwords.hash(call.body.password, placesOf(call, personId ?? ''))
       const person = await call.parts.store.people.reset(call.body.token, password)
       return afterWriting('The password is set, but you are not signed in. Sign in with it.', () =>
@@ -135,8 +137,9 @@ async function register(call: Call<object, object, { email: string; password: st
   const { mode, plan, credit } = parts.registration
   if (mode === 'closed') throw refuse('registration_closed', { message: 'No new accounts are made here.' })
   if (mode !== 'open') throw refuse('registration_closed')
-  const takeBack = takeAll([[guard.registrations, 'all']])
   const email = sameFor(body.email)
+  refuseGuessable(body.password, email, 'password')
+  const takeBack = takeAll([[guard.registrations, 'all']])
   let person: Person
   let password: string
   try {
@@ -170,6 +173,7 @@ async function join(call: Call<object, object, { token: string; email?: string; 
   if (link.email !== null && link.email !== email) {
     throw refuse('invalid_value', { message: 'This invitation is for another e-mail address.', param: 'email' })
   }
+  refuseGuessable(body.password, email, 'password')
   // Whoever has a link that is for anybody could ask with it who is here: that counts as registering does.
   const takeBack = takeAll(link.email === null ? [[guard.registrationsByAddress, subjectOf(caller.address)]] : [])
   checkFree(call, email)
@@ -228,6 +232,7 @@ async function changePassword(call: Call<object, object, { current: string; new:
   const { guard, body, parts } = call
   const { people } = parts.store
   const { person, session } = signedInOnly(call)
+  refuseGuessable(body.new, person.email, 'new')
   const known = people.findByEmail(person.email)
   const { right } = await checkPassword(call, known, {
     password: body.current,
@@ -270,9 +275,9 @@ function findLink(call: Call, token: string, kind?: Link['kind']): Link {
   return link
 }
 
-function purposeOf({ parts }: Call, { kind, email, accountId, role }: Link): LinkPurposeView {
+function purposeOf({ parts }: Call, { kind, email, accountId, role, credit }: Link): LinkPurposeView {
   const account = accountId === null ? null : (parts.store.findAccount(accountId)?.name ?? null)
-  return { kind, email, account, role }
+  return { kind, email, account, role, credit: formatMoney(credit) }
 }
 
 interface Trial {

@@ -126,7 +126,7 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
   route<object, ReceiptsQuery>({
     method: 'GET',
     path: '/api/receipts',
-    summary: 'Requests that were charged or refused their charge, the newest first.',
+    summary: 'Requests for which money was set aside, the newest first.',
     audience: 'person',
     query: RECEIPTS_QUERY,
     answers: 'ReceiptPage',

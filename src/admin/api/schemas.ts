@@ -97,6 +97,7 @@ const VIEWS = {
     email: says(maybe(text), 'The only address that may use it; null: any.'),
     account: says(maybe(text), 'The name of the account that it lets join; null: one is made.'),
     role,
+    credit: says(money, 'What the account that is made begins with.'),
   }),
   KeyView: view('A key, without its secret.', {
     id: text,

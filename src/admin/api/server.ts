@@ -58,11 +58,11 @@ export function createApi(parts: ApiParts, door: Door, options: ApiOptions): Mid
     const asked = entry.route
     const secure = door === 'admin' || originOf(ctx.req, parts.origins()).startsWith('https:')
     if (asked.method !== 'GET' && door === 'dashboard') checkOwnPage(ctx.req, parts.origins())
+    // Before all that may be wrong with what they send: that helps nobody who may not send it.
+    let caller = await admit(ctx, asked, secure)
     const takesBody = asked.method === 'POST' || asked.method === 'PATCH'
     if (takesBody) checkJson(ctx.req)
     else if (hasBody(ctx)) throw refuse('bad_request', { message: `A ${asked.method} request has no body here.` })
-
-    let caller = await admit(ctx, asked, secure)
     const params = entry.check.params(values)
     note(values)
     const query = entry.check.query(ctx.querystring)

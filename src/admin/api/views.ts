@@ -64,6 +64,8 @@ export interface LinkPurposeView {
   /** The name of the account that it lets join; null: one is made. */
   readonly account: string | null
   readonly role: 'member' | 'operator'
+  /** What the account that is made begins with, in dollars. */
+  readonly credit: string
 }
 
 export interface KeyView {

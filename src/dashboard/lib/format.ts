@@ -8,12 +8,12 @@ const MINUS = '\u2212'
 
 /** `$1.25`, `$1,234.50`; below a dollar three figures that matter: `$0.0523`, `$0.000034`. To the nearest: for what people pay. */
 export function money(dollars: string): string {
-  return written(nano(dollars), (size, unit) => size + unit / 2n)
+  return written(nano(dollars), 2, (size, unit) => size + unit / 2n)
 }
 
-/** The same, but never more than it is: for what people have. `$4.99` for `4.998560000`. */
+/** Never more than it is, and with four decimals if it has them: for what people have. `$4.9985` for `4.998560000`. */
 export function moneyAtLeast(dollars: string): string {
-  return written(nano(dollars), (size, unit, isBelow) => (isBelow ? size + unit - 1n : size))
+  return written(nano(dollars), 4, (size, unit, isBelow) => (isBelow ? size + unit - 1n : size))
 }
 
 /** With every decimal that is not zero: `$0.000033750`, and `$1.25` for `1.250000000`. */
@@ -78,6 +78,15 @@ export function compact(value: number): string {
   return count(value)
 }
 
+/** A limit, as the configuration writes it: `128Ki` for 131,072, else as `compact` does. */
+export function limit(tokens: number): string {
+  if (tokens > 0 && tokens % MEBI === 0) return `${count(tokens / MEBI)}Mi`
+  return tokens > 0 && tokens % KIBI === 0 ? `${count(tokens / KIBI)}Ki` : compact(tokens)
+}
+
+const KIBI = 1024
+const MEBI = 1024 * KIBI
+
 /** `340 ms`, `1.2 s`, `2 min 3 s`, `3 h 4 min`, `2 d 5 h` */
 export function duration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`
@@ -139,11 +148,11 @@ export function plural(value: number, one: string, many = `${one}s`): string {
 /** What is added to a size before the part below a unit is cut off. */
 type Rounding = (size: bigint, unit: bigint, isBelow: boolean) => bigint
 
-function written(value: bigint, rounding: Rounding): string {
+function written(value: bigint, least: number, rounding: Rounding): string {
   const isBelow = value < 0n
   const size = isBelow ? -value : value
   if (size === 0n) return '$0.00'
-  const decimals = size >= NANO ? 2 : Math.min(9, Math.max(2, 9 - String(size).length + 3))
+  const decimals = size >= NANO ? least : Math.min(9, Math.max(least, 9 - String(size).length + 3))
   const unit = 10n ** BigInt(9 - decimals)
   const rounded = (rounding(size, unit, isBelow) / unit) * unit
   const text = fraction(rounded, decimals)

@@ -57,16 +57,22 @@ export function sumOf(receipt: Spent): Sum | null {
   }
 }
 
-/** Amounts as they stand under each other: all with as many decimals as the longest needs, and two at least. */
+/**
+ * Amounts as they stand under each other: each with the decimals that it has, and two at least; what the longest has more
+ * is filled up with blanks as wide as figures, so that the points stand in one line.
+ */
 export function aligned(amounts: readonly string[]): string[] {
   const parts = amounts.map(amount => {
     const [whole = '0', decimals = ''] = amount.split('.')
-    return { whole, decimals: decimals.replace(/0+$/, '') }
+    return { whole, decimals: decimals.replace(/0+$/, '').padEnd(2, '0') }
   })
-  const most = Math.max(2, ...parts.map(({ decimals }) => decimals.length))
-  return parts.map(({ whole, decimals }) => `$${BigInt(whole).toLocaleString('en')}.${decimals.padEnd(most, '0')}`)
+  const most = Math.max(0, ...parts.map(({ decimals }) => decimals.length))
+  return parts.map(
+    ({ whole, decimals }) => `$${BigInt(whole).toLocaleString('en')}.${decimals.padEnd(most, FIGURE_SPACE)}`,
+  )
 }
 
+const FIGURE_SPACE = '\u2007'
 const MILLION = 1_000_000n
 
 function linesOf(receipt: Spent): (Omit<SumLine, 'amount'> & { readonly millionths: bigint })[] {

@@ -209,7 +209,11 @@ const OUTCOMES = {
   answered: { label: 'Answered', sentence: 'The request was answered.', tone: 'good' },
   refused: { label: 'Refused', sentence: 'The request was refused.', tone: 'warning' },
   failed: { label: 'Failed', sentence: 'The request failed.', tone: 'bad' },
-  client_left: { label: 'Client left', sentence: 'The client left before the end of the answer.', tone: 'neutral' },
+  client_left: {
+    label: 'Stopped',
+    sentence: 'The client stopped the answer, or left before its end.',
+    tone: 'neutral',
+  },
   cut: { label: 'Cut', sentence: 'The gateway was stopped before the end of the answer.', tone: 'bad' },
 } as const satisfies Record<OutcomeName, object>
 

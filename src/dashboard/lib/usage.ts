@@ -167,6 +167,22 @@ export function customRange(
   return { from: new Date(from).toISOString(), to: new Date(to).toISOString(), step: days <= 3 ? 'hour' : 'day' }
 }
 
+/** Where the lines behind the bars are: four of them at most above zero, and none of the bars higher than the last. */
+export function gridOf(most: number, metric: Metric): number[] {
+  if (most <= 0) return [0, 1]
+  let power = Math.floor(Math.log10(most)) - 1
+  // There is no half of a request.
+  if (metric !== 'charged') power = Math.max(0, power)
+  for (; ; power++) {
+    for (const digit of [1, 2, 5]) {
+      // Of whole powers only: 3 * 0.1 would not be 0.3.
+      const at = (line: number) => (power < 0 ? (line * digit) / 10 ** -power : line * digit * 10 ** power)
+      const lines = Math.max(1, Math.ceil(most / at(1) - 1e-9))
+      if (lines <= 4) return Array.from({ length: lines + 1 }, (_, line) => at(line))
+    }
+  }
+}
+
 /** A figure as it is shown: `$0.0523`, or `12.3k`. */
 export function figure(value: bigint, metric: Metric): string {
   return metric === 'charged' ? money(dollars(value)) : compact(Number(value))

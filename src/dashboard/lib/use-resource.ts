@@ -15,8 +15,10 @@ export interface Resource<T> {
 }
 
 export interface ResourceOptions {
-  /** Asks again this often, while the page is visible. */
+  /** Asks again this often, while the page is visible; and when somebody comes back to it. */
   readonly everyMs?: number | undefined
+  /** Asks again when somebody comes back to the page, from another window or tab. */
+  readonly onReturn?: boolean | undefined
 }
 
 interface State<T> {
@@ -52,6 +54,7 @@ export function useResource<T>(path: string | null, query?: Query, options: Reso
   }, [address, path, round])
 
   useRepeat(address === null ? undefined : options.everyMs, reload)
+  useReturn(address !== null && (options.onReturn === true || options.everyMs !== undefined), reload)
   const own = state.key === path ? state : { loading: path !== null, data: undefined, error: undefined }
   return { data: own.data, error: own.error, loading: own.loading, reload, replace }
 }
@@ -88,10 +91,9 @@ export function usePages<Item>(path: string | null, query?: Query, options: Reso
 /** The time now, renewed this often: for "3 minutes ago" that stays true. */
 export function useNow(everyMs = 30_000): number {
   const [now, setNow] = useState(() => Date.now())
-  useRepeat(
-    everyMs,
-    useCallback(() => setNow(Date.now()), []),
-  )
+  const renew = useCallback(() => setNow(Date.now()), [])
+  useRepeat(everyMs, renew)
+  useReturn(true, renew)
   return now
 }
 
@@ -133,13 +135,29 @@ function useRepeat(everyMs: number | undefined, work: () => void): void {
   useEffect(() => {
     if (everyMs === undefined) return
     const timer = setInterval(() => document.visibilityState === 'visible' && work(), everyMs)
-    const seen = (): void => {
-      if (document.visibilityState === 'visible') work()
-    }
-    document.addEventListener('visibilitychange', seen)
-    return () => {
-      clearInterval(timer)
-      document.removeEventListener('visibilitychange', seen)
-    }
+    return () => clearInterval(timer)
   }, [everyMs, work])
 }
+
+/** Does something when somebody comes back to the page. */
+export function useReturn(active: boolean, work: () => void): void {
+  const last = useRef(0)
+  useEffect(() => {
+    if (!active) return
+    const back = (): void => {
+      // A browser that comes to the front says so twice: the page is seen, and its window has the focus.
+      const now = performance.now()
+      if (document.visibilityState !== 'visible' || now - last.current < BACK_ONCE_MS) return
+      last.current = now
+      work()
+    }
+    document.addEventListener('visibilitychange', back)
+    addEventListener('focus', back)
+    return () => {
+      document.removeEventListener('visibilitychange', back)
+      removeEventListener('focus', back)
+    }
+  }, [active, work])
+}
+
+const BACK_ONCE_MS = 1000

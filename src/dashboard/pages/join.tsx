@@ -2,6 +2,7 @@
 import type { VNode } from 'preact'
 import type { SessionView } from '../../admin/api/views.ts'
 import { api } from '../lib/api.ts'
+import { moneyAtLeast, nano } from '../lib/format.ts'
 import { useLink } from '../lib/link.ts'
 import { navigate } from '../lib/router.tsx'
 import { useSigned } from '../lib/session.tsx'
@@ -40,6 +41,11 @@ export default function Join(): VNode {
       }
     >
       <div class="stack">
+        {purpose.account === null && nano(purpose.credit) > 0n && (
+          <Note tone="good" title={`${moneyAtLeast(purpose.credit)} of credit`}>
+            Your account begins with it.
+          </Note>
+        )}
         {session !== null && (
           <Note tone="info">
             You are signed in as {session.person.email}. Accepting makes another person and signs you in as that one.

@@ -5,20 +5,9 @@ import type { IssuedKeyView, KeyView, ModelView, PageView } from '../../admin/ap
 import { api } from '../lib/api.ts'
 import { date, dateTime, exactMoney, money } from '../lib/format.ts'
 import { capOf, EXPIRIES, expiryOf, GRACES } from '../lib/keys.ts'
-import { useSession } from '../lib/session.tsx'
-import { curlSnippet } from '../lib/snippets.ts'
 import { useAction, useResource } from '../lib/use-resource.ts'
-import {
-  CheckboxGroup,
-  Choice,
-  ErrorNote,
-  errorAt,
-  FormDialog,
-  Note,
-  OnceDialog,
-  Snippet,
-  TextField,
-} from '../ui/index.ts'
+import { CheckboxGroup, Choice, ErrorNote, errorAt, FormDialog, Note, OnceDialog, TextField } from '../ui/index.ts'
+import { Examples } from './examples.tsx'
 
 interface IssueProps {
   readonly onClose: () => void
@@ -145,9 +134,8 @@ interface IssuedProps {
   readonly onClose: () => void
 }
 
-/** The secret, this once, and a line to try it with. */
+/** The secret, this once, and a request to try it with. */
 export function IssuedKeyDialog({ issued: { key, token }, rotated, onClose }: IssuedProps): VNode {
-  const { about } = useSession()
   const models = useResource<PageView<ModelView>>(key.models === null ? 'models' : null)
   const model = key.models?.[0] ?? models.data?.items[0]?.id
   const old = key.secrets[1]?.expires_at ?? null
@@ -165,12 +153,8 @@ export function IssuedKeyDialog({ issued: { key, token }, rotated, onClose }: Is
       {onCopied =>
         model !== undefined && (
           <div class="stack-tight">
-            <p class="field-label">Try it in a terminal</p>
-            <Snippet
-              text={curlSnippet({ baseUrl: about.base_url, model, key: token })}
-              label="curl command"
-              onCopied={onCopied}
-            />
+            <p class="field-label">Try it</p>
+            <Examples model={model} secret={token} onCopied={onCopied} />
           </div>
         )
       }

@@ -6,6 +6,7 @@ import { api } from '../lib/api.ts'
 import { date, plural, relative } from '../lib/format.ts'
 import { endingSoon, inOrder, SOON_MS } from '../lib/keys.ts'
 import { setQuery, usePlace } from '../lib/router.tsx'
+import { useSession } from '../lib/session.tsx'
 import { useNow, useResource } from '../lib/use-resource.ts'
 import {
   announce,
@@ -15,7 +16,9 @@ import {
   Checkbox,
   type Column,
   ConfirmDialog,
+  Copy,
   Empty,
+  Fold,
   Loaded,
   Menu,
   Money,
@@ -25,6 +28,7 @@ import {
   Table,
   Time,
 } from '../ui/index.ts'
+import { ExamplesOfModels } from './examples.tsx'
 import { ChangeKeyDialog, IssuedKeyDialog, NewKeyDialog, RotateKeyDialog } from './key-dialogs.tsx'
 
 type Open =
@@ -33,13 +37,20 @@ type Open =
   | { readonly kind: 'issued'; readonly issued: IssuedKeyView; readonly rotated: boolean }
 
 export default function Keys(): VNode {
-  const keys = useResource<PageView<KeyView>>('keys')
+  const keys = useResource<PageView<KeyView>>('keys', undefined, { onReturn: true })
   const asked = usePlace().query.has('create')
   const [open, setOpen] = useState<Open | null>(asked ? { kind: 'new' } : null)
   const close = (): void => {
     setOpen(null)
+    keys.reload()
     if (asked) setQuery({ create: null })
   }
+  // What a dialog shows of a key is what it is now, and not what it was when the page was opened.
+  const ask = (wanted: Open): void => {
+    setOpen(wanted)
+    keys.reload()
+  }
+  const current = (key: KeyView): KeyView => keys.data?.items.find(({ id }) => id === key.id) ?? key
   const issued = (value: IssuedKeyView, rotated: boolean): void => {
     setOpen({ kind: 'issued', issued: value, rotated })
     keys.reload()
@@ -56,25 +67,24 @@ export default function Keys(): VNode {
       actions={create}
     >
       <Loaded resource={keys} title="The keys could not be read" lines={8}>
-        {({ items }) => <KeyList keys={items} create={create} onOpen={setOpen} />}
+        {({ items }) => <KeyList keys={items} create={create} onOpen={ask} />}
       </Loaded>
       {open?.kind === 'new' && <NewKeyDialog onClose={close} onIssued={value => issued(value, false)} />}
       {open?.kind === 'rotate' && (
-        <RotateKeyDialog keyView={open.key} onClose={close} onIssued={value => issued(value, true)} />
+        <RotateKeyDialog keyView={current(open.key)} onClose={close} onIssued={value => issued(value, true)} />
       )}
       {open?.kind === 'issued' && <IssuedKeyDialog issued={open.issued} rotated={open.rotated} onClose={close} />}
       {open?.kind === 'change' && (
         <ChangeKeyDialog
-          keyView={open.key}
+          keyView={current(open.key)}
           onClose={close}
           onChanged={() => {
             close()
-            keys.reload()
             announce('The key is changed')
           }}
         />
       )}
-      {open?.kind === 'revoke' && <RevokeDialog keyView={open.key} onClose={close} onRevoked={keys.reload} />}
+      {open?.kind === 'revoke' && <RevokeDialog keyView={current(open.key)} onClose={close} onRevoked={keys.reload} />}
     </Page>
   )
 }
@@ -134,7 +144,32 @@ function KeyList({ keys, create, onOpen }: ListProps): VNode {
           }
         />
       </Card>
+      {keys.some(({ state, purpose }) => state === 'live' && purpose === null) && <HowToUse />}
     </>
+  )
+}
+
+/** What a program has to be told beside its key. */
+function HowToUse(): VNode {
+  const { base_url } = useSession().about
+  return (
+    <Card
+      title="How to use a key"
+      hint="Every SDK that speaks chat completions works: only the base URL and the key change."
+    >
+      <div class="stack">
+        <div>
+          <p class="small muted">Base URL</p>
+          <div class="base-url">
+            <span class="mono">{base_url}</span>
+            <Copy text={base_url} label="Copy the base URL" iconOnly variant="quiet" />
+          </div>
+        </div>
+        <Fold title="An example">
+          <ExamplesOfModels />
+        </Fold>
+      </div>
+    </Card>
   )
 }
 

@@ -3,7 +3,7 @@ import type { VNode } from 'preact'
 import { useMemo } from 'preact/hooks'
 import type { ModelView, PageView, PriceView } from '../../admin/api/views.ts'
 import { search } from '../lib/api.ts'
-import { compact, count, nano, plural } from '../lib/format.ts'
+import { count, limit, nano, plural } from '../lib/format.ts'
 import { setQuery, usePlace } from '../lib/router.tsx'
 import { useResource } from '../lib/use-resource.ts'
 import { Badge, Button, ButtonLink, Card, Copy, Empty, Loaded, Money, Page, Table, TextField } from '../ui/index.ts'
@@ -124,7 +124,7 @@ function PricePart({ price, part }: PartProps): VNode {
 }
 
 function TokenCount({ tokens }: { readonly tokens: number }): VNode {
-  return <span title={`${count(tokens)} tokens`}>{compact(tokens)}</span>
+  return <span title={`${count(tokens)} tokens`}>{limit(tokens)}</span>
 }
 
 function NoModels(): VNode {

@@ -1,12 +1,11 @@
 /** The first page: what is there, what was spent, what happened last, and what to do next. */
 import type { VNode } from 'preact'
-import { useState } from 'preact/hooks'
-import type { AccountView, KeyView, ModelView, PageView, ReceiptView, UsageView } from '../../admin/api/views.ts'
-import { compact, plural } from '../lib/format.ts'
+import { useEffect, useState } from 'preact/hooks'
+import type { AccountView, KeyView, PageView, ReceiptView, UsageView } from '../../admin/api/views.ts'
+import { compact, exactMoney, moneyAtLeast, nano, plural } from '../lib/format.ts'
 import { useSession } from '../lib/session.tsx'
-import { curlSnippet, nodeSnippet, pythonSnippet } from '../lib/snippets.ts'
 import { LOOK_BACK_DAYS, lookBack, spentIn, supplyOf } from '../lib/spending.ts'
-import { type Resource, useNow, useResource } from '../lib/use-resource.ts'
+import { useNow, useResource } from '../lib/use-resource.ts'
 import {
   ButtonLink,
   Card,
@@ -19,27 +18,41 @@ import {
   Money,
   Note,
   Page,
-  Snippet,
   Stat,
   Stats,
   Table,
-  Tabs,
   Time,
 } from '../ui/index.ts'
 import { LazyChart } from '../ui/lazy-chart.tsx'
+import { ExamplesOfModels } from './examples.tsx'
 import { OutcomeBadge } from './receipt-list.tsx'
 
 export default function Overview(): VNode {
-  const { session } = useSession()
+  const { session, refresh } = useSession()
   const now = useNow(60_000)
   const [range] = useState(() => lookBack(now))
-  const account = useResource<AccountView>('account')
-  const usage = useResource<UsageView>('usage', { ...range, step: 'day', by: 'model' })
-  const receipts = useResource<PageView<ReceiptView>>('receipts', { limit: 6 })
+  const account = useResource<AccountView>('account', undefined, BACK)
+  const usage = useResource<UsageView>('usage', { ...range, step: 'day', by: 'model' }, BACK)
+  const [waiting, setWaiting] = useState(false)
+  const receipts = useResource<PageView<ReceiptView>>(
+    'receipts',
+    { limit: 6 },
+    { ...BACK, everyMs: waiting ? FIRST_EVERY_MS : undefined },
+  )
   const { available, posted, held, plan } = account.data ?? session.account
   const rows = usage.data?.rows
   const week = rows && spentIn(7, rows, now)
   const first = receipts.data?.items.length === 0
+  // The first request: it is waited for until it is paid, and then everything is read again.
+  const unpaid = receipts.data?.items.every(({ charged }) => charged === null) ?? false
+  useEffect(() => {
+    if (waiting && !unpaid) {
+      account.reload()
+      usage.reload()
+      refresh()
+    }
+    setWaiting(unpaid)
+  }, [unpaid])
   // Not known yet: neither the chart nor the first steps, so that nothing jumps.
   const known = receipts.data !== undefined || receipts.error !== undefined
   return (
@@ -50,11 +63,7 @@ export default function Overview(): VNode {
         <Stat
           label="Available credit"
           value={<Money value={available} owned />}
-          hint={
-            <>
-              <Money value={posted} owned /> balance, <Money value={held} owned /> held
-            </>
-          }
+          hint={<Supply available={available} posted={posted} held={held} />}
         />
         <Spent label="Spent today" days={1} rows={rows} now={now} hint="since 00:00 UTC" />
         <Spent label="Last 7 days" days={7} rows={rows} now={now} hint="today included" />
@@ -87,6 +96,33 @@ export default function Overview(): VNode {
         </Card>
       )}
     </Page>
+  )
+}
+
+/** What a program or another window has changed is there when one comes back. */
+const BACK = { onReturn: true } as const
+/** How often the first request is looked for. */
+const FIRST_EVERY_MS = 3000
+
+/** What stands behind the figure: all of its decimals, and what is set aside for requests under way. */
+function Supply({ available, posted, held }: Pick<AccountView, 'available' | 'posted' | 'held'>): VNode {
+  const isShort = exactMoney(available) !== moneyAtLeast(available)
+  return (
+    <>
+      {isShort && (
+        <>
+          exactly <Money value={available} exact />
+          <br />
+        </>
+      )}
+      {nano(held) === 0n ? (
+        'nothing is held'
+      ) : (
+        <>
+          <Money value={posted} owned /> balance, <Money value={held} owned /> held
+        </>
+      )}
+    </>
   )
 }
 
@@ -157,9 +193,7 @@ function Latest({ receipts }: { readonly receipts: readonly ReceiptView[] }): VN
 
 /** As long as there was no request: how to make one. */
 function FirstRequest(): VNode {
-  const { about } = useSession()
-  const keys = useResource<PageView<KeyView>>('keys')
-  const models = useResource<PageView<ModelView>>('models')
+  const keys = useResource<PageView<KeyView>>('keys', undefined, BACK)
   const hasKey = keys.data?.items.some(key => key.state === 'live' && key.purpose === null) ?? false
   return (
     <Card title="Make your first request" hint="It takes a minute. The charge shows up on this page.">
@@ -185,7 +219,7 @@ function FirstRequest(): VNode {
             <p class="muted">
               Put your key in its place. Every SDK that speaks chat completions works: only the base URL changes.
             </p>
-            <Snippets baseUrl={about.base_url} models={models} />
+            <ExamplesOfModels />
           </div>
         </li>
         <li class="step">
@@ -210,32 +244,5 @@ function StepMark({ done, number }: { readonly done: boolean; readonly number: n
     <span class="step-mark" aria-hidden="true">
       {done ? <Icon name="check" /> : number}
     </span>
-  )
-}
-
-interface SnippetsProps {
-  readonly baseUrl: string
-  readonly models: Resource<PageView<ModelView>>
-}
-
-function Snippets({ baseUrl, models }: SnippetsProps): VNode {
-  if (models.error) return <ErrorBox error={models.error} retry={models.reload} title="The models could not be read" />
-  if (models.data === undefined) return <Loading lines={4} />
-  const model = models.data.items[0]?.id
-  if (model === undefined) return <p>This gateway has no models yet. Its operator adds them to its configuration.</p>
-  const parts = { baseUrl, model }
-  return (
-    <Tabs
-      label="Language"
-      tabs={[
-        { id: 'curl', title: 'curl', content: () => <Snippet text={curlSnippet(parts)} label="curl command" /> },
-        { id: 'node', title: 'Node.js', content: () => <Snippet text={nodeSnippet(parts)} label="Node.js program" /> },
-        {
-          id: 'python',
-          title: 'Python',
-          content: () => <Snippet text={pythonSnippet(parts)} label="Python program" />,
-        },
-      ]}
-    />
   )
 }

@@ -103,7 +103,7 @@ function Facts({ answer }: { readonly answer: Answer }): VNode | null {
       {receipt !== null && receipt.charged !== null && (
         <>
           <span>
-            cost <Money value={receipt.charged} />
+            cost <Money value={receipt.charged} exact />
           </span>
           <a href={`/receipts/${encodeURIComponent(receipt.id)}`}>Receipt</a>
         </>

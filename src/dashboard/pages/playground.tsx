@@ -7,8 +7,9 @@ import { setQuery, usePlace } from '../lib/router.tsx'
 import { useSession } from '../lib/session.tsx'
 import type { Settings } from '../lib/talk.ts'
 import { useResource } from '../lib/use-resource.ts'
+import { useRoom } from '../lib/use-room.ts'
 import { type Talk, useTalk } from '../lib/use-talk.ts'
-import { Button, Card, Empty, Loaded, Page, SelectField, TextArea, TextField } from '../ui/index.ts'
+import { Button, Card, Empty, Fold, Loaded, Page, SelectField, TextArea, TextField } from '../ui/index.ts'
 import '../styles/playground.css'
 import { TurnView } from './playground-turn.tsx'
 
@@ -190,62 +191,71 @@ interface SettingsProps {
   readonly problems: Problems
 }
 
-function SettingsCard({ models, model, draft, onDraft, problems }: SettingsProps): VNode {
-  const set = (name: keyof Draft) => (value: string) => onDraft({ ...draft, [name]: value })
-  // On a phone the conversation must not begin below all of them.
-  const [roomy] = useState(() => matchMedia('(min-width: 1100px)').matches)
+/** Beside the conversation; where there is no room for that, below it and folded. */
+function SettingsCard(props: SettingsProps): VNode {
+  const roomy = useRoom(1100)
+  if (roomy)
+    return (
+      <Card title="Settings">
+        <SettingsFields {...props} />
+      </Card>
+    )
   return (
-    <Card title="Settings">
-      <div class="stack">
-        <SelectField
-          label="Model"
-          value={model.id}
-          onValue={id => setQuery({ model: id })}
-          options={models.map(each => ({ value: each.id, label: each.id }))}
-          hint={priceOf(model)}
-        />
-        <details class="playground-more" open={roomy}>
-          <summary>More settings</summary>
-          <div class="stack">
-            <TextArea
-              label="System prompt"
-              optional
-              rows={4}
-              value={draft.system}
-              onValue={set('system')}
-              placeholder="You are a helpful assistant."
-            />
-            <TextField
-              label="Longest answer"
-              optional
-              inputMode="numeric"
-              value={draft.longest}
-              onValue={set('longest')}
-              error={problems.longest}
-              hint={`In tokens; at most ${model.max_output.toLocaleString('en')}. The longer, the more money is set aside.`}
-            />
-            <TextField
-              label="Temperature"
-              optional
-              inputMode="decimal"
-              value={draft.temperature}
-              onValue={set('temperature')}
-              error={problems.temperature}
-              hint="0 for the likeliest words, up to 2 for the boldest."
-            />
-            {model.reasoning && (
-              <SelectField
-                label="Thinking"
-                value={draft.effort}
-                onValue={set('effort')}
-                options={EFFORTS}
-                hint="Thoughts are tokens of the answer, and cost the same."
-              />
-            )}
-          </div>
-        </details>
-      </div>
+    <Card>
+      <Fold title={`Model and settings: ${props.model.id}`}>
+        <SettingsFields {...props} />
+      </Fold>
     </Card>
+  )
+}
+
+function SettingsFields({ models, model, draft, onDraft, problems }: SettingsProps): VNode {
+  const set = (name: keyof Draft) => (value: string) => onDraft({ ...draft, [name]: value })
+  return (
+    <div class="stack">
+      <SelectField
+        label="Model"
+        value={model.id}
+        onValue={id => setQuery({ model: id })}
+        options={models.map(each => ({ value: each.id, label: each.id }))}
+        hint={priceOf(model)}
+      />
+      <TextArea
+        label="System prompt"
+        optional
+        rows={4}
+        value={draft.system}
+        onValue={set('system')}
+        placeholder="You are a helpful assistant."
+      />
+      <TextField
+        label="Longest answer"
+        optional
+        inputMode="numeric"
+        value={draft.longest}
+        onValue={set('longest')}
+        error={problems.longest}
+        hint={`In tokens; at most ${model.max_output.toLocaleString('en')}. The longer, the more money is set aside.`}
+      />
+      <TextField
+        label="Temperature"
+        optional
+        inputMode="decimal"
+        value={draft.temperature}
+        onValue={set('temperature')}
+        error={problems.temperature}
+        hint="0 for the likeliest words, up to 2 for the boldest."
+      />
+      {model.reasoning && (
+        <SelectField
+          label="Thinking"
+          value={draft.effort}
+          onValue={set('effort')}
+          options={EFFORTS}
+          hint="Thoughts are tokens of the answer, and cost the same."
+        />
+      )}
+    </div>
   )
 }
 

@@ -1,7 +1,10 @@
 /** One receipt: what was held and charged, why exactly so much, and what happened on the way. */
 import type { VNode } from 'preact'
-import type { KeyView, PageView, ReceiptView } from '../../admin/api/views.ts'
+import { useEffect } from 'preact/hooks'
+import type { FoundReceiptView, KeyView, PageView, ReceiptView } from '../../admin/api/views.ts'
 import { count, duration } from '../lib/format.ts'
+import { navigate } from '../lib/router.tsx'
+import { useSession } from '../lib/session.tsx'
 import { aligned, type Sum, sumOf } from '../lib/sum.ts'
 import { explain, outcomeOf, reasonOf, sourceOf, type Tone } from '../lib/trail.ts'
 import { keyNames } from '../lib/usage.ts'
@@ -47,15 +50,36 @@ export default function ReceiptPage({ params }: PageProps): VNode {
       {data ? (
         <ReceiptDetails receipt={data} names={keyNames(keys.data?.items ?? [])} />
       ) : (
-        <Missing receipt={receipt} />
+        <Missing id={id} receipt={receipt} />
       )}
     </Page>
   )
 }
 
-function Missing({ receipt: { error, reload } }: { readonly receipt: Resource<ReceiptView> }): VNode {
+interface MissingProps {
+  readonly id: string
+  readonly receipt: Resource<ReceiptView>
+}
+
+function Missing({ id, receipt: { error, reload } }: MissingProps): VNode {
+  const isOperator = useSession().session.person.role === 'operator'
   if (!error) return <Loading lines={8} />
   if (error.code !== 'not_found') return <ErrorBox error={error} retry={reload} title="The receipt could not be read" />
+  return isOperator ? <OfOthers id={id} /> : <NoReceipt />
+}
+
+/** Operators go on to the account whose receipt it is. */
+function OfOthers({ id }: { readonly id: string }): VNode {
+  const { data, error, reload } = useResource<FoundReceiptView>(`operator/receipts/${encodeURIComponent(id)}`)
+  useEffect(() => {
+    if (data) navigate(`/operator/accounts/${data.account.id}?receipt=${data.receipt.id}`, { replace: true })
+  }, [data])
+  if (!error) return <Loading lines={8} />
+  if (error.code !== 'not_found') return <ErrorBox error={error} retry={reload} title="The receipt could not be read" />
+  return <NoReceipt />
+}
+
+function NoReceipt(): VNode {
   return (
     <Card>
       <Empty
@@ -108,10 +132,10 @@ function Figures({ receipt }: { readonly receipt: ReceiptView }): VNode {
   const took = settled_at === null ? null : Date.parse(settled_at) - Date.parse(created_at)
   return (
     <Stats>
-      <Stat label="Charged" value={charged === null ? '–' : <Money value={charged} />} />
-      <Stat label="Set aside before" value={<Money value={held} />} hint="the most it could have cost" />
+      <Stat label="Charged" value={charged === null ? '–' : <Money value={charged} exact />} />
+      <Stat label="Set aside before" value={<Money value={held} exact />} hint="the most it could have cost" />
       <Stat label="Outcome" value={<OutcomeBadge outcome={outcome} />} hint={endingOf(receipt)} />
-      <Stat label="Took" value={took === null ? '–' : duration(took)} hint={<Time value={created_at} />} />
+      <Stat label="Took" value={took === null ? '–' : duration(took)} hint={<Time value={created_at} exact />} />
     </Stats>
   )
 }
@@ -129,7 +153,7 @@ function SumCard({ receipt, sum }: { readonly receipt: ReceiptView; readonly sum
         <p class="muted">It stands here when the request is over.</p>
       ) : sum.lines.length === 0 && sum.request === null ? (
         <p>
-          Nothing was used, so nothing was charged. All of <Money value={receipt.held} /> is free again.
+          Nothing was used, so nothing was charged. All of <Money value={receipt.held} exact /> is free again.
         </p>
       ) : (
         <ScrollArea label="The charge as a sum">
@@ -276,8 +300,8 @@ function Facts({ receipt, names }: DetailsProps): VNode {
       items={[
         ['Model', <span class="mono">{model}</span>],
         ['Key', names[key_id] ?? <span class="mono">{key_id}</span>],
-        ['Began', <Time value={created_at} />],
-        ['Settled', <Time value={settled_at} none="not yet" />],
+        ['Began', <Time value={created_at} exact />],
+        ['Settled', <Time value={settled_at} none="not yet" exact />],
         code !== null && ['Error', <span class="mono">{code}</span>],
         idempotency_key !== null && ['Idempotency key', <span class="mono">{idempotency_key}</span>],
       ]}

@@ -1,12 +1,25 @@
 /** The account's requests, the newest first: when, what, by which key, for how much, and how they ended. */
 import type { VNode } from 'preact'
-import { useMemo } from 'preact/hooks'
+import { useEffect, useMemo } from 'preact/hooks'
 import type { KeyView, ModelView, PageView, ReceiptView } from '../../admin/api/views.ts'
-import { setQuery, usePlace } from '../lib/router.tsx'
+import { requestIn } from '../lib/request.ts'
+import { navigate, setQuery, usePlace } from '../lib/router.tsx'
 import { OUTCOME_NAMES } from '../lib/trail.ts'
 import { keyNames } from '../lib/usage.ts'
 import { usePages, useResource } from '../lib/use-resource.ts'
-import { Button, ButtonLink, Card, Empty, Page, SelectField } from '../ui/index.ts'
+import { useRoom } from '../lib/use-room.ts'
+import {
+  Button,
+  ButtonLink,
+  Card,
+  Empty,
+  ErrorBox,
+  Fold,
+  Loading,
+  Page,
+  SearchField,
+  SelectField,
+} from '../ui/index.ts'
 import { OUTCOME_OPTIONS, ReceiptList } from './receipt-list.tsx'
 import '../styles/reports.css'
 
@@ -23,7 +36,12 @@ export default function ReceiptsPage(): VNode {
     model: query.get('model') ?? '',
     outcome: OUTCOME_NAMES.find(name => name === query.get('outcome')) ?? '',
   }
-  const receipts = usePages<ReceiptView>('receipts', { ...filters, limit: 25 })
+  const typed = (query.get('search') ?? '').trim()
+  const receipts = usePages<ReceiptView>(
+    typed === '' ? 'receipts' : null,
+    { ...filters, limit: 25 },
+    { onReturn: true },
+  )
   const keys = useResource<PageView<KeyView>>('keys')
   const models = useResource<PageView<ModelView>>('models')
   const names = useMemo(() => keyNames(keys.data?.items ?? []), [keys.data])
@@ -36,14 +54,48 @@ export default function ReceiptsPage(): VNode {
     >
       <FilterBar filters={filters} names={names} models={modelIds} />
       <Card flush>
-        <ReceiptList
-          pages={receipts}
-          names={names}
-          hrefOf={({ id }) => `/receipts/${encodeURIComponent(id)}`}
-          empty={<NoReceipts filtered={filtered} more={!receipts.single} />}
-        />
+        {typed === '' ? (
+          <ReceiptList
+            pages={receipts}
+            names={names}
+            hrefOf={hrefOf}
+            empty={<NoReceipts filtered={filtered} more={!receipts.single} />}
+          />
+        ) : (
+          <Request typed={typed} />
+        )}
       </Card>
     </Page>
+  )
+}
+
+function hrefOf({ id }: Pick<ReceiptView, 'id'>): string {
+  return `/receipts/${encodeURIComponent(id)}`
+}
+
+/** Goes to the receipt of a request, when what was typed is the id of one. */
+function Request({ typed }: { readonly typed: string }): VNode {
+  const id = requestIn(typed)
+  const { data, error, reload } = useResource<ReceiptView>(id === null ? null : `receipts/${encodeURIComponent(id)}`)
+  useEffect(() => {
+    if (!data) return
+    // The way back is to the list, and not to this search, which would lead here again.
+    setQuery({ search: null })
+    navigate(hrefOf(data))
+  }, [data])
+  if (id !== null && !error) return <Loading lines={6} label="Looking for the request" />
+  if (error && error.code !== 'not_found')
+    return <ErrorBox error={error} retry={reload} title="The request was not looked for" />
+  return (
+    <Empty
+      icon="receipt"
+      title={id === null ? 'That is no id of a request' : 'There is no receipt by this id'}
+      action={<Button onClick={() => setQuery({ search: null })}>Show all receipts</Button>}
+    >
+      {id === null
+        ? 'It begins with req_, and stands in the header x-request-id of every answer.'
+        : 'Is the id whole? Requests that were refused before money was set aside have no receipt.'}
+    </Empty>
   )
 }
 
@@ -53,9 +105,25 @@ interface FilterProps {
   readonly models: readonly string[]
 }
 
-function FilterBar({ filters, names, models }: FilterProps): VNode {
+/** On a phone the receipts must not begin below all of them. */
+function FilterBar(props: FilterProps): VNode {
+  const roomy = useRoom(720)
+  const chosen = Object.values(props.filters).filter(value => value !== '').length
   return (
     <search class="receipt-filters" aria-label="Receipts">
+      <SearchField placeholder="Request id" />
+      {roomy ? (
+        <Filters {...props} />
+      ) : (
+        <Fold title={chosen === 0 ? 'Filters' : `Filters (${chosen})`}>{<Filters {...props} />}</Fold>
+      )}
+    </search>
+  )
+}
+
+function Filters({ filters, names, models }: FilterProps): VNode {
+  return (
+    <>
       <SelectField
         label="Key"
         value={filters.key}
@@ -80,7 +148,7 @@ function FilterBar({ filters, names, models }: FilterProps): VNode {
         onValue={outcome => setQuery({ outcome })}
         options={OUTCOME_OPTIONS}
       />
-    </search>
+    </>
   )
 }
 

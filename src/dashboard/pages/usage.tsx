@@ -133,7 +133,7 @@ function Totals({ total }: { readonly total: UsageView['total'] }): VNode {
       <Stat
         label="Requests"
         value={count(total.requests)}
-        hint={total.failed === 0 ? 'all answered' : `${count(total.failed)} not answered`}
+        hint={total.failed === 0 ? 'all answered in full' : `${count(total.failed)} without a full answer`}
       />
       <Stat
         label="Prompt tokens"
@@ -224,7 +224,7 @@ function SumTable({ title, what, sums, nameOf, filter }: SumTableProps): VNode {
     },
     { title: 'Requests', number: true, cell: ({ requests }: UsageSum) => count(requests) },
     {
-      title: 'Not answered',
+      title: 'Incomplete',
       number: true,
       cell: ({ failed }: UsageSum) => (failed === 0 ? <span class="faint">0</span> : count(failed)),
     },

@@ -39,13 +39,21 @@ export function Money({ value, owned = false, exact = false, signed = false }: M
   )
 }
 
+interface TimeProps {
+  readonly value: string | null
+  /** Instead of none. */
+  readonly none?: string | undefined
+  /** The date and the time, for what is kept: `21 Nov 2026, 09:11:23 GMT+1`. */
+  readonly exact?: boolean | undefined
+}
+
 /** `3 minutes ago`, with the exact time as its title; `-` for none. */
-export function Time({ value, none = '\u2013' }: { readonly value: string | null; readonly none?: string }): VNode {
+export function Time({ value, none = '\u2013', exact = false }: TimeProps): VNode {
   const now = useNow()
   if (value === null) return <span class="faint">{none}</span>
   return (
-    <time class="nowrap" dateTime={value} title={dateTime(value)}>
-      {relative(value, now)}
+    <time class={exact ? '' : 'nowrap'} dateTime={value} title={dateTime(value)}>
+      {exact ? dateTime(value) : relative(value, now)}
     </time>
   )
 }

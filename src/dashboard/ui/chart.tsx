@@ -13,6 +13,7 @@ import {
   type ChartData,
   chartData,
   figure,
+  gridOf,
   height,
   METRIC_NAMES,
   type Metric,
@@ -219,7 +220,7 @@ function draw(box: HTMLElement, view: Omit<View, 'nameOf'>, onHover: (hover: Hov
     cursor: { x: false, y: false, points: { show: false }, drag: { x: false, y: false } },
     scales: {
       x: { time: true, range: () => [(seconds[0] ?? 0) - half, (seconds.at(-1) ?? 1) + half] },
-      y: { range: (_, __, most) => [0, most > 0 ? most * 1.06 : 1] },
+      y: { range: (_, __, most) => [0, gridOf(most, metric).at(-1)!] },
     },
     axes: [timeAxis(data.times, step, ink), valueAxis(metric, ink)],
     series: [
@@ -273,21 +274,17 @@ function timeAxis(times: readonly number[], step: Step, ink: Ink): uPlot.Axis {
 }
 
 function valueAxis(metric: Metric, ink: Ink): uPlot.Axis {
-  const axis: uPlot.Axis = {
+  return {
     stroke: ink('--text-muted'),
     font: FONT,
     gap: 8,
-    space: 48,
     grid: { stroke: ink('--line'), width: 1 },
     ticks: { show: false },
+    splits: (_, __, ___, top) => gridOf(top, metric),
     size: (_, values) => 20 + 7 * Math.max(2, ...(values ?? []).map(text => text.length)),
     values: (_, splits) => splits.map(value => axisFigure(value, (splits[1] ?? 1) - (splits[0] ?? 0), metric)),
   }
-  // There is no half of a request.
-  return metric === 'charged' ? axis : { ...axis, incrs: WHOLE_STEPS }
 }
-
-const WHOLE_STEPS = Array.from({ length: 13 }, (_, power) => [1, 2, 5].map(digit => digit * 10 ** power)).flat()
 
 /** A figure at the axis: as many decimals as its steps need. */
 function axisFigure(value: number, increment: number, metric: Metric): string {

@@ -36,6 +36,34 @@ describe('the admin listener', () => {
   })
 })
 
+describe('what is said first', () => {
+  test('to a machine with a wrong token: that, whatever is wrong with what it sends', async () => {
+    await using rig = await startRig()
+    const { accountId } = await rig.member('alice@example.com')
+    const path = `/api/operator/accounts/${accountId}/credit`
+    const plain = { raw: '{"amount":"1","reference":"r1"}', headers: { 'content-type': undefined } }
+    for (const token of [undefined, 'tg_oper_wrong']) {
+      const reply = await rig.machine(token).call('POST', path, plain)
+      expect(reply).toMatchObject({ status: 401, body: { error: { code: 'unauthorized' } } })
+    }
+    expect((await rig.machine(await rig.token()).call('POST', path, plain)).status).toBe(415)
+  })
+
+  test.each([
+    ['amount', { amount: 10 }, 'expected a string such as "12.50", but got a number instead.'],
+    ['note', { note: 10 }, 'expected a string, but got a number instead.'],
+  ])('of a number for the text %s: what it looks like', async (param, wrong, sentence) => {
+    await using rig = await startRig()
+    const { accountId } = await rig.member('alice@example.com')
+    const machine = rig.machine(await rig.token())
+    const body = { amount: '1', reference: 'r1', ...wrong }
+    expect(await machine.post(`/api/operator/accounts/${accountId}/credit`, body)).toMatchObject({
+      status: 400,
+      body: { error: { code: 'invalid_type', param, message: `Invalid type for '${param}': ${sentence}` } },
+    })
+  })
+})
+
 describe('links', () => {
   test.each(['links', 'people/PERSON/reset'])(
     'where there is no dashboard none is made by %s, and that is said',

@@ -4,13 +4,11 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { EntryView, KeyView, ReceiptView } from '../../../admin/api/views.ts'
 import { keyNames } from '../../lib/usage.ts'
 import { usePages } from '../../lib/use-resource.ts'
-import { Button, Card, type Column, Empty, Loaded, Money, Pager, SelectField, Table, Time } from '../../ui/index.ts'
-import { OUTCOME_OPTIONS, OutcomeBadge, ReceiptList } from '../receipt-list.tsx'
+import { Button, Card, Empty, SelectField } from '../../ui/index.ts'
+import { ENTRY_KINDS, EntryList } from '../entry-list.tsx'
+import { OUTCOME_OPTIONS, ReceiptList } from '../receipt-list.tsx'
 
 const A_PAGE = 10
-
-/** Of keys, by their ids. */
-type Names = ReturnType<typeof keyNames>
 
 interface LedgerProps {
   readonly accountId: string
@@ -21,12 +19,6 @@ interface LedgerProps {
   /** Leads to the other list. */
   readonly choice: VNode
 }
-
-const KINDS = [
-  { value: '', label: 'All entries' },
-  { value: 'credit', label: 'Credit' },
-  { value: 'charge', label: 'Charges' },
-]
 
 /** What came in and what was charged. */
 export function Ledger({ accountId, keys, changes, onGrant, choice }: LedgerProps): VNode {
@@ -46,61 +38,16 @@ export function Ledger({ accountId, keys, changes, onGrant, choice }: LedgerProp
   return (
     <Card title="Ledger" flush actions={choice}>
       <div class="operator-filters">
-        <SelectField label="Entries" value={kind} onValue={setKind} options={KINDS} />
+        <SelectField label="Entries" value={kind} onValue={setKind} options={ENTRY_KINDS} />
       </div>
-      <Loaded resource={{ ...pages, data: pages.items }} title="The ledger could not be read">
-        {items => (
-          <Table
-            caption="Ledger entries, the newest first"
-            columns={entryColumns(keyNames(keys))}
-            rows={items}
-            rowKey={entry => entry.id}
-            busy={pages.loading}
-            empty={
-              <Empty icon="receipt" title="No entries" action={kind !== 'charge' && grant}>
-                Credit and charges stand here, the newest first.
-              </Empty>
-            }
-          />
-        )}
-      </Loaded>
-      <Pager pages={pages} />
+      <EntryList
+        pages={pages}
+        names={keyNames(keys)}
+        hrefOf={({ id }) => `/operator/accounts/${accountId}?receipt=${id}`}
+        action={kind !== 'charge' && grant}
+      />
     </Card>
   )
-}
-
-function entryColumns(names: Names): readonly Column<EntryView>[] {
-  return [
-    {
-      title: 'Entry',
-      heading: true,
-      cell: entry => (
-        <span class="stack-tight">
-          <span>{entry.kind === 'credit' ? 'Credit' : `Charge, ${entry.model ?? 'no model'}`}</span>
-          <span class="cell-sub">{entry.kind === 'credit' ? creditWords(entry) : keyWords(entry.key_id, names)}</span>
-        </span>
-      ),
-    },
-    {
-      title: 'Details',
-      cell: entry =>
-        entry.reference === null ? (
-          entry.outcome && <OutcomeBadge outcome={entry.outcome} />
-        ) : (
-          <code class="small">{entry.reference}</code>
-        ),
-    },
-    { title: 'When', cell: entry => <Time value={entry.at} /> },
-    {
-      title: 'Amount',
-      number: true,
-      cell: entry => <Money value={entry.amount} signed owned={entry.kind === 'credit'} />,
-    },
-  ]
-}
-
-function creditWords({ actor, note }: EntryView): string {
-  return [actor === null ? '' : `by ${actor}`, note ?? ''].filter(Boolean).join(': ')
 }
 
 interface ReceiptsProps {
@@ -141,8 +88,4 @@ export function Receipts({ accountId, keys, choice }: ReceiptsProps): VNode {
       />
     </Card>
   )
-}
-
-function keyWords(id: string | null, names: Names): string {
-  return id === null ? '' : `key ${names[id] ?? id}`
 }

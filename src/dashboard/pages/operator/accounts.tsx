@@ -2,6 +2,7 @@
 import type { VNode } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import type { AccountView, FoundReceiptView, PageView, PlanView } from '../../../admin/api/views.ts'
+import { requestIn } from '../../lib/request.ts'
 import { navigate, setQuery, usePlace } from '../../lib/router.tsx'
 import { usePages, useResource } from '../../lib/use-resource.ts'
 import {
@@ -21,7 +22,7 @@ import {
   Time,
 } from '../../ui/index.ts'
 import { NewAccountDialog, StateBadge } from './account-dialogs.tsx'
-import { accountsQuery, filtersOf, isFiltered, requestIn } from './queries.ts'
+import { accountsQuery, filtersOf, isFiltered } from './queries.ts'
 import { Summary } from './summary.tsx'
 import '../../styles/operator.css'
 

@@ -23,11 +23,6 @@ export function accountsQuery({ search, plan, state }: AccountFilters): Query {
   return { search: search.trim(), plan, frozen: state === '' ? null : state === 'frozen' }
 }
 
-/** The request that is looked for, when what was typed is the id of one; null: an account is. */
-export function requestIn(search: string): string | null {
-  return /^req_\w*$/.exec(search.trim())?.[0] ?? null
-}
-
 /** Whether anything is left out. */
 export function isFiltered({ search, plan, state }: AccountFilters): boolean {
   return search.trim() !== '' || plan !== '' || state !== ''

@@ -1,0 +1,45 @@
+/** A first request, ready to be pasted: for a terminal, Node.js and Python. */
+import type { VNode } from 'preact'
+import type { ModelView, PageView } from '../../admin/api/views.ts'
+import { useSession } from '../lib/session.tsx'
+import { curlSnippet, nodeSnippet, pythonSnippet } from '../lib/snippets.ts'
+import { useResource } from '../lib/use-resource.ts'
+import { ErrorBox, Loading, Snippet, Tabs } from '../ui/index.ts'
+
+interface ExamplesProps {
+  readonly model: string
+  /** The secret of a key; without it a word stands in its place. */
+  readonly secret?: string | undefined
+  readonly onCopied?: (() => void) | undefined
+}
+
+/** The same request in three ways. */
+export function Examples({ model, secret, onCopied }: ExamplesProps): VNode {
+  const { about } = useSession()
+  const parts = { baseUrl: about.base_url, model, key: secret }
+  const tab = (id: string, title: string, what: string, write: typeof curlSnippet) => ({
+    id,
+    title,
+    content: () => <Snippet text={write(parts)} label={what} onCopied={onCopied} />,
+  })
+  return (
+    <Tabs
+      label="Language"
+      tabs={[
+        tab('curl', 'curl', 'curl command', curlSnippet),
+        tab('node', 'Node.js', 'Node.js program', nodeSnippet),
+        tab('python', 'Python', 'Python program', pythonSnippet),
+      ]}
+    />
+  )
+}
+
+/** With the first model that the gateway offers. */
+export function ExamplesOfModels(): VNode {
+  const models = useResource<PageView<ModelView>>('models')
+  if (models.error) return <ErrorBox error={models.error} retry={models.reload} title="The models could not be read" />
+  if (models.data === undefined) return <Loading lines={4} />
+  const model = models.data.items[0]?.id
+  if (model === undefined) return <p>This gateway has no models yet. Its operator adds them to its configuration.</p>
+  return <Examples model={model} />
+}

@@ -1,0 +1,21 @@
+/** What is there when one asks for it. */
+import type { ComponentChildren, VNode } from 'preact'
+import { useState } from 'preact/hooks'
+
+interface FoldProps {
+  readonly title: ComponentChildren
+  /** Open from the beginning. */
+  readonly open?: boolean | undefined
+  readonly children: ComponentChildren
+}
+
+/** A line that shows more when it is pressed; the rest is made only then. */
+export function Fold({ title, open: first = false, children }: FoldProps): VNode {
+  const [open, setOpen] = useState(first)
+  return (
+    <details class="fold" open={open} onToggle={event => setOpen(event.currentTarget.open)}>
+      <summary>{title}</summary>
+      {open && <div class="fold-body">{children}</div>}
+    </details>
+  )
+}
