@@ -109,7 +109,9 @@ describe.skipIf(BROWSER === null)(`pages${BROWSER === null ? ` (${NO_BROWSER})` 
 
   test('empty: each says what to do next', { timeout: 120_000 }, async () => {
     const visitor = await operator({ scheme: 'light' })
-    for (const path of signedIn.filter(each => !each.includes(':id'))) {
+    // Operators' pages are never quite empty: there is always the operator.
+    const emptied = signedIn.filter(path => !path.includes(':id') && (full || !path.startsWith('/operator')))
+    for (const path of emptied) {
       await openOwn(visitor, path)
       await visitor.check(`${nameOf(path)}-empty`)
     }
