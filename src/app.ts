@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import Koa, { type Context } from 'koa'
 import Router from 'koa-router'
 import { asksModel, isRefusal, type Refusal, type RouteKind, refuse } from '#contract'
-import { isLoopback } from './config/address.ts'
+import { isLoopback, urlHost } from './config/address.ts'
 import type { Address, Limits } from './config/configuration.ts'
 import { errorBody, type Gateway, parseJson, sendRefusal } from './gateway.ts'
 import type { Generation } from './generation.ts'
@@ -71,8 +71,7 @@ export function createAdminApp(parts: AppParts, api: Koa.Middleware): Koa {
  * else was given to read what is here (DNS rebinding). Beyond loopback the names are the operator's business.
  */
 function checkLocalName(hostname: string, admin: Address | null): void {
-  const host = admin?.host.includes(':') ? `[${admin.host}]` : admin?.host
-  if (host === undefined || !isLoopback(host) || isLoopback(hostname.toLowerCase())) return
+  if (!admin || !isLoopback(urlHost(admin.host)) || isLoopback(hostname.toLowerCase())) return
   throw refuse('unknown_host', {
     message:
       'The admin listener is on loopback, and serves the names of this machine only: localhost, 127.0.0.1, [::1].',

@@ -5,6 +5,7 @@ import { controlPath, startControl } from './admin/control.ts'
 import { REFUSED_WITH_DATABASE } from './admin/verbs.ts'
 import { type AppParts, createAdminApp, createClientApp, createListener, listen } from './app.ts'
 import { createWatchman, systemClock } from './clock.ts'
+import { urlHost } from './config/address.ts'
 import type { Configuration } from './config/configuration.ts'
 import { loadConfiguration } from './config/load.ts'
 import type { Problem } from './config/problem.ts'
@@ -190,7 +191,7 @@ async function start(loaded: Loaded, options: ServeOptions, undo: (() => unknown
   const dashboard = configuration.dashboard && page ? await people.open(parts, configuration.dashboard, page) : null
   if (dashboard) undo.push(() => closeSoon(dashboard.server))
   const admin = configuration.admin
-    ? createListener(createAdminApp(parts, people.operators), configuration.limits, parts.nextId).server
+    ? createListener(createAdminApp(parts, people.operators()), configuration.limits, parts.nextId).server
     : null
   const adminUrl =
     admin && configuration.admin ? urlOf(configuration.admin.host, await listen(admin, configuration.admin)) : null
@@ -274,5 +275,5 @@ function readiness(draining: boolean, store: Store): { ready: boolean; reason?: 
 
 function urlOf(host: string, port: number): string {
   const shown = host === '0.0.0.0' || host === '::' ? 'localhost' : host
-  return `http://${shown.includes(':') ? `[${shown}]` : shown}:${port}`
+  return `http://${urlHost(shown)}:${port}`
 }

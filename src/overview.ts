@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { basename, dirname, relative } from 'node:path'
 import type { PlaygroundDoor } from './admin/api/parts.ts'
 import type { ConfigurationView, ExchangeView, ProblemView, ProviderView, TargetHealthView } from './admin/api/views.ts'
+import { urlHost } from './config/address.ts'
 import type { Configuration } from './config/configuration.ts'
 import type { LoadResult } from './config/load.ts'
 import type { Problem } from './config/problem.ts'
@@ -135,8 +136,12 @@ export function playgroundDoor({ configuration }: Generation, port: number): Pla
   if (route === undefined) return null
   const { host } = configuration.listen
   const reached = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
-  const shown = reached.includes(':') ? `[${reached}]` : reached
-  return { host: reached, port, path: route.path, hostHeader: configuration.hosts?.[0] ?? `${shown}:${port}` }
+  return {
+    host: reached,
+    port,
+    path: route.path,
+    hostHeader: configuration.hosts?.[0] ?? `${urlHost(reached)}:${port}`,
+  }
 }
 
 function timeView(ms: number): string {

@@ -7,7 +7,8 @@ import type { ApiParts } from './admin/api/parts.ts'
 import { createApi } from './admin/api/server.ts'
 import { createPageFiles } from './admin/page-files.ts'
 import { type AppParts, createDashboardApp, createJsonReader, createListener, listen } from './app.ts'
-import type { Address, Configuration } from './config/configuration.ts'
+import { basePath, urlHost } from './config/address.ts'
+import type { Address } from './config/configuration.ts'
 import type { Gateway } from './gateway.ts'
 import type { Generation } from './generation.ts'
 import { configurationView, exchangeView, type LoadedConfiguration, playgroundDoor, providerViews } from './overview.ts'
@@ -53,7 +54,7 @@ export function createPeople(parts: PeopleParts) {
     startedAt: loaded.loadedAt,
     registration: configuration.registration,
     origins: () => origins,
-    baseUrl: () => configuration.publicUrl ?? clients.url + basePath(configuration),
+    baseUrl: () => configuration.publicUrl ?? clients.url + basePath(configuration.routes),
     models: () => parts.generation().catalog.list(),
     aliases: id => [...configuration.aliases].filter(([, model]) => model === id).map(([alias]) => alias),
     readiness: parts.readiness,
@@ -63,8 +64,8 @@ export function createPeople(parts: PeopleParts) {
     playground: () => playgroundDoor(parts.generation(), clients.port),
   }
   return {
-    /** The operators' part of the API, for their own listener. */
-    operators: createApi(api, 'admin', { readJson: createJsonReader() }),
+    /** The operators' part of the API, for their own listener; not made without one, for its schemas take a tenth of a second. */
+    operators: () => createApi(api, 'admin', { readJson: createJsonReader() }),
     /** Opens the listener for people, and answers with the address that they type. */
     async open(app: AppParts, address: Address, page: Promise<Middleware>): Promise<{ server: Server; url: string }> {
       const people = createApi(api, 'dashboard', { readJson: createJsonReader() })
@@ -79,12 +80,7 @@ export function createPeople(parts: PeopleParts) {
 
 /** The names of a loopback listener: all of them lead to this machine and to nobody else. */
 function ownOrigins(host: string, port: number): string[] {
-  const shown = host.includes(':') ? `[${host}]` : host
-  return [...new Set([shown, '127.0.0.1', 'localhost', '[::1]'])].map(name => new URL(`http://${name}:${port}`).origin)
-}
-
-/** Up to `/v1` of the first chat route: what clients want as their base URL. */
-function basePath({ routes }: Configuration): string {
-  const path = routes.find(({ kind }) => kind === 'chat')?.path ?? '/v1/chat/completions'
-  return path.replace(/\/chat\/completions$/, '')
+  return [...new Set([urlHost(host), '127.0.0.1', 'localhost', '[::1]'])].map(
+    name => new URL(`http://${name}:${port}`).origin,
+  )
 }

@@ -5,6 +5,7 @@ import { type Store, StoreError } from '../store/store.ts'
 import { namesOf, showLink, showPerson, showToken } from './api/show.ts'
 import type { LinkView, PersonView, TokenView } from './api/views.ts'
 import { type Arguments, VerbError } from './arguments.ts'
+import { resetFor } from './reset-link.ts'
 
 /** A link with its secret: the only time the secret is seen. */
 export interface IssuedLink {
@@ -66,17 +67,7 @@ export const PEOPLE_VERBS: PeopleVerbs = {
     const expiresAt = args.time('expires_at')
     const createdBy = args.name('actor')
     args.end()
-    const { link, token } = await store.people.createLink({
-      kind: 'reset',
-      role: person.role,
-      accountId: null,
-      email: person.email,
-      plan: null,
-      credit: 0n,
-      personId: person.id,
-      expiresAt,
-      createdBy,
-    })
+    const { link, token } = await store.people.createLink(resetFor(person, { createdBy, expiresAt }))
     return { link: showLink(link, namesOf(store)), token }
   },
 

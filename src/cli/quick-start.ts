@@ -4,6 +4,7 @@
  */
 import type { Model } from '#contract'
 import { runVerb } from '../admin/verbs.ts'
+import { basePath, chatPath, isLoopback, urlHost } from '../config/address.ts'
 import type { Configuration, RouteConfig } from '../config/configuration.ts'
 import type { Store } from '../store/store.ts'
 
@@ -36,8 +37,9 @@ const FIRST_LINK_MS = 24 * 3_600_000
 export async function quickStart(running: Running, self = 'npx tollgate', nowMs = Date.now()): Promise<string | null> {
   const { store, configuration, dashboardUrl } = running
   const model = demoModel(configuration)
-  if (!isLoopback(configuration.listen.host) || model === undefined || store.listAccounts().length > 0) return null
-  const path = chatPath(configuration)
+  if (!isLoopback(urlHost(configuration.listen.host)) || model === undefined || store.listAccounts().length > 0)
+    return null
+  const path = chatPath(configuration.routes)
   if (path === undefined) return null
 
   const { account } = await runVerb(store, 'account.create', {
@@ -109,12 +111,7 @@ function nameOrId({ id, name }: { readonly id: string; readonly name: string }):
 
 /** The base URL that clients want: up to `/v1`. */
 function baseUrl(running: Running): string {
-  const path = chatPath(running.configuration) ?? '/v1/chat/completions'
-  return running.url + path.replace(/\/chat\/completions$/, '')
-}
-
-function chatPath(configuration: Offer): string | undefined {
-  return configuration.routes.find(route => route.kind === 'chat')?.path
+  return running.url + basePath(running.configuration.routes)
 }
 
 /** A model that answers without any network and so without anybody's credentials. */
@@ -122,8 +119,4 @@ export function demoModel(configuration: Offer): Model | undefined {
   const isDemo = (provider: string): boolean => configuration.providers.get(provider)?.dialect === 'demo'
   const usable = [...configuration.models.values()].filter(model => model.public && model.enabled)
   return usable.find(model => model.targets.length > 0 && model.targets.every(target => isDemo(target.provider)))
-}
-
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || host === '[::1]' || /^127(?:\.\d{1,3}){3}$/.test(host)
 }

@@ -1,5 +1,5 @@
-/** Addresses to listen on, and what counts as this machine. */
-import type { Address } from './configuration.ts'
+/** Addresses to listen on, how they stand in a URL, and what counts as this machine. */
+import type { Address, RouteConfig } from './configuration.ts'
 
 const EXAMPLES = 'write "127.0.0.1:8080", ":8080" for all interfaces, or "[::1]:8080"'
 
@@ -16,6 +16,23 @@ export function parseAddress(text: string): Address {
   if (match[1]!.startsWith('[') && URL.parse(`http://${match[1]}/`) === null)
     throw new Error(`is no IPv6 address; ${EXAMPLES}`)
   return { host: host === '' ? '0.0.0.0' : host, port }
+}
+
+/** A host as it stands in a URL: an IPv6 address in brackets. */
+export function urlHost(host: string): string {
+  return host.includes(':') ? `[${host}]` : host
+}
+
+type Paths = readonly Pick<RouteConfig, 'kind' | 'path'>[]
+
+/** The path of the first chat route; undefined when there is none. */
+export function chatPath(routes: Paths): string | undefined {
+  return routes.find(({ kind }) => kind === 'chat')?.path
+}
+
+/** Up to `/v1` of the first chat route: what clients want at the end of their base URL. */
+export function basePath(routes: Paths): string {
+  return (chatPath(routes) ?? '/v1/chat/completions').replace(/\/chat\/completions$/, '')
 }
 
 /** Whether a URL's host name is this machine. */

@@ -1,5 +1,5 @@
 /** The part of gateway.yaml about people: where the dashboard is, what browsers call it, and who may make an account. */
-import { isLoopback } from './address.ts'
+import { isLoopback, urlHost } from './address.ts'
 import type { Address, Configuration } from './configuration.ts'
 import type { GatewayShape } from './file-shapes.ts'
 import { nearest } from './problem.ts'
@@ -36,7 +36,7 @@ function checkReach(
   { dashboard, dashboardUrl }: { readonly dashboard: Address; readonly dashboardUrl: string | null },
 ): void {
   const isPlain = dashboardUrl === null || dashboardUrl.startsWith('http:')
-  if (isPlain && !isLoopback(urlHost(dashboard))) {
+  if (isPlain && !isLoopback(urlHost(dashboard.host))) {
     const but = dashboardUrl === null ? '' : `, and as ${dashboardUrl} only this machine itself`
     source.report('/dashboard', `dashboard: others than this machine can reach ${shape.dashboard}${but}`, {
       suggestion: 'say what browsers call it, dashboard_url: https://…, or listen on 127.0.0.1',
@@ -110,8 +110,4 @@ function baseOf(url: URL): string | Wrong {
   return /\/v1\/*$/.test(url.pathname)
     ? base
     : { wrong: 'does not end in /v1, where clients are served', instead: `${base}/v1` }
-}
-
-function urlHost({ host }: Address): string {
-  return host.includes(':') ? `[${host}]` : host
 }

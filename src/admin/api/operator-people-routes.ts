@@ -2,6 +2,7 @@
 import { formatMoney, parseMoney, refuse } from '#contract'
 import type { Link, NewLink, Person, Role } from '../../store/people.ts'
 import type { Store } from '../../store/store.ts'
+import { resetFor } from '../reset-link.ts'
 import { EMAIL, fields, ID, ids, line, MONEY, NAME, orNull, TIME } from './inputs.ts'
 import type { ApiParts } from './parts.ts'
 import { PAGE, type PageQuery } from './report-routes.ts'
@@ -93,19 +94,10 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
     status: 201,
     errors: ['not_found', 'conflict'],
     async handle({ parts, params, caller, note }) {
-      const { id, email, role } = personOf(parts.store, params.id)
-      note({ person: id })
-      const link = await issueLink(parts, {
-        kind: 'reset',
-        role,
-        accountId: null,
-        plan: null,
-        credit: 0n,
-        email,
-        personId: id,
-        createdBy: makerOf(caller),
-        expiresAt: parts.clock.now() + RESET_MS,
-      })
+      const person = personOf(parts.store, params.id)
+      note({ person: person.id })
+      const expiresAt = parts.clock.now() + RESET_MS
+      const link = await issueLink(parts, resetFor(person, { createdBy: makerOf(caller), expiresAt }))
       return { status: 201, body: link }
     },
   }),
