@@ -14,7 +14,7 @@ export interface Level {
 const MOST_NAMES = 65_536
 
 /** Refills come in fractions, and their sums are off by less than this: a promised wait must be enough. */
-const ROUNDING = 1e-9
+const ROUNDING = 1e-12
 
 export function createBuckets(clock: Clock, mostNames: number = MOST_NAMES): Buckets {
   const levels = new LRUCache<string, Level>({ max: mostNames })

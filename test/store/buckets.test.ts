@@ -109,6 +109,14 @@ describe('a bucket for ten, one a second', () => {
     expect(() => give(undefined, TEN, amount, 0)).toThrow(RangeError)
   })
 
+  test('one that refills once an hour lets nobody in two milliseconds early', () => {
+    const shape = { capacity: 278, refillPerMs: 1 / 3_600_000 }
+    const { level } = take(undefined, shape, 200, 0)
+    const { retryAfterMs } = take(level, shape, 79, 0).grant
+    expect(take(level, shape, 79, retryAfterMs - 2).grant.taken).toBe(false)
+    expect(take(level, shape, 79, retryAfterMs).grant.taken).toBe(true)
+  })
+
   test('one that never refills answers with a number all the same', () => {
     const { level } = take(undefined, { capacity: 1, refillPerMs: 0 }, 1, 0)
     expect(take(level, { capacity: 1, refillPerMs: 0 }, 1, 9).grant.retryAfterMs).toBe(Number.MAX_SAFE_INTEGER)
