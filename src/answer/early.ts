@@ -13,7 +13,8 @@ export function chunksOf(completion: ChatCompletion, includeUsage: boolean): Chu
   const chunks: Chunk[] = []
   for (const { index, message, finish_reason } of choices) {
     chunks.push(chunk([{ index, delta: { ...message, ...indexedCalls(message) }, finish_reason: null }]))
-    chunks.push(chunk([{ index, delta: {}, finish_reason }]))
+    // A stream says how it ended, also of an answer that did not.
+    chunks.push(chunk([{ index, delta: {}, finish_reason: finish_reason || 'stop' }]))
   }
   if (includeUsage && usage) chunks.push({ ...chunk([]), usage })
   return chunks

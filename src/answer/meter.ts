@@ -8,6 +8,8 @@ import { carries, finishes, hasContent, indexOf } from './stream.ts'
 export class Meter implements Progress {
   started = false
   finished = false
+  /** Set by the client's stream. */
+  delivered = false
   #deltas = 0
   #bytes = 0
   #usage: WireUsage | null = null

@@ -30,7 +30,10 @@ export class StreamAnswer {
   readonly #taps: readonly Tap[]
   readonly #rawPasses: boolean
   readonly #format: StreamFormat
+  readonly #onContent: () => void
+  #delivered = false
   #tail: Buffer[] | null = null
+  #tailHasContent = false
   #tailBytes = 0
   /** The choices of which something, and those of which a finish reason, has gone to the client or into the tail. */
   readonly #begun = new Set<number>()
@@ -38,7 +41,14 @@ export class StreamAnswer {
   /** By choice: its finish as it came, for the case that an edit swallows it. */
   readonly #due = new Map<number, Chunk>()
 
-  constructor(client: Client, taps: readonly Tap[], format: StreamFormat = CHAT_FORMAT) {
+  /** @param onContent told once, when the first piece that has content has gone to the client */
+  constructor(
+    client: Client,
+    taps: readonly Tap[],
+    format: StreamFormat = CHAT_FORMAT,
+    onContent: () => void = () => {},
+  ) {
+    this.#onContent = onContent
     this.#client = client
     this.#taps = taps
     this.#format = format
@@ -87,8 +97,9 @@ export class StreamAnswer {
     const frame = this.#format.chunk(chunk, raw)
     const goesOn = this.#follow(chunk)
     if (this.#tail === null) {
-      if (!finishes(chunk)) return this.#client.writeStream(frame)
+      if (!finishes(chunk)) return this.#write(frame, hasContent(chunk))
       this.#tail = [frame]
+      this.#tailHasContent = hasContent(chunk)
       // Its own size says nothing: in another format the first frame may repeat the whole request.
       this.#tailBytes = 0
       return true
@@ -96,14 +107,26 @@ export class StreamAnswer {
     if (!goesOn) {
       this.#tail.push(frame)
       this.#tailBytes += frame.length
+      this.#tailHasContent ||= hasContent(chunk)
       return true
     }
     // Another choice goes on: the finish was one choice's, not the answer's.
     const before = this.#tail
+    const hadContent = this.#tailHasContent
     this.#tail = finishes(chunk) ? [frame] : null
     this.#tailBytes = 0
+    this.#tailHasContent = this.#tail !== null
     const released = this.#tail ? before : [...before, frame]
-    return released.length === 0 || this.#client.writeStream(Buffer.concat(released))
+    return released.length === 0 || this.#write(Buffer.concat(released), hadContent || this.#tail === null)
+  }
+
+  #write(frame: Buffer, isContent: boolean): boolean {
+    const keepsUp = this.#client.writeStream(frame)
+    if (isContent && !this.#delivered) {
+      this.#delivered = true
+      this.#onContent()
+    }
+    return keepsUp
   }
 
   /** Notes which choices begin and finish in a chunk that leaves. Returns whether it has content of an unfinished one. */

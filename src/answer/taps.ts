@@ -61,24 +61,28 @@ function isChunk(value: Chunk | null | undefined): boolean {
 
 /**
  * Sends a whole answer through the taps: each choice is one chunk whose delta is the message itself, so that no field
- * is lost on the way there and back. A choice whose chunk was dropped is left with an empty message.
+ * is lost on the way there and back. A choice whose chunk was dropped is left with an empty message. One without a finish
+ * reason has one for the taps: it is whole, and who waits for the end of a text has to know.
  */
 export function completionThroughTaps(taps: readonly Tap[], completion: ChatCompletion): ChatCompletion {
   if (taps.length === 0) return completion
   const choices = completion.choices.map(choice => {
     const { message, ...rest } = choice
     const { choices: _, usage: __, ...head } = completion
-    const chunk: Chunk = { ...head, object: 'chat.completion.chunk', choices: [{ ...rest, delta: message ?? {} }] }
+    const finish = choice.finish_reason || 'stop'
+    const whole = { ...rest, finish_reason: finish, delta: message ?? {} }
+    const chunk: Chunk = { ...head, object: 'chat.completion.chunk', choices: [whole] }
     const out = throughTaps(taps, chunk).flatMap(each => each.choices)
     if (out.length === 0) return { ...rest, message: { role: 'assistant', content: '' } }
     const [first, ...more] = out
     const { delta, ...kept } = first!
     const joined = more.reduce((text, each) => text + (each.delta.content ?? ''), delta.content ?? '')
-    const last = more.at(-1) ?? first!
+    const told = (more.at(-1) ?? first!).finish_reason
     return {
       ...rest,
       ...kept,
-      finish_reason: last.finish_reason ?? choice.finish_reason,
+      // What no step has said itself stays as the provider has said it.
+      finish_reason: told === finish ? choice.finish_reason : (told ?? choice.finish_reason),
       message: more.length > 0 ? { ...delta, content: joined } : delta,
     }
   })

@@ -94,11 +94,30 @@ export interface ChatCompletion {
   [field: string]: unknown
 }
 
+/**
+ * Fields that a step puts in a request's place with `exchange.rewrite()`; `undefined` takes one away. Those of
+ * `FIXED_FIELDS` cannot be among them.
+ */
+export type ChatChanges = Readonly<Partial<ChatRequest>>
+
+/** What steps have read, decided and counted by: no step rewrites it. */
+export const FIXED_FIELDS: readonly string[] = [
+  'model',
+  'stream',
+  'stream_options',
+  'n',
+  'max_tokens',
+  'max_completion_tokens',
+]
+
 /** The fact `chat`, given by the `schema` step. */
 export interface Chat {
-  /** The validated body. */
+  /** The validated body. Another one takes its place by `exchange.rewrite()` only; an object once read stays as it is. */
   readonly body: ChatRequest
-  /** The bytes as the client sent them; they have passed the depth scan and hold no duplicate keys. */
+  /**
+   * The bytes as the client sent them, or as they were rewritten, saying what `body` says; they have passed the depth scan
+   * and hold no duplicate keys.
+   */
   readonly bytes: Buffer
   readonly stream: boolean
   /** Whether the client asked for the usage chunk. */

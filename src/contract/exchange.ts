@@ -1,5 +1,5 @@
 /** One request and its answer, as the steps of a policy see it: `ctx.exchange`. */
-import type { Chat, ChatCompletion, Chunk } from './chat.ts'
+import type { Chat, ChatChanges, ChatCompletion, Chunk } from './chat.ts'
 import type { ErrorCode } from './errors.ts'
 import type { Account, Key } from './store.ts'
 import type { NanoUsd } from './units.ts'
@@ -80,14 +80,20 @@ export interface Facts {
   readonly model: Model
   /** Where to send it, best first; by `route`. */
   readonly targets: readonly Target[]
+  /** What is set aside for it, in nano-dollars, 0 where it is free; by `credits`. Who needs it stands behind the money. */
+  readonly hold: NanoUsd
 }
 
 /** The name of a fact, as plugins write it in `needs` and `gives`. */
 export type FactName = keyof Facts
 /** All of them, for checks at run time. */
-export const FACT_NAMES: readonly FactName[] = ['key', 'account', 'chat', 'model', 'targets']
+export const FACT_NAMES: readonly FactName[] = ['key', 'account', 'chat', 'model', 'targets', 'hold']
 
-/** How an exchange ended. Set by the pump and at the refusal; never guessed from what surfaces. */
+/**
+ * How an exchange ended. Set by the pump and at the refusal; never guessed from what surfaces. `refused` is a no before
+ * which the client has seen nothing of an answer, so it costs nothing; a no in the middle or behind a stream is `failed`: what
+ * has been delivered is charged.
+ */
 export type Outcome = 'answered' | 'refused' | 'failed' | 'client_left' | 'cut'
 
 /** Tokens of an exchange, on OpenAI's counting: prompt includes cached and cache-write, completion includes reasoning. */
@@ -107,6 +113,11 @@ export interface Progress {
   readonly started: boolean
   /** Whether a finish reason was received. */
   readonly finished: boolean
+  /**
+   * Whether something of a streamed answer has gone to the client: a text, thinking, a refusal, a tool call, sound. A head, a
+   * role or a comment is nothing yet, and so is what a step holds back.
+   */
+  readonly delivered: boolean
   /** Output tokens counted over all choices: the larger of content deltas and a quarter of their UTF-8 bytes. */
   readonly countedTokens: number
   /** What the exchange would have used if it ended now without the provider's own figures; `source` is `estimated`. */
@@ -181,10 +192,17 @@ export interface Exchange {
   readonly chat?: Chat | undefined
   readonly model?: Model | undefined
   readonly targets?: readonly Target[] | undefined
+  readonly hold?: NanoUsd | undefined
   /** Sets a fact that this plugin declares in `gives`; anything else throws. */
   give<F extends FactName>(name: F, value: Facts[F]): void
 
-  /** Reads every chunk of the answer (a whole answer comes as one chunk a choice). Before `next()` only. */
+  /**
+   * Changes what is asked of the model: these fields take the place of the request's own, in `chat.body` and `chat.bytes`
+   * together. Before `next()` only, behind the step that gives `chat`, and before credit is held: the hold is for the
+   * request that goes up. A step that rewrites says `before: ['hold']`.
+   */
+  rewrite(changes: ChatChanges): void
+  /** Reads every chunk of the answer (a whole answer comes as one chunk a choice, with its finish). Before `next()` only. */
   watch(fn: (chunk: Chunk) => void): void
   /**
    * Changes chunks: return the chunk, several, or null to drop it. Before `next()` only. An edit costs a re-encode of
@@ -194,8 +212,11 @@ export interface Exchange {
   /**
    * Answers without a provider (a cache, a mock). Instead of `next()`; resolves when the answer is over. It passes the
    * edits of the outer steps and is sent whole or as a stream, as the client asked.
+   * @param price what its `usage` is charged by, within the hold; left out: nothing
    */
-  answer(completion: ChatCompletion): Promise<void>
+  answer(completion: ChatCompletion, price?: Price): Promise<void>
+  /** The price that came with an answer of a step's own; null: there was none. For the step that settles. */
+  readonly answerPrice: Price | null
 
   /** What the provider reported, else what was counted; null until the answer is over, or when nothing was used. */
   readonly usage: Usage | null

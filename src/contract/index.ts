@@ -1,5 +1,6 @@
 /** Everything that a plugin may import: `tollgate/plugin`, inside this repository `#contract`. Leans on nobody. */
 export * from './chat.ts'
+export * from './decision.ts'
 export * from './dialect.ts'
 export * from './errors.ts'
 export * from './exchange.ts'

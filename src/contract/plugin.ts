@@ -5,7 +5,7 @@
  */
 import type { ParameterizedContext } from 'koa'
 import type { Exchange, FactName, Facts, Model, RouteKind } from './exchange.ts'
-import type { Buckets, Keys, Ledger } from './store.ts'
+import type { Accounts, Buckets, Keys, Ledger } from './store.ts'
 
 /** The service `catalog`: the models of the configuration in which the step was built. */
 export interface Catalog {
@@ -14,7 +14,10 @@ export interface Catalog {
   list(): readonly Model[]
 }
 
-/** The service `clock`: the only time that a plugin should ask for, so that tests can pass their own. */
+/**
+ * The service `clock`: the only time that a plugin should ask for, so that tests can pass their own. Each gateway has its own,
+ * the same object after a reload: what a step keeps over a reload it can keep by it, in a WeakMap.
+ */
 export interface Clock {
   /** Milliseconds since the epoch. */
   now(): number
@@ -39,6 +42,7 @@ export interface TargetsView {
 /** What a plugin may name in `uses`. `ledger` is for plugins marked critical that ship with the gateway. */
 export interface Services {
   readonly keys: Keys
+  readonly accounts: Accounts
   readonly buckets: Buckets
   readonly ledger: Ledger
   readonly catalog: Catalog
@@ -53,6 +57,7 @@ export type ServiceName = keyof Services
 /** All of them, for checks at run time. */
 export const SERVICE_NAMES: readonly ServiceName[] = [
   'keys',
+  'accounts',
   'buckets',
   'ledger',
   'catalog',
@@ -93,6 +98,10 @@ export interface SettingsSchema {
 export interface StepPlace {
   readonly policy: string
   readonly id: string
+  /** In shadow a step must not do what the gateway cannot undo for it: wait, write, call others. Left out: `enforce`. */
+  readonly mode?: 'enforce' | 'shadow'
+  /** The folder of the file that says the step, absolute: where relative paths in its settings begin. */
+  readonly folder?: string
 }
 
 /** What `definePlugin` takes. */
@@ -103,8 +112,20 @@ export interface Plugin<Settings = never, Needs extends FactName = never, Uses e
   readonly description?: string
   /** Auth and money: such a step cannot be skipped, shadowed or switched off, and runs when its `when` throws. */
   readonly critical?: boolean
+  /** Whether no request comes past it: it answers or refuses each one. */
+  readonly ends?: boolean
+  /**
+   * Whether it only writes down what has happened, outside of the gateway. Where exchanges are played (policy tests,
+   * explain, replay, the rehearsal of a reload) such a step is there and lets everything pass.
+   */
+  readonly records?: boolean
   /** Facts that an earlier step must give: a list, or a function of the settings and of what the route is for. */
   readonly needs?: readonly Needs[] | ((settings: Settings, kind: RouteKind) => readonly FactName[])
+  /**
+   * Facts that no earlier step may have given, because this one changes what they are made from: a step that rewrites the
+   * request stands before `hold`. A list, or a function as `needs`.
+   */
+  readonly before?: readonly FactName[] | ((settings: Settings, kind: RouteKind) => readonly FactName[])
   /** Facts that this step sets before it calls `next()`. */
   readonly gives?: readonly FactName[]
   /** Services that `create` receives. */
@@ -123,7 +144,10 @@ export interface AnyPlugin {
   readonly name: string
   readonly description?: string
   readonly critical?: boolean
+  readonly ends?: boolean
+  readonly records?: boolean
   readonly needs?: readonly FactName[] | ((settings: never, kind: RouteKind) => readonly FactName[])
+  readonly before?: readonly FactName[] | ((settings: never, kind: RouteKind) => readonly FactName[])
   readonly gives?: readonly FactName[]
   readonly uses?: readonly ServiceName[]
   readonly settings: SettingsSchema

@@ -62,6 +62,12 @@ export interface Keys {
   find(token: string, nowMs: number): KeyLookup
 }
 
+/** The service `accounts`: for who is known by something else than a key. Reads on every request, as `keys` does. */
+export interface Accounts {
+  /** By id or by name. */
+  find(idOrName: string): Account | undefined
+}
+
 /** A token bucket: it holds at most `capacity` and refills evenly. */
 export interface BucketShape {
   readonly capacity: number

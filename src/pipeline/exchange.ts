@@ -1,23 +1,29 @@
 /** The exchange as the gateway handles it: what steps see (the contract's `Exchange`), and the setters they do not. */
-import type {
-  Account,
-  Attempt,
-  Chat,
-  ChatCompletion,
-  Chunk,
-  Exchange,
-  FactName,
-  Facts,
-  InboundRequest,
-  Key,
-  Model,
-  OnDisconnect,
-  Outcome,
-  Progress,
-  RouteView,
-  Target,
-  TrailEntry,
-  Usage,
+import {
+  type Account,
+  type Attempt,
+  type Chat,
+  type ChatChanges,
+  type ChatCompletion,
+  type ChatRequest,
+  type Chunk,
+  type Exchange,
+  type FactName,
+  type Facts,
+  FIXED_FIELDS,
+  type InboundRequest,
+  type Key,
+  type Model,
+  type NanoUsd,
+  type OnDisconnect,
+  type Outcome,
+  type Price,
+  type Progress,
+  type Refusal,
+  type RouteView,
+  type Target,
+  type TrailEntry,
+  type Usage,
 } from '#contract'
 import type { Plan } from './plan.ts'
 
@@ -40,6 +46,13 @@ export interface ExchangeParts {
   readonly progress: Progress
   /** Sends an early answer through the taps of the steps before the one that gives it. */
   readonly answer: (completion: ChatCompletion, taps: readonly StepTap[]) => Promise<void>
+}
+
+/** A word about a step, for the trail. */
+interface Said {
+  readonly verdict: TrailEntry['verdict']
+  readonly code: TrailEntry['code']
+  readonly note: string | undefined
 }
 
 type Writable<Value> = { -readonly [Name in keyof Value]: Value[Name] }
@@ -66,6 +79,9 @@ export class LiveExchange implements Exchange {
   inbound: InboundRequest | null = null
   /** Whether a step has answered by itself. */
   answered = false
+  answerPrice: Price | null = null
+  /** What the sending of that answer has failed with: a step further out has refused it, or the gateway is going. */
+  answerError: unknown = null
   /** Told when an early answer is over; the runner's. */
   onAnswerOver: (() => void) | null = null
   /** Nothing more may be watched, edited or given: the request is on its way. */
@@ -78,6 +94,8 @@ export class LiveExchange implements Exchange {
   #parsed = false
   #translated: Buffer | null = null
   #notes: Map<number, string> | null = null
+  /** What was said of steps that have refused or failed. */
+  #broken: Map<number, Said> | null = null
   /** By the step's place; the last one is what stands behind the steps. */
   readonly #trail: (TrailEntry | undefined)[] = []
 
@@ -142,6 +160,26 @@ export class LiveExchange implements Exchange {
     return this.#facts.targets
   }
 
+  get hold(): NanoUsd | undefined {
+    return this.#facts.hold
+  }
+
+  rewrite(changes: ChatChanges): void {
+    const { id } = this.#current('rewrite')
+    const { chat } = this
+    if (chat === undefined)
+      throw new TypeError(`step "${id}" rewrites a request that nobody has read; let it need "chat"`)
+    if (this.hold !== undefined) {
+      throw new TypeError(`step "${id}" rewrites a request for which credit is held; let it stand before that step`)
+    }
+    const fixed = Object.keys(changes).find(name => FIXED_FIELDS.includes(name))
+    if (fixed !== undefined) throw new TypeError(`step "${id}" rewrites "${fixed}", which steps have gone by already`)
+    const kept = Object.entries({ ...chat.body, ...changes }).filter(([, value]) => value !== undefined)
+    const body = Object.fromEntries(kept) as ChatRequest
+    // The same fact, so that a step further out sees that it was rewritten; what it holds of the old body stays as it was.
+    Object.assign(chat, { body, bytes: Buffer.from(JSON.stringify(body)) } satisfies Partial<Chat>)
+  }
+
   watch(fn: (chunk: Chunk) => void): void {
     this.#current('watch')
     this.taps.push({ step: this.step, kind: 'watch', fn })
@@ -152,17 +190,29 @@ export class LiveExchange implements Exchange {
     this.taps.push({ step: this.step, kind: 'edit', fn })
   }
 
-  async answer(completion: ChatCompletion): Promise<void> {
+  async answer(completion: ChatCompletion, price: Price | null = null): Promise<void> {
     const step = this.#current('answer')
     if (this.answered) throw new TypeError(`step "${step.id}" answers a second time`)
     this.answered = true
+    this.answerPrice = price
     this.sealed = true
     const outside = this.taps.filter(tap => tap.step < this.step)
     try {
       await this.#parts.answer(completion, outside)
+    } catch (error) {
+      this.answerError = error
+      throw error
     } finally {
       this.onAnswerOver?.()
     }
+  }
+
+  /**
+   * A step has refused the answer, or broken on it (null). It is refused where the client has seen nothing of it; what has been
+   * delivered is paid for.
+   */
+  endBadly(refusal: Refusal | null, hasSeen: boolean): void {
+    this.outcome = refusal === null || refusal.status >= 500 || hasSeen ? 'failed' : 'refused'
   }
 
   note(text: string): void {
@@ -176,8 +226,22 @@ export class LiveExchange implements Exchange {
     return this.#trail.filter(entry => entry !== undefined)
   }
 
-  /** Writes a step's line of the trail, with its notes; the last word about it stands. */
+  /**
+   * Writes a step's line of the trail, with its notes; the last word about it stands. But who has refused or failed in the
+   * middle of the answer has not passed because it has also come back.
+   */
   record(step: number, verdict: TrailEntry['verdict'], code?: TrailEntry['code'], note?: string): void {
+    const broken = verdict === 'passed' ? this.#broken?.get(step) : undefined
+    if (broken) {
+      this.#write(step, broken)
+      return
+    }
+    const said = { verdict, code, note }
+    if (verdict === 'refused' || verdict === 'failed') (this.#broken ??= new Map()).set(step, said)
+    this.#write(step, said)
+  }
+
+  #write(step: number, { verdict, code, note }: Said): void {
     const { steps } = this.#parts.plan
     const before = this.#notes?.get(step)
     const remark = before !== undefined && note !== undefined ? `${before}; ${note}` : (before ?? note)

@@ -4,10 +4,12 @@
  */
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { dirname, extname, resolve } from 'node:path'
+import { dirname, extname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { type AnyPlugin, definePlugin, isPlugin, type StepMiddleware } from '#contract'
+import { followPlugin } from './imports.ts'
 import { npmSpecifier, registerResolveHook } from './resolve-hook.ts'
+import { isInRange } from './version-range.ts'
 
 export interface FoundPlugin {
   readonly plugin: AnyPlugin
@@ -19,37 +21,43 @@ export interface FoundPlugin {
 }
 
 const EXTENSIONS = ['.ts', '.mts', '.js', '.mjs', '.cjs']
-const LOAD_LIMIT_MS = 10_000
+/** Longer than that no plugin takes to load. */
+export const LOAD_LIMIT_MS = 10_000
 
 /** Loads what `use` says. Rejects with a sentence for the one who wrote it. */
 export async function findPlugin(
   use: string,
   { saidIn, configFile }: { readonly saidIn: string; readonly configFile: string },
+  limitMs = LOAD_LIMIT_MS,
 ): Promise<FoundPlugin> {
-  if (use.startsWith('npm:')) return findPackage(use.slice('npm:'.length), configFile)
-  if (/^\.\.?\//.test(use)) return findFile(use, resolve(dirname(saidIn), use))
+  if (use.startsWith('npm:')) return findPackage(use.slice('npm:'.length), configFile, limitMs)
+  if (/^\.\.?\//.test(use)) return findFile(use, resolve(dirname(saidIn), use), limitMs)
   throw new Error(`"${use}" is neither a built-in plugin nor ./path/to/plugin.ts nor npm:package`)
 }
 
-async function findFile(use: string, file: string): Promise<FoundPlugin> {
+async function findFile(use: string, file: string, limitMs: number): Promise<FoundPlugin> {
   if (!EXTENSIONS.includes(extname(file))) throw new Error(`${use} must end in ${EXTENSIONS.join(', ')}`)
   const text = await readFile(file).catch((error: NodeJS.ErrnoException) => {
     throw new Error(error.code === 'ENOENT' ? `there is no file ${file}` : `${file} cannot be read: ${error.code}`)
   })
   // Named by its content, so that a reload runs a changed file and an unchanged one keeps its module.
   const url = `${pathToFileURL(file).href}?content=${createHash('sha256').update(text).digest('hex').slice(0, 16)}`
-  const plugin = await importDefault(url, use, file)
+  followPlugin(file, url)
+  const plugin = await importDefault(url, { use, where: file, npm: null }, limitMs)
   if (isPlugin(plugin)) return { plugin, origin: 'file', foreign: false, file }
   throw new Error(`the default export of ${file} was not made by definePlugin`)
 }
 
-async function findPackage(name: string, configFile: string): Promise<FoundPlugin> {
+async function findPackage(name: string, configFile: string, limitMs: number): Promise<FoundPlugin> {
   const folder = dirname(resolve(configFile))
   if (!/^(@[a-z0-9._~-]+\/)?[a-z0-9~-][a-z0-9._~-]*(\/[A-Za-z0-9._~/-]+)?$/.test(name)) {
     throw new Error(`"npm:${name}" does not name a package`)
   }
   const parent = pathToFileURL(resolve(configFile)).href
-  const found = await importDefault(npmSpecifier(name, parent), `npm:${name}`, folder, name)
+  const manifest = await manifestOf(name, folder)
+  await checkGateway(name, manifest)
+  const place: Place = { use: `npm:${name}`, where: folder, npm: { name: packageOf(name), manifest } }
+  const found = await importDefault(npmSpecifier(name, parent), place, limitMs)
   if (isPlugin(found)) return { plugin: found, origin: 'npm', foreign: false, file: null }
   // A CommonJS module compiled from an ES module has its default export one level further down.
   const factory = typeof found === 'object' && found !== null && 'default' in found ? found.default : found
@@ -76,39 +84,102 @@ function wrapKoa(name: string, factory: KoaFactory): AnyPlugin {
   })
 }
 
-async function importDefault(specifier: string, use: string, place: string, packageName?: string): Promise<unknown> {
-  registerResolveHook()
-  try {
-    const module = (await withinLimit(import(specifier))) as { default?: unknown }
-    if (module.default !== undefined) return module.default
-  } catch (error) {
-    throw new Error(reason(error, use, place, packageName), { cause: error })
-  }
-  throw new Error(`${use} (${place}) has no default export`)
+/** What of a package.json says where the package can run. */
+interface Manifest {
+  readonly engines?: Readonly<Record<string, unknown>>
+  readonly peerDependencies?: Readonly<Record<string, unknown>>
 }
 
-/** The first line of what went wrong, and where. */
-function reason(error: unknown, use: string, place: string, packageName: string | undefined): string {
-  const { code, message, stack } = error as { code?: string; message?: string; stack?: string }
-  const line = (message ?? String(error)).split('\n', 1)[0]!
-  const missing = code === 'ERR_MODULE_NOT_FOUND' && packageName !== undefined && line.includes(`'${packageName}'`)
-  if (missing)
-    return `the package ${packageName} is not installed beside the configuration; run npm install in ${place}`
-  return `${use} (${placeIn(stack, place)}) failed to load: ${line}`
+/** `npm:@acme/tools/limit` is in the package @acme/tools. */
+function packageOf(name: string): string {
+  return name.split('/', name.startsWith('@') ? 2 : 1).join('/')
+}
+
+/** The package.json of the package where Node will find it; null without one. */
+async function manifestOf(name: string, folder: string): Promise<Manifest | null> {
+  for (let at = folder; ; at = dirname(at)) {
+    const file = join(at, 'node_modules', packageOf(name), 'package.json')
+    const text = await readFile(file, 'utf8').catch(() => null)
+    if (text === null && at !== dirname(at)) continue
+    try {
+      return text === null ? null : (JSON.parse(text) as Manifest)
+    } catch {
+      // Node says it better.
+      return null
+    }
+  }
+}
+
+/** Refuses a package that says by itself that it is for another version of this gateway. */
+async function checkGateway(name: string, manifest: Manifest | null): Promise<void> {
+  const range = manifest?.engines?.['tollgate'] ?? manifest?.peerDependencies?.['tollgate']
+  if (typeof range !== 'string') return
+  const own = await readFile(new URL('../../package.json', import.meta.url), 'utf8')
+  const { version } = JSON.parse(own) as { readonly version: string }
+  if (isInRange(version, range) !== false) return
+  throw new Error(`npm:${name} says that it is for tollgate ${range}, and this is ${version}; install a version for it`)
+}
+
+/** Who is imported, from where, for the sentence when it fails. */
+interface Place {
+  readonly use: string
+  /** The file; of a package the folder of the configuration. */
+  readonly where: string
+  readonly npm: { readonly name: string; readonly manifest: Manifest | null } | null
+}
+
+async function importDefault(specifier: string, place: Place, limitMs: number): Promise<unknown> {
+  registerResolveHook()
+  try {
+    const module = (await withinLimit(import(specifier), limitMs)) as { default?: unknown }
+    if (module.default !== undefined) return module.default
+  } catch (error) {
+    throw new Error(reason(error, place), { cause: error })
+  }
+  throw new Error(`${place.use} (${place.where}) has no default export`)
+}
+
+/** What to do about what Node's own sentence leaves to be found out. */
+const HINTS: Readonly<Record<string, string>> = {
+  ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX:
+    'Node.js runs TypeScript by leaving the types out: write it without what has to be compiled (an enum as a constant object), or compile it',
+  ERR_UNSUPPORTED_NODE_MODULES_TYPE_STRIPPING:
+    'Node.js runs no TypeScript from node_modules: a package has to bring JavaScript',
+  ERR_PACKAGE_PATH_NOT_EXPORTED: 'the "exports" of its package.json must name what a policy uses',
+}
+
+/** The first line of what went wrong, where, and what to do where that is known. */
+function reason(error: unknown, place: Place): string {
+  const { code, message, stack } = Object(error) as { code?: string; message?: unknown; stack?: string }
+  const line = String(message ?? error).split('\n', 1)[0]!
+  const { use, npm } = place
+  if (npm && code === 'ERR_MODULE_NOT_FOUND' && line.includes(`'${npm.name}'`)) {
+    return `the package ${npm.name} is not installed beside the configuration; run npm install in ${place.where}`
+  }
+  const hint = HINTS[code ?? ''] ?? olderNode(npm?.manifest ?? null)
+  return `${use} (${placeIn(stack, place)}) failed to load: ${line}${hint ? ` (${hint})` : ''}`
+}
+
+/** That may be why. Many packages say less than they can, so by itself it is no reason to refuse one. */
+function olderNode(manifest: Manifest | null): string | null {
+  const range = manifest?.engines?.['node']
+  if (typeof range !== 'string' || isInRange(process.versions.node, range) !== false) return null
+  return `it says that it is for Node.js ${range}, and this is ${process.versions.node}`
 }
 
 /** `file:line` when the error's stack begins with a place in that file (a syntax error does), else the file. */
-function placeIn(stack: string | undefined, place: string): string {
-  const first = stack?.split('\n').find(line => line.includes(place))
-  const number = first === undefined ? undefined : /:(\d+)(?::\d+)?\)?$/.exec(first.trim())?.[1]
-  return number === undefined ? place : `${place}:${number}`
+function placeIn(stack: string | undefined, { where, npm }: Place): string {
+  const first = stack?.split('\n').find(line => line.includes(where))
+  const [, file, number] = /([^\s(]*?)(?:\?[^:\s]*)?:(\d+)(?::\d+)?\)?$/.exec(first?.trim() ?? '') ?? []
+  if (number === undefined) return where
+  return npm && file ? `${file.replace(/^file:\/\//, '')}:${number}` : `${where}:${number}`
 }
 
 /** A module that waits for something at its top level must not keep the gateway from starting without a word. */
-async function withinLimit<T>(loading: Promise<T>): Promise<T> {
+async function withinLimit<T>(loading: Promise<T>, limitMs: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`it did not finish loading in ${LOAD_LIMIT_MS / 1000} s`)), LOAD_LIMIT_MS)
+    timer = setTimeout(() => reject(new Error(`it did not finish loading in ${limitMs / 1000} s`)), limitMs)
   })
   return Promise.race([loading, late]).finally(() => clearTimeout(timer))
 }

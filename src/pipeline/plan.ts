@@ -1,5 +1,7 @@
 /** A policy made ready to run: its steps created once, in YAML order, frozen. */
+import { dirname, resolve } from 'node:path'
 import type { AnyPlugin, StepInstance, StepMiddleware } from '#contract'
+import { letGoOfAll } from './let-go.ts'
 
 /** What a plan needs to know of a configured step. */
 export interface PlannableStep {
@@ -30,6 +32,14 @@ export interface Plan {
 /** A plugin's `create` threw: the policy cannot run. */
 export class PlanError extends Error {
   override readonly name = 'PlanError'
+  /** Resolves when the steps before it are let go of; rejects with what went wrong there. */
+  readonly undone: Promise<void>
+
+  constructor(message: string, cause: unknown, undone: Promise<void>) {
+    super(message, { cause })
+    this.undone = undone
+    undone.catch(() => {})
+  }
 }
 
 /**
@@ -42,32 +52,30 @@ export function createPlan(
   servicesFor: (step: PlannableStep) => Readonly<Record<string, unknown>>,
 ): Plan {
   const disposers: (() => void | Promise<void>)[] = []
+  const dispose = () => letGoOfAll(disposers.splice(0))
+  const failed = (step: PlannableStep, why: string, cause?: unknown) =>
+    new PlanError(`${placeOf(name, step)}${why}`, cause, dispose())
   const planned = steps.map((step): PlannedStep => {
     const critical = step.plugin.critical === true
     if (step.mode === 'off') return Object.freeze({ ...step, critical, handle: (_ctx, next) => next() })
     let made: StepMiddleware | StepInstance
     try {
-      const place = { policy: name, id: step.id }
+      const folder = step.position && { folder: resolve(dirname(step.position.file)) }
+      const place = { policy: name, id: step.id, mode: step.mode, ...folder }
       made = step.plugin.create(step.settings as never, servicesFor(step) as never, place) as
         | StepMiddleware
         | StepInstance
     } catch (cause) {
-      throw new PlanError(`${placeOf(name, step)}: ${(cause as Error).message}`, { cause })
+      throw failed(step, `: ${(cause as Error).message}`, cause)
     }
     const handle = typeof made === 'function' ? made : made?.handle
     if (typeof handle !== 'function') {
-      throw new PlanError(`${placeOf(name, step)}: create() returned neither a middleware nor { handle }`)
+      throw failed(step, ': create() returned neither a middleware nor { handle }')
     }
     if (typeof made !== 'function' && made.dispose) disposers.push(made.dispose.bind(made))
     return Object.freeze({ ...step, critical, handle })
   })
-  return Object.freeze({
-    name,
-    steps: Object.freeze(planned),
-    async dispose() {
-      for (const dispose of disposers.splice(0)) await dispose()
-    },
-  })
+  return Object.freeze({ name, steps: Object.freeze(planned), dispose })
 }
 
 /** For errors: `policies/standard.yaml:4:10: the step "volume" cannot be created`. */

@@ -1,6 +1,7 @@
 /** The plugins that policies can name: the built-in ones by name, others by path or package. */
 import { type AnyPlugin, FACT_NAMES, type FactName, isPlugin, SERVICE_NAMES } from '#contract'
-import { type FoundPlugin, findPlugin } from './find-plugin.ts'
+import { type FoundPlugin, findPlugin, LOAD_LIMIT_MS } from './find-plugin.ts'
+import { type ImportedFile, importsOf } from './imports.ts'
 
 export interface Registry {
   /** Names of the built-in plugins, in alphabetical order. */
@@ -14,10 +15,12 @@ export interface Registry {
    * one who wrote it.
    */
   load(use: string, place: { readonly saidIn: string; readonly configFile: string }): Promise<FoundPlugin>
+  /** What a plugin's file imports from beside it, as far down as that goes; known once it was loaded. */
+  imports(file: string): readonly ImportedFile[]
 }
 
 /** A registry of these built-in plugins. Throws when one of them is not well made: that is a bug of the gateway. */
-export function createRegistry(builtIn: readonly AnyPlugin[]): Registry {
+export function createRegistry(builtIn: readonly AnyPlugin[], loadLimitMs = LOAD_LIMIT_MS): Registry {
   const plugins = new Map<string, AnyPlugin>()
   for (const plugin of builtIn) {
     const complaints = isPlugin(plugin) ? complaintsAbout(plugin) : ['it was not made by definePlugin']
@@ -32,27 +35,35 @@ export function createRegistry(builtIn: readonly AnyPlugin[]): Registry {
     load: async (use, place) => {
       const plugin = plugins.get(use)
       if (plugin !== undefined) return { plugin, origin: 'built-in', foreign: false, file: null }
-      const found = await findPlugin(use, place)
+      const found = await findPlugin(use, place, loadLimitMs)
       const complaint = found.foreign ? undefined : complaintsAbout(found.plugin)[0]
       if (complaint !== undefined) throw new Error(`the plugin of ${use} is not well made: ${complaint}`)
+      const { name } = found.plugin
+      if (!found.foreign && plugins.has(name)) {
+        throw new Error(
+          `the plugin of ${use} is called "${name}", as one of the gateway's own is: give it another name`,
+        )
+      }
       return found
     },
+    imports: importsOf,
   }
 }
 
 /** What the type checker would say about a plugin, for those that never met it. */
 export function complaintsAbout(plugin: AnyPlugin): string[] {
   const complaints: string[] = []
-  const { name, settings, needs, gives = [], uses = [], create } = plugin as Partial<AnyPlugin>
+  const { name, settings, needs, before, gives = [], uses = [], create } = plugin as Partial<AnyPlugin>
   const known = (words: readonly string[]) => (word: unknown) => words.includes(String(word))
   if (typeof name !== 'string' || !/^[a-z][a-z0-9-]{0,39}$/.test(name)) {
     complaints.push('its name must be lower-case words with dashes')
   }
   if (typeof create !== 'function') complaints.push('it has no function "create"')
-  if (needs !== undefined && typeof needs !== 'function' && !Array.isArray(needs)) {
-    complaints.push('"needs" must be a list or a function')
+  for (const [word, facts] of Object.entries({ needs, before })) {
+    if (facts === undefined || typeof facts === 'function' || Array.isArray(facts)) continue
+    complaints.push(`"${word}" must be a list or a function`)
   }
-  for (const fact of [...(Array.isArray(needs) ? needs : []), ...gives]) {
+  for (const fact of [needs, before, gives].flatMap(facts => (Array.isArray(facts) ? facts : []))) {
     if (!known(FACT_NAMES)(fact)) complaints.push(`there is no fact "${fact}"`)
   }
   for (const service of uses) if (!known(SERVICE_NAMES)(service)) complaints.push(`there is no service "${service}"`)

@@ -4,13 +4,17 @@
  * for beside the configuration, never in the gateway's own node_modules.
  */
 import { registerHooks } from 'node:module'
+import { followImport, noteLoaded } from './imports.ts'
 
 /** A private URL scheme: `tollgate-npm:PARENT!SPECIFIER` is SPECIFIER as PARENT would resolve it. */
 const NPM = 'tollgate-npm:'
 
 // `.ts` in a checkout, `.js` in the published package: as this file itself.
-const CONTRACT = new URL(`../contract/index${/\.[a-z]+$/.exec(new URL(import.meta.url).pathname)![0]}`, import.meta.url)
-  .href
+const EXTENSION = /\.[a-z]+$/.exec(new URL(import.meta.url).pathname)![0]
+const OWN: Readonly<Record<string, string>> = {
+  'tollgate/plugin': new URL(`../contract/index${EXTENSION}`, import.meta.url).href,
+  'tollgate/testing': new URL(`../testing/index${EXTENSION}`, import.meta.url).href,
+}
 
 let registered = false
 
@@ -20,12 +24,36 @@ export function registerResolveHook(): void {
   registered = true
   registerHooks({
     resolve(specifier, context, nextResolve) {
-      if (specifier === 'tollgate/plugin') return { url: CONTRACT, format: formatOf(CONTRACT), shortCircuit: true }
-      if (!specifier.startsWith(NPM)) return nextResolve(specifier, context)
+      const own = OWN[specifier]
+      if (own !== undefined) return { url: own, format: formatOf(own), shortCircuit: true }
+      if (isOurs(specifier)) {
+        throw new Error(`plugins cannot import "${specifier}": there are ${Object.keys(OWN).join(' and ')}`)
+      }
+      if (!specifier.startsWith(NPM)) {
+        try {
+          const resolved = nextResolve(specifier, context)
+          followImport(context.parentURL, specifier, resolved.url)
+          return resolved
+        } catch (error) {
+          // Where it is missing, it may appear.
+          followImport(context.parentURL, specifier, null)
+          throw error
+        }
+      }
       const [parentURL, wanted] = specifier.slice(NPM.length).split('!', 2).map(decodeURIComponent) as [string, string]
       return nextResolve(wanted, { ...context, parentURL })
     },
+    load(url, context, nextLoad) {
+      const module = nextLoad(url, context)
+      noteLoaded(url, module.format)
+      return module
+    },
   })
+}
+
+/** Whatever else is called so is another copy, or the inside of this one. */
+function isOurs(specifier: string): boolean {
+  return specifier === 'tollgate' || (specifier.startsWith('tollgate/') && specifier !== 'tollgate/package.json')
 }
 
 const formatOf = (url: string) => (url.endsWith('.ts') ? 'module-typescript' : 'module')

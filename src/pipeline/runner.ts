@@ -115,7 +115,7 @@ class Run {
   async #step(step: PlannedStep, index: number): Promise<void> {
     const { exchange, ctx } = this.#parts
     const inner: Inner = { state: 'not called', closed: false, promise: null, error: undefined }
-    const shadow = step.mode === 'shadow' ? new Shadow(ctx, exchange) : null
+    const shadow = step.mode === 'shadow' ? new Shadow(ctx, exchange, index) : null
     const { promise: over, resolve, reject } = Promise.withResolvers<typeof GIVEN_UP | undefined>()
     this.#open.push({ index, giveUp: () => resolve(GIVEN_UP) })
     exchange.step = index
@@ -202,7 +202,7 @@ class Run {
       throw inner.error
     }
     if (inner.state === 'over') {
-      exchange.record(index, 'passed', undefined, shadow?.note())
+      this.#passed(index, shadow)
       return
     }
     if (shadow) {
@@ -219,12 +219,18 @@ class Run {
     throw this.#failed(step, undefined)
   }
 
+  /** It has gone on and come back; in shadow it may have wanted to stop the answer between. */
+  #passed(index: number, shadow: Shadow | null): void {
+    const code = shadow?.wouldStop ?? undefined
+    this.#parts.exchange.record(index, code === undefined ? 'passed' : 'would_refuse', code, shadow?.note())
+  }
+
   async #threw(step: PlannedStep, index: number, inner: Inner, shadow: Shadow | null, error: unknown): Promise<void> {
     const { exchange } = this.#parts
     if (inner.state === 'pending') await inner.promise!.catch(() => {})
     if (inner.state === 'failed' && (error === inner.error || !isRefusal(error) || shadow)) {
       // The inner error stands. One of the step's own behind it is a bug to be reported, not what the client needs.
-      if (error === inner.error) exchange.record(index, 'passed')
+      if (error === inner.error) this.#passed(index, shadow)
       else if (shadow && isRefusal(error)) exchange.record(index, 'would_refuse', error.code, shadow.note())
       else {
         this.#report(step, 'threw after an inner error', error)
@@ -237,10 +243,18 @@ class Run {
       exchange.record(index, 'would_refuse', isRefusal(error) ? error.code : 'plugin_error', shadow.note())
       return
     }
-    // After `next()`: the step refuses an answer that is over, or breaks on it. Both fail the exchange.
-    const refusal = this.#ownRefusal(step, index, error)
-    if (exchange.outcome === 'answered') exchange.outcome = refusal.status >= 500 ? 'failed' : 'refused'
-    throw refusal
+    throw this.#afterAnswer(this.#ownRefusal(step, index, error))
+  }
+
+  /**
+   * A step refuses an answer that is over, or breaks on it: both end the exchange badly. A stream's head, or a comment in it, is
+   * nothing of the answer.
+   */
+  #afterAnswer(refusal: Refusal): Refusal {
+    const { exchange, ctx } = this.#parts
+    if (exchange.outcome !== 'answered') return refusal
+    exchange.endBadly(refusal, exchange.chat?.stream ? exchange.progress.delivered : ctx.res.headersSent)
+    return refusal
   }
 
   /** The step's own error, before anything inner has run: the only one that `shadow` and `skip` are about. */
@@ -258,7 +272,13 @@ class Run {
       exchange.record(index, 'failed', 'plugin_error', 'skipped by onError')
       return this.from(index + 1)
     }
-    throw this.#ownRefusal(step, index, error)
+    if (exchange.answered && error === exchange.answerError) {
+      // The step has done its part; who has not let the answer through says so in its own line.
+      exchange.record(index, 'answered')
+      throw error
+    }
+    // It may have answered by itself before.
+    throw this.#afterAnswer(this.#ownRefusal(step, index, error))
   }
 
   #ownRefusal(step: PlannedStep, index: number, error: unknown): Refusal {

@@ -1,46 +1,38 @@
 /** `mode: shadow`: a step that runs and changes nothing. */
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Context } from 'koa'
-import type { Chunk } from '#contract'
+import { type Chunk, type ErrorCode, isRefusal } from '#contract'
 import type { LiveExchange } from './exchange.ts'
 
 /**
  * Lets a step run without effect: what it does to the response is undone when it goes on and when it ends, however it
- * did it; its edits and answers are only recorded, and a watch of its that throws is dropped.
+ * did it; its answers and rewritings are only recorded. Its edits see copies, and what they make of them goes nowhere. What a
+ * watch or an edit throws would have stopped the answer: that is recorded too, and it sees no more of the answer.
  */
 export class Shadow {
   readonly ctx: Context
   wouldAnswer = false
+  /** With what it would have stopped the answer. */
+  wouldStop: ErrorCode | null = null
   readonly #deeds = new Set<string>()
   readonly #response: ShadowedResponse
   #seen: ResponseState
 
-  constructor(ctx: Context, exchange: LiveExchange) {
+  /** @param index the step's place in its policy */
+  constructor(ctx: Context, exchange: LiveExchange, index: number) {
     this.#response = ctx.response as unknown as ShadowedResponse
     this.#seen = this.#state()
-    const watch = (fn: (chunk: Chunk) => void) => {
-      let works = true
-      exchange.watch(chunk => {
-        try {
-          if (works) fn(chunk)
-        } catch {
-          works = false
-          this.#deeds.add('refused in the middle')
-        }
-      })
+    const onStop = (error: unknown) => {
+      if (this.wouldStop !== null) return
+      this.wouldStop = isRefusal(error) ? error.code : 'plugin_error'
+      this.#deeds.add('refused in the middle')
+      // At once: the receipt may be written before the step is over.
+      exchange.record(index, 'would_refuse', this.wouldStop, this.note())
     }
-    const shadowExchange = Object.create(exchange, {
-      ...membersOf(exchange),
-      edit: { value: () => void this.#deeds.add('edited') },
-      answer: {
-        value: async () => {
-          this.wouldAnswer = true
-          this.#deeds.add('answered')
-        },
-      },
-      watch: { value: watch },
-    })
-    this.ctx = Object.create(ctx, { exchange: { value: shadowExchange } }) as Context
+    const handler = new ShadowedExchange(this.#deeds, () => void (this.wouldAnswer = true), onStop)
+    const shadowed = new Proxy(exchange, handler)
+    this.ctx = Object.create(ctx) as Context
+    this.ctx['exchange'] = shadowed
   }
 
   /** Remembers the response as it is: what follows is the step's doing. */
@@ -54,12 +46,13 @@ export class Shadow {
     if (res.headersSent) return
     const now = this.#state()
     const before = this.#seen
-    for (const name of Object.keys(now.headers)) {
-      if (name in before.headers) continue
+    for (const name in now.headers) {
+      if (before.headers[name] !== undefined) continue
       res.removeHeader(name)
       this.#deeds.add(`set ${name}`)
     }
-    for (const [name, value] of Object.entries(before.headers)) {
+    for (const name in before.headers) {
+      const value = before.headers[name]
       if (now.headers[name] === value || value === undefined) continue
       res.setHeader(name, value)
       this.#deeds.add(`set ${name}`)
@@ -79,19 +72,79 @@ export class Shadow {
 
   #state(): ResponseState {
     const { res, _body: body, _explicitStatus: explicitStatus } = this.#response
-    return { headers: { ...res.getHeaders() }, status: res.statusCode, body, explicitStatus }
+    return { headers: res.getHeaders(), status: res.statusCode, body, explicitStatus }
   }
 }
 
-/** What touches private fields does so on the exchange itself: an object that only inherits from it has none. */
-function membersOf(exchange: LiveExchange): PropertyDescriptorMap {
-  const own = Object.getOwnPropertyDescriptors(Object.getPrototypeOf(exchange) as LiveExchange)
-  const members = Object.entries(own).flatMap(([name, { get, value }]): [string, PropertyDescriptor][] => {
-    if (get) return [[name, { get: () => exchange[name as keyof LiveExchange] }]]
-    if (name === 'constructor') return []
-    return [[name, { value: (value as (...args: unknown[]) => unknown).bind(exchange) }]]
-  })
-  return Object.fromEntries(members)
+/**
+ * The exchange as a step in shadow has it: it reads everything, and what would change something is recorded or stays
+ * with the step. One proxy a request: a copy of all members would cost twenty times as much.
+ */
+class ShadowedExchange implements ProxyHandler<LiveExchange> {
+  readonly #deeds: Set<string>
+  readonly #wouldAnswer: () => void
+  readonly #onStop: (error: unknown) => void
+  #stopped = false
+  /** What the step has assigned. */
+  #own: Record<PropertyKey, unknown> | null = null
+
+  constructor(deeds: Set<string>, wouldAnswer: () => void, onStop: (error: unknown) => void) {
+    this.#deeds = deeds
+    this.#wouldAnswer = wouldAnswer
+    this.#onStop = onStop
+  }
+
+  get(exchange: LiveExchange, name: PropertyKey): unknown {
+    if (this.#own !== null && Object.hasOwn(this.#own, name)) return this.#own[name]
+    switch (name) {
+      case 'edit':
+        return (fn: (chunk: Chunk) => unknown) => {
+          this.#watch(exchange, chunk => edited(fn(structuredClone(chunk))))
+          this.#deeds.add('edited')
+        }
+      case 'rewrite':
+        return () => void this.#deeds.add('rewritten')
+      case 'answer':
+        return async () => {
+          this.#wouldAnswer()
+          this.#deeds.add('answered')
+        }
+      case 'watch':
+        return (fn: (chunk: Chunk) => void) => this.#watch(exchange, fn)
+    }
+    const value = exchange[name as keyof LiveExchange] as unknown
+    // What touches private fields does so on the exchange itself.
+    return typeof value === 'function' ? value.bind(exchange) : value
+  }
+
+  set(exchange: LiveExchange, name: PropertyKey, value: unknown): boolean {
+    const facts = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(exchange), name)
+    if (facts) return false
+    this.#own ??= {}
+    this.#own[name] = value
+    return true
+  }
+
+  #watch(exchange: LiveExchange, fn: (chunk: Chunk) => void): void {
+    exchange.watch(chunk => {
+      if (this.#stopped) return
+      try {
+        fn(chunk)
+      } catch (error) {
+        this.#stopped = true
+        this.#onStop(error)
+      }
+    })
+  }
+}
+
+/** Throws for what no edit may return. What an async one rejects with is nobody's. */
+function edited(returned: unknown): void {
+  if (typeof (returned as PromiseLike<unknown> | null)?.then === 'function') {
+    void Promise.resolve(returned).catch(() => {})
+    throw new TypeError('an edit must not be async')
+  }
+  if (typeof returned !== 'object') throw new TypeError('an edit must return a chunk, a list of chunks, or null')
 }
 
 /** What of Koa's response a step can change. */

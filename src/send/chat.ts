@@ -244,7 +244,6 @@ function end(
       exchange.outcome = 'cut'
       throw refuse('shutting_down', { retryAfterMs: 1000 })
     case 'tapped':
-      exchange.outcome = 'failed'
       throw tapFailure(trip, parts, ending.error)
     case 'failed':
       exchange.outcome = 'failed'
@@ -252,9 +251,13 @@ function end(
   }
 }
 
-/** A step's watch or edit threw: its own refusal (a guard's), or a bug. */
+/**
+ * A step's watch or edit threw: its own refusal (a guard's), or a bug. Ends the exchange with it: of a refusal before which
+ * the client has seen nothing of the answer the outcome is `refused`.
+ */
 export function tapFailure(trip: Trip, parts: SenderParts, error: TapError) {
   const { exchange, route } = trip
+  exchange.endBadly(isRefusal(error.cause) ? error.cause : null, exchange.progress.delivered)
   const step = route.plan.steps[error.step]?.id ?? 'send'
   if (isRefusal(error.cause)) {
     exchange.record(error.step, 'refused', error.cause.code, 'in the middle of the answer')
@@ -302,7 +305,8 @@ function usageChunk({ exchange }: Trip): Chunk | null {
 
 /** The client's stream, remembered for the trip's end: `finish` closes it, a failure breaks it. */
 export function streamTo(trip: Trip, taps: readonly Tap[]): StreamAnswer {
-  const answer = new StreamAnswer(trip.client, taps, trip.exchange.inbound?.encodeStream())
+  const onContent = () => void (trip.meter.delivered = true)
+  const answer = new StreamAnswer(trip.client, taps, trip.exchange.inbound?.encodeStream(), onContent)
   trip.stream = answer
   const finish = () => answer.finish(usageChunk(trip))
   trip.finish = finish

@@ -29,7 +29,6 @@ export async function answerEarly(
       trip.finish = finish
     }
   } catch (error) {
-    exchange.outcome = 'failed'
     throw tapFailure(trip, parts, error instanceof TapError ? error : new TapError(-1, error))
   }
   trip.onStop = null

@@ -1,6 +1,7 @@
 /** The innermost middleware of the catalog's routes: models and receipts, answered by the gateway itself. */
-import { mayUse, refuse } from '#contract'
+import { formatMoney, mayUse, refuse } from '#contract'
 import { listedModels, modelEntry, modelList, receiptEntry } from '../answer/entries.ts'
+import type { RecentExchange } from '../observe/recent.ts'
 import { endStopped, type SenderParts, type Trip } from './trip.ts'
 
 const JSON_HEADERS = { 'content-type': 'application/json', 'cache-control': 'no-store' }
@@ -19,12 +20,49 @@ export function sendModel(trip: Trip, id: string): void {
   answer(trip, modelEntry(model))
 }
 
-/** `GET /v1/receipts/{id}`: of the key's own account, by the `x-request-id` of the exchange. */
-export function sendReceipt(trip: Trip, { store }: SenderParts, id: string): void {
-  const receipt = store.findReceipt(id)
+/** Finds one of the last exchanges that are over. */
+export type FindRecent = (id: string) => RecentExchange | undefined
+
+/**
+ * `GET /v1/receipts/{id}`: of the key's own account, by the `x-request-id` of the exchange. Of one that never held money
+ * there is no receipt; while it is remembered, what a client may know of it is told in its place.
+ */
+export function sendReceipt(
+  trip: Trip,
+  { store, findRecent }: Pick<SenderParts, 'store'> & { readonly findRecent?: FindRecent },
+  id: string,
+): void {
   const { account } = trip.exchange
-  if (!receipt || !account || receipt.accountId !== account.id) throw refuse('receipt_not_found')
-  answer(trip, receiptEntry(receipt))
+  const receipt = store.findReceipt(id)
+  const found = receipt ?? findRecent?.(id)
+  if (!found || !account || found.accountId !== account.id) throw refuse('receipt_not_found')
+  answer(trip, receipt ? receiptEntry(receipt) : exchangeEntry(found as RecentExchange))
+}
+
+/**
+ * An exchange without a receipt, for the owner of its key: the fields of a receipt as far as there are any, and why it
+ * ended so. Notes are left out: they are what steps say to the operator.
+ */
+function exchangeEntry(exchange: RecentExchange): object {
+  return {
+    id: exchange.id,
+    object: 'exchange',
+    model: exchange.model,
+    created: Math.floor(exchange.at / 1000),
+    outcome: exchange.outcome,
+    status: exchange.status,
+    code: exchange.code,
+    decided_by: exchange.decidedBy,
+    held: formatMoney(0n),
+    charged: formatMoney(0n),
+    attempts: exchange.attempts,
+    trail: exchange.trail.map(({ step, verdict, code }) => ({
+      step,
+      verdict,
+      ...(code === undefined ? {} : { code }),
+    })),
+    key: exchange.keyId,
+  }
 }
 
 function answer(trip: Trip, body: object): void {

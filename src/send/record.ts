@@ -2,11 +2,14 @@
 import { type Clock, costOf, formatMoney, type NanoUsd, type Refusal } from '#contract'
 import { countOr0 } from '../answer/meter.ts'
 import type { ExchangeRecord } from '../observe/exchange-line.ts'
+import type { RecentExchange } from '../observe/recent.ts'
 import type { Trip } from './trip.ts'
 
 export interface TripEnding {
   readonly status: number
   readonly refusal: Refusal | null
+  /** The step that refused, failed or answered; `send` or `gateway` where no step did; null: answered by a provider. */
+  readonly decidedBy: string | null
 }
 
 /** What the answer cost the house: of the target that gave it, when its cost is known. */
@@ -20,7 +23,7 @@ export function houseCost({ exchange }: Trip): { readonly target: string; readon
   return { target: last!.target, amount: costOf(price, tokens) }
 }
 
-export function recordOf(trip: Trip, { status, refusal }: TripEnding, clock: Clock): ExchangeRecord {
+export function recordOf(trip: Trip, { status, refusal, decidedBy }: TripEnding, clock: Clock): ExchangeRecord {
   const { exchange, route, ctx, client, stopped } = trip
   return {
     id: exchange.id,
@@ -36,6 +39,7 @@ export function recordOf(trip: Trip, { status, refusal }: TripEnding, clock: Clo
     status: stopped === 'client_left' && exchange.outcome === 'client_left' ? null : status,
     outcome: exchange.outcome,
     code: refusal?.code,
+    decidedBy,
     stream: exchange.chat?.stream,
     ms: clock.now() - exchange.startedAt,
     firstChunkMs: client.firstWriteMs === null ? null : client.firstWriteMs - client.openedMs,
@@ -44,5 +48,31 @@ export function recordOf(trip: Trip, { status, refusal }: TripEnding, clock: Clo
     charged: exchange.charge && formatMoney(exchange.charge.amount),
     address: exchange.address,
     bytesIn: exchange.bytes.length,
+  }
+}
+
+/** What is remembered of a trip when it is over. Nothing of it may lead to the request: it would live on with this. */
+export function recentOf({ exchange, route, ctx }: Trip, record: ExchangeRecord): RecentExchange {
+  const { account, key, chat } = exchange
+  return {
+    id: exchange.id,
+    at: exchange.startedAt,
+    ms: record.ms,
+    route: route.config.path,
+    kind: route.config.kind,
+    policy: route.plan.name,
+    method: ctx.method,
+    model: exchange.model?.id ?? null,
+    stream: chat?.stream ?? null,
+    accountId: account?.id ?? null,
+    account: account?.name ?? null,
+    keyId: key?.id ?? null,
+    key: key?.name ?? null,
+    status: record.status ?? null,
+    outcome: exchange.outcome,
+    code: record.code ?? null,
+    decidedBy: record.decidedBy ?? null,
+    trail: exchange.trail,
+    attempts: exchange.attempts,
   }
 }

@@ -13,17 +13,20 @@ interface Order {
   readonly config: string
   /** Plugins to load, one after the other; without them the configuration is loaded. */
   readonly uses?: readonly string[]
-  /** Written after the first round, and then all are loaded again. */
+  /** How long a plugin may take to load. */
+  readonly limitMs?: number
+  /** Written after the first round, and then all are loaded again: with `uses` in one list, else as two results. */
   readonly rewrite?: { readonly path: string; readonly text: string }
 }
 
-const { config, uses, rewrite } = JSON.parse(process.argv[2]!) as Order
-const registry = createRegistry(standIns)
+const { config, uses, limitMs, rewrite } = JSON.parse(process.argv[2]!) as Order
+const registry = createRegistry(standIns, limitMs)
 
-const results = uses === undefined ? await whole() : await Promise.all(uses.map(single))
-if (rewrite !== undefined && uses !== undefined) {
+let results = uses === undefined ? await whole() : await Promise.all(uses.map(single))
+if (rewrite !== undefined) {
   writeFileSync(rewrite.path, rewrite.text)
-  ;(results as unknown[]).push(...(await Promise.all(uses.map(single))))
+  if (uses === undefined) results = [results, await whole()]
+  else (results as unknown[]).push(...(await Promise.all(uses.map(single))))
 }
 process.stdout.write(`${JSON.stringify(results)}\n`)
 process.exit(0)

@@ -47,6 +47,18 @@ module.exports = definePlugin({ name: 'old', ${SETTINGS}, create: () => (context
 export default definePlugin({ name: 'SHOUT', ${SETTINGS}, create: () => {} })`,
   'plugins/open.ts': `import { definePlugin } from 'tollgate/plugin'
 export default definePlugin({ name: 'open', settings: { type: 'object', properties: {} }, create: () => {} } as never)`,
+  'plugins/whole.ts': `import { serve } from 'tollgate'\nexport default serve`,
+  'plugins/inside.ts': `import { runPlan } from 'tollgate/src/pipeline/runner.ts'\nexport default runPlan`,
+  'plugins/credits.ts': `import { definePlugin } from 'tollgate/plugin'
+export default definePlugin({ name: 'credits', ${SETTINGS}, create: () => (context: unknown, next: () => Promise<void>) => next() })`,
+  'node_modules/typed/package.json': `{ "name": "typed", "type": "module", "exports": "./index.ts" }`,
+  'node_modules/typed/index.ts': `const one: number = 1\nexport default one`,
+  // Its own copy, further in than the one beside it.
+  'node_modules/bundler/package.json': `{ "name": "bundler", "type": "module", "main": "index.js" }`,
+  'node_modules/bundler/index.js': `import { definePlugin } from 'tollgate/plugin'
+export default definePlugin({ name: 'bundler', ${SETTINGS}, create: () => (context, next) => next() })`,
+  'node_modules/bundler/node_modules/tollgate/package.json': `{ "name": "tollgate", "exports": { "./plugin": "./trap.js" } }`,
+  'node_modules/bundler/node_modules/tollgate/trap.js': `throw new Error('the wrong copy')`,
   'node_modules/tollgate-plugin-hello/package.json': `{ "name": "tollgate-plugin-hello", "type": "module", "exports": { "import": "./main.js" } }`,
   'node_modules/tollgate-plugin-hello/main.js': `import { definePlugin } from 'tollgate/plugin'
 export default definePlugin({ name: 'hello', ${SETTINGS}, create: () => (context, next) => next() })`,
@@ -66,6 +78,30 @@ export default definePlugin({ name: 'hello', ${SETTINGS}, create: () => (context
   'node_modules/lazy/index.js': `module.exports = () => undefined`,
   'node_modules/needy/package.json': `{ "name": "needy", "main": "index.js" }`,
   'node_modules/needy/index.js': `require('needy-friend')`,
+}
+
+// Reasons that package.json files can give, and mistakes in them.
+for (const [name, manifest, code] of [
+  ['for-later', { peerDependencies: { tollgate: '^99.0.0' } }, 'module.exports = 1'],
+  ['for-engine', { engines: { tollgate: '>=1 <2 || >=98' } }, 'module.exports = 1'],
+  [
+    'for-now',
+    { peerDependencies: { tollgate: '>=0.1' }, engines: { node: '0.10' } },
+    'module.exports = () => () => {}',
+  ],
+  ['for-old-node', { engines: { node: '0.10.x' } }, "require('punycode-of-old')"],
+  ['no-default', { type: 'module' }, 'export const plugin = 1'],
+  ['throws-nothing', { type: 'module' }, 'throw null'],
+  ['throws', { type: 'module' }, "\n\nthrow new Error('no licence')"],
+  ['hidden', { exports: { './other': './index.js' } }, 'module.exports = 1'],
+] as const) {
+  OUTSIDE[`node_modules/${name}/package.json`] = JSON.stringify({
+    name,
+    version: '1.0.0',
+    main: 'index.js',
+    ...manifest,
+  })
+  OUTSIDE[`node_modules/${name}/index.js`] = code
 }
 
 let folder: string
@@ -108,6 +144,32 @@ describe('plugins that cannot be loaded say why', () => {
     ['npm:numbers', 'neither a plugin nor a function that makes a Koa middleware'],
     ['npm:lazy', 'npm:lazy was called with the settings and did not return a Koa middleware'],
     ['npm:needy', /npm:needy .* failed to load: Cannot find module 'needy-friend'/],
+    ['npm:nobody-has-this/sub', 'the package nobody-has-this is not installed beside the configuration'],
+    ['npm:@nobody/has-this/sub', 'the package @nobody/has-this is not installed beside the configuration'],
+    [
+      './plugins/enum.ts',
+      /failed to load: .*enum.* \(Node\.js runs TypeScript by leaving the types out: write it without/,
+    ],
+    [
+      './plugins/whole.ts',
+      'failed to load: plugins cannot import "tollgate": there are tollgate/plugin and tollgate/testing',
+    ],
+    ['./plugins/inside.ts', 'plugins cannot import "tollgate/src/pipeline/runner.ts"'],
+    ['./plugins/credits.ts', 'is called "credits", as one of the gateway\'s own is: give it another name'],
+    [
+      'npm:typed',
+      /failed to load: .* \(Node\.js runs no TypeScript from node_modules: a package has to bring JavaScript\)/,
+    ],
+    ['npm:for-later', /^npm:for-later says that it is for tollgate \^99\.0\.0, and this is \d+\.\d+\.\d+; install/],
+    ['npm:for-engine', 'says that it is for tollgate >=1 <2 || >=98, and this is'],
+    [
+      'npm:for-old-node',
+      /failed to load: Cannot find module 'punycode-of-old' \(it says that it is for Node\.js 0\.10\.x, and this is \d+/,
+    ],
+    ['npm:no-default', /^npm:no-default \(.*\) has no default export$/],
+    ['npm:throws-nothing', 'failed to load: null'],
+    ['npm:throws', /^npm:throws \(.*\/node_modules\/throws\/index\.js:3\) failed to load: no licence$/],
+    ['npm:hidden', /failed to load: .* \(the "exports" of its package\.json must name what a policy uses\)$/],
     ['npm:../escape', '"npm:../escape" does not name a package'],
     ['/etc/passwd', 'neither a built-in plugin nor ./path/to/plugin.ts nor npm:package'],
   ]
@@ -120,6 +182,15 @@ describe('plugins that cannot be loaded say why', () => {
   })
 })
 
+test('one that never finishes loading is given up, and the others are not', async () => {
+  write('plugins/waits.mjs', 'await new Promise(() => {})\nexport default 1')
+  const uses = ['./plugins/waits.mjs', './plugins/plain.mjs']
+  expect(await child({ config: join(folder, 'gateway.yaml'), uses, limitMs: 1_500 })).toMatchObject([
+    { failed: expect.stringMatching(/waits\.mjs\) failed to load: it did not finish loading in 1\.5 s$/) },
+    { name: 'plain' },
+  ])
+})
+
 test('plugins from outside are loaded with the contract of the running gateway', async () => {
   const uses = [
     './plugins/typed.ts',
@@ -129,6 +200,8 @@ test('plugins from outside are loaded with the contract of the running gateway',
     'npm:@acme/header',
     'npm:compiled',
     'npm:@koa/cors',
+    'npm:bundler',
+    'npm:for-now',
     'api-key',
   ]
   const results = await child({ config: join(folder, 'gateway.yaml'), uses })
@@ -147,6 +220,8 @@ test('plugins from outside are loaded with the contract of the running gateway',
     { ...good, name: '@acme/header', origin: 'npm', foreign: true, headers: { 'x-greeting': 'hello' } },
     { ...good, name: 'compiled', origin: 'npm', foreign: true },
     { name: '@koa/cors', origin: 'npm', foreign: true, headers: {}, error: expect.anything() },
+    { ...good, name: 'bundler', origin: 'npm' },
+    { ...good, name: 'for-now', origin: 'npm', foreign: true },
     { ...good, name: 'api-key', origin: 'built-in' },
   ])
 })
@@ -160,6 +235,71 @@ test('a plugin file that has changed is loaded anew', async () => {
   })
   expect(results).toMatchObject([{ name: 'plain' }, { name: 'changed' }])
   write('plugins/plain.mjs', text)
+})
+
+describe('what a plugin imports from beside it', () => {
+  const HEAD = "import { definePlugin } from 'tollgate/plugin'\n"
+  const BODY =
+    "export default definePlugin({ name: 'mine', settings: { type: 'object', additionalProperties: false, properties: {} }, create: () => async () => {} })\n"
+  const RESTART = /policies\/standard\.yaml:\d+:\d+: .*\/far\.ts has changed since .*: that needs a restart$/
+
+  const COMMON =
+    "const { definePlugin } = require('tollgate/plugin')\nmodule.exports = definePlugin({ name: 'mine', settings: { type: 'object', additionalProperties: false, properties: {} }, create: () => async () => {} })\n"
+
+  /** Loads the configuration twice, with a file rewritten in between. */
+  async function twice(plugin: string, text: string, far: string, rewrite: readonly [path: string, text: string]) {
+    write('gateway.yaml', Object.values({ ...PARTS, providers: 'providers:\n  demo: { dialect: demo }' }).join('\n'))
+    write('policies/standard.yaml', `${STANDARD}  - use: ../plugins/${plugin}\n`)
+    write('policies/catalog.yaml', 'steps:\n  - use: api-key\n')
+    write(`plugins/${plugin}`, text)
+    write('plugins/near.ts', "import { far } from './far.ts'\nexport const near = far\n")
+    write('plugins/far.ts', far)
+    const [path, then] = rewrite
+    return (await child({
+      config: join(folder, 'gateway.yaml'),
+      rewrite: { path: join(folder, path), text: then },
+    })) as { problems?: string[]; files?: string[] }[]
+  }
+
+  const FAR = 'export const far = 1\n'
+  const IMPORTING = `${HEAD}import { near } from './near.ts'\nif (near > 9) throw new Error('no')\n${BODY}`
+
+  test('is watched, and its change needs a restart, also far below', async () => {
+    const [before, after] = await twice('mine.ts', IMPORTING, FAR, ['plugins/far.ts', 'export const far = 2\n'])
+    expect(before!.files).toEqual(
+      expect.arrayContaining([join(folder, 'plugins/near.ts'), join(folder, 'plugins/far.ts')]),
+    )
+    expect(after!.problems).toEqual([expect.stringMatching(RESTART)])
+  })
+
+  test('one that was touched, or is not imported any more, needs none', async () => {
+    const [, touched] = await twice('mine.ts', IMPORTING, FAR, ['plugins/far.ts', FAR])
+    expect(touched!.problems).toBe(undefined)
+    const [, dropped] = await twice('mine.ts', IMPORTING, FAR, ['plugins/mine.ts', HEAD + BODY])
+    expect(dropped!.problems).toBe(undefined)
+    expect(dropped!.files).not.toContain(join(folder, 'plugins/near.ts'))
+  })
+
+  test('one with a syntax error can be mended', async () => {
+    const [before, after] = await twice('mine.ts', IMPORTING, 'export const far = = 1\n', ['plugins/far.ts', FAR])
+    expect(before!.problems).toHaveLength(1)
+    expect(after!.problems).toBe(undefined)
+  })
+
+  test.each([
+    ['throws', 'export const far = 10\nthrow new Error()\n'],
+    ['lacks what is imported', 'export const other = 1\n'],
+  ])('one that %s is kept by Node.js as it was', async (_name, far) => {
+    const [before, after] = await twice('mine.ts', IMPORTING, far, ['plugins/far.ts', FAR])
+    expect(before!.problems).toHaveLength(1)
+    expect(after!.problems).toEqual([expect.stringMatching(RESTART)])
+  })
+
+  test('a plugin in CommonJS is kept itself', async () => {
+    const [before, after] = await twice('mine.cjs', COMMON, FAR, ['plugins/mine.cjs', `${COMMON}// changed\n`])
+    expect(before!.problems).toBe(undefined)
+    expect(after!.problems).toEqual([expect.stringMatching(/mine\.cjs has changed .* needs a restart$/)])
+  })
 })
 
 test('a configuration with plugins from outside', async () => {
@@ -223,6 +363,8 @@ describe('the registry', () => {
     [{ create: 1 }, 'it has no function "create"'],
     [{ needs: 'key' }, '"needs" must be a list or a function'],
     [{ needs: ['keys'] }, 'there is no fact "keys"'],
+    [{ before: 'hold' }, '"before" must be a list or a function'],
+    [{ before: ['holds'] }, 'there is no fact "holds"'],
     [{ uses: ['database'] }, 'there is no service "database"'],
     [{ settings: undefined }, '"settings" must be a JSON Schema of type object with properties'],
     [{ settings: { type: 'object', properties: {} } }, '"settings" must say additionalProperties: false'],

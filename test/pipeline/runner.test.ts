@@ -62,6 +62,15 @@ async function charged<Result>(act: () => Promise<Result>): Promise<{ result: Re
   return { result, nano: before - after.posted }
 }
 
+/** What a step answers by itself. */
+const MINE = {
+  id: 'x',
+  object: 'chat.completion',
+  created: 1,
+  model: 'm',
+  choices: [{ index: 0, message: { role: 'assistant', content: 'Mine' }, finish_reason: 'stop' }],
+}
+
 const MODES = [{ stream: false }, { stream: true }]
 
 describe('what a step does wrong', () => {
@@ -159,6 +168,42 @@ describe('what a step does wrong', () => {
     expect(seen?.outcome).toBe('refused')
   })
 
+  test('a refusal after a stream: an error event, charged as delivered, and no refusal to the ledger', async () => {
+    deed = async (_ctx, next) => {
+      await next()
+      throw refuse('content_filter', { message: 'Not this.' })
+    }
+    const { result, nano } = await charged(async () => {
+      const answer = await gateway.chat({ stream: true })
+      return { answer, text: await answer.text() }
+    })
+    const stream = parseSse(result.text)
+    expect(stream.done).toBe(false)
+    expect(contentOf(stream)).not.toBe('')
+    expect(JSON.parse(stream.events.at(-1)!.data).error.code).toBe('content_filter')
+    expect(nano).toBe(CHARGE)
+    expect(seen?.outcome).toBe('failed')
+    expect(gateway.receipt(result.answer)).toMatchObject({
+      outcome: 'failed',
+      code: 'content_filter',
+      source: 'reported',
+      charged: CHARGE,
+    })
+    expect(gateway.running.store.verify().violations).toEqual([])
+  })
+
+  test('a refusal after a stream of which nothing has left yet: its status, and nothing is charged', async () => {
+    deed = async (ctx, next) => {
+      ctx.exchange.edit(() => null)
+      await next()
+      throw refuse('content_filter')
+    }
+    const { result: answer, nano } = await charged(() => gateway.chat({ stream: true }))
+    expect(answer.status).toBe(400)
+    expect(nano).toBe(0n)
+    expect(seen?.outcome).toBe('refused')
+  })
+
   test('its watch throws in the middle of a stream: an error event, no [DONE], upstream closed, charged as delivered', async () => {
     provider.script(gated({ tokens: 5 }))
     let chunks = 0
@@ -183,6 +228,82 @@ describe('what a step does wrong', () => {
     expect(JSON.parse(stream.events.at(-1)!.data).error.code).toBe('plugin_error')
     expect(nano).toBeGreaterThan(0n)
     expect(nano).toBeLessThan(CHARGE)
+  })
+})
+
+describe('what the trail says', () => {
+  const verdictOf = (answer: Response) => gateway.receipt(answer)!.trail.find(({ step }) => step === 'deed')
+
+  test.each([
+    ['refuses', () => refuse('content_filter'), { verdict: 'refused', code: 'content_filter' }],
+    ['breaks', () => new Error('a bug'), { verdict: 'failed', code: 'plugin_error' }],
+  ] as const)(
+    'an edit that %s in the middle of the answer has not passed, whatever else the step says',
+    async (_what, thrown, entry) => {
+      deed = async (ctx, next) => {
+        let chunks = 0
+        ctx.exchange.edit(chunk => {
+          if (++chunks > 2 || !ctx.exchange.chat?.stream) throw thrown()
+          return chunk
+        })
+        try {
+          await next()
+        } finally {
+          ctx.exchange.note('saw one')
+        }
+      }
+      for (const mode of MODES) {
+        const { result: answer } = await charged(async () => {
+          const answer = await gateway.chat(mode)
+          await answer.text()
+          return answer
+        })
+        expect(verdictOf(answer)).toEqual({ step: 'deed', ...entry, note: expect.stringMatching(/^saw one; /) })
+        // The role and a word of the stream have left, and nothing of the whole answer.
+        const outcome = entry.verdict === 'refused' && !mode.stream ? 'refused' : 'failed'
+        expect(gateway.receipt(answer)).toMatchObject({ outcome, code: entry.code })
+      }
+    },
+  )
+
+  test.each(MODES)(
+    'an answer of a step that one further out refuses is answered by the one, refused by the other',
+    async mode => {
+      const outer = definePlugin({
+        name: 'outer',
+        settings: { type: 'object', additionalProperties: false, properties: {} },
+        create: () => async (ctx, next) => {
+          ctx.exchange.edit(() => {
+            throw refuse('content_filter')
+          })
+          await next()
+        },
+      })
+      deed = ctx => ctx.exchange.answer(MINE)
+      await using other = await startInProcess({
+        plugins: [deeds('deed'), outer],
+        steps: [...FIVE_STEPS.slice(0, 4), { use: 'outer' }, { use: 'deed' }, ...FIVE_STEPS.slice(4)],
+      })
+      const answer = await other.chat(mode)
+      expect(await answer.text()).toContain('content_filter')
+      const { trail, outcome } = other.receipt(answer)!
+      expect(trail.slice(-2)).toEqual([
+        { step: 'outer', verdict: 'refused', code: 'content_filter', note: 'in the middle of the answer' },
+        { step: 'deed', verdict: 'answered' },
+      ])
+      expect(outcome).toBe('refused')
+    },
+  )
+
+  test('a step that answers and then refuses was not answered', async () => {
+    deed = async ctx => {
+      await ctx.exchange.answer(MINE)
+      throw refuse('forbidden')
+    }
+    const { result: answer } = await charged(() => gateway.chat())
+    expect(answer.status).toBe(403)
+    expect(seen?.outcome).toBe('refused')
+    expect(gateway.receipt(answer)).toMatchObject({ outcome: 'refused', code: 'forbidden' })
   })
 })
 

@@ -1,0 +1,24 @@
+/** Who decided how an exchange ended: in headers, logs, receipts, policy tests and replays the same. */
+import type { Refusal } from './errors.ts'
+import type { TrailEntry } from './exchange.ts'
+
+/** Where an exchange is: before and after its steps it is the gateway's own, between them what stands behind them decides. */
+export type Stage = 'gateway' | 'send'
+
+/**
+ * The id of the step that refused, failed or answered. Of a refusal that no step made: `send` when it came from behind the
+ * steps, `gateway` when it came before or after them. Null when the exchange was answered in the ordinary way.
+ */
+export function decidedBy(
+  trail: readonly TrailEntry[],
+  refusal: Pick<Refusal, 'code' | 'detail'> | null,
+  stage: Stage,
+): string | null {
+  if (refusal === null) return trail.find(({ verdict }) => verdict === 'answered')?.step ?? null
+  const { code, detail } = refusal
+  // A step's mistake: the runner says whose. In the trail others may have made one that ended nothing.
+  const failed = code === 'plugin_error' && trail.find(({ step }) => detail === `step "${step}"`)
+  if (failed) return failed.step
+  // The outermost one: a step that turned the refusal of an inner one into its own has the last word.
+  return trail.find(entry => entry.verdict === 'refused' && entry.code === code)?.step ?? stage
+}
