@@ -5,19 +5,27 @@ import Router from 'koa-router'
 import { asksModel, isRefusal, type Refusal, type RouteKind, refuse } from '#contract'
 import { isLoopback, urlHost } from './config/address.ts'
 import type { Address, Limits } from './config/configuration.ts'
-import { errorBody, type Gateway, parseJson, sendRefusal } from './gateway.ts'
+import { type Gateway, parseJson } from './gateway.ts'
 import type { Generation } from './generation.ts'
 import { clientAddress } from './http/address.ts'
 import { type BodyBudget, readBody } from './http/body.ts'
 import { headProblem, mediaTypeProblem } from './http/guard.ts'
 import { answerMalformed, answerUnserved, refuseBody } from './http/malformed.ts'
+import { errorBody, sendRefusal } from './send/refusal.ts'
+
+/** `configuration`: what is wrong with the files on disk, while older ones serve. */
+export interface Readiness {
+  readonly ready: boolean
+  readonly reason?: string
+  readonly configuration?: string
+}
 
 export interface AppParts {
   readonly gateway: Gateway
   generation(): Generation
   nextId(): string
   /** Whether the gateway takes new work: answers /readyz. */
-  ready(): { readonly ready: boolean; readonly reason?: string }
+  ready(): Readiness
   /** The text of /metrics; only on the operators' listener. */
   metrics(): string
   reportBug(exchange: string, error: unknown): void
@@ -51,7 +59,7 @@ export function createDashboardApp(parts: AppParts, api: Koa.Middleware, page: K
 
 /** The operators' application: their part of the account API, metrics, and health as everywhere. */
 export function createAdminApp(parts: AppParts, api: Koa.Middleware): Koa {
-  const app = createApp(parts)
+  const app = createApp(parts, true)
   app.use((ctx, next) => {
     checkLocalName(ctx.hostname, parts.generation().configuration.admin)
     return next()
@@ -78,8 +86,11 @@ function checkLocalName(hostname: string, admin: Address | null): void {
   })
 }
 
-/** What both have in common: the request id, the error boundary, the checks of the head, and health. */
-function createApp(parts: AppParts): Koa {
+/**
+ * What both have in common: the request id, the error boundary, the checks of the head, and health.
+ * @param isForOperators whether those who ask may know files and lines
+ */
+function createApp(parts: AppParts, isForOperators = false): Koa {
   const app = new Koa()
   // Koa's own error printing is not needed: the boundary below sees everything first.
   app.silent = true
@@ -91,7 +102,7 @@ function createApp(parts: AppParts): Koa {
     try {
       const problem = headProblem(ctx.req)
       if (problem) throw problem
-      if (answerHealth(ctx, parts)) return
+      if (answerHealth(ctx, parts, isForOperators)) return
       ctx.state['address'] = clientAddress(ctx.req, parts.generation().configuration.trustProxy)
       await next()
     } catch (error) {
@@ -178,7 +189,7 @@ function createRoutes({ gateway }: AppParts, generation: Generation): Koa.Middle
         if (problem) throw problem
       }
       ctx.state['id'] = idOf(ctx.params['id'])
-      await gateway.handle(ctx as unknown as Context, route)
+      await gateway.handle(ctx as unknown as Context, route, generation)
     })
   }
   return router.routes() as unknown as Koa.Middleware
@@ -189,15 +200,21 @@ function idOf(parameter: unknown): string {
   return Array.isArray(parameter) ? parameter.join('/') : String(parameter ?? '')
 }
 
+const REFUSED_RELOAD = 'the last reload was refused: the log says why'
+
 /** `/livez` is about the process, `/readyz` about whether to send it requests; neither asks a provider or the log. */
-function answerHealth(ctx: Context, { ready }: AppParts): boolean {
+function answerHealth(ctx: Context, { ready }: AppParts, isForOperators: boolean): boolean {
   if (ctx.path !== '/livez' && ctx.path !== '/readyz') return false
   if (ctx.method !== 'GET' && ctx.method !== 'HEAD')
     throw refuse('method_not_allowed', { headers: { allow: 'GET, HEAD' } })
-  const state = ctx.path === '/livez' ? { ready: true } : ready()
+  const state: Readiness = ctx.path === '/livez' ? { ready: true } : ready()
   ctx.status = state.ready ? 200 : 503
   ctx.set('cache-control', 'no-store')
-  ctx.body = state.ready ? { status: 'ok' } : { status: 'not ready', reason: state.reason }
+  const { reason, configuration } = state
+  const known = isForOperators ? configuration : configuration && REFUSED_RELOAD
+  ctx.body = state.ready
+    ? { status: 'ok', ...(known ? { configuration: known } : {}) }
+    : { status: 'not ready', reason }
   return true
 }
 
@@ -266,8 +283,6 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string): 
   }
   const server = createServer(
     {
-      headersTimeout: limits.headersMs,
-      requestTimeout: limits.requestMs,
       connectionsCheckingInterval: 1000,
       // Longer than the balancers in front keep theirs, so that it is never we who close under their hands.
       keepAliveTimeout: 75_000,
@@ -279,6 +294,7 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string): 
     },
     handle,
   )
+  setTimeouts(server, limits)
   server.on('checkExpectation', handle)
   server.on('clientError', (error, socket) => answerMalformed(error, socket, nextId()))
   server.on('connect', (_request, socket) => {
@@ -290,6 +306,12 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string): 
       for (const request of coming) refuseBody(request, refusal)
     },
   }
+}
+
+/** What of the limits a server keeps itself: they are set again when the configuration changes. */
+export function setTimeouts(server: Server, { headersMs, requestMs }: Limits): void {
+  server.headersTimeout = headersMs
+  server.requestTimeout = requestMs
 }
 
 /** Whether no answer can follow this one, also where its head has not left yet. */

@@ -16,6 +16,23 @@ export interface EndingParts {
   finish(code: number): void
 }
 
+/**
+ * Undoes what was done, the last first. One that fails keeps none of the others: the store closes, and its lock is given
+ * back. Answers whether all went well.
+ */
+export async function undoAll(undo: readonly (() => unknown)[], { log }: Logger): Promise<boolean> {
+  let isOrderly = true
+  for (const step of [...undo].reverse()) {
+    try {
+      await step()
+    } catch (error) {
+      isOrderly = false
+      log.error({ error }, 'the end was not orderly')
+    }
+  }
+  return isOrderly
+}
+
 /** What is left after the cut has this long to settle. */
 const AFTER_CUT_MS = 15_000
 
@@ -25,7 +42,6 @@ const AFTER_CUT_MS = 15_000
  */
 export function createEnding({ gateway, clients, log, drainMs, undo, finish }: EndingParts): () => void {
   let calls = 0
-  let code = 0
   let timer: NodeJS.Timeout
   const ended = (exitCode: number) => {
     clearTimeout(timer)
@@ -42,9 +58,6 @@ export function createEnding({ gateway, clients, log, drainMs, undo, finish }: E
       ended(1)
     }, AFTER_CUT_MS)
   }
-  const closeAll = async () => {
-    for (const step of [...undo].reverse()) await step()
-  }
   return () => {
     calls++
     if (calls === 2) cut()
@@ -56,13 +69,11 @@ export function createEnding({ gateway, clients, log, drainMs, undo, finish }: E
     timer = setTimeout(cut, drainMs())
     void gateway
       .idle()
-      .then(closeAll)
-      .then(() => log.log.info({}, 'ended'))
-      .catch((error: unknown) => {
-        code = 1
-        log.log.error({ error }, 'the end was not orderly')
+      .then(() => undoAll(undo, log))
+      .then(isOrderly => {
+        if (isOrderly) log.log.info({}, 'ended')
+        ended(isOrderly ? 0 : 1)
       })
-      .finally(() => ended(code))
   }
 }
 
@@ -71,9 +82,9 @@ const SAME_INTERRUPT_MS = 500
 
 /**
  * SIGTERM and SIGINT drain, a second one cuts. A closed terminal (SIGHUP) is an end too; without a terminal SIGHUP asks
- * for a reload, which needs a restart.
+ * for a reload.
  */
-export function followSignals(end: () => void, log: Logger, finished: Promise<number>): void {
+export function followSignals(end: () => void, reload: () => void, finished: Promise<number>): void {
   let interruptedAt = Number.NEGATIVE_INFINITY
   listenUntil(finished, {
     SIGTERM: end,
@@ -85,7 +96,7 @@ export function followSignals(end: () => void, log: Logger, finished: Promise<nu
     },
     SIGHUP() {
       if (process.stdin.isTTY) end()
-      else log.log.warn({}, 'SIGHUP: a changed configuration needs a restart')
+      else reload()
     },
   })
 }

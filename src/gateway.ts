@@ -2,10 +2,9 @@
  * ONE request from top to bottom. Read this file first: it opens the exchange, reads the body, runs the steps, sends,
  * ends and records. It introduces the parts to each other; they do not know one another.
  */
-import { validateHeaderName, validateHeaderValue } from 'node:http'
 import type { Context } from 'koa'
-import { envelope, isRefusal, type Refusal, type RouteKind, refuse, retryHeaders } from '#contract'
-import { Client, FRAMING, type WaitingAnswers } from './answer/client.ts'
+import { decidedBy, isRefusal, type Refusal, refuse, type Stage } from '#contract'
+import { Client, type WaitingAnswers } from './answer/client.ts'
 import { Meter } from './answer/meter.ts'
 import { whenFacts } from './config/when.ts'
 import { INBOUND } from './dialects/inbound/index.ts'
@@ -17,24 +16,31 @@ import { LiveExchange } from './pipeline/exchange.ts'
 import { runPlan } from './pipeline/runner.ts'
 import { sendChat } from './send/chat.ts'
 import { answerEarly } from './send/early.ts'
-import { sendModel, sendModels, sendReceipt } from './send/lookup.ts'
+import { type FindRecent, sendModel, sendModels, sendReceipt } from './send/lookup.ts'
 import { sendRaw } from './send/raw.ts'
+import type { TripEnding } from './send/record.ts'
+import { errorBody, sendRefusal } from './send/refusal.ts'
 import type { SenderParts, Trip } from './send/trip.ts'
 
 export interface GatewayParts extends SenderParts {
   /** The generation in which new exchanges begin. */
   generation(): Generation
+  /** An exchange begins in a generation, and is over. */
+  entered(generation: Generation): void
+  left(generation: Generation): void
   /** A step may go on for so long after the answer is over. */
   readonly stepGraceMs: number
   /** Called once for each exchange, when all is said and done. */
-  record(trip: Trip, ending: { readonly status: number; readonly refusal: Refusal | null }): void
+  record(trip: Trip, ending: TripEnding): void
+  /** Of the last exchanges that are over; left out: none is remembered. */
+  readonly findRecent?: FindRecent
   /** An error that nobody expected. */
   reportBug(exchange: string, error: unknown): void
 }
 
 export interface Gateway {
-  /** One request on a route; `ctx.state.requestId` is set. Never rejects. */
-  handle(ctx: Context, route: LiveRoute): Promise<void>
+  /** One request on a route of that generation; `ctx.state.requestId` is set. Never rejects. */
+  handle(ctx: Context, route: LiveRoute, generation: Generation): Promise<void>
   /** Exchanges under way: those whose bodies have come, which `max_inflight` bounds. */
   inflight(): number
   /** All that are under way, the oldest first; also those whose bodies are still coming. */
@@ -54,18 +60,25 @@ export function createGateway(parts: GatewayParts): Gateway {
   const arriving = new Set<Trip>()
   /** Those whose bodies have come. */
   const admitted = new Set<Trip>()
-  const budget: BodyBudget = { limitBytes: parts.generation().configuration.limits.bodyBytesInflight, inflightBytes: 0 }
+  const budget: BodyBudget = {
+    get limitBytes() {
+      return parts.generation().configuration.limits.bodyBytesInflight
+    },
+    inflightBytes: 0,
+  }
   const answers: WaitingAnswers = { bytes: 0 }
   const waiting: (() => void)[] = []
   let draining = false
 
-  async function handle(ctx: Context, route: LiveRoute): Promise<void> {
+  async function handle(ctx: Context, route: LiveRoute, generation: Generation): Promise<void> {
     // 1. Open: from the first moment somebody notices when the client leaves.
     ctx.respond = false
-    const generation = parts.generation()
+    parts.entered(generation)
     const trip = openTrip(ctx, route, generation)
     let body: ReadBody | null = null
     let refusal: Refusal | null = null
+    let stage: Stage = 'gateway'
+    let decider: string | null = null
     try {
       // 2. Is there room?
       if (draining) throw refuse('shutting_down', { retryAfterMs: 1000 })
@@ -77,6 +90,7 @@ export function createGateway(parts: GatewayParts): Gateway {
       checkRoom(generation)
       admitted.add(trip)
       // 4. The steps, in the order of the policy; behind the last one, `send`.
+      stage = 'send'
       await runPlan({
         plan: route.plan,
         ctx,
@@ -88,9 +102,15 @@ export function createGateway(parts: GatewayParts): Gateway {
         graceMs: parts.stepGraceMs,
       })
       // 5. The end: what was kept back leaves, now that the charge is committed.
+      stage = 'gateway'
       finish(trip)
+      if (trip.exchange.answered) decider = decidedBy(trip.exchange.trail, null, stage)
     } catch (error) {
-      refusal = tell(trip, toRefusal(trip, error))
+      const reason = toRefusal(trip, error)
+      decider = decidedBy(trip.exchange.trail, reason, stage)
+      refusal = tell(trip, reason, decider)
+      // It could not be told: what was told in its place is nobody's decision.
+      if (refusal !== reason) decider = 'gateway'
     } finally {
       // 6. Record.
       body?.release()
@@ -98,6 +118,7 @@ export function createGateway(parts: GatewayParts): Gateway {
       parts.record(trip, {
         status: ctx.res.headersSent ? ctx.res.statusCode : (refusal?.status ?? ctx.status),
         refusal,
+        decidedBy: decider,
       })
       // It is over when the client's side is: until then its bytes wait here.
       void trip.client.flushed.then(() => over(trip))
@@ -134,6 +155,7 @@ export function createGateway(parts: GatewayParts): Gateway {
   function over(trip: Trip): void {
     trips.delete(trip)
     admitted.delete(trip)
+    parts.left(trip.generation)
     if (trips.size === 0) for (const resolve of waiting.splice(0)) resolve()
   }
 
@@ -218,10 +240,10 @@ export function createGateway(parts: GatewayParts): Gateway {
   }
 
   /** Tells the client, whatever it takes: silence would let it wait for ever. Returns what it was told. */
-  function tell(trip: Trip, refusal: Refusal): Refusal {
+  function tell(trip: Trip, refusal: Refusal, decider: string | null): Refusal {
     const { exchange, ctx, client } = trip
     try {
-      fail(trip, refusal)
+      fail(trip, refusal, decider)
       return refusal
     } catch (error) {
       parts.reportBug(exchange.id, error)
@@ -229,7 +251,7 @@ export function createGateway(parts: GatewayParts): Gateway {
       try {
         // Whatever a step has set may be what cannot be sent.
         for (const name of ctx.res.getHeaderNames()) if (name !== 'x-request-id') ctx.res.removeHeader(name)
-        fail(trip, plain)
+        fail(trip, plain, 'gateway')
       } catch (again) {
         parts.reportBug(exchange.id, again)
         client.destroy()
@@ -239,7 +261,7 @@ export function createGateway(parts: GatewayParts): Gateway {
   }
 
   /** Tells the client: with a status while there is still one to give, else as the stream's last event. */
-  function fail({ ctx, client, stream, exchange, route }: Trip, refusal: Refusal): void {
+  function fail({ ctx, client, stream, exchange, route }: Trip, refusal: Refusal, decider: string | null): void {
     if (client.headSent) {
       if (stream) stream.fail(refusal)
       else if (!ctx.res.writableEnded) client.destroy()
@@ -252,7 +274,11 @@ export function createGateway(parts: GatewayParts): Gateway {
       refusal,
       exchange.inbound?.encodeError?.(refusal) ?? errorBody(route.config.kind, refusal, exchange.id),
       (status, headers, body) => client.sendWhole(status, headers, body),
-      name => parts.log.error({ exchange: exchange.id, header: name }, 'a header of a refusal cannot be sent'),
+      {
+        decidedBy: decider,
+        dropped: name =>
+          parts.log.error({ exchange: exchange.id, header: name }, 'a header of a refusal cannot be sent'),
+      },
     )
   }
 
@@ -302,56 +328,6 @@ function finish(trip: Trip): void {
     // Also where it was answered for all that the steps know.
     exchange.outcome = 'failed'
     throw error
-  }
-}
-
-/** The body of an error as clients of a route expect it; before a route was found it is the envelope. */
-export function errorBody(kind: RouteKind | undefined, refusal: Refusal, exchange: string): string {
-  const inbound = kind && INBOUND[kind]
-  return inbound ? inbound.encodeError(refusal, { exchange }) : JSON.stringify(envelope(refusal))
-}
-
-/**
- * The JSON error with the headers that client libraries look for; also used before there is an exchange.
- * @param body see `errorBody`
- * @param dropped is told the name of a header that cannot be sent, and is left out
- */
-export function sendRefusal(
-  ctx: Context,
-  refusal: Refusal,
-  body: string,
-  send: (status: number, headers: Record<string, string>, body: string) => void,
-  dropped: (name: string) => void = () => {},
-): void {
-  const unread = !ctx.req.complete
-  const headers: Record<string, string> = {
-    ...sendableHeaders(refusal, dropped),
-    ...retryHeaders(refusal),
-    'content-type': 'application/json',
-    'cache-control': 'no-store',
-    // What is still coming of the body would be taken for the next request.
-    ...(unread ? { connection: 'close' } : {}),
-  }
-  send(refusal.status, headers, body)
-}
-
-/** A step's own headers, without those that Node would throw at, or that would break the framing. */
-function sendableHeaders({ headers }: Refusal, dropped: (name: string) => void): Record<string, string> {
-  const sendable: Record<string, string> = {}
-  for (const [name, value] of Object.entries(headers)) {
-    if (canBeSent(name, value) && !FRAMING.includes(name.toLowerCase())) sendable[name.toLowerCase()] = value
-    else dropped(name)
-  }
-  return sendable
-}
-
-function canBeSent(name: string, value: string): boolean {
-  try {
-    validateHeaderName(name)
-    validateHeaderValue(name, value)
-    return true
-  } catch {
-    return false
   }
 }
 

@@ -2,11 +2,13 @@
  * Everything that one configuration brought to life: its catalog, its plans with their steps, its roads to the
  * providers. Exchanges keep the generation in which they began.
  */
+import { isDeepStrictEqual } from 'node:util'
 import type { AnyPlugin, Catalog, Clock, Dialect, EncodedRequest, Log, Random, Services } from '#contract'
 import type { Watchman } from './clock.ts'
 import type { Configuration, Credential, Provider, RouteConfig, ServiceAccount } from './config/configuration.ts'
 import { createDialect } from './dialects/index.ts'
-import { createPlan, type Plan } from './pipeline/plan.ts'
+import { letGoOfAll } from './pipeline/let-go.ts'
+import { createPlan, type Plan, PlanError } from './pipeline/plan.ts'
 import type { Store } from './store/store.ts'
 import { type Board, createBoard } from './upstream/board.ts'
 import { createCredentials } from './upstream/credentials.ts'
@@ -47,17 +49,34 @@ export interface Generation {
   readonly upstreams: ReadonlyMap<string, Upstream>
   readonly board: Board
   readonly retries: RetryBudget
+  /** By provider: its road, which the next generation takes over when nothing of the provider has changed. */
+  readonly roads: ReadonlyMap<string, Road>
+  /** Lets go of what it holds; once, when no exchange uses it any more. */
   dispose(): Promise<void>
+}
+
+/** A provider's connections and credentials, shared by the generations in which the provider is the same. */
+export interface Road {
+  readonly upstream: Upstream
+  /** How many generations hold it. */
+  users: number
+  readonly close: () => Promise<void>
 }
 
 export interface GenerationParts {
   readonly configuration: Configuration
+  /** The generation that serves until this one does: what has not changed is taken over from it. */
+  readonly previous?: Generation | undefined
   readonly store: Store
   readonly clock: Clock
   readonly random: Random
   readonly version: string
   readonly watchman: Watchman
   readonly log: Log
+  /**
+   * Without a network, for tests: every provider is asked here, in the format of chat completions and without credentials.
+   */
+  readonly transportTo?: ((provider: string) => Transport) | undefined
   logFor(step: string): Log
   /** Takes the loaded secrets out of what a provider says. */
   redact(text: string): string
@@ -65,24 +84,34 @@ export interface GenerationParts {
 
 /** Throws a `PlanError` when a step cannot be created; nothing is left open then. */
 export async function createGeneration(parts: GenerationParts): Promise<Generation> {
-  const { configuration } = parts
+  const { configuration, previous } = parts
   const catalog = createCatalog(configuration)
   const closers: (() => Promise<void>)[] = []
-  const dispose = async () => {
-    for (const close of closers.splice(0)) await close()
-  }
+  const dispose = () => letGoOfAll(closers.splice(0))
   try {
-    const board = createBoard(parts.watchman.now, (target, forMs) =>
-      parts.log.warn({ target, for_ms: forMs }, 'a target fails and is put behind the others for a while'),
-    )
-    const upstreams = new Map<string, Upstream>()
+    // What is known of targets outlives a change of the configuration, and so does the budget of retries.
+    const board =
+      previous?.board ??
+      createBoard(parts.watchman.now, (target, forMs) =>
+        parts.log.warn({ target, for_ms: forMs }, 'a target fails and is put behind the others for a while'),
+      )
+    const roads = new Map<string, Road>()
     const starting: Promise<void>[] = []
     for (const provider of configuration.providers.values()) {
-      const { upstream, close, ready } = createUpstream(provider, parts)
-      closers.push(close)
-      if (ready) starting.push(ready)
-      upstreams.set(provider.name, upstream)
+      const before = previous?.roads.get(provider.name)
+      if (before && isDeepStrictEqual(before.upstream.provider, provider)) roads.set(provider.name, before)
+      else {
+        const { upstream, close, ready } = createUpstream(provider, parts)
+        if (ready) starting.push(ready)
+        roads.set(provider.name, { upstream, users: 0, close })
+      }
+      const road = roads.get(provider.name)!
+      road.users++
+      closers.push(async () => {
+        if (--road.users === 0) await road.close()
+      })
     }
+    const upstreams = new Map([...roads].map(([name, { upstream }]) => [name, upstream]))
     // A policy's steps are created once, however many routes use it: they are the same steps with the same state.
     const plans = new Map<string, Plan>()
     const planOf = ({ policy, steps }: RouteConfig): Plan => {
@@ -96,9 +125,13 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
     const routes = configuration.routes.map((config): LiveRoute => ({ config, plan: planOf(config) }))
     // Each has its own patience: who gets no token now gets it later, and the log says so.
     await Promise.all(starting)
-    return { configuration, catalog, routes, upstreams, board, retries: createRetryBudget(), dispose }
+    const retries = previous?.retries ?? createRetryBudget()
+    return { configuration, catalog, routes, upstreams, board, retries, roads, dispose }
   } catch (error) {
-    await dispose()
+    if (error instanceof PlanError) closers.push(() => error.undone)
+    await dispose().catch((worse: unknown) => {
+      parts.log.error({ error: worse }, 'a configuration that could not be made was not let go of whole')
+    })
     throw error
   }
 }
@@ -120,6 +153,7 @@ function servicesOf(
 ): Partial<Services> {
   const all: { readonly [Name in keyof Services]: () => Services[Name] } = {
     keys: () => store.keys,
+    accounts: () => accountsOf(store),
     buckets: () => store.buckets,
     ledger: () => store.ledger,
     catalog: () => own.catalog,
@@ -131,18 +165,30 @@ function servicesOf(
   return Object.fromEntries((step.plugin.uses ?? []).map(name => [name, all[name]()]))
 }
 
+/** Who they are, without what they own: money is the ledger's. */
+function accountsOf(store: Store): Services['accounts'] {
+  return {
+    find(idOrName) {
+      const found = store.findAccount(idOrName)
+      if (found === undefined) return undefined
+      const { id, name, plan, frozen, createdAt } = found
+      return { id, name, plan, frozen, createdAt }
+    },
+  }
+}
+
 function createUpstream(
   provider: Provider,
-  { clock, watchman, version, redact, log }: GenerationParts,
+  { clock, watchman, version, redact, log, transportTo }: GenerationParts,
 ): { upstream: Upstream; close: () => Promise<void>; ready?: Promise<void> } {
-  if (provider.dialect === 'demo') {
-    const demo = createDemo({ paceMs: provider.paceMs, clock })
+  if (transportTo || provider.dialect === 'demo') {
+    const dispatch = transportTo?.(provider.name) ?? createDemo({ paceMs: provider.paceMs, clock }).dispatch
     return {
       upstream: {
         provider,
         // The demo speaks OpenAI's format; only its road is another: there is no network on it.
         dialect: createDialect('openai', clock.now, redact).dialect,
-        transport: (request, handler) => demo.dispatch(request, handler),
+        transport: dispatch,
         sign: request => ({ headers: request.headers, ...NOBODY }),
         goodCredentials: () => 0,
       },

@@ -1,24 +1,36 @@
 /** Start, signals, drain: the life of the process around the gateway. */
+import type { Server } from 'node:http'
 import { dirname } from 'node:path'
 import type { Clock, Random } from '#contract'
 import { controlPath, startControl } from './admin/control.ts'
 import { REFUSED_WITH_DATABASE } from './admin/verbs.ts'
-import { type AppParts, createAdminApp, createClientApp, createListener, listen } from './app.ts'
+import {
+  type AppParts,
+  createAdminApp,
+  createClientApp,
+  createListener,
+  listen,
+  type Readiness,
+  setTimeouts,
+} from './app.ts'
 import { createWatchman, systemClock } from './clock.ts'
 import { urlHost } from './config/address.ts'
 import type { Configuration } from './config/configuration.ts'
 import { loadConfiguration } from './config/load.ts'
 import type { Problem } from './config/problem.ts'
-import { closeNow, closeSoon, createEnding, followMistakes, followSignals } from './ending.ts'
+import { closeNow, closeSoon, createEnding, followMistakes, followSignals, undoAll } from './ending.ts'
 import { createGateway, type Gateway } from './gateway.ts'
 import { createGeneration } from './generation.ts'
 import { exchangeLine } from './observe/exchange-line.ts'
 import { createLog, type Logger } from './observe/log.ts'
 import { createMetrics } from './observe/metrics.ts'
 import type { LoadedConfiguration } from './overview.ts'
+import { createPast } from './past.ts'
 import { createPeople, preparePage } from './people.ts'
 import { builtinRegistry } from './pipeline/builtin.ts'
 import type { Registry } from './pipeline/registry.ts'
+import { rehearse } from './rehearsal.ts'
+import { createReloads, type Loaded, type ReloadResult } from './reload.ts'
 import { houseCost, recordOf } from './send/record.ts'
 import { createIds } from './store/ids.ts'
 import { type Lock, takeLock } from './store/lock.ts'
@@ -56,6 +68,8 @@ export interface Running {
   readonly dashboardUrl: string | null
   readonly store: Store
   readonly configuration: Configuration
+  /** Loads the files again; they serve when nothing is wrong with them. */
+  reload(): Promise<ReloadResult>
   /** The exit code, when it has ended. */
   readonly finished: Promise<number>
   /** Begins the orderly end; a second call cuts. */
@@ -81,21 +95,29 @@ export async function serve(options: ServeOptions): Promise<Running> {
     loadConfiguration(options.configFile, { env: options.env, registry: options.registry ?? builtinRegistry() })
   const loaded = await load()
   if ('problems' in loaded) throw new ConfigurationProblems(loaded.problems, loaded.sources)
+  const log = openLog(loaded.configuration, options)
   const undo: (() => unknown)[] = []
   try {
-    return await start({ ...loaded, again: load }, options, undo)
+    return await start({ loaded, load, log, options, undo })
   } catch (error) {
-    for (const step of undo.reverse()) await step()
+    await undoAll(undo, log)
     throw error
   }
 }
 
-type Loaded = Pick<LoadedConfiguration, 'configuration' | 'sources' | 'again'>
+interface StartParts {
+  readonly loaded: Loaded
+  readonly load: LoadedConfiguration['again']
+  readonly log: Logger
+  readonly options: ServeOptions
+  readonly undo: (() => unknown)[]
+}
 
-async function start(loaded: Loaded, options: ServeOptions, undo: (() => unknown)[]): Promise<Running> {
+async function start({ loaded, load, log, options, undo }: StartParts): Promise<Running> {
   const { configuration } = loaded
-  const { clock = systemClock, random = Math.random } = options
-  const log = openLog(configuration, options)
+  const { clock: time = systemClock, random = Math.random } = options
+  // An object of its own: steps keep by it what outlives a reload, and no two gateways share that.
+  const clock: Clock = { now: () => time.now() }
   const page = configuration.dashboard ? preparePage(options.page) : null
   // 1. The store, and with it the right to be the only one that writes to it.
   const { store, lock } = await openOwnStore(configuration, clock, log, options.open ?? openStore)
@@ -114,30 +136,49 @@ async function start(loaded: Loaded, options: ServeOptions, undo: (() => unknown
   // 2. What the configuration describes.
   const watchman = createWatchman()
   undo.push(watchman.stop)
-  const generation = await createGeneration({
-    configuration,
-    store,
-    clock,
-    random,
-    version: VERSION,
-    watchman,
-    log: log.log,
-    logFor: log.forStep,
-    redact: log.redact,
-  })
-  undo.push(generation.dispose)
-
-  // 3. The gateway and its listeners.
-  const rawProxy = createRawProxy()
-  undo.push(rawProxy.close)
-  const ids = createIds(clock)
-  let draining = false
+  const servers: Server[] = []
   const metrics = createMetrics({
     inflight: () => gateway.inflight(),
     holdsOpen: () => store.openHolds(),
     ledgerHealthy: () => store.healthy(),
     version: VERSION,
   })
+  const reloads = await createReloads({
+    first: loaded,
+    load,
+    build(configuration, previous) {
+      log.learn(configuration.secrets)
+      const { log: own, forStep: logFor, redact } = log
+      return createGeneration({
+        configuration,
+        previous,
+        store,
+        clock,
+        random,
+        version: VERSION,
+        watchman,
+        log: own,
+        logFor,
+        redact,
+      })
+    },
+    attempt: generation => rehearse(generation, { clock, random }),
+    log: log.log,
+    redact: log.redact,
+    now: clock.now,
+    done(result) {
+      metrics.reload(result)
+      for (const server of servers) setTimeouts(server, reloads.generation().configuration.limits)
+    },
+  })
+  undo.push(reloads.dispose)
+
+  // 3. The gateway and its listeners.
+  const rawProxy = createRawProxy()
+  undo.push(rawProxy.close)
+  const ids = createIds(clock)
+  let draining = false
+  const past = createPast({ metrics, startedAt: reloads.running().at, generation: reloads.generation })
   const gateway: Gateway = createGateway({
     store,
     clock,
@@ -145,15 +186,19 @@ async function start(loaded: Loaded, options: ServeOptions, undo: (() => unknown
     watchman,
     rawProxy,
     log: log.log,
-    generation: () => generation,
+    generation: reloads.generation,
+    entered: reloads.entered,
+    left: reloads.left,
     stepGraceMs: options.stepGraceMs ?? 5_000,
     reportStep({ error, ...report }) {
       metrics.stepFailed({ policy: report.policy, step: report.step })
       log.log.error({ ...report, ...(error === undefined ? {} : { error }) }, 'a step made a mistake')
     },
     reportBug: (exchange, error) => log.log.error({ exchange, error }, 'an unexpected error'),
+    findRecent: past.find,
     record(trip, ending) {
       const record = recordOf(trip, ending, clock)
+      past.remember(trip, record)
       metrics.exchange({
         ...record,
         outcome: trip.exchange.outcome,
@@ -167,9 +212,9 @@ async function start(loaded: Loaded, options: ServeOptions, undo: (() => unknown
   })
   const parts: AppParts = {
     gateway,
-    generation: () => generation,
+    generation: reloads.generation,
     nextId: () => ids.next('req_'),
-    ready: () => readiness(draining, store),
+    ready: () => readiness(draining, store, reloads.problem()),
     metrics: metrics.render,
     reportBug: (exchange, error) => log.log.error({ exchange, error }, 'an unexpected error'),
   }
@@ -183,8 +228,9 @@ async function start(loaded: Loaded, options: ServeOptions, undo: (() => unknown
     log: log.log,
     version: VERSION,
     gateway,
-    generation: () => generation,
-    loaded: { ...loaded, loadedAt: clock.now(), redact: log.redact },
+    past,
+    generation: reloads.generation,
+    loaded: () => ({ ...reloads.running(), again: load, redact: log.redact }),
     readiness: parts.ready,
     clients: { url, port },
   })
@@ -197,9 +243,12 @@ async function start(loaded: Loaded, options: ServeOptions, undo: (() => unknown
     admin && configuration.admin ? urlOf(configuration.admin.host, await listen(admin, configuration.admin)) : null
   if (admin) undo.push(() => closeSoon(admin))
 
+  servers.push(clients.server, ...(dashboard ? [dashboard.server] : []), ...(admin ? [admin] : []))
+
   // 4. The commands.
   const control = await startControl(store, controlPath(configuration.store, options.configFile), {
     log: log.log,
+    past,
     refused: configuration.store === 'memory' ? {} : REFUSED_WITH_DATABASE,
   })
   undo.push(control.close)
@@ -209,7 +258,7 @@ async function start(loaded: Loaded, options: ServeOptions, undo: (() => unknown
     gateway,
     clients,
     log,
-    drainMs: () => configuration.drainMs,
+    drainMs: () => reloads.generation().configuration.drainMs,
     undo,
     finish,
   })
@@ -218,7 +267,8 @@ async function start(loaded: Loaded, options: ServeOptions, undo: (() => unknown
     ending()
   }
   if (options.signals !== false) {
-    followSignals(end, log, finished)
+    followSignals(end, () => void reloads.reload('SIGHUP'), finished)
+    reloads.watch(WATCH_EVERY_MS)
     followMistakes(metrics.unhandledRejection, log, finished)
   }
   log.log.info(
@@ -232,7 +282,8 @@ async function start(loaded: Loaded, options: ServeOptions, undo: (() => unknown
     'listening',
   )
   const dashboardUrl = dashboard?.url ?? null
-  return { url, adminUrl, dashboardUrl, store, configuration, finished, drain: end }
+  const reload = () => reloads.reload('asked')
+  return { url, adminUrl, dashboardUrl, store, configuration, finished, reload, drain: end }
 }
 
 function openLog({ secrets }: Configuration, { env, stdout }: ServeOptions): Logger {
@@ -243,6 +294,9 @@ function openLog({ secrets }: Configuration, { env, stdout }: ServeOptions): Log
     throw new StoreError(`LOG_LEVEL: ${(error as Error).message}`)
   }
 }
+
+/** How soon a changed file is noticed. */
+const WATCH_EVERY_MS = 1000
 
 async function openOwnStore(
   configuration: Configuration,
@@ -267,10 +321,11 @@ async function openOwnStore(
   }
 }
 
-function readiness(draining: boolean, store: Store): { ready: boolean; reason?: string } {
+/** Files that cannot be served keep nobody from serving: they are told beside. */
+function readiness(draining: boolean, store: Store, configuration: string | null): Readiness {
   if (draining) return { ready: false, reason: 'the gateway is shutting down' }
   if (!store.healthy()) return { ready: false, reason: 'the ledger cannot be written' }
-  return { ready: true }
+  return configuration === null ? { ready: true } : { ready: true, configuration }
 }
 
 function urlOf(host: string, port: number): string {

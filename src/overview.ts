@@ -78,7 +78,7 @@ export interface LoadedConfiguration {
   /** The texts of its YAML files when it was loaded, by absolute path. */
   readonly sources: ReadonlyMap<string, string>
   /** Milliseconds since the epoch. */
-  readonly loadedAt: number
+  readonly at: number
   /** Loads the files as they are now. */
   again(): Promise<LoadResult>
   /** Takes secrets out of a text. */
@@ -96,7 +96,7 @@ export async function configurationView(loaded: LoadedConfiguration): Promise<Co
   const result = await loaded.again()
   return {
     files: await Promise.all(files),
-    loaded_at: timeView(loaded.loadedAt),
+    loaded_at: timeView(loaded.at),
     problems: 'problems' in result ? result.problems.map(problem => problemView(problem, home, redact)) : [],
     routes: configuration.routes.map(({ path, kind, policy, steps }) => ({
       path,

@@ -3,7 +3,7 @@ import type { Server } from 'node:http'
 import { fileURLToPath } from 'node:url'
 import type { Middleware } from 'koa'
 import type { Clock, Log } from '#contract'
-import type { ApiParts } from './admin/api/parts.ts'
+import type { ApiParts, PastParts } from './admin/api/parts.ts'
 import { createApi } from './admin/api/server.ts'
 import { createPageFiles } from './admin/page-files.ts'
 import { type AppParts, createDashboardApp, createJsonReader, createListener, listen } from './app.ts'
@@ -34,8 +34,9 @@ export interface PeopleParts {
   readonly log: Log
   readonly version: string
   readonly gateway: Pick<Gateway, 'trips'>
+  readonly past: PastParts
   generation(): Generation
-  readonly loaded: LoadedConfiguration
+  loaded(): LoadedConfiguration
   readiness(): { readonly ready: boolean; readonly reason?: string }
   /** The clients' listener, as it really listens. */
   readonly clients: { readonly url: string; readonly port: number }
@@ -44,23 +45,32 @@ export interface PeopleParts {
 /** What the listeners for people and operators need; the dashboard's origins are known once it listens. */
 export function createPeople(parts: PeopleParts) {
   const { clock, loaded, clients } = parts
-  const { configuration } = loaded
-  let origins: readonly string[] = configuration.dashboardUrl === null ? [] : [configuration.dashboardUrl]
+  const configuration = () => loaded().configuration
+  const startedAt = loaded().at
+  /** Without a `dashboard_url`: known once it listens. */
+  let own: readonly string[] = []
+  const origins = () => {
+    const { dashboardUrl } = configuration()
+    return dashboardUrl === null ? own : [dashboardUrl]
+  }
   const api: ApiParts = {
     store: parts.store,
     clock,
     log: parts.log,
     version: parts.version,
-    startedAt: loaded.loadedAt,
-    registration: configuration.registration,
-    origins: () => origins,
-    baseUrl: () => configuration.publicUrl ?? clients.url + basePath(configuration.routes),
+    startedAt,
+    get registration() {
+      return configuration().registration
+    },
+    origins,
+    baseUrl: () => configuration().publicUrl ?? clients.url + basePath(configuration().routes),
     models: () => parts.generation().catalog.list(),
-    aliases: id => [...configuration.aliases].filter(([, model]) => model === id).map(([alias]) => alias),
+    aliases: id => [...configuration().aliases].filter(([, model]) => model === id).map(([alias]) => alias),
     readiness: parts.readiness,
+    past: parts.past,
     exchanges: () => parts.gateway.trips().map(exchangeView),
     providers: () => providerViews(parts.generation(), clock.now()),
-    configuration: () => configurationView(loaded),
+    configuration: () => configurationView(loaded()),
     playground: () => playgroundDoor(parts.generation(), clients.port),
   }
   return {
@@ -70,10 +80,10 @@ export function createPeople(parts: PeopleParts) {
     async open(app: AppParts, address: Address, page: Promise<Middleware>): Promise<{ server: Server; url: string }> {
       const people = createApi(api, 'dashboard', { readJson: createJsonReader() })
       const dashboard = createDashboardApp(app, people, await page)
-      const { server } = createListener(dashboard, configuration.limits, app.nextId)
+      const { server } = createListener(dashboard, configuration().limits, app.nextId)
       const port = await listen(server, address)
-      if (origins.length === 0) origins = ownOrigins(address.host, port)
-      return { server, url: origins[0]! }
+      own = ownOrigins(address.host, port)
+      return { server, url: origins()[0]! }
     },
   }
 }

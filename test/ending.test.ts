@@ -1,7 +1,10 @@
 /** The end of a gateway, as people at the dashboard see it; what clients see is in gateway/shutdown.test.ts. */
+import { existsSync } from 'node:fs'
 import { afterAll, expect, test } from 'vitest'
+import { definePlugin } from '#contract'
+import { beside } from './helpers/edit-configuration.ts'
 import { type FakeProvider, gated, startFakeProvider } from './helpers/fake-provider.ts'
-import { startInProcess } from './helpers/in-process.ts'
+import { FIVE_STEPS, startInProcess } from './helpers/in-process.ts'
 
 const STREAMS = 4
 
@@ -34,4 +37,36 @@ test('playground answers that are under way at the end come whole', async () => 
     expect((await answer.text()).trimEnd().endsWith('data: [DONE]')).toBe(true)
   }
   expect(await gateway.running.finished).toBe(0)
+})
+
+test('a step that does not go keeps neither the others nor the store; the exit code says so', async () => {
+  const settings = { type: 'object', additionalProperties: false, properties: {} } as const
+  const gone: string[] = []
+  const plugins = ['rude', 'polite'].map(name =>
+    definePlugin<Record<string, never>>({
+      name,
+      settings,
+      create: () => ({
+        handle: (_ctx, next) => next(),
+        dispose() {
+          gone.push(name)
+          if (name === 'rude') throw new Error('it does not go')
+        },
+      }),
+    }),
+  )
+  const gateway = await startInProcess({
+    plugins,
+    steps: [{ use: 'rude' }, { use: 'polite' }, ...FIVE_STEPS],
+    store: 'sqlite:./ledger.db',
+  })
+  const owner = beside(gateway, 'ledger.db.owner')
+  expect(existsSync(owner)).toBe(true)
+  gateway.running.drain()
+  expect(await gateway.running.finished).toBe(1)
+  expect(gone).toEqual(['rude', 'polite'])
+  expect(JSON.stringify(gateway.log)).toContain('it does not go')
+  expect(() => gateway.running.store.findAccount(gateway.accountId)).toThrow()
+  expect(existsSync(owner)).toBe(false)
+  await gateway.stop()
 })

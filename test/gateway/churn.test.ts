@@ -13,8 +13,8 @@ import { type Resources, resourcesOf, WATCHED_GATEWAY } from '../helpers/resourc
 import { seeded } from '../helpers/seeded.ts'
 
 const MEBIBYTE = 1024 * 1024
-const ROUNDS = counts(4, 20)
-const ROUND_MS = counts(2_000, 90_000)
+const ROUNDS = counts(3, 20)
+const ROUND_MS = counts(1_500, 90_000)
 const CLIENTS = 12
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
 

@@ -30,7 +30,7 @@ import { cost, policies, yamlOf } from './kill-configuration.ts'
 import { type Exchange, expectBooks, expectRecovered, type Ledger, lookInto, readLedger } from './kill-ledger.ts'
 
 const SEED = Number(process.env.TOLLGATE_SEED ?? Date.now() % 1_000_000)
-const KILLS = counts(5, 200)
+const KILLS = counts(4, 200)
 const CLIENTS = 40
 /** These ask for quick answers only, so that something always goes on. */
 const QUICK_CLIENTS = 12

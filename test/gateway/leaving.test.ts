@@ -113,7 +113,7 @@ test('in the queue before a provider: the request is not sent any more, although
     yaml: { providers: { p } },
   })
   try {
-    const first = await narrow.chat({ stream: true })
+    const first = narrow.chat({ stream: true })
     const running = await busy.waitForRequest(0)
     const second = await openRaw(narrow.url)
     const body = { model: 'm', stream: true, messages: [{ role: 'user', content: 'Hello' }] }
@@ -125,7 +125,7 @@ test('in the queue before a provider: the request is not sent any more, although
     expect(line['msg']).toBe('exchange')
     expect(narrow.balance().posted).toBe(before)
     running.release()
-    await first.text()
+    await (await first).text()
     expect(busy.requests).toHaveLength(1)
   } finally {
     await narrow.stop()

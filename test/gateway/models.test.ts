@@ -269,14 +269,48 @@ describe('a receipt', () => {
     expect((await get(`/v1/receipts/${idOf(answer)}`, ours)).status).toBe(200)
   })
 
-  test('there is none for what never held any credit', async () => {
+  test('there is none for what never held any credit; in its place stands what became of the request', async () => {
     const key = await newKey()
-    for (const answer of [await gateway.chat({ model: 'no-such-model' }), await gateway.chat({ model: 'free' })]) {
+    const stranger = await gateway.running.store.createAccount({ name: 'another stranger' })
+    const theirs = await newKey(null, stranger.id)
+    const refused = await gateway.chat({ model: 'no-such-model' })
+    const free = await gateway.chat({ model: 'free' })
+    const anonymous = await gateway.chat({}, { headers: { 'content-type': 'application/json' } })
+    for (const answer of [refused, free, anonymous]) {
       await answer.text()
-      await expectRefusal(await get(`/v1/receipts/${idOf(answer)}`, key), 'receipt_not_found')
+      await gateway.exchangeLine(idOf(answer))
+      await expectRefusal(await get(`/v1/receipts/${idOf(answer)}`, theirs), 'receipt_not_found')
     }
-    const list = await get('/v1/models', key)
-    await expectRefusal(await get(`/v1/receipts/${idOf(list)}`, key), 'receipt_not_found')
+    expect(await json(await get(`/v1/receipts/${idOf(refused)}`, key))).toEqual({
+      id: idOf(refused),
+      object: 'exchange',
+      model: null,
+      created: expect.any(Number),
+      outcome: 'refused',
+      status: 404,
+      code: 'model_not_found',
+      decided_by: 'schema',
+      held: '0.000000000',
+      charged: '0.000000000',
+      attempts: [],
+      trail: [
+        { step: 'api-key', verdict: 'passed' },
+        { step: 'schema', verdict: 'refused', code: 'model_not_found' },
+      ],
+      key: expect.stringMatching(/^key_/),
+    })
+    expect(await json(await get(`/v1/receipts/${idOf(free)}`, key))).toMatchObject({
+      object: 'exchange',
+      model: 'free',
+      outcome: 'answered',
+      status: 200,
+      code: null,
+      decided_by: null,
+      // What the step of the money noted about it is not among it.
+      trail: expect.arrayContaining([{ step: 'credits', verdict: 'passed' }]),
+    })
+    // Whose it is that came without a key, nobody knows.
+    await expectRefusal(await get(`/v1/receipts/${idOf(anonymous)}`, key), 'receipt_not_found')
   })
 
   test.each([{ stream: false }, { stream: true }])(
@@ -338,7 +372,7 @@ describe('a receipt', () => {
   })
 })
 
-test('a route that nobody charges for has no receipts, and says so to its own users', async () => {
+test('a route that nobody charges for has no receipts: its own users read what became of their requests', async () => {
   await using unmetered = await startInProcess({
     provider: provider.baseUrl,
     steps: FIVE_STEPS.filter(step => 'use' in step && step.use !== 'credits'),
@@ -348,6 +382,6 @@ test('a route that nobody charges for has no receipts, and says so to its own us
   expect(answer.status).toBe(200)
   expect(answer.headers.get('x-tollgate-cost')).toBe(null)
   const receipt = await get(`/v1/receipts/${answer.headers.get('x-request-id')}`, unmetered.key, unmetered)
-  await expectRefusal(receipt, 'receipt_not_found')
+  expect(await json(receipt)).toMatchObject({ object: 'exchange', outcome: 'answered', charged: '0.000000000' })
   expect(unmetered.balance()).toMatchObject({ posted: 10_000_000_000n, held: 0n })
 })

@@ -468,7 +468,7 @@ describe('steps on the way', () => {
       'fails the answer when it guards keys or money (stream $stream)',
       async mode => {
         seen = []
-        await using late = await start('guard', true)
+        await using late = await start('sentry', true)
         const [answer, nano] = await charged(async () => {
           const answer = await late.chat(mode)
           return { answer, text: await answer.clone().text() }
