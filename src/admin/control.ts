@@ -13,6 +13,7 @@ import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import type { Log } from '#contract'
 import { type Store, StoreError } from '../store/store.ts'
+import type { PastParts } from './api/parts.ts'
 import { isVerb, runVerb, VerbError, type VerbName, type VerbResults } from './verbs.ts'
 
 export { runVerb, VerbError } from './verbs.ts'
@@ -28,6 +29,8 @@ export interface ControlOptions {
   readonly log?: Log
   /** Verbs that this gateway does not do, each with the sentence that says why. */
   readonly refused?: Readonly<Partial<Record<VerbName, string>>>
+  /** What the gateway knows beyond its store. */
+  readonly past?: PastParts
 }
 
 /** Nobody listens at a control socket: no gateway runs on this store. */
@@ -43,7 +46,7 @@ export class ControlError extends Error {
 const LARGEST_CALL = 64 * 1024
 const LONGEST_CALL_MS = 60_000
 /** Arguments that say what a command is about. */
-const ABOUT = ['account', 'key', 'person', 'email', 'token', 'name'] as const
+const ABOUT = ['account', 'key', 'person', 'email', 'token', 'exchange', 'name'] as const
 /** The kernel's limit is 108 bytes on Linux and 104 on macOS, with the final zero. */
 const LONGEST_PATH = 100
 
@@ -125,7 +128,7 @@ async function answer(
   response: ServerResponse,
   options: ControlOptions,
 ): Promise<void> {
-  const { log, refused = {} } = options
+  const { log, refused = {}, past } = options
   const send = (status: number, body: object): void => {
     // A caller that has left gets no answer; what it asked for is done all the same.
     response.writeHead(status, { 'content-type': 'application/json', connection: 'close' }).end(JSON.stringify(body))
@@ -141,7 +144,7 @@ async function answer(
     const why = refused[verb]
     if (why !== undefined) throw new VerbError(why)
     about = ABOUT.map(name => args[name]).find(value => value !== undefined)
-    const result = await runVerb(store, verb, args)
+    const result = await runVerb(store, verb, args, past)
     log?.info({ verb, about, actor: args['actor'] }, 'operator command')
     send(200, { result })
   } catch (error) {

@@ -1,13 +1,15 @@
 /**
- * What an operator can do to accounts, keys and the ledger: one table of verbs, used by the control socket of a running
+ * What an operator can do to accounts, keys and the ledger, and ask of what happened: one table of verbs, used by the control socket of a running
  * gateway and by a command that opens the store itself, so that both take the same arguments and answer the same.
  *
  * Arguments and results are JSON: money is a string in dollars with 9 decimals, times are ISO 8601 in UTC.
  */
 import type { AccountBalance, KeySummary } from '#contract'
 import { LONGEST_GRACE_MS, type Store, StoreError, type VerifyReport } from '../store/store.ts'
+import type { PastParts } from './api/parts.ts'
+import { findExchange, notRemembered } from './api/past.ts'
 import { namesOf, showAccount, showKeyAsKept } from './api/show.ts'
-import type { AccountView, KeyView as KeyNow } from './api/views.ts'
+import type { AccountView, KeyView as KeyNow, PastExchangeView, ShadowView } from './api/views.ts'
 import { type Arguments, readArguments, VerbError } from './arguments.ts'
 import { PEOPLE_VERBS, type PeopleVerbResults } from './people-verbs.ts'
 
@@ -46,12 +48,18 @@ export interface VerbResults extends PeopleVerbResults {
   'key.rotate': IssuedKeyView
   'key.revoke': { readonly key: KeyView }
   'ledger.verify': VerifyView
+  'exchange.show': PastExchangeView
+  'shadow.show': ShadowView
 }
 
 export type VerbName = keyof VerbResults
 
 type Verbs = {
-  readonly [Name in VerbName]: (store: Store, args: Arguments) => Promise<VerbResults[Name]> | VerbResults[Name]
+  readonly [Name in VerbName]: (
+    store: Store,
+    args: Arguments,
+    past: PastParts | undefined,
+  ) => Promise<VerbResults[Name]> | VerbResults[Name]
 }
 
 /**
@@ -157,6 +165,21 @@ const VERBS: Verbs = {
     return verifyView(store.verify())
   },
 
+  'exchange.show'(store, args, past) {
+    const id = args.name('exchange')
+    args.end()
+    const exchange = findExchange(store, past, id)
+    if (!exchange) throw new StoreError(notRemembered(id, past?.most ?? null))
+    return exchange
+  },
+
+  'shadow.show'(_store, args, past) {
+    args.end()
+    if (!past)
+      throw new VerbError('no gateway runs, and what steps in shadow would have done is kept in its memory only')
+    return past.shadow()
+  },
+
   ...PEOPLE_VERBS,
 }
 
@@ -167,15 +190,16 @@ export function isVerb(name: string): name is VerbName {
 
 /**
  * Does one verb. Arguments come as JSON: a `VerbError` says which one is wrong and why; a `StoreError` is the store's
- * own sentence (no such account, a name that is taken).
+ * own sentence (no such account, a name that is taken). @param past what only a gateway that runs can tell
  */
 export async function runVerb<Name extends VerbName>(
   store: Store,
   verb: Name,
   args: Readonly<Record<string, unknown>>,
+  past?: PastParts,
 ): Promise<VerbResults[Name]> {
   if (!isVerb(verb)) throw new VerbError(`"${verb}" is not a verb; there are: ${Object.keys(VERBS).join(', ')}`)
-  return VERBS[verb](store, readArguments(verb, args))
+  return VERBS[verb](store, readArguments(verb, args), past)
 }
 
 async function freeze(store: Store, args: Arguments, frozen: boolean): Promise<{ account: AccountView }> {

@@ -19,6 +19,8 @@ export interface ExchangeRecord {
   readonly status?: number | null | undefined
   readonly outcome?: Outcome | null | undefined
   readonly code?: ErrorCode | null | undefined
+  /** The step that refused, failed or answered; `send` or `gateway` where no step did. */
+  readonly decidedBy?: string | null | undefined
   readonly stream?: boolean | undefined
   /** From the request's head to the end of the answer. */
   readonly ms: number
@@ -50,6 +52,7 @@ export function exchangeLine(record: ExchangeRecord): Record<string, string | nu
     status: record.status,
     outcome: record.outcome,
     code: record.code,
+    decided_by: record.decidedBy,
     stream: record.stream,
     ms: rounded(record.ms),
     first_chunk_ms: rounded(record.firstChunkMs),

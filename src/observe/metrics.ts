@@ -59,10 +59,28 @@ export const METRICS = [
     help: 'Mistakes of steps: each is a bug of a plugin.',
   },
   {
+    name: 'tollgate_shadow_runs_total',
+    type: 'counter',
+    labels: ['policy', 'step'],
+    help: 'Exchanges in which a step in shadow ran.',
+  },
+  {
+    name: 'tollgate_shadow_refusals_total',
+    type: 'counter',
+    labels: ['policy', 'step', 'code'],
+    help: 'Of them, those that it would have refused. code is that of the error, or answered: it would have answered by itself.',
+  },
+  {
     name: 'tollgate_unhandled_rejections_total',
     type: 'counter',
     labels: [],
     help: 'Promises that were rejected and that nobody waited for: each is a bug, mostly of a plugin.',
+  },
+  {
+    name: 'tollgate_reloads_total',
+    type: 'counter',
+    labels: ['result'],
+    help: 'Reloads of the configuration: changed, unchanged, refused.',
   },
   { name: 'tollgate_inflight_exchanges', type: 'gauge', labels: [], help: 'Exchanges under way.' },
   { name: 'tollgate_holds_open', type: 'gauge', labels: [], help: 'Holds that are not settled yet.' },
@@ -94,7 +112,10 @@ export interface Metrics {
   exchange(measures: ExchangeMeasures): void
   attempt(attempt: Pick<Attempt, 'target' | 'code'>): void
   stepFailed(step: { readonly policy: string; readonly step: string }): void
+  /** A step in shadow ran. `code` of what it would have refused; null: it let the exchange pass. */
+  shadowRan(run: { readonly policy: string; readonly step: string; readonly code: string | null }): void
   unhandledRejection(): void
+  reload(result: 'changed' | 'unchanged' | 'refused'): void
   /** The page, in the text format 0.0.4. */
   render(): string
 }
@@ -122,7 +143,10 @@ export function createMetrics({ version, inflight, holdsOpen, ledgerHealthy }: M
   const overruns = registry.moneyCounter(metric('tollgate_overrun_dollars_total'), formatMoney)
   const attempts = registry.counter(metric('tollgate_attempts_total'))
   const stepsFailed = registry.counter(metric('tollgate_steps_failed_total'))
+  const shadowRuns = registry.counter(metric('tollgate_shadow_runs_total'))
+  const shadowRefusals = registry.counter(metric('tollgate_shadow_refusals_total'))
   const unhandledRejections = registry.counter(metric('tollgate_unhandled_rejections_total'))
+  const reloads = registry.counter(metric('tollgate_reloads_total'))
   registry.outside(metric('tollgate_inflight_exchanges'), inflight)
   registry.outside(metric('tollgate_holds_open'), holdsOpen)
   registry.outside(metric('tollgate_ledger_healthy'), () => (ledgerHealthy() ? 1 : 0))
@@ -149,6 +173,11 @@ export function createMetrics({ version, inflight, holdsOpen, ledgerHealthy }: M
     },
     attempt: ({ target, code }) => attempts.add(1, target, code ?? 'none'),
     stepFailed: ({ policy, step }) => stepsFailed.add(1, policy, step),
+    shadowRan({ policy, step, code }) {
+      shadowRuns.add(1, policy, step)
+      if (code !== null) shadowRefusals.add(1, policy, step, code)
+    },
+    reload: result => reloads.add(1, result),
     unhandledRejection: () => unhandledRejections.add(1),
     render: registry.render,
   }

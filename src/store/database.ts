@@ -75,16 +75,35 @@ export function openDatabase(path: string, options: DatabaseOptions = {}): Datab
 /** Opens a database as it is, without pragmas: for the lock, which is no ledger. */
 export function connect(path: string, { readOnly = false, busyMs = 250 }: DatabaseOptions = {}): Database {
   const sqlite = new DatabaseSync(path, { readOnly, timeout: busyMs })
+  const prepare = (sql: string) => sqlite.prepare(sql) as Statement
+  const prepareMoney = (sql: string) => {
+    const statement = sqlite.prepare(sql)
+    statement.setReadBigInts(true)
+    return statement as Statement
+  }
+  // Those in memory are opened by the thousand, for one test each, and most of what they could be asked they are not.
+  const isBrief = path === ':memory:'
   return {
     exec: sql => sqlite.exec(sql),
-    prepare: sql => sqlite.prepare(sql) as Statement,
-    prepareMoney: sql => {
-      const statement = sqlite.prepare(sql)
-      statement.setReadBigInts(true)
-      return statement as Statement
-    },
+    prepare: isBrief ? sql => whenAsked(() => prepare(sql)) : prepare,
+    prepareMoney: isBrief ? sql => whenAsked(() => prepareMoney(sql)) : prepareMoney,
     inTransaction: () => sqlite.isTransaction,
     close: () => sqlite.close(),
+  }
+}
+
+/** A statement that is prepared when it first runs. */
+function whenAsked(prepare: () => Statement): Statement {
+  let prepared: Statement | null = null
+  const statement = () => {
+    prepared ??= prepare()
+    return prepared
+  }
+  return {
+    run: (...values) => statement().run(...values),
+    get: (...values) => statement().get(...values),
+    all: (...values) => statement().all(...values),
+    iterate: (...values) => statement().iterate(...values),
   }
 }
 

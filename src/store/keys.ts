@@ -171,7 +171,7 @@ interface KnownSecret {
 /** A lookup in the database is 16 us, a tenth of a request. This process alone writes, so it knows when to forget. */
 const MOST_KNOWN = 16_384
 
-export function createKeyReader(database: Database, secret: KeyObject): KeyReader {
+export function createKeyReader(database: Database, secret: KeyObject, mostKnown: number = MOST_KNOWN): KeyReader {
   const lookup = database.prepare(`
     SELECT secret.digest, secret.expires_at AS secret_expires_at, secret.revoked_at AS secret_revoked_at, ${KEY_COLUMNS},
       account.name AS account_name, account.plan, balance.frozen, account.created_at AS account_created_at
@@ -179,7 +179,7 @@ export function createKeyReader(database: Database, secret: KeyObject): KeyReade
       JOIN balance ON balance.account = key.account
     WHERE secret.digest = ?`)
   /** By the token's hash: what is not found is not kept, or strangers would fill it. */
-  const known = new LRUCache<string, KnownSecret>({ max: MOST_KNOWN })
+  const known = new LRUCache<string, KnownSecret>({ max: mostKnown })
 
   function read(token: string): KnownSecret | null {
     const presented = digest(secret, token)

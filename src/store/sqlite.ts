@@ -40,6 +40,8 @@ export interface StoreOptions {
    * without a second thread.
    */
   readonly writes?: 'thread' | 'here'
+  /** How many rate-limited names and how many keys are remembered at most; room for all is made at once. */
+  readonly mostRemembered?: number
   /** Opens the connections; a test makes the disk fail or slow. */
   readonly connector?: Connector
 }
@@ -83,11 +85,11 @@ interface Parts extends StoreOptions {
   readonly spool: Spool | null
 }
 
-function assemble({ secret, clock, writer, reader, spool }: Parts): Store {
+function assemble({ secret, clock, writer, reader, spool, mostRemembered }: Parts): Store {
   const hmacKey = digestKey(secret)
   const ids = createIds(clock)
   const accounts = createAccountReader(reader)
-  const keys = createKeyReader(reader, hmacKey)
+  const keys = createKeyReader(reader, hmacKey, mostRemembered)
   const keyList = createKeyLister(reader, clock)
   const findReceipt = createReceiptReader(reader)
   let closing: Promise<void> | undefined
@@ -153,7 +155,7 @@ function assemble({ secret, clock, writer, reader, spool }: Parts): Store {
   return {
     keys,
     ledger,
-    buckets: createBuckets(clock),
+    buckets: createBuckets(clock, mostRemembered),
     people: createPeople({ reader, writer, hmacKey, ids, clock }),
     reports: createReports(reader),
 

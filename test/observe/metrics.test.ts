@@ -92,6 +92,8 @@ describe('the page', () => {
     })
     metrics.attempt({ target: 'a/b', code: null })
     metrics.stepFailed({ policy: 'p', step: 's' })
+    metrics.shadowRan({ policy: 'p', step: 's', code: 'rate_limit_exceeded' })
+    metrics.reload('changed')
     const page = parse(metrics.render())
     expect(page.families.map(({ name, type, help }) => ({ name, type, help }))).toEqual(
       METRICS.map(({ name, type, help }) => ({ name, type, help })),
@@ -114,6 +116,17 @@ describe('the page', () => {
       expect(labels).not.toContain('key')
       expect(labels).not.toContain('account')
     }
+  })
+
+  it('a step in shadow: how often it ran, and what it would have refused', () => {
+    const metrics = create()
+    const run = { policy: 'p', step: 'burst' }
+    for (const code of [null, 'rate_limit_exceeded', null, 'answered']) metrics.shadowRan({ ...run, code })
+    const page = parse(metrics.render())
+    expect(page.value('tollgate_shadow_runs_total', run)).toBe('4')
+    expect(page.value('tollgate_shadow_refusals_total', { ...run, code: 'rate_limit_exceeded' })).toBe('1')
+    expect(page.value('tollgate_shadow_refusals_total', { ...run, code: 'answered' })).toBe('1')
+    expect(page.samples('tollgate_shadow_refusals_total')).toHaveLength(2)
   })
 
   it('a counter without labels is there before anything happened', () => {

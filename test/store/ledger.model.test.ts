@@ -338,8 +338,8 @@ const command = fc.oneof(
 
 // Every crash starts a thread, which takes longer than all that is done in it.
 test.each([
-  ['thread', counts(6, 100)],
-  ['here', counts(100, 1000)],
+  ['thread', counts(4, 100)],
+  ['here', counts(60, 1000)],
 ] as const)(
   'whatever happens in whatever order, the ledger is what the model says, written by: %s',
   async (writes, numRuns) => {

@@ -4,6 +4,7 @@ import { ACCOUNT_PREFIX } from '../../store/accounts.ts'
 import type { Store } from '../../store/store.ts'
 import { afterWriting } from './after-writing.ts'
 import { fields, ids, line, MONEY, NAME } from './inputs.ts'
+import { findExchange, notRemembered } from './past.ts'
 import {
   ENTRIES_QUERY,
   type EntriesQuery,
@@ -293,6 +294,28 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     audience: 'operator',
     answers: 'ExchangePage',
     handle: ({ parts }) => ({ body: showAll(parts.exchanges()) }),
+  }),
+  route<Id>({
+    method: 'GET',
+    path: '/api/operator/exchanges/{id}',
+    summary: 'One request that is over, whole: of the last 10,000, or what its receipt says.',
+    audience: 'operator',
+    params: ids(),
+    answers: 'PastExchangeView',
+    errors: ['not_found'],
+    handle({ parts: { store, past }, params }) {
+      const exchange = findExchange(store, past, params.id)
+      if (!exchange) throw refuse('not_found', { message: notRemembered(params.id, past.most) })
+      return { body: exchange }
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/api/operator/shadow',
+    summary: 'What steps in shadow would have refused since the start of the gateway, and whom.',
+    audience: 'operator',
+    answers: 'ShadowView',
+    handle: ({ parts }) => ({ body: parts.past.shadow() }),
   }),
   route({
     method: 'GET',

@@ -1,7 +1,7 @@
 /** What the account API needs of the gateway around it; `main.ts` introduces them. */
 import type { Clock, Log, Model, NanoUsd } from '#contract'
 import type { Store } from '../../store/store.ts'
-import type { ConfigurationView, ExchangeView, ProviderView } from './views.ts'
+import type { ConfigurationView, ExchangeView, PastExchangeView, ProviderView, ShadowView } from './views.ts'
 
 export interface Registration {
   /** Who may make an account: anybody, those with an invitation, nobody (invitations to accounts that exist still work). */
@@ -9,6 +9,16 @@ export interface Registration {
   /** What an account begins with that somebody made by themselves. */
   readonly credit: NanoUsd
   readonly plan: string
+}
+
+/** What a running gateway knows beyond its store of exchanges that are over. */
+export interface PastParts {
+  /** One of the last, without its receipt; undefined when it is not remembered. */
+  exchange(id: string): PastExchangeView | undefined
+  /** What steps in shadow would have done. */
+  shadow(): ShadowView
+  /** How many exchanges are remembered at most. */
+  readonly most: number
 }
 
 export interface ApiParts {
@@ -31,6 +41,7 @@ export interface ApiParts {
   readiness(): { readonly ready: boolean; readonly reason?: string }
   /** Exchanges under way, the oldest first. */
   exchanges(): readonly ExchangeView[]
+  readonly past: PastParts
   providers(): readonly ProviderView[]
   /** Reads the files again, to say what has changed and what is wrong with them. */
   configuration(): Promise<ConfigurationView>

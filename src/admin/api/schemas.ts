@@ -49,6 +49,9 @@ const role = oneOf('member', 'operator')
 const outcome = oneOf('answered', 'refused', 'failed', 'client_left', 'cut')
 const registration = oneOf('open', 'invitation', 'closed')
 
+const trail = list(shape({ step: text, verdict: text, 'code?': text, 'note?': text }))
+const attempts = list(shape({ target: text, status: maybe(count), code: maybe(text), ms: { type: 'number' } }))
+
 /** What usage and its total count. */
 const used: Properties = {
   requests: count,
@@ -155,8 +158,8 @@ const VIEWS = {
     cache_write_tokens: count,
     completion_tokens: count,
     reasoning_tokens: count,
-    attempts: list(shape({ target: text, status: maybe(count), code: maybe(text), ms: { type: 'number' } })),
-    trail: says(list(shape({ step: text, verdict: text, 'code?': text, 'note?': text })), 'What the steps said.'),
+    attempts,
+    trail: says(trail, 'What the steps said.'),
     idempotency_key: maybe(text),
   }),
   UsageRowView: view('One span of time, key and model; what was summed over is null.', {
@@ -236,6 +239,60 @@ const VIEWS = {
     attempts: count,
     tokens: says(count, 'That have come so far, counted.'),
     address: text,
+  }),
+  PastExchangeView: view('A request that is over, whole.', {
+    id: text,
+    kept: says(
+      oneOf('memory', 'receipt'),
+      'memory: one of the last; receipt: what its receipt says, and what it does not say is null.',
+    ),
+    started_at: time,
+    ms: says(maybe({ type: 'number' }), 'To the end of the answer.'),
+    route: maybe(text),
+    policy: maybe(text),
+    method: maybe(text),
+    account_id: says(maybe(text), 'Null: no step had found out whose it was.'),
+    account: maybe(text),
+    key_id: maybe(text),
+    key: says(maybe(text), 'Its name.'),
+    model: maybe(text),
+    stream: maybe(flag),
+    status: says(maybe(count), 'What the client got; null: it had left before.'),
+    outcome: maybe(outcome),
+    code: says(maybe(text), 'The error that the client was told.'),
+    decided_by: says(
+      maybe(text),
+      'The step that refused, failed or answered; send or gateway, where no step did; null: a provider answered.',
+    ),
+    trail: says(trail, 'What the steps said, with their notes.'),
+    attempts,
+    receipt: says(maybe(ref('ReceiptView')), 'Its money; null: nothing was held.'),
+  }),
+  ShadowView: view('What steps in shadow would have done, since the start of the gateway.', {
+    since: time,
+    steps: list(ref('ShadowStepView')),
+  }),
+  ShadowStepView: view('A step in shadow.', {
+    policy: text,
+    step: text,
+    now: says(flag, 'Whether the configuration that runs has it in shadow.'),
+    since: says(maybe(time), 'When it ran first; null: not yet.'),
+    ran: says(count, 'Requests in which it ran.'),
+    would_refuse: says(count, 'Of them, those that it would have refused or answered by itself.'),
+    refusals: list(
+      shape({
+        code: says(text, 'Of the error; answered: it would have answered by itself.'),
+        count,
+        accounts: ref('TouchedView'),
+        keys: ref('TouchedView'),
+        examples: says(list(shape({ id: text, at: time })), 'The latest first.'),
+      }),
+    ),
+  }),
+  TouchedView: view('Who was touched.', {
+    distinct: count,
+    more: says(flag, 'There were more than are counted apart.'),
+    top: says(list(shape({ id: text, name: text, count })), 'Those most often touched.'),
   }),
   TargetHealthView: view('How a provider and its model are doing.', {
     target: text,

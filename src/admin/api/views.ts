@@ -268,6 +268,67 @@ export interface ExchangeView {
   readonly address: string
 }
 
+/** `GET /api/operator/exchanges/{id}`: an exchange that is over, whole. */
+export interface PastExchangeView {
+  readonly id: string
+  /** `memory`: one of the last; `receipt`: what its receipt says, the rest is null. */
+  readonly kept: 'memory' | 'receipt'
+  readonly started_at: string
+  readonly ms: number | null
+  readonly route: string | null
+  readonly policy: string | null
+  readonly method: string | null
+  readonly account_id: string | null
+  readonly account: string | null
+  readonly key_id: string | null
+  readonly key: string | null
+  readonly model: string | null
+  readonly stream: boolean | null
+  /** Null: the client had left before. */
+  readonly status: number | null
+  readonly outcome: OutcomeName | null
+  readonly code: string | null
+  /** The step that refused, failed or answered; `send` or `gateway` where no step did; null: a provider answered. */
+  readonly decided_by: string | null
+  readonly trail: readonly ReceiptView['trail'][number][]
+  readonly attempts: readonly ReceiptView['attempts'][number][]
+  /** Its money; null: nothing was held. */
+  readonly receipt: ReceiptView | null
+}
+
+/** `GET /api/operator/shadow`, since the start of the gateway. */
+export interface ShadowView {
+  readonly since: string
+  readonly steps: readonly ShadowStepView[]
+}
+
+/** A step in shadow: what it would have refused. */
+export interface ShadowStepView {
+  readonly policy: string
+  readonly step: string
+  /** Whether the configuration that runs has it in shadow. */
+  readonly now: boolean
+  /** When it ran first; null: not yet. */
+  readonly since: string | null
+  readonly ran: number
+  readonly would_refuse: number
+  readonly refusals: readonly {
+    /** `answered`: it would have answered by itself. */
+    readonly code: string
+    readonly count: number
+    readonly accounts: TouchedView
+    readonly keys: TouchedView
+    readonly examples: readonly { readonly id: string; readonly at: string }[]
+  }[]
+}
+
+/** Who was touched, the ones most often first. */
+export interface TouchedView {
+  readonly distinct: number
+  readonly more: boolean
+  readonly top: readonly { readonly id: string; readonly name: string; readonly count: number }[]
+}
+
 export interface TargetHealthView {
   readonly target: string
   readonly models: readonly string[]

@@ -259,6 +259,11 @@ function plainParts(store: Store, clock: TestClock, log: Log): ApiParts {
     models: () => MODELS,
     aliases: id => (id === 'm' ? ['m-latest'] : []),
     readiness: () => ({ ready: true }),
+    past: {
+      exchange: () => undefined,
+      shadow: () => ({ since: new Date(clock.now()).toISOString(), steps: [] }),
+      most: 10_000,
+    },
     exchanges: () => [],
     providers: () => [],
     configuration: async () => ({

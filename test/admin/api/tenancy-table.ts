@@ -106,6 +106,8 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'GET /api/operator/usage': nothing,
   'GET /api/operator/receipts/{id}': { named: true, send: ({ receipt }) => ({ path: { id: receipt } }) },
   'GET /api/operator/exchanges': nothing,
+  'GET /api/operator/exchanges/{id}': { named: true, send: ({ receipt }) => ({ path: { id: receipt } }) },
+  'GET /api/operator/shadow': nothing,
   'GET /api/operator/providers': nothing,
   'GET /api/operator/configuration': nothing,
   'GET /api/operator/people': nothing,

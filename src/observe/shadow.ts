@@ -1,0 +1,172 @@
+/**
+ * What steps in shadow would have done: how often each ran, what it would have refused, and whom. Kept in memory since the
+ * start, over reloads; also made from an exchange log. Everything is bounded: by the configuration, and where many
+ * customers come in, by number.
+ */
+import type { TrailEntry } from '#contract'
+
+/** What is counted of an exchange that is over. */
+export interface ShadowExchange {
+  readonly id: string
+  /** Milliseconds since the epoch. */
+  readonly at: number
+  readonly policy: string
+  readonly account: Named | null
+  readonly key: Named | null
+}
+
+export interface Named {
+  readonly id: string
+  readonly name: string
+}
+
+/** What a step would have refused with one code. */
+export interface ShadowRefusals {
+  /** `answered`: it would have answered by itself. */
+  readonly code: string
+  readonly count: number
+  readonly accounts: Touched
+  readonly keys: Touched
+  /** The latest, the newest first. */
+  readonly examples: readonly { readonly id: string; readonly at: string }[]
+}
+
+/** Those who were touched: the ones most often first. */
+export interface Touched {
+  readonly distinct: number
+  /** There were more than are counted apart; `distinct` and `top` are about the first ones only. */
+  readonly more: boolean
+  readonly top: readonly (Named & { readonly count: number })[]
+}
+
+/** As operators read it, in JSON too: times are ISO 8601. */
+export interface ShadowStep {
+  readonly policy: string
+  readonly step: string
+  /** When it ran first. */
+  readonly since: string
+  readonly ran: number
+  readonly would_refuse: number
+  readonly refusals: readonly ShadowRefusals[]
+}
+
+export interface ShadowFigures {
+  /** Counts a run of a step. @param code of what it would have refused; null: it let the exchange pass */
+  count(exchange: ShadowExchange, step: string, code: string | null): void
+  /** In the order of policy and step. */
+  steps(): readonly ShadowStep[]
+}
+
+/** Steps that are counted; a configuration that is changed again and again makes new ones. */
+const MOST_STEPS = 500
+const MOST_CODES = 50
+const MOST_TOUCHED = 1000
+const TOP = 10
+const EXAMPLES = 5
+
+/** What a trail's line says of a step in shadow: the code of what it would have refused, else null; undefined: it did not run. */
+export function shadowRun({ verdict, code }: Pick<TrailEntry, 'verdict' | 'code'>): string | null | undefined {
+  if (verdict === 'skipped' || verdict === 'off') return undefined
+  return verdict === 'would_refuse' ? (code ?? 'answered') : null
+}
+
+/** @param mostTouched accounts, and keys, that are counted apart for each step and code */
+export function createShadowFigures(mostTouched = MOST_TOUCHED): ShadowFigures {
+  const steps = new Map<string, StepFigures>()
+  const figuresOf = (policy: string, step: string, at: number): StepFigures | undefined => {
+    const name = `${policy}\n${step}`
+    const known = steps.get(name)
+    if (known || steps.size >= MOST_STEPS) return known
+    const fresh: StepFigures = { policy, step, since: at, ran: 0, codes: new Map() }
+    steps.set(name, fresh)
+    return fresh
+  }
+  return {
+    count(exchange, step, code) {
+      const figures = figuresOf(exchange.policy, step, exchange.at)
+      if (!figures) return
+      figures.ran++
+      if (code !== null) countRefusal(figures, code, exchange, mostTouched)
+    },
+    steps: () => [...steps.values()].map(shown).sort(byName),
+  }
+}
+
+interface StepFigures {
+  readonly policy: string
+  readonly step: string
+  readonly since: number
+  ran: number
+  readonly codes: Map<string, CodeFigures>
+}
+
+interface CodeFigures {
+  count: number
+  readonly accounts: Counted
+  readonly keys: Counted
+  readonly examples: { readonly id: string; readonly at: number }[]
+}
+
+interface Counted {
+  readonly each: Map<string, { name: string; count: number }>
+  more: boolean
+}
+
+function countRefusal(
+  { codes }: StepFigures,
+  code: string,
+  { id, at, account, key }: ShadowExchange,
+  most: number,
+): void {
+  const named = codes.has(code) || codes.size < MOST_CODES ? code : 'other'
+  let figures = codes.get(named)
+  if (!figures) {
+    figures = { count: 0, accounts: nobody(), keys: nobody(), examples: [] }
+    codes.set(named, figures)
+  }
+  figures.count++
+  if (account) touch(figures.accounts, account, most)
+  if (key) touch(figures.keys, key, most)
+  if (figures.examples.unshift({ id, at }) > EXAMPLES) figures.examples.pop()
+}
+
+const nobody = (): Counted => ({ each: new Map(), more: false })
+
+function touch(counted: Counted, { id, name }: Named, most: number): void {
+  const known = counted.each.get(id)
+  if (known) {
+    known.count++
+    known.name = name
+  } else if (counted.each.size < most) counted.each.set(id, { name, count: 1 })
+  else counted.more = true
+}
+
+function shown({ policy, step, since, ran, codes }: StepFigures): ShadowStep {
+  const refusals = [...codes]
+    .map(([code, { count, accounts, keys, examples }]) => ({
+      code,
+      count,
+      accounts: touched(accounts),
+      keys: touched(keys),
+      examples: examples.map(({ id, at }) => ({ id, at: timeText(at) })),
+    }))
+    .sort((a, b) => b.count - a.count)
+  const wouldRefuse = refusals.reduce((sum, { count }) => sum + count, 0)
+  return { policy, step, since: timeText(since), ran, would_refuse: wouldRefuse, refusals }
+}
+
+function timeText(ms: number): string {
+  return new Date(ms).toISOString()
+}
+
+function touched({ each, more }: Counted): Touched {
+  const top = [...each]
+    .map(([id, { name, count }]) => ({ id, name, count }))
+    .sort((a, b) => b.count - a.count)
+    .slice(0, TOP)
+  return { distinct: each.size, more, top }
+}
+
+function byName(a: ShadowStep, b: ShadowStep): number {
+  return a.policy === b.policy ? (a.step < b.step ? -1 : 1) : a.policy < b.policy ? -1 : 1
+}

@@ -1,0 +1,100 @@
+import { describe, expect, test } from 'vitest'
+import type { TrailEntry } from '#contract'
+import { createRecent, type RecentExchange } from '../../src/observe/recent.ts'
+import { counts } from '../helpers/counts.ts'
+
+describe('what is bounded', () => {
+  test('by number: the oldest goes', () => {
+    const recent = createRecent({ exchanges: 3, bytes: 1_000_000 })
+    for (let nth = 1; nth <= 8; nth++) {
+      recent.add(anExchange(`req_${nth}`))
+      expect(recent.size).toBe(Math.min(nth, 3))
+    }
+    expect(found(recent, 8)).toEqual(['req_6', 'req_7', 'req_8'])
+  })
+
+  test('by bytes: as many go as are needed, and what is alone too large is not kept', () => {
+    const note = 'x'.repeat(1000)
+    const large = (id: string) => anExchange(id, [{ step: 'a', verdict: 'passed', note }])
+    const recent = createRecent({ exchanges: 100, bytes: 10_000 })
+    for (let nth = 1; nth <= 20; nth++) recent.add(large(`req_${nth}`))
+    expect(recent.size).toBe(3)
+    expect(recent.bytes).toBeLessThanOrEqual(10_000)
+    expect(found(recent, 20)).toEqual(['req_18', 'req_19', 'req_20'])
+    const many = Array.from({ length: 10 }, () => ({ step: 'a', verdict: 'passed' as const, note }))
+    recent.add(anExchange('req_21', many))
+    expect([recent.size, recent.bytes]).toEqual([0, 0])
+    // It goes on as if new.
+    recent.add(anExchange('req_22'))
+    expect(found(recent, 22)).toEqual(['req_22'])
+  })
+
+  test('a note is cut; the trail that it came in is not touched', () => {
+    const trail: TrailEntry[] = [
+      { step: 'a', verdict: 'passed' },
+      { step: 'b', verdict: 'refused', code: 'forbidden', note: 'y'.repeat(100_000) },
+    ]
+    const recent = createRecent()
+    recent.add(anExchange('req_1', trail))
+    const [first, second] = recent.find('req_1')!.trail
+    expect(first).toBe(trail[0])
+    expect(second).toEqual({ step: 'b', verdict: 'refused', code: 'forbidden', note: `${'y'.repeat(1000)}…` })
+    expect(trail[1]!.note).toHaveLength(100_000)
+  })
+})
+
+test('what is not there is not found', () => {
+  const recent = createRecent()
+  expect(recent.find('req_1')).toBeUndefined()
+  recent.add(anExchange('req_1'))
+  expect(recent.find('req_2')).toBeUndefined()
+  expect(recent.find('req_1')).toMatchObject({ id: 'req_1', decidedBy: 'burst' })
+})
+
+test('what it takes: a microsecond each, and no more memory than it says', () => {
+  const recent = createRecent()
+  const total = counts(30_000, 300_000)
+  // Made before, for making them is the exchange's own work.
+  const exchanges = Array.from({ length: total }, (_, nth) => anExchange(`req_${nth}`, fiveSteps()))
+  const began = process.hrtime.bigint()
+  for (const exchange of exchanges) recent.add(exchange)
+  const each = Number(process.hrtime.bigint() - began) / total
+  expect(recent.size).toBe(10_000)
+  // Measured: 0.1 to 0.3 microseconds.
+  expect(each).toBeLessThan(20_000)
+  // Measured on the heap: 1,242 bytes.
+  expect(recent.bytes / recent.size).toBeGreaterThan(1200)
+  expect(recent.bytes / recent.size).toBeLessThan(1400)
+})
+
+function fiveSteps(): TrailEntry[] {
+  const steps: TrailEntry[] = ['api-key', 'schema', 'burst', 'credits'].map(step => ({ step, verdict: 'passed' }))
+  return [...steps, { step: 'route', verdict: 'passed', note: 'free' }]
+}
+
+const found = (recent: ReturnType<typeof createRecent>, upTo: number) =>
+  Array.from({ length: upTo }, (_, nth) => recent.find(`req_${nth + 1}`)?.id).filter(id => id !== undefined)
+
+function anExchange(id: string, trail: readonly TrailEntry[] = []): RecentExchange {
+  return {
+    id,
+    at: 0,
+    ms: 1,
+    route: '/v1/chat/completions',
+    kind: 'chat',
+    policy: 'p',
+    method: 'POST',
+    model: 'm',
+    stream: false,
+    accountId: 'acc_1',
+    account: 'acme',
+    keyId: 'key_1',
+    key: 'laptop',
+    status: 429,
+    outcome: 'refused',
+    code: 'rate_limit_exceeded',
+    decidedBy: 'burst',
+    trail,
+    attempts: [],
+  }
+}
