@@ -46,7 +46,11 @@ export function checkAzure(source: Source, at: string, shape: Partial<ProviderSh
 function refuseElsewhere(source: Source, at: string): void {
   for (const key of ['api_version', 'auth']) {
     if (!source.has(`${at}/${key}`)) continue
-    source.report(`${at}/${key}`, `${key} is for the dialect azure`, { key: true, suggestion: 'remove this line' })
+    source.report(`${at}/${key}`, `${key} is for the dialect azure`, {
+      rule: 'useless-key',
+      key: true,
+      suggestion: 'remove this line',
+    })
   }
 }
 
@@ -57,6 +61,7 @@ function checkDoor(source: Source, at: string, path: string): void {
     })
   } else if (doorOf(path) !== 'v1' && !source.has(`${at}/api_version`)) {
     source.report(at, 'Azure wants an "api_version" at this base_url', {
+      rule: 'missing-key',
       suggestion: 'write api_version: 2024-10-21, or end the base_url with /openai/v1, which needs none',
     })
   }

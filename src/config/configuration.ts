@@ -177,7 +177,7 @@ export interface Configuration {
   readonly routes: readonly RouteConfig[]
   /** Every secret value that was resolved: for exact redaction in the log. */
   readonly secrets: readonly string[]
-  /** Absolute paths of everything that was read, policies, plugin files and secrets included: what a reload watches. */
+  /** Absolute paths of everything that was read or looked for: policies, plugin files and what they import, secrets. */
   readonly files: readonly string[]
 }
 
@@ -203,6 +203,8 @@ export interface PluginRegistry {
    * are looked for beside that one). Rejects with an Error whose message is a sentence for the one who wrote it.
    */
   load(use: string, place: { readonly saidIn: string; readonly configFile: string }): Promise<FoundPlugin>
+  /** What a plugin's file imports from beside it, and whether that is another text now than the one that runs. */
+  imports(file: string): readonly { readonly file: string; readonly changed: boolean }[]
 }
 
 export type { AnyPlugin, Model, NanoUsd, Price }

@@ -14,11 +14,13 @@ import { buildCatalog } from './models.ts'
 import { type LoadedPolicy, loadPolicy, type PolicyOptions } from './policy.ts'
 import { didYouMean, ordered, type Problem } from './problem.ts'
 import { buildProviders } from './providers.ts'
+import { type Reads, recordReads } from './reads.ts'
 import { checkFit } from './route-policy.ts'
-import { CATALOG_POLICY, type PlannedRoute, type PolicyUse, planRoutes } from './routes.ts'
+import { CATALOG_POLICY, type Plan, type PlannedRoute, planRoutes } from './routes.ts'
 import { GATEWAY_SCHEMA } from './schema.ts'
 import { buildServer } from './server.ts'
 import { type Reading, readSource, reasonOf, type Source } from './source.ts'
+import type { Door } from './when-truth.ts'
 import { MAX_FILE_BYTES } from './yaml-text.ts'
 
 export interface LoadOptions {
@@ -34,11 +36,14 @@ export type LoadResult =
       readonly configuration: Configuration
       /** The text of each YAML file by its absolute path. */
       readonly sources: ReadonlyMap<string, string>
+      readonly reads: Reads
     }
   | {
       readonly problems: readonly Problem[]
       /** The text of each file by its name in the problems, for `formatProblem`. */
       readonly sources: ReadonlyMap<string, string>
+      /** Where something may be mended. */
+      readonly reads: Reads
     }
 
 /** The policy of the default routes when there is none beside gateway.yaml. */
@@ -46,32 +51,41 @@ const PACKAGED_CATALOG = fileURLToPath(new URL('../../policies/catalog.yaml', im
 
 /** Loads and checks a configuration. Never throws for what stands in a file. */
 export async function loadConfiguration(file: string, options: LoadOptions): Promise<LoadResult> {
-  const readFile = options.readFile ?? readText
+  const { reads, readFile, registry } = recordReads(options.readFile ?? readText, options.registry)
   const reading: Reading = { env: options.env, readFile }
   const text = await readFile(resolve(file)).catch((error: NodeJS.ErrnoException) => error)
-  if (typeof text !== 'string') return unreadable(file, text)
+  if (typeof text !== 'string') return { ...unreadable(file, text), reads }
   const source = await readSource(file, text, reading)
-  if (!source.usable) return refused([source])
+  if (!source.usable) return { ...refused([source]), reads }
 
   const shape = checkShape(source, '', source.value, GATEWAY_SCHEMA) as GatewayShape
-  if (typeof shape !== 'object' || shape === null || Array.isArray(shape)) return refused([source])
+  if (typeof shape !== 'object' || shape === null || Array.isArray(shape)) return { ...refused([source]), reads }
   const server = buildServer(source, shape)
   const providers = buildProviders(source, shape.providers)
   const providerNames = namesOf(shape.providers)
   const { models, aliases } = buildCatalog(source, shape.models, providerNames)
   const { routes, uses } = planRoutes(source, shape.routes, { built: providers, names: providerNames })
-  const policies = await loadPolicies(uses, source, { reading, registry: options.registry, configFile: file })
+  const policies = await loadPolicies({ routes, uses }, source, {
+    reading,
+    registry,
+    configFile: file,
+  })
   const offered = [...models.values()].filter(model => model.enabled)
   const priced = offered.filter(model => model.price !== null).map(model => model.id)
   for (const route of routes) {
     checkRoute(route, policies.get(route.policy) ?? null, source, priced)
     if (asksModel(route.kind) && offered.length === 0 && source.sound('/models')) {
-      source.report(`${route.address}/path`, 'there is no model to serve', { suggestion: 'add one under models:' })
+      source.report(`${route.address}/path`, 'there is no model to serve', {
+        rule: 'no-model',
+        suggestion: 'add one under models:',
+      })
     }
   }
 
   const sources = [source, ...[...policies.values()].map(policy => policy.source)]
-  if (server === null || sources.some(each => each.problems.length > 0)) return refused(sources)
+  if (server === null || sources.some(each => each.problems.length > 0)) {
+    return { ...refused(sources), reads }
+  }
   const secrets = new Set(sources.flatMap(each => [...each.secrets]))
   return {
     configuration: freeze({
@@ -82,9 +96,10 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
       aliases,
       routes: routes.map(route => routeConfig(route, policies.get(route.policy)!)),
       secrets: [...secrets].filter(secret => secret.length > 7),
-      files: filesOf(sources, [...policies.values()]),
+      files: [...reads.keys()],
     }),
     sources: new Map(sources.map(each => [resolve(each.file), each.text])),
+    reads,
   }
 }
 
@@ -93,33 +108,33 @@ function routeConfig(route: PlannedRoute, policy: LoadedPolicy): RouteConfig {
   return { ...rest, steps: policy.config! }
 }
 
-function filesOf(sources: readonly Source[], policies: readonly LoadedPolicy[]): string[] {
-  const files = sources.flatMap(source => [resolve(source.file), ...source.readFiles])
-  return [...new Set([...files, ...policies.flatMap(policy => policy.pluginFiles)])]
-}
-
 function checkRoute(route: PlannedRoute, policy: LoadedPolicy | null, source: Source, priced: readonly string[]): void {
   if (!policy?.complete) return
-  checkFit(route, policy, priced, (message, suggestion) => {
+  checkFit(route, policy, priced, (rule, message, suggestion) => {
     if (route.address === null)
-      policy.source.report('', `${message} (a route that is there by default)`, { suggestion })
-    else source.report(`${route.address}/policy`, message, { suggestion })
+      policy.source.report('', `${message} (a route that is there by default)`, { rule, suggestion })
+    else source.report(`${route.address}/policy`, message, { rule, suggestion })
   })
 }
 
 /** The policies that the routes name; one that cannot be read is reported at each route that names it. */
 async function loadPolicies(
-  uses: readonly PolicyUse[],
+  { routes, uses }: Plan,
   source: Source,
-  options: Omit<PolicyOptions, 'kinds'>,
+  options: Omit<PolicyOptions, 'kinds' | 'doors'>,
 ): Promise<Map<string, LoadedPolicy>> {
   const policies = new Map<string, LoadedPolicy>()
   const unread = new Map<string, string>()
   for (const name of new Set(uses.map(use => use.policy))) {
     const found = await readPolicy(name, source.file, options.reading.readFile)
+    const doors = doorsTo(name, { routes, uses })
     const kinds = uses.flatMap(use => (use.policy === name && use.kind !== null ? [use.kind] : []))
     if ('reason' in found) unread.set(name, found.reason)
-    else policies.set(name, await loadPolicy(name, found.file, found.text, { ...options, kinds: [...new Set(kinds)] }))
+    else
+      policies.set(
+        name,
+        await loadPolicy(name, found.file, found.text, { ...options, doors, kinds: [...new Set(kinds)] }),
+      )
   }
   const folder = join(dirname(source.file), 'policies')
   for (const { policy, address } of uses) {
@@ -127,9 +142,16 @@ async function loadPolicies(
     if (reason === undefined) continue
     const message = `policies/${policy}.yaml beside ${basename(source.file)} cannot be read: ${reason}`
     const suggestion = didYouMean(policy, await policyNames(folder))
-    source.report(address === null ? '/routes' : `${address}/policy`, message, { suggestion })
+    source.report(address === null ? '/routes' : `${address}/policy`, message, { rule: 'unknown-policy', suggestion })
   }
   return policies
+}
+
+/** Where requests to a policy come in; null when a route that names it is not sound. */
+function doorsTo(policy: string, { routes, uses }: Plan): Door[] | null {
+  const known = routes.filter(route => route.policy === policy)
+  if (known.length < uses.filter(use => use.policy === policy).length) return null
+  return known.flatMap(({ path, methods }) => methods.map(method => ({ method, path })))
 }
 
 async function readPolicy(
@@ -149,7 +171,7 @@ async function readPolicy(
 
 async function policyNames(folder: string): Promise<string[]> {
   const entries = await readdir(folder).catch(() => [])
-  return entries.filter(entry => entry.endsWith('.yaml')).map(entry => entry.slice(0, -'.yaml'.length))
+  return entries.filter(entry => /^[^.]+\.yaml$/.test(entry)).map(entry => entry.slice(0, -'.yaml'.length))
 }
 
 async function readText(path: string): Promise<string> {
@@ -162,14 +184,16 @@ async function readText(path: string): Promise<string> {
   }
 }
 
+type Refused = Omit<Extract<LoadResult, { readonly problems: unknown }>, 'reads'>
+
 const namesOf = (map: unknown) => (typeof map === 'object' && map !== null ? Object.keys(map) : [])
 
-function unreadable(file: string, error: NodeJS.ErrnoException): LoadResult {
+function unreadable(file: string, error: NodeJS.ErrnoException): Refused {
   const message = `the configuration cannot be read: ${reasonOf(error)}`
-  return { problems: [{ file, line: 1, column: 1, message }], sources: new Map() }
+  return { problems: [{ file, line: 1, column: 1, rule: 'unreadable-file', message }], sources: new Map() }
 }
 
-function refused(sources: readonly Source[]): LoadResult {
+function refused(sources: readonly Source[]): Refused {
   const files = sources.map(source => source.file)
   return {
     problems: ordered(

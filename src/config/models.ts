@@ -89,7 +89,7 @@ export function checkPriceSize(source: Source, at: string, shape: PriceShape | '
     const value = (shape[part] ?? 0n) * (part === 'request' ? 1n : scale)
     if (value <= MAX_PRICE) continue
     const most = `$${formatMoney(MAX_PRICE).replace(/\.0+$/, '')} ${part === 'request' ? 'a request' : 'per 1M tokens'}`
-    source.report(`${at}/${part}`, `${part} is more than ${most}`)
+    source.report(`${at}/${part}`, `${part} is more than ${most}`, { rule: 'out-of-bounds' })
   }
 }
 
@@ -106,7 +106,10 @@ function checkTargets(
     if (provider === undefined || model === undefined) continue
     const id = `${provider}/${model}`
     if (seen.has(id)) {
-      source.report(target, `the target ${id} is here twice`, { suggestion: 'give it a larger weight instead' })
+      source.report(target, `the target ${id} is here twice`, {
+        rule: 'duplicate-entry',
+        suggestion: 'give it a larger weight instead',
+      })
     }
     seen.add(id)
   }
@@ -117,17 +120,24 @@ export function checkProviderName(source: Source, at: string, name: string, know
   if (known.includes(name)) return
   const some = known.length === 0 ? 'there are none' : `there ${known.length === 1 ? 'is' : 'are'} ${known.join(', ')}`
   const suggestion = didYouMean(name, known) ?? some
-  source.report(at, `there is no provider ${source.show(at, name)}`, { suggestion })
+  source.report(at, `there is no provider ${source.show(at, name)}`, { rule: 'unknown-provider', suggestion })
 }
 
 function checkSizes(source: Source, at: string, shape: Partial<ModelShape>): void {
   const { context = Infinity, max_output = Infinity, default_output = 0 } = shape
   if (max_output !== Infinity && max_output > context) {
     const message = `max_output (${max_output}) is more than context (${context})`
-    source.report(`${at}/max_output`, message, { suggestion: 'context is prompt and answer together' })
+    source.report(`${at}/max_output`, message, {
+      rule: 'out-of-bounds',
+      suggestion: 'context is prompt and answer together',
+    })
   }
   if (default_output > max_output) {
-    source.report(`${at}/default_output`, `default_output (${default_output}) is more than max_output (${max_output})`)
+    source.report(
+      `${at}/default_output`,
+      `default_output (${default_output}) is more than max_output (${max_output})`,
+      { rule: 'out-of-bounds' },
+    )
   }
 }
 
@@ -149,7 +159,9 @@ function addAliases(source: Source, shapes: GatewayShape['models'], { aliases }:
           alias === id ? `the alias "${alias}" is the model's own id` : `the alias "${alias}" is the id of a model`
         source.report(`${at}/${i}`, message, { suggestion: 'remove it' })
       } else if (aliases.has(alias)) {
-        source.report(`${at}/${i}`, `the alias "${alias}" is taken by the model "${aliases.get(alias)}"`)
+        source.report(`${at}/${i}`, `the alias "${alias}" is taken by the model "${aliases.get(alias)}"`, {
+          rule: 'duplicate-entry',
+        })
       } else aliases.set(alias, id)
     }
   }

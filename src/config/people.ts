@@ -18,7 +18,7 @@ export function buildPeople(source: Source, shape: GatewayShape, dashboard: Addr
     for (const key of NEED_DASHBOARD) {
       if (shape[key] === undefined) continue
       const suggestion = 'write dashboard: 127.0.0.1:8081, or remove this line'
-      source.report(`/${key}`, `${key} needs a dashboard`, { suggestion })
+      source.report(`/${key}`, `${key} needs a dashboard`, { rule: 'useless-key', suggestion })
     }
   }
   const dashboardUrl = urlOf(source, '/dashboard_url', shape.dashboard_url, originOf)
@@ -58,9 +58,7 @@ function registrationOf(source: Source, { registration = {} }: GatewayShape): Co
     source.report(
       `/registration/${key}`,
       `registration: ${key} is for accounts that anybody makes, and mode is ${mode}`,
-      {
-        suggestion,
-      },
+      { rule: 'useless-key', suggestion },
     )
   }
   return { mode, credit, plan }

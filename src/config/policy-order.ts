@@ -25,27 +25,28 @@ export function checkOrder(source: Source, steps: readonly LoadedStep[], kind: R
     if (step.mode === 'off') continue
     checkGivenOnce(source, step, steps.slice(0, i))
     checkNeeds(source, steps, i, kind, registry)
+    checkBefore(source, steps, i, kind)
   }
 }
 
 function checkSwitches(source: Source, { address, id, plugin, mode, onError, gives }: LoadedStep): void {
   if (plugin.critical && mode !== 'enforce') {
     const message = `the step "${id}" guards keys or money, so it cannot be in mode ${mode}`
-    source.report(`${address}/mode`, message, { suggestion: 'remove this line' })
+    source.report(`${address}/mode`, message, { rule: 'critical-step', suggestion: 'remove this line' })
   } else if (gives.length > 0 && mode === 'shadow') {
     const message = `the step "${id}" gives ${listed(gives, 'and')}, so it cannot be in shadow mode`
-    source.report(`${address}/mode`, message, { suggestion: 'remove this line' })
+    source.report(`${address}/mode`, message, { rule: 'critical-step', suggestion: 'remove this line' })
   }
   if (plugin.critical && onError === 'skip') {
     const message = `the step "${id}" guards keys or money, so its errors cannot be skipped`
-    source.report(`${address}/onError`, message, { suggestion: 'remove this line' })
+    source.report(`${address}/onError`, message, { rule: 'critical-step', suggestion: 'remove this line' })
   }
 }
 
 function checkServices(source: Source, { address, plugin, builtIn }: LoadedStep): void {
   if (!plugin.uses?.includes('ledger') || (builtIn && plugin.critical)) return
   const message = `the plugin "${plugin.name}" uses the ledger, which only the gateway's own critical plugins may`
-  source.report(`${address}/use`, message)
+  source.report(`${address}/use`, message, { rule: 'critical-step' })
 }
 
 function checkGivenOnce(source: Source, step: LoadedStep, earlier: readonly LoadedStep[]): void {
@@ -53,7 +54,22 @@ function checkGivenOnce(source: Source, step: LoadedStep, earlier: readonly Load
     const other = earlier.find(each => each.mode !== 'off' && each.gives.includes(fact))
     if (other === undefined) continue
     const message = `"${step.id}" gives ${fact}, which the step "${other.id}" (line ${other.position.line}) gives already`
-    source.report(`${step.address}/use`, message, { suggestion: 'remove one of the two' })
+    source.report(`${step.address}/use`, message, { rule: 'given-twice', suggestion: 'remove one of the two' })
+    return
+  }
+}
+
+/** A step that changes what a fact is made from stands before it: also where that is not surely given. */
+function checkBefore(source: Source, steps: readonly LoadedStep[], index: number, kind: RouteKind): void {
+  const step = steps[index]!
+  for (const fact of step.before.get(kind) ?? []) {
+    const giver = steps.slice(0, index).find(each => each.mode !== 'off' && each.gives.includes(fact))
+    if (giver === undefined) continue
+    const order = workingOrder(steps, kind)
+    const suggestion = order === null ? `move "${step.id}" up` : `this order works: ${order.join(', ')}`
+    const where = `the step "${giver.id}" (line ${giver.position.line})`
+    const message = `"${step.id}" must stand before ${where}: it changes what ${fact} is made from`
+    source.report(`${step.address}/use`, message, { rule: 'order', suggestion })
     return
   }
 }
@@ -85,6 +101,7 @@ function checkNeeds(
 type Givers = Pick<PluginRegistry, 'givers'>
 
 interface Reason {
+  readonly rule: 'order' | 'no-giver'
   readonly message: string
   readonly suggestion?: string
 }
@@ -103,15 +120,22 @@ function reasonFor(
   if (later !== undefined) {
     const order = workingOrder(steps, kind)
     const suggestion = order === null ? `move "${later.id}" up` : `this order works: ${order.join(', ')}`
-    return { message: `the step "${later.id}" gives only later (line ${later.position.line})`, suggestion }
+    return {
+      rule: 'order',
+      message: `the step "${later.id}" gives only later (line ${later.position.line})`,
+      suggestion,
+    }
   }
   if (weak !== undefined) {
     const where = `the step "${weak.id}" (line ${weak.position.line})`
-    return { message: `${where} does not surely give: ${weak.weakness}, so it counts as giving nothing` }
+    return {
+      rule: 'no-giver',
+      message: `${where} does not surely give: ${weak.weakness}, so it counts as giving nothing`,
+    }
   }
   const plugins = registry.givers(fact)
-  if (plugins.length === 0) return { message: 'no step gives' }
-  return { message: 'no step gives', suggestion: `add "- use: ${plugins[0]}" before it` }
+  if (plugins.length === 0) return { rule: 'no-giver', message: 'no step gives' }
+  return { rule: 'no-giver', message: 'no step gives', suggestion: `add "- use: ${plugins[0]}" before it` }
 }
 
 /** The ids of the same steps in an order in which every need is met, as near to theirs as can be; null without one. */
@@ -120,7 +144,10 @@ function workingOrder(steps: readonly LoadedStep[], kind: RouteKind): string[] |
   const order: LoadedStep[] = []
   while (rest.length > 0) {
     const given = surelyGiven(order)
-    const next = rest.findIndex(step => wants(step, kind).every(fact => given.has(fact)))
+    const waitedFor = rest.flatMap(step => step.before.get(kind) ?? [])
+    const next = rest.findIndex(
+      step => wants(step, kind).every(fact => given.has(fact)) && !step.gives.some(fact => waitedFor.includes(fact)),
+    )
     if (next < 0) return null
     order.push(...rest.splice(next, 1))
   }
@@ -155,8 +182,8 @@ export function compileConditions(
     if ('when' in result) return result.when
     const { message, suggestion, offset } = result.error
     // The sentence may quote a part of the condition, which then may be a part of a secret.
-    if (source.substituted(at)) source.report(at, 'the condition is wrong with its ${…} filled in')
-    else source.report(at, message, { offset, suggestion })
+    if (source.substituted(at)) source.report(at, 'the condition is wrong with its ${…} filled in', { rule: 'when' })
+    else source.report(at, message, { rule: 'when', offset, suggestion })
     return null
   })
 }

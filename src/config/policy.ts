@@ -6,9 +6,12 @@ import type { CompiledWhen, PluginRegistry, PolicyConfig, Position, StepConfig }
 import type { StepShape } from './file-shapes.ts'
 import { freeze } from './freeze.ts'
 import { checkOrder, compileConditions } from './policy-order.ts'
+import { checkReach } from './policy-reach.ts'
 import { didYouMean, listed } from './problem.ts'
+import { NeedsRestart } from './reads.ts'
 import { POLICY_SCHEMA } from './schema.ts'
 import { type Reading, readSource, type Source } from './source.ts'
+import type { Door } from './when-truth.ts'
 
 /** A step whose plugin was found. */
 export interface LoadedStep {
@@ -21,7 +24,11 @@ export interface LoadedStep {
   readonly settings: unknown
   /** By the kinds of the routes that use the policy. */
   readonly needs: ReadonlyMap<RouteKind, readonly FactName[]>
+  /** Facts that no earlier step may have given; by the same kinds. */
+  readonly before: ReadonlyMap<RouteKind, readonly FactName[]>
   readonly gives: readonly FactName[]
+  /** Whether no request comes past it: it answers or refuses each one. */
+  readonly ends: boolean
   readonly mode: 'enforce' | 'shadow' | 'off'
   readonly onError: 'refuse' | 'skip'
   readonly when: string | null
@@ -36,8 +43,6 @@ export interface LoadedPolicy {
   readonly steps: readonly LoadedStep[]
   /** Whether every step's plugin was found: if not, nobody knows what the policy gives. */
   readonly complete: boolean
-  /** Absolute paths of plugin files. */
-  readonly pluginFiles: readonly string[]
   /** Null when anything is wrong. */
   readonly config: PolicyConfig | null
 }
@@ -48,6 +53,8 @@ export interface PolicyOptions {
   readonly configFile: string
   /** The kinds of the routes that use the policy: what a step needs may depend on it. */
   readonly kinds: readonly RouteKind[]
+  /** Where requests to it come in; null when not all of its routes are known. */
+  readonly doors: readonly Door[] | null
 }
 
 /** Builds a policy from its file's text; what is wrong stands in its source's problems. */
@@ -59,7 +66,6 @@ export async function loadPolicy(
 ): Promise<LoadedPolicy> {
   const source = await readSource(file, text, options.reading)
   const steps: LoadedStep[] = []
-  const pluginFiles: string[] = []
   let entries: unknown[] = []
   if (source.usable) {
     const shape = checkShape(source, '', source.value, POLICY_SCHEMA) as { steps?: unknown } | null
@@ -67,17 +73,22 @@ export async function loadPolicy(
   }
   for (const [i, entry] of entries.entries()) {
     const loaded = await loadStep(source, `/steps/${i}`, entry as StepShape, options)
-    if (loaded === null) continue
-    steps.push(loaded.step)
-    if (loaded.file !== null) pluginFiles.push(loaded.file)
+    if (loaded !== null) steps.push(loaded)
   }
   const complete = source.usable && entries.length > 0 && steps.length === entries.length
   checkNames(source, steps)
   if (complete) for (const kind of options.kinds) checkOrder(source, steps, kind, options.registry)
   const whens = compileConditions(source, steps, complete, options.registry, options.kinds[0] ?? 'chat')
+  checkReach(source, steps, doorsOf(steps, options.doors))
   const config =
     source.problems.length > 0 ? null : { name, steps: steps.map((step, i) => configOf(step, whens[i] ?? null)) }
-  return { name, source, steps, complete, pluginFiles, config }
+  return { name, source, steps, complete, config }
+}
+
+/** Where a step is a Koa middleware, OPTIONS requests come in too. */
+function doorsOf(steps: readonly LoadedStep[], doors: readonly Door[] | null): readonly Door[] | null {
+  if (!steps.some(step => step.foreign)) return doors
+  return doors?.flatMap(door => [door, { ...door, method: 'OPTIONS' }]) ?? null
 }
 
 function configOf(step: LoadedStep, when: CompiledWhen | null): StepConfig {
@@ -100,7 +111,7 @@ async function loadStep(
   address: string,
   entry: StepShape,
   { registry, configFile, kinds }: PolicyOptions,
-): Promise<{ step: LoadedStep; file: string | null } | null> {
+): Promise<LoadedStep | null> {
   const use: unknown = (entry as { use?: unknown } | null)?.use
   if (typeof use !== 'string' || !source.sound(`${address}/use`)) return null
   const found = await findPlugin(source, `${address}/use`, use, registry, configFile)
@@ -109,6 +120,10 @@ async function loadStep(
   const at = `${address}/with`
   const given = source.sound(at) && entry.with !== undefined ? entry.with : {}
   const settings = foreign ? given : checkSettings(source, address, given, plugin)
+  const factsOf = (word: 'needs' | 'before') =>
+    new Map(
+      kinds.map(kind => [kind, source.sound(at) ? factsIn(word, { source, address, plugin, settings, kind }) : []]),
+    )
   const step: LoadedStep = {
     address,
     id: typeof entry.id === 'string' ? entry.id : plugin.name,
@@ -116,15 +131,17 @@ async function loadStep(
     builtIn: found.origin === 'built-in',
     foreign,
     settings,
-    needs: new Map(kinds.map(kind => [kind, source.sound(at) ? needsOf(source, address, plugin, settings, kind) : []])),
+    needs: factsOf('needs'),
+    before: factsOf('before'),
     gives: plugin.gives ?? [],
+    ends: plugin.ends === true,
     mode: entry.mode,
     onError: entry.onError,
     when: typeof entry.when === 'string' ? entry.when : null,
     weakness: weaknessOf(entry, plugin),
     position: source.position(`${address}/use`),
   }
-  return { step, file: found.file }
+  return step
 }
 
 async function findPlugin(source: Source, at: string, use: string, registry: PluginRegistry, configFile: string) {
@@ -133,13 +150,14 @@ async function findPlugin(source: Source, at: string, use: string, registry: Plu
   if (/^[A-Za-z0-9_-]+$/.test(use)) {
     const known = registry.names.length === 0 ? undefined : `there are ${listed(registry.names, 'and')}`
     const suggestion = didYouMean(use, registry.names) ?? known
-    source.report(at, `there is no plugin ${source.show(at, use)}`, { suggestion })
+    source.report(at, `there is no plugin ${source.show(at, use)}`, { rule: 'unknown-plugin', suggestion })
     return null
   }
   try {
     return await registry.load(use, { saidIn: source.file, configFile })
   } catch (error) {
-    source.report(at, (error as Error).message)
+    const rule = error instanceof NeedsRestart ? 'needs-restart' : 'broken-plugin'
+    source.report(at, (error as Error).message, { rule })
     return null
   }
 }
@@ -149,27 +167,41 @@ function checkSettings(source: Source, address: string, given: unknown, plugin: 
     return checkShape(source, `${address}/with`, given, plugin.settings)
   } catch (error) {
     const reason = (error as Error).message.split('\n', 1)[0]
-    source.report(`${address}/use`, `the settings schema of the plugin "${plugin.name}" is wrong: ${reason}`)
+    source.report(`${address}/use`, `the settings schema of the plugin "${plugin.name}" is wrong: ${reason}`, {
+      rule: 'broken-plugin',
+    })
     return given
   }
 }
 
-function needsOf(
-  source: Source,
-  address: string,
-  plugin: AnyPlugin,
-  settings: unknown,
-  kind: RouteKind,
+interface FactsAsked {
+  readonly source: Source
+  readonly address: string
+  readonly plugin: AnyPlugin
+  readonly settings: unknown
+  readonly kind: RouteKind
+}
+
+/** What a plugin says of its place: the facts that it needs, or stands before. */
+function factsIn(
+  word: 'needs' | 'before',
+  { source, address, plugin, settings, kind }: FactsAsked,
 ): readonly FactName[] {
-  if (typeof plugin.needs !== 'function') return plugin.needs ?? []
+  const said = plugin[word]
+  if (typeof said !== 'function') return said ?? []
+  const verb = word === 'needs' ? 'needs' : 'stands before'
   try {
-    const needs = plugin.needs(settings as never, kind)
-    const unknown = needs.find(fact => !FACT_NAMES.includes(fact))
-    if (unknown === undefined) return needs
-    source.report(`${address}/use`, `the plugin "${plugin.name}" needs "${unknown}", and there is no such fact`)
+    const facts = said(settings as never, kind)
+    const unknown = facts.find(fact => !FACT_NAMES.includes(fact))
+    if (unknown === undefined) return facts
+    source.report(`${address}/use`, `the plugin "${plugin.name}" ${verb} "${unknown}", and there is no such fact`, {
+      rule: 'broken-plugin',
+    })
   } catch (error) {
     const reason = (error as Error).message.split('\n', 1)[0]
-    source.report(`${address}/use`, `the plugin "${plugin.name}" failed when asked what it needs: ${reason}`)
+    source.report(`${address}/use`, `the plugin "${plugin.name}" failed when asked what it ${verb}: ${reason}`, {
+      rule: 'broken-plugin',
+    })
   }
   return []
 }
@@ -194,6 +226,6 @@ function checkNames(source: Source, steps: readonly LoadedStep[]): void {
     }
     const at = source.has(`${step.address}/id`) ? `${step.address}/id` : `${step.address}/use`
     const message = `a step is called "${step.id}" already (line ${other.position.line})`
-    source.report(at, message, { suggestion: 'give this one an id of its own' })
+    source.report(at, message, { rule: 'duplicate-id', suggestion: 'give this one an id of its own' })
   }
 }

@@ -1,7 +1,10 @@
 /** What is wrong in a configuration file: where, in one sentence, and what would be right. */
 import type { Position } from './configuration.ts'
+import type { Rule } from './rules.ts'
 
 export interface Problem extends Position {
+  /** What kind of problem it is: stable, for CI systems and searches. */
+  readonly rule: Rule
   /** One sentence without a full stop. Never holds a secret: what came from `${…}` is shown as it stands in the file. */
   readonly message: string
   /** What to do about it, continuing the sentence after a semicolon. */

@@ -88,6 +88,7 @@ function checkDemo(source: Source, at: string): void {
   ]) {
     if (!source.has(at + pointer(key))) continue
     source.report(at + pointer(key), `the demo provider has no network, so it takes no "${key}"`, {
+      rule: 'useless-key',
       key: true,
       suggestion: 'remove this line',
       concealed: key === 'headers' || (WHO as readonly string[]).includes(key),
@@ -98,10 +99,17 @@ function checkDemo(source: Source, at: string): void {
 function checkRemote(source: Source, at: string, name: string, shape: Partial<ProviderShape>): void {
   const known = shape.dialect !== undefined
   if (known && shape.pace !== undefined) {
-    source.report(`${at}/pace`, 'pace is for the demo provider only', { key: true, suggestion: 'remove this line' })
+    source.report(`${at}/pace`, 'pace is for the demo provider only', {
+      rule: 'useless-key',
+      key: true,
+      suggestion: 'remove this line',
+    })
   }
   if (known && !source.has(`${at}/base_url`)) {
-    source.report(at, `the provider "${name}" has no "base_url"`, { suggestion: 'write base_url: https://HOST/v1' })
+    source.report(at, `the provider "${name}" has no "base_url"`, {
+      rule: 'missing-key',
+      suggestion: 'write base_url: https://HOST/v1',
+    })
   } else if (shape.base_url !== undefined) {
     checkBaseUrl(source, `${at}/base_url`, shape.base_url, shape)
   }
@@ -121,7 +129,11 @@ function checkBaseUrl(
   if (url === null || !/^https?:$/.test(url.protocol)) {
     source.report(at, `base_url ${shown} is not a URL`, { suggestion: 'write it as https://HOST/v1' })
   } else if (url.username !== '' || url.password !== '') {
-    source.report(at, 'base_url holds credentials', { suggestion: 'put the key under api_key', concealed: true })
+    source.report(at, 'base_url holds credentials', {
+      rule: 'written-secret',
+      suggestion: 'put the key under api_key',
+      concealed: true,
+    })
   } else if (url.search !== '' || url.hash !== '' || /[?#]$/.test(text)) {
     source.report(at, 'base_url has a query or a fragment', { suggestion: 'end it with its path', concealed: true })
   } else if (/\/chat\/completions\/?$/.test(url.pathname)) {
@@ -142,6 +154,7 @@ function checkWho(source: Source, at: string, shape: Partial<ProviderShape>): vo
   const said = WHO.filter(key => source.has(`${at}/${key}`))
   for (const key of said.slice(1)) {
     source.report(`${at}/${key}`, `${said[0]} already says who the gateway is at this provider`, {
+      rule: 'useless-key',
       key: true,
       suggestion: 'keep one of the two',
       concealed: true,
@@ -152,7 +165,11 @@ function checkWho(source: Source, at: string, shape: Partial<ProviderShape>): vo
   checkServiceAccount(source, `${at}/service_account`, shape)
   if (aws === undefined) return
   if (dialect !== 'bedrock' && dialect !== 'bedrock-invoke') {
-    source.report(`${at}/aws`, 'aws is for the dialects bedrock and bedrock-invoke', { key: true, concealed: true })
+    source.report(`${at}/aws`, 'aws is for the dialects bedrock and bedrock-invoke', {
+      rule: 'useless-key',
+      key: true,
+      concealed: true,
+    })
   }
   for (const key of ['access_key_id', 'secret_access_key', 'session_token'] as const) {
     if (aws[key] !== undefined) checkApiKey(source, `${at}/aws/${key}`, aws[key])
@@ -165,7 +182,11 @@ function checkWho(source: Source, at: string, shape: Partial<ProviderShape>): vo
 
 function checkApiKey(source: Source, at: string, key: string): void {
   if (!source.substituted(at)) {
-    source.report(at, `the ${nameAt(at)} ${WRITTEN_OUT}`, { suggestion: BY_REFERENCE, concealed: true })
+    source.report(at, `the ${nameAt(at)} ${WRITTEN_OUT}`, {
+      rule: 'written-secret',
+      suggestion: BY_REFERENCE,
+      concealed: true,
+    })
   } else if (!/^[\x21-\x7e]+$/.test(key)) {
     source.report(at, `the ${nameAt(at)} is empty or holds blanks or characters that a header cannot carry`, {
       suggestion: 'give the bare key, without "Bearer"',
@@ -186,22 +207,28 @@ function checkHeaders(source: Source, provider: string, { headers = {}, ...shape
     const at = provider + pointer('headers', header)
     const name = header.toLowerCase()
     if (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/.test(name)) {
-      source.report(at, `"${header}" is not a header name`, { key: true })
+      source.report(at, `"${header}" is not a header name`, { rule: 'wrong-name', key: true })
     } else if (RESERVED_HEADERS.has(name)) {
       source.report(at, `the gateway builds the header "${header}" itself`, {
+        rule: 'useless-key',
         key: true,
         suggestion: 'remove this line',
       })
     } else if (seen.has(name)) {
-      source.report(at, `the header "${header}" is here twice`, { key: true })
+      source.report(at, `the header "${header}" is here twice`, { rule: 'duplicate-entry', key: true })
     } else if (name === 'authorization' && WHO.some(key => shape[key] !== undefined)) {
       source.report(at, `${WHO.find(key => shape[key] !== undefined)} already says who the gateway is`, {
+        rule: 'useless-key',
         key: true,
         suggestion: 'keep one of the two',
         concealed: true,
       })
     } else if (SECRET_HEADER.test(name) && !source.substituted(at)) {
-      source.report(at, `the header "${header}" ${WRITTEN_OUT}`, { suggestion: BY_REFERENCE, concealed: true })
+      source.report(at, `the header "${header}" ${WRITTEN_OUT}`, {
+        rule: 'written-secret',
+        suggestion: BY_REFERENCE,
+        concealed: true,
+      })
     } else if (!/^[\x20-\x7e\x80-\xff]*$/.test(value)) {
       source.report(at, `the value of "${header}" holds a line break or a character that a header cannot carry`, {
         concealed: true,

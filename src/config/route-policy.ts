@@ -4,10 +4,11 @@ import type { RouteConfig } from './configuration.ts'
 import type { LoadedPolicy, LoadedStep } from './policy.ts'
 import { CHAT_ONLY, surelyGiven, wants } from './policy-order.ts'
 import { listed } from './problem.ts'
+import type { Rule } from './rules.ts'
 
 export type FittingRoute = Pick<RouteConfig, 'path' | 'kind' | 'public' | 'unmetered' | 'price'>
 
-type Complain = (message: string, suggestion?: string) => void
+type Complain = (rule: Rule, message: string, suggestion?: string) => void
 
 /** Complains about each reason why the policy does not fit. `pricedModels` are the ids that a chat route can reach. */
 export function checkFit(
@@ -27,10 +28,10 @@ function checkOpen(route: FittingRoute, policy: LoadedPolicy, given: Set<FactNam
   if (given.has('key')) return
   const { why, remedy } = missing(policy, step => step.gives.includes('key'), 'api-key')
   const start = `the policy "${policy.name}" gives no key${why}`
-  if (route.kind === 'receipt') complain(`${start}, and a receipt is for the owner of a key`, remedy)
+  if (route.kind === 'receipt') complain('open-route', `${start}, and a receipt is for the owner of a key`, remedy)
   else if (!route.public) {
     const suggestion = `${remedy}, or say "public: true" on the route if that is meant`
-    complain(`${start}, so ${route.path} would be open to anyone`, suggestion)
+    complain('open-route', `${start}, so ${route.path} would be open to anyone`, suggestion)
   }
 }
 
@@ -41,7 +42,7 @@ function checkChat(policy: LoadedPolicy, given: Set<FactName>, complain: Complai
   ] as const) {
     if (given.has(fact)) continue
     const { why, remedy } = missing(policy, step => step.gives.includes(fact), plugin)
-    complain(`the policy "${policy.name}" gives no ${fact}${why}, and a chat route needs it`, remedy)
+    complain('unfit-policy', `the policy "${policy.name}" gives no ${fact}${why}, and a chat route needs it`, remedy)
   }
 }
 
@@ -53,7 +54,7 @@ function checkKind(route: FittingRoute, policy: LoadedPolicy, complain: Complain
     if (facts.length === 0) continue
     const { file, line } = step.position
     const message = `the step "${step.id}" (${file}:${line}) is about ${listed(facts, 'and')}, which only a chat route has`
-    complain(message, `use a policy without it for ${route.path}`)
+    complain('unfit-policy', message, `use a policy without it for ${route.path}`)
   }
 }
 
@@ -69,6 +70,7 @@ function checkPaid(
   const what = asksModel(route.kind) ? `models with a price (${few(pricedModels)})` : 'what has a price'
   const { why, remedy } = missing(policy, charges, 'credits')
   complain(
+    'uncharged-route',
     `the policy "${policy.name}" charges nobody${why}, so ${route.path} would give away ${what}`,
     `${remedy}, or say "unmetered: true" on the route if that is meant`,
   )

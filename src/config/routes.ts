@@ -152,32 +152,43 @@ function checkDuplicate(source: Source, at: string, path: string, paths: Map<str
   if (first !== undefined) {
     const { line } = source.position(`${first}/path`)
     source.report(`${at}/path`, `the path ${path} is here already (line ${line})`, {
+      rule: 'duplicate-path',
       suggestion: 'remove one of the two',
     })
   } else paths.set(path, at)
 }
 
 function kindOf(source: Source, at: string, path: string, kind: RouteKind | undefined): RouteKind | null {
+  if (!isReachable(source, at, path)) return null
   const known = knownKind(path)
   if (known !== undefined) {
     if (kind === undefined || kind === known) return known
-    source.report(`${at}/kind`, `${path} is always of kind ${known}`, { suggestion: 'remove this line' })
+    source.report(`${at}/kind`, `${path} is always of kind ${known}`, {
+      rule: 'wrong-value',
+      suggestion: 'remove this line',
+    })
     return null
   }
   if (OWN_PATHS.includes(path)) {
-    source.report(`${at}/path`, `the gateway itself answers ${path}`, { suggestion: 'remove this route' })
+    source.report(`${at}/path`, `the gateway itself answers ${path}`, {
+      rule: 'unreachable-route',
+      suggestion: 'remove this route',
+    })
   } else if (/[{}]/.test(path) && kind !== 'raw') {
     source.report(
       `${at}/path`,
       `${path} has a part in braces, which only raw routes and ${Object.keys(KINDS)
         .filter(each => each.includes('{'))
         .join(' and ')} may have`,
-      kind === undefined ? { suggestion: 'say "kind: raw" to pass its bytes to a provider' } : {},
+      {
+        rule: 'unknown-path',
+        suggestion: kind === undefined ? 'say "kind: raw" to pass its bytes to a provider' : undefined,
+      },
     )
   } else if (kind === 'raw') return checkPlace(source, at, path) ? 'raw' : null
   else if (kind !== undefined) {
     const right = Object.keys(KINDS).find(each => KINDS[each] === kind)
-    source.report(`${at}/kind`, `the path of kind ${kind} ends in ${right}, not ${path}`)
+    source.report(`${at}/kind`, `the path of kind ${kind} ends in ${right}, not ${path}`, { rule: 'unknown-path' })
   } else {
     const near = nearest(path, Object.keys(KINDS))
     const suggestion =
@@ -186,9 +197,20 @@ function kindOf(source: Source, at: string, path: string, kind: RouteKind | unde
           ? 'a path for chats ends in /v1/chat/completions'
           : 'say "kind: raw" to pass its bytes to a provider'
         : `did you mean ${near}?`
-    source.report(`${at}/path`, `the gateway does not know the path ${path}`, { suggestion })
+    source.report(`${at}/path`, `the gateway does not know the path ${path}`, { rule: 'unknown-path', suggestion })
   }
   return null
+}
+
+/** Clients and proxies take `.` and `..` out of a path before they ask for it. */
+function isReachable(source: Source, at: string, path: string): boolean {
+  const part = path.split('/').find(each => each === '.' || each === '..')
+  if (part === undefined) return true
+  source.report(`${at}/path`, `no client can ask for ${path}: "${part}" is resolved before a request is sent`, {
+    rule: 'unreachable-route',
+    suggestion: 'write the path that it stands for',
+  })
+  return false
 }
 
 /** Whether a raw path has at most one part in braces, and that one in its place. */
@@ -197,6 +219,7 @@ function checkPlace(source: Source, at: string, path: string): boolean {
   const rest = parts.join('')
   if (/[{}]/.test(rest)) {
     source.report(`${at}/path`, `the only part in braces that a path may have is ${PLACE}`, {
+      rule: 'wrong-value',
       suggestion: `it stands for all that follows, one part or several: ${path.split('{')[0]}${PLACE}`,
     })
   } else if (parts.length > 2) {
@@ -212,27 +235,34 @@ function checkPlace(source: Source, at: string, path: string): boolean {
 function checkKnown(source: Source, at: string, shape: Partial<RouteShape>, kind: RouteKind): void {
   for (const key of RAW_ONLY) {
     if (shape[key] === undefined) continue
-    source.report(at + pointer(key), `"${key}" is for raw routes only`, { key: true, suggestion: 'remove this line' })
+    source.report(at + pointer(key), `"${key}" is for raw routes only`, {
+      rule: 'useless-key',
+      key: true,
+      suggestion: 'remove this line',
+    })
   }
   if (shape.unmetered && !asksModel(kind)) {
     const message = `${shape.path} costs nothing, so "unmetered" says nothing`
-    source.report(`${at}/unmetered`, message, { key: true, suggestion: 'remove this line' })
+    source.report(`${at}/unmetered`, message, { rule: 'useless-key', key: true, suggestion: 'remove this line' })
   }
 }
 
 function checkRaw(source: Source, at: string, shape: Partial<RouteShape>, providers: ProviderTable): void {
   if (!source.has(`${at}/provider`)) {
-    source.report(at, 'a raw route has to say its "provider"')
+    source.report(at, 'a raw route has to say its "provider"', { rule: 'missing-key' })
   } else if (shape.provider !== undefined) {
     checkProviderName(source, `${at}/provider`, shape.provider, providers.names)
     if (providers.built.get(shape.provider)?.dialect === 'demo') {
-      source.report(`${at}/provider`, `the demo provider "${shape.provider}" answers chat completions only`)
+      source.report(`${at}/provider`, `the demo provider "${shape.provider}" answers chat completions only`, {
+        rule: 'wrong-value',
+      })
     }
   }
   checkUpstreamPath(source, at, shape)
   checkModels(source, at, shape, providers)
   if (!source.has(`${at}/price`)) {
     source.report(at, 'a raw route has to say its "price"', {
+      rule: 'no-price',
       suggestion: 'write "price: free" or what a request costs',
     })
   } else {
@@ -245,20 +275,26 @@ function checkRaw(source: Source, at: string, shape: Partial<RouteShape>, provid
 function checkHold(source: Source, at: string, { price, hold }: Partial<RouteShape>): void {
   if (price === 'free') {
     if (hold === undefined) return
-    source.report(`${at}/hold`, 'what is free holds nothing', { key: true, suggestion: 'remove this line' })
+    source.report(`${at}/hold`, 'what is free holds nothing', {
+      rule: 'useless-key',
+      key: true,
+      suggestion: 'remove this line',
+    })
   } else if (typeof price === 'object' && hold === undefined) {
     if (price.output === undefined || price.output === 0n) return
     source.report(`${at}/price/output`, 'nobody knows before how long an answer will be', {
+      rule: 'no-hold',
       suggestion: 'say on the route what the dearest request costs, such as "hold: $0.50"',
     })
   } else if (hold !== undefined && typeof price === 'object' && hold < (price.request ?? 0n)) {
-    source.report(`${at}/hold`, 'hold is less than what each request costs')
+    source.report(`${at}/hold`, 'hold is less than what each request costs', { rule: 'no-hold' })
   } else if (hold === 0n && typeof price === 'object' && ((price.input ?? 0n) > 0n || (price.output ?? 0n) > 0n)) {
     source.report(`${at}/hold`, 'hold is $0, and nothing beyond it is ever charged', {
+      rule: 'no-hold',
       suggestion: 'say what the dearest request costs, or "price: free"',
     })
   } else if (hold !== undefined && hold > MAX_HOLD) {
-    source.report(`${at}/hold`, `hold is more than $${MAX_HOLD / 1_000_000_000n} a request`)
+    source.report(`${at}/hold`, `hold is more than $${MAX_HOLD / 1_000_000_000n} a request`, { rule: 'out-of-bounds' })
   }
 }
 
@@ -270,6 +306,7 @@ function checkUpstreamPath(source: Source, at: string, { path, upstream_path }: 
   if (path === undefined || upstream_path === undefined) return
   if (!path.includes(PLACE) || path.endsWith(PLACE)) return
   source.report(`${at}/upstream_path`, `"upstream_path" cannot be said for a path that goes on behind ${PLACE}`, {
+    rule: 'useless-key',
     suggestion: `end the path in ${PLACE}`,
   })
 }
@@ -285,6 +322,7 @@ function checkModels(
   const bodiless = methods?.find(method => method === 'GET' || method === 'DELETE')
   if (bodiless !== undefined) {
     source.report(`${at}/models`, `a ${bodiless} has no body that names a model`, {
+      rule: 'useless-key',
       key: true,
       suggestion: 'remove this line, or that method',
     })
@@ -292,6 +330,7 @@ function checkModels(
   const { dialect, azure } = built.get(provider ?? '') ?? {}
   if (dialect === undefined || !(MODEL_IN_PATH.includes(dialect) || azure?.door === 'classic')) return
   source.report(`${at}/models`, `at "${provider}" (${dialect}) the path names the model, not the body`, {
+    rule: 'useless-key',
     key: true,
     suggestion: 'remove this line',
   })

@@ -365,7 +365,9 @@ const STEP = map(
     },
     use: text('A built-in plugin by its name, ./path/to/plugin.ts, or npm:package.'),
     with: { type: 'object', description: 'The settings; each plugin says which.' },
-    when: text('A condition (CEL). Where it is false, the step is left out.'),
+    when: text('A condition (CEL). Where it is false, the step is left out.', {
+      sentence: 'must be a condition such as account.plan == "free"',
+    }),
     mode: {
       enum: ['enforce', 'shadow', 'off'],
       description: 'shadow: only records what it would have done. off: is not run.',

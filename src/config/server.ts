@@ -41,7 +41,7 @@ export function buildServer(source: Source, shape: GatewayShape): Server | null 
   if (source.sound('/secret') && shape.secret !== undefined) checkSecret(source, shape.secret)
   const hosts = source.sound('/hosts') && shape.hosts ? hostsOf(source, shape.hosts) : null
   if (source.sound('/heartbeat') && shape.heartbeat.every < 1000) {
-    source.report('/heartbeat/every', 'heartbeat every must be at least 1s')
+    source.report('/heartbeat/every', 'heartbeat every must be at least 1s', { rule: 'out-of-bounds' })
   }
   const intact = ['/trust_proxy', '/limits', '/drain', '/heartbeat'].every(part => source.sound(part))
   if (source.problems.length > before || !intact || listen === null || people === null || !store) return null
@@ -120,7 +120,11 @@ function storeOf(source: Source, store: string): string {
 
 function checkSecret(source: Source, secret: string): void {
   if (!source.substituted('/secret')) {
-    source.report('/secret', `the secret ${WRITTEN_OUT}`, { suggestion: BY_REFERENCE, concealed: true })
+    source.report('/secret', `the secret ${WRITTEN_OUT}`, {
+      rule: 'written-secret',
+      suggestion: BY_REFERENCE,
+      concealed: true,
+    })
   } else if (secret.length < MIN_SECRET) {
     const suggestion = 'make one with: openssl rand -hex 32'
     source.report('/secret', `the secret is shorter than ${MIN_SECRET} characters`, { suggestion })
@@ -135,7 +139,7 @@ function hostsOf(source: Source, hosts: readonly string[]): string[] {
     const shown = source.show(at, host)
     if (!/^([a-z0-9_]([a-z0-9_-]*[a-z0-9])?(\.|$))+$/.test(name) && !/^\[[0-9a-f:]+\]$/.test(name)) {
       source.report(at, `${shown} is not a host name`, { suggestion: 'write it without scheme, port and path' })
-    } else if (seen.has(name)) source.report(at, `the host ${shown} is here twice`)
+    } else if (seen.has(name)) source.report(at, `the host ${shown} is here twice`, { rule: 'duplicate-entry' })
     seen.add(name)
   }
   return [...seen]

@@ -23,7 +23,11 @@ export function checkServiceAccount(
     const message = 'service_account is for the dialects vertex and vertex-anthropic'
     source.report(at, message, { key: true, concealed: true })
   } else if (!source.substituted(at)) {
-    source.report(at, `the service_account ${WRITTEN_OUT}`, { suggestion: BY_REFERENCE, concealed: true })
+    source.report(at, `the service_account ${WRITTEN_OUT}`, {
+      rule: 'written-secret',
+      suggestion: BY_REFERENCE,
+      concealed: true,
+    })
   } else {
     const read = readAccount(text)
     if (typeof read !== 'string') return

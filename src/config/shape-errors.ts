@@ -2,6 +2,7 @@
 import type { ErrorObject } from 'ajv/dist/2020.js'
 import type { Instead } from './ajv.ts'
 import { didYouMean, listed, show } from './problem.ts'
+import type { Rule } from './rules.ts'
 import { pointer, type Source } from './source.ts'
 
 type Schema = Readonly<Record<string, unknown>> & { readonly properties?: Record<string, Schema> }
@@ -11,14 +12,18 @@ export function reportErrors(source: Source, address: string, errors: readonly E
   const found = withoutEchoes(errors).map(error => {
     const at = address + error.instancePath
     const words = isFork(error) ? noForm(source, error, at, errors) : inWords(source, error, at)
-    return { ...words, where: words.child === undefined ? at : at + pointer(words.child) }
+    return {
+      ...words,
+      rule: words.rule ?? ruleOf(error),
+      where: words.child === undefined ? at : at + pointer(words.child),
+    }
   })
   // What was reported before (a value that could not be read) needs no second complaint about its shape.
   const told = new Set<string>()
-  for (const { where, message, suggestion, key } of found.filter(each => !source.reported(each.where))) {
+  for (const { where, rule, message, suggestion, key } of found.filter(each => !source.reported(each.where))) {
     if (told.has(`${where} ${message}`)) continue
     told.add(`${where} ${message}`)
-    source.report(where, message, { ...(key ? { key } : {}), suggestion })
+    source.report(where, message, { rule, ...(key ? { key } : {}), suggestion })
   }
 }
 
@@ -39,6 +44,34 @@ function withoutEchoes(errors: readonly ErrorObject[]): ErrorObject[] {
   })
 }
 
+/** The kind of problem that a keyword of the schema speaks of. */
+function ruleOf({ keyword, params }: ErrorObject): Rule {
+  if (keyword === 'required' && params['missingProperty'] === 'price') return 'no-price'
+  return RULE_OF[keyword] ?? 'wrong-value'
+}
+
+const RULE_OF: Readonly<Record<string, Rule>> = {
+  additionalProperties: 'unknown-key',
+  unevaluatedProperties: 'unknown-key',
+  refused: 'unknown-key',
+  required: 'missing-key',
+  dependentRequired: 'missing-key',
+  propertyNames: 'wrong-name',
+  unit: 'wrong-unit',
+  within: 'out-of-bounds',
+  minimum: 'out-of-bounds',
+  maximum: 'out-of-bounds',
+  exclusiveMinimum: 'out-of-bounds',
+  exclusiveMaximum: 'out-of-bounds',
+  minItems: 'out-of-bounds',
+  maxItems: 'out-of-bounds',
+  minProperties: 'out-of-bounds',
+  minLength: 'out-of-bounds',
+  maxLength: 'out-of-bounds',
+  type: 'wrong-type',
+  uniqueItems: 'duplicate-entry',
+}
+
 const isFork = (error: ErrorObject) => error.keyword === 'anyOf' || error.keyword === 'oneOf'
 
 /** The value fits none of several forms: what each would want. */
@@ -47,7 +80,10 @@ function noForm(source: Source, fork: ErrorObject, address: string, errors: read
   const name = nameOf(address)
   if (branches.length === 0) return { message: `${name} fits more than one of its forms` }
   if (branches.every(error => error.keyword === 'required' && error.instancePath === fork.instancePath)) {
-    return { message: `${name} needs ${listed(branches.map(error => `"${error.params.missingProperty}"`))}` }
+    return {
+      rule: 'missing-key',
+      message: `${name} needs ${listed(branches.map(error => `"${error.params.missingProperty}"`))}`,
+    }
   }
   const wants = branches.map(error =>
     inWords(source, error, address + error.instancePath.slice(fork.instancePath.length)),
@@ -56,6 +92,8 @@ function noForm(source: Source, fork: ErrorObject, address: string, errors: read
 }
 
 interface Words {
+  /** Where the keyword alone does not say it. */
+  readonly rule?: Rule
   readonly message: string
   readonly suggestion?: string | undefined
   /** Point at the key. */
@@ -93,7 +131,11 @@ function inWords(source: Source, error: ErrorObject, address: string): Words {
     case 'enum':
       return notOneOf(error, name, value)
     case 'uniqueItems':
-      return { message: `${name} has the same entry twice`, child: String(params.i) }
+      // Which of the two is `i` depends on their type; the later one is to go.
+      return {
+        message: `${name} has the same entry twice`,
+        child: String(Math.max(Number(params.i), Number(params.j))),
+      }
   }
   const own = sentenceOf(schema)
   return { message: own === undefined ? fallback(error, name, value) : `${name} ${own}, not ${value}` }

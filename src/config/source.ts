@@ -8,6 +8,7 @@ import { dirname, resolve } from 'node:path'
 import { type Document, isAlias, isMap, isScalar, isSeq, type Pair, type Scalar, visit } from 'yaml'
 import type { Position } from './configuration.ts'
 import { type Problem, show } from './problem.ts'
+import type { Rule } from './rules.ts'
 import { indexInFile } from './scalar-offset.ts'
 import { type Surroundings, substitute, wantedFiles } from './substitute.ts'
 import { parseYaml } from './yaml-text.ts'
@@ -28,6 +29,8 @@ interface Place {
 }
 
 export interface ReportOptions {
+  /** The kind of problem. Default: `wrong-value`. */
+  readonly rule?: Rule
   /** Point at the key instead of the value. */
   readonly key?: boolean
   /** So many characters into the (text) value. */
@@ -54,12 +57,11 @@ export function entriesOf<T>(map: Readonly<Record<string, T>> | undefined): [str
 /** Reads and parses a file. What is wrong with it stands in `problems`; `usable` says whether there is a value at all. */
 export async function readSource(file: string, text: string, reading: Reading): Promise<Source> {
   const source = new Source(file, text)
-  const document = parseYaml(text, (offset, message, suggestion) =>
-    source.reportAt(offset, message, suggestion === undefined ? {} : { suggestion }),
+  const document = parseYaml(text, (offset, rule, message, suggestion) =>
+    source.reportAt(offset, rule, message, suggestion),
   )
   if (document === null) return source
   const files = await readWanted(document, file, reading)
-  source.readFiles.push(...[...files.keys()].map(path => resolve(dirname(file), path)))
   source.build(document, { env: reading.env, files })
   return source
 }
@@ -94,8 +96,6 @@ export class Source {
   readonly problems: Problem[] = []
   /** Values that came from `${…}`. */
   readonly secrets = new Set<string>()
-  /** Absolute paths of what `${file:…}` named. */
-  readonly readFiles: string[] = []
   /** The whole file as plain values; undefined when the YAML could not be read. */
   value: unknown = undefined
   /** Offset of each line's first character. */
@@ -182,6 +182,7 @@ export class Source {
     this.#broken.add(address)
     this.problems.push({
       ...this.position(address, options),
+      rule: options.rule ?? 'wrong-value',
       message: this.#conceal(address, message),
       ...(options.suggestion === undefined ? {} : { suggestion: this.#conceal(address, options.suggestion) }),
       ...(options.concealed ? { concealed: true } : {}),
@@ -189,8 +190,8 @@ export class Source {
   }
 
   /** Reports a problem of the text itself. */
-  reportAt(offset: number, message: string, options: { suggestion?: string } = {}): void {
-    this.problems.push({ ...this.#at(offset), message, ...options })
+  reportAt(offset: number, rule: Rule, message: string, suggestion?: string): void {
+    this.problems.push({ ...this.#at(offset), rule, message, ...(suggestion === undefined ? {} : { suggestion }) })
   }
 
   /** What came from `${…}` may be a secret: a sentence shows the reference instead. */
@@ -201,7 +202,8 @@ export class Source {
       shown = shown.replaceAll(place.resolved, this.text.slice(place.value[0], place.value[1]))
     }
     for (const secret of this.secrets) if (secret.length > 7) shown = shown.replaceAll(secret, '***')
-    return shown
+    // A key of the file may hold anything; a sentence is one line, and never an order to a terminal.
+    return shown.replace(/[\x00-\x1f\x7f]/g, ' ')
   }
 
   #nearestPlace(address: string): Place | undefined {
@@ -230,7 +232,7 @@ export class Source {
     if (this.#tooBig) return null
     if (++this.#nodes > MAX_NODES || walk.open.length > MAX_DEPTH) {
       this.#tooBig = true
-      this.report(address, 'the file is too large or nested too deeply')
+      this.report(address, 'the file is too large or nested too deeply', { rule: 'yaml' })
       return null
     }
     // An unknown tag was reported by the parser, and makes the value something else than what was meant.
@@ -250,7 +252,11 @@ export class Source {
       const inner = address + pointer(name)
       const built = this.#value(value, inner, range, walk)
       if (name === '<<') {
-        this.report(inner, 'merge keys (<<) are not read', { key: true, suggestion: 'write the entries out' })
+        this.report(inner, 'merge keys (<<) are not read', {
+          rule: 'yaml',
+          key: true,
+          suggestion: 'write the entries out',
+        })
       }
       // `__proto__` must become an ordinary key, to be refused like any other unknown one.
       Object.defineProperty(map, name, { value: built, enumerable: true, configurable: true, writable: true })
@@ -264,7 +270,7 @@ export class Source {
     const place = { key, value: [range[0], range[1]] as const, node: null, resolved: null }
     const complain = (message: string) => {
       this.#places.set(address, place)
-      this.report(address, message)
+      this.report(address, message, { rule: 'yaml' })
       return null
     }
     if (target === undefined) return complain(`*${node.source} names an anchor that is not set above it`)
@@ -279,7 +285,7 @@ export class Source {
   #text(text: string, address: string, place: Place, { surroundings }: Walk): string {
     if (!text.includes('${')) return text
     const result = substitute(text, surroundings)
-    for (const { message, suggestion } of result.problems) this.report(address, message, { suggestion })
+    for (const { rule, message, suggestion } of result.problems) this.report(address, message, { rule, suggestion })
     for (const value of result.values) this.secrets.add(value)
     if (result.values.length > 0) this.#places.set(address, { ...place, resolved: result.text })
     return result.text
@@ -292,7 +298,10 @@ export class Source {
       .replace(/\D/g, '')
       .replace(/^0+/, '')
     if (typeof node.value === 'number' && digits.length > 15) {
-      this.report(address, `${node.source} has more digits than a number can hold`, { suggestion: 'put it in quotes' })
+      this.report(address, `${node.source} has more digits than a number can hold`, {
+        rule: 'yaml',
+        suggestion: 'put it in quotes',
+      })
     }
     return node.value
   }

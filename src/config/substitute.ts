@@ -3,6 +3,7 @@
  * `$${` writes a plain `${`. Done on parsed values, never on the file's text, so what is substituted can't add structure.
  */
 import { nearest } from './problem.ts'
+import type { Rule } from './rules.ts'
 
 /** What a reference may stand for, collected before the values are built. */
 export interface Surroundings {
@@ -16,7 +17,7 @@ export interface Substitution {
   /** What was put in, for redaction. */
   readonly values: readonly string[]
   /** Sentences; when there are any, `text` is not to be used. */
-  readonly problems: readonly { readonly message: string; readonly suggestion?: string }[]
+  readonly problems: readonly { readonly rule: Rule; readonly message: string; readonly suggestion?: string }[]
 }
 
 const REFERENCE = /\$\$\{|\$\{([^}]*)(\}?)/g
@@ -34,7 +35,7 @@ export function wantedFiles(text: string): string[] {
 /** Puts the values in. A text without `${` comes back as it is. */
 export function substitute(text: string, { env, files }: Surroundings): Substitution {
   const values: string[] = []
-  const problems: { message: string; suggestion?: string }[] = []
+  const problems: { rule: Rule; message: string; suggestion?: string }[] = []
   const take = (value: string) => {
     values.push(value)
     return value
@@ -43,22 +44,32 @@ export function substitute(text: string, { env, files }: Surroundings): Substitu
     if (inside === undefined) return '${'
     const name = inside.trim()
     if (closed === '') {
-      problems.push({ message: `"${whole}" has no closing brace`, suggestion: 'to write a plain "${", write "$${"' })
+      problems.push({
+        rule: 'wrong-reference',
+        message: `"${whole}" has no closing brace`,
+        suggestion: 'to write a plain "${", write "$${"',
+      })
     } else if (name.startsWith(FILE)) {
       const path = name.slice(FILE.length).trim()
       const content = files.get(path)
       if (typeof content === 'string') return take(content.replace(/\r?\n$/, ''))
       problems.push({
+        rule: 'missing-file',
         message: `the file ${path || '(no path)'} cannot be read: ${content?.message ?? 'no path given'}`,
       })
     } else if (!NAME.test(name)) {
       const suggestion = 'write ${NAME} or ${file:PATH}; to write a plain "${", write "$${"'
-      problems.push({ message: `"${whole}" does not name an environment variable`, suggestion })
+      problems.push({
+        rule: 'wrong-reference',
+        message: `"${whole}" does not name an environment variable`,
+        suggestion,
+      })
     } else {
       const value = env[name]
       if (value !== undefined) return take(value)
       const near = nearest(name, Object.keys(env))
       problems.push({
+        rule: 'missing-variable',
         message: `the environment variable ${name} is not set`,
         ...(near === undefined ? {} : { suggestion: `did you mean ${near}?` }),
       })

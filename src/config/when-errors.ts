@@ -17,7 +17,8 @@ export interface Node {
   readonly start?: number
 }
 
-const isNode = (value: unknown): value is Node => typeof value === 'object' && value !== null && 'op' in value
+/** Whether something is a node of the tree (and not a name, a value or a list). */
+export const isNode = (value: unknown): value is Node => typeof value === 'object' && value !== null && 'op' in value
 
 /** Every name that a condition mentions. */
 export function namesIn(node: unknown): Set<string> {

@@ -84,10 +84,15 @@ function explain(error: unknown, source: string, names: readonly WhenName[], pla
 
 /** The facts that a condition names, or none when it cannot be parsed. */
 export function factsIn(source: string): FactName[] {
+  const names = namesIn(parseWhen(source))
+  return WHEN_NAMES.filter(name => name !== 'request' && names.has(name)) as FactName[]
+}
+
+/** The tree of a condition; null when it cannot be parsed. */
+export function parseWhen(source: string): Node | null {
   try {
-    const names = namesIn(environment().clone().parse(source).ast)
-    return WHEN_NAMES.filter(name => name !== 'request' && names.has(name)) as FactName[]
+    return environment().clone().parse(source).ast as unknown as Node
   } catch {
-    return []
+    return null
   }
 }

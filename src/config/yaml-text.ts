@@ -1,14 +1,15 @@
 /** YAML text to the parser's nodes. Every error and every warning of the parser is a problem, in words that say what to do. */
 import { type Document, parseDocument, type YAMLError } from 'yaml'
+import type { Rule } from './rules.ts'
 
 export const MAX_FILE_BYTES = 1024 * 1024
 
-type Report = (offset: number, message: string, suggestion?: string) => void
+type Report = (offset: number, rule: Rule, message: string, suggestion?: string) => void
 
 /** The parsed document, or null when what was reported leaves nothing that could be checked further. */
 export function parseYaml(text: string, report: Report): Document | null {
   if (Buffer.byteLength(text) > MAX_FILE_BYTES) {
-    report(0, 'the file is larger than 1 MiB')
+    report(0, 'yaml', 'the file is larger than 1 MiB')
     return null
   }
   // A `${` that YAML cannot parse brings a tail of errors that say nothing. So it is reported, blanked out at the same
@@ -20,12 +21,12 @@ export function parseYaml(text: string, report: Report): Document | null {
     const errors = document === null ? [] : [...document.errors, ...document.warnings]
     const reference = errors.map(error => referenceAt(rest, error)).find(found => found !== null)
     if (document === null || errors.some(error => /call stack/.test(error.message))) {
-      report(0, 'the file is nested too deeply')
+      report(0, 'yaml', 'the file is nested too deeply')
       return null
     }
     if (reference) {
       blanked = true
-      report(reference.start, `YAML cannot read \${…} inside { } or [ ] unless it is in quotes`, QUOTE_IT)
+      report(reference.start, 'yaml', `YAML cannot read \${…} inside { } or [ ] unless it is in quotes`, QUOTE_IT)
       rest =
         rest.slice(0, reference.start) + '_'.repeat(reference.length) + rest.slice(reference.start + reference.length)
       continue
@@ -34,7 +35,7 @@ export function parseYaml(text: string, report: Report): Document | null {
     for (const error of withoutTail(errors)) {
       fatal ||= error.code !== 'DUPLICATE_KEY' && error.code !== 'TAG_RESOLVE_FAILED'
       const { message, suggestion } = inWords(rest, error)
-      report(error.pos[0], message, suggestion)
+      report(error.pos[0], error.code === 'DUPLICATE_KEY' ? 'duplicate-key' : 'yaml', message, suggestion)
     }
     return fatal ? null : document
   }

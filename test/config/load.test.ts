@@ -17,6 +17,7 @@ test('no file is a problem, not an exception', async () => {
       file: '/nowhere/gateway.yaml',
       line: 1,
       column: 1,
+      rule: 'unreadable-file',
       message: 'the configuration cannot be read: there is no such file',
     },
   ])

@@ -5,6 +5,7 @@ const at = (line: number, column: number, more: Partial<Problem> = {}): Problem 
   file: 'gateway.yaml',
   line,
   column,
+  rule: 'wrong-value',
   message: 'something is wrong',
   ...more,
 })

@@ -46,6 +46,7 @@ const credits = definePlugin({
   critical: true,
   needs: (_settings: never, kind: RouteKind) =>
     kind === 'chat' ? ['key', 'account', 'chat', 'model'] : ['key', 'account'],
+  gives: ['hold'],
   uses: ['ledger'],
   settings: settings({
     on_disconnect: { enum: ['cancel', 'drain'], description: 'When the client leaves.', default: 'cancel' },
@@ -89,6 +90,22 @@ const crooked = definePlugin({
   settings: settings({ size: { type: 'colour', description: 'Of no type that there is.' } }),
   create: pass,
 })
+/** Changes requests, so that it stands before the hold; and one whose `before` fails. */
+const rewriter = definePlugin({
+  name: 'rewriter',
+  needs: ['chat'],
+  before: (_settings: never, kind: RouteKind) => (kind === 'chat' ? ['hold'] : []),
+  settings: settings({}),
+  create: pass,
+})
+const gloomy = definePlugin({
+  name: 'gloomy',
+  before: () => {
+    throw new Error('never')
+  },
+  settings: settings({}),
+  create: pass,
+})
 const greedy = definePlugin({ name: 'greedy', uses: ['ledger'], settings: settings({}), create: pass })
 
 export const standIns: readonly AnyPlugin[] = [
@@ -100,6 +117,8 @@ export const standIns: readonly AnyPlugin[] = [
   remark,
   moody,
   crooked,
+  rewriter,
+  gloomy,
   greedy,
 ]
 

@@ -1,0 +1,24 @@
+/** What `tollgate check` found as workflow commands of GitHub Actions: each problem becomes a note at its line. */
+import { shownPath } from './configuration.ts'
+import { type Checked, problemsOf, type ReportContext, summary } from './report.ts'
+
+/** One `::error …::…` a problem, and a plain line that sums it up. */
+export async function githubReport(checked: readonly Checked[], { terminal }: ReportContext): Promise<string> {
+  const { sentence } = await import('../config/problem.ts')
+  const commands = problemsOf(checked).map(problem => {
+    const file = property(shownPath(terminal, problem.file))
+    const place = `file=${file},line=${problem.line},col=${problem.column}`
+    return `::error ${place},title=${property(`tollgate: ${problem.rule}`)}::${text(sentence(problem))}\n`
+  })
+  return `${commands.join('')}${summary(checked)}\n`
+}
+
+/** What a command carries ends with its line. */
+function text(value: string): string {
+  return value.replaceAll('%', '%25').replaceAll('\r', '%0D').replaceAll('\n', '%0A')
+}
+
+/** Properties are told apart by commas, and end at the colons. */
+function property(value: string): string {
+  return text(value).replaceAll(':', '%3A').replaceAll(',', '%2C')
+}

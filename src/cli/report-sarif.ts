@@ -1,0 +1,54 @@
+/** What `tollgate check` found as SARIF 2.1.0, which code scanning of GitHub, GitLab and Azure DevOps reads. */
+import { isAbsolute } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { Problem } from '../config/problem.ts'
+import { shownPath } from './configuration.ts'
+import { json } from './format.ts'
+import { type Checked, isFine, problemsOf, type ReportContext } from './report.ts'
+
+const SCHEMA = 'https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json'
+/** The name under which SARIF knows the folder that relative paths begin at. */
+const BASE = 'SRCROOT'
+
+/** One log with one run: every kind of problem as a rule, every problem as a result. */
+export async function sarifReport(checked: readonly Checked[], { terminal, version }: ReportContext): Promise<string> {
+  const [{ sentence }, { RULES }] = await Promise.all([import('../config/problem.ts'), import('../config/rules.ts')])
+  const rules = Object.keys(RULES)
+  const results = problemsOf(checked).map(problem => ({
+    ruleId: problem.rule,
+    ruleIndex: rules.indexOf(problem.rule),
+    level: 'error',
+    message: { text: sentence(problem) },
+    locations: [{ physicalLocation: placeOf(problem, shownPath(terminal, problem.file)) }],
+  }))
+  return json({
+    $schema: SCHEMA,
+    version: '2.1.0',
+    runs: [
+      {
+        tool: {
+          driver: {
+            name: 'tollgate',
+            version,
+            rules: Object.entries(RULES).map(([id, words]) => ({
+              id,
+              shortDescription: { text: words },
+              defaultConfiguration: { level: 'error' },
+            })),
+          },
+        },
+        invocations: [{ executionSuccessful: true, exitCode: checked.every(isFine) ? 0 : 1 }],
+        originalUriBaseIds: { [BASE]: { uri: `${pathToFileURL(terminal.folder).href}/` } },
+        columnKind: 'utf16CodeUnits',
+        results,
+      },
+    ],
+  })
+}
+
+function placeOf({ line, column }: Problem, file: string): object {
+  const region = { startLine: line, startColumn: column }
+  if (isAbsolute(file)) return { artifactLocation: { uri: pathToFileURL(file).href }, region }
+  const uri = file.split(/[\\/]/).map(encodeURIComponent).join('/')
+  return { artifactLocation: { uri, uriBaseId: BASE }, region }
+}

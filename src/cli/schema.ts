@@ -1,0 +1,84 @@
+/** `tollgate schema`: a JSON Schema for editors, which then complete keys, explain them and underline mistakes. */
+import { mkdir, writeFile } from 'node:fs/promises'
+import { dirname, join, relative, sep } from 'node:path'
+import type { Command } from 'commander'
+import type { AnyPlugin } from '#contract'
+import { type AddCommand, configOf, example, pathOf } from './commands.ts'
+import { shownPath } from './configuration.ts'
+import { count, json, pairs } from './format.ts'
+import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
+
+/** Beside gateway.yaml; files in this folder are made, and nobody commits them. */
+const STANDARD_PLACE = join('.tollgate', 'schema.json')
+
+export const addSchema: AddCommand = (program, { terminal, finish }) => {
+  program
+    .command('schema')
+    .description(
+      'write a JSON Schema of gateway.yaml, policies and their tests, with the settings of every plugin, for editors',
+    )
+    .option(
+      '--out <file>',
+      `where to write it; - is the terminal; left out: ${STANDARD_PLACE} beside the configuration`,
+    )
+    .addHelpText('after', example('schema', 'schema --out -'))
+    .action(({ out }: { out?: string }, command: Command) =>
+      finish(() => writeSchema(terminal, configOf(command), out)),
+    )
+}
+
+async function writeSchema(terminal: Terminal, config: string, out: string | undefined): Promise<ExitCode> {
+  const [{ editorSchema }, { outsidePlugins }, { builtinRegistry }, { POLICY_TEST_SCHEMA }] = await Promise.all([
+    import('../config/json-schema.ts'),
+    import('../config/outside-plugins.ts'),
+    import('../pipeline/builtin.ts'),
+    import('../testing/policy/schema.ts'),
+  ])
+  const configFile = pathOf(terminal, config)
+  const registry = builtinRegistry()
+  const { plugins, left } = await outsidePlugins(configFile, registry)
+  const builtIn = registry.names.map(use => ({ use, plugin: registry.find(use) as AnyPlugin }))
+  const schema = json(editorSchema([...builtIn, ...plugins], POLICY_TEST_SCHEMA))
+  for (const { use, reason } of left) terminal.err(`The settings of ${use} are not in the schema: ${reason}\n`)
+  if (out === '-') {
+    terminal.out(schema)
+    return 0
+  }
+  const file = out === undefined ? join(dirname(configFile), STANDARD_PLACE) : pathOf(terminal, out)
+  await makeFolder(dirname(file))
+  await write(file, schema)
+  terminal.out(
+    `Wrote ${shownPath(terminal, file)}: gateway.yaml, policies and their tests, and the settings of ${count(builtIn.length + plugins.length, 'plugin')}.\n` +
+      `Write it again after an update, or when a plugin changes. An editor with yaml-language-server reads it by a file's first line:\n\n` +
+      pairs([
+        [shownPath(terminal, configFile), modeline(configFile, file)],
+        ['policies/*.yaml', modeline(join(dirname(configFile), 'policies', 'any.yaml'), file)],
+      ]),
+  )
+  return 0
+}
+
+/** The line at the top of a YAML file that leads its editor to the schema. */
+function modeline(yaml: string, schema: string): string {
+  const path = relative(dirname(yaml), schema).split(sep).join('/')
+  return `# yaml-language-server: $schema=${path.startsWith('../') ? path : `./${path}`}`
+}
+
+/** One folder, not a path of them. The store keeps its secret in the standard one: it is made for the owner alone. */
+async function makeFolder(folder: string): Promise<void> {
+  try {
+    await mkdir(folder, { mode: 0o700 })
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code !== 'EEXIST') throw new CommandError(`the folder ${folder} is not there and cannot be made: ${code}`)
+  }
+}
+
+async function write(file: string, text: string): Promise<void> {
+  try {
+    await writeFile(file, text)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw new CommandError(`${file} cannot be written: ${code}`)
+  }
+}

@@ -1,0 +1,173 @@
+/**
+ * gateway.yaml, policies and their tests as one JSON Schema for editors, with the settings of every plugin.
+ *
+ * Draft-07, because it is the draft that the YAML servers behind editors have read the longest, and nothing of ours is
+ * lost in it. One file fits all kinds of file (a policy is what has `steps`, its tests are what has `tests`), so that
+ * everybody writes the same line at the top. The checks at load say more: this schema never refuses what they accept.
+ */
+import { type AnyPlugin, UNITS_ID, type UnitName } from '#contract'
+import type { Within } from './ajv.ts'
+import { GATEWAY_SCHEMA, POLICY_SCHEMA } from './schema.ts'
+
+/** A plugin as policies name it: `rate-limit`, `./plugins/office-hours.ts`. */
+export interface NamedPlugin {
+  readonly use: string
+  readonly plugin: AnyPlugin
+}
+
+type Schema = Readonly<Record<string, unknown>>
+
+/**
+ * The schema of all kinds of file.
+ *
+ * @param plugins the built-in ones, and those of the gateway's own policies
+ * @param tests the schema of policy tests, in the words of our loader
+ */
+export function editorSchema(plugins: readonly NamedPlugin[], tests: object): object {
+  const settings = plugins.map(({ plugin: { name, settings } }, i) => {
+    const definition = `settings-${i + 1}-${name}`
+    return [definition, forEditors(settings, definition)] as const
+  })
+  const step = stepSchema(
+    plugins,
+    settings.map(([definition]) => definition),
+  )
+  const policy = forEditors(POLICY_SCHEMA) as { properties: { steps: object } }
+  return {
+    $schema: 'http://json-schema.org/draft-07/schema#',
+    title: 'Tollgate',
+    type: 'object',
+    if: { required: ['steps'] },
+    then: { $ref: '#/definitions/policy' },
+    else: {
+      if: { required: ['tests'] },
+      then: { $ref: '#/definitions/tests' },
+      else: { $ref: '#/definitions/gateway' },
+    },
+    definitions: {
+      gateway: forEditors(GATEWAY_SCHEMA),
+      policy: { ...policy, properties: { ...policy.properties, steps: { ...policy.properties.steps, items: step } } },
+      tests: forEditors(tests),
+      ...Object.fromEntries(settings),
+    },
+  }
+}
+
+/** A step: the plugins by their names, and for each of them what may stand under `with`. */
+function stepSchema(plugins: readonly NamedPlugin[], definitions: readonly string[]): object {
+  const { steps } = POLICY_SCHEMA.properties as unknown as { steps: { items: Schema } }
+  const step = forEditors(steps.items) as { properties: Record<string, Schema> }
+  const known = plugins.map(({ use, plugin }) => ({ const: use, description: purposeOf(plugin) }))
+  const other = { type: 'string', pattern: '^(\\.{1,2}/|npm:|.*\\$\\{)', description: 'A plugin of your own.' }
+  const { minLength: _, type: __, ...use } = step.properties['use']!
+  return {
+    ...step,
+    properties: { ...step.properties, use: { ...use, anyOf: [...known, other] } },
+    allOf: plugins.map(({ use, plugin }, i) => ({
+      if: { properties: { use: { const: use } }, required: ['use'] },
+      then: {
+        properties: { with: { $ref: `#/definitions/${definitions[i]}` } },
+        ...(needsSettings(plugin) ? { required: ['with'] } : {}),
+      },
+    })),
+  }
+}
+
+function purposeOf({ name, description, gives = [] }: AnyPlugin): string {
+  const given = gives.length === 0 ? '' : ` It gives ${gives.join(', ')}.`
+  return `${description ?? `The plugin ${name}.`}${given}`
+}
+
+const needsSettings = ({ settings }: AnyPlugin) => settings.required !== undefined && settings.required.length > 0
+
+/** A text that stands for another one, which only the loader knows. */
+const REFERENCE = '\\$\\{[^}]*\\}'
+
+/** Keywords that our loader has and editors do not. */
+const OURS = new Set(['unit', 'within', 'sentence', 'instead', 'refused', '$schema', '$id'])
+/** Keywords of 2020-12 that draft-07 calls otherwise. */
+const RENAMED: Readonly<Record<string, string>> = {
+  dependentRequired: 'dependencies',
+  dependentSchemas: 'dependencies',
+  prefixItems: 'items',
+}
+/** Keywords whose value is a map of schemas, a list of schemas, or one schema. */
+const MAPS = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas'])
+const LISTS = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems'])
+const ONES = new Set(['items', 'additionalProperties', 'propertyNames', 'contains', 'not', 'if', 'then', 'else'])
+
+/** Keywords whose value only asks: there a reference is not "whatever fits", but something else. */
+const ASKING = new Set(['if', 'not'])
+
+/**
+ * A schema of ours as editors understand it: units with their patterns in place of references to them, and `${…}`
+ * wherever it may stand. @param definition where it will stand, so that its own references still lead to their goal
+ */
+function forEditors(schema: unknown, definition?: string, asks = false): object {
+  if (typeof schema !== 'object' || schema === null) return schema as unknown as object
+  const { $ref, ...rest } = schema as Schema
+  const unit = typeof $ref === 'string' ? unitOf($ref) : undefined
+  const result: Record<string, unknown> = {}
+  for (const [keyword, value] of Object.entries(rest)) {
+    if (OURS.has(keyword)) continue
+    const name = keyword === 'items' && 'prefixItems' in rest ? 'additionalItems' : (RENAMED[keyword] ?? keyword)
+    const walked = (inner: unknown) => forEditors(inner, definition, asks || ASKING.has(keyword))
+    if (MAPS.has(keyword)) result[name] = { ...(result[name] as object), ...mapOf(value as Schema, walked) }
+    else if (LISTS.has(keyword)) result[name] = (value as unknown[]).map(walked)
+    else if (ONES.has(keyword)) result[name] = walked(value)
+    else if (name === 'dependencies') result[name] = { ...(result[name] as object), ...(value as object) }
+    else result[name] = value
+  }
+  if (unit !== undefined) return measured(unit, rest, result)
+  if (typeof $ref === 'string') result['$ref'] = $ref.replace('#', definition ? `#/definitions/${definition}` : '#')
+  return asks ? result : withReferences(result)
+}
+
+function mapOf(map: Schema, walked: (schema: unknown) => object): object {
+  const there = Object.entries(map).filter(([, schema]) => !(schema as { refused?: string }).refused)
+  return Object.fromEntries(there.map(([key, schema]) => [key, walked(schema)]))
+}
+
+function unitOf($ref: string): UnitName | undefined {
+  const start = `${UNITS_ID}#/$defs/`
+  return $ref.startsWith(start) ? ($ref.slice(start.length) as UnitName) : undefined
+}
+
+const SUFFIX = '([kKMG]|[KMG]i)?'
+const COUNT = `\\d+(\\.\\d+)?\\s*${SUFFIX}`
+const WINDOW = '(second|minute|hour|day|s|m|min|h|d)'
+
+/** The texts of a unit, which other types than text it may have, and how it is written. */
+const UNITS: Readonly<Record<UnitName, readonly [pattern: string, types: string | string[], written: string]>> = {
+  rate: [`\\d+(\\.\\d+)?${SUFFIX}\\s+(per|/)\\s*(\\d+\\s*)?${WINDOW}`, 'string', '"60 per minute", "200k per hour"'],
+  duration: ['\\d+(\\.\\d+)?\\s*(ms|s|m|min|h|d)', 'string', '500ms, 15s, 10m, 1h, 30d'],
+  bytes: [`${COUNT}B?`, ['string', 'integer'], '4MiB, 64KiB, 1000'],
+  tokens: [COUNT, ['string', 'integer'], '4096, 200k, 128Ki'],
+  money: ['\\$?\\d{1,9}(\\.\\d{1,9})?', ['string', 'number'], '$0.15 (at most 9 decimals)'],
+}
+
+/** A unit with its pattern; what is written of it stands at the end of the description. */
+function measured(unit: UnitName, { within }: Schema, rest: Record<string, unknown>): object {
+  const [pattern, type, written] = UNITS[unit]
+  const bounds = within === undefined ? '' : ` From ${(within as Within).from} to ${(within as Within).to}.`
+  const description = `${rest['description'] ?? ''} Written as ${written}.${bounds}`.trim()
+  return { ...rest, type, pattern: `^\\s*${pattern}\\s*$|${REFERENCE}`, description }
+}
+
+/** Lets `${NAME}` stand where a number, a flag, a word of a list or a pattern is asked for. */
+function withReferences(schema: Record<string, unknown>): object {
+  const { type, enum: words, const: word, pattern, ...rest } = schema
+  const types = [type ?? []].flat() as string[]
+  if (words !== undefined || typeof word === 'string') {
+    const fixed = words === undefined ? { const: word } : { enum: words }
+    // Without the words themselves among the patterns, an editor still knows what to offer.
+    return { ...rest, ...(type ? { type } : {}), anyOf: [fixed, { type: 'string', pattern: REFERENCE }] }
+  }
+  if (types.some(each => each === 'integer' || each === 'number' || each === 'boolean') && !types.includes('string')) {
+    return { ...rest, type: [...types, 'string'], pattern: `^${REFERENCE}$` }
+  }
+  if (typeof pattern === 'string' && types.includes('string')) {
+    return { ...rest, type, pattern: `${pattern}|${REFERENCE}` }
+  }
+  return schema
+}

@@ -1,0 +1,273 @@
+/** `tollgate schema`: what it writes, that it takes what is right, and refuses what has the wrong shape. */
+import { mkdirSync, readFileSync, statSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { Ajv, type ValidateFunction } from 'ajv'
+import { Command, CommanderError } from 'commander'
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { configOption } from '../../src/cli/commands.ts'
+import { addSchema } from '../../src/cli/schema.ts'
+import { editorSchema } from '../../src/config/json-schema.ts'
+import { outsidePlugins } from '../../src/config/outside-plugins.ts'
+import { createRegistry, type Registry } from '../../src/pipeline/registry.ts'
+import { POLICY_TEST_SCHEMA } from '../../src/testing/policy/schema.ts'
+import { GATEWAY_ROWS } from '../config/gateway-rows.ts'
+import { GATEWAY, POLICY } from '../config/mistakes.ts'
+import { POLICY_ROWS } from '../config/policy-rows.ts'
+import { standIns } from '../config/stand-ins.ts'
+import { WHOLE_GATEWAY, WHOLE_POLICY } from '../config/whole.ts'
+import { type Files, HERE, openWorkshop, PARTS, STANDARD, textsOf } from '../config/workshop.ts'
+import { allFiles, read, samplesOf } from '../helpers/repository.ts'
+import { makePlace, type Place } from './helpers.ts'
+
+const workshop = openWorkshop()
+afterAll(() => workshop.close())
+
+let place: Place
+beforeEach(() => {
+  place = makePlace()
+  mkdirSync(join(place.folder, 'policies'))
+})
+afterEach(() => place.remove())
+
+/** Runs only this command: `schema --out -`. */
+async function schema(args: readonly string[], config = 'gateway.yaml') {
+  let [out, err, code] = ['', '', 0]
+  const terminal = {
+    env: {},
+    folder: place.folder,
+    out: (text: string) => void (out += text),
+    err: (text: string) => void (err += text),
+    watched: false,
+    self: 'tollgate',
+  }
+  const program = new Command('tollgate').addOption(configOption(terminal)).exitOverride()
+  program.configureOutput({ writeOut: terminal.out, writeErr: terminal.err })
+  addSchema(program, {
+    terminal,
+    finish: async work => {
+      code = await work()
+    },
+  })
+  try {
+    await program.parseAsync(['schema', '-c', config, ...args], { from: 'user' })
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error
+    code = 2
+  }
+  return { code, out, err }
+}
+
+/** Strict, so that no keyword of our own and none of another draft is left in it. */
+function compile(written: object): ValidateFunction {
+  return new Ajv({ strict: true, strictRequired: false, strictTypes: false, allowUnionTypes: true }).compile(written)
+}
+
+async function shipped(): Promise<ValidateFunction> {
+  return compile(JSON.parse((await schema(['--out', '-'])).out))
+}
+
+const complaints = (validate: ValidateFunction, text: string): unknown =>
+  validate(parse(text, { schema: 'core' })) ? null : validate.errors
+
+describe('the command', () => {
+  test.each(['nowhere/further/schema.json', '/proc/none/schema.json'])('a folder that is not there: %s', async out => {
+    await expect(schema(['--out', out])).rejects.toThrow(/^the folder .* is not there and cannot be made: ENOENT$/)
+  })
+
+  test('a folder that cannot be written', async () => {
+    place.write('taken', '')
+    await expect(schema(['--out', 'taken/schema.json'])).rejects.toThrow(/taken\/schema\.json cannot be written: E/)
+  })
+
+  test('a plugin that cannot be loaded is said, and the rest is written', async () => {
+    place.write('policies/mine.yaml', 'steps:\n  - use: ./none.ts\n  - use: npm:nowhere-to-be-found\n')
+    const { code, out, err } = await schema(['--out', '-'])
+    expect(code).toBe(0)
+    expect(err).toMatch(/^The settings of \.\/none\.ts are not in the schema: there is no file /m)
+    expect(err).toMatch(/^The settings of npm:nowhere-to-be-found are not in the schema: /m)
+    const validate = compile(JSON.parse(out))
+    expect(complaints(validate, 'steps: [{ use: ./none.ts, with: { whatever: 1 } }]')).toBeNull()
+  })
+
+  test('beside gateway.yaml, in a folder for its owner, with the lines that lead editors to it', async () => {
+    const { code, out, err } = await schema([])
+    expect({ code, err }).toEqual({ code: 0, err: '' })
+    expect(out).toContain('Wrote .tollgate/schema.json: gateway.yaml, policies and their tests, and the settings of ')
+    expect(out).toMatch(/gateway\.yaml +# yaml-language-server: \$schema=\.\/\.tollgate\/schema\.json$/m)
+    expect(out).toMatch(/policies\/\*\.yaml +# yaml-language-server: \$schema=\.\.\/\.tollgate\/schema\.json$/m)
+    compile(JSON.parse(readFileSync(join(place.folder, '.tollgate/schema.json'), 'utf8')))
+    expect(statSync(join(place.folder, '.tollgate')).mode & 0o777).toBe(0o700)
+  })
+
+  test('elsewhere', async () => {
+    const { out } = await schema(['--out', 'editors/tollgate.json'])
+    expect(out).toMatch(/gateway\.yaml +# yaml-language-server: \$schema=\.\/editors\/tollgate\.json$/m)
+    compile(JSON.parse(readFileSync(join(place.folder, 'editors/tollgate.json'), 'utf8')))
+  })
+
+  test('a plugin of one’s own: its settings, under the path that policies say', async () => {
+    place.write('policies/hours.ts', OFFICE_HOURS)
+    place.write('policies/mine.yaml', 'steps:\n  - use: ./hours.ts\n    with: { open: 1 }\n')
+    const { out, err } = await schema(['--out', '-'])
+    expect(err).toBe('')
+    const validate = compile(JSON.parse(out))
+    expect(complaints(validate, 'steps: [{ use: ./hours.ts, with: { open: 9, days: [mon] } }]')).toBeNull()
+    expect(complaints(validate, 'steps: [{ use: ./hours.ts, with: { opne: 9 } }]')).not.toBeNull()
+    expect(complaints(validate, 'steps: [{ use: ./hours.ts, with: { open: 9, days: [noday] } }]')).not.toBeNull()
+    expect(complaints(validate, 'steps: [{ use: ./hours.ts }]'), 'open is required').not.toBeNull()
+  })
+})
+
+test('a Koa middleware has no settings that anybody knows, and the tests of policies have no steps', async () => {
+  const asked: string[] = []
+  const load: Registry['load'] = async (use, { saidIn }) => {
+    asked.push(`${basename(saidIn)}: ${use}`)
+    return { plugin: standIns[0]!, origin: 'npm', foreign: use === 'npm:cors', file: null }
+  }
+  place.write('policies/a.yaml', 'steps: [ { use: npm:cors }, { use: npm:mine }, { use: api-key }, { use: 5 }, null ]')
+  place.write('policies/b.yaml', 'steps: [ { use: npm:mine } ]')
+  place.write('policies/c.yaml', 'steps: {')
+  place.write('policies/a.test.yaml', 'steps: [ { use: npm:other } ]')
+  const { plugins, left } = await outsidePlugins(join(place.folder, 'gateway.yaml'), { ...createRegistry([]), load })
+  expect(asked).toEqual(['a.yaml: npm:cors', 'a.yaml: npm:mine'])
+  expect(plugins.map(({ use }) => use)).toEqual(['npm:mine'])
+  expect(left).toEqual([])
+})
+
+const OFFICE_HOURS = `import { definePlugin } from 'tollgate/plugin'
+export default definePlugin({
+  name: 'office-hours',
+  settings: {
+    type: 'object',
+    additionalProperties: false,
+    required: ['open'],
+    $defs: { day: { enum: ['mon', 'tue'] } },
+    properties: {
+      open: { type: 'integer', minimum: 0, maximum: 23, description: 'The first hour.' },
+      days: { type: 'array', items: { $ref: '#/$defs/day' }, description: 'The days.' },
+    },
+  },
+  create: () => async (_, next) => next(),
+})
+`
+
+describe('takes what is right', () => {
+  const yamls = allFiles().filter(file => file === 'gateway.yaml' || /^policies\/[^/]*\.yaml$/.test(file))
+
+  test.each(yamls)('%s', async file => {
+    expect(complaints(await shipped(), read(file))).toBeNull()
+  })
+
+  test('the samples of the READMEs that are whole files', async () => {
+    const validate = await shipped()
+    const samples = ['README.md', 'policies/README.md'].flatMap(samplesOf)
+    const whole = samples.filter(({ language, text }) => language === 'yaml' && /^(version|steps):/m.test(text))
+    expect(whole.length).toBeGreaterThan(2)
+    for (const { place: where, text } of whole) expect(complaints(validate, text), where).toBeNull()
+  })
+
+  const STEP = 'steps:\n  - use: rate-limit\n    with: { per: key, requests: '
+  test.each([
+    ['a number by reference', `${joined()}trust_proxy: \${HOPS}\n`],
+    ['a size by reference', `${joined()}limits: { body: "\${SIZE}" }\n`],
+    ['a word of a list by reference', joined().replace('dialect: demo', 'dialect: "${DIALECT}"')],
+    ['a flag by reference', joined().replace('policy: standard', 'policy: standard, public: "${OPEN}"')],
+    ['a plain number of tokens', joined().replace('8Ki', '8192')],
+    ['a price without a dollar sign', joined().replace('$0.10', '0.10')],
+    ['free', joined().replace(/price:.*/, 'price: free')],
+    ['a rate', `${STEP}5 per 10 s }\n`],
+    ['a rate with a slash', `${STEP}200k / hour }\n`],
+    ['a rate by reference', `${STEP}"\${RATE}" }\n`],
+    ['a plugin by reference', 'steps:\n  - use: ${PLUGIN}\n    with: { a: 1 }\n'],
+    ['a package', 'steps:\n  - use: npm:@koa/cors\n    with: { origin: "*" }\n'],
+  ])('%s', async (_, text) => expect(complaints(await shipped(), text)).toBeNull())
+})
+
+function joined(): string {
+  return textsOf({})['gateway.yaml']!
+}
+
+describe('refuses what has the wrong shape', () => {
+  const isWrong = compile(
+    editorSchema(
+      standIns.filter(({ name }) => name !== 'crooked').map(plugin => ({ use: plugin.name, plugin })),
+      POLICY_TEST_SCHEMA,
+    ),
+  )
+  /** Kinds of problems that a schema can see. */
+  const OF_SHAPE = ['unknown-key', 'missing-key', 'no-price', 'wrong-type', 'wrong-unit', 'wrong-name']
+  const rows = [
+    ...GATEWAY_ROWS.map(([name, [, gateway, , more = {}]]) => [name, { ...more, gateway } as Files] as const),
+    ...POLICY_ROWS.map(([name, [, files]]) => [name, typeof files === 'string' ? { standard: files } : files] as const),
+  ]
+  /** Of these kinds, what depends on the value of another key or on what a text says; the loader alone sees it. */
+  const BEYOND = [
+    'REFERENCES: a reference that is no number',
+    'PROVIDERS: no base_url',
+    'PROVIDERS: a header name with a blank',
+    'PROVIDERS: Azure without a version',
+    'PROVIDERS: Foundry without a version',
+    'ROUTES: a raw route without provider',
+    'ROUTES: a raw route without price',
+  ]
+
+  test('every broken row of that kind', { timeout: 30_000 }, async () => {
+    const missed: string[] = []
+    let refused = 0
+    for (const [name, files] of rows) {
+      const [problem] = await workshop.problems(files)
+      if (!OF_SHAPE.includes(problem!.rule)) continue
+      const text = textsOf(files)[problem!.file]!.replace(HERE, '')
+      if (complaints(isWrong, text) === null) missed.push(name)
+      else refused++
+    }
+    expect(missed).toEqual(BEYOND)
+    expect(refused).toBeGreaterThan(40)
+  })
+
+  test('every mistake that was made from the schemas, but for bounds of units', () => {
+    expect([WHOLE_GATEWAY, WHOLE_POLICY].map(text => complaints(isWrong, text))).toEqual([null, null])
+    // A pattern says what a size is; how large it may be, the description says.
+    const isBound = ({ says }: { says: string }) => /^must (lie between|allow at least)/.test(says)
+    const mistakes = [...GATEWAY.mistakes, ...POLICY.mistakes].filter(mistake => !isBound(mistake))
+    const missed = mistakes.filter(({ text }) => complaints(isWrong, text) === null)
+    expect(missed.map(({ name }) => name)).toEqual([])
+    expect(mistakes.length).toBeGreaterThan(400)
+  })
+
+  test.each([
+    ['a test without a name', 'tests: [ { expect: { status: 200 } } ]'],
+    ['a misspelt expectation', 'tests: [ { name: x, expect: { statsu: 200 } } ]'],
+    ['a misspelt steps', STANDARD.replace('steps', 'stpes')],
+    ['a number that is too large', `${joined()}trust_proxy: 17\n`],
+    ['a plugin that there is not', 'steps:\n  - use: crediits\n'],
+    ['a step without the settings that it needs', 'steps:\n  - use: rate-limit\n'],
+    ['settings of another plugin', 'steps:\n  - use: schema\n    with: { per: key }\n'],
+    ['no routes', joined().replace(PARTS.routes, '')],
+  ])('%s', (_, text) => expect(complaints(isWrong, text)).not.toBeNull())
+})
+
+test('every key explains itself, and every setting of every plugin', async () => {
+  const written = JSON.parse((await schema(['--out', '-'])).out)
+  const bare: string[] = []
+  let count = 0
+  const walk = (node: unknown, path: string) => {
+    if (typeof node !== 'object' || node === null) return
+    for (const [key, value] of Object.entries(node)) {
+      if (key === 'properties' && !path.endsWith('/if') && !path.endsWith('/then') && !path.endsWith('/properties')) {
+        for (const [name, property] of Object.entries(value as Record<string, { description?: string }>)) {
+          count++
+          if (!property.description) bare.push(`${path}/${name}`)
+        }
+      }
+      walk(value, `${path}/${key}`)
+    }
+  }
+  walk(written.definitions, '')
+  expect(bare).toEqual([])
+  expect(count).toBeGreaterThan(100)
+  expect(written.definitions.gateway.properties.limits.properties.body.description).toBe(
+    'The largest request body; beyond: 413. Default: 4MiB. Written as 4MiB, 64KiB, 1000. From 1KiB to 32MiB.',
+  )
+})

@@ -1,0 +1,648 @@
+/** Broken gateway.yaml files. The mark ▸ in each stands where the problem must be reported. */
+import { type Files, type Gateway, PARTS } from './workshop.ts'
+
+type Row = readonly [name: string, gateway: Gateway, says: string, files?: Files]
+
+const provider = (text: string): Gateway => ({ providers: `providers:\n  demo: { dialect: demo }\n${text}` })
+const model = (text: string, more = ''): Gateway => ({
+  models: `models:\n  small:\n${text}\n${more}`,
+})
+const SIZES = '    context: 8Ki\n    max_output: 1Ki'
+const TARGETS = '    targets: [ { provider: demo, model: tiny } ]'
+const PRICE = '    price: { per: 1M tokens, input: $0.10, output: $0.40 }'
+const route = (text: string): Gateway => ({ routes: `${PARTS.routes}\n${text}` })
+const RAW = 'path: /v1/embeddings, kind: raw, policy: standard'
+const raw = (place: string) => route(`  - { ${place}, kind: raw, policy: catalog, provider: far, price: free }`)
+
+const YAML: Row[] = [
+  ['nothing at all', '▸', 'the file is empty'],
+  ['only a comment', '▸# nothing\n', 'the file is empty'],
+  ['a list', '▸- version: 1\n', 'the file must be a map, not a list'],
+  ['a key twice', { more: 'drain: 1m\n▸drain: 2m' }, 'the key "drain" is here twice; remove one of the two'],
+  ['a tag', { more: 'drain: ▸!soon' }, '!soon is read as a YAML tag, not as a value; put it in quotes'],
+  ['a tab', { more: 'limits:\n▸\tbody: 1MiB' }, 'YAML is indented with blanks, not with tabs'],
+  ['two documents', { more: '▸---\nversion: 1' }, 'more than one YAML document'],
+  ['an open quote', 'version: 1\ndrain: "1m▸', 'YAML: missing closing "quote'],
+  ['a brace that is not closed', 'version: 1\nlimits: { body: 1MiB▸', 'must be sufficiently indented and end with a }'],
+  ['a merge key', { more: '▸<<: { drain: 1m }' }, 'merge keys (<<) are not read; write the entries out'],
+  ['an alias without anchor', { more: 'drain: ▸*soon' }, '*soon names an anchor that is not set above it'],
+  ['an alias in itself', { more: 'hosts: &all [ ▸*all ]' }, '*all contains itself'],
+  [
+    'a number of too many digits',
+    { more: 'trust_proxy: ▸0.12345678901234567890' },
+    'has more digits than a number can hold',
+  ],
+  ['a key that is a list', { more: '? ▸[a]\n: 1' }, 'YAML: with stringKeys, all keys must be strings'],
+  [
+    'an unquoted reference in braces',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", api_key: ▸${FAR_KEY} }'),
+    'YAML cannot read ${…} inside { } or [ ] unless it is in quotes; quote it: "${NAME}", or use a block map',
+  ],
+  ['an unquoted reference in brackets', { more: 'hosts: [ ▸${HOST} ]' }, 'YAML cannot read ${…} inside { } or [ ]'],
+  ['an unquoted IPv6 address', { more: 'listen: [::1]▸:8080' }, 'quote the address: "[::1]:8080"'],
+  ['deep nesting', `▸version: ${'['.repeat(20_000)}`, 'nested too deeply'],
+]
+
+const TOP: Row[] = [
+  ['no version', { version: '# no version', providers: `▸${PARTS.providers}` }, 'the file has no "version"'],
+  ['another version', { version: 'version: ▸2' }, 'version must be 1, and is 2'],
+  ['a mistyped key', { more: '▸lisen: 127.0.0.1:1' }, 'unknown key "lisen"; did you mean "listen"?'],
+  ['a foreign key', { more: '▸telemetry: on' }, 'unknown key "telemetry"'],
+  ['a prototype key', { more: '▸__proto__: { drain: 1m }' }, 'unknown key "__proto__"'],
+  [
+    'a number for an address',
+    { more: 'listen: ▸8080' },
+    'listen must be an address with a port, not 8080; write 127.0.0.1:8080',
+  ],
+  ['an address without port', { more: 'listen: ▸127.0.0.1' }, 'listen: "127.0.0.1" is not an address with a port'],
+  ['an address without brackets', { more: 'listen: ▸"::1:8080"' }, '"::1:8080" is not an address with a port'],
+  ['a port that is too high', { more: 'admin: ▸127.0.0.1:70000' }, 'admin: "127.0.0.1:70000" has a port above 65535'],
+  [
+    'two listeners on one port',
+    { more: 'listen: :9000\nadmin: ▸127.0.0.1:9000' },
+    'admin and listen are the same address',
+  ],
+  ['an empty value', { more: '▸limits:' }, 'limits is empty; give it a value or remove the key'],
+  [
+    'postgres',
+    { more: 'store: ▸postgres://u:p@h/db' },
+    'there is no postgres store yet; there are sqlite:PATH and memory',
+  ],
+  ['redis', { more: 'store: ▸redis://h' }, 'there is no redis store yet'],
+  ['sqlite without a path', { more: 'store: ▸"sqlite:"' }, 'sqlite: needs a path'],
+  ['sqlite in memory', { more: 'store: ▸"sqlite::memory:"' }, 'a store in memory is called "memory"'],
+  ['a store that is not known', { more: 'store: ▸disk' }, 'store must be sqlite:PATH or memory, not "disk"'],
+  ['a secret written out', { more: 'secret: ▸0123456789abcdef0123' }, 'the secret is written out here'],
+  ['a short secret', { more: 'secret: ▸${SHORT}' }, 'the secret is shorter than 16 characters; make one with: openssl'],
+  ['too many hops', { more: 'trust_proxy: ▸17' }, 'trust_proxy must be at most 16, and is 17'],
+  ['hops in words', { more: 'trust_proxy: ▸two' }, 'trust_proxy must be a whole number, not "two"'],
+  [
+    'a host with a port',
+    { more: 'hosts: [ api.example.com, ▸"api.example.com:8080" ]' },
+    'is not a host name; write it without',
+  ],
+  ['a host twice', { more: 'hosts: [ a.example, ▸A.example ]' }, 'the host "A.example" is here twice'],
+  [
+    'an unknown limit',
+    { more: 'limits: { ▸max_inflght: 5 }' },
+    'unknown key "max_inflght"; did you mean "max_inflight"?',
+  ],
+  ['a body that is too large', { more: 'limits: { body: ▸64MiB }' }, 'body must lie between 1KiB and 32MiB'],
+  ['a size that is none', { more: 'limits: { body: ▸lots }' }, 'body: "lots" is not a size such as 4MiB'],
+  ['a duration without a unit', { more: 'drain: ▸30' }, 'drain: "30" is not a duration such as 500ms, 15s'],
+  ['a duration that is a list', { more: 'drain: ▸[ 1m ]' }, 'drain must be text, not a list'],
+  ['no exchange at a time', { more: 'limits: { max_inflight: ▸0 }' }, 'max_inflight must be at least 1, and is 0'],
+  ['a heartbeat that races', { more: 'heartbeat: { every: ▸10ms }' }, 'heartbeat every must be at least 1s'],
+]
+
+const REFERENCES: Row[] = [
+  [
+    'a variable that is not set',
+    { more: 'store: ▸"sqlite:${NOWHERE}"' },
+    'the environment variable NOWHERE is not set',
+  ],
+  ['a variable mistyped', { more: 'store: ▸"sqlite:${FAR_KEYS}"' }, 'FAR_KEYS is not set; did you mean FAR_KEY?'],
+  ['a default', { more: 'store: ▸${STORE:-memory}' }, '"${STORE:-memory}" does not name an environment variable'],
+  ['a reference without end', { more: 'store: ▸"sqlite:${FAR_KEY"' }, '"${FAR_KEY" has no closing brace'],
+  [
+    'a file that is not there',
+    { more: 'secret: ▸${file:secrets/none}' },
+    'the file secrets/none cannot be read: there is no such file',
+  ],
+  ['a folder', { more: 'secret: ▸${file:policies}' }, 'the file policies cannot be read: it is a folder'],
+  ['no file', { more: 'secret: ▸"${file:}"' }, 'the file (no path) cannot be read'],
+  [
+    'a reference that is no number',
+    { more: 'trust_proxy: ▸${FAR_KEY}' },
+    'trust_proxy must be a whole number, not ${FAR_KEY}',
+  ],
+]
+
+const PROVIDERS: Row[] = [
+  ['no dialect', provider('  near:\n    ▸base_url: https://a.example/v1'), 'near has no "dialect"'],
+  [
+    'a dialect not built',
+    provider('  near: { dialect: ▸watson }'),
+    'dialect: "watson" is not one of openai, azure, mistral, ',
+  ],
+  ['a dialect mistyped', provider('  near: { dialect: ▸opnai }'), 'did you mean "openai"?'],
+  ['a bad name', provider('  ▸"near by": { dialect: demo }'), 'the name "near by" must be up to 40 letters, digits'],
+  ['no base_url', provider('  near: ▸{ dialect: openai }'), 'the provider "near" has no "base_url"'],
+  ...[
+    ['no JSON', '${FAR_KEY}', 'the service_account is not JSON'],
+    ['half of one', '${HALF_ACCOUNT}', 'does not hold client_email, private_key and token_uri'],
+    ['a key that is none', '${KEYLESS_ACCOUNT}', 'has a private_key that cannot be read'],
+    ['an address in clear', '${CLEAR_ACCOUNT}', 'has a token_uri that is no https address'],
+    ['one written out', 'abcdefgh', 'the service_account is written out here'],
+  ].map(
+    ([what, account, says]): Row => [
+      `a service account: ${what}`,
+      provider(
+        `  near: { dialect: vertex, base_url: "https://aiplatform.googleapis.com/v1/projects/p/locations/global/publishers/google", service_account: ▸"${account}" }`,
+      ),
+      says!,
+    ],
+  ),
+  [
+    'a service account elsewhere',
+    provider('  near: { dialect: gemini, base_url: "https://a.example", ▸service_account: "${FAR_KEY}" }'),
+    'service_account is for the dialects vertex and vertex-anthropic',
+  ],
+  [
+    'a base_url of openai that ends elsewhere',
+    provider('  near: { dialect: openai, base_url: ▸"https://api.openai.com" }'),
+    'is not where openai is spoken; write it as https://api.openai.com/v1',
+  ],
+  [
+    'a base_url of anthropic that ends elsewhere',
+    provider('  near: { dialect: anthropic, base_url: ▸"https://api.anthropic.com/" }'),
+    'is not where anthropic is spoken; write it as https://api.anthropic.com/v1',
+  ],
+  [
+    'a base_url of gemini that ends elsewhere',
+    provider('  near: { dialect: gemini, base_url: ▸"https://generativelanguage.googleapis.com" }'),
+    'is not where gemini is spoken; write it as https://generativelanguage.googleapis.com/v1beta',
+  ],
+  [
+    'a base_url of vertex that ends elsewhere',
+    provider('  near: { dialect: vertex, base_url: ▸"https://europe-west1-aiplatform.googleapis.com/v1" }'),
+    'is not where vertex is spoken; write it as https://aiplatform.googleapis.com/v1/projects/PROJECT/locations/global/publishers/google',
+  ],
+  [
+    'a base_url of vertex-anthropic that ends elsewhere',
+    provider(
+      '  near: { dialect: vertex-anthropic, base_url: ▸"https://aiplatform.googleapis.com/v1/projects/p/locations/global/publishers/google" }',
+    ),
+    'is not where vertex-anthropic is spoken; write it as https://aiplatform.googleapis.com/v1/projects/PROJECT/locations/global/publishers/anthropic',
+  ],
+  [
+    'a base_url of bedrock that ends elsewhere',
+    provider('  near: { dialect: bedrock, base_url: ▸"https://bedrock-runtime.us-east-1.amazonaws.com/model" }'),
+    'is not where bedrock is spoken; write it as https://bedrock-runtime.eu-central-1.amazonaws.com',
+  ],
+  [
+    'a base_url of cohere that ends elsewhere',
+    provider('  near: { dialect: cohere, base_url: ▸"https://api.cohere.com/v1" }'),
+    'is not where cohere is spoken; write it as https://api.cohere.com/v2',
+  ],
+  [
+    'a base_url of ollama that ends elsewhere',
+    provider('  near: { dialect: ollama, base_url: ▸"http://127.0.0.1:11434/v1/" }'),
+    'is not where ollama is spoken; write it as http://127.0.0.1:11434',
+  ],
+  [
+    'a base_url of groq that ends elsewhere',
+    provider('  near: { dialect: groq, base_url: ▸"https://api.groq.com/v1" }'),
+    'is not where groq is spoken; write it as https://api.groq.com/openai/v1',
+  ],
+  ['a base_url that is none', provider('  near: { dialect: openai, base_url: ▸a.example/v1 }'), 'is not a URL'],
+  [
+    'plain http',
+    provider('  near: { dialect: openai, base_url: ▸"http://10.0.0.1/v1" }'),
+    'would send keys and prompts unencrypted; use https, or say allow_insecure: true',
+  ],
+  [
+    'credentials',
+    provider('  near: { dialect: openai, base_url: ▸"https://u:p@a.example/v1" }'),
+    'base_url holds credentials',
+  ],
+  [
+    'a query',
+    provider('  near: { dialect: openai, base_url: ▸"https://a.example/v1?k=v" }'),
+    'has a query or a fragment',
+  ],
+  [
+    'the whole path',
+    provider('  near: { dialect: openai, base_url: ▸"https://a.example/v1/chat/completions" }'),
+    'base_url goes too far: the gateway adds /chat/completions; end it with /v1',
+  ],
+  [
+    'a key written out',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", api_key: ▸not-a-real-key }'),
+    'the api_key is written out here, and files get committed and copied; write ${NAME}',
+  ],
+  [
+    'a key with a word before it',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", api_key: ▸"Bearer ${FAR_KEY}" }'),
+    'holds blanks or characters that a header cannot carry; give the bare key',
+  ],
+  [
+    'an empty key',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", api_key: ▸"${EMPTY}" }'),
+    'api_key is empty',
+  ],
+  [
+    'a header of the connection',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", headers: { ▸Host: x } }'),
+    'the gateway builds the header "Host" itself',
+  ],
+  [
+    'a secret header written out',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", headers: { x-api-key: ▸not-a-real-key } }'),
+    'the header "x-api-key" is written out here',
+  ],
+  [
+    'a header name with a blank',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", headers: { ▸"x y": z } }'),
+    '"x y" is not a header name',
+  ],
+  [
+    'a line break in a header',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", headers: { x-team: ▸"a\\nb" } }'),
+    'holds a line break',
+  ],
+  [
+    'two authorizations',
+    provider(
+      '  near: { dialect: openai, base_url: "https://a.example/v1", api_key: "${FAR_KEY}", headers: { ▸authorization: "${FAR_KEY}" } }',
+    ),
+    'api_key already says who the gateway is',
+  ],
+  [
+    'two ways to say who',
+    provider(
+      '  near: { dialect: bedrock, base_url: "https://a.example", api_key: "${FAR_KEY}", ▸aws: { access_key_id: "${FAR_KEY}", secret_access_key: "${FAR_KEY}", region: eu-central-1 } }',
+    ),
+    'api_key already says who the gateway is at this provider',
+  ],
+  [
+    'AWS keys for somebody else',
+    provider(
+      '  near: { dialect: openai, base_url: "https://a.example", ▸aws: { access_key_id: "${FAR_KEY}", secret_access_key: "${FAR_KEY}", region: eu-central-1 } }',
+    ),
+    'aws is for the dialects bedrock and bedrock-invoke',
+  ],
+  [
+    'a region that is none',
+    provider(
+      '  near: { dialect: bedrock, base_url: "https://a.example", aws: { access_key_id: "${FAR_KEY}", secret_access_key: "${FAR_KEY}", region: ▸frankfurt } }',
+    ),
+    'is not a region of AWS',
+  ],
+  [
+    'an AWS key written out',
+    provider(
+      '  near: { dialect: bedrock, base_url: "https://a.example", aws: { access_key_id: "${FAR_KEY}", secret_access_key: ▸abcdefgh, region: eu-central-1 } }',
+    ),
+    'the secret_access_key is written out here',
+  ],
+  [
+    'one of several keys written out',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", api_keys: [ "${FAR_KEY}", ▸abcdefgh ] }'),
+    'the api_key is written out here',
+  ],
+  [
+    'Azure without a version',
+    provider('  near:\n    ▸dialect: azure\n    base_url: https://a.example'),
+    'Azure wants an "api_version" at this base_url',
+  ],
+  [
+    'Foundry without a version',
+    provider('  near:\n    ▸dialect: azure\n    base_url: https://a.example/models'),
+    'write api_version: 2024-10-21, or end the base_url with /openai/v1, which needs none',
+  ],
+  [
+    'a version of Azure that is none',
+    provider('  near: { dialect: azure, base_url: "https://a.example", api_version: ▸2024-10 }'),
+    'api_version "2024-10" is not a version of Azure\'s API; write it as 2024-10-21 or 2024-12-01-preview',
+  ],
+  [
+    "Azure's address with what the gateway adds",
+    provider('  near: { dialect: azure, base_url: ▸"https://a.example/openai/", api_version: 2024-10-21 }'),
+    'base_url goes too far: the gateway adds /openai/deployments and the model',
+  ],
+  [
+    "Azure's address with a deployment",
+    provider(
+      '  near: { dialect: azure, base_url: ▸"https://a.example/openai/deployments/x", api_version: 2024-10-21 }',
+    ),
+    'base_url goes too far',
+  ],
+  [
+    'an access token for a key of Azure',
+    provider('  near: { dialect: azure, base_url: "https://a.example/openai/v1", api_key: ▸"${ENTRA}" }'),
+    'this is an access token, which Azure does not take as a key; say auth: bearer',
+  ],
+  [
+    'an access token among keys of Azure',
+    provider(
+      '  near: { dialect: azure, base_url: "https://a.example/openai/v1", api_keys: [ "${FAR_KEY}", ▸"${ENTRA}" ] }',
+    ),
+    'this is an access token',
+  ],
+  [
+    'another way to say who',
+    provider('  near: { dialect: azure, base_url: "https://a.example/openai/v1", auth: ▸entra }'),
+    'auth: "entra" is not one of api-key or bearer',
+  ],
+  [
+    'a version elsewhere',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", ▸api_version: 2024-10-21 }'),
+    'api_version is for the dialect azure; remove this line',
+  ],
+  [
+    'auth elsewhere',
+    provider('  near: { dialect: mistral, base_url: "https://a.example/v1", ▸auth: bearer }'),
+    'auth is for the dialect azure; remove this line',
+  ],
+  ['a version for the demo', provider('  near: { dialect: demo, ▸api_version: 2024-10-21 }'), 'has no network'],
+  [
+    'a key for the demo',
+    provider('  near: { dialect: demo, ▸api_key: "${FAR_KEY}" }'),
+    'the demo provider has no network',
+  ],
+  [
+    'pace elsewhere',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", ▸pace: 5ms }'),
+    'pace is for the demo',
+  ],
+  [
+    'an unknown timeout',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", timeouts: { ▸read: 5s } }'),
+    'unknown key "read"; there are connect, first_byte, idle and total',
+  ],
+]
+
+const MODELS: Row[] = [
+  [
+    'no price',
+    model(`    ▸${TARGETS.trim()}\n${SIZES}`),
+    'small has no "price"; it must be "free" or a map with per, input and output',
+  ],
+  ['no targets', model(`    targets: ▸[]\n${PRICE}\n${SIZES}`), 'targets needs at least one entry'],
+  [
+    'an unknown provider',
+    model(`    targets: [ { provider: ▸dmeo, model: x } ]\n${PRICE}\n${SIZES}`),
+    'there is no provider "dmeo"; did you mean "demo"?',
+  ],
+  [
+    'a provider from elsewhere',
+    model(`    targets: [ { provider: ▸acme, model: x } ]\n${PRICE}\n${SIZES}`),
+    'there is no provider "acme"; there are demo, far',
+  ],
+  [
+    'a weight of 0',
+    model(`    targets: [ { provider: demo, model: x, weight: ▸0 } ]\n${PRICE}\n${SIZES}`),
+    'weight must be at least 1',
+  ],
+  [
+    'a mistyped weight',
+    model(`    targets: [ { provider: demo, model: x, ▸weigth: 3 } ]\n${PRICE}\n${SIZES}`),
+    'unknown key "weigth"; did you mean "weight"?',
+  ],
+  [
+    'a target twice',
+    model(
+      `    targets:\n      - { provider: demo, model: x }\n      - ▸{ provider: demo, model: x }\n${PRICE}\n${SIZES}`,
+    ),
+    'the target demo/x is here twice; give it a larger weight instead',
+  ],
+  [
+    'a price in words',
+    model(`${TARGETS}\n    price: ▸cheap\n${SIZES}`),
+    'price must be "free" or a map with per, input and output, not "cheap"',
+  ],
+  ['a price that is a number', model(`${TARGETS}\n    price: ▸5\n${SIZES}`), 'price must be "free" or a map'],
+  [
+    'a price without output',
+    model(`${TARGETS}\n    price: ▸{ per: 1M tokens, input: 1 }\n${SIZES}`),
+    'price has no "output"',
+  ],
+  [
+    'a price per word',
+    model(`${TARGETS}\n    price: { per: ▸1M words, input: 1, output: 1 }\n${SIZES}`),
+    'per: "1M words" is not one of 1M tokens or 1K tokens',
+  ],
+  [
+    'too many decimals',
+    model(`${TARGETS}\n    price: { per: 1M tokens, input: ▸$0.0000000001, output: 1 }\n${SIZES}`),
+    'input: "$0.0000000001" is not an amount of dollars',
+  ],
+  [
+    'euros',
+    model(`${TARGETS}\n    price: { per: 1M tokens, input: ▸€1, output: 1 }\n${SIZES}`),
+    '"€1" is not an amount of dollars',
+  ],
+  [
+    'a price out of this world',
+    model(`${TARGETS}\n    price: { per: 1K tokens, input: 1, output: ▸$101 }\n${SIZES}`),
+    'output is more than $100000 per 1M tokens',
+  ],
+  [
+    'a mistyped price',
+    model(`${TARGETS}\n    price: { per: 1M tokens, input: 1, output: 1, ▸cached_inptu: 1 }\n${SIZES}`),
+    'did you mean "cached_input"?',
+  ],
+  [
+    'max_output above context',
+    model(`${TARGETS}\n${PRICE}\n    context: 1Ki\n    max_output: ▸2Ki`),
+    'max_output (2048) is more than context (1024)',
+  ],
+  [
+    'default_output above max_output',
+    model(`${TARGETS}\n${PRICE}\n${SIZES}\n    default_output: ▸1025`),
+    'default_output (1025) is more than max_output (1024)',
+  ],
+  [
+    'a context that is no number',
+    model(`${TARGETS}\n${PRICE}\n    context: ▸large\n    max_output: 1`),
+    'context: "large" is not a whole number',
+  ],
+  [
+    'an unknown feature',
+    model(`${TARGETS}\n${PRICE}\n${SIZES}\n    allow: [ ▸websearch ]`),
+    'entry 1 of allow: "websearch" is not one of',
+  ],
+  [
+    'a day that never was',
+    model(`${TARGETS}\n${PRICE}\n${SIZES}\n    created: ▸2026-02-30`),
+    'is not a day of the calendar',
+  ],
+  [
+    'yes for true',
+    model(`${TARGETS}\n${PRICE}\n${SIZES}\n    public: ▸yes`),
+    'public must be true or false, not "yes"',
+  ],
+  [
+    'an id with a blank',
+    { models: `models:\n  ▸"small one":\n${TARGETS}\n${PRICE}\n${SIZES}` },
+    'the name "small one" must be 1 to 200',
+  ],
+  [
+    'an alias that is an id',
+    model(`${TARGETS}\n${PRICE}\n${SIZES}\n    aliases: [ a, ▸small ]`),
+    `the alias "small" is the model's own id`,
+  ],
+  [
+    'an alias taken',
+    model(
+      `${TARGETS}\n${PRICE}\n${SIZES}\n    aliases: [ a ]`,
+      `  other:\n${TARGETS}\n${PRICE}\n${SIZES}\n    aliases: [ ▸a ]`,
+    ),
+    'the alias "a" is taken by the model "small"',
+  ],
+  [
+    'no model at all',
+    { models: '', routes: 'routes:\n  - { path: ▸/v1/chat/completions, policy: standard }' },
+    'there is no model to serve',
+  ],
+]
+
+const ROUTES: Row[] = [
+  ['no routes', { routes: 'routes: ▸[]' }, 'routes needs at least one entry'],
+  ['no policy', route('  - ▸{ path: /v1/models }'), 'entry 2 of routes has no "policy"'],
+  [
+    'a path twice',
+    route('  - { path: ▸/v1/chat/completions, policy: standard }'),
+    'is here already (line 15); remove one of the two',
+  ],
+  [
+    'a mistyped path',
+    { routes: 'routes:\n  - { path: ▸/v1/chat/completion, policy: standard }' },
+    'did you mean /v1/chat/completions?',
+  ],
+  ['a path not known', route('  - { path: ▸/v1/embeddings, policy: standard }'), 'say "kind: raw"'],
+  [
+    'a path of the gateway',
+    route('  - { path: ▸/readyz, policy: standard, kind: raw }'),
+    'the gateway itself answers /readyz',
+  ],
+  [
+    'a pattern without a kind',
+    route('  - { path: ▸"/v1/files/{id}", policy: standard }'),
+    'has a part in braces, which only raw routes and /v1/models/{id} and /v1/receipts/{id} may have; say "kind: raw"',
+  ],
+  [
+    'a raw path with another name in braces',
+    raw('path: ▸"/v1/files/{file}"'),
+    'the only part in braces that a path may have is {id}; it stands for all that follows, one part or several: /v1/files/{id}',
+  ],
+  [
+    'a raw path with two parts in braces',
+    raw('path: ▸"/v1/stores/{id}/files/{id}"'),
+    'has {id} twice; one is enough, because it stands for several parts too: /v1/stores/{id}',
+  ],
+  ['a raw path with a brace too many', raw('path: ▸"/v1/files/{id}}"'), 'the only part in braces'],
+  ['half a part in braces', raw('path: ▸"/v1/file-{id}"'), '{id} has to stand alone between two slashes or at the end'],
+  ['a part in braces that goes on', raw('path: ▸"/v1/files/{id}.json"'), '{id} has to stand alone'],
+  [
+    'another place for a path that goes on',
+    raw('path: "/v1/files/{id}/content", upstream_path: ▸/content'),
+    '"upstream_path" cannot be said for a path that goes on behind {id}; end the path in {id}',
+  ],
+  [
+    'the same raw prefix twice',
+    route(
+      '  - { path: "/v1/files/{id}", kind: raw, policy: catalog, provider: far, price: free }\n  - { path: ▸"/v1/files/{id}", kind: raw, policy: catalog, provider: far, price: free }',
+    ),
+    'is here already',
+  ],
+  ['a path without a slash', route('  - { path: ▸v1/models, policy: standard }'), 'path must begin with /'],
+  [
+    'another kind',
+    { routes: 'routes:\n  - { path: /v1/chat/completions, policy: standard, kind: ▸raw }' },
+    'is always of kind chat',
+  ],
+  [
+    'a kind elsewhere',
+    route('  - { path: /v1/talk, policy: standard, kind: ▸chat }'),
+    'the path of kind chat ends in /v1/chat/completions',
+  ],
+  ['a raw route without provider', route(`  - ▸{ ${RAW}, price: free }`), 'a raw route has to say its "provider"'],
+  ['a raw route without price', route(`  - ▸{ ${RAW}, provider: far }`), 'a raw route has to say its "price"'],
+  ['a raw route to the demo', route(`  - { ${RAW}, price: free, provider: ▸demo }`), 'answers chat completions only'],
+  [
+    'a raw route to nobody',
+    route(`  - { ${RAW}, price: free, provider: ▸fra }`),
+    'there is no provider "fra"; did you mean "far"?',
+  ],
+  [
+    'a raw price for answers without a hold',
+    route(`  - { ${RAW}, provider: far, price: { per: 1M tokens, input: 1, output: ▸2 } }`),
+    'nobody knows before how long an answer will be; say on the route what the dearest request costs, such as "hold: $0.50"',
+  ],
+  [
+    'a raw price for answers alone',
+    route(`  - { ${RAW}, provider: far, hold: $1, price: ▸{ per: 1M tokens, output: 1 } }`),
+    'has no "input", which goes with',
+  ],
+  [
+    'a hold for nothing',
+    route(`  - { ${RAW}, provider: far, price: free, ▸hold: $1 }`),
+    'what is free holds nothing; remove this line',
+  ],
+  [
+    'a hold that does not pay for a request',
+    route(`  - { ${RAW}, provider: far, price: { request: $0.02 }, hold: ▸$0.01 }`),
+    'hold is less than what each request costs',
+  ],
+  ...['{ per: 1M tokens, input: 1 }', '{ per: 1M tokens, input: 0, output: 1 }'].map(
+    (price): Row => [
+      `a hold of nothing for ${price}`,
+      route(`  - { ${RAW}, provider: far, price: ${price}, hold: ▸$0 }`),
+      'hold is $0, and nothing beyond it is ever charged; say what the dearest request costs, or "price: free"',
+    ],
+  ),
+  [
+    'models on a chat route',
+    { routes: 'routes:\n  - { path: /v1/chat/completions, policy: standard, ▸models: [ x ] }' },
+    '"models" is for raw routes only',
+  ],
+  ['no models', raw('path: /v1/embeddings, models: ▸[]'), 'models'],
+  ['a model twice', raw('path: /v1/embeddings, models: [ a, ▸a ]'), 'models has the same entry twice'],
+  ['a model that no list can hold', raw('path: /v1/embeddings, models: [ ▸"a,b" ]'), 'without blanks and commas'],
+  [
+    'models where there is no body',
+    raw('path: "/v1/videos/{id}", ▸models: [ x ], methods: [ POST, GET ]'),
+    'a GET has no body that names a model; remove this line, or that method',
+  ],
+  [
+    'models where the path names them',
+    {
+      providers:
+        'providers:\n  demo: { dialect: demo }\n  google: { dialect: gemini, base_url: "https://a.example/v1beta", api_key: "${FAR_KEY}" }',
+      routes: `${PARTS.routes}\n  - { path: "/v1/{id}", kind: raw, policy: catalog, provider: google, price: free, ▸models: [ x ] }`,
+    },
+    'at "google" (gemini) the path names the model, not the body; remove this line',
+  ],
+  [
+    'a hold that is a slip of the pen',
+    route(`  - { ${RAW}, provider: far, price: { request: $0.02 }, hold: ▸$999999999 }`),
+    'hold is more than $100000 a request',
+  ],
+  [
+    'a hold on a chat route',
+    { routes: 'routes:\n  - { path: /v1/chat/completions, policy: standard, ▸hold: $1 }' },
+    '"hold" is for raw routes only',
+  ],
+  [
+    'a raw price without per',
+    route(`  - { ${RAW}, provider: far, price: ▸{ input: 1 } }`),
+    'price has no "per", which goes with',
+  ],
+  [
+    'a provider on a chat route',
+    { routes: 'routes:\n  - { path: /v1/chat/completions, policy: standard, ▸provider: far }' },
+    '"provider" is for raw routes only',
+  ],
+  [
+    'unmetered models',
+    route('  - { path: /v1/models, policy: catalog, ▸unmetered: true }'),
+    '/v1/models costs nothing',
+  ],
+  [
+    'no such policy',
+    { routes: 'routes:\n  - { path: /v1/chat/completions, policy: ▸standrad }' },
+    'policies/standrad.yaml beside gateway.yaml cannot be read: there is no such file; did you mean "standard"?',
+  ],
+  [
+    'a policy outside',
+    { routes: 'routes:\n  - { path: /v1/chat/completions, policy: ▸../secrets }' },
+    'policy must be up to 40 letters',
+  ],
+]
+
+/** Every row with its name; the sentence is a part of what must be said. */
+export const GATEWAY_ROWS = Object.entries({ YAML, TOP, REFERENCES, PROVIDERS, MODELS, ROUTES }).flatMap(
+  ([group, rows]) => rows.map(row => [`${group}: ${row[0]}`, row] as const),
+)

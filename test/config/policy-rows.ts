@@ -1,0 +1,271 @@
+/** Policies that cannot work, and routes that they do not fit. The mark ▸ stands where the problem must be reported. */
+import { type Files, PARTS, STANDARD } from './workshop.ts'
+
+type Row = readonly [name: string, files: string | Files, says: string]
+
+const FREE = { models: PARTS.models.replace(/price:.*/, 'price: free') }
+const RAW = '{ path: /v1/embeddings, kind: raw, provider: far, price: { request: $0.01 }'
+const chat = (text: string) => `routes:\n  - { path: /v1/chat/completions, policy: ${text} }`
+
+const SHAPE: Row[] = [
+  ['nothing', '▸', 'the file is empty'],
+  ['no steps', `▸stpes: []\n${STANDARD}`, 'unknown key "stpes"; did you mean "steps"?'],
+  ['empty steps', 'steps: ▸[]', 'steps needs at least one entry'],
+  ['a step that is a word', `${STANDARD}  - ▸remark\n`, 'entry 5 of steps must be a map, not "remark"'],
+  ['a step without use', `${STANDARD}  - ▸id: x\n`, 'entry 5 of steps has no "use"'],
+  ['a mistyped key', `${STANDARD}  - use: remark\n    ▸wiht: {}\n`, 'unknown key "wiht"; did you mean "with"?'],
+  [
+    'a mistyped mode',
+    `${STANDARD}  - use: remark\n    mode: ▸shadwo\n`,
+    '"shadwo" is not one of enforce, shadow or off; did you mean "shadow"?',
+  ],
+  [
+    'a mistyped onError',
+    `${STANDARD}  - use: remark\n    onError: ▸ignore\n`,
+    'onError: "ignore" is not one of refuse or skip',
+  ],
+  ['an unknown plugin', `${STANDARD}  - use: ▸remrak\n`, 'there is no plugin "remrak"; did you mean "remark"?'],
+  ['a plugin from elsewhere', `${STANDARD}  - use: ▸firewall\n`, 'there is no plugin "firewall"; there are api-key,'],
+  [
+    'a path without ./',
+    `${STANDARD}  - use: ▸plugins/x.ts\n`,
+    '"plugins/x.ts" is neither a built-in plugin nor ./path/to/plugin.ts nor npm:package',
+  ],
+  ['a file that is not there', `${STANDARD}  - use: ▸./x.ts\n`, 'there is no file'],
+  ['a file of another kind', `${STANDARD}  - use: ▸./standard.yaml\n`, 'must end in .ts'],
+  ['a package name that is none', `${STANDARD}  - use: ▸"npm:../x"\n`, 'does not name a package'],
+  [
+    'a name twice',
+    `${STANDARD}  - use: remark\n  - use: ▸remark\n`,
+    'a step is called "remark" already (line 6); give this one an id',
+  ],
+  ['an id twice', `${STANDARD}  - use: remark\n    id: ▸route\n`, 'a step is called "route" already (line 5)'],
+  ['an id with a blank', `${STANDARD}  - use: remark\n    id: ▸"a b"\n`, 'id must be up to 40 letters'],
+  ['a key twice', `${STANDARD}  - use: remark\n    ▸use: remark\n`, 'the key "use" is here twice'],
+  [
+    'a variable that is not set',
+    `${STANDARD}  - use: remark\n    with:\n      text: ▸\${NOWHERE}\n`,
+    'NOWHERE is not set',
+  ],
+]
+
+const remark = (settings: string) => `${STANDARD}  - use: remark\n    with: { ${settings} }\n`
+const SETTINGS: Row[] = [
+  ['an unknown setting', remark('▸txt: x'), 'unknown key "txt"; did you mean "text"?'],
+  ['a wrong type', remark('times: ▸many'), 'times must be a whole number, not "many"'],
+  ['too many', remark('times: ▸10'), 'times must be at most 9, and is 10'],
+  ['a wrong flag', remark('loud: ▸yes'), 'loud must be true or false, not "yes"'],
+  ['a wrong size', remark('size: ▸4 apples'), 'size: "4 apples" is not a size'],
+  ['a wrong price', remark('price: ▸$1.0000000001'), 'price: "$1.0000000001" is not an amount of dollars'],
+  ['a duration without a unit', remark('after: ▸5'), 'after: "5" is not a duration'],
+  [
+    'a rate that is none',
+    `${STANDARD}  - use: rate-limit\n    with: { per: key, requests: ▸60 }\n`,
+    '"60" is not a rate such as',
+  ],
+  [
+    'a word not in the list',
+    `${STANDARD}  - use: rate-limit\n    with: { per: ▸acount, requests: 1 per day }\n`,
+    'did you mean "account"?',
+  ],
+  [
+    'a setting that is missing',
+    `${STANDARD}  - use: rate-limit\n    with: ▸{ requests: 1 per day }\n`,
+    'with has no "per"',
+  ],
+  [
+    'no settings at all',
+    `${STANDARD}  - ▸use: remark\n    id: x\n    with: []\n`.replace('▸', '').replace('[]', '▸[]'),
+    'with must be a map, not a list',
+  ],
+  ['neither of two', `${STANDARD}  - use: rate-limit\n    with: ▸{ per: key }\n`, 'with needs "requests" or "tokens"'],
+  ['a schema that is none', `${STANDARD}  - use: ▸crooked\n`, 'the settings schema of the plugin "crooked" is wrong'],
+  [
+    'a before that fails',
+    `${STANDARD}  - use: ▸gloomy\n`,
+    'the plugin "gloomy" failed when asked what it stands before: never',
+  ],
+  ['needs that fail', `${STANDARD}  - use: ▸moody\n`, 'the plugin "moody" failed when asked what it needs: not today'],
+]
+
+const ORDER: Row[] = [
+  [
+    'a change behind what is made from it',
+    'steps:\n  - use: api-key\n  - use: schema\n  - use: credits\n  - use: ▸rewriter\n  - use: route\n',
+    '"rewriter" must stand before the step "credits" (line 4): it changes what hold is made from; this order works: api-key, schema, rewriter, credits, route',
+  ],
+  [
+    'a change behind what may be made from it',
+    'steps:\n  - use: api-key\n  - use: schema\n  - use: credits\n    when: request.method == "POST"\n  - use: ▸rewriter\n  - use: route\n',
+    '"rewriter" must stand before the step "credits" (line 4)',
+  ],
+  [
+    'a giver that comes later',
+    'steps:\n  - use: schema\n  - use: ▸credits\n  - use: api-key\n  - use: route\n',
+    '"credits" needs key and account, which the step "api-key" gives only later (line 4); this order works: schema, api-key, credits, route',
+  ],
+  [
+    'a fact that nobody gives',
+    'steps:\n  - use: api-key\n  - use: ▸credits\n  - use: schema\n    mode: off\n  - use: route\n    mode: off\n',
+    '"credits" needs chat and model, which the step "schema" (line 4) does not surely give: it is off',
+  ],
+  [
+    'a giver with a when',
+    'steps:\n  - use: api-key\n    when: request.method == "POST"\n  - use: rate-limit\n    with: { per: address, requests: 1 per s }\n  - use: schema\n  - use: ▸credits\n  - use: route\n',
+    'which the step "api-key" (line 2) does not surely give: it has a "when", so it counts as giving nothing',
+  ],
+  [
+    'a giver whose errors are skipped',
+    `steps:\n  - use: api-key\n  - use: schema\n    onError: skip\n  - use: ▸credits\n`,
+    'does not surely give: it says onError: skip',
+  ],
+  [
+    'a fact given twice',
+    `${STANDARD}  - use: ▸schema\n    id: again\n`,
+    '"again" gives chat, which the step "schema" (line 3) gives already',
+  ],
+  [
+    'a guard in shadow',
+    STANDARD.replace('credits', 'credits\n    mode: ▸shadow'),
+    'the step "credits" guards keys or money, so it cannot be in mode shadow',
+  ],
+  ['a guard that is off', STANDARD.replace('credits', 'credits\n    mode: ▸off'), 'cannot be in mode off'],
+  [
+    'a guard that is skipped',
+    STANDARD.replace('credits', 'credits\n    onError: ▸skip'),
+    'its errors cannot be skipped',
+  ],
+  [
+    'a giver in shadow',
+    STANDARD.replace('use: schema', 'use: schema\n    mode: ▸shadow'),
+    'the step "schema" gives chat and model, so it cannot be in shadow mode',
+  ],
+  [
+    'the ledger in other hands',
+    `${STANDARD}  - use: ▸greedy\n`,
+    `uses the ledger, which only the gateway's own critical plugins may`,
+  ],
+]
+
+const FIT: Row[] = [
+  [
+    'a route open to anyone',
+    { gateway: { ...FREE, routes: chat('▸open') }, 'policies/open.yaml': 'steps:\n  - use: schema\n  - use: route\n' },
+    'the policy "open" gives no key, so /v1/chat/completions would be open to anyone; add "- use: api-key", or say "public: true"',
+  ],
+  [
+    'a key that is not always asked for',
+    {
+      gateway: { ...FREE, routes: chat('▸open') },
+      'policies/open.yaml': 'steps:\n  - use: api-key\n    when: header("x") == ""\n  - use: schema\n  - use: route\n',
+    },
+    'gives no key (the step "api-key" does not count: it has a "when")',
+  ],
+  [
+    'a price that nobody pays',
+    {
+      gateway: { routes: chat('▸free') },
+      'policies/free.yaml': 'steps:\n  - use: api-key\n  - use: schema\n  - use: route\n',
+    },
+    'the policy "free" charges nobody, so /v1/chat/completions would give away models with a price (small); add "- use: credits", or say "unmetered: true"',
+  ],
+  [
+    'a price that not everybody pays',
+    {
+      gateway: { routes: chat('▸some') },
+      'policies/some.yaml':
+        'steps:\n  - use: api-key\n  - use: schema\n  - use: credits\n    when: account.plan != "staff"\n  - use: route\n',
+    },
+    'charges nobody (the step "credits" does not count: it has a "when")',
+  ],
+  [
+    'a raw price that nobody pays',
+    { gateway: { routes: `${PARTS.routes}\n  - ${RAW}, policy: ▸catalog }` } },
+    'the policy "catalog" charges nobody, so /v1/embeddings would give away what has a price',
+  ],
+  [
+    'no targets',
+    {
+      gateway: { ...FREE, routes: chat('▸short') },
+      'policies/short.yaml': 'steps:\n  - use: api-key\n  - use: schema\n',
+    },
+    'the policy "short" gives no targets, and a chat route needs it; add "- use: route"',
+  ],
+  [
+    'no chat',
+    { gateway: { ...FREE, routes: chat('▸catalog') } },
+    'the policy "catalog" gives no chat, and a chat route needs it; add "- use: schema"',
+  ],
+  [
+    'chat steps elsewhere',
+    {
+      gateway: { routes: `${PARTS.routes}\n  - ${RAW}, policy: ▸paid }` },
+      'policies/paid.yaml':
+        'steps:\n  - use: api-key\n  - use: rate-limit\n    with: { per: model, requests: 1 per s }\n  - use: credits\n',
+    },
+    'the step "rate-limit" (policies/paid.yaml:3) is about model, which only a chat route has; use a policy without it for /v1/embeddings',
+  ],
+  [
+    'receipts without a key',
+    {
+      gateway: { routes: `${PARTS.routes}\n  - { path: "/v1/receipts/{id}", policy: ▸bare, public: true }` },
+      'policies/bare.yaml': 'steps:\n  - use: remark\n',
+    },
+    'the policy "bare" gives no key, and a receipt is for the owner of a key',
+  ],
+]
+
+const limit = (when: string) =>
+  `steps:\n  - use: api-key\n  - use: schema\n  - use: remark\n    when: ${when}\n  - use: credits\n  - use: route\n`
+const WHEN: Row[] = [
+  ['a name not known', limit('▸acount.plan == "free"'), 'nothing is called "acount" here; did you mean "account"?'],
+  ['a field not known', limit('account.▸plna == "free"'), 'account has no field "plna"; did you mean "plan"?'],
+  ['a field not known, inside has()', limit('has(account.▸plna)'), 'account has no field "plna"'],
+  [
+    'further to the right',
+    limit('chat.stream && account.▸tier == ""'),
+    'account has no field "tier"; it has id, name and plan',
+  ],
+  ['in double quotes', limit('"account.▸plna == \\"free\\""'), 'account has no field "plna"'],
+  ['after an escape', limit('"key.name == \\"free\\" && account.▸plna == \\"\\""'), 'account has no field "plna"'],
+  ['in single quotes', limit("'key.name == ''it'' && account.▸plna == ''x'''"), 'account has no field'],
+  ['in a block', limit('|\n      chat.stream &&\n        account.▸plna == "free"'), 'account has no field "plna"'],
+  [
+    'in a folded block',
+    limit('>-\n      chat.stream &&\n      account.▸plna == "free"'),
+    'account has no field "plna"',
+  ],
+  ['over two plain lines', limit('chat.stream &&\n      account.▸plna == "free"'), 'account has no field "plna"'],
+  ['one equals sign', limit('key.id ▸= "a"'), 'unexpected character: =; equality is written =='],
+  ['words for operators', limit('key.id == "a" ▸and chat.stream'), '"and" is written &&'],
+  ['not a condition', limit('▸chat.cap'), 'the condition must be true or false, and is of type int'],
+  ['text against a number', limit('▸chat.cap == "5"'), 'no such overload: int == string'],
+  ['a function not known', limit('▸head("x") == ""'), 'found no matching overload'],
+  ['a regular expression', limit('▸header("x").matches("(a+)+$")'), 'matches() is not allowed'],
+  ['no type check', limit('▸dyn(key).foo == 1'), 'dyn() would hide mistakes until a request comes'],
+  ['a computed field', limit('▸key[header("x")] == ""'), 'a field of key must be named; write it with a dot'],
+  ['a boolean', limit('▸true'), 'when must be a condition such as account.plan == "free", not true'],
+  [
+    'a fact that conditions do not have',
+    STANDARD.replace('api-key', 'api-key\n  - use: remark\n    when: ▸targets == 1'),
+    'nothing is called "targets" here; here there are request, key, account and header("name")',
+  ],
+  [
+    'a fact of a later step',
+    'steps:\n  - use: remark\n    when: chat.stream && ▸account.plan == "free"\n  - use: api-key\n  - use: schema\n  - use: credits\n  - use: route\n'.replace(
+      'chat.stream && ',
+      '',
+    ),
+    'the condition names account, which the step "api-key" gives only later (line 4); this order works: api-key, remark, schema, credits, route',
+  ],
+  [
+    'a tag instead of a condition',
+    limit('▸!chat.stream'),
+    '!chat.stream is read as a YAML tag, not as a value; put it in quotes',
+  ],
+]
+
+/** Every row with its name; the sentence is a part of what must be said. */
+export const POLICY_ROWS = Object.entries({ SHAPE, SETTINGS, ORDER, FIT, WHEN }).flatMap(([group, rows]) =>
+  rows.map(row => [`${group}: ${row[0]}`, row] as const),
+)

@@ -1,0 +1,154 @@
+/** A configuration in which every key of the schemas stands once at least: what generated mistakes are made in. */
+import { generateKeyPairSync } from 'node:crypto'
+import { ENV } from './workshop.ts'
+
+export const WHOLE_GATEWAY = `version: 1
+listen: 127.0.0.1:8080
+admin: 127.0.0.1:8082
+dashboard: 127.0.0.1:8081
+dashboard_url: https://gate.example.com
+public_url: https://api.example.com/v1
+registration:
+  mode: open
+  credit: $1
+  plan: free
+store: sqlite:./data/tollgate.db
+secret: \${SECRET}
+trust_proxy: 1
+hosts: [ api.example.com ]
+limits:
+  max_inflight: 100
+  body: 1MiB
+  bodies_in_flight: 64MiB
+  headers: 5s
+  request: 20s
+  stall: 30s
+drain: 5m
+heartbeat: { first: 5s, every: 10s }
+providers:
+  demo:
+    dialect: demo
+    pace: 1ms
+  far:
+    dialect: openai
+    base_url: https://api.example.com/v1
+    api_key: \${FAR_KEY}
+    headers:
+      x-team: gateways
+    allow_insecure: false
+    timeouts:
+      connect: 1s
+      first_byte: 60s
+      idle: 30s
+      total: 10m
+    connections: 100
+  many:
+    dialect: azure
+    base_url: https://many.example.com
+    api_keys: [ "\${FAR_KEY}" ]
+    api_version: 2024-10-21
+    auth: api-key
+  cloud:
+    dialect: bedrock
+    base_url: https://cloud.example.com
+    aws:
+      access_key_id: \${FAR_KEY}
+      secret_access_key: \${FAR_KEY}
+      session_token: \${FAR_KEY}
+      region: eu-central-1
+  vertex:
+    dialect: vertex
+    base_url: https://vertex.example.com/v1
+    service_account: \${ACCOUNT}
+models:
+  small:
+    targets:
+      - provider: demo
+        model: tiny
+        weight: 3
+        cost: { per: 1M tokens, input: $0.05, output: $0.20 }
+        cap_field: max_tokens
+        priority: 1
+        max_inflight: 10
+        reasoning_outside_cap: 1k
+    price:
+      per: 1K tokens
+      input: $0.10
+      cached_input: $0.05
+      cache_write: $0.12
+      output: $0.40
+      request: $0.001
+    context: 8Ki
+    max_output: 1Ki
+    default_output: 512
+    reasoning: false
+    input_overhead: 100
+    allow: [ audio ]
+    public: true
+    enabled: true
+    aliases: [ tiny ]
+    owned_by: us
+    description: A small one.
+    created: 2026-01-31
+routes:
+  - path: /v1/chat/completions
+    policy: standard
+    kind: chat
+    public: false
+    unmetered: false
+  - path: /v1/embeddings
+    policy: paid
+    kind: raw
+    methods: [ POST ]
+    provider: far
+    upstream_path: /embeddings
+    models: [ embedder ]
+    price: { per: 1M tokens, input: $0.02, cached_input: $0.01, output: $1, request: $0.001 }
+    hold: $0.50
+`
+
+export const WHOLE_POLICY = `steps:
+  - use: api-key
+  - use: schema
+    with: { unknown_fields: pass }
+  - use: rate-limit
+    id: burst
+    with:
+      per: key
+      requests: 60 per minute
+      burst: 20
+      tokens: 200k per hour
+  - use: remark
+    when: account.plan == "free"
+    mode: shadow
+    onError: skip
+    with:
+      text: hello
+      times: 2
+      loud: true
+      size: 4KiB
+      price: $0.10
+      after: 2s
+  - use: credits
+    with: { on_disconnect: drain }
+  - use: route
+`
+
+/** By the ends of their paths. */
+export const WHOLE_FILES: Readonly<Record<string, string>> = {
+  'gateway.yaml': WHOLE_GATEWAY,
+  'policies/standard.yaml': WHOLE_POLICY,
+  'policies/paid.yaml': 'steps:\n  - use: api-key\n  - use: credits\n',
+  'policies/catalog.yaml': 'steps:\n  - use: api-key\n',
+}
+
+/** What its references stand for; the account's key is made for the test. */
+export function wholeEnvironment(): Record<string, string> {
+  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  const account = {
+    client_email: 'robot@example.com',
+    private_key: privateKey.export({ type: 'pkcs8', format: 'pem' }),
+    token_uri: 'https://accounts.example.com/token',
+  }
+  return { ...ENV, SECRET: 'a secret of enough characters', ACCOUNT: JSON.stringify(account) }
+}
