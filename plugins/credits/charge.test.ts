@@ -7,8 +7,10 @@ import { PRICE, progress, usage } from './test-samples.ts'
 /** Room for 1,000 tokens each way: 1,000 x 1,250 + 1,000 x 2,000 nano-dollars. */
 const BOUNDS: Bounds = { hold: 3_250_000n, promptCeiling: 1_000, completionCeiling: 1_000 }
 
-const NOTHING_YET = progress({ started: false, finished: false })
+const NOTHING_YET = progress({ started: false, finished: false, delivered: false })
 const SOME = progress({ finished: false, countedTokens: 5 })
+/** The provider has begun, and nothing has gone to the client. */
+const HELD = progress({ finished: false, delivered: false, countedTokens: 5 })
 const ALL = progress({ countedTokens: 5 })
 const estimate = (promptTokens: number, completionTokens: number) =>
   usage(promptTokens, completionTokens, { source: 'estimated' })
@@ -103,10 +105,14 @@ describe('what is charged', () => {
       0n,
       'released',
     ],
+    ['a stream broke off, and a step held all of it', true, 'failed', usage(10, 5), HELD, 0n, 'released'],
+    ['shutdown cut a stream, and a step held all of it', true, 'cut', estimate(8, 5), HELD, 0n, 'released'],
     ['a whole answer broke off', false, 'failed', null, NOTHING_YET, 0n, 'released'],
     ['a whole answer was refused behind its end', false, 'refused', usage(10, 5), ALL, 0n, 'released'],
     ['a whole answer failed behind its end', false, 'failed', usage(10, 5), ALL, 0n, 'released'],
-    ['a stream was refused in its middle', true, 'refused', estimate(8, 5), SOME, 18_000n, 'estimated'],
+    ['a stream was refused in its middle', true, 'failed', estimate(8, 5), SOME, 18_000n, 'estimated'],
+    ['a stream was refused behind its end', true, 'failed', usage(10, 5), ALL, 20_000n, 'reported'],
+    ['a stream was refused before anything of it had left', true, 'refused', usage(10, 5), ALL, 0n, 'released'],
     ['shutdown cut a stream', true, 'cut', estimate(8, 5), SOME, 18_000n, 'estimated'],
     ['shutdown cut a stream before its first token', true, 'cut', null, NOTHING_YET, 0n, 'released'],
     ['shutdown cut a whole answer', false, 'cut', null, NOTHING_YET, 0n, 'released'],
@@ -116,6 +122,21 @@ describe('what is charged', () => {
       source,
       overrun: 0n,
     })
+  })
+
+  test.each<[string, boolean, Outcome, bigint, bigint]>([
+    ['has reached its client', false, 'answered', 1_000_000n, 10n * 100n + 5n * 300n + 7n],
+    ['was streamed to a client that left', true, 'client_left', 1_000_000n, 10n * 100n + 5n * 300n + 7n],
+    ['costs more than is held', false, 'answered', 2_000n, 2_000n],
+    ['waited for a client that left', false, 'client_left', 1_000_000n, 0n],
+    ['was refused behind its end', true, 'refused', 1_000_000n, 0n],
+    ['failed behind its end', true, 'failed', 1_000_000n, 0n],
+  ])('an answer from a cache with a price of its own that %s (stream: %s)', (_name, stream, outcome, hold, amount) => {
+    const [input, output, request] = [100_000_000n, 300_000_000n, 7n]
+    const answerPrice = { input, cachedInput: 0n, cacheWrite: 0n, output, request }
+    const ending = { outcome, usage: usage(10, 5, { source: 'cached' }), progress: ALL, stream, reasoning: false }
+    const charged = chargeFor({ ...ending, answerPrice }, PRICE, { hold, promptCeiling: 100, completionCeiling: 100 })
+    expect(charged).toMatchObject({ amount, source: 'cached', overrun: 0n, promptTokens: amount > 0n ? 10 : 0 })
   })
 
   test('what is not charged says nothing of tokens', () => {

@@ -12,6 +12,8 @@ export interface Ending {
   readonly stream: boolean
   /** A thinking model: its hidden tokens cannot be counted from outside. */
   readonly reasoning: boolean
+  /** What an answer of a step's own (a cache's) is charged by; null or left out: nothing. */
+  readonly answerPrice?: Price | null
 }
 
 /** The most that the usage can honestly be. */
@@ -36,15 +38,26 @@ export interface Charge {
 export function chargeFor(ending: Ending, price: Price, bounds: Bounds): Charge {
   const { outcome, usage, progress, stream } = ending
   if (usage === null) return nothing(outcome === 'answered' ? 'insurance' : 'released')
-  if (usage.source === 'cached') return nothing('cached')
+  if (usage.source === 'cached') return cachedCharge(ending, usage, bounds)
   // An answer of which nothing reached the client is worth nothing to it, whatever it cost the house.
-  const delivered = outcome === 'answered' || outcome === 'client_left' || (stream && progress.started)
+  const streamed = stream && progress.delivered && outcome !== 'refused'
+  const delivered = outcome === 'answered' || outcome === 'client_left' || streamed
   if (!delivered) return nothing('released')
   // Not a token and no finish reason: the provider may bill it, the client is not.
   if (!progress.finished && usage.completionTokens === 0 && progress.countedTokens === 0) return nothing('insurance')
   const charge = fromUsage(usage, price, bounds)
   if (usage.source === 'reported') return charge
   return { ...charge, overrun: 0n, source: ending.reasoning ? 'estimated_low' : 'estimated' }
+}
+
+/**
+ * The step's own price, within the hold. What goes beyond the hold is nobody's loss: no provider was paid. Nor is an
+ * answer charged that has not reached its client.
+ */
+function cachedCharge({ outcome, stream, answerPrice = null }: Ending, usage: Usage, bounds: Bounds): Charge {
+  const delivered = outcome === 'answered' || (outcome === 'client_left' && stream)
+  if (answerPrice === null || !delivered) return nothing('cached')
+  return { ...fromUsage(usage, answerPrice, bounds), overrun: 0n, source: 'cached' }
 }
 
 /** Usage brought into the range of the possible. */

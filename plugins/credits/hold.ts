@@ -4,12 +4,15 @@ import {
   type ChatMessage,
   type ChatRequest,
   type ContentPart,
-  costOf,
   findProviderTool,
   type Model,
+  mostOf,
+  mostOutput,
   type NanoUsd,
   type Price,
 } from '#contract'
+
+export { rawHold } from '#contract'
 
 /** Bytes that a chat format may add around one message, as tokens. */
 const TOKENS_PER_MESSAGE = 16
@@ -37,22 +40,14 @@ function letsProviderAdd(body: ChatRequest): boolean {
   return body.web_search_options != null || findProviderTool(body) >= 0
 }
 
-/** The dearest that a prompt token can be: whether it will be read from a cache is not known before. */
-function dearestInput(price: Price): NanoUsd {
-  return [price.cachedInput, price.cacheWrite].reduce((most, each) => (each > most ? each : most), price.input)
-}
-
 /** Output tokens that may be billed: the cap and what a target thinks outside of it, for every choice. */
 export function completionCeiling(chat: Chat, model: Model, cap: number): number {
-  const outside = model.targets.reduce((most, target) => Math.max(most, target.reasoningOutsideCap), 0)
-  return chat.choices * (cap + outside)
+  return mostOutput(model, chat.choices, cap)
 }
 
 /** The hold for an output cap, in nano-dollars. */
 export function holdFor(chat: Chat, model: Model, price: Price, cap: number): NanoUsd {
-  const dearest = { ...price, input: dearestInput(price) }
-  const prompt = promptCeiling(chat, model)
-  return costOf(dearest, { prompt, cached: 0, cacheWrite: 0, completion: completionCeiling(chat, model, cap) })
+  return mostOf(price, promptCeiling(chat, model), completionCeiling(chat, model, cap))
 }
 
 /** The smallest cap worth an answer: fewer tokens would be thinking without a word. */
@@ -71,15 +66,6 @@ export function affordableCap(chat: Chat, model: Model, price: Price, available:
   if (rest <= 0n) return smallest
   const cap = Number((rest * 1_000_000n) / (price.output * BigInt(chat.choices)))
   return Math.min(chat.cap, Math.max(smallest, cap))
-}
-
-/**
- * What a raw request can cost: what the operator says; else its bytes as prompt tokens, which is a ceiling for text. What it
- * answers has no ceiling of its own, so a price for answers comes with the operator's word.
- */
-export function rawHold(price: Price, bytes: number, most: NanoUsd | null = null): NanoUsd {
-  if (most !== null) return most
-  return costOf({ ...price, input: dearestInput(price) }, { prompt: bytes, cached: 0, cacheWrite: 0, completion: 0 })
 }
 
 /** Beyond this a count of tokens is nonsense. */

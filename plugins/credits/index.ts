@@ -54,6 +54,7 @@ export default definePlugin({
   description: 'Sets credit aside before a request is sent and charges exactly what was used.',
   critical: true,
   needs: (_settings: Settings, kind) => (asksModel(kind) ? ['key', 'account', 'chat', 'model'] : ['key', 'account']),
+  gives: ['hold'],
   uses: ['ledger', 'clock', 'log'],
   settings: {
     type: 'object',
@@ -83,6 +84,7 @@ export default definePlugin({
         const price = exchange.model ? exchange.model.price : exchange.route.price
         if (price === null) {
           exchange.note('free')
+          exchange.give('hold', 0n)
           return next()
         }
         const bill =
@@ -90,6 +92,7 @@ export default definePlugin({
             ? chatBill(exchange.chat, exchange.model, price)
             : rawBill(exchange.bytes.length, price, exchange.route)
         const held = await hold({ exchange, bill, settings, books, setHeader: (name, value) => ctx.set(name, value) })
+        exchange.give('hold', held)
         exchange.onDisconnect = settings.on_disconnect ?? (exchange.model?.reasoning ? 'drain' : 'cancel')
         const end = exchange.chat?.stream ? watchProgress(checkpoints, exchange, bill, held) : () => {}
         let told: ErrorCode | null = null
@@ -256,6 +259,7 @@ function endingOf(exchange: ExchangeWith<'key'>) {
     progress: exchange.progress,
     stream: exchange.chat?.stream ?? false,
     reasoning: exchange.model?.reasoning ?? false,
+    answerPrice: exchange.answerPrice,
   }
 }
 

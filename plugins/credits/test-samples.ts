@@ -71,6 +71,7 @@ export const usage = (promptTokens: number, completionTokens: number, more: Part
 export const progress = (fields: Partial<Progress> = {}): Progress => ({
   started: true,
   finished: true,
+  delivered: true,
   countedTokens: 0,
   estimate: usage(0, 0, { source: 'estimated' }),
   ...fields,

@@ -1,0 +1,220 @@
+/**
+ * Answers again what was answered before: the same question, by the same account unless the policy says otherwise, gets
+ * the answer that it got, whole or as a stream as it is asked for this time. Only answers that ended well are kept, in
+ * memory, and a reload forgets them: what the configuration was may be a part of what they say.
+ */
+import { LRUCache } from 'lru-cache'
+import {
+  asksModel,
+  type ChatCompletion,
+  type Clock,
+  definePlugin,
+  type ExchangeWith,
+  type NanoUsd,
+  type Price,
+  unit,
+  type WireUsage,
+} from '#contract'
+import { Collector } from './collector.ts'
+import { keyOf } from './key.ts'
+import { type Control, type Question, readControl, type Scope, type Skippable, whySkipped } from './question.ts'
+
+interface Settings {
+  readonly scope: Scope
+  readonly ttl: number
+  readonly size: number
+  readonly largest: number
+  readonly temperature: 'zero' | 'any'
+  readonly skip: readonly Skippable[]
+  readonly price: 'free' | PriceText
+}
+
+interface PriceText {
+  readonly per?: '1M tokens' | '1K tokens'
+  readonly input?: NanoUsd
+  readonly output?: NanoUsd
+  readonly request?: NanoUsd
+}
+
+/** Says what became of the request: `hit`, `miss`, or `skip` when it was not looked for. */
+const HEADER = 'x-tollgate-cache'
+/** What was not sent to the provider that gave the answer; a hit says it again. */
+const DROPPED_HEADER = 'x-tollgate-dropped'
+/** What an entry takes beside its text. */
+const ENTRY_BYTES = 256
+
+/** An answer as it is kept: as text, so that nobody who gets it can change it for those who come after. */
+interface Kept {
+  readonly text: string
+  readonly storedAt: number
+  readonly dropped: string
+}
+
+const SENTENCE_PRICE = 'must be "free" or a map with request, or per and input or output'
+
+export default definePlugin({
+  name: 'cache',
+  description: 'Answers again what was answered before.',
+  needs: ({ scope, price }: Settings, kind) => [
+    ...(asksModel(kind) ? (['chat', 'model'] as const) : []),
+    ...(scope === 'everybody' ? [] : [scope]),
+    // In front of the step that takes the money nobody would ever charge it.
+    ...(price === 'free' ? [] : (['hold'] as const)),
+  ],
+  uses: ['clock'],
+  settings: {
+    type: 'object',
+    additionalProperties: false,
+    properties: {
+      scope: {
+        enum: ['account', 'key', 'everybody'],
+        default: 'account',
+        description: 'Whose answers somebody may get: those of the account, those of the key, or everybody’s.',
+      },
+      ttl: { ...unit('duration'), default: '1h', description: 'How old an answer may become: "10m", "1h", "7d".' },
+      size: {
+        ...unit('bytes'),
+        default: '64MiB',
+        description: 'Memory for answers; those that nobody has asked for longest make room.',
+      },
+      largest: { ...unit('bytes'), default: '1MiB', description: 'A larger answer is not kept.' },
+      temperature: {
+        enum: ['zero', 'any'],
+        default: 'zero',
+        description: 'zero: only requests that say temperature 0, so that no variety is taken away; any: all.',
+      },
+      skip: {
+        type: 'array',
+        items: { enum: ['tools', 'choices'] },
+        uniqueItems: true,
+        default: ['tools', 'choices'],
+        description: 'Requests that pass by: those that offer tools, those that want several choices.',
+      },
+      price: {
+        type: ['string', 'object'],
+        default: 'free',
+        description: 'What a repeated answer costs: "free", or dollars for its request and its tokens.',
+        if: { type: 'string' },
+        then: { const: 'free', sentence: SENTENCE_PRICE },
+        else: {
+          type: 'object',
+          additionalProperties: false,
+          minProperties: 1,
+          dependentRequired: { input: ['per'], output: ['per'] },
+          if: { required: ['per'] },
+          then: { anyOf: [{ required: ['input'] }, { required: ['output'] }] },
+          properties: {
+            per: { enum: ['1M tokens', '1K tokens'], description: 'How many tokens the prices are for.' },
+            input: { ...unit('money'), description: 'Dollars for tokens of the prompt. Default: 0.' },
+            output: { ...unit('money'), description: 'Dollars for tokens of the answer. Default: 0.' },
+            request: { ...unit('money'), description: 'Dollars for each repeated answer. Default: 0.' },
+          },
+        },
+      },
+    },
+  },
+  create(settings: Settings, { clock }) {
+    const price = priceOf(settings.price)
+    const answers = new LRUCache<string, Kept>({
+      maxSize: Math.max(1, settings.size),
+      sizeCalculation: ({ text, dropped }) => 2 * (text.length + dropped.length) + ENTRY_BYTES,
+    })
+    return {
+      async handle(ctx, next) {
+        const exchange = ctx.exchange as ExchangeWith<'chat' | 'model'>
+        const control = readControl(ctx.get('cache-control'))
+        const skipped = whySkipped(exchange.chat, control, settings)
+        if (skipped !== null) {
+          ctx.set(HEADER, 'skip')
+          exchange.note(skipped)
+          return next()
+        }
+        const question: Question = { ...exchange.chat, modelId: exchange.model.id, owner: ownerOf(exchange, settings) }
+        const key = keyOf(question)
+        const found = find(answers, key, clock, settings, control)
+        if (found) {
+          ctx.set(HEADER, 'hit')
+          ctx.set('age', String(Math.floor(ageOf(found, clock) / 1000)))
+          if (found.dropped !== '') ctx.set(DROPPED_HEADER, found.dropped)
+          const completion = JSON.parse(found.text) as ChatCompletion
+          return exchange.answer({ ...completion, id: exchange.id }, price ?? undefined)
+        }
+        ctx.set(HEADER, 'miss')
+        const collector = new Collector(settings.largest)
+        exchange.watch(chunk => collector.add(chunk))
+        await next()
+        if (!isAsItWas(exchange, question)) return
+        const text = textOf(exchange, collector)
+        if (text === null) return
+        answers.set(key, { text, storedAt: clock.now(), dropped: ctx.response.get(DROPPED_HEADER) ?? '' })
+      },
+      dispose: () => answers.clear(),
+    }
+  },
+})
+
+/** A fresh enough answer; one that is too old for this client only is left to the others. */
+function find(
+  answers: LRUCache<string, Kept>,
+  key: string,
+  clock: Clock,
+  { ttl }: Settings,
+  control: Control,
+): Kept | null {
+  if (control.noCache) return null
+  const kept = answers.get(key)
+  if (!kept) return null
+  const age = ageOf(kept, clock)
+  if (age >= ttl) {
+    answers.delete(key)
+    return null
+  }
+  return age > control.maxAgeMs ? null : kept
+}
+
+/** A clock that was set back makes nothing younger than new. */
+function ageOf({ storedAt }: Kept, clock: Clock): number {
+  return Math.max(0, clock.now() - storedAt)
+}
+
+function ownerOf(exchange: ExchangeWith<'chat' | 'model'>, { scope }: Settings): string {
+  if (scope === 'everybody') return 'everybody'
+  return `${scope}:${exchange[scope]!.id}`
+}
+
+/**
+ * Whether what was answered is what was asked here: an inner step may have lowered the cap because the credit was short,
+ * or changed the messages for this client.
+ */
+function isAsItWas({ chat, outcome }: ExchangeWith<'chat'>, { cap, body, bytes }: Question): boolean {
+  return outcome === 'answered' && chat.cap === cap && chat.body === body && chat.bytes === bytes
+}
+
+/** The answer as it is kept; null when it is none that may be given again. */
+function textOf({ usage, chat }: ExchangeWith<'chat'>, collector: Collector): string | null {
+  if (usage === null || usage.source === 'cached') return null
+  const completion = collector.completion(chat.choices)
+  if (completion === null) return null
+  const wire: WireUsage = {
+    prompt_tokens: usage.promptTokens,
+    completion_tokens: usage.completionTokens,
+    total_tokens: usage.promptTokens + usage.completionTokens,
+    prompt_tokens_details: { cached_tokens: usage.cachedTokens },
+    completion_tokens_details: { reasoning_tokens: usage.reasoningTokens },
+  }
+  return JSON.stringify({ ...completion, usage: wire })
+}
+
+/** Per million tokens, as prices are everywhere; null: free. */
+function priceOf(text: Settings['price']): Price | null {
+  if (text === 'free') return null
+  const scale = text.per === '1K tokens' ? 1000n : 1n
+  const input = (text.input ?? 0n) * scale
+  return {
+    input,
+    cachedInput: input,
+    cacheWrite: input,
+    output: (text.output ?? 0n) * scale,
+    request: text.request ?? 0n,
+  }
+}

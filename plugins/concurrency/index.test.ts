@@ -1,0 +1,404 @@
+import { getEventListeners } from 'node:events'
+import { readFile, writeFile } from 'node:fs/promises'
+import fc from 'fast-check'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { type Account, type Key, type Model, retryHeaders } from '#contract'
+import { BUILT_IN } from '../../src/pipeline/builtin.ts'
+import { counts } from '../../test/helpers/counts.ts'
+import { exact, gated, startFakeProvider } from '../../test/helpers/fake-provider.ts'
+import { FIVE_STEPS, startInProcess } from '../../test/helpers/in-process.ts'
+import { createSteps, readSettings, type StepRequest, type StepResult } from '../../test/helpers/step.ts'
+import concurrency from './index.ts'
+import { createSlots, slotsOf } from './slots.ts'
+import { networkOf } from './who.ts'
+
+const key = { id: 'key_1', accountId: 'acc_1' } as Key
+const account = { id: 'acc_1' } as Account
+const model = { id: 'chat-small' } as Model
+const facts = { key, account, model }
+
+/** A gateway's worth of steps with its own time; `hold` starts a request that stays inside until it is ended. */
+function limited(...settings: Record<string, unknown>[]) {
+  const clock = { time: 1_000_000, now: () => clock.time }
+  const steps = settings.map((each, i) => ({ use: concurrency, with: each, id: `step-${i}` }))
+  const run = createSteps(steps, { clock })
+  const send = (request: StepRequest = {}) => run({ ...request, facts: { ...facts, ...request.facts } })
+  const hold = async (request: StepRequest = {}) => {
+    const inside = Promise.withResolvers<void>()
+    const over = Promise.withResolvers<void>()
+    const result = send({
+      ...request,
+      next: () => {
+        inside.resolve()
+        return over.promise
+      },
+    })
+    await Promise.race([inside.promise, result])
+    return { result, end: over.resolve, fail: over.reject }
+  }
+  return { clock, run, send, hold, size: () => settings.map((_, i) => slotsOf(clock, `test/step-${i}`).size) }
+}
+
+const remaining = ({ ctx }: StepResult) => ctx.response.get('x-ratelimit-remaining-concurrency')
+
+describe('settings', () => {
+  test.each([
+    ['nothing', {}],
+    ['no limit', { per: 'key' }],
+    ['nobody', { limit: 1 }],
+    ['somebody unknown', { per: 'user', limit: 1 }],
+    ['a limit of none', { per: 'key', limit: 0 }],
+    ['a limit of a half', { per: 'key', limit: 1.5 }],
+    ['a queue without a wait', { per: 'key', limit: 1, queue: { length: 1 } }],
+    ['a queue without a length', { per: 'key', limit: 1, queue: { wait: '1s' } }],
+    ['a queue for nobody', { per: 'key', limit: 1, queue: { length: 0, wait: '1s' } }],
+    ['a wait of hours', { per: 'key', limit: 1, queue: { length: 1, wait: '1h' } }],
+    ['a wait of what', { per: 'key', limit: 1, queue: { length: 1, wait: 5 } }],
+    ['an unknown name', { per: 'key', limit: 1, lenght: 5 }],
+  ])('%s is refused', (_name, settings) => {
+    expect(() => readSettings(concurrency, settings)).toThrow('concurrency:')
+  })
+
+  test.each([
+    ['key', ['key']],
+    ['account', ['account']],
+    ['model', ['model']],
+    ['address', []],
+    ['everybody', []],
+  ])('per %s needs %o', (per, needs) => {
+    const read = readSettings(concurrency, { per, limit: 1 })
+    expect((concurrency.needs as (settings: unknown) => readonly string[])(read)).toEqual(needs)
+  })
+})
+
+describe('without a queue', () => {
+  test('one too many is refused, with what is limited and when to try again', async () => {
+    const { send, hold } = limited({ per: 'key', limit: 2 })
+    const first = await hold()
+    const second = await hold()
+    const { refusal, passed } = await send()
+    expect(passed).toBe(false)
+    expect(refusal).toMatchObject({ code: 'rate_limit_exceeded', status: 429, retryable: true })
+    expect(refusal!.message).toBe(
+      'Too many requests at once: this key may have 2 requests under way. Try again when one of them is over.',
+    )
+    expect(refusal!.headers).toEqual({
+      'x-ratelimit-limit-concurrency': '2',
+      'x-ratelimit-remaining-concurrency': '0',
+    })
+    expect(retryHeaders(refusal!)).toEqual({ 'retry-after': '1', 'retry-after-ms': '1000' })
+    first.end()
+    expect(remaining(await first.result)).toBe('1')
+    expect(remaining(await send())).toBe('0')
+    second.end()
+    expect(remaining(await second.result)).toBe('0')
+  })
+
+  test.each<[string, string, StepRequest, StepRequest, boolean]>([
+    ['keys apart', 'key', {}, { facts: { key: { ...key, id: 'key_2' } } }, true],
+    ['keys of one account together', 'account', {}, { facts: { key: { ...key, id: 'key_2' } } }, false],
+    ['accounts apart', 'account', {}, { facts: { account: { ...account, id: 'acc_2' } } }, true],
+    ['models apart', 'model', {}, { facts: { model: { ...model, id: 'chat-large' } } }, true],
+    ['keys of one model together', 'model', {}, { facts: { key: { ...key, id: 'key_2' } } }, false],
+    ['addresses apart', 'address', { address: '192.0.2.1' }, { address: '192.0.2.2' }, true],
+    ['a network together', 'address', { address: '2001:db8::1' }, { address: '2001:db8::2:0:0:1' }, false],
+    ['everybody together', 'everybody', { address: '192.0.2.1' }, { address: '192.0.2.2' }, false],
+  ])('counts %s', async (_name, per, one, two, passes) => {
+    const { send, hold } = limited({ per, limit: 1 })
+    const { result, end } = await hold(one)
+    expect((await send(one)).passed).toBe(false)
+    expect((await send(two)).passed).toBe(passes)
+    end()
+    expect((await result).passed).toBe(true)
+    expect((await send(one)).passed).toBe(true)
+  })
+
+  test('a slot is free again whatever has ended the exchange, and nobody is remembered', async () => {
+    const { hold, size } = limited({ per: 'key', limit: 1 }, { per: 'everybody', limit: 1 })
+    const answered = await hold()
+    answered.end()
+    await answered.result
+    const failed = await hold()
+    failed.fail(new Error('upstream is gone'))
+    await expect(failed.result).rejects.toThrow('upstream is gone')
+    const late = await hold()
+    expect(size()).toEqual([1, 1])
+    late.end()
+    expect((await late.result).passed).toBe(true)
+    expect(size()).toEqual([0, 0])
+  })
+
+  test('what an inner limit refuses gives the outer slot back, and the tighter limit is shown', async () => {
+    const { send, hold, size } = limited(
+      { per: 'account', limit: 9 },
+      { per: 'key', limit: 1 },
+      { per: 'model', limit: 5 },
+    )
+    const { result, end } = await hold()
+    expect((await send()).passed).toBe(false)
+    end()
+    expect((await result).ctx.response.get('x-ratelimit-limit-concurrency')).toBe('1')
+    expect(size()).toEqual([0, 0, 0])
+  })
+
+  test('a reload finds the slots of the generation before', async () => {
+    const clock = { now: () => 0 }
+    const step = { use: concurrency, with: { per: 'everybody', limit: 1 } }
+    const over = Promise.withResolvers<void>()
+    const before = createSteps([step], { clock })({ next: () => over.promise })
+    expect((await createSteps([step], { clock })()).passed).toBe(false)
+    expect((await createSteps([{ ...step, id: 'another' }], { clock })()).passed).toBe(true)
+    over.resolve()
+    await before
+    expect((await createSteps([step], { clock })()).passed).toBe(true)
+  })
+})
+
+describe('with a queue', () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }))
+  afterEach(() => void vi.useRealTimers())
+  const queue = { length: 2, wait: '5s' }
+
+  test('those beyond its length are refused at once, and those whose time is over then', async () => {
+    const { send, hold, size } = limited({ per: 'key', limit: 1, queue })
+    const first = await hold()
+    const waiting = [send(), send()]
+    const { refusal } = await send()
+    expect(refusal!.message).toContain('those that wait for their turn are too many or have waited too long')
+    await vi.advanceTimersByTimeAsync(4_999)
+    expect(await Promise.race([...waiting, null])).toBeNull()
+    await vi.advanceTimersByTimeAsync(1)
+    expect((await Promise.all(waiting)).map(each => each.refusal?.code)).toEqual([
+      'rate_limit_exceeded',
+      'rate_limit_exceeded',
+    ])
+    first.end()
+    await first.result
+    expect(size()).toEqual([0])
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
+  test('they are let in one by one, in the order in which they came, and the trail says how long they waited', async () => {
+    const { clock, hold } = limited({ per: 'key', limit: 1, queue })
+    const order: number[] = []
+    const first = await hold()
+    const [second, third] = [2, 3].map(number =>
+      hold({ headers: [['x', String(number)]] }).then(held => [number, held] as const),
+    )
+    void second!.then(([number]) => order.push(number))
+    void third!.then(([number]) => order.push(number))
+    clock.time += 250
+    first.end()
+    const [, two] = await second!
+    expect(order).toEqual([2])
+    clock.time += 1_000
+    two.end()
+    const [, three] = await third!
+    three.end()
+    const results = await Promise.all([first.result, two.result, three.result])
+    expect(results.map(({ exchange }) => exchange.trail[0]?.note)).toEqual([
+      undefined,
+      'waited 250ms for a slot',
+      'waited 2s for a slot',
+    ])
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
+  test('who comes while others wait does not pass them', async () => {
+    const { send, hold } = limited({ per: 'key', limit: 1, queue: { length: 1, wait: '5s' } })
+    const first = await hold()
+    const second = hold()
+    first.end()
+    expect((await send()).passed).toBe(false)
+    ;(await second).end()
+  })
+
+  test('a client that leaves makes room in the queue, holds no slot, and nobody waits on for it', async () => {
+    const { send, hold, size } = limited({ per: 'key', limit: 1, queue: { length: 1, wait: '5s' } })
+    const first = await hold()
+    const client = new AbortController()
+    const gone = send({ facts: { signal: client.signal } as never })
+    client.abort()
+    const third = hold()
+    // It goes on to the end of the pipeline, which sends nothing for it and records that its client has left.
+    expect(await gone).toMatchObject({ passed: true, refusal: null })
+    first.end()
+    await first.result
+    ;(await third).end()
+    await (await third).result
+    expect(size()).toEqual([0])
+    expect(vi.getTimerCount()).toBe(0)
+  })
+})
+
+test('a slot that is freed twice is freed once', () => {
+  const slots = createSlots()
+  const [one, two] = [slots.enter('a', 2)!, slots.enter('a', 2)!]
+  one.free()
+  one.free()
+  expect(slots.inside('a')).toBe(1)
+  expect(slots.enter('a', 1)).toBeNull()
+  two.free()
+  expect(slots.size).toBe(0)
+})
+
+test('a reload with a lower limit lets nobody in until there is room; those who wait keep theirs and their turn', async () => {
+  const slots = createSlots()
+  const [one, two] = [slots.enter('a', 2)!, slots.enter('a', 2)!]
+  const { signal } = new AbortController()
+  const waiting = slots.wait('a', 2, { length: 9, wait: 60_000 }, signal)
+  const later = slots.wait('a', 1, { length: 9, wait: 60_000 }, signal)
+  expect(getEventListeners(signal, 'abort')).toHaveLength(2)
+  // Nor does a higher one let anybody pass those who wait.
+  expect(slots.enter('a', 9)).toBeNull()
+  one.free()
+  const three = await waiting
+  expect(slots.inside('a')).toBe(2)
+  two.free()
+  expect(slots.inside('a')).toBe(1)
+  ;(three as { free(): void }).free()
+  ;((await later) as { free(): void }).free()
+  expect(slots.size).toBe(0)
+  expect(getEventListeners(signal, 'abort')).toHaveLength(0)
+})
+
+describe('addresses', () => {
+  test.each([
+    ['192.0.2.1', '192.0.2.1'],
+    ['::ffff:192.0.2.1', '192.0.2.1'],
+    ['::ffff:c000:201', '192.0.2.1'],
+    ['2001:db8::1', '2001:db8:0:0::/64'],
+    ['2001:DB8:0:0:1:2:3:4', '2001:db8:0:0::/64'],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+    ['::1', '0:0:0:0::/64'],
+    ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+    ['1:2:3::', '1:2:3:0::/64'],
+    ['', ''],
+  ])('%s counts as %s', (address, network) => {
+    expect(networkOf(address)).toBe(network)
+  })
+})
+
+test('whatever happens, there are never more inside than the limit, nobody is stuck, and nobody is remembered', async () => {
+  const ending = fc.constantFrom('answers', 'throws', 'leaves')
+  const arrival = fc.record({ who: fc.nat(2), ending, lasts: fc.nat(4), pause: fc.nat(3) })
+  await fc.assert(
+    fc.asyncProperty(
+      fc.integer({ min: 1, max: 4 }),
+      fc.option(fc.integer({ min: 1, max: 5 }), { nil: undefined }),
+      fc.array(arrival, { minLength: 1, maxLength: 40 }),
+      async (limit, length, arrivals) => {
+        const queue = length === undefined ? {} : { queue: { length, wait: '1m' } }
+        const { send, size } = limited({ per: 'key', limit, ...queue })
+        const inside = [0, 0, 0]
+        const results: Promise<unknown>[] = []
+        for (const { who, ending, lasts, pause } of arrivals) {
+          const controller = new AbortController()
+          const request = send({
+            facts: { key: { ...key, id: `key_${who}` }, signal: controller.signal } as never,
+            next: async ({ signal }) => {
+              // Who has left is not sent on: it needs no slot.
+              if (signal.aborted) return
+              expect(++inside[who]!).toBeLessThanOrEqual(limit)
+              await turns(lasts)
+              inside[who]!--
+              if (ending === 'throws') throw new Error('upstream is gone')
+            },
+          })
+          results.push(request.catch(error => expect(error.message).toBe('upstream is gone')))
+          if (ending === 'leaves') void turns(lasts).then(() => controller.abort())
+          await turns(pause)
+        }
+        await Promise.all(results)
+        expect(inside).toEqual([0, 0, 0])
+        expect(size()).toEqual([0])
+      },
+    ),
+    { numRuns: counts(200, 20_000) },
+  )
+})
+
+async function turns(count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await new Promise(resolve => setImmediate(resolve))
+}
+
+test('in the gateway: a stream holds its slot until it is over, and a client that leaves frees it', async () => {
+  await using gateway = await startInProcess({
+    plugins: [concurrency].filter(plugin => !BUILT_IN.includes(plugin)),
+    steps: [
+      { use: 'api-key' },
+      { use: 'schema' },
+      { use: 'concurrency', with: { per: 'key', limit: 1 } },
+      { use: 'credits' },
+      { use: 'route' },
+    ],
+  })
+  const client = new AbortController()
+  const stream = await gateway.chat({ stream: true, max_tokens: 1000 }, { signal: client.signal })
+  expect(stream.headers.get('x-ratelimit-remaining-concurrency')).toBe('0')
+  expect((await gateway.chat()).status).toBe(429)
+  client.abort()
+  await gateway.exchangeLine(stream.headers.get('x-request-id')!)
+  const after = await gateway.chat({ stream: true })
+  expect(after.status).toBe(200)
+  await after.text()
+  expect((await gateway.chat()).status).toBe(200)
+  expect(gateway.balance().held).toBe(0n)
+})
+
+describe('among gateways of one process', () => {
+  const step = (more: object) => ({ use: 'concurrency', ...more })
+  const start = (url: string, concurrent: object) =>
+    startInProcess({
+      provider: url,
+      plugins: [concurrency].filter(plugin => !BUILT_IN.includes(plugin)),
+      steps: [...FIVE_STEPS.slice(0, 3), concurrent, ...FIVE_STEPS.slice(3)],
+    })
+
+  test('each has its own slots, and finds them again after a reload', async () => {
+    await using provider = await startFakeProvider({ script: gated() })
+    const one = step({ with: { per: 'everybody', limit: 1 } })
+    await using first = await start(provider.baseUrl, one)
+    await using second = await start(provider.baseUrl, one)
+    const inside = first.chat({ stream: true })
+    await provider.waitForRequest()
+    provider.script(exact())
+    expect((await second.chat()).status).toBe(200)
+    const { file } = first.running.configuration
+    await writeFile(file, (await readFile(file, 'utf8')).replace('8192', '8193'))
+    expect(await first.running.reload()).toBe('changed')
+    expect((await first.chat()).status).toBe(429)
+    provider.release()
+    await (await inside).text()
+    expect((await first.chat()).status).toBe(200)
+  })
+
+  test('in shadow nobody waits; who would have is in the queue until the answer is over, and a full queue would refuse', async () => {
+    await using provider = await startFakeProvider({ script: gated() })
+    const queue = { length: 1, wait: '5m' }
+    const settings = { mode: 'shadow', with: { per: 'key', limit: 1, queue } }
+    await using gateway = await start(provider.baseUrl, step(settings))
+    const open = []
+    for (let i = 0; i < 3; i++) {
+      open.push(gateway.chat({ stream: true }))
+      // Each of them is sent, while those before it are under way.
+      await provider.waitForRequest(i)
+    }
+    provider.script(exact())
+    provider.release()
+    const said = async (asked: Promise<Response>) => {
+      const answer = await asked
+      expect(answer.status).toBe(200)
+      expect(answer.headers.get('x-ratelimit-limit-concurrency')).toBeNull()
+      await answer.text()
+      const entry = gateway.receipt(answer)!.trail.find(({ step }) => step === 'concurrency')!
+      return [entry.verdict, entry.code, /would have waited for a slot/.test(entry.note ?? '')]
+    }
+    expect(await Promise.all(open.map(said))).toEqual([
+      ['passed', undefined, false],
+      ['passed', undefined, true],
+      ['would_refuse', 'rate_limit_exceeded', false],
+    ])
+    expect(await said(gateway.chat())).toEqual(['passed', undefined, false])
+  })
+})

@@ -1,0 +1,110 @@
+/**
+ * Looks for what must not pass, in requests and in answers: patterns of the policy's own, and what is known by name (e-mail
+ * addresses, card numbers, keys). What is found is replaced, or refused, or only noted. In a stream nothing leaves that may
+ * still become a match. What was found stands nowhere: not in the trail, the log or an error.
+ */
+import { type Chat, definePlugin } from '#contract'
+import { AnswerGuard } from './answer.ts'
+import { DETECTORS } from './detectors.ts'
+import { guardRequest } from './request.ts'
+import { Findings, type RuleText, readRules } from './rules.ts'
+
+interface Settings {
+  readonly rules: readonly RuleText[]
+  readonly window: number
+}
+
+export default definePlugin({
+  name: 'guard',
+  description: 'Replaces, refuses or notes what must not pass, in requests and in answers.',
+  needs: ['chat'],
+  // What is replaced may be shorter than what replaces it: the hold is for the request that goes up.
+  before: ({ rules }: Settings) =>
+    rules.some(({ on, action }) => on !== 'answer' && action === 'redact') ? ['hold'] : [],
+  settings: {
+    type: 'object',
+    additionalProperties: false,
+    required: ['rules'],
+    properties: {
+      rules: {
+        type: 'array',
+        minItems: 1,
+        maxItems: 50,
+        description: 'What to look for and what to do, in their order: each looks at what the one before has left.',
+        items: {
+          type: 'object',
+          additionalProperties: false,
+          oneOf: [{ required: ['detect'] }, { required: ['pattern', 'name'] }],
+          properties: {
+            name: {
+              type: 'string',
+              pattern: '^[a-z0-9][a-z0-9_-]{0,39}$',
+              description: 'What the trail calls it. Default: what it detects.',
+            },
+            detect: { enum: Object.keys(DETECTORS), description: 'Something known by name.' },
+            pattern: {
+              type: 'string',
+              minLength: 1,
+              maxLength: 1000,
+              description: 'A regular expression without end, look-around and back-references: "Project [A-Z]{2,8}".',
+            },
+            ignore_case: { type: 'boolean', default: false, description: 'Whether capitals do not matter.' },
+            on: { enum: ['request', 'answer', 'both'], default: 'both', description: 'Where it looks.' },
+            action: {
+              enum: ['redact', 'refuse', 'flag'],
+              default: 'redact',
+              description: 'redact: replace it; refuse: end the exchange with content_filter; flag: only note it.',
+            },
+            replace: {
+              type: 'string',
+              maxLength: 64,
+              // It may come to stand within the JSON of a call's arguments.
+              pattern: '^[^"\\\\\\u0000-\\u001f]*$',
+              description: 'What takes its place. Default: the name in brackets.',
+            },
+          },
+        },
+      },
+      window: {
+        type: 'integer',
+        minimum: 16,
+        maximum: 4096,
+        default: 256,
+        description: 'The longest match, in characters: so much of a stream may have to wait.',
+      },
+    },
+  },
+  create({ rules: texts, window }: Settings) {
+    const rules = readRules(texts, window)
+    const onRequest = rules.filter(({ on }) => on !== 'answer')
+    const onAnswer = rules.filter(({ on }) => on !== 'request')
+    return async (ctx, next) => {
+      const { exchange } = ctx
+      const findings = new Findings()
+      const tell = (side: 'request' | 'answer') => {
+        const said = findings.tell(side)
+        if (said !== null) exchange.note(said)
+      }
+      try {
+        const changes = guardRequest(exchange.chat, onRequest, findings)
+        if (changes) exchange.rewrite(changes)
+      } finally {
+        tell('request')
+      }
+      if (onAnswer.length === 0) return next()
+      const guard = new AnswerGuard(onAnswer, findings, wantsJson(exchange.chat))
+      exchange.edit(chunk => guard.chunk(chunk))
+      try {
+        await next()
+      } finally {
+        tell('answer')
+      }
+    }
+  },
+})
+
+/** Whether the answer's text is to be JSON. */
+function wantsJson({ body }: Chat): boolean {
+  const type = (body['response_format'] as { readonly type?: unknown } | null | undefined)?.type
+  return type === 'json_object' || type === 'json_schema'
+}

@@ -1,0 +1,187 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { counts } from '../../test/helpers/counts.ts'
+import { DETECTORS } from './detectors.ts'
+import { Matcher } from './matcher.ts'
+import { readPattern } from './pattern.ts'
+import { Sieve, Sieves } from './sieve.ts'
+
+const sieve = (pattern: string, check?: (match: string) => boolean) =>
+  new Sieve(new Matcher(readPattern(pattern), check), match => `<${match.length}>`)
+const detectors = new Map(
+  Object.entries(DETECTORS).map(([name, { pattern, check }]) => [name, new Matcher(readPattern(pattern), check)]),
+)
+const detect = (name: string) => new Sieve(detectors.get(name)!, () => '[x]')
+const all = (one: Sieve, text: string) => new Sieves([one]).all(text)
+
+describe('a pattern is refused', () => {
+  test.each([
+    ['that is none', '(', 'is no regular expression: Unterminated group'],
+    ['without end', 'a+', 'says "a+", which has no end: say how many at most, as in "a{1,64}"'],
+    ['without end', 'x(?:ab)*', 'says "(?:ab)*", which has no end'],
+    ['without end', '[ab]{3,}', 'says "[ab]{3,}", which has no end: say how many at most, as in "[ab]{3,64}"'],
+    ['that is known for its cost', '(a+)+$', 'has no end'],
+    ['that looks back', '(a)\\1', 'cannot look back'],
+    ['that looks back by name', '(?<n>a)\\k<n>', 'cannot look back'],
+    ['that looks around', 'a(?=b)', 'cannot look around'],
+    ['that looks around', '(?<!a)b', 'cannot look around'],
+    ['that takes little', 'a{1,3}?', 'the longest match counts always'],
+    ['with a beginning', '^a', 'no beginning and no end'],
+    ['with an end', 'a$', 'no beginning and no end'],
+    ['that matches nothing', '(?:a?)(?:b|)', 'matches an empty text'],
+    ['that matches an edge only', '\\b', 'matches an empty text'],
+    ['that is huge', '(?:(?:a{100}){100}|b){2}', 'is too large'],
+  ])('%s: %s', (_name, pattern, sentence) => {
+    expect(() => readPattern(pattern)).toThrow(sentence)
+  })
+
+  test('that would be dear on some text', () => {
+    expect(() => sieve('(?:.{0,10}a){10}c')).toThrow('too many ways at once')
+  })
+})
+
+test.each([
+  ['a|bc', 2],
+  ['\\bab{2,5}\\b', 6],
+  ['(?:x|yz){3}', 6],
+  ['[\\]\\d-]\\u{1F600}\\uD83D\\uDE00\\p{Lu}\\x41', 5],
+])('the longest match of %s has %i characters', (pattern, longest) => {
+  expect(readPattern(pattern).longest).toBe(longest)
+})
+
+describe('finds what a regular expression finds that takes the longest', () => {
+  test.each([
+    ['cat', 'concat cats', 'con<3> <3>s'],
+    ['\\bcat\\b', 'cat concat cats cat', '<3> concat cats <3>'],
+    ['\\Bcat', 'cat concat', 'cat con<3>'],
+    ['a|ab|abc', 'abcabx', '<3><2>x'],
+    ['[0-9]{2,4}', '1 12 12345', '1 <2> <4>5'],
+    ['\\p{Lu}{2,9}', 'Éa ÉÀ', 'Éa <2>'],
+    ['[^a-z]', 'a😀b', 'a<2>b'],
+    ['.{3}', 'ab\ncde', 'ab\n<3>'],
+    ['(?<year>20[0-9]{2})', '1999 2026', '1999 <4>'],
+    ['\\(\\+\\)', '(+)', '<3>'],
+  ])('%s in %j: %j', (pattern, text, out) => {
+    expect(all(sieve(pattern), text)).toBe(out)
+  })
+
+  test('whatever the text, for patterns in which nothing can be longer than the first choice', () => {
+    const patterns = ['ab{0,3}', '\\b[ab]{1,4}\\b', '(?:a b|b)c?', '[^ab]{2}', '\\Ba', 'c😀?']
+    const text = fc.string({ unit: fc.constantFrom('a', 'b', 'c', ' ', '😀'), maxLength: 40 })
+    fc.assert(
+      fc.property(fc.constantFrom(...patterns), text, (pattern, text) => {
+        expect(all(sieve(pattern), text)).toBe(text.replace(new RegExp(pattern, 'gu'), match => `<${match.length}>`))
+      }),
+      { numRuns: counts(500, 20_000) },
+    )
+  })
+})
+
+test('however a text is cut into pieces, what comes out is the same; what cannot match does not wait', () => {
+  const words = [
+    'ada@example.org',
+    '4111 1111 1111 1111',
+    'DE89 3704 0044 0532 0130 00',
+    '+49 30 1234567',
+    '192.168.0.1',
+    'plain',
+    ' ',
+    ', ',
+    '@',
+    '4',
+    '😀',
+    'é',
+    'a.b@',
+    '-',
+    'DE',
+  ]
+  const names = Object.keys(DETECTORS)
+  fc.assert(
+    fc.property(
+      fc.array(fc.constantFrom(...words), { maxLength: 12 }),
+      fc.array(fc.nat(12), { minLength: 1, maxLength: 40 }),
+      fc.shuffledSubarray(names, { minLength: 1 }),
+      (parts, sizes, rules) => {
+        const text = parts.join('')
+        const whole = new Sieves(rules.map(detect)).all(text)
+        const sieves = new Sieves(rules.map(detect))
+        let out = ''
+        // In units, so that a cut may go through the middle of a character.
+        for (let at = 0, i = 0; at < text.length; i++) {
+          const size = sizes[i % sizes.length]! + (i % sizes.length === 0 ? 1 : 0)
+          out += sieves.push(text.slice(at, at + size))
+          at += size
+        }
+        expect(out + sieves.end()).toBe(whole)
+      },
+    ),
+    { numRuns: counts(500, 20_000) },
+  )
+  const one = sieve('\\bsecret-[0-9]{4}\\b')
+  expect(['nothing to see', ' se', 'cret', '-12', '3', '4', ' x'].map(piece => one.push(piece))).toEqual([
+    'nothing to see',
+    ' ',
+    '',
+    '',
+    '',
+    '',
+    '<11> x',
+  ])
+})
+
+describe('what is known by name', () => {
+  test.each([
+    ['email', 'to ada.lovelace+x@mail.example.org, please', 'to [x], please'],
+    ['email', 'a@b and @handle and a@b.c1', 'a@b and @handle and a@b.c1'],
+    ['phone', 'call +49 (30) 1234-567 or (555) 123-4567!', 'call [x] or [x]!'],
+    ['phone', '2026-01-01 and 1234567890123', '2026-01-01 and 1234567890123'],
+    ['credit-card', '4111 1111 1111 1111 12/27, 378282246310005, 3782-822463-10005', '[x] 12/27, [x], [x]'],
+    [
+      'credit-card',
+      '4111 1111 1111 1112, 0000000000000000, 41111111111111111111',
+      '4111 1111 1111 1112, 0000000000000000, 41111111111111111111',
+    ],
+    ['iban', 'DE89 3704 0044 0532 0130 00 IS MINE, GB82WEST12345698765432.', '[x] IS MINE, [x].'],
+    [
+      'iban',
+      'DE88 3704 0044 0532 0130 00, DE89 3704 0044 0532 0130',
+      'DE88 3704 0044 0532 0130 00, DE89 3704 0044 0532 0130',
+    ],
+    ['ipv4', 'from 192.168.0.255 to 256.1.1.1 and 1.2.3', 'from [x] to 256.1.1.1 and 1.2.3'],
+    ['aws-key', `AKIA${'A2B3'.repeat(4)} AKIASHORT`, '[x] AKIASHORT'],
+    ['openai-key', `sk-proj-${'aB3_'.repeat(12)} and sk-short`, '[x] and sk-short'],
+    ['github-token', `ghp_${'aB3d'.repeat(9)} github_pat_${'aB3_'.repeat(20)} ghp_x`, '[x] [x] ghp_x'],
+  ])('%s in %j: %j', (name, text, out) => {
+    expect(all(detect(name), text)).toBe(out)
+  })
+
+  test.each(Object.entries(DETECTORS))('%s fits the default window', (_name, { pattern }) => {
+    expect(readPattern(pattern).longest).toBeLessThanOrEqual(256)
+  })
+})
+
+describe('a MiB of text costs less than 50 ms', () => {
+  const repeated = (text: string) => text.repeat(Math.ceil(2 ** 20 / text.length))
+  const rules: [string, () => Sieve][] = [
+    ...Object.keys(DETECTORS).map((name): [string, () => Sieve] => [name, () => detect(name)]),
+    ...['(?:a{1,8}){1,8}c', '(?:a|a){1,30}c', '(?:a|aa){1,60}c', '(?:a?){30}a{30}c', '[ab]{1,64}c', 'a{1,200}c'].map(
+      (pattern): [string, () => Sieve] => [pattern, () => sieve(pattern)],
+    ),
+  ]
+  test.each(rules)('%s', (_name, make) => {
+    for (const text of ['a', 'a@', 'a@a.', '1', '1-', '+1(', 'sk-', 'DE00 A', '😀a', 'Some plain words. '].map(
+      repeated,
+    )) {
+      // The best of some, in time of the processor: other work on this machine is not what is measured.
+      let best = Number.POSITIVE_INFINITY
+      for (let i = 0; i < 8 && best >= 50; i++) {
+        const one = make()
+        const before = process.cpuUsage().user
+        one.push(text)
+        one.end()
+        best = Math.min(best, (process.cpuUsage().user - before) / 1000)
+      }
+      expect(best, text.slice(0, 8)).toBeLessThan(50)
+    }
+  })
+})

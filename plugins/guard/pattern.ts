@@ -1,0 +1,157 @@
+/**
+ * Reads a pattern: regular expressions as JavaScript writes them (with its flag `u`), without what needs trying back and
+ * forth. What is read is turned into an automaton (see automaton.ts), so that no pattern can be slow on any text; and it has
+ * a longest match, so that it is known how much of a stream must be kept back.
+ */
+
+/** A pattern as a tree. `atom` is the place of a test for one character in `Pattern.atoms`. */
+export type Node =
+  | { readonly kind: 'character'; readonly atom: number }
+  | { readonly kind: 'edge'; readonly isNegated: boolean }
+  | { readonly kind: 'sequence'; readonly items: readonly Node[] }
+  | { readonly kind: 'choice'; readonly items: readonly Node[] }
+  | { readonly kind: 'repeat'; readonly item: Node; readonly least: number; readonly most: number }
+
+export interface Pattern {
+  readonly root: Node
+  /** One for each kind of character that the pattern names; each is asked about one character at a time. */
+  readonly atoms: readonly RegExp[]
+  /** The characters of the longest match. */
+  readonly longest: number
+}
+
+/** Why a pattern cannot be used: a sentence for whoever wrote it. */
+export class PatternError extends Error {
+  override readonly name = 'PatternError'
+}
+
+/** So many characters a pattern may name, repetitions counted one by one. */
+const MOST_PLACES = 10_000
+
+/** Reads a pattern. Throws `PatternError` for one that is none, that has no longest match, or that can match nothing. */
+export function readPattern(text: string, ignoreCase = false): Pattern {
+  try {
+    new RegExp(text, 'u')
+  } catch (error) {
+    throw new PatternError(`is no regular expression: ${(error as Error).message.replace(/^.*\/u?: /, '')}`)
+  }
+  const reader = new Reader(text, ignoreCase ? 'ui' : 'u')
+  const root = reader.choice()
+  const { least, most, places } = measure(root)
+  if (least === 0) throw new PatternError('matches an empty text, so it would match everywhere')
+  if (places > MOST_PLACES) throw new PatternError(`is too large: ${places} characters, repetitions counted`)
+  return { root, atoms: reader.atoms, longest: most }
+}
+
+/** A backslash and what belongs to it; a character beyond 16 bits may be written as two. */
+const ESCAPE = /^\\(?:[pP]\{[^}]*\}|u\{[^}]*\}|u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|u.{4}|x..|c.|.)/su
+
+class Reader {
+  readonly atoms: RegExp[] = []
+  readonly #text: string
+  readonly #flags: string
+  readonly #known = new Map<string, number>()
+  #at = 0
+
+  constructor(text: string, flags: string) {
+    this.#text = text
+    this.#flags = flags
+  }
+
+  choice(): Node {
+    const items = [this.#sequence()]
+    while (this.#text[this.#at] === '|') {
+      this.#at++
+      items.push(this.#sequence())
+    }
+    return items.length === 1 ? items[0]! : { kind: 'choice', items }
+  }
+
+  #sequence(): Node {
+    const items: Node[] = []
+    while (this.#at < this.#text.length && !'|)'.includes(this.#text[this.#at]!)) items.push(this.#repeated())
+    return items.length === 1 ? items[0]! : { kind: 'sequence', items }
+  }
+
+  #repeated(): Node {
+    const from = this.#at
+    const item = this.#item()
+    const found = /^(?:([*+?])|\{(\d+)(,)?(\d*)\})(\??)/.exec(this.#text.slice(this.#at))
+    if (!found) return item
+    const [all, sign, low, comma, high, lazy] = found
+    this.#at += all.length
+    const said = this.#text.slice(from, this.#at)
+    if (lazy) throw new PatternError(`says "${said}", but the longest match counts always: leave out the last "?"`)
+    if (sign === '?') return { kind: 'repeat', item, least: 0, most: 1 }
+    const least = sign === undefined ? Number(low) : sign === '+' ? 1 : 0
+    if (sign !== undefined || (comma && high === '')) {
+      const bounded = `${this.#text.slice(from, this.#at - all.length)}{${least},64}`
+      throw new PatternError(`says "${said}", which has no end: say how many at most, as in "${bounded}"`)
+    }
+    return { kind: 'repeat', item, least, most: comma ? Number(high) : least }
+  }
+
+  #item(): Node {
+    const rest = this.#text.slice(this.#at)
+    if (rest[0] === '(') return this.#group(rest)
+    if (rest[0] === '^' || rest[0] === '$') {
+      throw new PatternError(`says "${rest[0]}": a text has no beginning and no end here; "\\b" is the edge of a word`)
+    }
+    if (rest[0] === '[') return this.#atom(/^\[(?:\\.|[^\]\\])*\]/su.exec(rest)![0])
+    if (rest[0] !== '\\') return this.#atom(String.fromCodePoint(rest.codePointAt(0)!))
+    if (/^\\[1-9k]/.test(rest))
+      throw new PatternError(`says "${rest.slice(0, 2)}": it cannot look back at what was matched`)
+    const [escaped] = ESCAPE.exec(rest)!
+    if (escaped === '\\b' || escaped === '\\B') {
+      this.#at += 2
+      return { kind: 'edge', isNegated: escaped === '\\B' }
+    }
+    return this.#atom(escaped)
+  }
+
+  #group(rest: string): Node {
+    const [start] = /^\((?:\?:|\?<[^=!>][^>]*>)?/.exec(rest)!
+    if (rest[start.length] === '?') {
+      throw new PatternError(`says "${rest.slice(0, 4)}": groups are "(…)" or "(?:…)", it cannot look around`)
+    }
+    this.#at += start.length
+    const inside = this.choice()
+    this.#at++
+    return inside
+  }
+
+  #atom(source: string): Node {
+    this.#at += source.length
+    let atom = this.#known.get(source)
+    if (atom === undefined) {
+      atom = this.atoms.push(new RegExp(`^(?:${source})$`, this.#flags)) - 1
+      this.#known.set(source, atom)
+    }
+    return { kind: 'character', atom }
+  }
+}
+
+interface Measure {
+  /** Characters of the shortest and of the longest match. */
+  readonly least: number
+  readonly most: number
+  /** Characters of the pattern, repetitions written out. */
+  readonly places: number
+}
+
+function measure(node: Node): Measure {
+  if (node.kind === 'character') return { least: 1, most: 1, places: 1 }
+  if (node.kind === 'edge') return { least: 0, most: 0, places: 1 }
+  if (node.kind === 'repeat') {
+    const { least, most, places } = measure(node.item)
+    return { least: least * node.least, most: most * node.most, places: places * Math.max(1, node.most) + 1 }
+  }
+  const items = node.items.map(measure)
+  const sum = (of: keyof Measure) => items.reduce((total, item) => total + item[of], 0)
+  if (node.kind === 'sequence') return { least: sum('least'), most: sum('most'), places: sum('places') }
+  return {
+    least: Math.min(...items.map(item => item.least)),
+    most: Math.max(...items.map(item => item.most)),
+    places: sum('places') + 1,
+  }
+}

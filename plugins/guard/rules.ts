@@ -1,0 +1,90 @@
+/** The rules of a step, made ready at load: each a matcher with its name and what to do. */
+import { refuse } from '#contract'
+import { DETECTORS } from './detectors.ts'
+import { bareReplacement } from './json-place.ts'
+import { Matcher } from './matcher.ts'
+import { PatternError, readPattern } from './pattern.ts'
+import { Sieve, Sieves } from './sieve.ts'
+
+/** Where a rule looks. */
+export type Side = 'request' | 'answer'
+
+/** A rule as a policy says it. */
+export interface RuleText {
+  readonly name?: string
+  readonly detect?: string
+  readonly pattern?: string
+  readonly ignore_case: boolean
+  readonly on: Side | 'both'
+  readonly action: 'redact' | 'refuse' | 'flag'
+  readonly replace?: string
+}
+
+export interface Rule {
+  readonly name: string
+  readonly matcher: Matcher
+  readonly on: RuleText['on']
+  readonly action: RuleText['action']
+  readonly replacement: string
+}
+
+/** Reads the rules. Throws an Error that says which of them is wrong, and why. */
+export function readRules(texts: readonly RuleText[], window: number): Rule[] {
+  const names = new Set<string>()
+  return texts.map((text, i) => {
+    const name = text.name ?? text.detect!
+    if (names.has(name)) throw new Error(`rules[${i}]: there are two of the name "${name}"; give one another "name"`)
+    names.add(name)
+    try {
+      return readRule(text, name, window)
+    } catch (error) {
+      if (!(error instanceof PatternError)) throw error
+      throw new Error(`rules[${i}]: the pattern of "${name}" ${error.message}`)
+    }
+  })
+}
+
+function readRule({ detect, pattern, ignore_case, on, action, replace }: RuleText, name: string, window: number): Rule {
+  const detector = detect === undefined ? undefined : DETECTORS[detect]!
+  const read = readPattern(detector?.pattern ?? pattern!, ignore_case)
+  if (read.longest > window) {
+    throw new PatternError(
+      `may match ${read.longest} characters, and the window has ${window}; raise "window", or bound it`,
+    )
+  }
+  return { name, matcher: new Matcher(read, detector?.check), on, action, replacement: replace ?? `[${name}]` }
+}
+
+/** What became of one exchange: how often each rule has found something, and which one has refused. */
+export class Findings {
+  #counts = new Map<string, number>()
+  #refusedBy: string | null = null
+
+  /** The rules of one side for one text. `param` is where in the request it stands; null in an answer. `isJson`: it is JSON, and has to stay it. */
+  sieves(rules: readonly Rule[], param: string | null, isJson = false): Sieves {
+    return new Sieves(
+      rules.map(rule => new Sieve(rule.matcher, (match, isBare) => this.#found(rule, match, param, isBare), isJson)),
+    )
+  }
+
+  /** For the trail: rules and numbers, and nothing of what was found. Forgets what it has told; null when there is nothing. */
+  tell(side: Side): string | null {
+    const counts = [...this.#counts].map(([name, count]) => `${name} ${count}`)
+    const refused = this.#refusedBy === null ? [] : [`refused by ${this.#refusedBy}`]
+    this.#counts = new Map()
+    this.#refusedBy = null
+    const said = [...counts, ...refused]
+    return said.length > 0 ? `in the ${side}: ${said.join(', ')}` : null
+  }
+
+  #found({ name, action, replacement }: Rule, match: string, param: string | null, isBare: boolean): string {
+    if (action === 'refuse') {
+      this.#refusedBy = name
+      const what = param === null ? 'The answer was stopped' : 'The request was refused'
+      throw refuse('content_filter', { message: `${what} by the rule "${name}" of this gateway.`, param })
+    }
+    this.#counts.set(name, (this.#counts.get(name) ?? 0) + 1)
+    if (action === 'flag') return match
+    return isBare ? bareReplacement(match, replacement) : replacement
+  }
+}

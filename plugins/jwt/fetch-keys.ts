@@ -1,0 +1,77 @@
+/** Fetches a key set, with bounds for its time, its size and its shape. */
+import type { Jwks } from './key-set.ts'
+import { isForSignatures, whyUnusable } from './usable.ts'
+
+/** Real ones have some kilobytes. */
+const MOST_BYTES = 256 * 1024
+const MOST_KEYS = 100
+
+interface Bounds {
+  readonly timeoutMs: number
+  readonly signal: AbortSignal
+}
+
+/** A key set as it was fetched. */
+export interface FetchedKeys {
+  readonly text: string
+  readonly jwks: Jwks
+  /** The keys for signatures by which none can be checked: which, and why. */
+  readonly leftOut: readonly string[]
+}
+
+/** Rejects with a sentence for the log. A redirect is not followed: the address is a matter of trust. */
+export async function fetchKeys(url: string, { timeoutMs, signal }: Bounds): Promise<FetchedKeys> {
+  const over = new AbortController()
+  try {
+    const response = await fetch(url, {
+      headers: { accept: 'application/jwk-set+json, application/json' },
+      redirect: 'error',
+      signal: AbortSignal.any([signal, over.signal, AbortSignal.timeout(timeoutMs)]),
+    })
+    if (response.status !== 200) throw new Error(`status ${response.status}`)
+    const text = await readBounded(response)
+    return { text, ...toJwks(text) }
+  } finally {
+    // Whatever is still coming of an answer that is not wanted.
+    over.abort()
+  }
+}
+
+async function readBounded({ body }: Response): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of body ?? []) {
+    size += chunk.length
+    if (size > MOST_BYTES) throw new Error(`the answer is longer than ${MOST_BYTES} bytes`)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+/** Throws when it holds nothing by which a signature could be checked: such an answer must not take the place of a good one. */
+function toJwks(text: string): Omit<FetchedKeys, 'text'> {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    throw new Error('the answer is not JSON')
+  }
+  const keys: unknown = (value as { keys?: unknown } | null)?.keys
+  if (!Array.isArray(keys) || keys.length > MOST_KEYS)
+    throw new Error(`the answer is no set of up to ${MOST_KEYS} keys`)
+  const usable: Jwks['keys'][number][] = []
+  const leftOut: string[] = []
+  for (const [i, key] of keys.entries()) {
+    if (!isObject(key) || !isForSignatures(key)) continue
+    const why = whyUnusable(key)
+    if (why === null) usable.push(key)
+    else leftOut.push(`keys[${i}]: ${why}`)
+  }
+  if (usable.length > 0) return { jwks: { keys: usable }, leftOut }
+  const reasons = leftOut.length > 0 ? ` (${leftOut.join('; ')})` : ''
+  throw new Error(`the answer has no public key for signatures${reasons}`)
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null
+}

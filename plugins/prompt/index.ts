@@ -1,0 +1,85 @@
+/**
+ * The operator's own words to the model: puts a system message before or after what the client sends, or in the place of
+ * the client's. What is added is paid for like the rest, so it is there before credit is held.
+ */
+import { definePlugin, type FactName } from '#contract'
+import { isInstruction } from './messages.ts'
+import { compileText, placesIn, TEXT } from './text.ts'
+
+interface Settings {
+  readonly system: string
+  readonly position: 'before' | 'after' | 'replace'
+  readonly only_if_missing: boolean
+}
+
+export default definePlugin({
+  name: 'prompt',
+  description: "Adds a system message to each request, or puts it in the place of the client's.",
+  needs: ({ system }: Settings): readonly FactName[] => {
+    const places = placesIn(system)
+    return [
+      'chat',
+      ...(places.includes('account.plan') ? (['account'] as const) : []),
+      ...(places.includes('model') ? (['model'] as const) : []),
+    ]
+  },
+  // The hold is a ceiling of what the provider will count; for a request that grows behind it, it would be none.
+  before: ['hold'],
+  uses: ['clock'],
+  settings: {
+    type: 'object',
+    additionalProperties: false,
+    required: ['system'],
+    properties: {
+      system: {
+        type: 'string',
+        minLength: 1,
+        maxLength: 100_000,
+        pattern: TEXT,
+        sentence: 'may hold {{date}}, {{account.plan}} and {{model}}, and no other "{{"',
+        description: 'The message. {{date}} (UTC), {{account.plan}} and {{model}} are filled in.',
+      },
+      position: {
+        enum: ['before', 'after', 'replace'],
+        default: 'before',
+        description:
+          "Where it stands: before all messages, after them, or before them in place of the client's own instructions.",
+      },
+      only_if_missing: {
+        type: 'boolean',
+        default: false,
+        description: 'Whether a request that brings instructions of its own is left as it is.',
+      },
+    },
+    if: { properties: { only_if_missing: { const: true } }, required: ['only_if_missing'] },
+    then: {
+      properties: {
+        position: {
+          not: { const: 'replace' },
+          sentence: 'cannot be replace: with only_if_missing there is nothing to replace',
+        },
+      },
+    },
+  },
+  create({ system, position, only_if_missing }: Settings, { clock }) {
+    const text = compileText(system)
+    return async (ctx, next) => {
+      const { exchange } = ctx
+      // The loader has made sure of it, and of whatever the text names.
+      const { messages } = exchange.chat!.body
+      if (only_if_missing && messages.some(isInstruction)) {
+        exchange.note('the client brought instructions of its own')
+        return next()
+      }
+      const content = text({
+        date: new Date(clock.now()).toISOString().slice(0, 10),
+        'account.plan': exchange.account?.plan ?? '',
+        model: exchange.model?.id ?? '',
+      })
+      const ours = { role: 'system', content }
+      const theirs = position === 'replace' ? messages.filter(message => !isInstruction(message)) : messages
+      exchange.rewrite({ messages: position === 'after' ? [...theirs, ours] : [ours, ...theirs] })
+      await next()
+    }
+  },
+})

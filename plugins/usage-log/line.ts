@@ -1,0 +1,202 @@
+/** The line of an exchange, version 1: the README's table says what each field is. Fields may be added, none changes. */
+import { hash } from 'node:crypto'
+import { asksModel, decidedBy, type Exchange, formatMoney, type Refusal, refuse, type Usage } from '#contract'
+
+/** What the line has of a request's body. */
+export type Bodies = 'none' | 'hash' | 'keep'
+
+export interface LineOptions {
+  readonly bodies: Bodies
+  /** Names in lower case. */
+  readonly headers: readonly string[]
+  readonly address: boolean
+}
+
+/** The part of Koa's context that a line is made from. */
+export interface LineContext {
+  readonly exchange: Exchange
+  readonly method: string
+  readonly status: number
+  readonly res: { readonly headersSent: boolean; readonly statusCode: number }
+  get(header: string): string
+}
+
+/** A larger body is not kept, its digest is. */
+export const LARGEST_BODY_BYTES = 1024 * 1024
+const LONGEST_HEADER = 1024
+const LONGEST_NAME = 256
+const MOST_PARAMETERS = 100
+
+/**
+ * One line, without its line feed.
+ * @param told what the client is told; `bug`: of an error that nobody expected; null: it was answered
+ */
+export function lineOf(ctx: LineContext, told: Refusal | 'bug' | null, nowMs: number, options: LineOptions): string {
+  const { exchange } = ctx
+  const { account, key, hold, charge, attempts, trail } = exchange
+  const refusal = told === 'bug' ? refuse('internal_error') : told
+  const code = refusal?.code ?? null
+  const { body, asked } = requestOf(exchange, options.bodies)
+  const line = JSON.stringify({
+    v: 1,
+    id: exchange.id,
+    at: new Date(exchange.startedAt).toISOString(),
+    ms: Math.max(0, Math.round(nowMs - exchange.startedAt)),
+    route: exchange.route.path,
+    kind: exchange.route.kind,
+    method: ctx.method,
+    policy: exchange.route.policy,
+    account: account ? { id: account.id, name: account.name, plan: account.plan } : null,
+    key: key ? { id: key.id, name: key.name, models: key.models } : null,
+    model: exchange.model?.id ?? null,
+    stream: exchange.chat?.stream ?? asked.stream,
+    outcome: exchange.outcome ?? (told === 'bug' ? 'failed' : told ? 'refused' : null),
+    status: statusOf(ctx, told),
+    code,
+    decided_by: exchange.outcome === 'client_left' ? null : decidedBy(trail, refusal, 'send'),
+    trail: trail.map(({ step, verdict, code: said }) => (said ? { step, verdict, code: said } : { step, verdict })),
+    usage: usageOf(exchange.usage),
+    held: hold === undefined ? null : formatMoney(hold),
+    charged: charge ? formatMoney(charge.amount) : null,
+    attempts: attempts.map(({ target, status, code: said, ms }) => ({
+      target,
+      status,
+      code: said,
+      ms: Math.round(ms),
+    })),
+    ...(options.address ? { address: exchange.address } : {}),
+    ...(options.headers.length > 0 ? { headers: headersOf(ctx, options.headers) } : {}),
+    request: asked.shape,
+  })
+  // The body as it came, every digit of its numbers included; between its tokens a line feed is a space.
+  return body === null ? line : `${line.slice(0, -2)},"body":${body.replace(/[\r\n]/g, ' ')}}}`
+}
+
+/** Who has left got none, whatever was prepared. */
+function statusOf(ctx: LineContext, told: Refusal | 'bug' | null): number | null {
+  const { exchange, res } = ctx
+  if (exchange.outcome === 'client_left') return null
+  if (res.headersSent) return res.statusCode
+  if (told === 'bug') return 500
+  if (told) return told.status
+  if (exchange.route.kind === 'raw') return exchange.attempts.at(-1)?.status ?? 200
+  // A Koa middleware has answered; 404 is what Koa says when nobody has.
+  return ctx.status === 404 ? 200 : ctx.status
+}
+
+function usageOf(usage: Usage | null) {
+  if (usage === null) return null
+  const { promptTokens, cachedTokens, cacheWriteTokens, completionTokens, reasoningTokens, source } = usage
+  return {
+    prompt_tokens: tokens(promptTokens),
+    cached_tokens: tokens(cachedTokens),
+    cache_write_tokens: tokens(cacheWriteTokens),
+    completion_tokens: tokens(completionTokens),
+    reasoning_tokens: tokens(reasoningTokens),
+    source,
+  }
+}
+
+/** A provider may say anything; who reads the log may count on counts. Rounded as a charge is. */
+function tokens(said: number): number {
+  if (Number.isNaN(said)) return 0
+  return Math.min(Math.max(Math.ceil(said), 0), Number.MAX_SAFE_INTEGER)
+}
+
+function headersOf(ctx: LineContext, names: readonly string[]): Record<string, string> {
+  const headers: Record<string, string> = {}
+  for (const name of names) {
+    const value = ctx.get(name)
+    if (value !== '') headers[name] = value.slice(0, LONGEST_HEADER)
+  }
+  return headers
+}
+
+interface AskedBody {
+  readonly model?: unknown
+  readonly stream?: unknown
+  readonly n?: unknown
+  readonly max_tokens?: unknown
+  readonly max_completion_tokens?: unknown
+  readonly max_output_tokens?: unknown
+  readonly messages?: unknown
+  readonly input?: unknown
+  readonly tools?: unknown
+  readonly web_search_options?: unknown
+}
+
+/** What is told of the request: its size always, its form where it could be read, its words where that is wanted. */
+function requestOf(exchange: Exchange, bodies: Bodies) {
+  const { bytes } = exchange
+  const read = readBody(exchange)
+  const tooLarge = bytes.length > LARGEST_BODY_BYTES
+  const keep = bodies === 'keep' && read !== null && !tooLarge
+  const digest = bytes.length > 0 && (bodies === 'hash' || (bodies === 'keep' && !keep))
+  const shape = {
+    bytes: bytes.length,
+    ...(read === null ? {} : shapeOf(read)),
+    ...(digest ? { sha256: hash('sha256', bytes) } : {}),
+  }
+  return { body: keep ? bytes.toString('utf8') : null, asked: { shape, stream: read?.stream === true } }
+}
+
+/**
+ * The body, where it is one. Strangers' bodies are not parsed for the log's sake: until somebody is known by a key, or a
+ * step has looked at what is asked, only their size is told.
+ */
+function readBody(exchange: Exchange): AskedBody | null {
+  if (exchange.bytes.length === 0 || !(exchange.key || exchange.chat)) return null
+  if (!asksModel(exchange.route.kind) && exchange.bytes[0] !== 0x7b) return null
+  try {
+    const body = exchange.json()
+    return typeof body === 'object' && body !== null && !Array.isArray(body) ? body : null
+  } catch {
+    return null
+  }
+}
+
+/** Enough to make another one that costs the same: counts and names, no words. */
+function shapeOf(body: AskedBody) {
+  const messages = Array.isArray(body.messages) ? body.messages : Array.isArray(body.input) ? body.input : null
+  const names = Object.keys(body)
+  return {
+    model: typeof body.model === 'string' ? body.model.slice(0, LONGEST_NAME) : null,
+    n: countOr(body.n, null),
+    cap: countOr(body.max_completion_tokens ?? body.max_tokens ?? body.max_output_tokens, null),
+    params: names.slice(0, MOST_PARAMETERS).map(name => name.slice(0, LONGEST_NAME)),
+    messages: messages?.length ?? null,
+    tools: Array.isArray(body.tools) ? body.tools.length : 0,
+    unsized: (messages?.some(hasMedia) ?? false) || letsProviderAdd(body),
+  }
+}
+
+function countOr(value: unknown, otherwise: number | null): number | null {
+  return Number.isSafeInteger(value) ? (value as number) : otherwise
+}
+
+/** Whether a message has a part whose tokens cannot be told from its bytes: an image, a sound, a file. */
+function hasMedia(message: unknown): boolean {
+  const content = (message as { content?: unknown } | null)?.content
+  if (!Array.isArray(content)) return false
+  return content.some(part => !TEXTS.has((part as { type?: unknown } | null)?.type))
+}
+
+/** Whether the provider may add to the prompt what nobody here can count: a search, mostly. */
+function letsProviderAdd({ tools, web_search_options: search }: AskedBody): boolean {
+  if (search != null) return true
+  return Array.isArray(tools) && tools.some(tool => !CLIENT_TOOLS.has((tool as { type?: unknown } | null)?.type))
+}
+
+const CLIENT_TOOLS: ReadonlySet<unknown> = new Set(['function', 'custom', undefined])
+
+/** The kinds of parts that are words, in all formats. */
+const TEXTS: ReadonlySet<unknown> = new Set([
+  'text',
+  'refusal',
+  'input_text',
+  'output_text',
+  'tool_use',
+  'tool_result',
+  'thinking',
+  'redacted_thinking',
+])

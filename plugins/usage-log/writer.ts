@@ -1,0 +1,238 @@
+/**
+ * A file to which lines are appended, one write a turn, in the background: nobody waits for it, and what it cannot write
+ * it counts and says. One writer a path, however many steps and generations of the configuration have it.
+ */
+import { closeSync, fstatSync, openSync, statSync } from 'node:fs'
+import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises'
+import { basename, dirname, resolve } from 'node:path'
+import type { Clock, Log } from '#contract'
+
+/** When a file is renamed, and how many stay. */
+export interface Rotation {
+  readonly maxBytes: number
+  readonly keep: number
+}
+
+export interface WriterParts {
+  readonly clock: Clock
+  readonly log: Log
+}
+
+export interface Lines {
+  /** Never throws, never waits. The line is made at once. */
+  write(line: () => string): void
+  /** Resolves when all that this user has written is in the file. */
+  close(): Promise<void>
+}
+
+/** Lines that wait for a slow disk; beyond, new ones are lost and counted. */
+const MOST_WAITING_BYTES = 16 * 1024 * 1024
+const TELL_EVERY_MS = 60_000
+/** So often somebody else's rename of the file is looked for. */
+const LOOK_EVERY_MS = 1_000
+/** For who writes it and nobody else: it says who asked for what. */
+const MODE = 0o600
+
+const writers = new Map<string, Writer>()
+
+/** The file that a setting means; relative paths begin where the policy lies. */
+export function pathOf(file: string, folder = '.'): string {
+  return resolve(folder, file)
+}
+
+/** Throws an Error with the reason when the file cannot be opened. Of two users the later one says when it is renamed. */
+export function openLines(path: string, rotation: Rotation, parts: WriterParts): Lines {
+  const known = writers.get(path)
+  if (!known) probe(path)
+  const writer = known ?? new Writer(path, parts)
+  writers.set(path, writer)
+  writer.users++
+  writer.rotation = rotation
+  writer.parts = parts
+  let closing: Promise<void> | null = null
+  return {
+    write: line => writer.write(line),
+    close() {
+      closing ??= leave(path, writer)
+      return closing
+    },
+  }
+}
+
+async function leave(path: string, writer: Writer): Promise<void> {
+  await writer.drained()
+  if (--writer.users > 0) return
+  if (writers.get(path) === writer) writers.delete(path)
+  await writer.end()
+}
+
+/** What is wrong with the file is said when the configuration is loaded, not when the first exchange is over. */
+function probe(path: string): void {
+  const found = statSync(path, { throwIfNoEntry: false })
+  // To open a pipe would wait for its reader.
+  if (found && !found.isFile()) throw new Error(`file: ${path} is not a regular file`)
+  try {
+    closeSync(openSync(path, 'a', MODE))
+  } catch (error) {
+    throw new Error(`file: ${path} cannot be opened: ${reasonOf(error as NodeJS.ErrnoException, path)}`)
+  }
+}
+
+function reasonOf({ code, message }: NodeJS.ErrnoException, path: string): string {
+  if (code === 'ENOENT' || code === 'ENOTDIR') return `there is no folder ${dirname(path)}; make it first`
+  if (code === 'EACCES' || code === 'EPERM') return 'this process may not write it'
+  if (code === 'EROFS') return 'the file system can only be read'
+  return message
+}
+
+/** One file; exported for its test. */
+export class Writer {
+  readonly path: string
+  users = 0
+  rotation: Rotation = { maxBytes: Number.POSITIVE_INFINITY, keep: 1 }
+  parts: WriterParts
+  #waiting: string[] = []
+  #waitingBytes = 0
+  #going: Promise<void> | null = null
+  #file: FileHandle | null = null
+  #inode = 0
+  #size = 0
+  #lookedAt = Number.NEGATIVE_INFINITY
+  /** The file may end in the middle of a line. */
+  #torn = false
+  #lost = 0
+  #lastError = ''
+  #toldAt = Number.NEGATIVE_INFINITY
+
+  constructor(path: string, parts: WriterParts) {
+    this.path = path
+    this.parts = parts
+  }
+
+  write(line: () => string): void {
+    try {
+      const text = `${line()}\n`
+      if (this.#waitingBytes + text.length > MOST_WAITING_BYTES) throw new Error('the disk is too slow')
+      this.#waiting.push(text)
+      this.#waitingBytes += text.length
+      this.#going ??= this.#goOn()
+    } catch (error) {
+      this.#lose(1, error)
+      this.#tell()
+    }
+  }
+
+  async drained(): Promise<void> {
+    while (this.#going) await this.#going
+  }
+
+  async end(): Promise<void> {
+    await this.drained()
+    await this.#file?.close().catch(() => {})
+    this.#file = null
+    this.#tell(true)
+  }
+
+  /** Until nothing waits. What comes while a write is under way goes into the next one. */
+  async #goOn(): Promise<void> {
+    await new Promise<void>(resolve => setImmediate(resolve))
+    while (this.#waiting.length > 0) {
+      const lines = this.#waiting
+      this.#waiting = []
+      this.#waitingBytes = 0
+      const bytes = Buffer.from(lines.join(''))
+      try {
+        await this.#ready(bytes.length)
+        await this.#append(bytes)
+      } catch (error) {
+        this.#lose(lines.length, error)
+        await this.#forget()
+      }
+      this.#tell()
+    }
+    // A step that was given up may come too late.
+    if (this.users === 0) await this.#forget()
+    this.#going = null
+  }
+
+  /** The file that has the name now, with room for so many bytes. */
+  async #ready(bytes: number): Promise<void> {
+    const now = this.parts.clock.now()
+    if (this.#file && Math.abs(now - this.#lookedAt) >= LOOK_EVERY_MS) {
+      this.#lookedAt = now
+      const found = await stat(this.path).catch(() => null)
+      if (found?.ino !== this.#inode) await this.#forget()
+      else this.#size = found.size
+    }
+    if (!this.#file) await this.#open()
+    if (this.#size === 0 || this.#size + bytes <= this.rotation.maxBytes) return
+    await this.#forget()
+    await this.#rename()
+    await this.#open()
+  }
+
+  async #open(): Promise<void> {
+    this.#file = await open(this.path, 'a+', MODE)
+    const { ino, size } = fstatSync(this.#file.fd)
+    this.#inode = ino
+    this.#size = size
+    this.#lookedAt = this.parts.clock.now()
+    this.#torn = size > 0 && !(await endsWithLine(this.#file, size))
+  }
+
+  /** FILE becomes FILE.1, that FILE.2, and so on; the last one goes. */
+  async #rename(): Promise<void> {
+    const { keep } = this.rotation
+    await rm(`${this.path}.${keep}`, { force: true })
+    for (let nth = keep - 1; nth >= 1; nth--) {
+      await rename(`${this.path}.${nth}`, `${this.path}.${nth + 1}`).catch(ignoreMissing)
+    }
+    await rename(this.path, `${this.path}.1`).catch(ignoreMissing)
+  }
+
+  async #append(bytes: Buffer): Promise<void> {
+    // What stands there of a torn line is closed, so that only it is lost.
+    let left = this.#torn ? Buffer.concat([LINE_FEED, bytes]) : bytes
+    while (left.length > 0) {
+      const { bytesWritten } = await this.#file!.write(left)
+      this.#size += bytesWritten
+      left = left.subarray(bytesWritten)
+      this.#torn = left.length > 0
+    }
+  }
+
+  /** The next write opens it again. */
+  async #forget(): Promise<void> {
+    const file = this.#file
+    this.#file = null
+    await file?.close().catch(() => {})
+  }
+
+  #lose(lines: number, error: unknown): void {
+    this.#lost += lines
+    this.#lastError = (error as Error).message
+  }
+
+  /** At most once a minute: a full disk must not fill the log as well. */
+  #tell(isLast = false): void {
+    if (this.#lost === 0) return
+    const { clock, log } = this.parts
+    const now = clock.now()
+    if (!isLast && Math.abs(now - this.#toldAt) < TELL_EVERY_MS) return
+    this.#toldAt = now
+    const fields = { file: basename(this.path), lost: this.#lost, error: this.#lastError }
+    this.#lost = 0
+    log.error(fields, 'lines of the usage log could not be written')
+  }
+}
+
+const LINE_FEED = Buffer.from('\n')
+
+async function endsWithLine(file: FileHandle, size: number): Promise<boolean> {
+  const { buffer } = await file.read(Buffer.alloc(1), 0, 1, size - 1)
+  return buffer[0] === LINE_FEED[0]
+}
+
+function ignoreMissing(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'ENOENT') throw error
+}
