@@ -1,0 +1,228 @@
+/** `tollgate plugin new`: writes the folder of a new plugin, which passes its own test. */
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative, sep } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Command } from 'commander'
+import { type AddCommand, example, pathOf } from './commands.ts'
+import { shownPath } from './configuration.ts'
+import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
+
+export const addPlugin: AddCommand = (program: Command, { terminal, finish }) => {
+  program
+    .command('plugin')
+    .description('make plugins')
+    .command('new')
+    .description('write the folder of a new plugin: its code, its test, its README')
+    .argument('<name>', 'lower-case words with dashes; policies name it')
+    .option('--folder <folder>', 'where the folder is made', 'plugins')
+    .addHelpText('after', example('plugin new office-hours', 'plugin new office-hours --folder ../our-plugins'))
+    .action((name: string, { folder }: { folder: string }) => finish(() => create(terminal, name, folder)))
+}
+
+/** The gateway's own folder of plugins, in a checkout. There a plugin is written as its neighbours are. */
+const OWN_PLUGINS = fileURLToPath(new URL('../../plugins', import.meta.url))
+
+/** As a file of `policies/` in the working folder says it. */
+function useOf(terminal: Terminal, folder: string): string {
+  const path = relative(join(terminal.folder, 'policies'), join(folder, 'index.ts')).split(sep).join('/')
+  return path.includes(' ') ? `"${path}"` : path
+}
+
+async function create(terminal: Terminal, name: string, parent: string): Promise<ExitCode> {
+  await checkName(name)
+  const folder = join(pathOf(terminal, parent), name)
+  if (existsSync(folder)) throw new CommandError(`${folder} is there already; nothing was written`)
+  const isOwn = dirname(folder) === OWN_PLUGINS
+  mkdirSync(folder, { recursive: true })
+  for (const [file, text] of Object.entries(filesOf(name, isOwn)))
+    writeFileSync(join(folder, file), text, { flag: 'wx' })
+  const shown = shownPath(terminal, folder)
+  const test = join(shown, 'index.test.ts')
+  terminal.out(
+    [
+      `${shown}/index.ts, index.test.ts and README.md are written.`,
+      '',
+      'Test it:',
+      `  ${isOwn ? ownTestCommand(name) : testCommand(test)}`,
+      '',
+      ...(isOwn
+        ? ['Let policies name it: a line in src/pipeline/builtin.ts, a row in README.md, and then', `  - use: ${name}`]
+        : ['Use it, in a policy of this folder:', `  - use: ${useOf(terminal, folder)}`]),
+      '    with: { most: 20 }',
+      '',
+    ].join('\n'),
+  )
+  return 0
+}
+
+async function checkName(name: string): Promise<void> {
+  if (!/^[a-z][a-z0-9-]{0,39}$/.test(name)) {
+    throw new CommandError(
+      `"${name}" is no name for a plugin: up to 40 lower-case letters, digits and dashes, a letter first`,
+    )
+  }
+  const { BUILT_IN } = await import('../pipeline/builtin.ts')
+  if (BUILT_IN.some(plugin => plugin.name === name)) {
+    throw new CommandError(`"${name}" is a plugin of the gateway itself; take another name`)
+  }
+}
+
+/** How its test is run, wherever it lies. */
+export function testCommand(file: string): string {
+  const register = fileURLToPath(new URL('../testing/register.ts', import.meta.url))
+  return `${process.execPath} --import ${register} --test ${file.includes(' ') ? `'${file}'` : file}`
+}
+
+/** How the test of one of the gateway's own is run, at the top of the checkout. */
+export function ownTestCommand(name: string): string {
+  return `npx vitest run --config test/vitest.config.ts plugins/${name}`
+}
+
+function filesOf(name: string, isOwn: boolean): Readonly<Record<string, string>> {
+  return {
+    'index.ts': codeOf(name, isOwn ? '#contract' : 'tollgate/plugin'),
+    'index.test.ts': isOwn ? ownTestOf(name) : testOf(name),
+    'README.md': readmeOf(name, isOwn ? name : `../plugins/${name}/index.ts`),
+  }
+}
+
+function codeOf(name: string, contract: string): string {
+  return `/** Refuses conversations of more messages than a policy allows. */
+import { definePlugin, refuse } from '${contract}'
+
+interface Settings {
+  readonly most: number
+}
+
+export default definePlugin({
+  name: '${name}',
+  description: 'Refuses conversations of more messages than the policy allows.',
+  // Facts that an earlier step must give, and those that this one gives.
+  needs: ['chat'],
+  gives: [],
+  // What \`create\` receives: clock, random, buckets, catalog, log and others.
+  uses: [],
+  settings: {
+    type: 'object',
+    additionalProperties: false,
+    required: ['most'],
+    properties: {
+      most: { type: 'integer', minimum: 1, description: 'So many messages a request may have.' },
+    },
+  },
+  // Once for each step, when the configuration is loaded.
+  create({ most }: Settings) {
+    return async (ctx, next) => {
+      const { length } = ctx.exchange.chat.body.messages
+      if (length > most) {
+        throw refuse('invalid_value', {
+          message: \`The request has \${length} messages; at most \${most} are allowed here.\`,
+          param: 'messages',
+        })
+      }
+      // Returns when the answer is over, however it ended.
+      await next()
+    }
+  },
+})
+`
+}
+
+function testOf(name: string): string {
+  return `import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { conform, openBench } from 'tollgate/testing'
+import plugin from './index.ts'
+
+${stepsOf(name)}
+test('a conversation that is too long is refused, and nobody is asked or charged', async () => {
+  await using bench = await openBench({ plugins: [plugin], steps })
+  const answer = await bench.chat({ messages: messages(3) })
+  assert.equal(answer.status, 400)
+  assert.equal(answer.error?.param, 'messages')
+  assert.equal(bench.upstream.calls.length, 0)
+  assert.equal(bench.ledger.balance().posted, 10_000_000_000n)
+})
+
+test('one that is not passes', async () => {
+  await using bench = await openBench({ plugins: [plugin], steps })
+  bench.upstream.script({ content: ['Hel', 'lo'] })
+  const answer = await bench.chat({ messages: messages(2), stream: true })
+  assert.equal(answer.content, 'Hello')
+  assert.equal(bench.trail(answer).find(({ step }) => step === '${name}')?.verdict, 'passed')
+})
+
+test('keeps the promises of the gateway on every ending', async () => {
+  await conform(plugin, { most: 2 })
+})
+`
+}
+
+/** What both tests begin with. */
+function stepsOf(name: string): string {
+  return `const steps = [
+  { use: 'api-key' },
+  { use: 'schema' },
+  { use: '${name}', with: { most: 2 } },
+  { use: 'credits' },
+  { use: 'route' },
+]
+const messages = (count: number) => Array.from({ length: count }, () => ({ role: 'user', content: 'Hello' }))
+`
+}
+
+function ownTestOf(name: string): string {
+  return `import { expect, test } from 'vitest'
+import { conform, openBench } from '../../src/testing/index.ts'
+import plugin from './index.ts'
+
+${stepsOf(name)}
+test('a conversation that is too long is refused, and nobody is asked or charged', async () => {
+  await using bench = await openBench({ plugins: [plugin], steps })
+  const answer = await bench.chat({ messages: messages(3) })
+  expect(answer.status).toBe(400)
+  expect(answer.error).toMatchObject({ code: 'invalid_value', param: 'messages' })
+  expect(bench.upstream.calls.length).toBe(0)
+  expect(bench.ledger.balance().posted).toBe(10_000_000_000n)
+})
+
+test('one that is not passes', async () => {
+  await using bench = await openBench({ plugins: [plugin], steps })
+  bench.upstream.script({ content: ['Hel', 'lo'] })
+  const answer = await bench.chat({ messages: messages(2), stream: true })
+  expect(answer.content).toBe('Hello')
+  expect(bench.trail(answer).find(({ step }) => step === '${name}')?.verdict).toBe('passed')
+})
+
+test('keeps the promises of the gateway on every ending', async () => {
+  await conform(plugin, { most: 2 })
+})
+`
+}
+
+function readmeOf(name: string, use: string): string {
+  return `# ${name}
+
+Refuses conversations of more messages than a policy allows.
+
+\`\`\`yaml
+steps:
+  - use: api-key
+  - use: schema
+  - use: ${use}
+    with: { most: 20 }
+  - use: credits
+  - use: route
+\`\`\`
+
+| Setting | What | Default |
+| --- | --- | --- |
+| \`most\` | so many messages a request may have | required |
+
+It needs the fact \`chat\`, which \`schema\` gives.
+
+| Refused | Status | Code |
+| --- | --- | --- |
+| a request with more messages | 400 | \`invalid_value\` |
+`
+}

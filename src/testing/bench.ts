@@ -1,0 +1,223 @@
+/**
+ * The bench of plugin authors: the real gateway with a policy of their own, in one process and without a network.
+ *
+ * @example
+ * await using bench = await openBench({ plugins: [mine], steps: [{ use: 'api-key' }, { use: 'mine' }] })
+ * bench.upstream.script({ content: ['Hel', 'lo'] })
+ * const answer = await bench.chat({ stream: true })
+ */
+import { join, resolve } from 'node:path'
+import { type AnyPlugin, parseMoney, type Random, type Receipt, type TrailEntry } from '#contract'
+import type { Configuration } from '../config/configuration.ts'
+import { loadConfiguration } from '../config/load.ts'
+import { formatProblem } from '../config/problem.ts'
+import { BUILT_IN } from '../pipeline/builtin.ts'
+import { createRegistry } from '../pipeline/registry.ts'
+import type { Store, VerifyReport } from '../store/store.ts'
+import { type BenchRecord, type House, openHouse } from './house.ts'
+import { createTime, STANDARD_START_MS } from './time.ts'
+import type { ScriptedUpstream } from './upstream.ts'
+import type { BenchAnswer, BenchRequest } from './visit.ts'
+
+/** How a bench is set up. */
+export interface BenchOptions {
+  /** Plugins beside the built-in ones; one with the name of a built-in one takes its place. */
+  readonly plugins?: readonly AnyPlugin[]
+  /** The policy of /v1/chat/completions, as in YAML. Default: `api-key`, `schema`, `credits`, `route`. */
+  readonly steps?: readonly object[]
+  /** The catalog, as in gateway.yaml. Default: the model `m` at $1 and $2 a million tokens, of the provider `p`. */
+  readonly models?: Readonly<Record<string, object>>
+  /** Changes to gateway.yaml. */
+  readonly yaml?: Readonly<Record<string, unknown>>
+  /** Where `use: ./x.ts` begins, beside `policies/`. Default: the working folder. */
+  readonly folder?: string
+  /** What `${NAME}` stands for. */
+  readonly env?: Readonly<Record<string, string>>
+  /** The time at the beginning, in milliseconds or as ISO text. Default: 2027-01-15T08:00:00Z. */
+  readonly clock?: number | string
+  /** Dollars of the account. Default: $10. */
+  readonly credit?: string
+  /** The account's plan. Default: default. */
+  readonly plan?: string
+  /** Default: always the same numbers. */
+  readonly random?: Random
+  /** How long a step may go on when the exchange is over, in real milliseconds. Default: 50. */
+  readonly stepGraceMs?: number
+  /** How long a request may come to no end before that is told, in real milliseconds. Default: 10,000. */
+  readonly patienceMs?: number
+  /** `file`: so that a crash can be played. Default: memory. */
+  readonly store?: 'memory' | 'file'
+}
+
+/** What a chat request may say beside its body. */
+export type ChatOptions = Omit<BenchRequest, 'body'>
+
+/** The account's money, for tests. */
+export interface BenchLedger {
+  /** Nano-dollars: what is there, and what is held of it now. */
+  balance(): { readonly posted: bigint; readonly held: bigint }
+  /** Undefined where nothing was held. */
+  receipt(answer: BenchAnswer): Receipt | undefined
+  openHolds(): number
+  /** Recomputes everything from the events. */
+  verify(): VerifyReport
+}
+
+/** A gateway at work. */
+export interface Bench extends AsyncDisposable {
+  /** A chat request to the first model; `body` is merged over it. Resolves when all of the exchange is over. */
+  chat(body?: Readonly<Record<string, unknown>>, options?: ChatOptions): Promise<BenchAnswer>
+  /** Any request. */
+  send(request: BenchRequest): Promise<BenchAnswer>
+  readonly upstream: ScriptedUpstream
+  readonly ledger: BenchLedger
+  /** What each step did; empty for a request that came to no step. */
+  trail(answer: BenchAnswer): readonly TrailEntry[]
+  /** How the exchange ended. */
+  record(answer: BenchAnswer): BenchRecord | undefined
+  /** What steps did wrong. */
+  readonly mistakes: House['mistakes']
+  readonly log: House['log']
+  readonly clock: { now(): number; pass(ms: number): Promise<void> }
+  readonly store: Store
+  readonly configuration: Configuration
+  readonly accountId: string
+  /** The account's key, as clients send it. */
+  readonly key: string
+  reload(): Promise<void>
+  /** Ends all that is under way, as the end of the process does. */
+  cut(): void
+  /** What a start would find if the process were killed now; with `store: 'file'`. */
+  crash(): ReturnType<House['crash']>
+  close(): Promise<void>
+}
+
+/** The steps of a bench that says none. */
+export const STANDARD_STEPS: readonly object[] = [
+  { use: 'api-key' },
+  { use: 'schema' },
+  { use: 'credits' },
+  { use: 'route', with: { attempts: 1 } },
+]
+
+const STANDARD_MODELS = {
+  m: {
+    targets: [{ provider: 'p', model: 'upstream-model' }],
+    price: { per: '1M tokens', input: '$1', output: '$2' },
+    context: 8192,
+    max_output: 1000,
+  },
+}
+
+/** Opens a bench. Throws with every problem that the configuration has. */
+export async function openBench(options: BenchOptions = {}): Promise<Bench> {
+  const configuration = await configurationOf(options)
+  const time = createTime(startOf(options.clock))
+  const house = await openHouse({
+    configuration,
+    time,
+    random: options.random ?? sameNumbers(),
+    stepGraceMs: options.stepGraceMs ?? 50,
+    ...(options.patienceMs === undefined ? {} : { patienceMs: options.patienceMs }),
+    store: options.store ?? 'memory',
+  })
+  const { store } = house
+  const account = await store.createAccount({ name: 'bench', plan: options.plan ?? 'default' })
+  const amount = parseMoney(options.credit ?? '10')
+  if (amount > 0n) await store.credit({ account: account.id, amount, reference: 'start', actor: 'bench' })
+  const { token } = await store.createKey({ account: account.id, name: 'bench' })
+  const [model] = configuration.models.keys()
+  const send = (request: BenchRequest) => house.send(request, headersOf(request, token, configuration))
+  let closing: Promise<void> | null = null
+  const close = () => {
+    closing ??= house.close()
+    return closing
+  }
+  return {
+    chat: (body = {}, more = {}) =>
+      send({ ...more, body: { model, messages: [{ role: 'user', content: 'Hello' }], ...body } }),
+    send,
+    upstream: house.upstream,
+    ledger: {
+      balance() {
+        const { posted, held } = store.findAccount(account.id)!
+        return { posted, held }
+      },
+      receipt: ({ id }) => (id === null ? undefined : store.findReceipt(id)),
+      openHolds: () => store.openHolds(),
+      verify: () => store.verify(),
+    },
+    trail: ({ id }) => house.records.get(id ?? '')?.trail ?? [],
+    record: ({ id }) => house.records.get(id ?? ''),
+    mistakes: house.mistakes,
+    log: house.log,
+    clock: { now: time.clock.now, pass: time.pass },
+    store,
+    configuration,
+    accountId: account.id,
+    key: token,
+    reload: house.reload,
+    cut: house.gateway.cut,
+    crash: house.crash,
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}
+
+/** The headers of a request, with those that every client sends. */
+export function headersOf(
+  { key, headers = {}, body }: BenchRequest,
+  own: string,
+  { hosts }: Pick<Configuration, 'hosts'>,
+): Record<string, string> {
+  const token = key === undefined ? own : key
+  const all: Record<string, string | null> = {
+    host: hosts?.[0] ?? 'bench',
+    ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+  }
+  for (const [name, value] of Object.entries(headers)) all[name.toLowerCase()] = value
+  return Object.fromEntries(Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== null))
+}
+
+/** A moment as milliseconds since the epoch. Throws for a text that is none. */
+export function startOf(clock: number | string | undefined): number {
+  if (clock === undefined) return STANDARD_START_MS
+  const ms = typeof clock === 'number' ? clock : Date.parse(clock)
+  if (!Number.isSafeInteger(ms)) throw new TypeError(`"${clock}" is not a time such as 2027-01-15T08:00:00Z`)
+  return ms
+}
+
+/** Chance that is the same in every run: the middle of everything. */
+export function sameNumbers(): Random {
+  return () => 0.5
+}
+
+async function configurationOf({ plugins = [], steps, models, yaml, env, folder = '.' }: BenchOptions) {
+  const file = join(resolve(folder), 'gateway.yaml')
+  const gateway = {
+    version: 1,
+    listen: '127.0.0.1:0',
+    store: 'memory',
+    providers: { p: { dialect: 'openai', base_url: 'http://127.0.0.1:1/v1' } },
+    models: models ?? STANDARD_MODELS,
+    routes: [{ path: '/v1/chat/completions', policy: 'bench' }],
+    ...yaml,
+  }
+  const texts = new Map([
+    [file, JSON.stringify(gateway, null, 2)],
+    [join(resolve(folder), 'policies', 'bench.yaml'), JSON.stringify({ steps: steps ?? STANDARD_STEPS }, null, 2)],
+  ])
+  const loaded = await loadConfiguration(file, {
+    env: env ?? {},
+    registry: createRegistry([...BUILT_IN.filter(({ name }) => !plugins.some(mine => mine.name === name)), ...plugins]),
+    readFile: async path => texts.get(path) ?? notThere(path),
+  })
+  if ('configuration' in loaded) return loaded.configuration
+  const words = loaded.problems.map(problem => formatProblem(problem, loaded.sources.get(problem.file)))
+  throw new Error(`the bench cannot be set up:\n${words.join('\n')}`)
+}
+
+function notThere(path: string): never {
+  throw Object.assign(new Error(`there is no ${path}`), { code: 'ENOENT' })
+}

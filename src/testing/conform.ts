@@ -1,0 +1,306 @@
+/**
+ * Whether a plugin keeps the promises of the gateway, however an exchange ends: `conform` plays every ending through the
+ * real gateway with the plugin in its place, whole and as a stream, and looks at what is left.
+ */
+import type { AnyPlugin, FactName, TrailEntry } from '#contract'
+import { type Bench, type BenchOptions, openBench } from './bench.ts'
+import { answerWrong, crashWrong, leftWrong, moneyWrong, stepWrong, type Tried, traceWrong } from './checks.ts'
+import {
+  AROUND,
+  ENDINGS,
+  type Ending,
+  type Inner,
+  innerStep,
+  type Outer,
+  outerStep,
+  STREAM_ENDINGS,
+  WELL,
+} from './endings.ts'
+import { StuckError } from './house.ts'
+import { turn } from './time.ts'
+import type { BenchAnswer, BenchRequest } from './visit.ts'
+import { watchPlugin } from './watch-plugin.ts'
+
+/** How the plugin is tried. */
+export interface ConformOptions
+  extends Pick<BenchOptions, 'folder' | 'yaml' | 'models' | 'env' | 'plan' | 'patienceMs'> {
+  /**
+   * The policy, in which the plugin stands by its name. Default: `api-key`, `schema`, the plugin, `credits`, `route`; a
+   * plugin that needs `hold` stands behind `credits`, one that needs `targets` at the end, and one with the name of a built-in step in its place.
+   */
+  readonly steps?: readonly object[]
+  /** Changes to the request that is sent each time. */
+  readonly request?: Pick<BenchRequest, 'headers' | 'body' | 'key'>
+  /**
+   * Comes before each ending's own request: asks what makes the plugin do what it is for (fills a cache, takes a slot).
+   * What it costs does not count.
+   */
+  readonly prepare?: (bench: Bench, form: 'whole' | 'stream') => Promise<unknown>
+  /** What must not be in a trail, a log line or an answer, beside the client's key. */
+  readonly secrets?: readonly string[]
+  /** Only the endings with one of these in their names: to look for a mistake. Default: all. */
+  readonly endings?: readonly string[]
+}
+
+/** What is wrong: in which ending, and what. */
+export interface ConformFailure {
+  readonly ending: string
+  /** `whole` or `stream`; null: of the plugin as such. */
+  readonly form: 'whole' | 'stream' | null
+  /** A sentence without a full stop. */
+  readonly what: string
+}
+
+/** A plugin that has passed. */
+export interface ConformReport {
+  readonly plugin: string
+  /** How many endings were played. */
+  readonly endings: number
+  /** How often the plugin's middleware ran. */
+  readonly runs: number
+}
+
+/** A plugin that has not: every check that failed, in words. */
+export class ConformError extends Error {
+  override readonly name = 'ConformError'
+  readonly failures: readonly ConformFailure[]
+
+  constructor(plugin: string, failures: readonly ConformFailure[]) {
+    super(`the plugin "${plugin}" does not conform:\n${grouped(failures).join('\n')}`)
+    this.failures = failures
+  }
+}
+
+/** One line for each thing that is wrong, with the endings in which it is. */
+function grouped(failures: readonly ConformFailure[]): string[] {
+  const endings = new Map<string, string[]>()
+  for (const { ending, form, what } of failures) {
+    endings.set(what, [...(endings.get(what) ?? []), form ? `${ending} (${form})` : ending])
+  }
+  return [...endings].map(([what, all]) => {
+    const more = all.length - MOST_NAMED
+    return `- ${what}: ${all.slice(0, MOST_NAMED).join('; ')}${more > 0 ? `; and ${more} more endings` : ''}`
+  })
+}
+
+const MOST_NAMED = 3
+
+/**
+ * Plays every ending. Throws a `ConformError` that says in words which checks failed.
+ *
+ * @example
+ * test('conforms', () => conform(plugin, { open: 0, close: 24 }))
+ */
+export async function conform(
+  plugin: AnyPlugin,
+  settings: Readonly<Record<string, unknown>> = {},
+  options: ConformOptions = {},
+): Promise<ConformReport> {
+  const usual = { whole: await usualVerdicts('whole'), stream: await usualVerdicts('stream') }
+  const failures: ConformFailure[] = []
+  let endings = 0
+  let runs = 0
+  for (const [form, ending] of endingsOf(options)) {
+    endings++
+    const found = await play({ plugin, settings, options, form, ending, usual: usual[form] })
+    runs += found.runs
+    failures.push(...found.wrong.map(what => ({ ending: ending.name, form, what })))
+    // Each of the others would be waited for as long.
+    if (found.isStuck) break
+  }
+  if (runs === 0)
+    failures.push({ ending: 'every ending', form: null, what: 'the plugin never ran: is it in the policy?' })
+  if (failures.length > 0) throw new ConformError(plugin.name, failures)
+  return { plugin: plugin.name, endings, runs }
+
+  /** What the step does with requests one after another when all is well. A policy that cannot be set up is said here, once. */
+  async function usualVerdicts(form: 'whole' | 'stream'): Promise<readonly Verdict[]> {
+    const trial = { plugin, settings, options, form }
+    const bench = await openTrial(trial, [plugin, ...stepsAround(() => ({}))])
+    const verdicts: Verdict[] = []
+    let stuck: StuckError | null = null
+    try {
+      await options.prepare?.(bench, form)
+      // Who is late once is late again, and costs as much time.
+      while (verdicts.length < MOST_REQUESTS)
+        verdicts.push(verdicts.at(-1) === 'late' ? 'late' : await plainVerdict(bench, trial))
+    } catch (error) {
+      // Whatever else goes wrong here goes wrong in an ending too, where it is told.
+      if (error instanceof StuckError) stuck = error
+    }
+    // So does letting go.
+    await bench.close().catch(() => {})
+    if (stuck) throw new ConformError(plugin.name, [{ ending: 'answered', form, what: stuck.message }])
+    return verdicts
+  }
+}
+
+type Verdict = TrailEntry['verdict'] | undefined
+
+/** Of the ending with the most requests, and one more behind it. */
+const MOST_REQUESTS = 4
+
+/** What the step does with one more request, which nothing disturbs. */
+async function plainVerdict(bench: Bench, trial: Omit<Trial, 'ending' | 'usual'>): Promise<Verdict> {
+  bench.upstream.script(WELL)
+  const { body, more } = requestOf(trial)
+  const answer = await bench.chat(body, more)
+  return bench.trail(answer).find(({ step }) => step === trial.plugin.name)?.verdict
+}
+
+/** The request that is sent each time. */
+function requestOf({ options, form }: Pick<Trial, 'options' | 'form'>) {
+  const { headers, body, key } = options.request ?? {}
+  return {
+    body: { ...(body as Record<string, unknown>), ...(form === 'stream' ? { stream: true } : {}) },
+    more: { ...(headers ? { headers } : {}), ...(key === undefined ? {} : { key }) },
+  }
+}
+
+function endingsOf({ endings }: ConformOptions): readonly (readonly ['whole' | 'stream', Ending])[] {
+  const all = [
+    ...ENDINGS.map(ending => ['whole', ending] as const),
+    ...[...ENDINGS, ...STREAM_ENDINGS].map(ending => ['stream', ending] as const),
+  ]
+  return endings ? all.filter(([, { name }]) => endings.some(wanted => name.includes(wanted))) : all
+}
+
+/** Real time, which each ending with a step that hangs takes; where none should, a busy machine is no mistake of a step. */
+const STEP_GRACE_MS = { hangs: 60, comesBack: 1_000 }
+
+/** What the steps around the plugin do now. */
+interface Doing {
+  readonly inner?: Inner
+  readonly outer?: Outer
+}
+
+function stepsAround(doing: () => Doing): readonly AnyPlugin[] {
+  return [innerStep(() => doing().inner ?? 'pass'), outerStep(() => doing().outer ?? 'pass')]
+}
+
+interface Trial extends Tried {
+  readonly settings: Readonly<Record<string, unknown>>
+  readonly options: ConformOptions
+  /** What the step does with requests one after another when all is well. */
+  readonly usual: readonly Verdict[]
+}
+
+interface Played {
+  readonly wrong: readonly string[]
+  readonly runs: number
+  /** Whether it did not come to its end. */
+  readonly isStuck: boolean
+}
+
+async function play(trial: Trial): Promise<Played> {
+  const { plugin, ending, options, form } = trial
+  let doing: Doing & Pick<Ending, 'isServed'> = {}
+  const watched = watchPlugin(plugin, () => doing.isServed === false)
+  const wrong: string[] = []
+  let isStuck = false
+  try {
+    const bench = await openTrial(trial, [watched.plugin, ...stepsAround(() => doing)])
+    try {
+      await options.prepare?.(bench, form)
+      const { posted } = bench.ledger.balance()
+      doing = ending
+      const answers = await exchanges(bench, trial, wrong)
+      wrong.push(...moneyWrong(bench, answers, posted))
+      for (const answer of answers) wrong.push(...answerWrong(answer, trial), ...traceWrong(bench, answer, trial))
+      wrong.push(...stepWrong(bench, answers, trial, watched))
+      doing = {}
+      wrong.push(...(await afterWrong(bench, trial, answers.length)))
+    } finally {
+      await bench.close()
+    }
+    await turn()
+    wrong.push(...leftWrong(watched))
+  } catch (error) {
+    isStuck = error instanceof StuckError
+    wrong.push(isStuck ? (error as Error).message : `it could not be played: ${(error as Error).message}`)
+  } finally {
+    watched.stop()
+  }
+  return { wrong: [...new Set(wrong)], runs: watched.nexts.length, isStuck }
+}
+
+function openTrial(
+  { plugin, settings, options, ending }: Omit<Trial, 'form' | 'ending' | 'usual'> & Partial<Trial>,
+  plugins: readonly AnyPlugin[],
+): Promise<Bench> {
+  const { folder, yaml, models, env, plan, patienceMs } = options
+  const hangs = ending?.inner === 'hang after' || ending?.outer === 'hang after'
+  const said = Object.entries({ folder, yaml, models, env, plan, patienceMs }).filter(
+    ([, value]) => value !== undefined,
+  )
+  return openBench({
+    ...Object.fromEntries(said),
+    plugins,
+    steps: stepsFor(plugin, settings, options.steps),
+    store: ending?.during === 'crash' ? 'file' : 'memory',
+    stepGraceMs: hangs ? STEP_GRACE_MS.hangs : STEP_GRACE_MS.comesBack,
+  })
+}
+
+/** All answers of an ending; the one before the last was given when the last was asked for. */
+async function exchanges(bench: Bench, trial: Trial, wrong: string[]): Promise<readonly BenchAnswer[]> {
+  const answers: BenchAnswer[] = []
+  for (let times = trial.ending.times ?? 1; times > 0; times--) answers.push(...(await exchange(bench, trial, wrong)))
+  return answers
+}
+
+/** Sends the request; in the middle of the answer the process is cut, reloaded or killed, or somebody else asks. */
+async function exchange(bench: Bench, trial: Trial, wrong: string[]): Promise<BenchAnswer[]> {
+  const { during, upstream, leaveAfter } = trial.ending
+  const { body, more } = requestOf(trial)
+  let another: Promise<BenchAnswer> | null = null
+  let hasHappened = false
+  const happen = async () => {
+    if (hasHappened) return
+    hasHappened = true
+    if (during === 'cut') bench.cut()
+    if (during === 'reload') await bench.reload()
+    if (during === 'crash') wrong.push(...(await crashWrong(bench)))
+    // It may have to wait for this one.
+    if (during === 'another') another = bench.chat(body, more)
+  }
+  bench.upstream.script({ ...upstream, onPiece: happen })
+  const answer = await bench.chat(body, { ...more, ...(leaveAfter === undefined ? {} : { leaveAfter }) })
+  return another === null ? [answer] : [answer, await another]
+}
+
+function stepsFor(
+  plugin: AnyPlugin,
+  settings: Readonly<Record<string, unknown>>,
+  own: readonly object[] | undefined,
+): object[] {
+  const step = { use: plugin.name, with: settings }
+  const [outer, inner] = [{ use: AROUND.outer }, { use: AROUND.inner }]
+  const isIt = (each: object) => (each as { use?: unknown }).use === plugin.name
+  if (own) return own.flatMap(each => (isIt(each) ? [outer, { ...step, ...each }, inner] : [each]))
+  const standard: { use: string; with?: object }[] = [
+    { use: 'api-key' },
+    { use: 'schema' },
+    { use: 'credits' },
+    { use: 'route', with: { attempts: 1 } },
+  ]
+  if (standard.some(isIt)) return standard.flatMap(each => (isIt(each) ? [outer, step, inner] : [each]))
+  const gives: readonly FactName[] = plugin.gives ?? []
+  const rest = standard.filter(({ use }) => !(use === 'api-key' && gives.includes('key')))
+  const needs = typeof plugin.needs === 'function' ? plugin.needs(settings as never, 'chat') : (plugin.needs ?? [])
+  if (needs.includes('targets')) return [...rest, outer, step, inner]
+  if (gives.includes('key')) return [outer, step, inner, ...rest]
+  const behind = needs.includes('hold') ? 'route' : 'credits'
+  const at = rest.findIndex(({ use }) => use === behind)
+  return [...rest.slice(0, at), outer, step, inner, ...rest.slice(at)]
+}
+
+/** What the ending has cost the plugin: a slot that was not given back, a state that was not put right. */
+async function afterWrong(bench: Bench, trial: Trial, requests: number): Promise<string[]> {
+  const [usual, now] = [trial.usual[requests], await plainVerdict(bench, trial)]
+  const isBad = (verdict: Verdict) => verdict === 'refused' || verdict === 'failed'
+  if (isBad(now) && usual !== undefined && !isBad(usual)) {
+    return ['after it the step does not let the same request pass, which it does otherwise']
+  }
+  return bench.ledger.openHolds() > 0 ? ['a request after it leaves a hold open'] : []
+}

@@ -1,0 +1,275 @@
+/**
+ * The real gateway put together without sockets, network and waiting: its application, pipeline and store, under a clock
+ * that stands still, with scripted providers. What a bench and the policy tests have in common.
+ */
+import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Log, Random, TrailEntry } from '#contract'
+import { createClientApp, createListener, type Listener } from '../app.ts'
+import type { Configuration } from '../config/configuration.ts'
+import { createGateway, type Gateway } from '../gateway.ts'
+import { createGeneration, type Generation } from '../generation.ts'
+import type { StepReport } from '../pipeline/runner.ts'
+import { recordOf } from '../send/record.ts'
+import type { Trip } from '../send/trip.ts'
+import { createIds } from '../store/ids.ts'
+import { openStore } from '../store/sqlite.ts'
+import type { RecoveryReport, Store } from '../store/store.ts'
+import { type BenchTime, turn } from './time.ts'
+import { createUpstream, type ScriptedUpstream, type UpstreamCall } from './upstream.ts'
+import { type BenchAnswer, type BenchRequest, Visit } from './visit.ts'
+
+/** A line that the gateway or a step wrote to the log. */
+export interface LogEntry {
+  readonly level: 'info' | 'warn' | 'error'
+  /** Null: the gateway's own. */
+  readonly step: string | null
+  readonly message: string
+  readonly fields: Readonly<Record<string, unknown>>
+}
+
+/** How an exchange ended, as the gateway recorded it. */
+export type BenchRecord = ReturnType<typeof recordOf> & {
+  readonly trail: readonly TrailEntry[]
+  readonly signal: AbortSignal
+}
+
+/** What recovery made of what a killed process had left. */
+export interface Recovered {
+  readonly report: RecoveryReport
+  readonly openHolds: number
+  readonly violations: readonly string[]
+  /** Of each account, in nano-dollars. */
+  readonly balances: readonly { readonly id: string; readonly posted: bigint; readonly held: bigint }[]
+}
+
+export interface HouseOptions {
+  readonly configuration: Configuration
+  readonly time: BenchTime
+  readonly random: Random
+  /** How long a step may go on when the exchange is over; real time. */
+  readonly stepGraceMs: number
+  /** How long a request may come to no end before that is told; real time. Default: 10 s. */
+  readonly patienceMs?: number
+  /** `file`: in a folder of its own, so that a crash can be played. */
+  readonly store: 'memory' | 'file'
+}
+
+export interface House {
+  readonly store: Store
+  readonly upstream: ScriptedUpstream
+  readonly log: readonly LogEntry[]
+  /** What steps did wrong, and errors that nobody expected. */
+  readonly mistakes: readonly (StepReport | { readonly exchange: string; readonly error: unknown })[]
+  readonly records: ReadonlyMap<string, BenchRecord>
+  readonly gateway: Gateway
+  /** Sends a request and resolves when all of its exchange is over. */
+  send(request: BenchRequest, headers: Readonly<Record<string, string>>): Promise<BenchAnswer>
+  /** A new generation from the same configuration; the old one is disposed of when its last exchange is over. */
+  reload(): Promise<void>
+  /** What a start would find if the process were killed now. Only with a store in a file. */
+  crash(): Promise<Recovered>
+  close(): Promise<void>
+}
+
+/** Then it is something real that is waited for: a file, another process. */
+const QUICK_TURNS = 2_000
+const PATIENCE_MS = 10_000
+
+/** A request that does not come to its end. */
+export class StuckError extends Error {
+  override readonly name = 'StuckError'
+}
+
+/** Few people come to a bench, and room for 65,536 of them takes longer than all the rest. */
+const MOST_REMEMBERED = 1024
+
+const SECRET = 'a secret for a store that nobody keeps'
+
+export async function openHouse(options: HouseOptions): Promise<House> {
+  const { configuration, time, random, patienceMs = PATIENCE_MS } = options
+  const { clock, watchman } = time
+  const folder = options.store === 'file' ? mkdtempSync(join(tmpdir(), 'tollgate-bench-')) : null
+  const store = await openStore({
+    url: folder === null ? 'memory' : `sqlite:${join(folder, 'store.db')}`,
+    secret: SECRET,
+    clock,
+    writes: 'here',
+    mostRemembered: MOST_REMEMBERED,
+  })
+  const log: LogEntry[] = []
+  const mistakes: House['mistakes'][number][] = []
+  const records = new Map<string, BenchRecord>()
+  const visits = new Map<unknown, Visit>()
+  const visitOf = (trip: Trip | undefined) => visits.get(trip?.ctx.req.socket)
+  const upstream = createUpstream(time, ({ headers }) => asked(headers['x-request-id']))
+  const parts = {
+    configuration,
+    store,
+    clock,
+    random,
+    version: '0',
+    watchman,
+    log: logInto(log, null),
+    logFor: (step: string) => logInto(log, step),
+    redact: (text: string) => text,
+    transportTo: upstream.transportTo,
+  }
+  const letGo = async () => {
+    await store.close()
+    if (folder !== null) rmSync(folder, { recursive: true, force: true })
+  }
+  let generation = await createGeneration(parts).catch(async (error: unknown) => {
+    await letGo()
+    throw error
+  })
+  const retired = new Set<Generation>()
+  const bug = (exchange: string, error: unknown) => void mistakes.push({ exchange, error })
+  const gateway = createGateway({
+    store,
+    clock,
+    random,
+    watchman,
+    rawProxy: upstream.rawProxy,
+    log: parts.log,
+    generation: () => generation,
+    // Which exchanges a generation still has is asked of the gateway itself.
+    entered() {},
+    left() {},
+    stepGraceMs: options.stepGraceMs,
+    reportStep: report => void mistakes.push(report),
+    reportBug: bug,
+    record(trip, ending) {
+      const { trail, signal, id } = trip.exchange
+      records.set(id, { ...recordOf(trip, ending, clock), trail, signal })
+      exchanges.set(trip.ctx.req.socket, id)
+    },
+  })
+  const exchanges = new Map<unknown, string>()
+  const ids = createIds(clock)
+  const listener: Listener = createListener(
+    createClientApp({
+      gateway,
+      generation: () => generation,
+      nextId: () => ids.next('req_'),
+      ready: () => ({ ready: true }),
+      metrics: () => '',
+      reportBug: bug,
+    }),
+    configuration.limits,
+    () => ids.next('req_'),
+  )
+
+  function asked(exchange: UpstreamCall['headers'][string] | undefined): void {
+    const trips = gateway.trips()
+    // A raw request does not carry the id of its exchange: then it is the only one that can be meant.
+    visitOf(trips.find(trip => trip.exchange.id === exchange) ?? trips.at(-1))?.asked()
+  }
+
+  async function send(request: BenchRequest, headers: Readonly<Record<string, string>>): Promise<BenchAnswer> {
+    const visit = new Visit(request)
+    visits.set(visit.wire, visit)
+    try {
+      listener.server.emit('connection', visit.wire)
+      visit.send(request, headers)
+      await settled(visit)
+      const exchange = exchanges.get(visit.wire) ?? null
+      return visit.answer(exchange)
+    } finally {
+      visits.delete(visit.wire)
+      exchanges.delete(visit.wire)
+      await disposeRetired()
+    }
+  }
+
+  /** Until the connection and the exchange are over. A pause between two tries is over at once. */
+  async function settled(visit: Visit): Promise<void> {
+    let isClosed = false
+    void visit.closed.then(() => {
+      isClosed = true
+    })
+    for (let nth = 0; ; nth++) {
+      await (nth < QUICK_TURNS ? turn() : new Promise(resolve => setTimeout(resolve, 1)))
+      if (nth > QUICK_TURNS + patienceMs) throw new StuckError(unfinished(gateway))
+      const trip = gateway.trips().find(each => each.ctx.req.socket === (visit.wire as unknown))
+      if (!trip && isClosed) return
+      if (trip && isPausing(trip)) await time.pass(100)
+    }
+  }
+
+  async function disposeRetired(): Promise<void> {
+    for (const old of retired) {
+      if (gateway.trips().some(trip => trip.generation === old)) continue
+      retired.delete(old)
+      await old.dispose()
+    }
+  }
+
+  return {
+    store,
+    upstream,
+    log,
+    mistakes,
+    records,
+    gateway,
+    send,
+    async reload() {
+      const old = generation
+      generation = await createGeneration({ ...parts, previous: old })
+      retired.add(old)
+      await disposeRetired()
+    },
+    async crash() {
+      if (folder === null) throw new Error("openBench: a crash is played with store: 'file'")
+      return recoverCopy(join(folder, 'store.db'), join(folder, `crash-${ids.next('')}.db`), time)
+    },
+    async close() {
+      gateway.cut()
+      await gateway.idle()
+      try {
+        for (const each of [...retired, generation]) await each.dispose()
+      } finally {
+        await letGo()
+      }
+    },
+  }
+}
+
+function unfinished(gateway: Gateway): string {
+  const [trip] = gateway.trips()
+  const trail = trip?.exchange.trail.map(({ step, verdict }) => `${step} ${verdict}`).join(', ')
+  return `the request does not come to its end: ${trip ? `its trail so far is: ${trail || 'empty'}` : 'nobody answers it'}`
+}
+
+/** Between two tries at a provider: nothing happens before time has passed. */
+function isPausing({ exchange, asking, onStop }: Trip): boolean {
+  return onStop !== null && asking === null && exchange.outcome === null && exchange.attempts.at(-1)?.code != null
+}
+
+function logInto(log: LogEntry[], step: string | null): Log {
+  const writer =
+    (level: LogEntry['level']) =>
+    (fields: Readonly<Record<string, unknown>>, message: string): void =>
+      void log.push({ level, step, message, fields })
+  return { info: writer('info'), warn: writer('warn'), error: writer('error') }
+}
+
+/** What was committed is copied as it stands, and a new owner recovers it. */
+async function recoverCopy(path: string, copy: string, { clock }: BenchTime): Promise<Recovered> {
+  for (const end of ['', '-wal', '.spool']) if (existsSync(path + end)) copyFileSync(path + end, copy + end)
+  const store = await openStore({ url: `sqlite:${copy}`, secret: SECRET, clock, writes: 'here' })
+  try {
+    const report = await store.recover()
+    return {
+      report,
+      openHolds: store.openHolds(),
+      violations: store
+        .verify()
+        .violations.map(({ invariant, subject, message }) => `${invariant} ${subject}: ${message}`),
+      balances: store.listAccounts().map(({ id, posted, held }) => ({ id, posted, held })),
+    }
+  } finally {
+    await store.close()
+  }
+}

@@ -1,0 +1,93 @@
+import { execFile } from 'node:child_process'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { addPlugin, ownTestCommand, testCommand } from '../../src/cli/plugin.ts'
+import { full } from '../helpers/counts.ts'
+import { tollgate } from '../helpers/gateway.ts'
+import { ROOT } from '../helpers/repository.ts'
+import { runCommand } from '../testing/run-command.ts'
+import { CONFIGURATION, STANDARD_POLICY } from './helpers.ts'
+
+const TEST = 'plugins/short-talks/index.test.ts'
+
+let folder: string
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'tollgate-plugin-new-'))
+})
+afterEach(() => rmSync(folder, { recursive: true, force: true }))
+
+test.each([
+  ['Office', 'is no name for a plugin'],
+  ['../escape', 'is no name for a plugin'],
+  ['credits', 'is a plugin of the gateway itself'],
+])('the name %s is refused, and nothing is written', async (name, sentence) => {
+  await expect(runCommand(addPlugin, folder, ['plugin', 'new', name])).rejects.toThrow(sentence)
+  expect(readdirSync(folder)).toEqual([])
+})
+
+test('what is there is not overwritten', async () => {
+  await runCommand(addPlugin, folder, ['plugin', 'new', 'short-talks'])
+  const file = join(folder, 'plugins/short-talks/index.ts')
+  const before = readFileSync(file, 'utf8')
+  await expect(runCommand(addPlugin, folder, ['plugin', 'new', 'short-talks'])).rejects.toThrow('is there already')
+  expect(readFileSync(file, 'utf8')).toBe(before)
+})
+
+// Node's test runner must not think that it is a part of this one, nor vitest.
+const { NODE_TEST_CONTEXT: _, NODE_OPTIONS: __, VITEST: ___, ...env } = process.env
+const run = (program: string, args: readonly string[], cwd = folder) => promisify(execFile)(program, args, { cwd, env })
+
+test('the folder that is written passes its own test, outside of the repository', async () => {
+  const { code, out } = await runCommand(addPlugin, folder, ['plugin', 'new', 'short-talks'])
+  expect(code).toBe(0)
+  expect(out).toContain(testCommand(TEST))
+  expect(readdirSync(join(folder, 'plugins/short-talks')).sort()).toEqual(['README.md', 'index.test.ts', 'index.ts'])
+  const [program, ...args] = testCommand(TEST).split(' ')
+  const { stdout } = await run(program!, args)
+  expect(stdout).toMatch(/pass 3\b/)
+  expect(stdout).toMatch(/fail 0\b/)
+})
+
+test.runIf(full)('the same beside a gateway that is installed as a package, and a policy can name it', async () => {
+  const made = await tollgate(['plugin', 'new', 'short-talks'], { cwd: folder })
+  expect(made).toMatchObject({ code: 0, stderr: '' })
+  // What `npm install FOLDER` and `npm link` make of the checkout.
+  mkdirSync(join(folder, 'node_modules'))
+  symlinkSync(ROOT, join(folder, 'node_modules/tollgate'))
+  const { stdout } = await run(process.execPath, ['--test', '--test-skip-pattern=every ending', TEST])
+  expect(stdout).toMatch(/pass 2\b/)
+  expect(stdout).toMatch(/fail 0\b/)
+
+  const step = made.stdout.slice(made.stdout.indexOf('  - use: '))
+  mkdirSync(join(folder, 'policies'))
+  writeFileSync(
+    join(folder, 'policies/standard.yaml'),
+    STANDARD_POLICY.replace('  - use: credits', `${step}  - use: credits`),
+  )
+  writeFileSync(join(folder, 'policies/catalog.yaml'), 'steps:\n  - use: api-key\n')
+  writeFileSync(join(folder, 'gateway.yaml'), CONFIGURATION)
+  expect(await tollgate(['check'], { cwd: folder })).toMatchObject({ code: 0 })
+})
+
+test.runIf(full)(
+  'inside the repository it is written as its neighbours are, and passes with their tests',
+  async () => {
+    for (const part of ['src', 'plugins', 'policies', 'test/vitest.config.ts', 'package.json', 'tsconfig.json']) {
+      cpSync(join(ROOT, part), join(folder, part), { recursive: true })
+    }
+    symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
+    const entry = join(folder, 'src/cli/tollgate.js')
+    const made = await tollgate(['plugin', 'new', 'short-talks'], { cwd: folder, entry })
+    expect(made).toMatchObject({ code: 0, stderr: '' })
+    expect(made.stdout).toContain(ownTestCommand('short-talks'))
+    expect(readFileSync(join(folder, 'plugins/short-talks/index.ts'), 'utf8')).toContain("from '#contract'")
+    const [, ...args] = ownTestCommand('short-talks').split(' ')
+    const { stdout } = await run(join(folder, 'node_modules/.bin/vitest'), args.slice(1))
+    expect(stdout).toMatch(/3 passed/)
+    expect(stdout).not.toMatch(/failed/)
+  },
+  60_000,
+)

@@ -1,0 +1,380 @@
+import { createServer } from 'node:net'
+import { expect, test } from 'vitest'
+import {
+  type AnyPlugin,
+  type Chat,
+  definePlugin,
+  type Log,
+  refuse,
+  type StepInstance,
+  type StepMiddleware,
+} from '#contract'
+import { ConformError, conform } from '../../src/testing/index.ts'
+
+const NO_SETTINGS = { type: 'object', additionalProperties: false, properties: {} } as const
+
+type Create = (log?: Log) => StepMiddleware | StepInstance
+
+function pluginOf(create: Create, more: Partial<AnyPlugin> = {}): AnyPlugin {
+  return definePlugin({
+    name: 'mine',
+    settings: NO_SETTINGS,
+    ...more,
+    create: (_settings: never, services?: { log?: Log }) => create(services?.log),
+  } as Parameters<typeof definePlugin>[0])
+}
+
+/** What is wrong, without the endings. */
+async function complaintsOf(plugin: AnyPlugin, endings?: readonly string[]): Promise<string[]> {
+  try {
+    await conform(plugin, {}, endings ? { endings } : {})
+    return []
+  } catch (error) {
+    if (!(error instanceof ConformError)) throw error
+    return [...new Set(error.failures.map(({ what }) => what))]
+  }
+}
+
+/** What a plugin can do to the facts of others when it is no TypeScript. */
+type Careless = { -readonly [Name in keyof Chat]: Chat[Name] }
+
+type BadPlugin = readonly [name: string, create: Create, complaint: string, more?: Partial<AnyPlugin>]
+
+/** In the place of `route`. */
+const GIVES_TARGETS: Partial<AnyPlugin> = { name: 'route', needs: ['model'], gives: ['targets'] }
+
+const ROWS: readonly BadPlugin[] = [
+  [
+    'a timer of each exchange',
+    () => async (_ctx, next) => {
+      setInterval(() => {}, 60_000).unref()
+      await next()
+    },
+    'after dispose() something goes on: Timeout',
+  ],
+  [
+    'a timer that dispose forgets',
+    () => {
+      setInterval(() => {}, 60_000).unref()
+      return { handle: (_ctx, next) => next(), dispose() {} }
+    },
+    'after dispose() something goes on: Timeout',
+  ],
+  [
+    'a timer and nothing to let go of it',
+    () => {
+      setInterval(() => {}, 60_000).unref()
+      return (_ctx, next) => next()
+    },
+    'after dispose() something goes on: Timeout',
+  ],
+  [
+    'a server that dispose forgets',
+    () => {
+      const server = createServer()
+      server.listen(0, '127.0.0.1').unref()
+      return { handle: (_ctx, next) => next(), dispose() {} }
+    },
+    'after dispose() something goes on: TCPSERVERWRAP',
+  ],
+  [
+    'a dispose that throws',
+    () => ({
+      handle: (_ctx, next) => next(),
+      dispose() {
+        throw new Error('cannot let go')
+      },
+    }),
+    'it could not be played: cannot let go',
+  ],
+  [
+    'a listener on the process',
+    () => {
+      process.on('tollgate-conform-test' as 'exit', () => {})
+      return (_ctx, next) => next()
+    },
+    'after dispose() a listener for "tollgate-conform-test" is left on the process',
+  ],
+  [
+    'a listener on the signal',
+    () => async (ctx, next) => {
+      ctx.exchange.signal.addEventListener('abort', () => {})
+      await next()
+    },
+    '1 listeners are left on exchange.signal',
+  ],
+  [
+    'the key in a note',
+    () => async (ctx, next) => {
+      ctx.exchange.note(`called with ${ctx.get('authorization')}`)
+      await next()
+    },
+    'a secret is in the trail',
+  ],
+  [
+    'the key in a header',
+    () => async (ctx, next) => {
+      ctx.set('x-who', ctx.get('authorization'))
+      await next()
+    },
+    'a secret is in the answer',
+  ],
+  [
+    'the key in the log',
+    (log?: Log) => async (ctx, next) => {
+      log!.info({ authorization: ctx.get('authorization') }, 'asked')
+      await next()
+    },
+    'a secret is in the log',
+    { uses: ['log'] },
+  ],
+  [
+    'the key in a refusal',
+    () => async ctx => {
+      throw refuse('forbidden', { message: `Not with ${ctx.get('authorization')}.` })
+    },
+    'a secret is in the answer',
+  ],
+  [
+    'a slot that is not given back where it ends badly',
+    () => {
+      let inside = 0
+      return async (_ctx, next) => {
+        if (inside > 0) throw refuse('rate_limit_exceeded')
+        inside++
+        await next()
+        inside--
+      }
+    },
+    'after it the step does not let the same request pass, which it does otherwise',
+  ],
+  [
+    'next() twice',
+    () => async (_ctx, next) => {
+      await next()
+      await next()
+    },
+    'next() was called 2 times',
+  ],
+  [
+    'next() that nobody awaits',
+    () => async (_ctx, next) => void next(),
+    'the step "mine" returned while its next() was pending',
+  ],
+  [
+    'an inner error that is kept',
+    () => async (_ctx, next) => next().catch(() => {}),
+    'the step "mine" caught what next() rejected with and kept it',
+  ],
+  [
+    'neither next() nor an answer',
+    () => async () => {},
+    'the step "mine" returned without next(), an answer or a refusal',
+  ],
+  [
+    'an error of its own',
+    () => async () => {
+      throw new Error('broken')
+    },
+    'the step "mine" threw: broken',
+  ],
+  [
+    'an error behind the answer',
+    () => async (_ctx, next) => {
+      await next()
+      throw new Error('too late')
+    },
+    'the step "mine" threw: too late',
+  ],
+  [
+    'an error behind an inner error',
+    () => async (_ctx, next) => {
+      try {
+        await next()
+      } catch {
+        throw new Error('mine instead')
+      }
+    },
+    'the step "mine" threw after an inner error: mine instead',
+  ],
+  [
+    'a watch that throws',
+    () => async (ctx, next) => {
+      ctx.exchange.watch(() => {
+        throw new Error('cannot look')
+      })
+      await next()
+    },
+    'the step "mine" watch or edit threw: cannot look',
+  ],
+  [
+    'a fact of another step that it changes',
+    () => async (ctx, next) => {
+      Object.assign(ctx.exchange.account!, { plan: 'gold' })
+      await next()
+    },
+    `the step "mine" threw: Cannot assign to read only property 'plan' of object '#<Object>'`,
+  ],
+  [
+    'a fact that it changes behind the answer',
+    () => async (ctx, next) => {
+      await next()
+      ;(ctx.exchange.chat!.body.messages as unknown[]).length = 0
+    },
+    'it changes the fact "chat"',
+  ],
+  [
+    'messages that it adds to the list of another',
+    () => async (ctx, next) => {
+      ;(ctx.exchange.chat!.body.messages as unknown[]).push({ role: 'user', content: 'and lie' })
+      await next()
+    },
+    'it changes the fact "chat"',
+  ],
+  [
+    'a request that it puts in its place by itself',
+    () => async (ctx, next) => {
+      const chat = ctx.exchange.chat as Careless
+      chat.body = { ...chat.body, user: 'nobody' }
+      await next()
+    },
+    'it changes chat.body or chat.bytes by itself: that is what exchange.rewrite() is for',
+  ],
+  [
+    'a longer request behind the hold',
+    () => async (ctx, next) => {
+      const chat = ctx.exchange.chat as Careless
+      chat.body = { ...chat.body, user: 'nobody' }
+      chat.bytes = Buffer.from(JSON.stringify(chat.body))
+      await next()
+    },
+    'it changes the request for which credit is held',
+    { needs: ['hold'] },
+  ],
+  [
+    'a cap that it raises',
+    () => async (ctx, next) => {
+      ctx.exchange.chat!.cap += 1
+      await next()
+    },
+    'it raises chat.cap, which steps may only lower',
+  ],
+  ['a fact that it does not give', () => (_ctx, next) => next(), 'it goes on without giving "targets"', GIVES_TARGETS],
+]
+
+const bad = ROWS.map(([name, create, complaint, more = {}]) => ({ name, create, complaint, more }))
+test.each(bad)('$name is found', async ({ create, complaint, more }) => {
+  const endings = ['answered three', 'cannot be reached']
+  expect(await complaintsOf(pluginOf(create, more), endings)).toContain(complaint)
+  process.removeAllListeners('tollgate-conform-test')
+})
+
+test('a step that goes on and does not come back is found', async () => {
+  const hangs = pluginOf(() => async (_ctx, next) => {
+    await next()
+    await new Promise(() => {})
+  })
+  expect(await complaintsOf(hangs, ['reload'])).toContain('the step did not return when the answer was over')
+})
+
+test('a step that never goes on is found, and not waited for on each ending', async () => {
+  const hangs = pluginOf(() => () => new Promise(() => {}))
+  await expect(conform(hangs, {}, { patienceMs: 300 })).rejects.toThrow(
+    /^the plugin "mine" does not conform:\n- the request does not come to its end: its trail so far is: .*: answered \(whole\)$/,
+  )
+})
+
+test('a step that throws where its services fail may do so, and one that hides what failed must keep its word', async () => {
+  const take = { uses: ['buckets'] as const, settings: NO_SETTINGS }
+  const shape = { capacity: 1, refillPerMs: 1 }
+  const throws = definePlugin({
+    name: 'mine',
+    ...take,
+    create:
+      (_settings, { buckets }) =>
+      async (_ctx, next) => {
+        await buckets.take('b', shape, 1)
+        await next()
+      },
+  })
+  const forgets = definePlugin({
+    name: 'mine',
+    ...take,
+    create:
+      (_settings, { buckets }) =>
+      async (_ctx, next) => {
+        try {
+          await buckets.take('b', shape, 1)
+          await next()
+        } catch {
+          // Neither an answer nor a refusal.
+        }
+      },
+  })
+  expect(await complaintsOf(throws, ['services fail'])).toEqual([])
+  expect(await complaintsOf(forgets, ['services fail'])).toEqual([
+    'the step "mine" returned without next(), an answer or a refusal',
+  ])
+})
+
+test('a plugin that is not in its policy is no plugin that conforms', async () => {
+  await expect(
+    conform(
+      pluginOf(() => (_ctx, next) => next()),
+      {},
+      { endings: ['reload'], steps: [{ use: 'api-key' }, { use: 'schema' }, { use: 'credits' }, { use: 'route' }] },
+    ),
+  ).rejects.toThrow('the plugin never ran')
+})
+
+test('the error names the endings of each complaint, and not all of them', async () => {
+  const broken = pluginOf(() => async () => {
+    throw new Error('broken')
+  })
+  await expect(conform(broken, {}, { endings: ['client', 'provider'] })).rejects.toThrow(
+    /^the plugin "mine" does not conform:\n- the step "mine" threw: broken: the provider cannot be reached \(whole\); .*; and \d+ more endings$/m,
+  )
+})
+
+test('settings that are wrong are said', async () => {
+  await expect(
+    conform(
+      pluginOf(() => (_ctx, next) => next()),
+      { most: 1 },
+    ),
+  ).rejects.toThrow(/^the bench cannot be set up:\n.* unknown key "most"/)
+})
+
+test('a plugin conforms that answers, one that refuses, and one that looks at every chunk and cleans up', async () => {
+  const answers = pluginOf(
+    () => ctx =>
+      ctx.exchange.answer({
+        id: 'x',
+        object: 'chat.completion',
+        created: 1,
+        model: 'm',
+        choices: [{ index: 0, message: { role: 'assistant', content: 'Mine' }, finish_reason: 'stop' }],
+        usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
+      }),
+  )
+  const refuses = pluginOf(() => async () => {
+    throw refuse('forbidden')
+  })
+  const watches = pluginOf(() => {
+    const timer = setInterval(() => {}, 60_000)
+    return {
+      async handle(ctx, next) {
+        let chunks = 0
+        ctx.exchange.watch(() => {
+          chunks++
+        })
+        await next()
+        ctx.exchange.note(`${chunks} chunks`)
+      },
+      dispose: () => clearInterval(timer),
+    }
+  })
+  expect(await complaintsOf(watches)).toEqual([])
+  for (const plugin of [answers, refuses])
+    expect(await complaintsOf(plugin, ['answered', 'client', 'middle'])).toEqual([])
+})
