@@ -1,0 +1,172 @@
+/** What a replay has found, for people. */
+import { formatMoney } from '../contract/units.ts'
+import type { Change, Cost, Side } from '../replay/compare.ts'
+import type { ReplayResult } from '../replay/replay.ts'
+import { type Concerned, changesOf, concerned, costsOf } from '../replay/report.ts'
+import { count, showMoney, showTime, table } from './format.ts'
+
+export interface TextOptions {
+  /** What it was compared with, in words. */
+  readonly against: string
+  /** How many accounts, keys and models are shown. */
+  readonly most: number
+}
+
+export function replayText(result: ReplayResult, options: TextOptions): string {
+  const { found, gaps } = result
+  const parts = [
+    headText(result, options),
+    found.changed > 0 ? changesText(changesOf(result), options) : '',
+    costText(result, options),
+    found.shadow.size > 0 ? shadowText(result) : '',
+    gaps.length > 0 ? `Not known from this log:\n${gaps.map(gapText).join('')}` : '',
+    skippedText(result),
+  ]
+  return parts.filter(part => part !== '').join('\n')
+}
+
+function headText({ found, span, passedBy, late, twice }: ReplayResult, { against }: TextOptions): string {
+  const { lines, changed, refused, admitted } = found
+  const when = span
+    ? `, ${showTime(new Date(span.from).toISOString())} to ${showTime(new Date(span.to).toISOString())}`
+    : ''
+  const kinds = [
+    refused > 0 ? `${refused} refused now` : '',
+    admitted > 0 ? `${admitted} let in now` : '',
+    changed > refused + admitted ? `${changed - refused - admitted} told something else` : '',
+  ].filter(kind => kind !== '')
+  const changes =
+    changed === 0
+      ? 'No verdict changes.'
+      : `${changed} of ${count(lines, 'verdict')} change${changed === 1 ? 's' : ''} (${share(changed, lines)}): ${kinds.join(', ')}.`
+  const notes = [
+    passedBy > 0 ? `${count(passedBy, 'line')} not taken (--account, --limit).\n` : '',
+    twice > 0 ? `${count(twice, 'line')} left out: of the same exchange as one before.\n` : '',
+    late > 0
+      ? `${count(late, 'line')} came out of order, and began when the others had passed ${late === 1 ? 'its' : 'their'} time; sort the log by at.\n`
+      : '',
+  ]
+  return `${count(lines, 'exchange')}${when}, compared with ${against}.\n${notes.join('')}${changes}\n`
+}
+
+function changesText(changes: readonly Change[], { most }: TextOptions): string {
+  const columns = [
+    { title: 'LINES', right: true },
+    { title: 'BEFORE' },
+    { title: 'AFTER' },
+    { title: 'ACCOUNTS', right: true },
+    { title: 'KEYS', right: true },
+  ]
+  const rows = changes.map(({ lines, before, after, accounts, keys }) => [
+    String(lines),
+    sideText(before),
+    sideText(after),
+    String(accounts.size),
+    String(keys.size),
+  ])
+  const details = changes.map(
+    ({ before, after, accounts, keys, examples }) =>
+      `\n${sideText(before)} -> ${sideText(after)}\n` +
+      `  accounts  ${whoText(concerned(accounts), most)}\n` +
+      `  keys      ${whoText(concerned(keys).map(withId), most)}\n` +
+      `  such as   ${examples.join(', ')}\n`,
+  )
+  return table(columns, rows) + details.join('')
+}
+
+/** `429 rate_limit_exceeded (burst)`; what the provider answered says no more than its status. */
+function sideText({ status, code, decidedBy, outcome }: Side): string {
+  if (status === null) return outcome === 'client_left' ? 'client left' : outcome
+  const by = decidedBy === null || (code === null && decidedBy === 'send') ? '' : ` (${decidedBy})`
+  return `${status}${code === null ? '' : ` ${code}`}${by}`
+}
+
+function whoText(all: readonly Concerned[], most: number): string {
+  const shown = all.slice(0, most).map(({ id, name, lines }) => `${id === '' ? 'nobody' : name || id} ${lines}`)
+  return [...shown, ...(all.length > most ? [`and ${all.length - most} more`] : [])].join(', ')
+}
+
+/** Names of keys are not unique. */
+function withId({ id, name, lines }: Concerned): Concerned {
+  return { id, name: id === '' ? '' : `${name} (${id})`, lines }
+}
+
+function costText({ found }: ReplayResult, { most }: TextOptions): string {
+  const columns = [
+    { title: 'COST' },
+    { title: 'BEFORE', right: true },
+    { title: 'AFTER', right: true },
+    { title: 'DIFFERENCE', right: true },
+  ]
+  const row = (what: string, cost: Cost) => [
+    what,
+    money(cost.before),
+    money(cost.after),
+    `${signed(cost.after - cost.before)} (${percent(cost)})`,
+  ]
+  const changed = <Item extends Cost>(costs: ReadonlyMap<string, Item>) =>
+    costsOf(costs).filter(([, { before, after }]) => before !== after)
+  const [accounts, models] = [changed(found.accounts), changed(found.models)]
+  const rows = [
+    row('all', found.cost),
+    ...models.slice(0, most).map(([id, cost]) => row(`model ${id}`, cost)),
+    ...accounts.slice(0, most).map(([id, cost]) => row(`account ${cost.name || id || 'nobody'}`, cost)),
+  ]
+  const more = Math.max(0, accounts.length - most) + Math.max(0, models.length - most)
+  const rest = more > 0 ? `and ${more} more (--all)\n` : ''
+  const estimated =
+    found.estimated > 0
+      ? `Of it ${money(found.cost.estimated)} is estimated, for ${count(found.estimated, 'exchange')} that nobody has answered: as long as the model's others.\n`
+      : ''
+  return table(columns, rows) + rest + estimated
+}
+
+function shadowText({ found }: ReplayResult): string {
+  const rows = [...found.shadow.values()].map(({ step, code, lines }) => [
+    String(lines),
+    step,
+    code ?? 'an answer of its own',
+    share(lines, found.lines),
+  ])
+  const columns = [{ title: 'LINES', right: true }, { title: 'IN SHADOW' }, { title: 'WOULD SAY' }, { title: 'SHARE' }]
+  return table(columns, rows)
+}
+
+function gapText({ about, sentence }: { readonly about: string; readonly sentence: string }): string {
+  return `  ${about}: ${sentence}\n`
+}
+
+const UNKNOWN: Readonly<Record<string, string>> = {
+  who: 'who asked is not in the log, and the configuration asks for it now',
+  unfinished: 'a step of the configuration waits for something that does not come',
+  body: 'what was asked is not in the log, and the configuration asks for it now',
+}
+
+/** What was left out, and why. */
+export function skippedText({ found, skipped, skippedCount }: ReplayResult): string {
+  const unknown = [...found.unknown].map(
+    ([why, lines]) => `${count(lines, 'line')} not compared: ${UNKNOWN[why] ?? why}\n`,
+  )
+  const lines = skipped.map(({ file, number, reason }) => `  ${file}:${number}: ${reason}\n`)
+  const more = skippedCount > skipped.length ? `  and ${skippedCount - skipped.length} more\n` : ''
+  const head = skippedCount > 0 ? `${count(skippedCount, 'line')} skipped:\n` : ''
+  return unknown.join('') + head + lines.join('') + more
+}
+
+function money(amount: bigint): string {
+  return showMoney(formatMoney(amount))
+}
+
+function signed(amount: bigint): string {
+  return `${amount > 0n ? '+' : ''}${money(amount)}`
+}
+
+function share(some: number, all: number): string {
+  return all === 0 ? '0 %' : `${((100 * some) / all).toFixed(2)} %`
+}
+
+function percent({ before, after }: Cost): string {
+  if (before === 0n) return after === 0n ? '0 %' : 'new'
+  const hundredths = Number(((after - before) * 10_000n) / before)
+  return `${hundredths > 0 ? '+' : ''}${(hundredths / 100).toFixed(2)} %`
+}

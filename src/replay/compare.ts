@@ -1,0 +1,171 @@
+/** What a changed configuration changes: verdicts before and after, for whom, and what it costs. Pure counting. */
+import type { ErrorCode, NanoUsd } from '#contract'
+import type { Decision, LogLine } from './line.ts'
+import type { Verdict } from './world.ts'
+
+/** A verdict as it is compared. */
+export interface Side {
+  readonly status: number | null
+  readonly code: ErrorCode | null
+  readonly decidedBy: string | null
+  readonly outcome: Decision['outcome']
+}
+
+export type Direction = 'refused' | 'admitted' | 'other'
+
+/** Lines whose verdict changes in one way. */
+export interface Change {
+  readonly before: Side
+  readonly after: Side
+  /** Whether they are refused now, let in now, or told something else. */
+  readonly direction: Direction
+  lines: number
+  /** Lines by account and by key, ids with names. */
+  readonly accounts: Map<string, Counted>
+  readonly keys: Map<string, Counted>
+  readonly examples: string[]
+}
+
+export interface Counted {
+  readonly name: string
+  lines: number
+}
+
+/** Charges before and after, of the same lines. */
+export interface Cost {
+  before: NanoUsd
+  after: NanoUsd
+  /** Of `after`: for answers that nobody has given yet. */
+  estimated: NanoUsd
+}
+
+/** Everything that is counted. */
+export interface Comparison {
+  lines: number
+  changed: number
+  refused: number
+  admitted: number
+  estimated: number
+  /** Lines of which nobody can say what would become of them, by the reason. */
+  readonly unknown: Map<string, number>
+  readonly changes: Map<string, Change>
+  readonly cost: Cost
+  readonly accounts: Map<string, Cost & { readonly name: string }>
+  readonly models: Map<string, Cost>
+  /** What steps in shadow would have refused, by step and code. */
+  readonly shadow: Map<string, { readonly step: string; readonly code: ErrorCode | null; lines: number }>
+}
+
+const MOST_EXAMPLES = 3
+
+export function emptyComparison(): Comparison {
+  return {
+    lines: 0,
+    changed: 0,
+    refused: 0,
+    admitted: 0,
+    estimated: 0,
+    unknown: new Map(),
+    changes: new Map(),
+    cost: noCost(),
+    accounts: new Map(),
+    models: new Map(),
+    shadow: new Map(),
+  }
+}
+
+/** What is compared with, as the log has it. */
+export function recorded(line: LogLine): Verdict {
+  const { outcome, status, code, decidedBy, charged } = line
+  return { outcome, status, code, decidedBy, held: 0n, charged, isEstimate: false, unknown: null, shadow: [] }
+}
+
+/** Counts one line. */
+export function compare(into: Comparison, line: LogLine, before: Verdict, after: Verdict): void {
+  into.lines++
+  for (const { step, code } of after.shadow) {
+    const key = `${step} ${code}`
+    const seen = into.shadow.get(key)
+    if (seen) seen.lines++
+    else into.shadow.set(key, { step, code, lines: 1 })
+  }
+  const unknown = after.unknown ?? before.unknown
+  if (unknown !== null) {
+    into.unknown.set(unknown, (into.unknown.get(unknown) ?? 0) + 1)
+    return
+  }
+  addCosts(into, line, before, after)
+  if (after.isEstimate) into.estimated++
+  if (isSame(before, after)) return
+  into.changed++
+  const change = changeOf(into, before, after)
+  change.lines++
+  if (change.direction === 'refused') into.refused++
+  if (change.direction === 'admitted') into.admitted++
+  if (change.examples.length < MOST_EXAMPLES) change.examples.push(line.id)
+  count(change.accounts, line.who?.account ?? NOBODY)
+  count(change.keys, line.who?.key ?? NOBODY)
+}
+
+const NOBODY = { id: '', name: '' }
+
+function isSame(one: Side, other: Side): boolean {
+  return (
+    one.status === other.status &&
+    one.code === other.code &&
+    one.decidedBy === other.decidedBy &&
+    (one.status !== null || one.outcome === other.outcome)
+  )
+}
+
+function changeOf({ changes }: Comparison, before: Verdict, after: Verdict): Change {
+  const key = `${before.status} ${before.code} ${before.decidedBy} > ${after.status} ${after.code} ${after.decidedBy}`
+  let change = changes.get(key)
+  if (!change) {
+    change = {
+      before: sideOf(before),
+      after: sideOf(after),
+      direction: directionOf(before, after),
+      lines: 0,
+      accounts: new Map(),
+      keys: new Map(),
+      examples: [],
+    }
+    changes.set(key, change)
+  }
+  return change
+}
+
+function sideOf({ status, code, decidedBy, outcome }: Side): Side {
+  return { status, code, decidedBy, outcome }
+}
+
+function directionOf(before: Side, after: Side): Direction {
+  if (before.code === null && after.code !== null) return 'refused'
+  return before.code !== null && after.code === null ? 'admitted' : 'other'
+}
+
+function count(into: Map<string, Counted>, { id, name }: { readonly id: string; readonly name: string }): void {
+  const seen = into.get(id)
+  if (seen) seen.lines++
+  else into.set(id, { name, lines: 1 })
+}
+
+function addCosts(into: Comparison, line: LogLine, before: Verdict, after: Verdict): void {
+  if (before.charged === 0n && after.charged === 0n) return
+  const account = line.who?.account ?? NOBODY
+  const model = line.model ?? line.request.model ?? line.route
+  let ofAccount = into.accounts.get(account.id)
+  if (!ofAccount) into.accounts.set(account.id, (ofAccount = { ...noCost(), name: account.name }))
+  let ofModel = into.models.get(model)
+  if (!ofModel) into.models.set(model, (ofModel = noCost()))
+  for (const cost of [into.cost, ofAccount, ofModel]) {
+    cost.before += before.charged
+    cost.after += after.charged
+    if (after.isEstimate) cost.estimated += after.charged
+  }
+}
+
+function noCost(): Cost {
+  return { before: 0n, after: 0n, estimated: 0n }
+}

@@ -1,0 +1,77 @@
+/** `--fail-on`: what a replay must not find, for CI. */
+import { formatMoney, type NanoUsd, parseMoney, UnitError } from '../contract/units.ts'
+import type { ReplayResult } from './replay.ts'
+
+const WORDS = ['changed', 'refused', 'admitted', 'cost', 'skipped'] as const
+type Word = (typeof WORDS)[number]
+
+/** A limit: so many lines, so many dollars, or a share of what was before. */
+export interface Gate {
+  readonly text: string
+  readonly word: Word
+  readonly most:
+    | { readonly unit: 'lines'; readonly lines: number }
+    | { readonly unit: 'dollars'; readonly amount: NanoUsd }
+    /** In millionths. */
+    | { readonly unit: 'share'; readonly millionths: bigint }
+}
+
+/** A gate that is none; the message is a sentence. */
+export class GateError extends Error {
+  override readonly name = 'GateError'
+}
+
+const GATE = /^([a-z]+)(?:>(.+))?$/
+const SHARE = /^(\d{1,6})(?:\.(\d{1,4}))?%$/
+
+/** `changed`, `refused>10`, `admitted>1%`, `cost>5%`, `cost>$3`, `skipped>0.1%`. Throws a `GateError`. */
+export function parseGate(text: string): Gate {
+  const [, word, most] = GATE.exec(text.replaceAll(' ', '')) ?? []
+  if (!WORDS.includes(word as Word)) {
+    throw new GateError(`"${text}" is none of ${WORDS.join(', ')}, each with a limit or without: refused>1%, cost>$3.`)
+  }
+  return { text, word: word as Word, most: mostOf(text, word as Word, most) }
+}
+
+function mostOf(text: string, word: Word, most: string | undefined): Gate['most'] {
+  if (most === undefined) return word === 'cost' ? { unit: 'dollars', amount: 0n } : { unit: 'lines', lines: 0 }
+  const share = SHARE.exec(most)
+  if (share) return { unit: 'share', millionths: BigInt(share[1]! + (share[2] ?? '').padEnd(4, '0')) }
+  if (word !== 'cost') {
+    if (!/^\d{1,12}$/.test(most))
+      throw new GateError(`"${text}" needs a number of lines or a share: ${word}>10, ${word}>1%.`)
+    return { unit: 'lines', lines: Number(most) }
+  }
+  try {
+    return { unit: 'dollars', amount: parseMoney(most) }
+  } catch (error) {
+    if (error instanceof UnitError) throw new GateError(`"${text}" needs dollars or a share: cost>$3, cost>5%.`)
+    throw error
+  }
+}
+
+/** What a gate looks at. */
+export type Gated = Pick<ReplayResult, 'found' | 'taken' | 'passedBy' | 'skippedCount'>
+
+/** Why the gate does not let it pass, or null. */
+export function exceeds({ text, word, most }: Gate, { found, taken, passedBy, skippedCount }: Gated): string | null {
+  const { cost } = found
+  if (word === 'cost') {
+    const more = cost.after - cost.before
+    const isMore =
+      most.unit === 'dollars'
+        ? more > most.amount
+        : most.unit === 'share' && more * 1_000_000n > cost.before * most.millionths
+    return isMore ? `cost: $${formatMoney(more)} more than $${formatMoney(cost.before)} (--fail-on "${text}")` : null
+  }
+  // What could not be read may have been of anybody: its share is that of all lines.
+  const [some, all, what] =
+    word === 'skipped'
+      ? [skippedCount, taken + passedBy + skippedCount, 'lines']
+      : [found[word], found.lines, 'exchanges']
+  const isMore =
+    most.unit === 'lines'
+      ? some > most.lines
+      : most.unit === 'share' && BigInt(some) * 1_000_000n > BigInt(all) * most.millionths
+  return isMore ? `${word}: ${some} of ${all} ${what} (--fail-on "${text}")` : null
+}

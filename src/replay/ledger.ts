@@ -1,0 +1,83 @@
+/**
+ * The ledger of a replay: holds and charges as the real one keeps them, in memory. What is not in a usage log (what an
+ * account owns, what a key may spend) is what somebody says, or what the recorded verdict lets one conclude.
+ */
+import type { HoldResult, Ledger, NanoUsd } from '#contract'
+import type { LogLine } from './line.ts'
+
+export interface ReplayLedger extends Ledger {
+  /** What is held now, of all accounts. */
+  held(): NanoUsd
+}
+
+interface Purse {
+  /** Null: as much as it takes. */
+  posted: NanoUsd | null
+  held: NanoUsd
+}
+
+interface Open {
+  readonly purse: Purse
+  readonly amount: NanoUsd
+}
+
+/** What an account begins with, by its id or name; null: as much as it takes. */
+export type BalanceOf = (account: { readonly id: string; readonly name: string }) => NanoUsd | null
+
+/** No account owns more: a hold beyond it is refused by every ledger. */
+const LARGEST: NanoUsd = 2n ** 63n - 1n
+
+/** @param lineOf the line of an exchange that is being replayed */
+export function createLedger(balanceOf: BalanceOf, lineOf: (exchange: string) => LogLine | undefined): ReplayLedger {
+  const purses = new Map<string, Purse>()
+  const open = new Map<string, Open>()
+  let total = 0n
+
+  function purseOf(line: LogLine | undefined, id: string): Purse {
+    let purse = purses.get(id)
+    if (!purse) purses.set(id, (purse = { posted: balanceOf(line?.who?.account ?? { id, name: id }), held: 0n }))
+    return purse
+  }
+
+  return {
+    async hold({ exchange, accountId, amount }): Promise<HoldResult> {
+      const line = lineOf(exchange)
+      const purse = purseOf(line, accountId)
+      const refused = line ? recorded(line, purse) : null
+      if (refused) return refused
+      const available = (purse.posted ?? LARGEST) - purse.held
+      if (available < amount) {
+        return { held: false, reason: 'short', of: 'account', available, onHold: purse.held }
+      }
+      purse.held += amount
+      total += amount
+      open.set(exchange, { purse, amount })
+      return { held: true, available: available - amount }
+    },
+    async settle({ exchange, amount }) {
+      const hold = open.get(exchange)
+      if (!hold) return 'no_hold'
+      open.delete(exchange)
+      hold.purse.held -= hold.amount
+      total -= hold.amount
+      if (hold.purse.posted !== null) hold.purse.posted -= amount
+      return 'settled'
+    },
+    async checkpoint() {},
+    spool() {},
+    held: () => total,
+  }
+}
+
+/** What was refused for a reason that the log does not hold is refused again. */
+function recorded({ code }: LogLine, { posted, held }: Purse): HoldResult | null {
+  if (code === 'account_frozen') return { held: false, reason: 'frozen' }
+  if (code === 'spending_cap_reached') return { held: false, reason: 'short', of: 'key', available: 0n, onHold: 0n }
+  if (posted !== null) return null
+  if (code === 'insufficient_quota') return { held: false, reason: 'short', of: 'account', available: 0n, onHold: 0n }
+  // As much is held as any request may need.
+  if (code === 'credit_on_hold') {
+    return { held: false, reason: 'short', of: 'account', available: 0n, onHold: held > LARGEST ? held : LARGEST }
+  }
+  return null
+}

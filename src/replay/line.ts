@@ -1,0 +1,185 @@
+/** A line of a usage log (plugins/usage-log/README.md), read and checked: what was asked, and what became of it. */
+import { type Attempt, ERRORS, type ErrorCode, type Outcome, type RouteKind, type Usage } from '#contract'
+
+/** Who asked, as far as it is in the log. */
+export interface Who {
+  readonly account: { readonly id: string; readonly name: string; readonly plan: string }
+  readonly key: { readonly id: string; readonly name: string; readonly models: readonly string[] | null }
+}
+
+/** What is known of the body. */
+export interface AskedShape {
+  readonly bytes: number
+  /** Whether the body was read at all: then the counts below mean something. */
+  readonly isRead: boolean
+  readonly model: string | null
+  readonly n: number | null
+  readonly cap: number | null
+  readonly params: readonly string[]
+  readonly messages: number
+  readonly tools: number
+  readonly unsized: boolean
+  readonly sha256: string | null
+  /** The body itself, where it was kept. */
+  readonly body: unknown
+}
+
+/** What was decided, and by whom. */
+export interface Decision {
+  readonly outcome: Outcome
+  /** Null: the client had left. */
+  readonly status: number | null
+  readonly code: ErrorCode | null
+  readonly decidedBy: string | null
+}
+
+/** One exchange. */
+export interface LogLine extends Decision {
+  readonly id: string
+  /** Milliseconds since the epoch. */
+  readonly at: number
+  readonly ms: number
+  readonly route: string
+  readonly kind: RouteKind
+  readonly method: string
+  readonly who: Who | null
+  readonly model: string | null
+  readonly stream: boolean
+  readonly usage: Usage | null
+  readonly charged: bigint
+  readonly attempts: readonly Attempt[]
+  readonly address: string | null
+  readonly headers: Readonly<Record<string, string>> | null
+  readonly request: AskedShape
+}
+
+/** A line that is none; the message says why. */
+export class LineError extends Error {
+  override readonly name = 'LineError'
+}
+
+const OUTCOMES: readonly string[] = ['answered', 'refused', 'failed', 'client_left', 'cut']
+const KINDS: readonly string[] = ['chat', 'messages', 'responses', 'models', 'model', 'receipt', 'raw']
+
+/** Throws a `LineError` for a text that is no line of this version. */
+export function parseLine(text: string): LogLine {
+  let raw: RawLine
+  try {
+    raw = JSON.parse(text) as RawLine
+  } catch {
+    throw new LineError('it is not JSON; the end of a line may be missing')
+  }
+  if (typeof raw !== 'object' || raw === null || !('v' in raw)) throw new LineError('it is no line of a usage log')
+  if (raw.v !== 1) throw new LineError(`it is of version ${JSON.stringify(raw.v)}; this gateway reads version 1`)
+  const at = Date.parse(raw.at as string)
+  if (Number.isNaN(at)) throw new LineError('`at` is no time')
+  const { id, route, kind, method, outcome, status, code } = raw
+  if (!isText(id) || !isText(route) || !isText(method)) throw new LineError('`id`, `route` or `method` is missing')
+  if (!KINDS.includes(kind as string)) throw new LineError(`\`kind\` is ${shown(kind)}, which is none`)
+  if (!OUTCOMES.includes(outcome as string)) throw new LineError(`\`outcome\` is ${shown(outcome)}, which is none`)
+  if (status !== null && !Number.isSafeInteger(status)) throw new LineError('`status` is neither a number nor null')
+  if (code !== null && !(isText(code) && Object.hasOwn(ERRORS, code))) {
+    throw new LineError(`\`code\` is ${shown(code)}, which this gateway does not have`)
+  }
+  return {
+    id,
+    at,
+    ms: figure('ms', raw.ms),
+    route,
+    kind: kind as RouteKind,
+    method,
+    outcome: outcome as Outcome,
+    status: status as number | null,
+    code: code as ErrorCode | null,
+    decidedBy: isText(raw.decided_by) ? raw.decided_by : null,
+    who: whoOf(raw),
+    model: isText(raw.model) ? raw.model : null,
+    stream: raw.stream === true,
+    usage: usageOf(raw.usage),
+    charged: moneyOf(raw.charged),
+    attempts: Array.isArray(raw.attempts) ? (raw.attempts as Attempt[]) : [],
+    address: isText(raw.address) ? raw.address : null,
+    headers: typeof raw.headers === 'object' ? (raw.headers as LogLine['headers']) : null,
+    request: requestOf(raw.request),
+  }
+}
+
+type RawLine = { readonly [field in keyof LogLine | 'v' | 'decided_by' | 'account' | 'key']?: unknown }
+
+function whoOf({ account, key }: RawLine): Who | null {
+  const [of, by] = [account, key] as [Who['account'] | null, Who['key'] | null]
+  if (!of || !by || !isText(of.id) || !isText(by.id)) return null
+  const models = Array.isArray(by.models) ? by.models : null
+  return {
+    account: { id: of.id, name: String(of.name), plan: String(of.plan) },
+    key: { id: by.id, name: String(by.name), models },
+  }
+}
+
+function usageOf(raw: unknown): Usage | null {
+  if (raw === null || raw === undefined) return null
+  if (typeof raw !== 'object' || Array.isArray(raw)) throw new LineError(`\`usage\` is ${shown(raw)}, which is none`)
+  const usage = raw as Readonly<Record<string, unknown>>
+  const source = usage['source']
+  const tokens = (name: string) => figure(`usage.${name}`, usage[name])
+  return {
+    promptTokens: tokens('prompt_tokens'),
+    cachedTokens: tokens('cached_tokens'),
+    cacheWriteTokens: tokens('cache_write_tokens'),
+    completionTokens: tokens('completion_tokens'),
+    reasoningTokens: tokens('reasoning_tokens'),
+    source: source === 'estimated' || source === 'cached' ? source : 'reported',
+  }
+}
+
+const MONEY = /^(\d{1,12})\.(\d{9})$/
+
+function moneyOf(raw: unknown): bigint {
+  if (raw === null || raw === undefined) return 0n
+  const match = MONEY.exec(String(raw))
+  if (!match) throw new LineError(`\`charged\` is ${shown(raw)}, which is no amount with 9 decimals`)
+  return BigInt(match[1]! + match[2]!)
+}
+
+function requestOf(raw: unknown): AskedShape {
+  const shape = (typeof raw === 'object' && raw !== null ? raw : {}) as Readonly<Record<string, unknown>>
+  const body = shape['body']
+  return {
+    bytes: count('bytes', shape, LARGEST.bytes),
+    isRead: 'params' in shape || body !== undefined,
+    model: isText(shape['model']) ? shape['model'] : null,
+    n: Number.isSafeInteger(shape['n']) ? (shape['n'] as number) : null,
+    cap: Number.isSafeInteger(shape['cap']) ? (shape['cap'] as number) : null,
+    params: Array.isArray(shape['params']) ? (shape['params'] as string[]) : [],
+    messages: count('messages', shape, LARGEST.messages),
+    tools: count('tools', shape, LARGEST.tools),
+    unsized: shape['unsized'] === true,
+    sha256: isText(shape['sha256']) ? shape['sha256'] : null,
+    body,
+  }
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== ''
+}
+
+/** More no gateway lets in; a stand-in of such a size would be the end of the replay. */
+const LARGEST = { bytes: 64 * 1024 * 1024, messages: 1_000_000, tools: 100_000 }
+
+function count(name: keyof typeof LARGEST, shape: Readonly<Record<string, unknown>>, most: number): number {
+  const value = shape[name]
+  if (!Number.isSafeInteger(value) || (value as number) <= 0) return 0
+  if ((value as number) > most) throw new LineError(`\`request.${name}\` is ${value}, and ${most} at most can be`)
+  return value as number
+}
+
+/** Verdicts and charges hang on these: one that is no count would change them without a word. */
+function figure(name: string, value: unknown): number {
+  if (value === undefined) return 0
+  if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number
+  throw new LineError(`\`${name}\` is ${shown(value)}, which is no whole number from 0`)
+}
+
+function shown(value: unknown): string {
+  return JSON.stringify(value)?.slice(0, 60) ?? 'missing'
+}

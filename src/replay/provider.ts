@@ -1,0 +1,143 @@
+/** What stands behind the steps of a replay: the provider as the line has seen it, or as others of its model were. */
+import { type Chunk, ERRORS, mostOutput, type Progress, refuse, type Usage } from '#contract'
+import { throughTaps } from '../answer/taps.ts'
+import type { LiveExchange } from '../pipeline/exchange.ts'
+import type { LogLine } from './line.ts'
+
+/** How an exchange goes on behind its steps. */
+export interface Sent {
+  readonly ms: number
+  readonly usage: Usage | null
+  /** Whether the line does not say it: it was refused before anybody was asked. */
+  readonly isEstimate: boolean
+}
+
+/** What answers of each model took, so far. */
+export class Means {
+  readonly #models = new Map<string, Sums>()
+  readonly #all: Sums = { count: 0, prompt: 0, bytes: 0, completion: 0, ms: 0 }
+
+  add(line: LogLine): void {
+    const { usage, outcome, model, request, ms } = line
+    if (outcome !== 'answered' || usage === null || usage.source === 'cached') return
+    let sums = this.#models.get(model ?? '')
+    if (!sums) this.#models.set(model ?? '', (sums = { count: 0, prompt: 0, bytes: 0, completion: 0, ms: 0 }))
+    for (const each of [sums, this.#all]) {
+      each.count++
+      each.prompt += usage.promptTokens
+      each.bytes += request.bytes
+      each.completion += usage.completionTokens
+      each.ms += ms
+    }
+  }
+
+  /** The prompt by its bytes, the answer as long as the mean one. */
+  of(model: string, bytes: number): Sent {
+    const sums = this.#models.get(model) ?? this.#all
+    const share = sums.bytes > 0 ? sums.prompt / sums.bytes : 0.25
+    const count = Math.max(1, sums.count)
+    return {
+      ms: Math.round(sums.ms / count),
+      isEstimate: true,
+      usage: {
+        promptTokens: Math.max(1, Math.round(share * bytes)),
+        cachedTokens: 0,
+        cacheWriteTokens: 0,
+        completionTokens: Math.round(sums.completion / count),
+        reasoningTokens: 0,
+        source: 'reported',
+      },
+    }
+  }
+}
+
+interface Sums {
+  count: number
+  prompt: number
+  bytes: number
+  completion: number
+  ms: number
+}
+
+/** Whether the line says what a provider, or a cache in its place, has answered. */
+export function wasSent({ attempts, usage, decidedBy, outcome }: LogLine): boolean {
+  const isOrdinary = outcome === 'answered' && decidedBy === null
+  const isCut = outcome === 'client_left' || outcome === 'cut'
+  return attempts.length > 0 || usage !== null || isOrdinary || isCut || decidedBy === 'send'
+}
+
+export function sentOf(line: LogLine, means: Means): Sent {
+  if (!wasSent(line)) return means.of(line.model ?? line.request.model ?? '', line.request.bytes)
+  const { usage, ms } = line
+  // What a cache has answered is what the provider would.
+  return { ms, isEstimate: false, usage: usage?.source === 'cached' ? { ...usage, source: 'reported' } : usage }
+}
+
+/** What has come of the answer when it is over. */
+export class ReplayProgress implements Progress {
+  started = false
+  finished = false
+  delivered = false
+  countedTokens = 0
+  #usage: Usage | null = null
+
+  get estimate(): Usage {
+    return this.#usage ?? NOTHING
+  }
+
+  /** @param good whether it finished, or was charged all the same */
+  over(usage: Usage | null, good: boolean): void {
+    this.#usage = usage
+    this.started = usage !== null
+    this.finished = this.delivered = good
+    this.countedTokens = usage?.completionTokens ?? 0
+  }
+}
+
+const NOTHING: Usage = {
+  promptTokens: 0,
+  cachedTokens: 0,
+  cacheWriteTokens: 0,
+  completionTokens: 0,
+  reasoningTokens: 0,
+  source: 'estimated',
+}
+
+/** Writes down how the answer ended, and throws what the client was told of a bad end. */
+export function endAs(exchange: LiveExchange, progress: ReplayProgress, line: LogLine, sent: Sent): void {
+  const usage = withinCap(exchange, sent.usage)
+  exchange.usage = usage
+  if (sent.isEstimate) {
+    progress.over(usage, true)
+    exchange.outcome = 'answered'
+  } else {
+    exchange.attempts.push(...line.attempts)
+    progress.over(usage, line.outcome === 'answered' || line.charged > 0n)
+    // A refusal behind the steps costs nothing, whoever has decided it.
+    exchange.outcome = line.outcome
+    if (line.code !== null) throw refuse(line.code)
+  }
+  if (exchange.taps.length > 0) for (const chunk of chunksOf(exchange)) throughTaps(exchange.taps, chunk)
+}
+
+/** A provider stops where it is told to. */
+function withinCap({ chat, model }: LiveExchange, usage: Usage | null): Usage | null {
+  if (usage === null || !chat || !model) return usage
+  const most = mostOutput(model, chat.choices, chat.cap)
+  if (usage.completionTokens <= most || chat.cap >= (chat.requestedCap ?? model.defaultOutput)) return usage
+  return { ...usage, completionTokens: most, reasoningTokens: Math.min(usage.reasoningTokens, most) }
+}
+
+/** For steps that look at answers: one of as many choices as were asked for, whose words nobody knows. */
+function chunksOf({ id, chat, model }: LiveExchange): Chunk[] {
+  const head = { id, object: 'chat.completion.chunk', created: 0, model: model?.id ?? '' }
+  return Array.from({ length: chat?.choices ?? 1 }, (_, index) => ({
+    ...head,
+    choices: [{ index, delta: { role: 'assistant', content: 'replayed' }, finish_reason: 'stop' }],
+  }))
+}
+
+/** The status of a code, for a verdict that is taken over as it was. */
+export function statusOf(code: keyof typeof ERRORS): number {
+  return ERRORS[code].status
+}

@@ -1,0 +1,90 @@
+/** What a replay has found, in order and as JSON: the changes that concern most lines first, then those whom they concern. */
+import { formatMoney } from '#contract'
+import type { Change, Cost, Counted, Side } from './compare.ts'
+import type { ReplayResult } from './replay.ts'
+
+/** Somebody whom a change concerns. */
+export interface Concerned {
+  readonly id: string
+  readonly name: string
+  readonly lines: number
+}
+
+/** The changes, the largest first. */
+export function changesOf({ found }: ReplayResult): Change[] {
+  return [...found.changes.values()].sort((one, other) => other.lines - one.lines)
+}
+
+/** Accounts or keys, those with most lines first. */
+export function concerned(counted: ReadonlyMap<string, Counted>): Concerned[] {
+  return [...counted]
+    .map(([id, { name, lines }]) => ({ id, name, lines }))
+    .sort((one, other) => other.lines - one.lines || (one.id < other.id ? -1 : 1))
+}
+
+/** Costs by what they are of, the largest difference first. */
+export function costsOf<Item extends Cost>(costs: ReadonlyMap<string, Item>): [string, Item][] {
+  return [...costs].sort(([, one], [, other]) => {
+    const [left, right] = [differenceOf(one), differenceOf(other)]
+    return left === right ? 0 : left > right ? -1 : 1
+  })
+}
+
+function differenceOf({ before, after }: Cost): bigint {
+  return after > before ? after - before : before - after
+}
+
+/** For scripts: all of it, amounts as strings with 9 decimals. */
+export function reportJson(result: ReplayResult, { most }: { readonly most: number }): object {
+  const { found, skipped, skippedCount, passedBy, late, twice, span, gaps } = result
+  const who = (counted: ReadonlyMap<string, Counted>) => {
+    const all = concerned(counted)
+    return { count: all.length, most: all.slice(0, most) }
+  }
+  return {
+    lines: found.lines,
+    skipped: skippedCount,
+    passed_by: passedBy,
+    late,
+    twice,
+    from: span && new Date(span.from).toISOString(),
+    to: span && new Date(span.to).toISOString(),
+    changed: found.changed,
+    refused: found.refused,
+    admitted: found.admitted,
+    changes: changesOf(result).map(({ before, after, direction, lines, accounts, keys, examples }) => ({
+      before: sideJson(before),
+      after: sideJson(after),
+      direction,
+      lines,
+      accounts: who(accounts),
+      keys: who(keys),
+      examples,
+    })),
+    cost: costJson(found.cost),
+    estimated_lines: found.estimated,
+    accounts: costsOf(found.accounts)
+      .slice(0, most)
+      .map(([id, cost]) => ({ id, name: cost.name, ...costJson(cost) })),
+    models: costsOf(found.models)
+      .slice(0, most)
+      .map(([id, cost]) => ({ id, ...costJson(cost) })),
+    shadow: [...found.shadow.values()],
+    unknown: Object.fromEntries(found.unknown),
+    gaps,
+    skipped_lines: skipped,
+  }
+}
+
+function sideJson({ status, code, decidedBy, outcome }: Side): object {
+  return { status, code, decided_by: decidedBy, outcome }
+}
+
+function costJson({ before, after, estimated }: Cost): object {
+  return {
+    before: formatMoney(before),
+    after: formatMoney(after),
+    difference: formatMoney(after - before),
+    estimated: formatMoney(estimated),
+  }
+}

@@ -1,0 +1,153 @@
+/** What the steps of a replay are given in place of the gateway's services, and the steps that cannot be what they are. */
+import {
+  type Account,
+  type AnyPlugin,
+  type Catalog,
+  type Clock,
+  type Key,
+  type KeyLookup,
+  type Ledger,
+  refuse,
+  type Services,
+  type StepContext,
+  type StepMiddleware,
+} from '#contract'
+import type { Configuration } from '../config/configuration.ts'
+import { createBuckets } from '../store/buckets.ts'
+import type { LogLine, Who } from './line.ts'
+
+/** What a run tells its steps beside the contract. */
+export interface Running {
+  readonly line: LogLine
+  /** Nobody can say what would have become of it: the log does not hold what a step asks for. */
+  unknown: string | null
+}
+
+/** The runs under way, by the id of the exchange; it is also the token that stands for the recorded key. */
+export type Runs = Map<string, Running>
+
+/** Verdicts that say which kind of wrong key it was. */
+const NOT_LIVE: Readonly<Partial<Record<string, KeyLookup>>> = {
+  malformed_api_key: { found: 'malformed' },
+  invalid_api_key: { found: 'unknown' },
+  revoked_api_key: { found: 'revoked' },
+  expired_api_key: { found: 'expired' },
+}
+
+/** Verdicts of which no key is known because none, or none that can be read, was shown. */
+export const NOBODY: ReadonlySet<string> = new Set(['missing_api_key', 'unauthorized', 'bad_request'])
+
+export interface ServiceParts {
+  readonly configuration: Configuration
+  readonly clock: Clock
+  readonly ledger: Ledger
+  readonly runs: Runs
+}
+
+export function createServices({ configuration, clock, ledger, runs }: ServiceParts): Services {
+  const accounts = new Map<string, Account>()
+  const silent = { info() {}, warn() {}, error() {} }
+  return {
+    clock,
+    ledger,
+    buckets: createBuckets(clock),
+    catalog: catalogOf(configuration),
+    random: evenNumbers(),
+    log: silent,
+    targets: { latencyMs: () => null },
+    accounts: { find: idOrName => accounts.get(idOrName) },
+    keys: {
+      find(token) {
+        const run = runs.get(token)
+        if (!run) return { found: 'unknown' }
+        const found = lookup(run)
+        if (found.found === 'live') {
+          accounts.set(found.account.id, found.account)
+          accounts.set(found.account.name, found.account)
+        }
+        return found
+      },
+    },
+  }
+}
+
+/** What became of the recorded key. */
+function lookup(run: Running): KeyLookup {
+  const { who, code } = run.line
+  if (who) return { found: 'live', key: keyOf(who), account: accountOf(who) }
+  if (code === 'account_frozen') return { found: 'live', key: keyOf(SOMEBODY), account: accountOf(SOMEBODY, true) }
+  const found = NOT_LIVE[code ?? '']
+  if (found) return found
+  run.unknown = 'who'
+  return { found: 'unknown' }
+}
+
+const SOMEBODY: Who = { account: { id: '?', name: '?', plan: '' }, key: { id: '?', name: '?', models: null } }
+
+function accountOf({ account }: Who, frozen = false): Account {
+  return { id: account.id, name: account.name, plan: account.plan, frozen, createdAt: 0 }
+}
+
+function keyOf({ account, key }: Who): Key {
+  const { id, name, models } = key
+  return { id, accountId: account.id, name, models, createdAt: 0, expiresAt: null, revokedAt: null }
+}
+
+function catalogOf({ models, aliases }: Configuration): Catalog {
+  const list = [...models.values()]
+  return { find: id => models.get(id) ?? models.get(aliases.get(id) ?? ''), list: () => list }
+}
+
+/** Chance that is the same in every replay. */
+function evenNumbers(): () => number {
+  let last = 0
+  return () => {
+    last = (last + 0.6180339887498949) % 1
+    return last
+  }
+}
+
+/** Steps whose words come from elsewhere than the request's form and the gateway's own state. */
+export type Special = 'identity' | 'words'
+
+/** `identity`: asks somebody else who it is. `words`: decides by what is said in the request. */
+export function specialOf({ name }: AnyPlugin): Special | null {
+  return name === 'jwt' ? 'identity' : name === 'guard' ? 'words' : null
+}
+
+/** The recorded identity in place of a step that would ask the network for it. */
+export function recordedIdentity(plugin: AnyPlugin, runs: Runs): AnyPlugin {
+  const handle: StepMiddleware = async (ctx, next) => {
+    const run = runs.get(ctx.exchange.id)!
+    const found = lookup(run)
+    if (found.found !== 'live') {
+      const { code } = run.line
+      if (code !== null && NOBODY.has(code)) run.unknown = null
+      throw refuse(code !== null && (NOBODY.has(code) || Object.hasOwn(NOT_LIVE, code)) ? code : 'unauthorized')
+    }
+    if (found.account.frozen) throw refuse('account_frozen')
+    ctx.exchange.give('key', found.key)
+    ctx.exchange.give('account', found.account)
+    await next()
+  }
+  return { ...plugin, uses: [], create: () => handle }
+}
+
+/** Where the words were not kept, the recorded verdict of a step of that name stands for what it would have said. */
+export function recordedWords(plugin: AnyPlugin, step: string, runs: Runs): AnyPlugin {
+  const create = plugin.create.bind(plugin)
+  return {
+    ...plugin,
+    create(settings, services, place) {
+      const made = create(settings, services, place)
+      const real = (typeof made === 'function' ? made : made.handle) as StepMiddleware
+      const handle: StepMiddleware = async (ctx: StepContext, next) => {
+        const { line } = runs.get(ctx.exchange.id)!
+        if (line.request.body !== undefined) return real(ctx, next)
+        if (line.code !== null && line.decidedBy === step && line.attempts.length === 0) throw refuse(line.code)
+        await next()
+      }
+      return typeof made === 'function' ? handle : { ...made, handle }
+    },
+  }
+}

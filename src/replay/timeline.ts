@@ -1,0 +1,124 @@
+/**
+ * The time of a replay: it stands where the lines put it. Lines are written when an exchange is over, so they come in the
+ * order of their ends; here they begin in the order in which they began, and each ends after its own time.
+ */
+
+/** The earliest first; of equals the one with the smaller id, then the one that came first. */
+export class Heap<Item> {
+  readonly #items: (Placed & { readonly item: Item })[] = []
+  #count = 0
+
+  get size(): number {
+    return this.#items.length
+  }
+
+  /** When the first one is due; Infinity when there is none. */
+  get first(): number {
+    return this.#items[0]?.at ?? Number.POSITIVE_INFINITY
+  }
+
+  push(at: number, item: Item, id = ''): void {
+    const items = this.#items
+    const entry = { at, id, nth: this.#count++, item }
+    let place = items.length
+    items.push(entry)
+    while (place > 0) {
+      const parent = (place - 1) >> 1
+      if (!isBefore(entry, items[parent]!)) break
+      items[place] = items[parent]!
+      place = parent
+    }
+    items[place] = entry
+  }
+
+  pop(): Item | undefined {
+    const items = this.#items
+    const first = items[0]
+    const last = items.pop()
+    if (first === undefined || last === undefined || items.length === 0) return first?.item
+    let place = 0
+    for (;;) {
+      let child = 2 * place + 1
+      if (child >= items.length) break
+      if (child + 1 < items.length && isBefore(items[child + 1]!, items[child]!)) child++
+      if (!isBefore(items[child]!, last)) break
+      items[place] = items[child]!
+      place = child
+    }
+    items[place] = last
+    return first.item
+  }
+}
+
+interface Placed {
+  readonly at: number
+  readonly id: string
+  readonly nth: number
+}
+
+function isBefore(one: Placed, other: Placed): boolean {
+  if (one.at !== other.at) return one.at < other.at
+  return one.id === other.id ? one.nth < other.nth : one.id < other.id
+}
+
+/** What waits at most, and how long at least for those that may still come. */
+export interface ReorderBounds {
+  readonly items: number
+  readonly bytes: number
+  readonly ms: number
+}
+
+/** One that lasts longer than all before it is not unlikely; one that lasts so many times as long is. */
+const LONGER = 4
+
+/** Puts what was written at its end into the order in which it began; ids of one millisecond are in that order too. */
+export class Reorder<Item extends { readonly at: number; readonly ms: number; readonly id: string }> {
+  readonly #waiting = new Heap<{ readonly item: Item; readonly bytes: number }>()
+  readonly #most: ReorderBounds
+  #bytes = 0
+  #latestEnd = Number.NEGATIVE_INFINITY
+  #longest = 0
+
+  constructor(most: ReorderBounds) {
+    this.#most = most
+  }
+
+  push(item: Item, bytes: number): void {
+    this.#waiting.push(item.at, { item, bytes }, item.id)
+    this.#bytes += bytes
+    this.#latestEnd = Math.max(this.#latestEnd, item.at + item.ms)
+    this.#longest = Math.max(this.#longest, item.ms)
+  }
+
+  /** The next one that nothing can come before any more; while memory is short, the next one that is there. */
+  next(isLast: boolean): Item | undefined {
+    const { items, bytes, ms } = this.#most
+    const isFull = this.#waiting.size > items || this.#bytes > bytes
+    const wait = Math.max(ms, LONGER * this.#longest)
+    if (!isLast && !isFull && this.#waiting.first > this.#latestEnd - wait) return undefined
+    const next = this.#waiting.pop()
+    this.#bytes -= next?.bytes ?? 0
+    return next?.item
+  }
+}
+
+/** A clock and what falls due on it. */
+export class Timeline {
+  #now = 0
+  readonly #due = new Heap<() => void>()
+  readonly now = (): number => this.#now
+
+  at(ms: number, deed: () => void): void {
+    this.#due.push(Math.max(ms, this.#now), deed)
+  }
+
+  /** Does what is due until then, one after the other; `settled` resolves when nothing moves any more. */
+  async pass(until: number, settled: () => Promise<void>): Promise<void> {
+    while (this.#due.size > 0 && this.#due.first <= until) {
+      this.#now = Math.max(this.#now, this.#due.first)
+      this.#due.pop()!()
+      await settled()
+    }
+    if (until > this.#now && until !== Number.POSITIVE_INFINITY) this.#now = until
+  }
+}

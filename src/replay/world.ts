@@ -1,0 +1,299 @@
+/**
+ * One configuration at work on recorded exchanges: its real plans, run by the real runner under the time of the replay,
+ * with a ledger in memory and the recorded provider behind the steps. No socket, no database, no network.
+ */
+import { Socket } from 'node:net'
+import Koa from 'koa'
+import {
+  asksModel,
+  decidedBy,
+  type ErrorCode,
+  isRefusal,
+  type NanoUsd,
+  type Refusal,
+  refuse,
+  type TrailEntry,
+} from '#contract'
+import { usageOf } from '../answer/meter.ts'
+import type { Configuration, RouteConfig } from '../config/configuration.ts'
+import { whenFacts } from '../config/when.ts'
+import { INBOUND } from '../dialects/inbound/index.ts'
+import { BUILT_IN } from '../pipeline/builtin.ts'
+import { LiveExchange } from '../pipeline/exchange.ts'
+import { createPlan, type Plan } from '../pipeline/plan.ts'
+import { played } from '../pipeline/played.ts'
+import { runPlan } from '../pipeline/runner.ts'
+import { koaContext, lightContext } from './context.ts'
+import { type BalanceOf, createLedger } from './ledger.ts'
+import type { Decision, LogLine } from './line.ts'
+import { endAs, type Means, ReplayProgress, type Sent, sentOf, wasSent } from './provider.ts'
+import { createServices, type Running, recordedIdentity, recordedWords, specialOf } from './services.ts'
+import { standIn } from './stand-in.ts'
+import type { Timeline } from './timeline.ts'
+
+/** What a configuration makes of a line. */
+export interface Verdict extends Decision {
+  readonly held: NanoUsd
+  readonly charged: NanoUsd
+  /** The charge is for an answer that nobody has given yet. */
+  readonly isEstimate: boolean
+  /** Why nobody can say it; the rest means nothing then. */
+  readonly unknown: string | null
+  /** What steps in shadow would have refused. */
+  readonly shadow: readonly { readonly step: string; readonly code: ErrorCode | null }[]
+}
+
+export interface WorldParts {
+  readonly configuration: Configuration
+  readonly timeline: Timeline
+  readonly balanceOf: BalanceOf
+  /** Shared by the worlds of one replay. */
+  readonly means: Means
+}
+
+export interface World {
+  /** Begins an exchange now; it goes on until nothing moves, and its verdict comes when it is over. */
+  begin(line: LogLine, over: (verdict: Verdict) => void): void
+  dispose(): Promise<void>
+}
+
+interface Route {
+  readonly config: RouteConfig
+  readonly plan: Plan
+  /** Whether all of its steps come with the gateway. */
+  readonly isOurs: boolean
+  /** The longest that a step lets anybody wait for its turn. */
+  readonly waitMs: number
+}
+
+interface Run extends Running {
+  sent: Sent | null
+  /** The step that was waiting when the time for it was over. */
+  waitedFor: string | null
+  /** What was recorded behind the steps is told as it was recorded. */
+  isRecorded: boolean
+}
+
+/** Refusals of a body's words or form, which a body without them cannot earn again. */
+const OF_BODIES: ReadonlySet<ErrorCode> = new Set([
+  'invalid_json',
+  'request_too_complex',
+  'missing_required_parameter',
+  'unknown_parameter',
+  'invalid_type',
+  'invalid_value',
+  'unsupported_parameter',
+  'context_length_exceeded',
+])
+
+/** A step has this long when it is over for everybody else; real time, which a replay never needs. */
+const GRACE_MS = 5_000
+
+/** Throws a `PlanError` when a step cannot be made. */
+export function createWorld({ configuration, timeline, balanceOf, means }: WorldParts): World {
+  const runs = new Map<string, Run>()
+  const clock = { now: timeline.now }
+  const ledger = createLedger(balanceOf, exchange => runs.get(exchange)?.line)
+  const services = createServices({ configuration, clock, ledger, runs })
+  const plans = new Map<string, Plan>()
+  const routes = new Map(
+    played(configuration).routes.map((config, nth) => [
+      config.path,
+      routeOf(config, configuration.routes[nth]!.steps.steps),
+    ]),
+  )
+  const app = new Koa()
+  app.silent = true
+  const socket = new Socket()
+
+  /** @param original the steps as they are configured */
+  function routeOf(config: RouteConfig, original: RouteConfig['steps']['steps']): Route {
+    const { policy, steps } = config
+    let plan = plans.get(policy)
+    if (!plan) {
+      const replayed = steps.steps.map(step => {
+        const special = specialOf(step.plugin)
+        if (special === 'identity') return { ...step, plugin: recordedIdentity(step.plugin, runs) }
+        return special === 'words' ? { ...step, plugin: recordedWords(step.plugin, step.id, runs) } : step
+      })
+      plan = createPlan(policy, replayed, ({ plugin }) =>
+        Object.fromEntries((plugin.uses ?? []).map(name => [name, services[name]])),
+      )
+      plans.set(policy, plan)
+    }
+    const waits = steps.steps.map(
+      ({ settings }) => (settings as { queue?: { wait?: number } } | null)?.queue?.wait ?? 0,
+    )
+    const isOurs = original.every(({ plugin, foreign }) => !foreign && BUILT_IN.includes(plugin))
+    return { config, plan, isOurs, waitMs: Math.max(0, ...waits) }
+  }
+
+  function begin(line: LogLine, over: (verdict: Verdict) => void): void {
+    const route = routes.get(line.route)
+    if (!route?.config.methods.includes(line.method)) {
+      over(told(route ? 'method_not_allowed' : 'unknown_url'))
+      return
+    }
+    const run: Run = { line, unknown: null, sent: null, waitedFor: null, isRecorded: false }
+    runs.set(line.id, run)
+    void go(route, run).then(verdict => {
+      runs.delete(line.id)
+      over(verdict)
+    })
+  }
+
+  async function go(route: Route, run: Run): Promise<Verdict> {
+    const { line } = run
+    const progress = new ReplayProgress()
+    const { exchange, ctx } = open(route, run, progress)
+    if (route.waitMs > 0) giveUpAfter(route.waitMs, run, exchange)
+    let refusal: Refusal | null = null
+    try {
+      await runPlan({
+        plan: route.plan,
+        ctx,
+        exchange,
+        innermost: () => send(run, exchange, progress),
+        facts: () => whenFacts({ method: ctx.method, path: ctx.path, get: name => ctx.get(name), exchange }),
+        report() {},
+        graceMs: GRACE_MS,
+      })
+    } catch (error) {
+      refusal = isRefusal(error) ? error : refuse('internal_error', { cause: error })
+      exchange.outcome ??= 'refused'
+    }
+    return verdictOf(line, run, exchange, refusal)
+  }
+
+  function open({ config, plan, isOurs }: Route, run: Run, progress: ReplayProgress) {
+    const { line } = run
+    const ctx = isOurs ? lightContext(line) : koaContext(app, socket, line)
+    const given = bodyOf(line)
+    const inbound = line.request.body === undefined ? undefined : INBOUND[config.kind]
+    const view = { exchange: line.id, createdAt: Math.floor(line.at / 1000), findModel: services.catalog.find }
+    const exchange: LiveExchange = new LiveExchange({
+      id: line.id,
+      startedAt: timeline.now(),
+      route: config,
+      plan,
+      address: addressOf(line),
+      idempotencyKey: null,
+      parse: () => fitted(parsed(run, given.body), line),
+      translate: inbound ? body => inbound.decodeRequest(body, view) : null,
+      progress,
+      async answer(completion) {
+        exchange.usage = usageOf(completion.usage ?? null, 'cached')
+        exchange.outcome = 'answered'
+        progress.over(exchange.usage, true)
+      },
+    })
+    exchange.bytes = given.bytes
+    ctx['exchange'] = exchange
+    return { exchange, ctx }
+  }
+
+  /** In a format in which every client must name a cap it is fitted to the model, as its translation does. */
+  function fitted(body: unknown, { request, kind }: LogLine): unknown {
+    if (kind !== 'messages' || request.body !== undefined || request.cap === null) return body
+    const most = services.catalog.find(request.model ?? '')?.maxOutput ?? request.cap
+    return { ...(body as object), max_tokens: Math.min(request.cap, most) }
+  }
+
+  /** In place of the provider: waits as long as it took, then ends as it ended. */
+  async function send(run: Run, exchange: LiveExchange, progress: ReplayProgress): Promise<void> {
+    if (exchange.signal.aborted) throw refuse('rate_limit_exceeded')
+    const sent = sentOf(run.line, means)
+    run.sent = sent
+    const { promise, resolve } = Promise.withResolvers<void>()
+    timeline.at(timeline.now() + sent.ms, resolve)
+    await promise
+    run.isRecorded = !sent.isEstimate && run.line.code !== null
+    endAs(exchange, progress, run.line, sent)
+  }
+
+  /** The queue of a step waits in real time; here its time is over when the replay's is. */
+  function giveUpAfter(ms: number, run: Run, exchange: LiveExchange): void {
+    timeline.at(timeline.now() + ms, () => {
+      if (run.sent !== null || exchange.outcome !== null || !runs.has(run.line.id)) return
+      run.waitedFor = exchange.trail.length > 0 || exchange.step >= 0 ? stepOf(exchange, run) : null
+      exchange.abortController.abort()
+    })
+  }
+
+  function stepOf(exchange: LiveExchange, { line }: Run): string | null {
+    return routes.get(line.route)?.plan.steps[exchange.step]?.id ?? null
+  }
+
+  return {
+    begin,
+    async dispose() {
+      for (const plan of plans.values()) await plan.dispose()
+      socket.destroy()
+    },
+  }
+}
+
+function verdictOf(line: LogLine, run: Run, exchange: LiveExchange, refusal: Refusal | null): Verdict {
+  const { trail } = exchange
+  const outcome = exchange.outcome ?? 'failed'
+  const code = refusal?.code ?? null
+  const left = outcome === 'client_left'
+  const decider = decidedBy(trail, refusal, 'send')
+  const isAsRecorded = run.isRecorded && code === line.code && (decider === null || decider === 'send')
+  return {
+    outcome,
+    status: left ? null : isAsRecorded ? line.status : (refusal?.status ?? (code === null ? statusOf(line, run) : 500)),
+    code: left ? null : code,
+    decidedBy: left ? null : isAsRecorded ? line.decidedBy : (run.waitedFor ?? decider),
+    held: exchange.hold ?? 0n,
+    charged: exchange.charge?.amount ?? 0n,
+    isEstimate: run.sent?.isEstimate === true,
+    unknown: run.unknown,
+    shadow: shadowOf(trail),
+  }
+}
+
+/** Answers of providers have their own; nothing else is known of one that was refused. */
+function statusOf({ status, outcome }: LogLine, { sent }: Run): number {
+  return sent && !sent.isEstimate && outcome === 'answered' && status !== null ? status : 200
+}
+
+const NO_SHADOW: Verdict['shadow'] = []
+
+function shadowOf(trail: readonly TrailEntry[]): Verdict['shadow'] {
+  if (!trail.some(({ verdict }) => verdict === 'would_refuse')) return NO_SHADOW
+  return trail.flatMap(({ step, verdict, code }) => (verdict === 'would_refuse' ? [{ step, code: code ?? null }] : []))
+}
+
+function told(code: ErrorCode): Verdict {
+  const { status } = refuse(code)
+  const nothing = { held: 0n, charged: 0n, isEstimate: false, unknown: null, shadow: NO_SHADOW }
+  return { outcome: 'refused', status, code, decidedBy: 'gateway', ...nothing }
+}
+
+function bodyOf(line: LogLine): { readonly body: unknown; readonly bytes: Buffer } {
+  const { body, bytes } = line.request
+  if (body === undefined) return standIn(line)
+  const text = Buffer.from(JSON.stringify(body))
+  // Spaces that were between its tokens count among the bytes.
+  return { body, bytes: text.length < bytes ? Buffer.concat([text, Buffer.alloc(bytes - text.length, ' ')]) : text }
+}
+
+/** The body where a step looks at it; or the recorded refusal of a body of which nobody knows the words. */
+function parsed(run: Run, body: unknown): unknown {
+  const { request, code, kind } = run.line
+  if (request.body === undefined && code !== null && OF_BODIES.has(code) && !wasSent(run.line)) throw refuse(code)
+  if (!request.isRead && asksModel(kind)) {
+    run.unknown ??= 'body'
+    throw refuse('invalid_json')
+  }
+  return body
+}
+
+/** Where it is not in the log, each key has an address of its own, and who has none shares it with nobody. */
+function addressOf({ address, who, id }: LogLine): string {
+  if (address !== null) return address
+  let hash = 0
+  for (const letter of who?.key.id ?? id) hash = (Math.imul(hash, 31) + letter.charCodeAt(0)) | 0
+  return `10.${(hash >>> 16) & 255}.${(hash >>> 8) & 255}.${hash & 255}`
+}

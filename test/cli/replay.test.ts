@@ -1,0 +1,215 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { addReplay } from '../../src/cli/replay.ts'
+import { at, lineWith, refusedLine } from '../replay/lines.ts'
+import { type Commanded, commanded } from './commanded.ts'
+import { makePlace, type Place } from './helpers.ts'
+
+const gateway = (policy: string) => `version: 1
+providers:
+  far: { dialect: openai, base_url: "https://api.example.com/v1", api_key: "\${FAR_KEY}" }
+models:
+  m:
+    targets: [{ provider: far, model: big }]
+    price: { per: 1M tokens, input: $1, output: $2 }
+    context: 8192
+    max_output: 1000
+routes:
+  - { path: /v1/chat/completions, policy: ${policy} }
+`
+const limited = (burst: number) => `steps:
+  - use: usage-log
+    with: { file: ../nowhere/usage.jsonl }
+  - use: api-key
+  - use: schema
+  - use: rate-limit
+    id: burst
+    with: { per: account, requests: 60 per minute, burst: ${burst} }
+  - use: credits
+  - use: route
+`
+/** Nine in one second, of two accounts and three keys. */
+const LINES = Array.from({ length: 9 }, (_, nth) => {
+  const who = nth % 3
+  return lineWith({
+    ...at(nth),
+    account: { id: `acc_${who && 1}`, name: who ? 'acme' : 'zenith', plan: 'default' },
+    key: { id: `key_${who}`, name: `laptop ${who}`, models: null },
+  })
+})
+const jsonl = (lines: readonly object[]) => lines.map(line => `${JSON.stringify(line)}\n`).join('')
+
+let place: Place
+let tollgate: Commanded
+beforeEach(() => {
+  place = makePlace(gateway('new'))
+  tollgate = commanded(place.folder, addReplay)
+  mkdirSync(join(place.folder, 'policies'))
+  place.write('old.yaml', gateway('old'))
+  place.write('policies/old.yaml', limited(3))
+  place.write('policies/new.yaml', limited(2))
+  place.write('usage.jsonl', jsonl(LINES))
+})
+afterEach(() => place.remove())
+
+describe('what cannot be done', () => {
+  test.each<[string, string[], number, string]>([
+    ['no log', ['replay'], 2, "missing required argument 'logs'"],
+    ['no such log', ['replay', 'none.jsonl'], 1, 'none.jsonl'],
+    ['a balance that is none', ['replay', 'usage.jsonl', '--balance', 'much'], 2, 'is not an amount of dollars'],
+    ['no such gate', ['replay', 'usage.jsonl', '--fail-on', 'refused,costs'], 2, '"costs" is none of'],
+    ['no number', ['replay', 'usage.jsonl', '--limit', '0'], 2, 'a number of lines'],
+    ['no such balances', ['replay', 'usage.jsonl', '--balances', 'none.json'], 1, 'none.json'],
+    ['balances that are none', ['replay', 'usage.jsonl', '--balances', 'usage.jsonl'], 1, 'it is not JSON'],
+    ['a balance of words', ['replay', 'usage.jsonl', '--balances', 'words.json'], 1, 'the balance of "acme": "lots"'],
+    ['a log without lines', ['replay', 'gateway.yaml'], 1, 'there is no line to replay'],
+    [
+      'a mistyped account',
+      ['replay', 'usage.jsonl', '--account', 'acne'],
+      1,
+      'an account "acne"; did you mean "acme"?',
+    ],
+    ['a mistyped id', ['replay', 'usage.jsonl', '--account', 'acc_11'], 1, 'did you mean "acc_1"?'],
+    ['another account', ['replay', 'usage.jsonl', '--account', 'somebody'], 1, 'it has "zenith", "acme"\n'],
+    ['an account of nobody', ['replay', 'nobody.jsonl', '--account', 'acme'], 1, 'its lines are of nobody'],
+    ['no such other configuration', ['replay', 'usage.jsonl', '--against', 'older.yaml'], 1, 'older.yaml:1:1'],
+  ])('%s', async (_name, args, code, sentence) => {
+    place.write('words.json', '{"acme": "lots"}')
+    place.write('nobody.jsonl', jsonl([lineWith({ account: null, key: null })]))
+    const result = await tollgate(...args)
+    expect(result.code).toBe(code)
+    expect(result.err).toContain(sentence)
+  })
+
+  test('no line of an account is no pass, whatever the gate, and no table of nothing', async () => {
+    const { code, out } = await tollgate('replay', 'usage.jsonl', '--account', 'nobody', '--fail-on', 'refused')
+    expect({ code, out }).toEqual({ code: 1, out: '' })
+    const json = await tollgate('replay', 'usage.jsonl', '--account', 'nobody', '--json')
+    expect(json.code).toBe(1)
+    expect(JSON.parse(json.out)).toMatchObject({ ok: false, failed: [expect.stringContaining('"nobody"')] })
+  })
+
+  test('a configuration with problems is told and not replayed', async () => {
+    place.write('policies/new.yaml', limited(2).replace('burst: 2', 'bursts: 2'))
+    const { code, out, err } = await tollgate('replay', 'usage.jsonl')
+    expect({ code, out }).toEqual({ code: 1, out: '' })
+    expect(err).toContain('policies/new.yaml:8:')
+    expect(err).toContain('A configuration with problems is not replayed.')
+  })
+})
+
+test('what changes, for whom, and what it costs', async () => {
+  const { code, out, err } = await tollgate('replay', 'usage.jsonl')
+  expect({ code, err }).toEqual({ code: 0, err: '' })
+  expect(out).toBe(`9 exchanges, 2026-11-20 08:00 UTC to 2026-11-20 08:00 UTC, compared with what the log says.
+5 of 9 verdicts change (55.56 %): 5 refused now.
+
+LINES  BEFORE  AFTER                            ACCOUNTS  KEYS
+    5  200     429 rate_limit_exceeded (burst)         2     3
+
+200 -> 429 rate_limit_exceeded (burst)
+  accounts  acme 4, zenith 1
+  keys      laptop 1 (key_1) 2, laptop 2 (key_2) 2, laptop 0 (key_0) 1
+  such as   ${[4, 5, 6].map(nth => LINES[nth]!['id']).join(', ')}
+
+COST              BEFORE    AFTER            DIFFERENCE
+all             $0.00045  $0.0002  -$0.00025 (-55.55 %)
+model m         $0.00045  $0.0002  -$0.00025 (-55.55 %)
+account acme     $0.0003  $0.0001   -$0.0002 (-66.66 %)
+account zenith  $0.00015  $0.0001  -$0.00005 (-33.33 %)
+
+Not known from this log:
+  credit: No balances were given: every account has enough. Say --balance or --balances.
+  rate-limit: Its buckets are full at the first line, which they may not have been. --against is not touched by that.
+`)
+})
+
+test('beside another configuration, from a packed file, with lines that are none', async () => {
+  writeFileSync(join(place.folder, 'torn.gz'), gzipSync(`{"half":\n${jsonl(LINES).slice(0, -20)}`))
+  const { code, out } = await tollgate('replay', 'torn.gz', '--against', 'old.yaml')
+  expect(code).toBe(0)
+  expect(out).toContain('8 exchanges')
+  expect(out).toContain('compared with old.yaml.')
+  expect(out).toContain('2 of 8 verdicts change')
+  expect(out).toContain('2 lines skipped:\n  torn.gz:1: it is not JSON')
+  expect(out).not.toContain('rate-limit:')
+})
+
+test('as JSON', async () => {
+  place.write('balances.json', '{"accounts": [{"id": "acc_1", "available": "0.000000000"}]}')
+  const line = refusedLine(429, 'rate_limit_exceeded', 'burst', at(60_000))
+  place.write('more.jsonl', jsonl([{ ...line, account: { id: 'acc_0', name: 'zenith', plan: 'default' } }]))
+  const args = ['usage.jsonl', 'more.jsonl', '--balances', 'balances.json', '--balance', '25', '--json']
+  const { code, out } = await tollgate('replay', ...args)
+  expect(code).toBe(0)
+  const found = JSON.parse(out)
+  expect(found).toMatchObject({
+    ok: true,
+    lines: 10,
+    changed: 8,
+    refused: 7,
+    admitted: 1,
+    estimated_lines: 1,
+    failed: [],
+  })
+  expect(found.changes.map((change: { after: object }) => change.after)).toEqual([
+    { status: 429, code: 'rate_limit_exceeded', decided_by: 'burst', outcome: 'refused' },
+    { status: 402, code: 'insufficient_quota', decided_by: 'credits', outcome: 'refused' },
+    { status: 200, code: null, decided_by: null, outcome: 'answered' },
+  ])
+  expect(found.cost).toEqual({
+    before: '0.000450000',
+    after: '0.000150000',
+    difference: '-0.000300000',
+    estimated: '0.000050000',
+  })
+  expect(found.changes[0].accounts).toEqual({
+    count: 2,
+    most: [
+      { id: 'acc_1', name: 'acme', lines: 4 },
+      { id: 'acc_0', name: 'zenith', lines: 1 },
+    ],
+  })
+})
+
+describe('as a gate', () => {
+  test.each<[string, number, string]>([
+    ['refused>5', 0, ''],
+    ['refused>4', 1, 'refused: 5 of 9 exchanges (--fail-on "refused>4")\n'],
+    ['admitted,cost', 0, ''],
+    ['changed>50%', 1, 'changed: 5 of 9 exchanges (--fail-on "changed>50%")\n'],
+  ])('%s', async (gate, code, sentence) => {
+    const result = await tollgate('replay', 'usage.jsonl', '--fail-on', gate)
+    expect(result.code).toBe(code)
+    expect(result.err).toBe(sentence)
+  })
+})
+
+test('lines that cannot be read are a failure where that is asked for', async () => {
+  const usage = { prompt_tokens: -4, completion_tokens: 1, source: 'reported' }
+  place.write('bad.jsonl', jsonl([...LINES, lineWith({ usage })]))
+  const plain = await tollgate('replay', 'bad.jsonl', '--fail-on', 'admitted')
+  expect(plain).toMatchObject({ code: 0, out: expect.stringContaining('bad.jsonl:10: `usage.prompt_tokens` is -4') })
+  expect(await tollgate('replay', 'bad.jsonl', '--fail-on', 'skipped')).toMatchObject({
+    code: 1,
+    err: 'skipped: 1 of 10 lines (--fail-on "skipped")\n',
+  })
+  expect((await tollgate('replay', 'bad.jsonl', '--fail-on', 'skipped>10%')).code).toBe(0)
+  expect((await tollgate('replay', 'bad.jsonl', '--account', 'zenith', '--fail-on', 'skipped>9%')).code).toBe(1)
+})
+
+test('a log in reversed order is told', async () => {
+  const minutes = Array.from({ length: 600 }, (_, nth) => lineWith(at(nth * 60_000)))
+  place.write('backwards.jsonl', jsonl(minutes.toReversed()))
+  const { out } = await tollgate('replay', 'backwards.jsonl')
+  expect(out).toMatch(/\n\d+ lines came out of order, and began when .*; sort the log by at\.\n/)
+  place.write('forwards.jsonl', jsonl(minutes))
+  expect((await tollgate('replay', 'forwards.jsonl')).out).not.toContain('out of order')
+})
+
+test('somebody who watches sees how far it is', async () => {
+  const { err } = await place.tollgate(['replay', 'usage.jsonl'], { watched: true })
+  expect(err).toMatch(/replaying: \d+ lines, \d+ a second \(\d+ %, \d+ s left\)/)
+})

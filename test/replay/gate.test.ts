@@ -1,0 +1,62 @@
+import { describe, expect, test } from 'vitest'
+import { emptyComparison } from '../../src/replay/compare.ts'
+import { exceeds, type Gated, parseGate } from '../../src/replay/gate.ts'
+
+test.each([
+  ['', 'none of changed, refused, admitted, cost, skipped'],
+  ['verdicts', 'none of changed'],
+  ['refused>', 'none of changed'],
+  ['refused>many', 'a number of lines or a share'],
+  ['refused>$3', 'a number of lines or a share'],
+  ['refused>1.5', 'a number of lines or a share'],
+  ['cost>cheap', 'dollars or a share'],
+  ['cost>-5%', 'dollars or a share'],
+  ['skipped>$1', 'a number of lines or a share'],
+  ['refused<5', 'none of changed'],
+])('%j is no gate', (text, sentence) => {
+  expect(() => parseGate(text)).toThrow(sentence)
+})
+
+describe('a gate', () => {
+  const comparison = {
+    ...emptyComparison(),
+    lines: 1_000,
+    changed: 20,
+    refused: 10,
+    cost: { before: 100_000_000_000n, after: 105_000_000_000n, estimated: 0n },
+  }
+  const found: Gated = { found: comparison, taken: 1_000, passedBy: 980, skippedCount: 20 }
+  test.each([
+    ['changed', true],
+    ['admitted', false],
+    ['refused>9', true],
+    ['refused>10', false],
+    ['refused>0.9%', true],
+    ['refused > 1%', false],
+    ['cost', true],
+    ['cost>5%', false],
+    ['cost>4.9999%', true],
+    ['cost>$5', false],
+    ['cost>$4.999999999', true],
+    ['skipped', true],
+    ['skipped>19', true],
+    ['skipped>20', false],
+    ['skipped>1%', false],
+    ['skipped>0.9999%', true],
+  ])('%s', (text, closed) => {
+    const reason = exceeds(parseGate(text), found)
+    if (closed) expect(reason).toContain(`--fail-on "${text}"`)
+    else expect(reason).toBe(null)
+  })
+
+  test('says what it found', () => {
+    expect(exceeds(parseGate('refused>1'), found)).toBe('refused: 10 of 1000 exchanges (--fail-on "refused>1")')
+    expect(exceeds(parseGate('skipped'), found)).toBe('skipped: 20 of 2000 lines (--fail-on "skipped")')
+    expect(exceeds(parseGate('cost'), found)).toBe('cost: $5.000000000 more than $100.000000000 (--fail-on "cost")')
+  })
+
+  test('a cost where there was none is more than any share', () => {
+    const cost = { before: 0n, after: 1n, estimated: 0n }
+    expect(exceeds(parseGate('cost>500%'), { ...found, found: { ...comparison, cost } })).not.toBe(null)
+  })
+})

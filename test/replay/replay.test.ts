@@ -1,0 +1,388 @@
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { type AnyPlugin, definePlugin } from '#contract'
+import type { Configuration } from '../../src/config/configuration.ts'
+import { loadConfiguration } from '../../src/config/load.ts'
+import { BUILT_IN } from '../../src/pipeline/builtin.ts'
+import { createRegistry } from '../../src/pipeline/registry.ts'
+import { type ReplayOptions, replay } from '../../src/replay/replay.ts'
+import { at, batchesOf, lineWith, refusedLine } from './lines.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'replay-'))
+mkdirSync(join(folder, 'policies'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+const LAST = [{ use: 'credits' }, { use: 'route' }]
+const FIRST = [{ use: 'api-key' }, { use: 'schema' }]
+
+const GATEWAY = {
+  version: 1,
+  store: 'memory',
+  providers: { p: { dialect: 'openai', base_url: 'http://127.0.0.1:1/v1' } },
+  models: {
+    m: {
+      targets: [{ provider: 'p', model: 'up' }],
+      price: { per: '1M tokens', input: '$1', output: '$2' },
+      context: 8192,
+      max_output: 1000,
+    },
+  },
+  routes: [{ path: '/v1/chat/completions', policy: 'standard' }],
+}
+
+/** Loaded as a command loads it; nothing of it is brought to life. */
+async function configurationOf(
+  steps: readonly object[],
+  { yaml = {}, plugins = [] }: { readonly yaml?: object; readonly plugins?: readonly AnyPlugin[] } = {},
+): Promise<Configuration> {
+  const texts: Readonly<Record<string, object>> = {
+    [join(folder, 'gateway.yaml')]: { ...GATEWAY, ...yaml },
+    [join(folder, 'policies/standard.yaml')]: { steps },
+  }
+  const loaded = await loadConfiguration(join(folder, 'gateway.yaml'), {
+    env: {},
+    registry: createRegistry([...BUILT_IN, ...plugins]),
+    readFile: async path => (texts[path] ? JSON.stringify(texts[path]) : Promise.reject(enoent(path))),
+  })
+  if ('problems' in loaded) throw new Error(loaded.problems.map(({ message }) => message).join('\n'))
+  return loaded.configuration
+}
+
+function enoent(path: string): Error {
+  return Object.assign(new Error(`there is no ${path}`), { code: 'ENOENT' })
+}
+
+const between = (...steps: object[]) => configurationOf([...FIRST, ...steps, ...LAST])
+
+async function replayed(configuration: Configuration, lines: readonly object[], options: Partial<ReplayOptions> = {}) {
+  const result = await replay(batchesOf(lines), {
+    configuration,
+    against: null,
+    balanceOf: () => null,
+    hasBalances: false,
+    limit: Number.POSITIVE_INFINITY,
+    account: null,
+    progress() {},
+    ...options,
+  })
+  const changes = [...result.found.changes.values()].map(
+    ({ before, after, lines: count }) =>
+      `${count}x ${before.code ?? before.status} (${before.decidedBy ?? 'answered'}) > ${after.code ?? after.status} (${after.decidedBy ?? 'answered'})`,
+  )
+  return { ...result, changes }
+}
+
+/** So many requests, one each `everyMs`. */
+const row = (count: number, everyMs: number, changes: object = {}) =>
+  Array.from({ length: count }, (_, nth) => lineWith({ ...at(nth * everyMs), ...changes }))
+
+describe('what a step does with the traffic', () => {
+  test.each<[string, object, readonly object[], string[]]>([
+    [
+      'a rate limit on the time of the lines',
+      { use: 'rate-limit', with: { per: 'key', requests: '60 per minute', burst: 2 } },
+      // At one a second each finds the token that has refilled.
+      [...row(10, 1_000), ...row(5, 0, at(60_000))],
+      ['3x 200 (answered) > rate_limit_exceeded (rate-limit)'],
+    ],
+    [
+      'concurrency: those that were under way together are so again',
+      { use: 'concurrency', with: { per: 'account', limit: 2 } },
+      row(6, 300),
+      // Each lasts a second: the third and fourth find two before them, the fifth finds the first's place.
+      ['2x 200 (answered) > rate_limit_exceeded (concurrency)'],
+    ],
+    [
+      'a queue: who waits is let in when its turn comes',
+      { use: 'concurrency', with: { per: 'account', limit: 2, queue: { length: 9, wait: '5s' } } },
+      row(6, 300),
+      [],
+    ],
+    [
+      'a queue in which the time is over',
+      { use: 'concurrency', with: { per: 'account', limit: 1, queue: { length: 9, wait: '1200ms' } } },
+      row(4, 10),
+      // A second each: the first goes, the second follows, the others have waited too long by then.
+      ['2x 200 (answered) > rate_limit_exceeded (concurrency)'],
+    ],
+    [
+      'a condition',
+      { use: 'rate-limit', when: 'account.plan == "free"', with: { per: 'account', requests: '1 per minute' } },
+      [...row(3, 10), ...row(3, 10, { account: { id: 'acc_2', name: 'b', plan: 'free' } })],
+      ['2x 200 (answered) > rate_limit_exceeded (rate-limit)'],
+    ],
+    [
+      'a step in shadow',
+      { use: 'rate-limit', mode: 'shadow', with: { per: 'key', requests: '1 per day' } },
+      row(5, 0),
+      [],
+    ],
+    [
+      'an address of its own for each key where none is in the log',
+      { use: 'rate-limit', with: { per: 'address', requests: '1 per day' } },
+      [...row(2, 0), ...row(2, 0, { key: { id: 'key_2', name: 'b', models: null } })],
+      ['2x 200 (answered) > rate_limit_exceeded (rate-limit)'],
+    ],
+    [
+      'the recorded address',
+      { use: 'rate-limit', with: { per: 'address', requests: '1 per day' } },
+      [...row(2, 0, { address: '192.0.2.1' }), ...row(2, 0, { address: '192.0.2.2' })],
+      ['2x 200 (answered) > rate_limit_exceeded (rate-limit)'],
+    ],
+    [
+      'the recorded headers',
+      { use: 'rate-limit', when: 'header("x-team") == "blue"', with: { per: 'key', requests: '1 per day' } },
+      [...row(2, 0, { headers: { 'x-team': 'blue' } }), ...row(2, 0, { headers: {} }), ...row(2, 0)],
+      ['1x 200 (answered) > rate_limit_exceeded (rate-limit)'],
+    ],
+  ])('%s', async (_name, step, lines, expected) => {
+    expect((await replayed(await between(step), lines)).changes).toEqual(expected)
+  })
+
+  test('what would have been refused in shadow is counted', async () => {
+    const configuration = await between({
+      use: 'rate-limit',
+      mode: 'shadow',
+      with: { per: 'key', requests: '1 per day' },
+    })
+    const { found } = await replayed(configuration, row(5, 0))
+    expect([...found.shadow.values()]).toEqual([{ step: 'rate-limit', code: 'rate_limit_exceeded', lines: 4 }])
+  })
+
+  test('a step that writes down what happens writes nothing, and one that asks the network does not', async () => {
+    const idp = { issuer: 'https://idp.invalid', audience: 'a', jwks: 'https://idp.invalid/keys', account: 'acme' }
+    // Made for real it would be asked for its keys, and the file could not be opened.
+    const recording = { use: 'usage-log', with: { file: 'no/such/folder/never.jsonl' } }
+    const configuration = await configurationOf([recording, { use: 'jwt', with: idp }, { use: 'schema' }, ...LAST])
+    const refused = refusedLine(401, 'unauthorized', 'jwt', {
+      account: null,
+      key: null,
+      request: { params: undefined },
+    })
+    const { changes, found, gaps } = await replayed(configuration, [...row(2, 0), refused])
+    expect(changes).toEqual([])
+    expect(found.unknown.size).toBe(0)
+    expect(gaps.map(({ about }) => about)).toContain('jwt')
+  })
+})
+
+describe('who asked', () => {
+  const nobody = { account: null, key: null, request: { params: undefined, model: undefined } }
+  test.each(['missing_api_key', 'malformed_api_key', 'invalid_api_key', 'revoked_api_key', 'expired_api_key'])(
+    '%s is so again',
+    async code => {
+      const { changes, found } = await replayed(await between(), [refusedLine(401, code, 'api-key', nobody)])
+      expect({ changes, unknown: found.unknown.size }).toEqual({ changes: [], unknown: 0 })
+    },
+  )
+
+  test('a frozen account is', async () => {
+    const lines = [refusedLine(403, 'account_frozen', 'api-key', nobody), refusedLine(403, 'account_frozen', 'credits')]
+    expect((await replayed(await between(), lines)).changes).toEqual([])
+  })
+
+  test('of whom nothing is known is not compared', async () => {
+    const lines = [refusedLine(429, 'rate_limit_exceeded', 'door', nobody)]
+    const { changes, found } = await replayed(await between(), lines)
+    expect(changes).toEqual([])
+    expect([...found.unknown]).toEqual([['who', 1]])
+  })
+
+  test('only the models of its key', async () => {
+    const key = { id: 'key_1', name: 'a', models: ['other'] }
+    expect((await replayed(await between(), [lineWith({ key })])).changes).toEqual([
+      '1x 200 (answered) > model_not_found (schema)',
+    ])
+  })
+})
+
+describe('money', () => {
+  const balanceOf = (amount: bigint) => ({ balanceOf: () => amount, hasBalances: true })
+  // 60 bytes, 16 for the message, and 1000 tokens: $0.002076 is held. 10 + 2 x 20 is charged: $0.00005.
+  const HOLD = 2_076_000n
+  const CHARGE = 50_000n
+
+  test('what was charged is charged, to the nano-dollar', async () => {
+    const { found } = await replayed(await between(), row(20, 2_000), balanceOf(HOLD + 19n * CHARGE))
+    expect(found.cost).toEqual({ before: 20n * CHARGE, after: 20n * CHARGE, estimated: 0n })
+    expect(found.changed).toBe(0)
+  })
+
+  test('no account spends what it has not', async () => {
+    const refuse = { use: 'credits', with: { when_short: ['refuse'] } }
+    const configuration = await configurationOf([...FIRST, refuse, { use: 'route' }])
+    const { changes, found } = await replayed(configuration, row(20, 2_000), balanceOf(HOLD + 9n * CHARGE))
+    expect(changes).toEqual(['10x 200 (answered) > insufficient_quota (credits)'])
+    expect(found.cost.after).toBe(10n * CHARGE)
+  })
+
+  test('what is held by those under way is not free', async () => {
+    const refuse = { use: 'credits', with: { when_short: ['refuse'] } }
+    const configuration = await configurationOf([...FIRST, refuse, { use: 'route' }])
+    expect((await replayed(configuration, row(2, 500), balanceOf(HOLD + CHARGE))).changes).toEqual([
+      '1x 200 (answered) > credit_on_hold (credits)',
+    ])
+  })
+
+  test('a cap that the balance has lowered ends the answer sooner', async () => {
+    const usage = { prompt_tokens: 10, completion_tokens: 900, source: 'reported' }
+    const { changes, found } = await replayed(
+      await between(),
+      [lineWith({ usage, charged: '0.001810000' })],
+      balanceOf(HOLD - 1n),
+    )
+    expect(changes).toEqual([])
+    expect(found.cost.after).toBeLessThan(1_100_000n)
+    expect(found.cost.after).toBeGreaterThan(0n)
+  })
+
+  test('without balances every account has enough, but for those that had not', async () => {
+    const lines = [
+      ...row(3, 0),
+      refusedLine(402, 'insufficient_quota', 'credits'),
+      refusedLine(429, 'credit_on_hold', 'credits'),
+      refusedLine(402, 'spending_cap_reached', 'credits'),
+    ]
+    const { changes, gaps } = await replayed(await between(), lines)
+    expect(changes).toEqual([])
+    expect(gaps.find(({ about }) => about === 'credit')!.sentence).toContain('2 of 6 lines that were short of it')
+    expect(gaps.map(({ about }) => about)).toContain("keys' spending caps")
+  })
+
+  test('another price', async () => {
+    const models = {
+      m: {
+        targets: [{ provider: 'p', model: 'up' }],
+        price: { per: '1M tokens', input: '$2', output: '$4' },
+        context: 8192,
+        max_output: 1000,
+      },
+    }
+    const { found } = await replayed(await configurationOf([...FIRST, ...LAST], { yaml: { models } }), row(3, 0))
+    expect(found.cost).toEqual({ before: 3n * CHARGE, after: 6n * CHARGE, estimated: 0n })
+    expect([...found.models]).toEqual([['m', found.cost]])
+    expect([...found.accounts.values()]).toEqual([{ name: 'acme', ...found.cost }])
+  })
+
+  test.each<[string, Record<string, unknown>, bigint]>([
+    [
+      'failed before a word',
+      { outcome: 'failed', status: 502, code: 'upstream_error', usage: null, charged: '0.000000000' },
+      0n,
+    ],
+    ['the client left', { outcome: 'client_left', status: null, decided_by: null, stream: true }, CHARGE],
+    ['cut', { outcome: 'cut', status: 200, code: 'shutting_down', stream: true }, CHARGE],
+  ])('%s: charged as it was', async (_name, changes, charge) => {
+    const { changes: found, found: counted } = await replayed(await between(), [lineWith(changes)])
+    expect(found).toEqual([])
+    expect(counted.cost.after).toBe(charge)
+  })
+
+  test('what was refused and is let in now is as long as the others, and told as an estimate', async () => {
+    const lines = [...row(3, 2_000), refusedLine(429, 'rate_limit_exceeded', 'burst', at(9_000))]
+    const { changes, found } = await replayed(await between(), lines)
+    expect(changes).toEqual(['1x rate_limit_exceeded (burst) > 200 (answered)'])
+    expect(found.estimated).toBe(1)
+    expect(found.cost).toEqual({ before: 3n * CHARGE, after: 4n * CHARGE, estimated: CHARGE })
+  })
+
+  test('a refusal for what stood in the body stays one where the body was not kept', async () => {
+    const body = { model: 'm', messages: [{ role: 'user', content: 'Hello' }] }
+    const lines = [
+      refusedLine(400, 'invalid_value', 'schema'),
+      refusedLine(400, 'invalid_value', 'schema', { request: { body } }),
+    ]
+    expect((await replayed(await between(), lines)).changes).toEqual(['1x invalid_value (schema) > 200 (answered)'])
+  })
+
+  test('what a step has said of an answer stays said', async () => {
+    const changes = {
+      outcome: 'failed',
+      status: 400,
+      code: 'content_filter',
+      decided_by: 'guard',
+      charged: '0.000000000',
+    }
+    expect((await replayed(await between(), [lineWith(changes)])).changes).toEqual([])
+  })
+})
+
+describe('beside another configuration', () => {
+  test('only what the two do differently is told', async () => {
+    const limit = (burst: number) => ({ use: 'rate-limit', with: { per: 'key', requests: '60 per minute', burst } })
+    const [before, after] = [await between(limit(3)), await between(limit(2))]
+    const against = { against: before }
+    expect((await replayed(after, row(5, 0), against)).changes).toEqual([
+      '1x 200 (answered) > rate_limit_exceeded (rate-limit)',
+    ])
+    expect((await replayed(before, row(5, 0), { against: after })).changes).toEqual([
+      '1x rate_limit_exceeded (rate-limit) > 200 (answered)',
+    ])
+  })
+
+  test('a route that is gone, a model that is gone', async () => {
+    const gone = await configurationOf([...FIRST, ...LAST], {
+      yaml: { routes: [{ path: '/office/v1/chat/completions', policy: 'standard' }] },
+    })
+    expect((await replayed(gone, row(1, 0))).changes).toEqual(['1x 200 (answered) > unknown_url (gateway)'])
+    const { changes } = await replayed(await between(), [lineWith({ model: 'old', request: { model: 'old' } })])
+    expect(changes).toEqual(['1x 200 (answered) > model_not_found (schema)'])
+  })
+})
+
+test('plugins of your own run, and it is said', async () => {
+  const night = definePlugin({
+    name: 'night',
+    uses: ['clock'],
+    settings: { type: 'object', additionalProperties: false, properties: {} },
+    create:
+      (_settings, { clock }) =>
+      async (ctx, next) => {
+        if (new Date(clock.now()).getUTCHours() >= 9) ctx.throw(403, 'closed')
+        await next()
+      },
+  })
+  const configuration = await configurationOf([...FIRST, { use: 'night' }, ...LAST], { plugins: [night] })
+  const { changes, gaps } = await replayed(configuration, row(4, 1_800_000))
+  expect(changes).toEqual(['2x 200 (answered) > forbidden (night)'])
+  expect(gaps[0]!.sentence).toContain('"night"')
+})
+
+test('a plugin that waits for something real is waited for', async () => {
+  const slow = definePlugin({
+    name: 'slow',
+    settings: { type: 'object', additionalProperties: false, properties: {} },
+    create: () => async (_ctx, next) => {
+      await new Promise(resolve => setTimeout(resolve, 5))
+      await next()
+    },
+  })
+  const configuration = await configurationOf([...FIRST, { use: 'slow' }, ...LAST], { plugins: [slow] })
+  const { found, changes } = await replayed(configuration, row(3, 0))
+  expect({ lines: found.lines, unknown: found.unknown.size, changes }).toEqual({ lines: 3, unknown: 0, changes: [] })
+})
+
+test('a limit and an account', async () => {
+  const lines = [...row(4, 0), ...row(3, 0, { account: { id: 'acc_2', name: 'b', plan: 'free' } })]
+  const configuration = await between()
+  const first = await replayed(configuration, lines, { limit: 5 })
+  expect([first.found.lines, first.passedBy]).toEqual([5, 2])
+  for (const account of ['acc_2', 'b']) {
+    const only = await replayed(configuration, lines, { account })
+    expect([only.found.lines, only.passedBy]).toEqual([3, 4])
+  }
+})
+
+test('the same lines twice are taken once', async () => {
+  const lines = row(3, 100)
+  const { found, twice } = await replayed(await between(), [...lines, ...lines])
+  expect([found.lines, twice]).toEqual([3, 3])
+
+  // Also where the first one is long over.
+  const refused = row(3, 60_000, { outcome: 'refused', status: 429, code: 'overloaded', decided_by: 'gateway' })
+  const later = row(1, 3_600_000, { id: 'req_later' })
+  const again = await replayed(await between(), [...refused, ...later, ...refused])
+  expect([again.found.lines, again.twice]).toEqual([4, 3])
+})
