@@ -21,7 +21,8 @@ import { allFiles, ROOT, read, samplesOf, tableOf } from './helpers/repository.t
 import { parseSse } from './helpers/sse.ts'
 
 const READMES = allFiles().filter(file => file.endsWith('.md'))
-const samples = READMES.flatMap(samplesOf)
+// The guide is one story, which test/guide.test.ts follows.
+const samples = READMES.filter(file => file !== 'policies/GUIDE.md').flatMap(samplesOf)
 const inLanguage = (language: string, file?: string) =>
   samples.filter(sample => sample.language === language && (file === undefined || sample.file === file))
 
@@ -51,6 +52,9 @@ describe('configurations', () => {
     else if ('steps' in value) {
       writeFileSync(file, stringify(minimal()))
       writeFileSync(join(dir, 'policies/sample.yaml'), completed(sample.text))
+    } else if ('tests' in value) {
+      await passes(dir, sample.text)
+      return
     } else if ('models' in value) writeFileSync(file, stringify(withModels(value['models'] as Models)))
     else throw new Error(`${sample.place}: neither a gateway.yaml, nor steps, nor models`)
 
@@ -75,7 +79,7 @@ describe('configurations', () => {
         .map(name => `\`${name}\``)
         .sort(),
     )
-    const policies = readdirSync(join(ROOT, 'policies')).filter(name => name.endsWith('.yaml'))
+    const policies = readdirSync(join(ROOT, 'policies')).filter(name => /^[^.]+\.yaml$/.test(name))
     expect(
       tableOf(text, 'File')
         .map(([name]) => name)
@@ -346,6 +350,24 @@ async function configurationDirectory(): Promise<string> {
   mkdirSync(join(dir, 'plugins'))
   writeFileSync(join(dir, 'plugins/office-hours.ts'), inLanguage('ts', 'plugins/README.md')[0]!.text)
   return dir
+}
+
+/** Policy tests beside the shipped policies. */
+async function passes(dir: string, text: string): Promise<void> {
+  cpSync(join(ROOT, 'gateway.yaml'), join(dir, 'gateway.yaml'))
+  const file = join(dir, 'policies/sample.test.yaml')
+  writeFileSync(file, text)
+  const said: string[] = []
+  const terminal = {
+    env: {},
+    folder: dir,
+    out() {},
+    err: (text: string) => void said.push(text),
+    watched: false,
+    self: '',
+  }
+  const code = await run(['test', file], { ...terminal, out: (text: string) => void said.push(text) })
+  expect([code, said.join('')]).toEqual([0, expect.stringMatching(/^\d+ tests passed/)])
 }
 
 /** The least that a gateway needs. Open and unmetered, because a sample may show only a part of a policy. */

@@ -27,10 +27,38 @@ import {
 
 /** What each part of src imports besides its own files, from top to bottom as in the drawing of src/README.md. */
 const ARROWS: Readonly<Record<string, readonly string[]>> = {
-  'cli/': ['main.ts', 'config/', 'pipeline/', 'dialects/', 'store/', 'admin/', 'contract/'],
+  'cli/': [
+    'main.ts',
+    'testing/',
+    'replay/',
+    'config/',
+    'pipeline/',
+    'dialects/',
+    'store/',
+    'observe/',
+    'admin/',
+    'contract/',
+  ],
+  // What `main.ts` puts together with sockets, without them.
+  'testing/': [
+    'app.ts',
+    'gateway.ts',
+    'send/',
+    'generation.ts',
+    'config/',
+    'pipeline/',
+    'upstream/',
+    'store/',
+    'clock.ts',
+    'contract/',
+  ],
+  'replay/': ['config/', 'pipeline/', 'dialects/', 'answer/', 'store/', 'contract/'],
   'main.ts': [
+    'reload.ts',
+    'rehearsal.ts',
     'ending.ts',
     'people.ts',
+    'past.ts',
     'overview.ts',
     'app.ts',
     'gateway.ts',
@@ -46,12 +74,25 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'version.ts',
     'contract/',
   ],
+  'reload.ts': ['generation.ts', 'config/', 'contract/'],
+  'rehearsal.ts': ['generation.ts', 'config/', 'pipeline/', 'contract/'],
   'ending.ts': ['app.ts', 'gateway.ts', 'observe/', 'contract/'],
   'people.ts': ['overview.ts', 'app.ts', 'gateway.ts', 'generation.ts', 'config/', 'store/', 'admin/', 'contract/'],
+  'past.ts': ['generation.ts', 'send/', 'observe/', 'admin/'],
   'overview.ts': ['generation.ts', 'send/', 'config/', 'admin/'],
-  'app.ts': ['gateway.ts', 'generation.ts', 'config/', 'http/', 'contract/'],
+  'app.ts': ['gateway.ts', 'send/', 'generation.ts', 'config/', 'http/', 'contract/'],
   'gateway.ts': ['send/', 'generation.ts', 'config/', 'pipeline/', 'dialects/', 'answer/', 'http/', 'contract/'],
-  'send/': ['generation.ts', 'pipeline/', 'answer/', 'upstream/', 'store/', 'observe/', 'clock.ts', 'contract/'],
+  'send/': [
+    'generation.ts',
+    'pipeline/',
+    'dialects/',
+    'answer/',
+    'upstream/',
+    'store/',
+    'observe/',
+    'clock.ts',
+    'contract/',
+  ],
   'generation.ts': ['clock.ts', 'config/', 'pipeline/', 'dialects/', 'upstream/', 'store/', 'contract/'],
   // The folders in the middle: none imports another, but for admin/, which offers the verbs of store/.
   'config/': ['contract/'],
@@ -75,7 +116,11 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
 /** The one file of src that knows the plugins. */
 const KNOWS_PLUGINS = 'src/pipeline/builtin.ts'
 /** Packages that a plugin of this repository may use beside `#contract`. */
-const PLUGIN_PACKAGES: Readonly<Record<string, readonly string[]>> = { schema: ['ajv'] }
+const PLUGIN_PACKAGES: Readonly<Record<string, readonly string[]>> = {
+  cache: ['lru-cache'],
+  jwt: ['jose'],
+  schema: ['ajv'],
+}
 /** Who may know the database. */
 const KNOWS_SQLITE = ['src/store/database.ts']
 
@@ -89,13 +134,20 @@ const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[
   'src/pipeline/find-plugin.ts': [['setTimeout'], 'a plugin that never finishes loading'],
   'src/upstream/demo/play.ts': [['setTimeout'], 'the pace of the demo provider'],
   'src/upstream/google-token.ts': [['setTimeout'], 'a default that tests replace'],
+  'src/cli/explain.ts': [['Date.now'], 'a command: a request comes now unless it says when'],
   'src/cli/person.ts': [['Date.now'], 'a command'],
   'src/cli/quick-start.ts': [['Date.now'], 'a command'],
+  'src/cli/replay.ts': [['performance.now'], 'a command that tells how fast it is'],
   'src/cli/token.ts': [['Date.now'], 'a command'],
   'src/cli/account.ts': [['Date.now', 'new Date()'], 'a command: it has the time of its own process'],
   'src/cli/key.ts': [['Date.now'], 'a command'],
   'src/cli/operate.ts': [['Date.now', 'node:timers', 'setTimeout'], 'a command that waits for the owner of the store'],
   'src/cli/tollgate.js': [['setTimeout'], 'the launcher: its end when a signal does not end it'],
+  'src/replay/replay.ts': [['setTimeout'], 'plugins of other people that wait in real time'],
+  'src/rehearsal.ts': [['setTimeout'], 'nobody waits for a step that hangs'],
+  'src/testing/house.ts': [['setTimeout'], 'waits for what is real: a file, another process'],
+  'src/testing/wire.ts': [['setTimeout'], 'a method that a socket has'],
+  'plugins/concurrency/slots.ts': [['setTimeout'], 'the end of a wait for a slot'],
   'plugins/credits/index.ts': [['setTimeout'], 'pauses between two tries of a settle'],
   'plugins/credits/checkpoints.ts': [['setInterval'], 'one interval for all open streams'],
 }

@@ -7,14 +7,38 @@ import { addBuild } from './build.ts'
 import { addCheck } from './check.ts'
 import { type CommandContext, configOption, example } from './commands.ts'
 import { addDemo } from './demo.ts'
+import { addExplain } from './explain.ts'
+import { addExposure } from './exposure.ts'
+import { addImport } from './import.ts'
 import { addKey } from './key.ts'
 import { addLedger } from './ledger.ts'
 import { addPerson } from './person.ts'
+import { addPlugin } from './plugin.ts'
+import { addReplay } from './replay.ts'
+import { addSchema } from './schema.ts'
 import { addServe } from './serve.ts'
 import type { Terminal } from './terminal.ts'
+import { addTest } from './test.ts'
 import { addToken } from './token.ts'
 
-const COMMANDS = [addServe, addCheck, addAccount, addKey, addPerson, addToken, addLedger, addBuild, addDemo]
+const COMMANDS = [
+  addServe,
+  addCheck,
+  addTest,
+  addSchema,
+  addExplain,
+  addExposure,
+  addReplay,
+  addAccount,
+  addKey,
+  addPerson,
+  addToken,
+  addLedger,
+  addImport,
+  addPlugin,
+  addBuild,
+  addDemo,
+]
 
 /** The program `tollgate`: runs the process's own command line and ends the process. */
 export async function main(): Promise<void> {
@@ -69,7 +93,15 @@ function buildProgram(context: CommandContext): Command {
     .exitOverride()
     .addHelpText('after', example('serve', 'check', 'account create acme --credit 10', 'key create --account acme'))
   for (const add of COMMANDS) add(program, context)
+  for (const command of program.commands) pointToHelp(command, terminal.self)
   return program
+}
+
+/** A command line that is wrong is told of the help of its own command. */
+function pointToHelp(command: Command, parent: string): void {
+  const self = `${parent} ${command.name()}`
+  command.showHelpAfterError(`(see: ${self} --help)`)
+  for (const inner of command.commands) pointToHelp(inner, self)
 }
 
 /** Errors whose message is a sentence for people. Known by name: importing all their classes would slow down --help. */

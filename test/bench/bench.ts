@@ -124,8 +124,8 @@ export class Bench {
   }
 
   async #run(job: Job, { target, ...lengths }: JobOptions): Promise<Result> {
-    const { port, pid, keys } = target
-    this.#load.send({ job, options: { ...lengths, target: { port, pid, keys } } })
+    const { port, pid, keys, path } = target
+    this.#load.send({ job, options: { ...lengths, target: { port, pid, keys, ...(path && { path }) } } })
     const [answer] = (await once(this.#load, 'message')) as [{ result: Result } | { error: string }]
     if ('error' in answer) throw new Error(`${(target as Contestant).name}, ${lengths.model}: ${answer.error}`)
     return answer.result

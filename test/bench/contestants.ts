@@ -10,6 +10,7 @@ import { loadSecret } from '../../src/store/secret.ts'
 import { openStore } from '../../src/store/sqlite.ts'
 import type { Target } from './load.ts'
 import { NATIVES } from './native.ts'
+import { steppingFiles, steppingPath } from './step-files.ts'
 
 /** `direct` is the upstream without anything in front of it. */
 export const NAMES = ['direct', 'bare', 'nginx', 'unmetered', 'credits', 'bare-http', 'bare-undici8'] as const
@@ -25,8 +26,11 @@ export interface Rig {
   readonly undici8: string | null
 }
 
-/** `translating`: without credits, in front of a provider of each dialect (native-upstream.ts). */
-export type Runner = Name | 'translating'
+/**
+ * `translating`: without credits, in front of a provider of each dialect (native-upstream.ts). `stepping`: one route for
+ * each kind of step (steps.ts).
+ */
+export type Runner = Name | 'translating' | 'stepping'
 
 export interface Contestant<N extends Runner = Runner> extends Target {
   readonly name: N
@@ -128,8 +132,9 @@ async function prepare(name: Runner, place: Place): Promise<{ command: readonly 
   switch (name) {
     case 'credits':
     case 'unmetered':
-    case 'translating': {
-      const config = writeConfiguration(name, place)
+    case 'translating':
+    case 'stepping': {
+      const config = name === 'stepping' ? writeSteps(place) : writeConfiguration(name, place)
       const command = [...node, join(ROOT, 'src/cli/tollgate.js'), 'serve', '--config', config]
       return { command, keys: await createKeys(folder) }
     }
@@ -173,6 +178,33 @@ function writeConfiguration(name: 'credits' | 'unmetered' | 'translating', { fol
   }
   mkdirSync(join(folder, 'policies'))
   writeFileSync(join(folder, 'policies/bench.yaml'), stringify({ steps }))
+  writeFileSync(join(folder, 'gateway.yaml'), stringify(gateway))
+  return join(folder, 'gateway.yaml')
+}
+
+/** The steps of `unmetered` on every route, and between them those whose cost is asked for. */
+function writeSteps({ folder, port, rig }: Place): string {
+  const limit = { use: 'rate-limit', with: { per: 'key', requests: '1M per second' } }
+  const { plugins, policies } = steppingFiles()
+  mkdirSync(join(folder, 'policies'))
+  mkdirSync(join(folder, 'plugins'))
+  for (const [name, code] of Object.entries(plugins)) writeFileSync(join(folder, 'plugins', `${name}.ts`), code)
+  for (const [name, steps] of Object.entries(policies)) {
+    const all = [{ use: 'api-key' }, { use: 'schema' }, limit, ...steps, { use: 'route' }]
+    writeFileSync(join(folder, 'policies', `${name}.yaml`), stringify({ steps: all }))
+  }
+  const { path, model } = NATIVES['openai']!
+  const upstream = `http://127.0.0.1:${rig.upstreamPort}/openai${path}`
+  const entry = { targets: [{ provider: 'bench', model }], price: 'free', context: '128Ki', max_output: '4Ki' }
+  const gateway = {
+    version: 1,
+    listen: `127.0.0.1:${port}`,
+    store: 'sqlite:./tollgate.db',
+    limits: { max_inflight: 4000 },
+    providers: { bench: { dialect: 'openai', base_url: upstream } },
+    models: { 'json-openai': entry, 'stream-openai': entry },
+    routes: Object.keys(policies).map(policy => ({ path: steppingPath(policy), policy })),
+  }
   writeFileSync(join(folder, 'gateway.yaml'), stringify(gateway))
   return join(folder, 'gateway.yaml')
 }

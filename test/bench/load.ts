@@ -12,6 +12,8 @@ export interface Target {
   readonly pid: number | null
   /** In rotation, one request each. */
   readonly keys: readonly string[]
+  /** Where chat requests go; default: /v1/chat/completions. */
+  readonly path?: string
 }
 
 /** `stream-…` and `json-…`: as a provider of that dialect answers, without a pause. */
@@ -268,7 +270,7 @@ function requestsOf({ target, model }: JobOptions): readonly Buffer[] {
   return target.keys.map(key =>
     Buffer.from(
       [
-        'POST /v1/chat/completions HTTP/1.1',
+        `POST ${target.path ?? '/v1/chat/completions'} HTTP/1.1`,
         `host: 127.0.0.1:${target.port}`,
         'connection: keep-alive',
         'accept: application/json',

@@ -154,6 +154,7 @@ async function measure(store: Store): Promise<void> {
         models: () => [],
         aliases: () => [],
         readiness: () => ({ ready: true }),
+        past: { exchange: () => undefined, shadow: () => ({ since: '', steps: [] }), most: 0 },
         exchanges: () => [],
         providers: () => [],
         configuration: () => Promise.reject(new Error('not measured')),

@@ -17,15 +17,19 @@ import { type Contestant, hasNginx, launch, NAMES, type Name, start, temporaryFo
 import { type CpuTime, whyNotHere } from './cpu.ts'
 import type { Spent } from './profile.ts'
 import { type Measured, type Memory, median, type Round, tables } from './report.ts'
+import { measureSteps, type StepFigures, stepsTable } from './steps.ts'
 import { measureTranslation, type Translation, translationTable } from './translation.ts'
 
-const HELP = `npm run bench -- [options]
+const HELP = `npm run bench -- [parts] [options]
+
+  steps            only what a step of a policy costs (3 minutes)
+  translation      only what translation costs
 
   --rounds N       rounds, each with every contestant (5)
   --seconds S      length of each measurement (3)
   --only A,B       of ${NAMES.filter(name => name !== 'direct').join(', ')};
-                   bare is always there, because ratios are to it; and translation,
-                   which by itself leaves out everything else
+                   bare is always there, because ratios are to it; and steps and translation,
+                   which by themselves leave out everything else
   --undici8 DIR    where an undici 8 is, for bare-undici8: npm install --prefix DIR undici@8
   --json FILE      every figure of every round
   --profile DIR    keeps the CPU profiles there, and prints the functions that cost most
@@ -35,16 +39,23 @@ const HELP = `npm run bench -- [options]
 Example: a quick look at the ratios
 
   npm run bench -- --rounds 2 --seconds 1 --only unmetered,credits --no-memory
+
+Example: what a step costs, in seven rounds
+
+  npm run bench -- steps --rounds 7
 `
 
 const TOP_FUNCTIONS = 25
 /** What `--only` may name beside the contestants. */
-const TRANSLATION = 'translation'
+const PARTS = ['translation', 'steps'] as const
+type Part = (typeof PARTS)[number]
+const isPart = (name: string): name is Part => PARTS.includes(name as Part)
 
 /** What was last said of the progress where there is no terminal. */
 let shownKind = ''
 
-const { values: options } = parseArgs({
+const { values: options, positionals } = parseArgs({
+  allowPositionals: true,
   options: {
     rounds: { type: 'string', default: '5' },
     seconds: { type: 'string', default: '3' },
@@ -56,6 +67,12 @@ const { values: options } = parseArgs({
     help: { type: 'boolean', default: false },
   },
 })
+
+/** What is measured; undefined: everything. */
+const only =
+  positionals.length > 0 || options.only !== undefined
+    ? [...positionals, ...(options.only?.split(',') ?? [])]
+    : undefined
 
 if (options.help) console.log(HELP)
 else await main()
@@ -76,19 +93,19 @@ async function main(): Promise<void> {
   const head = { machine: machine(), conditions: conditions(rounds, seconds, cores) }
 
   const compared = names.length === 0 ? null : await compare(bench, names, rounds, head)
-  let translation: Translation | null = null
-  if (isWanted(TRANSLATION)) {
-    const nativePort = await portOf(startScript('native-upstream.ts', cores.rig, folder))
-    translation = await measureTranslation(bench, nativePort, rounds, progress)
-  }
+  const nativePort = PARTS.some(isWanted) ? await portOf(startScript('native-upstream.ts', cores.rig, folder)) : 0
+  const translation = isWanted('translation') ? await measureTranslation(bench, nativePort, rounds, progress) : null
+  const steps = isWanted('steps') ? await measureSteps(bench, nativePort, rounds, progress) : null
   progress('')
   console.log(compared ? tables(compared.measured) : `${head.machine}\n\n${head.conditions}`)
   if (translation) console.log(`\n${translationTable(translation)}`)
+  if (steps) console.log(`\n${stepsTable(steps)}`)
   if (compared && options.profile !== undefined) printProfiles(compared.profiles, compared.measured.rounds)
   if (options.json !== undefined) {
     const result = {
       ...(compared ? plain(compared.measured) : head),
       ...(translation ? { translation: translationPlain(translation) } : {}),
+      ...(steps ? { steps: stepsPlain(steps) } : {}),
     }
     writeFileSync(options.json, `${JSON.stringify(result, null, 1)}\n`)
   }
@@ -122,8 +139,8 @@ async function compare(
 }
 
 /** Whether a part is measured: all are, unless `--only` says which. */
-function isWanted(part: string): boolean {
-  return options.only === undefined || options.only.split(',').includes(part)
+function isWanted(part: Part): boolean {
+  return only === undefined || only.includes(part)
 }
 
 async function portOf(script: ChildProcess): Promise<number> {
@@ -132,15 +149,14 @@ async function portOf(script: ChildProcess): Promise<number> {
 }
 
 function chosen(): Name[] {
-  const only = options.only?.split(',').filter(name => name !== TRANSLATION)
-  const unknown = only?.filter(name => !NAMES.includes(name as Name) || name === 'direct') ?? []
-  if (unknown.length > 0)
-    throw new Error(`--only: ${unknown.join(', ')} is none of ${NAMES.join(', ')}, ${TRANSLATION}`)
-  if (only?.length === 0) return []
-  if (only?.includes('bare-undici8') && options.undici8 === undefined) {
+  const named = only?.filter(name => !isPart(name))
+  const unknown = named?.filter(name => !NAMES.includes(name as Name) || name === 'direct') ?? []
+  if (unknown.length > 0) throw new Error(`${unknown.join(', ')} is none of ${NAMES.join(', ')}, ${PARTS.join(', ')}`)
+  if (named?.length === 0) return []
+  if (named?.includes('bare-undici8') && options.undici8 === undefined) {
     throw new Error('bare-undici8 needs --undici8 DIR; make one with: npm install --prefix DIR undici@8')
   }
-  const wanted = only ?? ['unmetered', 'credits', ...(hasNginx() ? ['nginx'] : [])]
+  const wanted = named ?? ['unmetered', 'credits', ...(hasNginx() ? ['nginx'] : [])]
   return NAMES.filter(name => name === 'direct' || name === 'bare' || wanted.includes(name))
 }
 
@@ -224,6 +240,11 @@ function plain({ rounds, memory, ...rest }: Measured): object {
 
 function translationPlain({ costs, rounds }: Translation): object {
   return { costs: Object.fromEntries(costs), rounds: Object.fromEntries(rounds) }
+}
+
+function stepsPlain({ alone, through, ...rest }: StepFigures): object {
+  const costs = { steps: Object.fromEntries(alone.steps), taps: Object.fromEntries(alone.taps) }
+  return { ...rest, alone: costs, through: Object.fromEntries(through) }
 }
 
 function positive(name: 'rounds' | 'seconds'): number {

@@ -94,7 +94,7 @@ describe('the command line itself is wrong: exit code 2, and nothing is done', (
     [['key', 'create'], "required option '--account <account>'"],
     [['key', 'create', '--account', 'acme', '--expires', '2001-01-01'], 'not in the future'],
     [['key', 'rotate', 'key_1', '--grace', '169h'], '168h at most'],
-    [['check', '--format', 'sarif'], 'Allowed choices are text, json'],
+    [['check', '--format', 'html'], 'Allowed choices are text, json, sarif, github'],
     [['account'], 'Usage: tollgate account'],
     [[], 'Usage: tollgate'],
   ])('%j: %s', async (args, sentence) => {

@@ -1,6 +1,6 @@
 /** A client: sends its request, reads what it likes of the answer, leaves when it likes, and remembers what it saw. */
+import { Wire } from '../../src/testing/wire.ts'
 import type { ClientPlan } from './scenario.ts'
-import { Wire } from './wire.ts'
 import type { World } from './world.ts'
 
 /** How the connection ended, as the client sees it. */

@@ -10,10 +10,10 @@ import { recordOf } from '../../src/send/record.ts'
 import { createIds } from '../../src/store/ids.ts'
 import { openStore } from '../../src/store/sqlite.ts'
 import type { RecoveryReport, Store } from '../../src/store/store.ts'
+import type { Wire } from '../../src/testing/wire.ts'
 import type { RawProxy } from '../../src/upstream/raw.ts'
 import type { Disk } from './disk.ts'
 import type { Provider } from './provider.ts'
-import type { Wire } from './wire.ts'
 import type { World } from './world.ts'
 
 export interface LifeParts {
@@ -91,6 +91,8 @@ export class Life {
       rawProxy: {} as RawProxy,
       log: SILENT,
       generation: () => this.#generation,
+      entered() {},
+      left() {},
       stepGraceMs: 5_000,
       reportStep: ({ step, what, error }) => this.#mistake(`step ${step} ${what}`, error),
       reportBug: (_exchange, error) => this.#mistake('an unexpected error', error),

@@ -1,0 +1,158 @@
+/**
+ * `tollgate explain`: what a route does and why. Without a gateway: the plan of each route, or what would happen to one
+ * request. With one: an exchange that took place, and what shadowed steps would have refused.
+ */
+import { validateHeaderName, validateHeaderValue } from 'node:http'
+import { type Command, InvalidArgumentError, Option } from 'commander'
+import { parseMoney, UnitError } from '../contract/units.ts'
+import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
+import type { HeaderText, RunOptions } from './explain/request.ts'
+import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
+import { listValue } from './values.ts'
+
+interface Options {
+  readonly shadow?: true
+  readonly log?: string
+  readonly request?: string
+  readonly plan?: string
+  readonly balance?: bigint
+  readonly models?: readonly string[]
+  readonly account?: string
+  readonly at?: number
+  readonly header?: readonly HeaderText[]
+  readonly path?: string
+  readonly upstream?: readonly string[]
+  readonly json?: true
+}
+
+/** What says something about the request that is tried, and nothing without one. */
+const WITH_REQUEST = ['plan', 'balance', 'models', 'account', 'at', 'header', 'path', 'upstream'] as const
+
+export const addExplain: AddCommand = (program, { terminal, finish }) => {
+  program
+    .command('explain')
+    .description('what a route does, what would happen to a request, or what happened to one, and why')
+    .argument('[what]', 'the path of a route, or the id of an exchange (req_…); left out: every route')
+    .option(
+      '--request <file>',
+      'try a request: its body as JSON, or YAML with method, path, headers and body; - is stdin',
+    )
+    .option('--path <path>', 'where the request goes; default: the first route that asks a model')
+    .option('--account <name>', 'whose request it is; default: acme')
+    .option('--plan <name>', "the account's plan; default: default")
+    .option('--balance <dollars>', "the account's credit; default: $10", balanceValue)
+    .option('--models <ids>', 'the models that its key may use, as a,b; default: all public ones', listValue)
+    .option('--at <time>', 'when it comes, as 2027-01-15T08:00:00Z; default: now', timeValue)
+    .option('--header <header>', "a header, as 'name: value'; 'name:' leaves one out; again and again", headerValue)
+    .addOption(
+      new Option(
+        '--upstream <answer>',
+        'what the provider answers: a status, unreachable, reset, silent, garbage, or a text; again: the next answer',
+      ).argParser((text: string, before: readonly string[] = []) => [...before, text]),
+    )
+    .option('--shadow', 'what the shadowed steps of a running gateway would have refused')
+    .option('--log <file>', 'with --shadow: read it from this exchange log')
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      example(
+        'explain',
+        'explain /v1/chat/completions',
+        'explain --request body.json --plan free --balance 0.01',
+        'explain req_01MCC5RM000002V79Q0Q68211K',
+        'explain --shadow',
+      ),
+    )
+    .action((what: string | undefined, options: Options, command: Command) =>
+      finish(() => explain(terminal, { what, options, config: configOf(command) })),
+    )
+}
+
+interface Asked {
+  readonly what: string | undefined
+  readonly options: Options
+  readonly config: string
+}
+
+async function explain(terminal: Terminal, { what, options, config }: Asked): Promise<ExitCode> {
+  const json = options.json ?? false
+  checkCombination(what, options)
+  if (options.shadow) {
+    const { explainShadow } = await import('./explain/live.ts')
+    return explainShadow({ config, json, ...(options.log === undefined ? {} : { log: options.log }) }, terminal)
+  }
+  if (what?.startsWith('req_')) {
+    const { explainLive } = await import('./explain/live.ts')
+    return explainLive(what, { config, json }, terminal)
+  }
+  if (options.request === undefined) {
+    const { explainPlans } = await import('./explain/plan.ts')
+    return explainPlans(what ?? null, { config, json }, terminal)
+  }
+  const { explainRequest } = await import('./explain/request.ts')
+  return explainRequest(options.request, { config, json, run: runOptions(what, options) }, terminal)
+}
+
+/** What is said of one way to ask must not be lost in another. */
+function checkCombination(what: string | undefined, options: Options): void {
+  const lost = WITH_REQUEST.find(name => options[name] !== undefined)
+  if (options.request === undefined && lost) {
+    throw new CommandError(`--${lost} is about a request: say which one with --request FILE (- is stdin)`)
+  }
+  if (options.log !== undefined && !options.shadow) throw new CommandError('--log is for --shadow')
+  const isExchange = what?.startsWith('req_') ?? false
+  if (options.request !== undefined && (options.shadow || isExchange)) {
+    throw new CommandError(
+      `--request tries a request, and ${options.shadow ? '--shadow' : what} is about what happened`,
+    )
+  }
+  if (options.shadow && what !== undefined) throw new CommandError(`--shadow is about all of it; leave out ${what}`)
+  if (what !== undefined && !isExchange && !what.startsWith('/')) {
+    throw new CommandError(`"${what}" is neither the path of a route (/v1/…) nor the id of an exchange (req_…)`)
+  }
+  if (what !== undefined && options.path !== undefined && what !== options.path) {
+    throw new CommandError(`the request cannot go to ${what} and, as --path says, to ${options.path}`)
+  }
+}
+
+function runOptions(what: string | undefined, options: Options): RunOptions {
+  const { plan, balance, models, account, at, header = [], upstream = [] } = options
+  return {
+    path: options.path ?? what ?? null,
+    account: account ?? 'acme',
+    plan: plan ?? 'default',
+    balance: balance ?? parseMoney('10'),
+    models: models ?? null,
+    atMs: at ?? Date.now(),
+    headers: header,
+    upstream,
+  }
+}
+
+/** Dollars; nothing is an amount too: `--balance 0` is what many ask about. */
+function balanceValue(text: string): bigint {
+  try {
+    return parseMoney(text)
+  } catch (error) {
+    if (error instanceof UnitError) throw new InvalidArgumentError(`${error.message}.`)
+    throw error
+  }
+}
+
+function timeValue(text: string): number {
+  const ms = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-]\d\d:\d\d))?$/.test(text) ? Date.parse(text) : NaN
+  if (Number.isNaN(ms)) throw new InvalidArgumentError('It must be a time such as 2027-01-15T08:00:00Z.')
+  return ms
+}
+
+function headerValue(text: string, before: readonly HeaderText[] = []): readonly HeaderText[] {
+  const [, name, value] = /^([^:]+):\s*(.*)$/s.exec(text) ?? []
+  if (name === undefined || value === undefined) throw new InvalidArgumentError("It must be 'name: value'.")
+  try {
+    validateHeaderName(name)
+    validateHeaderValue(name, value)
+  } catch {
+    throw new InvalidArgumentError('A header like this cannot be sent.')
+  }
+  return [...before, { name: name.toLowerCase(), value: value === '' ? null : value }]
+}

@@ -1,0 +1,269 @@
+/**
+ * `tollgate explain req_…`: an exchange that took place, whole. `tollgate explain --shadow`: what steps in shadow would have
+ * refused, from the gateway that runs or from an exchange log.
+ */
+import type { PastExchangeView } from '../../admin/api/views.ts'
+import type { ShadowStep, Touched } from '../../observe/shadow.ts'
+import { pathOf } from '../commands.ts'
+import { count, json as jsonText, pairs, showMoney, showTime, table } from '../format.ts'
+import { operate } from '../operate.ts'
+import { CommandError, type ExitCode, progressLine, type Terminal } from '../terminal.ts'
+import { wrapped } from './text.ts'
+
+interface LiveOptions {
+  readonly config: string
+  readonly json: boolean
+}
+
+/** Prints one exchange: of the last ones of the gateway that runs, else what its receipt says. */
+export async function explainLive(id: string, { config, json }: LiveOptions, terminal: Terminal): Promise<ExitCode> {
+  const exchange = await operate(terminal, config, 'exchange.show', { exchange: id })
+  terminal.out(json ? jsonText(exchange) : exchangeText(exchange))
+  return 0
+}
+
+export interface ShadowOptions extends LiveOptions {
+  /** An exchange log; left out: the gateway that runs is asked. */
+  readonly log?: string
+}
+
+/** Prints what steps in shadow would have refused, and whom. */
+export async function explainShadow({ config, json, log }: ShadowOptions, terminal: Terminal): Promise<ExitCode> {
+  if (log !== undefined) {
+    const found = await readShadowLog(terminal, log)
+    terminal.out(json ? jsonText(found) : logText(found))
+    return 0
+  }
+  const view = await operate(terminal, config, 'shadow.show', {})
+  terminal.out(json ? jsonText(view) : gatewayText(view))
+  return 0
+}
+
+/** An exchange for people: how it ended, whose it was, what each step did, the attempts, the money. */
+export function exchangeText(exchange: PastExchangeView): string {
+  const { trail, attempts, receipt, kept } = exchange
+  const parts = [`${headline(exchange)}\n`, aboutText(exchange)]
+  if (kept === 'receipt') parts.push('This is what its receipt says; the gateway does not remember the rest.\n')
+  parts.push(trail.length === 0 ? 'No step ran.\n' : `Steps\n${trailText(trail)}`)
+  if (attempts.length > 0) parts.push(`Attempts\n${attemptsText(attempts)}`)
+  parts.push(
+    receipt === null ? 'Money\n  Nothing was held, and nothing was charged.\n' : `Money\n${moneyText(receipt)}`,
+  )
+  return parts.join('\n')
+}
+
+function headline({ id, outcome, status, code, decided_by: decider }: PastExchangeView): string {
+  const told = [status, code].filter(each => each !== null).join(' ')
+  const what = told === '' ? '' : `: ${told}`
+  switch (outcome) {
+    case null:
+      return `${id} is under way.`
+    case 'answered':
+      return decider === null
+        ? `${id} was answered${what}.`
+        : `${id} was answered by the step ${plain(decider)}${what}.`
+    case 'client_left':
+      return `${id} ended when the client left.`
+    case 'cut':
+      return `${id} was cut: the gateway was stopped.`
+    default:
+      return `${id} ${outcome === 'refused' ? 'was refused' : 'failed'}${what}.${decidedText(decider)}`
+  }
+}
+
+function decidedText(decider: string | null): string {
+  if (decider === null) return ''
+  if (decider === 'gateway') return ' The gateway itself decided, outside of the steps.'
+  if (decider === 'send') return ' It came from behind the steps, where the request is sent.'
+  return ` The step ${plain(decider)} decided.`
+}
+
+function aboutText(exchange: PastExchangeView): string {
+  const { started_at: at, ms, method, route, policy, account_id: account, key_id: key, model, stream } = exchange
+  const named = (name: string | null, id: string | null) => (id === null ? 'not known' : `${plain(name ?? '')} (${id})`)
+  return pairs([
+    ['at', `${at.replace('T', ' ').replace('Z', ' UTC')}${ms === null ? '' : `, ${ms} ms`}`],
+    ...(route === null ? [] : ([['request', `${plain(method ?? '')} ${route}, policy ${policy}`]] as const)),
+    ['account', named(exchange.account, account)],
+    ['key', named(exchange.key, key)],
+    ...(model === null ? [] : ([['model', `${plain(model)}${stream ? ', as a stream' : ''}`]] as const)),
+  ])
+}
+
+/** Each step in a line, and what it noted beneath. */
+function trailText(trail: PastExchangeView['trail']): string {
+  const rows = trail.map(({ step, verdict, code = '' }, index) => [`  ${index + 1}`, plain(step), verdict, code])
+  const [head = '', ...lines] = table(
+    [{ title: '  NR' }, { title: 'STEP' }, { title: 'VERDICT' }, { title: 'CODE' }],
+    rows,
+  )
+    .trimEnd()
+    .split('\n')
+  const noted = lines.flatMap((line, index) => {
+    const note = trail[index]?.note
+    return note === undefined ? [line] : [line, wrapped(plain(note), '      ')]
+  })
+  return [head, ...noted].map(line => `${line}\n`).join('')
+}
+
+function attemptsText(attempts: PastExchangeView['attempts']): string {
+  const columns = [{ title: '  TARGET' }, { title: 'STATUS' }, { title: 'CODE' }, { title: 'MS', right: true }]
+  const rows = attempts.map(({ target, status, code, ms }) => [
+    `  ${plain(target)}`,
+    status === null ? '-' : String(status),
+    code ?? '',
+    String(ms),
+  ])
+  return table(columns, rows)
+}
+
+function moneyText(receipt: NonNullable<PastExchangeView['receipt']>): string {
+  const { held, charged, source, prompt_tokens: prompt, completion_tokens: completion } = receipt
+  const more = [
+    ...(receipt.cached_tokens > 0 ? [`${receipt.cached_tokens} of them cached`] : []),
+    ...(receipt.reasoning_tokens > 0 ? [`${receipt.reasoning_tokens} reasoning`] : []),
+  ]
+  if (charged === null) return pairs([['held', `${showMoney(held)}, not settled yet`]])
+  return pairs([
+    ['held', showMoney(held)],
+    ['charged', `${showMoney(charged)}, ${source}`],
+    ['tokens', [`${prompt} in, ${completion} out`, ...more].join(', ')],
+  ])
+}
+
+interface GatewayShadow {
+  readonly since: string
+  readonly steps: readonly ShownStep[]
+}
+
+type ShownStep = Omit<ShadowStep, 'since'> & { readonly now?: boolean; readonly since: string | null }
+
+function gatewayText({ since, steps }: GatewayShadow): string {
+  if (steps.length === 0) {
+    return 'No step of the configuration that runs is in shadow. One that says "mode: shadow" runs without effect.\n'
+  }
+  return `What steps in shadow would have refused since the gateway's start, ${showTime(since)}\n\n${shadowText(steps)}`
+}
+
+function logText({ file, exchanges, first, last, skipped, steps }: ShadowLog): string {
+  const span = first === null || last === null ? '' : ` from ${showTime(first)} to ${showTime(last)}`
+  const left = skipped === null ? '' : `\n${count(skipped.lines, 'line')} left out, the first is ${skipped.first}.\n`
+  const read = `${file}: ${count(exchanges, 'exchange')}${span}`
+  if (steps.length === 0) return `${read}. No step in shadow would have refused any of them.\n${left}`
+  const title = wrapped(`What steps in shadow would have refused in ${read}`, '')
+  return `${title}\n\n${shadowText(steps)}${left}`
+}
+
+/** The table, and under it for each step and code whom it would have refused. */
+function shadowText(steps: readonly ShownStep[]): string {
+  const right = true
+  const columns = [
+    { title: 'POLICY' },
+    { title: 'STEP' },
+    { title: 'CODE' },
+    { title: 'RAN', right },
+    { title: 'REFUSED', right },
+    { title: 'SHARE', right },
+    { title: 'ACCOUNTS', right },
+    { title: 'KEYS', right },
+  ]
+  const rows = steps.flatMap(({ policy, step, ran, refusals, now }) => {
+    const names = [plain(policy), now === false ? `${plain(step)} (not now)` : plain(step)]
+    if (refusals.length === 0) return [[...names, '-', String(ran), '0', ran === 0 ? '-' : '0 %', '', '']]
+    return refusals.map(({ code, count: refused, accounts, keys }) => [
+      ...names,
+      plain(code),
+      String(ran),
+      String(refused),
+      share(refused, ran),
+      distinct(accounts),
+      distinct(keys),
+    ])
+  })
+  const whom = steps.flatMap(({ policy, step, refusals }) =>
+    refusals.map(refusal => `\n${plain(policy)}, ${plain(step)}: ${plain(refusal.code)}\n${whomText(refusal)}`),
+  )
+  return table(columns, rows) + whom.join('')
+}
+
+function whomText({ accounts, keys, examples }: ShadowStep['refusals'][number]): string {
+  const lines = [
+    ...(accounts.top.length > 0 ? [`accounts: ${topText(accounts)}`] : []),
+    ...(keys.top.length > 0 ? [`keys: ${topText(keys)}`] : []),
+    `latest: ${examples.map(({ id, at }) => `${plain(id)} at ${at}`).join(', ')}`,
+  ]
+  return lines.map(line => `${wrapped(line, '  ')}\n`).join('')
+}
+
+function topText({ top, distinct: all }: Touched): string {
+  const shown = top.map(({ id, name, count: times }) => `${plain(name)} (${plain(id)}) ${times}`).join(', ')
+  return all > top.length ? `${shown}, and ${all - top.length} more` : shown
+}
+
+function distinct({ distinct: all, more }: Touched): string {
+  return more ? `${all}+` : String(all)
+}
+
+function share(part: number, whole: number): string {
+  const percent = (part * 100) / whole
+  if (percent > 0 && percent < 0.1) return '< 0.1 %'
+  return `${percent.toFixed(percent < 10 ? 1 : 0)} %`
+}
+
+/** What comes from elsewhere must not move the cursor or turn the text around. */
+function plain(text: string): string {
+  return text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '�')
+}
+
+/** What was found in an exchange log. */
+interface ShadowLog {
+  readonly file: string
+  readonly exchanges: number
+  readonly first: string | null
+  readonly last: string | null
+  /** Lines that are not exchanges; `first` says where and why. */
+  readonly skipped: { readonly lines: number; readonly first: string } | null
+  readonly steps: readonly ShadowStep[]
+}
+
+/** A command has more room than a gateway at work. */
+const MOST_TOUCHED = 100_000
+
+/**
+ * Reads an exchange log. It does not say which steps were in shadow: those are counted that would have refused at least
+ * once, each in all the exchanges in which it ran.
+ */
+async function readShadowLog(terminal: Terminal, file: string): Promise<ShadowLog> {
+  const [{ createShadowFigures, shadowRun }, { readExchangeLog }] = await Promise.all([
+    import('../../observe/shadow.ts'),
+    import('../exchange-log.ts'),
+  ])
+  const figures = createShadowFigures(MOST_TOUCHED)
+  const span: { first: string | null; last: string | null } = { first: null, last: null }
+  let exchanges = 0
+  let skipped: { lines: number; first: string } | null = null
+  const progress = progressLine(terminal, 'Reading bytes')
+  try {
+    for await (const line of readExchangeLog(pathOf(terminal, file), progress.show)) {
+      if ('problem' in line) {
+        skipped ??= { lines: 0, first: `line ${line.number}: ${line.problem}` }
+        skipped.lines++
+        continue
+      }
+      exchanges++
+      const at = new Date(line.exchange.at).toISOString()
+      if (span.first === null || at < span.first) span.first = at
+      if (span.last === null || at > span.last) span.last = at
+      for (const entry of line.exchange.trail) {
+        const code = shadowRun(entry)
+        if (code !== undefined) figures.count(line.exchange, entry.step, code)
+      }
+    }
+  } finally {
+    progress.end()
+  }
+  if (exchanges === 0 && skipped) {
+    throw new CommandError(`${file} is not an exchange log, as the plugin usage-log writes it: ${skipped.first}`)
+  }
+  return { file, exchanges, ...span, skipped, steps: figures.steps().filter(({ would_refuse: some }) => some > 0) }
+}

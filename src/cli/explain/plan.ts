@@ -1,0 +1,222 @@
+/** The plan of each route as people read it: the steps in their order, what stands behind them, and what is known there. */
+import { resolve } from 'node:path'
+import { parse } from 'yaml'
+import { asksModel, type FactName, type RouteKind } from '#contract'
+import type { Configuration, RouteConfig, StepConfig } from '../../config/configuration.ts'
+import { listed, nearest } from '../../config/problem.ts'
+import { json, table } from '../format.ts'
+import { CommandError, type ExitCode, type Terminal } from '../terminal.ts'
+import { loadForExplain } from './load.ts'
+import { wrapped } from './text.ts'
+
+/** One step of a route's plan. */
+export interface StepPlan {
+  readonly nr: number
+  readonly id: string
+  readonly plugin: string
+  readonly critical: boolean
+  readonly mode: StepConfig['mode']
+  readonly onError: StepConfig['onError']
+  readonly when: string | null
+  readonly needs: readonly FactName[]
+  readonly gives: readonly FactName[]
+  /** As the policy says it: what stands for a secret stays that. */
+  readonly settings: unknown
+}
+
+/** One route, from its path to what stands behind its steps. */
+export interface RoutePlan {
+  readonly path: string
+  readonly methods: readonly string[]
+  readonly kind: RouteKind
+  readonly policy: string
+  readonly public: boolean
+  readonly unmetered: boolean
+  readonly steps: readonly StepPlan[]
+  /** What is done when every step has let the request pass. */
+  readonly behind: string
+  readonly facts: readonly FactName[]
+  /** Facts that are there only when the step that gives them takes part. */
+  readonly perhaps: readonly FactName[]
+}
+
+/** Prints the plan of every route, or of the one whose path is given. */
+export async function explainPlans(
+  path: string | null,
+  { config, json: asJson }: { readonly config: string; readonly json: boolean },
+  terminal: Terminal,
+): Promise<ExitCode> {
+  const loaded = await loadForExplain(terminal, config)
+  if (loaded === null) return 1
+  const { configuration, sources } = loaded
+  const routes = path === null ? configuration.routes : [routeAt(configuration, path)]
+  const plans = routes.map(route => planOf(route, sources))
+  if (asJson) terminal.out(json({ routes: plans.map(planJson) }))
+  else terminal.out(plansText(plans))
+  return 0
+}
+
+/** The route of a path. Throws with those that there are. */
+function routeAt({ routes }: Configuration, path: string): RouteConfig {
+  const found = findRoute(routes, path)
+  if (found) return found
+  throw new CommandError(`no route has the path ${path}; ${otherPaths(routes, path)}`)
+}
+
+/** The route of a path, also of one that fits its `{id}`, whatever its query says. */
+export function findRoute(routes: readonly RouteConfig[], target: string): RouteConfig | undefined {
+  const [path = ''] = target.split('?', 1)
+  return routes.find(route => route.path === path) ?? routes.find(route => fits(route.path, path))
+}
+
+/** What there is instead of an unknown path. */
+export function otherPaths(routes: readonly RouteConfig[], path: string): string {
+  const paths = routes.map(route => route.path)
+  const near = paths.find(each => each === `/v1${path}`) ?? nearest(path, paths)
+  return near ? `did you mean ${near}?` : `there are ${listed(paths, 'and')}`
+}
+
+function fits(pattern: string, path: string): boolean {
+  const [before, behind] = pattern.split('{id}') as [string, string?]
+  if (behind === undefined) return false
+  return path.length > before.length + behind.length && path.startsWith(before) && path.endsWith(behind)
+}
+
+/** @param sources the text of each file by its absolute path */
+export function planOf(route: RouteConfig, sources: ReadonlyMap<string, string>): RoutePlan {
+  const { path, methods, kind, policy, steps } = route
+  const sure = new Set(steps.steps.filter(isSure).flatMap(step => step.plugin.gives ?? []))
+  const all = steps.steps.filter(step => step.mode !== 'off').flatMap(step => step.plugin.gives ?? [])
+  return {
+    path,
+    methods,
+    kind,
+    policy,
+    public: route.public,
+    unmetered: route.unmetered,
+    steps: steps.steps.map((step, at) => stepPlan(step, at, kind, settingsIn(sources, step, at))),
+    behind: behindSteps(route),
+    facts: [...sure],
+    perhaps: [...new Set(all)].filter(fact => !sure.has(fact)),
+  }
+}
+
+function stepPlan(step: StepConfig, at: number, kind: RouteKind, settings: unknown): StepPlan {
+  const { id, plugin, mode, onError, when } = step
+  const needs = typeof plugin.needs === 'function' ? plugin.needs(step.settings as never, kind) : (plugin.needs ?? [])
+  return {
+    nr: at + 1,
+    id,
+    plugin: plugin.name,
+    critical: plugin.critical === true,
+    mode,
+    onError,
+    when: when?.source ?? null,
+    needs,
+    gives: plugin.gives ?? [],
+    settings,
+  }
+}
+
+/** Whether a step always runs, and to its end: only then what it gives is surely there. */
+function isSure({ when, mode, onError, plugin }: StepConfig): boolean {
+  return when === null && mode === 'enforce' && (onError === 'refuse' || plugin.critical === true)
+}
+
+/** As the policy's file says them; what the loader made of them are numbers without their units. */
+function settingsIn(sources: ReadonlyMap<string, string>, { position }: StepConfig, at: number): unknown {
+  const text = sources.get(resolve(position.file))
+  const policy = text === undefined ? null : (parse(text) as { steps?: readonly { with?: unknown }[] } | null)
+  return policy?.steps?.[at]?.with ?? null
+}
+
+function behindSteps({ kind, raw, path }: RouteConfig): string {
+  if (raw) {
+    const models = raw.models ? `, for ${listed(raw.models, 'and')} only` : ''
+    return `the bytes go to the provider "${raw.provider.name}" as they are (${raw.path || path})${models}`
+  }
+  if (asksModel(kind)) return 'the request is sent to the first of the targets that can take it'
+  if (kind === 'receipt') return 'the receipt is looked up in the ledger; no provider is asked'
+  return 'the catalog answers from this configuration; no provider is asked'
+}
+
+function planJson(plan: RoutePlan): object {
+  const { steps, ...rest } = plan
+  return { ...rest, steps: steps.map(({ onError, ...step }) => ({ ...step, on_error: onError })) }
+}
+
+const COLUMNS = [
+  { title: 'NR', right: true },
+  { title: 'STEP' },
+  { title: 'PLUGIN' },
+  { title: 'MODE' },
+  { title: 'NEEDS' },
+  { title: 'GIVES' },
+]
+
+/** Routes of one policy nearly always have one plan: it is shown once. */
+function plansText(plans: readonly RoutePlan[]): string {
+  const shown = new Map<string, string>()
+  return plans
+    .map(plan => {
+      const text = stepsText(plan)
+      const before = shown.get(text)
+      if (before === undefined) shown.set(text, plan.path)
+      return `${headText(plan)}\n${before === undefined ? text : `  as ${before}\n`}`
+    })
+    .join('\n')
+}
+
+function headText({ path, methods, kind, policy, ...plan }: RoutePlan): string {
+  const marks = [plan.public ? 'public (no key)' : '', plan.unmetered ? 'unmetered (no charge)' : '']
+  const said = marks.filter(mark => mark !== '')
+  return wrapped([`${methods.join(', ')} ${path}`, kind, `policy ${policy}`, ...said].join(' · '), '')
+}
+
+function stepsText(plan: RoutePlan): string {
+  const { steps } = plan
+  const rows = steps.map(step => [
+    String(step.nr),
+    step.id,
+    step.plugin,
+    modeOf(step),
+    step.needs.join(', '),
+    step.gives.join(', '),
+  ])
+  const [titles = '', ...lines] = table(COLUMNS, rows).trimEnd().split('\n')
+  const body = steps.flatMap((step, at) => [lines[at]!, ...detailsOf(step)])
+  return [titles, ...body, ...behindText(plan), ''].join('\n')
+}
+
+/** What is too long for a column stands below its step. */
+function detailsOf({ when, settings }: StepPlan): string[] {
+  return [
+    ...(when === null ? [] : [wrapped(`when ${oneLine(when)}`, '      ')]),
+    ...(settings === null ? [] : [wrapped(`with ${settingsText(settings)}`, '      ')]),
+  ]
+}
+
+function behindText({ behind, facts, perhaps }: RoutePlan): string[] {
+  const known = facts.length > 0 ? facts.join(', ') : 'none'
+  const unsure = perhaps.length > 0 ? ` (${perhaps.join(', ')} only where the step takes part)` : ''
+  return [wrapped(`then  ${behind}`, '  '), wrapped(`facts there: ${known}${unsure}`, '        ')]
+}
+
+function modeOf({ mode, onError, critical }: StepPlan): string {
+  const word = mode === 'enforce' && critical ? 'enforce (critical)' : mode
+  return onError === 'skip' ? `${word}, skip on error` : word
+}
+
+/** Settings as a flow map of YAML, on one line. */
+export function settingsText(settings: unknown): string {
+  if (Array.isArray(settings)) return `[${settings.map(settingsText).join(', ')}]`
+  if (typeof settings === 'object' && settings !== null) {
+    const entries = Object.entries(settings).map(([name, value]) => `${name}: ${settingsText(value)}`)
+    return `{ ${entries.join(', ')} }`
+  }
+  if (typeof settings !== 'string') return String(settings)
+  const text = oneLine(settings)
+  return /^[\w$./@][\w$./ :@+-]*$/.test(text) && !/: |:$/.test(text) ? text : JSON.stringify(text)
+}
+
+const oneLine = (text: string) => text.replaceAll(/\s+/g, ' ').trim()

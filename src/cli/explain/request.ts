@@ -1,0 +1,176 @@
+/** What would happen to one request, with the real configuration and nothing of the world: it is read here, run and told. */
+import { readFile } from 'node:fs/promises'
+import { extname } from 'node:path'
+import { text as readAll } from 'node:stream/consumers'
+import { parse } from 'yaml'
+import { asksModel, type NanoUsd } from '#contract'
+import { checkShape } from '../../config/ajv.ts'
+import type { Configuration, RouteConfig } from '../../config/configuration.ts'
+import { didYouMean, listed } from '../../config/problem.ts'
+import type { Rule } from '../../config/rules.ts'
+import { readSource } from '../../config/source.ts'
+import { pathOf } from '../commands.ts'
+import { problemText, shownPath } from '../configuration.ts'
+import { CommandError, type ExitCode, type Terminal } from '../terminal.ts'
+import { loadForExplain } from './load.ts'
+import { findRoute } from './plan.ts'
+
+/** A header of the command line; null leaves out one that is sent by default. */
+export interface HeaderText {
+  readonly name: string
+  readonly value: string | null
+}
+
+/** What the command line says about the request, and about whose it is. */
+export interface RunOptions {
+  readonly path: string | null
+  readonly account: string
+  readonly plan: string
+  readonly balance: NanoUsd
+  /** Null: every public one. */
+  readonly models: readonly string[] | null
+  readonly atMs: number
+  readonly headers: readonly HeaderText[]
+  /** Answers of the provider in their order; none: it answers well. */
+  readonly upstream: readonly string[]
+}
+
+/** A request as it is tried. */
+export interface TriedRequest {
+  readonly method: string
+  readonly path: string
+  readonly headers: Readonly<Record<string, string | null>>
+  /** What becomes JSON, or the text as it is; undefined: none. */
+  readonly body: unknown
+}
+
+export interface ExplainOptions {
+  readonly config: string
+  readonly json: boolean
+  readonly run: RunOptions
+}
+
+/** Runs the request of a file (or of stdin) and tells what became of it. Exit code 0 whatever that is. */
+export async function explainRequest(
+  file: string,
+  { config, json: asJson, run }: ExplainOptions,
+  terminal: Terminal,
+): Promise<ExitCode> {
+  const loaded = await loadForExplain(terminal, config)
+  if (loaded === null) return 1
+  const { configuration } = loaded
+  checkModels(configuration, run.models)
+  const said = await readRequest(terminal, file)
+  if (said === null) return 1
+  const request = requestOf(configuration, said, run)
+  const [{ runRequest }, { story }] = await Promise.all([import('./run.ts'), import('./story.ts')])
+  const ran = await runRequest(configuration, request, run)
+  const told = story(ran, { configuration, request, run })
+  const [{ storyJson }, { storyText }] = await Promise.all([import('./story-json.ts'), import('./story-text.ts')])
+  terminal.out(asJson ? storyJson(told) : storyText(told))
+  return 0
+}
+
+function checkModels({ models }: Configuration, wanted: readonly string[] | null): void {
+  for (const id of wanted ?? []) {
+    if (models.has(id)) continue
+    const known = didYouMean(id, models.keys()) ?? `there are ${listed([...models.keys()], 'and')}`
+    throw new CommandError(`--models: there is no model "${id}"; ${known}`)
+  }
+}
+
+/** A request as a file says it; what is left out is found in the configuration. */
+interface Said {
+  readonly method?: string
+  readonly path?: string
+  readonly headers?: Readonly<Record<string, string | null>>
+  readonly body?: unknown
+}
+
+const SHAPE = {
+  type: 'object',
+  additionalProperties: false,
+  minProperties: 1,
+  properties: {
+    method: { type: 'string', pattern: '^[A-Z]{1,20}$', sentence: 'must be a method such as GET or POST' },
+    path: { type: 'string', pattern: '^/[!-~]*$', sentence: 'must be a path such as /v1/chat/completions' },
+    headers: {
+      type: 'object',
+      propertyNames: { pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" },
+      additionalProperties: {
+        type: ['string', 'null'],
+        pattern: '^[\\t -~\\u0080-\\u00ff]*$',
+        sentence: 'must be one line of text, or null to leave the header out',
+      },
+    },
+    body: {},
+  },
+}
+
+/** Prints what is wrong with the file and answers null. */
+async function readRequest(terminal: Terminal, file: string): Promise<Said | null> {
+  const name = file === '-' ? 'stdin' : shownPath(terminal, file)
+  const text = file === '-' ? await readAll(process.stdin) : await readText(pathOf(terminal, file), name)
+  if (!isEnvelope(text, file)) return { body: text }
+  const source = await readSource(name, text, { env: {}, readFile: async () => '' })
+  // What looks like a reference is the client's own text here.
+  const value: unknown = source.usable ? parse(text) : undefined
+  if (source.usable) checkShape(source, '', value, SHAPE)
+  const problems = source.problems.filter(({ rule }) => !REFERENCES.includes(rule))
+  if (problems.length === 0) return value as Said
+  terminal.err(await problemText(terminal, { problems, sources: new Map([[name, text]]) }))
+  return null
+}
+
+const REFERENCES: readonly Rule[] = ['missing-variable', 'wrong-reference', 'missing-file']
+
+async function readText(path: string, name: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8')
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    throw new CommandError(
+      `the request ${name} cannot be read: ${code === 'ENOENT' ? 'there is no such file' : message}`,
+    )
+  }
+}
+
+/** Whether a text is a request with its method and path around its body, and not the body itself. */
+function isEnvelope(text: string, file: string): boolean {
+  if (['.yaml', '.yml'].includes(extname(file))) return true
+  let value: unknown
+  try {
+    value = parse(text, { logLevel: 'silent' })
+  } catch {
+    return false
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  const names = Object.keys(value)
+  return names.length > 0 && names.every(name => Object.hasOwn(SHAPE.properties, name))
+}
+
+function requestOf(configuration: Configuration, said: Said, run: RunOptions): TriedRequest {
+  const path = run.path ?? said.path ?? likelyRoute(configuration.routes, said.body).path
+  const route = findRoute(configuration.routes, path)
+  const method = said.method ?? route?.methods[0] ?? (said.body === undefined ? 'GET' : 'POST')
+  const headers = { ...said.headers, ...Object.fromEntries(run.headers.map(({ name, value }) => [name, value])) }
+  return { method, path, headers, body: said.body }
+}
+
+/** Where such a body would be sent: `input` is what clients of the Responses format say. */
+function likelyRoute(routes: readonly RouteConfig[], body: unknown): RouteConfig {
+  const kind = isResponses(body) ? 'responses' : 'chat'
+  const asking = routes.filter(route => asksModel(route.kind))
+  const found = asking.find(route => route.kind === kind) ?? asking[0] ?? routes[0]
+  if (!found) throw new CommandError('this configuration has no route; say one with --path')
+  return found
+}
+
+function isResponses(body: unknown): boolean {
+  try {
+    const value: unknown = typeof body === 'string' ? JSON.parse(body) : body
+    return typeof value === 'object' && value !== null && 'input' in value && !('messages' in value)
+  } catch {
+    return false
+  }
+}

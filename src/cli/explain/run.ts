@@ -1,0 +1,114 @@
+/** Runs one request through the real gateway in this process: its own time, money and people, scripted providers, no network. */
+import type { Exchange, Receipt, StepMiddleware } from '#contract'
+import type { Configuration } from '../../config/configuration.ts'
+import type { ScriptedAnswer } from '../../testing/answers.ts'
+import { headersOf, sameNumbers } from '../../testing/bench.ts'
+import { type BenchRecord, type House, openHouse, StuckError } from '../../testing/house.ts'
+import { settle } from '../../testing/policy/people.ts'
+import { createTime } from '../../testing/time.ts'
+import type { UpstreamCall } from '../../testing/upstream.ts'
+import type { BenchAnswer } from '../../testing/visit.ts'
+import { CommandError } from '../terminal.ts'
+import type { RunOptions, TriedRequest } from './request.ts'
+import { type Fit, fitsOf } from './targets.ts'
+import { type Caller, type Seen, standInsFor, witnessed } from './witness.ts'
+
+/** What became of the request, and what was seen on the way. */
+export interface Ran {
+  readonly answer: BenchAnswer
+  /** Undefined when no step was reached: no route, a wrong method, a head that is refused. */
+  readonly record: BenchRecord | undefined
+  readonly seen: Seen
+  readonly exchange: Exchange | null
+  /** Empty when it did not come so far. */
+  readonly fits: readonly Fit[]
+  readonly calls: readonly UpstreamCall[]
+  readonly receipt: Receipt | undefined
+  /** What steps did wrong. */
+  readonly mistakes: readonly string[]
+}
+
+/** A step of one's own may wait for something real; nobody waits for it for long here. */
+const STEP_GRACE_MS = 1_000
+
+export async function runRequest(configuration: Configuration, request: TriedRequest, run: RunOptions): Promise<Ran> {
+  const time = createTime(run.atMs)
+  const seen: Seen = { steps: new Map(), exchange: null }
+  const caller: Caller = { account: '', key: null }
+  let house: House | null = null
+  let fits: readonly Fit[] = []
+  const beforeSend: StepMiddleware = async ({ exchange }, next) => {
+    fits = fitsOf(configuration, exchange, time.clock.now)
+    keepFitting(exchange, fits)
+    await next()
+  }
+  const standIn = standInsFor(caller, id => house?.store.findAccount(id))
+  house = await openHouse({
+    configuration: witnessed(configuration, { seen, standIn, beforeSend }),
+    time,
+    random: sameNumbers(),
+    stepGraceMs: STEP_GRACE_MS,
+    store: 'memory',
+  })
+  try {
+    const key = run.models ? { models: run.models } : {}
+    const people = await settle(house, { account: { name: run.account, plan: run.plan, balance: run.balance }, key })
+    caller.account = people.account
+    caller.key = people.key
+    house.upstream.script(run.upstream.map(answerOf))
+    const answer = await send(house, configuration, request, people.good)
+    return {
+      answer,
+      record: house.records.get(answer.id ?? ''),
+      seen,
+      exchange: seen.exchange,
+      fits,
+      calls: house.upstream.calls,
+      receipt: answer.id === null ? undefined : house.store.findReceipt(answer.id),
+      mistakes: house.mistakes.map(mistakeText),
+    }
+  } finally {
+    await house.close()
+  }
+}
+
+async function send(
+  house: House,
+  configuration: Configuration,
+  request: TriedRequest,
+  token: string,
+): Promise<BenchAnswer> {
+  const { method, path, headers, body } = request
+  const asked = { method, path, headers, ...(body === undefined ? {} : { body }) }
+  try {
+    return await house.send(asked, headersOf(asked, token, configuration))
+  } catch (error) {
+    if (error instanceof StuckError) throw new CommandError(error.message)
+    throw error
+  }
+}
+
+/** A target that cannot be asked this is passed over; where none can, the request is refused as the sender does it. */
+function keepFitting(exchange: Exchange, fits: readonly Fit[]): void {
+  const fitting = fits.filter(({ refusal }) => refusal === null).map(({ target }) => target)
+  const unfit = fits.at(-1)?.refusal
+  if (fitting.length === 0 && unfit) throw unfit
+  Object.defineProperty(exchange, 'targets', { get: () => fitting })
+}
+
+const FAULTS = ['unreachable', 'reset', 'silent', 'garbage'] as const
+
+/** `503`, `unreachable`, or what it says. */
+function answerOf(text: string): ScriptedAnswer {
+  const fault = FAULTS.find(each => each === text)
+  if (fault) return { fault }
+  if (!/^\d{3}$/.test(text)) return { content: text }
+  const status = Number(text)
+  if (status < 200 || status > 599) throw new CommandError(`--upstream: ${text} is no status; there are 200 to 599`)
+  return { status }
+}
+
+function mistakeText(mistake: House['mistakes'][number]): string {
+  const why = mistake.error instanceof Error ? `: ${mistake.error.message}` : ''
+  return 'what' in mistake ? `the step "${mistake.step}" ${mistake.what}${why}` : `an unexpected error${why}`
+}

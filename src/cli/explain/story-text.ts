@@ -1,0 +1,113 @@
+/** A story as people read it on a terminal. */
+
+import { showNano } from '../exposure-text.ts'
+import { pairs, table } from '../format.ts'
+import type { HoldStory } from './money.ts'
+import type { SentStory, StepStory, Story, TargetStory } from './story.ts'
+import type { Change } from './targets.ts'
+import { wrapped } from './text.ts'
+
+export function storyText(story: Story): string {
+  const parts = [headText(story), verdictText(story), stepsText(story.steps), moneyText(story), ...upstreamText(story)]
+  const headers = Object.entries(story.headers)
+  if (headers.length > 0) parts.push(`HEADERS OF THE ANSWER\n${pairs(headers)}`)
+  if (story.mistakes.length > 0) parts.push(`MISTAKES\n${lines(story.mistakes.map(mistake => wrapped(mistake, '  ')))}`)
+  return parts.filter(part => part !== '').join('\n')
+}
+
+const lines = (texts: readonly string[]) => texts.map(text => `${text}\n`).join('')
+
+/** What steps of one's own do, only their authors know. */
+function reachText(ownSteps: readonly string[]): string {
+  if (ownSteps.length === 0) return 'nothing was sent anywhere.'
+  const [which, are] = ownSteps.length === 1 ? ['the step', 'it is'] : ['the steps', 'they are']
+  return `no provider was asked. But ${which} ${ownSteps.join(', ')} of your own ran as ${are}, with whatever is sent or written there.`
+}
+
+function headText({ method, path, policy, given, ownSteps }: Story): string {
+  const { account, plan, balance, models, atMs } = given
+  const key = `its key may use ${models?.join(', ') ?? 'every public model'}`
+  return lines([
+    `${method} ${path}${policy === null ? '' : ` · policy ${policy}`}`,
+    wrapped(`Tried in this process, with scripted providers and made-up people: ${reachText(ownSteps)}`, '  '),
+    wrapped(`account ${account}, plan ${plan}, balance ${showNano(balance)}; ${key}`, '  '),
+    `  at ${new Date(atMs).toISOString()}`,
+  ])
+}
+
+function verdictText({ status, code, outcome, decidedBy, message, detail, headers }: Story): string {
+  const who = decidedBy === null ? '' : `, decided by ${decidedBy}`
+  const head = `VERDICT  ${[status ?? 'no answer', code ?? outcome ?? ''].join(' ').trim()}${who}`
+  return lines([
+    wrapped(head, ''),
+    ...(message === null ? [] : [wrapped(`the client is told: ${message}`, '  ')]),
+    ...(retryText(headers) === null ? [] : [wrapped(retryText(headers)!, '  ')]),
+    ...(detail === null ? [] : [wrapped(`for operators: ${detail}`, '  ')]),
+  ])
+}
+
+function retryText(headers: Story['headers']): string | null {
+  if (headers['x-should-retry'] === 'false') return 'client libraries are told not to try again'
+  const after = headers['retry-after']
+  return after === undefined ? null : `client libraries are told to try again in ${after} s`
+}
+
+function stepsText(steps: readonly StepStory[]): string {
+  if (steps.length === 0) return ''
+  const columns = [{ title: 'NR', right: true }, { title: 'STEP' }, { title: 'PLUGIN' }, { title: 'VERDICT' }]
+  const rows = steps.map(({ nr, id, plugin, verdict, code }) => [
+    String(nr),
+    id,
+    plugin,
+    `${verdict.replaceAll('_', ' ')} ${code ?? ''}`.trim(),
+  ])
+  const [titles = '', ...shown] = table(columns, rows).trimEnd().split('\n')
+  return lines([titles, ...steps.flatMap((step, at) => [shown[at]!, ...remarksOf(step)])])
+}
+
+function remarksOf({ reason, otherwise }: StepStory): string[] {
+  return [reason, otherwise ?? ''].filter(text => text !== '').map(text => wrapped(text, '      '))
+}
+
+function moneyText({ hold, charge }: Story): string {
+  if (!hold && !charge) return ''
+  const made = (formula: string | null) => (formula === null ? '' : ` = ${formula}`)
+  return lines([
+    'MONEY',
+    ...(hold ? [wrapped(`hold    ${showNano(hold.amount)}${made(hold.formula)}`, '  '), leftText(hold)] : []),
+    ...(charge ? [wrapped(`charge  ${showNano(charge.amount)}${made(charge.formula)} (${charge.source})`, '  ')] : []),
+    ...(charge?.source === 'reported' ? ['  Its tokens are those that the scripted provider reports.'] : []),
+  ])
+}
+
+const leftText = ({ available }: HoldStory) => `          ${showNano(available)} stays available meanwhile`
+
+function upstreamText({ targets, sent }: Story): string[] {
+  const asked = targets.length === 0 ? [] : [lines(['TARGETS', ...targets.map(targetText)])]
+  return [...asked, ...sent.map(sentText)]
+}
+
+function targetText({ id, verdict, why }: TargetStory): string {
+  return wrapped(`${id}: ${verdict}${why === '' ? '' : `, ${why}`}`, '  ')
+}
+
+function sentText({ to, dialect, path, changes, dropped }: SentStory): string {
+  if (dialect === 'raw') return lines([`WOULD BE SENT to ${to}, ${path}`, '  the body as it is'])
+  return lines([
+    `WOULD BE SENT to ${to}, dialect ${dialect}, POST ${path}`,
+    ...(changes.length === 0 ? ['  the body as it is'] : changes.map(change => wrapped(changeText(change), '  '))),
+    ...(dropped.length === 0 ? [] : [wrapped(`not carried (x-tollgate-dropped): ${dropped.join(', ')}`, '  ')]),
+  ])
+}
+
+function changeText({ name, from, to }: Change): string {
+  if (from === undefined) return `${name}: ${short(to)} is added`
+  if (to === undefined) return `${name}: ${short(from)} is left out`
+  return `${name}: ${short(to)} in place of ${short(from)}`
+}
+
+/** A value as a line can carry it. */
+function short(value: unknown): string {
+  const text = JSON.stringify(value)
+  return text.length > 60 ? `${text.slice(0, 57)}...` : text
+}

@@ -1,0 +1,239 @@
+/** What became of a request, put together from what was seen: the same for people and for machines. */
+import type { Attempt, Exchange, NanoUsd, TrailEntry } from '#contract'
+import type { Configuration, StepConfig } from '../../config/configuration.ts'
+import { didYouMean, listed } from '../../config/problem.ts'
+import { BUILT_IN } from '../../pipeline/builtin.ts'
+import { type ChargeStory, chargeStory, type HoldStory, holdStory } from './money.ts'
+import { findRoute, otherPaths } from './plan.ts'
+import type { RunOptions, TriedRequest } from './request.ts'
+import type { Ran } from './run.ts'
+import { type Change, changesOf, type Fit } from './targets.ts'
+import { otherwiseOf, reasonOf, shortText } from './why.ts'
+import type { SeenStep } from './witness.ts'
+
+/** What one step did, why, and when it would have done otherwise. */
+export interface StepStory {
+  readonly nr: number
+  readonly id: string
+  readonly plugin: string
+  readonly verdict: TrailEntry['verdict'] | 'not reached'
+  readonly code: string | null
+  readonly reason: string
+  readonly otherwise: string | null
+}
+
+/** A target of the model: asked, kept for a failure, or passed over. */
+export interface TargetStory {
+  readonly id: string
+  readonly dialect: string
+  readonly priority: number
+  readonly weight: number
+  readonly verdict: 'asked' | 'in reserve' | 'passed over'
+  readonly why: string
+}
+
+/** What a provider gets in place of what the client has sent. */
+export interface SentStory {
+  readonly to: string
+  readonly dialect: string
+  readonly path: string
+  readonly changes: readonly Change[]
+  readonly dropped: readonly string[]
+  readonly body: unknown
+}
+
+export interface Story {
+  readonly method: string
+  readonly path: string
+  readonly policy: string | null
+  readonly given: {
+    readonly account: string
+    readonly plan: string
+    readonly balance: NanoUsd
+    readonly models: readonly string[] | null
+    readonly atMs: number
+  }
+  readonly status: number | null
+  readonly code: string | null
+  readonly outcome: string | null
+  /** The step; `send` for what stands behind the steps, `gateway` for what stands before them; null when it was answered. */
+  readonly decidedBy: string | null
+  /** What the client is told of an error. */
+  readonly message: string | null
+  /** What only operators may know. */
+  readonly detail: string | null
+  readonly steps: readonly StepStory[]
+  /** Steps that ran and do not come with the gateway: what they sent or wrote is not known here. */
+  readonly ownSteps: readonly string[]
+  readonly hold: HoldStory | null
+  readonly charge: ChargeStory | null
+  readonly targets: readonly TargetStory[]
+  readonly attempts: readonly Attempt[]
+  readonly sent: readonly SentStory[]
+  readonly headers: Readonly<Record<string, string>>
+  readonly mistakes: readonly string[]
+}
+
+export interface StoryParts {
+  readonly configuration: Configuration
+  readonly request: TriedRequest
+  readonly run: RunOptions
+}
+
+export function story(ran: Ran, { configuration, request, run }: StoryParts): Story {
+  const { answer, record, seen, exchange, receipt } = ran
+  const route = record && findRoute(configuration.routes, request.path)
+  const steps = route ? route.steps.steps : []
+  const trail = record?.trail ?? []
+  const code = record?.code ?? answer.error?.code ?? null
+  const seenOf = (step: StepConfig) => seen.steps.get(`${route?.policy}/${step.id}`)!
+  const holds = steps.flatMap(step => seenOf(step).holds)
+  const { account, plan, balance, models, atMs } = run
+  return {
+    method: request.method,
+    path: request.path,
+    policy: route?.policy ?? null,
+    given: { account, plan, balance, models, atMs },
+    status: answer.status,
+    code,
+    outcome: record?.outcome ?? null,
+    decidedBy: record ? (record.decidedBy ?? null) : 'gateway',
+    message: answer.error?.message ?? null,
+    detail: detailOf(code, { configuration, request, exchange, models }) ?? shortText(holds),
+    steps: steps.map((step, at) => stepStory(step, at, { trail, seen: seenOf(step), exchange })),
+    ownSteps: trail
+      .filter(({ step, verdict }) => verdict !== 'skipped' && verdict !== 'off' && isOwn(steps, step))
+      .map(({ step }) => step),
+    hold: holdStory(holds, exchange),
+    charge: chargeStory(receipt),
+    targets: targetsOf(ran, steps),
+    attempts: exchange?.attempts ?? [],
+    sent: sentOf(ran),
+    headers: headersOf(answer.headers),
+    mistakes: ran.mistakes,
+  }
+}
+
+function isOwn(steps: readonly StepConfig[], id: string): boolean {
+  const step = steps.find(each => each.id === id)
+  return step !== undefined && !BUILT_IN.includes(step.plugin)
+}
+
+interface StepParts {
+  readonly trail: readonly TrailEntry[]
+  readonly seen: SeenStep
+  readonly exchange: Exchange | null
+}
+
+function stepStory(step: StepConfig, at: number, { trail, seen, exchange }: StepParts): StepStory {
+  const entry = trail.find(each => each.step === step.id)
+  const parts = { step, seen, entry, exchange }
+  return {
+    nr: at + 1,
+    id: step.id,
+    plugin: step.plugin.name,
+    verdict: entry?.verdict ?? 'not reached',
+    code: entry?.code ?? null,
+    reason: reasonOf(parts),
+    otherwise: otherwiseOf(parts),
+  }
+}
+
+interface DetailParts {
+  readonly configuration: Configuration
+  readonly request: TriedRequest
+  readonly exchange: Exchange | null
+  readonly models: readonly string[] | null
+}
+
+/** What the client is not told, so that nobody learns what there is. */
+function detailOf(code: string | null, { configuration, request, exchange, models }: DetailParts): string | null {
+  if (code === 'unknown_url') return otherPaths(configuration.routes, request.path.split('?', 1)[0]!)
+  if (code !== 'model_not_found' || exchange === null || exchange.model) return null
+  const id =
+    exchange.route.kind === 'model' ? request.path.split('?', 1)[0]!.split('/models/')[1] : askedModel(exchange)
+  if (typeof id !== 'string') return null
+  const model = configuration.models.get(configuration.aliases.get(id) ?? id)
+  if (!model) {
+    const names = [...configuration.models.keys(), ...configuration.aliases.keys()]
+    return `there is no such model; ${didYouMean(id, names) ?? `there are ${listed(names, 'and')}`}`
+  }
+  if (!model.enabled) return 'the model is there, and says enabled: false'
+  if (models) return `the model is there, and the key may use ${listed(models, 'and')} only`
+  return model.public ? null : 'the model is there, and not public: a key has to name it'
+}
+
+function askedModel(exchange: Exchange): unknown {
+  try {
+    return (exchange.json() as { readonly model?: unknown }).model
+  } catch {
+    // It was no JSON, which has been told.
+    return null
+  }
+}
+
+/** In the order in which they would be asked, those that cannot be asked last. */
+function targetsOf({ fits, exchange }: Ran, steps: readonly StepConfig[]): readonly TargetStory[] {
+  const attempts = exchange?.attempts ?? []
+  const fitting = fits.filter(({ refusal }) => refusal === null)
+  const unfit = fits.filter(({ refusal }) => refusal !== null)
+  return [...fitting, ...unfit].map(fit => {
+    const { target, dialect } = fit
+    const tries = attempts.filter(attempt => attempt.target === target.id)
+    const isAsked = tries.length > 0
+    const verdict = fit.refusal ? 'passed over' : isAsked ? 'asked' : 'in reserve'
+    const why = fit.refusal
+      ? `${dialect}: ${fit.refusal.message}`
+      : isAsked
+        ? triesText(tries)
+        : reserveText(fit, fitting, steps)
+    return { id: target.id, dialect, priority: target.priority, weight: target.weight, verdict, why }
+  })
+}
+
+const triesText = (tries: readonly Attempt[]) =>
+  tries.map(({ status, code }) => [status ?? 'no status', code ?? ''].join(' ').trim()).join(', then ')
+
+/** Why a target was not the first. */
+function reserveText({ target }: Fit, fitting: readonly Fit[], steps: readonly StepConfig[]): string {
+  const first = fitting[0]!.target
+  if (target.priority !== first.priority) return `priority ${target.priority}, and ${first.id} has ${first.priority}`
+  const giver = steps.find(({ plugin }) => plugin.gives?.includes('targets'))
+  const { order, sticky = 'none' } = (giver?.plugin.name === 'route' ? giver.settings : {}) as {
+    order?: string
+    sticky?: string
+  }
+  if (order === 'listed') return `it is written behind ${first.id} (order: listed)`
+  if (order === 'latency') return `no target was measured in here, so they stay as written (order: latency)`
+  if (order !== 'weights') return `the step "${giver?.id}" put it behind ${first.id}`
+  const group = fitting.filter(fit => fit.target.priority === first.priority)
+  const total = group.reduce((sum, fit) => sum + fit.target.weight, 0)
+  const share = total === 0 ? 0 : Math.round((target.weight / total) * 100)
+  if (sticky !== 'none')
+    return `weight ${target.weight} of ${total}, and this ${sticky} belongs to ${first.id} (sticky)`
+  return `weight ${target.weight} of ${total}: first for ${share} % of requests; here the lot fell on ${first.id}`
+}
+
+function sentOf({ fits, calls, exchange }: Ran): readonly SentStory[] {
+  if (!exchange || calls.length === 0) return []
+  if (!exchange.chat) {
+    const { provider, path, body } = calls.at(-1)!
+    return [{ to: provider, dialect: 'raw', path, changes: [], dropped: [], body }]
+  }
+  const asked = new Set(exchange.attempts.map(({ target }) => target))
+  return fits.flatMap(({ target, dialect, request }) => {
+    if (!request || !asked.has(target.id)) return []
+    const body: unknown = JSON.parse(request.body.toString('utf8'))
+    const dropped = [...(exchange.chat?.dropped ?? []), ...request.dropped]
+    return [{ to: target.id, dialect, path: request.path, changes: changesOf(exchange.json(), body), dropped, body }]
+  })
+}
+
+/** Those that say something about the decision. */
+function headersOf(headers: Readonly<Record<string, string>>): Record<string, string> {
+  const kept = /^(x-tollgate-|x-ratelimit-|x-should-retry$|retry-after|allow$|www-authenticate$)/
+  // Worked out with the canonical format here; what is said of it stands with what was sent.
+  return Object.fromEntries(
+    Object.entries(headers).filter(([name]) => kept.test(name) && name !== 'x-tollgate-dropped'),
+  )
+}

@@ -1,0 +1,152 @@
+/** `tollgate exposure`: the largest hold and the worst loss that a configuration allows, as a table or as a gate in CI. */
+import { type Command, InvalidArgumentError, Option } from 'commander'
+import { formatMoney, parseMoney, UnitError } from '../contract/units.ts'
+import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
+import { problemText, readConfiguration } from './configuration.ts'
+import type { Exposure, Figure, Loss } from './exposure-figures.ts'
+import { json, showMoney } from './format.ts'
+import type { ExitCode, Terminal } from './terminal.ts'
+import { listValue } from './values.ts'
+
+interface Options {
+  readonly maxHold?: bigint
+  readonly maxHouseLoss?: bigint
+  readonly losses: readonly Loss[]
+  readonly explain?: true
+  readonly json?: true
+}
+
+/** As in `exposure-figures.ts`, which is loaded only when there is something to work out. */
+const KINDS: readonly Loss[] = ['margin', 'overrun', 'unpaid', 'unpriced']
+
+export const addExposure: AddCommand = (program, { terminal, finish }) => {
+  program
+    .command('exposure')
+    .description('the largest hold, the worst overdraft and what the house can lose, as this configuration allows it')
+    .option('--max-hold <dollars>', 'exit code 1 when a single hold can be more', amountValue)
+    .option('--max-house-loss <dollars>', 'exit code 1 when one exchange can cost the house more', amountValue)
+    .addOption(
+      new Option('--losses <kinds>', `which losses --max-house-loss is about: ${KINDS.join(', ')}`)
+        .default(KINDS, 'all')
+        .argParser(lossesValue),
+    )
+    .option('--explain', 'show the formula of each figure')
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      example('exposure --explain', 'exposure --max-hold 5 --max-house-loss 0.10 --losses margin,unpriced'),
+    )
+    .action((options: Options, command: Command) => finish(() => exposure(terminal, configOf(command), options)))
+}
+
+async function exposure(terminal: Terminal, config: string, options: Options): Promise<ExitCode> {
+  const loaded = await readConfiguration(terminal, config)
+  if ('problems' in loaded) {
+    terminal.err(
+      `${await problemText(terminal, loaded)}\nThe exposure of a configuration with problems is not known.\n`,
+    )
+    return 1
+  }
+  const [{ exposureOf }, { exposureText }] = await Promise.all([
+    import('./exposure-figures.ts'),
+    import('./exposure-text.ts'),
+  ])
+  const found = exposureOf(loaded.configuration)
+  const exceeded = exceededBy(found, options)
+  if (options.json) terminal.out(json({ ok: exceeded.length === 0, ...asJson(found), exceeded }))
+  else {
+    terminal.out(exposureText(found, options.explain ?? false))
+    for (const sentence of exceeded) terminal.err(`${sentence}\n`)
+  }
+  return exceeded.length === 0 ? 0 : 1
+}
+
+/** A sentence for each figure that is beyond what the command line allows. */
+function exceededBy({ models, policies }: Exposure, options: Options): string[] {
+  const { maxHold, maxHouseLoss, losses } = options
+  const sentences: string[] = []
+  const show = (amount: bigint) => showMoney(formatMoney(amount))
+  if (maxHold !== undefined) {
+    const holds = [
+      ...models.map(({ id, largestHold: hold }) => [`the model ${id}`, hold] as const),
+      ...policies.flatMap(({ raw }) =>
+        raw.flatMap(({ path, hold }) => (hold ? [[`the route ${path}`, hold] as const] : [])),
+      ),
+    ]
+    for (const [whose, { amount, formula }] of holds) {
+      if (amount <= maxHold) continue
+      sentences.push(`A hold of ${whose} can be ${show(amount)}, and ${show(maxHold)} is allowed: ${formula}`)
+    }
+  }
+  if (maxHouseLoss === undefined) return sentences
+  for (const model of models) {
+    for (const loss of losses) {
+      if (loss === 'unpriced') {
+        if (model.unpriced.length === 0) continue
+        sentences.push(
+          `The model ${model.id} allows ${model.unpriced.join(', ')}: what that costs the house has no bound`,
+        )
+      } else if (model[loss].amount > maxHouseLoss) {
+        const { amount, formula } = model[loss]
+        sentences.push(
+          `The model ${model.id} can cost the house ${show(amount)} (${loss}), and ${show(maxHouseLoss)} is allowed: ${formula}`,
+        )
+      }
+    }
+  }
+  if (losses.includes('unpriced')) sentences.push(...policies.flatMap(({ unbounded }) => unbounded))
+  return sentences
+}
+
+function asJson({ models, policies, largestHold, openHolds, overdraft }: Exposure): object {
+  return {
+    largest_hold: { ...figureJson(largestHold), of: largestHold.of },
+    open_holds: figureJson(openHolds),
+    overdraft: figureJson(overdraft),
+    models: models.map(model => ({
+      id: model.id,
+      largest_hold: figureJson(model.largestHold),
+      outside_cap: figureJson(model.outsideCap),
+      margin: figureJson(model.margin),
+      overrun: figureJson(model.overrun),
+      unpaid: figureJson(model.unpaid),
+      unpriced: model.unpriced,
+      remarks: model.remarks,
+    })),
+    policies: policies.map(({ name, routes, charged, key, account, raw, unbounded, remarks }) => ({
+      name,
+      routes,
+      charged,
+      ...Object.fromEntries(
+        Object.entries({ key, account }).map(([who, { atOnce, formula, openHolds: holds }]) => [
+          who,
+          { at_once: atOnce, formula, open_holds: figureJson(holds) },
+        ]),
+      ),
+      raw: raw.map(({ path, hold }) => ({ path, hold: hold && figureJson(hold) })),
+      unbounded,
+      remarks,
+    })),
+  }
+}
+
+function figureJson({ amount, formula }: Figure): object {
+  return { amount: formatMoney(amount), formula }
+}
+
+/** Dollars; nothing is an amount too: `--max-house-loss 0`. */
+function amountValue(text: string): bigint {
+  try {
+    return parseMoney(text)
+  } catch (error) {
+    if (error instanceof UnitError) throw new InvalidArgumentError(`${error.message}.`)
+    throw error
+  }
+}
+
+function lossesValue(text: string): readonly Loss[] {
+  const names = listValue(text)
+  const wrong = names.find(name => !(KINDS as readonly string[]).includes(name))
+  if (wrong !== undefined) throw new InvalidArgumentError(`"${wrong}" is none of ${KINDS.join(', ')}.`)
+  return names as readonly Loss[]
+}

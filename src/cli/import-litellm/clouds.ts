@@ -1,0 +1,217 @@
+/** Azure, Bedrock and Vertex AI: where their addresses are put together from, and who we are there. */
+import { generateKeyPairSync } from 'node:crypto'
+import type { Fields } from './read.ts'
+import type { Remarks } from './remarks.ts'
+import { isReference, type Variables } from './secrets.ts'
+
+export interface CloudParts {
+  readonly fields: Fields
+  /** The name behind the prefix. */
+  readonly name: string
+  readonly variables: Variables
+  readonly remarks: Remarks
+}
+
+/** What the caller makes a provider of; `model` is the target's name there. Null: it cannot be carried, and was said. */
+export interface Cloud {
+  readonly model: string
+  readonly provider: Record<string, unknown>
+}
+
+export const CLOUDS: Readonly<Record<string, (parts: CloudParts) => Cloud | null>> = {
+  azure: azureOf,
+  azure_text: azureOf,
+  azure_ai: foundryOf,
+  bedrock: bedrockOf,
+  bedrock_converse: bedrockOf,
+  vertex_ai: vertexOf,
+  vertex_ai_beta: vertexOf,
+}
+
+const AZURE_SAMPLE = 'https://sample.openai.azure.com'
+
+function azureOf({ fields, name, variables, remarks }: CloudParts): Cloud {
+  const base = fields.text('api_base')
+  const version = fields.text('api_version')
+  const said = base === null ? variables.reference('AZURE_API_BASE', AZURE_SAMPLE) : variables.plain(base, AZURE_SAMPLE)
+  if (base === null)
+    remarks.add('yours', fields, 'api_base is not in the file', 'set AZURE_API_BASE: https://RESOURCE.openai.azure.com')
+  const host = said.replace(/\/+$/, '').replace(/\/openai(\/(deployments(\/.*)?|v1))?$/, '')
+  const provider: Record<string, unknown> = { dialect: 'azure' }
+  if (version === null) {
+    provider['base_url'] = `${host}/openai/v1`
+    remarks.add(
+      'changed',
+      fields,
+      'api_version is not in the file: the API without versions (/openai/v1) is asked',
+      'add api_version to the provider, and end its base_url with the host, for the classic one',
+    )
+  } else {
+    provider['base_url'] = host
+    provider['api_version'] = variables.plain(version, '2024-10-21')
+  }
+  const token = fields.text('azure_ad_token')
+  if (token) Object.assign(provider, { auth: 'bearer', api_key: variables.secret(token, 'AZURE_AD_TOKEN') })
+  else provider['api_key'] = keyOf(fields, variables, 'AZURE_API_KEY')
+  return { model: name, provider }
+}
+
+function foundryOf({ fields, name, variables, remarks }: CloudParts): Cloud {
+  const base = fields.text('api_base')
+  const sample = 'https://sample.services.ai.azure.com'
+  const said = base === null ? variables.reference('AZURE_AI_API_BASE', sample) : variables.plain(base, sample)
+  const version = fields.text('api_version')
+  const host = said.replace(/\/+$/, '').replace(/\/(models|chat\/completions|models\/chat\/completions)$/, '')
+  remarks.add(
+    'changed',
+    fields.peek('model') ?? fields,
+    'azure_ai is taken to be a Foundry resource: its models are at /models',
+    'for another kind of deployment change the base_url of the provider',
+  )
+  return {
+    model: name,
+    provider: {
+      dialect: 'azure',
+      base_url: `${host}/models`,
+      api_version: version ? variables.plain(version, '2024-05-01-preview') : '2024-05-01-preview',
+      api_key: keyOf(fields, variables, 'AZURE_AI_API_KEY'),
+    },
+  }
+}
+
+const REGION = /^[a-z]{2}(-[a-z]+)+-\d$/
+
+function bedrockOf({ fields, name, variables, remarks }: CloudParts): Cloud {
+  const path = name.split('/')
+  const ways = ['converse', 'invoke', 'converse_like']
+  const way = path.find(part => ways.includes(part))
+  const inPath = path.find(part => REGION.test(part))
+  const model = path.filter(part => part !== way && part !== inPath).join('/')
+  const said = fields.text('aws_region_name')
+  const region =
+    inPath ?? (said ? variables.plain(said, 'us-east-1') : variables.reference('AWS_REGION_NAME', 'us-east-1'))
+  const endpoint = fields.text('aws_bedrock_runtime_endpoint')
+  const isClaude = /anthropic\.claude/.test(model)
+  if (way === 'invoke' && !isClaude)
+    remarks.add('changed', fields.peek('model')!, 'invoke is for Claude here: Converse is asked')
+  const provider: Record<string, unknown> = {
+    dialect: way === 'invoke' && isClaude ? 'bedrock-invoke' : 'bedrock',
+    base_url: endpoint
+      ? variables.plain(endpoint, 'https://bedrock-runtime.us-east-1.amazonaws.com')
+      : `https://bedrock-runtime.${region}.amazonaws.com`,
+  }
+  const key = fields.text('api_key')
+  if (key) return { model, provider: { ...provider, api_key: variables.secret(key, 'AWS_BEARER_TOKEN_BEDROCK') } }
+  const id = fields.text('aws_access_key_id')
+  const secret = fields.text('aws_secret_access_key')
+  const session = fields.text('aws_session_token')
+  if (!id)
+    remarks.add(
+      'yours',
+      fields,
+      'the file names no AWS keys',
+      'set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: roles and profiles are not looked up',
+    )
+  const aws = {
+    access_key_id: id ? variables.secret(id, 'AWS_ACCESS_KEY_ID') : variables.reference('AWS_ACCESS_KEY_ID'),
+    secret_access_key: secret
+      ? variables.secret(secret, 'AWS_SECRET_ACCESS_KEY')
+      : variables.reference('AWS_SECRET_ACCESS_KEY'),
+    ...(session ? { session_token: variables.secret(session, 'AWS_SESSION_TOKEN') } : {}),
+    region,
+  }
+  return { model, provider: { ...provider, aws } }
+}
+
+function vertexOf({ fields, name, variables, remarks }: CloudParts): Cloud | null {
+  const claude = name.startsWith('claude')
+  if (!claude && !name.startsWith('gemini')) {
+    remarks.add(
+      'lost',
+      fields.peek('model') ?? fields,
+      'of Vertex AI only Gemini and Claude are spoken',
+      'add it as another provider that serves it in the format of OpenAI',
+    )
+    return null
+  }
+  const [project, location, credentials] = ['vertex_project', 'vertex_location', 'vertex_credentials'].map(key =>
+    fields.text(key),
+  )
+  const place = location ? variables.plain(location, 'us-central1') : 'us-central1'
+  if (!location) remarks.add('changed', fields, 'vertex_location is not in the file: us-central1, as LiteLLM has it')
+  if (location && isReference(location))
+    remarks.add(
+      'changed',
+      location,
+      'the host is put together from the location',
+      'for "global" take the location and its dash out of the host',
+    )
+  const host = place === 'global' ? '' : `${place}-`
+  const where = project
+    ? variables.plain(project, 'sample-project')
+    : variables.reference('VERTEXAI_PROJECT', 'sample-project')
+  const maker = claude ? 'anthropic' : 'google'
+  return {
+    model: name,
+    provider: {
+      dialect: claude ? 'vertex-anthropic' : 'vertex',
+      base_url: `https://${host}aiplatform.googleapis.com/v1/projects/${where}/locations/${place}/publishers/${maker}`,
+      service_account: serviceAccount(fields, credentials ?? null, variables, remarks),
+    },
+  }
+}
+
+function serviceAccount(
+  fields: Fields,
+  credentials: ReturnType<Fields['text']>,
+  variables: Variables,
+  remarks: Remarks,
+): string {
+  const name = 'GOOGLE_SERVICE_ACCOUNT'
+  if (credentials === null) {
+    remarks.add(
+      'yours',
+      fields,
+      "the machine's own Google credentials are not looked up",
+      `set ${name} to the text of a service account's JSON file`,
+    )
+    return variables.reference(name, sampleAccount())
+  }
+  if (isReference(credentials)) {
+    const reference = variables.plain(credentials, sampleAccount())
+    remarks.add(
+      'yours',
+      credentials,
+      'the variable must hold the text of the JSON file, not its path',
+      'for a path write ${file:PATH}',
+    )
+    return reference
+  }
+  if (!credentials.text.trim().startsWith('{')) return `\${file:${credentials.text}}`
+  remarks.add(
+    'yours',
+    credentials,
+    "a service account's key stands in the file; it is not copied",
+    `set ${name} to that JSON`,
+  )
+  return variables.reference(name, sampleAccount())
+}
+
+function keyOf(fields: Fields, variables: Variables, name: string): string | null {
+  const key = fields.text('api_key')
+  return key ? variables.secret(key, name) : variables.reference(name)
+}
+
+let sample: string | null = null
+
+/** Passes the checks and opens nothing: for checking what was written. */
+export function sampleAccount(): string {
+  if (sample !== null) return sample
+  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  sample = JSON.stringify({
+    client_email: 'sample@sample.iam.gserviceaccount.com',
+    private_key: privateKey.export({ type: 'pkcs8', format: 'pem' }),
+    token_uri: 'https://oauth2.googleapis.com/token',
+  })
+  return sample
+}

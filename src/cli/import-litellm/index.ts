@@ -1,0 +1,205 @@
+/**
+ * LiteLLM's config.yaml to gateway.yaml, its policy, and the list of what could not be carried. Pure: nothing is read or
+ * written here, and no secret gets from one side to the other.
+ */
+
+import { wholeOf } from './decimal.ts'
+import {
+  type Credential,
+  type Deployment,
+  type DeploymentParts,
+  dropsParams,
+  readDeployment,
+  timeoutsOf,
+} from './deployments.ts'
+import { addAliases, addFallbacks } from './fallbacks.ts'
+import { keyCommands } from './keys.ts'
+import { type ModelParts, type ModelYaml, modelOf } from './models.ts'
+import { policyOf } from './policy.ts'
+import { type Fields, readYaml, UnreadableYaml, type Value } from './read.ts'
+import { type Remark, Remarks } from './remarks.ts'
+import { isReference, Variables } from './secrets.ts'
+import { GENERAL, LITELLM, ROUTER, TOP } from './settings-table.ts'
+
+export type ImportOptions = Pick<ModelParts, 'prices' | 'unpriced'>
+
+export interface Imported {
+  readonly gateway: Record<string, unknown>
+  readonly policy: Record<string, unknown>
+  readonly remarks: readonly Remark[]
+  /** What the environment has to hold, each with a value that passes the checks. */
+  readonly variables: ReadonlyMap<string, string>
+  /** Command lines that make accounts and keys like those that LiteLLM would have made. */
+  readonly commands: readonly string[]
+}
+
+/** @param file its name, for errors */
+export function importLitellm(text: string, file: string, options: ImportOptions): Imported {
+  const top = readYaml(text, file)
+  if (top.peek('model_list')?.kind !== 'list') {
+    throw new UnreadableYaml(
+      `${file}:${top.peek('model_list')?.line ?? 1}: this is no configuration of LiteLLM with models: it has no list model_list`,
+    )
+  }
+  const remarks = new Remarks()
+  const variables = new Variables(remarks)
+  const [router, settings, general] = ['router_settings', 'litellm_settings', 'general_settings'].map(key =>
+    top.map(key),
+  ) as [Fields | null, Fields | null, Fields | null]
+  const providers: DeploymentParts['providers'] = new Map()
+  const timeouts = {
+    ...(settings ? timeoutsOf(settings, remarks, 'request_timeout') : {}),
+    ...(router ? timeoutsOf(router, remarks) : {}),
+  }
+  sayBeaten(settings, 'request_timeout', router?.peek('timeout'), remarks)
+  sayBeaten(settings, 'stream_timeout', router?.peek('stream_timeout'), remarks)
+  const credentials = credentialsOf(top)
+  const deployments = readDeployments(top, { variables, remarks, providers, timeouts, credentials })
+  const groups = Map.groupBy(deployments, ({ group }) => group)
+  const models = new Map<string, ModelYaml>()
+  for (const [id, group] of groups) {
+    if (/^[!-~]{1,200}$/.test(id)) models.set(id, modelOf(id, group, { ...options, remarks }))
+    else
+      remarks.add(
+        'lost',
+        group[0]!.params,
+        'the id of a model is 1 to 200 printable characters without blanks',
+        'rename it',
+      )
+  }
+  const list = top.peek('model_list')
+  if (list && [...models.values()].some(({ price }) => price !== 'free')) {
+    const why = 'customers pay for a model what LiteLLM counts as its cost'
+    remarks.add('changed', list, why, 'raise the prices for a margin')
+  }
+  sayCredentials(credentials, remarks)
+  addFallbacks(models, [router, settings], remarks)
+  addAliases(models, router?.map('model_group_alias') ?? null, remarks)
+  const limits = limitsOf(router, general, remarks)
+  const defaults = settings?.map('default_key_generate_params') ?? null
+  const policy = policyOf({
+    groups,
+    models,
+    router,
+    settings,
+    defaults,
+    dropsParams: dropsParams(settings, remarks),
+    remarks,
+  })
+  const commands = keyCommands(defaults, remarks)
+  sayGeneral(general, remarks)
+  sayAddress(top, remarks)
+  for (const [fields, known] of [
+    [router, ROUTER],
+    [settings, LITELLM],
+    [general, GENERAL],
+    [top, TOP],
+  ] as const) {
+    if (fields) remarks.rest(fields.rest(), known)
+  }
+  const gateway = {
+    version: 1,
+    listen: '127.0.0.1:4000',
+    ...(Object.keys(limits).length > 0 ? { limits } : {}),
+    providers: Object.fromEntries(providers),
+    models: Object.fromEntries(models),
+    routes: ['/v1/chat/completions', '/v1/messages', '/v1/responses'].map(path => ({ path, policy: 'standard' })),
+  }
+  return {
+    gateway,
+    policy,
+    remarks: remarks.all.toSorted((a, b) => a.line - b.line),
+    variables: variables.samples,
+    commands,
+  }
+}
+
+function readDeployments(top: Fields, parts: DeploymentParts): Deployment[] {
+  return (top.list('model_list')?.items ?? []).flatMap(item => {
+    const deployment = item.kind === 'map' ? readDeployment(item, parts) : null
+    if (item.kind !== 'map') parts.remarks.add('lost', item, 'a row of model_list is a map')
+    return deployment === null ? [] : [deployment]
+  })
+}
+
+/** What no row has named is not carried. */
+function sayCredentials(credentials: ReadonlyMap<string, Credential>, remarks: Remarks): void {
+  for (const [name, { values, isUsed }] of credentials) {
+    if (!isUsed) remarks.add('lost', values, `no row of model_list names the credential "${name}"`)
+  }
+}
+
+/** `credential_list`: what rows name with `litellm_credential_name`. */
+function credentialsOf(top: Fields): Map<string, Credential> {
+  const credentials = new Map<string, Credential>()
+  for (const item of top.list('credential_list')?.items ?? []) {
+    const name = item.kind === 'map' ? item.text('credential_name') : null
+    const values = item.kind === 'map' ? item.map('credential_values') : null
+    if (name && values) credentials.set(name.text, { values, isUsed: false })
+  }
+  return credentials
+}
+
+function limitsOf(router: Fields | null, general: Fields | null, remarks: Remarks): Record<string, unknown> {
+  const limits: Record<string, unknown> = {}
+  const most = general?.text('global_max_parallel_requests') ?? null
+  const whole = most && wholeOf(most.text)
+  if (whole && whole <= 1_000_000) limits['max_inflight'] = whole
+  const size = general?.text('max_request_size_mb') ?? null
+  const megabytes = size && wholeOf(size.text)
+  if (most && !limits['max_inflight'])
+    remarks.add('lost', most, 'it has to be a whole number from 1 to 1000000', 'limits.max_inflight')
+  if (megabytes && megabytes <= 32) limits['body'] = `${megabytes}MiB`
+  else if (size) remarks.add('lost', size, 'a request body is 32 MiB at most', 'limits.body')
+  const each = general?.text('max_parallel_requests') ?? null
+  if (each) remarks.add('lost', each, 'it is for each key', 'add the step concurrency: per: key')
+  const standard = router?.text('default_max_parallel_requests') ?? null
+  if (standard)
+    remarks.add(
+      'lost',
+      standard,
+      'targets have no limit of their own unless they say it',
+      'max_inflight at each target',
+    )
+  return limits
+}
+
+/** A setting of LiteLLM's own that the router's one takes the place of. */
+function sayBeaten(settings: Fields | null, key: string, by: Value | null | undefined, remarks: Remarks): void {
+  const value = settings?.peek(key)
+  if (value && by) remarks.add('lost', value, `${by.path} counts in its place`)
+}
+
+/** What clients notice first. */
+function sayAddress(top: Fields, remarks: Remarks): void {
+  remarks.add(
+    'changed',
+    top,
+    'the gateway listens on 127.0.0.1:4000, which only this machine reaches',
+    'write listen: ":4000" for all, behind something that speaks TLS',
+  )
+  remarks.add(
+    'changed',
+    top,
+    'paths begin with /v1: /chat/completions without it is answered with 404',
+    'give clients a base URL that ends in /v1',
+  )
+}
+
+function sayGeneral(general: Fields | null, remarks: Remarks): void {
+  const master = general?.text('master_key') ?? null
+  if (master) {
+    const why = isReference(master)
+      ? 'there is no key that may do everything'
+      : 'there is no key that may do everything, and this one stands in the file: it is not copied'
+    remarks.add(
+      'lost',
+      master,
+      why,
+      'clients get keys of their own, people sign in to the dashboard (person invite), and for machines of operators write "admin: 127.0.0.1:8082" into gateway.yaml and make a token (token create)',
+    )
+  }
+  const salt = general?.text('salt_key') ?? null
+  if (salt)
+    remarks.add('lost', salt, "keys are digested with a secret of the gateway's own, which it makes at its first start")
+}

@@ -1,0 +1,286 @@
+/** Deployments of one name to a model: its targets, prices, sizes, and what is tried when they fail. */
+import { formatMoney } from '../../contract/units.ts'
+import { showMoney } from '../format.ts'
+import { perMillion, scaled, wholeOf } from './decimal.ts'
+import { type Deployment, PARAMS } from './deployments.ts'
+import type { TextValue } from './read.ts'
+import type { Known, Remarks } from './remarks.ts'
+
+/** LiteLLM's own list of prices (`--prices`): by the name of a model. */
+export type PriceList = Readonly<Record<string, Readonly<Record<string, unknown>>>>
+
+export interface ModelParts {
+  readonly remarks: Remarks
+  readonly prices: PriceList | null
+  /** What happens to a model that nobody knows the price of. */
+  readonly unpriced: 'disable' | 'free'
+}
+
+/** A model as gateway.yaml has it. */
+export type ModelYaml = Record<string, unknown> & { targets: TargetYaml[] }
+export type TargetYaml = Record<string, unknown> & { provider: string; model: string; priority?: number }
+
+interface Prices {
+  readonly input: bigint
+  readonly output: bigint
+  readonly cached_input: bigint | null
+  readonly cache_write: bigint | null
+}
+
+/** The model of a group of deployments. */
+export function modelOf(id: string, group: readonly Deployment[], parts: ModelParts): ModelYaml {
+  const { remarks } = parts
+  const [first] = group as [Deployment]
+  const weights = weightsOf(id, group, remarks)
+  const prices = group.map(deployment => pricesOf(deployment, parts))
+  const price = dearest(prices)
+  const targets: TargetYaml[] = []
+  for (const [index, deployment] of group.entries()) {
+    const { provider, model, cap, order, maxInflight } = deployment
+    if (targets.some(each => each.provider === provider && each.model === model)) {
+      remarks.add(
+        'changed',
+        deployment.params,
+        `${provider}/${model} is here already: it is one target`,
+        'give the other one more weight',
+      )
+      continue
+    }
+    const cost = prices[index] ?? null
+    targets.push({
+      provider,
+      model,
+      ...(weights[index] === 1 ? {} : { weight: weights[index] }),
+      ...(order === null || order === 1 ? {} : { priority: order }),
+      ...(cap === null ? {} : { cap_field: cap }),
+      ...(maxInflight === null ? {} : { max_inflight: maxInflight }),
+      ...(cost !== null && group.length > 1 ? { cost: priceYaml(cost) } : {}),
+    })
+  }
+  const sizes = sizesOf(id, group, parts)
+  const description = first.info.text('description')?.text
+  const reasoning = isReasoning(group, remarks)
+  if (price === null) sayUnpriced(id, first, parts)
+  else
+    for (const [index, { params, source }] of group.entries())
+      if (prices[index] === null) sayOthers('price', id, source, params, remarks)
+  for (const { params, info } of group) {
+    remarks.rest(params.rest(), PARAMS)
+    remarks.rest(info.rest(), INFO)
+  }
+  return {
+    ...(description ? { description } : {}),
+    targets,
+    price: price === null ? 'free' : priceYaml(price),
+    ...sizes,
+    ...(reasoning ? { reasoning: true } : {}),
+    ...(price === null && parts.unpriced === 'disable' ? { enabled: false } : {}),
+  }
+}
+
+function sayUnpriced(id: string, { params }: Deployment, { remarks, unpriced }: ModelParts): void {
+  const done = unpriced === 'disable' ? 'it is switched off' : 'it is free'
+  remarks.add(
+    'yours',
+    params,
+    `the price of ${id} is not in the file: ${done}`,
+    `write its price${unpriced === 'disable' ? ' and take "enabled: false" away' : ''}, or import with --prices FILE: LiteLLM's own list, model_prices_and_context_window.json in the root of its repository`,
+  )
+}
+
+/** A deployment that says nothing of its own, beside others of the same name that do. */
+function sayOthers(what: string, id: string, source: string, params: Deployment['params'], remarks: Remarks): void {
+  const said = `the ${what} of ${source} is not in the file: ${id} has that of its other deployments`
+  remarks.add('yours', params, said, 'see that it fits all of them')
+}
+
+/** Shares as whole numbers from 1 to 1000; by `weight`, else by the limits of requests or tokens, as LiteLLM shuffles. */
+function weightsOf(id: string, group: readonly Deployment[], remarks: Remarks): number[] {
+  const said = (['weight', 'rpm', 'tpm'] as const).find(key => group.every(each => each[key] !== null))
+  const even = group.map(() => 1)
+  if (group.length < 2) return even
+  const half = group.find(each => each.weight !== null)
+  if (said !== 'weight' && half)
+    remarks.add('changed', half.params, `not every deployment of ${id} has a weight: all have the same`)
+  if (said === undefined || (said !== 'weight' && half)) return even
+  const shares = group.map(each => scaled(String(each[said]), 6)?.value ?? 0n)
+  const divisor = shares.reduce(greatestCommon)
+  const least = shares.map(share => (divisor === 0n ? 1n : share / divisor))
+  const most = least.reduce((a, b) => (a > b ? a : b))
+  const weights = least
+    .map(share => Number(most > 1000n ? (share * 1000n) / most : share))
+    .map(share => Math.max(1, share))
+  for (const [index, share] of shares.entries()) {
+    if (share > 0n) continue
+    const at = group[index]!.params.peek(said) ?? group[index]!.params
+    remarks.add(
+      'changed',
+      at,
+      `it is no share above 0: the target has the weight ${weights[index]}`,
+      'take the target out',
+    )
+  }
+  return weights
+}
+
+function greatestCommon(a: bigint, b: bigint): bigint {
+  return b === 0n ? a : greatestCommon(b, a % b)
+}
+
+/** Of the row itself, of its model_info, or of the list of prices. Null: not known. */
+function pricesOf(deployment: Deployment, { remarks, prices }: ModelParts): Prices | null {
+  const { params, info } = deployment
+  const said = (key: string): bigint | null => {
+    const value = params.text(key) ?? info.text(key)
+    return value === null ? null : nanoOf(value, value, remarks)
+  }
+  const known = entryOf(deployment, prices)
+  const listed = (key: string): bigint | null => {
+    const value = known?.[key]
+    return typeof value === 'number' ? (perMillion(String(value))?.value ?? null) : null
+  }
+  const of = (key: string) => said(key) ?? listed(key)
+  const [input, output] = [of('input_cost_per_token'), of('output_cost_per_token')]
+  const [cached, write] = [of('cache_read_input_token_cost'), of('cache_creation_input_token_cost')]
+  if (known && Object.keys(known).some(key => /_above_\d+k_tokens/.test(key))) {
+    remarks.add(
+      'changed',
+      params,
+      `${deployment.source} is dearer for long prompts, which the catalog cannot say`,
+      'set the price for the longest, or a smaller context',
+    )
+  }
+  if (input === null || output === null) {
+    if (input !== null || output !== null)
+      remarks.add('lost', params, 'a price for input and one for output belong together')
+    return null
+  }
+  return { input, output, cached_input: cached, cache_write: write }
+}
+
+function nanoOf({ text }: TextValue, at: TextValue, remarks: Remarks): bigint | null {
+  const price = perMillion(text)
+  if (price === null) remarks.add('lost', at, 'this is no price: a number of dollars that is not below 0')
+  else if (!price.exact) remarks.add('changed', at, 'rounded up to nine decimals of a dollar per million tokens')
+  return price?.value ?? null
+}
+
+/** By the model with its provider, without it, or as `base_model` says. */
+function entryOf({ source, info }: Deployment, prices: PriceList | null): Readonly<Record<string, unknown>> | null {
+  if (prices === null) return null
+  const base = info.text('base_model')?.text
+  const names = [
+    ...(base ? [base, base.split('/').pop()!] : []),
+    source,
+    source.slice(source.indexOf('/') + 1),
+    source.split('/').pop()!,
+  ]
+  return names.map(name => (Object.hasOwn(prices, name) ? prices[name]! : null)).find(each => each !== null) ?? null
+}
+
+/** What customers pay, whichever target answers: of each part the most that is known. Null when nothing is. */
+function dearest(prices: readonly (Prices | null)[]): Prices | null {
+  const known = prices.filter(price => price !== null)
+  if (known.length === 0) return null
+  const most = (of: (price: Prices) => bigint | null): bigint | null => {
+    const values = known.map(of)
+    return values.some(value => value === null) ? null : values.reduce((a, b) => (a! > b! ? a : b))!
+  }
+  return {
+    input: most(price => price.input)!,
+    output: most(price => price.output)!,
+    cached_input: most(price => price.cached_input),
+    cache_write: most(price => price.cache_write),
+  }
+}
+
+function priceYaml(price: Prices): object {
+  const dollars = (nano: bigint) => showMoney(formatMoney(nano))
+  return {
+    per: '1M tokens',
+    input: dollars(price.input),
+    ...(price.cached_input === null ? {} : { cached_input: dollars(price.cached_input) }),
+    ...(price.cache_write === null ? {} : { cache_write: dollars(price.cache_write) }),
+    output: dollars(price.output),
+  }
+}
+
+const ASSUMED = { context: 128 * 1024, output: 4096 }
+
+function sizesOf(id: string, group: readonly Deployment[], { remarks, prices }: ModelParts) {
+  const read = (deployment: Deployment, key: string): number | null => {
+    const value = deployment.info.text(key)
+    const listed = entryOf(deployment, prices)?.[key]
+    return (value && wholeOf(value.text)) ?? (typeof listed === 'number' ? listed : null)
+  }
+  const least = (what: string, ...keys: readonly string[]): number | null => {
+    const all = group.map(each => keys.map(key => read(each, key)).find(value => value !== null && value > 0) ?? null)
+    const known = all.filter(value => value !== null)
+    if (known.length === 0) return null
+    for (const [index, { params, source }] of group.entries())
+      if (all[index] === null) sayOthers(what, id, source, params, remarks)
+    return Math.min(...known)
+  }
+  const [first] = group as [Deployment]
+  const input = least('context', 'max_input_tokens')
+  const output = least('longest answer', 'max_output_tokens', 'max_tokens')
+  const context = Math.max(input ?? ASSUMED.context, output ?? 0)
+  if (input === null)
+    remarks.add(
+      'yours',
+      first.params,
+      `the context of ${id} is not in the file: ${context} is assumed`,
+      'write what the provider says: holds depend on it',
+    )
+  const maxOutput = Math.min(output ?? ASSUMED.output, context)
+  if (output === null)
+    remarks.add(
+      'yours',
+      first.params,
+      `the longest answer of ${id} is not in the file: ${maxOutput} tokens are assumed`,
+      'write what the provider says as max_output',
+    )
+  const caps = group.map(each => each.params.text('max_tokens') ?? each.params.text('max_completion_tokens'))
+  const cap = caps[0] && wholeOf(caps[0].text)
+  for (const each of caps) {
+    const own = each && wholeOf(each.text)
+    if (each && (own !== cap || !own || own > maxOutput))
+      remarks.add(
+        'lost',
+        each,
+        `${id} has one default_output, that of its first deployment, from 1 to max_output (${maxOutput})`,
+      )
+  }
+  return {
+    context,
+    max_output: maxOutput,
+    ...(cap && cap <= maxOutput ? { default_output: cap } : {}),
+  }
+}
+
+function isReasoning(group: readonly Deployment[], remarks: Remarks): boolean {
+  const said = group.map(each => each.info.text('supports_reasoning')?.text.toLowerCase() ?? null)
+  if (said.some(each => each !== null)) return said.includes('true')
+  const [first] = group as [Deployment]
+  if (!/(^|[/.-])(o[134](-|$)|gpt-5|deepseek-reasoner|deepseek-r1)|-thinking|-reasoning/.test(first.source))
+    return false
+  remarks.add(
+    'changed',
+    first.params,
+    `${first.source} is taken for a thinking model by its name`,
+    'else take "reasoning: true" away',
+  )
+  return true
+}
+
+/** What `model_info` may have beside, and why it is not carried. */
+const INFO: Readonly<Record<string, Known>> = {
+  id: ['here a target is its provider and model', undefined, 'changed'],
+  base_model: PARAMS['base_model']!,
+  db_model: ['here all models stand in the file', undefined, 'changed'],
+  litellm_provider: ['the provider follows from litellm_params.model', undefined, 'changed'],
+  access_groups: ['there are no groups of models', 'give keys a list of models: key create --models'],
+  team_id: ['a model belongs to no team', 'set public: false, and name it in the keys that may use it'],
+  health_check_model: ['providers are not asked for their health; what fails is left out for a while'],
+  disable_background_health_check: ['providers are not asked for their health', undefined, 'changed'],
+}

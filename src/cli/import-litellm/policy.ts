@@ -1,0 +1,168 @@
+/** The policy: limits of keys and of models, credit, and how the targets are tried. */
+import { wholeOf } from './decimal.ts'
+import type { Deployment } from './deployments.ts'
+import type { ModelYaml } from './models.ts'
+import type { Fields, TextValue } from './read.ts'
+import type { Remarks } from './remarks.ts'
+
+export interface PolicyParts {
+  readonly groups: ReadonlyMap<string, readonly Deployment[]>
+  /** With the targets of their fallbacks. */
+  readonly models: ReadonlyMap<string, ModelYaml>
+  readonly router: Fields | null
+  readonly settings: Fields | null
+  /** `default_key_generate_params`. */
+  readonly defaults: Fields | null
+  /** LiteLLM refuses what a provider does not take, unless it was told to drop it. */
+  readonly dropsParams: boolean
+  readonly remarks: Remarks
+}
+
+type Step = Readonly<Record<string, unknown>>
+
+export function policyOf(parts: PolicyParts): { steps: Step[] } {
+  return {
+    steps: [
+      { use: 'api-key' },
+      { use: 'schema' },
+      ...keyLimits(parts),
+      ...modelLimits(parts),
+      { use: 'credits', with: { when_short: ['clamp_output', 'refuse'] } },
+      routeStep(parts),
+    ],
+  }
+}
+
+function keyLimits({ defaults, remarks }: PolicyParts): Step[] {
+  const [rpm, tpm] = ['rpm_limit', 'tpm_limit'].map(key => defaults?.text(key) ?? null) as [
+    TextValue | null,
+    TextValue | null,
+  ]
+  const rates = { ...rate('requests', rpm, remarks), ...rate('tokens', tpm, remarks) }
+  if (Object.keys(rates).length === 0) return []
+  remarks.add(
+    'changed',
+    (rpm ?? tpm)!,
+    'all keys have this limit: none has one of its own',
+    'write steps with when: account.plan == "…" for others',
+  )
+  return [{ use: 'rate-limit', id: 'keys', with: { per: 'key', ...rates } }]
+}
+
+function rate(kind: 'requests' | 'tokens', value: TextValue | null, remarks: Remarks): Record<string, string> {
+  const amount = value && wholeOf(value.text)
+  if (value && !amount) remarks.add('lost', value, 'it has to be a whole number from 1')
+  return amount && amount > 0 ? { [kind]: `${amount} per minute` } : {}
+}
+
+/** One step for each pair of limits: `per: model` gives every model that it is for a bucket of its own. */
+function modelLimits({ groups, remarks }: PolicyParts): Step[] {
+  const steps = new Map<string, { ids: string[]; rates: Record<string, string> }>()
+  for (const [id, group] of groups) {
+    const rates: Record<string, string> = {}
+    for (const [key, kind] of [
+      ['rpm', 'requests'],
+      ['tpm', 'tokens'],
+    ] as const) {
+      const said = group.flatMap(each => (each[key] === null ? [] : [each[key]]))
+      if (said.length === group.length) rates[kind] = `${said.reduce((a, b) => a + b)} per minute`
+      else if (said.length > 0)
+        remarks.add(
+          'lost',
+          group[0]!.params,
+          `not every deployment of ${id} has ${key}: the model has no limit`,
+          'say max_inflight at those targets',
+        )
+    }
+    if (Object.keys(rates).length === 0) continue
+    remarks.add(
+      'changed',
+      group[0]!.params,
+      `rpm and tpm of the deployments of ${id} are one limit of the model: beyond it clients are refused`,
+      'say max_inflight at the targets to let others take over',
+    )
+    const mark = JSON.stringify(rates)
+    const step = steps.get(mark) ?? { ids: [], rates }
+    step.ids.push(id)
+    steps.set(mark, step)
+  }
+  return [...steps.values()].map(({ ids, rates }, index) => ({
+    use: 'rate-limit',
+    id: `models-${index + 1}`,
+    when: ids.length === 1 ? `model.id == ${JSON.stringify(ids[0])}` : `model.id in ${JSON.stringify(ids)}`,
+    with: { per: 'model', ...rates },
+  }))
+}
+
+const STRATEGIES: Readonly<Record<string, string | null>> = {
+  'simple-shuffle': null,
+  'latency-based-routing': 'latency',
+}
+
+function routeStep(parts: PolicyParts): Step {
+  const { router, dropsParams, remarks } = parts
+  const strategy = router?.text('routing_strategy') ?? null
+  if (strategy && !Object.hasOwn(STRATEGIES, strategy.text)) {
+    remarks.add(
+      'lost',
+      strategy,
+      `targets are not picked by ${strategy.text}: they are drawn by their weights`,
+      'order: latency, or listed',
+    )
+  }
+  const order = strategy ? STRATEGIES[strategy.text] : null
+  const attempts = attemptsOf(parts)
+  const settingsOfStep = {
+    ...(order ? { order } : {}),
+    ...(attempts === null ? {} : { attempts }),
+    ...(dropsParams ? {} : { on_dropped: 'refuse' }),
+  }
+  return { use: 'route', ...(Object.keys(settingsOfStep).length > 0 ? { with: settingsOfStep } : {}) }
+}
+
+/** What the step has when it says nothing, and the most that it may say. */
+const STANDARD_ATTEMPTS = 3
+const MOST_ATTEMPTS = 10
+
+/**
+ * LiteLLM retries within each model and then goes on to its fallbacks; here attempts are counted over all targets, and one
+ * that comes after the last attempt is never asked. So there are as many as the longest chain has targets, at least.
+ */
+function attemptsOf({ models, router, settings, remarks }: PolicyParts): number | null {
+  const [first, second] = [router, settings].map(fields => fields?.text('num_retries') ?? null)
+  if (first && second)
+    remarks.add('lost', second, 'it is said in router_settings too, which counts', 'attempts: of the step route')
+  const retries = first ?? second ?? null
+  const said = retries && wholeOf(retries.text)
+  if (retries && said === null) remarks.add('lost', retries, 'it is no whole number', 'attempts: of the step route')
+  const [longest, length] = longestOf(models)
+  const wanted = Math.max(said === null ? STANDARD_ATTEMPTS : said + 1, length)
+  const attempts = Math.min(MOST_ATTEMPTS, wanted)
+  if (retries && said !== null) {
+    const why = wanted === said + 1 ? '' : `, so that each of the ${length} targets of ${longest} can be asked`
+    const most = wanted > MOST_ATTEMPTS ? ', which is the most' : why
+    remarks.add(
+      'changed',
+      retries,
+      `it has become attempts: ${attempts}${most}: they are counted over all targets of a model, its fallbacks included`,
+      'attempts: of the step route',
+    )
+  }
+  if (length > MOST_ATTEMPTS) {
+    const at = router ?? settings
+    if (at)
+      remarks.add(
+        'changed',
+        at,
+        `${longest} has ${length} targets, and a request is tried ${MOST_ATTEMPTS} times at most`,
+        'take the last ones out',
+      )
+  }
+  return said === null && attempts === STANDARD_ATTEMPTS ? null : attempts
+}
+
+function longestOf(models: ReadonlyMap<string, ModelYaml>): [id: string, targets: number] {
+  let longest: [string, number] = ['', 0]
+  for (const [id, { targets }] of models) if (targets.length > longest[1]) longest = [id, targets.length]
+  return longest
+}

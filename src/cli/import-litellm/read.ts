@@ -1,0 +1,158 @@
+/**
+ * LiteLLM's config.yaml as values that know their line and whether anybody asked for them: what nobody asked for could
+ * not be carried. Numbers stay the text that stands in the file, because a price must not pass through a float.
+ */
+import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
+
+/** A file that cannot be read as YAML. */
+export class UnreadableYaml extends Error {
+  override readonly name = 'CommandError'
+}
+
+interface Common {
+  readonly line: number
+  /** `model_list[0].litellm_params.api_key`. */
+  readonly path: string
+}
+export interface TextValue extends Common {
+  readonly kind: 'text'
+  /** As it stands in the file, without its quotes. */
+  readonly text: string
+}
+export interface ListValue extends Common {
+  readonly kind: 'list'
+  readonly items: readonly Value[]
+}
+export type Value = TextValue | ListValue | Fields
+
+/** A map. What is taken from it has been understood; `rest()` is what has not. */
+export class Fields {
+  readonly kind = 'map'
+  readonly line: number
+  readonly path: string
+  readonly #entries: ReadonlyMap<string, Value>
+  readonly #taken = new Set<string>()
+
+  constructor(line: number, path: string, entries: ReadonlyMap<string, Value>) {
+    this.line = line
+    this.path = path
+    this.#entries = entries
+  }
+
+  keys(): string[] {
+    return [...this.#entries.keys()]
+  }
+
+  /** Any value; null when there is none, or when it is empty. */
+  take(key: string): Value | null {
+    this.#taken.add(key)
+    return this.#entries.get(key) ?? null
+  }
+
+  /** Not taken: somebody else will ask. */
+  peek(key: string): Value | null {
+    return this.#entries.get(key) ?? null
+  }
+
+  text(key: string): TextValue | null {
+    return this.#ofKind(key, 'text')
+  }
+
+  map(key: string): Fields | null {
+    return this.#ofKind(key, 'map')
+  }
+
+  list(key: string): ListValue | null {
+    return this.#ofKind(key, 'list')
+  }
+
+  /** What nobody asked for, and what was of another kind than was asked for. */
+  rest(): [string, Value][] {
+    return [...this.#entries].filter(([key]) => !this.#taken.has(key))
+  }
+
+  /** These entries, and where they have none the other's. */
+  over(other: Fields | null): Fields {
+    if (other === null) return this
+    return new Fields(this.line, this.path, new Map([...other.#entries, ...this.#entries]))
+  }
+
+  #ofKind<Kind extends Value['kind']>(key: string, kind: Kind): Extract<Value, { kind: Kind }> | null {
+    const value = this.#entries.get(key)
+    if (value?.kind !== kind) return null
+    this.#taken.add(key)
+    return value as Extract<Value, { kind: Kind }>
+  }
+}
+
+/** Also the words that YAML 1.1, which LiteLLM's parser speaks, has for it. */
+export function isTrue(value: TextValue | null): boolean {
+  return value !== null && /^(true|yes|on)$/i.test(value.text)
+}
+
+/** The whole file. Throws `UnreadableYaml` with the place of what is wrong. */
+export function readYaml(text: string, file: string): Fields {
+  const lines = new LineCounter()
+  const document = parseDocument(text, {
+    lineCounter: lines,
+    schema: 'core',
+    // A merge is a key like any other here, so that what it brings keeps its line.
+    merge: false,
+    uniqueKeys: false,
+    prettyErrors: false,
+  })
+  const [error] = document.errors
+  if (error) {
+    const { line, col } = lines.linePos(error.pos[0])
+    throw new UnreadableYaml(`${file}:${line}:${col}: this is not YAML: ${error.message}`)
+  }
+  const value = convert(document.contents as Node | null, { document, lines, path: '', depth: 0 })
+  if (value?.kind !== 'map') throw new UnreadableYaml(`${file}:1:1: this is no configuration of LiteLLM: it is no map`)
+  return value
+}
+
+interface Place {
+  readonly document: Document
+  readonly lines: LineCounter
+  readonly path: string
+  readonly depth: number
+}
+
+const MAX_DEPTH = 40
+
+/** Null: an empty value. */
+function convert(node: Node | null | undefined, place: Place): Value | null {
+  if (place.depth > MAX_DEPTH) throw new UnreadableYaml(`${place.path.slice(0, 80)}: this is nested too deeply`)
+  if (isAlias(node)) return convert(node.resolve(place.document), { ...place, depth: place.depth + 1 })
+  const { path } = place
+  const line = place.lines.linePos(node?.range?.[0] ?? 0).line
+  if (isScalar(node)) {
+    if (node.value === null) return null
+    const text = node.type === 'PLAIN' && typeof node.source === 'string' ? node.source : String(node.value)
+    return { kind: 'text', line, path, text }
+  }
+  if (isSeq(node)) {
+    const items = node.items.flatMap((item, index) => {
+      const value = convert(item as Node, { ...place, path: `${path}[${index}]`, depth: place.depth + 1 })
+      return value === null ? [] : [value]
+    })
+    return { kind: 'list', line, path, items }
+  }
+  if (!isMap(node)) return null
+  const own = new Map<string, Value>()
+  const merged = new Map<string, Value>()
+  for (const pair of node.items) {
+    const key = isScalar(pair.key) ? String(pair.key.value) : ''
+    const at = key === '<<' ? path : path === '' ? key : `${path}.${key}`
+    const value = convert(pair.value as Node | null, { ...place, path: at, depth: place.depth + 1 })
+    if (key === '<<') for (const [name, each] of mergedFrom(value)) merged.set(name, each)
+    else if (value !== null) own.set(key, value)
+  }
+  return new Fields(line, path, new Map([...merged, ...own]))
+}
+
+/** `<<: *defaults`, or a list of them of which the first wins. */
+function mergedFrom(value: Value | null): [string, Value][] {
+  if (value?.kind === 'list') return value.items.toReversed().flatMap(mergedFrom)
+  return value?.kind === 'map' ? value.keys().map(key => [key, value.peek(key)!]) : []
+}

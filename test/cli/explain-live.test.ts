@@ -1,0 +1,364 @@
+/** `tollgate explain req_…` and `tollgate explain --shadow`: what happened. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { PastParts } from '../../src/admin/api/parts.ts'
+import type { PastExchangeView, ShadowView } from '../../src/admin/api/views.ts'
+import { controlPath, startControl } from '../../src/admin/control.ts'
+import { run } from '../../src/cli/cli.ts'
+import { exchangeText, explainLive, explainShadow } from '../../src/cli/explain/live.ts'
+import type { Terminal } from '../../src/cli/terminal.ts'
+import { FIVE_STEPS, startInProcess } from '../helpers/in-process.ts'
+import { aHold, aSettle } from '../store/requests.ts'
+import { makePlace, ownStore, type Place } from './helpers.ts'
+
+const ID = `req_${'0'.repeat(25)}1`
+let place: Place
+let out: string
+let terminal: Terminal
+const told = { config: 'gateway.yaml', json: false }
+
+beforeEach(() => {
+  place = makePlace()
+  out = ''
+  terminal = {
+    env: {},
+    folder: place.folder,
+    out: text => {
+      out += text
+    },
+    err() {},
+    watched: false,
+    self: 'tollgate',
+  }
+})
+afterEach(() => place.remove())
+
+const REFUSED: PastExchangeView = {
+  id: ID,
+  kept: 'memory',
+  started_at: '2026-11-21T12:00:00.123Z',
+  ms: 2.5,
+  route: '/v1/chat/completions',
+  policy: 'standard',
+  method: 'POST',
+  account_id: 'acc_1',
+  account: 'acme',
+  key_id: 'key_1',
+  key: 'laptop',
+  model: 'chat-small',
+  stream: true,
+  status: 429,
+  outcome: 'refused',
+  code: 'rate_limit_exceeded',
+  decided_by: 'burst',
+  trail: [
+    { step: 'api-key', verdict: 'passed' },
+    { step: 'volume', verdict: 'skipped', note: '`when` is false' },
+    { step: 'burst', verdict: 'refused', code: 'rate_limit_exceeded' },
+  ],
+  attempts: [],
+  receipt: null,
+}
+
+/** A gateway at work on the place's store, that remembers this. */
+async function remembering<Result>(past: Partial<PastParts>, work: () => Promise<Result>): Promise<Result> {
+  const owner = await ownStore(place.database)
+  const parts: PastParts = {
+    exchange: () => undefined,
+    shadow: () => ({ since: '2026-11-21T12:00:00.000Z', steps: [] }),
+    most: 10_000,
+    ...past,
+  }
+  const path = controlPath(`sqlite:${place.database}`, join(place.folder, 'gateway.yaml'))
+  const control = await startControl(owner.store, path, { past: parts })
+  try {
+    return await work()
+  } finally {
+    await control.close()
+    await owner.stop()
+  }
+}
+
+describe('an exchange that nobody knows', () => {
+  test('of a gateway that runs: what it remembers', async () => {
+    const asked = remembering({}, () => explainLive('req_gone', told, terminal))
+    await expect(asked).rejects.toThrow(
+      'There is nothing about req_gone. The gateway remembers the last 10,000 since its start; ' +
+        'those for which money was held have a receipt, which is kept for good.',
+    )
+  })
+
+  test('when none runs', async () => {
+    await expect(explainLive('req_gone', told, terminal)).rejects.toThrow('No gateway runs that would remember')
+    await expect(explainShadow(told, terminal)).rejects.toThrow('kept in its memory only')
+  })
+
+  test('a store in memory, and no gateway', async () => {
+    place.write('gateway.yaml', 'version: 1\nstore: memory\n')
+    await expect(explainLive(ID, told, terminal)).rejects.toThrow('none runs here')
+  })
+})
+
+describe('an exchange', () => {
+  test('that was refused, as text', async () => {
+    expect(await remembering({ exchange: () => REFUSED }, () => explainLive(ID, told, terminal))).toBe(0)
+    expect(out).toBe(`${ID} was refused: 429 rate_limit_exceeded. The step burst decided.
+
+  at       2026-11-21 12:00:00.123 UTC, 2.5 ms
+  request  POST /v1/chat/completions, policy standard
+  account  acme (acc_1)
+  key      laptop (key_1)
+  model    chat-small, as a stream
+
+Steps
+  NR  STEP     VERDICT  CODE
+  1   api-key  passed
+  2   volume   skipped
+      \`when\` is false
+  3   burst    refused  rate_limit_exceeded
+
+Money
+  Nothing was held, and nothing was charged.
+`)
+  })
+
+  test('as JSON', async () => {
+    await remembering({ exchange: () => REFUSED }, () => explainLive(ID, { ...told, json: true }, terminal))
+    expect(JSON.parse(out)).toEqual(REFUSED)
+  })
+
+  test('from its receipt, when no gateway runs', async () => {
+    const { store, stop } = await ownStore(place.database)
+    const { id: accountId } = await store.createAccount({ name: 'acme' })
+    await store.credit({ account: accountId, amount: 1000n, reference: 'r', actor: 'test' })
+    const { key } = await store.createKey({ account: accountId, name: 'laptop' })
+    await store.ledger.hold(aHold({ exchange: ID, accountId, keyId: key.id }))
+    await store.ledger.settle(aSettle({ exchange: ID }))
+    await stop()
+    await explainLive(ID, told, terminal)
+    expect(out).toContain(`${ID} was answered.\n`)
+    expect(out).toContain('This is what its receipt says; the gateway does not remember the rest.\n')
+    expect(out).toContain(`  account  acme (${accountId})\n  key      laptop (${key.id})\n  model    chat-small\n`)
+    expect(out).toContain('  1   credits  passed\n      held\n')
+    expect(out).toContain('  TARGET           STATUS  CODE  MS\n  demo/demo-small  200           12\n')
+    expect(out).toContain(
+      '  held     $0.0000001\n  charged  $0.00000004, reported\n  tokens   10 in, 20 out, 4 of them cached, 5 reasoning\n',
+    )
+    out = ''
+    await explainLive(ID, { ...told, json: true }, terminal)
+    expect(JSON.parse(out)).toMatchObject({ kept: 'receipt', status: null, receipt: { charged: '0.000000040' } })
+  })
+
+  test.each<[string, Partial<PastExchangeView>, string]>([
+    ['answered', { outcome: 'answered', status: 200, code: null, decided_by: null }, 'was answered: 200.'],
+    ['by a step', { outcome: 'answered', status: 200, code: null, decided_by: 'cache' }, 'by the step cache: 200.'],
+    [
+      'failed',
+      { outcome: 'failed', status: 502, code: 'upstream_error', decided_by: 'send' },
+      'failed: 502 upstream_error. It came from behind the steps, where the request is sent.',
+    ],
+    [
+      'before the steps',
+      { status: 413, code: 'request_too_large', decided_by: 'gateway', trail: [] },
+      'The gateway itself decided, outside of the steps.',
+    ],
+    ['left', { outcome: 'client_left', status: null, code: null, decided_by: null }, 'ended when the client left.'],
+    ['cut', { outcome: 'cut', status: 503, code: 'shutting_down' }, 'was cut: the gateway was stopped.'],
+    ['open', { outcome: null, status: null, code: null, decided_by: null }, 'is under way.'],
+  ])('%s', (_name, change, sentence) => {
+    expect(exchangeText({ ...REFUSED, ...change }).split('\n')[0]).toContain(sentence)
+  })
+
+  test('what steps noted cannot move the cursor, and is wrapped', () => {
+    const note = `\x1b[2J\u202e${'a long remark '.repeat(20)}`
+    const text = exchangeText({ ...REFUSED, trail: [{ step: 's\r', verdict: 'passed', note }] })
+    expect(text).not.toMatch(/[\x1b\r\u202e]/)
+    for (const line of text.split('\n')) expect(line.length).toBeLessThanOrEqual(100)
+  })
+})
+
+const SHADOW: ShadowView = {
+  since: '2026-11-21T10:00:00.000Z',
+  steps: [
+    {
+      policy: 'standard',
+      step: 'burst',
+      now: true,
+      since: '2026-11-21T10:01:00.000Z',
+      ran: 1200,
+      would_refuse: 37,
+      refusals: [
+        {
+          code: 'rate_limit_exceeded',
+          count: 37,
+          accounts: {
+            distinct: 12,
+            more: false,
+            top: Array.from({ length: 10 }, (_, nth) => ({
+              id: `acc_${nth}`,
+              name: `customer ${nth}`,
+              count: 20 - nth,
+            })),
+          },
+          keys: { distinct: 1000, more: true, top: [{ id: 'key_1', name: 'laptop', count: 20 }] },
+          examples: [{ id: ID, at: '2026-11-21T12:00:00.000Z' }],
+        },
+      ],
+    },
+    { policy: 'standard', step: 'idle', now: true, since: null, ran: 0, would_refuse: 0, refusals: [] },
+    { policy: 'standard', step: 'old', now: false, since: null, ran: 9, would_refuse: 0, refusals: [] },
+  ],
+}
+
+describe('steps in shadow of a gateway that runs', () => {
+  test('none', async () => {
+    await remembering({}, () => explainShadow(told, terminal))
+    expect(out).toContain('No step of the configuration that runs is in shadow.')
+  })
+
+  test('as a table', async () => {
+    await remembering({ shadow: () => SHADOW }, () => explainShadow(told, terminal))
+    expect(out).toBe(`What steps in shadow would have refused since the gateway's start, 2026-11-21 10:00 UTC
+
+POLICY    STEP           CODE                  RAN  REFUSED  SHARE  ACCOUNTS   KEYS
+standard  burst          rate_limit_exceeded  1200       37  3.1 %        12  1000+
+standard  idle           -                       0        0      -
+standard  old (not now)  -                       9        0    0 %
+
+standard, burst: rate_limit_exceeded
+  accounts: customer 0 (acc_0) 20, customer 1 (acc_1) 19, customer 2 (acc_2) 18, customer 3 (acc_3)
+    17, customer 4 (acc_4) 16, customer 5 (acc_5) 15, customer 6 (acc_6) 14, customer 7 (acc_7) 13,
+    customer 8 (acc_8) 12, customer 9 (acc_9) 11, and 2 more
+  keys: laptop (key_1) 20, and 999 more
+  latest: ${ID} at 2026-11-21T12:00:00.000Z
+`)
+  })
+
+  test('as JSON', async () => {
+    await remembering({ shadow: () => SHADOW }, () => explainShadow({ ...told, json: true }, terminal))
+    expect(JSON.parse(out)).toEqual(SHADOW)
+  })
+})
+
+describe('steps in shadow in an exchange log', () => {
+  const line = (nth: number, burst: object | null, change: object = {}) =>
+    JSON.stringify({
+      v: 1,
+      id: `req_${nth}`,
+      at: new Date(Date.UTC(2026, 10, 21, 12, nth)).toISOString(),
+      policy: 'standard',
+      account: { id: 'acc_1', name: 'acme', plan: 'free' },
+      key: { id: 'key_1', name: 'laptop' },
+      status: 200,
+      outcome: 'answered',
+      trail: [{ step: 'api-key', verdict: 'passed' }, ...(burst ? [{ step: 'burst', ...burst }] : [])],
+      ...change,
+    })
+  const REFUSES = { verdict: 'would_refuse', code: 'rate_limit_exceeded' }
+  const LINES = [
+    line(1, { verdict: 'passed' }),
+    line(2, REFUSES),
+    line(3, { verdict: 'skipped' }),
+    line(4, REFUSES, { account: null, key: null }),
+    line(5, { verdict: 'passed' }),
+    line(6, null),
+    line(0, { verdict: 'passed' }),
+  ]
+  const read = (file: string, json = false) => explainShadow({ ...told, json, log: file }, terminal)
+
+  test.each<[string, string, string]>([
+    ['of nothing but other lines', 'hello\nworld\n', 'line 1: it is not JSON'],
+    ['of objects of another kind', '{"level":"info"}\n', 'line 1: "id" is missing'],
+    ['without a trail', line(1, null, { trail: 'none' }), 'line 1: "trail" is not a list of steps'],
+    ['with a time that is none', line(1, null, { at: 'soon' }), 'line 1: "at" is not a time'],
+  ])('%s: refused', async (_name, text, sentence) => {
+    place.write('log.jsonl', text)
+    await expect(read('log.jsonl')).rejects.toThrow(`log.jsonl is not an exchange log`)
+    await expect(read('log.jsonl')).rejects.toThrow(sentence)
+  })
+
+  test('that is not there, or broken', async () => {
+    await expect(read('none.jsonl')).rejects.toThrow('there is no such file')
+    await expect(read('.')).rejects.toThrow('cannot be read')
+    const whole = gzipSync(LINES.join('\n'))
+    writeFileSync(join(place.folder, 'torn.gz'), whole.subarray(0, whole.length - 12))
+    await expect(read('torn.gz')).rejects.toThrow('torn.gz cannot be read')
+  })
+
+  test.each(['log.jsonl', 'log.jsonl.gz'])('%s: as a table; torn and empty lines are left out', async name => {
+    const text = `${LINES.join('\n')}\n\n{"id":"req_8","at":"2026`
+    writeFileSync(join(place.folder, name), name.endsWith('.gz') ? gzipSync(text) : text)
+    expect(await read(name)).toBe(0)
+    expect(out).toBe(`What steps in shadow would have refused in ${name}: 7 exchanges from 2026-11-21 12:00 UTC to
+  2026-11-21 12:06 UTC
+
+POLICY    STEP   CODE                 RAN  REFUSED  SHARE  ACCOUNTS  KEYS
+standard  burst  rate_limit_exceeded    5        2   40 %         1     1
+
+standard, burst: rate_limit_exceeded
+  accounts: acme (acc_1) 1
+  keys: laptop (key_1) 1
+  latest: req_4 at 2026-11-21T12:04:00.000Z, req_2 at 2026-11-21T12:02:00.000Z
+
+1 line left out, the first is line 9: it is not JSON (a last line may be torn).
+`)
+  })
+
+  test('as JSON, and when there is nothing to tell', async () => {
+    place.write('log.jsonl', LINES.join('\n'))
+    await read('log.jsonl', true)
+    expect(JSON.parse(out)).toMatchObject({
+      exchanges: 7,
+      skipped: null,
+      steps: [{ step: 'burst', ran: 5, would_refuse: 2 }],
+    })
+    out = ''
+    place.write('quiet.jsonl', LINES[0]!)
+    await read('quiet.jsonl')
+    expect(out).toContain('1 exchange from')
+    expect(out).toContain('No step in shadow would have refused any of them.')
+  })
+})
+
+test('the whole way: a gateway at work, its control socket, its exchange log, the program', async () => {
+  const logged = join(place.folder, 'usage.jsonl')
+  const [apiKey, ...others] = FIVE_STEPS
+  const once = { per: 'account', requests: '1 per hour', burst: 1 }
+  await using gateway = await startInProcess({
+    steps: [
+      { use: 'usage-log', with: { file: logged } },
+      apiKey!,
+      { use: 'rate-limit', id: 'strict', mode: 'shadow', with: once },
+      ...others,
+    ],
+  })
+  const ids: string[] = []
+  for (const model of ['m', 'm', 'none']) {
+    const answer = await gateway.chat({ model })
+    await answer.text()
+    ids.push(answer.headers.get('x-request-id')!)
+  }
+  await gateway.exchangeLine(ids.at(-1)!)
+  const { file: config } = gateway.running.configuration
+  const tollgate = async (...args: string[]) => {
+    out = ''
+    expect(await run(['explain', ...args, '-c', config], terminal)).toBe(0)
+    return out
+  }
+  expect(await tollgate(ids[2]!)).toContain(`${ids[2]} was refused: 404 model_not_found. The step schema decided.`)
+  const charged = await tollgate(ids[1]!)
+  expect(charged).toContain(`${ids[1]} was answered: 200.`)
+  expect(charged).toMatch(/strict +would_refuse +rate_limit_exceeded/)
+  expect(charged).toMatch(/charged {2}\$0\.0\d+, reported/)
+
+  const shadow = JSON.parse(await tollgate('--shadow', '--json')) as ShadowView
+  expect(shadow.steps).toMatchObject([{ step: 'strict', now: true, ran: 3, would_refuse: 2 }])
+  // At the end everything is written.
+  await gateway.stop()
+  const fromLog = JSON.parse(await tollgate('--shadow', '--json', '--log', logged)) as ShadowView
+  const { now, ...figures } = shadow.steps[0]!
+  expect(now).toBe(true)
+  expect(fromLog.steps).toEqual([figures])
+})

@@ -1,0 +1,470 @@
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, readdirSync } from 'node:fs'
+import { createServer, type Server } from 'node:net'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { makePlace, type Place, type Result } from './helpers.ts'
+
+const PROVIDERS = `version: 1
+listen: 127.0.0.1:0
+providers:
+  demo: { dialect: demo }
+  near: { dialect: openai, base_url: "\${NEAR_URL}", api_key: "\${NEAR_KEY}" }
+  other: { dialect: anthropic, base_url: "https://other.example/v1", api_key: "\${OTHER_KEY}" }
+`
+const GATEWAY = `${PROVIDERS}models:
+  small:
+    targets:
+      - { provider: near, model: near-small, weight: 3 }
+      - { provider: demo, model: demo-small, weight: 1 }
+      - { provider: other, model: other-small, priority: 2 }
+    price: { per: 1M tokens, input: $1, output: $2 }
+    context: 8192
+    max_output: 1000
+    aliases: [little]
+  hidden: { targets: [{ provider: demo, model: demo-small }], price: free, context: 8192, max_output: 10, public: false }
+  gone: { targets: [{ provider: demo, model: demo-small }], price: free, context: 8192, max_output: 10, enabled: false }
+routes:
+  - { path: /v1/chat/completions, policy: standard }
+  - { path: /v1/messages, policy: standard }
+  - { path: /v1/responses, policy: standard }
+  - { path: /v1/embeddings, kind: raw, provider: near, policy: raw, price: { request: $0.01 } }
+  - { path: "/v1/audio/{id}", kind: raw, provider: near, policy: raw, price: { per: 1M tokens, input: $1, output: $2 }, hold: $0.50 }
+`
+const STANDARD = `steps:
+  - use: api-key
+  - use: schema
+  - use: rate-limit
+    id: free
+    when: account.plan == "free" && header("x-team") != "house"
+    with: { per: account, requests: 20 per minute, burst: 5, tokens: 200k per hour }
+  - use: ../late.ts
+    mode: shadow
+  - use: credits
+  - use: route
+`
+const LATE = `import { definePlugin, refuse } from 'tollgate/plugin'
+export default definePlugin({
+  name: 'late',
+  settings: { type: 'object', additionalProperties: false, properties: {} },
+  create: () => async (ctx, next) => {
+    if (ctx.get('x-break') !== '') throw new Error('a screw is loose')
+    if (ctx.get('x-late') !== '') throw refuse('forbidden', { message: 'Too late for that.' })
+    await next()
+    if (ctx.get('x-linger') !== '') return new Promise(() => {})
+  },
+})
+`
+const CHAT = { model: 'small', messages: [{ role: 'user', content: 'Hello' }] }
+
+let place: Place
+let server: Server
+let connections: number
+let env: Record<string, string>
+beforeEach(async () => {
+  place = makePlace(GATEWAY)
+  mkdirSync(join(place.folder, 'policies'))
+  place.write('policies/standard.yaml', STANDARD)
+  place.write('policies/raw.yaml', 'steps:\n  - use: api-key\n  - use: credits\n')
+  place.write('late.ts', LATE)
+  connections = 0
+  server = createServer(socket => {
+    connections++
+    socket.destroy()
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as { port: number }
+  env = { NEAR_URL: `http://127.0.0.1:${port}/v1`, NEAR_KEY: 'sk-near-and-very-secret' }
+})
+afterEach(() => {
+  server.close()
+  place.remove()
+  // Whatever a test has tried: nothing is sent anywhere, and no key is shown.
+  expect(connections).toBe(0)
+})
+
+async function explain(args: readonly string[]): Promise<Result> {
+  const result = await place.tollgate(['explain', ...args], { env })
+  expect(result.out + result.err).not.toContain('sk-near-and-very-secret')
+  return result
+}
+
+/** The text, and the same as JSON. */
+async function tried(body: unknown, ...args: string[]) {
+  place.write('request.json', typeof body === 'string' ? body : JSON.stringify(body))
+  const { code, out, err } = await explain(['--request', 'request.json', ...args])
+  expect({ code, err }).toEqual({ code: 0, err: '' })
+  expect(Math.max(...out.split('\n').map(line => line.length))).toBeLessThanOrEqual(100)
+  const { out: json } = await explain(['--request', 'request.json', ...args, '--json'])
+  // Lines are broken where they are long.
+  return { out: out.replaceAll(/\n\s+/g, ' '), story: JSON.parse(json) }
+}
+
+const stepOf = (story: { steps: { id: string }[] }, id: string) => story.steps.find(step => step.id === id)
+
+describe('what cannot be tried is said', () => {
+  test.each([
+    ['a file that is not there', 'nothing.json', [], 'the request nothing.json cannot be read: there is no such file'],
+    ['a model that is not there', 'ok.json', ['--models', 'smal'], 'there is no model "smal"; did you mean "small"?'],
+    ['a status that is none', 'ok.json', ['--upstream', '777'], '777 is no status'],
+    ['a misspelt key', 'misspelt.yaml', [], 'misspelt.yaml:2:1: unknown key "boddy"; did you mean "body"?'],
+    ['a path that is none', 'path.yaml', [], 'path.yaml:1:7: path must be a path such as /v1/chat/completions'],
+    ['a header of two lines', 'header.yaml', [], 'must be one line of text'],
+    ['nothing', 'empty.yaml', [], 'empty.yaml:1:1:'],
+  ])('%s', async (_name, file, args, sentence) => {
+    place.write('ok.json', JSON.stringify(CHAT))
+    place.write('misspelt.yaml', 'method: POST\nboddy: {}\n')
+    place.write('path.yaml', 'path: v1\n')
+    place.write('header.yaml', 'headers: { x-a: "a\\nb" }\n')
+    place.write('empty.yaml', '')
+    const { code, out, err } = await explain(['--request', file, ...args])
+    expect({ code, out }).toEqual({ code: 1, out: '' })
+    expect(err).toContain(sentence)
+  })
+
+  test.each([
+    ['--at', 'soon', 'a time such as'],
+    ['--at', '2027-02-31T25:00:00Z', 'a time such as'],
+    ['--balance', 'much', 'amount of dollars'],
+    ['--header', 'x-team', "'name: value'"],
+    ['--header', 'x team: a', 'cannot be sent'],
+  ])('%s %s', async (option, value, sentence) => {
+    const { code, err } = await explain(['--request', 'x', option, value])
+    expect(code).toBe(2)
+    expect(err).toContain(sentence)
+  })
+})
+
+describe('refused before any step', () => {
+  test('an unknown path: what there is', async () => {
+    const { out, story } = await tried(CHAT, '--path', '/chat/completions')
+    expect(story.verdict).toMatchObject({ status: 404, code: 'unknown_url', decided_by: 'gateway' })
+    expect(out).toContain('for operators: did you mean /v1/chat/completions?')
+  })
+
+  test('a wrong method: which one is right', async () => {
+    place.write('get.yaml', 'method: GET\npath: /v1/chat/completions\n')
+    const { code, out } = await explain(['--request', 'get.yaml'])
+    expect(code).toBe(0)
+    expect(out).toMatch(/VERDICT {2}405 method_not_allowed, decided by gateway/)
+    expect(out).toContain('GET is not for /v1/chat/completions; use POST.')
+  })
+})
+
+describe('refused by a step', () => {
+  test.each([
+    ['a text that is no JSON', '{"model": ', { code: 'invalid_json', decided_by: 'schema' }],
+    ['a key twice', '{"model":"small","model":"gone"}', { status: 400, decided_by: 'schema' }],
+    ['a misspelt parameter', { ...CHAT, temprature: 1 }, { code: 'unknown_parameter', decided_by: 'schema' }],
+  ])('%s', async (_name, body, verdict) => {
+    const { story } = await tried(body)
+    expect(story.verdict).toMatchObject({ ...verdict, message: expect.stringMatching(/./) })
+    expect(stepOf(story, 'schema')).toMatchObject({ verdict: 'refused', reason: story.verdict.message })
+    expect(stepOf(story, 'credits')).toMatchObject({ verdict: 'not reached' })
+    expect(story.sent).toEqual([])
+  })
+
+  test.each([
+    ['that is misspelt', 'smal', [], 'there is no such model; did you mean "small"?'],
+    ['that the key may not use', 'small', ['--models', 'hidden,gone'], 'the key may use hidden and gone only'],
+    ['that is not public', 'hidden', [], 'not public: a key has to name it'],
+    ['that is switched off', 'gone', ['--models', 'gone'], 'says enabled: false'],
+  ])('a model %s: what the client is not told', async (_name, model, args, detail) => {
+    const { story } = await tried({ ...CHAT, model }, ...args)
+    expect(story.verdict).toMatchObject({
+      status: 404,
+      code: 'model_not_found',
+      detail: expect.stringContaining(detail),
+    })
+    expect(story.verdict.message).not.toContain(detail)
+  })
+
+  test('without a key, and with one that nobody has', async () => {
+    const none = await tried(CHAT, '--header', 'authorization:')
+    expect(none.story.verdict).toMatchObject({ status: 401, code: 'missing_api_key', decided_by: 'api-key' })
+    const unknown = await tried(CHAT, '--header', 'Authorization: Bearer whatever')
+    expect(unknown.story.verdict).toMatchObject({ status: 401, code: 'malformed_api_key' })
+  })
+
+  test('too little credit: what was needed, what there is, and what is not tried again', async () => {
+    const { out, story } = await tried(CHAT, '--balance', '0')
+    expect(story.verdict).toMatchObject({ status: 402, code: 'insufficient_quota', decided_by: 'credits' })
+    expect(out).toMatch(/for operators: needs \$0\.00208\d*, and \$0\.000\d+ with the output cap lowered to 64 tokens/)
+    expect(out).toContain('the account has $0 available and $0 on hold')
+    expect(out).toContain('client libraries are told not to try again')
+    expect(story.hold).toBeNull()
+  })
+})
+
+describe('a condition shows what it names', () => {
+  test('that is false', async () => {
+    const { story } = await tried(CHAT)
+    expect(stepOf(story, 'free')).toMatchObject({
+      verdict: 'skipped',
+      reason:
+        'account.plan == "free" && header("x-team") != "house" is false: account.plan is "default", header("x-team") is ""',
+    })
+  })
+
+  test('that is true, and what is left of the limit', async () => {
+    const { story } = await tried(CHAT, '--plan', 'free', '--header', 'x-team: mice', '--account', 'mouse')
+    expect(stepOf(story, 'free')).toMatchObject({
+      verdict: 'passed',
+      reason: expect.stringContaining('is true: account.plan is "free", header("x-team") is "mice"'),
+      otherwise: expect.stringContaining('4 of 5 requests left, full again in 3s; refused when none are left; took 10'),
+    })
+    expect(story.given).toMatchObject({ account: 'mouse', plan: 'free' })
+  })
+})
+
+describe('a step of somebody else', () => {
+  test('in shadow: what it would have refused', async () => {
+    const { out, story } = await tried(CHAT, '--header', 'x-late: yes')
+    expect(story.verdict).toMatchObject({ status: 200, code: null, decided_by: null })
+    expect(stepOf(story, 'late')).toMatchObject({ verdict: 'would_refuse', code: 'forbidden' })
+    expect(out).toContain('would refuse forbidden in shadow, so it goes on; Too late for that.')
+  })
+
+  test('that breaks', async () => {
+    place.write('policies/standard.yaml', STANDARD.replace('    mode: shadow\n', ''))
+    const broken = await tried(CHAT, '--header', 'x-break: yes')
+    expect(broken.story.verdict).toMatchObject({ status: 500, code: 'plugin_error', decided_by: 'late' })
+    expect(broken.out).toContain('it broke: a screw is loose')
+    expect(broken.story.mistakes).toEqual(['the step "late" threw: a screw is loose'])
+  })
+
+  test('that is slow to return is waited for, and named', async () => {
+    place.write('policies/standard.yaml', STANDARD.replace('    mode: shadow\n', ''))
+    const { story } = await tried(CHAT, '--header', 'x-linger: yes')
+    expect(story.verdict).toMatchObject({ status: 200 })
+    expect(stepOf(story, 'late')).toMatchObject({ verdict: 'late' })
+    expect(story.mistakes).toEqual(['the step "late" did not return within 1000 ms after the exchange was over'])
+  })
+})
+
+describe('let through', () => {
+  test('the hold and the charge, with their sums', async () => {
+    const { story } = await tried({ ...CHAT, max_tokens: 100, n: 2 }, '--balance', '$1', '--upstream', 'One two')
+    const bytes = JSON.stringify({ ...CHAT, max_tokens: 100, n: 2 }).length
+    const ceiling = bytes + 16
+    expect(story.hold).toMatchObject({
+      amount: `0.000${ceiling + 400}000`,
+      input_ceiling: ceiling,
+      output_cap: 200,
+      formula: `input ceiling ${ceiling} tokens (${bytes} bytes + 16 for each of 1 message) x $1/M + output cap 200 tokens (2 choices x 100) x $2/M`,
+    })
+    expect(Number(story.hold.available) + Number(story.hold.amount)).toBeCloseTo(1, 9)
+    // Ten of the prompt at $1, two words twice at $2.
+    expect(story.charge).toMatchObject({ amount: '0.000018000', source: 'reported' })
+    expect(story.charge.formula).toBe('10 tokens of the prompt x $1/M + 4 tokens of the answer x $2/M')
+    expect(stepOf(story, 'credits')).toMatchObject({
+      otherwise: expect.stringContaining('of $1 available; with less than'),
+    })
+  })
+
+  test('with little credit the cap is lowered, and both are said', async () => {
+    const { story } = await tried(CHAT, '--balance', '0.001')
+    expect(stepOf(story, 'credits')).toMatchObject({
+      verdict: 'passed',
+      reason: expect.stringMatching(/^output capped at \d+ tokens: the balance does not pay for 1000$/),
+      otherwise: expect.stringContaining('with less the output cap is lower still'),
+    })
+    expect(story.headers).toHaveProperty('x-tollgate-max-output-tokens', String(story.hold.output_cap))
+  })
+
+  test('what is sent in place of what', async () => {
+    const { out, story } = await tried({ ...CHAT, model: 'little', stream: true, max_tokens: 7 })
+    expect(story.sent).toMatchObject([{ to: 'near/near-small', dialect: 'openai', path: '/chat/completions' }])
+    expect(story.sent[0].changes).toEqual([
+      { name: 'model', from: 'little', to: 'near-small' },
+      { name: 'max_tokens', from: 7, to: null },
+      { name: 'max_completion_tokens', from: null, to: 7 },
+      { name: 'stream_options', from: null, to: { include_usage: true } },
+    ])
+    expect(out).toContain('model: "near-small" in place of "little"')
+    expect(out).toContain('max_tokens: 7 is left out')
+  })
+
+  test('which target, and why the others were not', async () => {
+    const { out, story } = await tried(CHAT)
+    expect(story.targets).toMatchObject([
+      { id: 'near/near-small', verdict: 'asked', why: '200' },
+      { id: 'demo/demo-small', verdict: 'in reserve', why: expect.stringContaining('first for 25 % of requests') },
+      { id: 'other/other-small', verdict: 'in reserve', why: 'priority 2, and near/near-small has 1' },
+    ])
+    expect(out).toContain('here the lot fell on near/near-small')
+  })
+
+  test.each([
+    ['{ order: listed }', 'it is written behind near/near-small (order: listed)'],
+    ['{ order: latency }', 'no target was measured in here'],
+    ['{ sticky: key }', 'and this key belongs to'],
+  ])('by another order: %s', async (settings, why) => {
+    place.write('policies/standard.yaml', STANDARD.replace('use: route', `use: route\n    with: ${settings}`))
+    const { out } = await tried(CHAT)
+    expect(out).toContain(why)
+  })
+
+  test('a provider that fails: who is asked then', async () => {
+    const { story } = await tried(CHAT, '--upstream', 'unreachable', '--upstream', '503', '--upstream', 'There.')
+    expect(story.verdict).toMatchObject({ status: 200 })
+    expect(story.attempts).toHaveLength(3)
+    expect(story.attempts.map(({ code }: { code: string | null }) => code)).toEqual([
+      'upstream_unreachable',
+      'upstream_overloaded',
+      null,
+    ])
+    const failed = await tried(CHAT, '--upstream', '401')
+    expect(failed.story.verdict).toMatchObject({ decided_by: 'send' })
+    expect(failed.story.charge).toMatchObject({ amount: '0.000000000', source: 'released' })
+  })
+})
+
+describe('what a dialect cannot carry', () => {
+  const LOSSY = GATEWAY.replace('      - { provider: near, model: near-small, weight: 3 }\n', '').replace(
+    '      - { provider: demo, model: demo-small, weight: 1 }\n',
+    '',
+  )
+
+  test('is left out and told', async () => {
+    place.write('gateway.yaml', LOSSY)
+    const { out, story } = await tried({ ...CHAT, logit_bias: { '50256': -100 } })
+    expect(story.verdict).toMatchObject({ status: 200 })
+    expect(story.sent).toMatchObject([{ to: 'other/other-small', dialect: 'anthropic', dropped: ['logit_bias'] }])
+    expect(story.sent[0].body).toMatchObject({ model: 'other-small', max_tokens: 1000 })
+    expect(out).toContain('not carried (x-tollgate-dropped): logit_bias')
+  })
+
+  test('or makes it be passed over, where the policy says so', async () => {
+    place.write(
+      'policies/standard.yaml',
+      STANDARD.replace('use: route', 'use: route\n    with: { on_dropped: refuse }'),
+    )
+    const body = { ...CHAT, logit_bias: { '50256': -100 } }
+    const among = await tried(body)
+    expect(among.story.targets.at(-1)).toMatchObject({
+      id: 'other/other-small',
+      verdict: 'passed over',
+      why: "anthropic: This model's provider does not take 'logit_bias'. Leave it out.",
+    })
+    place.write('gateway.yaml', LOSSY)
+    const alone = await tried(body)
+    expect(alone.story.verdict).toMatchObject({ status: 400, code: 'unsupported_parameter', decided_by: 'send' })
+    expect(alone.story.charge).toMatchObject({ amount: '0.000000000' })
+  })
+})
+
+describe('other routes', () => {
+  test('in another format, with the place in YAML', async () => {
+    const body = { model: 'small', max_tokens: 50, messages: CHAT.messages }
+    place.write('request.yaml', JSON.stringify({ method: 'POST', path: '/v1/messages', headers: { 'x-a': 'b' }, body }))
+    const { code, out } = await explain(['--request', 'request.yaml', '--json'])
+    expect(code).toBe(0)
+    expect(JSON.parse(out)).toMatchObject({ request: { path: '/v1/messages' }, verdict: { status: 200 } })
+    expect(JSON.parse(out).sent[0].body).toMatchObject({ model: 'near-small', max_completion_tokens: 50 })
+  })
+
+  test('a body with input goes where such bodies go', async () => {
+    const { story } = await tried({ model: 'small', input: 'Hello' })
+    expect(story).toMatchObject({ request: { path: '/v1/responses' }, verdict: { status: 200 } })
+  })
+
+  test('raw: the bytes as they are, at their price', async () => {
+    const { out, story } = await tried({ model: 'any', input: 'Hello' }, '--path', '/v1/embeddings')
+    expect(story).toMatchObject({
+      verdict: { status: 200 },
+      hold: { amount: '0.010000000', formula: '$0.01 for the request' },
+      sent: [{ to: 'near', dialect: 'raw', path: '/embeddings' }],
+    })
+    expect(out).toContain('the body as it is')
+    const held = await tried({ input: 'Hello' }, '--path', '/v1/audio/speech')
+    expect(held.story.hold).toMatchObject({ amount: '0.500000000', formula: 'what the route says under hold' })
+  })
+
+  test('the catalog', async () => {
+    place.write('models.yaml', 'path: /v1/models\n')
+    const { out } = await explain(['--request', 'models.yaml', '--models', 'hidden'])
+    expect(out).toContain('GET /v1/models · policy catalog')
+    expect(out).toContain('VERDICT  200 answered\n')
+    expect(out).toContain('may use hidden;')
+  })
+})
+
+test('who is known by the token of an identity provider is let in, and nobody asks that provider', async () => {
+  const jwt = `{ issuer: me, audience: you, account: acme, jwks: "${env['NEAR_URL']}/keys" }`
+  place.write('policies/standard.yaml', STANDARD.replace('use: api-key', `use: jwt\n    with: ${jwt}`))
+  const { story } = await tried(CHAT, '--models', 'small')
+  expect(story.verdict).toMatchObject({ status: 200 })
+  expect(stepOf(story, 'jwt')).toMatchObject({
+    reason: 'taken as signed by the identity provider, which is not asked here',
+    otherwise: expect.stringContaining('the token may use small'),
+  })
+  const none = await tried(CHAT, '--header', 'authorization:')
+  expect(none.story.verdict).toMatchObject({ status: 401, code: 'missing_api_key', decided_by: 'jwt' })
+})
+
+test('nothing is written either: a log of the policy is left alone', async () => {
+  const log = 'use: usage-log\n    with: { file: usage.jsonl }\n  - use: concurrency\n    with: { per: key, limit: 3 }'
+  place.write('policies/standard.yaml', STANDARD.replace('use: credits', `${log}\n  - use: credits`))
+  const { story } = await tried(CHAT)
+  expect(stepOf(story, 'usage-log')).toMatchObject({ reason: 'not run here: it writes outside of this process' })
+  expect(stepOf(story, 'concurrency')).toMatchObject({ otherwise: 'refused with 3 under way; this is the first' })
+  expect(readdirSync(join(place.folder, 'policies')).sort()).toEqual(['raw.yaml', 'standard.yaml'])
+  expect(readdirSync(place.folder).filter(name => name.includes('usage') || name === '.tollgate')).toEqual([])
+})
+
+test('what a guard has done, and what it would refuse', async () => {
+  const rules = (action: string) =>
+    `use: guard\n    with: { rules: [{ name: word, pattern: Hello, action: ${action} }] }`
+  const guards = `${rules('redact')}\n  - id: strict\n    mode: shadow\n    ${rules('refuse')}`
+  place.write('policies/standard.yaml', STANDARD.replace('use: credits', `${guards}\n  - use: credits`))
+  const { story } = await tried(CHAT, '--upstream', 'Hello')
+  expect(stepOf(story, 'guard')).toMatchObject({
+    reason: expect.stringContaining('in the request'),
+    otherwise: 'never refuses',
+  })
+  // It stands nearer to the provider, and sees the answer first.
+  expect(stepOf(story, 'strict')).toMatchObject({ verdict: 'would_refuse', code: 'content_filter', otherwise: null })
+  const { story: other } = await tried(CHAT, '--upstream', 'Bye')
+  expect(stepOf(other, 'strict')).toMatchObject({
+    verdict: 'passed',
+    otherwise: 'in shadow: refused when a rule with "action: refuse" finds its pattern',
+  })
+  expect(story.sent[0].changes).toContainEqual(expect.objectContaining({ name: 'messages' }))
+})
+
+test('the time is the one that is asked about', async () => {
+  const prompt = `use: prompt\n    with: { system: "Today is {{date}}." }\n  - use: credits`
+  place.write('policies/standard.yaml', STANDARD.replace('use: credits', prompt))
+  const { story } = await tried(CHAT, '--at', '2031-05-06T07:08:09Z')
+  expect(story.given).toMatchObject({ at: '2031-05-06T07:08:09.000Z' })
+  expect(JSON.stringify(story.sent[0].changes)).toContain('Today is 2031-05-06.')
+})
+
+test('a host that the gateway listens to, where it names some', async () => {
+  place.write('gateway.yaml', `hosts: [gate.example.com]\n${GATEWAY}`)
+  expect((await tried(CHAT)).story.verdict).toMatchObject({ status: 200 })
+})
+
+test('a model of the catalog that is not there: nobody has sent a body', async () => {
+  const { story } = await tried({ method: 'GET', path: '/v1/models/smal', headers: {} })
+  expect(story.verdict).toMatchObject({ status: 404, code: 'model_not_found' })
+  expect(story.verdict.detail).toBe('there is no such model; did you mean "small"?')
+})
+
+test('steps of one’s own are named: what they send is not known', async () => {
+  const { out } = await tried(CHAT)
+  expect(out).toContain('no provider was asked. But the step late of your own ran as it is')
+})
+
+test('from stdin, by the program itself', () => {
+  const root = fileURLToPath(new URL('../..', import.meta.url))
+  const { stdout, stderr, status } = spawnSync(
+    process.execPath,
+    [join(root, 'src/cli/tollgate.js'), 'explain', '--request', '-', '--json'],
+    { input: JSON.stringify(CHAT), cwd: place.folder, encoding: 'utf8', env: {} },
+  )
+  expect({ stderr, status }).toEqual({ stderr: '', status: 0 })
+  expect(JSON.parse(stdout)).toMatchObject({ own_steps: ['late'], verdict: { status: 200 } })
+})

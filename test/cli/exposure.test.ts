@@ -1,0 +1,322 @@
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { costOf, formatMoney, parseMoney } from '#contract'
+import { holdFor } from '../../plugins/credits/hold.ts'
+import { anyChat, anyModel, anyPrice } from '../../plugins/credits/test-samples.ts'
+import { addExposure } from '../../src/cli/exposure.ts'
+import { exposureOf } from '../../src/cli/exposure-figures.ts'
+import type { Configuration } from '../../src/config/configuration.ts'
+import { type Commanded, commanded } from './commanded.ts'
+import { CONFIGURATION, makePlace, type Place, STANDARD_POLICY } from './helpers.ts'
+
+const PROVIDERS = `version: 1
+limits: { max_inflight: 100, body: 1MiB }
+providers:
+  far: { dialect: openai, base_url: "https://api.example.com/v1", timeouts: { total: 1m } }
+`
+const MODEL = `models:
+  dear:
+    targets:
+      - { provider: far, model: big, cost: { per: 1M tokens, input: $2, output: $12 }, reasoning_outside_cap: 1000 }
+      - { provider: far, model: small, cost: { per: 1M tokens, input: $1, output: $5 } }
+    price: { per: 1M tokens, input: $2, cache_write: $3, output: $10, request: $0.01 }
+    context: 100000
+    max_output: 5000
+`
+const CHAT = 'routes:\n  - { path: /v1/chat/completions, policy: standard }\n'
+const REAL = PROVIDERS + MODEL + CHAT
+
+let place: Place
+let tollgate: Commanded
+beforeEach(() => {
+  place = makePlace(REAL)
+  tollgate = commanded(place.folder, addExposure)
+  mkdirSync(join(place.folder, 'policies'))
+  place.write('policies/standard.yaml', STANDARD_POLICY)
+})
+afterEach(() => place.remove())
+
+async function exposed() {
+  const { out, err } = await tollgate('exposure', '--json')
+  expect(err).toBe('')
+  return JSON.parse(out)
+}
+
+test('a configuration with problems has none', async () => {
+  place.write('gateway.yaml', REAL.replace('max_output', 'max_outpt'))
+  const { code, out, err } = await tollgate('exposure')
+  expect({ code, out }).toEqual({ code: 1, out: '' })
+  expect(err).toContain('max_outpt')
+  expect(err).toContain('The exposure of a configuration with problems is not known.')
+})
+
+describe('as a gate', () => {
+  // 100000 x $3/1M + 128 x (5000 + 1000) x $10/1M + $0.01
+  const HOLD = '7.99'
+  test.each<[name: string, args: string[], code: number, sentence: string]>([
+    ['a hold of just so much', ['--max-hold', HOLD], 0, ''],
+    [
+      'a nano-dollar less',
+      ['--max-hold', '7.989999999'],
+      1,
+      'A hold of the model dear can be $7.99, and $7.989999999 is',
+    ],
+    [
+      'a loss of the margin',
+      ['--max-house-loss', '$1.53', '--losses', 'margin'],
+      1,
+      'dear can cost the house $1.536 (margin)',
+    ],
+    ['just so much', ['--max-house-loss', '$1.536', '--losses', 'margin'], 0, ''],
+    ['all kinds of loss', ['--max-house-loss', '$1.536'], 1, '(overrun)'],
+    ['both', ['--max-hold', '100', '--max-house-loss', '1000'], 0, ''],
+    ['no dollars', ['--max-hold', 'much'], 2, "option '--max-hold <dollars>' argument 'much' is invalid"],
+    ['no kind of loss', ['--losses', 'mragin'], 2, '"mragin" is none of margin, overrun, unpaid, unpriced'],
+  ])('%s', async (_name, args, code, sentence) => {
+    const result = await tollgate('exposure', ...args)
+    expect(result.code, result.err).toBe(code)
+    if (sentence) expect(result.err).toContain(sentence)
+    else expect(result.err).toBe('')
+  })
+
+  test('what has no bound is more than any', async () => {
+    place.write(
+      'gateway.yaml',
+      REAL.replace('max_output: 5000', 'max_output: 5000\n    allow: [service_tier, web_search]'),
+    )
+    const { code, err } = await tollgate('exposure', '--max-house-loss', '1000000')
+    expect(code).toBe(1)
+    expect(err).toContain('allows service_tier, web_search: what that costs the house has no bound')
+    expect((await tollgate('exposure', '--max-house-loss', '1000000', '--losses', 'margin,unpaid')).code).toBe(0)
+    expect(JSON.parse((await tollgate('exposure', '--json', '--max-house-loss', '1000000')).out)).toMatchObject({
+      ok: false,
+      exceeded: [expect.stringContaining('service_tier')],
+    })
+  })
+})
+
+test('the figures of a model, each with its formula', async () => {
+  const { models, largest_hold, open_holds, overdraft } = await exposed()
+  expect(models).toHaveLength(1)
+  expect(models[0]).toMatchObject({
+    id: 'dear',
+    largest_hold: {
+      amount: '7.990000000',
+      formula:
+        'context 100000 x $3/1M dearest input + 128 choices x (max_output 5000 + reasoning_outside_cap 1000) x $10/1M output + $0.01 a request',
+    },
+    outside_cap: { amount: '1.280000000' },
+    // 768000 x $2/1M: the output of big costs $12, and customers pay $10.
+    margin: { amount: '1.536000000', formula: expect.stringContaining('far/big, cost above price') },
+    // 100000 x $2/1M + 128 x (100000 - 1 - 1000) x $12/1M
+    overrun: { amount: '152.262464000', formula: expect.stringContaining('98999 beyond a cap of 1') },
+    // 3 x (100000 x $2/1M + 768000 x $12/1M)
+    unpaid: { amount: '28.248000000', formula: expect.stringContaining('far/big: 3 attempts x (') },
+    unpriced: [],
+    remarks: [],
+  })
+  expect(largest_hold).toMatchObject({ amount: '7.990000000', of: 'model dear' })
+  expect(open_holds).toMatchObject({ amount: '799.000000000' })
+  expect(overdraft.amount).toBe('0.000000000')
+})
+
+test('no hold is larger: the same sum as the step credits makes', () => {
+  fc.assert(
+    fc.property(anyChat, anyModel, anyPrice, (chat, model, price) => {
+      const priced = { ...model, price, enabled: true }
+      const configuration = {
+        models: new Map([[model.id, priced]]),
+        providers: new Map(),
+        routes: [],
+        limits: { maxInflight: 1 },
+      } as unknown as Configuration
+      const { amount } = exposureOf(configuration).models[0]!.largestHold
+      const choices = Math.min(chat.choices, 128)
+      const cap = Math.min(chat.cap, model.maxOutput)
+      expect(holdFor({ ...chat, choices }, priced, price, cap) <= amount).toBe(true)
+      // And one request reaches it: a picture counts as the whole context.
+      const picture = [
+        { role: 'user', content: [{ type: 'image_url', image_url: { url: 'https://example.com/a.png' } }] },
+      ]
+      const worst = { ...chat, choices: 128, body: { ...chat.body, messages: picture } } as typeof chat
+      expect(holdFor(worst, priced, price, model.maxOutput)).toBe(amount)
+    }),
+  )
+})
+
+describe('what is not said is taken as it is worst', () => {
+  test('a target without a cost costs as much as customers pay; the demo costs nothing', async () => {
+    place.write('gateway.yaml', REAL.replace(/, cost: \{[^}]*\}/g, ''))
+    const [model] = (await exposed()).models
+    expect(model.margin.amount).toBe('0.000000000')
+    expect(model.unpaid.amount).toBe(formatMoney(3n * parseMoney('7.99')))
+    expect(model.remarks).toEqual([
+      'far/big has no "cost": taken to be the price of dear',
+      'far/small has no "cost": taken to be the price of dear',
+    ])
+    place.write('gateway.yaml', CONFIGURATION)
+    expect((await exposed()).models[0]).toMatchObject({
+      unpaid: { amount: '0.000000000' },
+      overrun: { amount: '0.000000000' },
+    })
+    expect((await tollgate('exposure', '--max-house-loss', '0')).code).toBe(0)
+  })
+
+  test('a free model holds nothing and costs what its targets cost', async () => {
+    place.write('gateway.yaml', REAL.replace(/price: \{ per.*request.*\}/, 'price: free'))
+    const [model] = (await exposed()).models
+    expect(model.largest_hold.amount).toBe('0.000000000')
+    const cost = {
+      input: parseMoney('2'),
+      cachedInput: parseMoney('2'),
+      cacheWrite: parseMoney('2'),
+      output: parseMoney('12'),
+      request: 0n,
+    }
+    const most = costOf(cost, { prompt: 100_000, cached: 0, cacheWrite: 0, completion: 768_000 })
+    expect(model.margin.amount).toBe(formatMoney(most))
+  })
+
+  test('a model that is switched off is none', async () => {
+    place.write(
+      'gateway.yaml',
+      REAL.replace('  dear:', `  off:\n${MODEL.split('\n').slice(2).join('\n')}    enabled: false\n  dear:`),
+    )
+    expect((await exposed()).models.map(({ id }: { id: string }) => id)).toEqual(['dear'])
+  })
+})
+
+describe('how many at once', () => {
+  const withSteps = (steps: string) => STANDARD_POLICY.replace('  - use: credits\n', `${steps}  - use: credits\n`)
+  test.each<[name: string, steps: string, key: number, account: number, remark: string]>([
+    ['nothing but max_inflight', '', 100, 100, ''],
+    [
+      'requests of a key',
+      '  - { use: rate-limit, with: { per: key, requests: 30 per minute, burst: 5 } }\n',
+      49,
+      100,
+      '',
+    ],
+    [
+      'requests of an account',
+      '  - { use: rate-limit, with: { per: account, requests: 12 per minute } }\n',
+      29,
+      29,
+      '',
+    ],
+    ['of each model', '  - { use: rate-limit, with: { per: model, requests: 10 per minute } }\n', 24, 24, ''],
+    [
+      'of an address, which an account may have many of',
+      '  - { use: rate-limit, with: { per: address, requests: 1 per minute } }\n',
+      100,
+      100,
+      '',
+    ],
+    ['tokens', '  - { use: rate-limit, with: { per: key, tokens: 1k per minute } }\n', 100, 100, 'it counts tokens'],
+    [
+      'on a condition',
+      '  - { use: rate-limit, when: account.plan == "free", with: { per: key, requests: 1 per minute } }\n',
+      100,
+      100,
+      'it does not run on every request',
+    ],
+    [
+      'in shadow',
+      '  - { use: rate-limit, mode: shadow, with: { per: key, requests: 1 per minute } }\n',
+      100,
+      100,
+      'it does not run on every request',
+    ],
+    [
+      'two: the tighter one',
+      '  - { use: rate-limit, id: a, with: { per: key, requests: 9 per minute } }\n  - { use: rate-limit, id: b, with: { per: account, requests: 7 per minute } }\n',
+      17,
+      17,
+      '',
+    ],
+  ])('%s', async (_name, steps, key, account, remark) => {
+    place.write('policies/standard.yaml', withSteps(steps))
+    const [policy] = (await exposed()).policies
+    expect([policy.key.at_once, policy.account.at_once]).toEqual([key, account])
+    expect(policy.account.open_holds.amount).toBe(formatMoney(BigInt(account) * parseMoney('7.99')))
+    if (remark) expect(policy.remarks).toEqual([expect.stringContaining(remark)])
+    else expect(policy.remarks).toEqual([])
+  })
+
+  test.each<[per: string, key: number, account: number]>([
+    ['key', 4, 100],
+    ['account', 4, 4],
+    ['everybody', 4, 4],
+    ['address', 100, 100],
+  ])('slots of the plugin concurrency, per %s', async (per, key, account) => {
+    place.write('policies/standard.yaml', withSteps(`  - { use: concurrency, with: { per: ${per}, limit: 4 } }\n`))
+    const [policy] = (await exposed()).policies
+    expect([policy.key.at_once, policy.account.at_once]).toEqual([key, account])
+  })
+
+  test('a limit behind the money bounds no holds', async () => {
+    place.write(
+      'policies/standard.yaml',
+      STANDARD_POLICY.replace(
+        '  - use: route',
+        '  - { use: rate-limit, with: { per: key, requests: 1 per minute } }\n  - use: route',
+      ),
+    )
+    const [policy] = (await exposed()).policies
+    expect(policy.key.at_once).toBe(100)
+    expect(policy.remarks).toEqual(['the step "rate-limit" does not count as a bound: it stands behind the money'])
+  })
+})
+
+test('routes for which nobody pays, and raw ones', async () => {
+  place.write('policies/open.yaml', 'steps:\n  - use: schema\n  - use: route\n')
+  place.write('policies/raw.yaml', 'steps:\n  - use: api-key\n  - use: credits\n')
+  const raw = (path: string, rest: string) => `  - { path: ${path}, kind: raw, policy: raw, provider: far, ${rest} }\n`
+  place.write(
+    'gateway.yaml',
+    `${REAL}  - { path: /open/v1/chat/completions, policy: open, public: true, unmetered: true }
+${raw('/v1/embeddings', 'price: { per: 1M tokens, input: $0.10 }')}${raw('/v1/images', 'price: { per: 1M tokens, input: $1, output: $40 }, hold: $9')}${raw('/v1/files', 'price: free')}`,
+  )
+  const { policies, largest_hold } = await exposed()
+  const [standard, open, bytes] = policies
+  expect(standard).toMatchObject({ name: 'standard', charged: true, unbounded: [] })
+  expect(open).toMatchObject({
+    charged: false,
+    account: { open_holds: { amount: '0.000000000' } },
+    unbounded: ['/open/v1/chat/completions charges nobody (unmetered): the house pays for all of it'],
+    remarks: ['/open/v1/chat/completions is public: anyone, without a key'],
+  })
+  expect(bytes.raw).toEqual([
+    {
+      path: '/v1/embeddings',
+      hold: { amount: '0.104857600', formula: expect.stringContaining('limits.body 1048576 bytes') },
+    },
+    { path: '/v1/images', hold: { amount: '9.000000000', formula: '"hold" of the route' } },
+    { path: '/v1/files', hold: null },
+  ])
+  expect(bytes.unbounded).toEqual([
+    expect.stringContaining('/v1/embeddings is raw with a price and without "hold"'),
+    expect.stringContaining('/v1/images is raw: what the provider bills beyond its hold'),
+    expect.stringContaining('/v1/files is raw and free'),
+  ])
+  expect(largest_hold).toMatchObject({ amount: '9.000000000', of: 'route /v1/images' })
+  const { code, err } = await tollgate('exposure', '--max-hold', '8')
+  expect(code).toBe(1)
+  expect(err).toContain('A hold of the route /v1/images can be $9')
+  expect((await tollgate('exposure', '--max-house-loss', '1000')).err).toContain('/v1/files is raw and free')
+})
+
+test('for people: tables, what they mean, and the formulas when asked', async () => {
+  const { code, out } = await tollgate('exposure')
+  expect(code).toBe(0)
+  expect(out).toMatch(/^MODEL +LARGEST HOLD +MARGIN +OVERRUN +UNPAID +UNPRICED$/m)
+  expect(out).toMatch(/^dear +\$7\.99 +\$1\.536 +\$152\.262464 +\$28\.248$/m)
+  expect(out).toMatch(/^standard +yes +100 +100 +\$799 +\$799 +\/v1\/chat\/completions$/m)
+  expect(out).toContain('largest single hold            $7.99 (model dear)')
+  expect(out).not.toContain('= context')
+  expect((await tollgate('exposure', '--explain')).out).toContain(
+    'largest hold: $7.99 = context 100000 x $3/1M dearest input',
+  )
+})

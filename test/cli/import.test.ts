@@ -1,0 +1,544 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { addImport } from '../../src/cli/import.ts'
+import { perMillion, wholeOf } from '../../src/cli/import-litellm/decimal.ts'
+import { importLitellm } from '../../src/cli/import-litellm/index.ts'
+import { MAKERS } from '../../src/cli/import-litellm/makers.ts'
+import { UnreadableYaml } from '../../src/cli/import-litellm/read.ts'
+import { filesOf, summary } from '../../src/cli/import-litellm/render.ts'
+import { type Commanded, commanded } from './commanded.ts'
+import { makePlace, type Place } from './helpers.ts'
+
+const fixture = (name: string) => join(dirname(fileURLToPath(import.meta.url)), 'litellm', `${name}.yaml`)
+
+let place: Place
+let tollgate: Commanded
+beforeEach(() => {
+  place = makePlace()
+  tollgate = commanded(place.folder, addImport)
+})
+afterEach(() => place.remove())
+
+const read = (name: string) => parse(readFileSync(join(place.folder, 'out', name), 'utf8'))
+
+/** Imports a fixture with what is said and answers with what was written. */
+async function imported(name: string, ...options: readonly string[]) {
+  const result = await tollgate('import', 'litellm', fixture(name), '--out', 'out', ...options)
+  const report = readFileSync(join(place.folder, 'out/IMPORTED.md'), 'utf8')
+  return { ...result, gateway: read('gateway.yaml'), policy: read('policies/standard.yaml'), report }
+}
+
+/** What `tollgate check` says of what was written, with something in every variable. */
+async function checked() {
+  const report = readFileSync(join(place.folder, 'out/IMPORTED.md'), 'utf8')
+  const names = [...report.matchAll(/^- `([A-Z0-9_]+)`$/gm)].map(match => match[1]!)
+  const { sampleAccount } = await import('../../src/cli/import-litellm/clouds.ts')
+  const sampleOf = (name: string) => {
+    if (/BASE/.test(name)) return 'https://acme.openai.azure.com'
+    if (/GOOGLE/.test(name)) return sampleAccount()
+    return /REGION/.test(name) ? 'eu-west-1' : `value-of-${name.toLowerCase()}`
+  }
+  const env = Object.fromEntries(names.map(name => [name, sampleOf(name)]))
+  place.write('out/google.json', sampleAccount())
+  return place.tollgate(['check', 'out/gateway.yaml'], { env })
+}
+
+describe('what cannot be imported', () => {
+  test.each<[name: string, text: string | null, sentence: string]>([
+    ['a file that is not there', null, 'source.yaml cannot be read: there is no such file.'],
+    ['no YAML', 'model_list: [', 'source.yaml:1:14: this is not YAML'],
+    ['no map', '- a\n', 'source.yaml:1:1: this is no configuration of LiteLLM: it is no map'],
+    ['nothing', '', 'source.yaml:1:1: this is no configuration of LiteLLM'],
+    ['an endless alias', 'a: &a [*a]\n', 'nested too deeply'],
+    ['no list of models', 'foo: 1\n', 'source.yaml:1: this is no configuration of LiteLLM with models: it has no list'],
+    ['a list of models that is none', '\nmodel_list: { a: 1 }\n', 'source.yaml:2: this is no configuration of LiteLLM'],
+  ])('%s', async (_name, text, sentence) => {
+    if (text !== null) place.write('source.yaml', text)
+    const { code, out, err } = await tollgate('import', 'litellm', 'source.yaml', '--out', 'out')
+    expect({ code, out }).toEqual({ code: 1, out: '' })
+    expect(err).toContain(sentence)
+    expect(existsSync(join(place.folder, 'out'))).toBe(false)
+  })
+
+  test('an empty list of models: what check says', async () => {
+    place.write('source.yaml', 'model_list: []\n')
+    const { code, err } = await tollgate('import', 'litellm', 'source.yaml')
+    expect(code).toBe(1)
+    expect(err).toContain('there is no model to serve')
+  })
+
+  test('files that are there are left alone, all of them, unless --force says otherwise', async () => {
+    const first = await imported('teams')
+    expect(first.code, first.err).toBe(0)
+    place.write('out/policies/standard.yaml', 'mine\n')
+    const again = await tollgate('import', 'litellm', fixture('clouds'), '--out', 'out')
+    expect(again.code).toBe(1)
+    expect(again.err).toContain(
+      'out has gateway.yaml, policies/standard.yaml, IMPORTED.md, .env.example already. Nothing was written',
+    )
+    expect(read('gateway.yaml').models).toHaveProperty('chat')
+    expect(read('policies/standard.yaml')).toBe('mine')
+    expect((await imported('clouds', '--force')).gateway.models).toHaveProperty('nova')
+  })
+
+  test('a list of prices that is none', async () => {
+    place.write('prices.json', '[1]')
+    const { code, err } = await tollgate('import', 'litellm', fixture('bare'), '--prices', 'prices.json')
+    expect(code).toBe(1)
+    expect(err).toContain('prices.json is no list of prices')
+  })
+})
+
+test.each(['teams', 'clouds', 'providers'])('%s: the result passes the check', async name => {
+  const { code, err } = await imported(name)
+  expect(code, err).toBe(0)
+  expect(await checked()).toMatchObject({ code: 0, out: expect.stringContaining('OK: ') })
+})
+
+describe('secrets', () => {
+  test('none that stands in the file is written or printed anywhere', async () => {
+    const { out, err, report } = await imported('providers')
+    const everything = [out, err, report, readFileSync(join(place.folder, 'out/gateway.yaml'), 'utf8')].join('\n')
+    expect(everything).not.toMatch(/inline|pass-in-url|query-secret/)
+    const json = await tollgate('import', 'litellm', fixture('providers'), '--json')
+    expect(json.out).not.toMatch(/inline|pass-in-url|query-secret/)
+    expect((await tollgate('import', 'litellm', fixture('providers'))).out).not.toMatch(
+      /inline|pass-in-url|query-secret/,
+    )
+  })
+
+  test('each becomes a variable, the same one the same variable', async () => {
+    const { gateway, err } = await imported('providers')
+    const keyOf = (model: string) => gateway.providers[gateway.models[model].targets[0].provider].api_key
+    expect([keyOf('b5'), keyOf('b6'), keyOf('b7'), keyOf('b8')]).toEqual([
+      '${OPENAI_API_KEY_2}',
+      '${OPENAI_API_KEY_3}',
+      '${OPENAI_API_KEY_2}',
+      '${OPENAI_API_KEY_4}',
+    ])
+    expect(keyOf('a1')).toBe('${OPENAI_API_KEY}')
+    expect(err).toMatch(/providers\.yaml:16 model_list\[13\]\.litellm_params\.api_key: .* set OPENAI_API_KEY_2 to it/)
+    expect(gateway.providers.openrouter.headers).toEqual({
+      'HTTP-Referer': 'https://acme.example',
+      'X-Api-Key': '${OPENROUTER_X_API_KEY}',
+    })
+  })
+})
+
+describe('prices', () => {
+  test.each<[text: string, nano: bigint | null, exact?: boolean]>([
+    ['0.00000015', 150_000_000n],
+    ['1.5e-07', 150_000_000n],
+    ['15E-8', 150_000_000n],
+    ['.0000025', 2_500_000_000n],
+    ['1e-5', 10_000_000_000n],
+    ['0', 0n],
+    ['0.1', 100_000_000_000_000n],
+    ['1.0000000001e-15', 2n, false],
+    ['1e-16', 1n, false],
+    ['-1e-6', null],
+    ['free', null],
+    ['1e9999', null],
+    ['', null],
+    ['.', null],
+  ])('%s dollars a token', (text, nano, exact = true) => {
+    expect(perMillion(text)).toEqual(nano === null ? null : { value: nano, exact })
+  })
+
+  test.each<[string, number | null]>([
+    ['128000', 128_000],
+    ['128000.0', 128_000],
+    ['1e5', 100_000],
+    ['30_000', 30_000],
+    ['1.5', null],
+    ['-1', null],
+    ['many', null],
+  ])('%s as a whole number', (text, whole) => expect(wholeOf(text)).toBe(whole))
+
+  test('of several deployments customers pay the dearest part of each, and each target keeps its cost', async () => {
+    const { models } = (await imported('teams')).gateway
+    expect(models.chat.price).toEqual({ per: '1M tokens', input: '$2.75', output: '$11' })
+    expect(models.chat.targets[0].cost).toEqual({ per: '1M tokens', input: '$2.50', output: '$10' })
+    expect(models.chat.targets[1].cost).toEqual({
+      per: '1M tokens',
+      input: '$2.75',
+      cached_input: '$1.375',
+      output: '$11',
+    })
+    expect(models.careful.price).toEqual({
+      per: '1M tokens',
+      input: '$3',
+      cached_input: '$0.30',
+      cache_write: '$3.75',
+      output: '$15',
+    })
+  })
+
+  test('nobody knows them: switched off, and said with what check says', async () => {
+    const { code, gateway, err } = await imported('bare')
+    expect(code).toBe(1)
+    expect(gateway.models['gpt-4o']).toMatchObject({
+      price: 'free',
+      enabled: false,
+      context: 131_072,
+      max_output: 4096,
+    })
+    expect(err).toContain('the price of gpt-4o is not in the file: it is switched off')
+    expect(err).toContain('the context of gpt-4o is not in the file: 131072 is assumed')
+    expect(err).toMatch(/still wrong.*\n.*there is no model to serve/)
+  })
+
+  test('or free, when that is asked for', async () => {
+    const { code, gateway, err } = await imported('bare', '--unpriced', 'free')
+    expect(code, err).toBe(0)
+    expect(gateway.models.haiku).not.toHaveProperty('enabled')
+    expect(await checked()).toMatchObject({ code: 0 })
+  })
+
+  test('or from a list of prices', async () => {
+    const haiku = {
+      input_cost_per_token: 8e-7,
+      output_cost_per_token: 4e-6,
+      max_input_tokens: 200_000,
+      max_output_tokens: 8192,
+    }
+    const prices = {
+      'gpt-4o': { ...haiku, input_cost_per_token: 2.5e-6, output_cost_per_token_above_200k_tokens: 1 },
+      'claude-3-5-haiku': haiku,
+    }
+    place.write('prices.json', JSON.stringify(prices))
+    const { code, gateway, err } = await imported('bare', '--prices', 'prices.json')
+    expect(code, err).toBe(0)
+    expect(gateway.models.haiku).toMatchObject({
+      price: { per: '1M tokens', input: '$0.80', output: '$4' },
+      context: 200_000,
+      max_output: 8192,
+    })
+    expect(gateway.models['gpt-4o'].price.input).toBe('$2.50')
+    expect(err).toContain('gpt-4o is dearer for long prompts')
+    expect(await checked()).toMatchObject({ code: 0 })
+  })
+})
+
+test('weights, limits, fallbacks, aliases, timeouts and sizes', async () => {
+  const { gateway, policy } = await imported('teams')
+  const { chat, careful } = gateway.models
+  expect(chat.targets).toMatchObject([
+    { provider: 'azure', model: 'chat-deployment', weight: 3, max_inflight: 12 },
+    { provider: 'openai', model: 'gpt-4o' },
+    { provider: 'anthropic', model: 'claude-sonnet-4-5', priority: 2, cost: { input: '$3' } },
+  ])
+  expect(chat).toMatchObject({ context: 128_000, max_output: 8192, aliases: ['gpt-4'] })
+  expect(careful).toMatchObject({ context: 100_000, max_output: 64_000, default_output: 2000, aliases: ['old'] })
+  expect(gateway.providers.openai).toEqual({
+    dialect: 'openai',
+    base_url: 'https://api.openai.com/v1',
+    api_key: '${OPENAI_API_KEY}',
+    headers: { 'OpenAI-Organization': '${OPENAI_ORG}' },
+    timeouts: { total: '90s', first_byte: '12500ms' },
+  })
+  expect(gateway.providers.azure).toMatchObject({
+    base_url: '${AZURE_API_BASE}',
+    api_version: '2024-10-21',
+    timeouts: { total: '600s' },
+  })
+  expect(gateway.limits).toEqual({ max_inflight: 500, body: '8MiB' })
+  expect(policy.steps).toEqual([
+    { use: 'api-key' },
+    { use: 'schema' },
+    { use: 'rate-limit', id: 'keys', with: { per: 'key', requests: '60 per minute', tokens: '100000 per minute' } },
+    {
+      use: 'rate-limit',
+      id: 'models-1',
+      when: 'model.id == "chat"',
+      with: { per: 'model', requests: '800 per minute', tokens: '120000 per minute' },
+    },
+    { use: 'credits', with: { when_short: ['clamp_output', 'refuse'] } },
+    { use: 'route', with: { attempts: 3 } },
+  ])
+})
+
+test.each<[name: string, rows: string[], weights: (number | undefined)[]]>([
+  ['shares', ['weight: 0.9', 'weight: 0.1'], [9, undefined]],
+  ['more than fit', ['weight: 100000', 'weight: 50000', 'weight: 1'], [1000, 500, undefined]],
+  ['requests a minute', ['rpm: 600', 'rpm: 400'], [3, 2]],
+  ['tokens a minute', ['tpm: 10', 'tpm: 1000'], [undefined, 100]],
+  ['of one only: none', ['weight: 3', 'rpm: 5'], [undefined, undefined]],
+  ['no number, and nothing', ['weight: much', 'weight: 0', 'weight: 3'], [undefined, undefined, undefined]],
+])('weights: %s', (_name, rows, weights) => {
+  const row = (said: string, index: number) =>
+    `  - { model_name: a, litellm_params: { model: openai/m${index}, ${said}, input_cost_per_token: 1e-6 } }\n`
+  const { gateway } = importLitellm(`model_list:\n${rows.map(row).join('')}`, 'x.yaml', {
+    prices: null,
+    unpriced: 'free',
+  })
+  const { targets } = (gateway['models'] as Record<string, { targets: { weight?: number }[] }>)['a']!
+  expect(targets.map(({ weight }) => weight)).toEqual(weights)
+})
+
+test('where a deployment says nothing, it is the others that count, and that is said', () => {
+  const row = (name: string, prices: string) =>
+    `  - { model_name: a, litellm_params: { model: openai/${name}${prices} } }\n`
+  const known = row('m1', ', input_cost_per_token: 1e-6, output_cost_per_token: 1e-6').replace(
+    ' }\n',
+    ', model_info: { max_input_tokens: 9000 } }\n',
+  )
+  const rows = known + row('m2', '')
+  const { gateway, remarks } = importLitellm(`model_list:\n${rows}`, 'x.yaml', { prices: null, unpriced: 'disable' })
+  expect(gateway['models']).toMatchObject({ a: { price: { input: '$1', output: '$1' }, context: 9000 } })
+  for (const what of ['price', 'context'])
+    expect(remarks).toContainEqual(
+      expect.objectContaining({
+        kind: 'yours',
+        why: `the ${what} of openai/m2 is not in the file: a has that of its other deployments`,
+      }),
+    )
+})
+
+/** Imports a text with prices for whoever says none. */
+function importText(text: string) {
+  return importLitellm(text, 'x.yaml', { prices: null, unpriced: 'free' })
+}
+const rowsOf = (name: string, many: number) =>
+  Array.from(
+    { length: many },
+    (_, nth) => `  - { model_name: ${name}, litellm_params: { model: openai/${name}${nth} } }\n`,
+  ).join('')
+
+describe('attempts', () => {
+  test.each<
+    [name: string, targets: [a: number, b: number], settings: string, attempts: number | undefined, said: RegExp]
+  >([
+    ['nothing said, and enough', [1, 2], '', undefined, /^$/],
+    ['nothing said, and too few', [2, 3], '', 5, /^$/],
+    [
+      'too few retries',
+      [2, 3],
+      'router_settings: { num_retries: 2 }',
+      5,
+      /attempts: 5, so that each of the 5 targets of a can/,
+    ],
+    [
+      'enough retries',
+      [1, 2],
+      'litellm_settings: { num_retries: 4 }',
+      5,
+      /has become attempts: 5: they are counted over all/,
+    ],
+    [
+      'no retries, but a fallback',
+      [1, 1],
+      'router_settings: { num_retries: 0 }',
+      2,
+      /attempts: 2, so that each of the 2/,
+    ],
+    ['more than there may be', [1, 1], 'router_settings: { num_retries: 20 }', 10, /attempts: 10, which is the most/],
+    [
+      'more targets than attempts',
+      [6, 6],
+      'router_settings: { timeout: 5 }',
+      10,
+      /a has 12 targets, and a request is tried 10 times/,
+    ],
+    ['no number', [1, 1], 'router_settings: { num_retries: some }', undefined, /it is no whole number/],
+    [
+      'said twice',
+      [1, 1],
+      'router_settings: { num_retries: 4 }\nlitellm_settings: { num_retries: 7 }',
+      5,
+      /in router_settings too/,
+    ],
+  ])('%s', (_name, [a, b], settings, attempts, said) => {
+    const alias = settings.includes('litellm_settings') ? settings : `${settings}\nlitellm_settings: {}`
+    const text = `model_list:\n${rowsOf('a', a)}${rowsOf('b', b)}${alias.replace('litellm_settings: {', 'litellm_settings: { fallbacks: [{ a: [b] }], ')}\n`
+    const { policy, remarks } = importText(text)
+    const route = (policy['steps'] as { use: string; with?: { attempts?: number } }[]).at(-1)!
+    expect(route.with?.attempts).toBe(attempts)
+    const told = remarks.filter(({ path, why }) => /num_retries/.test(path) || /times at most/.test(why))
+    expect(told.map(({ why }) => why).join('\n')).toMatch(said)
+  })
+})
+
+test('every setting is in some list, whatever it says', () => {
+  const { remarks } = importText(`model_list:
+  - { model_name: a, litellm_params: { model: openai/a, max_tokens: 9999999, extra_headers: { x-list: [1] } }, model_info: { base_model: b } }
+router_settings: { num_retries: 1, timeout: 5, stream_timeout: 6 }
+litellm_settings:
+  drop_params: true
+  num_retries: 3
+  request_timeout: 7
+  stream_timeout: 8
+  default_key_generate_params: { rpm_limit: none, tpm_limit: 0, models: [{ a: 1 }] }
+general_settings: { master_key: sk-1, global_max_parallel_requests: 2000000 }
+credential_list: [{ credential_name: unused, credential_values: { api_key: sk-2 } }]
+`)
+  expect(remarks.map(({ path }) => path)).toEqual(
+    expect.arrayContaining([
+      'model_list[0].litellm_params.max_tokens',
+      'model_list[0].litellm_params.extra_headers.x-list',
+      'model_list[0].model_info.base_model',
+      'router_settings.num_retries',
+      'litellm_settings.drop_params',
+      'litellm_settings.num_retries',
+      'litellm_settings.request_timeout',
+      'litellm_settings.stream_timeout',
+      'litellm_settings.default_key_generate_params.rpm_limit',
+      'litellm_settings.default_key_generate_params.tpm_limit',
+      'litellm_settings.default_key_generate_params.models[0]',
+      'general_settings.master_key',
+      'general_settings.global_max_parallel_requests',
+      'credential_list[0].credential_values',
+    ]),
+  )
+})
+
+test('what clients and operators notice first: the address, /v1, the master key, and where prices are', async () => {
+  const { err } = await imported('teams')
+  expect(err).toContain('teams.yaml:2: the gateway listens on 127.0.0.1:4000, which only this machine reaches')
+  expect(err).toContain('teams.yaml:2: paths begin with /v1: /chat/completions without it is answered with 404')
+  expect(err).toMatch(/master_key: .* write "admin: 127\.0\.0\.1:8082" into gateway\.yaml and make a token/)
+  expect(err).toContain('litellm_settings.drop_params: what a target does not take is left out')
+  expect((await tollgate('import', 'litellm', fixture('bare'))).err).toMatch(
+    /--prices FILE: .* in the root of its repos/,
+  )
+})
+
+test('the variables stand in .env.example, without values', async () => {
+  const { err } = await imported('providers')
+  const [head, ...lines] = readFileSync(join(place.folder, 'out/.env.example'), 'utf8').trimEnd().split('\n')
+  expect(head).toMatch(/^# Made from providers\.yaml: copy it to \.env/)
+  expect(lines).toContain('OPENAI_API_KEY_2=')
+  for (const line of lines) expect(line).toMatch(/^[A-Z0-9_]+=$/)
+  expect(err).toContain('or in .env (copy out/.env.example): ')
+  const none = importText('model_list:\n  - { model_name: a, litellm_params: { model: ollama/a } }\n')
+  expect([...filesOf(none, 'x.yaml', []).keys()]).not.toContain('.env.example')
+})
+
+test('clouds: addresses, credentials and regions', async () => {
+  const { providers, models } = (await imported('clouds')).gateway
+  const providerOf = (model: string) => providers[models[model].targets[0].provider]
+  expect(providerOf('claude-aws')).toEqual({
+    dialect: 'bedrock',
+    base_url: 'https://bedrock-runtime.us-west-2.amazonaws.com',
+    aws: { access_key_id: '${AWS_ACCESS_KEY_ID}', secret_access_key: '${AWS_SECRET_ACCESS_KEY}', region: 'us-west-2' },
+  })
+  expect(providerOf('claude-invoke')).toMatchObject({
+    dialect: 'bedrock-invoke',
+    aws: { region: 'eu-central-1', access_key_id: '${AWS_ID}' },
+  })
+  expect(models['claude-invoke'].targets[0].model).toBe('anthropic.claude-haiku')
+  expect(providerOf('nova')).toMatchObject({
+    dialect: 'bedrock',
+    base_url: 'https://bedrock-runtime.${AWS_REGION}.amazonaws.com',
+  })
+  expect(providerOf('gemini-flash')).toEqual({
+    dialect: 'vertex',
+    base_url: 'https://aiplatform.googleapis.com/v1/projects/${PROJECT}/locations/global/publishers/google',
+    service_account: '${GOOGLE_JSON}',
+  })
+  expect(providerOf('claude-vertex')).toEqual({
+    dialect: 'vertex-anthropic',
+    base_url: 'https://us-east5-aiplatform.googleapis.com/v1/projects/acme-1/locations/us-east5/publishers/anthropic',
+    service_account: '${file:google.json}',
+  })
+  expect(providerOf('phi')).toMatchObject({ dialect: 'azure', base_url: 'https://acme.services.ai.azure.com/models' })
+  expect(providerOf('azure-new')).toMatchObject({ base_url: 'https://acme.openai.azure.com/openai/v1' })
+  expect(models).not.toHaveProperty('llama-vertex')
+})
+
+test('what could not be carried is listed with its line, why, and what to do instead', async () => {
+  const { err, report } = await imported('teams')
+  for (const text of [err, report]) {
+    expect(text).toContain(
+      'teams.yaml:51 router_settings.fallbacks[0].chat[1]: there is no model "missing" to fall back on; add it',
+    )
+    expect(text).toMatch(/teams\.yaml:52 router_settings\.redis_host: one gateway owns its store/)
+    expect(text).toMatch(/teams\.yaml:57 litellm_settings\.success_callback: answers are not sent to other services/)
+    expect(text).toMatch(/teams\.yaml:45 model_list\[2\]\.model_info\.access_groups: there are no groups of models/)
+    expect(text).toMatch(/careful has a smaller context \(100000\) than chat \(128000\)/)
+  }
+  for (const text of [err, report]) {
+    expect(text).toContain(
+      'tollgate key create --account TEAM --name NAME --models chat --cap 1.50 --expires 30d -c out/gateway.yaml\n',
+    )
+    expect(text).toContain('tollgate account create TEAM --credit DOLLARS -c out/gateway.yaml\n')
+  }
+})
+
+test('nothing disappears without a word: models, providers, modes and keys that are not known', async () => {
+  const { err, gateway } = await imported('providers')
+  expect(err).toMatch(/providers\.yaml:20 model_list\[17\]\S* the importer does not know the provider "sagemaker"/)
+  expect(err).toMatch(/providers\.yaml:21 model_list\[18\].*c2 is not for chats \(embedding\); add a raw route/)
+  expect(err).toMatch(/providers\.yaml:22 model_list\[19\].*a wildcard/)
+  expect(err).toMatch(/providers\.yaml:26 general_settings\.mistery: the importer does not know "mistery"/)
+  expect(err).toMatch(/providers\.yaml:25 environment_variables: secrets stand in the file/)
+  expect(Object.keys(gateway.models)).toHaveLength(17)
+  expect(gateway.models.a5.reasoning).toBe(true)
+})
+
+test('every row of the source ends in a model or in a remark', () => {
+  const rows = Object.keys(MAKERS).map(
+    prefix =>
+      `  - { model_name: ${prefix}, litellm_params: { model: ${prefix}/name, strange: 1, input_cost_per_token: 1e-6, output_cost_per_token: 1e-6 } }\n`,
+  )
+  const { gateway, remarks } = importLitellm(`model_list:\n${rows.join('')}`, 'x.yaml', {
+    prices: null,
+    unpriced: 'free',
+  })
+  expect(Object.keys(gateway['models'] as object)).toEqual(Object.keys(MAKERS))
+  expect(remarks.filter(({ path }) => path.endsWith('.strange'))).toHaveLength(rows.length)
+})
+
+test.each(['teams', 'clouds', 'providers', 'bare'])(
+  '%s: damaged in any line it is imported or refused, and gives no secret away',
+  name => {
+    const lines = readFileSync(fixture(name), 'utf8').split('\n')
+    const damages: ((line: string) => string)[] = [
+      () => '',
+      line => line.replace(/: .*/, ': [1, {a: b}]'),
+      line => line.replace(/: .*/, ': 7'),
+      line => line.replace(/: .*/, ':'),
+      line => line.replace(/([a-z])(_?)/, '$1x$2'),
+    ]
+    let read = 0
+    for (const [index, line] of lines.entries()) {
+      for (const damage of damages) {
+        const text = lines.with(index, damage(line)).join('\n')
+        try {
+          const imported = importLitellm(text, 'x.yaml', { prices: null, unpriced: 'disable' })
+          const said = JSON.stringify([
+            ...filesOf(imported, 'x.yaml', imported.commands),
+            summary(imported.remarks, 'x.yaml'),
+          ])
+          expect(said).not.toMatch(/inline-|pass-in-url|query-secret/)
+          read++
+        } catch (error) {
+          expect(error).toBeInstanceOf(UnreadableYaml)
+          expect(String(error)).not.toMatch(/inline-|pass-in-url|query-secret/)
+        }
+      }
+    }
+    expect(read).toBeGreaterThan(lines.length * 2)
+  },
+)
+
+test('without --out the files go to stdout and the list to stderr; --json has both', async () => {
+  const { code, out, err } = await tollgate('import', 'litellm', fixture('teams'))
+  expect(code).toBe(0)
+  const [, gateway, policy] = out.split(/^# --- .*$/m)
+  expect(parse(gateway!).version).toBe(1)
+  expect(parse(policy!).steps).toHaveLength(6)
+  expect(err).toContain('Not carried (')
+  const json = JSON.parse((await tollgate('import', 'litellm', fixture('teams'), '--json')).out)
+  expect(json).toMatchObject({ ok: true, problems: [], variables: expect.arrayContaining(['AZURE_API_KEY']) })
+  expect(json.remarks).toContainEqual({
+    kind: 'lost',
+    line: 52,
+    path: 'router_settings.redis_host',
+    why: 'one gateway owns its store',
+    instead: 'nothing is needed: limits and credit are exact without Redis',
+  })
+})

@@ -1,0 +1,147 @@
+/**
+ * policies/GUIDE.md is a walk from an empty folder to a policy that is tried before it is merged. Here somebody takes it:
+ * every file of the page is written, every line is run in one shell beside a gateway that serves, and what the page
+ * shows is what came, but for ids, times and ports.
+ */
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { loadConfiguration } from '../src/config/load.ts'
+import { builtinRegistry } from '../src/pipeline/builtin.ts'
+import { type Gateway, type LogLine, startGateway, temporaryDirectory } from './helpers/gateway.ts'
+import { ROOT, type Sample, samplesOf } from './helpers/repository.ts'
+import { openShell, type Shell } from './helpers/shell.ts'
+
+const GUIDE = 'policies/GUIDE.md'
+const blocks = samplesOf(GUIDE)
+/** The page asks its questions with it. */
+const hasCurl = spawnSync('curl', ['--version']).status === 0
+if (!hasCurl) console.warn(`${GUIDE} was left out: curl does not run on this machine.`)
+
+/** As the page has it; the gateway of this test has a port that the system chooses. */
+const ADDRESS = '127.0.0.1:8080'
+
+/** What stands for the folder. */
+const FOLDER = '/home/you/gate'
+
+let folder: string
+let shell: Shell
+let gateway: Gateway | null = null
+/** What was last printed, and where the page says so. */
+let printed: { readonly place: string; readonly text: string } | null = null
+/** The configuration that runs, and the lines of the log about changes that were waited for. */
+let running = ''
+const known = new Set<LogLine>()
+/** Lines of the page that ran. */
+const ran: string[] = []
+
+beforeAll(async () => {
+  folder = join(await temporaryDirectory(), 'gate')
+  mkdirSync(join(folder, 'policies'), { recursive: true })
+  const bin = join(folder, '../bin')
+  mkdirSync(bin)
+  // As `npm install --save-dev /PATH/TO/CHECKOUT` leaves it.
+  mkdirSync(join(folder, 'node_modules/.bin'), { recursive: true })
+  symlinkSync(ROOT, join(folder, 'node_modules/tollgate'))
+  const command = join(folder, 'node_modules/.bin/tollgate')
+  symlinkSync(join(ROOT, 'src/cli/tollgate.js'), command)
+  // npx itself takes half a second to find it.
+  const node = join(ROOT, 'node_modules/.bin/node')
+  const npx = `#!/bin/sh\n[ "$1" = tollgate ] || exit 127\nshift\nexec "${node}" "${command}" "$@"\n`
+  writeFileSync(join(bin, 'npx'), npx, { mode: 0o755 })
+  shell = openShell({ folder, env: { PATH: `${bin}:${process.env['PATH']}`, HOME: folder } })
+})
+afterAll(() => shell?.close())
+
+// The steps build on each other: what comes after one that failed says nothing.
+let hasFailed = false
+for (const block of blocks) {
+  test.runIf(hasCurl)(`${block.place} ${titleOf(block)}`, async context => {
+    if (hasFailed) context.skip('a step before this one failed')
+    hasFailed = true
+    if (block.language === '') expectPrinted(block)
+    else if (block.language === 'sh') await runBlock(block)
+    else write(block)
+    await changeOver()
+    hasFailed = false
+  })
+}
+
+test.runIf(hasCurl)('the workflow asks what the page asks', async context => {
+  if (hasFailed) context.skip('a step of the page failed')
+  const workflow = blocks.find(({ text }) => text.startsWith('name: policies\n'))
+  const { jobs } = parse(workflow!.text) as { jobs: { policies: { steps: { uses?: string; run?: string }[] } } }
+  const lines = jobs.policies.steps.flatMap(({ run }) => (run?.startsWith('npx tollgate ') ? [run] : []))
+  expect(lines.map(line => line.split(' ')[2])).toEqual(['check', 'test', 'exposure', 'replay'])
+  // A checkout of the branch, in it one of what runs, and the log.
+  await shell.run('cd branch && mkdir before && cp -r ../gateway.yaml ../policies before/ && cp ../usage.jsonl .')
+  for (const line of lines) if (!ran.some(text => text.includes(line))) await shell.run(line)
+})
+
+test.runIf(hasCurl)('the gateway ran from the beginning to the end', async () => {
+  expect(await gateway?.stop()).toBe(0)
+})
+
+/** In the order of the page, but for two blocks that are done in another way. */
+async function runBlock({ place, text }: Sample): Promise<void> {
+  if (text.includes('/PATH/TO/CHECKOUT')) return
+  if (text === 'npx tollgate serve\n') {
+    const yaml = readFileSync(join(folder, 'gateway.yaml'), 'utf8')
+    gateway = await startGateway({ yaml, dir: folder })
+    running = configuration()
+    return
+  }
+  const lines = gateway ? text.replaceAll(ADDRESS, new URL(gateway.url).host) : text
+  printed = { place, text: (await shell.run(lines)).replaceAll(folder, FOLDER) }
+  ran.push(text)
+}
+
+function expectPrinted({ text }: Sample): void {
+  expect(plain(printed!.text), `what ${printed!.place} prints`).toBe(plain(text))
+}
+
+/** A file of the page: its name is the last one in the sentence before. */
+function write({ place, text, before }: Sample): void {
+  const name = [...before.matchAll(/`([\w./-]+\.(?:yaml|json))`/g)].at(-1)?.[1]
+  if (name === undefined) throw new Error(`${place}: the sentence before does not name the file`)
+  const file = join(folder, name)
+  mkdirSync(dirname(file), { recursive: true })
+  writeFileSync(file, text.replace(ADDRESS, '127.0.0.1:0'))
+}
+
+/** "Within a second": a gateway that serves has seen a change of its files, or has refused it. */
+async function changeOver(): Promise<void> {
+  if (gateway === null || configuration() === running) return
+  running = configuration()
+  process.kill(gateway.pid, 'SIGHUP')
+  const loaded = await loadConfiguration(join(folder, 'gateway.yaml'), { env: {}, registry: builtinRegistry() })
+  // The gateway may see a mistake twice, by the signal and by its own looking, but a change only once.
+  const message = 'problems' in loaded ? 'the configuration is not changed' : 'the configuration has changed'
+  known.add(await gateway.waitForLog(line => line['msg'] === message && !known.has(line)))
+}
+
+function configuration(): string {
+  return ['gateway.yaml', 'policies/chat.yaml'].map(name => readFileSync(join(folder, name), 'utf8')).join('\n')
+}
+
+/** Without what is another each time: ids, times, ports, and the room that they take in a table. */
+function plain(text: string): string {
+  return text
+    .replaceAll('\r', '')
+    .replace(/\b(acc|key|req)_[0-9A-Z]{10,}/g, '$1_ID')
+    .replace(/\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?( UTC|Z)?/g, 'TIME')
+    .replace(/\b\d+(\.\d+)? ?ms\b/g, 'MS')
+    .replace(/127\.0\.0\.1:\d+/g, 'ADDRESS')
+    .replace(/[─-]{3,}/g, '---')
+    .replace(/ {2,}/g, ' ')
+    .replace(/ +$/gm, '')
+    .trimEnd()
+}
+
+function titleOf({ language, text, before }: Sample): string {
+  const [line = ''] = text.split('\n')
+  if (language === 'sh') return line
+  return language === '' ? 'is what comes' : (before.split('`').at(-2) ?? before)
+}
