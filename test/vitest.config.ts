@@ -7,25 +7,14 @@ const full = process.env.TOLLGATE_TEST === 'full'
 // Threads and processes that tests start read TypeScript as it is: stripped and compiled once, it starts in half the time.
 process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL('../node_modules/.cache/tollgate', import.meta.url))
 
-/** Folders whose tests leave nothing behind: their files share a process, which saves its start. */
-const SHARED = [
-  ...['admin', 'answer', 'config', 'dialects', 'helpers', 'http', 'observe', 'pipeline', 'send'].map(
-    name => `test/${name}`,
-  ),
-  'plugins',
-].map(folder => `${folder}/**/*.test.ts`)
-
 export default defineConfig({
   root: new URL('..', import.meta.url).pathname,
   test: {
+    include: ['test/**/*.test.ts', 'plugins/**/*.test.ts'],
     testTimeout: full ? 900_000 : 30_000,
     hookTimeout: 30_000,
     pool: 'forks',
     // One more than the machine that this was made on has cores: many tests wait for a deadline.
     maxWorkers: full ? 2 : 3,
-    projects: [
-      { extends: true, test: { name: 'shared', include: SHARED, isolate: false } },
-      { extends: true, test: { name: 'own', include: ['test/**/*.test.ts', 'plugins/**/*.test.ts'], exclude: SHARED } },
-    ],
   },
 })

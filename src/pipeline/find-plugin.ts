@@ -148,6 +148,11 @@ const HINTS: Readonly<Record<string, string>> = {
   ERR_PACKAGE_PATH_NOT_EXPORTED: 'the "exports" of its package.json must name what a policy uses',
 }
 
+/** What Node says of `import` and `export` in a file that a package.json declares to be CommonJS (as `npm init` does). */
+const NOT_A_MODULE = /Cannot use import statement outside a module|Unexpected token 'export'/
+const SAY_MODULE =
+  'the package.json above it must say "type": "module": npm pkg set type=module; a gateway that runs has to be started again then'
+
 /** The first line of what went wrong, where, and what to do where that is known. */
 function reason(error: unknown, place: Place): string {
   const { code, message, stack } = Object(error) as { code?: string; message?: unknown; stack?: string }
@@ -156,7 +161,7 @@ function reason(error: unknown, place: Place): string {
   if (npm && code === 'ERR_MODULE_NOT_FOUND' && line.includes(`'${npm.name}'`)) {
     return `the package ${npm.name} is not installed beside the configuration; run npm install in ${place.where}`
   }
-  const hint = HINTS[code ?? ''] ?? olderNode(npm?.manifest ?? null)
+  const hint = HINTS[code ?? ''] ?? (NOT_A_MODULE.test(line) ? SAY_MODULE : null) ?? olderNode(npm?.manifest ?? null)
   return `${use} (${placeIn(stack, place)}) failed to load: ${line}${hint ? ` (${hint})` : ''}`
 }
 

@@ -41,6 +41,8 @@ module.exports = definePlugin({ name: 'old', ${SETTINGS}, create: () => (context
   'plugins/nothing.ts': `export const plugin = 1`,
   'plugins/broken.ts': `import { definePlugin } from 'tollgate/plugin'\n\nexport default definePlugin({ name: 'broken' `,
   'plugins/throws.ts': `throw new Error('no licence found\\nand more')`,
+  'plugins/common/package.json': `{ "type": "commonjs" }`,
+  'plugins/common/hours.ts': `import { definePlugin } from 'tollgate/plugin'\nexport default definePlugin({})`,
   'plugins/enum.ts': `enum Colour { Red }\nexport default Colour`,
   'plugins/alone.ts': `import 'nobody-has-this'\nexport default 1`,
   'plugins/shouting.ts': `import { definePlugin } from 'tollgate/plugin'
@@ -146,6 +148,10 @@ describe('plugins that cannot be loaded say why', () => {
     ['npm:needy', /npm:needy .* failed to load: Cannot find module 'needy-friend'/],
     ['npm:nobody-has-this/sub', 'the package nobody-has-this is not installed beside the configuration'],
     ['npm:@nobody/has-this/sub', 'the package @nobody/has-this is not installed beside the configuration'],
+    [
+      './plugins/common/hours.ts',
+      /failed to load: Cannot use import statement outside a module \(the package\.json above it must say "type": "module"/,
+    ],
     [
       './plugins/enum.ts',
       /failed to load: .*enum.* \(Node\.js runs TypeScript by leaving the types out: write it without/,
