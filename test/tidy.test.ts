@@ -34,6 +34,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'config/',
     'pipeline/',
     'dialects/',
+    'upstream/',
     'store/',
     'observe/',
     'admin/',

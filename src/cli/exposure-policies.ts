@@ -1,6 +1,7 @@
 /** What the steps of each policy let in: how many exchanges at once, who pays for them, and who may come at all. */
 import type { Configuration, RouteConfig, StepConfig } from '../config/configuration.ts'
 import { asksModel, type Rate, rawHold } from '../contract/index.ts'
+import { LONGEST_PAUSE_MS, SLOW_MS } from '../upstream/retry.ts'
 import type { Figure, ModelExposure } from './exposure-figures.ts'
 import { showNano } from './exposure-text.ts'
 
@@ -119,9 +120,6 @@ function boundOf({ id, plugin, settings }: StepConfig, lifeMs: number): Bound | 
   return { who: said.per, atOnce: burst + refilled, formula }
 }
 
-/** An attempt that took longer is not followed by another one, and the pause before the next one is at most so long. */
-const LONGEST_FAILURE_MS = 10_000
-const LONGEST_PAUSE_MS = 2_000
 /** So long a charge is tried again. */
 const SETTLE_MS = 5_000
 
@@ -131,7 +129,7 @@ function longestMs(steps: readonly StepConfig[], { providers }: Configuration): 
   const said = steps.map(({ settings }) => (settings ?? {}) as { attempts?: number; queue?: { wait?: number } })
   const attempts = Math.max(1, ...said.map(each => each.attempts ?? 1))
   const waitsMs = said.reduce((sum, { queue }) => sum + (queue?.wait ?? 0), 0)
-  return totalMs + (attempts - 1) * (Math.min(totalMs, LONGEST_FAILURE_MS) + LONGEST_PAUSE_MS) + waitsMs + SETTLE_MS
+  return totalMs + (attempts - 1) * (Math.min(totalMs, SLOW_MS) + LONGEST_PAUSE_MS) + waitsMs + SETTLE_MS
 }
 
 function rawExposure(route: RouteConfig, { limits }: Configuration): RawExposure {

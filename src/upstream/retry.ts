@@ -9,11 +9,11 @@ const BUDGET_SHARE = 0.2
 /** So many retries may come together before the share is felt. */
 const BUDGET_MOST = 20
 /** A failure that took longer than this is not tried again: who waits so long again gets nothing better. */
-const SLOW_MS = 10_000
+export const SLOW_MS = 10_000
 /** The first pause before the same target is asked again; doubled each time, and a lot drawn between half and all of it. */
 const PAUSE_MS = 200
 /** Longer waits are the client's affair: it is told Retry-After. */
-const LONGEST_PAUSE_MS = 2000
+export const LONGEST_PAUSE_MS = 2000
 
 /** Mended by asking again, anybody. */
 const PASSING: ReadonlySet<ErrorCode> = new Set([
