@@ -49,6 +49,10 @@ function createAjv(): Ajv2020 {
     verbose: true,
     useDefaults: true,
     allowUnionTypes: true,
+    // A configuration is checked once: to tidy the generated code and to compile the schema of schemas took half of a
+    // start. Our own schemas are held against that one by a test, those of others by `checkSchema`.
+    code: { optimize: false },
+    validateSchema: false,
   })
   ajv.addKeyword({
     keyword: 'unit',
@@ -103,8 +107,13 @@ function compileWithin({ unit, from, to }: Within): Check {
 const ajv = createAjv()
 const compiled = new WeakMap<object, ValidateFunction>()
 
-/** Compiles a schema once. Throws when the schema itself is wrong. */
-export function compileSchema(schema: object): ValidateFunction {
+/** Throws an Error with the reason when this is no JSON Schema 2020-12. For schemas that others wrote. */
+export function checkSchema(schema: object): void {
+  if (!compiled.has(schema)) ajv.validateSchema(schema as AnySchema, true)
+}
+
+/** Compiles a schema once. Throws when it uses what there is not, or itself wrongly. */
+function compileSchema(schema: object): ValidateFunction {
   const known = compiled.get(schema)
   if (known !== undefined) return known
   const validate = ajv.compile(schema as AnySchema)

@@ -1,7 +1,7 @@
 /** A policy file: its steps with their plugins and settings. Whether their order works is checked in `policy-order.ts`. */
 import type { AnyPlugin, FactName, RouteKind } from '#contract'
 import { FACT_NAMES } from '#contract'
-import { checkShape } from './ajv.ts'
+import { checkSchema, checkShape } from './ajv.ts'
 import type { CompiledWhen, PluginRegistry, PolicyConfig, Position, StepConfig } from './configuration.ts'
 import type { StepShape } from './file-shapes.ts'
 import { freeze } from './freeze.ts'
@@ -119,7 +119,8 @@ async function loadStep(
   const { plugin, foreign } = found
   const at = `${address}/with`
   const given = source.sound(at) && entry.with !== undefined ? entry.with : {}
-  const settings = foreign ? given : checkSettings(source, address, given, plugin)
+  const builtIn = found.origin === 'built-in'
+  const settings = foreign ? given : checkSettings(source, address, given, { plugin, builtIn })
   const factsOf = (word: 'needs' | 'before') =>
     new Map(
       kinds.map(kind => [kind, source.sound(at) ? factsIn(word, { source, address, plugin, settings, kind }) : []]),
@@ -128,7 +129,7 @@ async function loadStep(
     address,
     id: typeof entry.id === 'string' ? entry.id : plugin.name,
     plugin,
-    builtIn: found.origin === 'built-in',
+    builtIn,
     foreign,
     settings,
     needs: factsOf('needs'),
@@ -162,8 +163,14 @@ async function findPlugin(source: Source, at: string, use: string, registry: Plu
   }
 }
 
-function checkSettings(source: Source, address: string, given: unknown, plugin: AnyPlugin): unknown {
+function checkSettings(
+  source: Source,
+  address: string,
+  given: unknown,
+  { plugin, builtIn }: Pick<LoadedStep, 'plugin' | 'builtIn'>,
+): unknown {
   try {
+    if (!builtIn) checkSchema(plugin.settings)
     return checkShape(source, `${address}/with`, given, plugin.settings)
   } catch (error) {
     const reason = (error as Error).message.split('\n', 1)[0]

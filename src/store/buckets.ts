@@ -2,8 +2,9 @@
  * Token buckets in memory, for one gateway process. The arithmetic is pure and takes the time as an argument; the rest
  * is a bounded map: a name that was not seen for 65,536 other names starts full again.
  */
-import { LRUCache } from 'lru-cache'
+
 import type { BucketShape, Buckets, Clock, Grant } from '#contract'
+import { boundedMap } from './bounded.ts'
 
 /** A bucket at a moment. Below 0 it is in debt. */
 export interface Level {
@@ -17,7 +18,7 @@ const MOST_NAMES = 65_536
 const ROUNDING = 1e-12
 
 export function createBuckets(clock: Clock, mostNames: number = MOST_NAMES): Buckets {
-  const levels = new LRUCache<string, Level>({ max: mostNames })
+  const levels = boundedMap<Level>(mostNames)
   return {
     take(name, shape, amount) {
       const { level, grant } = take(levels.get(name), shape, amount, clock.now())

@@ -3,8 +3,8 @@
  * remembered until a key or an account changes: nobody else writes to the store (lock.ts), so a revocation holds from the next request on.
  */
 import { hash, type KeyObject, timingSafeEqual } from 'node:crypto'
-import { LRUCache } from 'lru-cache'
 import type { Clock, Key, KeyLookup, KeyPurpose, Keys, NanoUsd } from '#contract'
+import { boundedMap } from './bounded.ts'
 import { money, text } from './check.ts'
 import type { Database, Row } from './database.ts'
 import { createKeyTotals } from './key-totals.ts'
@@ -179,7 +179,7 @@ export function createKeyReader(database: Database, secret: KeyObject, mostKnown
       JOIN balance ON balance.account = key.account
     WHERE secret.digest = ?`)
   /** By the token's hash: what is not found is not kept, or strangers would fill it. */
-  const known = new LRUCache<string, KnownSecret>({ max: mostKnown })
+  const known = boundedMap<KnownSecret>(mostKnown)
 
   function read(token: string): KnownSecret | null {
     const presented = digest(secret, token)

@@ -3,8 +3,8 @@
  * is not counted again, so that one who keeps knocking is let in when the window has moved on.
  */
 import { isIPv6 } from 'node:net'
-import { LRUCache } from 'lru-cache'
 import { type Clock, refuse } from '#contract'
+import { boundedMap } from '../../store/bounded.ts'
 
 export interface Attempts {
   /** Counts a try, or throws the refusal `too_many_attempts`. The answer takes this try back, for one that succeeded. */
@@ -21,7 +21,7 @@ const MOST_SUBJECTS = 50_000
 
 /** @param mostSubjects only for tests */
 export function createAttempts(clock: Clock, { most, windowMs }: Window, mostSubjects = MOST_SUBJECTS): Attempts {
-  const tries = new LRUCache<string, number[]>({ max: mostSubjects })
+  const tries = boundedMap<number[]>(mostSubjects)
   return {
     take(subject) {
       const now = clock.now()

@@ -3,8 +3,9 @@
  * can ask without end, and must not fill the log: of what they were refused there is one line a minute for each address,
  * which says how many there were since the line before.
  */
-import { LRUCache } from 'lru-cache'
+
 import type { Clock, Log } from '#contract'
+import { boundedMap } from '../../store/bounded.ts'
 import { subjectOf } from './attempts.ts'
 import type { About, ApiRoute, Caller } from './route.ts'
 
@@ -25,7 +26,7 @@ interface Told {
 }
 
 export function createJournal(log: Log, clock: Clock): Journal {
-  const told = new LRUCache<string, Told>({ max: MOST_ADDRESSES })
+  const told = boundedMap<Told>(MOST_ADDRESSES)
 
   function write({ method, path }: ApiRoute, { actor, maker, address }: Caller, about: object): void {
     const by = maker === null ? {} : { by: maker }

@@ -5,8 +5,8 @@
 import { type ClientRequest, type IncomingMessage, type OutgoingHttpHeaders, request as send } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import type { Context } from 'koa'
-import { LRUCache } from 'lru-cache'
 import { type Clock, refuse } from '#contract'
+import { boundedMap } from '../../store/bounded.ts'
 import type { Store } from '../../store/store.ts'
 import { fields, line } from './inputs.ts'
 import type { ApiParts, PlaygroundDoor } from './parts.ts'
@@ -184,7 +184,7 @@ function playgroundKeys(store: Store): PlaygroundKeys {
 
 /** One key an account. Its secret is kept here and nowhere else, so a restart forgets it. */
 function createPlaygroundKeys(store: Store): PlaygroundKeys {
-  const known = new LRUCache<string, string>({ max: MOST_KNOWN })
+  const known = boundedMap<string>(MOST_KNOWN)
   /** Two requests at once must not make two keys, or rotate each other's away. */
   const coming = new Map<string, Promise<string>>()
 
