@@ -1,6 +1,6 @@
 /**
- * The dashboard's page: the files that the build has made, read once at start, compressed once, and served from memory. A
- * path from outside is looked up in a table and never reaches the file system.
+ * The dashboard's page: the files that the build has made, read once at start, compressed when somebody
+ * first asks for them, and served from memory. A path from outside is looked up in a table and never reaches the file system.
  */
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
@@ -57,15 +57,22 @@ const CACHING = {
   other: 'no-cache',
 }
 
-type Coding = 'br' | 'gzip' | 'identity'
+type Packing = 'br' | 'gzip'
+
+/** A file's bytes as one client takes them. */
+interface Coded {
+  readonly coding: Packing | 'identity'
+  readonly bytes: Buffer
+}
 
 interface PageFile {
   readonly type: string
   readonly caching: string
   /** Without the quotes; null: not worth one. */
   readonly etag: string | null
-  /** As it is, and compressed where that makes it smaller. */
-  readonly bodies: Readonly<Partial<Record<Coding, Buffer>>> & { readonly identity: Buffer }
+  readonly identity: Buffer
+  /** In this coding; null where that makes it no smaller. Made once, on another thread, for whoever asks first. */
+  readonly packed: (coding: Packing) => Promise<Buffer | null>
 }
 
 /**
@@ -75,7 +82,7 @@ interface PageFile {
 export async function createPageFiles(folder: string): Promise<Middleware> {
   const files = await readFiles(folder)
   const index = files.get(INDEX)
-  return (ctx, next) => {
+  return async (ctx, next) => {
     const { path } = ctx
     ctx.set(HEADERS)
     if (path === '/api' || path.startsWith('/api/')) return next()
@@ -88,13 +95,14 @@ export async function createPageFiles(folder: string): Promise<Middleware> {
     if (ctx.method !== 'GET' && ctx.method !== 'HEAD') {
       throw refuse('method_not_allowed', { headers: { allow: 'GET, HEAD' } })
     }
-    if (file) send(ctx, file)
+    if (file) await send(ctx, file)
     else sendUnbuilt(ctx)
   }
 }
 
-function send(ctx: Context, { type, caching, etag, bodies }: PageFile): void {
-  const coding = codingFor(ctx.get('accept-encoding'), bodies)
+async function send(ctx: Context, file: PageFile): Promise<void> {
+  const { type, caching, etag } = file
+  const { coding, bytes } = await codedFor(ctx.get('accept-encoding'), file)
   ctx.set({ 'cache-control': caching, vary: 'accept-encoding' })
   // Other bytes, another tag.
   const tag = etag && `"${coding === 'identity' ? etag : `${etag}-${coding}`}"`
@@ -109,19 +117,25 @@ function send(ctx: Context, { type, caching, etag, bodies }: PageFile): void {
   if (coding !== 'identity') ctx.set('content-encoding', coding)
   ctx.type = type
   // Koa sends no body for HEAD, and its length all the same.
-  ctx.body = bodies[coding]!
+  ctx.body = bytes
 }
 
 /** `br` before `gzip` before nothing, of those that the client takes (RFC 9110, 12.5.3). */
-function codingFor(accepted: string, bodies: PageFile['bodies']): Coding {
+async function codedFor(accepted: string, { identity, packed }: PageFile): Promise<Coded> {
   const weights = new Map<string, number>()
   for (const part of accepted.split(',')) {
     const [name = '', ...parameters] = part.split(';').map(each => each.trim().toLowerCase())
     const weight = parameters.find(each => each.startsWith('q='))
     weights.set(name, weight === undefined ? 1 : Number(weight.slice(2)))
   }
-  const takes = (name: Coding) => (weights.get(name) ?? weights.get('*') ?? 0) > 0
-  return (['br', 'gzip'] as const).find(name => bodies[name] && takes(name)) ?? 'identity'
+  for (const coding of ['br', 'gzip'] as const) {
+    const weight = weights.get(coding) ?? weights.get('*') ?? 0
+    // Not a number is no.
+    if (!(weight > 0)) continue
+    const bytes = await packed(coding)
+    if (bytes) return { coding, bytes }
+  }
+  return { coding: 'identity', bytes: identity }
 }
 
 /** Whether the client has these bytes already: a list of tags, weak ones too, or `*`. */
@@ -156,19 +170,20 @@ async function readFiles(folder: string): Promise<ReadonlyMap<string, PageFile>>
     .map(entry => join(entry.parentPath, entry.name))
   const files = paths.map(async path => {
     const name = `/${relative(folder, path).split(sep).join('/')}`
-    return [name, await toFile(name, await readFile(path))] as const
+    return [name, toFile(name, await readFile(path))] as const
   })
   return new Map(await Promise.all(files))
 }
 
-async function toFile(name: string, identity: Buffer): Promise<PageFile> {
+function toFile(name: string, identity: Buffer): PageFile {
   const extension = extname(name)
   const caching = name === INDEX ? CACHING.index : isHashed(name) ? CACHING.hashed : CACHING.other
   return {
     type: TYPES[extension]!,
     caching,
     etag: name === INDEX ? null : createHash('sha256').update(identity).digest('base64url').slice(0, 22),
-    bodies: PACKED.has(extension) ? { identity } : await compress(identity),
+    identity,
+    packed: PACKED.has(extension) ? async () => null : createPacked(identity),
   }
 }
 
@@ -177,17 +192,23 @@ function isHashed(name: string): boolean {
   return /^\/assets\/.+-[\w-]{8,}\.\w+$/.test(name)
 }
 
-const deflate = { br: promisify(brotliCompress), gzip: promisify(gzip) }
+const brotli = promisify(brotliCompress)
+const deflate = promisify(gzip)
 
-/** As small as can be: it is done once, on threads of its own. */
-async function compress(identity: Buffer): Promise<PageFile['bodies']> {
-  const [br, gz] = await Promise.all([
-    deflate.br(identity, { params: { [constants.BROTLI_PARAM_SIZE_HINT]: identity.length } }),
-    deflate.gzip(identity, { level: constants.Z_BEST_COMPRESSION }),
-  ])
-  return {
-    identity,
-    ...(br.length < identity.length ? { br } : {}),
-    ...(gz.length < identity.length ? { gzip: gz } : {}),
+/** As small as can be, which takes a tenth of a second for a large file: that is for the first visitor, not for each start. */
+const COMPRESS: Readonly<Record<Packing, (bytes: Buffer) => Promise<Buffer>>> = {
+  br: bytes => brotli(bytes, { params: { [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length } }),
+  gzip: bytes => deflate(bytes, { level: constants.Z_BEST_COMPRESSION }),
+}
+
+function createPacked(identity: Buffer): PageFile['packed'] {
+  const made = new Map<Packing, Promise<Buffer | null>>()
+  return coding => {
+    let bytes = made.get(coding)
+    if (!bytes) {
+      bytes = COMPRESS[coding](identity).then(packed => (packed.length < identity.length ? packed : null))
+      made.set(coding, bytes)
+    }
+    return bytes
   }
 }

@@ -113,7 +113,7 @@ export function checkSchema(schema: object): void {
 }
 
 /** Compiles a schema once. Throws when it uses what there is not, or itself wrongly. */
-function compileSchema(schema: object): ValidateFunction {
+export function compileSchema(schema: object): ValidateFunction {
   const known = compiled.get(schema)
   if (known !== undefined) return known
   const validate = ajv.compile(schema as AnySchema)

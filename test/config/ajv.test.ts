@@ -2,6 +2,7 @@
 import { Ajv2020, type AnySchema } from 'ajv/dist/2020.js'
 import { describe, expect, test } from 'vitest'
 import { UNIT_SCHEMAS } from '#contract'
+import { chatCompletionsSchema } from '../../plugins/schema/chat-completions.ts'
 import { checkSchema } from '../../src/config/ajv.ts'
 import { GATEWAY_SCHEMA, POLICY_SCHEMA } from '../../src/config/schema.ts'
 import { BUILT_IN } from '../../src/pipeline/builtin.ts'
@@ -12,6 +13,8 @@ const trusted: readonly (readonly [name: string, schema: object])[] = [
   ['gateway.yaml', GATEWAY_SCHEMA],
   ['policies', POLICY_SCHEMA],
   ['the tests of policies', POLICY_TEST_SCHEMA],
+  ['chat completions', chatCompletionsSchema('refuse')],
+  ['chat completions with fields of others', chatCompletionsSchema('pass')],
   ...BUILT_IN.map(({ name, settings }) => [`the plugin ${name}`, settings] as const),
 ]
 
@@ -25,7 +28,11 @@ describe('sound by the schema of schemas', () => {
 
 test.each([
   ['no object', { type: 'object', properties: 5 }, /^schema is invalid: data\/properties must be object$/],
-  ['no type that there is', { properties: { a: { type: 'text' } } }, /^schema is invalid: data\/properties\/a\/type must/],
+  [
+    'no type that there is',
+    { properties: { a: { type: 'text' } } },
+    /^schema is invalid: data\/properties\/a\/type must/,
+  ],
 ])('a schema of somebody else that is none is refused: %s', (_name, schema, reason) => {
   expect(() => checkSchema(schema)).toThrow(reason)
 })
