@@ -5,10 +5,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { costOf, formatMoney, parseMoney } from '#contract'
 import { holdFor } from '../../plugins/credits/hold.ts'
 import { anyChat, anyModel, anyPrice } from '../../plugins/credits/test-samples.ts'
-import { addExposure } from '../../src/cli/exposure.ts'
 import { exposureOf } from '../../src/cli/exposure-figures.ts'
 import type { Configuration } from '../../src/config/configuration.ts'
-import { type Commanded, commanded } from './commanded.ts'
 import { CONFIGURATION, makePlace, type Place, STANDARD_POLICY } from './helpers.ts'
 
 const PROVIDERS = `version: 1
@@ -29,10 +27,9 @@ const CHAT = 'routes:\n  - { path: /v1/chat/completions, policy: standard }\n'
 const REAL = PROVIDERS + MODEL + CHAT
 
 let place: Place
-let tollgate: Commanded
+const tollgate = (...args: readonly string[]) => place.tollgate(args)
 beforeEach(() => {
   place = makePlace(REAL)
-  tollgate = commanded(place.folder, addExposure)
   mkdirSync(join(place.folder, 'policies'))
   place.write('policies/standard.yaml', STANDARD_POLICY)
 })

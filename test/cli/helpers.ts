@@ -4,12 +4,14 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { controlPath, startControl } from '../../src/admin/control.ts'
 import type { VerbName, VerbResults } from '../../src/admin/verbs.ts'
-import { run } from '../../src/cli/cli.ts'
 import type { Terminal } from '../../src/cli/terminal.ts'
 import { takeLock } from '../../src/store/lock.ts'
 import { loadSecret } from '../../src/store/secret.ts'
 import { openStore } from '../../src/store/sqlite.ts'
 import type { Store } from '../../src/store/store.ts'
+import { type Result, runCommand, runJson } from '../helpers/command.ts'
+
+export type { Result }
 
 const clock = { now: () => Date.now() }
 
@@ -38,12 +40,6 @@ export const STANDARD_POLICY = `steps:
   - use: route
 `
 
-export interface Result {
-  readonly code: number
-  readonly out: string
-  readonly err: string
-}
-
 export interface Place {
   readonly folder: string
   /** The path of the database that the configuration names unless a test says otherwise. */
@@ -65,35 +61,13 @@ export function makePlace(configuration = 'version: 1\nstore: sqlite:./data/toll
     return file
   }
   write('gateway.yaml', configuration)
-  const tollgate: Place['tollgate'] = async (args, overrides = {}) => {
-    let [out, err] = ['', '']
-    const terminal: Terminal = {
-      env: {},
-      folder,
-      out: text => {
-        out += text
-      },
-      err: text => {
-        err += text
-      },
-      watched: false,
-      self: 'tollgate',
-      ...overrides,
-    }
-    const code = await run(args, terminal)
-    return { code, out, err }
-  }
+  const tollgate: Place['tollgate'] = (args, overrides) => runCommand(folder, args, overrides)
   return {
     folder,
     database: join(folder, 'data/tollgate.db'),
     write,
     tollgate,
-    async json(verb, ...args) {
-      const line = [...verb.split('.'), ...args, '--json']
-      const result = await tollgate(line)
-      if (result.code !== 0) throw new Error(`tollgate ${line.join(' ')} ended with ${result.code}: ${result.err}`)
-      return JSON.parse(result.out)
-    },
+    json: (verb, ...args) => runJson(folder, [...verb.split('.'), ...args]),
     remove: () => rmSync(folder, { recursive: true, force: true }),
   }
 }

@@ -3,22 +3,19 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { addImport } from '../../src/cli/import.ts'
 import { perMillion, wholeOf } from '../../src/cli/import-litellm/decimal.ts'
 import { importLitellm } from '../../src/cli/import-litellm/index.ts'
 import { MAKERS } from '../../src/cli/import-litellm/makers.ts'
 import { UnreadableYaml } from '../../src/cli/import-litellm/read.ts'
 import { filesOf, summary } from '../../src/cli/import-litellm/render.ts'
-import { type Commanded, commanded } from './commanded.ts'
 import { makePlace, type Place } from './helpers.ts'
 
 const fixture = (name: string) => join(dirname(fileURLToPath(import.meta.url)), 'litellm', `${name}.yaml`)
 
 let place: Place
-let tollgate: Commanded
+const tollgate = (...args: readonly string[]) => place.tollgate(args)
 beforeEach(() => {
   place = makePlace()
-  tollgate = commanded(place.folder, addImport)
 })
 afterEach(() => place.remove())
 

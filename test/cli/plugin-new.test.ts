@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { addPlugin, ownTestCommand, testCommand } from '../../src/cli/plugin.ts'
+import { ownTestCommand, testCommand } from '../../src/cli/plugin.ts'
+import { runCommand } from '../helpers/command.ts'
 import { full } from '../helpers/counts.ts'
 import { tollgate } from '../helpers/gateway.ts'
 import { ROOT } from '../helpers/repository.ts'
-import { runCommand } from '../testing/run-command.ts'
 import { CONFIGURATION, STANDARD_POLICY } from './helpers.ts'
 
 const TEST = 'plugins/short-talks/index.test.ts'
@@ -24,15 +24,19 @@ test.each([
   ['../escape', 'is no name for a plugin'],
   ['credits', 'is a plugin of the gateway itself'],
 ])('the name %s is refused, and nothing is written', async (name, sentence) => {
-  await expect(runCommand(addPlugin, folder, ['plugin', 'new', name])).rejects.toThrow(sentence)
+  const { code, err } = await runCommand(folder, ['plugin', 'new', name])
+  expect(code).toBe(1)
+  expect(err).toContain(sentence)
   expect(readdirSync(folder)).toEqual([])
 })
 
 test('what is there is not overwritten', async () => {
-  await runCommand(addPlugin, folder, ['plugin', 'new', 'short-talks'])
+  await runCommand(folder, ['plugin', 'new', 'short-talks'])
   const file = join(folder, 'plugins/short-talks/index.ts')
   const before = readFileSync(file, 'utf8')
-  await expect(runCommand(addPlugin, folder, ['plugin', 'new', 'short-talks'])).rejects.toThrow('is there already')
+  const again = await runCommand(folder, ['plugin', 'new', 'short-talks'])
+  expect(again.code).toBe(1)
+  expect(again.err).toContain('is there already')
   expect(readFileSync(file, 'utf8')).toBe(before)
 })
 
@@ -41,7 +45,7 @@ const { NODE_TEST_CONTEXT: _, NODE_OPTIONS: __, VITEST: ___, ...env } = process.
 const run = (program: string, args: readonly string[], cwd = folder) => promisify(execFile)(program, args, { cwd, env })
 
 test('the folder that is written passes its own test, outside of the repository', async () => {
-  const { code, out } = await runCommand(addPlugin, folder, ['plugin', 'new', 'short-talks'])
+  const { code, out } = await runCommand(folder, ['plugin', 'new', 'short-talks'])
   expect(code).toBe(0)
   expect(out).toContain(testCommand(TEST))
   expect(readdirSync(join(folder, 'plugins/short-talks')).sort()).toEqual(['README.md', 'index.test.ts', 'index.ts'])

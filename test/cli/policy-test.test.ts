@@ -3,8 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { addTest } from '../../src/cli/test.ts'
-import { runCommand } from '../testing/run-command.ts'
+import { runCommand } from '../helpers/command.ts'
 import { CONFIGURATION, STANDARD_POLICY } from './helpers.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -19,7 +18,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
 const write = (text: string, name = 'standard.test.yaml') => writeFileSync(join(folder, 'policies', name), text)
-const run = (...args: string[]) => runCommand(addTest, folder, ['test', ...args])
+const run = (...args: string[]) => runCommand(folder, ['test', ...args])
 
 test.each([
   ['a misspelt key', 'tests:\n  - nam: x\n    expect: { status: 200 }\n', '2:5', 'did you mean "name"?'],
@@ -103,9 +102,10 @@ test('it is about the configuration that is named', async () => {
 })
 
 test('without any file, and with a name that no test has', async () => {
-  await expect(run()).rejects.toThrow('there is no policies/*.test.yaml')
+  expect(await run()).toMatchObject({ code: 1, err: expect.stringContaining('there is no policies/*.test.yaml') })
   write('tests:\n  - { name: x, expect: { status: 200 } }\n')
-  await expect(run('--name', 'y')).rejects.toThrow('no test has a name with "y"')
+  const none = await run('--name', 'y')
+  expect(none).toMatchObject({ code: 1, err: expect.stringContaining('no test has a name with "y"') })
 })
 
 const TWO = `tests:
@@ -139,7 +139,7 @@ test('a failing test shows both sides and the trail', async () => {
 
 test('by name, as JSON and as JUnit', async () => {
   write(TWO)
-  expect(await run('--name', 'passes')).toEqual({ code: 0, out: '1 test passed (1 file, 1 request)\n' })
+  expect(await run('--name', 'passes')).toEqual({ code: 0, out: '1 test passed (1 file, 1 request)\n', err: '' })
   const asJson = JSON.parse((await run('--format', 'json')).out)
   expect(asJson).toMatchObject({ ok: false, files: [{ problems: [], tests: [{ ok: true }, { ok: false, line: 4 }] }] })
   const { out } = await run('--format', 'junit')
@@ -159,11 +159,11 @@ test('a step after another: time passes, and the account is the same', async () 
         upstream: [{ fault: silent }]
         expect: { status: 504, code: upstream_timeout, upstream: 1, charged: $0 }
 `)
-  expect(await run()).toEqual({ code: 0, out: '1 test passed (1 file, 2 requests)\n' })
+  expect(await run()).toEqual({ code: 0, out: '1 test passed (1 file, 2 requests)\n', err: '' })
 })
 
 test('the policies that come with the gateway keep what their tests promise', async () => {
-  const { code, out } = await runCommand(addTest, ROOT, ['test'])
+  const { code, out } = await runCommand(ROOT, ['test'])
   expect(out).toMatch(/^3\d tests passed \(5 files, \d+ requests\)\n$/)
   expect(code).toBe(0)
 })

@@ -2,9 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { addReplay } from '../../src/cli/replay.ts'
 import { at, lineWith, refusedLine } from '../replay/lines.ts'
-import { type Commanded, commanded } from './commanded.ts'
 import { makePlace, type Place } from './helpers.ts'
 
 const gateway = (policy: string) => `version: 1
@@ -42,10 +40,9 @@ const LINES = Array.from({ length: 9 }, (_, nth) => {
 const jsonl = (lines: readonly object[]) => lines.map(line => `${JSON.stringify(line)}\n`).join('')
 
 let place: Place
-let tollgate: Commanded
+const tollgate = (...args: readonly string[]) => place.tollgate(args)
 beforeEach(() => {
   place = makePlace(gateway('new'))
-  tollgate = commanded(place.folder, addReplay)
   mkdirSync(join(place.folder, 'policies'))
   place.write('old.yaml', gateway('old'))
   place.write('policies/old.yaml', limited(3))

@@ -2,11 +2,8 @@
 import { mkdirSync, readFileSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { Ajv, type ValidateFunction } from 'ajv'
-import { Command, CommanderError } from 'commander'
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { configOption } from '../../src/cli/commands.ts'
-import { addSchema } from '../../src/cli/schema.ts'
 import { editorSchema } from '../../src/config/json-schema.ts'
 import { outsidePlugins } from '../../src/config/outside-plugins.ts'
 import { createRegistry, type Registry } from '../../src/pipeline/registry.ts'
@@ -31,32 +28,7 @@ beforeEach(() => {
 afterEach(() => place.remove())
 
 /** Runs only this command: `schema --out -`. */
-async function schema(args: readonly string[], config = 'gateway.yaml') {
-  let [out, err, code] = ['', '', 0]
-  const terminal = {
-    env: {},
-    folder: place.folder,
-    out: (text: string) => void (out += text),
-    err: (text: string) => void (err += text),
-    watched: false,
-    self: 'tollgate',
-  }
-  const program = new Command('tollgate').addOption(configOption(terminal)).exitOverride()
-  program.configureOutput({ writeOut: terminal.out, writeErr: terminal.err })
-  addSchema(program, {
-    terminal,
-    finish: async work => {
-      code = await work()
-    },
-  })
-  try {
-    await program.parseAsync(['schema', '-c', config, ...args], { from: 'user' })
-  } catch (error) {
-    if (!(error instanceof CommanderError)) throw error
-    code = 2
-  }
-  return { code, out, err }
-}
+const schema = (args: readonly string[], config = 'gateway.yaml') => place.tollgate(['schema', '-c', config, ...args])
 
 /** Strict, so that no keyword of our own and none of another draft is left in it. */
 function compile(written: object): ValidateFunction {
@@ -75,12 +47,16 @@ const complaints = (validate: ValidateFunction, text: string): unknown =>
 
 describe('the command', () => {
   test.each(['nowhere/further/schema.json', '/proc/none/schema.json'])('a folder that is not there: %s', async out => {
-    await expect(schema(['--out', out])).rejects.toThrow(/^the folder .* is not there and cannot be made: ENOENT$/)
+    const { code, err } = await schema(['--out', out])
+    expect(code).toBe(1)
+    expect(err).toMatch(/^error: the folder .* is not there and cannot be made: ENOENT$/m)
   })
 
   test('a folder that cannot be written', async () => {
     place.write('taken', '')
-    await expect(schema(['--out', 'taken/schema.json'])).rejects.toThrow(/taken\/schema\.json cannot be written: E/)
+    const { code, err } = await schema(['--out', 'taken/schema.json'])
+    expect(code).toBe(1)
+    expect(err).toMatch(/taken\/schema\.json cannot be written: E/)
   })
 
   test('a plugin that cannot be loaded is said, and the rest is written', async () => {

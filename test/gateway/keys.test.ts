@@ -8,7 +8,8 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { ErrorCode } from '#contract'
-import { type CommandResult, type Gateway, startGateway, temporaryDirectory, tollgate } from '../helpers/gateway.ts'
+import { type Result, runCommand } from '../helpers/command.ts'
+import { type Gateway, startGateway, temporaryDirectory, tollgate } from '../helpers/gateway.ts'
 import { openRaw, type RawClient } from '../helpers/raw-client.ts'
 import { expectRefusal } from './refusal.ts'
 
@@ -41,11 +42,11 @@ afterAll(async () => {
 })
 
 /** Runs a command that must succeed. */
-async function run(...args: string[]): Promise<CommandResult> {
-  const result = await tollgate(args, { config: gateway.config })
-  expect({ code: result.code, stderr: result.stderr }).toEqual({ code: 0, stderr: '' })
-  if (TOKEN.test(result.stdout)) tokens.push(TOKEN.exec(result.stdout)![0])
-  else said.push(result.stdout)
+async function run(...args: string[]): Promise<Result> {
+  const result = await runCommand(gateway.dir, args)
+  expect({ code: result.code, err: result.err }).toEqual({ code: 0, err: '' })
+  if (TOKEN.test(result.out)) tokens.push(TOKEN.exec(result.out)![0])
+  else said.push(result.out)
   return result
 }
 
@@ -112,25 +113,25 @@ async function untilRefused(token: string, code: ErrorCode): Promise<void> {
 describe('what a running gateway obeys', () => {
   test('a key of the command works at once, and is listed by its last four characters only', async () => {
     const created = await run('account', 'create', 'acme')
-    expect(created.stdout).toContain('acme')
-    const { stdout } = await run('key', 'create', '--account', 'acme', '--name', 'laptop')
-    const token = TOKEN.exec(stdout)![0]
-    expect(stdout.split(token)).toHaveLength(2)
-    expect(stdout).toContain('not shown again')
+    expect(created.out).toContain('acme')
+    const { out } = await run('key', 'create', '--account', 'acme', '--name', 'laptop')
+    const token = TOKEN.exec(out)![0]
+    expect(out.split(token)).toHaveLength(2)
+    expect(out).toContain('not shown again')
     await expectWorks(token)
 
-    const { stdout: list } = await run('key', 'list', '--account', 'acme')
+    const { out: list } = await run('key', 'list', '--account', 'acme')
     expect(list).toContain(`…${token.slice(-4)}`)
     expect(list).not.toContain(token.slice(-5))
-    const { stdout: json } = await run('key', 'list', '--json')
+    const { out: json } = await run('key', 'list', '--json')
     expect(json).toContain(`"last4": "${token.slice(-4)}"`)
     expect(json).not.toContain(token.slice(-5))
   })
 
   test('rotated: both secrets work; rotated again at once: refused, and both work on', async () => {
     const { id, token: first } = await customer()
-    const { stdout } = await run('key', 'rotate', id, '--grace', '1h', '--json')
-    const second = TOKEN.exec(stdout)![0]
+    const { out } = await run('key', 'rotate', id, '--grace', '1h', '--json')
+    const second = TOKEN.exec(out)![0]
     expect(second).not.toBe(first)
     await expectWorks(first)
     await expectWorks(second)
@@ -162,8 +163,8 @@ describe('what a running gateway obeys', () => {
     await get(client)
     expect((await client.readResponse()).status).toBe(200)
 
-    const { stdout } = await run('key', 'revoke', id)
-    expect(stdout).toContain('is revoked')
+    const { out } = await run('key', 'revoke', id)
+    expect(out).toContain('is revoked')
     await get(client)
     const refused = await client.readResponse()
     await expectRefusal(refused, 'revoked_api_key')
@@ -182,13 +183,13 @@ describe('what a running gateway obeys', () => {
     await expectWorks(token)
     await untilRefused(token, 'expired_api_key')
     await expect(control('key.rotate', { key: id, grace_ms: 0 })).rejects.toThrow(/expired/)
-    expect((await run('key', 'list')).stdout).toMatch(new RegExp(`${id}.*expired`))
+    expect((await run('key', 'list')).out).toMatch(new RegExp(`${id}.*expired`))
   })
 
   test('a list of models: others do not exist for it, by whatever name', async () => {
     await run('account', 'create', 'narrow')
-    const { stdout } = await run('key', 'create', '--account', 'narrow', '--models', 'small')
-    const token = TOKEN.exec(stdout)![0]
+    const { out } = await run('key', 'create', '--account', 'narrow', '--models', 'small')
+    const token = TOKEN.exec(out)![0]
     expect((await chat(token, 'small')).status).toBe(200)
     for (const name of ['large', 'big', 'secret']) {
       const error = await expectRefusal(await chat(token, name), 'model_not_found')
@@ -209,12 +210,11 @@ describe('what a running gateway obeys', () => {
   })
 
   test('a model that the catalog does not have is a mistake of the command', async () => {
-    const result = await tollgate(['key', 'create', '--account', 'acme', '--models', 'smal'], {
-      config: gateway.config,
-    })
-    expect(result.code).not.toBe(0)
-    expect(result.stderr).toMatch(/smal\b.*\n?.*small/)
-    expect(result.stdout).toBe('')
+    const args = ['key', 'create', '--account', 'acme', '--models', 'smal']
+    const { code, out, err } = await runCommand(gateway.dir, args)
+    expect(code).toBe(1)
+    expect(err).toMatch(/smal\b.*\n?.*small/)
+    expect(out).toBe('')
   })
 
   test('frozen: all keys of the account are refused at once, those of others not; thawed: they work', async () => {
@@ -239,7 +239,7 @@ describe('what a running gateway obeys', () => {
     expect(second.stderr).not.toMatch(/\n\s+at /)
     await expectWorks(token)
     // Commands still find the first one.
-    expect((await run('account', 'list')).stdout).toContain('acme')
+    expect((await run('account', 'list')).out).toContain('acme')
   })
 })
 

@@ -23,7 +23,7 @@ import {
 } from '../helpers/fake-provider.ts'
 import { type FaultProxy, startFaultProxy } from '../helpers/fault-proxy.ts'
 import { FAULTS } from '../helpers/faults.ts'
-import { createAccount, type Gateway, startGateway, tollgate } from '../helpers/gateway.ts'
+import { answerOf, createAccount, type Gateway, startGateway } from '../helpers/gateway.ts'
 import { type Asked, type Load, type Question, startLoad } from '../helpers/load.ts'
 import { seeded } from '../helpers/seeded.ts'
 import { cost, policies, yamlOf } from './kill-configuration.ts'
@@ -332,23 +332,17 @@ function expectBounded(provider: FakeProvider, load: Load, { bySerial }: Ledger)
 
 /** The commands say the same as the files; and give the poor account some more. */
 async function expectCommands({ gateway }: Life, ledger: Ledger): Promise<void> {
-  const { config } = gateway
   const poor = accounts.at(-1)!.accountId
-  const [verify, ...shown] = await Promise.all([
-    tollgate(['ledger', 'verify', '--json'], { config }),
-    ...accounts.map(({ accountId }) => tollgate(['account', 'show', accountId, '--json'], { config })),
-  ])
-  expect(JSON.parse(verify.stdout)).toMatchObject({ accounts: CREDITS.length, open_holds: 0, violations: [] })
-  expect(verify.code).toBe(0)
-  for (const [index, { stdout }] of shown.entries()) {
-    const { accountId } = accounts[index]!
+  const audit = await answerOf(['ledger', 'verify'], gateway)
+  expect(audit).toMatchObject({ accounts: CREDITS.length, open_holds: 0, violations: [] })
+  for (const { accountId } of accounts) {
+    const { account } = await answerOf<{ account: unknown }>(['account', 'show', accountId], gateway)
     const charges = [...ledger.exchanges.values()].filter(({ account }) => account === accountId)
     const spent = charges.reduce((sum, { charged }) => sum + charged!, 0n)
     const posted = formatMoney(granted.get(accountId)!.amount - spent)
-    expect(JSON.parse(stdout).account).toMatchObject({ posted, held: formatMoney(0n), available: posted })
+    expect(account).toMatchObject({ posted, held: formatMoney(0n), available: posted })
   }
-  const { code, stderr } = await tollgate(['account', 'credit', poor, '--amount', MORE_CREDIT], { config })
-  expect(code, stderr).toBe(0)
+  await answerOf(['account', 'credit', poor, '--amount', MORE_CREDIT], gateway)
   grant(poor, MORE_CREDIT)
 }
 

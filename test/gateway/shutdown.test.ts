@@ -14,7 +14,7 @@ import {
   startFakeProvider,
   withhold,
 } from '../helpers/fake-provider.ts'
-import { createAccount, type Gateway, startGateway, tollgate } from '../helpers/gateway.ts'
+import { answerOf, createAccount, type Gateway, startGateway } from '../helpers/gateway.ts'
 import { PRICE } from '../helpers/in-process.ts'
 import { openRaw, type RawClient } from '../helpers/raw-client.ts'
 import { chunksOf, contentOf, parseSse } from '../helpers/sse.ts'
@@ -93,15 +93,13 @@ async function terminate(): Promise<void> {
 
 /** Nothing runs any more: the audit finds no open hold, so nothing is left to a recovery. */
 async function expectSettled(): Promise<void> {
-  const { code, stdout } = await tollgate(['ledger', 'verify', '--json'], { config: gateway.config })
-  expect(JSON.parse(stdout)).toMatchObject({ open_holds: 0, violations: [] })
-  expect(code).toBe(0)
+  expect(await answerOf(['ledger', 'verify'], gateway)).toMatchObject({ open_holds: 0, violations: [] })
 }
 
 async function expectBalance(): Promise<void> {
-  const { stdout } = await tollgate(['account', 'show', account.accountId, '--json'], { config: gateway.config })
+  const shown = await answerOf<{ account: unknown }>(['account', 'show', account.accountId], gateway)
   const posted = formatMoney(parseMoney(CREDIT) - spent)
-  expect(JSON.parse(stdout).account).toMatchObject({ posted, held: formatMoney(0n) })
+  expect(shown.account).toMatchObject({ posted, held: formatMoney(0n) })
 }
 
 async function receiptOf(id: string): Promise<unknown> {
@@ -352,10 +350,8 @@ describe(`SIGTERM with ${STREAMS} streams open`, () => {
   }
 
   async function ledger(): Promise<{ events: number }> {
-    const { code, stdout } = await tollgate(['ledger', 'verify', '--json'], { config: gateway.config })
-    const report = JSON.parse(stdout)
+    const report = await answerOf<{ events: number }>(['ledger', 'verify'], gateway)
     expect(report).toMatchObject({ open_holds: 0, violations: [] })
-    expect(code).toBe(0)
     return report
   }
 

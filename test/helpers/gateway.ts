@@ -11,7 +11,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { stringify } from 'yaml'
 
@@ -130,6 +130,21 @@ export async function tollgate(
 
 let accounts = 0
 
+/** What a command prints with `--json`: in this process, or by another program's script. Throws when it does not end with 0. */
+export async function answerOf<Answer>(
+  args: readonly string[],
+  { config }: Pick<Gateway, 'config'>,
+  entry?: string,
+): Promise<Answer> {
+  if (entry === undefined) {
+    const { runJson } = await import('./command.ts')
+    return runJson<Answer>(dirname(config), [...args, '--config', config])
+  }
+  const { code, stdout, stderr } = await tollgate([...args, '--json'], { config, entry })
+  if (code !== 0) throw new Error(`tollgate ${args.join(' ')} ended with ${code}:\n${stderr}${stdout}`)
+  return JSON.parse(stdout)
+}
+
 /** Makes an account with credit (in dollars) and a key for it, by the commands. */
 export async function createAccount(
   gateway: Pick<Gateway, 'config'>,
@@ -142,18 +157,11 @@ export async function createAccount(
 ): Promise<{ accountId: string; keyId: string; key: string }> {
   const name = options.name ?? `account-${process.pid}-${++accounts}`
   const plan = options.plan ? ['--plan', options.plan] : []
-  const run = (args: readonly string[]) =>
-    json(args, { config: gateway.config, ...(options.entry && { entry: options.entry }) })
-  const account = await run(['account', 'create', name, '--credit', String(options.credit ?? 0), ...plan, '--json'])
+  const run = (...args: readonly string[]) => answerOf<unknown>(args, gateway, options.entry)
+  const account = await run('account', 'create', name, '--credit', String(options.credit ?? 0), ...plan)
   const accountId = text(account, ['account', 'id'])
-  const key = await run(['key', 'create', '--account', accountId, '--name', 'test', '--json'])
+  const key = await run('key', 'create', '--account', accountId, '--name', 'test')
   return { accountId, keyId: text(key, ['key', 'id']), key: text(key, ['token']) }
-}
-
-async function json(args: readonly string[], options: Parameters<typeof tollgate>[1]): Promise<unknown> {
-  const { code, stdout, stderr } = await tollgate(args, options)
-  if (code !== 0) throw new Error(`tollgate ${args.join(' ')} ended with ${code}:\n${stderr}${stdout}`)
-  return JSON.parse(stdout)
 }
 
 function text(value: unknown, path: readonly string[]): string {
