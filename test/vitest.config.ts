@@ -14,7 +14,7 @@ export default defineConfig({
     testTimeout: full ? 900_000 : 30_000,
     hookTimeout: 30_000,
     pool: 'forks',
-    // One more than the machine that this was made on has cores: many tests wait for a deadline.
-    maxWorkers: full ? 2 : 3,
+    // Two more than the machine that this was made on has cores: many tests wait for a deadline.
+    maxWorkers: full ? 2 : 4,
   },
 })

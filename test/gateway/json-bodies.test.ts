@@ -20,7 +20,7 @@ const CHAT = '/v1/chat/completions'
 const seed = Number(process.env['TOLLGATE_SEED'] ?? Date.now() % 1_000_000)
 /** The number of the only body to send, when one failed. */
 const only = process.env['TOLLGATE_BODY'] === undefined ? null : Number(process.env['TOLLGATE_BODY'])
-const BODIES = counts(600, 50_000)
+const BODIES = counts(250, 50_000)
 const CONNECTIONS = 8
 
 let provider: FakeProvider
@@ -164,7 +164,7 @@ test(`${BODIES} bodies (seed ${seed}): each answer is paid for once, and no refu
 
 describe('the widest bodies that are accepted, and heads of the worst kind', () => {
   /** A collection of garbage may fall into one of them, so the best of a few counts. */
-  const ROUNDS = counts(2, 10)
+  const ROUNDS = counts(1, 10)
   /** Milliseconds; what the limits promise of one body. */
   const MOST_MS = 30
 

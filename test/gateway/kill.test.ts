@@ -30,14 +30,14 @@ import { cost, policies, yamlOf } from './kill-configuration.ts'
 import { type Exchange, expectBooks, expectRecovered, type Ledger, lookInto, readLedger } from './kill-ledger.ts'
 
 const SEED = Number(process.env.TOLLGATE_SEED ?? Date.now() % 1_000_000)
-const KILLS = counts(4, 200)
+const KILLS = counts(3, 200)
 const CLIENTS = 40
 /** These ask for quick answers only, so that something always goes on. */
 const QUICK_CLIENTS = 12
 /** These ask for much and stop reading. */
 const STALLED_CLIENTS = 2
 /** By the commands too, which take a second: every so many kills. */
-const COMMANDS_EVERY = counts(4, 20)
+const COMMANDS_EVERY = counts(3, 20)
 
 /** The provider's figure for every prompt, and more than what the gateway would guess for the prompts here. */
 const PROMPT_TOKENS = 40

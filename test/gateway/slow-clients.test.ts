@@ -21,8 +21,8 @@ const REQUEST_S = 2
 const LOOKS_EVERY_S = 1
 /** What the machine may add when there are thousands. */
 const SLACK_S = 1
-const SLOW = counts(100, 2000)
-const FLOODS = counts(200, 2000)
+const SLOW = counts(50, 2000)
+const FLOODS = counts(100, 2000)
 
 let provider: FakeProvider
 let gateway: Gateway

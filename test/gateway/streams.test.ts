@@ -67,7 +67,7 @@ function ask({ url }: Gateway, key: string, content: string, signal?: AbortSigna
 
 describe('readers that stall', () => {
   const READERS = counts(100, 2_000)
-  const HEALTHY = 100
+  const HEALTHY = counts(40, 100)
   const ROUNDS = counts(2, 5)
   /** Some events in one write, as they come when a provider is faster than its reader. */
   const PIECE = Buffer.from(
@@ -164,7 +164,7 @@ describe('readers that stall', () => {
 })
 
 describe('streams that are abandoned', () => {
-  const STREAMS = counts(300, 10_000)
+  const STREAMS = counts(150, 10_000)
   const POOL = 64
   const AT_ONCE = 256
 
@@ -284,8 +284,12 @@ describe('a stream that comes in pieces', () => {
     expect(whole.text.match(/^data: /gm)).toHaveLength(5)
     expect(whole.text.endsWith('data: [DONE]\n\n')).toBe(true)
     expect(whole.charged).toBe(16_000n)
-    for (let cut = 1; cut < BYTES.length; cut++) expect(await seen(cut), `cut at ${cut}`).toEqual(whole)
     const random = seeded(seed)
+    // A run of few cuts has others each time.
+    const step = counts(4, 1)
+    for (let cut = 1 + Math.floor(random() * step); cut < BYTES.length; cut += step) {
+      expect(await seen(cut), `cut at ${cut}`).toEqual(whole)
+    }
     for (let round = 0; round < counts(50, 20_000); round++) {
       const cuts = Array.from({ length: 2 + Math.floor(random() * 8) }, () => Math.floor(random() * BYTES.length))
       expect(await seen(...cuts), `cut at ${cuts}`).toEqual(whole)

@@ -20,7 +20,7 @@ test.each(['thread', 'here'] as const)(
     for (let index = 0; index < 4; index++) await fund(setup, 10n ** 15n, `customer ${index}`)
     await setup.close()
 
-    for (let kill = 0; kill < counts(5, 50); kill++) {
+    for (let kill = 0; kill < counts(3, 50); kill++) {
       const child = startChild('writer.child.ts', path, writes)
       await child.said(1 + Math.floor(random() * 3000))
       await child.kill()
