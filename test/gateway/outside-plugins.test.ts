@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { ErrorEnvelope } from '#contract'
+import { runCommand } from '../helpers/command.ts'
 import { errorAnswer, exact, type FakeProvider, startFakeProvider } from '../helpers/fake-provider.ts'
 import {
   createAccount,
@@ -391,6 +392,13 @@ describe('a plugin that cannot serve: nothing starts, and the place is named', (
   const define = (parts: string) =>
     `import { definePlugin } from 'tollgate/plugin'\nexport default definePlugin({ name: 'own', ${parts} })\n`
   const USE = /policies\/main\.yaml:4:10\b/
+  /** Those need a process of their own: here the test runner reads files, and takes what Node.js does not. */
+  const REFUSED_BY_NODE: ReadonlySet<string> = new Set(['a syntax error', 'what needs a build'])
+
+  async function serveAlone(config: string) {
+    const { code, stdout, stderr } = await tollgate(['serve'], { config })
+    return { code, out: stdout, err: stderr }
+  }
 
   test.each<[string, string, RegExp, RegExp]>([
     ['a syntax error', 'export default {\n  name: "own",,\n}\n', USE, /own\.ts(:2)?\) failed to load: /],
@@ -406,7 +414,7 @@ describe('a plugin that cannot serve: nothing starts, and the place is named', (
       /"own"/,
       /no licence/,
     ],
-  ])('%s', async (_title, text, place, says) => {
+  ])('%s', async (title, text, place, says) => {
     const dir = await temporaryDirectory()
     await writeFiles(dir, { 'plugins/own.ts': text })
     const config = await writeConfiguration(dir, {
@@ -423,11 +431,13 @@ describe('a plugin that cannot serve: nothing starts, and the place is named', (
         catalog: 'steps:\n  - use: api-key\n',
       },
     })
-    const { code, stdout, stderr } = await tollgate(['serve'], { config })
-    expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
-    expect(stderr).toMatch(place)
-    expect(stderr).toMatch(says)
+    const { code, out, err } = REFUSED_BY_NODE.has(title)
+      ? await serveAlone(config)
+      : await runCommand(dir, ['serve', '--config', config])
+    expect({ code, out }).toEqual({ code: 1, out: '' })
+    expect(err).toMatch(place)
+    expect(err).toMatch(says)
     // A sentence, not a stack.
-    expect(stderr).not.toMatch(/^\s+at .*(node:|\.ts:\d+)/m)
+    expect(err).not.toMatch(/^\s+at .*(node:|\.ts:\d+)/m)
   })
 })
