@@ -1,7 +1,8 @@
 /** What the command files share: how a command is added to the program, and the options that several have. */
+import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { type Command, Option } from 'commander'
-import type { ExitCode, Terminal } from './terminal.ts'
+import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 
 export interface CommandContext {
   readonly terminal: Terminal
@@ -29,6 +30,19 @@ export function configOf(command: Command): string {
 /** Joins a path of the command line to the folder where it was written. */
 export function pathOf(terminal: Terminal, file: string): string {
   return resolve(terminal.folder, file)
+}
+
+/** The path of a file that is there; throws a `CommandError` otherwise. */
+export function existingFile(terminal: Terminal, file: string): string {
+  const path = pathOf(terminal, file)
+  const found = statSync(path, { throwIfNoEntry: false })
+  if (found?.isFile()) return path
+  throw new CommandError(`${file} cannot be read: ${found ? 'it is not a regular file' : 'there is no such file'}.`)
+}
+
+/** The path of a log, or `-` for standard input, which is also what a pipe has to be. */
+export function logFile(terminal: Terminal, file: string): string {
+  return file === '-' ? file : existingFile(terminal, file)
 }
 
 /** The example at the end of a command's help. */

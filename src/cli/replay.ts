@@ -5,7 +5,7 @@ import { parseMoney, UnitError } from '../contract/units.ts'
 import { type Gate, GateError, parseGate } from '../replay/gate.ts'
 import type { BalanceOf } from '../replay/ledger.ts'
 import type { ReplayResult } from '../replay/replay.ts'
-import { type AddCommand, configOf, example, jsonOption, pathOf } from './commands.ts'
+import { type AddCommand, configOf, example, existingFile, jsonOption, logFile, pathOf } from './commands.ts'
 import { problemText, shownPath } from './configuration.ts'
 import { json } from './format.ts'
 import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
@@ -65,14 +65,15 @@ async function replayLogs(
   config: string,
   options: Options,
 ): Promise<ExitCode> {
-  const [{ replay }, { readLogs }, { reportJson }, { replayText, skippedText }] = await Promise.all([
+  const [{ replay }, { readLogs }, { parseLine }, { reportJson }, { replayText, skippedText }] = await Promise.all([
     import('../replay/replay.ts'),
     import('../replay/read.ts'),
+    import('../replay/line.ts'),
     import('../replay/report.ts'),
     import('./replay-text.ts'),
   ])
   const { against = null, failOn = [], limit = Number.POSITIVE_INFINITY, account = null } = options
-  const files = logs.map(file => (file === '-' ? file : existing(terminal, file)))
+  const files = logs.map(file => logFile(terminal, file))
   const configuration = await load(terminal, config)
   const other = against === null ? null : await load(terminal, against)
   if (configuration === null || (against !== null && other === null)) return 1
@@ -80,7 +81,7 @@ async function replayLogs(
   const shown = speedLine(terminal, files)
   let result: ReplayResult
   try {
-    const batches = readLogs(files, { input: process.stdin, read: shown.read })
+    const batches = readLogs(files, { parse: parseLine, input: process.stdin, read: shown.read })
     const hasBalances = options.balance !== undefined || options.balances !== undefined
     const parts = { configuration, against: other, balanceOf, hasBalances, limit, account }
     result = await replay(batches, { ...parts, progress: shown.show })
@@ -134,12 +135,6 @@ async function load(terminal: Terminal, config: string) {
   return null
 }
 
-function existing(terminal: Terminal, file: string): string {
-  const path = pathOf(terminal, file)
-  if (statSync(path, { throwIfNoEntry: false })?.isFile()) return path
-  throw new CommandError(`${file} cannot be read: there is no such file.`)
-}
-
 function withShownPaths(terminal: Terminal, result: ReplayResult): ReplayResult {
   const skipped = result.skipped.map(each => ({
     ...each,
@@ -150,7 +145,7 @@ function withShownPaths(terminal: Terminal, result: ReplayResult): ReplayResult 
 
 /** By id or name from the file, else --balance; else as much as it takes. */
 function balancesOf(terminal: Terminal, { balance, balances }: Options): BalanceOf {
-  const known = balances === undefined ? new Map<string, bigint>() : readBalances(existing(terminal, balances))
+  const known = balances === undefined ? new Map<string, bigint>() : readBalances(existingFile(terminal, balances))
   return ({ id, name }) => known.get(id) ?? known.get(name) ?? balance ?? null
 }
 

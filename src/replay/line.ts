@@ -63,14 +63,7 @@ const KINDS: readonly string[] = ['chat', 'messages', 'responses', 'models', 'mo
 
 /** Throws a `LineError` for a text that is no line of this version. */
 export function parseLine(text: string): LogLine {
-  let raw: RawLine
-  try {
-    raw = JSON.parse(text) as RawLine
-  } catch {
-    throw new LineError('it is not JSON; the end of a line may be missing')
-  }
-  if (typeof raw !== 'object' || raw === null || !('v' in raw)) throw new LineError('it is no line of a usage log')
-  if (raw.v !== 1) throw new LineError(`it is of version ${JSON.stringify(raw.v)}; this gateway reads version 1`)
+  const raw: RawLine = parseObject(text)
   const at = Date.parse(raw.at as string)
   if (Number.isNaN(at)) throw new LineError('`at` is no time')
   const { id, route, kind, method, outcome, status, code } = raw
@@ -102,6 +95,21 @@ export function parseLine(text: string): LogLine {
     headers: typeof raw.headers === 'object' ? (raw.headers as LogLine['headers']) : null,
     request: requestOf(raw.request),
   }
+}
+
+/** The fields of a line of this version; throws a `LineError`. */
+export function parseObject(text: string): Readonly<Record<string, unknown>> {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    throw new LineError('it is not JSON; the end of a line may be missing')
+  }
+  if (typeof value !== 'object' || value === null || !('v' in value)) {
+    throw new LineError('it is no line of a usage log')
+  }
+  if (value.v !== 1) throw new LineError(`it is of version ${JSON.stringify(value.v)}; this gateway reads version 1`)
+  return value as Readonly<Record<string, unknown>>
 }
 
 type RawLine = { readonly [field in keyof LogLine | 'v' | 'decided_by' | 'account' | 'key']?: unknown }

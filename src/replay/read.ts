@@ -3,14 +3,16 @@ import { createReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { pipeline, Readable } from 'node:stream'
 import { createGunzip, type Gunzip } from 'node:zlib'
-import { LineError, type LogLine, parseLine } from './line.ts'
+import { LineError } from './line.ts'
 
 /** A line, or why it is none. */
-export type ReadLine =
-  | { readonly line: LogLine; readonly bytes: number }
+export type ReadLine<Line> =
+  | { readonly line: Line; readonly bytes: number }
   | { readonly file: string; readonly number: number; readonly reason: string }
 
-export interface ReadOptions {
+export interface ReadOptions<Line> {
+  /** What is wanted of a line. Throws a `LineError` for one that is none. */
+  parse(text: string): Line
   /** What `-` stands for. */
   readonly input: Readable
   /** So many bytes of the files as they are on disk have been read. */
@@ -20,13 +22,20 @@ export interface ReadOptions {
 /** A longer line is skipped: it is none. */
 const LONGEST_LINE_BYTES = 4 * 1024 * 1024
 const LINE_FEED = 10
+const CARRIAGE_RETURN = 13
 
 /** In batches of what one read has brought: a promise for each line would cost as much as the line. */
-export async function* readLogs(files: readonly string[], options: ReadOptions): AsyncGenerator<ReadLine[]> {
+export async function* readLogs<Line>(
+  files: readonly string[],
+  options: ReadOptions<Line>,
+): AsyncGenerator<ReadLine<Line>[]> {
   for (const file of files) yield* readLog(file, options)
 }
 
-async function* readLog(file: string, { input, read }: ReadOptions): AsyncGenerator<ReadLine[]> {
+async function* readLog<Line>(
+  file: string,
+  { input, read, parse }: ReadOptions<Line>,
+): AsyncGenerator<ReadLine<Line>[]> {
   const piped = file === '-' ? await peeked(input) : null
   const isPacked = looksPacked(piped ? piped.first : await beginningOf(file))
   const raw = piped ?? createReadStream(file, { highWaterMark: 256 * 1024 })
@@ -36,13 +45,13 @@ async function* readLog(file: string, { input, read }: ReadOptions): AsyncGenera
   let counted = 0
   let rest: Buffer = Buffer.alloc(0)
   let number = 0
-  const take = (bytes: Buffer): ReadLine | null => {
+  const take = (bytes: Buffer): ReadLine<Line> | null => {
     number++
-    if (bytes.length === 0) return null
+    if (bytes.length === 0 || (bytes.length === 1 && bytes[0] === CARRIAGE_RETURN)) return null
     try {
       // Editors put a mark before the first line, which is no part of it.
       const text = bytes.toString('utf8')
-      return { line: parseLine(number === 1 && text.startsWith('\uFEFF') ? text.slice(1) : text), bytes: bytes.length }
+      return { line: parse(number === 1 && text.startsWith('\uFEFF') ? text.slice(1) : text), bytes: bytes.length }
     } catch (error) {
       if (error instanceof LineError) return { file, number, reason: error.message }
       throw error
@@ -51,7 +60,7 @@ async function* readLog(file: string, { input, read }: ReadOptions): AsyncGenera
   try {
     for await (const chunk of plain as AsyncIterable<Buffer>) {
       const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
-      const lines: ReadLine[] = []
+      const lines: ReadLine<Line>[] = []
       let start = 0
       for (let end = bytes.indexOf(LINE_FEED); end >= 0; end = bytes.indexOf(LINE_FEED, start)) {
         const taken = take(bytes.subarray(start, end))

@@ -63,7 +63,10 @@ const MOST_ACCOUNTS = 10_000
 const MOST_PAUSES = 1_000
 const PAUSE_MS = 10
 
-export async function replay(batches: AsyncIterable<ReadLine[]>, options: ReplayOptions): Promise<ReplayResult> {
+export async function replay(
+  batches: AsyncIterable<ReadLine<LogLine>[]>,
+  options: ReplayOptions,
+): Promise<ReplayResult> {
   const run = new Replay(options)
   try {
     for await (const batch of batches) {
@@ -128,7 +131,7 @@ class Replay {
     return this.#taken >= this.#options.limit
   }
 
-  read(read: ReadLine): void {
+  read(read: ReadLine<LogLine>): void {
     if (!('line' in read)) {
       this.#skippedCount++
       if (this.#skipped.length < MOST_SKIPPED) this.#skipped.push(read)

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { afterAll, describe, expect, test } from 'vitest'
+import { parseLine } from '../../src/replay/line.ts'
 import { readLogs } from '../../src/replay/read.ts'
 import { type ReplayOptions, replay } from '../../src/replay/replay.ts'
 import { type Bench, openBench } from '../../src/testing/index.ts'
@@ -112,7 +113,7 @@ async function recorded(settings: object) {
   const { configuration } = bench
   await bench.close()
   const again = (options: Partial<ReplayOptions> = {}) =>
-    replay(readLogs([join(folder, 'usage.jsonl')], { input: Readable.from([]), read() {} }), {
+    replay(readLogs([join(folder, 'usage.jsonl')], { parse: parseLine, input: Readable.from([]), read() {} }), {
       configuration,
       against: null,
       balanceOf: ({ name }) => balances[name] ?? null,

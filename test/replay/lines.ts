@@ -1,6 +1,6 @@
 /** Lines of usage logs for tests. */
 
-import { parseLine } from '../../src/replay/line.ts'
+import { type LogLine, parseLine } from '../../src/replay/line.ts'
 import type { ReadLine } from '../../src/replay/read.ts'
 
 let count = 0
@@ -63,7 +63,7 @@ export function at(ms: number): { readonly at: string } {
 }
 
 /** As they are read, in the order of their ends. */
-export async function* batchesOf(lines: readonly object[]): AsyncGenerator<ReadLine[]> {
+export async function* batchesOf(lines: readonly object[]): AsyncGenerator<ReadLine<LogLine>[]> {
   const read = lines.map(line => parseLine(JSON.stringify(line)))
   read.sort((one, other) => one.at + one.ms - other.at - other.ms)
   yield read.map(line => ({ line, bytes: 500 }))

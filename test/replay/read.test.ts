@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { gzipSync } from 'node:zlib'
 import { afterAll, expect, test } from 'vitest'
+import { parseLine } from '../../src/replay/line.ts'
 import { readLogs } from '../../src/replay/read.ts'
 import { lineWith } from './lines.ts'
 
@@ -20,7 +21,7 @@ const textOf = (...ids: string[]) => ids.map(id => `${JSON.stringify(lineWith({ 
 async function readAll(files: string[], input = Readable.from([])) {
   const found: string[] = []
   let bytes = 0
-  for await (const batch of readLogs(files, { input, read: more => void (bytes += more) })) {
+  for await (const batch of readLogs(files, { parse: parseLine, input, read: more => void (bytes += more) })) {
     for (const read of batch) {
       found.push('line' in read ? read.line.id : `${read.file.split('/').at(-1)}:${read.number}: ${read.reason}`)
     }

@@ -2,12 +2,14 @@
  * `tollgate explain req_…`: an exchange that took place, whole. `tollgate explain --shadow`: what steps in shadow would have
  * refused, from the gateway that runs or from an exchange log.
  */
+import { statSync } from 'node:fs'
 import type { PastExchangeView } from '../../admin/api/views.ts'
 import type { ShadowStep, Touched } from '../../observe/shadow.ts'
-import { pathOf } from '../commands.ts'
+import { logFile } from '../commands.ts'
 import { count, json as jsonText, pairs, showMoney, showTime, table } from '../format.ts'
 import { operate } from '../operate.ts'
 import { CommandError, type ExitCode, progressLine, type Terminal } from '../terminal.ts'
+import type { LoggedExchange } from './logged.ts'
 import { wrapped } from './text.ts'
 
 interface LiveOptions {
@@ -234,29 +236,41 @@ const MOST_TOUCHED = 100_000
  * once, each in all the exchanges in which it ran.
  */
 async function readShadowLog(terminal: Terminal, file: string): Promise<ShadowLog> {
-  const [{ createShadowFigures, shadowRun }, { readExchangeLog }] = await Promise.all([
+  const [{ createShadowFigures, shadowRun }, { readLogs }, { parseLogged }] = await Promise.all([
     import('../../observe/shadow.ts'),
-    import('../exchange-log.ts'),
+    import('../../replay/read.ts'),
+    import('./logged.ts'),
   ])
+  const path = logFile(terminal, file)
+  const size = path === '-' ? 0 : statSync(path).size
   const figures = createShadowFigures(MOST_TOUCHED)
   const span: { first: string | null; last: string | null } = { first: null, last: null }
   let exchanges = 0
   let skipped: { lines: number; first: string } | null = null
   const progress = progressLine(terminal, 'Reading bytes')
+  let done = 0
+  const read = (bytes: number) => {
+    done += bytes
+    if (size > 0) progress.show(done, size)
+  }
+  const take = (exchange: LoggedExchange) => {
+    exchanges++
+    const at = new Date(exchange.at).toISOString()
+    if (span.first === null || at < span.first) span.first = at
+    if (span.last === null || at > span.last) span.last = at
+    for (const entry of exchange.trail) {
+      const code = shadowRun(entry)
+      if (code !== undefined) figures.count(exchange, entry.step, code)
+    }
+  }
   try {
-    for await (const line of readExchangeLog(pathOf(terminal, file), progress.show)) {
-      if ('problem' in line) {
-        skipped ??= { lines: 0, first: `line ${line.number}: ${line.problem}` }
-        skipped.lines++
-        continue
-      }
-      exchanges++
-      const at = new Date(line.exchange.at).toISOString()
-      if (span.first === null || at < span.first) span.first = at
-      if (span.last === null || at > span.last) span.last = at
-      for (const entry of line.exchange.trail) {
-        const code = shadowRun(entry)
-        if (code !== undefined) figures.count(line.exchange, entry.step, code)
+    for await (const batch of readLogs([path], { parse: parseLogged, input: process.stdin, read })) {
+      for (const each of batch) {
+        if ('line' in each) take(each.line)
+        else {
+          skipped ??= { lines: 0, first: `line ${each.number}: ${each.reason}` }
+          skipped.lines++
+        }
       }
     }
   } finally {
