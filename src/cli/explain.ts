@@ -50,7 +50,7 @@ export const addExplain: AddCommand = (program, { terminal, finish }) => {
       ).argParser((text: string, before: readonly string[] = []) => [...before, text]),
     )
     .option('--shadow', 'what the shadowed steps of a running gateway would have refused')
-    .option('--log <file>', 'with --shadow: read it from this exchange log')
+    .option('--log <file>', 'with --shadow: read it from this log of the plugin usage-log; - is standard input')
     .addOption(jsonOption())
     .addHelpText(
       'after',

@@ -36,6 +36,9 @@ function checkSwitches(source: Source, { address, id, plugin, mode, onError, giv
   } else if (gives.length > 0 && mode === 'shadow') {
     const message = `the step "${id}" gives ${listed(gives, 'and')}, so it cannot be in shadow mode`
     source.report(`${address}/mode`, message, { rule: 'critical-step', suggestion: 'remove this line' })
+  } else if (plugin.records && mode === 'shadow') {
+    const message = `the step "${id}" refuses nothing and only writes down, which it does in shadow mode too`
+    source.report(`${address}/mode`, message, { rule: 'useless-key', suggestion: 'remove this line, or say off' })
   }
   if (plugin.critical && onError === 'skip') {
     const message = `the step "${id}" guards keys or money, so its errors cannot be skipped`

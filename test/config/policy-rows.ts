@@ -136,6 +136,11 @@ const ORDER: Row[] = [
     'its errors cannot be skipped',
   ],
   [
+    'what only writes down, in shadow',
+    STANDARD.replace('steps:\n', 'steps:\n  - use: diary\n    mode: ▸shadow\n'),
+    'the step "diary" refuses nothing and only writes down, which it does in shadow mode too',
+  ],
+  [
     'a giver in shadow',
     STANDARD.replace('use: schema', 'use: schema\n    mode: ▸shadow'),
     'the step "schema" gives chat and model, so it cannot be in shadow mode',

@@ -108,6 +108,8 @@ const gloomy = definePlugin({
 })
 const greedy = definePlugin({ name: 'greedy', uses: ['ledger'], settings: settings({}), create: pass })
 
+const diary = definePlugin({ name: 'diary', records: true, settings: settings({}), create: pass })
+
 export const standIns: readonly AnyPlugin[] = [
   apiKey,
   schema,
@@ -120,6 +122,7 @@ export const standIns: readonly AnyPlugin[] = [
   rewriter,
   gloomy,
   greedy,
+  diary,
 ]
 
 export function registry(): Registry {
