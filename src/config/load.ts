@@ -19,7 +19,8 @@ import { checkFit } from './route-policy.ts'
 import { CATALOG_POLICY, type Plan, type PlannedRoute, planRoutes } from './routes.ts'
 import { GATEWAY_SCHEMA } from './schema.ts'
 import { buildServer } from './server.ts'
-import { type Reading, readSource, reasonOf, type Source } from './source.ts'
+import { entriesOf, type Reading, readSource, reasonOf, type Source } from './source.ts'
+import type { ModelNames } from './when-models.ts'
 import type { Door } from './when-truth.ts'
 import { MAX_FILE_BYTES } from './yaml-text.ts'
 
@@ -69,6 +70,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
     reading,
     registry,
     configFile: file,
+    models: modelNames(shape.models),
   })
   const offered = [...models.values()].filter(model => model.enabled)
   const priced = offered.filter(model => model.price !== null).map(model => model.id)
@@ -185,6 +187,14 @@ async function readText(path: string): Promise<string> {
 }
 
 type Refused = Omit<Extract<LoadResult, { readonly problems: unknown }>, 'reads'>
+
+/** Those of the file, sound or not: what is wrong with a model is said once. */
+function modelNames(shapes: GatewayShape['models']): ModelNames {
+  const aliases = entriesOf(shapes).flatMap(([id, shape]) =>
+    Array.isArray(shape?.aliases) ? shape.aliases.map(alias => [alias, id] as const) : [],
+  )
+  return { ids: namesOf(shapes), aliases: new Map(aliases) }
+}
 
 const namesOf = (map: unknown) => (typeof map === 'object' && map !== null ? Object.keys(map) : [])
 

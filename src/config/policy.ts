@@ -11,6 +11,7 @@ import { didYouMean, listed } from './problem.ts'
 import { NeedsRestart } from './reads.ts'
 import { POLICY_SCHEMA } from './schema.ts'
 import { type Reading, readSource, type Source } from './source.ts'
+import { checkModels, type ModelNames } from './when-models.ts'
 import type { Door } from './when-truth.ts'
 
 /** A step whose plugin was found. */
@@ -55,6 +56,8 @@ export interface PolicyOptions {
   readonly kinds: readonly RouteKind[]
   /** Where requests to it come in; null when not all of its routes are known. */
   readonly doors: readonly Door[] | null
+  /** The models that conditions can name. */
+  readonly models: ModelNames
 }
 
 /** Builds a policy from its file's text; what is wrong stands in its source's problems. */
@@ -79,6 +82,7 @@ export async function loadPolicy(
   checkNames(source, steps)
   if (complete) for (const kind of options.kinds) checkOrder(source, steps, kind, options.registry)
   const whens = compileConditions(source, steps, complete, options.registry, options.kinds[0] ?? 'chat')
+  checkModels(source, steps, options.models)
   checkReach(source, steps, doorsOf(steps, options.doors))
   const config =
     source.problems.length > 0 ? null : { name, steps: steps.map((step, i) => configOf(step, whens[i] ?? null)) }

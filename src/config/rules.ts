@@ -22,6 +22,7 @@ export const RULES = {
   'wrong-reference': 'A ${…} that names nothing.',
   'written-secret': 'A secret that stands in the file itself.',
   'unknown-provider': 'A provider that the file does not have.',
+  'unknown-model': 'A model that the catalog does not have.',
   'unknown-policy': 'A policy whose file cannot be read.',
   'unknown-plugin': 'A plugin that does not exist.',
   'broken-plugin': 'A plugin that cannot be loaded or is not well made.',

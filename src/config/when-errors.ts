@@ -29,7 +29,8 @@ export function namesIn(node: unknown): Set<string> {
   return names
 }
 
-function walk(node: unknown, visit: (node: Node) => void): void {
+/** Visits every node of a tree, from the root down. */
+export function walk(node: unknown, visit: (node: Node) => void): void {
   if (Array.isArray(node)) for (const part of node) walk(part, visit)
   else if (isNode(node)) {
     visit(node)

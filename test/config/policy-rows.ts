@@ -223,6 +223,7 @@ const FIT: Row[] = [
 const limit = (when: string) =>
   `steps:\n  - use: api-key\n  - use: schema\n  - use: remark\n    when: ${when}\n  - use: credits\n  - use: route\n`
 const WHEN: Row[] = [
+  ['a model that there is not', limit('model.id == ▸"smal"'), 'there is no model "smal"; did you mean "small"?'],
   ['a name not known', limit('▸acount.plan == "free"'), 'nothing is called "acount" here; did you mean "account"?'],
   ['a field not known', limit('account.▸plna == "free"'), 'account has no field "plna"; did you mean "plan"?'],
   ['a field not known, inside has()', limit('has(account.▸plna)'), 'account has no field "plna"'],

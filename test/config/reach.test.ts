@@ -70,6 +70,34 @@ const NEVER: Row[] = [
   ],
 ]
 
+const NAMED = PARTS.models.replace('targets:', 'aliases: [tiny, fast]\n    targets:')
+const MODELS: Row[] = [
+  [
+    'one in a list, behind others',
+    { standard: limited('chat.stream && !(model.id in ["small", ▸"haiku"])') },
+    'unknown-model',
+    'there is no model "haiku"; there are small',
+  ],
+  [
+    'on the left, and of what the client has sent',
+    { standard: limited('\'▸"large" != chat.model\'') },
+    'unknown-model',
+    'there is no model "large"',
+  ],
+  [
+    'an alias where there are only ids',
+    { standard: limited('model.id == ▸"fast"'), gateway: { models: NAMED } },
+    'unknown-model',
+    '"fast" is an alias, and model.id is the id of a model; write "small", or chat.model',
+  ],
+  [
+    'from a variable',
+    { standard: limited('▸\'model.id == "${FAR_KEY}"\'') },
+    'unknown-model',
+    'the condition names a model that there is not, with its ${…} filled in',
+  ],
+]
+
 const ROUTES: Row[] = [
   [
     'a path twice',
@@ -98,7 +126,7 @@ const IDS: Row[] = [
   ],
 ]
 
-test.each([...NEVER, ...ROUTES, ...IDS])('%s', async (_, files, rule, says) => {
+test.each([...NEVER, ...MODELS, ...ROUTES, ...IDS])('%s', async (_, files, rule, says) => {
   await expectOneProblem(workshop, files, says)
   expect((await workshop.problems(files))[0]!.rule).toBe(rule)
 })
@@ -111,6 +139,13 @@ describe('what is not complained about', () => {
     ['two values of two fields', { standard: limited('account.plan == "free" && key.name == "pro"') }],
     ['two values of one field, one or the other', { standard: limited('key.name == "a" || key.name == "b"') }],
     ['a method that is always so: the policy may get other routes', { standard: limited('request.method == "POST"') }],
+    ['a model by its id', { standard: limited('model.id in ["small"] && chat.model == "small"') }],
+    ['an alias, as clients say it', { standard: limited('chat.model == "fast"'), gateway: { models: NAMED } }],
+    [
+      'a part of a name, and what another fact is',
+      { standard: limited('model.id.startsWith("x") || key.name == "x"') },
+    ],
+    ['a model that is not there, for a step that is off', { standard: limited('model.id == "x"\n    mode: off') }],
     ['a more exact path behind one with braces', raw('"/v1/files/{id}"')],
   ])('%s', async (_, files) => {
     await workshop.good(files)
