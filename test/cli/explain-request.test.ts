@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, readdirSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -412,6 +412,26 @@ test('nothing is written either: a log of the policy is left alone', async () =>
   expect(stepOf(story, 'concurrency')).toMatchObject({ otherwise: 'refused with 3 under way; this is the first' })
   expect(readdirSync(join(place.folder, 'policies')).sort()).toEqual(['raw.yaml', 'standard.yaml'])
   expect(readdirSync(place.folder).filter(name => name.includes('usage') || name === '.tollgate')).toEqual([])
+})
+
+test('a plugin of one’s own that only writes down is not run either', async () => {
+  const source = `import { appendFileSync } from 'node:fs'
+import { definePlugin } from 'tollgate/plugin'
+export default definePlugin({
+  name: 'diary',
+  records: true,
+  settings: { type: 'object', additionalProperties: false, properties: {} },
+  create: () => async (_ctx, next) => {
+    appendFileSync(${JSON.stringify(join(place.folder, 'diary.txt'))}, 'x')
+    await next()
+  },
+})
+`
+  place.write('policies/diary.ts', source)
+  place.write('policies/standard.yaml', STANDARD.replace('use: credits', 'use: ./diary.ts\n  - use: credits'))
+  const { story } = await tried(CHAT)
+  expect(stepOf(story, 'diary')).toMatchObject({ reason: 'not run here: it writes outside of this process' })
+  expect(existsSync(join(place.folder, 'diary.txt'))).toBe(false)
 })
 
 test('what a guard has done, and what it would refuse', async () => {
