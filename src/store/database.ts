@@ -26,6 +26,8 @@ export interface Database {
   prepare(sql: string): Statement
   /** Like `prepare`, but every integer is read as `bigint`: whatever touches money. */
   prepareMoney(sql: string): Statement
+  /** Copies a database in memory; null for a file, and where this version of Node.js cannot (24). */
+  readonly copies: { take(): Uint8Array; put(copy: Uint8Array): void } | null
   /** Whether a transaction is open; after an error SQLite may already have rolled it back. */
   inTransaction(): boolean
   close(): void
@@ -84,12 +86,19 @@ export function connect(path: string, { readOnly = false, busyMs = 250 }: Databa
   // Those in memory are opened by the thousand, for one test each, and most of what they could be asked they are not.
   const isBrief = path === ':memory:'
   return {
+    copies: isBrief ? copiesOf(sqlite) : null,
     exec: sql => sqlite.exec(sql),
     prepare: isBrief ? sql => whenAsked(() => prepare(sql)) : prepare,
     prepareMoney: isBrief ? sql => whenAsked(() => prepareMoney(sql)) : prepareMoney,
     inTransaction: () => sqlite.isTransaction,
     close: () => sqlite.close(),
   }
+}
+
+function copiesOf(sqlite: DatabaseSync): Database['copies'] {
+  const able = sqlite as DatabaseSync & { serialize?(): Uint8Array; deserialize?(copy: Uint8Array): void }
+  if (!able.serialize || !able.deserialize) return null
+  return { take: () => able.serialize!(), put: copy => able.deserialize!(copy) }
 }
 
 /** A statement that is prepared when it first runs. */

@@ -12,6 +12,9 @@ const APPLICATION = 0x544f4c4c
 
 const FOLDER = join(import.meta.dirname, 'migrations')
 
+/** An empty database of the newest schema: those in memory are opened by the hundred, and making one takes 1.5 ms. */
+let empty: Uint8Array | null = null
+
 /**
  * Applies what is missing and returns the schema's number. Throws a `StoreError` for a database of a newer version or
  * of another program, and one that names the file when a migration fails.
@@ -25,6 +28,11 @@ export function migrate(database: Database, folder: string = FOLDER): number {
     )
   }
   if (version === 0) claim(database)
+  const copies = version === 0 && folder === FOLDER ? database.copies : null
+  if (copies && empty) {
+    copies.put(empty)
+    return files.length
+  }
   for (const [index, file] of files.entries()) {
     if (index < version) continue
     const sql = readFileSync(join(folder, file), 'utf8')
@@ -39,6 +47,7 @@ export function migrate(database: Database, folder: string = FOLDER): number {
       })
     }
   }
+  if (copies) empty = copies.take()
   return files.length
 }
 

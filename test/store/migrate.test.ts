@@ -217,3 +217,23 @@ describe('migrations', () => {
     expect(version(database)).toBe(NEWEST)
   })
 })
+
+test('a database in memory that is not the first is like it, and neither sees the other', () => {
+  const open = () => {
+    const database = openDatabase(':memory:')
+    return { database, version: migrate(database) }
+  }
+  const [first, second] = [open(), open()]
+  const schemaOf = ({ database }: ReturnType<typeof open>) => ({
+    tables: database.prepare('SELECT type, name, sql FROM sqlite_schema ORDER BY name').all(),
+    pragmas: ['user_version', 'application_id', 'foreign_keys'].map(name => database.prepare(`PRAGMA ${name}`).get()),
+  })
+  expect(second.version).toBe(first.version)
+  expect(schemaOf(second)).toEqual(schemaOf(first))
+  first.database.exec('CREATE TABLE mine (x)')
+  const isMine = "SELECT 1 FROM sqlite_schema WHERE name = 'mine'"
+  expect(second.database.prepare(isMine).get()).toBeUndefined()
+  const third = open()
+  expect(third.database.prepare(isMine).get()).toBeUndefined()
+  for (const { database } of [first, second, third]) database.close()
+})
