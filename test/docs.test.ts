@@ -16,6 +16,7 @@ import { POLICY_SCHEMA } from '../src/config/schema.ts'
 import { WHEN_FIELDS } from '../src/config/when-facts.ts'
 import { builtinRegistry } from '../src/pipeline/builtin.ts'
 import { findPython } from './clients/python.ts'
+import { runCommand } from './helpers/command.ts'
 import { createAccount, type Gateway, startGateway, temporaryDirectory, tollgate } from './helpers/gateway.ts'
 import { allFiles, ROOT, read, samplesOf, tableOf } from './helpers/repository.ts'
 import { parseSse } from './helpers/sse.ts'
@@ -234,10 +235,10 @@ describe('a plugin of your own', () => {
       [steps.filter(({ use }) => use !== 'schema'), '"credits" needs chat and model'],
     ] as const) {
       writeFileSync(join(dir, 'policies/standard.yaml'), stringify({ steps: wrong }))
-      const { code, stdout } = await tollgate(['check'], { config: gateway.config })
+      const { code, out } = await runCommand(dir, ['check'])
       expect(code).toBe(1)
-      expect(stdout).toMatch(/^policies\/standard\.yaml:\d+:\d+: /m)
-      expect(stdout).toContain(sentence)
+      expect(out).toMatch(/^policies\/standard\.yaml:\d+:\d+: /m)
+      expect(out).toContain(sentence)
     }
   })
 })
@@ -288,21 +289,18 @@ describe('command lines', () => {
 
   test('run, one after the other', { timeout: 120_000 }, async () => {
     const dir = await configurationDirectory()
-    const config = join(dir, 'gateway.yaml')
     // As README.md says beside the lines that need it.
-    writeFileSync(config, read('gateway.yaml').replace(/^# admin: (\S+).*$/m, 'admin: $1'))
+    writeFileSync(join(dir, 'gateway.yaml'), read('gateway.yaml').replace(/^# admin: (\S+).*$/m, 'admin: $1'))
     let keyId = ''
     const ran: string[] = []
     for (const [place, line] of lines) {
       if (ELSEWHERE.some(pattern => pattern.test(line))) continue
       const [npx, name, ...args] = line.split(/\s+/)
       expect([npx, name], `${place}: ${line}`).toEqual(['npx', 'tollgate'])
-      const result = await tollgate(
-        args.map(word => (word === 'KEY_ID' ? keyId : word)),
-        { config },
-      )
-      expect(result, `${place}: ${line}`).toMatchObject({ code: 0, stderr: '' })
-      keyId = /\bkey_\w+/.exec(result.stdout)?.[0] ?? keyId
+      const words = args.map(word => (word === 'KEY_ID' ? keyId : word))
+      const result = await runCommand(dir, words)
+      expect(result, `${place}: ${line}`).toMatchObject({ code: 0, err: '' })
+      keyId = /\bkey_\w+/.exec(result.out)?.[0] ?? keyId
       ran.push(args.slice(0, 2).join(' '))
     }
     expect(ran).toEqual(expect.arrayContaining(['account create', 'key create', 'key rotate', 'key revoke', 'check']))
