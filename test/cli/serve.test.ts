@@ -84,7 +84,7 @@ describe('serve does not start', () => {
   })
 
   test('without a configuration', async () => {
-    const { code, err } = await tollgate(['serve', '-c', 'nowhere.yaml']).ended
+    const { code, err } = await place.tollgate(['serve', '-c', 'nowhere.yaml'])
     expect(code).toBe(1)
     expect(err).toContain('nowhere.yaml:1:1: the configuration cannot be read: there is no such file')
   })
@@ -98,7 +98,7 @@ describe('serve does not start', () => {
       const { port } = other.address() as AddressInfo
       const rest = key === 'listen' ? CONFIGURATION.replace('listen: 127.0.0.1:0\n', '') : CONFIGURATION
       place.write('gateway.yaml', `${rest}${key}: 127.0.0.1:${port}\n`)
-      const { code, err } = await tollgate(['serve']).ended
+      const { code, err } = await place.tollgate(['serve'])
       expect(code).toBe(1)
       expect(err).toContain(`127.0.0.1:${port} is in use by another program`)
       expect(err).toContain(`the key "${key}"`)
