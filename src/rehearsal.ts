@@ -130,6 +130,7 @@ const NOTHING_YET: Progress = {
   started: false,
   finished: false,
   delivered: false,
+  left: false,
   countedTokens: 0,
   estimate: {
     promptTokens: 0,

@@ -114,6 +114,15 @@ describe('what is charged', () => {
     ['a stream was refused behind its end', true, 'failed', usage(10, 5), ALL, 20_000n, 'reported'],
     ['a stream was refused before anything of it had left', true, 'refused', usage(10, 5), ALL, 0n, 'released'],
     ['shutdown cut a stream', true, 'cut', estimate(8, 5), SOME, 18_000n, 'estimated'],
+    [
+      'shutdown cut a stream that was read on for one who had left',
+      true,
+      'cut',
+      estimate(8, 5),
+      { ...HELD, left: true },
+      18_000n,
+      'estimated',
+    ],
     ['shutdown cut a stream before its first token', true, 'cut', null, NOTHING_YET, 0n, 'released'],
     ['shutdown cut a whole answer', false, 'cut', null, NOTHING_YET, 0n, 'released'],
   ])('%s (stream: %s)', (_name, stream, outcome, used, progressed, amount, source) => {

@@ -72,6 +72,7 @@ export const progress = (fields: Partial<Progress> = {}): Progress => ({
   started: true,
   finished: true,
   delivered: true,
+  left: false,
   countedTokens: 0,
   estimate: usage(0, 0, { source: 'estimated' }),
   ...fields,

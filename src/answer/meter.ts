@@ -10,6 +10,8 @@ export class Meter implements Progress {
   finished = false
   /** Set by the client's stream. */
   delivered = false
+  /** Set by the pump. */
+  left = false
   #deltas = 0
   #bytes = 0
   #usage: WireUsage | null = null

@@ -101,6 +101,7 @@ abstract class Pump implements Sink {
   /** The client has gone: stop, or read on for what the answer will have cost. What was not sent is not sent any more. */
   leave(): void {
     if (this.#isOver || this.#unwatch) return
+    this.parts.meter.left = true
     if (this.parts.meter.complete) this.awaitUsage()
     else if (this.parts.onDisconnect === 'drain' && this.source?.isSent) this.#stopAfter(DRAIN_MS)
     else this.#stop({ ending: 'client_left' })

@@ -118,6 +118,8 @@ export interface Progress {
    * role or a comment is nothing yet, and so is what a step holds back.
    */
   readonly delivered: boolean
+  /** Whether the client has gone before the end: what it did not wait for is its own. */
+  readonly left: boolean
   /** Output tokens counted over all choices: the larger of content deltas and a quarter of their UTF-8 bytes. */
   readonly countedTokens: number
   /** What the exchange would have used if it ended now without the provider's own figures; `source` is `estimated`. */

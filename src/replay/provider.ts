@@ -78,6 +78,7 @@ export class ReplayProgress implements Progress {
   started = false
   finished = false
   delivered = false
+  left = false
   countedTokens = 0
   #usage: Usage | null = null
 

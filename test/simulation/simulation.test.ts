@@ -98,7 +98,7 @@ test.runIf(seed)('the seed that was asked for', { timeout: LONGEST_MS }, async (
 
 describe.skipIf(seed)('simulated', () => {
   test('every invariant holds, whatever happens', { timeout: LONGEST_MS }, async () => {
-    const { report, text } = await simulate(['--from', '1', '--count', String(counts(60, 10_000))])
+    const { report, text } = await simulate(['--from', '1', '--count', String(counts(100, 10_000))])
     if (report.failed !== null) throw new Error(text)
     const { ran, seconds, tally } = report
     const endings = ENDINGS.map(each => `${each}: ${tally[each] ?? 0}`).join(', ')
