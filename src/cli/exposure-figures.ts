@@ -33,10 +33,12 @@ export interface ModelExposure {
   readonly outsideCap: Figure
   /** An answered exchange within its hold, at the target whose cost is highest above the price. */
   readonly margin: Figure
-  /** A provider that ignores the cap and the prompt that it was sent, up to the model's context. */
+  /** One attempt at a provider that ignores the cap and the prompt that it was sent, up to the model's context. */
   readonly overrun: Figure
-  /** Attempts that failed, broke off or were left: the provider may bill them, and nobody is charged. */
+  /** Attempts within their cap that failed, broke off or were left: the provider may bill them, and nobody is charged. */
   readonly unpaid: Figure
+  /** One exchange, all its attempts, in which every kind of loss that was asked for comes together. */
+  readonly worstExchange: Figure
   /** Features that change what the provider bills and have no price here: without a bound. */
   readonly unpriced: readonly string[]
   readonly remarks: readonly string[]
@@ -53,10 +55,13 @@ export interface Exposure {
   readonly overdraft: Figure
 }
 
-/** The whole of it. */
-export function exposureOf(configuration: Configuration): Exposure {
+/**
+ * The whole of it.
+ * @param losses what counts in the worst exchange of each model; what has no bound (`unpriced`) is in no figure
+ */
+export function exposureOf(configuration: Configuration, losses: readonly Loss[] = LOSSES): Exposure {
   const offered = [...configuration.models.values()].filter(model => model.enabled)
-  const models = offered.map(model => modelExposure(model, configuration))
+  const models = offered.map(model => modelExposure(model, configuration, losses))
   const policies = policyExposures(configuration, models)
   const holds = [
     ...models.map(({ id, largestHold }) => ({ ...largestHold, of: `model ${id}` })),
@@ -83,11 +88,12 @@ export function exposureOf(configuration: Configuration): Exposure {
 
 const FREE: Price = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: 0n, request: 0n }
 
-function modelExposure(model: Model, configuration: Configuration): ModelExposure {
+function modelExposure(model: Model, configuration: Configuration, losses: readonly Loss[]): ModelExposure {
   const price = model.price ?? FREE
   const costs = model.targets.map(target => costOfTarget(target, model, configuration))
   const output = mostOutput(model, MOST_CHOICES, model.maxOutput)
   const outside = mostOutput(model, 1, 0)
+  const attempts = attemptsOf(configuration)
   return {
     id: model.id,
     largestHold: {
@@ -100,7 +106,8 @@ function modelExposure(model: Model, configuration: Configuration): ModelExposur
     },
     margin: worst(costs, ({ cost, target }) => margin(model, target, cost, price)),
     overrun: worst(costs, ({ cost, target }) => overrun(model, target, cost, outside)),
-    unpaid: worst(costs, ({ cost, target }) => unpaid(model, target, cost, attemptsOf(configuration))),
+    unpaid: worst(costs, ({ cost, target }) => unpaid(model, target, cost, attempts)),
+    worstExchange: worst(costs, cost => worstExchange(model, cost, attempts, losses)),
     unpriced: model.price === null ? [] : model.allow,
     remarks: [...new Set(costs.flatMap(({ remark }) => (remark === null ? [] : [remark])))],
   }
@@ -127,16 +134,20 @@ function costOfTarget(target: Target, model: Model, { providers }: Configuration
 }
 
 function margin(model: Model, target: Target, cost: Price, price: Price): Figure {
-  const above: Price = {
+  const above = abovePrice(cost, price)
+  const output = mostOutput(model, MOST_CHOICES, model.maxOutput)
+  const formula = sum(above, `context ${model.context}`, `${output} tokens of output`)
+  return { amount: mostOf(above, model.context, output), formula: `${target.id}, cost above price: ${formula}` }
+}
+
+function abovePrice(cost: Price, price: Price): Price {
+  return {
     input: beyond(cost.input, price.input),
     cachedInput: beyond(cost.cachedInput, price.cachedInput),
     cacheWrite: beyond(cost.cacheWrite, price.cacheWrite),
     output: beyond(cost.output, price.output),
     request: beyond(cost.request, price.request),
   }
-  const output = mostOutput(model, MOST_CHOICES, model.maxOutput)
-  const formula = sum(above, `context ${model.context}`, `${output} tokens of output`)
-  return { amount: mostOf(above, model.context, output), formula: `${target.id}, cost above price: ${formula}` }
 }
 
 /** The smallest request there is: a cap of one token, and a prompt of next to nothing. */
@@ -150,8 +161,46 @@ function overrun(model: Model, target: Target, cost: Price, outside: number): Fi
 function unpaid(model: Model, target: Target, cost: Price, attempts: number): Figure {
   const output = mostOutput(model, MOST_CHOICES, model.maxOutput)
   const formula = sum(cost, `context ${model.context}`, `${output} tokens of output`)
+  return eachOf(attempts, target, { amount: mostOf(cost, model.context, output), formula })
+}
+
+/**
+ * The kinds do not exclude each other: each attempt may ignore the cap, and of attempts that all fail nobody is charged any.
+ * That is the worst of all, and no answer that somebody pays a part of is worse. Without `unpaid` it is one answer.
+ */
+function worstExchange(model: Model, { target, cost }: TargetCost, attempts: number, losses: readonly Loss[]): Figure {
+  const price = model.price ?? FREE
+  const outside = mostOutput(model, 1, 0)
+  const overruns = losses.includes('overrun')
+  if (losses.includes('unpaid')) {
+    return overruns ? ignored(model, target, cost, outside, attempts) : unpaid(model, target, cost, attempts)
+  }
+  const beyondCap = overrun(model, target, cost, outside)
+  if (!losses.includes('margin')) return overruns ? beyondCap : NO_LOSS
+  const atMost = margin(model, target, cost, price)
+  if (!overruns) return atMost
+  // The little that the smallest request does pay for may be paid below its cost.
+  const paid = MOST_CHOICES * (1 + outside)
+  const below = mostOf(abovePrice(cost, price), 0, paid)
+  const amount = beyondCap.amount + below
+  if (amount <= atMost.amount) return atMost
+  return { amount, formula: `${beyondCap.formula} + cost above price for ${paid} tokens: ${showNano(below)}` }
+}
+
+const NO_LOSS: Figure = { amount: 0n, formula: 'neither margin nor overrun nor unpaid counts' }
+
+/** Attempts that nobody is charged for, at a provider that ignores the cap. */
+function ignored(model: Model, target: Target, cost: Price, outside: number, attempts: number): Figure {
+  const { context, maxOutput } = model
+  const inCap = maxOutput + outside
+  const [perAnswer, output] = inCap > context ? [perChoice(model, outside), inCap] : [`context ${context}`, context]
+  const formula = sum(cost, `context ${context}`, `${MOST_CHOICES} choices x ${perAnswer}`)
+  return eachOf(attempts, target, { amount: mostOf(cost, context, MOST_CHOICES * output), formula })
+}
+
+function eachOf(attempts: number, target: Target, { amount, formula }: Figure): Figure {
   return {
-    amount: BigInt(attempts) * mostOf(cost, model.context, output),
+    amount: BigInt(attempts) * amount,
     formula: `${target.id}: ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'} x (${formula})`,
   }
 }

@@ -50,6 +50,8 @@ function policyExposure(
 ): PolicyExposure {
   const { steps } = routes[0]!.steps
   const charged = steps.some(step => isCharging(step) && always(step))
+  // Steps that find out who asks let nobody pass without a key, whatever the route says.
+  const keyed = steps.some(step => (step.plugin.gives?.includes('key') ?? false) && always(step))
   const raw = routes.filter(({ kind }) => kind === 'raw').map(route => rawExposure(route, configuration))
   const holds = [
     ...(routes.some(({ kind }) => asksModel(kind)) ? models.map(({ largestHold }) => largestHold.amount) : []),
@@ -80,7 +82,7 @@ function policyExposure(
     raw,
     unbounded: routes.flatMap(route => unboundedOf(route, charged)),
     remarks: [
-      ...routes.filter(route => route.public).map(({ path }) => `${path} is public: anyone, without a key`),
+      ...routes.filter(route => route.public && !keyed).map(({ path }) => `${path} is public: anyone, without a key`),
       ...stepRemarks(steps),
     ],
   }

@@ -24,8 +24,9 @@ export function exposureText(exposure: Exposure, explain: boolean): string {
 
 const MEANING = `What the house can lose on one exchange:
   MARGIN    it is answered, at the target whose cost is highest above the price
-  OVERRUN   the provider ignores the cap and bills up to the whole context for each choice
-  UNPAID    attempts fail or the client leaves: the provider may bill them, nobody is charged
+  OVERRUN   one attempt: the provider ignores the cap and bills up to the whole context for each choice
+  UNPAID    attempts fail or the client leaves: the provider may bill them within the cap, nobody is charged
+  WORST     all of its attempts with all of these at once, or with those in --losses: what --max-house-loss is about
   UNPRICED  features under "allow" that the provider bills otherwise: no bound
 `
 
@@ -37,11 +38,12 @@ function modelTable(models: readonly ModelExposure[]): string {
       { title: 'MARGIN', right: true },
       { title: 'OVERRUN', right: true },
       { title: 'UNPAID', right: true },
+      { title: 'WORST', right: true },
       { title: 'UNPRICED' },
     ],
-    models.map(({ id, largestHold, margin, overrun, unpaid, unpriced }) => [
+    models.map(({ id, largestHold, margin, overrun, unpaid, worstExchange, unpriced }) => [
       id,
-      ...[largestHold, margin, overrun, unpaid].map(({ amount }) => showNano(amount)),
+      ...[largestHold, margin, overrun, unpaid, worstExchange].map(({ amount }) => showNano(amount)),
       unpriced.join(', '),
     ]),
   )
@@ -82,7 +84,7 @@ function explanations({ models, policies, largestHold, openHolds }: Exposure): s
   const line = (name: string, { amount, formula }: Figure) => `  ${name}: ${showNano(amount)} = ${formula}\n`
   const ofModels = models.map(
     model =>
-      `${model.id}\n${line('largest hold', model.largestHold)}${line('  of that, thinking outside the cap', model.outsideCap)}${line('margin', model.margin)}${line('overrun', model.overrun)}${line('unpaid', model.unpaid)}`,
+      `${model.id}\n${line('largest hold', model.largestHold)}${line('  of that, thinking outside the cap', model.outsideCap)}${line('margin', model.margin)}${line('overrun', model.overrun)}${line('unpaid', model.unpaid)}${line('worst exchange', model.worstExchange)}`,
   )
   const ofPolicies = policies.map(({ name, key, account, raw }) => {
     const crowds = [['a key', key] as const, ['an account', account] as const].map(

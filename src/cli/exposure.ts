@@ -24,9 +24,13 @@ export const addExposure: AddCommand = (program, { terminal, finish }) => {
     .command('exposure')
     .description('the largest hold, the worst overdraft and what the house can lose, as this configuration allows it')
     .option('--max-hold <dollars>', 'exit code 1 when a single hold can be more', amountValue)
-    .option('--max-house-loss <dollars>', 'exit code 1 when one exchange can cost the house more', amountValue)
+    .option(
+      '--max-house-loss <dollars>',
+      'exit code 1 when one exchange, all its attempts together, can cost the house more',
+      amountValue,
+    )
     .addOption(
-      new Option('--losses <kinds>', `which losses --max-house-loss is about: ${KINDS.join(', ')}`)
+      new Option('--losses <kinds>', `which losses count in it: ${KINDS.join(', ')}`)
         .default(KINDS, 'all')
         .argParser(lossesValue),
     )
@@ -51,7 +55,7 @@ async function exposure(terminal: Terminal, config: string, options: Options): P
     import('./exposure-figures.ts'),
     import('./exposure-text.ts'),
   ])
-  const found = exposureOf(loaded.configuration)
+  const found = exposureOf(loaded.configuration, options.losses)
   const exceeded = exceededBy(found, options)
   if (options.json) terminal.out(json({ ok: exceeded.length === 0, ...asJson(found), exceeded }))
   else {
@@ -79,19 +83,17 @@ function exceededBy({ models, policies }: Exposure, options: Options): string[] 
     }
   }
   if (maxHouseLoss === undefined) return sentences
-  for (const model of models) {
-    for (const loss of losses) {
-      if (loss === 'unpriced') {
-        if (model.unpriced.length === 0) continue
-        sentences.push(
-          `The model ${model.id} allows ${model.unpriced.join(', ')}: what that costs the house has no bound`,
-        )
-      } else if (model[loss].amount > maxHouseLoss) {
-        const { amount, formula } = model[loss]
-        sentences.push(
-          `The model ${model.id} can cost the house ${show(amount)} (${loss}), and ${show(maxHouseLoss)} is allowed: ${formula}`,
-        )
-      }
+  const bounded = losses.filter(loss => loss !== 'unpriced')
+  for (const { id, worstExchange, unpriced } of models) {
+    const { amount, formula } = worstExchange
+    if (amount > maxHouseLoss) {
+      const kinds = `${bounded.join(', ')}${bounded.length > 1 ? ' together' : ''}`
+      sentences.push(
+        `The model ${id} can cost the house ${show(amount)} in one exchange (${kinds}), and ${show(maxHouseLoss)} is allowed: ${formula}`,
+      )
+    }
+    if (losses.includes('unpriced') && unpriced.length > 0) {
+      sentences.push(`The model ${id} allows ${unpriced.join(', ')}: what that costs the house has no bound`)
     }
   }
   if (losses.includes('unpriced')) sentences.push(...policies.flatMap(({ unbounded }) => unbounded))
@@ -110,6 +112,7 @@ function asJson({ models, policies, largestHold, openHolds, overdraft }: Exposur
       margin: figureJson(model.margin),
       overrun: figureJson(model.overrun),
       unpaid: figureJson(model.unpaid),
+      worst_exchange: figureJson(model.worstExchange),
       unpriced: model.unpriced,
       remarks: model.remarks,
     })),

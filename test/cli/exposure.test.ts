@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { costOf, formatMoney, parseMoney } from '#contract'
 import { holdFor } from '../../plugins/credits/hold.ts'
 import { anyChat, anyModel, anyPrice } from '../../plugins/credits/test-samples.ts'
-import { exposureOf } from '../../src/cli/exposure-figures.ts'
+import { exposureOf, LOSSES, type Loss } from '../../src/cli/exposure-figures.ts'
 import type { Configuration } from '../../src/config/configuration.ts'
 import { CONFIGURATION, makePlace, type Place, STANDARD_POLICY } from './helpers.ts'
 
@@ -64,10 +64,17 @@ describe('as a gate', () => {
       'a loss of the margin',
       ['--max-house-loss', '$1.53', '--losses', 'margin'],
       1,
-      'dear can cost the house $1.536 (margin)',
+      'dear can cost the house $1.536 in one exchange (margin), and $1.53 is allowed',
     ],
     ['just so much', ['--max-house-loss', '$1.536', '--losses', 'margin'], 0, ''],
-    ['all kinds of loss', ['--max-house-loss', '$1.536'], 1, '(overrun)'],
+    // 3 x (100000 x $2/1M + 128 x 100000 x $12/1M), of which each kind by itself is less.
+    ['all kinds of loss: just so much', ['--max-house-loss', '461.40'], 0, ''],
+    [
+      'all kinds of loss: more than any of them',
+      ['--max-house-loss', '461.399999999'],
+      1,
+      'dear can cost the house $461.40 in one exchange (margin, overrun, unpaid together), and $461.399999999 is allowed: far/big: 3 attempts x (context 100000 x $2/1M dearest input + 128 choices x context 100000 x $12/1M output)',
+    ],
     ['both', ['--max-hold', '100', '--max-house-loss', '1000'], 0, ''],
     ['no dollars', ['--max-hold', 'much'], 2, "option '--max-hold <dollars>' argument 'much' is invalid"],
     ['no kind of loss', ['--losses', 'mragin'], 2, '"mragin" is none of margin, overrun, unpaid, unpriced'],
@@ -117,6 +124,63 @@ test('the figures of a model, each with its formula', async () => {
   expect(largest_hold).toMatchObject({ amount: '7.990000000', of: 'model dear' })
   expect(open_holds).toMatchObject({ amount: '799.000000000' })
   expect(overdraft.amount).toBe('0.000000000')
+})
+
+describe('the worst exchange is made of the losses that count', () => {
+  test.each<[losses: string, amount: string]>([
+    ['unpriced', '0'],
+    ['margin', '1.536'],
+    ['overrun', '152.262464'],
+    ['unpaid', '28.248'],
+    // The 128 x 1001 tokens that are paid for cost $2/1M more than their price.
+    ['margin,overrun', '152.51872'],
+    ['margin,unpaid', '28.248'],
+    ['overrun,unpaid', '461.4'],
+    ['margin,overrun,unpaid,unpriced', '461.4'],
+  ])('%s', async (losses, amount) => {
+    const { out } = await tollgate('exposure', '--json', '--losses', losses)
+    expect(JSON.parse(out).models[0].worst_exchange.amount).toBe(formatMoney(parseMoney(amount)))
+  })
+
+  test.each<[attempts: number, amount: string]>([
+    [1, '153.8'],
+    [10, '1538'],
+  ])('and of %i attempts', async (attempts, amount) => {
+    place.write(
+      'policies/standard.yaml',
+      STANDARD_POLICY.replace('  - use: route', `  - { use: route, with: { attempts: ${attempts} } }`),
+    )
+    expect((await exposed()).models[0].worst_exchange.amount).toBe(formatMoney(parseMoney(amount)))
+  })
+
+  test('what a request costs by itself counts too', async () => {
+    place.write('gateway.yaml', REAL.replaceAll('output: $12', 'output: $12, request: $1'))
+    expect((await exposed()).models[0].worst_exchange.amount).toBe(formatMoney(parseMoney('464.4')))
+    const { out } = await tollgate('exposure', '--json', '--losses', 'margin,overrun')
+    // $1 that the house pays above the $0.01 that the customer does.
+    expect(JSON.parse(out).models[0].worst_exchange.amount).toBe(formatMoney(parseMoney('153.50872')))
+  })
+
+  test('it is never less than one of them, nor than that of fewer kinds', () => {
+    fc.assert(
+      fc.property(anyModel, anyPrice, anyPrice, fc.subarray([...LOSSES]), fc.subarray([...LOSSES]), (...drawn) => {
+        const [model, price, cost, some, others] = drawn
+        const targets = model.targets.map(target => ({ ...target, cost }))
+        const configuration = {
+          models: new Map([[model.id, { ...model, targets, price, enabled: true }]]),
+          providers: new Map(),
+          routes: [],
+          limits: { maxInflight: 1 },
+        } as unknown as Configuration
+        const of = (losses: readonly Loss[]) => exposureOf(configuration, losses).models[0]!
+        const found = of(some)
+        for (const kind of some) {
+          if (kind !== 'unpriced') expect(found.worstExchange.amount >= found[kind].amount).toBe(true)
+        }
+        expect(of([...some, ...others]).worstExchange.amount >= found.worstExchange.amount).toBe(true)
+      }),
+    )
+  })
 })
 
 test('no hold is larger: the same sum as the step credits makes', () => {
@@ -305,15 +369,32 @@ ${raw('/v1/embeddings', 'price: { per: 1M tokens, input: $0.10 }')}${raw('/v1/im
   expect((await tollgate('exposure', '--max-house-loss', '1000')).err).toContain('/v1/files is raw and free')
 })
 
+describe('a route that says "public" is open to anyone', () => {
+  const PUBLIC = '/v1/chat/completions is public: anyone, without a key'
+  const keyStep = { id: 'api-key', plugin: { name: 'api-key', gives: ['key'] }, when: null, mode: 'enforce' }
+  test.each<[name: string, steps: object[], remarks: string[]]>([
+    ['when no step asks for a key', [], [PUBLIC]],
+    ['but not when one always does', [{ ...keyStep, onError: 'refuse' }], []],
+    ['when it is passed over after an error', [{ ...keyStep, onError: 'skip' }], [PUBLIC]],
+    ['when it only watches', [{ ...keyStep, onError: 'refuse', mode: 'shadow' }], [PUBLIC]],
+  ])('%s', (_name, steps, remarks) => {
+    const route = { path: '/v1/chat/completions', kind: 'chat', policy: 'p', public: true, steps: { steps } }
+    const configuration = { models: new Map(), providers: new Map(), routes: [route], limits: { maxInflight: 1 } }
+    expect(exposureOf(configuration as unknown as Configuration).policies[0]!.remarks).toEqual(remarks)
+  })
+})
+
 test('for people: tables, what they mean, and the formulas when asked', async () => {
   const { code, out } = await tollgate('exposure')
   expect(code).toBe(0)
-  expect(out).toMatch(/^MODEL +LARGEST HOLD +MARGIN +OVERRUN +UNPAID +UNPRICED$/m)
-  expect(out).toMatch(/^dear +\$7\.99 +\$1\.536 +\$152\.262464 +\$28\.248$/m)
+  expect(out).toMatch(/^MODEL +LARGEST HOLD +MARGIN +OVERRUN +UNPAID +WORST +UNPRICED$/m)
+  expect(out).toMatch(/^dear +\$7\.99 +\$1\.536 +\$152\.262464 +\$28\.248 +\$461\.40$/m)
   expect(out).toMatch(/^standard +yes +100 +100 +\$799 +\$799 +\/v1\/chat\/completions$/m)
   expect(out).toContain('largest single hold            $7.99 (model dear)')
   expect(out).not.toContain('= context')
   expect((await tollgate('exposure', '--explain')).out).toContain(
     'largest hold: $7.99 = context 100000 x $3/1M dearest input',
   )
+  const { out: margin } = await tollgate('exposure', '--explain', '--losses', 'margin')
+  expect(margin).toContain('worst exchange: $1.536 = far/big, cost above price')
 })
