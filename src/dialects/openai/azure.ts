@@ -26,7 +26,7 @@ export function azureDoorway({ door, apiVersion }: AzurePlace): AzureDoorway {
   if (door !== 'classic') {
     const path = `/chat/completions${query}`
     // Without this header Foundry refuses parameters that are not in its own list, `stream_options` for one.
-    const headers = door === 'foundry' ? { 'extra-parameters': 'pass-through' } : {}
+    const headers: Readonly<Record<string, string>> = door === 'foundry' ? { 'extra-parameters': 'pass-through' } : {}
     return { path: () => path, headers, quirks: door === 'foundry' ? FOUNDRY : AZURE }
   }
   const isBefore = ([version]: (typeof AZURE_BEFORE)[number]) => apiVersion !== null && apiVersion < version
