@@ -9,7 +9,7 @@ export interface Problem extends Position {
   readonly message: string
   /** What to do about it, continuing the sentence after a semicolon. */
   readonly suggestion?: string
-  /** The source line holds a secret, so it must not be printed. */
+  /** The source line holds a secret, of this problem or of something beside it, so it must not be printed. */
   readonly concealed?: boolean
 }
 

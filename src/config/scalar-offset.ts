@@ -9,15 +9,28 @@ export function indexInFile(text: string, node: Scalar, index: number): number {
   const value = String(node.value)
   const [start, end] = node.range ?? [0, 0]
   const quoted = node.type === 'QUOTE_DOUBLE' || node.type === 'QUOTE_SINGLE'
-  let at = quoted ? start + 1 : isBlock(node) ? skipSpace(text, text.indexOf('\n', start), end) : start
-  for (let i = 0; i < Math.min(index, value.length) && at < end; ) {
-    if (isSpace(value[i]) && isSpace(text[at])) {
+  const block = isBlock(node)
+  let at = quoted ? start + 1 : block ? skipSpace(text, text.indexOf('\n', start), end) : start
+  // The empty lines that a block text begins with were skipped in the file already.
+  let i = block ? spaceAt(value, 0) : 0
+  while (at < end) {
+    if (node.type === 'QUOTE_DOUBLE' && /^\\\r?\n/.test(text.slice(at, at + 3))) {
+      // The line goes on below: neither the break nor the blanks after it are part of the value.
+      at = skipSpace(text, at + 1, end)
+    } else if (i >= Math.min(index, value.length)) {
+      break
+    } else if (isSpace(value[i]) && isSpace(text[at])) {
       // A run on one line is as long in the file, so that an index inside it is exact too.
-      const run = /^[^\S\n]*/.exec(text.slice(at, end))![0].length
-      const folded = text[at + run] === '\n'
-      const length = /^\s*/.exec(value.slice(i))![0].length
-      at = folded ? skipSpace(text, at, end) : at + Math.min(run, index - i)
-      i += folded ? length : Math.min(run, index - i) || 1
+      const run = /^[^\S\n]*?(?=\r?\n|\S|$)/.exec(text.slice(at, end))![0].length
+      if (/^\r?\n/.test(text.slice(at + run, at + run + 2))) {
+        const after = skipSpace(text, at, end)
+        i += block ? spaceAt(value, i) : foldedLength(text.slice(at, after))
+        at = after
+      } else {
+        const length = Math.min(run, index - i) || 1
+        at += length
+        i += length
+      }
     } else {
       at += escapeLength(text, at, node.type)
       i++
@@ -31,13 +44,22 @@ function isBlock(node: Scalar): boolean {
 }
 
 function isSpace(char: string | undefined): boolean {
-  return char === ' ' || char === '\n' || char === '\t'
+  return char === ' ' || char === '\n' || char === '\r' || char === '\t'
 }
 
 function skipSpace(text: string, from: number, end: number): number {
   let at = from
   while (at < end && /\s/.test(text[at]!)) at++
   return at
+}
+
+function spaceAt(text: string, from: number): number {
+  return /^\s*/.exec(text.slice(from))![0].length
+}
+
+/** How much of a value a run with line breaks became: a blank, or the breaks but for the first. */
+function foldedLength(run: string): number {
+  return Math.max(1, run.split('\n').length - 2)
 }
 
 const HEX_ESCAPES: Record<string, number> = { x: 4, u: 6, U: 10 }

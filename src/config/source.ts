@@ -10,6 +10,7 @@ import type { Position } from './configuration.ts'
 import { type Problem, show } from './problem.ts'
 import type { Rule } from './rules.ts'
 import { indexInFile } from './scalar-offset.ts'
+import { type WrittenSecrets, writtenSecrets } from './secret-lines.ts'
 import { type Surroundings, substitute, wantedFiles } from './substitute.ts'
 import { parseYaml } from './yaml-text.ts'
 
@@ -43,6 +44,8 @@ export interface ReportOptions {
 const MAX_DEPTH = 64
 const MAX_NODES = 50_000
 const MAX_ALIASES = 100
+/** What a sentence has in place of a secret. */
+const HIDDEN = '***'
 
 /** `/models/chat-small/targets/0`: the address of a value in its file (a JSON pointer, as ajv writes it). */
 export function pointer(...path: readonly (string | number)[]): string {
@@ -90,10 +93,15 @@ export function reasonOf(error: NodeJS.ErrnoException): string {
   return error.message.split('\n', 1)[0]!
 }
 
+/** A sentence without a value, which `show` may have cut short. */
+function withoutValue(text: string, value: string): string {
+  const shown = show(value).slice(1, -1)
+  return text.replaceAll(value, HIDDEN).replaceAll(shown, HIDDEN)
+}
+
 export class Source {
   readonly file: string
   readonly text: string
-  readonly problems: Problem[] = []
   /** Values that came from `${…}`. */
   readonly secrets = new Set<string>()
   /** The whole file as plain values; undefined when the YAML could not be read. */
@@ -102,6 +110,11 @@ export class Source {
   readonly #lines: readonly number[]
   readonly #places = new Map<string, Place>()
   readonly #broken = new Set<string>()
+  readonly #found: Problem[] = []
+  /** What `problems` was last made of these. */
+  #told: readonly Problem[] = []
+  #document: Document | null = null
+  #writtenOut: WrittenSecrets | null = null
   #nodes = 0
   #aliases = 0
   #tooBig = false
@@ -110,6 +123,15 @@ export class Source {
     this.file = file
     this.text = text
     this.#lines = [0, ...[...text.matchAll(/\n/g)].map(match => match.index + 1)]
+  }
+
+  /**
+   * What is wrong with the file. Whatever line holds a secret is concealed for each of its problems, and no sentence
+   * repeats a secret that is written out.
+   */
+  get problems(): readonly Problem[] {
+    if (this.#told.length !== this.#found.length) this.#told = this.#withoutSecrets(this.#found)
+    return this.#told
   }
 
   get usable(): boolean {
@@ -160,9 +182,12 @@ export class Source {
     return /^\$\{[^}]*\}$/.test(String(place.node.source)) ? place.resolved : null
   }
 
-  /** A value as a sentence can carry it; what came from `${…}` is shown as it stands in the file. */
+  /** A value as a sentence can carry it; what came from `${…}` is shown as it stands in the file, a secret not at all. */
   show(address: string, value: unknown): string {
     const place = this.#places.get(address)
+    if (typeof value === 'object') return show(value)
+    // A word of three letters keeps no secret, and says what was mistaken for what.
+    if (place !== undefined && String(value).length > 3 && this.#isWrittenOut(place.value)) return HIDDEN
     return place?.resolved == null ? show(value) : this.text.slice(place.value[0], place.value[1])
   }
 
@@ -180,7 +205,7 @@ export class Source {
 
   report(address: string, message: string, options: ReportOptions = {}): void {
     this.#broken.add(address)
-    this.problems.push({
+    this.#found.push({
       ...this.position(address, options),
       rule: options.rule ?? 'wrong-value',
       message: this.#conceal(address, message),
@@ -191,7 +216,7 @@ export class Source {
 
   /** Reports a problem of the text itself. */
   reportAt(offset: number, rule: Rule, message: string, suggestion?: string): void {
-    this.problems.push({ ...this.#at(offset), rule, message, ...(suggestion === undefined ? {} : { suggestion }) })
+    this.#found.push({ ...this.#at(offset), rule, message, ...(suggestion === undefined ? {} : { suggestion }) })
   }
 
   /** What came from `${…}` may be a secret: a sentence shows the reference instead. */
@@ -201,9 +226,40 @@ export class Source {
     if (place?.resolved && place.node) {
       shown = shown.replaceAll(place.resolved, this.text.slice(place.value[0], place.value[1]))
     }
-    for (const secret of this.secrets) if (secret.length > 7) shown = shown.replaceAll(secret, '***')
+    for (const secret of this.secrets) if (secret.length > 7) shown = shown.replaceAll(secret, HIDDEN)
     // A key of the file may hold anything; a sentence is one line, and never an order to a terminal.
     return shown.replace(/[\x00-\x1f\x7f]/g, ' ')
+  }
+
+  get #written(): WrittenSecrets {
+    this.#writtenOut ??= writtenSecrets(this.text, this.#document)
+    return this.#writtenOut
+  }
+
+  #isWrittenOut([start, end]: readonly [number, number]): boolean {
+    return this.#written.ranges.some(([from, to]) => from < end && to > start)
+  }
+
+  #withoutSecrets(found: readonly Problem[]): Problem[] {
+    const { ranges, values } = this.#written
+    const hidden = new Set(found.filter(problem => problem.concealed).map(({ line }) => line))
+    for (const [from, to] of ranges) {
+      const last = this.#at(Math.max(from, to - 1)).line
+      for (let { line } = this.#at(from); line <= last; line++) hidden.add(line)
+    }
+    // Many problems have one sentence.
+    const known = new Map<string, string>()
+    const told = (text: string) => {
+      const words = known.get(text) ?? values.reduce(withoutValue, text)
+      known.set(text, words)
+      return words
+    }
+    return found.map(({ message, suggestion, concealed: _, ...place }) => ({
+      ...place,
+      message: told(message),
+      ...(suggestion === undefined ? {} : { suggestion: told(suggestion) }),
+      ...(hidden.has(place.line) ? { concealed: true } : {}),
+    }))
   }
 
   #nearestPlace(address: string): Place | undefined {
@@ -220,6 +276,7 @@ export class Source {
 
   /** Builds the values. */
   build(document: Document, surroundings: Surroundings): void {
+    this.#document = document
     const value = this.#value(document.contents, '', null, { document, surroundings, open: [] })
     if (!this.#tooBig) this.value = value ?? null
   }

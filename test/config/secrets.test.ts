@@ -1,6 +1,6 @@
 /** What comes from the environment and from secret files: put in, kept, and never shown. */
 import { afterAll, describe, expect, test } from 'vitest'
-import { formatProblem } from '../../src/config/problem.ts'
+import { formatProblem, sentence } from '../../src/config/problem.ts'
 import { substitute } from '../../src/config/substitute.ts'
 import { type Files, openWorkshop, PARTS, STANDARD } from './workshop.ts'
 
@@ -70,6 +70,92 @@ test('a secret that is written out is refused without being repeated', async () 
   const text = result.problems.map(problem => formatProblem(problem, [...result.sources.values()][0])).join('\n')
   expect(text.match(/written out here/g)).toHaveLength(3)
   expect(text).not.toContain('written-out')
+})
+
+describe('a secret that is written out is not repeated by what else is wrong', () => {
+  const far = (rest: string) => `  far: { dialect: openai, base_url: "https://a.example/v1"${rest} }`
+  const key = 'api_key: "${FAR_KEY}"'
+  const rows: [string, string][] = [
+    ['a key misspelt behind it', far(', api_key: INLINE-0123456789, timeuots: { total: 1s }')],
+    ['a wrong value behind it', far(', api_key: INLINE-0123456789, timeouts: { total: soon }')],
+    ['its own key misspelt', far(', api_kye: INLINE-0123456789')],
+    ['its own key in capitals', far(', API_KEY: INLINE-0123456789')],
+    ['under a key of its own making', far(`, ${key}, token: INLINE-0123456789`)],
+    ['under another key', far(`, ${key}, key: INLINE-0123456789`)],
+    ['no blank after its key', far(', api_key:INLINE-0123456789')],
+    ['here twice', '  far:\n    dialect: openai\n    api_key: INLINE-0123456789\n    api_key: INLINE-9876543210'],
+    ['as a list', '  far:\n    dialect: openai\n    api_key:\n      - INLINE-0123456789\n      - INLINE-9876543210'],
+    ['as a list in braces', far(', api_key: [ INLINE-0123456789, INLINE-9876543210 ], weight: 1')],
+    ['as a map', far(', api_key: { name: INLINE-0123456789 }')],
+    ['as a number', far(', api_key: 7246001234')],
+    ['as a number with too many digits', far(', api_key: 72460012345678901234')],
+    ['as a short word', far(', headers: { x-pin: 7246 }')],
+    ['as a header', far(`, ${key}, headers: { x-team: INLINE, x-api-key: INLINE-0123456789 }, foo: 1`)],
+    ['as all headers', far(`, ${key}, headers: INLINE-0123456789`)],
+    ['as the aws of a provider', far(', aws: INLINE-0123456789')],
+    ['as the service_account', far(', service_account: INLINE-0123456789')],
+    ['over two lines', far(', api_key: "INLINE-0123456789\n    INLINE", weight: 1')],
+    [
+      'behind an anchor',
+      far(', api_key: *own, weight: 1').replace('dialect', 'timeuots: 1, team: &own INLINE-0123456789, dialect'),
+    ],
+    ['as an anchor', far(', api_key: *INLINE-0123456789')],
+    ['as a tag', far(', api_key: !INLINE-0123456789')],
+    ['in an address', `  far: { dialect: openai, base_url: "https://u:INLINE-0@a.example/v1", ${key}, weight: 3 }`],
+    ['in an address without a scheme', `  far: { dialect: openai, base_url: "u:INLINE-0@a.example/v1", ${key} }`],
+    ['in an address misspelt', `  far: { dialect: openai, base_ulr: "https://u:INLINE-0@a.example/v1", ${key} }`],
+    ['in a query', `  far: { dialect: openai, base_url: "https://a.example/v1?key=INLINE-0", ${key}, weight: 3 }`],
+    ['where an address is wanted', `  far: { dialect: openai, base_url: sk-INLINE-0123456789, ${key} }`],
+    ['in place of a key', far(`, ${key}, sk-INLINE-0123456789`)],
+    ['without its second quote', '  far:\n    api_key: "INLINE-0123456789\n    dialect: openai'],
+    ['with a colon in it', '  far:\n    dialect: openai\n    api_key: INLINE-0123456789: x'],
+    ['with a colon in it, in braces', far(', api_key: INLINE-0123456789: x')],
+    ['with a sign that YAML reserves', far(', api_key: @INLINE-0123456789')],
+    ['no blank after its key, on a line of its own', '  far:\n    dialect: openai\n    api_key:INLINE-0123456789'],
+    [
+      'in a list of a broken file',
+      '  far:\n    api_keys:\n    - INLINE-0123456789: [\n    - INLINE-9876543210: [\n    dialect: openai',
+    ],
+  ]
+  test.each(rows)('%s', async (_, text) => {
+    const result = await workshop.load(
+      { gateway: { providers: `providers:\n  demo: { dialect: demo }\n${text}` } },
+      env,
+    )
+    if (!('problems' in result)) throw new Error('accepted')
+    const told = result.problems.flatMap(problem => [
+      sentence(problem),
+      formatProblem(problem, [...result.sources].find(([file]) => file.endsWith(problem.file))?.[1]),
+    ])
+    expect(told.join('\n')).not.toMatch(/INLINE|7246/)
+  })
+
+  test('in another place than a provider', async () => {
+    const result = await workshop.load({
+      gateway: { more: 'store: "foo://u:INLINE-0@h/db"\nsecrte: INLINE-0123456789' },
+      standard: `${STANDARD}  - { use: remark, wiht: 1, with: { password: INLINE-0123456789 } }\n`,
+    })
+    if (!('problems' in result)) throw new Error('accepted')
+    const texts = [...result.sources]
+    const told = result.problems.map(each => formatProblem(each, texts.find(([file]) => file.endsWith(each.file))?.[1]))
+    expect(told.join('\n')).not.toContain('INLINE')
+  })
+
+  test.each([
+    ['a reference', far(`, ${key}, weight: 1`)],
+    ['a reference in a header', far(`, ${key}, headers: { x-key: "Bearer \${FAR_KEY}" }, weight: 1`)],
+    ['a reference that YAML cannot read', far(', api_key: ${FAR_KEY}, weight: 1')],
+    ['a plain address', far(`, ${key}, weight: 1`)],
+    ['a number of tokens', far(`, ${key}, max_tokens: 1234, weight: 1`)],
+  ])('the line of %s is shown', async (_, text) => {
+    const result = await workshop.load(
+      { gateway: { providers: `providers:\n  demo: { dialect: demo }\n${text}` } },
+      env,
+    )
+    if (!('problems' in result)) throw new Error('accepted')
+    const [problem] = result.problems
+    expect(formatProblem(problem!, [...result.sources.values()][0])).toContain('weight: 1')
+  })
 })
 
 test('only what was substituted is a secret, and only when it is long enough to be searched for', async () => {

@@ -1,0 +1,202 @@
+/**
+ * Secrets that are written out in a YAML file, where none belongs: so that no sentence repeats one, and no excerpt
+ * prints its line. Found in the text alone, because such a file is often one that cannot be read.
+ */
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isPair,
+  isScalar,
+  isSeq,
+  type Pair,
+  parseDocument,
+  type Scalar,
+  visit,
+} from 'yaml'
+import { nearest } from './problem.ts'
+import { MAX_FILE_BYTES } from './yaml-text.ts'
+
+/** Where secrets stand in a text, and what they are. */
+export interface WrittenSecrets {
+  /** Offsets in the text, from and to. */
+  readonly ranges: readonly (readonly [from: number, to: number])[]
+  /** As sentences may hold them: what is too short to be told from other words is left out. */
+  readonly values: readonly string[]
+}
+
+const SECRET_KEYS = [
+  'api_key',
+  'api_keys',
+  'secret',
+  'service_account',
+  'access_key_id',
+  'secret_access_key',
+  'session_token',
+]
+const SECRET_ENDING = /(^|[-_.])(api[-_]?key|authorization|cookie|credential|passwd|password|secret|token)s?$/i
+/** Numbers of tokens are no secrets. */
+const COUNTED = /tokens$/i
+/** A map by the names of steps, one of which is `api-key`. */
+const BY_STEP = 'trail'
+/** In a provider, `key` and `token` can mean only one thing. */
+const SECRET_OF_PROVIDER = /(^|[-_.])(key|token)s?$/i
+const ADDRESS_KEYS = ['base_url', 'store']
+/** Credentials, a query or a fragment. */
+const TELLING_ADDRESS = /[@?#]/
+const CREDENTIALS = /\/\/[^\s/]+@/
+/** As the great providers make their keys, and tokens. */
+const LOOKS_SECRET = /(?<![\w-])(?:sk-|gsk_|xai-|hf_|AKIA|AIza|eyJ)[\w.-]{12,}/g
+const REFERENCE = /\$\{[^}\n]*\}/g
+const SHORTEST = 8
+
+/** Finds them. `document` is what was built from the text; null when it could not be read as YAML. */
+export function writtenSecrets(text: string, document: Document | null): WrittenSecrets {
+  const found = new Found(text)
+  for (const match of text.matchAll(LOOKS_SECRET)) found.add(match.index, match.index + match[0].length)
+  if (document !== null) inNodes(document, found)
+  else {
+    inBroken(text, found)
+    inLines(text, found)
+  }
+  return { ranges: found.ranges, values: [...found.values].sort((a, b) => b.length - a.length) }
+}
+
+class Found {
+  readonly ranges: [number, number][] = []
+  readonly values = new Set<string>()
+  readonly #text: string
+
+  constructor(text: string) {
+    this.#text = text
+  }
+
+  add(from: number, to: number, value: string = this.#text.slice(from, to), { nameless = false } = {}): void {
+    this.ranges.push([from, to])
+    if (!nameless && value.length >= SHORTEST) this.values.add(value)
+  }
+}
+
+/** What the parser makes of a text that it does not understand wholly. */
+function inBroken(text: string, found: Found): void {
+  if (text.length > MAX_FILE_BYTES) return
+  // References are what most often breaks a text, and are no secrets.
+  const rest = text.replace(REFERENCE, reference => ' '.repeat(reference.length))
+  try {
+    inNodes(parseDocument(rest, { prettyErrors: false, schema: 'core', stringKeys: true, logLevel: 'silent' }), found)
+  } catch (error) {
+    // Nested too deeply: the lines have to say it.
+    if (!(error instanceof RangeError)) throw error
+  }
+}
+
+function isSecretKey(name: string, inProvider: boolean): boolean {
+  if (COUNTED.test(name)) return false
+  return SECRET_ENDING.test(name) || (inProvider && SECRET_OF_PROVIDER.test(name)) || isNear(name, SECRET_KEYS)
+}
+
+const isNear = (name: string, known: readonly string[]) => known.includes(name) || nearest(name, known) !== undefined
+
+function inNodes(document: Document, found: Found): void {
+  visit(document, {
+    Pair(_, pair, ancestors) {
+      const name = nameOf(pair)
+      const path = ancestors.filter(isPair).map(nameOf)
+      if (path.at(-1) === BY_STEP) return
+      const inProvider = path.length > 1 && isNear(path[0]!, ['providers'])
+      const isAll = isSecretKey(name, inProvider) || (name === 'aws' && isScalar(pair.value))
+      if (isAll) take(pair.value, document, found)
+      else if (inProvider && isNear(name, ['headers'])) take(pair.value, document, found, true)
+      else if (isNear(name, ADDRESS_KEYS)) takeAddress(pair.value, document, found)
+      else takeJoined(pair, inProvider, found)
+    },
+    Scalar(_, node) {
+      if (CREDENTIALS.test(String(node.value))) add(node, found)
+    },
+  })
+}
+
+const nameOf = (pair: Pair) => (isScalar(pair.key) ? String(pair.key.value) : '')
+
+/** Everything at and below a node is secret. Of headers with harmless names only the line and the place are. */
+function take(node: unknown, document: Document, found: Found, harmless = false, seen = new Set<unknown>()): void {
+  if (seen.has(node)) return
+  seen.add(node)
+  if (isAlias(node)) {
+    const target = node.resolve(document)
+    if (target !== undefined) take(target, document, found, harmless, seen)
+    else if (node.range) found.add(node.range[0], node.range[1], node.source)
+  } else if (isMap(node)) {
+    for (const pair of node.items as Pair[]) {
+      take(pair.value, document, found, harmless && !isSecretKey(nameOf(pair), true), seen)
+    }
+  } else if (isSeq(node)) {
+    for (const item of node.items) take(item, document, found, harmless, seen)
+  } else if (isScalar(node)) {
+    add(node, found, harmless)
+  }
+}
+
+function takeAddress(node: unknown, document: Document, found: Found): void {
+  const target = isAlias(node) ? node.resolve(document) : node
+  if (isScalar(target) && TELLING_ADDRESS.test(String(target.value))) add(target, found)
+}
+
+/** `api_key:sk-…` in braces is one key without a value, for want of a blank. */
+function takeJoined({ key }: Pair, inProvider: boolean, found: Found): void {
+  if (!isScalar(key) || !key.range) return
+  const [, name, rest] = /^([\w-]+):(.+)$/s.exec(String(key.value)) ?? []
+  if (name === undefined || rest === undefined || !isSecretKey(name, inProvider)) return
+  found.add(key.range[0], key.range[1], rest)
+}
+
+function add({ range, value, source, tag }: Scalar, found: Found, nameless = false): void {
+  if (!range) return
+  // A secret that begins with an exclamation mark is read as a tag.
+  const tagged = tag?.startsWith('!') ? tag : ''
+  if (tagged !== '') found.add(Math.max(0, range[0] - tagged.length - 1), range[1], tagged, { nameless })
+  if (value === null || typeof value === 'boolean' || isOnlyReference(String(value))) return
+  for (const form of new Set([String(value), source ?? ''])) found.add(range[0], range[1], form, { nameless })
+}
+
+/** What stands beside a reference is not secret when it says only of what kind the secret is. */
+function isOnlyReference(text: string): boolean {
+  const rest = text.replace(REFERENCE, '')
+  return rest.trim() === '' || (rest !== text && /^\s*(basic|bearer|token)\s*$/i.test(rest))
+}
+
+/** For what the parser does not understand: `word: rest of the line`, and the lines below that belong to it. */
+function inLines(text: string, found: Found): void {
+  let start = 0
+  /** How far the last secret key is indented, while lines are deeper than it. */
+  let open: number | null = null
+  for (const line of text.split('\n')) {
+    const indent = /^[ \t]*/.exec(line)![0].length
+    const blank = line.trim() === ''
+    if (open !== null && (blank || indent > open || (indent === open && line[indent] === '-'))) {
+      if (!blank) takeWords(line, start, found)
+    } else {
+      open = null
+      for (const match of line.matchAll(/(?<![\w.-])([A-Za-z][\w.-]*)["']?[ \t]*:/g)) {
+        const name = match[1]!
+        if (!isSecretKey(name, true) && !isNear(name, ['headers'])) continue
+        const from = match.index + match[0].length
+        const rest = line.slice(from)
+        if (/^\s*["']?\$\{[^}\n]*\}["']?\s*($|[,}#])/.test(rest)) continue
+        open = indent
+        takeWords(rest, start + from, found)
+        break
+      }
+    }
+    start += line.length + 1
+  }
+}
+
+function takeWords(text: string, offset: number, found: Found): void {
+  for (const match of text.matchAll(/\$\{[^}\n]*\}?|[^\s,[\]{}"']+/g)) {
+    const [word] = match
+    // References, the signs of block texts, and further keys.
+    if (/^(\$\{|[|>]|[\w.-]+:$)/.test(word)) continue
+    found.add(offset + match.index, offset + match.index + word.length)
+  }
+}
