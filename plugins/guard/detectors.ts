@@ -9,11 +9,16 @@ export interface Detector {
 
 const OCTET = '(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])'
 
+// RFC 5321, 4.5.3.1 and RFC 6531: also in the letters of other languages. Quotes and brackets stand around addresses
+// more often than in them, so the first character is none of those that may come later.
+const LOCAL = String.raw`[\p{L}\p{N}_][\p{L}\p{N}._%+'&\-]{0,63}`
+const LABEL = String.raw`[\p{L}\p{N}\-]`
+const TOP = String.raw`(?:\p{L}{2,18}|xn--[a-z0-9]{1,12})`
+
 /** By the name that policies say in `detect`. */
 export const DETECTORS: Readonly<Record<string, Detector>> = {
-  email: {
-    pattern: String.raw`[A-Za-z0-9._%+\-]{1,64}@(?:[A-Za-z0-9\-]{1,63}\.){1,2}(?:[A-Za-z0-9\-]{1,20}\.)?[A-Za-z]{2,24}\b`,
-  },
+  // All of it has to fit the standard window.
+  email: { pattern: `${LOCAL}@(?:${LABEL}{1,40}\\.){1,2}(?:${LABEL}{1,20}\\.){0,3}${TOP}` },
   // With a country, however it is written; or as in North America, with its separators.
   phone: {
     pattern: String.raw`(?:\+[1-9](?:[ .\-()]{0,2}[0-9]){6,14}|(?:\(|\b)[2-9][0-9]{2}\)?[ .\-][0-9]{3}[ .\-][0-9]{4})\b`,

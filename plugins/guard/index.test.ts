@@ -17,7 +17,7 @@ import { chunksOf, contentOf, readSse } from '../../test/helpers/sse.ts'
 import { readSettings } from '../../test/helpers/step.ts'
 import { AnswerGuard } from './answer.ts'
 import guard from './index.ts'
-import { Findings, type RuleText, readRules } from './rules.ts'
+import { complaintsAbout, Findings, type RuleText, readRules } from './rules.ts'
 
 /** Under another name than the built-in one. */
 const here = definePlugin<never, FactName>({
@@ -73,15 +73,28 @@ describe('settings', () => {
   })
 
   test.each<[string, object, string]>([
-    ['a pattern without end', { name: 'a', pattern: 'a+' }, 'rules[0]: the pattern of "a" says "a+", which has no end'],
+    [
+      'a pattern without end',
+      { name: 'a', pattern: 'a+' },
+      '/rules/0/pattern: the pattern of "a" says "a+", which has no end',
+    ],
     [
       'a match longer than the window',
       { name: 'a', pattern: 'a{300}' },
-      'rules[0]: the pattern of "a" may match 300 characters, and the window has 256',
+      '/rules/0/pattern: the pattern of "a" may match 300 characters, and the window has 256',
     ],
   ])('%s: refused at load', (_name, rule, message) => {
     const settings = readSettings(guard, { rules: [rule] })
     expect(() => guard.create(settings as never, {} as never, { policy: 'p', id: 'guard' })).toThrow(message)
+  })
+
+  test('rules that were checked are not read once more, unless the window is another one', () => {
+    const { rules } = readSettings(guard, { rules: [{ name: 'a', pattern: 'a{300}' }] }) as { rules: RuleText[] }
+    expect(complaintsAbout(rules, 256)).toEqual([
+      { at: '/rules/0/pattern', message: expect.stringContaining('may match 300 characters') },
+    ])
+    expect(complaintsAbout(rules, 512)).toEqual([])
+    expect(readRules(rules, 512)[0]).toBe(readRules(rules, 512)[0])
   })
 
   test.each([
@@ -113,7 +126,7 @@ describe('settings', () => {
       ],
     })
     expect(() => guard.create(settings as never, {} as never, { policy: 'p', id: 'guard' })).toThrow(
-      'rules[1]: there are two of the name "email"',
+      '/rules/1/detect: there are two rules of the name "email"',
     )
   })
 })

@@ -7,7 +7,7 @@ import { type Chat, definePlugin } from '#contract'
 import { AnswerGuard } from './answer.ts'
 import { DETECTORS } from './detectors.ts'
 import { guardRequest } from './request.ts'
-import { Findings, type RuleText, readRules } from './rules.ts'
+import { complaintsAbout, Findings, type RuleText, readRules } from './rules.ts'
 
 interface Settings {
   readonly rules: readonly RuleText[]
@@ -74,6 +74,7 @@ export default definePlugin({
       },
     },
   },
+  check: ({ rules, window }: Settings) => complaintsAbout(rules, window),
   create({ rules: texts, window }: Settings) {
     const rules = readRules(texts, window)
     const onRequest = rules.filter(({ on }) => on !== 'answer')

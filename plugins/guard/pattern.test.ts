@@ -133,6 +133,16 @@ describe('what is known by name', () => {
   test.each([
     ['email', 'to ada.lovelace+x@mail.example.org, please', 'to [x], please'],
     ['email', 'a@b and @handle and a@b.c1', 'a@b and @handle and a@b.c1'],
+    ['email', 'alice@s1.k8s.eu1.prod1.example.com, joe@dept.university.a1.ac.uk', '[x], [x]'],
+    ['email', "müller@example.de, x@münchen.de, o'brien@example.com, a&b@c.org", '[x], [x], [x], [x]'],
+    ['email', 'bob@example.xn--p1ai, иван@почта.рф.', '[x], [x].'],
+    [
+      'email',
+      `'quoted@example.com' "also@example.com" <and@example.com> {this@example.com}`,
+      `'[x]' "[x]" <[x]> {[x]}`,
+    ],
+    ['email', 'mailto:a@example.com?x=b@example.com&y', 'mailto:[x]?x=[x]&y'],
+    ['email', `${'l'.repeat(64)}@${'d'.repeat(40)}.${'d'.repeat(40)}.a.b.co.uk`, '[x]'],
     ['phone', 'call +49 (30) 1234-567 or (555) 123-4567!', 'call [x] or [x]!'],
     ['phone', '2026-01-01 and 1234567890123', '2026-01-01 and 1234567890123'],
     ['credit-card', '4111 1111 1111 1111 12/27, 378282246310005, 3782-822463-10005', '[x] 12/27, [x], [x]'],

@@ -1,5 +1,5 @@
 /** The rules of a step, made ready at load: each a matcher with its name and what to do. */
-import { refuse } from '#contract'
+import { refuse, type SettingsProblem } from '#contract'
 import { DETECTORS } from './detectors.ts'
 import { bareReplacement } from './json-place.ts'
 import { Matcher } from './matcher.ts'
@@ -28,20 +28,54 @@ export interface Rule {
   readonly replacement: string
 }
 
+/** What is wrong with the rules: all of it, each at its place below `with`. */
+export function complaintsAbout(texts: readonly RuleText[], window: number): SettingsProblem[] {
+  return read(texts, window).complaints
+}
+
 /** Reads the rules. Throws an Error that says which of them is wrong, and why. */
-export function readRules(texts: readonly RuleText[], window: number): Rule[] {
+export function readRules(texts: readonly RuleText[], window: number): readonly Rule[] {
+  const { rules, complaints } = read(texts, window)
+  const [first] = complaints
+  if (first !== undefined) throw new Error(`${first.at}: ${first.message}`)
+  return rules
+}
+
+interface Read {
+  readonly window: number
+  readonly rules: readonly Rule[]
+  readonly complaints: SettingsProblem[]
+}
+
+/** Reading patterns takes tens of milliseconds: those that were looked at are not read once more for the step. */
+const known = new WeakMap<readonly RuleText[], Read>()
+
+function read(texts: readonly RuleText[], window: number): Read {
+  let found = known.get(texts)
+  if (found?.window !== window) known.set(texts, (found = readAnew(texts, window)))
+  return found
+}
+
+function readAnew(texts: readonly RuleText[], window: number): Read {
+  const rules: Rule[] = []
+  const complaints: SettingsProblem[] = []
   const names = new Set<string>()
-  return texts.map((text, i) => {
+  for (const [i, text] of texts.entries()) {
     const name = text.name ?? text.detect!
-    if (names.has(name)) throw new Error(`rules[${i}]: there are two of the name "${name}"; give one another "name"`)
+    if (names.has(name)) {
+      const at = `/rules/${i}/${text.name === undefined ? 'detect' : 'name'}`
+      complaints.push({ at, message: `there are two rules of the name "${name}"; give one another "name"` })
+    }
     names.add(name)
     try {
-      return readRule(text, name, window)
+      rules.push(readRule(text, name, window))
     } catch (error) {
       if (!(error instanceof PatternError)) throw error
-      throw new Error(`rules[${i}]: the pattern of "${name}" ${error.message}`)
+      const at = `/rules/${i}/${text.pattern === undefined ? 'detect' : 'pattern'}`
+      complaints.push({ at, message: `the pattern of "${name}" ${error.message}` })
     }
-  })
+  }
+  return { window, rules, complaints }
 }
 
 function readRule({ detect, pattern, ignore_case, on, action, replace }: RuleText, name: string, window: number): Rule {

@@ -78,7 +78,9 @@ describe('settings', () => {
     ['an unknown curve', { kty: 'EC', crv: 'secp256k1', x: 'AA', y: 'AA' }, 'its crv is none of P-256'],
     ['a key for agreements', { kty: 'OKP', crv: 'X25519', x: 'AA' }, 'its crv is not Ed25519'],
   ])('%s among keys written out is refused at load', (_name, jwk, why) => {
-    expect(() => gate({ jwks: { keys: [rsa.jwk, jwk] } })).toThrow(`jwks.keys[1] can check no signature: ${why}`)
+    expect(() => gate({ jwks: { keys: [rsa.jwk, jwk] } })).toThrow(
+      `/jwks/keys/1: this key can check no signature: ${why}`,
+    )
     // What is for encryption is no business of this step.
     expect(() => gate({ jwks: { keys: [rsa.jwk, { ...jwk, use: 'enc' }] } })).not.toThrow()
   })

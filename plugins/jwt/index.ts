@@ -5,7 +5,7 @@
 import { type Accounts, definePlugin, refuse, unit } from '#contract'
 import { bearerToken } from './bearer.ts'
 import { type ClaimSettings, createReader, type Identity, keyOf } from './identity.ts'
-import { createKeySet, type Jwks } from './key-set.ts'
+import { complaintsAbout, createKeySet, type Jwks } from './key-set.ts'
 import { createVerifier } from './verify.ts'
 
 interface Settings extends ClaimSettings {
@@ -107,6 +107,7 @@ export default definePlugin({
       timeout: duration('100ms', '5s', '3s', 'How long a fetch may take.'),
     },
   },
+  check: ({ jwks }: Settings) => complaintsAbout(jwks),
   create(settings: Settings, { accounts, clock, log }) {
     const keys = createKeySet(settings.jwks, {
       clock,

@@ -3,7 +3,7 @@
  * renewed, and goes on being used while the provider cannot be reached; nobody can make it be fetched again and again.
  */
 import type { JSONWebKeySet, JWTVerifyGetKey } from 'jose'
-import type { Clock, Log } from '#contract'
+import type { Clock, Log, SettingsProblem } from '#contract'
 import { fetchKeys } from './fetch-keys.ts'
 import { isForSignatures, whyUnusable } from './usable.ts'
 
@@ -49,13 +49,20 @@ export function loadJose(): Promise<typeof import('jose')> {
 }
 let jose: Promise<typeof import('jose')> | undefined
 
+/** The keys that are written out and can check no signature, each at its place below `with`. */
+export function complaintsAbout(jwks: string | Jwks): SettingsProblem[] {
+  if (typeof jwks === 'string') return []
+  return jwks.keys.flatMap((key, i) => {
+    const why = isForSignatures(key) ? whyUnusable(key) : null
+    return why === null ? [] : [{ at: `/jwks/keys/${i}`, message: `this key can check no signature: ${why}` }]
+  })
+}
+
 /** Throws for a key that is written out and can check no signature. */
 export function createKeySet(jwks: string | Jwks, parts: KeySetParts): KeySet {
   if (typeof jwks === 'string') return createRemoteSet(jwks, parts)
-  for (const [i, key] of jwks.keys.entries()) {
-    const why = isForSignatures(key) ? whyUnusable(key) : null
-    if (why !== null) throw new Error(`jwks.keys[${i}] can check no signature: ${why}`)
-  }
+  const [wrong] = complaintsAbout(jwks)
+  if (wrong !== undefined) throw new Error(`${wrong.at}: ${wrong.message}`)
   const set = toSet(jwks)
   set.catch(() => {})
   return { current: () => set, newerThan: async () => null, close() {} }

@@ -4,7 +4,7 @@
  */
 import { definePlugin, isRefusal, unit } from '#contract'
 import { type Bodies, lineOf } from './line.ts'
-import { openLines, pathOf } from './writer.ts'
+import { openLines, pathOf, whyNotOpened } from './writer.ts'
 
 interface Settings {
   readonly file: string
@@ -71,6 +71,11 @@ export default definePlugin({
         description: 'How many renamed files stay; the oldest one goes.',
       },
     },
+  },
+  check({ file }: Settings, { folder }) {
+    const path = pathOf(file, folder)
+    const why = whyNotOpened(path)
+    return why === null ? [] : [{ at: '/file', message: `${path} ${why}` }]
   },
   create({ file, bodies, headers, address, max_size, keep }: Settings, { clock, log }, { folder }) {
     const lines = openLines(pathOf(file, folder), { maxBytes: max_size, keep }, { clock, log })

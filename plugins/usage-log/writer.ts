@@ -2,7 +2,17 @@
  * A file to which lines are appended, one write a turn, in the background: nobody waits for it, and what it cannot write
  * it counts and says. One writer a path, however many steps and generations of the configuration have it.
  */
-import { closeSync, fstatSync, openSync, statSync } from 'node:fs'
+import {
+  accessSync,
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readlinkSync,
+  realpathSync,
+  statSync,
+} from 'node:fs'
 import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
 import type { Clock, Log } from '#contract'
@@ -68,21 +78,46 @@ async function leave(path: string, writer: Writer): Promise<void> {
 
 /** What is wrong with the file is said when the configuration is loaded, not when the first exchange is over. */
 function probe(path: string): void {
-  const found = statSync(path, { throwIfNoEntry: false })
-  // To open a pipe would wait for its reader.
-  if (found && !found.isFile()) throw new Error(`file: ${path} is not a regular file`)
+  const why = whyNotOpened(path)
+  if (why !== null) throw new Error(`file: ${path} ${why}`)
   try {
     closeSync(openSync(path, 'a', MODE))
   } catch (error) {
-    throw new Error(`file: ${path} cannot be opened: ${reasonOf(error as NodeJS.ErrnoException, path)}`)
+    throw new Error(`file: ${path} ${inWords(error)}`)
   }
 }
 
-function reasonOf({ code, message }: NodeJS.ErrnoException, path: string): string {
-  if (code === 'ENOENT' || code === 'ENOTDIR') return `there is no folder ${dirname(path)}; make it first`
-  if (code === 'EACCES' || code === 'EPERM') return 'this process may not write it'
-  if (code === 'EROFS') return 'the file system can only be read'
-  return message
+/** Why the file could not be opened, continuing a sentence about it; null when it could. Makes and changes nothing. */
+export function whyNotOpened(path: string): string | null {
+  try {
+    const found = statSync(path, { throwIfNoEntry: false })
+    if (found) {
+      // To open a pipe would wait for its reader.
+      if (!found.isFile()) return 'is not a regular file'
+      accessSync(path, constants.W_OK)
+      return null
+    }
+    // The file that a link names would be made.
+    if (lstatSync(path, { throwIfNoEntry: false }))
+      return whyNotOpened(resolve(realpathSync(dirname(path)), readlinkSync(path)))
+    if (!statSync(dirname(path), { throwIfNoEntry: false })?.isDirectory()) return NO_FOLDER
+    accessSync(dirname(path), constants.W_OK | constants.X_OK)
+    return null
+  } catch (error) {
+    return inWords(error)
+  }
+}
+
+const NO_FOLDER = 'cannot be opened: there is no folder for it; make it first'
+
+function inWords(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException
+  if (code === 'ENOENT' || code === 'ENOTDIR') return NO_FOLDER
+  if (code === 'EACCES' || code === 'EPERM') return 'cannot be opened: this process may not write it'
+  if (code === 'EROFS') return 'cannot be opened: the file system can only be read'
+  if (code === 'ELOOP') return 'cannot be opened: it is a link that leads to itself'
+  if (code === 'ENAMETOOLONG') return 'cannot be opened: its name is too long'
+  return `cannot be opened: ${code ?? message}`
 }
 
 /** One file; exported for its test. */

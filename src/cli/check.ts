@@ -1,5 +1,6 @@
 /** `tollgate check`: what a pull request runs. Says everything that is wrong with configurations, and where. */
 import { type Command, Option } from 'commander'
+import { tryBeginnings } from './beginnings.ts'
 import { type AddCommand, configOf, example } from './commands.ts'
 import { readConfiguration } from './configuration.ts'
 import { type Checked, isFine, jsonReport, type ReportContext, textReport, wantsColours } from './report.ts'
@@ -51,7 +52,10 @@ async function check(
   context: ReportContext,
 ): Promise<ExitCode> {
   const checked: Checked[] = []
-  for (const file of files) checked.push({ file, loaded: await readConfiguration(context.terminal, file) })
+  for (const file of files) {
+    const loaded = await readConfiguration(context.terminal, file)
+    checked.push({ file, loaded: await tryBeginnings(context.terminal, file, loaded) })
+  }
   context.terminal.out(await REPORTS[format](checked, context))
   return checked.every(isFine) ? 0 : 1
 }

@@ -1,7 +1,8 @@
 /** A policy file: its steps with their plugins and settings. Whether their order works is checked in `policy-order.ts`. */
+import { dirname, resolve } from 'node:path'
 import type { AnyPlugin, FactName, RouteKind } from '#contract'
 import { FACT_NAMES } from '#contract'
-import { checkSchema, checkShape } from './ajv.ts'
+import { checkShape } from './ajv.ts'
 import type { CompiledWhen, PluginRegistry, PolicyConfig, Position, StepConfig } from './configuration.ts'
 import type { StepShape } from './file-shapes.ts'
 import { freeze } from './freeze.ts'
@@ -11,6 +12,7 @@ import { didYouMean, listed } from './problem.ts'
 import { NeedsRestart } from './reads.ts'
 import { POLICY_SCHEMA } from './schema.ts'
 import { type Reading, readSource, type Source } from './source.ts'
+import { askPlugin, checkSettings } from './step-settings.ts'
 import { checkModels, type ModelNames } from './when-models.ts'
 import type { Door } from './when-truth.ts'
 
@@ -75,7 +77,7 @@ export async function loadPolicy(
     entries = Array.isArray(shape?.steps) ? shape.steps : []
   }
   for (const [i, entry] of entries.entries()) {
-    const loaded = await loadStep(source, `/steps/${i}`, entry as StepShape, options)
+    const loaded = await loadStep(source, `/steps/${i}`, entry as StepShape, { ...options, policy: name })
     if (loaded !== null) steps.push(loaded)
   }
   const complete = source.usable && entries.length > 0 && steps.length === entries.length
@@ -114,7 +116,7 @@ async function loadStep(
   source: Source,
   address: string,
   entry: StepShape,
-  { registry, configFile, kinds }: PolicyOptions,
+  { registry, configFile, kinds, policy }: PolicyOptions & { readonly policy: string },
 ): Promise<LoadedStep | null> {
   const use: unknown = (entry as { use?: unknown } | null)?.use
   if (typeof use !== 'string' || !source.sound(`${address}/use`)) return null
@@ -122,16 +124,17 @@ async function loadStep(
   if (found === null) return null
   const { plugin, foreign } = found
   const at = `${address}/with`
-  const given = source.sound(at) && entry.with !== undefined ? entry.with : {}
+  const given = entry.with ?? {}
   const builtIn = found.origin === 'built-in'
   const settings = foreign ? given : checkSettings(source, address, given, { plugin, builtIn })
+  const id = typeof entry.id === 'string' ? entry.id : plugin.name
   const factsOf = (word: 'needs' | 'before') =>
     new Map(
       kinds.map(kind => [kind, source.sound(at) ? factsIn(word, { source, address, plugin, settings, kind }) : []]),
     )
   const step: LoadedStep = {
     address,
-    id: typeof entry.id === 'string' ? entry.id : plugin.name,
+    id,
     plugin,
     builtIn,
     foreign,
@@ -145,6 +148,12 @@ async function loadStep(
     when: typeof entry.when === 'string' ? entry.when : null,
     weakness: weaknessOf(entry, plugin),
     position: source.position(`${address}/use`),
+  }
+  // What only writes down looks at the machine that it is to run on, and that may be another one: see `cli/check.ts`.
+  const isAsked = !foreign && entry.mode !== 'off' && !plugin.records
+  if (isAsked && source.sound(at) && source.sound(`${address}/use`)) {
+    const place = { policy, id, mode: entry.mode, folder: resolve(dirname(source.file)) }
+    askPlugin(source, address, { plugin, settings, place })
   }
   return step
 }
@@ -164,24 +173,6 @@ async function findPlugin(source: Source, at: string, use: string, registry: Plu
     const rule = error instanceof NeedsRestart ? 'needs-restart' : 'broken-plugin'
     source.report(at, (error as Error).message, { rule })
     return null
-  }
-}
-
-function checkSettings(
-  source: Source,
-  address: string,
-  given: unknown,
-  { plugin, builtIn }: Pick<LoadedStep, 'plugin' | 'builtIn'>,
-): unknown {
-  try {
-    if (!builtIn) checkSchema(plugin.settings)
-    return checkShape(source, `${address}/with`, given, plugin.settings)
-  } catch (error) {
-    const reason = (error as Error).message.split('\n', 1)[0]
-    source.report(`${address}/use`, `the settings schema of the plugin "${plugin.name}" is wrong: ${reason}`, {
-      rule: 'broken-plugin',
-    })
-    return given
   }
 }
 

@@ -104,6 +104,14 @@ export interface StepPlace {
   readonly folder?: string
 }
 
+/** What `check` finds wrong with the settings of a step. */
+export interface SettingsProblem {
+  /** Where: a JSON pointer below `with`, such as `/rules/0/pattern`; empty for all of it. */
+  readonly at: string
+  /** One sentence without a full stop. It may quote what stands at `at`, and no other value: that may be a secret. */
+  readonly message: string
+}
+
 /** What `definePlugin` takes. */
 export interface Plugin<Settings = never, Needs extends FactName = never, Uses extends ServiceName = never> {
   /** As policies write it in `use`. Lower-case words with dashes. */
@@ -131,6 +139,13 @@ export interface Plugin<Settings = never, Needs extends FactName = never, Uses e
   /** Services that `create` receives. */
   readonly uses?: readonly Uses[]
   readonly settings: SettingsSchema
+  /**
+   * What is wrong with settings that fit the schema: all of it, each at its place; nothing when `create` would take them.
+   * Asked for each step that is not off, with the settings as `create` gets them (units parsed, defaults filled in), by
+   * whatever reads a configuration: so it answers from the settings alone, at once, and the same everywhere. Only one that
+   * `records` may look at where it is to write, without leaving anything there: it is asked by `tollgate check` alone.
+   */
+  check?(settings: Settings, place: StepPlace): readonly SettingsProblem[]
   /** Once per step, when the configuration is loaded; units arrive parsed, defaults filled in. */
   create(
     settings: Settings,
@@ -151,6 +166,7 @@ export interface AnyPlugin {
   readonly gives?: readonly FactName[]
   readonly uses?: readonly ServiceName[]
   readonly settings: SettingsSchema
+  check?(settings: never, place: StepPlace): readonly SettingsProblem[]
   create(settings: never, services: never, place: StepPlace): StepMiddleware<never> | StepInstance<never>
 }
 

@@ -10,7 +10,7 @@ import type {
   Services,
   StepMiddleware,
 } from '#contract'
-import type { PlannedStep } from './plan.ts'
+import { createPlan, type Plan, type PlannableStep, type PlannedStep } from './plan.ts'
 
 /** What is as it will be. */
 export type RealServices = Pick<Services, 'catalog' | 'targets' | 'clock' | 'random'>
@@ -57,6 +57,23 @@ export function servicesFor(plugin: AnyPlugin, real: RealServices): Partial<Serv
     ...real,
   }
   return Object.fromEntries((plugin.uses ?? []).map(name => [name, all[name]]))
+}
+
+/**
+ * Creates a step over services that keep nothing, and lets go of it. Answers why the gateway could not create it, in the words
+ * of the gateway's start; null when it could.
+ */
+export async function whyNotCreated(policy: string, step: PlannableStep, real: RealServices): Promise<string | null> {
+  let plan: Plan
+  try {
+    plan = createPlan(policy, [step], ({ plugin }) => servicesFor(plugin, real))
+  } catch (error) {
+    const { position } = step
+    const place = position ? `${position.file}:${position.line}:${position.column}: ` : ''
+    return (error as Error).message.slice(place.length)
+  }
+  await plan.dispose().catch(() => {})
+  return null
 }
 
 /** Always full, whatever is taken. */

@@ -1,6 +1,6 @@
-import { mkdirSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { CONFIGURATION, makePlace, type Place, STANDARD_POLICY } from './helpers.ts'
 
 let place: Place
@@ -115,4 +115,188 @@ test('a key for models that the catalog does not have is not made', async () => 
   const unchecked = await place.tollgate([...create, 'anything'])
   expect(unchecked.code).toBe(0)
   expect(unchecked.err).toContain('The models were not checked')
+})
+
+/** The standard policy with a step more, in line 4. */
+const withStep = (step: string) => STANDARD_POLICY.replace('  - use: credits\n', `  - ${step}\n  - use: credits\n`)
+
+describe('what a gateway would not start with', () => {
+  /** The problems of one policy with this step, as `line:column rule: sentence`. */
+  async function problemsWith(step: string): Promise<string[]> {
+    place.write('policies/standard.yaml', withStep(step))
+    const { code, out } = await place.tollgate(['check', '--json'])
+    const { ok, files } = JSON.parse(out)
+    expect(code).toBe(ok ? 0 : 1)
+    const found: { file: string; line: number; column: number; rule: string; message: string }[] = files[0].problems
+    for (const { file } of found) expect(file).toBe('policies/standard.yaml')
+    return found.map(({ line, column, rule, message }) => `${line}:${column} ${rule}: ${message}`)
+  }
+
+  test('patterns of guard, and names that it has twice: all of them, each at its place', async () => {
+    const rules = [
+      '{ name: a, pattern: "(" }',
+      '{ name: b, pattern: "(a+)+$" }',
+      '{ name: c, pattern: "a{300}" }',
+      '{ name: d, pattern: "a?" }',
+      '{ detect: iban, on: answer }',
+      '{ detect: iban, on: request }',
+    ]
+    const found = await problemsWith(`use: guard\n    with:\n      rules:\n        - ${rules.join('\n        - ')}`)
+    expect(found).toEqual([
+      expect.stringMatching(/^7:31 wrong-value: the pattern of "a" is no regular expression/),
+      expect.stringMatching(/^8:31 wrong-value: the pattern of "b" says "a\+", which has no end/),
+      expect.stringMatching(/^9:31 wrong-value: the pattern of "c" may match 300 characters, and the window has 256/),
+      expect.stringMatching(/^10:31 wrong-value: the pattern of "d" matches an empty text/),
+      '12:21 wrong-value: there are two rules of the name "iban"; give one another "name"',
+    ])
+    const { out } = await place.tollgate(['check'])
+    expect(out).toContain('   7 |         - { name: a, pattern: "(" }\n     |                               ^')
+    expect(await problemsWith('use: guard\n    mode: off\n    with: { rules: [{ name: a, pattern: "(" }] }')).toEqual(
+      [],
+    )
+  })
+
+  test('variables that are not set bring no problem but their own, and hide none', async () => {
+    const rules = ['{ name: a, pattern: "${PAT}" }', '{ name: b, patern: x }', '{ detect: emial }', '{ name: "c d" }']
+    const found = await problemsWith(`use: guard\n    with:\n      rules:\n        - ${rules.join('\n        - ')}`)
+    expect(found).toEqual([
+      '7:31 missing-variable: the environment variable PAT is not set',
+      '8:22 unknown-key: unknown key "patern"',
+      expect.stringMatching(/^9:21 wrong-value: detect: "emial" is not one of/),
+      expect.stringMatching(/^10:19 wrong-value: name: "c d" does not match/),
+    ])
+  })
+
+  test('a key of jwt that can check nothing', async () => {
+    const keys = '{ keys: [{ kty: RSA, n: AQAB, e: AQAB }] }'
+    const step = `use: jwt\n    with: { issuer: a, audience: b, account: c, jwks: ${keys} }`
+    place.write('policies/standard.yaml', withStep(step).replace('  - use: api-key\n', ''))
+    const { out } = await place.tollgate(['check'])
+    expect(out).toMatch(/^policies\/standard\.yaml:4:64: this key can check no signature: it has \d+ bits/m)
+    expect(out).toMatch(/^1 problem in /m)
+  })
+
+  describe('the file of usage-log', () => {
+    const usageLog = (file: string) => `use: usage-log\n    with: { file: "${file}" }`
+
+    test.each<[string, string, string]>([
+      ['no folder', '../logs/usage.jsonl', 'cannot be opened: there is no folder for it; make it first'],
+      ['a folder that is none', '../gateway.yaml/usage.jsonl', 'cannot be opened: there is no folder for it'],
+      ['a folder', '..', 'is not a regular file'],
+      ['a device', '/dev/null', 'is not a regular file'],
+      ['a name that is too long', `../${'a'.repeat(300)}`, 'cannot be opened: its name is too long'],
+      ['a link to itself', '../circle.jsonl', 'cannot be opened: it is a link that leads to itself'],
+      ['a link to nowhere', '../link.jsonl', 'cannot be opened: there is no folder for it'],
+    ])('%s', async (_name, file, sentence) => {
+      symlinkSync('nowhere/usage.jsonl', join(place.folder, 'link.jsonl'))
+      symlinkSync('circle.jsonl', join(place.folder, 'circle.jsonl'))
+      expect(await problemsWith(usageLog(file))).toEqual([
+        expect.stringMatching(new RegExp(`^5:19 wrong-value: /.*${sentence}`)),
+      ])
+    })
+
+    test('what a variable stands for is not told', async () => {
+      place.write('policies/standard.yaml', withStep(usageLog('${LOGS}/usage.jsonl')))
+      const env = { LOGS: '/nonexistent/hidden-place' }
+      const { code, out } = await place.tollgate(['check'], { env })
+      expect(code).toBe(1)
+      expect(out).toMatch(
+        /^policies\/standard\.yaml:5:19: "\$\{LOGS\}\/usage\.jsonl" cannot be opened: there is no folder/m,
+      )
+      expect(out).not.toContain('hidden-place')
+    })
+
+    test.skipIf(process.getuid?.() === 0)('one that may not be written', async () => {
+      chmodSync(place.write('usage.jsonl', ''), 0o400)
+      expect(await problemsWith(usageLog('../usage.jsonl'))).toEqual([expect.stringContaining('may not write it')])
+    })
+
+    test('one that can be made is not made, and only check asks for it', async () => {
+      mkdirSync(join(place.folder, 'logs'))
+      symlinkSync('logs/other.jsonl', join(place.folder, 'link.jsonl'))
+      for (const file of ['../logs/usage.jsonl', '../link.jsonl'])
+        expect(await problemsWith(usageLog(file))).toEqual([])
+      expect(readdirSync(join(place.folder, 'logs'))).toEqual([])
+      // Where exchanges are only played, or only the store is meant, the machine is another one.
+      place.write('policies/standard.yaml', withStep(usageLog('/nonexistent/usage.jsonl')))
+      for (const line of [['explain'], ['exposure'], ['account', 'list']]) {
+        expect((await place.tollgate(line)).code, line.join(' ')).toBe(0)
+      }
+    })
+  })
+
+  describe('a plugin of one’s own', () => {
+    /** A plugin in a file, of which every `create` and `dispose` leaves a trace. */
+    const pluginFile = (name: string, { create, more = '' }: { create: string; more?: string }) =>
+      place.write(
+        `policies/${name}.ts`,
+        `import { writeFileSync } from 'node:fs'
+        import { definePlugin } from 'tollgate/plugin'
+        const trace = what => writeFileSync(new URL('./${name}.' + what, import.meta.url), '')
+        export default definePlugin({
+          name: '${name}', ${more}
+          settings: { type: 'object', additionalProperties: false, properties: {} },
+          create(settings, services, place) { trace('created'); ${create} },
+        })`,
+      )
+    const left = (name: string) =>
+      readdirSync(join(place.folder, 'policies'))
+        .filter(file => file.startsWith(`${name}.`))
+        .sort()
+
+    test.each<[string, string, string]>([
+      ['throws', `throw new Error('no such region: ' + place.policy)`, 'no such region: standard'],
+      ['throws a text', `throw 'nothing'`, 'undefined'],
+      ['returns nothing', '', 'create() returned neither a middleware nor { handle }'],
+    ])('that %s when it is created', async (_name, create, sentence) => {
+      pluginFile('broken', { create })
+      expect(await problemsWith('use: ./broken.ts\n    id: mine')).toEqual([
+        expect.stringMatching(/^4:10 broken-plugin: the step "mine" cannot be created: /),
+      ])
+      const { out } = await place.tollgate(['check'])
+      if (sentence !== 'undefined') expect(out).toContain(sentence)
+      expect(await problemsWith('use: ./broken.ts\n    mode: off')).toEqual([])
+    })
+
+    test('two of them: both are told, and what a variable stands for is not', async () => {
+      pluginFile('first', { create: `throw new Error('first: long-secret-value')` })
+      pluginFile('second', { create: `throw new Error('second\\nsecond line')` })
+      const step = 'use: ./first.ts\n  - use: ./second.ts\n  - use: prompt\n    with: { system: "${WORDS}" }'
+      place.write('policies/standard.yaml', withStep(step))
+      const { out } = await place.tollgate(['check', '--format', 'github'], { env: { WORDS: 'long-secret-value' } })
+      expect(out.match(/^::error .*$/gm)).toHaveLength(2)
+      expect(out).toMatch(/line=4,.*the step "first" cannot be created: first: \*\*\*$/m)
+      expect(out).toMatch(/line=5,.*the step "second" cannot be created: second$/m)
+    })
+
+    test('that works is created with all that it uses, and let go of', async () => {
+      const uses = ['keys', 'accounts', 'buckets', 'catalog', 'clock', 'random', 'log', 'targets']
+      pluginFile('fine', {
+        more: `uses: ${JSON.stringify(uses)},`,
+        create: `const { catalog, clock, targets } = services
+          if (Object.keys(services).length !== ${uses.length}) throw new Error('services')
+          if (catalog.find('demo-small').id !== catalog.list()[0].id) throw new Error('catalog')
+          if (targets.latencyMs('x', true) !== null || clock.now() < 1e12) throw new Error('clock')
+          return { handle: (ctx, next) => next(), dispose: () => { trace('disposed'); throw new Error('too late') } }`,
+      })
+      expect(await problemsWith('use: ./fine.ts')).toEqual([])
+      expect(left('fine')).toEqual(['fine.created', 'fine.disposed', 'fine.ts'])
+    })
+
+    test('that only writes down is not created, but asked', async () => {
+      const check = `check: () => [{ at: '', message: 'nowhere to write to' }],`
+      pluginFile('diary', { create: `throw new Error('never')`, more: 'records: true,' })
+      expect(await problemsWith('use: ./diary.ts')).toEqual([])
+      pluginFile('journal', { create: `throw new Error('never')`, more: `records: true, ${check}` })
+      expect(await problemsWith('use: ./journal.ts')).toEqual(['4:5 wrong-value: nowhere to write to'])
+      expect(existsSync(join(place.folder, 'policies/diary.created'))).toBe(false)
+    })
+
+    test('whose check is none', async () => {
+      pluginFile('odd', { create: `throw new Error('never')`, more: 'check: {},' })
+      expect(await problemsWith('use: ./odd.ts')).toEqual([
+        expect.stringMatching(/^4:10 broken-plugin: .*is not well made: "check" must be a function/),
+      ])
+    })
+  })
 })

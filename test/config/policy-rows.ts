@@ -50,6 +50,8 @@ const SHAPE: Row[] = [
 ]
 
 const remark = (settings: string) => `${STANDARD}  - use: remark\n    with: { ${settings} }\n`
+const limited = (settings: string) => `${STANDARD}  - use: rate-limit\n    with: { ${settings} }\n`
+const picky = (settings: string) => `${STANDARD}  - use: picky\n    with: { ${settings} }\n`
 const SETTINGS: Row[] = [
   ['an unknown setting', remark('▸txt: x'), 'unknown key "txt"; did you mean "text"?'],
   ['a wrong type', remark('times: ▸many'), 'times must be a whole number, not "many"'],
@@ -86,6 +88,30 @@ const SETTINGS: Row[] = [
     'the plugin "gloomy" failed when asked what it stands before: never',
   ],
   ['needs that fail', `${STANDARD}  - use: ▸moody\n`, 'the plugin "moody" failed when asked what it needs: not today'],
+  // One value that cannot be read says nothing of the others.
+  ['a variable beside others', limited('per: key, requests: ▸"${NOWHERE}"'), 'NOWHERE is not set'],
+  ['a variable where one must be', limited('per: ▸"${NOWHERE}", requests: 1 per day'), 'NOWHERE is not set'],
+  ['a number that YAML rounds', limited('per: key, requests: 1 per s, burst: ▸100000000000000000'), 'has more digits'],
+  ['a variable inside a list', picky('words: [{ word: ▸"${NOWHERE}" }, { word: a }]'), 'NOWHERE is not set'],
+  ['a variable beside a name of JSON Schema', picky('not: true, pattern: ▸"${NOWHERE}"'), 'NOWHERE is not set'],
+  // What a plugin finds itself.
+  ['a setting that the plugin refuses', picky('pattern: ▸ab+c'), '"ab+" has no end'],
+  ['one inside a list', picky('words: [{ word: a }, { word: ▸a }]'), '"a" is there twice'],
+  ['one with a unit', picky('pattern: a, wait: ▸2m'), '120000 ms are too long'],
+  ['one that is left out', picky('pattern: default').replace('{', '▸{'), 'wait is 1s'],
+  ['all of them', picky('pattern: whole').replace('{', '▸{'), 'all of it is wrong'],
+  [
+    'one that a variable stands for',
+    picky('pattern: ▸"${FAR_KEY}"'),
+    '"${FAR_KEY}" stands for a value that cannot be taken',
+  ],
+  ['one by its place', `${picky('pattern: ▸place')}    id: me\n    mode: shadow\n`, 'standard me shadow policies'],
+  [
+    'a check that fails',
+    `${STANDARD}  - use: ▸grumpy\n`,
+    'the plugin "grumpy" failed when asked what is wrong with its settings: no comment',
+  ],
+  ['a check without places', `${STANDARD}  - use: ▸vague\n`, 'did not answer with a list of { at, message }'],
 ]
 
 const ORDER: Row[] = [

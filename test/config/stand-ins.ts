@@ -1,4 +1,5 @@
 /** Plugins with the names, needs and gifts of the real ones, and settings small enough to see at one glance. */
+import { basename } from 'node:path'
 import { type AnyPlugin, definePlugin, type RouteKind, unit } from '#contract'
 import { createRegistry, type Registry } from '../../src/pipeline/registry.ts'
 
@@ -110,6 +111,64 @@ const greedy = definePlugin({ name: 'greedy', uses: ['ledger'], settings: settin
 
 const diary = definePlugin({ name: 'diary', records: true, settings: settings({}), create: pass })
 
+/** Finds fault with patterns, and with what is left to its default. */
+const picky = definePlugin<{ pattern?: string; words?: { word: string }[]; wait: number }>({
+  name: 'picky',
+  settings: settings(
+    {
+      pattern: { type: 'string', description: 'No "+" in it.' },
+      // A setting may have the name of a word of JSON Schema.
+      not: { type: 'boolean', description: 'Whether the opposite.' },
+      wait: { ...unit('duration'), description: 'Not longer than a minute.', default: '1s' },
+      words: {
+        type: 'array',
+        description: 'Each once.',
+        items: {
+          type: 'object',
+          additionalProperties: false,
+          oneOf: [{ required: ['word'] }, { required: ['not'] }],
+          properties: {
+            word: { type: 'string', description: 'A word.' },
+            not: { type: 'string', description: 'Another one.' },
+          },
+        },
+      },
+    },
+    { anyOf: [{ required: ['pattern'] }, { required: ['words'] }], dependentRequired: { not: ['pattern'] } },
+  ),
+  check({ pattern = '', words = [], wait }, { policy, id, mode, folder = '' }) {
+    const plus = pattern.indexOf('+')
+    const said = words.map(each => each.word)
+    return [
+      ...(plus < 0 ? [] : [{ at: '/pattern', message: `"${pattern.slice(0, plus + 1)}" has no end` }]),
+      ...(/-key-/.test(pattern) ? [{ at: '/pattern', message: `it says "${pattern.slice(0, 8)}"` }] : []),
+      ...(pattern === 'whole' ? [{ at: '', message: 'all of it is wrong' }] : []),
+      ...(pattern === 'default' ? [{ at: '/wait', message: 'wait is 1s' }] : []),
+      ...(wait > 60_000 ? [{ at: '/wait', message: `${wait} ms are too long` }] : []),
+      ...(pattern === 'place' ? [{ at: '/pattern', message: [policy, id, mode, basename(folder)].join(' ') }] : []),
+      ...said.flatMap((word, i) =>
+        said.indexOf(word) < i ? [{ at: `/words/${i}/word`, message: `"${word}" is there twice` }] : [],
+      ),
+    ]
+  },
+  create: pass,
+})
+/** Plugins whose `check` fails, or does not answer as it should. */
+const grumpy = definePlugin({
+  name: 'grumpy',
+  settings: settings({}),
+  check: () => {
+    throw new Error('no comment')
+  },
+  create: pass,
+})
+const vague = definePlugin({
+  name: 'vague',
+  settings: settings({}),
+  check: () => ['something is wrong'] as never,
+  create: pass,
+})
+
 export const standIns: readonly AnyPlugin[] = [
   apiKey,
   schema,
@@ -125,6 +184,9 @@ export const standIns: readonly AnyPlugin[] = [
   diary,
 ]
 
+/** Those that are asked about their settings; no configuration of a test is made from theirs. */
+const CRITICS: readonly AnyPlugin[] = [picky, grumpy, vague]
+
 export function registry(): Registry {
-  return createRegistry(standIns)
+  return createRegistry([...standIns, ...CRITICS])
 }

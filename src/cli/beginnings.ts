@@ -1,0 +1,78 @@
+/**
+ * What keeps a gateway from starting although its configuration reads well: the steps that cannot be created on this machine.
+ * Plugins from elsewhere are created for a moment, over services that keep nothing; those that write down what happens are
+ * asked whether they could, and write nothing.
+ */
+import { dirname, resolve } from 'node:path'
+import type { Catalog } from '#contract'
+import type { Configuration, PolicyConfig, StepConfig } from '../config/configuration.ts'
+import type { LoadResult } from '../config/load.ts'
+import type { Source } from '../config/source.ts'
+import type { RealServices } from '../pipeline/rehearsed.ts'
+import { environmentOf } from './configuration.ts'
+import type { Terminal } from './terminal.ts'
+
+/** What was loaded; or, where steps of it cannot be created, the problems that say so. */
+export async function tryBeginnings(terminal: Terminal, config: string, loaded: LoadResult): Promise<LoadResult> {
+  if ('problems' in loaded) return loaded
+  const { BUILT_IN } = await import('../pipeline/builtin.ts')
+  const { configuration, reads } = loaded
+  const isTried = ({ plugin }: StepConfig) => (plugin.records ? plugin.check !== undefined : !BUILT_IN.includes(plugin))
+  const policies = new Map(configuration.routes.map(({ steps }) => [steps.name, steps]))
+  const tried = [...policies.values()].filter(({ steps }) => steps.some(isTried))
+  const sources: Source[] = []
+  for (const policy of tried) {
+    const source = await sourceOf(policy, loaded.sources, environmentOf(terminal, config))
+    for (const [i, step] of policy.steps.entries()) {
+      if (isTried(step)) await tryStep(source, `/steps/${i}`, step, { policy: policy.name, configuration })
+    }
+    if (source.problems.length > 0) sources.push(source)
+  }
+  if (sources.length === 0) return loaded
+  return {
+    problems: sources.flatMap(source => source.problems),
+    sources: new Map(sources.map(source => [source.file, source.text])),
+    reads,
+  }
+}
+
+/** The policy's file once more, with the places of its values. It was read without a problem a moment ago. */
+async function sourceOf(
+  { steps }: PolicyConfig,
+  texts: ReadonlyMap<string, string>,
+  env: Terminal['env'],
+): Promise<Source> {
+  const [{ readSource }, { readFile }] = await Promise.all([import('../config/source.ts'), import('node:fs/promises')])
+  const { file } = steps[0]!.position
+  return readSource(file, texts.get(resolve(file)) ?? '', { env, readFile: path => readFile(path, 'utf8') })
+}
+
+async function tryStep(
+  source: Source,
+  address: string,
+  step: StepConfig,
+  { policy, configuration }: { readonly policy: string; readonly configuration: Configuration },
+): Promise<void> {
+  const { id, mode, plugin, settings } = step
+  if (mode === 'off') return
+  if (plugin.records) {
+    const { askPlugin } = await import('../config/step-settings.ts')
+    const place = { policy, id, mode, folder: resolve(dirname(source.file)) }
+    askPlugin(source, address, { plugin, settings, place })
+    return
+  }
+  const { whyNotCreated } = await import('../pipeline/rehearsed.ts')
+  const why = await whyNotCreated(policy, step, servicesIn(configuration))
+  if (why !== null) source.report(`${address}/use`, why.split('\n', 1)[0]!, { rule: 'broken-plugin' })
+}
+
+/** What steps may ask about besides the store, in a gateway that has answered nobody yet. */
+function servicesIn({ models, aliases }: Configuration): RealServices {
+  const list = [...models.values()]
+  const catalog: Catalog = {
+    find: id => models.get(id) ?? models.get(aliases.get(id) ?? ''),
+    list: () => list,
+  }
+  // A clock of its own, because steps keep by it what they share.
+  return { catalog, targets: { latencyMs: () => null }, clock: { now: () => Date.now() }, random: Math.random }
+}
