@@ -64,6 +64,8 @@ describe('settings', () => {
       'api-key',
       'x-auth-token',
       'x-client-secret',
+      'x-credential',
+      'x-amzn-oidc-data',
       'User-Agent',
       'a b',
     ].map(name => [{ file: 'a', headers: [name] }, 'pattern'] as [object, string]),
@@ -354,6 +356,25 @@ describe('what it says of the request', () => {
     expect(line['headers']).toEqual({ 'x-team': 'blue' })
     expect(line['address']).toMatch(/\d/)
   })
+})
+
+test('a value that is a credential is not told, whatever its header is called', async () => {
+  const jwt = 'eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIn0.c2ln'
+  const values = {
+    'x-a': 'KEY',
+    'x-b': 'Bearer KEY',
+    'x-c': jwt,
+    'x-d': 'sk-proj-0123456789',
+    'x-e': 'blue',
+    'x-f': 'ask-me',
+  }
+  const { bench, file, lines } = await open({ headers: Object.keys(values) })
+  const sent = Object.entries(values).map(([name, value]) => [name, value.replace('KEY', bench.key)])
+  await bench.send({ headers: Object.fromEntries(sent) })
+  const [line] = await lines()
+  const stars = { 'x-a': '***', 'x-b': '***', 'x-c': '***', 'x-d': '***' }
+  expect(line!['headers']).toEqual({ ...stars, 'x-e': 'blue', 'x-f': 'ask-me' })
+  expect(readFileSync(file, 'utf8')).not.toContain(bench.key)
 })
 
 test('a reload goes on with the file', async () => {

@@ -48,7 +48,8 @@ export default definePlugin({
         items: {
           type: 'string',
           maxLength: 128,
-          pattern: "^(?!.*(?:authoriz|cookie|token|secret|passw|api-?key))[a-z0-9!#$%&'*+.^_`|~-]+$",
+          pattern:
+            "^(?!.*(?:authoriz|cookie|token|secret|passw|api-?key|credential|signature|jwt|oidc|assertion))[a-z0-9!#$%&'*+.^_`|~-]+$",
           sentence: 'must be a header’s name in lower case, and of no header that carries a secret',
         },
       },

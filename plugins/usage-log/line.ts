@@ -107,9 +107,19 @@ function headersOf(ctx: LineContext, names: readonly string[]): Record<string, s
   const headers: Record<string, string> = {}
   for (const name of names) {
     const value = ctx.get(name)
-    if (value !== '') headers[name] = value.slice(0, LONGEST_HEADER)
+    if (value !== '') headers[name] = isSecret(value, ctx) ? '***' : value.slice(0, LONGEST_HEADER)
   }
   return headers
+}
+
+/** What the forms of keys and signed tokens have in front: our own, those of providers, a JWT's (RFC 7519), a scheme (RFC 9110). */
+const SECRET = /tg_(?:live|oper)_|\bsk[-_]\w|\beyJ[\w-]+\.[\w-]+|^\s*(?:bearer|basic)\s/i
+
+/** Whatever the header is called: the client's own credential, and what looks like one. */
+function isSecret(value: string, ctx: LineContext): boolean {
+  if (SECRET.test(value)) return true
+  const presented = [ctx.get('authorization').split(' ').at(-1), ctx.get('x-api-key')]
+  return presented.some(credential => credential !== undefined && credential.length > 7 && value.includes(credential))
 }
 
 interface AskedBody {
