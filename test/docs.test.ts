@@ -51,7 +51,7 @@ describe('configurations', () => {
     const value = parse(sample.text) as Record<string, unknown>
     if ('version' in value) writeFileSync(file, sample.text)
     else if ('steps' in value) {
-      writeFileSync(file, stringify(minimal()))
+      writeFileSync(file, stringify(minimal('sample', sample.text)))
       writeFileSync(join(dir, 'policies/sample.yaml'), completed(sample.text))
     } else if ('tests' in value) {
       await passes(dir, sample.text)
@@ -368,8 +368,8 @@ async function passes(dir: string, text: string): Promise<void> {
   expect([code, said.join('')]).toEqual([0, expect.stringMatching(/^\d+ tests passed/)])
 }
 
-/** The least that a gateway needs. Open and unmetered, because a sample may show only a part of a policy. */
-function minimal(policy = 'sample') {
+/** The least that a gateway needs. Open and unmetered where the sample shows a part of a policy without key or charge. */
+function minimal(policy = 'sample', steps = '') {
   return {
     version: 1,
     listen: '127.0.0.1:0',
@@ -379,7 +379,8 @@ function minimal(policy = 'sample') {
       {
         path: '/v1/chat/completions',
         policy,
-        ...(policy === 'sample' ? { public: true, unmetered: true } : {}),
+        ...(policy === 'sample' && !/use: (api-key|jwt)\b/.test(steps) ? { public: true } : {}),
+        ...(policy === 'sample' && !/use: credits\b/.test(steps) ? { unmetered: true } : {}),
       },
     ],
   }

@@ -67,6 +67,8 @@ export default definePlugin({
         items: { enum: ['clamp_output', 'refuse'] },
         minItems: 1,
         uniqueItems: true,
+        not: { const: ['refuse', 'clamp_output'] },
+        sentence: 'must be a list of clamp_output, refuse or both in this order (behind refuse nothing is reached)',
         default: ['clamp_output', 'refuse'],
       },
       on_disconnect: {
@@ -210,7 +212,7 @@ function isShort(result: HoldResult): result is ShortHold {
   return !result.held && result.reason === 'short'
 }
 
-/** What stands behind `refuse` is never reached. */
+/** Nothing stands behind `refuse`. */
 function clamps(settings: Settings): boolean {
   return settings.when_short[0] === 'clamp_output'
 }

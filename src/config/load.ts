@@ -70,9 +70,9 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
     reading,
     registry,
     configFile: file,
-    models: modelNames(shape.models),
+    models: modelNames(shape.models, models),
   })
-  const offered = [...models.values()].filter(model => model.enabled)
+  const offered = offeredOf(models)
   const priced = offered.filter(model => model.price !== null).map(model => model.id)
   for (const route of routes) {
     checkRoute(route, policies.get(route.policy) ?? null, source, priced)
@@ -112,10 +112,10 @@ function routeConfig(route: PlannedRoute, policy: LoadedPolicy): RouteConfig {
 
 function checkRoute(route: PlannedRoute, policy: LoadedPolicy | null, source: Source, priced: readonly string[]): void {
   if (!policy?.complete) return
-  checkFit(route, policy, priced, (rule, message, suggestion) => {
+  checkFit(route, policy, priced, (rule, message, suggestion, key) => {
     if (route.address === null)
       policy.source.report('', `${message} (a route that is there by default)`, { rule, suggestion })
-    else source.report(`${route.address}/policy`, message, { rule, suggestion })
+    else source.report(`${route.address}/${key ?? 'policy'}`, message, { rule, suggestion, key: key !== undefined })
   })
 }
 
@@ -189,12 +189,17 @@ async function readText(path: string): Promise<string> {
 type Refused = Omit<Extract<LoadResult, { readonly problems: unknown }>, 'reads'>
 
 /** Those of the file, sound or not: what is wrong with a model is said once. */
-function modelNames(shapes: GatewayShape['models']): ModelNames {
+function modelNames(shapes: GatewayShape['models'], models: Configuration['models']): ModelNames {
   const aliases = entriesOf(shapes).flatMap(([id, shape]) =>
     Array.isArray(shape?.aliases) ? shape.aliases.map(alias => [alias, id] as const) : [],
   )
-  return { ids: namesOf(shapes), aliases: new Map(aliases) }
+  const ids = namesOf(shapes)
+  const named = { ids, aliases: new Map(aliases) }
+  // While a model is not known, nobody can say that none is so large.
+  return models.size < ids.length ? named : { ...named, sizes: offeredOf(models) }
 }
+
+const offeredOf = (models: Configuration['models']) => [...models.values()].filter(model => model.enabled)
 
 const namesOf = (map: unknown) => (typeof map === 'object' && map !== null ? Object.keys(map) : [])
 

@@ -113,6 +113,7 @@ function checkRemote(source: Source, at: string, name: string, shape: Partial<Pr
   } else if (shape.base_url !== undefined) {
     checkBaseUrl(source, `${at}/base_url`, shape.base_url, shape)
   }
+  checkTimeouts(source, `${at}/timeouts`, shape.timeouts)
   checkWho(source, at, shape)
   if (known) checkAzure(source, at, shape)
   checkHeaders(source, at, shape)
@@ -146,6 +147,22 @@ function checkBaseUrl(
     const likelier = likelierBaseUrl(dialect, url)
     if (likelier === null) return
     source.report(at, `base_url ${shown} is not where ${dialect} is spoken`, { suggestion: `write it as ${likelier}` })
+  }
+}
+
+/** Only what is written out: a short total is no reason to write out the others too. */
+function checkTimeouts(source: Source, at: string, timeouts: Partial<ProviderShape['timeouts']> = {}): void {
+  const { total } = timeouts
+  for (const name of ['connect', 'first_byte', 'idle'] as const) {
+    const span = timeouts[name]
+    if (!source.has(`${at}/${name}`) || span === undefined || total === undefined || span <= total) continue
+    const long = source.has(`${at}/total`)
+      ? source.show(`${at}/total`, `${total}ms`)
+      : `${total / 60_000}m, the default`
+    source.report(`${at}/${name}`, `${name} never comes to its end: after total (${long}) the exchange is over`, {
+      rule: 'useless-key',
+      suggestion: `make ${name} shorter, or total longer`,
+    })
   }
 }
 

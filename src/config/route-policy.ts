@@ -8,7 +8,8 @@ import type { Rule } from './rules.ts'
 
 export type FittingRoute = Pick<RouteConfig, 'path' | 'kind' | 'public' | 'unmetered' | 'price'>
 
-type Complain = (rule: Rule, message: string, suggestion?: string) => void
+/** `key` is that of the route which is meant, if not its policy. */
+type Complain = (rule: Rule, message: string, suggestion?: string, key?: 'public' | 'unmetered') => void
 
 /** Complains about each reason why the policy does not fit. `pricedModels` are the ids that a chat route can reach. */
 export function checkFit(
@@ -25,7 +26,12 @@ export function checkFit(
 }
 
 function checkOpen(route: FittingRoute, policy: LoadedPolicy, given: Set<FactName>, complain: Complain): void {
-  if (given.has('key')) return
+  if (given.has('key')) {
+    const giver = policy.steps.find(step => step.gives.includes('key') && step.weakness === null)!
+    const message = `the step "${giver.id}" of the policy "${policy.name}" asks for a key, so "public" says nothing`
+    if (route.public) complain('useless-key', message, 'remove this line, or use a policy without that step', 'public')
+    return
+  }
   const { why, remedy } = missing(policy, step => step.gives.includes('key'), 'api-key')
   const start = `the policy "${policy.name}" gives no key${why}`
   if (route.kind === 'receipt') complain('open-route', `${start}, and a receipt is for the owner of a key`, remedy)
@@ -66,7 +72,12 @@ function checkPaid(
 ): void {
   const priced = asksModel(route.kind) ? pricedModels.length > 0 : route.kind === 'raw' && route.price !== null
   const charges = (step: LoadedStep) => step.plugin.uses?.includes('ledger') ?? false
-  if (!priced || route.unmetered || policy.steps.some(step => charges(step) && step.weakness === null)) return
+  const charging = policy.steps.find(step => charges(step) && step.weakness === null)
+  if (priced && route.unmetered && charging !== undefined) {
+    const message = `the step "${charging.id}" of the policy "${policy.name}" charges, so "unmetered" says nothing`
+    complain('useless-key', message, 'remove this line, or use a policy without that step', 'unmetered')
+  }
+  if (!priced || route.unmetered || charging !== undefined) return
   const what = asksModel(route.kind) ? `models with a price (${few(pricedModels)})` : 'what has a price'
   const { why, remedy } = missing(policy, charges, 'credits')
   complain(

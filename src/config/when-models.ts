@@ -1,18 +1,24 @@
-/** The models that a condition names: one that the catalog does not have would let a step silently do nothing. */
+/**
+ * The models that a condition names, and the sizes that it asks for: what the catalog does not have would let a step
+ * silently do nothing.
+ */
 import type { LoadedStep } from './policy.ts'
 import { didYouMean, listed } from './problem.ts'
 import type { Source } from './source.ts'
 import { parseWhen } from './when.ts'
 import { isNode, type Node, walk } from './when-errors.ts'
+import { type ModelSizes, truthOf } from './when-truth.ts'
 
 /** What there is, sound or not: by the names under `models:`, and by what clients may call them besides. */
 export interface ModelNames {
   readonly ids: readonly string[]
   /** An alias and the id behind it. */
   readonly aliases: ReadonlyMap<string, string>
+  /** Of all models that clients can ask for; without it nothing is said of sizes. */
+  readonly sizes?: readonly ModelSizes[]
 }
 
-/** Reports texts that are compared with `model.id` or `chat.model` and can be neither. */
+/** Reports texts that are compared with `model.id` or `chat.model` and can be neither, and sizes that no model has. */
 export function checkModels(source: Source, steps: readonly LoadedStep[], names: ModelNames): void {
   for (const { address, when, mode } of steps) {
     const at = `${address}/when`
@@ -20,6 +26,23 @@ export function checkModels(source: Source, steps: readonly LoadedStep[], names:
     const root = parseWhen(when)
     if (root !== null) for (const named of comparedIn(root)) checkModel(source, at, named, names)
   }
+  // A giver of one's own may give models and caps that are not those of the catalog.
+  if (steps.some(step => !step.builtIn && (step.gives.includes('chat') || step.gives.includes('model')))) return
+  for (const step of steps) checkSizes(source, step, names.sizes ?? [])
+}
+
+function checkSizes(source: Source, { address, id, when, mode }: LoadedStep, sizes: readonly ModelSizes[]): void {
+  const at = `${address}/when`
+  if (when === null || mode === 'off' || sizes.length === 0 || !source.sound(at)) return
+  // Whatever the models, it is said with what nothing can reach.
+  if (truthOf(when, null) !== null || !sizes.every(size => truthOf(when, null, size) === false)) return
+  const [context, output] = [sizes.map(size => size.context), sizes.map(size => size.maxOutput)].map(all =>
+    Math.max(...all),
+  )
+  source.report(at, `the condition is not true of any model of the catalog, so "${id}" never runs`, {
+    rule: 'unreachable-step',
+    suggestion: `the largest context is ${context}, the largest max_output ${output}`,
+  })
 }
 
 interface Named {

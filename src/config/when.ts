@@ -7,8 +7,11 @@ import { Environment } from '@marcbachmann/cel-js'
 import type { FactName } from '#contract'
 import type { CompiledWhen } from './configuration.ts'
 import { didYouMean, listed } from './problem.ts'
+import { failingPart } from './when-constants.ts'
+import { tooLong } from './when-cost.ts'
 import { forbidden, type Node, namesIn, type WhenError, wordsFor } from './when-errors.ts'
 import { WHEN_FIELDS, WHEN_NAMES, WHEN_TYPES, type WhenFacts, type WhenName } from './when-facts.ts'
+import { unbound } from './when-macros.ts'
 
 export { WHEN_FIELDS, type WhenContext, whenFacts } from './when-facts.ts'
 
@@ -53,10 +56,28 @@ export function compileWhen(source: string, place: WhenPlace): WhenResult {
     if (!valid) return { error: explain(error, source, names, place) }
     if (type !== 'bool')
       return { error: { message: `the condition must be true or false, and is of type ${type}`, offset: 0 } }
+    const late = failsLater(source, names)
+    if (late !== null) return { error: late }
     return { when: { source, evaluate: facts => evaluate(program, facts) } }
   } catch (error) {
     return { error: explain(error, source, names, place) }
   }
+}
+
+/** What passes the check of the types, and fails or takes too long when requests come. Looks at a tree of its own. */
+function failsLater(source: string, names: readonly WhenName[]): WhenError | null {
+  const scope = environment().clone()
+  const root = scope.parse(source).ast as unknown as Node
+  // CEL has names of its own, of types and of what is switched off, and takes them for values.
+  for (const node of unbound(root))
+    if (node.op === 'id' && !names.includes(node.args as WhenName))
+      return unknownName(String(node.args), names, node.start ?? 0)
+  const worth = (part: Node) => {
+    const holder = scope.parse('[0]')
+    ;(holder.ast.args as unknown[])[0] = part
+    return (holder({}) as unknown[])[0]
+  }
+  return tooLong(root) ?? failingPart(root, worth)
 }
 
 function evaluate(program: (facts: Record<string, unknown>) => unknown, facts: Record<string, unknown>): boolean {
@@ -78,8 +99,12 @@ function explain(error: unknown, source: string, names: readonly WhenName[], pla
     const { message, suggestion } = place.missing(variable as FactName)
     return { message, offset, ...(suggestion === undefined ? {} : { suggestion }) }
   }
-  const suggestion = didYouMean(variable, names) ?? `here there are ${listed([...names, 'header("name")'], 'and')}`
-  return { message: `nothing is called "${variable}" here`, offset, suggestion }
+  return unknownName(variable, names, offset)
+}
+
+function unknownName(name: string, names: readonly WhenName[], offset: number): WhenError {
+  const suggestion = didYouMean(name, names) ?? `here there are ${listed([...names, 'header("name")'], 'and')}`
+  return { message: `nothing is called "${name}" here`, offset, suggestion }
 }
 
 /** The facts that a condition names, or none when it cannot be parsed. */

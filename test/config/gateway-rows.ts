@@ -361,6 +361,20 @@ const PROVIDERS: Row[] = [
     provider('  near: { dialect: openai, base_url: "https://a.example/v1", timeouts: { ▸read: 5s } }'),
     'unknown key "read"; there are connect, first_byte, idle and total',
   ],
+  ...['connect', 'first_byte', 'idle'].map(
+    (name): Row => [
+      `${name} longer than the whole`,
+      provider(
+        `  near: { dialect: openai, base_url: "https://a.example/v1", timeouts: { total: 1500ms, ${name}: ▸60s } }`,
+      ),
+      `${name} never comes to its end: after total ("1500ms") the exchange is over; make ${name} shorter, or total longer`,
+    ],
+  ),
+  [
+    'idle longer than the whole that nobody has said',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", timeouts: { idle: ▸20m } }'),
+    'idle never comes to its end: after total (15m, the default)',
+  ],
 ]
 
 const MODELS: Row[] = [
@@ -624,6 +638,16 @@ const ROUTES: Row[] = [
     'a provider on a chat route',
     { routes: 'routes:\n  - { path: /v1/chat/completions, policy: standard, ▸provider: far }' },
     '"provider" is for raw routes only',
+  ],
+  [
+    'public, where a key is asked for',
+    { routes: 'routes:\n  - { path: /v1/chat/completions, policy: standard, ▸public: true }' },
+    'the step "api-key" of the policy "standard" asks for a key, so "public" says nothing; remove this line, or use',
+  ],
+  [
+    'unmetered, where credits charges',
+    { routes: 'routes:\n  - { path: /v1/chat/completions, policy: standard, ▸unmetered: true }' },
+    'the step "credits" of the policy "standard" charges, so "unmetered" says nothing; remove this line, or use',
   ],
   [
     'unmetered models',

@@ -62,11 +62,40 @@ const NEVER: Row[] = [
     'unreachable-step',
     'never true on POST /v1/chat/completions and POST /v1/messages, where',
   ],
+  ...[
+    'chat.stream && !chat.stream',
+    'account.plan == "free" && account.plan != "free"',
+    'size(account.plan) > 5 && size(account.plan) < 3',
+  ].map(
+    (when): Row => [when, { standard: limited(`▸${when}`) }, 'unreachable-step', 'the condition is never true, so'],
+  ),
   [
     'a prefix of another path',
     { standard: limited('▸request.path.startsWith("/office/")') },
     'unreachable-step',
     'never true',
+  ],
+]
+
+const LARGE = `${PARTS.models}
+  large: { targets: [ { provider: demo, model: tiny } ], price: free, context: 64Ki, max_output: 4Ki }`
+const SIZES: Row[] = [
+  ...['model.context > 1000000', 'chat.cap > model.max_output', 'model.max_output * 20 < model.context'].map(
+    (when): Row => [
+      when,
+      { standard: limited(`▸${when}`), gateway: { models: LARGE } },
+      'unreachable-step',
+      'the condition is not true of any model of the catalog, so "remark" never runs; the largest context is 65536, the largest max_output 4096',
+    ],
+  ),
+  [
+    'a size of a model that is off',
+    {
+      standard: limited('▸model.context > 10000'),
+      gateway: { models: LARGE.replace('price: free', 'price: free, enabled: false') },
+    },
+    'unreachable-step',
+    'the largest context is 8192, the largest max_output 1024',
   ],
 ]
 
@@ -126,7 +155,7 @@ const IDS: Row[] = [
   ],
 ]
 
-test.each([...NEVER, ...MODELS, ...ROUTES, ...IDS])('%s', async (_, files, rule, says) => {
+test.each([...NEVER, ...SIZES, ...MODELS, ...ROUTES, ...IDS])('%s', async (_, files, rule, says) => {
   await expectOneProblem(workshop, files, says)
   expect((await workshop.problems(files))[0]!.rule).toBe(rule)
 })
@@ -146,10 +175,40 @@ describe('what is not complained about', () => {
       { standard: limited('model.id.startsWith("x") || key.name == "x"') },
     ],
     ['a model that is not there, for a step that is off', { standard: limited('model.id == "x"\n    mode: off') }],
+    ['a size of one of the models', { standard: limited('model.context > 10000'), gateway: { models: LARGE } }],
+    ['what is true of each model today', { standard: limited('model.context > 100') }],
+    ['a size or something else', { standard: limited('model.context > 1000000 || chat.stream') }],
+    ['a cap beyond what is left of it', { standard: limited('chat.cap > model.max_output / 2') }],
+    ['a size, for a step that is off', { standard: limited('model.context > 1000000\n    mode: off') }],
     ['a more exact path behind one with braces', raw('"/v1/files/{id}"')],
   ])('%s', async (_, files) => {
     await workshop.good(files)
   })
+})
+
+test('nothing is said of sizes while one of the models is not known', async () => {
+  const models = LARGE.replace('64Ki', '▸many')
+  await expectOneProblem(
+    workshop,
+    { standard: limited('model.context > 10000'), gateway: { models } },
+    'not a whole number',
+  )
+})
+
+test("nothing is said of sizes where a step of one's own gives the model", async () => {
+  const giver = definePlugin({
+    name: 'giver',
+    settings: { type: 'object', additionalProperties: false, properties: {} },
+    gives: ['chat', 'model', 'targets'],
+    create: () => async () => {},
+  })
+  const load = async () => ({ plugin: giver, origin: 'file', foreign: false, file: '/p.ts' }) as const
+  const registry = { ...createRegistry(standIns), load }
+  const readFile = reader(limited('chat.cap > model.max_output').replace('schema', './plugins/p.ts'))
+  const result = await loadConfiguration('/nowhere/gateway.yaml', { env: ENV, registry, readFile })
+  expect('problems' in result ? result.problems.map(({ message }) => message) : []).toEqual([
+    expect.stringContaining('gives targets, which'),
+  ])
 })
 
 test('nothing is said of a policy while one of its routes is not known', async () => {
@@ -224,7 +283,26 @@ describe('truthOf', () => {
     ['!(request.path == "/v1/messages")', door, false],
     ['request.method == "POST" ? chat.stream : true', door, null],
     ['request.method == "GET" ? chat.stream : true', door, true],
-    ['chat.stream || !chat.stream', door, null],
+    ['chat.stream || !chat.stream', door, true],
+    ['chat.stream && !chat.stream', null, false],
+    ['chat.stream || key.name == "a" && !chat.stream', null, null],
+    ['account.plan == "free" && account.plan != "free"', null, false],
+    ['account.plan != "a" || account.plan != "b"', null, true],
+    ['account.plan in ["a", "b"] && !(account.plan == "a" || account.plan in ["b", "c"])', null, false],
+    ['account.plan in ["a", "b"] && account.plan != "a"', null, null],
+    ['key.name == account.plan && account.plan != key.name', null, false],
+    ['size(account.plan) > 5 && size(account.plan) < 3', null, false],
+    ['size(account.plan) > 5 && size(key.name) < 3', null, null],
+    ['3 >= size(account.plan) && size(account.plan) > 3', null, false],
+    ['chat.cap >= 3 && chat.cap <= 3', null, null],
+    ['chat.cap == 3 && chat.cap > 5', null, false],
+    ['chat.cap == 3 && double(chat.cap) == 3.0', null, null],
+    ['!(chat.cap > 5) && chat.cap < 3', null, null],
+    ['header("a") == "x" && header("b") == "y"', null, null],
+    ['header("a") == "x" && header("a") == "y"', null, false],
+    ['key.name == "a" && (chat.stream && key.name == "b")', null, false],
+    ['uint(chat.cap) > 6u && !(uint(chat.cap) > 5u)', null, null],
+    ['uint(chat.cap) > 5u && !(uint(chat.cap) > 6u)', null, null],
     ['chat.cap > 5 && 2 <= 1', null, false],
     ['"free" == account.plan && account.plan in ["pro"]', null, false],
     ['account.plan == key.name && account.plan == "a"', null, null],
@@ -232,6 +310,23 @@ describe('truthOf', () => {
     ['b"a" == b"a"', door, null],
     ['b"a" != b"a"', door, null],
   ])('%s', (when, at, expected) => expect(truthOf(when, at)).toBe(expected))
+
+  test.each<[string, boolean | null]>([
+    ['model.context > 8000', true],
+    ['model.context > 8192 || model.max_output == 1024', true],
+    ['model.max_output * 8 < model.context', false],
+    ['model.context / (model.max_output - 1024) > 1', null],
+    ['9223372036854775807 + model.context > 0', null],
+    ['chat.cap > model.max_output', false],
+    ['model.max_output >= chat.cap', true],
+    ['1024 < chat.cap', false],
+    ['chat.cap >= 1024', null],
+    ['chat.cap == 1025', false],
+    ['chat.cap != 1025', true],
+    ['chat.cap > 10', null],
+  ])('of a model with 8192 tokens, of which 1024 may be an answer: %s', (when, expected) => {
+    expect(truthOf(when, null, { context: 8192, maxOutput: 1024 })).toBe(expected)
+  })
 })
 
 /** Conditions of every form that there is an opinion about, on facts of which each has two values. */
@@ -250,7 +345,13 @@ const atoms = [
   'account.plan != "a"',
   'key.name == "a"',
   'account.plan == key.name',
+  'account.plan != key.name',
+  'size(account.plan) < 1',
   'chat.cap > 5',
+  'chat.cap <= 5',
+  'chat.cap < 9',
+  'chat.cap == 9',
+  '9 < chat.cap',
   '1 + 1 == 2',
 ]
 const { condition } = fc.letrec<{ condition: string }>(tie => ({
@@ -282,7 +383,7 @@ test('what is said to be always or never true is so, whatever the request', () =
         if (opinion !== value) throw new Error(`${when} is ${value}`)
       }
     }),
-    { numRuns: 1000, seed: 6 },
+    { numRuns: 2000, seed: 6 },
   )
   expect(opinions).toBeGreaterThan(200)
 })

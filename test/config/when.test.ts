@@ -112,3 +112,89 @@ describe('what is not given cannot be named', () => {
     expect(() => compile(source, given)).toThrow(message)
   })
 })
+
+describe('what would fail for each request is refused', () => {
+  test.each<[string, string]>([
+    ['optional.of(account.plan).hasValue()', '0: nothing is called "optional" here'],
+    ['type(chat.cap) == int', '18: nothing is called "int" here'],
+    ['type(duration("1s")) == google.protobuf.Duration', '24: nothing is called "google" here'],
+    ['["a"].exists(x, x == "a") && type(cel) == type(cel)', '34: nothing is called "cel" here'],
+    [
+      'int("abc") > 3',
+      '0: the condition is wrong here: int() type error: cannot convert to int, so every request would',
+    ],
+    ['chat.stream && duration("zz") > duration("1s")', '15: the condition is wrong here: invalid duration string: zz'],
+    ['["a", "1"].exists(x, int(x) > 1)', '0: the condition is wrong here: int() type error'],
+    ['["a"].exists(x, x == account.plan && int("q") > 1)', '37: the condition is wrong here: int() type error'],
+    ['9223372036854775807 + 1 > chat.cap', '0: the condition is wrong here: integer overflow'],
+    ['chat.messages / 0 > 1', '16: nothing can be divided by 0, so every request would fail'],
+    ['chat.messages % 0 == 0', '16: nothing can be divided by 0'],
+    ['chat.cap / (2 - 2) > 1', '12: nothing can be divided by 0'],
+  ])('%s', (source, message) => {
+    expect(() => compile(source)).toThrow(message)
+  })
+
+  test.each<[string, boolean]>([
+    ['true || int("abc") > 3', true],
+    ['1.0 / 0.0 > 1.0', true],
+    ['duration("90s").getMinutes() == 1', true],
+    ['chat.cap / 2 == 2048', true],
+    ['cel.bind(plan, account.plan, plan == "a" || plan == "free")', true],
+    ['{"free": 5, "pro": 50}[account.plan] < 10', true],
+    ['[1, 2, 3].map(n, n * 2).exists(n, n == 6) && b"a" != b"b"', true],
+  ])('and %s is not', (source, expected) => {
+    expect(compile(source).evaluate(whenFacts(context()))).toBe(expected)
+  })
+})
+
+describe('what a client could make slow is refused', () => {
+  const letters = 'header("x").split("")'
+  const digits = JSON.stringify(Array.from({ length: 10 }, (_, i) => i))
+  test.each<[string, string]>([
+    [
+      `${letters}.exists(a, ${letters}.exists(b, a == "b"))`,
+      ' million steps for one request, where 1 million are allowed; look at',
+    ],
+    [`${letters}.exists(a, header("y").contains(a))`, 'a client could keep the gateway busy here'],
+    [`${letters}.exists(a, a in header("y").split(""))`, 'a client could'],
+    [`${letters}.map(a, header("x")).join("") == ""`, 'a client could'],
+    [`${letters}.map(a, header("x")).exists(b, b.contains("zz"))`, 'a client could'],
+    [`${letters}.join(header("y")).contains("b")`, 'a client could'],
+    [`${letters}${'.join("0123456789").split("")'.repeat(4)}.size() > 1`, 'a client could'],
+    [`request.path.split("/").all(a, request.path.split("/").exists_one(b, a == b))`, 'a client could'],
+    [`["x"].map(n, header(n)).exists(h, h.split("").exists(a, h.split("").exists(b, a == b)))`, 'a client could'],
+    [`cel.bind(h, ${letters}, h.exists(a, h.exists(b, a == b)))`, 'a client could'],
+    [
+      `${'abcdefg'
+        .split('')
+        .map(each => `${digits}.exists(${each}, `)
+        .join('')}a + g == chat.cap${')'.repeat(7)}`,
+      'a client',
+    ],
+    ['duration(header("x")) > duration("1s")', 'let duration() read only what is written out here'],
+  ])('%.70s', (source, message) => {
+    const result = compileWhen(source, { given: new Set(FACTS), missing: () => ({ message: '' }) })
+    const error = 'error' in result ? result.error : null
+    expect(`${error?.message}; ${error?.suggestion}`).toContain(message)
+  })
+
+  /** Each with the longest headers that get in. */
+  test.each([
+    `${letters}.exists(a, a.trim() == "b")`,
+    'header("x").split(",").exists(team, team.trim().lowerAscii() == account.plan)',
+    '["a", "b", "c", "d", "e", "f"].exists(n, header("x").split(",").exists(team, team == n))',
+    '"vip" in header("x").split(",").map(team, team.trim())',
+    'header("x").split(";").filter(a, a.startsWith("k=")).exists(a, a.split("=")[1] == "v")',
+    'header("x").contains(header("y")) && header("x").endsWith(account.name)',
+    'request.path.split("/").all(part, size(part) < 40)',
+    `account.name.split(" ").exists(a, account.name.split(" ").exists(b, a == b + b))`,
+  ])('and %.70s is not, and takes no time', source => {
+    const { evaluate } = compile(source)
+    for (const x of ['a'.repeat(15_000), ','.repeat(15_000), 'k=1;'.repeat(3_500)]) {
+      const facts = whenFacts(context({ headers: { x, y: 'a'.repeat(1_000) } }))
+      const started = performance.now()
+      evaluate(facts)
+      expect(performance.now() - started).toBeLessThan(1_000)
+    }
+  })
+})
