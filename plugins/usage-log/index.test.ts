@@ -370,7 +370,7 @@ test('a value that is a credential is not told, whatever its header is called', 
   }
   const { bench, file, lines } = await open({ headers: Object.keys(values) })
   const sent = Object.entries(values).map(([name, value]) => [name, value.replace('KEY', bench.key)])
-  await bench.send({ headers: Object.fromEntries(sent) })
+  await bench.chat({}, { headers: Object.fromEntries(sent) })
   const [line] = await lines()
   const stars = { 'x-a': '***', 'x-b': '***', 'x-c': '***', 'x-d': '***' }
   expect(line!['headers']).toEqual({ ...stars, 'x-e': 'blue', 'x-f': 'ask-me' })
