@@ -1,6 +1,6 @@
 /** What a replay has found, for people. */
 import { formatMoney } from '../contract/units.ts'
-import type { Change, Cost, Side } from '../replay/compare.ts'
+import { type Change, type Cost, type Side, unknownOf } from '../replay/compare.ts'
 import type { ReplayResult } from '../replay/replay.ts'
 import { type Concerned, changesOf, concerned, costsOf } from '../replay/report.ts'
 import { count, showMoney, showTime, table } from './format.ts'
@@ -27,6 +27,7 @@ export function replayText(result: ReplayResult, options: TextOptions): string {
 
 function headText({ found, span, passedBy, late, twice }: ReplayResult, { against }: TextOptions): string {
   const { lines, changed, refused, admitted } = found
+  const unknown = unknownOf(found)
   const when = span
     ? `, ${showTime(new Date(span.from).toISOString())} to ${showTime(new Date(span.to).toISOString())}`
     : ''
@@ -37,9 +38,12 @@ function headText({ found, span, passedBy, late, twice }: ReplayResult, { agains
   ].filter(kind => kind !== '')
   const changes =
     changed === 0
-      ? 'No verdict changes.'
+      ? unknown === lines && lines > 0
+        ? 'Nothing could be compared.'
+        : 'No verdict changes.'
       : `${changed} of ${count(lines, 'verdict')} change${changed === 1 ? 's' : ''} (${share(changed, lines)}): ${kinds.join(', ')}.`
   const notes = [
+    unknown > 0 ? `${unknown} of them ${unknown === 1 ? 'was' : 'were'} not compared, for reasons below.\n` : '',
     passedBy > 0 ? `${count(passedBy, 'line')} not taken (--account, --limit).\n` : '',
     twice > 0 ? `${count(twice, 'line')} left out: of the same exchange as one before.\n` : '',
     late > 0
@@ -118,7 +122,11 @@ function costText({ found }: ReplayResult, { most }: TextOptions): string {
     found.estimated > 0
       ? `Of it ${money(found.cost.estimated)} is estimated, for ${count(found.estimated, 'exchange')} that nobody has answered: as long as the model's others.\n`
       : ''
-  return table(columns, rows) + rest + estimated
+  const resized =
+    found.resized > 0
+      ? `${count(found.resized, 'prompt')} ${found.resized === 1 ? 'is' : 'are'} longer or shorter by what steps do to them: estimated, a token for 4 bytes.\n`
+      : ''
+  return table(columns, rows) + rest + estimated + resized
 }
 
 function shadowText({ found }: ReplayResult): string {
@@ -139,6 +147,7 @@ function gapText({ about, sentence }: { readonly about: string; readonly sentenc
 const UNKNOWN: Readonly<Record<string, string>> = {
   who: 'who asked is not in the log, and the configuration asks for it now',
   unfinished: 'a step of the configuration waits for something that does not come',
+  answer: 'a step has refused the answer, whose words are not in the log, and that step is gone or another one',
   body: 'what was asked is not in the log, and the configuration asks for it now',
 }
 

@@ -3,22 +3,17 @@ import { readFileSync, statSync } from 'node:fs'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { parseMoney, UnitError } from '../contract/units.ts'
 import { type Gate, GateError, parseGate } from '../replay/gate.ts'
-import type { BalanceOf } from '../replay/ledger.ts'
-import type { ReplayResult } from '../replay/replay.ts'
+import type { ReplayOptions } from '../replay/replay.ts'
+import type { Strays } from '../replay/strays.ts'
 import { type AddCommand, configOf, example, existingFile, jsonOption, logFile, pathOf } from './commands.ts'
-import { problemText, shownPath } from './configuration.ts'
-import { json } from './format.ts'
+import { problemText } from './configuration.ts'
+import type { ReportOptions } from './replay-result.ts'
 import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 
-interface Options {
-  readonly against?: string
+interface Options extends ReportOptions {
   readonly balance?: bigint
   readonly balances?: string
-  readonly failOn?: readonly Gate[]
   readonly limit?: number
-  readonly account?: string
-  readonly all?: true
-  readonly json?: true
 }
 
 const MOST_SHOWN = 10
@@ -34,7 +29,7 @@ export const addReplay: AddCommand = (program, { terminal, finish }) => {
     .addOption(
       new Option(
         '--fail-on <what>',
-        'exit code 1 on changed, refused, admitted, cost, and skipped: lines that cannot be read; with a limit: refused>1%,cost>$3,skipped>10',
+        'exit code 1 on changed, refused, admitted, cost, skipped (lines that cannot be read) and unknown (exchanges that cannot be compared); with a limit: refused>1%,cost>$3,skipped>10',
       )
         .argParser(gates)
         .default(undefined),
@@ -52,7 +47,8 @@ export const addReplay: AddCommand = (program, { terminal, finish }) => {
 const HELP = `
 Nothing is sent anywhere: the steps are the real ones, providers answer as they have answered. With --against both
 configurations see the same traffic, and only what they do differently is told. Lines that cannot be read are named and
-left out; --fail-on skipped makes them a failure, skipped>1% only so many. Lines stand in the order in which exchanges
+left out; --fail-on skipped makes them a failure, skipped>1% only so many. Where most exchanges cannot be compared every
+--fail-on fails, unless unknown>N says how many may be so. Lines stand in the order in which exchanges
 ended, as usage-log writes them.
 ${example(
   'replay usage.jsonl --against ../main/gateway.yaml',
@@ -65,59 +61,65 @@ async function replayLogs(
   config: string,
   options: Options,
 ): Promise<ExitCode> {
-  const [{ replay }, { readLogs }, { parseLine }, { reportJson }, { replayText, skippedText }] = await Promise.all([
+  const { keepStrays } = await import('../replay/strays.ts')
+  // From before a plugin is loaded: what it breaks in a later turn must not keep the report.
+  const strays = keepStrays()
+  try {
+    const code = await replayKept(terminal, logs, { config, options, strays })
+    return strays.wereFatal ? 1 : code
+  } finally {
+    tellAll(terminal, strays.take())
+    strays.end()
+  }
+}
+
+function tellAll(terminal: Terminal, sentences: readonly string[]): void {
+  for (const sentence of sentences) terminal.err(`${sentence}\n`)
+}
+
+interface Kept {
+  readonly config: string
+  readonly options: Options
+  readonly strays: Strays
+}
+
+async function replayKept(
+  terminal: Terminal,
+  logs: readonly string[],
+  { config, options, strays }: Kept,
+): Promise<ExitCode> {
+  const [{ replay }, { readLogs }, { parseLine }] = await Promise.all([
     import('../replay/replay.ts'),
     import('../replay/read.ts'),
     import('../replay/line.ts'),
-    import('../replay/report.ts'),
-    import('./replay-text.ts'),
   ])
-  const { against = null, failOn = [], limit = Number.POSITIVE_INFINITY, account = null } = options
+  const { against = null, limit = Number.POSITIVE_INFINITY, account = null } = options
   const files = logs.map(file => logFile(terminal, file))
   const configuration = await load(terminal, config)
   const other = against === null ? null : await load(terminal, against)
   if (configuration === null || (against !== null && other === null)) return 1
-  const balanceOf = balancesOf(terminal, options)
+  const balances = balancesOf(terminal, options)
+  const { tellResult } = await import('./replay-result.ts')
   const shown = speedLine(terminal, files)
-  let result: ReplayResult
+  let code: ExitCode = 1
   try {
-    const batches = readLogs(files, { parse: parseLine, input: process.stdin, read: shown.read })
-    const hasBalances = options.balance !== undefined || options.balances !== undefined
-    const parts = { configuration, against: other, balanceOf, hasBalances, limit, account }
-    result = await replay(batches, { ...parts, progress: shown.show })
+    await replay(readLogs(files, { parse: parseLine, input: process.stdin, read: shown.read }), {
+      ...balances,
+      configuration,
+      against: other,
+      limit,
+      account,
+      progress: shown.show,
+      async found(result) {
+        shown.end()
+        code = await tellResult(terminal, result, { ...options, strays })
+      },
+      held: sentence => tellAll(terminal, [sentence]),
+    })
   } finally {
     shown.end()
   }
-  const most = options.all ? Number.POSITIVE_INFINITY : MOST_SHOWN
-  const { exceeds } = await import('../replay/gate.ts')
-  const nothing = result.taken > 0 ? null : await whyNothing(result, account)
-  const gates = failOn.map(gate => exceeds(gate, result))
-  const failed = [nothing, ...gates].filter(reason => reason !== null)
-  if (options.json) terminal.out(json({ ok: failed.length === 0, ...reportJson(result, { most }), failed }))
-  else {
-    const shown = withShownPaths(terminal, result)
-    const told = against === null ? 'what the log says' : shownPath(terminal, against)
-    // A table of nothing would look like a good answer.
-    if (nothing !== null) terminal.err(skippedText(shown))
-    else terminal.out(replayText(shown, { against: told, most }))
-    for (const reason of failed) if (reason !== nothing) terminal.err(`${reason}\n`)
-  }
-  if (nothing !== null) throw new CommandError(nothing)
-  return failed.length === 0 ? 0 : 1
-}
-
-const MOST_ACCOUNTS_SAID = 5
-
-/** Why no line was taken: mostly an account that is mistyped. */
-async function whyNothing({ passedBy, otherAccounts }: ReplayResult, account: string | null): Promise<string> {
-  if (account === null || passedBy === 0) return 'there is no line to replay'
-  const { didYouMean } = await import('../config/problem.ts')
-  const names = [...new Set(otherAccounts.values())]
-  const near = didYouMean(account, [...names, ...otherAccounts.keys()])
-  const said = names.slice(0, MOST_ACCOUNTS_SAID).map(name => JSON.stringify(name))
-  const there = said.length > 0 ? `it has ${said.join(', ')}` : 'its lines are of nobody'
-  const more = names.length > said.length ? ` and ${names.length - said.length} more` : ''
-  return `no line of the log is of an account ${JSON.stringify(account)}; ${near ?? there + more}`
+  return code
 }
 
 /** Null when it has problems, which are told. Providers are not asked: their secrets need not be here. */
@@ -135,18 +137,17 @@ async function load(terminal: Terminal, config: string) {
   return null
 }
 
-function withShownPaths(terminal: Terminal, result: ReplayResult): ReplayResult {
-  const skipped = result.skipped.map(each => ({
-    ...each,
-    file: each.file === '-' ? 'standard input' : shownPath(terminal, each.file),
-  }))
-  return { ...result, skipped }
-}
-
 /** By id or name from the file, else --balance; else as much as it takes. */
-function balancesOf(terminal: Terminal, { balance, balances }: Options): BalanceOf {
-  const known = balances === undefined ? new Map<string, bigint>() : readBalances(existingFile(terminal, balances))
-  return ({ id, name }) => known.get(id) ?? known.get(name) ?? balance ?? null
+function balancesOf(
+  terminal: Terminal,
+  { balance, balances }: Options,
+): Pick<ReplayOptions, 'balanceOf' | 'hasBalances' | 'balancesFor'> {
+  const known = balances === undefined ? null : readBalances(existingFile(terminal, balances))
+  return {
+    balanceOf: ({ id, name }) => known?.get(id) ?? known?.get(name) ?? balance ?? null,
+    hasBalances: balance !== undefined || known !== null,
+    balancesFor: known && [...known.keys()],
+  }
 }
 
 function readBalances(file: string): Map<string, bigint> {
@@ -200,6 +201,7 @@ function speedLine(terminal: Terminal, files: readonly string[]) {
     },
     end() {
       if (shownAt !== Number.NEGATIVE_INFINITY) terminal.err('\r\x1b[K')
+      shownAt = Number.NEGATIVE_INFINITY
     },
   }
 }

@@ -46,6 +46,8 @@ export interface Comparison {
   refused: number
   admitted: number
   estimated: number
+  /** Lines that are charged for a prompt of an estimated size: steps make it another one than was recorded. */
+  resized: number
   /** Lines of which nobody can say what would become of them, by the reason. */
   readonly unknown: Map<string, number>
   readonly changes: Map<string, Change>
@@ -65,6 +67,7 @@ export function emptyComparison(): Comparison {
     refused: 0,
     admitted: 0,
     estimated: 0,
+    resized: 0,
     unknown: new Map(),
     changes: new Map(),
     cost: noCost(),
@@ -77,7 +80,18 @@ export function emptyComparison(): Comparison {
 /** What is compared with, as the log has it. */
 export function recorded(line: LogLine): Verdict {
   const { outcome, status, code, decidedBy, charged } = line
-  return { outcome, status, code, decidedBy, held: 0n, charged, isEstimate: false, unknown: null, shadow: [] }
+  return {
+    outcome,
+    status,
+    code,
+    decidedBy,
+    held: 0n,
+    charged,
+    isEstimate: false,
+    isResized: false,
+    unknown: null,
+    shadow: [],
+  }
 }
 
 /** Counts one line. */
@@ -96,6 +110,7 @@ export function compare(into: Comparison, line: LogLine, before: Verdict, after:
   }
   addCosts(into, line, before, after)
   if (after.isEstimate) into.estimated++
+  if (after.isResized && after.charged > 0n) into.resized++
   if (isSame(before, after)) return
   into.changed++
   const change = changeOf(into, before, after)
@@ -105,6 +120,11 @@ export function compare(into: Comparison, line: LogLine, before: Verdict, after:
   if (change.examples.length < MOST_EXAMPLES) change.examples.push(line.id)
   count(change.accounts, line.who?.account ?? NOBODY)
   count(change.keys, line.who?.key ?? NOBODY)
+}
+
+/** How many lines were not compared, whatever the reason. */
+export function unknownOf({ unknown }: Comparison): number {
+  return [...unknown.values()].reduce((sum, lines) => sum + lines, 0)
 }
 
 const NOBODY = { id: '', name: '' }

@@ -1,7 +1,11 @@
 /** What a replay cannot know: each with a sentence, and only where this log and this configuration meet it. */
-import type { Configuration } from '../config/configuration.ts'
+import type { Configuration, PolicyConfig } from '../config/configuration.ts'
+import { didYouMean } from '../config/problem.ts'
 import { BUILT_IN } from '../pipeline/builtin.ts'
+import { looksAtAnswers, rewritesRequests } from './differ.ts'
+import type { BalanceOf } from './ledger.ts'
 import type { LogLine } from './line.ts'
+import { wasSent } from './provider.ts'
 
 /** Something that is not known. */
 export interface Gap {
@@ -20,11 +24,18 @@ export class Seen {
   shortOfCredit = 0
   charged = 0
   atKeysCap = 0
+  /** Lines of exchanges that came so far that there was, or could have been, an answer. */
+  sent = 0
   readonly routes = new Set<string>()
+  /** Names by id. */
+  readonly accounts = new Map<string, string>()
 
-  add({ route, request, address, headers, kind, code, charged }: LogLine): void {
+  add(line: LogLine): void {
+    const { route, request, address, headers, kind, code, charged, who } = line
     this.lines++
     this.routes.add(route)
+    if (who !== null && !this.accounts.has(who.account.id)) this.accounts.set(who.account.id, who.account.name)
+    if (wasSent(line)) this.sent++
     const hasWords = request.body === undefined && request.bytes > 0
     if (hasWords) this.withoutBody++
     if (hasWords && (kind === 'messages' || kind === 'responses')) this.translated++
@@ -39,15 +50,20 @@ export class Seen {
   }
 }
 
-export function gapsOf(
-  { routes }: Configuration,
-  seen: Seen,
-  { isAlone, hasBalances }: { readonly isAlone: boolean; readonly hasBalances: boolean },
-): Gap[] {
-  const reached = routes.filter(({ path }) => seen.routes.has(path))
-  const steps = [...new Set(reached.map(({ steps }) => steps))].flatMap(policy =>
-    policy.steps.filter(({ mode }) => mode !== 'off'),
-  )
+/** What a replay was told beside the log. */
+export interface Told {
+  readonly against: Configuration | null
+  readonly hasBalances: boolean
+  readonly balanceOf: BalanceOf
+  readonly balancesFor: readonly string[] | null
+}
+
+export function gapsOf(configuration: Configuration, seen: Seen, told: Told): Gap[] {
+  const { against, hasBalances } = told
+  const isAlone = against === null
+  const steps = reachedSteps(configuration, seen)
+  const both = [...steps, ...(against ? reachedSteps(against, seen) : [])]
+  const onAnswers = both.filter(looksAtAnswers)
   const using = (name: string) => steps.filter(({ plugin }) => plugin.name === name)
   const own = steps.filter(({ plugin, foreign }) => foreign || !BUILT_IN.includes(plugin))
   const gaps: (Gap | false)[] = [
@@ -64,6 +80,12 @@ export function gapsOf(
         about: 'guard',
         sentence: `${of(seen.withoutBody, seen)} have no words: what a guard has said of them then stands.`,
       },
+    seen.sent > 0 &&
+      onAnswers.length > 0 && {
+        about: 'answers',
+        sentence: `Their words are in no log: what ${names(onAnswers)} has said of them stands where it is the same step, and what it would say otherwise is not known.`,
+      },
+    ...rewriteGaps(steps, seen, isAlone),
     seen.withoutBody > 0 &&
       using('cache').length > 0 && {
         about: 'cache',
@@ -96,6 +118,7 @@ export function gapsOf(
       },
     hasBalances &&
       seen.charged > 0 && { about: 'credit', sentence: 'What was added to accounts on the way is not in a log.' },
+    ...balanceGaps(seen, told),
     seen.atKeysCap > 0 && {
       about: "keys' spending caps",
       sentence: `${of(seen.atKeysCap, seen)} had reached theirs: they have again. No other key has one here.`,
@@ -110,13 +133,65 @@ export function gapsOf(
   return gaps.filter(gap => gap !== false)
 }
 
-interface Step {
-  readonly id: string
-  readonly settings: unknown
-  readonly when: { readonly source: string } | null
+type Step = PolicyConfig['steps'][number]
+
+/** Those that the lines came to. */
+function reachedSteps({ routes }: Configuration, seen: Seen): Step[] {
+  const reached = routes.filter(({ path }) => seen.routes.has(path))
+  return [...new Set(reached.map(({ steps }) => steps))].flatMap(policy =>
+    policy.steps.filter(({ mode }) => mode !== 'off'),
+  )
 }
 
-function isAboutAddress({ settings, when }: Step): boolean {
+function rewriteGaps(steps: readonly Step[], seen: Seen, isAlone: boolean): Gap[] {
+  const rewriting = steps.filter(rewritesRequests)
+  if (rewriting.length === 0 || seen.sent === 0) return []
+  if (isAlone) {
+    const sentence = `Whether ${names(rewriting)} rewrote the requests then, too, is not in a log: prompts are taken to be as long as they were. --against knows the difference.`
+    return [{ about: 'prompts', sentence }]
+  }
+  const asking = rewriting.filter(({ settings }) => {
+    const { only_if_missing, position } = settings as { only_if_missing?: boolean; position?: string }
+    return only_if_missing === true || position === 'replace'
+  })
+  if (asking.length === 0 || seen.withoutBody === 0) return []
+  const sentence = `${of(seen.withoutBody, seen)} have no words: for ${names(asking)} they bring no instructions of their own.`
+  return [{ about: 'prompts', sentence }]
+}
+
+const MOST_NAMES = 5
+
+/** Who has a balance and no line, and who has a line and no balance: names are easily mistyped. */
+function balanceGaps({ accounts }: Seen, { balancesFor, balanceOf }: Told): Gap[] {
+  if (balancesFor === null) return []
+  const [said, ids, theirs] = [new Set(balancesFor), new Set(accounts.keys()), new Set(accounts.values())]
+  const strangers = [...said].filter(each => !ids.has(each) && !theirs.has(each))
+  const without = [...accounts].filter(([id, name]) => !said.has(id) && !said.has(name))
+  const gaps: Gap[] = []
+  if (strangers.length > 0) {
+    const near = strangers.length === 1 ? didYouMean(strangers[0]!, [...theirs, ...ids]) : null
+    const sentence = `${some(strangers)} in --balances ${are(strangers)} in no line that was taken${near ? `; ${near}` : '.'}`
+    gaps.push({ about: 'balances', sentence })
+  }
+  if (without.length > 0) {
+    const [[id, name]] = without as [[string, string]]
+    const has = balanceOf({ id, name }) === null ? 'enough' : 'what --balance says'
+    const sentence = `${some(without.map(([id, name]) => name || id))} of the log ${are(without)} not in --balances: there is ${has}.`
+    gaps.push({ about: 'balances', sentence })
+  }
+  return gaps
+}
+
+function some(list: readonly string[]): string {
+  const shown = list.slice(0, MOST_NAMES).map(each => JSON.stringify(each))
+  return list.length > shown.length ? `${shown.join(', ')} and ${list.length - shown.length} more` : shown.join(', ')
+}
+
+function are(list: readonly unknown[]): string {
+  return list.length === 1 ? 'is' : 'are'
+}
+
+function isAboutAddress({ settings, when }: Pick<Step, 'settings' | 'when'>): boolean {
   return (
     (settings as { per?: unknown } | null)?.per === 'address' || (when?.source.includes('request.address') ?? false)
   )

@@ -1,8 +1,9 @@
 /** `--fail-on`: what a replay must not find, for CI. */
 import { formatMoney, type NanoUsd, parseMoney, UnitError } from '../contract/units.ts'
+import { unknownOf } from './compare.ts'
 import type { ReplayResult } from './replay.ts'
 
-const WORDS = ['changed', 'refused', 'admitted', 'cost', 'skipped'] as const
+const WORDS = ['changed', 'refused', 'admitted', 'cost', 'skipped', 'unknown'] as const
 type Word = (typeof WORDS)[number]
 
 /** A limit: so many lines, so many dollars, or a share of what was before. */
@@ -24,7 +25,7 @@ export class GateError extends Error {
 const GATE = /^([a-z]+)(?:>(.+))?$/
 const SHARE = /^(\d{1,6})(?:\.(\d{1,4}))?%$/
 
-/** `changed`, `refused>10`, `admitted>1%`, `cost>5%`, `cost>$3`, `skipped>0.1%`. Throws a `GateError`. */
+/** `changed`, `refused>10`, `admitted>1%`, `cost>5%`, `cost>$3`, `skipped>0.1%`, `unknown>5`. Throws a `GateError`. */
 export function parseGate(text: string): Gate {
   const [, word, most] = GATE.exec(text.replaceAll(' ', '')) ?? []
   if (!WORDS.includes(word as Word)) {
@@ -68,10 +69,20 @@ export function exceeds({ text, word, most }: Gate, { found, taken, passedBy, sk
   const [some, all, what] =
     word === 'skipped'
       ? [skippedCount, taken + passedBy + skippedCount, 'lines']
-      : [found[word], found.lines, 'exchanges']
+      : [word === 'unknown' ? unknownOf(found) : found[word], found.lines, 'exchanges']
   const isMore =
     most.unit === 'lines'
       ? some > most.lines
       : most.unit === 'share' && BigInt(some) * 1_000_000n > BigInt(all) * most.millionths
   return isMore ? `${word}: ${some} of ${all} ${what} (--fail-on "${text}")` : null
+}
+
+/**
+ * Why no gate lets it pass: what was compared says little when most could not be. Null when it could, where there is no
+ * gate, and where one of them says how many may be unknown.
+ */
+export function tooLittle(gates: readonly Gate[], { found }: Pick<Gated, 'found'>): string | null {
+  const unknown = unknownOf(found)
+  if (gates.length === 0 || gates.some(({ word }) => word === 'unknown') || 2 * unknown <= found.lines) return null
+  return `unknown: ${unknown} of ${found.lines} exchanges were not compared, so the gates say little (--fail-on "unknown>N" to let so many pass)`
 }

@@ -73,6 +73,67 @@ export function sentOf(line: LogLine, means: Means): Sent {
   return { ms, isEstimate: false, usage: usage?.source === 'cached' ? { ...usage, source: 'reported' } : usage }
 }
 
+/**
+ * How many bytes longer steps have made the requests of two configurations. The recorded prompts are those of the one
+ * that is compared with; what the other one adds to a request beyond that, nobody has counted yet.
+ */
+export class Sizes {
+  readonly #then = new Map<string, number>()
+  /** By route, for what only the other side sends: mostly each request grows by the same text. */
+  readonly #last = new Map<string, number>()
+
+  /** For the side that is compared with: its prompts are as they were recorded. */
+  readonly recorded: AtSend = ({ id, route }, growth) => {
+    this.#then.set(id, growth)
+    this.#last.set(route, growth)
+    return () => 0
+  }
+
+  /** For the other one. */
+  readonly beyond: AtSend =
+    ({ id, route }, growth) =>
+    () =>
+      growth - (this.#then.get(id) ?? this.#last.get(route) ?? growth)
+
+  /** An exchange is over on both sides. */
+  forget(id: string): void {
+    this.#then.delete(id)
+  }
+}
+
+/** Told by how many bytes a request has grown on its way; says at its end how many more they are than were recorded. */
+export type AtSend = (line: LogLine, growth: number) => () => number
+
+/** By how many bytes the steps have made the request longer. */
+export function growthOf(exchange: LiveExchange): number {
+  const { chat } = exchange
+  if (!chat) return 0
+  const { body, bytes } = exchange.request()
+  // What is rewritten has no spaces between its tokens, which nobody counts.
+  return chat.bytes === bytes ? 0 : chat.bytes.length - Buffer.byteLength(JSON.stringify(body))
+}
+
+/** As where a provider says nothing: four bytes are a token. */
+const BYTES_PER_TOKEN = 4
+
+/** The same with a prompt that is so many bytes longer. */
+export function resized(sent: Sent, bytes: number): Sent {
+  const { usage } = sent
+  if (usage === null || bytes === 0) return sent
+  const promptTokens = Math.max(
+    1,
+    usage.cachedTokens + usage.cacheWriteTokens,
+    usage.promptTokens + Math.round(bytes / BYTES_PER_TOKEN),
+  )
+  return { ...sent, usage: { ...usage, promptTokens } }
+}
+
+/** Whether a step, and not the provider, has said the recorded refusal, and of an answer that had begun. */
+export function wasSaidOfAnswer({ code, decidedBy, outcome }: LogLine): boolean {
+  const isBad = outcome === 'refused' || outcome === 'failed'
+  return isBad && code !== null && decidedBy !== null && decidedBy !== 'send' && decidedBy !== 'gateway'
+}
+
 /** What has come of the answer when it is over. */
 export class ReplayProgress implements Progress {
   started = false

@@ -3,11 +3,13 @@
  * lasting as long as it did, so that those that were under way together are so again.
  */
 import type { Configuration } from '../config/configuration.ts'
+import { letGoOfAll } from '../pipeline/let-go.ts'
 import { type Comparison, compare, emptyComparison, recorded } from './compare.ts'
+import { changedSteps } from './differ.ts'
 import { type Gap, gapsOf, Seen } from './gaps.ts'
 import type { BalanceOf } from './ledger.ts'
 import type { LogLine } from './line.ts'
-import { Means } from './provider.ts'
+import { Means, Sizes } from './provider.ts'
 import type { ReadLine } from './read.ts'
 import { Reorder, Timeline } from './timeline.ts'
 import { createWorld, type Verdict, type World } from './world.ts'
@@ -19,12 +21,18 @@ export interface ReplayOptions {
   readonly balanceOf: BalanceOf
   /** Whether somebody has said what accounts own. */
   readonly hasBalances: boolean
+  /** Whose balances are said one by one, ids or names; null: nobody's, or it is not to be told who is missing. */
+  readonly balancesFor?: readonly string[] | null
   /** Only so many lines; Infinity: all. */
   readonly limit: number
   /** Only lines of this account, by id or name. */
   readonly account: string | null
   /** So many lines are done. */
   progress(lines: number): void
+  /** What was found, as soon as it is: a step that does not let go must not keep it. */
+  found?(result: ReplayResult): void | Promise<void>
+  /** A sentence about steps that did not let go of what they hold. */
+  held?(sentence: string): void
 }
 
 /** A line that was skipped. */
@@ -75,9 +83,11 @@ export async function replay(
       if (run.isFull) break
     }
     await run.goOn(true)
-    return run.result()
+    const result = run.result()
+    await options.found?.(result)
+    return result
   } finally {
-    await run.dispose()
+    await run.dispose().catch((error: Error) => options.held?.(error.message))
   }
 }
 
@@ -102,6 +112,7 @@ class Replay {
   readonly #options: ReplayOptions
   readonly #timeline = new Timeline()
   readonly #means = new Means()
+  readonly #sizes = new Sizes()
   readonly #order = new Reorder<LogLine>(REORDER)
   readonly #world: World
   readonly #other: World | null
@@ -123,8 +134,10 @@ class Replay {
     this.#options = options
     const { configuration, against, balanceOf } = options
     const parts = { timeline: this.#timeline, balanceOf, means: this.#means }
-    this.#world = createWorld({ ...parts, configuration })
-    this.#other = against && createWorld({ ...parts, configuration: against })
+    const isChanged = against ? changedSteps(configuration, against) : () => false
+    this.#world = createWorld({ ...parts, configuration, isChanged, sizes: against && this.#sizes.beyond })
+    this.#other =
+      against && createWorld({ ...parts, configuration: against, isChanged: () => false, sizes: this.#sizes.recorded })
   }
 
   get isFull(): boolean {
@@ -169,7 +182,9 @@ class Replay {
       if (this.#underWay.size === 0 || left === 0) break
       await new Promise(resolve => setTimeout(resolve, PAUSE_MS))
     }
-    if (this.#underWay.size > 0) this.#found.unknown.set('unfinished', this.#underWay.size)
+    if (this.#underWay.size === 0) return
+    this.#found.unknown.set('unfinished', this.#underWay.size)
+    this.#found.lines += this.#underWay.size
   }
 
   async #begin(line: LogLine): Promise<void> {
@@ -185,6 +200,7 @@ class Replay {
     const both = () => {
       if (!before || !after) return
       this.#underWay.delete(line.id)
+      this.#sizes.forget(line.id)
       compare(this.#found, line, before, after)
     }
     this.#other?.begin(line, verdict => {
@@ -200,7 +216,7 @@ class Replay {
   }
 
   result(): ReplayResult {
-    const { configuration, against, hasBalances } = this.#options
+    const { configuration, against, hasBalances, balanceOf, balancesFor = null } = this.#options
     return {
       found: this.#found,
       skippedCount: this.#skippedCount,
@@ -211,13 +227,12 @@ class Replay {
       late: this.#late,
       twice: this.#twice,
       span: this.#to < this.#from ? null : { from: this.#from, to: this.#to },
-      gaps: gapsOf(configuration, this.#seen, { isAlone: against === null, hasBalances }),
+      gaps: gapsOf(configuration, this.#seen, { against, hasBalances, balanceOf, balancesFor }),
     }
   }
 
   async dispose(): Promise<void> {
-    await this.#world.dispose()
-    await this.#other?.dispose()
+    await letGoOfAll([this.#world, this.#other].map(world => () => world?.dispose()))
   }
 }
 

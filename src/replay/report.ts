@@ -63,6 +63,7 @@ export function reportJson(result: ReplayResult, { most }: { readonly most: numb
     })),
     cost: costJson(found.cost),
     estimated_lines: found.estimated,
+    resized_lines: found.resized,
     accounts: costsOf(found.accounts)
       .slice(0, most)
       .map(([id, cost]) => ({ id, name: cost.name, ...costJson(cost) })),

@@ -20,13 +20,26 @@ import { whenFacts } from '../config/when.ts'
 import { INBOUND } from '../dialects/inbound/index.ts'
 import { BUILT_IN } from '../pipeline/builtin.ts'
 import { LiveExchange } from '../pipeline/exchange.ts'
+import { letGoOfAll } from '../pipeline/let-go.ts'
 import { createPlan, type Plan } from '../pipeline/plan.ts'
 import { played } from '../pipeline/played.ts'
 import { runPlan } from '../pipeline/runner.ts'
 import { koaContext, lightContext } from './context.ts'
+import { type IsChanged, looksAtAnswers } from './differ.ts'
 import { type BalanceOf, createLedger } from './ledger.ts'
 import type { Decision, LogLine } from './line.ts'
-import { endAs, type Means, ReplayProgress, type Sent, sentOf, wasSent } from './provider.ts'
+import {
+  type AtSend,
+  endAs,
+  growthOf,
+  type Means,
+  ReplayProgress,
+  resized,
+  type Sent,
+  sentOf,
+  wasSaidOfAnswer,
+  wasSent,
+} from './provider.ts'
 import { createServices, type Running, recordedIdentity, recordedWords, specialOf } from './services.ts'
 import { standIn } from './stand-in.ts'
 import type { Timeline } from './timeline.ts'
@@ -37,6 +50,8 @@ export interface Verdict extends Decision {
   readonly charged: NanoUsd
   /** The charge is for an answer that nobody has given yet. */
   readonly isEstimate: boolean
+  /** The charge is for a prompt that steps have made longer or shorter than the recorded one: its size is estimated. */
+  readonly isResized: boolean
   /** Why nobody can say it; the rest means nothing then. */
   readonly unknown: string | null
   /** What steps in shadow would have refused. */
@@ -49,11 +64,16 @@ export interface WorldParts {
   readonly balanceOf: BalanceOf
   /** Shared by the worlds of one replay. */
   readonly means: Means
+  /** Null: prompts are as they were recorded. */
+  readonly sizes: AtSend | null
+  /** Which steps are others than those that are compared with. */
+  readonly isChanged: IsChanged
 }
 
 export interface World {
   /** Begins an exchange now; it goes on until nothing moves, and its verdict comes when it is over. */
   begin(line: LogLine, over: (verdict: Verdict) => void): void
+  /** Takes a few seconds at most; rejects with the names of the steps that did not go. */
   dispose(): Promise<void>
 }
 
@@ -72,6 +92,7 @@ interface Run extends Running {
   waitedFor: string | null
   /** What was recorded behind the steps is told as it was recorded. */
   isRecorded: boolean
+  isResized: boolean
 }
 
 /** Refusals of a body's words or form, which a body without them cannot earn again. */
@@ -90,7 +111,8 @@ const OF_BODIES: ReadonlySet<ErrorCode> = new Set([
 const GRACE_MS = 5_000
 
 /** Throws a `PlanError` when a step cannot be made. */
-export function createWorld({ configuration, timeline, balanceOf, means }: WorldParts): World {
+export function createWorld(parts: WorldParts): World {
+  const { configuration, timeline, balanceOf, means, sizes, isChanged } = parts
   const runs = new Map<string, Run>()
   const clock = { now: timeline.now }
   const ledger = createLedger(balanceOf, exchange => runs.get(exchange)?.line)
@@ -134,7 +156,7 @@ export function createWorld({ configuration, timeline, balanceOf, means }: World
       over(told(route ? 'method_not_allowed' : 'unknown_url'))
       return
     }
-    const run: Run = { line, unknown: null, sent: null, waitedFor: null, isRecorded: false }
+    const run: Run = { line, unknown: null, sent: null, waitedFor: null, isRecorded: false, isResized: false }
     runs.set(line.id, run)
     void go(route, run).then(verdict => {
       runs.delete(line.id)
@@ -204,11 +226,24 @@ export function createWorld({ configuration, timeline, balanceOf, means }: World
     if (exchange.signal.aborted) throw refuse('rate_limit_exceeded')
     const sent = sentOf(run.line, means)
     run.sent = sent
+    const more = sizes?.(run.line, growthOf(exchange))
     const { promise, resolve } = Promise.withResolvers<void>()
     timeline.at(timeline.now() + sent.ms, resolve)
     await promise
     run.isRecorded = !sent.isEstimate && run.line.code !== null
-    endAs(exchange, progress, run.line, sent)
+    if (run.isRecorded && wasSaidOfAnswer(run.line) && !isStillSaid(run, exchange)) run.unknown ??= 'answer'
+    const bytes = more?.() ?? 0
+    run.isResized = bytes !== 0 && sent.usage !== null
+    endAs(exchange, progress, run.line, resized(sent, bytes))
+  }
+
+  /** Whether the step that has refused the recorded answer is there, takes part, and has not become another one. */
+  function isStillSaid({ line }: Run, exchange: LiveExchange): boolean {
+    const { route, decidedBy: id } = line
+    const step = routes.get(route)?.plan.steps.find(each => each.id === id)
+    if (step?.mode !== 'enforce' || isChanged(route, step.id)) return false
+    if (step.plugin.name === 'guard' && !looksAtAnswers(step)) return false
+    return exchange.trail.find(entry => entry.step === id)?.verdict !== 'skipped'
   }
 
   /** The queue of a step waits in real time; here its time is over when the replay's is. */
@@ -227,8 +262,11 @@ export function createWorld({ configuration, timeline, balanceOf, means }: World
   return {
     begin,
     async dispose() {
-      for (const plan of plans.values()) await plan.dispose()
-      socket.destroy()
+      try {
+        await letGoOfAll([...plans.values()].map(plan => plan.dispose))
+      } finally {
+        socket.destroy()
+      }
     },
   }
 }
@@ -248,6 +286,7 @@ function verdictOf(line: LogLine, run: Run, exchange: LiveExchange, refusal: Ref
     held: exchange.hold ?? 0n,
     charged: exchange.charge?.amount ?? 0n,
     isEstimate: run.sent?.isEstimate === true,
+    isResized: run.isResized,
     unknown: run.unknown,
     shadow: shadowOf(trail),
   }
@@ -267,7 +306,7 @@ function shadowOf(trail: readonly TrailEntry[]): Verdict['shadow'] {
 
 function told(code: ErrorCode): Verdict {
   const { status } = refuse(code)
-  const nothing = { held: 0n, charged: 0n, isEstimate: false, unknown: null, shadow: NO_SHADOW }
+  const nothing = { held: 0n, charged: 0n, isEstimate: false, isResized: false, unknown: null, shadow: NO_SHADOW }
   return { outcome: 'refused', status, code, decidedBy: 'gateway', ...nothing }
 }
 

@@ -478,6 +478,38 @@ test('steps of one’s own are named: what they send is not known', async () => 
   expect(out).toContain('no provider was asked. But the step late of your own ran as it is')
 })
 
+test.each<[string, string, string, string]>([
+  [
+    'that does not let go',
+    '{ handle: (_ctx, next) => next(), dispose: () => new Promise(() => {}) }',
+    '',
+    'the step "late" was not let go of: its dispose() did not end within 5 s\n',
+  ],
+  [
+    'that breaks in a later turn',
+    "(_ctx, next) => { setImmediate(() => { throw new Error('later') }); return next() }",
+    'an error that nobody catches, at which a gateway ends: later (',
+    '',
+  ],
+])('a step %s keeps no report', { timeout: 30_000 }, (_name, create, mistake, err) => {
+  place.write('late.ts', LATE.replace(/create: .*/s, `create: () => (${create}),\n})\n`))
+  place.write('body.json', JSON.stringify(CHAT))
+  const { stdout, stderr, status } = spawnSync(
+    process.execPath,
+    [
+      fileURLToPath(new URL('../../src/cli/tollgate.js', import.meta.url)),
+      'explain',
+      '--request',
+      'body.json',
+      '--json',
+    ],
+    { cwd: place.folder, encoding: 'utf8', env: {} },
+  )
+  expect({ stderr, status }).toEqual({ stderr: err === '' ? '' : expect.stringContaining(err), status: 0 })
+  const { mistakes } = JSON.parse(stdout)
+  expect(mistakes).toEqual(mistake === '' ? [] : [expect.stringContaining(mistake)])
+})
+
 test('from stdin, by the program itself', () => {
   const root = fileURLToPath(new URL('../..', import.meta.url))
   const { stdout, stderr, status } = spawnSync(

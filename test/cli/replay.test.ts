@@ -1,5 +1,7 @@
+import { spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { at, lineWith, refusedLine } from '../replay/lines.ts'
@@ -195,6 +197,95 @@ test('lines that cannot be read are a failure where that is asked for', async ()
   })
   expect((await tollgate('replay', 'bad.jsonl', '--fail-on', 'skipped>10%')).code).toBe(0)
   expect((await tollgate('replay', 'bad.jsonl', '--account', 'zenith', '--fail-on', 'skipped>9%')).code).toBe(1)
+})
+
+test('most of them not compared is no pass', async () => {
+  const unknown = Array.from({ length: 10 }, (_, nth) =>
+    refusedLine(429, 'rate_limit_exceeded', 'door', { ...at(nth), account: null, key: null }),
+  )
+  place.write('unknown.jsonl', jsonl([...LINES, ...unknown]))
+  const { code, out, err } = await tollgate('replay', 'unknown.jsonl', '--fail-on', 'cost')
+  expect(code).toBe(1)
+  expect(err).toContain('unknown: 10 of 19 exchanges were not compared, so the gates say little')
+  expect(out).toContain('10 of them were not compared, for reasons below.\n')
+  expect((await tollgate('replay', 'unknown.jsonl', '--fail-on', 'cost,unknown>10')).code).toBe(0)
+  place.write('unknown.jsonl', jsonl(unknown))
+  expect((await tollgate('replay', 'unknown.jsonl')).out).toContain('Nothing could be compared.\n')
+})
+
+test('balances of nobody are told', async () => {
+  place.write('balances.json', '{"nobody": "1"}')
+  const { out } = await tollgate('replay', 'usage.jsonl', '--balances', 'balances.json')
+  expect(out).toContain('  balances: "nobody" in --balances is in no line that was taken.\n')
+  expect(out).toContain('  balances: "zenith", "acme" of the log are not in --balances: there is enough.\n')
+})
+
+test('prompts that grow are told as an estimate', async () => {
+  place.write(
+    'policies/new.yaml',
+    limited(3).replace('  - use: credits', '  - { use: prompt, with: { system: Be kind. } }\n$&'),
+  )
+  const { out } = await tollgate('replay', 'usage.jsonl', '--against', 'old.yaml')
+  expect(out).toContain('6 prompts are longer or shorter by what steps do to them: estimated, a token for 4 bytes.\n')
+})
+
+/** The program itself: an error that nobody catches is the process's. */
+function program(...args: readonly string[]) {
+  const command = fileURLToPath(new URL('../../src/cli/tollgate.js', import.meta.url))
+  const { stdout, stderr, status } = spawnSync(process.execPath, [command, ...args], {
+    cwd: place.folder,
+    encoding: 'utf8',
+    env: {},
+  })
+  return { out: stdout, err: stderr, code: status }
+}
+
+const own = (create: string) => `import { definePlugin } from 'tollgate/plugin'
+export default definePlugin({
+  name: 'own',
+  settings: { type: 'object', additionalProperties: false, properties: {} },
+  create: () => (${create}),
+})
+`
+const withOwn = () => limited(3).replace('  - use: credits', '  - use: ../own.ts\n$&')
+
+describe('a plugin of your own', () => {
+  beforeEach(() => place.write('policies/new.yaml', withOwn()))
+
+  test.each<[string, string, number, string]>([
+    [
+      'that does not let go is named, and keeps no report',
+      '{ handle: (_ctx, next) => next(), dispose: () => new Promise(() => {}) }',
+      0,
+      'the step "own" was not let go of: its dispose() did not end within 5 s\n',
+    ],
+    [
+      'that breaks when it lets go, too',
+      "{ handle: (_ctx, next) => next(), dispose() { throw new Error('stuck') } }",
+      0,
+      'the step "own" was not let go of: stuck\n',
+    ],
+    [
+      'that breaks in a later turn is told, and is no pass',
+      "(_ctx, next) => { setImmediate(() => { throw new Error('later') }); return next() }",
+      1,
+      'an error that nobody catches, at which a gateway ends: later (',
+    ],
+    [
+      'that drops a promise is told',
+      "(_ctx, next) => { void Promise.reject(new Error('dropped')); return next() }",
+      0,
+      'a promise that nobody waits for was rejected: dropped (',
+    ],
+  ])('%s', { timeout: 30_000 }, (_name, create, code, sentence) => {
+    place.write('own.ts', own(create))
+    const result = program('replay', 'usage.jsonl')
+    expect(result.out).toContain('9 exchanges, ')
+    expect(result.out).toContain('own" ran as they are')
+    expect(result.err).toContain(sentence)
+    expect(result.err.split('\n')).toHaveLength(2)
+    expect(result.code).toBe(code)
+  })
 })
 
 test('a log in reversed order is told', async () => {

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { emptyComparison } from '../../src/replay/compare.ts'
-import { exceeds, type Gated, parseGate } from '../../src/replay/gate.ts'
+import { exceeds, type Gated, parseGate, tooLittle } from '../../src/replay/gate.ts'
 
 test.each([
-  ['', 'none of changed, refused, admitted, cost, skipped'],
+  ['', 'none of changed, refused, admitted, cost, skipped, unknown'],
   ['verdicts', 'none of changed'],
   ['refused>', 'none of changed'],
   ['refused>many', 'a number of lines or a share'],
@@ -12,6 +12,7 @@ test.each([
   ['cost>cheap', 'dollars or a share'],
   ['cost>-5%', 'dollars or a share'],
   ['skipped>$1', 'a number of lines or a share'],
+  ['unknown>$1', 'a number of lines or a share'],
   ['refused<5', 'none of changed'],
 ])('%j is no gate', (text, sentence) => {
   expect(() => parseGate(text)).toThrow(sentence)
@@ -23,6 +24,10 @@ describe('a gate', () => {
     lines: 1_000,
     changed: 20,
     refused: 10,
+    unknown: new Map([
+      ['who', 20],
+      ['unfinished', 10],
+    ]),
     cost: { before: 100_000_000_000n, after: 105_000_000_000n, estimated: 0n },
   }
   const found: Gated = { found: comparison, taken: 1_000, passedBy: 980, skippedCount: 20 }
@@ -43,6 +48,11 @@ describe('a gate', () => {
     ['skipped>20', false],
     ['skipped>1%', false],
     ['skipped>0.9999%', true],
+    ['unknown', true],
+    ['unknown>29', true],
+    ['unknown>30', false],
+    ['unknown>3%', false],
+    ['unknown>2.9999%', true],
   ])('%s', (text, closed) => {
     const reason = exceeds(parseGate(text), found)
     if (closed) expect(reason).toContain(`--fail-on "${text}"`)
@@ -53,6 +63,19 @@ describe('a gate', () => {
     expect(exceeds(parseGate('refused>1'), found)).toBe('refused: 10 of 1000 exchanges (--fail-on "refused>1")')
     expect(exceeds(parseGate('skipped'), found)).toBe('skipped: 20 of 2000 lines (--fail-on "skipped")')
     expect(exceeds(parseGate('cost'), found)).toBe('cost: $5.000000000 more than $100.000000000 (--fail-on "cost")')
+  })
+
+  test.each<[string, readonly string[], number, boolean]>([
+    ['half of them is enough', ['changed', 'cost'], 500, false],
+    ['less than half is not', ['cost'], 501, true],
+    ['nothing is not', ['refused>5%'], 1_000, true],
+    ['as many as one gate lets be unknown are', ['cost', 'unknown>99%'], 990, false],
+    ['without a gate nobody asks', [], 1_000, false],
+  ])('how many must have been compared: %s', (_name, gates, unknown, isTooLittle) => {
+    const few = { found: { ...comparison, unknown: new Map([['unfinished', unknown]]) } }
+    const reason = tooLittle(gates.map(parseGate), few)
+    if (isTooLittle) expect(reason).toContain(`unknown: ${unknown} of 1000 exchanges were not compared`)
+    else expect(reason).toBe(null)
   })
 
   test('a cost where there was none is more than any share', () => {

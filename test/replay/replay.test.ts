@@ -296,17 +296,113 @@ describe('money', () => {
     ]
     expect((await replayed(await between(), lines)).changes).toEqual(['1x invalid_value (schema) > 200 (answered)'])
   })
+})
 
-  test('what a step has said of an answer stays said', async () => {
-    const changes = {
-      outcome: 'failed',
-      status: 400,
-      code: 'content_filter',
-      decided_by: 'guard',
-      charged: '0.000000000',
-    }
-    expect((await replayed(await between(), [lineWith(changes)])).changes).toEqual([])
+describe('what was said of an answer, whose words are in no log', () => {
+  const SAID = {
+    outcome: 'failed',
+    status: 400,
+    code: 'content_filter',
+    decided_by: 'guard',
+    charged: '0.000000000',
+    request: { body: { model: 'm', messages: [{ role: 'user', content: 'Hello' }] } },
+  }
+  const rule = { name: 'red', pattern: 'red', on: 'answer', action: 'refuse' }
+  const guard = (changes: object = {}, step: object = {}) => ({
+    use: 'guard',
+    with: { rules: [{ ...rule, ...changes }] },
+    ...step,
   })
+  test.each<[string, readonly object[], readonly object[] | null, number]>([
+    ['the step is there', [guard()], null, 0],
+    ['the step is gone', [], null, 1],
+    ['it is off', [guard({}, { mode: 'off' })], null, 1],
+    ['it is in shadow', [guard({}, { mode: 'shadow' })], null, 1],
+    ['it takes no part', [guard({}, { when: 'account.plan == "gold"' })], null, 1],
+    ['it looks at requests only', [guard({ on: 'request' })], null, 1],
+    ['it is the same on both sides', [guard()], [guard()], 0],
+    ['it is another one', [guard({ pattern: 'blue' })], [guard()], 1],
+    ['it is gone on one side', [], [guard()], 1],
+    ['it is new on one side', [guard()], [], 1],
+  ])('%s', async (_name, steps, before, unknown) => {
+    const against = before && (await between(...before))
+    const { changes, found, gaps } = await replayed(await between(...steps), [lineWith(SAID)], { against })
+    expect(changes).toEqual([])
+    expect([...found.unknown]).toEqual(unknown === 0 ? [] : [['answer', 1]])
+    const looks = [...steps, ...(before ?? [])].some(step => !/"off"|"on":"request"/.test(JSON.stringify(step)))
+    expect(gaps.some(({ about }) => about === 'answers')).toBe(looks)
+  })
+})
+
+describe('a request that steps make longer', () => {
+  const system = 'x'.repeat(8_000)
+  const prompt = (changes: object = {}) => ({ use: 'prompt', with: { system, ...changes } })
+  // The message in JSON: its words, 31 bytes around them and a comma, four bytes a token.
+  const MORE = (8_000n + 32n) / 4n
+
+  test('is charged for what the other configuration does not send', async () => {
+    const [plain, long] = [await between(), await between(prompt())]
+    const kept = { body: { model: 'm', messages: [{ role: 'user', content: 'Hello' }] } }
+    const lines = [...row(2, 2_000), lineWith({ ...at(6_000), request: { ...kept, bytes: 90 } })]
+    const { found, changes } = await replayed(long, lines, { against: plain })
+    expect({ changes, resized: found.resized, estimated: found.estimated }).toEqual({
+      changes: [],
+      resized: 3,
+      estimated: 0,
+    })
+    expect(found.cost.after - found.cost.before).toBe(3n * MORE * 1_000n)
+    const back = await replayed(plain, lines, { against: long })
+    // Of 10 prompt tokens there is left one at least.
+    expect(back.found.cost.after).toBe(3n * 41_000n)
+  })
+
+  test('is not where both sides make it so', async () => {
+    const long = await between(prompt())
+    const { found, gaps } = await replayed(long, row(2, 2_000), { against: long })
+    expect([found.resized, found.cost.after - found.cost.before]).toEqual([0, 0n])
+    expect(gaps.map(({ about }) => about)).not.toContain('prompts')
+  })
+
+  test('also where the other side has refused it', async () => {
+    const limit = { use: 'rate-limit', with: { per: 'key', requests: '1 per day' } }
+    const long = await between(prompt())
+    const lines = [...row(1, 0), refusedLine(429, 'rate_limit_exceeded', 'rate-limit', at(5_000))]
+    const { found } = await replayed(long, lines, { against: await between(limit, prompt()) })
+    expect([found.admitted, found.resized, found.cost.estimated]).toEqual([1, 0, 50_000n])
+    const more = await replayed(long, lines, { against: await between(limit) })
+    expect([more.found.resized, more.found.cost.estimated]).toEqual([2, 50_000n + MORE * 1_000n])
+  })
+
+  test('beside the log alone nobody knows, and it is said', async () => {
+    const { found, gaps } = await replayed(await between(prompt()), row(2, 2_000))
+    expect(found.cost.after).toBe(found.cost.before)
+    expect(gaps.find(({ about }) => about === 'prompts')!.sentence).toContain('"prompt" rewrote the requests then')
+  })
+
+  test('who brings instructions of its own is not known without words', async () => {
+    const options = { against: await between() }
+    const { gaps } = await replayed(await between(prompt({ position: 'replace' })), row(2, 2_000), options)
+    expect(gaps.find(({ about }) => about === 'prompts')!.sentence).toContain('all lines have no words')
+  })
+})
+
+test('whose balance is said and who is in the log', async () => {
+  const other = { account: { id: 'acc_2', name: 'poor', plan: 'free' } }
+  const lines = [...row(2, 2_000), ...row(2, 2_000, other)]
+  const told = async (balancesFor: readonly string[], rest: bigint | null = null) => {
+    const options = { hasBalances: true, balancesFor, balanceOf: () => rest }
+    const { gaps } = await replayed(await between(), lines, options)
+    return gaps.flatMap(({ about, sentence }) => (about === 'balances' ? [sentence] : []))
+  }
+  expect(await told(['acme', 'acc_2'])).toEqual([])
+  expect(await told(['acne', 'poor'])).toEqual([
+    '"acne" in --balances is in no line that was taken; did you mean "acme"?',
+    '"acme" of the log is not in --balances: there is enough.',
+  ])
+  expect(await told(['a1', 'a2', 'a3', 'a4', 'a5', 'a6'], 5_000_000_000n)).toEqual([
+    '"a1", "a2", "a3", "a4", "a5" and 1 more in --balances are in no line that was taken.',
+    '"acme", "poor" of the log are not in --balances: there is what --balance says.',
+  ])
 })
 
 describe('beside another configuration', () => {
@@ -362,6 +458,21 @@ test('a plugin that waits for something real is waited for', async () => {
   const configuration = await configurationOf([...FIRST, { use: 'slow' }, ...LAST], { plugins: [slow] })
   const { found, changes } = await replayed(configuration, row(3, 0))
   expect({ lines: found.lines, unknown: found.unknown.size, changes }).toEqual({ lines: 3, unknown: 0, changes: [] })
+})
+
+test('what waits for ever was not compared', { timeout: 30_000 }, async () => {
+  let count = 0
+  const stuck = definePlugin({
+    name: 'stuck',
+    settings: { type: 'object', additionalProperties: false, properties: {} },
+    create: () => async (_ctx, next) => {
+      if (++count > 1) await new Promise(() => {})
+      await next()
+    },
+  })
+  const configuration = await configurationOf([...FIRST, { use: 'stuck' }, ...LAST], { plugins: [stuck] })
+  const { found } = await replayed(configuration, row(4, 0))
+  expect({ lines: found.lines, unknown: [...found.unknown] }).toEqual({ lines: 4, unknown: [['unfinished', 3]] })
 })
 
 test('a limit and an account', async () => {

@@ -9,6 +9,7 @@ import type { Configuration, RouteConfig } from '../../config/configuration.ts'
 import { didYouMean, listed } from '../../config/problem.ts'
 import type { Rule } from '../../config/rules.ts'
 import { readSource } from '../../config/source.ts'
+import { keepStrays, type Strays } from '../../replay/strays.ts'
 import { pathOf } from '../commands.ts'
 import { problemText, shownPath } from '../configuration.ts'
 import { CommandError, type ExitCode, type Terminal } from '../terminal.ts'
@@ -51,10 +52,21 @@ export interface ExplainOptions {
 }
 
 /** Runs the request of a file (or of stdin) and tells what became of it. Exit code 0 whatever that is. */
-export async function explainRequest(
+export async function explainRequest(file: string, options: ExplainOptions, terminal: Terminal): Promise<ExitCode> {
+  // From before a plugin is loaded: what it breaks in a later turn must not keep the report.
+  const strays = keepStrays()
+  try {
+    return await explainKept(file, options, { terminal, strays })
+  } finally {
+    for (const sentence of strays.take()) terminal.err(`${sentence}\n`)
+    strays.end()
+  }
+}
+
+async function explainKept(
   file: string,
   { config, json: asJson, run }: ExplainOptions,
-  terminal: Terminal,
+  { terminal, strays }: { readonly terminal: Terminal; readonly strays: Strays },
 ): Promise<ExitCode> {
   const loaded = await loadForExplain(terminal, config)
   if (loaded === null) return 1
@@ -63,11 +75,17 @@ export async function explainRequest(
   const said = await readRequest(terminal, file)
   if (said === null) return 1
   const request = requestOf(configuration, said, run)
-  const [{ runRequest }, { story }] = await Promise.all([import('./run.ts'), import('./story.ts')])
-  const ran = await runRequest(configuration, request, run)
-  const told = story(ran, { configuration, request, run })
-  const [{ storyJson }, { storyText }] = await Promise.all([import('./story-json.ts'), import('./story-text.ts')])
-  terminal.out(asJson ? storyJson(told) : storyText(told))
+  const [{ runRequest }, { story }, { storyJson }, { storyText }] = await Promise.all([
+    import('./run.ts'),
+    import('./story.ts'),
+    import('./story-json.ts'),
+    import('./story-text.ts'),
+  ])
+  const held = await runRequest(configuration, request, run, async ran => {
+    const told = story({ ...ran, mistakes: [...ran.mistakes, ...strays.take()] }, { configuration, request, run })
+    terminal.out(asJson ? storyJson(told) : storyText(told))
+  })
+  if (held !== null) terminal.err(`${held}\n`)
   return 0
 }
 

@@ -31,7 +31,16 @@ export interface Ran {
 /** A step of one's own may wait for something real; nobody waits for it for long here. */
 const STEP_GRACE_MS = 1_000
 
-export async function runRequest(configuration: Configuration, request: TriedRequest, run: RunOptions): Promise<Ran> {
+/**
+ * Tells what became of the request before the steps are let go of, which one of somebody's own may not do. Answers with a
+ * sentence about those that did not, or null.
+ */
+export async function runRequest(
+  configuration: Configuration,
+  request: TriedRequest,
+  run: RunOptions,
+  tell: (ran: Ran) => Promise<void>,
+): Promise<string | null> {
   const time = createTime(run.atMs)
   const seen: Seen = { steps: new Map(), exchange: null }
   const caller: Caller = { account: '', key: null }
@@ -50,6 +59,7 @@ export async function runRequest(configuration: Configuration, request: TriedReq
     stepGraceMs: STEP_GRACE_MS,
     store: 'memory',
   })
+  let held: string | null = null
   try {
     const key = run.models ? { models: run.models } : {}
     const people = await settle(house, { account: { name: run.account, plan: run.plan, balance: run.balance }, key })
@@ -57,7 +67,7 @@ export async function runRequest(configuration: Configuration, request: TriedReq
     caller.key = people.key
     house.upstream.script(run.upstream.map(answerOf))
     const answer = await send(house, configuration, request, people.good)
-    return {
+    await tell({
       answer,
       record: house.records.get(answer.id ?? ''),
       seen,
@@ -66,10 +76,13 @@ export async function runRequest(configuration: Configuration, request: TriedReq
       calls: house.upstream.calls,
       receipt: answer.id === null ? undefined : house.store.findReceipt(answer.id),
       mistakes: house.mistakes.map(mistakeText),
-    }
+    })
   } finally {
-    await house.close()
+    await house.close().catch((error: Error) => {
+      held = error.message
+    })
   }
+  return held
 }
 
 async function send(
