@@ -3,6 +3,7 @@ import { readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Command, Option } from 'commander'
 import type { Problem } from '../config/problem.ts'
+import type { Guard } from '../testing/policy/guard.ts'
 import type { PolicyTests, ReadProblems } from '../testing/policy/read.ts'
 import type { StepFailure, TestResult } from '../testing/policy/run.ts'
 import { type AddCommand, configOf, example, pathOf } from './commands.ts'
@@ -52,8 +53,14 @@ function isChosen({ env }: Terminal, command: Command): boolean {
 async function test(terminal: Terminal, said: readonly string[], options: Options): Promise<ExitCode> {
   const { config } = options
   const files = said.length > 0 ? said.map(file => pathOf(terminal, file)) : filesBeside(pathOf(terminal, config))
+  const { standGuard } = await import('../testing/policy/guard.ts')
+  const guard = standGuard()
   const results: FileResult[] = []
-  for (const file of files) results.push(await runFile(terminal, file, options))
+  try {
+    for (const file of files) results.push(await runFile(terminal, file, options, guard))
+  } finally {
+    guard.end()
+  }
   const ran = results.flatMap(each => each.results)
   if (ran.length === 0 && results.every(({ problems }) => problems === null)) {
     throw new CommandError(`no test has a name with "${options.name}"`)
@@ -77,8 +84,13 @@ function filesBeside(config: string): string[] {
   return names.sort().map(name => join(folder, name))
 }
 
-async function runFile(terminal: Terminal, file: string, { config, isChosen, name }: Options): Promise<FileResult> {
-  const [{ readPolicyTests }, { runTest }, { builtinRegistry }] = await Promise.all([
+async function runFile(
+  terminal: Terminal,
+  file: string,
+  { config, isChosen, name }: Options,
+  guard: Guard,
+): Promise<FileResult> {
+  const [{ readPolicyTests }, { runTest, wentWrongLater }, { builtinRegistry }] = await Promise.all([
     import('../testing/policy/read.ts'),
     import('../testing/policy/run.ts'),
     import('../pipeline/builtin.ts'),
@@ -95,9 +107,13 @@ async function runFile(terminal: Terminal, file: string, { config, isChosen, nam
   const results: TestResult[] = []
   for (const each of chosen) {
     progress.show(results.length, chosen.length)
-    results.push(await runTest(read, each))
+    results.push(await runTest(read, each, guard))
   }
   progress.end()
+  const last = results.pop()
+  if (last) {
+    results.push({ ...last, failures: [...last.failures, ...(await wentWrongLater(guard))] })
+  }
   return { file, problems: null, results }
 }
 
@@ -127,11 +143,12 @@ function failureText(failures: readonly StepFailure[]): string {
         `    - expected ${expected}`,
         `    + got      ${got}`,
       ])
-      const way = trail.map(({ step: id, verdict, code, note }) =>
+      const way = (trail ?? []).map(({ step: id, verdict, code, note }) =>
         [`    ${id}: ${verdict}`, code ?? '', note ? `(${note})` : ''].filter(each => each !== '').join(' '),
       )
       const told = mistakes.map(mistake => `    ${mistake}`)
-      return [...lines, '  trail', ...(way.length > 0 ? way : ['    no step was reached']), ...told].join('\n')
+      const shown = trail === null ? [] : ['  trail', ...(way.length > 0 ? way : ['    no step was reached'])]
+      return [...lines, ...shown, ...told].join('\n')
     })
     .join('\n')
 }

@@ -1,5 +1,7 @@
 /** What a scripted provider says, as the bytes of the chat-completions format. */
+
 import type { ChatCompletion, Chunk, WireUsage } from '#contract'
+import { namesOf } from './known.ts'
 
 /** What went wrong at the provider. */
 export type Fault = 'unreachable' | 'reset' | 'silent' | 'garbage'
@@ -28,6 +30,20 @@ export interface ScriptedAnswer {
   /** Called behind each piece of it, an event or a half of a whole answer; the first is 1. */
   readonly onPiece?: (nth: number) => void | Promise<void>
 }
+
+export const ANSWER_NAMES = namesOf<ScriptedAnswer>({
+  content: true,
+  finish: true,
+  usage: true,
+  status: true,
+  headers: true,
+  body: true,
+  events: true,
+  fault: true,
+  after: true,
+  waitMs: true,
+  onPiece: true,
+})
 
 /** Tokens, as providers count them: prompt with what was cached, completion with reasoning. */
 export interface ScriptedUsage {

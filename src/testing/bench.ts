@@ -6,6 +6,7 @@
  * bench.upstream.script({ content: ['Hel', 'lo'] })
  * const answer = await bench.chat({ stream: true })
  */
+
 import { join, resolve } from 'node:path'
 import { type AnyPlugin, parseMoney, type Random, type Receipt, type TrailEntry } from '#contract'
 import type { Configuration } from '../config/configuration.ts'
@@ -15,9 +16,10 @@ import { BUILT_IN } from '../pipeline/builtin.ts'
 import { createRegistry } from '../pipeline/registry.ts'
 import type { Store, VerifyReport } from '../store/store.ts'
 import { type BenchRecord, type House, openHouse } from './house.ts'
+import { namesOf, refuseUnknown } from './known.ts'
 import { createTime, STANDARD_START_MS } from './time.ts'
 import type { ScriptedUpstream } from './upstream.ts'
-import type { BenchAnswer, BenchRequest } from './visit.ts'
+import { type BenchAnswer, type BenchRequest, REQUEST_NAMES } from './visit.ts'
 
 /** How a bench is set up. */
 export interface BenchOptions {
@@ -48,6 +50,22 @@ export interface BenchOptions {
   /** `file`: so that a crash can be played. Default: memory. */
   readonly store?: 'memory' | 'file'
 }
+
+const BENCH_OPTIONS = namesOf<BenchOptions>({
+  plugins: true,
+  steps: true,
+  models: true,
+  yaml: true,
+  folder: true,
+  env: true,
+  clock: true,
+  credit: true,
+  plan: true,
+  random: true,
+  stepGraceMs: true,
+  patienceMs: true,
+  store: true,
+})
 
 /** What a chat request may say beside its body. */
 export type ChatOptions = Omit<BenchRequest, 'body'>
@@ -111,6 +129,7 @@ const STANDARD_MODELS = {
 
 /** Opens a bench. Throws with every problem that the configuration has. */
 export async function openBench(options: BenchOptions = {}): Promise<Bench> {
+  refuseUnknown('openBench()', options, BENCH_OPTIONS)
   const configuration = await configurationOf(options)
   const time = createTime(startOf(options.clock))
   const house = await openHouse({
@@ -127,7 +146,10 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
   if (amount > 0n) await store.credit({ account: account.id, amount, reference: 'start', actor: 'bench' })
   const { token } = await store.createKey({ account: account.id, name: 'bench' })
   const [model] = configuration.models.keys()
-  const send = (request: BenchRequest) => house.send(request, headersOf(request, token, configuration))
+  const send = async (request: BenchRequest) => {
+    refuseUnknown('a request', request, REQUEST_NAMES)
+    return house.send(request, headersOf(request, token, configuration))
+  }
   let closing: Promise<void> | null = null
   const close = () => {
     closing ??= house.close()
@@ -185,6 +207,11 @@ export function startOf(clock: number | string | undefined): number {
   if (clock === undefined) return STANDARD_START_MS
   const ms = typeof clock === 'number' ? clock : Date.parse(clock)
   if (!Number.isSafeInteger(ms)) throw new TypeError(`"${clock}" is not a time such as 2027-01-15T08:00:00Z`)
+  // A day behind the end of its month would be taken for one of the next.
+  const day = typeof clock === 'string' ? /^\d{4}-\d\d-\d\d/.exec(clock)?.[0] : undefined
+  if (day !== undefined && new Date(day).toISOString().slice(0, day.length) !== day) {
+    throw new TypeError(`"${clock}" is not a time: its month does not have such a day`)
+  }
   return ms
 }
 

@@ -17,6 +17,7 @@ import {
   WELL,
 } from './endings.ts'
 import { StuckError } from './house.ts'
+import { namesOf, refuseUnknown } from './known.ts'
 import { turn } from './time.ts'
 import type { BenchAnswer, BenchRequest } from './visit.ts'
 import { watchPlugin } from './watch-plugin.ts'
@@ -38,9 +39,29 @@ export interface ConformOptions
   readonly prepare?: (bench: Bench, form: 'whole' | 'stream') => Promise<unknown>
   /** What must not be in a trail, a log line or an answer, beside the client's key. */
   readonly secrets?: readonly string[]
+  /** Whether it refuses every request, and is meant to. Default: false; then nothing behind its refusal could be tried. */
+  readonly refusesAll?: boolean
   /** Only the endings with one of these in their names: to look for a mistake. Default: all. */
   readonly endings?: readonly string[]
 }
+
+const CONFORM_OPTIONS = namesOf<ConformOptions>({
+  folder: true,
+  yaml: true,
+  models: true,
+  env: true,
+  plan: true,
+  patienceMs: true,
+  steps: true,
+  request: true,
+  prepare: true,
+  secrets: true,
+  refusesAll: true,
+  endings: true,
+})
+
+const NEVER_PASSED =
+  'it let no request pass, so nothing behind its refusal was tried: give settings, a `request`, a `plan` or a `prepare` with which it does, or say `refusesAll: true` where it is meant to'
 
 /** What is wrong: in which ending, and what. */
 export interface ConformFailure {
@@ -96,6 +117,7 @@ export async function conform(
   settings: Readonly<Record<string, unknown>> = {},
   options: ConformOptions = {},
 ): Promise<ConformReport> {
+  refuseUnknown('conform()', options, CONFORM_OPTIONS)
   const usual = { whole: await usualVerdicts('whole'), stream: await usualVerdicts('stream') }
   const failures: ConformFailure[] = []
   let endings = 0
@@ -110,6 +132,10 @@ export async function conform(
   }
   if (runs === 0)
     failures.push({ ending: 'every ending', form: null, what: 'the plugin never ran: is it in the policy?' })
+  // Then each ending was the same refusal, and nothing behind it was tried.
+  if (!options.refusesAll && [...usual.whole, ...usual.stream].every(verdict => verdict === 'refused')) {
+    failures.push({ ending: 'every ending', form: null, what: NEVER_PASSED })
+  }
   if (failures.length > 0) throw new ConformError(plugin.name, failures)
   return { plugin: plugin.name, endings, runs }
 

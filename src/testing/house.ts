@@ -76,10 +76,22 @@ export interface House {
 /** Then it is something real that is waited for: a file, another process. */
 const QUICK_TURNS = 2_000
 const PATIENCE_MS = 10_000
+/** How long what is left of exchanges and steps may take to end when the house is closed; real time, and more than steps have. */
+const CLOSING_MS = 10_000
 
 /** A request that does not come to its end. */
 export class StuckError extends Error {
   override readonly name = 'StuckError'
+  /** Of the exchange, as far as it has come. */
+  readonly trail: readonly TrailEntry[]
+  /** The step that is under way; null: none is, or no exchange was begun. */
+  readonly step: string | null
+
+  constructor(message: string, trail: readonly TrailEntry[] = [], step: string | null = null) {
+    super(message)
+    this.trail = trail
+    this.step = step
+  }
 }
 
 /** Few people come to a bench, and room for 65,536 of them takes longer than all the rest. */
@@ -189,12 +201,20 @@ export async function openHouse(options: HouseOptions): Promise<House> {
     void visit.closed.then(() => {
       isClosed = true
     })
+    let nowMs = clock.now()
     for (let nth = 0; ; nth++) {
-      await (nth < QUICK_TURNS ? turn() : new Promise(resolve => setTimeout(resolve, 1)))
-      if (nth > QUICK_TURNS + patienceMs) throw new StuckError(unfinished(gateway))
+      await (nth < QUICK_TURNS ? turn() : pause(1))
+      // A provider that is silent lets time pass, which is something that happens.
+      if (clock.now() !== nowMs) {
+        nowMs = clock.now()
+        nth = Math.min(nth, QUICK_TURNS)
+      }
       const trip = gateway.trips().find(each => each.ctx.req.socket === (visit.wire as unknown))
+      if (nth > QUICK_TURNS + patienceMs) throw stuck(trip)
       if (!trip && isClosed) return
-      if (trip && isPausing(trip)) await time.pass(100)
+      if (!trip || !isPausing(trip)) continue
+      await time.pass(100)
+      nowMs = clock.now()
     }
   }
 
@@ -226,9 +246,11 @@ export async function openHouse(options: HouseOptions): Promise<House> {
     },
     async close() {
       gateway.cut()
-      await gateway.idle()
       try {
-        for (const each of [...retired, generation]) await each.dispose()
+        await inTime(gateway.idle(), 'an exchange that was cut does not come to its end')
+        for (const each of [...retired, generation]) {
+          await inTime(each.dispose(), "a step's dispose() does not come to its end")
+        }
       } finally {
         await letGo()
       }
@@ -236,10 +258,35 @@ export async function openHouse(options: HouseOptions): Promise<House> {
   }
 }
 
-function unfinished(gateway: Gateway): string {
-  const [trip] = gateway.trips()
-  const trail = trip?.exchange.trail.map(({ step, verdict }) => `${step} ${verdict}`).join(', ')
-  return `the request does not come to its end: ${trip ? `its trail so far is: ${trail || 'empty'}` : 'nobody answers it'}`
+function stuck(trip: Trip | undefined): StuckError {
+  if (!trip) return new StuckError('the request does not come to its end: nobody answers it')
+  const { trail, step, sealed } = trip.exchange
+  const way = trail.map(each => `${each.step} ${each.verdict}`).join(', ')
+  const underWay = sealed ? null : (trip.route.plan.steps[step]?.id ?? null)
+  const where = underWay === null ? '' : `, and the step "${underWay}" is under way`
+  return new StuckError(
+    `the request does not come to its end: its trail so far is: ${way || 'empty'}${where}`,
+    trail,
+    underWay,
+  )
+}
+
+/** Lets real milliseconds pass, for what happens outside of the test's own time. */
+export function pause(ms: number): Promise<void> {
+  return new Promise(resolve => setTimeout(resolve, ms))
+}
+
+/** Rejects when it takes too long. Its timer also keeps the process there: a step that waits for ever does not. */
+async function inTime(work: Promise<unknown>, complaint: string): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new StuckError(complaint)), CLOSING_MS)
+  })
+  try {
+    await Promise.race([work, late])
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
 /** Between two tries at a provider: nothing happens before time has passed. */

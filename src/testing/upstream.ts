@@ -1,8 +1,10 @@
 /** The providers behind a bench: they answer what a test has scripted, and remember what they were asked. */
+
 import { failureOfError } from '../upstream/attempt.ts'
 import { RawFailure, type RawProxy, type RawRequest, type RawSink } from '../upstream/raw.ts'
 import type { QueuedHandler, Transport } from '../upstream/transport.ts'
-import { type Fault, render, type ScriptedAnswer } from './answers.ts'
+import { ANSWER_NAMES, type Fault, render, type ScriptedAnswer } from './answers.ts'
+import { refuseUnknown } from './known.ts'
 import { type BenchTime, turn } from './time.ts'
 
 /** What a provider was asked, and what became of it. */
@@ -64,6 +66,8 @@ export function createUpstream(time: BenchTime, onCall: (call: UpstreamCall) => 
   return {
     calls,
     script(next) {
+      if (typeof next !== 'function')
+        for (const each of [next].flat()) refuseUnknown('upstream.script()', each, ANSWER_NAMES)
       script = next
       scriptedFrom = calls.length
     },

@@ -1,4 +1,5 @@
 /** One request of a client without a network: what it sends, when it leaves, and what it saw. */
+import { namesOf } from './known.ts'
 import { Wire } from './wire.ts'
 
 /** A request as a client sends it. */
@@ -21,6 +22,16 @@ export interface BenchRequest {
   /** Where the connection comes from. */
   readonly address?: string
 }
+
+export const REQUEST_NAMES = namesOf<BenchRequest>({
+  method: true,
+  path: true,
+  headers: true,
+  body: true,
+  key: true,
+  leaveAfter: true,
+  address: true,
+})
 
 /** What the client saw. */
 export interface BenchAnswer {

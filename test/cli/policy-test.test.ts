@@ -1,8 +1,14 @@
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { builtinRegistry } from '../../src/pipeline/builtin.ts'
+import { standGuard } from '../../src/testing/policy/guard.ts'
+import { readPolicyTests } from '../../src/testing/policy/read.ts'
+import { runTest } from '../../src/testing/policy/run.ts'
 import { runCommand } from '../helpers/command.ts'
 import { CONFIGURATION, STANDARD_POLICY } from './helpers.ts'
 
@@ -20,7 +26,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }))
 const write = (text: string, name = 'standard.test.yaml') => writeFileSync(join(folder, 'policies', name), text)
 const run = (...args: string[]) => runCommand(folder, ['test', ...args])
 
-test.each([
+test.each<[string, string, string, string]>([
   ['a misspelt key', 'tests:\n  - nam: x\n    expect: { status: 200 }\n', '2:5', 'did you mean "name"?'],
   ['a wrong type', 'tests:\n  - name: x\n    expect: { status: fine }\n', '3:23', 'status must be'],
   [
@@ -75,6 +81,51 @@ test.each([
     '1:1',
     'no route of',
   ],
+  [
+    'a model that is not there',
+    'tests:\n  - name: x\n    given: { key: { models: [demo-smal] } }\n    expect: { status: 404 }\n',
+    '3:30',
+    'there is no model "demo-smal"; did you mean "demo-small"?',
+  ],
+  [
+    'a key for no model',
+    'tests:\n  - name: x\n    given: { key: { models: [] } }\n    expect: { status: 404 }\n',
+    '3:29',
+    'models needs at least one entry',
+  ],
+  [
+    'an address that is none',
+    'tests:\n  - name: x\n    request: { address: 999.1.1.1 }\n    expect: { status: 200 }\n',
+    '3:25',
+    '"999.1.1.1" is no IP address',
+  ],
+  [
+    'a day that its month does not have',
+    'tests:\n  - name: x\n    given: { clock: 2027-02-31T00:00:00Z }\n    expect: { status: 200 }\n',
+    '3:21',
+    'its month does not have such a day',
+  ],
+  [
+    'events before no fault',
+    'tests:\n  - name: x\n    expect: { status: 200 }\n    then: [{ upstream: { after: 1 }, expect: { status: 200 } }]\n',
+    '4:26',
+    'there is no "fault" beside it',
+  ],
+  [
+    'events of a provider that is not reached',
+    'tests:\n  - name: x\n    upstream: [{}, { fault: unreachable, after: 1 }]\n    expect: { status: 200 }\n',
+    '3:42',
+    'a provider that is unreachable sends nothing',
+  ],
+  ...['headers', 'trail', 'sent', 'body'].map(
+    what =>
+      [
+        `${what} of which nothing is expected`,
+        `tests:\n  - name: x\n    expect: { ${what}: {} }\n`,
+        `3:${17 + what.length}`,
+        `${what} needs at least one entry`,
+      ] satisfies [string, string, string, string],
+  ),
 ])('%s is shown at its place', async (_name, text, place, sentence) => {
   write(text)
   const { code, out } = await run()
@@ -174,4 +225,227 @@ test('and their tests notice when they do not', async () => {
   const { code, out } = await run('policies/standard.test.yaml')
   expect(code).toBe(1)
   expect(out).toContain('twenty requests at once, then one a second')
+})
+
+const OWN_PARTS = `routes:
+  - { publc: true, path: /v1/chat/completions }
+  - path: /v1/responses
+    policy: nowhere
+providers:
+  mine:
+    dialct: demo
+tests:
+  - { name: x, expect: { status: 200 } }
+`
+
+test.each([
+  ['as it is', CONFIGURATION],
+  ['in braces', JSON.stringify({ version: 1, listen: '127.0.0.1:0', lisen: 1, routes: [] }, null, 2)],
+  ['with an anchor in what is replaced', `${CONFIGURATION.replace('routes:', 'routes: &all')}lisen: *all\n`],
+])('parts of the tests in place of those of gateway.yaml, %s: each problem at its own place', async (_name, own) => {
+  const config = own.includes('lisen') ? own : `${own}lisen: 1\n`
+  writeFileSync(join(folder, 'gateway.yaml'), config)
+  write(OWN_PARTS)
+  const { code, out } = await run()
+  expect(code).toBe(1)
+  expect(out).toContain(
+    'policies/standard.test.yaml:2:7: unknown key "publc"; did you mean "public"?\n   2 |   - { publc: ',
+  )
+  expect(out).toContain('policies/standard.test.yaml:4:13: policies/nowhere.yaml beside gateway.yaml cannot be read')
+  expect(out).toContain(
+    'policies/standard.test.yaml:7:5: unknown key "dialct"; did you mean "dialect"?\n   7 |     dialct: ',
+  )
+  const lines = config.split('\n')
+  const line = lines.findIndex(each => each.includes('lisen')) + 1
+  const column = lines[line - 1]!.search(/"?lisen/) + 1
+  expect(out).toContain(`gateway.yaml:${line}:${column}: unknown key "lisen"; did you mean "listen"?\n`)
+})
+
+test('a number of gateway.yaml that comes from a variable stays one beside parts of the tests', async () => {
+  writeFileSync(join(folder, 'gateway.yaml'), `trust_proxy: \${HOPS}\n${CONFIGURATION}`)
+  write('routes: [{ path: /v1/chat/completions }]\ntests:\n  - { name: x, expect: { status: 200 } }\n')
+  const { code, out } = await runCommand(folder, ['test'], { env: { HOPS: '1' } })
+  expect({ code, out }).toEqual({ code: 0, out: '1 test passed (1 file, 1 request)\n' })
+})
+
+test('gateway.yaml that is no YAML is told of at its own place, also beside parts of the tests', async () => {
+  writeFileSync(join(folder, 'gateway.yaml'), `${CONFIGURATION}limits: *none\n`)
+  write('routes: [{ path: /v1/chat/completions }]\ntests:\n  - { name: x, expect: { status: 200 } }\n')
+  expect((await run()).out).toMatch(/^gateway\.yaml:\d+:9: \*none names an anchor that is not set above it/)
+})
+
+test('lists have as many entries as are expected, and a fault comes before the end', async () => {
+  write(`tests:
+  - name: the body
+    expect: { body: { choices: [] } }
+  - name: what was sent
+    expect: { sent: { messages: [{ role: user }, { role: user }] } }
+  - name: the fault
+    request: { stream: true }
+    upstream: { content: [One], fault: reset, after: 9 }
+    expect: { outcome: failed }
+`)
+  const { out } = await run()
+  expect(out).toContain('  body.choices\n    - expected []\n    + got      [{')
+  expect(out).toContain('  sent.messages\n    - expected [{"role":"user"},{"role":"user"}]\n')
+  expect(out).toContain('  upstream.after\n    - expected at most 3, before the end\n    + got      9\n')
+})
+
+describe('a plugin of one’s own', () => {
+  const STEPS = `steps: [{ use: api-key }, { use: schema }, { use: ./mine.ts }, { use: route }]\n`
+  /** @param body of the step, with `next` */
+  const plugin = (body: string) => {
+    writeFileSync(join(folder, 'policies/standard.yaml'), STEPS)
+    const free = CONFIGURATION.replace(/price: .*/, 'price: free')
+    writeFileSync(join(folder, 'gateway.yaml'), free)
+    const settings = '{ type: "object", additionalProperties: false, properties: {} }'
+    const made = `{ name: 'mine', settings: ${settings}, create: () => async (ctx, next) => { ${body} } }`
+    writeFileSync(
+      join(folder, 'policies/mine.ts'),
+      `import { definePlugin } from 'tollgate/plugin'\nexport default definePlugin(${made})\n`,
+    )
+  }
+
+  test('that never goes on fails its test, and the next one runs', async () => {
+    plugin("if (ctx.exchange.json().stream) await new Promise(() => {})\nctx.set('x-mine', 'yes')\nawait next()")
+    write(`tests:
+  - name: hangs
+    request: { stream: true }
+    expect: { status: 200 }
+  - name: goes on
+    expect: { status: 200, headers: { x-mine: yes } }
+`)
+    const read = await readPolicyTests(join(folder, 'policies/standard.test.yaml'), {
+      env: {},
+      registry: builtinRegistry(),
+    })
+    if ('problems' in read) throw new Error(JSON.stringify(read.problems))
+    const guard = standGuard()
+    try {
+      const [hangs, goesOn] = [
+        await runTest(read, read.tests[0]!, guard, 50),
+        await runTest(read, read.tests[1]!, guard),
+      ]
+      const got = 'the step "mine" does not come to its end'
+      expect(hangs).toMatchObject({ failures: [{ step: 1, mismatches: [{ what: 'the test', got }] }] })
+      expect(hangs.failures[0]!.trail!.map(({ step }) => step)).toEqual(['api-key', 'schema'])
+      expect(goesOn.failures).toEqual([])
+    } finally {
+      guard.end()
+    }
+  })
+
+  test('that breaks where nobody waits for it fails its test', async () => {
+    plugin("setTimeout(() => { throw new Error('late') })\nPromise.reject(new Error('dropped'))\nawait next()")
+    write('tests:\n  - { name: x, expect: { status: 200 } }\n')
+    // The test runner's own would end its run.
+    const events = ['unhandledRejection', 'uncaughtException'] as const
+    const before = events.map(event => [event, process.listeners(event as 'uncaughtException')] as const)
+    for (const event of events) process.removeAllListeners(event)
+    try {
+      const { code, out } = await run()
+      expect(code).toBe(1)
+      expect(out).toMatch(/\+ got {6}a promise that nobody waits for rejected: dropped \(\/.*\/mine\.ts:\d+:\d+\)\n/)
+      expect(out).toMatch(/\+ got {6}an error that nobody catches: late \(\/.*\/mine\.ts:\d+:\d+\)\n/)
+      expect(out).toContain('0 tests passed, 1 failed')
+      expect(events.map(event => process.listenerCount(event))).toEqual([0, 0])
+    } finally {
+      for (const [event, listeners] of before) for (const each of listeners) process.on(event, each)
+    }
+  })
+
+  test('that cannot be made fails each test', async () => {
+    plugin('')
+    const settings = '{ type: "object", additionalProperties: false, properties: {} }'
+    const create = "() => { throw new Error('not today') }"
+    writeFileSync(
+      join(folder, 'policies/mine.ts'),
+      `import { definePlugin } from 'tollgate/plugin'\nexport default definePlugin({ name: 'mine', settings: ${settings}, create: ${create} })\n`,
+    )
+    write('tests:\n  - { name: x, expect: { status: 200 } }\n  - { name: y, expect: { status: 200 } }\n')
+    const { code, out } = await run()
+    expect(code).toBe(1)
+    expect(out).toMatch(/\+ got {6}.*not today/)
+    expect(out).toContain('0 tests passed, 2 failed')
+  })
+
+  test('does not reach the network', async () => {
+    let asked = 0
+    const server = createServer((_request, response) => {
+      asked++
+      response.end('{}')
+    })
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    try {
+      plugin(`await fetch('http://127.0.0.1:${port}/')\nawait next()`)
+      write('tests:\n  - { name: x, expect: { status: 200 } }\n')
+      const { out } = await run()
+      expect(out).toContain('  status\n    - expected 200\n    + got      500\n')
+      expect(out).toContain(`somebody wanted to connect to 127.0.0.1:${port}, and policy tests have no network`)
+      expect(asked).toBe(0)
+      // And it is back when they are over.
+      expect((await fetch(`http://127.0.0.1:${port}/`)).status).toBe(200)
+    } finally {
+      server.closeAllConnections()
+      server.close()
+    }
+  })
+})
+
+describe('a policy that takes tokens', () => {
+  const policy = (settings: string) =>
+    writeFileSync(
+      join(folder, 'policies/standard.yaml'),
+      `steps:
+  - use: jwt
+    with: { issuer: https://id.example, audience: [here, there], jwks: https://id.example/keys, ${settings} }
+  - use: schema
+  - use: credits
+  - use: route
+`,
+    )
+
+  test.each([
+    ['with claims', 'account_claim: org, key_claim: email, models_claim: models'],
+    ['for one account', 'account: staff, models_claim: scope'],
+    ['signed by RSA keys', 'account: staff, models_claim: scope, algorithms: [PS384]'],
+  ])('%s', async (_name, settings) => {
+    policy(settings)
+    const other = '  other: { targets: [{ provider: demo, model: x }], price: free, context: 8Ki, max_output: 1Ki }\n'
+    writeFileSync(join(folder, 'gateway.yaml'), CONFIGURATION.replace('routes:', `${other}routes:`))
+    write(`tests:
+  - name: a good one
+    expect: { status: 200, charged: $0.0000039, trail: { jwt: passed } }
+  - name: an account of its own
+    given: { account: { name: other, frozen: true } }
+    expect: { status: 403, code: account_frozen, decided_by: jwt }
+  - name: models
+    given: { key: { models: [other] } }
+    expect: { status: 404, code: model_not_found }
+  - name: none
+    request: { key: none }
+    expect: { status: 401, code: missing_api_key, decided_by: jwt }
+  - name: of somebody else
+    request: { key: unknown }
+    expect: { status: 401, code: invalid_api_key, decided_by: jwt }
+  - name: over
+    request: { key: expired }
+    expect: { status: 401, code: expired_api_key, decided_by: jwt }
+`)
+    expect(await run()).toEqual({ code: 0, out: '6 tests passed (1 file, 6 requests)\n', err: '' })
+  })
+
+  test.each([
+    ['request: { key: revoked }', '3:21', 'a token of an identity provider cannot be revoked'],
+    ['given: { key: { spending_cap: $1 } }', '3:21', 'a token has no spending cap'],
+    ['given: { key: { models: [demo-small] } }', '3:21', 'without models_claim a token is for every public model'],
+  ])('%s says nothing', async (line, place, sentence) => {
+    policy('account: staff')
+    write(`tests:\n  - name: x\n    ${line}\n    expect: { status: 401 }\n`)
+    const { code, out } = await run()
+    expect(code).toBe(1)
+    expect(out).toContain(`policies/standard.test.yaml:${place}: `)
+    expect(out).toContain(sentence)
+  })
 })

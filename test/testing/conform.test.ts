@@ -9,7 +9,7 @@ import {
   type StepInstance,
   type StepMiddleware,
 } from '#contract'
-import { ConformError, conform } from '../../src/testing/index.ts'
+import { ConformError, conform, openBench } from '../../src/testing/index.ts'
 
 const NO_SETTINGS = { type: 'object', additionalProperties: false, properties: {} } as const
 
@@ -345,6 +345,53 @@ test('settings that are wrong are said', async () => {
   ).rejects.toThrow(/^the bench cannot be set up:\n.* unknown key "most"/)
 })
 
+test('a plugin that refused everything was not tried', async () => {
+  const dear = pluginOf(() => async (ctx, next) => {
+    if (ctx.exchange.account!.plan !== 'gold') throw refuse('forbidden')
+    setInterval(() => {}, 60_000)
+    await next()
+  })
+  const endings = ['answered', 'reload']
+  expect(await complaintsOf(dear, endings)).toEqual([expect.stringContaining('it let no request pass')])
+  await expect(conform(dear, {}, { endings, plan: 'gold' })).rejects.toThrow('after dispose() something goes on')
+})
+
+test.each<[string, () => Promise<unknown>, string]>([
+  [
+    'conform()',
+    () =>
+      conform(
+        pluginOf(() => (_ctx, next) => next()),
+        {},
+        { setings: {} } as object,
+      ),
+    'conform(): there is no "setings"; there are ',
+  ],
+  [
+    'openBench()',
+    () => openBench({ credti: '$1' } as object),
+    'openBench(): there is no "credti"; did you mean "credit"?',
+  ],
+  [
+    'a request',
+    async () => {
+      await using bench = await openBench()
+      await bench.chat({}, { leaveAftr: 1 } as object)
+    },
+    'a request: there is no "leaveAftr"; did you mean "leaveAfter"?',
+  ],
+  [
+    'an answer of the provider',
+    async () => {
+      await using bench = await openBench()
+      bench.upstream.script([{}, { ststus: 503 } as object])
+    },
+    'upstream.script(): there is no "ststus"; did you mean "status"?',
+  ],
+])('a misspelt option is refused: %s', async (_name, work, sentence) => {
+  await expect(work()).rejects.toThrow(sentence)
+})
+
 test('a plugin conforms that answers, one that refuses, and one that looks at every chunk and cleans up', async () => {
   const answers = pluginOf(
     () => ctx =>
@@ -375,6 +422,7 @@ test('a plugin conforms that answers, one that refuses, and one that looks at ev
     }
   })
   expect(await complaintsOf(watches)).toEqual([])
-  for (const plugin of [answers, refuses])
-    expect(await complaintsOf(plugin, ['answered', 'client', 'middle'])).toEqual([])
+  const endings = ['answered', 'client', 'middle']
+  expect(await complaintsOf(answers, endings)).toEqual([])
+  await conform(refuses, {}, { endings, refusesAll: true })
 })

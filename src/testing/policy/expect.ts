@@ -76,10 +76,13 @@ function headerDiffers(name: string, wanted: string | number | null, headers: Be
   return fits ? [] : [differs(`headers.${name}`, wanted, got)]
 }
 
-/** Everything that is wanted must be there; more may be. */
+/** Everything that is wanted must be there; maps may have more, lists may not. */
 function partDiffers(what: string, wanted: unknown, got: unknown): Mismatch[] {
   if (typeof wanted !== 'object' || wanted === null) return Object.is(wanted, got) ? [] : [differs(what, wanted, got)]
   if (typeof got !== 'object' || got === null || Array.isArray(wanted) !== Array.isArray(got)) {
+    return [differs(what, wanted, got)]
+  }
+  if (Array.isArray(wanted) && Array.isArray(got) && wanted.length !== got.length) {
     return [differs(what, wanted, got)]
   }
   return Object.entries(wanted).flatMap(([key, inner]) =>

@@ -10,12 +10,15 @@ export interface People {
   readonly good: string
 }
 
+/** The name of the account where a test gives it none. */
+export const STANDARD_ACCOUNT = 'acme'
+
 /** Makes the account and its key; what is left out is as policy tests say. */
 export async function settle(
   { store }: Pick<House, 'store'>,
   given: NonNullable<TestShape['given']> = {},
 ): Promise<People> {
-  const { name = 'acme', plan = 'default', balance = 10_000_000_000n, frozen = false } = given.account ?? {}
+  const { name = STANDARD_ACCOUNT, plan = 'default', balance = 10_000_000_000n, frozen = false } = given.account ?? {}
   const { id } = await store.createAccount({ name, plan })
   if (balance > 0n) await store.credit({ account: id, amount: balance, reference: 'given', actor: 'test' })
   const { models, spending_cap: spendingCap } = given.key ?? {}

@@ -1,17 +1,27 @@
 /** Reads a file of policy tests, and the configuration that it is about. What is wrong has a place in the one or the other. */
 import { readFile as readFromDisk } from 'node:fs/promises'
+import { isIP } from 'node:net'
 import { basename, dirname, resolve } from 'node:path'
 import { parse } from 'yaml'
 import { ERRORS } from '#contract'
 import { checkShape } from '../../config/ajv.ts'
-import type { Configuration } from '../../config/configuration.ts'
+import type { Configuration, RouteConfig } from '../../config/configuration.ts'
 import { loadConfiguration } from '../../config/load.ts'
-import { didYouMean, ordered, type Problem } from '../../config/problem.ts'
+import { didYouMean, listed, ordered, type Problem } from '../../config/problem.ts'
 import { pointer, readSource, type Source } from '../../config/source.ts'
 import type { Registry } from '../../pipeline/registry.ts'
 import { startOf } from '../bench.ts'
 import { patternOf } from './expect.ts'
-import { type ExpectShape, type FileShape, POLICY_TEST_SCHEMA, type StepShape, type TestShape } from './schema.ts'
+import { type JwtSettings, tokenStepOf } from './identity.ts'
+import { mergeParts } from './parts.ts'
+import {
+  type ExpectShape,
+  type FileShape,
+  POLICY_TEST_SCHEMA,
+  type RequestShape,
+  type StepShape,
+  type TestShape,
+} from './schema.ts'
 import { standIns } from './stand-ins.ts'
 
 export interface ReadOptions {
@@ -57,8 +67,8 @@ export async function readPolicyTests(file: string, options: ReadOptions): Promi
     return { problems: ordered(source.problems, [file]), sources: new Map([[file, text]]) }
   const policy = shape.policy ?? basename(file).replace(ENDING, '')
   // As it stands in the file: `${NAME}` is for the loader of the configuration to resolve.
-  const loaded = await loadFor(file, parse(text) as FileShape, policy, options)
-  if ('problems' in loaded) return { problems: loaded.problems, sources: new Map([...loaded.sources, [file, text]]) }
+  const loaded = await loadFor(source, parse(text) as FileShape, policy, options)
+  if ('problems' in loaded) return loaded
   const { configuration } = loaded
   if (!configuration.routes.some(route => route.policy === policy)) {
     const suggestion = `say under routes: which one, as [{ path: /v1/chat/completions, policy: ${policy} }]`
@@ -66,6 +76,7 @@ export async function readPolicyTests(file: string, options: ReadOptions): Promi
     return wrong(file, text, { rule: 'unknown-policy', message, suggestion })
   }
   checkNames(source, shape, configuration)
+  checkKeys(source, shape, policy, configuration)
   if (source.problems.length > 0)
     return { problems: ordered(source.problems, [file]), sources: new Map([[file, text]]) }
   const tests = shape.tests.map((test, nth) => ({ ...test, line: source.position(`/tests/${nth}`).line }))
@@ -77,7 +88,14 @@ function checkRest(source: Source, { tests }: FileShape): void {
   const names = new Set<string>()
   for (const [nth, test] of tests.entries()) {
     const { name, given } = test
-    for (const [place, { expect }] of placesOf(test, `/tests/${nth}`)) checkPatterns(source, place, expect.headers)
+    for (const [place, step] of placesOf(test, `/tests/${nth}`)) {
+      checkPatterns(source, `${place}/expect`, step.expect.headers)
+      checkUpstream(source, place, step.upstream)
+      const { address } = step.request ?? {}
+      if (address !== undefined && isIP(address) === 0) {
+        source.report(`${place}/request/address`, `"${address}" is no IP address`)
+      }
+    }
     if (names.has(name)) source.report(`/tests/${nth}/name`, `there are two tests named "${name}"`)
     names.add(name)
     try {
@@ -98,6 +116,18 @@ function checkPatterns(source: Source, place: string, headers: ExpectShape['head
   }
 }
 
+/** A fault that comes after nothing is none, and one without a connection has nothing before it. */
+function checkUpstream(source: Source, place: string, upstream: StepShape['upstream'] = []): void {
+  const at = (nth: number) => `${place}/upstream${Array.isArray(upstream) ? `/${nth}` : ''}/after`
+  for (const [nth, { after, fault }] of [upstream].flat().entries()) {
+    if (after === undefined || (fault !== undefined && fault !== 'unreachable')) continue
+    const message = fault
+      ? 'a provider that is unreachable sends nothing before that'
+      : '"after" says how many events come before a fault, and there is no "fault" beside it'
+    source.report(at(nth), message, { rule: 'useless-key', key: true })
+  }
+}
+
 /** Steps and codes that an expectation names: a misspelt one would hold for ever where nothing is expected of it. */
 function checkNames(source: Source, { tests }: FileShape, { routes }: Configuration): void {
   const steps = new Set(routes.flatMap(route => route.steps.steps.map(({ id }) => id)))
@@ -105,21 +135,65 @@ function checkNames(source: Source, { tests }: FileShape, { routes }: Configurat
   for (const [nth, test] of tests.entries()) {
     for (const [place, { expect }] of placesOf(test, `/tests/${nth}`)) {
       const { decided_by: decider, trail = {}, code } = expect
-      if (typeof decider === 'string') checkStep(source, `${place}/decided_by`, decider, deciders)
+      if (typeof decider === 'string') checkStep(source, `${place}/expect/decided_by`, decider, deciders)
       for (const step of Object.keys(trail)) {
-        checkStep(source, `${place}/trail${pointer(step)}`, step, [...steps, 'send'])
+        checkStep(source, `${place}/expect/trail${pointer(step)}`, step, [...steps, 'send'])
       }
       // A provider's own codes pass on raw routes: only what looks like a slip is one.
       const meant = typeof code === 'string' && !Object.hasOwn(ERRORS, code) && didYouMean(code, Object.keys(ERRORS))
       if (meant)
-        source.report(`${place}/code`, `there is no error "${code}"`, { rule: 'wrong-value', suggestion: meant })
+        source.report(`${place}/expect/code`, `there is no error "${code}"`, { rule: 'wrong-value', suggestion: meant })
     }
   }
 }
 
+/** The keys that tests have: what they may use must be there, and where tokens are taken they must be able to have it. */
+function checkKeys(source: Source, { tests }: FileShape, policy: string, configuration: Configuration): void {
+  const { models, routes } = configuration
+  const known = [...new Set([...models.keys(), ...routes.flatMap(route => route.raw?.models ?? [])])]
+  for (const [nth, test] of tests.entries()) {
+    const place = `/tests/${nth}`
+    for (const [i, id] of (test.given?.key?.models ?? []).entries()) {
+      if (known.includes(id)) continue
+      const suggestion = didYouMean(id, known) ?? (known.length > 0 ? `there are ${listed(known, 'and')}` : undefined)
+      source.report(`${place}/given/key/models/${i}`, `there is no model "${id}"`, {
+        rule: 'unknown-model',
+        suggestion,
+      })
+    }
+    const steps = placesOf(test, place)
+    for (const [at, { request = {} }] of steps) {
+      if (request.key === 'revoked' && tokenStepOf(routeFor(configuration, policy, request))) {
+        source.report(`${at}/request/key`, 'a token of an identity provider cannot be revoked, only expire')
+      }
+    }
+    checkToken(source, `${place}/given/key`, test, tokenStepOf(routeFor(configuration, policy, test.request)))
+  }
+}
+
+/** What a token cannot say, and so would be given to nobody. */
+function checkToken(source: Source, at: string, { given }: TestShape, step: ReturnType<typeof tokenStepOf>): void {
+  if (step === null || given?.key === undefined) return
+  const { models, spending_cap: cap } = given.key
+  const options = { rule: 'useless-key', key: true } as const
+  if (cap !== undefined) {
+    source.report(`${at}/spending_cap`, `the step "${step.id}" takes tokens, and a token has no spending cap`, options)
+  }
+  if (models !== undefined && (step.settings as JwtSettings).models_claim === undefined) {
+    const message = `the step "${step.id}" takes tokens, and without models_claim a token is for every public model`
+    source.report(`${at}/models`, message, options)
+  }
+}
+
+/** The route that a request goes to: the one with its path, else the first one with the policy. */
+export function routeFor({ routes }: Configuration, policy: string, { path }: RequestShape = {}): RouteConfig {
+  const first = routes.find(route => route.policy === policy)!
+  return path === undefined ? first : (routes.find(route => route.path === path) ?? first)
+}
+
+/** The test itself and what comes after it, each with its address in the file. */
 function placesOf(test: TestShape, place: string): (readonly [string, StepShape])[] {
-  const later = (test.then ?? []).map((step, nth) => [`${place}/then/${nth}/expect`, step] as const)
-  return [[`${place}/expect`, test], ...later]
+  return [[place, test], ...(test.then ?? []).map((step, nth) => [`${place}/then/${nth}`, step] as const)]
 }
 
 function checkStep(source: Source, at: string, step: string, known: readonly string[]): void {
@@ -129,24 +203,30 @@ function checkStep(source: Source, at: string, step: string, known: readonly str
 }
 
 /** Loads gateway.yaml, with what the tests say in place of its own parts. */
-async function loadFor(file: string, shape: FileShape, policy: string, { env, registry, config: chosen }: ReadOptions) {
-  const config = resolve(dirname(file), shape.config ?? chosen ?? '../gateway.yaml')
-  const { routes, providers, models } = shape
+async function loadFor(
+  source: Source,
+  { config: said, routes, providers, models }: FileShape,
+  policy: string,
+  { env, registry, config: chosen }: ReadOptions,
+): Promise<{ readonly configuration: Configuration } | ReadProblems> {
+  const config = resolve(dirname(source.file), said ?? chosen ?? '../gateway.yaml')
   const own = { ...(routes ? { routes: routes.map(route => ({ policy, ...route })) } : {}), providers, models }
-  const changes = Object.entries(own).filter(([, value]) => value !== undefined)
-  return loadConfiguration(config, {
+  const parts = Object.fromEntries(Object.entries(own).filter(([, value]) => value !== undefined))
+  // One that cannot be read is for the loader to tell.
+  const text = await readFromDisk(config, 'utf8').catch(() => null)
+  const isWhole = text === null || Object.keys(parts).length === 0
+  const merged = isWhole ? null : await mergeParts(config, text, parts, source)
+  const readMerged = async (path: string) => (path === config ? merged!.text : readFromDisk(path, 'utf8'))
+  const loaded = await loadConfiguration(config, {
     env: standIns(env),
     registry,
-    ...(changes.length === 0
-      ? {}
-      : {
-          async readFile(path: string) {
-            const text = await readFromDisk(path, 'utf8')
-            if (path !== config) return text
-            return JSON.stringify({ ...(parse(text) as object), ...Object.fromEntries(changes) }, null, 2)
-          },
-        }),
+    ...(merged === null ? {} : { readFile: readMerged }),
   })
+  if (!('problems' in loaded)) return loaded
+  const problems = merged === null ? loaded.problems : loaded.problems.map(merged.placed)
+  const sources = new Map([...loaded.sources, [source.file, source.text]])
+  if (text !== null && sources.has(config)) sources.set(config, text)
+  return { problems: ordered(problems, [source.file, config]), sources }
 }
 
 function wrong(file: string, text: string, problem: Pick<Problem, 'rule' | 'message' | 'suggestion'>): ReadProblems {

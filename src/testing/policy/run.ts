@@ -1,15 +1,18 @@
 /** Runs policy tests: each in a gateway of its own, with its own account, money and time. */
 import { asksModel, type TrailEntry } from '#contract'
+import type { Configuration } from '../../config/configuration.ts'
 import { played } from '../../pipeline/played.ts'
 import { openStore } from '../../store/sqlite.ts'
-import type { ScriptedAnswer } from '../answers.ts'
+import { render, type ScriptedAnswer } from '../answers.ts'
 import { headersOf, sameNumbers, startOf } from '../bench.ts'
-import { type House, openHouse } from '../house.ts'
+import { type House, openHouse, pause, StuckError } from '../house.ts'
 import { type BenchTime, createTime } from '../time.ts'
 import type { BenchAnswer, BenchRequest } from '../visit.ts'
 import { type Mismatch, mismatches, type Seen } from './expect.ts'
-import { type People, settle } from './people.ts'
-import type { PlacedTest, PolicyTests } from './read.ts'
+import type { Guard } from './guard.ts'
+import { tokenFor, tokenStepOf, trusting } from './identity.ts'
+import { type People, STANDARD_ACCOUNT, settle } from './people.ts'
+import { type PlacedTest, type PolicyTests, routeFor } from './read.ts'
 import type { RequestShape, StepShape, UpstreamShape } from './schema.ts'
 
 /** What became of a test. */
@@ -26,39 +29,100 @@ export interface StepFailure {
   /** `1` is the first step, further ones stand under `then`. */
   readonly step: number
   readonly mismatches: readonly Mismatch[]
-  readonly trail: readonly TrailEntry[]
+  /** Null: it is about no exchange. */
+  readonly trail: readonly TrailEntry[] | null
   readonly mistakes: readonly string[]
 }
 
 const STEP_GRACE_MS = 50
+/** What is scripted takes a few. */
+const PATIENCE_MS = 4_000
+const LATER_MS = 20
 
-export async function runTest(tests: PolicyTests, test: PlacedTest): Promise<TestResult> {
-  const { configuration } = tests
+/**
+ * Runs one test. Never rejects for what a policy or a plugin does: that is a failure of the test.
+ *
+ * @param patienceMs how long a request may come to no end, at least, in real milliseconds
+ */
+export async function runTest(
+  tests: PolicyTests,
+  test: PlacedTest,
+  guard: Guard,
+  patienceMs = PATIENCE_MS,
+): Promise<TestResult> {
   const time = createTime(startOf(test.given?.clock))
-  const house = await openHouse({
-    configuration: played(configuration),
-    time,
-    random: sameNumbers(),
-    stepGraceMs: STEP_GRACE_MS,
-    store: 'memory',
-  })
-  const failures: StepFailure[] = []
-  let exchanges = 0
+  const run: Run = { failures: [], exchanges: 0, step: 1 }
   try {
-    const people = await settle(house, test.given)
-    for (const [nth, step] of [test, ...(test.then ?? [])].entries()) {
-      exchanges += step.request?.times ?? 1
-      const failure = await runStep({ tests, house, time, people }, step, nth + 1)
-      if (failure) failures.push(failure)
+    const configuration = await trusting(played(tests.configuration), test.given?.account?.name ?? STANDARD_ACCOUNT)
+    const house = await openHouse({
+      configuration,
+      time,
+      random: sameNumbers(),
+      stepGraceMs: STEP_GRACE_MS,
+      patienceMs,
+      store: 'memory',
+    })
+    try {
+      await runSteps({ tests, test, configuration, house, time }, run)
+    } finally {
+      await house.close()
     }
-  } finally {
-    await house.close()
+  } catch (error) {
+    run.failures.push(brokenBy(error, run.step))
   }
-  return { name: test.name, line: test.line, failures, exchanges }
+  const last = run.failures.pop()
+  const refused = guard.takeRefused()
+  if (last) run.failures.push({ ...last, mistakes: [...last.mistakes, ...refused] })
+  const beside = wentWrongBeside(guard, run.step)
+  return { name: test.name, line: test.line, failures: [...run.failures, ...beside], exchanges: run.exchanges }
+}
+
+/** What the last test has set going, and what goes wrong in the moment after it. */
+export async function wentWrongLater(guard: Guard): Promise<StepFailure[]> {
+  await pause(LATER_MS)
+  return wentWrongBeside(guard, 1)
+}
+
+/** What went wrong where nobody waits for it since this was last asked: a step has broken all the same. */
+function wentWrongBeside(guard: Guard, step: number): StepFailure[] {
+  const expected = 'nothing to go wrong beside it'
+  const found = guard.takeErrors().map((got): Mismatch => ({ what: 'the test', expected, got }))
+  return found.length === 0 ? [] : [{ step, mismatches: found, trail: null, mistakes: [] }]
+}
+
+/** What has become of a test so far. */
+interface Run {
+  readonly failures: StepFailure[]
+  exchanges: number
+  /** The step under way. */
+  step: number
+}
+
+async function runSteps(stage: Omit<Stage, 'people'>, run: Run): Promise<void> {
+  const { test } = stage
+  const people = await settle(stage.house, test.given)
+  for (const [nth, step] of [test, ...(test.then ?? [])].entries()) {
+    run.step = nth + 1
+    run.exchanges += step.request?.times ?? 1
+    const failure = await runStep({ ...stage, people }, step, run.step)
+    if (failure) run.failures.push(failure)
+  }
+}
+
+/** A test that does not come to its end, or whose gateway cannot be put together. */
+function brokenBy(error: unknown, step: number): StepFailure {
+  const isStuck = error instanceof StuckError
+  const reason = error instanceof Error ? error.message : String(error)
+  const got = isStuck && error.step !== null ? `the step "${error.step}" does not come to its end` : reason
+  const trail = isStuck ? error.trail : null
+  return { step, mismatches: [{ what: 'the test', expected: 'to run to its end', got }], trail, mistakes: [] }
 }
 
 interface Stage {
   readonly tests: PolicyTests
+  readonly test: PlacedTest
+  /** Whose identity provider, if it has one, is that of the tests. */
+  readonly configuration: Configuration
   readonly house: House
   readonly time: BenchTime
   readonly people: People
@@ -67,7 +131,8 @@ interface Stage {
 async function runStep(stage: Stage, step: StepShape, number: number): Promise<StepFailure | null> {
   const { house, time } = stage
   if (step.after !== undefined) await time.pass(step.after)
-  house.upstream.script([step.upstream ?? {}].flat().map(answerOf))
+  const answers = [step.upstream ?? {}].flat().map(answerOf)
+  house.upstream.script(answers)
   const before = { calls: house.upstream.calls.length, mistakes: house.mistakes.length }
   const request = await requestOf(stage, step.request ?? {})
   let answer: BenchAnswer | null = null
@@ -75,13 +140,27 @@ async function runStep(stage: Stage, step: StepShape, number: number): Promise<S
     answer = await house.send(request, headersOf(request, stage.people.good, stage.tests.configuration))
   }
   const seen = look(stage, answer!, before.calls)
-  const found = mismatches(step.expect, seen)
+  const found = [...mismatches(step.expect, seen), ...faultsBehindTheEnd(house, before.calls, answers)]
   if (found.length === 0) return null
   const mistakes = house.mistakes.slice(before.mistakes).map(mistake => {
     const why = mistake.error instanceof Error ? `: ${mistake.error.message}` : ''
     return 'what' in mistake ? `the step "${mistake.step}" ${mistake.what}${why}` : `an unexpected error${why}`
   })
   return { step: number, mismatches: found, trail: seen.trail, mistakes }
+}
+
+/** A fault behind the last event is not the one that was meant: the whole answer has come before it. */
+function faultsBehindTheEnd(house: House, callsBefore: number, answers: readonly ScriptedAnswer[]): Mismatch[] {
+  return house.upstream.calls.slice(callsBefore).flatMap(({ body }, nth) => {
+    const at = Math.min(nth, answers.length - 1)
+    const answer = answers[at]!
+    if (answer.fault === undefined || answer.after === undefined) return []
+    const most = render(answer, body).pieces.length - 1
+    const what = answers.length > 1 ? `upstream.${at}.after` : 'upstream.after'
+    return answer.after <= most
+      ? []
+      : [{ what, expected: `at most ${most}, before the end`, got: String(answer.after) }]
+  })
 }
 
 function look({ house, people }: Stage, answer: BenchAnswer, callsBefore: number): Seen {
@@ -105,9 +184,8 @@ function answerOf({ wait, ...said }: UpstreamShape): ScriptedAnswer {
 
 async function requestOf(stage: Stage, said: RequestShape): Promise<BenchRequest> {
   const { tests } = stage
-  const route = tests.configuration.routes.find(({ policy }) => policy === tests.policy)!
-  const path = said.path ?? route.path
-  const target = tests.configuration.routes.find(each => each.path === path) ?? route
+  const target = routeFor(tests.configuration, tests.policy, said)
+  const path = said.path ?? target.path
   const method = said.method ?? target.methods[0] ?? 'POST'
   const { headers, address, leaves_after: leaveAfter } = said
   const body = bodyOf(tests, said, method, asksModel(target.kind) ? target.kind : null)
@@ -118,7 +196,7 @@ async function requestOf(stage: Stage, said: RequestShape): Promise<BenchRequest
     ...(body === undefined ? {} : { body }),
     ...(address === undefined ? {} : { address }),
     ...(leaveAfter === undefined ? {} : { leaveAfter }),
-    key: await tokenOf(stage, said.key ?? 'good'),
+    key: await tokenOf(stage, said),
   }
 }
 
@@ -136,11 +214,17 @@ function bodyOf({ configuration }: PolicyTests, said: RequestShape, method: stri
   }
 }
 
-async function tokenOf(
-  { house, time, people }: Stage,
-  which: NonNullable<RequestShape['key']>,
-): Promise<string | null> {
+async function tokenOf(stage: Stage, said: RequestShape): Promise<string | null> {
+  const { house, time, people, test, configuration } = stage
   const { store } = house
+  const which = said.key ?? 'good'
+  const step = tokenStepOf(routeFor(configuration, stage.tests.policy, said))
+  if (step && which !== 'none' && which !== 'revoked') {
+    const { name: account = STANDARD_ACCOUNT } = test.given?.account ?? {}
+    const { models } = test.given?.key ?? {}
+    const bearer = { account, nowMs: time.clock.now(), ...(models ? { models } : {}) }
+    return tokenFor(step, which, bearer, configuration.models.values())
+  }
   switch (which) {
     case 'good':
       return people.good

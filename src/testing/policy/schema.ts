@@ -12,6 +12,7 @@ const map = (description: string, properties: object, more: object = {}) => ({
   properties,
   ...more,
 })
+const expected = (description: string) => ({ type: 'object', minProperties: 1, description })
 const texts = (description: string, ...types: string[]) => ({
   type: 'object',
   description,
@@ -48,7 +49,7 @@ const UPSTREAM = map('One answer of the provider; left out: a few words, well.',
     items: anything('An event.', 'string', 'object'),
   },
   fault: { enum: ['unreachable', 'reset', 'silent', 'garbage'], description: 'What goes wrong.' },
-  after: count('So many events come before the fault.'),
+  after: count('So many events (halves of a whole answer) come before the fault.'),
   wait: span('So much time passes before it answers.'),
 })
 
@@ -62,7 +63,8 @@ const REQUEST = map('What the client sends. Left out: a chat request to the firs
   stream: { type: 'boolean', description: 'Whether a stream is asked for. Default: false.' },
   key: {
     enum: ['good', 'none', 'unknown', 'revoked', 'expired'],
-    description: 'Whose request it is: of the account, of nobody, with a key that is not known or no longer good.',
+    description:
+      'Whose request it is: of the account, of nobody, with a key that is not known or no longer good. Where a jwt step takes tokens, a token.',
   },
   address: text('Where it comes from.'),
   leaves_after: count('The client leaves after so many events; 0: as soon as the provider is asked.'),
@@ -92,15 +94,17 @@ const EXPECT = map(
         'The step that refused or answered; send: what stands behind the steps; gateway: before them; null: nobody did.',
     },
     trail: {
-      type: 'object',
-      description: 'What steps did, by their ids.',
+      ...expected('What steps did, by their ids.'),
       additionalProperties: { enum: VERDICTS, description: 'What it did; absent: it was not reached.' },
     },
     outcome: { enum: ['answered', 'refused', 'failed', 'client_left', 'cut'], description: 'How the exchange ended.' },
     upstream: count('How often a provider was asked, all requests of the step together.'),
-    sent: { type: 'object', description: 'What the body of the last one must have.' },
-    headers: texts('Headers of the answer; /…/ is a pattern, null: not there.', 'string', 'number', 'null'),
-    body: { type: 'object', description: 'What the body of the answer must have.' },
+    sent: expected('What the body of the last one must have; lists have as many entries.'),
+    headers: {
+      ...texts('Headers of the answer; /…/ is a pattern, null: not there.', 'string', 'number', 'null'),
+      minProperties: 1,
+    },
+    body: expected('What the body of the answer must have; lists have as many entries.'),
     content: { type: 'string', description: 'What the answer says.' },
     held: money('What was held for it.'),
     charged: money('What was charged for it.'),
@@ -133,6 +137,7 @@ const GIVEN = map('How it stands at the beginning.', {
   key: map("The account's key.", {
     models: {
       type: 'array',
+      minItems: 1,
       items: { type: 'string' },
       description: 'The models that it may use. Default: all public ones.',
     },

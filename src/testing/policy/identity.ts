@@ -1,0 +1,110 @@
+/**
+ * The identity provider of policy tests, in place of the one that a `jwt` step trusts: its keys are made here, so that none
+ * are fetched, and its tokens go through all that the step checks.
+ */
+import type { Model } from '#contract'
+import type { Configuration, RouteConfig, StepConfig } from '../../config/configuration.ts'
+import { BUILT_IN } from '../../pipeline/builtin.ts'
+
+/** What a token is about. */
+export interface Bearer {
+  /** Name of the account that pays. */
+  readonly account: string
+  /** The models of the token; left out: every public one. */
+  readonly models?: readonly string[]
+  /** Milliseconds since the epoch. */
+  readonly nowMs: number
+}
+
+/** What of the settings of a `jwt` step says what its tokens must hold. */
+export interface JwtSettings {
+  readonly issuer: string
+  readonly audience: string | readonly string[]
+  readonly algorithms: readonly string[]
+  readonly account?: string
+  readonly account_claim?: string
+  readonly key_claim: string
+  readonly models_claim?: string
+}
+
+interface Signer {
+  readonly privateKey: CryptoKey
+  readonly jwk: object
+}
+
+/** Those that are quick to make first: a long RSA key takes a tenth of a second. */
+const QUICK = ['EdDSA', 'Ed25519', 'ES256', 'ES384', 'ES512']
+const KEY_ID = 'policy-test'
+const HOUR_S = 3_600
+
+/** By algorithm, and by whose they are: for all tests of a process. */
+const signers = new Map<string, Promise<Signer>>()
+
+/** The step that takes tokens on a route; null where a gateway key is wanted, or nothing. */
+export function tokenStepOf({ steps }: RouteConfig): StepConfig | null {
+  const active = steps.steps.filter(({ mode }) => mode !== 'off')
+  if (active.some(({ plugin }) => plugin.name === 'api-key' && BUILT_IN.includes(plugin))) return null
+  return active.find(isJwt) ?? null
+}
+
+// One of somebody's own may have the same name.
+const isJwt = ({ plugin }: StepConfig) => plugin.name === 'jwt' && BUILT_IN.includes(plugin)
+
+/** The same configuration, whose `jwt` steps trust this provider; one account for all callers is the account of the test. */
+export async function trusting(configuration: Configuration, account: string): Promise<Configuration> {
+  if (!configuration.routes.some(({ steps }) => steps.steps.some(isJwt))) return configuration
+  const trusted = async (step: StepConfig): Promise<StepConfig> => {
+    if (!isJwt(step)) return step
+    const settings = step.settings as JwtSettings
+    const { jwk } = await signerFor(settings, 'provider')
+    const payer = settings.account === undefined ? {} : { account }
+    return { ...step, settings: { ...settings, ...payer, jwks: { keys: [jwk] } } }
+  }
+  const routes = configuration.routes.map(async route => {
+    const steps = await Promise.all(route.steps.steps.map(trusted))
+    return { ...route, steps: { ...route.steps, steps } }
+  })
+  return { ...configuration, routes: await Promise.all(routes) }
+}
+
+/** A token for a `jwt` step: good for an hour, over for an hour, or signed by a key that the provider does not have. */
+export async function tokenFor(
+  step: StepConfig,
+  which: 'good' | 'unknown' | 'expired',
+  { account, models, nowMs }: Bearer,
+  catalog: Iterable<Model>,
+): Promise<string> {
+  const settings = step.settings as JwtSettings
+  const { privateKey } = await signerFor(settings, which === 'unknown' ? 'stranger' : 'provider')
+  const { SignJWT } = await import('jose')
+  const now = Math.floor(nowMs / 1000)
+  const publicModels = () => [...catalog].filter(model => model.enabled && model.public).map(({ id }) => id)
+  const claims = {
+    [settings.key_claim]: 'policy-test',
+    ...(settings.models_claim === undefined ? {} : { [settings.models_claim]: models ?? publicModels() }),
+    ...(settings.account_claim === undefined ? {} : { [settings.account_claim]: account }),
+    iss: settings.issuer,
+    aud: [settings.audience].flat()[0]!,
+    iat: now - 2 * HOUR_S,
+    exp: which === 'expired' ? now - HOUR_S : now + HOUR_S,
+  }
+  return new SignJWT(claims).setProtectedHeader({ alg: algorithmOf(settings), kid: KEY_ID }).sign(privateKey)
+}
+
+function algorithmOf({ algorithms }: JwtSettings): string {
+  return QUICK.find(each => algorithms.includes(each)) ?? algorithms[0]!
+}
+
+function signerFor(settings: JwtSettings, whose: 'provider' | 'stranger'): Promise<Signer> {
+  const algorithm = algorithmOf(settings)
+  const name = `${algorithm} ${whose}`
+  const known = signers.get(name) ?? makeSigner(algorithm)
+  signers.set(name, known)
+  return known
+}
+
+async function makeSigner(algorithm: string): Promise<Signer> {
+  const { exportJWK, generateKeyPair } = await import('jose')
+  const { privateKey, publicKey } = await generateKeyPair(algorithm)
+  return { privateKey, jwk: { ...(await exportJWK(publicKey)), alg: algorithm, use: 'sig', kid: KEY_ID } }
+}
