@@ -123,6 +123,15 @@ describe('what is charged', () => {
       18_000n,
       'estimated',
     ],
+    [
+      'shutdown cut a stream of which nothing but a usage had come for one who had left',
+      true,
+      'cut',
+      usage(10, 1),
+      progress({ started: true, finished: false, delivered: false, left: true }),
+      0n,
+      'released',
+    ],
     ['shutdown cut a stream before its first token', true, 'cut', null, NOTHING_YET, 0n, 'released'],
     ['shutdown cut a whole answer', false, 'cut', null, NOTHING_YET, 0n, 'released'],
   ])('%s (stream: %s)', (_name, stream, outcome, used, progressed, amount, source) => {

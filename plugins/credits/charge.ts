@@ -40,8 +40,9 @@ export function chargeFor(ending: Ending, price: Price, bounds: Bounds): Charge 
   if (usage === null) return nothing(outcome === 'answered' ? 'insurance' : 'released')
   if (usage.source === 'cached') return cachedCharge(ending, usage, bounds)
   // An answer of which nothing reached the client is worth nothing to it, whatever it cost the house. But for one that has
-  // left while the house reads on for it: it did not wait for what was coming.
-  const streamed = stream && (progress.delivered || progress.left) && outcome !== 'refused'
+  // left while the house reads on for it: it did not wait for what has come since.
+  const hasCome = progress.delivered || (progress.left && progress.countedTokens > 0)
+  const streamed = stream && hasCome && outcome !== 'refused'
   const delivered = outcome === 'answered' || outcome === 'client_left' || streamed
   if (!delivered) return nothing('released')
   // Not a token and no finish reason: the provider may bill it, the client is not.
