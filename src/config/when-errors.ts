@@ -99,9 +99,31 @@ export function wordsFor(error: unknown, source: string): WhenError & { readonly
   const offset = range?.start ?? 0
   if (code === 'unknown_variable' && typeof node?.args === 'string') return { message: '', offset, variable: node.args }
   const text = (summary ?? message ?? String(error)).split('\n', 1)[0]!
-  const words = `the condition is wrong here: ${text[0]?.toLowerCase()}${text.slice(1)}`
-  const suggestion = parseHint(source, offset, code)
+  const unfit = unfitTypes(text)
+  const words = unfit?.message ?? `the condition is wrong here: ${text[0]?.toLowerCase()}${text.slice(1)}`
+  const suggestion = unfit?.suggestion ?? parseHint(source, offset, code)
   return { message: words, offset, ...(suggestion === undefined ? {} : { suggestion }) }
+}
+
+const KINDS: Readonly<Record<string, string>> = {
+  string: 'a text',
+  int: 'a whole number',
+  double: 'a number with a point',
+  bool: 'a boolean',
+  list: 'a list',
+}
+
+/** "No such overload: string == int" is how compilers of other languages speak. */
+function unfitTypes(text: string): { readonly message: string; readonly suggestion?: string } | null {
+  const [, left, operator, right] = /^no such overload: (\w+)(?:<[^>]*>)? (\S+) (\w+)(?:<[^>]*>)?$/i.exec(text) ?? []
+  const [one, other] = [KINDS[left ?? ''], KINDS[right ?? '']]
+  if (operator === undefined || one === undefined || other === undefined) return null
+  const message = `${operator} does not take ${one} and ${other}`
+  if (operator === 'in')
+    return { message, suggestion: 'lists are written ["a", "b"]; a part of a text is found by contains()' }
+  if (left === right) return { message }
+  if (right === 'string') return { message, suggestion: `write the value without quotes` }
+  return left === 'string' ? { message, suggestion: 'write the value in quotes' } : { message }
 }
 
 function parseHint(source: string, offset: number, code: string | undefined): string | undefined {

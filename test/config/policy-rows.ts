@@ -271,7 +271,17 @@ const WHEN: Row[] = [
   ['one equals sign', limit('key.id ▸= "a"'), 'unexpected character: =; equality is written =='],
   ['words for operators', limit('key.id == "a" ▸and chat.stream'), '"and" is written &&'],
   ['not a condition', limit('▸chat.cap'), 'the condition must be true or false, and is of type int'],
-  ['text against a number', limit('▸chat.cap == "5"'), 'no such overload: int == string'],
+  [
+    'text against a number',
+    limit('▸chat.cap == "5"'),
+    '== does not take a whole number and a text; write the value without quotes',
+  ],
+  [
+    'a number against text',
+    limit('▸account.plan == 3'),
+    '== does not take a text and a whole number; write the value in quotes',
+  ],
+  ['text in text', limit('▸account.plan in "abc"'), 'in does not take a text and a text; lists are written ["a", "b"]'],
   ['a function not known', limit('▸head("x") == ""'), 'found no matching overload'],
   ['a regular expression', limit('▸header("x").matches("(a+)+$")'), 'matches() is not allowed'],
   ['no type check', limit('▸dyn(key).foo == 1'), 'dyn() would hide mistakes until a request comes'],
