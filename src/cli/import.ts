@@ -7,6 +7,7 @@ import { type AddCommand, example, jsonOption, pathOf } from './commands.ts'
 import { count, json } from './format.ts'
 import type { Imported } from './import-litellm/index.ts'
 import type { PriceList } from './import-litellm/models.ts'
+import { quoted } from './import-litellm/shell.ts'
 import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 
 interface Options {
@@ -88,7 +89,7 @@ async function importFile(terminal: Terminal, file: string, options: Options): P
 
 /** As they can be pasted where the import ran. */
 function commandsOf({ self }: Terminal, { commands }: Imported, { out }: Options): string[] {
-  const config = out === undefined ? '' : ` -c ${join(out, 'gateway.yaml')}`
+  const config = out === undefined ? '' : ` -c ${quoted(join(out, 'gateway.yaml'))}`
   return commands.map(command => `${self} ${command}${config}`)
 }
 

@@ -89,8 +89,8 @@ describe('what cannot be imported', () => {
   })
 })
 
-test.each(['teams', 'clouds', 'providers'])('%s: the result passes the check', async name => {
-  const { code, err } = await imported(name)
+test.each(['teams', 'clouds', 'providers', 'wild'])('%s: the result passes the check', async name => {
+  const { code, err } = await imported(name, '--unpriced', 'free')
   expect(code, err).toBe(0)
   expect(await checked()).toMatchObject({ code: 0, out: expect.stringContaining('OK: ') })
 })
@@ -299,6 +299,7 @@ test('where a deployment says nothing, it is the others that count, and that is 
 function importText(text: string) {
   return importLitellm(text, 'x.yaml', { prices: null, unpriced: 'free' })
 }
+const modelA = 'model_list:\n  - { model_name: a, litellm_params: { model: openai/a } }\n'
 const rowsOf = (name: string, many: number) =>
   Array.from(
     { length: many },
@@ -359,6 +360,155 @@ describe('attempts', () => {
   })
 })
 
+describe('timeouts', () => {
+  const longer = /longer than what a whole exchange may take/
+  const both600 = { total: '600s', first_byte: '600s' }
+  const whole = /a stream that takes longer is cut/
+  const both = /also counts for answers that are not streamed/
+  test.each<[name: string, global: string, own: string, timeouts: Record<string, string> | undefined, said: RegExp[]]>([
+    ['none', '', '', undefined, []],
+    ['the whole is shorter than a stream may wait', '', 'timeout: 30, stream_timeout: 600', both600, [whole, longer]],
+    ['of the file and of the row', 'request_timeout: 600, stream_timeout: 600', 'timeout: 5', both600, [whole, longer]],
+    ['longer than the gateway has it', '', 'stream_timeout: 1800', { total: '1800s', first_byte: '1800s' }, [longer]],
+    ['a whole answer may take all of it', '', 'timeout: 600', both600, [whole]],
+    ['a short whole', 'request_timeout: 30', '', { total: '30s' }, [whole]],
+    ['a short wait', '', 'timeout: 300, stream_timeout: 0.5', { total: '300s', first_byte: '500ms' }, [whole, both]],
+    [
+      'out of bounds',
+      'request_timeout: 0',
+      'stream_timeout: 1e9',
+      undefined,
+      [/from 1 ms to 24 h/, /from 1 ms to 24 h/],
+    ],
+  ])('%s', (_name, global, own, timeouts, said) => {
+    const { gateway, remarks } = importText(
+      `model_list:\n  - { model_name: a, litellm_params: { model: openai/a${own === '' ? '' : `, ${own}`} } }\nlitellm_settings: { ${global} }\n`,
+    )
+    expect((gateway['providers'] as Record<string, object>)['openai']).toEqual({
+      dialect: 'openai',
+      base_url: 'https://api.openai.com/v1',
+      api_key: '${OPENAI_API_KEY}',
+      ...(timeouts && { timeouts }),
+    })
+    const told = remarks.filter(({ path }) => path.endsWith('timeout'))
+    expect(told).toHaveLength(said.length)
+    for (const each of said) expect(told.map(({ why }) => why).join('\n')).toMatch(each)
+  })
+})
+
+describe('commands that are pasted into a shell', () => {
+  test.each<[name: string, models: string, options: string, said: RegExp]>([
+    ['ids and aliases', '[a, "it\'s"]', " --models 'a,it'\\''s'", /^$/],
+    ['a word of LiteLLM beside one', '[a, all-team-models]', ' --models a', /stands for the models of a team/],
+    ['all', '[a, all-proxy-models]', '', /without --models may use every public model/],
+    ['nothing that was carried', '["openai/*", "a; rm -rf ."]', ' --models MODELS', /"a; rm -rf \." is none of.*\n?/],
+    ['none', '[no-default-models]', ' --models MODELS', /stands for no model/],
+    ['no list', 'a', '', /models has to be a list/],
+  ])('%s', (_name, models, options, said) => {
+    const { commands, remarks } = importText(
+      `${modelA}router_settings: { model_group_alias: { "it's": a } }\nlitellm_settings: { default_key_generate_params: { models: ${models} } }\n`,
+    )
+    expect(commands[1]).toBe(`key create --account TEAM --name NAME${options}`)
+    const told = remarks.filter(({ path }) => path.includes('generate_params'))
+    expect(told.map(({ why }) => why).join('\n')).toMatch(said)
+  })
+
+  test('the folder too', async () => {
+    const { err } = await tollgate('import', 'litellm', fixture('teams'), '--out', "o'ut; x")
+    expect(err).toContain("account create TEAM --credit DOLLARS -c 'o'\\''ut; x/gateway.yaml'\n")
+  })
+})
+
+describe('nothing is dropped without a word', () => {
+  test.each<[what: string, rest: string, path: string, why: RegExp]>([
+    [
+      'a text for a list',
+      'router_settings: { fallbacks: [{ a: b }] }',
+      'router_settings.fallbacks[0].a',
+      /is a list of/,
+    ],
+    ['a text for a map', 'general_settings: x', 'general_settings', /general_settings has to be a map/],
+    ['a list for a text', 'router_settings: { num_retries: [1] }', 'router_settings.num_retries', /has to be a text/],
+    ['no credential', 'credential_list: [5]', 'credential_list[0]', /is a map/],
+    ['half a one', 'credential_list: [{ credential_name: x }]', 'credential_list[0]', /has to have/],
+    [
+      'of two of a name the first',
+      'credential_list: [&c { credential_name: x, credential_values: { api_base: y } }, *c]',
+      'credential_list[1].credential_name',
+      /here already: this one counts/,
+    ],
+    [
+      'beside an alias',
+      'router_settings: { model_group_alias: { b: { model: a, more: 1 } } }',
+      'router_settings.model_group_alias.b.more',
+      /does not know "more"/,
+    ],
+  ])('%s', (_what, rest, path, why) => {
+    const { remarks } = importText(`${modelA}${rest}\n`)
+    expect(remarks).toContainEqual(expect.objectContaining({ path, why: expect.stringMatching(why) }))
+  })
+
+  test('of settings that files have, few are unknown', async () => {
+    const { err } = await imported('wild', '--unpriced', 'free')
+    expect(err.match(/does not know "\w+"/g)).toEqual(['does not know "more"'])
+  })
+})
+
+test('what files have beside the usual', async () => {
+  const { gateway, err } = await imported('wild', '--unpriced', 'free')
+  const { providers, models } = gateway
+  const modelOf = (id: string) => models[id].targets[0].model
+  const providerOf = (id: string) => providers[models[id].targets[0].provider]
+  expect(['plain', 'o1', 'own', 'profile', 'refs'].map(modelOf)).toEqual([
+    'gpt-5-codex',
+    'o1-dep',
+    'arn:aws:bedrock:us-east-1:1:imported-model/x',
+    'arn:aws:bedrock:us-east-1:1:application-inference-profile/y',
+    'we$${X}',
+  ])
+  expect(providerOf('opus')).toMatchObject({
+    dialect: 'anthropic',
+    base_url: 'https://acme.services.ai.azure.com/anthropic/v1',
+  })
+  expect(providerOf('r1')).toMatchObject({ dialect: 'openai', base_url: 'https://acme.eastus2.models.ai.azure.com' })
+  expect(providerOf('sonnet').base_url).toContain(
+    'us-east5-aiplatform.googleapis.com/v1/projects/p/locations/us-east5/',
+  )
+  expect(providerOf('tgi')).toEqual({
+    dialect: 'openai',
+    base_url: 'https://abc.endpoints.example/v1',
+    headers: { Authorization: '${HUGGINGFACE_AUTHORIZATION}' },
+  })
+  expect(models.dear).toMatchObject({ price: 'free', context: 131_072, max_output: 4096 })
+  expect(models.small).toMatchObject({ context: 2000, aliases: ["it's", 'fine'] })
+  for (const id of ['nobody', 'empty', 'named', 'embed', 'voice', 'with space']) expect(models).not.toHaveProperty(id)
+  expect(err).not.toContain('UNUSED_KEY')
+})
+
+test.each<[said: string, base: string, more?: object]>([
+  ['mistral/m, api_base: "https://api.mistral.ai"', 'https://api.mistral.ai/v1'],
+  [
+    'gemini/m, api_base: "https://generativelanguage.googleapis.com/"',
+    'https://generativelanguage.googleapis.com/v1beta',
+  ],
+  ['openai/m, api_base: "https://proxy.example"', 'https://proxy.example'],
+  ['openai/m, api_base: ""', 'https://api.openai.com/v1', { api_key: '${OPENAI_API_KEY}' }],
+  ['azure/m, api_version: 2024-10-21, api_base: "http://a.corp"', 'http://a.corp', { allow_insecure: true }],
+])('where %s is', (said, base, more = {}) => {
+  const { gateway } = importText(`model_list:\n  - { model_name: a, litellm_params: { model: ${said} } }\n`)
+  expect(Object.values(gateway['providers'] as object)).toEqual([expect.objectContaining({ base_url: base, ...more })])
+})
+
+test('a secret in the file never gets a name that another provider has its key from', async () => {
+  const { providers, models } = (await imported('wild', '--unpriced', 'free')).gateway
+  const providerOf = (id: string) => providers[models[id].targets[0].provider]
+  expect([providerOf('first').api_key, providerOf('plain').api_key]).toEqual([
+    '${OPENAI_API_KEY_2}',
+    '${OPENAI_API_KEY}',
+  ])
+  expect(providerOf('sonnet').service_account).not.toBe(providerOf('flash').service_account)
+})
+
 test('every setting is in some list, whatever it says', () => {
   const { remarks } = importText(`model_list:
   - { model_name: a, litellm_params: { model: openai/a, max_tokens: 9999999, extra_headers: { x-list: [1] } }, model_info: { base_model: b } }
@@ -368,7 +518,7 @@ litellm_settings:
   num_retries: 3
   request_timeout: 7
   stream_timeout: 8
-  default_key_generate_params: { rpm_limit: none, tpm_limit: 0, models: [{ a: 1 }] }
+  default_key_generate_params: { rpm_limit: none, tpm_limit: 0, duration: 0d, models: [{ a: 1 }] }
 general_settings: { master_key: sk-1, global_max_parallel_requests: 2000000 }
 credential_list: [{ credential_name: unused, credential_values: { api_key: sk-2 } }]
 `)
@@ -384,6 +534,7 @@ credential_list: [{ credential_name: unused, credential_values: { api_key: sk-2 
       'litellm_settings.stream_timeout',
       'litellm_settings.default_key_generate_params.rpm_limit',
       'litellm_settings.default_key_generate_params.tpm_limit',
+      'litellm_settings.default_key_generate_params.duration',
       'litellm_settings.default_key_generate_params.models[0]',
       'general_settings.master_key',
       'general_settings.global_max_parallel_requests',
@@ -489,7 +640,7 @@ test('every row of the source ends in a model or in a remark', () => {
   expect(remarks.filter(({ path }) => path.endsWith('.strange'))).toHaveLength(rows.length)
 })
 
-test.each(['teams', 'clouds', 'providers', 'bare'])(
+test.each(['teams', 'clouds', 'providers', 'bare', 'wild'])(
   '%s: damaged in any line it is imported or refused, and gives no secret away',
   name => {
     const lines = readFileSync(fixture(name), 'utf8').split('\n')
@@ -510,11 +661,11 @@ test.each(['teams', 'clouds', 'providers', 'bare'])(
             ...filesOf(imported, 'x.yaml', imported.commands),
             summary(imported.remarks, 'x.yaml'),
           ])
-          expect(said).not.toMatch(/inline-|pass-in-url|query-secret/)
+          expect(said).not.toMatch(/inline-(header-)?secret|pass-in-url|query-secret/)
           read++
         } catch (error) {
           expect(error).toBeInstanceOf(UnreadableYaml)
-          expect(String(error)).not.toMatch(/inline-|pass-in-url|query-secret/)
+          expect(String(error)).not.toMatch(/inline-(header-)?secret|pass-in-url|query-secret/)
         }
       }
     }

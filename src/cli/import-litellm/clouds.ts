@@ -1,6 +1,6 @@
 /** Azure, Bedrock and Vertex AI: where their addresses are put together from, and who we are there. */
 import { generateKeyPairSync } from 'node:crypto'
-import type { Fields } from './read.ts'
+import type { Fields, TextValue } from './read.ts'
 import type { Remarks } from './remarks.ts'
 import { isReference, type Variables } from './secrets.ts'
 
@@ -58,6 +58,8 @@ function azureOf({ fields, name, variables, remarks }: CloudParts): Cloud {
 
 function foundryOf({ fields, name, variables, remarks }: CloudParts): Cloud {
   const base = fields.text('api_base')
+  if (name.startsWith('claude') || (base && !isReference(base) && !/\.services\.ai\.azure\.com(\/|$)/.test(base.text)))
+    return elsewhereOf({ fields, name, variables, remarks }, base)
   const sample = 'https://sample.services.ai.azure.com'
   const said = base === null ? variables.reference('AZURE_AI_API_BASE', sample) : variables.plain(base, sample)
   const version = fields.text('api_version')
@@ -79,6 +81,32 @@ function foundryOf({ fields, name, variables, remarks }: CloudParts): Cloud {
   }
 }
 
+/** Claude speaks its own format there, and an endpoint of one model that of OpenAI. */
+function elsewhereOf({ fields, name, variables, remarks }: CloudParts, base: TextValue | null): Cloud {
+  const claude = name.startsWith('claude')
+  const sample = 'https://sample.services.ai.azure.com/anthropic'
+  const said = base === null ? variables.reference('AZURE_AI_API_BASE', sample) : variables.plain(base, sample)
+  const host = said.replace(/\/+$/, '').replace(/\/(v1\/)?(chat\/completions|messages)$/, '')
+  const isWhole = base === null || isReference(base) || /\/anthropic(\/v1)?$/.test(host)
+  const foundry = isWhole ? host.replace(/\/v1$/, '') : `${host}/anthropic`
+  remarks.add(
+    'changed',
+    fields.peek('model') ?? fields,
+    claude
+      ? 'Claude on Azure is asked in the format of Anthropic'
+      : 'azure_ai at such an address is taken to be an endpoint of one model, in the format of OpenAI',
+    'see that the base_url of the provider is right',
+  )
+  return {
+    model: name,
+    provider: {
+      dialect: claude ? 'anthropic' : 'openai',
+      base_url: claude ? `${foundry}/v1` : host,
+      api_key: keyOf(fields, variables, 'AZURE_AI_API_KEY'),
+    },
+  }
+}
+
 const REGION = /^[a-z]{2}(-[a-z]+)+-\d$/
 
 function bedrockOf({ fields, name, variables, remarks }: CloudParts): Cloud {
@@ -86,12 +114,15 @@ function bedrockOf({ fields, name, variables, remarks }: CloudParts): Cloud {
   const ways = ['converse', 'invoke', 'converse_like']
   const way = path.find(part => ways.includes(part))
   const inPath = path.find(part => REGION.test(part))
-  const model = path.filter(part => part !== way && part !== inPath).join('/')
+  const id = fields.text('model_id')
+  const plain = path.filter(part => part !== way && part !== inPath).join('/')
+  // Before an ARN may stand what LiteLLM takes the format of the model from.
+  const model = id ? id.text : plain.slice(Math.max(0, plain.indexOf('arn:')))
   const said = fields.text('aws_region_name')
   const region =
     inPath ?? (said ? variables.plain(said, 'us-east-1') : variables.reference('AWS_REGION_NAME', 'us-east-1'))
   const endpoint = fields.text('aws_bedrock_runtime_endpoint')
-  const isClaude = /anthropic\.claude/.test(model)
+  const isClaude = /anthropic\.claude/.test(name)
   if (way === 'invoke' && !isClaude)
     remarks.add('changed', fields.peek('model')!, 'invoke is for Claude here: Converse is asked')
   const provider: Record<string, unknown> = {
@@ -102,10 +133,10 @@ function bedrockOf({ fields, name, variables, remarks }: CloudParts): Cloud {
   }
   const key = fields.text('api_key')
   if (key) return { model, provider: { ...provider, api_key: variables.secret(key, 'AWS_BEARER_TOKEN_BEDROCK') } }
-  const id = fields.text('aws_access_key_id')
+  const access = fields.text('aws_access_key_id')
   const secret = fields.text('aws_secret_access_key')
   const session = fields.text('aws_session_token')
-  if (!id)
+  if (!access)
     remarks.add(
       'yours',
       fields,
@@ -113,7 +144,7 @@ function bedrockOf({ fields, name, variables, remarks }: CloudParts): Cloud {
       'set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: roles and profiles are not looked up',
     )
   const aws = {
-    access_key_id: id ? variables.secret(id, 'AWS_ACCESS_KEY_ID') : variables.reference('AWS_ACCESS_KEY_ID'),
+    access_key_id: access ? variables.secret(access, 'AWS_ACCESS_KEY_ID') : variables.reference('AWS_ACCESS_KEY_ID'),
     secret_access_key: secret
       ? variables.secret(secret, 'AWS_SECRET_ACCESS_KEY')
       : variables.reference('AWS_SECRET_ACCESS_KEY'),
@@ -134,8 +165,8 @@ function vertexOf({ fields, name, variables, remarks }: CloudParts): Cloud | nul
     )
     return null
   }
-  const [project, location, credentials] = ['vertex_project', 'vertex_location', 'vertex_credentials'].map(key =>
-    fields.text(key),
+  const [project, location, credentials] = ['project', 'location', 'credentials'].map(
+    key => fields.text(`vertex_${key}`) ?? fields.text(`vertex_ai_${key}`),
   )
   const place = location ? variables.plain(location, 'us-central1') : 'us-central1'
   if (!location) remarks.add('changed', fields, 'vertex_location is not in the file: us-central1, as LiteLLM has it')
@@ -168,6 +199,11 @@ function serviceAccount(
   remarks: Remarks,
 ): string {
   const name = 'GOOGLE_SERVICE_ACCOUNT'
+  const map = fields.map('vertex_credentials')
+  if (map !== null) {
+    const parts = map.keys().map(key => [key, map.text(key)?.text])
+    return inlineAccount(map, JSON.stringify(parts), variables, remarks)
+  }
   if (credentials === null) {
     remarks.add(
       'yours',
@@ -187,14 +223,16 @@ function serviceAccount(
     )
     return reference
   }
-  if (!credentials.text.trim().startsWith('{')) return `\${file:${credentials.text}}`
-  remarks.add(
-    'yours',
-    credentials,
-    "a service account's key stands in the file; it is not copied",
-    `set ${name} to that JSON`,
-  )
-  return variables.reference(name, sampleAccount())
+  // No path is as long as a key, in base64 or in another form.
+  if (!credentials.text.trim().startsWith('{') && credentials.text.length < 256) return `\${file:${credentials.text}}`
+  return inlineAccount(credentials, credentials.text, variables, remarks)
+}
+
+function inlineAccount(at: TextValue | Fields, secret: string, variables: Variables, remarks: Remarks): string {
+  const name = variables.nameFor(secret, 'GOOGLE_SERVICE_ACCOUNT', sampleAccount())
+  const why = "a service account's key stands in the file; it is not copied"
+  remarks.add('yours', at, why, `set ${name} to that JSON`)
+  return `\${${name}}`
 }
 
 function keyOf(fields: Fields, variables: Variables, name: string): string | null {

@@ -1,10 +1,15 @@
 /** The rows of `model_list`: which provider each is, what the provider calls the model, and how much may go there. */
+import { likelierBaseUrl } from '../../config/base-urls.ts'
+import type { DialectName } from '../../config/configuration.ts'
 import { CLOUDS } from './clouds.ts'
-import { scaled, wholeOf } from './decimal.ts'
-import { MAKERS, makerOf } from './makers.ts'
+import { wholeOf } from './decimal.ts'
+import { headersOf, withOneSelf } from './headers.ts'
+import { MAKERS, type ModelName, makerOf } from './makers.ts'
+import { ROW } from './params-table.ts'
 import { Fields, isTrue, type TextValue } from './read.ts'
-import type { Known, Remarks } from './remarks.ts'
-import type { Variables } from './secrets.ts'
+import type { Remarks } from './remarks.ts'
+import { isReference, literal, type Variables } from './secrets.ts'
+import { type Timeouts, timeoutsOf, timeoutsYaml } from './timeouts.ts'
 
 /** A deployment, as LiteLLM calls it. */
 export interface Deployment {
@@ -31,7 +36,7 @@ export interface DeploymentParts {
   /** `credential_list` by name. */
   readonly credentials: ReadonlyMap<string, Credential>
   /** Timeouts for providers that say none. */
-  readonly timeouts: Readonly<Record<string, string>>
+  readonly timeouts: Timeouts
   /** The providers so far; new ones are put in. */
   readonly providers: Map<string, Record<string, unknown>>
 }
@@ -62,6 +67,10 @@ export function readDeployment(row: Fields, parts: DeploymentParts): Deployment 
     remarks.add('lost', row, 'a row of model_list has to have model_name and litellm_params.model')
     return null
   }
+  if (isReference(source)) {
+    remarks.add('lost', source, 'the name of the model comes from the environment', 'write it here, and import again')
+    return null
+  }
   if (`${group.text}${source.text}`.includes('*')) {
     remarks.add(
       'lost',
@@ -71,16 +80,7 @@ export function readDeployment(row: Fields, parts: DeploymentParts): Deployment 
     )
     return null
   }
-  const mode = info.text('mode')
-  if (mode && mode.text !== 'chat' && mode.text !== 'responses') {
-    remarks.add(
-      'lost',
-      mode,
-      `${group.text} is not for chats (${mode.text})`,
-      `add a raw route for it: kind: raw, a provider, a price, and models: [${source.text.split('/').pop()}]`,
-    )
-    return null
-  }
+  if (!isForChats(group.text, source, info, remarks)) return null
   const maker = makerOf(source.text, params.text('custom_llm_provider')?.text ?? null)
   if (maker === null) {
     remarks.add(
@@ -91,6 +91,17 @@ export function readDeployment(row: Fields, parts: DeploymentParts): Deployment 
     )
     return null
   }
+  if (maker.name === '') {
+    remarks.add(
+      'lost',
+      source,
+      `"${source.text}" names no model`,
+      'write it with the name that the provider has for it',
+    )
+    return null
+  }
+  if (maker.route)
+    remarks.add('changed', source, `"${maker.route}/" is no part of the name: the provider is asked for ${maker.name}`)
   const found = providerOf(maker, params, parts)
   if (found === null) return null
   const limits = readLimits(params, remarks)
@@ -101,27 +112,38 @@ export function readDeployment(row: Fields, parts: DeploymentParts): Deployment 
     group: group.text,
     source: source.text,
     provider: register(provider, maker.prefix, parts.providers),
-    model,
-    cap: MAKERS[maker.prefix]?.cap ?? null,
+    model: literal(model),
+    cap: (Object.hasOwn(MAKERS, maker.prefix) && MAKERS[maker.prefix]!.cap) || null,
     ...limits,
     params,
     info,
   }
 }
 
-const ROW: Readonly<Record<string, Known>> = {
-  model_id: ['here a target is its provider and model', undefined, 'changed'],
+/** Names of models that answer no chats, where the row does not say what it is for. */
+const NO_CHATS =
+  /(^|[/.@:-])(text-embedding|embed|embedding|embeddings|rerank|whisper|transcribe|tts|dall-e|gpt-image|imagen|moderation|stable-diffusion|sora|veo)(?![a-z])/i
+
+function isForChats(group: string, source: TextValue, info: Fields, remarks: Remarks): boolean {
+  const mode = info.text('mode')
+  if (mode ? mode.text === 'chat' || mode.text === 'responses' : !NO_CHATS.test(source.text)) return true
+  remarks.add(
+    'lost',
+    mode ?? source,
+    mode ? `${group} is not for chats (${mode.text})` : `${group} is not for chats, by the name of its model`,
+    `add a raw route for it: kind: raw, a provider, a price, and models: [${source.text.split('/').pop()}]${mode ? '' : '; if it is, write mode: chat into its model_info'}`,
+  )
+  return false
 }
 
 function providerOf(
-  { prefix, name }: { prefix: string; name: string },
+  { prefix, name }: ModelName,
   fields: Fields,
   parts: DeploymentParts,
 ): { provider: Record<string, unknown>; model: string } | null {
   const { variables, remarks } = parts
-  const cloud = CLOUDS[prefix]
-  const maker = MAKERS[prefix]
-  if (!cloud && !maker) {
+  const cloud = Object.hasOwn(CLOUDS, prefix) ? CLOUDS[prefix]! : null
+  if (!cloud && !Object.hasOwn(MAKERS, prefix)) {
     remarks.add(
       'lost',
       fields.peek('model')!,
@@ -133,13 +155,21 @@ function providerOf(
   const made = cloud ? cloud({ fields, name, variables, remarks }) : plainProvider(prefix, name, fields, parts)
   if (made === null) return null
   const headers = headersOf(fields, prefix, parts)
-  const timeouts = { ...parts.timeouts, ...timeoutsOf(fields, parts.remarks) }
-  const { api_key: key, ...rest } = made.provider
+  const timeouts = timeoutsYaml({ ...parts.timeouts, ...timeoutsOf(fields, parts.remarks) }, parts.remarks)
+  const said = fields.peek('api_base') ?? fields.peek('base_url')
+  const isPlain = said?.kind === 'text' && isPlainElsewhere(said) && /^http:/.test(String(made.provider['base_url']))
+  if (isPlain)
+    remarks.add(
+      'changed',
+      said,
+      'plain http to another machine: keys and prompts cross the network unencrypted',
+      'use https, or leave allow_insecure: true if that network is yours',
+    )
   return {
     model: made.model,
     provider: {
-      ...rest,
-      ...(key == null ? {} : { api_key: key }),
+      ...withOneSelf(made.provider, headers, fields, remarks),
+      ...(isPlain ? { allow_insecure: true } : {}),
       ...(Object.keys(headers).length > 0 ? { headers } : {}),
       ...(Object.keys(timeouts).length > 0 ? { timeouts } : {}),
     },
@@ -157,18 +187,9 @@ function plainProvider(prefix: string, name: string, fields: Fields, { variables
   }
   const text = said ? variables.plain(said, sample) : (baseUrl ?? `\${${prefix.toUpperCase()}_API_BASE}`)
   const key = fields.text('api_key')
-  const provider: Record<string, unknown> = { dialect, base_url: fittedBase(dialect, text) }
+  const provider: Record<string, unknown> = { dialect, base_url: fittedBase(dialect, text, baseUrl) }
   if (key) provider['api_key'] = variables.secret(key, standardKey ?? `${prefix.toUpperCase()}_API_KEY`)
   else if (standardKey !== null) provider['api_key'] = variables.reference(standardKey)
-  if (said && isPlainElsewhere(said)) {
-    provider['allow_insecure'] = true
-    remarks.add(
-      'changed',
-      said,
-      'plain http to another machine: keys and prompts cross the network unencrypted',
-      'use https, or leave allow_insecure: true if that network is yours',
-    )
-  }
   return { provider, model: name }
 }
 
@@ -178,56 +199,15 @@ function isPlainElsewhere({ text }: TextValue): boolean {
 }
 
 /** LiteLLM takes some addresses without their version, and others with the path of the request. */
-function fittedBase(dialect: string, text: string): string {
+function fittedBase(dialect: DialectName, text: string, standard: string | null): string {
   const base = text.replace(/\/+$/, '').replace(/\/(chat\/completions|v1\/messages|messages)$/, '')
   if (dialect === 'anthropic' && !base.endsWith('/v1')) return `${base}/v1`
   if (dialect === 'ollama') return base.replace(/\/(v1|api)$/, '')
   if (dialect === 'cohere') return base.replace(/\/(v1|v2)(\/chat)?$/, '').concat('/v2')
+  const url = URL.parse(base)
+  // The provider itself, with a part of its path too few.
+  if (standard !== null && url?.host === URL.parse(standard)?.host && likelierBaseUrl(dialect, url!)) return standard
   return base
-}
-
-/** Rather one too many: what is no secret can be written back. */
-const SECRET_HEADER = /auth|cookie|key|token|secret|pass|credential|signature|session/i
-const SECRET_VALUE = /\b(Bearer|Basic) |[A-Za-z0-9+/_-]{20,}/
-
-function headersOf(fields: Fields, prefix: string, { variables, remarks }: DeploymentParts): Record<string, string> {
-  const headers: Record<string, string> = {}
-  const organization = fields.text('organization')
-  if (organization) headers['OpenAI-Organization'] = variables.plain(organization)
-  for (const map of [fields.map('headers'), fields.map('extra_headers')]) {
-    for (const name of map?.keys() ?? []) {
-      const value = map!.text(name)
-      if (value === null) {
-        remarks.add('lost', map!.peek(name)!, 'a header is a text')
-        continue
-      }
-      const variable = `${prefix}_${name}`.toUpperCase().replace(/[^A-Z0-9]/g, '_')
-      if (/^(content-type|host|accept-encoding)$/i.test(name))
-        remarks.add('lost', value, 'the gateway builds this header itself')
-      else if (SECRET_HEADER.test(name) || SECRET_VALUE.test(value.text)) {
-        const secret = variables.secret(value, variable)
-        if (secret !== null) headers[name] = secret
-      } else headers[name] = variables.plain(value)
-    }
-  }
-  return headers
-}
-
-/** `timeout` is for the whole, `stream_timeout` until the first piece. Seconds. */
-export function timeoutsOf(fields: Fields, remarks: Remarks, whole = 'timeout'): Record<string, string> {
-  const timeouts: Record<string, string> = {}
-  for (const [key, name] of [
-    [whole, 'total'],
-    ['stream_timeout', 'first_byte'],
-  ] as const) {
-    const value = fields.text(key)
-    if (value === null) continue
-    const ms = scaled(value.text, 3)
-    if (ms === null || ms.value < 1n || ms.value > 86_400_000n) {
-      remarks.add('lost', value, 'a timeout here is from 1 ms to 24 h', `say timeouts.${name} at the provider`)
-    } else timeouts[name] = ms.value % 1000n === 0n ? `${ms.value / 1000n}s` : `${ms.value}ms`
-  }
-  return timeouts
 }
 
 function readLimits(params: Fields, remarks: Remarks) {
@@ -263,42 +243,6 @@ function register(provider: Record<string, unknown>, prefix: string, providers: 
     if (there === undefined) providers.set(name, provider)
     if (there === undefined || JSON.stringify(there) === mark) return name
   }
-}
-
-/** What `litellm_params` may have beside, and why it is not carried. */
-export const PARAMS: Readonly<Record<string, Known>> = {
-  drop_params: ['it is said once, at the step route', 'on_dropped: tell or refuse'],
-  additional_drop_params: ['single parameters cannot be left out', 'ask clients not to send them'],
-  temperature: ['a model here has no parameters of its own', 'let clients send it'],
-  top_p: ['a model here has no parameters of its own', 'let clients send it'],
-  reasoning_effort: ['a model here has no parameters of its own', 'let clients send it'],
-  thinking: ['a model here has no parameters of its own', 'let clients send reasoning_effort'],
-  extra_body: [
-    'nothing is added to the body of a request',
-    'let clients send it, with unknown_fields: pass at the step schema',
-  ],
-  mock_response: ['answers are not made up', 'use the dialect demo for tests'],
-  max_retries: ['how often is tried is said once, at the step route', 'its setting attempts'],
-  num_retries: ['how often is tried is said once, at the step route', 'its setting attempts'],
-  max_budget: ['a provider has no budget here', 'give accounts credit, and keys a spending cap'],
-  budget_duration: ['a provider has no budget here', 'give accounts credit, and keys a spending cap'],
-  tags: ['targets are not picked by tags', 'give each group a model of its own, and keys a list of models'],
-  guardrails: ['guardrails are steps of a policy', 'use the step guard, or a plugin of your own'],
-  aws_role_name: [
-    'roles are not assumed',
-    'set keys of the role as AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and aws.session_token',
-  ],
-  aws_session_name: ['roles are not assumed', 'set keys of the role'],
-  aws_profile_name: ['profiles are not read', 'set the keys of the profile in the environment'],
-  aws_web_identity_token: ['web identities are not exchanged', 'set AWS keys, or a Bedrock API key as api_key'],
-  tenant_id: ['Entra is not asked for tokens', 'use a key of the resource, or auth: bearer with a token'],
-  client_id: ['Entra is not asked for tokens', 'use a key of the resource, or auth: bearer with a token'],
-  client_secret: ['Entra is not asked for tokens', 'use a key of the resource, or auth: bearer with a token'],
-  base_model: ['it is used to find a price with --prices, and for nothing else', undefined, 'changed'],
-  use_in_pass_through: ['other paths are raw routes', 'see Raw routes in policies/README.md'],
-  merge_reasoning_content_in_choices: ['thoughts stay in reasoning_content'],
-  cache_control_injection_points: ['marks for caches are not put in', 'let clients send cache_control'],
-  ssl_verify: ['certificates are always checked', 'add your authority with NODE_EXTRA_CA_CERTS'],
 }
 
 /** Whether LiteLLM was told to leave out what a provider does not take. */

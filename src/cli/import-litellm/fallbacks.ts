@@ -80,7 +80,12 @@ function pairsOf(list: ListValue | null, remarks: Remarks): { from: string; to: 
       remarks.add('lost', item, 'a fallback is a map from a model to a list')
       return []
     }
-    return item.keys().flatMap(from => (item.list(from)?.items ?? []).map(to => ({ from, to })))
+    return item.keys().flatMap(from => {
+      const to = item.peek(from)!
+      if (to.kind === 'list') return to.items.map(each => ({ from, to: each }))
+      remarks.add('lost', to, 'what a model falls back on is a list of models', `${from}: [MODEL], and import again`)
+      return []
+    })
   })
 }
 
@@ -93,7 +98,10 @@ export function addAliases(models: ReadonlyMap<string, ModelYaml>, alias: Fields
     if (value.kind === 'map' && isTrue(value.text('hidden'))) {
       remarks.add('changed', value, 'aliases are never listed at /v1/models: hidden says nothing')
     }
-    if (!target || !model) remarks.add('lost', value, `"${name}" is an alias of no model`)
+    if (value.kind === 'map') remarks.rest(value.rest(), {})
+    if (!/^[!-~]{1,200}$/.test(name))
+      remarks.add('lost', value, 'an alias is 1 to 200 printable characters without blanks', 'rename it')
+    else if (!target || !model) remarks.add('lost', value, `"${name}" is an alias of no model`)
     else if (models.has(name))
       remarks.add('lost', value, `"${name}" is the id of a model too`, 'clients that ask for it get that model')
     else model['aliases'] = [...((model['aliases'] as string[] | undefined) ?? []), name]

@@ -4,22 +4,16 @@
  */
 
 import { wholeOf } from './decimal.ts'
-import {
-  type Credential,
-  type Deployment,
-  type DeploymentParts,
-  dropsParams,
-  readDeployment,
-  timeoutsOf,
-} from './deployments.ts'
+import { type Credential, type Deployment, type DeploymentParts, dropsParams, readDeployment } from './deployments.ts'
 import { addAliases, addFallbacks } from './fallbacks.ts'
 import { keyCommands } from './keys.ts'
 import { type ModelParts, type ModelYaml, modelOf } from './models.ts'
 import { policyOf } from './policy.ts'
 import { type Fields, readYaml, UnreadableYaml, type Value } from './read.ts'
-import { type Remark, Remarks } from './remarks.ts'
+import { type Known, type Remark, Remarks } from './remarks.ts'
 import { isReference, Variables } from './secrets.ts'
 import { GENERAL, LITELLM, ROUTER, TOP } from './settings-table.ts'
+import { timeoutsOf } from './timeouts.ts'
 
 export type ImportOptions = Pick<ModelParts, 'prices' | 'unpriced'>
 
@@ -35,6 +29,18 @@ export interface Imported {
 
 /** @param file its name, for errors */
 export function importLitellm(text: string, file: string, options: ImportOptions): Imported {
+  const imported = importWith(text, file, options, new Set())
+  // A row may refer to a variable after another one has its secret in the file. Had both the same name, the key of one
+  // provider would go to another; which names there are is known at the end only, so the file is read once more.
+  return imported.areNamesMixed ? importWith(text, file, options, imported.referred) : imported
+}
+
+function importWith(
+  text: string,
+  file: string,
+  options: ImportOptions,
+  reserved: ReadonlySet<string>,
+): Imported & { readonly referred: ReadonlySet<string>; readonly areNamesMixed: boolean } {
   const top = readYaml(text, file)
   if (top.peek('model_list')?.kind !== 'list') {
     throw new UnreadableYaml(
@@ -42,7 +48,7 @@ export function importLitellm(text: string, file: string, options: ImportOptions
     )
   }
   const remarks = new Remarks()
-  const variables = new Variables(remarks)
+  const variables = new Variables(remarks, reserved)
   const [router, settings, general] = ['router_settings', 'litellm_settings', 'general_settings'].map(key =>
     top.map(key),
   ) as [Fields | null, Fields | null, Fields | null]
@@ -53,7 +59,7 @@ export function importLitellm(text: string, file: string, options: ImportOptions
   }
   sayBeaten(settings, 'request_timeout', router?.peek('timeout'), remarks)
   sayBeaten(settings, 'stream_timeout', router?.peek('stream_timeout'), remarks)
-  const credentials = credentialsOf(top)
+  const credentials = credentialsOf(top, remarks)
   const deployments = readDeployments(top, { variables, remarks, providers, timeouts, credentials })
   const groups = Map.groupBy(deployments, ({ group }) => group)
   const models = new Map<string, ModelYaml>()
@@ -86,7 +92,7 @@ export function importLitellm(text: string, file: string, options: ImportOptions
     dropsParams: dropsParams(settings, remarks),
     remarks,
   })
-  const commands = keyCommands(defaults, remarks)
+  const commands = keyCommands(defaults, models, remarks)
   sayGeneral(general, remarks)
   sayAddress(top, remarks)
   for (const [fields, known] of [
@@ -97,11 +103,12 @@ export function importLitellm(text: string, file: string, options: ImportOptions
   ] as const) {
     if (fields) remarks.rest(fields.rest(), known)
   }
+  const used = new Set([...models.values()].flatMap(({ targets }) => targets.map(({ provider }) => provider)))
   const gateway = {
     version: 1,
     listen: '127.0.0.1:4000',
     ...(Object.keys(limits).length > 0 ? { limits } : {}),
-    providers: Object.fromEntries(providers),
+    providers: Object.fromEntries([...providers].filter(([name]) => used.has(name))),
     models: Object.fromEntries(models),
     routes: ['/v1/chat/completions', '/v1/messages', '/v1/responses'].map(path => ({ path, policy: 'standard' })),
   }
@@ -109,7 +116,9 @@ export function importLitellm(text: string, file: string, options: ImportOptions
     gateway,
     policy,
     remarks: remarks.all.toSorted((a, b) => a.line - b.line),
-    variables: variables.samples,
+    variables: variables.usedIn(JSON.stringify(gateway)),
+    referred: variables.referred,
+    areNamesMixed: variables.areMixed(),
     commands,
   }
 }
@@ -130,14 +139,28 @@ function sayCredentials(credentials: ReadonlyMap<string, Credential>, remarks: R
 }
 
 /** `credential_list`: what rows name with `litellm_credential_name`. */
-function credentialsOf(top: Fields): Map<string, Credential> {
+function credentialsOf(top: Fields, remarks: Remarks): Map<string, Credential> {
   const credentials = new Map<string, Credential>()
   for (const item of top.list('credential_list')?.items ?? []) {
-    const name = item.kind === 'map' ? item.text('credential_name') : null
-    const values = item.kind === 'map' ? item.map('credential_values') : null
-    if (name && values) credentials.set(name.text, { values, isUsed: false })
+    if (item.kind !== 'map') {
+      remarks.add('lost', item, 'a row of credential_list is a map')
+      continue
+    }
+    const name = item.text('credential_name')
+    const values = item.map('credential_values')
+    if (!name || !values)
+      remarks.add('lost', item, 'a row of credential_list has to have credential_name and a map credential_values')
+    else {
+      if (credentials.has(name.text)) remarks.add('changed', name, 'the name is here already: this one counts')
+      credentials.set(name.text, { values, isUsed: false })
+    }
+    remarks.rest(item.rest(), CREDENTIAL)
   }
   return credentials
+}
+
+const CREDENTIAL: Readonly<Record<string, Known>> = {
+  credential_info: ['it describes the credential, and here nothing depends on it', undefined, 'changed'],
 }
 
 function limitsOf(router: Fields | null, general: Fields | null, remarks: Remarks): Record<string, unknown> {

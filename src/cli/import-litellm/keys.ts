@@ -2,18 +2,26 @@
 import { formatMoney } from '../../contract/units.ts'
 import { showMoney } from '../format.ts'
 import { scaled } from './decimal.ts'
-import type { Fields } from './read.ts'
+import type { ModelYaml } from './models.ts'
+import type { Fields, ListValue } from './read.ts'
 import type { Known, Remarks } from './remarks.ts'
+import { quoted } from './shell.ts'
 
-/** @param defaults `litellm_settings.default_key_generate_params` */
-export function keyCommands(defaults: Fields | null, remarks: Remarks): string[] {
-  const models = (defaults?.list('models')?.items ?? []).flatMap(item => (item.kind === 'text' ? [item.text] : []))
-  for (const item of defaults?.list('models')?.items ?? [])
-    if (item.kind !== 'text') remarks.add('lost', item, 'it is no name of a model', 'key create --models')
+/**
+ * For a POSIX shell: what stands in the file is quoted.
+ * @param defaults `litellm_settings.default_key_generate_params`
+ * @param models those that the import has made
+ */
+export function keyCommands(
+  defaults: Fields | null,
+  models: ReadonlyMap<string, ModelYaml>,
+  remarks: Remarks,
+): string[] {
+  const only = modelsOf(defaults?.list('models') ?? null, models, remarks)
   const budget = defaults?.text('max_budget') ?? null
   const cap = budget && scaled(budget.text, 9)
   const duration = defaults?.text('duration') ?? null
-  const expires = duration && /^\d+[hd]$/.test(duration.text) ? duration.text : null
+  const expires = duration && /^[1-9]\d*[hd]$/.test(duration.text) ? duration.text : null
   if (budget && (!cap || cap.value === 0n)) remarks.add('lost', budget, 'a spending cap is more than $0')
   if (duration && expires === null)
     remarks.add('lost', duration, 'a key expires after hours or days', 'key create --expires 30d')
@@ -21,11 +29,49 @@ export function keyCommands(defaults: Fields | null, remarks: Remarks): string[]
   if (defaults) remarks.rest(defaults.rest(), DEFAULTS)
   const options = [
     'NAME',
-    ...(models.length > 0 ? [`--models ${models.join(',')}`] : []),
+    ...(only === null ? [] : [`--models ${only.length > 0 ? quoted(only.join(',')) : 'MODELS'}`]),
     ...(cap && cap.value > 0n ? [`--cap ${showMoney(formatMoney(cap.value)).slice(1)}`] : []),
     ...(expires ? [`--expires ${expires}`] : []),
   ]
   return ['account create TEAM --credit DOLLARS', `key create --account TEAM --name ${options.join(' ')}`]
+}
+
+/** LiteLLM's words in place of models. */
+const WORDS: Readonly<Record<string, string>> = {
+  'all-team-models': 'it stands for the models of a team, and accounts have no list of models',
+  'no-default-models': 'it stands for no model, and a key here may use some',
+}
+
+/** Null: all models. None: there were some, and no key may have more than those, so somebody has to say which. */
+function modelsOf(
+  list: ListValue | null,
+  models: ReadonlyMap<string, ModelYaml>,
+  remarks: Remarks,
+): readonly string[] | null {
+  if (list === null || list.items.length === 0) return null
+  const aliases = new Set([...models.values()].flatMap(({ aliases: names }) => (names as string[] | undefined) ?? []))
+  const known: string[] = []
+  let hasAll = false
+  for (const item of list.items) {
+    const name = item.kind === 'text' ? item.text : null
+    if (name === 'all-proxy-models') {
+      hasAll = true
+      remarks.add('changed', item, 'a key without --models may use every public model')
+    } else if (name === null) remarks.add('lost', item, 'it is no name of a model', 'key create --models')
+    else if (Object.hasOwn(WORDS, name)) remarks.add('lost', item, WORDS[name]!, 'key create --models')
+    else if ((!models.has(name) && !aliases.has(name)) || name.includes(','))
+      remarks.add('lost', item, `"${name}" is none of the models that were carried`, 'key create --models')
+    else known.push(name)
+  }
+  if (hasAll) return null
+  if (known.length === 0)
+    remarks.add(
+      'yours',
+      list,
+      'none of these models was carried',
+      'put those that a key may use in the place of MODELS',
+    )
+  return known
 }
 
 const DEFAULTS: Readonly<Record<string, Known>> = {

@@ -56,6 +56,10 @@ export const MAKERS: Readonly<Record<string, Maker>> = {
   moonshot: like('https://api.moonshot.ai/v1', 'MOONSHOT_API_KEY'),
   dashscope: like('https://dashscope-intl.aliyuncs.com/compatible-mode/v1', 'DASHSCOPE_API_KEY'),
   volcengine: like('https://ark.cn-beijing.volces.com/api/v3', 'VOLCENGINE_API_KEY'),
+  github: like('https://models.inference.ai.azure.com', 'GITHUB_API_KEY'),
+  meta_llama: like('https://api.llama.com/compat/v1', 'LLAMA_API_KEY'),
+  friendliai: like('https://api.friendli.ai/serverless/v1', 'FRIENDLIAI_API_KEY'),
+  databricks: like(null, 'DATABRICKS_API_KEY'),
   huggingface: like('https://router.huggingface.co/v1', 'HUGGINGFACE_API_KEY'),
   hosted_vllm: local,
   lm_studio: local,
@@ -63,14 +67,29 @@ export const MAKERS: Readonly<Record<string, Maker>> = {
   litellm_proxy: local,
 }
 
+export interface ModelName {
+  readonly prefix: string
+  readonly name: string
+  /** What stood before the name and only tells LiteLLM how to ask. */
+  readonly route?: string | undefined
+}
+
+/** Before the name of a deployment or model of OpenAI. */
+const ROUTE = /^(responses|o_series|gpt5_series)\/(.*)$/
+
 /** The prefix and the name behind it; a bare name by what it begins with, as LiteLLM does. Null: nobody's. */
-export function makerOf(model: string, said: string | null): { readonly prefix: string; readonly name: string } | null {
+export function makerOf(model: string, said: string | null): ModelName | null {
   const slash = model.indexOf('/')
   const prefix = slash < 0 ? null : model.slice(0, slash)
-  if (said !== null) return { prefix: said, name: prefix === said ? model.slice(slash + 1) : model }
-  if (prefix !== null) return { prefix, name: model.slice(slash + 1) }
+  if (said !== null) return named(said, prefix === said ? model.slice(slash + 1) : model)
+  if (prefix !== null) return named(prefix, model.slice(slash + 1))
   const bare = BARE.find(([pattern]) => pattern.test(model))
   return bare ? { prefix: bare[1], name: model } : null
+}
+
+function named(prefix: string, whole: string): ModelName {
+  const [, route, name] = (/^(openai|azure|xai)$/.test(prefix) && ROUTE.exec(whole)) || []
+  return { prefix, name: name ?? whole, route }
 }
 
 const BARE: readonly (readonly [RegExp, string])[] = [

@@ -2,9 +2,11 @@
 import { formatMoney } from '../../contract/units.ts'
 import { showMoney } from '../format.ts'
 import { perMillion, scaled, wholeOf } from './decimal.ts'
-import { type Deployment, PARAMS } from './deployments.ts'
+import type { Deployment } from './deployments.ts'
+import { INFO, PARAMS } from './params-table.ts'
 import type { TextValue } from './read.ts'
-import type { Known, Remarks } from './remarks.ts'
+import type { Remarks } from './remarks.ts'
+import { literal } from './secrets.ts'
 
 /** LiteLLM's own list of prices (`--prices`): by the name of a model. */
 export type PriceList = Readonly<Record<string, Readonly<Record<string, unknown>>>>
@@ -69,7 +71,7 @@ export function modelOf(id: string, group: readonly Deployment[], parts: ModelPa
     remarks.rest(info.rest(), INFO)
   }
   return {
-    ...(description ? { description } : {}),
+    ...(description ? { description: literal(description) } : {}),
     targets,
     price: price === null ? 'free' : priceYaml(price),
     ...sizes,
@@ -158,8 +160,15 @@ function pricesOf(deployment: Deployment, { remarks, prices }: ModelParts): Pric
   return { input, output, cached_input: cached, cache_write: write }
 }
 
+/** Nano-dollars per million tokens that a configuration may say at most. */
+const MOST = 100_000n * 10n ** 9n
+
 function nanoOf({ text }: TextValue, at: TextValue, remarks: Remarks): bigint | null {
   const price = perMillion(text)
+  if (price !== null && price.value > MOST) {
+    remarks.add('lost', at, 'a price is at most $100000 per million tokens', 'it is meant in dollars for one token')
+    return null
+  }
   if (price === null) remarks.add('lost', at, 'this is no price: a number of dollars that is not below 0')
   else if (!price.exact) remarks.add('changed', at, 'rounded up to nine decimals of a dollar per million tokens')
   return price?.value ?? null
@@ -205,13 +214,18 @@ function priceYaml(price: Prices): object {
   }
 }
 
+/** Tokens that a configuration may say at most. */
+const MOST_TOKENS = 100_000_000
 const ASSUMED = { context: 128 * 1024, output: 4096 }
 
 function sizesOf(id: string, group: readonly Deployment[], { remarks, prices }: ModelParts) {
   const read = (deployment: Deployment, key: string): number | null => {
     const value = deployment.info.text(key)
     const listed = entryOf(deployment, prices)?.[key]
-    return (value && wholeOf(value.text)) ?? (typeof listed === 'number' ? listed : null)
+    const said = value && wholeOf(value.text)
+    if (said !== null && said >= 1 && said <= MOST_TOKENS) return said
+    if (value) remarks.add('lost', value, `a number of tokens is a whole one from 1 to ${MOST_TOKENS}`)
+    return typeof listed === 'number' && listed <= MOST_TOKENS ? listed : null
   }
   const least = (what: string, ...keys: readonly string[]): number | null => {
     const all = group.map(each => keys.map(key => read(each, key)).find(value => value !== null && value > 0) ?? null)
@@ -225,6 +239,8 @@ function sizesOf(id: string, group: readonly Deployment[], { remarks, prices }: 
   const input = least('context', 'max_input_tokens')
   const output = least('longest answer', 'max_output_tokens', 'max_tokens')
   const context = Math.max(input ?? ASSUMED.context, output ?? 0)
+  if (input !== null && context > input)
+    remarks.add('changed', first.info, `${id} has a context of ${context}: its longest answer has to fit in`)
   if (input === null)
     remarks.add(
       'yours',
@@ -271,16 +287,4 @@ function isReasoning(group: readonly Deployment[], remarks: Remarks): boolean {
     'else take "reasoning: true" away',
   )
   return true
-}
-
-/** What `model_info` may have beside, and why it is not carried. */
-const INFO: Readonly<Record<string, Known>> = {
-  id: ['here a target is its provider and model', undefined, 'changed'],
-  base_model: PARAMS['base_model']!,
-  db_model: ['here all models stand in the file', undefined, 'changed'],
-  litellm_provider: ['the provider follows from litellm_params.model', undefined, 'changed'],
-  access_groups: ['there are no groups of models', 'give keys a list of models: key create --models'],
-  team_id: ['a model belongs to no team', 'set public: false, and name it in the keys that may use it'],
-  health_check_model: ['providers are not asked for their health; what fails is left out for a while'],
-  disable_background_health_check: ['providers are not asked for their health', undefined, 'changed'],
 }

@@ -32,6 +32,7 @@ export class Fields {
   readonly path: string
   readonly #entries: ReadonlyMap<string, Value>
   readonly #taken = new Set<string>()
+  readonly #wanted = new Map<string, Value['kind']>()
 
   constructor(line: number, path: string, entries: ReadonlyMap<string, Value>) {
     this.line = line
@@ -66,9 +67,11 @@ export class Fields {
     return this.#ofKind(key, 'list')
   }
 
-  /** What nobody asked for, and what was of another kind than was asked for. */
-  rest(): [string, Value][] {
-    return [...this.#entries].filter(([key]) => !this.#taken.has(key))
+  /** What nobody asked for, and what was of another kind than was asked for, with that kind. */
+  rest(): [key: string, value: Value, wanted: Value['kind'] | null][] {
+    return [...this.#entries]
+      .filter(([key]) => !this.#taken.has(key))
+      .map(([key, value]) => [key, value, this.#wanted.get(key) ?? null])
   }
 
   /** These entries, and where they have none the other's. */
@@ -79,7 +82,10 @@ export class Fields {
 
   #ofKind<Kind extends Value['kind']>(key: string, kind: Kind): Extract<Value, { kind: Kind }> | null {
     const value = this.#entries.get(key)
-    if (value?.kind !== kind) return null
+    if (value?.kind !== kind) {
+      this.#wanted.set(key, kind)
+      return null
+    }
     this.#taken.add(key)
     return value as Extract<Value, { kind: Kind }>
   }
@@ -127,7 +133,7 @@ function convert(node: Node | null | undefined, place: Place): Value | null {
   const { path } = place
   const line = place.lines.linePos(node?.range?.[0] ?? 0).line
   if (isScalar(node)) {
-    if (node.value === null) return null
+    if (node.value === null || node.value === '') return null
     const text = node.type === 'PLAIN' && typeof node.source === 'string' ? node.source : String(node.value)
     return { kind: 'text', line, path, text }
   }

@@ -1,5 +1,5 @@
 /** What is said about an import: each remark has its line in the source, what it is about, and what to do instead. */
-import type { Value } from './read.ts'
+import type { Fields } from './read.ts'
 
 /**
  * `lost`: could not be carried. `changed`: carried, but it means something else here, or a value had to be assumed.
@@ -27,10 +27,12 @@ export class Remarks {
   }
 
   /** What nobody has asked for. @param known why and what instead, by the key; a key that is not there is not known */
-  rest(entries: readonly (readonly [string, Value])[], known: Readonly<Record<string, Known>>): void {
-    for (const [key, value] of entries) {
-      const row = Object.hasOwn(known, key) ? known[key]! : patternOf(key)
-      if (row === null) {
+  rest(entries: ReturnType<Fields['rest']>, known: Readonly<Record<string, Known>>): void {
+    for (const [key, value, wanted] of entries) {
+      const row = Object.hasOwn(known, key) ? known[key]! : wanted === null ? patternOf(key) : null
+      if (row === null && wanted !== null) {
+        this.add('lost', value, `${key} has to be a ${wanted}`, 'write it so, and import again')
+      } else if (row === null) {
         this.add('lost', value, `the importer does not know "${key}"`, 'see whether it matters to you')
       } else this.add(row[2] ?? 'lost', value, row[0], row[1])
     }

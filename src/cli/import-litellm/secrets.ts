@@ -12,15 +12,36 @@ const REFERENCE = /^os\.environ\/([A-Za-z_][A-Za-z0-9_]*)$/
 /** The variables that the written configuration needs, each with a value that would pass the checks. */
 export class Variables {
   readonly samples = new Map<string, string>()
+  /** Names that rows refer to, or that LiteLLM reads where a row says nothing. */
+  readonly referred = new Set<string>()
   readonly #inline = new Map<string, string>()
   readonly #remarks: Remarks
+  readonly #reserved: ReadonlySet<string>
 
-  constructor(remarks: Remarks) {
+  /** @param reserved names that no secret of the file may get */
+  constructor(remarks: Remarks, reserved: ReadonlySet<string>) {
     this.#remarks = remarks
+    this.#reserved = reserved
+  }
+
+  /** Whether a secret of the file has got the name of a variable that rows refer to. */
+  areMixed(): boolean {
+    return [...this.#inline.values()].some(name => this.referred.has(name))
+  }
+
+  /** Those that a written configuration refers to: a target that was lost needs none. */
+  usedIn(written: string): ReadonlyMap<string, string> {
+    const names = new Set([...written.matchAll(/(?<!\$)\$\{(\w+)\}/g)].map(match => match[1]!))
+    return new Map([...this.samples].filter(([name]) => names.has(name)))
   }
 
   /** `${NAME}`, and the variable is known from now on. */
-  reference(name: string, sample = 'sample-value'): string {
+  reference(name: string, sample?: string): string {
+    this.referred.add(name)
+    return this.#use(name, sample)
+  }
+
+  #use(name: string, sample = 'sample-value'): string {
     if (!this.samples.has(name)) this.samples.set(name, sample)
     return `\${${name}}`
   }
@@ -28,7 +49,7 @@ export class Variables {
   /** A setting that is no secret: a reference, or the text as it is. */
   plain(value: TextValue, sample?: string): string {
     const name = REFERENCE.exec(value.text)?.[1]
-    return name === undefined ? this.#withoutSecrets(value).replaceAll('${', '$${') : this.reference(name, sample)
+    return name === undefined ? literal(this.#withoutSecrets(value)) : this.reference(name, sample)
   }
 
   /** A secret by reference; null where the word says that there is none. `name` is what an inline one is called from now on. */
@@ -39,14 +60,21 @@ export class Variables {
       this.#remarks.add('changed', value, 'it says that no key is needed, so none is sent')
       return null
     }
-    const own = this.#nameOf(value.text, name)
+    const own = this.nameFor(value.text, name)
     this.#remarks.add(
       'yours',
       value,
       'a secret stands in the file; it is not copied',
       `set ${own} to it in the environment`,
     )
-    return this.reference(own)
+    return `\${${own}}`
+  }
+
+  /** The name of a variable for a secret that stands in the file; nobody else has it. @param sample what passes the checks */
+  nameFor(secret: string, name: string, sample?: string): string {
+    const own = this.#nameOf(secret, name)
+    this.#use(own, sample)
+    return own
   }
 
   /** An address may hold a name and a password, or a key in its query. */
@@ -65,10 +93,16 @@ export class Variables {
     const known = this.#inline.get(secret)
     if (known !== undefined) return known
     let own = name
-    for (let count = 2; this.samples.has(own); count++) own = `${name}_${count}`
+    for (let count = 2; this.samples.has(own) || this.#reserved.has(own); count++) own = `${name}_${count}`
     this.#inline.set(secret, own)
     return own
   }
+}
+
+/** As text that stands for itself in gateway.yaml, where `${` begins a reference. */
+export function literal(text: string): string {
+  // A function, because in a replacement that is a text two dollars are one.
+  return text.replaceAll('${', () => '$${')
 }
 
 /** Whether the value comes from the environment. */

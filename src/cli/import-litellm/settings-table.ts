@@ -18,6 +18,30 @@ const BREAKER: Known = [
 ]
 const REDIS: Known = ['one gateway owns its store', 'nothing is needed: limits and credit are exact without Redis']
 
+const HEALTH: Known = ['providers are not asked for their health; what fails is left out for a while']
+const ALERTS: Known = ['nobody is alerted by the gateway', 'watch /metrics']
+const TAGS: Known = ['targets are not picked by tags', 'give each group a model of its own']
+const GUARD: Known = ['guardrails are steps of a policy', 'use the step guard, or a plugin of your own']
+const QUEUE: Known = ['nothing waits in a queue', 'limits.max_inflight, and the step concurrency']
+const NOT_NEEDED: Known = ['nothing of the kind is needed here', undefined, 'changed']
+const LOGS: Known = ["the log is the gateway's own: one line an exchange", undefined, 'changed']
+const PAGE: Known = ["the dashboard is the gateway's own", 'see the README of the dashboard: person invite']
+const OF_ALL_ROWS: Known = [
+  'what it says for all rows of model_list is not read',
+  'write it into each row, or into credential_list, and import again',
+]
+const OWN_MODEL: Known = ['a request says which model it is for', 'let clients send model']
+const PYTHON: Known = ['its code is Python', 'write a plugin']
+const USERS: Known = ['users in requests have no budget', 'make an account for each customer']
+const RULES_OF_ROUTES: Known = [
+  'each route of gateway.yaml has a policy, which says who may come',
+  'public: true, or a policy',
+]
+const ENFORCED: Known = ['what a request must have is said by no setting', 'write a plugin that refuses']
+const TOOLS: Known = ["tools of MCP servers are the client's affair"]
+const FORWARDED: Known = ['headers of clients are not passed on', 'say headers at the provider']
+const SPEND: Known = ['nobody but accounts and keys is counted', 'make an account for each, and read its usage']
+
 export const ROUTER: Readonly<Record<string, Known>> = {
   context_window_fallbacks: [
     'which target is asked does not depend on the length of a prompt',
@@ -45,6 +69,29 @@ export const ROUTER: Readonly<Record<string, Known>> = {
   enable_pre_call_checks: ['a prompt that does not fit is refused, and other targets are not picked by its length'],
   optional_pre_call_checks: ['stickiness is a setting of the step route', 'sticky: key, account or conversation'],
   enable_tag_filtering: ['targets are not picked by tags', 'give each group a model of its own'],
+  tag_filtering_match_any: TAGS,
+  default_litellm_params: OF_ALL_ROWS,
+  client_ttl: NOT_NEEDED,
+  debug_level: LOGS,
+  set_verbose: LOGS,
+  redis_db: REDIS,
+  caching_groups: CACHE,
+  default_priority: QUEUE,
+  polling_interval: QUEUE,
+  enable_pre_call_check: ['a prompt that does not fit is refused', undefined, 'changed'],
+  deployment_affinity_ttl_seconds: [
+    'stickiness is a setting of the step route',
+    'sticky: key, account or conversation',
+  ],
+  router_general_settings: NOT_NEEDED,
+  ignore_invalid_deployments: ['a configuration with a mistake is refused whole', 'tollgate check'],
+  search_tools: ["searching is the client's affair"],
+  guardrail_list: GUARD,
+  assistants_config: ['assistants go through raw routes', 'see Raw routes in policies/README.md'],
+  alerting_config: ALERTS,
+  health_check_ignore_transient_errors: HEALTH,
+  health_check_staleness_threshold: HEALTH,
+  enable_health_check_routing: HEALTH,
   provider_budget_config: ['a provider has no budget here', 'give accounts credit, and keys a spending cap'],
 }
 
@@ -82,9 +129,67 @@ export const LITELLM: Readonly<Record<string, Known>> = {
   default_team_params: [KEYS_LIVE_IN_THE_DATABASE, MAKE_KEYS],
   upperbound_key_generate_params: ['operators make the keys, and no rule holds for them', MAKE_KEYS],
   public_model_groups: ['models are public unless they say public: false', undefined, 'changed'],
-  default_fallbacks: ['it is no list of models'],
   guardrails: ['guardrails are steps of a policy', 'use the step guard, or a plugin of your own'],
-  mcp_aliases: ["tools of MCP servers are the client's affair"],
+  mcp_aliases: TOOLS,
+  service_callbacks: SINKS,
+  input_callback: SINKS,
+  audit_log_callbacks: SINKS,
+  s3_callback_params: SINKS,
+  aws_sqs_callback_params: SINKS,
+  prometheus_metrics_config: ['metrics and their labels are fixed', '/metrics on the admin listener'],
+  custom_prometheus_metadata_labels: ['metrics and their labels are fixed', '/metrics on the admin listener'],
+  custom_prometheus_tags: ['metrics and their labels are fixed', '/metrics on the admin listener'],
+  require_auth_for_metrics_endpoint: ['/metrics is on the admin listener', 'keep that to yourself', 'changed'],
+  global_disable_no_log_param: LOGS,
+  log_raw_request_response: ['prompts and answers are never logged'],
+  suppress_debug_info: LOGS,
+  store_audit_logs: ["what operators do stands in the gateway's own store", undefined, 'changed'],
+  telemetry: ['nothing is reported to anybody', undefined, 'changed'],
+  force_ipv4: ['addresses are tried as the machine has them'],
+  enable_preview_features: NOT_NEEDED,
+  disable_hf_tokenizer_download: NOT_NEEDED,
+  disable_add_transform_inline_image_block: NOT_NEEDED,
+  use_chat_completions_url_for_anthropic_messages: NOT_NEEDED,
+  enable_json_schema_validation: ['what a schema asks for is left to the provider'],
+  return_response_headers: ['headers of providers are not passed on'],
+  include_cost_in_streaming_usage: ['usage in an answer is that of the provider', 'the price is in the receipt'],
+  model_cost_map_url: ['prices stand in the file', 'import with --prices FILE', 'changed'],
+  cost_discount_config: ['a discount cannot be said', 'write lower prices'],
+  cost_margin_config: ['a margin cannot be said', 'write higher prices'],
+  api_key: OF_ALL_ROWS,
+  api_base: OF_ALL_ROWS,
+  api_version: OF_ALL_ROWS,
+  organization: OF_ALL_ROWS,
+  headers: OF_ALL_ROWS,
+  max_tokens: OF_ALL_ROWS,
+  vertex_project: OF_ALL_ROWS,
+  vertex_location: OF_ALL_ROWS,
+  default_vertex_config: OF_ALL_ROWS,
+  aws_region_name: OF_ALL_ROWS,
+  enable_azure_ad_token_refresh: [
+    'Entra is not asked for tokens',
+    'use a key of the resource, or auth: bearer with a token',
+  ],
+  check_provider_endpoint: ['models stand in the file'],
+  custom_provider_map: PYTHON,
+  pre_call_rules: PYTHON,
+  post_call_rules: PYTHON,
+  key_generation_settings: ['operators make the keys, and no rule holds for them', MAKE_KEYS],
+  enable_key_alias_format_validation: ['operators make the keys, and no rule holds for them', MAKE_KEYS],
+  internal_user_budget_duration: ['people have no budget of their own', 'credit of the account'],
+  max_end_user_budget: USERS,
+  max_end_user_budget_id: USERS,
+  max_ui_session_budget: PAGE,
+  ui_theme_config: PAGE,
+  tag_budget_config: ['tags have no budget', 'make an account for each'],
+  extra_spend_tag_headers: SPEND,
+  disable_end_user_cost_tracking: SPEND,
+  disable_end_user_cost_tracking_prometheus_only: SPEND,
+  enforced_params: ENFORCED,
+  public_routes: RULES_OF_ROUTES,
+  priority_reservation: ['no share of a limit is kept for anybody', 'steps with when: account.plan == "…"'],
+  priority_reservation_settings: ['no share of a limit is kept for anybody', 'steps with when: account.plan == "…"'],
+  content_policy_fallback: ['what a provider refuses is told to the client', 'let clients ask another model'],
 }
 
 export const GENERAL: Readonly<Record<string, Known>> = {
@@ -122,6 +227,76 @@ export const GENERAL: Readonly<Record<string, Known>> = {
   infer_model_from_keys: ['models stand in the file'],
   use_redis_transaction_buffer: REDIS,
   coordinator_redis_url: REDIS,
+  redis_url: REDIS,
+  alert_to_webhook_url: ALERTS,
+  spend_report_frequency: ALERTS,
+  health_check_details: HEALTH,
+  health_check_concurrency: HEALTH,
+  use_shared_health_check: HEALTH,
+  port: ['the gateway listens where listen says', 'listen: ":4000"', 'changed'],
+  host: ['the gateway listens where listen says', 'listen: ":4000"', 'changed'],
+  telemetry: ['nothing is reported to anybody', undefined, 'changed'],
+  litellm_license: ['no licence is needed', undefined, 'changed'],
+  ui_access_mode: PAGE,
+  ui_username: PAGE,
+  ui_password: PAGE,
+  proxy_logout_url: PAGE,
+  custom_sso: PAGE,
+  enable_oauth2_auth: ['tokens of an identity provider are a step of a policy', 'use the step jwt in place of api-key'],
+  enable_oauth2_proxy_auth: [
+    'tokens of an identity provider are a step of a policy',
+    'use the step jwt in place of api-key',
+  ],
+  oauth2_config_mappings: [
+    'tokens of an identity provider are a step of a policy',
+    'use the step jwt in place of api-key',
+  ],
+  role_permissions: [KEYS_LIVE_IN_THE_DATABASE, MAKE_KEYS],
+  service_account_settings: [KEYS_LIVE_IN_THE_DATABASE, MAKE_KEYS],
+  default_team_disabled: [KEYS_LIVE_IN_THE_DATABASE, MAKE_KEYS],
+  supported_db_objects: [KEYS_LIVE_IN_THE_DATABASE, MAKE_KEYS],
+  allow_user_auth: [KEYS_LIVE_IN_THE_DATABASE, MAKE_KEYS],
+  custom_key_generate: PYTHON,
+  litellm_key_header_name: [
+    'keys come as Authorization: Bearer KEY, and of the clients of Anthropic as x-api-key',
+    'let clients send that',
+  ],
+  user_header_mappings: ['customers are accounts, not headers', 'make an account for each customer'],
+  key_management_system: ['secrets come from the environment or from files', '${NAME}, ${file:PATH}'],
+  key_management_settings: ['secrets come from the environment or from files', '${NAME}, ${file:PATH}'],
+  use_azure_key_vault: ['secrets come from the environment or from files', '${NAME}, ${file:PATH}'],
+  use_google_kms: ['secrets come from the environment or from files', '${NAME}, ${file:PATH}'],
+  disable_prisma_schema_update: NOT_NEEDED,
+  user_api_key_cache_ttl: NOT_NEEDED,
+  disable_master_key_return: NOT_NEEDED,
+  disable_adding_master_key_hash_to_db: NOT_NEEDED,
+  disable_responses_id_security: NOT_NEEDED,
+  disable_retry_on_max_parallel_request_limit_error: NOT_NEEDED,
+  proxy_batch_polling_interval: NOT_NEEDED,
+  disable_reset_budget: ['credit is not renewed by time', 'give it when it is due: account credit --amount'],
+  disable_spend_updates: ['every exchange is charged', undefined, 'changed'],
+  disable_error_logs: LOGS,
+  store_audit_logs: ["what operators do stands in the gateway's own store", undefined, 'changed'],
+  maximum_spend_logs_retention_period: ['how long receipts are kept is no setting'],
+  maximum_spend_logs_retention_interval: ['how long receipts are kept is no setting'],
+  use_x_forwarded_for: ['proxies in front are believed only where it is said', 'trust_proxy in gateway.yaml'],
+  forward_client_headers_to_llm_api: FORWARDED,
+  forward_openai_org_id: FORWARDED,
+  allow_client_side_credentials: ['clients have no say in where a request goes'],
+  use_client_credentials_pass_through_routes: ['clients have no say in where a request goes'],
+  pass_through_request_timeout: ['other paths are raw routes, with a price', 'see Raw routes in policies/README.md'],
+  reject_clientside_metadata_tags: TAGS,
+  enforce_user_param: ENFORCED,
+  enforced_params: ENFORCED,
+  public_routes: RULES_OF_ROUTES,
+  admin_only_routes: RULES_OF_ROUTES,
+  embedding_model: OWN_MODEL,
+  image_generation_model: OWN_MODEL,
+  moderation_model: OWN_MODEL,
+  always_include_stream_usage: ['usage is in a stream where the client asks for it', 'let clients send stream_options'],
+  user_mcp_management_mode: TOOLS,
+  mcp_internal_ip_ranges: TOOLS,
+  require_end_user_mcp_access_defined: TOOLS,
 }
 
 export const TOP: Readonly<Record<string, Known>> = {
@@ -139,4 +314,12 @@ export const TOP: Readonly<Record<string, Known>> = {
   callback_settings: SINKS,
   prompts: ['prompts of the operator are a step of a policy', 'use the step prompt'],
   search_tools: ["searching is the client's affair"],
+  default_vertex_config: OF_ALL_ROWS,
+  assistant_settings: ['assistants go through raw routes', 'see Raw routes in policies/README.md'],
+  batch_settings: ['batches go through raw routes', 'see Raw routes in policies/README.md'],
+  mcp_tools: TOOLS,
+  agent_list: ["agents are the client's affair"],
+  agents: ["agents are the client's affair"],
+  policies: GUARD,
+  policy_attachments: GUARD,
 }

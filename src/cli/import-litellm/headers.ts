@@ -1,0 +1,64 @@
+/** `headers` and `extra_headers` of a row, as the headers of its provider. */
+import type { Fields } from './read.ts'
+import type { Remarks } from './remarks.ts'
+import type { Variables } from './secrets.ts'
+
+/** Rather one too many: what is no secret can be written back. */
+const SECRET_HEADER = /auth|cookie|key|token|secret|pass|credential|signature|session/i
+const SECRET_VALUE = /\b(Bearer|Basic) |[A-Za-z0-9+/_-]{20,}/
+const NAME = /^[!#$%&'*+.^_`|~0-9a-z-]+$/i
+/** What the gateway builds itself, or what belongs to one connection. */
+const RESERVED =
+  /^(accept-encoding|connection|content-(encoding|length|type)|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade|proxy-(authorization|connection))$/i
+
+/** @param prefix of the provider: what a secret's variable begins with */
+export function headersOf(
+  fields: Fields,
+  prefix: string,
+  { variables, remarks }: { readonly variables: Variables; readonly remarks: Remarks },
+): Record<string, string> {
+  const headers = new Map<string, [name: string, value: string]>()
+  const organization = fields.text('organization')
+  if (organization) headers.set('openai-organization', ['OpenAI-Organization', variables.plain(organization)])
+  for (const map of [fields.map('headers'), fields.map('extra_headers')]) {
+    for (const name of map?.keys() ?? []) {
+      const value = map!.text(name)
+      const at = map!.peek(name)!
+      if (value === null) remarks.add('lost', at, 'a header is a text')
+      else if (!NAME.test(name)) remarks.add('lost', at, 'this is no name of a header')
+      else if (RESERVED.test(name)) remarks.add('lost', at, 'the gateway builds this header itself')
+      else if (!/^[\x20-\x7e\x80-\xff]*$/.test(value.text))
+        remarks.add('lost', at, 'it holds a line break or a character that a header cannot carry')
+      else {
+        if (headers.has(name.toLowerCase())) remarks.add('changed', at, 'the header is here already: this one counts')
+        const variable = `${prefix}_${name}`.toUpperCase().replace(/[^A-Z0-9]/g, '_')
+        const isSecret = SECRET_HEADER.test(name) || SECRET_VALUE.test(value.text)
+        const said = isSecret ? variables.secret(value, variable) : variables.plain(value)
+        if (said !== null) headers.set(name.toLowerCase(), [name, said])
+      }
+    }
+  }
+  return Object.fromEntries(headers.values())
+}
+
+/**
+ * The provider with one of the two that say who the gateway is: a header of the row beats its key there.
+ * @param fields the row, for what is said
+ */
+export function withOneSelf(
+  provider: Record<string, unknown>,
+  headers: Readonly<Record<string, string>>,
+  fields: Fields,
+  remarks: Remarks,
+): Record<string, unknown> {
+  const { api_key: key, ...rest } = provider
+  if (key == null) return rest
+  if (!Object.keys(headers).some(name => name.toLowerCase() === 'authorization')) return provider
+  remarks.add(
+    'changed',
+    fields.peek('api_key') ?? fields,
+    'the header Authorization says who the gateway is: the key is not sent',
+    'keep one of the two',
+  )
+  return rest
+}
