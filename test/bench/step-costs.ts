@@ -214,7 +214,14 @@ function exchangeOf(plan: Plan): LiveExchange {
     idempotencyKey: null,
     parse: () => body,
     translate: null,
-    progress: { started: false, finished: false, delivered: false, left: false, countedTokens: 0, estimate: null as never },
+    progress: {
+      started: false,
+      finished: false,
+      delivered: false,
+      left: false,
+      countedTokens: 0,
+      estimate: null as never,
+    },
     answer: () => Promise.reject(new Error('there is nobody to answer')),
   })
 }

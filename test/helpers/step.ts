@@ -90,7 +90,14 @@ export function createSteps(
       idempotencyKey: null,
       parse: parseBody,
       translate: null,
-      progress: { started: false, finished: false, delivered: false, left: false, countedTokens: 0, estimate: NOTHING_USED },
+      progress: {
+        started: false,
+        finished: false,
+        delivered: false,
+        left: false,
+        countedTokens: 0,
+        estimate: NOTHING_USED,
+      },
       answer: () => Promise.reject(new Error('this test has nothing to answer with')),
     })
     exchange.bytes = request.bytes ?? Buffer.from(request.body === undefined ? '' : JSON.stringify(request.body))
