@@ -35,6 +35,8 @@ export async function undoAll(undo: readonly (() => unknown)[], { log }: Logger)
 
 /** What is left after the cut has this long to settle. */
 const AFTER_CUT_MS = 15_000
+/** What the process holds has this long to be let go of, once no exchange is under way. */
+const UNDO_MS = 20_000
 
 /**
  * First call: no new work, streams go on until they are done or `drain` is over. Second call, or time over: each gets an
@@ -42,6 +44,7 @@ const AFTER_CUT_MS = 15_000
  */
 export function createEnding({ gateway, clients, log, drainMs, undo, finish }: EndingParts): () => void {
   let calls = 0
+  let isIdle = false
   let timer: NodeJS.Timeout
   const ended = (exitCode: number) => {
     clearTimeout(timer)
@@ -60,7 +63,8 @@ export function createEnding({ gateway, clients, log, drainMs, undo, finish }: E
   }
   return () => {
     calls++
-    if (calls === 2) cut()
+    // Once all are over there is nothing to cut, and the rest has its own time.
+    if (calls === 2 && !isIdle) cut()
     if (calls > 1) return
     log.log.info({ inflight: gateway.inflight(), drain_ms: drainMs() }, 'shutting down')
     gateway.drain()
@@ -69,7 +73,15 @@ export function createEnding({ gateway, clients, log, drainMs, undo, finish }: E
     timer = setTimeout(cut, drainMs())
     void gateway
       .idle()
-      .then(() => undoAll(undo, log))
+      .then(() => {
+        isIdle = true
+        clearTimeout(timer)
+        timer = setTimeout(() => {
+          log.log.error({}, 'every exchange has ended, but what the gateway holds was not let go of in time')
+          ended(1)
+        }, UNDO_MS)
+        return undoAll(undo, log)
+      })
       .then(isOrderly => {
         if (isOrderly) log.log.info({}, 'ended')
         ended(isOrderly ? 0 : 1)

@@ -3,12 +3,13 @@
  * the one that serves, tried, and swapped in; exchanges end in the generation in which they began, and one that no
  * exchange uses any more is let go. What is wrong with the new files changes nothing: it is told, and the old ones serve.
  */
-import { type Stats, unwatchFile, watchFile } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
 import type { Log } from '#contract'
+import { createWatchman, type Watchman } from './clock.ts'
 import type { Configuration } from './config/configuration.ts'
 import type { LoadResult } from './config/load.ts'
 import { formatProblem, type Problem, sentence } from './config/problem.ts'
+import { type Reads, sameReads, stampOf } from './config/reads.ts'
 import type { Generation } from './generation.ts'
 
 /** A configuration that could be loaded, with the texts of its YAML files by absolute path. */
@@ -70,8 +71,11 @@ export async function createReloads(parts: ReloadParts): Promise<Reloads> {
   let waiting: Promise<ReloadResult> | null = null
   /** Whether the files were not looked at because too many generations live. */
   let isCrowded = false
-  let watched: readonly string[] = []
-  let watchMs: number | null = null
+  /** The files that count, by path, with the stamp of what was last loaded of each, or seen since. */
+  let followed = new Map<string, string>()
+  follow(running.reads.keys(), running.reads)
+  let rounds: Watchman | null = null
+  let isLooking = false
   let closed = false
 
   async function change(why: string): Promise<ReloadResult> {
@@ -80,7 +84,7 @@ export async function createReloads(parts: ReloadParts): Promise<Reloads> {
     if (closed) return 'unchanged'
     isCrowded = false
     // Until it serves, both may change what comes next: what runs, and what was read or missed now.
-    follow([...running.reads.keys(), ...loaded.reads.keys()])
+    follow([...running.reads.keys(), ...loaded.reads.keys()], loaded.reads)
     if ('problems' in loaded) return refuse(why, loaded.problems)
     if (isSame(loaded, running)) {
       problem = null
@@ -170,21 +174,24 @@ export async function createReloads(parts: ReloadParts): Promise<Reloads> {
     reloads.reload(why).catch((error: unknown) => parts.log.error({ why, error }, 'a reload failed'))
   }
 
-  /** By polling: it follows a symlink that is swapped, works on network drives, and never misses a rename. */
-  function follow(wanted: Iterable<string>): void {
-    if (watchMs === null) return
-    const files = [...new Set(wanted)]
-    for (const file of watched) if (!files.includes(file)) unwatchFile(file, onFile)
-    for (const file of files) {
-      if (!watched.includes(file)) watchFile(file, { interval: watchMs, persistent: false }, onFile)
-    }
-    watched = files
+  /** These files count from now on, each with its stamp of the load or, without one, the one that is known. */
+  function follow(files: Iterable<string>, reads?: Reads): void {
+    followed = new Map([...files].map(file => [file, reads?.get(file)?.stamp ?? followed.get(file) ?? '']))
   }
 
-  function onFile(now: Stats, before: Stats): void {
-    // It was looked for and is not there: no news.
-    if (now.mtimeMs === 0 && before.mtimeMs === 0) return
-    ask('a file changed')
+  /**
+   * By polling: it follows a symlink that is swapped, works on network drives, and never misses a rename. The first look
+   * compares with what was there before the files were read, so that nothing is lost which was written meanwhile.
+   */
+  async function look(): Promise<void> {
+    if (isLooking) return
+    isLooking = true
+    const seen = await Promise.all([...followed].map(async ([file, was]) => ({ file, was, is: await stampOf(file) })))
+    isLooking = false
+    // What was loaded since knows better.
+    const news = seen.filter(({ file, was, is }) => is !== was && followed.get(file) === was)
+    for (const { file, is } of news) followed.set(file, is)
+    if (news.length > 0 && !closed) ask('a file changed')
   }
 
   const reloads: Reloads = {
@@ -207,12 +214,13 @@ export async function createReloads(parts: ReloadParts): Promise<Reloads> {
       return mine
     },
     watch(everyMs) {
-      watchMs = everyMs
-      follow(running.reads.keys())
+      rounds?.stop()
+      rounds = createWatchman(everyMs)
+      rounds.watch(() => void look())
     },
     async dispose() {
       closed = true
-      follow([])
+      rounds?.stop()
       await last
       const gone = await Promise.all([...exchanges.keys()].map(letGo))
       exchanges.clear()
@@ -244,7 +252,7 @@ function fixedProblems(now: Configuration, { configuration, sources }: Loaded): 
 /** Whether a configuration says what runs already: the same texts in the same files, and the same variables. */
 function isSame(loaded: Loaded, running: Loaded): boolean {
   return (
-    isDeepStrictEqual(loaded.reads, running.reads) &&
+    sameReads(loaded.reads, running.reads) &&
     isDeepStrictEqual(loaded.configuration.secrets, running.configuration.secrets) &&
     samePlugins(loaded.configuration, running.configuration)
   )

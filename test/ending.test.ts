@@ -1,7 +1,11 @@
 /** The end of a gateway, as people at the dashboard see it; what clients see is in gateway/shutdown.test.ts. */
 import { existsSync } from 'node:fs'
-import { afterAll, expect, test } from 'vitest'
+import { afterAll, expect, test, vi } from 'vitest'
 import { definePlugin } from '#contract'
+import type { Listener } from '../src/app.ts'
+import { createEnding } from '../src/ending.ts'
+import type { Gateway } from '../src/gateway.ts'
+import type { Logger } from '../src/observe/log.ts'
 import { beside } from './helpers/edit-configuration.ts'
 import { type FakeProvider, gated, startFakeProvider } from './helpers/fake-provider.ts'
 import { FIVE_STEPS, startInProcess } from './helpers/in-process.ts'
@@ -69,4 +73,40 @@ test('a step that does not go keeps neither the others nor the store; the exit c
   expect(() => gateway.running.store.findAccount(gateway.accountId)).toThrow()
   expect(existsSync(owner)).toBe(false)
   await gateway.stop()
+})
+
+test.each([
+  ['when exchanges do not end', false, 'exchanges did not end after they were cut'],
+  ['when they have ended and something is held', true, /^every exchange has ended, but what the gateway holds/],
+])('the process ends all the same %s, and says which it was', async (_name, isIdle, says) => {
+  vi.useFakeTimers()
+  try {
+    const never = new Promise<void>(() => {})
+    const lines: string[] = []
+    const write = (_fields: object, message: string) => void lines.push(message)
+    const codes: number[] = []
+    let cuts = 0
+    const end = createEnding({
+      gateway: {
+        inflight: () => 0,
+        drain() {},
+        cut: () => void cuts++,
+        idle: () => (isIdle ? Promise.resolve() : never),
+      } as unknown as Gateway,
+      clients: { server: { close() {}, closeIdleConnections() {} }, cutBodies() {} } as unknown as Listener,
+      log: { log: { info: write, error: write }, flush() {} } as unknown as Logger,
+      drainMs: () => 1000,
+      undo: [() => never],
+      finish: code => codes.push(code),
+    })
+    end()
+    await vi.advanceTimersByTimeAsync(1)
+    end()
+    await vi.advanceTimersByTimeAsync(60_000)
+    expect(codes).toEqual([1])
+    expect(lines).toEqual(['shutting down', expect.stringMatching(says)])
+    expect(cuts).toBe(isIdle ? 0 : 1)
+  } finally {
+    vi.useRealTimers()
+  }
 })

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import type { Configuration } from '../src/config/configuration.ts'
 import { type LoadResult, loadConfiguration } from '../src/config/load.ts'
+import { recordReads } from '../src/config/reads.ts'
 import type { Generation } from '../src/generation.ts'
 import { builtinRegistry } from '../src/pipeline/builtin.ts'
 import { createReloads, type Loaded, type ReloadResult } from '../src/reload.ts'
@@ -13,11 +14,14 @@ const GOOD = 'steps: [{ use: api-key }]'
 const MODELS = '{ m: { targets: [{ provider: demo, model: x }], price: free, context: 8192, max_output: 100 } }'
 
 describe('the files are watched', () => {
-  const loading = (file: string) => async (): Promise<LoadResult> => ({
-    configuration: { file, files: [file], secrets: [], routes: [] } as unknown as Configuration,
-    sources: new Map([[file, readFileSync(file, 'utf8')]]),
-    reads: new Map([[file, readFileSync(file, 'utf8')]]),
-  })
+  const loading = (file: string) => async (): Promise<LoadResult> => {
+    const { reads, readFile } = recordReads(async path => readFileSync(path, 'utf8'), builtinRegistry())
+    return {
+      configuration: { file, files: [file], secrets: [], routes: [] } as unknown as Configuration,
+      sources: new Map([[file, await readFile(file)]]),
+      reads,
+    }
+  }
 
   interface Made {
     readonly generation: Generation
@@ -86,6 +90,78 @@ describe('the files are watched', () => {
     expect(made).toHaveLength(1)
     await reloads.dispose()
   })
+
+  describe('what is written while files are loaded is noticed', () => {
+    test('at the start', async () => {
+      const dir = await temporaryDirectory()
+      const file = join(dir, 'gateway.yaml')
+      writeFileSync(file, 'one')
+      const { reloads, results } = await watching(file)
+      writeFileSync(file, 'another')
+      reloads.watch(20)
+      await expect.poll(() => results, { timeout: 5000 }).toContain('changed')
+      expect([...reloads.running().sources.values()]).toEqual(['another'])
+      await reloads.dispose()
+    })
+
+    test('at a reload, once', async () => {
+      const dir = await temporaryDirectory()
+      const file = join(dir, 'gateway.yaml')
+      writeFileSync(file, 'one')
+      let late: string | null = null
+      const { reloads, results } = await watching(file, async () => {
+        const loaded = await loading(file)()
+        if (late !== null) writeFileSync(file, late)
+        late = null
+        return loaded
+      })
+      reloads.watch(20)
+      late = 'and a third'
+      writeFileSync(file, 'another')
+      await expect.poll(() => [...reloads.running().sources.values()], { timeout: 5000 }).toEqual(['and a third'])
+      const asked = results.length
+      // Some looks later.
+      await new Promise(resolve => setTimeout(resolve, 200))
+      expect(results.length - asked).toBeLessThan(2)
+      await reloads.dispose()
+    })
+
+    test('a policy that comes after the gateway.yaml which names it', async () => {
+      const dir = await temporaryDirectory()
+      const { config, second, nameSecond } = writeConfig(dir)
+      const registry = builtinRegistry()
+      let isLate = false
+      const { reloads, results } = await watching(config, async () => {
+        const loaded = await loadConfiguration(config, { env: {}, registry })
+        if (isLate) writeFileSync(second, GOOD)
+        isLate = false
+        return loaded
+      })
+      reloads.watch(20)
+      isLate = true
+      nameSecond()
+      await expect.poll(() => results, { timeout: 5000 }).toContain('changed')
+      expect(results[0]).toBe('refused')
+      expect(reloads.problem()).toBe(null)
+      await reloads.dispose()
+    })
+  })
+
+  /** A configuration with one policy, beside which there can be a second one. */
+  function writeConfig(dir: string) {
+    const config = join(dir, 'gateway.yaml')
+    const write = (routes: string) =>
+      writeFileSync(
+        config,
+        `version: 1\nproviders: { demo: { dialect: demo } }\nmodels: ${MODELS}\nroutes: [${routes}]\n`,
+      )
+    const route = (path: string, policy: string) => `{ path: ${path}/v1/models, policy: ${policy}, kind: models }`
+    mkdirSync(join(dir, 'policies'))
+    writeFileSync(join(dir, 'policies/first.yaml'), GOOD)
+    write(route('', 'first'))
+    const nameSecond = () => write(`${route('', 'first')}, ${route('/two', 'second')}`)
+    return { config, second: join(dir, 'policies/second.yaml'), nameSecond }
+  }
 
   test('generations live until their last exchange is over, eight at most', async () => {
     const dir = await temporaryDirectory()
@@ -171,22 +247,12 @@ describe('the files are watched', () => {
     ['a policy that names a file which is not there', 'steps: [{ use: api-key, with: { a: "${file:./wanted}" } }]'],
   ])('%s is noticed where it is mended', async (_name, text) => {
     const dir = await temporaryDirectory()
-    const config = join(dir, 'gateway.yaml')
-    const write = (routes: string) =>
-      writeFileSync(
-        config,
-        `version: 1\nproviders: { demo: { dialect: demo } }\nmodels: ${MODELS}\nroutes: [${routes}]\n`,
-      )
-    const route = (path: string, policy: string) => `{ path: ${path}/v1/models, policy: ${policy}, kind: models }`
-    mkdirSync(join(dir, 'policies'))
-    writeFileSync(join(dir, 'policies/first.yaml'), GOOD)
-    write(route('', 'first'))
+    const { config, second, nameSecond } = writeConfig(dir)
     const registry = builtinRegistry()
     const { reloads, results } = await watching(config, () => loadConfiguration(config, { env: {}, registry }))
     reloads.watch(20)
-    const second = join(dir, 'policies/second.yaml')
     if (text !== null) writeFileSync(second, text)
-    write(`${route('', 'first')}, ${route('/two', 'second')}`)
+    nameSecond()
     expect(await reloads.reload('test')).toBe('refused')
     expect(reloads.problem()).not.toBe(null)
     // `api-key` takes no setting, so the third one is only read again.

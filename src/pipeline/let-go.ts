@@ -1,15 +1,28 @@
-/** Letting go of what was made: one that fails to go must not keep the others. */
+/** Letting go of what was made: one that fails to go, or takes for ever, must not keep the others. */
+import { withinLimit } from './find-plugin.ts'
 
-/** Calls each, one after the other, whatever becomes of those before. Throws what went wrong when all have been called. */
+/** Longer than that nobody waits for a step to be let go of. */
+export const LET_GO_MS = 5_000
+
+/** Calls each, in this order, and waits for all, whatever becomes of the others. Throws what went wrong when all are over. */
 export async function letGoOfAll(disposers: readonly (() => unknown)[]): Promise<void> {
-  const errors: Error[] = []
-  for (const dispose of disposers) {
-    try {
-      await dispose()
-    } catch (error) {
-      errors.push(error instanceof Error ? error : new Error(String(error)))
-    }
-  }
+  const ends = await Promise.allSettled(disposers.map(async dispose => dispose()))
+  const errors = ends.flatMap(end => (end.status === 'rejected' ? [asError(end.reason)] : []))
   if (errors.length > 1) throw new AggregateError(errors, errors.map(({ message }) => message).join('; '))
   if (errors.length > 0) throw errors[0]
 }
+
+/** Calls it and waits `LET_GO_MS` at most; what is thrown then begins with `who`. */
+export function letGoInTime(who: string, dispose: () => unknown): Promise<void> {
+  const late = `${who} was not let go of: its dispose() did not end within ${LET_GO_MS / 1000} s`
+  const going = async () => {
+    try {
+      await dispose()
+    } catch (error) {
+      throw new Error(`${who} was not let go of: ${asError(error).message}`, { cause: error })
+    }
+  }
+  return withinLimit(going(), LET_GO_MS, late)
+}
+
+const asError = (reason: unknown) => (reason instanceof Error ? reason : new Error(String(reason)))

@@ -1,7 +1,7 @@
 /** A policy made ready to run: its steps created once, in YAML order, frozen. */
 import { dirname, resolve } from 'node:path'
 import type { AnyPlugin, StepInstance, StepMiddleware } from '#contract'
-import { letGoOfAll } from './let-go.ts'
+import { letGoInTime, letGoOfAll } from './let-go.ts'
 
 /** What a plan needs to know of a configured step. */
 export interface PlannableStep {
@@ -25,7 +25,10 @@ export interface PlannedStep extends PlannableStep {
 export interface Plan {
   readonly name: string
   readonly steps: readonly PlannedStep[]
-  /** Lets go of what the steps hold; once, when no exchange uses the plan any more. */
+  /**
+   * Lets go of what the steps hold, once, when no exchange uses the plan any more. Takes `LET_GO_MS` at most; rejects with
+   * what went wrong in all of them, and names those that had not gone by then.
+   */
   dispose(): Promise<void>
 }
 
@@ -51,10 +54,10 @@ export function createPlan(
   steps: readonly PlannableStep[],
   servicesFor: (step: PlannableStep) => Readonly<Record<string, unknown>>,
 ): Plan {
-  const disposers: (() => void | Promise<void>)[] = []
+  const disposers: (() => Promise<void>)[] = []
   const dispose = () => letGoOfAll(disposers.splice(0))
   const failed = (step: PlannableStep, why: string, cause?: unknown) =>
-    new PlanError(`${placeOf(name, step)}${why}`, cause, dispose())
+    new PlanError(`${placeOf(name, step)} cannot be created${why}`, cause, dispose())
   const planned = steps.map((step): PlannedStep => {
     const critical = step.plugin.critical === true
     if (step.mode === 'off') return Object.freeze({ ...step, critical, handle: (_ctx, next) => next() })
@@ -72,14 +75,17 @@ export function createPlan(
     if (typeof handle !== 'function') {
       throw failed(step, ': create() returned neither a middleware nor { handle }')
     }
-    if (typeof made !== 'function' && made.dispose) disposers.push(made.dispose.bind(made))
+    if (typeof made !== 'function' && made.dispose) {
+      const go = made.dispose.bind(made)
+      disposers.push(() => letGoInTime(placeOf(name, step), go))
+    }
     return Object.freeze({ ...step, critical, handle })
   })
   return Object.freeze({ name, steps: Object.freeze(planned), dispose })
 }
 
-/** For errors: `policies/standard.yaml:4:10: the step "volume" cannot be created`. */
+/** For errors: `policies/standard.yaml:4:10: the step "volume"`. */
 function placeOf(policy: string, { id, position }: PlannableStep): string {
   const where = position ? `${position.file}:${position.line}:${position.column}: ` : `policy "${policy}": `
-  return `${where}the step "${id}" cannot be created`
+  return `${where}the step "${id}"`
 }

@@ -328,7 +328,7 @@ describe('waiting', () => {
   test.concurrent('a limit of the gateway lets the second try through', async () => {
     const steps = FIVE_STEPS.map(step =>
       (step as { use: string }).use === 'rate-limit'
-        ? { use: 'rate-limit', with: { per: 'key', requests: '10 per second', burst: 1 } }
+        ? { use: 'rate-limit', with: { per: 'key', requests: '30 per minute', burst: 1 } }
         : step,
     )
     await using own = await startRig({ steps })

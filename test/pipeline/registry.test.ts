@@ -1,12 +1,14 @@
 /** Plugins by name, by path and from npm. What is loaded from outside is loaded by a real Node in a process of its own. */
 import { execFile } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type AnyPlugin, definePlugin } from '#contract'
+import { recordReads, stampOf } from '../../src/config/reads.ts'
+import { followImport, followPlugin, importsOf, noteLoaded } from '../../src/pipeline/imports.ts'
 import { complaintsAbout, createRegistry } from '../../src/pipeline/registry.ts'
 import { standIns } from '../config/stand-ins.ts'
 import { PARTS, STANDARD } from '../config/workshop.ts'
@@ -118,7 +120,7 @@ async function child(order: object): Promise<unknown> {
 }
 
 beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'tollgate-plugins-'))
+  folder = realpathSync(mkdtempSync(join(tmpdir(), 'tollgate-plugins-')))
   for (const [path, text] of Object.entries(OUTSIDE)) write(path, text)
   mkdirSync(join(folder, 'node_modules/@koa'))
   symlinkSync(join(ROOT, 'node_modules/@koa/cors'), join(folder, 'node_modules/@koa/cors'))
@@ -253,7 +255,13 @@ describe('what a plugin imports from beside it', () => {
     "const { definePlugin } = require('tollgate/plugin')\nmodule.exports = definePlugin({ name: 'mine', settings: { type: 'object', additionalProperties: false, properties: {} }, create: () => async () => {} })\n"
 
   /** Loads the configuration twice, with a file rewritten in between. */
-  async function twice(plugin: string, text: string, far: string, rewrite: readonly [path: string, text: string]) {
+  async function twice(
+    plugin: string,
+    text: string,
+    far: string,
+    rewrite: readonly [path: string, text: string],
+    config = 'gateway.yaml',
+  ) {
     write('gateway.yaml', Object.values({ ...PARTS, providers: 'providers:\n  demo: { dialect: demo }' }).join('\n'))
     write('policies/standard.yaml', `${STANDARD}  - use: ../plugins/${plugin}\n`)
     write('policies/catalog.yaml', 'steps:\n  - use: api-key\n')
@@ -262,7 +270,7 @@ describe('what a plugin imports from beside it', () => {
     write('plugins/far.ts', far)
     const [path, then] = rewrite
     return (await child({
-      config: join(folder, 'gateway.yaml'),
+      config: join(folder, config),
       rewrite: { path: join(folder, path), text: then },
     })) as { problems?: string[]; files?: string[] }[]
   }
@@ -276,6 +284,59 @@ describe('what a plugin imports from beside it', () => {
       expect.arrayContaining([join(folder, 'plugins/near.ts'), join(folder, 'plugins/far.ts')]),
     )
     expect(after!.problems).toEqual([expect.stringMatching(RESTART)])
+  })
+
+  test('is known by its own path where the configuration is behind a symlink', async () => {
+    symlinkSync('.', join(folder, 'current'))
+    const rewrite = ['plugins/far.ts', 'export const far = 2\n'] as const
+    const [before, after] = await twice('mine.ts', IMPORTING, FAR, rewrite, 'current/gateway.yaml')
+    expect(before!.files).toEqual(
+      expect.arrayContaining([join(folder, 'current/plugins/mine.ts'), join(folder, 'plugins/far.ts')]),
+    )
+    expect(after!.problems).toEqual([expect.stringMatching(RESTART)])
+  })
+
+  test('one that is a symlink has changed when that leads elsewhere', () => {
+    const [link, plugin] = [join(folder, 'links/far.ts'), join(folder, 'links/mine.ts')]
+    write('links/mine.ts', '')
+    write('links/one/far.ts', FAR)
+    write('links/two/far.ts', 'export const far = 2\n')
+    symlinkSync('one/far.ts', link)
+    const parent = `${pathToFileURL(plugin).href}?content=0`
+    const child = pathToFileURL(join(folder, 'links/one/far.ts')).href
+    followPlugin(plugin, parent)
+    followImport(parent, './far.ts', child)
+    noteLoaded(child, 'module-typescript')
+    expect(importsOf(plugin)).toEqual([{ file: link, changed: false, wasMissing: false }])
+    rmSync(link)
+    symlinkSync('two/far.ts', link)
+    expect(importsOf(plugin)).toEqual([{ file: link, changed: true, wasMissing: false }])
+  })
+
+  test('one that is missing is looked for again, also when it comes while the others are loaded', async () => {
+    const late = `${HEAD}import { late } from './late.ts'\nif (late > 9) throw new Error('no')\n${BODY}`
+    const [before, after] = await twice('mine.ts', late, FAR, ['plugins/late.ts', 'export const late = 1\n'])
+    expect(before!.problems).toHaveLength(1)
+    expect(after!.problems).toBe(undefined)
+
+    const plugin = join(folder, 'plugins/late-too.ts')
+    const parent = `${pathToFileURL(plugin).href}?content=0`
+    mkdirSync(join(folder, 'plugins/folder'))
+    followPlugin(plugin, parent)
+    followImport(parent, './folder', null)
+    rmSync(join(folder, 'plugins/late.ts'))
+    followImport(parent, './late.ts', null)
+    write('plugins/late.ts', '')
+    const registry = createRegistry(standIns)
+    const { reads, registry: recorded } = recordReads(async () => '', { ...registry, load: () => Promise.reject('no') })
+    await recorded.load('./late-too.ts', { saidIn: plugin, configFile: plugin }).catch(() => {})
+    // It is there by now, and so the next look at the files sees that; a folder was there before.
+    const isNews = async (path: string) => reads.get(join(folder, path))!.stamp !== (await stampOf(join(folder, path)))
+    expect(await isNews('plugins/late.ts')).toBe(true)
+    expect(await isNews('plugins/folder')).toBe(false)
+    // Only once: Node may not look for it again.
+    followPlugin(plugin, parent)
+    expect(importsOf(plugin).map(each => each.wasMissing)).toEqual([false, false])
   })
 
   test('one that was touched, or is not imported any more, needs none', async () => {
