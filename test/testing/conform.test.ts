@@ -266,7 +266,7 @@ const bad = ROWS.map(([name, create, complaint, more = {}]) => ({ name, create, 
 test.each(bad)('$name is found', async ({ create, complaint, more }) => {
   const endings = ['answered three', 'cannot be reached']
   const complaints = await complaintsOf(pluginOf(create, more), endings)
-  expect(complaints).toContainEqual(expect.stringMatching(new RegExp(`${RegExp.escape(complaint)}$`)))
+  expect(complaints.find(each => each.endsWith(complaint)) ?? complaints.join('; ')).toContain(complaint)
   process.removeAllListeners('tollgate-conform-test')
 })
 
