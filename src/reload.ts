@@ -87,6 +87,7 @@ export async function createReloads(parts: ReloadParts): Promise<Reloads> {
     follow([...running.reads.keys(), ...loaded.reads.keys()], loaded.reads)
     if ('problems' in loaded) return refuse(why, loaded.problems)
     if (isSame(loaded, running)) {
+      if (problem !== null) parts.log.info({ why }, 'the files say again what runs')
       problem = null
       follow(loaded.reads.keys())
       return 'unchanged'

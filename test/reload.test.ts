@@ -59,6 +59,7 @@ describe('what is wrong changes nothing', () => {
       delete yaml['drian']
     })
     expect(await gateway.running.reload()).toBe('unchanged')
+    await gateway.waitForLog(each => each['msg'] === 'the files say again what runs')
     expect(await readyz(gateway)).toEqual({ status: 'ok' })
   })
 
