@@ -9,9 +9,9 @@ export interface Detector {
 
 const OCTET = '(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])'
 
-// RFC 5321, 4.5.3.1 and RFC 6531: also in the letters of other languages. Quotes and brackets stand around addresses
-// more often than in them, so the first character is none of those that may come later.
-const LOCAL = String.raw`[\p{L}\p{N}_][\p{L}\p{N}._%+'&\-]{0,63}`
+// RFC 5321, 4.5.3.1 and RFC 6531: also in the letters of other languages. One kind of character for all of it: where the
+// first one may not be what later ones may, an automaton has to remember each of the last 64.
+const LOCAL = String.raw`[\p{L}\p{N}._%+\-]{1,64}`
 const LABEL = String.raw`[\p{L}\p{N}\-]`
 const TOP = String.raw`(?:\p{L}{2,18}|xn--[a-z0-9]{1,12})`
 
