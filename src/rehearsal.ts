@@ -9,7 +9,7 @@ import Koa from 'koa'
 import { asksModel, type Catalog, isRefusal, type Progress, refuse, type StepMiddleware } from '#contract'
 import { whenFacts } from './config/when.ts'
 import type { Generation, LiveRoute } from './generation.ts'
-import { LiveExchange } from './pipeline/exchange.ts'
+import { LiveExchange, NOTHING_USED } from './pipeline/exchange.ts'
 import { createPlan, type Plan, type PlannedStep } from './pipeline/plan.ts'
 import { identityOf, isPlayed, type RealServices, servicesFor } from './pipeline/rehearsed.ts'
 import { runPlan } from './pipeline/runner.ts'
@@ -132,12 +132,5 @@ const NOTHING_YET: Progress = {
   delivered: false,
   left: false,
   countedTokens: 0,
-  estimate: {
-    promptTokens: 0,
-    cachedTokens: 0,
-    cacheWriteTokens: 0,
-    completionTokens: 0,
-    reasoningTokens: 0,
-    source: 'estimated',
-  },
+  estimate: NOTHING_USED,
 }

@@ -29,6 +29,13 @@ export function namesIn(node: unknown): Set<string> {
   return names
 }
 
+/** `account.plan`; null for what is no field of a fact. */
+export function fieldName(node: unknown): string | null {
+  if (!isNode(node) || node.op !== '.') return null
+  const [object, field] = node.args as unknown[]
+  return isNode(object) && object.op === 'id' ? `${String(object.args)}.${String(field)}` : null
+}
+
 /** Visits every node of a tree, from the root down. */
 export function walk(node: unknown, visit: (node: Node) => void): void {
   if (Array.isArray(node)) for (const part of node) walk(part, visit)

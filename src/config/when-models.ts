@@ -6,7 +6,7 @@ import type { LoadedStep } from './policy.ts'
 import { didYouMean, listed } from './problem.ts'
 import type { Source } from './source.ts'
 import { parseWhen } from './when.ts'
-import { isNode, type Node, walk } from './when-errors.ts'
+import { fieldName, isNode, type Node, walk } from './when-errors.ts'
 import { type ModelSizes, truthOf } from './when-truth.ts'
 
 /** What there is, sound or not: by the names under `models:`, and by what clients may call them besides. */
@@ -87,9 +87,6 @@ function comparedIn(root: Node): Named[] {
 }
 
 function fieldOf(node: unknown): Named['field'] | null {
-  if (!isNode(node) || node.op !== '.') return null
-  const [object, field] = node.args as unknown[]
-  if (!isNode(object) || object.op !== 'id') return null
-  const name = `${String(object.args)}.${String(field)}`
+  const name = fieldName(node)
   return name === 'model.id' || name === 'chat.model' ? name : null
 }

@@ -5,7 +5,7 @@
 
 import { parseWhen } from './when.ts'
 import { contradictory } from './when-claims.ts'
-import { isNode, type Node } from './when-errors.ts'
+import { fieldName, isNode, type Node } from './when-errors.ts'
 
 /** A way by which requests come to a policy: what is known of them before any step has run. */
 export interface Door {
@@ -84,13 +84,6 @@ function fieldOf(node: Node, { door, model }: Known): unknown {
       return model === null ? UNKNOWN : BigInt(model.maxOutput)
   }
   return UNKNOWN
-}
-
-/** `account.plan`; null for what is no field of a fact. */
-function fieldName(node: unknown): string | null {
-  if (!isNode(node) || node.op !== '.') return null
-  const [object, field] = node.args as unknown[]
-  return isNode(object) && object.op === 'id' ? `${String(object.args)}.${String(field)}` : null
 }
 
 const COMPARE: Readonly<Record<string, (a: never, b: never) => boolean>> = {

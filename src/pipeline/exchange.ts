@@ -27,6 +27,16 @@ import {
 } from '#contract'
 import type { Plan } from './plan.ts'
 
+/** The estimate of an exchange before anything has come. */
+export const NOTHING_USED: Usage = {
+  promptTokens: 0,
+  cachedTokens: 0,
+  cacheWriteTokens: 0,
+  completionTokens: 0,
+  reasoningTokens: 0,
+  source: 'estimated',
+}
+
 /** A tap with the place of the step that set it. */
 export type StepTap =
   | { readonly step: number; readonly kind: 'watch'; readonly fn: (chunk: Chunk) => void }

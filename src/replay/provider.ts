@@ -1,7 +1,7 @@
 /** What stands behind the steps of a replay: the provider as the line has seen it, or as others of its model were. */
 import { type Chunk, ERRORS, mostOutput, type Progress, refuse, type Usage } from '#contract'
 import { throughTaps } from '../answer/taps.ts'
-import type { LiveExchange } from '../pipeline/exchange.ts'
+import { type LiveExchange, NOTHING_USED } from '../pipeline/exchange.ts'
 import type { LogLine } from './line.ts'
 
 /** How an exchange goes on behind its steps. */
@@ -144,7 +144,7 @@ export class ReplayProgress implements Progress {
   #usage: Usage | null = null
 
   get estimate(): Usage {
-    return this.#usage ?? NOTHING
+    return this.#usage ?? NOTHING_USED
   }
 
   /** @param good whether it finished, or was charged all the same */
@@ -154,15 +154,6 @@ export class ReplayProgress implements Progress {
     this.finished = this.delivered = good
     this.countedTokens = usage?.completionTokens ?? 0
   }
-}
-
-const NOTHING: Usage = {
-  promptTokens: 0,
-  cachedTokens: 0,
-  cacheWriteTokens: 0,
-  completionTokens: 0,
-  reasoningTokens: 0,
-  source: 'estimated',
 }
 
 /** Writes down how the answer ended, and throws what the client was told of a bad end. */

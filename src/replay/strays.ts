@@ -1,7 +1,5 @@
-/**
- * Errors of steps that come when nobody waits for them: out of a timer, or of a promise that was dropped. They are kept,
- * and told in the command's own words, so that they do not end it in the middle of its work.
- */
+/** What went astray while exchanges were played, in the words of the commands `replay` and `explain`. */
+import { type StrayKind, watchStrays } from '../pipeline/strays.ts'
 
 /** What went astray so far. */
 export interface Strays {
@@ -16,24 +14,23 @@ export interface Strays {
 /** So many different ones are told; a step may have one for each of a million requests. */
 const MOST_KINDS = 5
 
+const WHAT: Readonly<Record<StrayKind, string>> = {
+  exception: 'an error that nobody catches, at which a gateway ends',
+  rejection: 'a promise that nobody waits for was rejected',
+}
+
 /** Begins to keep them, in this process. One at a time. */
 export function keepStrays(): Strays {
   let kinds = new Map<string, number>()
   let others = 0
   let wereFatal = false
-  const keep = (what: string, error: unknown) => {
-    const sentence = `${what}: ${wordsOf(error)}`
+  const end = watchStrays((kind, words) => {
+    if (kind === 'exception') wereFatal = true
+    const sentence = `${WHAT[kind]}: ${words}`
     const before = kinds.get(sentence)
     if (before === undefined && kinds.size >= MOST_KINDS) others++
     else kinds.set(sentence, (before ?? 0) + 1)
-  }
-  const onException = (error: unknown) => {
-    wereFatal = true
-    keep('an error that nobody catches, at which a gateway ends', error)
-  }
-  const onRejection = (error: unknown) => keep('a promise that nobody waits for was rejected', error)
-  process.on('uncaughtException', onException)
-  process.on('unhandledRejection', onRejection)
+  })
   return {
     take() {
       const told = [...kinds].map(([sentence, times]) => (times === 1 ? sentence : `${sentence} (${times} times)`))
@@ -45,21 +42,6 @@ export function keepStrays(): Strays {
     get wereFatal() {
       return wereFatal
     },
-    end() {
-      process.off('uncaughtException', onException)
-      process.off('unhandledRejection', onRejection)
-    },
+    end,
   }
-}
-
-const FRAME = /\(?((?:file:\/\/)?\/[^()\s]+:\d+:\d+)\)?$/
-
-/** Its message, and the file and line from which it comes. */
-function wordsOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error)
-  const frames = (error.stack ?? '').split('\n').filter(line => line.trimStart().startsWith('at '))
-  const place = frames.map(line => FRAME.exec(line)?.[1]).find(found => found !== undefined)
-  return place === undefined
-    ? error.message
-    : `${error.message} (${place.replace('file://', '').replace(/\?[^:]*/, '')})`
 }

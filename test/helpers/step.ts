@@ -5,19 +5,10 @@
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import Koa, { type Context } from 'koa'
-import {
-  type AnyPlugin,
-  type Facts,
-  isRefusal,
-  type Refusal,
-  type RouteView,
-  refuse,
-  type Services,
-  type Usage,
-} from '#contract'
+import { type AnyPlugin, type Facts, isRefusal, type Refusal, type RouteView, refuse, type Services } from '#contract'
 import { compileSchema } from '../../src/config/ajv.ts'
 import { scanJson } from '../../src/dialects/json-scan.ts'
-import { LiveExchange } from '../../src/pipeline/exchange.ts'
+import { LiveExchange, NOTHING_USED } from '../../src/pipeline/exchange.ts'
 import { createPlan } from '../../src/pipeline/plan.ts'
 import { runPlan, type StepReport } from '../../src/pipeline/runner.ts'
 
@@ -50,15 +41,6 @@ export interface StepResult {
   readonly passed: boolean
   /** Mistakes of steps, as the log would have them. */
   readonly reports: readonly StepReport[]
-}
-
-const NOTHING_USED: Usage = {
-  promptTokens: 0,
-  cachedTokens: 0,
-  cacheWriteTokens: 0,
-  completionTokens: 0,
-  reasoningTokens: 0,
-  source: 'estimated',
 }
 
 /** Creates the steps once; the result runs requests through them. Throws when settings do not fit their schema. */

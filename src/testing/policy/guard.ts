@@ -3,6 +3,7 @@
  * dropped, a callback) is kept for the test under way and does not end the run.
  */
 import { Socket } from 'node:net'
+import { type StrayKind, watchStrays } from '../../pipeline/strays.ts'
 
 /** Watches over this process until it ends. */
 export interface Guard {
@@ -16,12 +17,15 @@ export interface Guard {
 
 type Connect = typeof Socket.prototype.connect
 
+const WHAT: Readonly<Record<StrayKind, string>> = {
+  exception: 'an error that nobody catches',
+  rejection: 'a promise that nobody waits for rejected',
+}
+
 /** Begins to watch. One at a time. */
 export function standGuard(): Guard {
   let errors: string[] = []
   let refused: string[] = []
-  const onRejection = (error: unknown) => void errors.push(`a promise that nobody waits for rejected: ${words(error)}`)
-  const onException = (error: unknown) => void errors.push(`an error that nobody catches: ${words(error)}`)
   // Everything that goes out goes through here: fetch, undici, node:http, TLS, and what was taken out of a module before.
   const connect = Socket.prototype.connect
   Socket.prototype.connect = function refuse(this: Socket, ...args: unknown[]) {
@@ -34,8 +38,7 @@ export function standGuard(): Guard {
     process.nextTick(() => this.destroy(error))
     return this
   } as Connect
-  process.on('unhandledRejection', onRejection)
-  process.on('uncaughtException', onException)
+  const endStrays = watchStrays((kind, words) => void errors.push(`${WHAT[kind]}: ${words}`))
   return {
     takeErrors() {
       const taken = errors
@@ -49,19 +52,9 @@ export function standGuard(): Guard {
     },
     end() {
       Socket.prototype.connect = connect
-      process.off('unhandledRejection', onRejection)
-      process.off('uncaughtException', onException)
+      endStrays()
     },
   }
-}
-
-/** With its first place outside of Node.js, when it has one. */
-function words(error: unknown): string {
-  if (!(error instanceof Error)) return String(error)
-  // A plugin that was changed is imported again under another address: with a question mark behind its path.
-  const [, file, place] =
-    /^\s+at .*?(?:file:\/\/)?(\/[^\s()?]+?)(?:\?[^\s()]*?)?(:\d+:\d+)\)?$/m.exec(error.stack ?? '') ?? []
-  return file === undefined ? error.message : `${error.message} (${file}${place})`
 }
 
 /** From the arguments of `connect`: options, a port and a host, or a path; Node's own callers wrap them in a list. */
