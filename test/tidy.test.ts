@@ -108,6 +108,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'dashboard/': ['admin/'],
   'admin/': ['store/', 'contract/'],
   'clock.ts': ['contract/'],
+  'bytes.ts': [],
   'version.ts': [],
 
   'contract/': [],

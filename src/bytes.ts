@@ -1,0 +1,77 @@
+/** Collects bytes that arrive in pieces of any size, in memory that is proportional to the bytes. */
+
+/** A shorter piece is copied: the object around a piece takes hundreds of bytes. */
+const LEAST_KEPT_BYTES = 4096
+const SMALLEST_BLOCK_BYTES = 1024
+const LARGEST_BLOCK_BYTES = 1024 * 1024
+const NOTHING: Buffer = Buffer.alloc(0)
+
+/**
+ * A sequence of bytes that grows. Large pieces are kept as they are; small ones are copied into blocks, each as large as
+ * all before it, up to 1 MiB. So adding is linear in the bytes. The caller must not write to a piece that it has added.
+ */
+export class ByteCollector {
+  #size = 0
+  #held = 0
+  /** All but the last one are full. */
+  #parts: Buffer[] = []
+  /** Free bytes at the end of the last part. */
+  #room = 0
+
+  /** The bytes collected so far. */
+  get size(): number {
+    return this.#size
+  }
+
+  /** The memory that is kept for them, in bytes: at most twice `size` and 1 MiB. */
+  get held(): number {
+    return this.#held
+  }
+
+  add(piece: Buffer): void {
+    if (piece.length === 0) return
+    this.#size += piece.length
+    const rest = this.#room > 0 ? this.#fill(piece) : piece
+    if (rest.length === 0) return
+    // A view of something much larger would keep all of it.
+    const isCompact = rest.length * 2 >= rest.buffer.byteLength
+    if (isCompact && (this.#parts.length === 0 || rest.length >= LEAST_KEPT_BYTES)) {
+      this.#parts.push(rest)
+      this.#held += rest.buffer.byteLength
+    } else this.#open(rest)
+  }
+
+  /** All bytes, and begins anew. The bytes of a single piece are that piece, not a copy. */
+  take(): Buffer {
+    const parts = this.#parts
+    const size = this.#size
+    this.clear()
+    const first = parts[0] ?? NOTHING
+    if (first.length === size) return first
+    return parts.length === 1 ? first.subarray(0, size) : Buffer.concat(parts, size)
+  }
+
+  /** Forgets the bytes. */
+  clear(): void {
+    this.#parts = []
+    this.#size = this.#held = this.#room = 0
+  }
+
+  /** Copies what fits into the last part. Returns the rest. */
+  #fill(piece: Buffer): Buffer {
+    const last = this.#parts.at(-1)!
+    const copied = piece.copy(last, last.length - this.#room)
+    this.#room -= copied
+    return piece.subarray(copied)
+  }
+
+  #open(piece: Buffer): void {
+    const wanted = Math.min(Math.max(this.#size, SMALLEST_BLOCK_BYTES), LARGEST_BLOCK_BYTES)
+    // Not of Node's pool: a block may stay for long, and would keep the pool.
+    const block = Buffer.allocUnsafeSlow(Math.max(wanted, piece.length))
+    piece.copy(block)
+    this.#parts.push(block)
+    this.#held += block.length
+    this.#room = block.length - piece.length
+  }
+}
