@@ -8,9 +8,11 @@ import type { Address, Limits } from './config/configuration.ts'
 import { type Gateway, parseJson } from './gateway.ts'
 import type { Generation } from './generation.ts'
 import { clientAddress } from './http/address.ts'
-import { type BodyBudget, readBody } from './http/body.ts'
+import { readBody } from './http/body.ts'
+import { oneAtATime } from './http/connections.ts'
 import { headProblem, mediaTypeProblem } from './http/guard.ts'
 import { answerMalformed, answerUnserved, refuseBody } from './http/malformed.ts'
+import { Shares } from './http/shares.ts'
 import { errorBody, sendRefusal } from './send/refusal.ts'
 
 /** `configuration`: what is wrong with the files on disk, while older ones serve. */
@@ -137,37 +139,19 @@ const API_SHARE_BYTES = 1024 * 1024
  * bodies that never end, at one door or from strangers, shut out nobody at the other and nobody who is signed in.
  */
 export function createJsonReader(): (ctx: Context, of: ApiBody) => Promise<unknown> {
-  const known = createShares(API_BODIES_BYTES, API_SHARE_BYTES)
-  const strangers = createShares(API_BODIES_BYTES, API_SHARE_BYTES)
+  const limits = { total: () => API_BODIES_BYTES, share: () => API_SHARE_BYTES }
+  const known = new Shares(limits)
+  const strangers = new Shares(limits)
   return async (ctx, { limitBytes, owner, isStranger }) => {
     const problem = mediaTypeProblem(ctx.req)
     if (problem) throw problem
-    const body = await readBody(ctx.req, limitBytes, (isStranger ? strangers : known)(owner))
+    const body = await readBody(ctx.req, ctx.res, limitBytes, (isStranger ? strangers : known).of(owner))
     try {
       return parseJson(body.bytes)
     } finally {
       body.release()
     }
   }
-}
-
-/** A budget of bodies in which each owner has a share at most: what is left to one is what both leave. */
-function createShares(limitBytes: number, shareBytes: number): (owner: string) => BodyBudget {
-  const taken = new Map<string, number>()
-  let all = 0
-  return owner => ({
-    limitBytes: shareBytes,
-    get inflightBytes() {
-      return shareBytes - Math.min(shareBytes - (taken.get(owner) ?? 0), limitBytes - all)
-    },
-    set inflightBytes(bytes) {
-      const more = bytes - this.inflightBytes
-      const own = (taken.get(owner) ?? 0) + more
-      all += more
-      if (own === 0) taken.delete(owner)
-      else taken.set(owner, own)
-    },
-  })
 }
 
 function createRoutes({ gateway }: AppParts, generation: Generation): Koa.Middleware {
@@ -258,29 +242,16 @@ export interface Listener {
 export function createListener(app: Koa, limits: Limits, nextId: () => string): Listener {
   const callback = app.callback()
   const coming = new Set<IncomingMessage>()
-  /** By connection, the answer to its latest request. */
-  const latest = new WeakMap<object, ServerResponse>()
-  const handle = (request: IncomingMessage, response: ServerResponse) => {
-    // RFC 9112, 9.6: what came behind an answer that ends the connection is not looked at. Node would begin it, and
-    // somebody would pay for an answer that nobody can get.
-    const before = latest.get(request.socket)
-    if (before && endsConnection(before)) return
-    latest.set(request.socket, response)
+  const begin = (request: IncomingMessage, response: ServerResponse) => {
     // No further request on a connection of a server that has been closed.
     if (!server.listening) response.shouldKeepAlive = false
     // Nobody upgrades here, but Node's parser throws away what came in one piece with such a request: say so by closing.
     if (wantsUpgrade(request)) response.shouldKeepAlive = false
     coming.add(request)
     request.once('close', () => coming.delete(request))
-    response.once('close', () => {
-      if (latest.get(request.socket) !== response) return
-      // Its head may have promised more, when it left before the end was in sight.
-      if (!server.listening) request.socket.destroySoon()
-      // An idle connection keeps nothing of what it has had.
-      else if (!endsConnection(response)) latest.delete(request.socket)
-    })
     void callback(request, response)
   }
+  const connections = oneAtATime(begin, { isClosed: () => !server.listening, stallMs: () => stalls.get(server)! })
   const server = createServer(
     {
       connectionsCheckingInterval: 1000,
@@ -292,10 +263,17 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string): 
       // Node would answer these itself, without JSON; `headProblem` does.
       requireHostHeader: false,
     },
-    handle,
+    connections.begin,
   )
   setTimeouts(server, limits)
-  server.on('checkExpectation', handle)
+  // A client that waits for `100 Continue` gets it when its body is read: `readBody` says it.
+  server.on('checkContinue', connections.begin)
+  server.on('checkExpectation', connections.begin)
+  server.once('listening', () => {
+    const look = setInterval(() => connections.cutStalled(performance.now()), STALLS_EVERY_MS)
+    look.unref()
+    server.once('close', () => clearInterval(look))
+  })
   server.on('clientError', (error, socket) => answerMalformed(error, socket, nextId()))
   server.on('connect', (_request, socket) => {
     answerUnserved(socket, refuse('bad_request', { message: 'The request target must be a path.' }), nextId())
@@ -309,15 +287,15 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string): 
 }
 
 /** What of the limits a server keeps itself: they are set again when the configuration changes. */
-export function setTimeouts(server: Server, { headersMs, requestMs }: Limits): void {
+export function setTimeouts(server: Server, { headersMs, requestMs, stallMs }: Limits): void {
   server.headersTimeout = headersMs
   server.requestTimeout = requestMs
+  stalls.set(server, stallMs)
 }
 
-/** Whether no answer can follow this one, also where its head has not left yet. */
-function endsConnection(response: ServerResponse): boolean {
-  return !response.shouldKeepAlive || response.getHeader('connection') === 'close'
-}
+/** What Node's servers have no timeout for: a client that takes nothing of its answer, in milliseconds. */
+const stalls = new WeakMap<Server, number>()
+const STALLS_EVERY_MS = 1000
 
 /** As the parser sees it (RFC 9110, 7.8): both headers. */
 function wantsUpgrade({ headers }: IncomingMessage): boolean {

@@ -3,15 +3,17 @@
  * ends and records. It introduces the parts to each other; they do not know one another.
  */
 import type { Context } from 'koa'
-import { decidedBy, isRefusal, type Refusal, refuse, type Stage } from '#contract'
-import { Client, type WaitingAnswers } from './answer/client.ts'
+import { addressGroup, decidedBy, isRefusal, type Refusal, refuse, type Stage } from '#contract'
+import { Client } from './answer/client.ts'
 import { Meter } from './answer/meter.ts'
 import { whenFacts } from './config/when.ts'
 import { INBOUND } from './dialects/inbound/index.ts'
 import { scanJson } from './dialects/json-scan.ts'
 import type { Generation, LiveRoute } from './generation.ts'
-import { type BodyBudget, type ReadBody, readBody } from './http/body.ts'
+import { type ReadBody, readBody } from './http/body.ts'
+import { parseArrived } from './http/linger.ts'
 import { refuseBody } from './http/malformed.ts'
+import { freeShare, type ShareLimits, Shares } from './http/shares.ts'
 import { LiveExchange } from './pipeline/exchange.ts'
 import { runPlan } from './pipeline/runner.ts'
 import { sendChat } from './send/chat.ts'
@@ -60,13 +62,17 @@ export function createGateway(parts: GatewayParts): Gateway {
   const arriving = new Set<Trip>()
   /** Those whose bodies have come. */
   const admitted = new Set<Trip>()
-  const budget: BodyBudget = {
-    get limitBytes() {
-      return parts.generation().configuration.limits.bodyBytesInflight
-    },
-    inflightBytes: 0,
-  }
-  const answers: WaitingAnswers = { bytes: 0 }
+  const limits = () => parts.generation().configuration.limits
+  const share = freeShare(() => limits().bodyBytes)
+  const shares: ShareLimits = { total: () => limits().bodyBytesInflight, share }
+  const bodies = new Shares({ total: () => shares.total() - strangersBodies.bytes, share })
+  /** Of clients that are not known yet. They have a quarter at most: whatever they send, the others keep their room. */
+  const strangersBodies = new Shares({
+    total: () => Math.min(Math.max(shares.total() / 4, limits().bodyBytes), shares.total() - bodies.bytes),
+    share,
+  })
+  /** Whole answers that wait for their clients. */
+  const answers = new Shares(shares)
   const waiting: (() => void)[] = []
   let draining = false
 
@@ -75,7 +81,6 @@ export function createGateway(parts: GatewayParts): Gateway {
     ctx.respond = false
     parts.entered(generation)
     const trip = openTrip(ctx, route, generation)
-    let body: ReadBody | null = null
     let refusal: Refusal | null = null
     let stage: Stage = 'gateway'
     let decider: string | null = null
@@ -83,37 +88,35 @@ export function createGateway(parts: GatewayParts): Gateway {
       // 2. Is there room?
       if (draining) throw refuse('shutting_down', { retryAfterMs: 1000 })
       checkRoom(generation)
-      // 3. Read the body, all of it: every step may want to look.
       trips.add(trip)
-      body = await read(trip)
-      trip.exchange.bytes = body.bytes
-      checkRoom(generation)
-      admitted.add(trip)
-      // 4. The steps, in the order of the policy; behind the last one, `send`.
+      // 3. The steps, in the order of the policy. The body is read before the first one that needs it: every step from
+      // there on may want to look at all of it. Behind the last one, `send`.
       stage = 'send'
       await runPlan({
         plan: route.plan,
         ctx,
         exchange: trip.exchange,
+        receive: () => receive(trip),
         innermost: async () => send(trip),
         facts: () =>
           whenFacts({ method: ctx.method, path: ctx.path, get: name => ctx.get(name), exchange: trip.exchange }),
         report: parts.reportStep,
         graceMs: parts.stepGraceMs,
       })
-      // 5. The end: what was kept back leaves, now that the charge is committed.
+      // 4. The end: what was kept back leaves, now that the charge is committed.
       stage = 'gateway'
       finish(trip)
       if (trip.exchange.answered) decider = decidedBy(trip.exchange.trail, null, stage)
     } catch (error) {
       const reason = toRefusal(trip, error)
+      if (!trip.body) await parseArrived(ctx.req)
       decider = decidedBy(trip.exchange.trail, reason, stage)
       refusal = tell(trip, reason, decider)
       // It could not be told: what was told in its place is nobody's decision.
       if (refusal !== reason) decider = 'gateway'
     } finally {
-      // 6. Record.
-      body?.release()
+      // 5. Record.
+      trip.body?.release()
       trip.client.release()
       parts.record(trip, {
         status: ctx.res.headersSent ? ctx.res.statusCode : (refusal?.status ?? ctx.status),
@@ -130,26 +133,41 @@ export function createGateway(parts: GatewayParts): Gateway {
     throw refuse('overloaded', { retryAfterMs: 1000, detail: 'too many exchanges under way' })
   }
 
+  /** The body has to come: from here on the exchange counts as one that may be sent on. */
+  async function receive(trip: Trip): Promise<void> {
+    trip.body = await read(trip)
+    checkRoom(trip.generation)
+    trip.exchange.bytes = trip.body.bytes
+    admitted.add(trip)
+  }
+
   /**
-   * Reads the body. Nobody is known yet, so bodies that do not come must not keep out those that do: as many as
-   * `max_inflight` may be coming beside the exchanges under way, and of more the one that has taken longest is given up.
+   * Bodies that do not come must not keep out those that do: as many as `max_inflight` may be coming beside the exchanges
+   * under way. Of more, one is given up: the slowest of whoever sends the most.
    */
   async function read(trip: Trip): Promise<ReadBody> {
     const { maxInflight, bodyBytes } = trip.generation.configuration.limits
-    const [slowest] = arriving
-    if (slowest && arriving.size >= maxInflight) {
-      arriving.delete(slowest)
-      refuseBody(
-        slowest.ctx.req,
-        refuse('overloaded', { retryAfterMs: 1000, detail: 'too many bodies are coming, and this one took longest' }),
-      )
-    }
+    if (arriving.size >= maxInflight) giveUpSlowest()
     arriving.add(trip)
+    const { account } = trip.exchange
     try {
-      return await readBody(trip.ctx.req, bodyBytes, budget)
+      const room = account ? bodies.of(account.id) : strangersBodies.of(ownerOf(trip))
+      return await readBody(trip.ctx.req, trip.ctx.res, bodyBytes, room)
     } finally {
       arriving.delete(trip)
     }
+  }
+
+  function giveUpSlowest(): void {
+    const counts = new Map<string, number>()
+    for (const trip of arriving) counts.set(ownerOf(trip), (counts.get(ownerOf(trip)) ?? 0) + 1)
+    const most = Math.max(...counts.values())
+    const slowest = [...arriving].find(trip => counts.get(ownerOf(trip)) === most)!
+    arriving.delete(slowest)
+    refuseBody(
+      slowest.ctx.req,
+      refuse('overloaded', { retryAfterMs: 1000, detail: 'too many bodies are coming, and this one took longest' }),
+    )
   }
 
   function over(trip: Trip): void {
@@ -183,7 +201,7 @@ export function createGateway(parts: GatewayParts): Gateway {
       watchman: parts.watchman,
       stallMs: limits.stallMs,
       heartbeat,
-      waiting: answers,
+      countWaiting: bytes => answers.add(ownerOf(trip), bytes),
       onLeave: () => stop(trip, 'client_left'),
     })
     const trip: Trip = {
@@ -193,6 +211,7 @@ export function createGateway(parts: GatewayParts): Gateway {
       exchange,
       client,
       meter,
+      body: null,
       asking: null,
       stopped: null,
       onStop: null,
@@ -211,10 +230,10 @@ export function createGateway(parts: GatewayParts): Gateway {
       case 'messages':
       case 'responses':
         // A stream waits at the provider, not here.
-        if (!trip.exchange.chat?.stream) checkRoomForAnswer()
+        if (!trip.exchange.chat?.stream) checkRoomForAnswer(trip)
         return sendChat(trip, parts)
       case 'raw':
-        checkRoomForAnswer()
+        checkRoomForAnswer(trip)
         return sendRaw(trip, parts)
       case 'models':
         return sendModels(trip)
@@ -225,9 +244,9 @@ export function createGateway(parts: GatewayParts): Gateway {
     }
   }
 
-  /** Nothing is asked for while answers enough wait for clients that do not read. Before the dispatch it costs nothing. */
-  function checkRoomForAnswer(): void {
-    if (answers.bytes < budget.limitBytes) return
+  /** Who does not read enough of its answers asks for no more of them. Before the dispatch it costs nothing. */
+  function checkRoomForAnswer(trip: Trip): void {
+    if (answers.hasRoom(ownerOf(trip))) return
     throw refuse('overloaded', { retryAfterMs: 1000, detail: 'too many bytes of answers wait for their clients' })
   }
 
@@ -299,6 +318,11 @@ export function createGateway(parts: GatewayParts): Gateway {
     },
     idle: () => (trips.size === 0 ? Promise.resolve() : new Promise(resolve => waiting.push(resolve))),
   }
+}
+
+/** Whose memory an exchange uses: the account's, or while that is not known, the address's. */
+function ownerOf({ exchange }: Trip): string {
+  return exchange.account?.id ?? addressGroup(exchange.address)
 }
 
 /**

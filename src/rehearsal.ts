@@ -108,6 +108,7 @@ async function tryPlan(app: Koa, route: LiveRoute, plan: Plan, body: Buffer): Pr
       plan,
       ctx,
       exchange,
+      receive: async () => {},
       innermost: async () => {
         throw refuse('shutting_down')
       },

@@ -84,6 +84,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'app.ts': ['gateway.ts', 'send/', 'generation.ts', 'config/', 'http/', 'contract/'],
   'gateway.ts': ['send/', 'generation.ts', 'config/', 'pipeline/', 'dialects/', 'answer/', 'http/', 'contract/'],
   'send/': [
+    'http/',
     'generation.ts',
     'pipeline/',
     'dialects/',
@@ -102,7 +103,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'answer/': ['clock.ts', 'contract/'],
   'upstream/': ['clock.ts', 'contract/'],
   'store/': ['contract/'],
-  'http/': ['contract/'],
+  'http/': ['bytes.ts', 'contract/'],
   'observe/': ['contract/'],
   // The page: of the server it has only the types of its answers.
   'dashboard/': ['admin/'],
@@ -130,6 +131,8 @@ const KNOWS_SQLITE = ['src/store/database.ts']
 const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[], why: string]>> = {
   'src/clock.ts': [['Date.now', 'performance.now', 'setInterval'], 'it is the clock'],
   'src/main.ts': [['Math.random'], 'the default chance'],
+  'src/app.ts': [['setInterval', 'performance.now'], 'connections whose clients take nothing'],
+  'src/http/linger.ts': [['setInterval', 'performance.now'], 'the end of a connection on which a body still comes'],
   'src/ending.ts': [['setTimeout', 'performance.now'], 'drain, last answers, Ctrl-C that comes twice'],
   'src/observe/log.ts': [['Date.now'], 'a default that tests replace'],
   'src/pipeline/runner.ts': [['setTimeout'], 'a step that does not return in time is left behind'],
@@ -280,8 +283,8 @@ describe('imports', () => {
     const outside = product
       .filter(file => file.startsWith('src/contract/'))
       .flatMap(file => importsOf(file).filter(({ target }) => !target?.startsWith('src/contract/')))
-    // Koa gives it types: a plugin is a Koa middleware.
-    expect([...new Set(outside.map(({ specifier }) => specifier))]).toEqual(['koa'])
+    // Koa gives it types: a plugin is a Koa middleware. Node knows what an address is.
+    expect([...new Set(outside.map(({ specifier }) => specifier))].sort()).toEqual(['koa', 'node:net'])
   })
 })
 

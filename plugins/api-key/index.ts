@@ -10,6 +10,7 @@ import { definePlugin, type ErrorCode, type RefusalOptions, refuse } from '#cont
 export default definePlugin({
   name: 'api-key',
   description: 'Finds the key of the Authorization header and whose it is; refuses everyone else.',
+  needsBody: false,
   critical: true,
   gives: ['key', 'account'],
   uses: ['keys', 'clock'],

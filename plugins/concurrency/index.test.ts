@@ -10,7 +10,6 @@ import { FIVE_STEPS, startInProcess } from '../../test/helpers/in-process.ts'
 import { createSteps, readSettings, type StepRequest, type StepResult } from '../../test/helpers/step.ts'
 import concurrency from './index.ts'
 import { createSlots, slotsOf } from './slots.ts'
-import { networkOf } from './who.ts'
 
 const key = { id: 'key_1', accountId: 'acc_1' } as Key
 const account = { id: 'acc_1' } as Account
@@ -260,23 +259,6 @@ test('a reload with a lower limit lets nobody in until there is room; those who 
   ;((await later) as { free(): void }).free()
   expect(slots.size).toBe(0)
   expect(getEventListeners(signal, 'abort')).toHaveLength(0)
-})
-
-describe('addresses', () => {
-  test.each([
-    ['192.0.2.1', '192.0.2.1'],
-    ['::ffff:192.0.2.1', '192.0.2.1'],
-    ['::ffff:c000:201', '192.0.2.1'],
-    ['2001:db8::1', '2001:db8:0:0::/64'],
-    ['2001:DB8:0:0:1:2:3:4', '2001:db8:0:0::/64'],
-    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
-    ['::1', '0:0:0:0::/64'],
-    ['fe80::1%eth0', 'fe80:0:0:0::/64'],
-    ['1:2:3::', '1:2:3:0::/64'],
-    ['', ''],
-  ])('%s counts as %s', (address, network) => {
-    expect(networkOf(address)).toBe(network)
-  })
 })
 
 test('whatever happens, there are never more inside than the limit, nobody is stuck, and nobody is remembered', async () => {

@@ -19,6 +19,7 @@ export default definePlugin({
   name: 'concurrency',
   description: 'Limits how many exchanges are under way at once, for each key, account, model or address, or for all.',
   needs: ({ per }: Settings) => (per === 'address' || per === 'everybody' ? [] : [per]),
+  needsBody: false,
   uses: ['clock'],
   settings: {
     type: 'object',

@@ -41,6 +41,7 @@ const claim = (description: string) => ({ type: 'string', minLength: 1, maxLengt
 export default definePlugin({
   name: 'jwt',
   description: 'Checks the token of an identity provider and finds whose it is; refuses everyone else.',
+  needsBody: false,
   critical: true,
   gives: ['key', 'account'],
   uses: ['accounts', 'clock', 'log'],

@@ -6,6 +6,7 @@
  * is over: too much is given back, too little becomes a debt that refills first.
  */
 import {
+  addressGroup,
   type Buckets,
   type Chat,
   definePlugin,
@@ -16,7 +17,6 @@ import {
   type Usage,
   unit,
 } from '#contract'
-import { addressGroup } from './address.ts'
 import { createLimit, type Limit, limitHeaders, limitSentence, showLimit } from './limit.ts'
 
 interface Settings {
@@ -33,6 +33,7 @@ export default definePlugin({
     ...(settings.per === 'address' ? [] : [settings.per]),
     ...(settings.tokens ? (['chat'] as const) : []),
   ],
+  needsBody: false,
   uses: ['buckets'],
   settings: {
     type: 'object',

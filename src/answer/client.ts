@@ -11,8 +11,8 @@ export interface ClientOptions {
   readonly stallMs: number
   /** Silence until the first comment, and between comments. The first one commits status 200. */
   readonly heartbeat: { readonly firstMs: number; readonly everyMs: number }
-  /** A whole answer is counted here from the moment it is sent until the client has it, or has gone. */
-  readonly waiting?: WaitingAnswers
+  /** Counts the bytes of a whole answer when it is sent, and takes them back when the client has it, or has gone. */
+  countWaiting?(bytes: number): void
   /** The client has left (a FIN is leaving: there is no half-close here), or was cut because it stalled. */
   onLeave(): void
 }
@@ -30,11 +30,6 @@ const HOP_BY_HOP = ['connection', 'keep-alive', 'upgrade', 'trailer']
 
 /** Headers that only the gateway can know: one set by a step would break the framing. */
 export const FRAMING: readonly string[] = ['content-length', 'content-encoding', 'transfer-encoding', ...HOP_BY_HOP]
-
-/** Bytes of whole answers that wait for their clients; one for the whole process. */
-export interface WaitingAnswers {
-  bytes: number
-}
 
 const STREAM_HEAD = {
   'content-type': 'text/event-stream; charset=utf-8',
@@ -77,7 +72,7 @@ export class Client {
     const { promise, resolve } = Promise.withResolvers<void>()
     this.flushed = promise
     void promise.then(() => {
-      if (options.waiting) options.waiting.bytes -= this.#wholeBytes
+      if (this.#wholeBytes > 0) options.countWaiting?.(-this.#wholeBytes)
     })
     response.on('finish', () => {
       this.#unwatch()
@@ -174,7 +169,7 @@ export class Client {
     this.#head(status, status === 204 ? headers : { ...headers, 'content-length': bytes.length })
     this.#finish()
     this.#wholeBytes = bytes.length
-    if (this.#options.waiting) this.#options.waiting.bytes += bytes.length
+    if (bytes.length > 0) this.#options.countWaiting?.(bytes.length)
     this.#sendRest(bytes)
   }
 

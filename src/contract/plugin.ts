@@ -127,6 +127,11 @@ export interface Plugin<Settings = never, Needs extends FactName = never, Uses e
    * explain, replay, the rehearsal of a reload) such a step is there and lets everything pass.
    */
   readonly records?: boolean
+  /**
+   * Whether it looks at the body, or at anything made of it. Default: true. The leading steps of a policy that say false run
+   * before the body is read: who is refused by them never takes room for one. Until then `exchange.bytes` is empty.
+   */
+  readonly needsBody?: boolean
   /** Facts that an earlier step must give: a list, or a function of the settings and of what the route is for. */
   readonly needs?: readonly Needs[] | ((settings: Settings, kind: RouteKind) => readonly FactName[])
   /**
@@ -161,6 +166,7 @@ export interface AnyPlugin {
   readonly critical?: boolean
   readonly ends?: boolean
   readonly records?: boolean
+  readonly needsBody?: boolean
   readonly needs?: readonly FactName[] | ((settings: never, kind: RouteKind) => readonly FactName[])
   readonly before?: readonly FactName[] | ((settings: never, kind: RouteKind) => readonly FactName[])
   readonly gives?: readonly FactName[]

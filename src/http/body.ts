@@ -1,55 +1,60 @@
-/** Reads a request's body: once, bounded, and counted against the bytes of all exchanges under way. */
-import type { IncomingMessage } from 'node:http'
+/** Reads a request's body: once, bounded, and counted by the memory that it takes. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isRefusal, refuse } from '#contract'
-
-/**
- * The bytes of all bodies under way; one for the whole process. Only bytes that have come count: what a client merely
- * says it will send costs it nothing, and must not take the room of those who do send.
- */
-export interface BodyBudget {
-  readonly limitBytes: number
-  inflightBytes: number
-}
+import { ByteCollector } from '../bytes.ts'
+import type { Room } from './shares.ts'
 
 export interface ReadBody {
   readonly bytes: Buffer
-  /** Gives the bytes back to the budget; once. */
+  /** Gives the bytes back to their room; once. */
   release(): void
 }
 
 /**
+ * Only bytes that have come are counted: what a client merely says that it will send takes nobody's room.
+ *
  * Throws the refusal `request_too_large`, `overloaded` or `bad_request` (the client left in the middle of it), or the one
  * with which `refuseBody` ended the reading.
+ *
+ * @param response asked for `100 Continue` where the client waits for it before it sends the body (RFC 9110, 10.1.1)
  */
-export async function readBody(request: IncomingMessage, limitBytes: number, budget: BodyBudget): Promise<ReadBody> {
+export async function readBody(
+  request: IncomingMessage,
+  response: ServerResponse,
+  limitBytes: number,
+  room: Room,
+): Promise<ReadBody> {
   const declared = Number(request.headers['content-length'] ?? 0)
   if (declared > limitBytes) throw tooLarge(limitBytes)
+  if (request.headers.expect !== undefined) response.writeContinue()
   let taken = 0
   let released = false
   const release = () => {
     if (released) return
     released = true
-    budget.inflightBytes -= taken
+    room.give(taken)
   }
-  const take = (bytes: number) => {
-    if (budget.inflightBytes + bytes > budget.limitBytes) {
+  const hold = (bytes: number) => {
+    if (bytes < taken) room.give(taken - bytes)
+    else if (bytes > taken && !room.take(bytes - taken)) {
       throw refuse('overloaded', { retryAfterMs: 1000, detail: 'too many bytes of bodies in flight' })
     }
-    taken += bytes
-    budget.inflightBytes += bytes
+    taken = bytes
   }
   try {
-    return { bytes: await collect(request, limitBytes, take), release }
+    const bytes = await collect(request, limitBytes, hold)
+    hold(bytes.length)
+    return { bytes, release }
   } catch (error) {
     release()
     throw error
   }
 }
 
-function collect(request: IncomingMessage, limitBytes: number, take: (bytes: number) => void): Promise<Buffer> {
+/** @param hold called with the bytes that are kept now, before more are waited for; may throw */
+function collect(request: IncomingMessage, limitBytes: number, hold: (bytes: number) => void): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const pieces: Buffer[] = []
-    let size = 0
+    const collected = new ByteCollector()
     const settle = (act: () => void) => {
       request.off('data', onData)
       request.off('end', onEnd)
@@ -58,16 +63,16 @@ function collect(request: IncomingMessage, limitBytes: number, take: (bytes: num
       act()
     }
     const onData = (piece: Buffer) => {
-      size += piece.length
-      pieces.push(piece)
       try {
-        if (size > limitBytes) throw tooLarge(limitBytes)
-        take(piece.length)
+        collected.add(piece)
+        if (collected.size > limitBytes) throw tooLarge(limitBytes)
+        hold(collected.held)
       } catch (error) {
+        collected.clear()
         settle(() => reject(error))
       }
     }
-    const onEnd = () => settle(() => resolve(pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)))
+    const onEnd = () => settle(() => resolve(collected.take()))
     const onError = (error: unknown) => settle(() => reject(isRefusal(error) ? error : brokenOff()))
     const onGone = () => settle(() => reject(brokenOff()))
     // Left already: nothing of the below would ever be called.

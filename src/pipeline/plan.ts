@@ -25,6 +25,8 @@ export interface PlannedStep extends PlannableStep {
 export interface Plan {
   readonly name: string
   readonly steps: readonly PlannedStep[]
+  /** The place of the first step that needs the request's body; the number of steps when none does. */
+  readonly bodyFrom: number
   /**
    * Lets go of what the steps hold, once, when no exchange uses the plan any more. Takes `LET_GO_MS` at most; rejects with
    * what went wrong in all of them, and names those that had not gone by then.
@@ -81,7 +83,13 @@ export function createPlan(
     }
     return Object.freeze({ ...step, critical, handle })
   })
-  return Object.freeze({ name, steps: Object.freeze(planned), dispose })
+  const first = planned.findIndex(needsBody)
+  return Object.freeze({ name, steps: Object.freeze(planned), bodyFrom: first < 0 ? planned.length : first, dispose })
+}
+
+/** Of a middleware from npm nobody knows what it looks at. */
+function needsBody({ plugin, foreign, mode }: PlannedStep): boolean {
+  return mode !== 'off' && (foreign || plugin.needsBody !== false)
 }
 
 /** For errors: `policies/standard.yaml:4:10: the step "volume"`. */

@@ -22,6 +22,8 @@ export interface RunParts {
   readonly plan: Plan
   readonly ctx: Context
   readonly exchange: LiveExchange
+  /** Reads the body, before the first step that needs it; throws the refusal of a bad one. */
+  readonly receive: () => Promise<void>
   /** The innermost middleware: sends the request on and resolves when the answer is over. */
   readonly innermost: () => Promise<void>
   /** Facts for `when`; called only for steps that have one. */
@@ -69,6 +71,15 @@ class Run {
   }
 
   from(index: number): Promise<void> {
+    return index === this.#parts.plan.bodyFrom ? this.#receive(index) : this.#run(index)
+  }
+
+  async #receive(index: number): Promise<void> {
+    await this.#parts.receive()
+    return this.#run(index)
+  }
+
+  #run(index: number): Promise<void> {
     const step = this.#parts.plan.steps[index]
     if (!step) return this.#innermost()
     return this.#runs(step, index) ? this.#step(step, index) : this.from(index + 1)

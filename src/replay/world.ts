@@ -175,6 +175,7 @@ export function createWorld(parts: WorldParts): World {
         plan: route.plan,
         ctx,
         exchange,
+        receive: async () => {},
         innermost: () => send(run, exchange, progress),
         facts: () => whenFacts({ method: ctx.method, path: ctx.path, get: name => ctx.get(name), exchange }),
         report() {},

@@ -4,6 +4,7 @@ import type { Context } from 'koa'
 import { envelope, type Refusal, type RouteKind, retryHeaders } from '#contract'
 import { FRAMING } from '../answer/client.ts'
 import { INBOUND } from '../dialects/inbound/index.ts'
+import { lingerAtEnd } from '../http/linger.ts'
 import { decisionHeader } from './decision.ts'
 
 /** The body of an error as clients of a route expect it; before a route was found it is the envelope. */
@@ -27,6 +28,7 @@ export function sendRefusal(
 ): void {
   const decider = of.decidedBy ?? (ctx.state['kind'] === undefined ? null : 'gateway')
   const unread = !ctx.req.complete
+  if (unread) lingerAtEnd(ctx.req)
   const headers: Record<string, string> = {
     ...sendableHeaders(refusal, of.dropped ?? (() => {})),
     ...retryHeaders(refusal),

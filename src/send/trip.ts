@@ -6,6 +6,7 @@ import type { Meter } from '../answer/meter.ts'
 import type { StreamAnswer } from '../answer/stream.ts'
 import type { Watchman } from '../clock.ts'
 import type { Generation, LiveRoute } from '../generation.ts'
+import type { ReadBody } from '../http/body.ts'
 import type { LiveExchange } from '../pipeline/exchange.ts'
 import type { StepReport } from '../pipeline/runner.ts'
 import type { Store } from '../store/store.ts'
@@ -30,6 +31,8 @@ export interface Trip {
   readonly exchange: LiveExchange
   readonly client: Client
   readonly meter: Meter
+  /** Null until it has been read. */
+  body: ReadBody | null
   /** The target that is asked now; null between two attempts. */
   asking: string | null
   /** Why the signal was aborted; null while it is not. */

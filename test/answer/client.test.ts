@@ -429,7 +429,11 @@ describe('an answer', () => {
   test('that is whole is counted until the client has it', async () => {
     await using wire = await openWire()
     const waiting = { bytes: 7 }
-    const { client } = clientOn(wire.response, { waiting })
+    const { client } = clientOn(wire.response, {
+      countWaiting: bytes => {
+        waiting.bytes += bytes
+      },
+    })
     wire.raw.pause()
     client.sendWhole(200, {}, Buffer.alloc(16 * 1024 * 1024))
     while (await drains(wire.response));
@@ -442,7 +446,11 @@ describe('an answer', () => {
   test('that is whole is counted until the client has gone', async () => {
     await using wire = await openWire()
     const waiting = { bytes: 0 }
-    const { client } = clientOn(wire.response, { waiting })
+    const { client } = clientOn(wire.response, {
+      countWaiting: bytes => {
+        waiting.bytes += bytes
+      },
+    })
     wire.raw.pause()
     client.sendWhole(200, {}, Buffer.alloc(16 * 1024 * 1024))
     expect(waiting.bytes).toBe(16 * 1024 * 1024)

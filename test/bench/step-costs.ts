@@ -188,6 +188,7 @@ async function costOf(plan: Plan): Promise<number> {
       plan,
       ctx,
       exchange,
+      receive: async () => {},
       innermost: async () => {
         exchange.outcome = 'answered'
       },

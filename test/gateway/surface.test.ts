@@ -58,6 +58,9 @@ function poolKey(): string {
   return pool[0]!
 }
 
+/** The request with a key in its head. */
+const withKey = (bytes: string) => bytes.replace('\r\n', `\r\nAuthorization: Bearer ${poolKey()}\r\n`)
+
 /** A request that is in order, as bytes; its answer has this id. */
 const good = () => `GET /v1/models/m HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer ${poolKey()}\r\n\r\n`
 
@@ -122,8 +125,9 @@ describe('refused: no row in the ledger, nothing sent', () => {
       expect(await refusedInPipeline(bytes, code)).toBe('closed')
     })
 
-    test.each(BAD_BODIES)('$name', async ({ bytes, code }) => {
-      expect(await refusedInPipeline(bytes, code)).toBe('closed')
+    test.each(BAD_BODIES)('$name: also of a key', async ({ bytes, code }) => {
+      expect(await refusedInPipeline(withKey(bytes), code)).toBe('closed')
+      expect(await refusedInPipeline(bytes, 'missing_api_key')).toBe('closed')
     })
 
     test('a HEAD with a body is refused without one', async () => {
@@ -303,7 +307,9 @@ describe('refused: no row in the ledger, nothing sent', () => {
     ])('%s: 413, and the connection closes', async (_name, framing, sent) => {
       const client = await connect()
       await client.send(
-        `POST ${CHAT} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n${framing}\r\n\r\n${sent}`,
+        withKey(
+          `POST ${CHAT} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n${framing}\r\n\r\n${sent}`,
+        ),
       )
       const answer = await client.readResponse()
       const { message } = await expectRefusal(answer, 'request_too_large')

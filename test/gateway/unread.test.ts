@@ -3,7 +3,8 @@ import { Readable } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Context } from 'koa'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { definePlugin, refuse } from '#contract'
+import { definePlugin, parseMoney, refuse } from '#contract'
+import { counts } from '../helpers/counts.ts'
 import { exact, type FakeProvider, startFakeProvider } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { openRaw, type RawClient } from '../helpers/raw-client.ts'
@@ -30,10 +31,18 @@ async function connect(to: InProcess): Promise<RawClient> {
   return client
 }
 
+/** A key of another account. */
+async function secondKey({ running }: InProcess): Promise<string> {
+  const account = await running.store.createAccount({ name: 'other' })
+  await running.store.credit({ account: account.id, amount: parseMoney('1000'), reference: 'other', actor: 'test' })
+  return (await running.store.createKey({ account: account.id, name: 'other' })).token
+}
+
 describe('who sends nothing takes nobody’s room', () => {
   const HEAD = `POST ${CHAT} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n`
+  const keyed = (key: string) => `Authorization: Bearer ${key}\r\n`
 
-  /** So many connections without a key, each with a request whose body does not come. */
+  /** So many connections, each with a request whose body does not come. */
   async function openSilent(to: InProcess, count: number, rest: string): Promise<RawClient[]> {
     const silent = []
     for (let at = 0; at < count; at++) {
@@ -49,16 +58,17 @@ describe('who sends nothing takes nobody’s room', () => {
       provider: provider.baseUrl,
       yaml: { limits: { bodies_in_flight: '1MiB', body: '1MiB' } },
     })
-    await openSilent(small, 4, 'Content-Length: 1048576\r\n\r\n')
+    await openSilent(small, 4, `${keyed(small.key)}Content-Length: 1048576\r\n\r\n`)
     for (let round = 0; round < 10; round++) expect((await small.chat()).status).toBe(200)
   })
 
   test('by being there: of too many the one that took longest is refused', async () => {
     await using small = await startInProcess({ provider: provider.baseUrl, yaml: { limits: { max_inflight: 3 } } })
-    const silent = await openSilent(small, 3, 'Content-Length: 10\r\n\r\n{')
+    const rest = `${keyed(small.key)}Content-Length: 10\r\n\r\n{`
+    const silent = await openSilent(small, 3, rest)
     // All of them are being read when each of three more has taken the place of one.
     for (const client of silent) {
-      const [more] = await openSilent(small, 1, 'Content-Length: 10\r\n\r\n{')
+      const [more] = await openSilent(small, 1, rest)
       const answer = await client.readResponse()
       await expectRefusal(answer, 'overloaded')
       expect(answer.header('connection')).toBe('close')
@@ -66,6 +76,128 @@ describe('who sends nothing takes nobody’s room', () => {
     }
     expect((await small.chat()).status).toBe(200)
     expect((await small.chat({ stream: true })).status).toBe(200)
+  })
+
+  test('by being there: it is one of whoever sends the most', async () => {
+    await using small = await startInProcess({ provider: provider.baseUrl, yaml: { limits: { max_inflight: 3 } } })
+    const other = await secondKey(small)
+    const rest = 'Content-Length: 10\r\n\r\n{'
+    const [first] = await openSilent(small, 1, keyed(other) + rest)
+    const [second] = await openSilent(small, 2, keyed(small.key) + rest)
+    await openSilent(small, 1, keyed(small.key) + rest)
+    await expectRefusal(await second!.readResponse(), 'overloaded')
+    expect(first!.received().toString()).toBe('')
+  })
+})
+
+describe('a key is looked up from the head', () => {
+  const head = (rest: string) => `POST ${CHAT} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n${rest}`
+
+  test('and before the body comes: without one it is refused at once, and the connection ends', async () => {
+    await using gateway = await startInProcess({ provider: provider.baseUrl })
+    for (const rest of ['Content-Length: 1048576\r\n\r\n{', 'Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n']) {
+      const client = await connect(gateway)
+      await client.send(head(rest))
+      const answer = await client.readResponse()
+      await expectRefusal(answer, 'missing_api_key')
+      expect(answer.header('connection')).toBe('close')
+      expect(await client.closed).toBe('fin')
+    }
+  })
+
+  test('a small body that came with the head leaves the connection as it is', async () => {
+    await using gateway = await startInProcess({ provider: provider.baseUrl })
+    const client = await connect(gateway)
+    for (let round = 0; round < 3; round++) {
+      await client.send(head('Content-Length: 2\r\n\r\n{}'))
+      const answer = await client.readResponse()
+      await expectRefusal(answer, 'missing_api_key')
+      expect(answer.header('connection')).not.toBe('close')
+    }
+  })
+
+  test('who waits for 100 Continue sends no body in vain', async () => {
+    await using gateway = await startInProcess({ provider: provider.baseUrl })
+    const body = JSON.stringify({ model: 'm', messages: MESSAGES })
+    const rest = `Content-Length: ${body.length}\r\nExpect: 100-continue\r\n`
+    const stranger = await connect(gateway)
+    await stranger.send(head(`${rest}\r\n`))
+    await stranger.readUntil('missing_api_key')
+    expect(stranger.received().toString()).toMatch(/^HTTP\/1.1 401 /)
+    const client = await connect(gateway)
+    await client.send(head(`${rest}Authorization: Bearer ${gateway.key}\r\n\r\n`))
+    await client.readUntil('HTTP/1.1 100 Continue\r\n\r\n')
+    await client.send(body)
+    expect((await client.readResponse()).status).toBe(200)
+  })
+
+  test('who is still sending gets to read the refusal', async () => {
+    await using gateway = await startInProcess({ provider: provider.baseUrl })
+    for (let round = 0; round < counts(3, 30); round++) {
+      const body = Buffer.alloc(3 * 1024 * 1024, ' ')
+      await expectRefusal(
+        await gateway.chat({}, { body, headers: { 'content-type': 'application/json' } }),
+        'missing_api_key',
+      )
+    }
+  })
+})
+
+describe('bodies have their shares', () => {
+  const YAML = { limits: { bodies_in_flight: '1MiB', body: '256KiB' } }
+  const HALF = 200 * 1024
+
+  /** Sends the beginning of a body. */
+  async function begin(to: InProcess, path: string, key: string | null): Promise<RawClient> {
+    const client = await connect(to)
+    const who = key === null ? '' : `Authorization: Bearer ${key}\r\n`
+    await client.send(
+      `POST ${path} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n${who}Content-Length: 262144\r\n\r\n`,
+    )
+    await client.send(Buffer.alloc(HALF, ' '))
+    return client
+  }
+
+  /** Begins bodies until one is refused; how many were not. */
+  async function beginAll(to: InProcess, path: string, key: string | null): Promise<number> {
+    for (let count = 0; ; count++) {
+      const client = await begin(to, path, key)
+      // Whatever is refused is refused by what has come; a round trip tells that it has.
+      await fetch(`${to.url}/livez`)
+      await pause(50)
+      if (client.received().length === 0) continue
+      await expectRefusal(await client.readResponse(), 'overloaded')
+      return count
+    }
+  }
+
+  test('an account, a part of what is free: the others send theirs', async () => {
+    await using gateway = await startInProcess({ provider: provider.baseUrl, yaml: YAML })
+    const other = await secondKey(gateway)
+    expect(await beginAll(gateway, CHAT, gateway.key)).toBeLessThan(5)
+    const answer = await gateway.chat(
+      { messages: [{ role: 'user', content: 'x'.repeat(HALF) }] },
+      {
+        headers: { 'content-type': 'application/json', authorization: `Bearer ${other}` },
+      },
+    )
+    expect(answer.status).not.toBe(503)
+  })
+
+  test('all strangers, a quarter: whoever has a key sends his', async () => {
+    await using gateway = await startInProcess({
+      provider: provider.baseUrl,
+      policies: { open: [{ use: 'schema' }, { use: 'route', with: { attempts: 1 } }] },
+      yaml: {
+        ...YAML,
+        routes: [
+          { path: CHAT, policy: 'test' },
+          { path: `/open${CHAT}`, policy: 'open', public: true, unmetered: true },
+        ],
+      },
+    })
+    expect(await beginAll(gateway, `/open${CHAT}`, null)).toBe(1)
+    expect((await gateway.chat({ messages: [{ role: 'user', content: 'x'.repeat(HALF) }] })).status).not.toBe(503)
   })
 })
 
@@ -96,6 +228,81 @@ describe('answers that nobody reads', () => {
     let answer = await small.chat()
     while (answer.status === 503) answer = await small.chat()
     expect(answer.status).toBe(200)
+  })
+})
+
+describe('answers that one account does not read', () => {
+  test('refuse nothing to another', async () => {
+    await using gateway = await startInProcess({
+      provider: provider.baseUrl,
+      credit: '1000',
+      model: { context: '100M', max_output: '50M' },
+      yaml: { limits: { bodies_in_flight: '1MiB' } },
+    })
+    const other = await secondKey(gateway)
+    provider.script(exact({ tokens: ['x'.repeat(8 * 1024 * 1024)] }))
+    const deaf = await Promise.all(
+      Array.from({ length: counts(6, 120) }, async () => {
+        const client = await connect(gateway)
+        client.pause()
+        await client.post(CHAT, { model: 'm', messages: MESSAGES }, { authorization: `Bearer ${gateway.key}` })
+        return client
+      }),
+    )
+    expect(deaf.length).toBeGreaterThan(0)
+    await gateway.waitForLog(line => line['msg'] === 'exchange')
+    provider.script(exact())
+    let own = await gateway.chat()
+    while (own.status !== 503) own = await gateway.chat()
+    for (const stream of [false, true]) {
+      const answer = await gateway.chat(
+        { stream },
+        { headers: { 'content-type': 'application/json', authorization: `Bearer ${other}` } },
+      )
+      expect(answer.status).toBe(200)
+    }
+  })
+})
+
+describe('requests that come before the answers are read', () => {
+  const GET = (key: string) => `GET /v1/models HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer ${key}\r\n\r\n`
+
+  test('are answered one after the other, in their order', async () => {
+    await using gateway = await startInProcess({ provider: provider.baseUrl })
+    const client = await connect(gateway)
+    const body = JSON.stringify({ model: 'm', messages: MESSAGES })
+    const chat = `POST ${CHAT} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\nAuthorization: Bearer ${gateway.key}\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+    await client.send(Array.from({ length: 20 }, () => GET(gateway.key) + chat).join(''))
+    for (let at = 0; at < 20; at++) {
+      expect(JSON.parse((await client.readResponse()).text())).toMatchObject({ object: 'list' })
+      expect(JSON.parse((await client.readResponse()).text())).toMatchObject({ object: 'chat.completion' })
+    }
+    // By their ids each began when the one before was over.
+    const over = gateway.log
+      .filter(line => line['msg'] === 'exchange')
+      .map(line => String(line['exchange'] ?? line['id']))
+    expect(over).toEqual([...over].sort())
+  })
+
+  test('are not begun behind one whose answer ends the connection', async () => {
+    await using gateway = await startInProcess({ provider: provider.baseUrl })
+    const client = await connect(gateway)
+    await client.send(
+      GET(gateway.key).replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n') + GET(gateway.key).repeat(5),
+    )
+    expect((await client.readResponse()).status).toBe(200)
+    expect((await client.readToEnd()).toString()).toBe('')
+    await gateway.stop()
+    expect(gateway.log.filter(line => line['msg'] === 'exchange')).toHaveLength(1)
+  })
+
+  test('and are too many end the connection', async () => {
+    await using gateway = await startInProcess({ provider: provider.baseUrl })
+    const client = await connect(gateway)
+    client.pause()
+    await client.send('GET /livez HTTP/1.1\r\nHost: gateway\r\n\r\n'.repeat(1000)).catch(() => {})
+    client.resume()
+    expect(await client.closed).not.toBe('own')
   })
 })
 

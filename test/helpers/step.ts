@@ -94,7 +94,16 @@ export function createSteps(
     const report = (report: StepReport) => void reports.push(report)
     let refusal: Refusal | null = null
     try {
-      await runPlan({ plan, ctx, exchange, innermost, facts: () => ({}), report, graceMs: 1000 })
+      await runPlan({
+        plan,
+        ctx,
+        exchange,
+        receive: async () => {},
+        innermost,
+        facts: () => ({}),
+        report,
+        graceMs: 1000,
+      })
     } catch (error) {
       if (!isRefusal(error)) throw error
       refusal = error

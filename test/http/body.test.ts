@@ -1,8 +1,9 @@
-import { IncomingMessage, type IncomingMessage as Request } from 'node:http'
+import { IncomingMessage, type IncomingMessage as Request, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
 import { isRefusal } from '#contract'
-import { type BodyBudget, type ReadBody, readBody } from '../../src/http/body.ts'
+import { type ReadBody, readBody } from '../../src/http/body.ts'
+import type { Room } from '../../src/http/shares.ts'
 import { until } from '../answer/wire.ts'
 import { type Listener, listen } from './listener.ts'
 
@@ -11,15 +12,32 @@ afterEach(async () => {
   for (const listener of listeners.splice(0)) await listener[Symbol.asyncDispose]()
 })
 
-const budget = (limitBytes = 1_000_000): BodyBudget => ({ limitBytes, inflightBytes: 0 })
+/** Room for so many bytes, and how many are there. */
+interface Counted extends Room {
+  bytes: number
+}
+
+function roomOf(limitBytes = 1_000_000): Counted {
+  return {
+    bytes: 0,
+    take(bytes) {
+      if (this.bytes + bytes > limitBytes) return false
+      this.bytes += bytes
+      return true
+    },
+    give(bytes) {
+      this.bytes -= bytes
+    },
+  }
+}
 
 /** What became of each body: its bytes, or the code of the refusal. */
-async function reading(limitBytes: number, shared = budget()) {
+async function reading(limitBytes: number, shared = roomOf()) {
   const results: (ReadBody | string)[] = []
   const requests: Request[] = []
   const listener = await listen((request, response) => {
     requests.push(request)
-    readBody(request, limitBytes, shared)
+    readBody(request, response, limitBytes, shared)
       .catch(error => {
         if (!isRefusal(error)) throw error
         return error.code
@@ -51,41 +69,41 @@ describe('a body is refused', () => {
   ])('%s', async (_name, bytes, code) => {
     const { send, bodies, shared } = await reading(100)
     await send(bytes)
-    await until(() => bodies().length === 1 || shared.inflightBytes < 0)
+    await until(() => bodies().length === 1 || shared.bytes < 0)
     expect(bodies()).toEqual([code])
-    expect(shared.inflightBytes).toBe(0)
+    expect(shared.bytes).toBe(0)
   })
 
   test.each<[name: string, first: string]>([
     ['that said its length', withLength('x'.repeat(600), 601)],
     ['that did not', post('transfer-encoding: chunked', `258\r\n${'x'.repeat(600)}`)],
   ])('when too much is under way already: another one %s', async (_name, first) => {
-    const { send, bodies, shared } = await reading(1_000, budget(1_000))
+    const { send, bodies, shared } = await reading(1_000, roomOf(1_000))
     const other = await send(first)
-    await until(() => shared.inflightBytes === 600)
+    await until(() => shared.bytes === 600)
     await send(withLength('y'.repeat(401)))
     await send(chunked('y'.repeat(401)))
     await until(() => bodies().length === 2)
     expect(bodies()).toEqual(['overloaded', 'overloaded'])
-    expect(shared.inflightBytes).toBe(600)
+    expect(shared.bytes).toBe(600)
     await send(withLength('y'.repeat(400)))
     await until(() => bodies().length === 3)
     expect(bodies()[2]).toBe('y'.repeat(400))
     other.reset()
     await until(() => bodies().length === 4)
     expect(bodies()[3]).toBe('bad_request')
-    expect(shared.inflightBytes).toBe(400)
+    expect(shared.bytes).toBe(400)
   })
 
   test.each(['fin', 'reset'] as const)('when the client leaves in the middle, by %s', async how => {
     for (const bytes of [withLength('half', 100), post('transfer-encoding: chunked', '5\r\nhal')]) {
       const { send, bodies, shared } = await reading(100)
       const client = await send(bytes)
-      await until(() => shared.inflightBytes > 0)
+      await until(() => shared.bytes > 0)
       client[how]()
       await until(() => bodies().length === 1)
       expect(bodies()).toEqual(['bad_request'])
-      expect(shared.inflightBytes).toBe(0)
+      expect(shared.bytes).toBe(0)
     }
   })
 
@@ -104,36 +122,38 @@ describe('a body is refused', () => {
     await until(() => gone.length === 1)
     client.reset()
     await until(() => closed)
-    const shared = budget()
-    await expect(readBody(gone[0]!, 100, shared)).rejects.toMatchObject({ code: 'bad_request' })
-    expect(shared.inflightBytes).toBe(0)
+    const shared = roomOf()
+    await expect(readBody(gone[0]!, new ServerResponse(gone[0]!), 100, shared)).rejects.toMatchObject({
+      code: 'bad_request',
+    })
+    expect(shared.bytes).toBe(0)
   })
 
   test('and says why', async () => {
     const request = new IncomingMessage(new Socket())
     request.headers['content-length'] = '101'
-    await expect(readBody(request, 100, budget())).rejects.toMatchObject({
+    await expect(readBody(request, new ServerResponse(request), 100, roomOf())).rejects.toMatchObject({
       status: 413,
       message: 'The body is larger than 100 bytes.',
     })
     request.headers['content-length'] = '100'
-    const refused = readBody(request, 100, budget(99))
+    const refused = readBody(request, new ServerResponse(request), 100, roomOf(99))
     request.push(Buffer.alloc(100))
     await expect(refused).rejects.toMatchObject({ status: 503, retryAfterMs: 1_000 })
   })
 
   test('for what has come, not for what was said: who sends nothing takes nobody’s room', async () => {
-    const { send, bodies, requests, shared } = await reading(1_000, budget(1_000))
+    const { send, bodies, requests, shared } = await reading(1_000, roomOf(1_000))
     const silent = await Promise.all([1, 2, 3].map(() => send(post('content-length: 1000'))))
     await until(() => requests.length === 3)
-    expect(shared.inflightBytes).toBe(0)
+    expect(shared.bytes).toBe(0)
     await send(withLength('y'.repeat(1_000)))
     await until(() => bodies().length === 1)
     expect(bodies()).toEqual(['y'.repeat(1_000)])
-    expect(shared.inflightBytes).toBe(1_000)
+    expect(shared.bytes).toBe(1_000)
     for (const client of silent) client.reset()
     await until(() => bodies().length === 4)
-    expect(shared.inflightBytes).toBe(1_000)
+    expect(shared.bytes).toBe(1_000)
   })
 })
 
@@ -151,13 +171,13 @@ describe('a body is read', () => {
     await send(bytes)
     await until(() => bodies().length === 1)
     expect(bodies()).toEqual([body])
-    expect(shared.inflightBytes).toBe(body.length)
+    expect(shared.bytes).toBe(body.length)
     const { release } = results[0] as ReadBody
     release()
-    expect(shared.inflightBytes).toBe(0)
+    expect(shared.bytes).toBe(0)
     // Who gives back twice gives nothing the second time.
     release()
-    expect(shared.inflightBytes).toBe(0)
+    expect(shared.bytes).toBe(0)
   })
 
   test('however it comes in pieces', async () => {

@@ -1,9 +1,9 @@
-/** Whom an address stands for, when addresses are counted. */
+/** Which addresses count as one client, wherever something is counted by address. */
 import { isIPv4, isIPv6 } from 'node:net'
 
 /**
- * The bucket of an address. An IPv6 host is given a whole /64 (RFC 7421), so its 2^64 addresses count as one; IPv4 in
- * IPv6 clothes (`::ffff:192.0.2.1`) counts as IPv4. What is no address shares one bucket.
+ * The group of an address. An IPv6 host is given a whole /64 (RFC 7421), so its 2^64 addresses count as one; IPv4 in
+ * IPv6 clothes (`::ffff:192.0.2.1`) counts as IPv4. What is no address shares one group.
  */
 export function addressGroup(address: string): string {
   const [bare = ''] = address.split('%', 1)

@@ -1,8 +1,8 @@
 import { isIPv6 } from 'node:net'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { counts } from '../../test/helpers/counts.ts'
-import { addressGroup } from './address.ts'
+import { addressGroup } from '#contract'
+import { counts } from '../helpers/counts.ts'
 
 test.each([
   ['', 'unknown'],

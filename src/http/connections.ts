@@ -1,0 +1,141 @@
+/**
+ * One exchange at a time on each connection. A client may send requests without waiting for answers (pipelining, RFC 9112,
+ * 9.3.2); Node would begin all of them at once, and keep all their answers where the client reads none.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+
+type Begin = (request: IncomingMessage, response: ServerResponse) => void
+
+interface Waiting {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  readonly bytes: number
+}
+
+/** What is known of a connection; kept for as long as the connection. */
+interface Connection {
+  readonly socket: Socket
+  current: ServerResponse | null
+  /** The requests behind the current one, in their order. */
+  waiting: Waiting[]
+  /** Nothing that still comes on it is begun. */
+  isOver: boolean
+  /** What the kernel had taken of its answers when it last took something, and since when it has taken nothing. */
+  takenBytes: number
+  blockedSinceMs: number
+}
+
+export interface Connections {
+  readonly begin: Begin
+  /** Cuts the connections whose clients take nothing of their answers. @param nowMs any clock that does not go back */
+  cutStalled(nowMs: number): void
+}
+
+/** The memory of a request that waits: its objects, and the pieces of its body that Node has read ahead. */
+const HEAD_BYTES = 8 * 1024
+const BODY_BYTES = 96 * 1024
+/** Node makes an object of each chunk, and reads ahead 64 KiB of the wire: chunks of one byte come to this. */
+const CHUNKED_BODY_BYTES = 4 * 1024 * 1024
+
+/** Of all requests that wait, in one process. */
+const MAX_WAITING_BYTES = 64 * 1024 * 1024
+/** Behind one exchange. The next one ends the connection. */
+const MAX_WAITING = 256
+
+export interface ConnectionsOptions {
+  /** The listener has been closed: what waits is not begun. */
+  isClosed(): boolean
+  /** A client that takes nothing for so long is cut. */
+  stallMs(): number
+}
+
+/** Makes a listener for `request` that begins the requests of each connection one after the other. */
+export function oneAtATime(begin: Begin, { isClosed, stallMs }: ConnectionsOptions): Connections {
+  const connections = new WeakMap<Socket, Connection>()
+  const busy = new Set<Connection>()
+  let waitingBytes = 0
+
+  function start(connection: Connection, request: IncomingMessage, response: ServerResponse): void {
+    connection.current = response
+    connection.blockedSinceMs = 0
+    busy.add(connection)
+    response.once('close', () => ended(connection, response))
+    begin(request, response)
+  }
+
+  function wait(connection: Connection, request: IncomingMessage, response: ServerResponse): void {
+    const bytes = costOf(request)
+    if (connection.waiting.length === MAX_WAITING || waitingBytes + bytes > MAX_WAITING_BYTES) {
+      end(connection)
+      request.socket.destroy()
+      return
+    }
+    waitingBytes += bytes
+    connection.waiting.push({ request, response, bytes })
+    // No further head is read before this one's turn.
+    request.socket.pause()
+  }
+
+  function ended(connection: Connection, response: ServerResponse): void {
+    const { socket } = connection
+    connection.current = null
+    busy.delete(connection)
+    // RFC 9112, 9.6: what came behind an answer that ends the connection is not looked at.
+    if (endsConnection(response) || socket.destroyed) {
+      end(connection)
+      return
+    }
+    // Its head may have promised more, when it left before the end was in sight.
+    if (isClosed()) {
+      end(connection)
+      socket.destroySoon()
+      return
+    }
+    const next = connection.waiting.shift()
+    if (!next) return
+    waitingBytes -= next.bytes
+    if (connection.waiting.length === 0) socket.resume()
+    start(connection, next.request, next.response)
+  }
+
+  function end(connection: Connection): void {
+    connection.isOver = true
+    for (const { bytes } of connection.waiting.splice(0)) waitingBytes -= bytes
+  }
+
+  return {
+    begin(request, response) {
+      const { socket } = request
+      let connection = connections.get(socket)
+      if (!connection) {
+        connection = { socket, current: null, waiting: [], isOver: false, takenBytes: 0, blockedSinceMs: 0 }
+        connections.set(socket, connection)
+      }
+      if (connection.isOver) return
+      if (connection.current === null) start(connection, request, response)
+      else wait(connection, request, response)
+    },
+    cutStalled(nowMs) {
+      for (const connection of busy) {
+        const { socket } = connection
+        const takenBytes = socket.bytesWritten - socket.writableLength
+        if (socket.writableLength === 0) connection.blockedSinceMs = 0
+        else if (connection.blockedSinceMs === 0 || takenBytes > connection.takenBytes)
+          connection.blockedSinceMs = nowMs
+        else if (nowMs - connection.blockedSinceMs > stallMs()) socket.destroy()
+        connection.takenBytes = takenBytes
+      }
+    },
+  }
+}
+
+function costOf({ headers }: IncomingMessage): number {
+  if (headers['transfer-encoding'] !== undefined) return CHUNKED_BODY_BYTES
+  return (headers['content-length'] ?? '0') === '0' ? HEAD_BYTES : BODY_BYTES
+}
+
+/** Whether no answer can follow this one, also where its head has not left yet. */
+function endsConnection(response: ServerResponse): boolean {
+  return !response.shouldKeepAlive || response.getHeader('connection') === 'close'
+}
