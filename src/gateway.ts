@@ -55,6 +55,10 @@ export interface Gateway {
   idle(): Promise<void>
 }
 
+/** What a whole answer is taken for before it is there. */
+const LEAST_ANSWER_BYTES = 16 * 1024
+const BYTES_A_TOKEN = 8
+
 export function createGateway(parts: GatewayParts): Gateway {
   /** All of them: the gateway ends when there is none. */
   const trips = new Set<Trip>()
@@ -91,12 +95,14 @@ export function createGateway(parts: GatewayParts): Gateway {
       trips.add(trip)
       // 3. The steps, in the order of the policy. The body is read before the first one that needs it: every step from
       // there on may want to look at all of it. Behind the last one, `send`.
-      stage = 'send'
       await runPlan({
         plan: route.plan,
         ctx,
         exchange: trip.exchange,
-        receive: () => receive(trip),
+        receive: async () => {
+          await receive(trip)
+          stage = 'send'
+        },
         innermost: async () => send(trip),
         facts: () =>
           whenFacts({ method: ctx.method, path: ctx.path, get: name => ctx.get(name), exchange: trip.exchange }),
@@ -171,6 +177,7 @@ export function createGateway(parts: GatewayParts): Gateway {
   }
 
   function over(trip: Trip): void {
+    countAnswer(trip, 0)
     trips.delete(trip)
     admitted.delete(trip)
     parts.left(trip.generation)
@@ -201,7 +208,7 @@ export function createGateway(parts: GatewayParts): Gateway {
       watchman: parts.watchman,
       stallMs: limits.stallMs,
       heartbeat,
-      countWaiting: bytes => answers.add(ownerOf(trip), bytes),
+      onWhole: bytes => countAnswer(trip, bytes),
       onLeave: () => stop(trip, 'client_left'),
     })
     const trip: Trip = {
@@ -212,6 +219,7 @@ export function createGateway(parts: GatewayParts): Gateway {
       client,
       meter,
       body: null,
+      answerBytes: 0,
       asking: null,
       stopped: null,
       onStop: null,
@@ -230,10 +238,10 @@ export function createGateway(parts: GatewayParts): Gateway {
       case 'messages':
       case 'responses':
         // A stream waits at the provider, not here.
-        if (!trip.exchange.chat?.stream) checkRoomForAnswer(trip)
+        if (!trip.exchange.chat?.stream) reserveAnswer(trip)
         return sendChat(trip, parts)
       case 'raw':
-        checkRoomForAnswer(trip)
+        reserveAnswer(trip)
         return sendRaw(trip, parts)
       case 'models':
         return sendModels(trip)
@@ -244,10 +252,28 @@ export function createGateway(parts: GatewayParts): Gateway {
     }
   }
 
-  /** Who does not read enough of its answers asks for no more of them. Before the dispatch it costs nothing. */
-  function checkRoomForAnswer(trip: Trip): void {
-    if (answers.hasRoom(ownerOf(trip))) return
-    throw refuse('overloaded', { retryAfterMs: 1000, detail: 'too many bytes of answers wait for their clients' })
+  /**
+   * Of whole answers that have not come yet, and of those that wait for their clients, nobody has more than a share. Before
+   * the dispatch a refusal costs nothing. Of what an answer cannot be, its client has not asked for so many tokens.
+   */
+  function reserveAnswer(trip: Trip): void {
+    const { chat } = trip.exchange
+    const tokens = chat ? chat.cap * chat.choices : 0
+    const bytes = Math.min(LEAST_ANSWER_BYTES + tokens * BYTES_A_TOKEN, limits().bodyBytesInflight / 8)
+    const owner = ownerOf(trip)
+    if (!answers.take(owner, bytes)) {
+      // The first one has room in any case: whatever others do not read.
+      if (answers.has(owner)) {
+        throw refuse('overloaded', { retryAfterMs: 1000, detail: 'too many bytes of answers wait for their clients' })
+      }
+      answers.add(owner, bytes)
+    }
+    trip.answerBytes = bytes
+  }
+
+  function countAnswer(trip: Trip, bytes: number): void {
+    answers.add(ownerOf(trip), bytes - trip.answerBytes)
+    trip.answerBytes = bytes
   }
 
   /** Anything that went wrong as something that a client can be told. */

@@ -11,8 +11,8 @@ export interface ClientOptions {
   readonly stallMs: number
   /** Silence until the first comment, and between comments. The first one commits status 200. */
   readonly heartbeat: { readonly firstMs: number; readonly everyMs: number }
-  /** Counts the bytes of a whole answer when it is sent, and takes them back when the client has it, or has gone. */
-  countWaiting?(bytes: number): void
+  /** A whole answer of so many bytes is kept until `flushed`. */
+  onWhole?(bytes: number): void
   /** The client has left (a FIN is leaving: there is no half-close here), or was cut because it stalled. */
   onLeave(): void
 }
@@ -51,7 +51,6 @@ export class Client {
   /** Somebody else writes the answer; here it is only watched. */
   #released = false
   #unsentBytes = 0
-  #wholeBytes = 0
   #hurriedSince = 0
   #resume: (() => void) | null = null
   /** When the first piece of an answer (not a comment) was written; monotonic milliseconds. */
@@ -71,9 +70,6 @@ export class Client {
     this.#lastWrite = this.openedMs = options.watchman.now()
     const { promise, resolve } = Promise.withResolvers<void>()
     this.flushed = promise
-    void promise.then(() => {
-      if (this.#wholeBytes > 0) options.countWaiting?.(-this.#wholeBytes)
-    })
     response.on('finish', () => {
       this.#unwatch()
       resolve()
@@ -168,8 +164,7 @@ export class Client {
     const bytes = typeof body === 'string' ? Buffer.from(body) : body
     this.#head(status, status === 204 ? headers : { ...headers, 'content-length': bytes.length })
     this.#finish()
-    this.#wholeBytes = bytes.length
-    if (bytes.length > 0) this.#options.countWaiting?.(bytes.length)
+    this.#options.onWhole?.(bytes.length)
     this.#sendRest(bytes)
   }
 

@@ -82,20 +82,22 @@ export function oneAtATime(begin: Begin, { isClosed, stallMs }: ConnectionsOptio
     connection.current = null
     busy.delete(connection)
     // RFC 9112, 9.6: what came behind an answer that ends the connection is not looked at.
-    if (endsConnection(response) || socket.destroyed) {
+    if (isClosed() || endsConnection(response) || socket.destroyed) {
       end(connection)
+      // The head may have promised more: it left before the end was in sight.
+      if (isClosed()) socket.destroySoon()
       return
     }
-    // Its head may have promised more, when it left before the end was in sight.
-    if (isClosed()) {
-      end(connection)
-      socket.destroySoon()
-      return
-    }
+    // One a turn: requests whose answers are there at once would let nobody else in until the last of them.
+    if (connection.waiting.length > 0) setImmediate(() => startNext(connection))
+  }
+
+  function startNext(connection: Connection): void {
+    if (isClosed() || connection.socket.destroyed) end(connection)
     const next = connection.waiting.shift()
     if (!next) return
     waitingBytes -= next.bytes
-    if (connection.waiting.length === 0) socket.resume()
+    if (connection.waiting.length === 0) connection.socket.resume()
     start(connection, next.request, next.response)
   }
 
@@ -113,7 +115,7 @@ export function oneAtATime(begin: Begin, { isClosed, stallMs }: ConnectionsOptio
         connections.set(socket, connection)
       }
       if (connection.isOver) return
-      if (connection.current === null) start(connection, request, response)
+      if (connection.current === null && connection.waiting.length === 0) start(connection, request, response)
       else wait(connection, request, response)
     },
     cutStalled(nowMs) {

@@ -14,7 +14,9 @@ export function parseArrived(request: IncomingMessage): Promise<void> | null {
 
 const LONGEST_MS = 2_000
 /** Nobody needs so much of a body that was refused. */
-const MOST_BYTES = 1024 * 1024
+const MOST_BYTES = 4 * 1024 * 1024
+/** Of a body in chunks nothing more is read: tiny ones would cost much, for nothing. */
+const CHUNKED_MS = 250
 const LOOK_EVERY_MS = 50
 
 /**
@@ -23,13 +25,18 @@ const LOOK_EVERY_MS = 50
  */
 export function lingerAtEnd(request: IncomingMessage): void {
   const { socket } = request
+  const isChunked = request.headers['transfer-encoding'] !== undefined
   const linger = () => {
+    socket.destroySoon = ignore
     socket.end()
+    // Node has begun to throw the body away by itself; its reading goes on once more.
+    if (isChunked) setImmediate(() => socket.pause())
+    const longestMs = isChunked ? CHUNKED_MS : LONGEST_MS
     const startedAt = performance.now()
     const bytesBefore = socket.bytesRead
     const look = setInterval(() => {
       const isOver = request.complete || socket.destroyed
-      if (!isOver && performance.now() - startedAt < LONGEST_MS && socket.bytesRead - bytesBefore < MOST_BYTES) return
+      if (!isOver && performance.now() - startedAt < longestMs && socket.bytesRead - bytesBefore < MOST_BYTES) return
       clearInterval(look)
       socket.destroy()
     }, LOOK_EVERY_MS)
@@ -38,3 +45,5 @@ export function lingerAtEnd(request: IncomingMessage): void {
   // Node's server calls this when the answer has been handed to the kernel.
   socket.destroySoon = linger
 }
+
+const ignore = () => {}

@@ -41,30 +41,25 @@ export class Shares {
     return this.#all
   }
 
-  /** The room of one owner, for one body or answer. */
+  has(owner: string): boolean {
+    return this.#taken.has(owner)
+  }
+
+  /** The room of one owner, for one body. */
   of(owner: string): Room {
-    return { take: bytes => this.#take(owner, bytes), give: bytes => this.#add(owner, -bytes) }
+    return { take: bytes => this.take(owner, bytes), give: bytes => this.add(owner, -bytes) }
   }
 
-  /** Counts bytes that are kept already. */
-  add(owner: string, bytes: number): void {
-    this.#add(owner, bytes)
-  }
-
-  /** Whether an owner may begin something whose size is not known yet. */
-  hasRoom(owner: string): boolean {
-    const taken = this.#taken.get(owner) ?? 0
-    return taken === 0 || taken < this.#limits.share(Math.max(0, this.#limits.total() - this.#all))
-  }
-
-  #take(owner: string, bytes: number): boolean {
+  /** Counts bytes that are about to be kept. False: there is no room for them, and nothing was counted. */
+  take(owner: string, bytes: number): boolean {
     const free = this.#limits.total() - this.#all
     if (bytes > free || (this.#taken.get(owner) ?? 0) + bytes > this.#limits.share(free)) return false
-    this.#add(owner, bytes)
+    this.add(owner, bytes)
     return true
   }
 
-  #add(owner: string, bytes: number): void {
+  /** Counts bytes that are kept in any case; less than 0: that are kept no longer. */
+  add(owner: string, bytes: number): void {
     const taken = (this.#taken.get(owner) ?? 0) + bytes
     this.#all += bytes
     if (taken === 0) this.#taken.delete(owner)

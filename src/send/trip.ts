@@ -33,6 +33,8 @@ export interface Trip {
   readonly meter: Meter
   /** Null until it has been read. */
   body: ReadBody | null
+  /** Bytes that are counted for its whole answer: a guess before it is asked for, and what it is once it is there. */
+  answerBytes: number
   /** The target that is asked now; null between two attempts. */
   asking: string | null
   /** Why the signal was aborted; null while it is not. */

@@ -1,0 +1,80 @@
+/**
+ * An attacker in a process of its own: `node flood.child.ts URL KIND CONNECTIONS KEY`. It floods until it is killed, and opens
+ * again each connection that the gateway ends.
+ */
+import { connect, type Socket } from 'node:net'
+
+export type FloodKind = 'tiny chunks' | 'large bodies' | 'pipelined' | 'unread answers'
+
+const CHAT = 'POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n'
+const BODY = '{"model":"large","messages":[{"role":"user","content":"hi"}]}'
+
+interface Manner {
+  readonly head: string
+  /** Sent again and again behind the head. */
+  readonly rest: Buffer
+  /** Bytes a second over all connections; left out: as many as go. */
+  readonly rate?: number
+  readonly reads: boolean
+}
+
+function mannerOf(kind: FloodKind, key: string): Manner {
+  const auth = key === '' ? '' : `Authorization: Bearer ${key}\r\n`
+  switch (kind) {
+    case 'tiny chunks':
+      return {
+        head: `${CHAT}${auth}Transfer-Encoding: chunked\r\n\r\n`,
+        rest: Buffer.from('1\r\n \r\n'.repeat(10_000)),
+        reads: true,
+      }
+    case 'large bodies':
+      return {
+        head: `${CHAT}${auth}Content-Length: 4000000\r\n\r\n`,
+        rest: Buffer.alloc(16 * 1024, ' '),
+        rate: 19_000_000,
+        reads: true,
+      }
+    case 'pipelined':
+      return {
+        head: '',
+        rest: Buffer.from(`GET /v1/models HTTP/1.1\r\nHost: gateway\r\n${auth}\r\n`.repeat(500)),
+        reads: false,
+      }
+    case 'unread answers':
+      return {
+        head: `${CHAT}${auth}Content-Length: ${BODY.length}\r\n\r\n${BODY}`,
+        rest: Buffer.alloc(0),
+        reads: false,
+      }
+  }
+}
+
+const REOPEN_MS = 5
+const PAUSE_MS = 20
+
+function flood(port: number, manner: Manner, connections: number): void {
+  const socket: Socket = connect({ port, host: '127.0.0.1' })
+  socket.on('error', () => {})
+  if (manner.reads) socket.resume()
+  else socket.pause()
+  const pauseMs = manner.rate === undefined ? 0 : (manner.rest.length * connections * 1000) / manner.rate
+  const send = () => {
+    if (socket.destroyed || manner.rest.length === 0) return
+    const goesOn = socket.write(manner.rest)
+    if (pauseMs > 0) setTimeout(send, goesOn ? pauseMs : pauseMs + PAUSE_MS)
+    else if (goesOn) setImmediate(send)
+    else socket.once('drain', send)
+  }
+  socket.once('connect', () => {
+    socket.write(manner.head)
+    send()
+  })
+  socket.once('close', () => setTimeout(flood, REOPEN_MS, port, manner, connections))
+}
+
+if (process.argv[1] === import.meta.filename) {
+  const [, , url, kind, connections, key = ''] = process.argv
+  for (let at = 0; at < Number(connections); at++) {
+    flood(Number(new URL(url!).port), mannerOf(kind as FloodKind, key), Number(connections))
+  }
+}
