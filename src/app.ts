@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import Koa, { type Context } from 'koa'
 import Router from 'koa-router'
-import { asksModel, isRefusal, type Refusal, type RouteKind, refuse } from '#contract'
+import { asksModel, isRefusal, type Refusal, type RouteKind, refuse, retryHeaders } from '#contract'
 import { isLoopback, urlHost } from './config/address.ts'
 import type { Address, Limits } from './config/configuration.ts'
 import { type Gateway, parseJson } from './gateway.ts'
@@ -11,7 +11,9 @@ import { clientAddress } from './http/address.ts'
 import { readBody } from './http/body.ts'
 import { oneAtATime } from './http/connections.ts'
 import { headProblem, mediaTypeProblem } from './http/guard.ts'
+import { lingerAtEnd } from './http/linger.ts'
 import { answerMalformed, answerUnserved, refuseBody } from './http/malformed.ts'
+import { type Overload, ROUND_MS } from './http/overload.ts'
 import { Shares } from './http/shares.ts'
 import { errorBody, sendRefusal } from './send/refusal.ts'
 
@@ -239,10 +241,11 @@ export interface Listener {
 }
 
 /** An HTTP server with limits that Node leaves wide. */
-export function createListener(app: Koa, limits: Limits, nextId: () => string): Listener {
+export function createListener(app: Koa, limits: Limits, nextId: () => string, overload?: Overload): Listener {
   const callback = app.callback()
   const coming = new Set<IncomingMessage>()
   const begin = (request: IncomingMessage, response: ServerResponse) => {
+    if (overload?.refusesRequest() && !isHealth(request.url)) return refuseOverloaded(request, response, nextId())
     // No further request on a connection of a server that has been closed.
     if (!server.listening) response.shouldKeepAlive = false
     // Nobody upgrades here, but Node's parser throws away what came in one piece with such a request: say so by closing.
@@ -269,10 +272,20 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string): 
   // A client that waits for `100 Continue` gets it when its body is read: `readBody` says it.
   server.on('checkContinue', connections.begin)
   server.on('checkExpectation', connections.begin)
+  if (overload) {
+    server.on('connection', socket => {
+      if (overload.refusesConnection()) socket.destroy()
+    })
+  }
   server.once('listening', () => {
     const look = setInterval(() => connections.cutStalled(performance.now()), STALLS_EVERY_MS)
     look.unref()
-    server.once('close', () => clearInterval(look))
+    const round = setInterval(() => overload?.round(), ROUND_MS)
+    round.unref()
+    server.once('close', () => {
+      clearInterval(look)
+      clearInterval(round)
+    })
   })
   server.on('clientError', (error, socket) => answerMalformed(error, socket, nextId()))
   server.on('connect', (_request, socket) => {
@@ -296,6 +309,31 @@ export function setTimeouts(server: Server, { headersMs, requestMs, stallMs }: L
 /** What Node's servers have no timeout for: a client that takes nothing of its answer, in milliseconds. */
 const stalls = new WeakMap<Server, number>()
 const STALLS_EVERY_MS = 1000
+
+function isHealth(url: string | undefined): boolean {
+  return url === '/livez' || url === '/readyz'
+}
+
+/** Without Koa: a refusal has to cost much less than an answer. */
+function refuseOverloaded(request: IncomingMessage, response: ServerResponse, id: string): void {
+  const refusal = refuse('overloaded', { retryAfterMs: 1000, detail: 'the event loop is overloaded' })
+  const body = errorBody(undefined, refusal, id)
+  const hasLargeBody = Number(request.headers['content-length'] ?? Number.POSITIVE_INFINITY) > LARGE_BODY_BYTES
+  if (hasLargeBody && request.method === 'POST') {
+    response.shouldKeepAlive = false
+    lingerAtEnd(request)
+  }
+  response.writeHead(refusal.status, {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+    'cache-control': 'no-store',
+    'x-request-id': id,
+    ...retryHeaders(refusal),
+  })
+  response.end(body)
+}
+
+const LARGE_BODY_BYTES = 64 * 1024
 
 /** As the parser sees it (RFC 9110, 7.8): both headers. */
 function wantsUpgrade({ headers }: IncomingMessage): boolean {

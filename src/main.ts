@@ -21,6 +21,7 @@ import type { Problem } from './config/problem.ts'
 import { closeNow, closeSoon, createEnding, followMistakes, followSignals, undoAll } from './ending.ts'
 import { createGateway, type Gateway } from './gateway.ts'
 import { createGeneration } from './generation.ts'
+import { createOverload } from './http/overload.ts'
 import { exchangeLine } from './observe/exchange-line.ts'
 import { createLog, type Logger } from './observe/log.ts'
 import { createMetrics } from './observe/metrics.ts'
@@ -137,7 +138,9 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
   const watchman = createWatchman()
   undo.push(watchman.stop)
   const servers: Server[] = []
+  let isOverloaded = false
   const metrics = createMetrics({
+    isOverloaded: () => isOverloaded,
     inflight: () => gateway.inflight(),
     holdsOpen: () => store.openHolds(),
     ledgerHealthy: () => store.healthy(),
@@ -218,7 +221,17 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
     metrics: metrics.render,
     reportBug: (exchange, error) => log.log.error({ exchange, error }, 'an unexpected error'),
   }
-  const clients = createListener(createClientApp(parts), configuration.limits, parts.nextId)
+  const overload = createOverload({
+    mostMs: () => reloads.generation().configuration.limits.eventLoopMs,
+    cpuMs: threadCpuMs,
+    random,
+    changed(now) {
+      isOverloaded = now
+      if (now) log.log.warn({}, 'the event loop is overloaded: a part of the new requests is refused')
+      else log.log.warn({}, 'the event loop is no longer overloaded')
+    },
+  })
+  const clients = createListener(createClientApp(parts), configuration.limits, parts.nextId, overload)
   const port = await listen(clients.server, configuration.listen)
   const url = urlOf(configuration.listen.host, port)
   undo.push(() => closeNow(clients.server))
@@ -284,6 +297,11 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
   const dashboardUrl = dashboard?.url ?? null
   const reload = () => reloads.reload('asked')
   return { url, adminUrl, dashboardUrl, store, configuration, finished, reload, drain: end }
+}
+
+function threadCpuMs(): number {
+  const { user, system } = process.threadCpuUsage()
+  return (user + system) / 1000
 }
 
 function openLog({ secrets }: Configuration, { env, stdout }: ServeOptions): Logger {

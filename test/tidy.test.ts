@@ -62,6 +62,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'past.ts',
     'overview.ts',
     'app.ts',
+    'http/',
     'gateway.ts',
     'send/',
     'generation.ts',

@@ -21,6 +21,8 @@ export interface Limits {
   readonly bodyBytes: number
   /** Bodies of all exchanges under way; beyond: 503. */
   readonly bodyBytesInflight: number
+  /** The event loop may be busy for so long at a stretch; beyond: 503. */
+  readonly eventLoopMs: number
   readonly headersMs: number
   readonly requestMs: number
   /** A client that takes nothing for so long is cut. */

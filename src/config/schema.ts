@@ -95,7 +95,11 @@ const LIMITS = map('What the gateway takes before it says no.', {
     'bytes',
     '1MiB',
     '64GiB',
-  )('All request bodies under way, and all whole answers that wait for their clients; beyond: 503.', '256MiB'),
+  )(
+    'All request bodies in progress, and as many bytes of whole answers; beyond: 503. Clients without a key have a quarter of it, and an account a part of what is free.',
+    '256MiB',
+  ),
+  event_loop: span('New requests get 503 while the event loop is busy for so long at a stretch.', '100ms'),
   headers: span('How long a client may take to send its headers.', '10s'),
   request: span('How long a client may take to send the whole request.', '30s'),
   stall: span('A client that takes nothing of its answer for so long is cut.', '60s'),

@@ -58,6 +58,7 @@ export function buildServer(source: Source, shape: GatewayShape): Server | null 
       maxInflight: limits.max_inflight,
       bodyBytes: limits.body,
       bodyBytesInflight: limits.bodies_in_flight,
+      eventLoopMs: limits.event_loop,
       headersMs: limits.headers,
       requestMs: limits.request,
       stallMs: limits.stall,

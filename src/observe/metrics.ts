@@ -82,6 +82,12 @@ export const METRICS = [
     labels: ['result'],
     help: 'Reloads of the configuration: changed, unchanged, refused.',
   },
+  {
+    name: 'tollgate_overloaded',
+    type: 'gauge',
+    labels: [],
+    help: '1 while the event loop is overloaded and new requests are refused, else 0.',
+  },
   { name: 'tollgate_inflight_exchanges', type: 'gauge', labels: [], help: 'Exchanges under way.' },
   { name: 'tollgate_holds_open', type: 'gauge', labels: [], help: 'Holds that are not settled yet.' },
   { name: 'tollgate_ledger_healthy', type: 'gauge', labels: [], help: '1 when the ledger can be written, else 0.' },
@@ -123,6 +129,7 @@ export interface Metrics {
 export interface MetricsOptions {
   readonly version: string
   /** Asked when the page is read. */
+  isOverloaded(): boolean
   inflight(): number
   holdsOpen(): number
   ledgerHealthy(): boolean
@@ -132,7 +139,7 @@ export interface MetricsOptions {
 const DURATION_BUCKETS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900]
 const FIRST_CHUNK_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120]
 
-export function createMetrics({ version, inflight, holdsOpen, ledgerHealthy }: MetricsOptions): Metrics {
+export function createMetrics({ version, isOverloaded, inflight, holdsOpen, ledgerHealthy }: MetricsOptions): Metrics {
   const registry = createRegistry()
   const exchanges = registry.counter(metric('tollgate_exchanges_total'))
   const durations = registry.histogram(metric('tollgate_exchange_duration_seconds'), DURATION_BUCKETS)
@@ -147,6 +154,7 @@ export function createMetrics({ version, inflight, holdsOpen, ledgerHealthy }: M
   const shadowRefusals = registry.counter(metric('tollgate_shadow_refusals_total'))
   const unhandledRejections = registry.counter(metric('tollgate_unhandled_rejections_total'))
   const reloads = registry.counter(metric('tollgate_reloads_total'))
+  registry.outside(metric('tollgate_overloaded'), () => (isOverloaded() ? 1 : 0))
   registry.outside(metric('tollgate_inflight_exchanges'), inflight)
   registry.outside(metric('tollgate_holds_open'), holdsOpen)
   registry.outside(metric('tollgate_ledger_healthy'), () => (ledgerHealthy() ? 1 : 0))

@@ -153,6 +153,7 @@ test('everything has its default', async () => {
       maxInflight: 2000,
       bodyBytes: 4 * 1024 * 1024,
       bodyBytesInflight: 256 * 1024 * 1024,
+      eventLoopMs: 100,
       headersMs: 10_000,
       requestMs: 30_000,
       stallMs: 60_000,
@@ -176,7 +177,7 @@ store: memory
 secret: \${file:secrets/hmac}
 trust_proxy: \${HOPS}
 hosts: [ API.example.com, localhost ]
-limits: { max_inflight: 5, body: 1MiB, bodies_in_flight: 2MiB, headers: 1s, request: 2s, stall: 3s }
+limits: { max_inflight: 5, body: 1MiB, bodies_in_flight: 2MiB, event_loop: 50ms, headers: 1s, request: 2s, stall: 3s }
 drain: 90s
 heartbeat: { first: 1s, every: 2s }`,
     },
@@ -197,6 +198,7 @@ heartbeat: { first: 1s, every: 2s }`,
       maxInflight: 5,
       bodyBytes: 1048576,
       bodyBytesInflight: 2097152,
+      eventLoopMs: 50,
       headersMs: 1000,
       requestMs: 2000,
       stallMs: 3000,

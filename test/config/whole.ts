@@ -20,6 +20,7 @@ limits:
   max_inflight: 100
   body: 1MiB
   bodies_in_flight: 64MiB
+  event_loop: 200ms
   headers: 5s
   request: 20s
   stall: 30s

@@ -226,6 +226,7 @@ describe('what is counted', () => {
 function create(options: Partial<MetricsOptions> = {}) {
   return createMetrics({
     version: '1.2.3',
+    isOverloaded: () => true,
     inflight: () => 3,
     holdsOpen: () => 2,
     ledgerHealthy: () => true,

@@ -1,0 +1,92 @@
+/** More requests than the process can answer: some are refused at once, so that the others are answered in time. */
+import { connect } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { exact, startFakeProvider } from '../helpers/fake-provider.ts'
+import { createAccount, startGateway } from '../helpers/gateway.ts'
+import { FIVE_STEPS, PRICE } from '../helpers/in-process.ts'
+import { openRaw } from '../helpers/raw-client.ts'
+
+const CLIENTS = 300
+/** So little that the clients of this test are too many. */
+const EVENT_LOOP = '1ms'
+const BODY = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hi' }] })
+
+test('is told with 503 and Retry-After, spares /livez, and ends', async () => {
+  await using provider = await startFakeProvider({ script: exact() })
+  const gateway = await startGateway({
+    yaml: {
+      version: 1,
+      listen: '127.0.0.1:0',
+      admin: '127.0.0.1:0',
+      store: 'memory',
+      limits: { event_loop: EVENT_LOOP },
+      providers: { p: { dialect: 'openai', base_url: provider.baseUrl } },
+      models: {
+        m: { targets: [{ provider: 'p', model: 'upstream-model' }], price: PRICE, context: 8192, max_output: 100 },
+      },
+      routes: [{ path: '/v1/chat/completions', policy: 'test' }],
+    },
+    policies: { test: { steps: FIVE_STEPS } },
+  })
+  const { key } = await createAccount(gateway, { credit: '1000000' })
+  const head = `POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\nAuthorization: Bearer ${key}\r\nContent-Length: ${BODY.length}\r\n\r\n`
+  let goesOn = true
+  const port = Number(new URL(gateway.url).port)
+  const statuses = new Map<string, number>()
+  // Each request on a connection of its own.
+  const client = async () => {
+    while (goesOn) {
+      const status = await new Promise<string>(resolve => {
+        let text = ''
+        const socket = connect({ port, host: '127.0.0.1' }, () => socket.write(head + BODY))
+        socket.on('data', bytes => {
+          text += bytes.toString('latin1')
+          socket.destroy()
+        })
+        socket.on('error', () => {})
+        socket.on('close', () => resolve(text === '' ? 'closed' : text.slice(9, 12)))
+      })
+      statuses.set(status, (statuses.get(status) ?? 0) + 1)
+    }
+  }
+  const clients = Array.from({ length: CLIENTS }, client)
+  try {
+    await gateway.waitForLog(
+      line => line['msg'] === 'the event loop is overloaded: a part of the new requests is refused',
+    )
+    const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text()
+    expect(metrics).toContain('tollgate_overloaded ')
+    // On a connection that is there already.
+    const probe = await openRaw(gateway.url)
+    let refused = null
+    while (refused === null) {
+      await probe.send(`${head}${BODY}`)
+      const answer = await probe.readResponse()
+      if (answer.status === 503) refused = answer
+      await probe.send('GET /livez HTTP/1.1\r\nHost: gateway\r\n\r\n')
+      expect((await probe.readResponse()).status).toBe(200)
+    }
+    expect(refused.header('retry-after')).toBe('1')
+    expect(JSON.parse(refused.text())).toMatchObject({
+      error: { code: 'overloaded', type: 'server_error', param: null },
+    })
+    expect(refused.header('x-request-id')).toMatch(/^req_/)
+    probe.socket.destroy()
+  } finally {
+    goesOn = false
+    await Promise.all(clients)
+  }
+  await gateway.waitForLog(line => line['msg'] === 'the event loop is no longer overloaded')
+  await pause(100)
+  const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: BODY,
+  })
+  expect(answer.status).toBe(200)
+  console.log(
+    `of ${CLIENTS} clients at once: ${[...statuses].map(([status, count]) => `${status} ${count}`).join(', ')}`,
+  )
+  expect(await gateway.stop()).toBe(0)
+})
