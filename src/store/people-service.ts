@@ -4,6 +4,7 @@ import type { Clock } from '#contract'
 import { ACCOUNT_PREFIX } from './accounts.ts'
 import { money, text } from './check.ts'
 import type { Database } from './database.ts'
+import { createDevices } from './devices.ts'
 import type { Ids } from './ids.ts'
 import { createLinkReader, LINK_PREFIX } from './links.ts'
 import { invalid } from './mistakes.ts'
@@ -41,6 +42,7 @@ const PASSWORD_HASH = /^\$[\x21-\x7e]{8,500}$/
 export function createPeople({ reader, writer, hmacKey, ids, clock }: PeopleParts): People {
   const persons = createPersonReader(reader)
   const findSession = createSessionReader(reader)
+  const devices = createDevices(persons, hmacKey, clock)
   const links = createLinkReader(reader, clock)
   const tokens = createOperatorTokenReader(reader, clock)
 
@@ -114,6 +116,9 @@ export function createPeople({ reader, writer, hmacKey, ids, clock }: PeoplePart
     async endSessions(person, except) {
       await writer.op('endSessions', { person, except: except === undefined ? null : sessionDigest(except) })
     },
+
+    createDevice: devices.create,
+    findDevice: devices.find,
 
     async createLink(link) {
       checkLink(link, clock.now())

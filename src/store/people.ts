@@ -14,6 +14,9 @@ export const MOST_SESSIONS = 20
 /** A session ends so long after it began, however much it is used; the store keeps none for longer. */
 export const LONGEST_SESSION_MS = 8 * 3_600_000
 
+/** A browser in which somebody has signed in is known for so long. */
+export const DEVICE_MS = 90 * 24 * 3_600_000
+
 /** A member sees an account; an operator also sees all the others and what the gateway does. */
 export type Role = 'member' | 'operator'
 
@@ -77,6 +80,13 @@ export interface Session {
   readonly createdAt: number
   /** When it was last used, to the minute: not every request is worth a write. */
   readonly seenAt: number
+}
+
+/** A browser in which a person has signed in with the password that they have now. */
+export interface Device {
+  /** Of the browser: another one each time. */
+  readonly id: string
+  readonly personId: string
 }
 
 /** A machine's way to the operators' API (a payment webhook, a script). */
@@ -156,6 +166,14 @@ export interface People {
   endSession(secret: string): Promise<void>
   /** All of a person's but one. */
   endSessions(personId: string, except?: string): Promise<void>
+
+  /**
+   * A signed text by which a browser is known to have signed in: for `DEVICE_MS`, or until the password changes. Undefined
+   * when there is no such person.
+   */
+  createDevice(personId: string): string | undefined
+  /** Undefined when the text was not made here, is past, or its person has another password by now. */
+  findDevice(text: string): Device | undefined
 
   /** Answers with the link's secret: the only time it is seen. */
   createLink(link: NewLink): Promise<{ readonly link: Link; readonly token: string }>

@@ -55,6 +55,8 @@ export interface PersonParts {
 export interface PersonReader {
   find(id: string): Person | undefined
   findByEmail(email: string): PersonWithPassword | undefined
+  /** The stored hash. */
+  passwordOf(id: string): string | undefined
   list(accountId?: string): readonly Person[]
   hasOperator(): boolean
 }
@@ -196,6 +198,7 @@ export function createPersonOperations(database: Database, clock: Clock, parts: 
 export function createPersonReader(database: Database): PersonReader {
   const byId = database.prepare(`SELECT ${COLUMNS} FROM person WHERE id = ?`)
   const byEmail = database.prepare(`SELECT ${COLUMNS}, password FROM person WHERE email = ?`)
+  const passwordById = database.prepare('SELECT password FROM person WHERE id = ?')
   const all = database.prepare(`SELECT ${COLUMNS} FROM person ORDER BY id`)
   const ofAccount = database.prepare(`SELECT ${COLUMNS} FROM person WHERE account = ? ORDER BY id`)
   const operator = database.prepare("SELECT 1 FROM person WHERE role = 'operator' LIMIT 1")
@@ -208,6 +211,7 @@ export function createPersonReader(database: Database): PersonReader {
       const row = byEmail.get(email)
       return row && { ...toPerson(row), password: row['password'] as string }
     },
+    passwordOf: id => passwordById.get(id)?.['password'] as string | undefined,
     list: accountId => (accountId === undefined ? all.all() : ofAccount.all(accountId)).map(toPerson),
     hasOperator: () => operator.get() !== undefined,
   }

@@ -1,6 +1,6 @@
 /**
- * How often somebody may try something: a sliding window for each subject, in memory and bounded. Whoever is turned away
- * is not counted again, so that one who keeps knocking is let in when the window has moved on.
+ * How often somebody may try something: a sliding window for each subject, or delays that grow, in memory and bounded.
+ * Whoever is turned away is not counted again, so that one who keeps knocking is let in when the time has passed.
  */
 import { isIPv6 } from 'node:net'
 import { type Clock, refuse } from '#contract'
@@ -38,6 +38,60 @@ export function createAttempts(clock: Clock, { most, windowMs }: Window, mostSub
         const counted = tries.get(subject)
         const index = counts ? (counted?.lastIndexOf(now) ?? -1) : -1
         if (index >= 0) counted!.splice(index, 1)
+        // What is taken back leaves nothing behind that would push out somebody else's.
+        if (counted?.length === 0) tries.delete(subject)
+        counts = false
+      }
+    },
+  }
+}
+
+/** Delays that double. */
+export interface Growth {
+  /** So many tries need not wait for each other. */
+  readonly free: number
+  readonly firstMs: number
+  /** The longest delay. After each such time without a try, one try is forgotten. */
+  readonly longestMs: number
+}
+
+interface Tried {
+  readonly tries: number
+  readonly at: number
+}
+
+/**
+ * Each try has to wait longer after the one before it. So a few mistakes cost seconds, and whoever goes on guessing comes to
+ * one guess in the longest delay.
+ *
+ * @param mostSubjects only for tests
+ */
+export function createDelays(
+  clock: Clock,
+  { free, firstMs, longestMs }: Growth,
+  mostSubjects = MOST_SUBJECTS,
+): Attempts {
+  const subjects = boundedMap<Tried>(mostSubjects)
+  return {
+    take(subject) {
+      const now = clock.now()
+      const before = subjects.get(subject)
+      // A clock that was set back must not lock anybody out for longer.
+      const passedMs = before === undefined || before.at > now ? longestMs : now - before.at
+      const forgotten = before === undefined || before.at > now ? 0 : Math.floor(passedMs / longestMs)
+      const tries = Math.max(0, (before?.tries ?? 0) - forgotten)
+      const delayMs = tries < free ? 0 : Math.min(firstMs * 2 ** (tries - free), longestMs)
+      if (passedMs < delayMs) throw refuse('too_many_attempts', { retryAfterMs: delayMs - passedMs })
+      const taken = { tries: tries + 1, at: now }
+      subjects.set(subject, taken)
+      let counts = true
+      return () => {
+        const current = subjects.get(subject)
+        // Others have tried meanwhile: theirs stay.
+        if (counts && current !== undefined && current !== taken) {
+          subjects.set(subject, { ...current, tries: Math.max(0, current.tries - 1) })
+        } else if (counts && before !== undefined) subjects.set(subject, before)
+        else if (counts) subjects.delete(subject)
         counts = false
       }
     },

@@ -4,18 +4,22 @@
  *
  * A hash takes 19 MiB and some 30 ms of a core. So only two are made at once and few may wait: whoever floods the sign-in
  * takes no memory from the streams. And nobody has more than two of the places, so that one alone cannot take them all.
+ * Strangers' hashes are made one at a time, in a room of their own: they keep out nobody who is known.
  */
 import { type Argon2Parameters, argon2, randomBytes, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import { refuse } from '#contract'
 
+/** For whom a hash is made. */
+export interface Whose {
+  /** An address, a person: none of them has more than two hashes made or waiting. */
+  readonly by: readonly string[]
+  readonly isStranger: boolean
+}
+
 export interface Passwords {
-  /**
-   * The text to store.
-   *
-   * @param by For whom: an address, a person. None of them has more than two hashes made or waiting.
-   */
-  hash(password: string, by?: readonly string[]): Promise<string>
+  /** The text to store. */
+  hash(password: string, whose?: Whose): Promise<string>
   /**
    * Whether it is the password of the stored text. Undefined stands for nobody's: the same work, and never right.
    * `better` is a new text to store where the old one has other parameters than today's.
@@ -23,7 +27,7 @@ export interface Passwords {
   verify(
     stored: string | undefined,
     password: string,
-    by?: readonly string[],
+    whose?: Whose,
   ): Promise<{ readonly right: boolean; readonly better?: string }>
 }
 
@@ -35,36 +39,39 @@ const TODAY = { memory: 19_456, passes: 2, parallelism: 1 }
 const SALT_BYTES = 16
 const HASH_BYTES = 32
 const MOST_AT_ONCE = 2
+const MOST_OF_STRANGERS_AT_ONCE = 1
 const MOST_WAITING = 32
 const MOST_OF_ONE = 2
+const OWN: Whose = { by: [], isStranger: false }
 
 /** On a thread of Node's pool. */
 export const argon2id: Derive = async parameters => promisify(argon2)('argon2id', parameters)
 
 export function createPasswords(derive: Derive = argon2id): Passwords {
-  const enter = createRoom()
+  const enter = createRoom(MOST_AT_ONCE)
+  const enterAsStranger = createRoom(MOST_OF_STRANGERS_AT_ONCE)
   // What is compared for people who do not exist: 32 random bytes, to which no password leads.
   const nobody = format(TODAY, randomBytes(SALT_BYTES), randomBytes(HASH_BYTES))
 
-  const make = ({ settings, salt, tag }: Stored, password: string, by: readonly string[]) =>
-    enter(by, () => {
+  const make = ({ settings, salt, tag }: Stored, password: string, { by, isStranger }: Whose) =>
+    (isStranger ? enterAsStranger : enter)(by, () => {
       // The same text typed on two systems may come in two forms of Unicode.
       const message = Buffer.from(password.normalize('NFC'))
       return derive({ ...settings, nonce: salt, tagLength: tag.length, message })
     })
 
-  async function hash(password: string, by: readonly string[] = []): Promise<string> {
+  async function hash(password: string, whose = OWN): Promise<string> {
     const salt = randomBytes(SALT_BYTES)
     const empty = { settings: TODAY, salt, tag: new Uint8Array(HASH_BYTES) }
-    return format(TODAY, salt, await make(empty, password, by))
+    return format(TODAY, salt, await make(empty, password, whose))
   }
 
   return {
     hash,
-    async verify(stored, password, by = []) {
+    async verify(stored, password, whose = OWN) {
       const known = parse(stored ?? nobody)
-      const right = timingSafeEqual(await make(known, password, by), known.tag)
-      return right && !isToday(known.settings) ? { right, better: await hash(password, by) } : { right }
+      const right = timingSafeEqual(await make(known, password, whose), known.tag)
+      return right && !isToday(known.settings) ? { right, better: await hash(password, whose) } : { right }
     },
   }
 }
@@ -107,7 +114,7 @@ function base64(bytes: Uint8Array): string {
 }
 
 /** Lets so many in at once and so many wait, few of them for one; the others are turned away. */
-function createRoom() {
+function createRoom(mostAtOnce: number) {
   const waiting: (() => void)[] = []
   /** For whom, how many are inside or wait. */
   const places = new Map<string, number>()
@@ -122,12 +129,12 @@ function createRoom() {
   }
 
   return async function enter<Result>(by: readonly string[], work: () => Promise<Result>): Promise<Result> {
-    const isFull = inside >= MOST_AT_ONCE && waiting.length >= MOST_WAITING
+    const isFull = inside >= mostAtOnce && waiting.length >= MOST_WAITING
     if (isFull || by.some(each => (places.get(each) ?? 0) >= MOST_OF_ONE)) {
       throw refuse('overloaded', { retryAfterMs: 1000, detail: 'too many passwords are being hashed' })
     }
     count(by, 1)
-    if (inside < MOST_AT_ONCE) inside++
+    if (inside < mostAtOnce) inside++
     // Whoever leaves hands on the place, so nobody can slip in between.
     else await new Promise<void>(resolve => waiting.push(resolve))
     try {

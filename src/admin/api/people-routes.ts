@@ -1,15 +1,16 @@
 /** How somebody gets in and out: registering, joining by a link, signing in, a new password, signing out. */
 import { hash } from 'node:crypto'
 import { type ErrorCode, formatMoney, refuse } from '#contract'
-import type { Link, Person, PersonWithPassword } from '../../store/people.ts'
+import type { Link, Person } from '../../store/people.ts'
 import { StoreError, StoreUnavailable } from '../../store/store.ts'
 import { afterWriting } from './after-writing.ts'
-import { subjectOf, type Try, takeAll } from './attempts.ts'
+import { subjectOf, takeAll } from './attempts.ts'
 import { refuseGuessable } from './guessable.ts'
 import { EMAIL, fields, PASSWORD, PASSWORD_NOW, SECRET } from './inputs.ts'
 import { type Answer, type ApiRoute, type Call, route } from './route.ts'
 import { LONGEST_MS } from './sessions.ts'
 import { showAccount, showPerson, showTime } from './show.ts'
+import { checkPassword, familiar, placesOf, signInTrial } from './trial.ts'
 import type { AboutView, LinkPurposeView, SessionView } from './views.ts'
 
 /** What every route can refuse with that makes a password's hash. */
@@ -77,7 +78,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
     handle: async call => {
       const { personId, email } = findLink(call, call.body.token, 'reset')
       refuseGuessable(call.body.password, email ?? '', 'password')
-      const password = await call.guard.passwords.hash(call.body.password, placesOf(call, personId ?? ''))
+      const password = await call.guard.passwords.hash(call.body.password, familiar(call, personId ?? ''))
       const person = await call.parts.store.people.reset(call.body.token, password)
       return afterWriting('The password is set, but you are not signed in. Sign in with it.', () =>
         signedIn(call, person, password),
@@ -145,7 +146,7 @@ async function register(call: Call<object, object, { email: string; password: st
   try {
     guard.registrationsByAddress.take(subjectOf(caller.address))
     checkFree(call, body.email)
-    password = await guard.passwords.hash(body.password, placesOf(call, email))
+    password = await guard.passwords.hash(body.password, { by: placesOf(call, email), isStranger: true })
     const membership = { name: email, plan, credit }
     person = await parts.store.people.create({ email, password, role: 'member', membership })
   } catch (error) {
@@ -178,50 +179,35 @@ async function join(call: Call<object, object, { token: string; email?: string; 
   const takeBack = takeAll(link.email === null ? [[guard.registrationsByAddress, subjectOf(caller.address)]] : [])
   checkFree(call, email)
   takeBack()
-  const password = await guard.passwords.hash(body.password, placesOf(call, email))
+  const password = await guard.passwords.hash(body.password, familiar(call, email))
   const person = await parts.store.people.join(body.token, { email, password })
   return afterWriting('You have joined, but you are not signed in. Sign in.', () => signedIn(call, person, password))
 }
 
 /** @param again Whether to look once more, when the password is another one by the time that the session begins. */
 async function signIn(call: Call<object, object, { email: string; password: string }>, again = true): Promise<Answer> {
-  const { guard, caller, body, parts } = call
+  const { body, parts } = call
   const known = parts.store.people.findByEmail(body.email)
   // By the address as the store has it: another way to write it must not be another ten tries.
   const email = known?.email ?? sameFor(body.email)
-  const address = subjectOf(caller.address)
-  const verdict = await checkPassword(call, known, {
-    password: body.password,
-    email,
-    wrong: [
-      [guard.signInsByEmail, email],
-      [guard.signInsByAddress, address],
-    ],
-    all: [
-      [guard.hashesByEmail, email],
-      [guard.hashesByAddress, address],
-    ],
-  })
+  const verdict = await checkPassword(call, known, { password: body.password, ...signInTrial(call, known, email) })
   if (!known || !verdict.right) {
     if (known) call.note({ person: known.id })
     throw refuse('wrong_credentials')
   }
-  let answer: Answer
   try {
-    answer = await signedIn(call, known, known.password)
+    return await signedIn(call, known, known.password, verdict.better)
   } catch (error) {
     if (!(error instanceof StoreError && error.code === 'conflict')) throw error
     if (again) return signIn(call, false)
     throw refuse('wrong_credentials')
   }
-  if (verdict.better !== undefined) await upgrade(call, known, verdict.better)
-  return answer
 }
 
 /** The same password under better parameters; the sign-in does not fail for it. */
-async function upgrade({ parts }: Call, { id, password }: PersonWithPassword, better: string): Promise<void> {
+async function upgrade({ parts }: Call, id: string, better: string, from: string): Promise<void> {
   try {
-    await parts.store.people.upgradePassword(id, better, password)
+    await parts.store.people.upgradePassword(id, better, from)
   } catch (error) {
     if (!(error instanceof StoreUnavailable)) throw error
     parts.log.warn({ err: error }, 'a better hash of a password could not be written')
@@ -236,7 +222,7 @@ async function changePassword(call: Call<object, object, { current: string; new:
   const known = people.findByEmail(person.email)
   const { right } = await checkPassword(call, known, {
     password: body.current,
-    email: person.email,
+    whose: familiar(call, person.email),
     // Not by the address that strangers can try too: they would keep the owner from changing what they guess at.
     wrong: [[guard.changesBySession, hash('sha256', session, 'base64')]],
     all: [[guard.hashesByEmail, person.email]],
@@ -244,7 +230,7 @@ async function changePassword(call: Call<object, object, { current: string; new:
   if (!known || !right) {
     throw refuse('wrong_credentials', { message: 'The current password is wrong.', param: 'current' })
   }
-  const password = await guard.passwords.hash(body.new, placesOf(call, person.email))
+  const password = await guard.passwords.hash(body.new, familiar(call, person.email))
   // Only in place of the one that was shown: an old password does not win against its own change.
   await people.setPassword(person.id, password, known.password)
   return afterWriting('The password is changed, but you are not signed in. Sign in with the new one.', () =>
@@ -280,52 +266,18 @@ function purposeOf({ parts }: Call, { kind, email, accountId, role, credit }: Li
   return { kind, email, account, role, credit: formatMoney(credit) }
 }
 
-interface Trial {
-  readonly password: string
-  readonly email: string
-  /** Where it counts when it is wrong, and where in any case. */
-  readonly wrong: readonly Try[]
-  readonly all: readonly Try[]
-}
-
-/** Whether it is the password of the person. For an address that nobody has, the work is the same. */
-async function checkPassword(call: Call, known: PersonWithPassword | undefined, { wrong, all, ...trial }: Trial) {
-  const { takeBackSome, takeBackAll } = take(wrong, all)
-  try {
-    const verdict = await call.guard.passwords.verify(known?.password, trial.password, placesOf(call, trial.email))
-    if (verdict.right) takeBackSome()
-    return verdict
-  } catch (error) {
-    // Nothing was tried: there was no room.
-    takeBackAll()
-    throw error
-  }
-}
-
-function take(wrong: readonly Try[], all: readonly Try[]) {
-  const takeBackSome = takeAll(wrong)
-  try {
-    const takeBackRest = takeAll(all)
-    const takeBackAll = () => {
-      takeBackSome()
-      takeBackRest()
-    }
-    return { takeBackSome, takeBackAll }
-  } catch (error) {
-    takeBackSome()
-    throw error
-  }
-}
-
-/** Whose places in the room of the hashes it takes. */
-function placesOf({ caller }: Call, whom: string): string[] {
-  return [`address ${subjectOf(caller.address)}`, `person ${whom}`]
-}
-
-/** Begins a session of its own for whoever has just proved who they are; the one before it on this browser ends. */
-async function signedIn(call: Call, person: Person, proof: string): Promise<Answer> {
-  const { secret, expiresAt } = await call.guard.sessions.begin(person, call.caller.session, proof)
-  return { body: sessionView(call, person, expiresAt), session: { begin: secret } }
+/**
+ * Begins a session of its own for whoever has just proved who they are; the one before it on this browser ends.
+ *
+ * @param better A better hash of the password: written once the session has begun.
+ */
+async function signedIn(call: Call, person: Person, proof: string, better?: string): Promise<Answer> {
+  const { guard, caller } = call
+  const { secret, expiresAt } = await guard.sessions.begin(person, caller.session, proof)
+  if (better !== undefined) await upgrade(call, person.id, better, proof)
+  // Last, because it is good for the hash that is stored by now.
+  const device = guard.known.remember(person.id, caller.address)
+  return { body: sessionView(call, person, expiresAt), session: { begin: secret, device } }
 }
 
 function sessionView({ parts }: Call, person: Person, expiresAt: number): SessionView {

@@ -24,6 +24,8 @@ export interface Caller {
   readonly person: Person | null
   /** The session's secret, for routes that end sessions; null for tokens. */
   readonly session: string | null
+  /** What the browser shows of an earlier sign-in (known.ts), whoever's it was; null for none, and for tokens. */
+  readonly device: string | null
   readonly address: string
 }
 
@@ -35,8 +37,8 @@ export type Answer =
   | { readonly stream: 'sent' }
   | { readonly csv: string; readonly filename: string }
 
-/** Sets the session's cookie, or clears it. */
-export type SessionChange = { readonly begin: string } | { readonly end: true }
+/** Sets the session's cookie and that of the browser, or clears the session's. */
+export type SessionChange = { readonly begin: string; readonly device: string | undefined } | { readonly end: true }
 
 /** What a line in the log says beside who did it: ids and new values that are no secrets. */
 export type About = Readonly<Record<string, string | boolean | number>>

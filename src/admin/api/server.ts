@@ -12,10 +12,11 @@ import { subjectOf } from './attempts.ts'
 import { createCheck, type RouteCheck } from './check.ts'
 import { createGuard, type Guard } from './guard.ts'
 import { createJournal } from './journal.ts'
+import { deviceCookieFor, readDevice } from './known.ts'
 import { describeApi } from './openapi.ts'
 import { checkJson, checkOwnPage, originOf } from './origin.ts'
 import type { ApiParts } from './parts.ts'
-import { type About, type Answer, type ApiRoute, type Call, type Caller, route } from './route.ts'
+import { type About, type Answer, type ApiRoute, type Call, type Caller, route, type SessionChange } from './route.ts'
 import { ROUTES } from './routes.ts'
 import { cookieFor, readCookie } from './sessions.ts'
 
@@ -194,13 +195,14 @@ function hasBody({ req }: Context): boolean {
 
 function nobodyAt(ctx: Context): Caller {
   const address = String(ctx.state['address'] ?? ctx.req.socket.remoteAddress ?? '')
-  return { actor: 'nobody', maker: null, person: null, session: null, address }
+  return { actor: 'nobody', maker: null, person: null, session: null, device: null, address }
 }
 
 /** Whose session's cookie it is. Without one: nobody. */
 async function personOf(ctx: Context, { sessions }: Guard, secure: boolean): Promise<Caller> {
-  const nobody = nobodyAt(ctx)
-  const secret = readCookie(ctx.req.headers.cookie, secure)
+  const { cookie } = ctx.req.headers
+  const nobody = { ...nobodyAt(ctx), device: readDevice(cookie, secure) }
+  const secret = readCookie(cookie, secure)
   const session = secret === null ? undefined : await inWords(() => sessions.find(secret))
   if (!session) return nobody
   const { person } = session
@@ -277,12 +279,18 @@ function send(ctx: Context, answer: Answer, { status }: ApiRoute, secure: boolea
     ctx.body = answer.csv
     return
   }
-  if (answer.session) ctx.set('set-cookie', cookieFor('begin' in answer.session ? answer.session.begin : null, secure))
+  if (answer.session) ctx.set('set-cookie', cookiesFor(answer.session, secure))
   if ('body' in answer) {
     ctx.status = answer.status ?? status ?? 200
     ctx.type = 'application/json; charset=utf-8'
     ctx.body = JSON.stringify(answer.body)
   } else ctx.status = 204
+}
+
+function cookiesFor(change: SessionChange, secure: boolean): string[] {
+  if ('end' in change) return [cookieFor(null, secure)]
+  const { begin, device } = change
+  return [cookieFor(begin, secure), ...(device === undefined ? [] : [deviceCookieFor(device, secure)])]
 }
 
 /** The id of what was made: the answer's own, or that of the thing it is about. */

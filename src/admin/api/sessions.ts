@@ -81,13 +81,18 @@ export function cookieFor(secret: string | null, secure: boolean): string {
 
 /** The session's secret of a `Cookie` header; null when there is none, or two: one of them is not ours. */
 export function readCookie(header: string | undefined, secure: boolean): string | null {
-  const start = `${cookieName(secure)}=`
+  const secret = cookieIn(header, cookieName(secure))
+  return secret !== null && SECRET.test(secret) ? secret : null
+}
+
+/** The value of a cookie of that name; null when there is none, or two: one of them is not ours. */
+export function cookieIn(header: string | undefined, name: string): string | null {
+  const start = `${name}=`
   const found = (header ?? '')
     .split(';')
     .map(pair => pair.trim())
     .filter(pair => pair.startsWith(start))
-  const secret = found.length === 1 ? found[0]!.slice(start.length) : ''
-  return SECRET.test(secret) ? secret : null
+  return found.length === 1 ? found[0]!.slice(start.length) : null
 }
 
 /** What may be one at all: anything else is not worth a question to the store. */

@@ -1,8 +1,8 @@
-/** Sliding windows, held against the plainest way to count; and whose tries are counted together. */
+/** Sliding windows, held against the plainest way to count; delays that grow; and whose tries are counted together. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { isRefusal } from '#contract'
-import { createAttempts, subjectOf } from '../../../src/admin/api/attempts.ts'
+import { createAttempts, createDelays, subjectOf } from '../../../src/admin/api/attempts.ts'
 import { counts } from '../../helpers/counts.ts'
 import { testClock } from '../../store/helpers.ts'
 
@@ -89,6 +89,79 @@ describe('a window', () => {
     ])
     expect(tried(() => attempts.take('b'))).toBe(true)
   })
+})
+
+describe('delays', () => {
+  const GROWTH = { free: 2, firstMs: 10, longestMs: 100 }
+
+  test('double with each try, up to the longest, and each such time without one takes one back', () => {
+    const clock = testClock()
+    const delays = createDelays(clock, GROWTH)
+    const waits: (true | number)[] = []
+    for (let count = 0; count < 12; count++) {
+      const result = tried(() => delays.take('a'))
+      waits.push(result)
+      // Knocking one moment early changes nothing.
+      if (result === true) continue
+      clock.ms += result - 1
+      expect(tried(() => delays.take('a'))).toBe(1)
+      clock.ms += 1
+    }
+    expect(waits).toEqual([true, true, 10, true, 20, true, 40, true, 80, true, 100, true])
+    // At the longest delay, one try is forgotten as another one comes: it stays there.
+    expect(tried(() => delays.take('a'))).toBe(100)
+    clock.ms += 100
+    expect(tried(() => delays.take('a'))).toBe(true)
+    expect(tried(() => delays.take('a'))).toBe(100)
+    clock.ms += 10_000
+    expect([1, 2, 3].map(() => tried(() => delays.take('a')))).toEqual([true, true, 10])
+  })
+
+  test('are as they were when a try is taken back, however often', () => {
+    const clock = testClock()
+    const delays = createDelays(clock, GROWTH)
+    for (let count = 0; count < 5; count++) {
+      const takeBack = delays.take('a')
+      takeBack()
+      takeBack()
+    }
+    delays.take('a')
+    delays.take('a')
+    clock.ms += 10
+    delays.take('a')()
+    expect(tried(() => delays.take('a'))).toBe(true)
+    expect(tried(() => delays.take('a'))).toBe(20)
+  })
+
+  test('keep the tries of others when one is taken back late', () => {
+    const delays = createDelays(testClock(), GROWTH)
+    const takeBack = delays.take('a')
+    delays.take('a')
+    takeBack()
+    expect([1, 2].map(() => tried(() => delays.take('a')))).toEqual([true, 10])
+  })
+
+  test('a clock that is set back locks nobody out', () => {
+    const clock = testClock()
+    const delays = createDelays(clock, GROWTH)
+    delays.take('a')
+    delays.take('a')
+    clock.ms -= 3_600_000
+    expect([1, 2].map(() => tried(() => delays.take('a')))).toEqual([true, 20])
+  })
+
+  test('are of each subject by itself, and of so many', () => {
+    const delays = createDelays(testClock(), { ...GROWTH, free: 1 }, 2)
+    for (const subject of ['a', 'b', 'c']) delays.take(subject)
+    expect(['b', 'c', 'a'].map(subject => tried(() => delays.take(subject)))).toEqual([10, 10, true])
+  })
+})
+
+test('a try that is taken back pushes nobody out of memory', () => {
+  const attempts = createAttempts(testClock(), { most: 1, windowMs: WINDOW_MS }, 2)
+  attempts.take('a')
+  for (let index = 0; index < 10; index++) attempts.take(`made up ${index}`)()
+  expect(tried(() => attempts.take('a'))).toBe(WINDOW_MS)
 })
 
 test.each([

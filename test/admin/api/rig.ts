@@ -19,6 +19,7 @@ import { expect } from 'vitest'
 import { type ErrorEnvelope, type Log, type Model, parseMoney } from '#contract'
 import { createAjv } from '../../../src/admin/api/check.ts'
 import { createGuard, type Guard } from '../../../src/admin/api/guard.ts'
+import { deviceCookieName } from '../../../src/admin/api/known.ts'
 import { errorCodesOf } from '../../../src/admin/api/openapi.ts'
 import type { ApiParts } from '../../../src/admin/api/parts.ts'
 import { createPasswords, type Derive } from '../../../src/admin/api/password.ts'
@@ -76,10 +77,12 @@ export interface Client {
   delete<Body>(path: string): Promise<Reply<Body>>
 }
 
-/** A client at the dashboard's door; keeps the session's cookie as a browser does. */
+/** A client at the dashboard's door; keeps cookies as a browser does. */
 export interface Browser extends Client {
   /** The session's secret; null when signed out. */
   cookie: string | null
+  /** What shows that somebody has signed in here before; null when nobody has. */
+  device: string | null
 }
 
 export interface SignedIn extends Browser {
@@ -141,13 +144,18 @@ export async function startRig(options: RigOptions = {}): Promise<Rig> {
     createClient({ port, agent, routes: routes.filter(each => port !== ports.admin || each.audience === 'operator') })
 
   function browser(): Browser {
-    const jar: { cookie: string | null } = { cookie: null }
-    const name = cookieName(origin.startsWith('https:'))
+    const jar: { cookie: string | null; device: string | null } = { cookie: null, device: null }
+    const secure = origin.startsWith('https:')
+    const names = [
+      ['cookie', cookieName(secure)],
+      ['device', deviceCookieName(secure)],
+    ] as const
     const client = reach(ports.dashboard)
     const call = async (method: string, path: string, { headers, ...rest }: CallOptions = {}): Promise<Reply> => {
+      const cookies = names.flatMap(([kind, name]) => (jar[kind] === null ? [] : [`${name}=${jar[kind]}`]))
       const own = {
         host: new URL(origin).host,
-        ...(jar.cookie === null ? {} : { cookie: `${name}=${jar.cookie}` }),
+        ...(cookies.length === 0 ? {} : { cookie: cookies.join('; ') }),
         ...(method === 'GET' || method === 'HEAD'
           ? { 'sec-fetch-site': 'same-origin' }
           : { origin, 'sec-fetch-site': 'same-origin', 'x-tollgate-dashboard': '1' }),
@@ -155,7 +163,9 @@ export async function startRig(options: RigOptions = {}): Promise<Rig> {
       const reply = await client(method, path, { ...rest, headers: { ...own, ...headers } })
       for (const set of reply.headers['set-cookie'] ?? []) {
         const [pair = ''] = set.split(';')
-        if (pair.startsWith(`${name}=`)) jar.cookie = pair.slice(name.length + 1) || null
+        for (const [kind, name] of names) {
+          if (pair.startsWith(`${name}=`)) jar[kind] = pair.slice(name.length + 1) || null
+        }
       }
       return reply
     }

@@ -27,7 +27,7 @@ describe('the cookie', () => {
     await rig.member(ALICE)
     const browser = rig.browser()
     const began = await signIn(browser)
-    expect(began.headers['set-cookie']).toHaveLength(1)
+    expect(began.headers['set-cookie']).toHaveLength(2)
     expect(began.headers['set-cookie']![0]).toMatch(expected)
     expect(await isIn(browser)).toBe(true)
 
