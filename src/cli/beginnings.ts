@@ -42,9 +42,12 @@ async function sourceOf(
   texts: ReadonlyMap<string, string>,
   env: Terminal['env'],
 ): Promise<Source> {
-  const [{ readSource }, { readFile }] = await Promise.all([import('../config/source.ts'), import('node:fs/promises')])
+  const [{ readSource }, { readTextFile }] = await Promise.all([
+    import('../config/source.ts'),
+    import('../config/text-file.ts'),
+  ])
   const { file } = steps[0]!.position
-  return readSource(file, texts.get(resolve(file)) ?? '', { env, readFile: path => readFile(path, 'utf8') })
+  return readSource(file, texts.get(resolve(file)) ?? '', { env, readFile: readTextFile })
 }
 
 async function tryStep(

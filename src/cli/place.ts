@@ -2,8 +2,8 @@
  * Finds the store of a configuration without loading the rest of it: a key must be revoked also while somebody edits a
  * policy, and from a shell that has none of the gateway's environment variables.
  */
-import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
+import { readTextFile } from '../config/text-file.ts'
 import { pathOf } from './commands.ts'
 import { environmentOf, problemText, readConfiguration } from './configuration.ts'
 import { CommandError, type Terminal } from './terminal.ts'
@@ -26,7 +26,7 @@ export interface StorePlace {
 /** Throws a `CommandError` with the problems of the configuration when they leave the store unknown. */
 export async function findStore(terminal: Terminal, config: string): Promise<StorePlace> {
   const configFile = pathOf(terminal, config)
-  const text = await readFile(configFile, 'utf8').catch((error: NodeJS.ErrnoException) => {
+  const text = await readTextFile(configFile).catch((error: NodeJS.ErrnoException) => {
     const reason = error.code === 'ENOENT' ? 'there is no such file' : error.message
     throw new CommandError(`The configuration ${config} cannot be read: ${reason}. Name another with --config.`)
   })
@@ -35,7 +35,7 @@ export async function findStore(terminal: Terminal, config: string): Promise<Sto
     import('../config/schema.ts'),
   ])
   const env = environmentOf(terminal, configFile)
-  const source = await readSource(configFile, text, { env, readFile: path => readFile(path, 'utf8') })
+  const source = await readSource(configFile, text, { env, readFile: readTextFile })
   if (source.problems.length > 0 && !source.usable) {
     const sources = new Map([[configFile, text]])
     throw new CommandError(await problemText(terminal, { problems: source.problems, sources }))

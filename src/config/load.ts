@@ -2,7 +2,7 @@
  * gateway.yaml, with its policies and plugins, to a checked configuration; or to all that is wrong with it at once.
  * Nothing is half used: with one problem there is no configuration, and whoever asked keeps the one that serves.
  */
-import { readdir, readFile as readFromDisk } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { asksModel } from '#contract'
@@ -20,14 +20,14 @@ import { CATALOG_POLICY, type Plan, type PlannedRoute, planRoutes } from './rout
 import { GATEWAY_SCHEMA } from './schema.ts'
 import { buildServer } from './server.ts'
 import { entriesOf, type Reading, readSource, reasonOf, type Source } from './source.ts'
+import { readTextFile } from './text-file.ts'
 import type { ModelNames } from './when-models.ts'
 import type { Door } from './when-truth.ts'
-import { MAX_FILE_BYTES } from './yaml-text.ts'
 
 export interface LoadOptions {
   /** What `${NAME}` is looked up in: usually `process.env`. */
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Reads a text file; rejects as `fs.readFile` does. Default: from disk. */
+  /** Reads a text file; rejects as `fs.readFile` does. Default: from disk (text-file.ts). */
   readonly readFile?: (path: string) => Promise<string>
   readonly registry: PluginRegistry
 }
@@ -52,7 +52,7 @@ const PACKAGED_CATALOG = fileURLToPath(new URL('../../policies/catalog.yaml', im
 
 /** Loads and checks a configuration. Never throws for what stands in a file. */
 export async function loadConfiguration(file: string, options: LoadOptions): Promise<LoadResult> {
-  const { reads, readFile, registry } = recordReads(options.readFile ?? readText, options.registry)
+  const { reads, readFile, registry } = recordReads(options.readFile ?? readTextFile, options.registry)
   const reading: Reading = { env: options.env, readFile }
   const text = await readFile(resolve(file)).catch((error: NodeJS.ErrnoException) => error)
   if (typeof text !== 'string') return { ...unreadable(file, text), reads }
@@ -167,23 +167,13 @@ async function readPolicy(
   } catch (error) {
     const reason = reasonOf(error as NodeJS.ErrnoException)
     if (name !== CATALOG_POLICY || (error as NodeJS.ErrnoException).code !== 'ENOENT') return { reason }
-    return { file: PACKAGED_CATALOG, text: await readText(PACKAGED_CATALOG) }
+    return { file: PACKAGED_CATALOG, text: await readTextFile(PACKAGED_CATALOG) }
   }
 }
 
 async function policyNames(folder: string): Promise<string[]> {
   const entries = await readdir(folder).catch(() => [])
   return entries.filter(entry => /^[^.]+\.yaml$/.test(entry)).map(entry => entry.slice(0, -'.yaml'.length))
-}
-
-async function readText(path: string): Promise<string> {
-  const bytes = await readFromDisk(path)
-  if (bytes.length > MAX_FILE_BYTES) throw new Error('it is larger than 1 MiB')
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-  } catch {
-    throw new Error('it is not UTF-8')
-  }
 }
 
 type Refused = Omit<Extract<LoadResult, { readonly problems: unknown }>, 'reads'>

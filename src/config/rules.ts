@@ -18,7 +18,7 @@ export const RULES = {
   'wrong-name': 'A name with characters that names cannot have.',
   'duplicate-entry': 'The same entry twice in a list or a map.',
   'missing-variable': 'An environment variable that is not set.',
-  'missing-file': 'A file named by ${file:PATH} that cannot be read.',
+  'missing-file': 'A file named by ${file:PATH} that cannot be read, or is no regular file of at most 1 MiB.',
   'wrong-reference': 'A ${…} that names nothing.',
   'written-secret': 'A secret that stands in the file itself.',
   'unknown-provider': 'A provider that the file does not have.',

@@ -15,7 +15,7 @@ import {
   visit,
 } from 'yaml'
 import { nearest } from './problem.ts'
-import { MAX_FILE_BYTES } from './yaml-text.ts'
+import { MAX_FILE_BYTES } from './text-file.ts'
 
 /** Where secrets stand in a text, and what they are. */
 export interface WrittenSecrets {

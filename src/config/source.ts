@@ -89,7 +89,6 @@ async function readWanted(document: Document, file: string, { readFile }: Readin
 export function reasonOf(error: NodeJS.ErrnoException): string {
   if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return 'there is no such file'
   if (error.code === 'EACCES') return 'no permission'
-  if (error.code === 'EISDIR') return 'it is a folder'
   return error.message.split('\n', 1)[0]!
 }
 

@@ -1,8 +1,7 @@
 /** YAML text to the parser's nodes. Every error and every warning of the parser is a problem, in words that say what to do. */
 import { type Document, parseDocument, type YAMLError } from 'yaml'
 import type { Rule } from './rules.ts'
-
-export const MAX_FILE_BYTES = 1024 * 1024
+import { MAX_FILE_BYTES } from './text-file.ts'
 
 type Report = (offset: number, rule: Rule, message: string, suggestion?: string) => void
 

@@ -1,8 +1,14 @@
 /** What comes from the environment and from secret files: put in, kept, and never shown. */
-import { afterAll, describe, expect, test } from 'vitest'
+import { execFileSync } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import { formatProblem, sentence } from '../../src/config/problem.ts'
 import { substitute } from '../../src/config/substitute.ts'
-import { type Files, openWorkshop, PARTS, STANDARD } from './workshop.ts'
+import { expectOneProblem, type Files, openWorkshop, PARTS, STANDARD } from './workshop.ts'
 
 const workshop = openWorkshop()
 afterAll(() => workshop.close())
@@ -170,6 +176,60 @@ test('only what was substituted is a secret, and only when it is long enough to 
   expect([...secrets].sort()).toEqual(['far-key-0123456789', 'https://docs.example', 'ledger.db', SECRET].sort())
   expect(providers.get('far')?.credentials).toEqual(['far-key-0123456789'])
   expect(store).toMatch(/\/data\/ledger\.db$/)
+})
+
+describe('a file that is named', () => {
+  const named = (path: string) => ({
+    gateway: { providers: PARTS.providers.replace('${FAR_KEY}', `▸\${file:${path}}`) },
+  })
+
+  test.each<[what: string, make: (path: string) => unknown, says: string]>([
+    ['a pipe that nobody writes to', path => execFileSync('mkfifo', [path]), 'it is not a regular file'],
+    ['a symlink to a pipe', path => pipeBehind(path), 'it is not a regular file'],
+    ['a folder', path => mkdirSync(path), 'it is a folder'],
+    ['a device without end', path => symlinkSync('/dev/zero', path), 'it is not a regular file'],
+    ['a socket', path => listenAt(path), 'it is not a regular file'],
+    ['a byte too large', path => writeFileSync(path, 'k'.repeat(1024 * 1024 + 1)), 'it is larger than 1 MiB'],
+    ['not UTF-8', path => writeFileSync(path, Buffer.from([0xff, 0xfe])), 'it is not UTF-8'],
+    ['a symlink to nothing', path => symlinkSync(`${path}.gone`, path), 'there is no such file'],
+  ])('is a problem at its place when it is %s', async (_, make, says) => {
+    const path = join(workshop.folder, `secret-${randomUUID()}`)
+    await make(path)
+    await expectOneProblem(workshop, named(path), `the file ${path} cannot be read: ${says}`)
+    const [problem] = await workshop.problems(named(path))
+    expect(problem!.rule).toBe('missing-file')
+  })
+
+  test.each<[what: string, make: (path: string) => unknown]>([
+    ['has 1 MiB', path => writeFileSync(path, `${'k'.repeat(1024 * 1024 - 1)}\n`)],
+    [
+      'is behind two symlinks, as Kubernetes mounts secrets',
+      path => {
+        mkdirSync(`${path}.mount/..2026`, { recursive: true })
+        writeFileSync(`${path}.mount/..2026/key`, 'kkkkkkkkkk\n')
+        symlinkSync('..2026', `${path}.mount/..data`)
+        symlinkSync(`${path}.mount/..data/key`, path)
+      },
+    ],
+  ])('is read when it %s', async (_, make) => {
+    const path = join(workshop.folder, `secret-${randomUUID()}`)
+    make(path)
+    const { providers } = await workshop.good({
+      gateway: { providers: PARTS.providers.replace('${FAR_KEY}', `\${file:${path}}`) },
+    })
+    expect(providers.get('far')?.credentials[0]).toMatch(/^k+$/)
+  })
+
+  function pipeBehind(path: string): void {
+    execFileSync('mkfifo', [`${path}.pipe`])
+    symlinkSync(`${path}.pipe`, path)
+  }
+
+  async function listenAt(path: string): Promise<void> {
+    const server = createServer().listen(path)
+    onTestFinished(() => void server.close())
+    await once(server, 'listening')
+  }
 })
 
 test('what is put in cannot become YAML', async () => {
