@@ -61,9 +61,14 @@ export function createDashboardApp(parts: AppParts, api: Koa.Middleware, page: K
   return app
 }
 
-/** The operators' application: their part of the account API, metrics, and health as everywhere. */
-export function createAdminApp(parts: AppParts, api: Koa.Middleware): Koa {
-  const app = createApp(parts, true)
+/**
+ * The operators' application: their part of the account API, metrics, and health as everywhere.
+ *
+ * @param isOperator whether a request brings an operator's token
+ */
+export function createAdminApp(parts: AppParts, api: Koa.Middleware, isOperator: (ctx: Context) => boolean): Koa {
+  const mayObserve = (ctx: Context) => parts.generation().configuration.metrics === 'open' || isOperator(ctx)
+  const app = createApp(parts, mayObserve)
   app.use((ctx, next) => {
     checkLocalName(ctx.hostname, parts.generation().configuration.admin)
     return next()
@@ -72,6 +77,12 @@ export function createAdminApp(parts: AppParts, api: Koa.Middleware): Koa {
   app.use(ctx => {
     if (ctx.path !== '/metrics') throw refuse('unknown_url')
     if (ctx.method !== 'GET') throw refuse('method_not_allowed', { headers: { allow: 'GET' } })
+    if (!mayObserve(ctx)) {
+      throw refuse('unauthorized', {
+        message: "Metrics need an operator's token here: Authorization: Bearer tg_oper_...",
+        headers: { 'www-authenticate': 'Bearer' },
+      })
+    }
     ctx.type = 'text/plain; version=0.0.4; charset=utf-8'
     ctx.body = parts.metrics()
   })
@@ -92,9 +103,9 @@ function checkLocalName(hostname: string, admin: Address | null): void {
 
 /**
  * What both have in common: the request id, the error boundary, the checks of the head, and health.
- * @param isForOperators whether those who ask may know files and lines
+ * @param isForOperators whether the one who asks may know files and lines
  */
-function createApp(parts: AppParts, isForOperators = false): Koa {
+function createApp(parts: AppParts, isForOperators: (ctx: Context) => boolean = () => false): Koa {
   const app = new Koa()
   // Koa's own error printing is not needed: the boundary below sees everything first.
   app.silent = true
@@ -189,7 +200,7 @@ function idOf(parameter: unknown): string {
 const REFUSED_RELOAD = 'the last reload was refused: the log says why'
 
 /** `/livez` is about the process, `/readyz` about whether to send it requests; neither asks a provider or the log. */
-function answerHealth(ctx: Context, { ready }: AppParts, isForOperators: boolean): boolean {
+function answerHealth(ctx: Context, { ready }: AppParts, isForOperators: (ctx: Context) => boolean): boolean {
   if (ctx.path !== '/livez' && ctx.path !== '/readyz') return false
   if (ctx.method !== 'GET' && ctx.method !== 'HEAD')
     throw refuse('method_not_allowed', { headers: { allow: 'GET, HEAD' } })
@@ -197,7 +208,7 @@ function answerHealth(ctx: Context, { ready }: AppParts, isForOperators: boolean
   ctx.status = state.ready ? 200 : 503
   ctx.set('cache-control', 'no-store')
   const { reason, configuration } = state
-  const known = isForOperators ? configuration : configuration && REFUSED_RELOAD
+  const known = configuration && (isForOperators(ctx) ? configuration : REFUSED_RELOAD)
   ctx.body = state.ready
     ? { status: 'ok', ...(known ? { configuration: known } : {}) }
     : { status: 'not ready', reason }

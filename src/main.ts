@@ -250,7 +250,8 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
   const dashboard = configuration.dashboard && page ? await people.open(parts, configuration.dashboard, page) : null
   if (dashboard) undo.push(() => closeSoon(dashboard.server))
   const admin = configuration.admin
-    ? createListener(createAdminApp(parts, people.operators()), configuration.limits, parts.nextId).server
+    ? createListener(createAdminApp(parts, people.operators(), people.isOperator), configuration.limits, parts.nextId)
+        .server
     : null
   const adminUrl =
     admin && configuration.admin ? urlOf(configuration.admin.host, await listen(admin, configuration.admin)) : null

@@ -1,10 +1,10 @@
 /** Introduces the account API to the gateway: the dashboard's listener, and what the API may know of what runs. */
 import type { Server } from 'node:http'
 import { fileURLToPath } from 'node:url'
-import type { Middleware } from 'koa'
+import type { Context, Middleware } from 'koa'
 import type { Clock, Log } from '#contract'
 import type { ApiParts, PastParts } from './admin/api/parts.ts'
-import { createApi } from './admin/api/server.ts'
+import { createApi, tokenOf } from './admin/api/server.ts'
 import { createPageFiles } from './admin/page-files.ts'
 import { type AppParts, createDashboardApp, createJsonReader, createListener, listen } from './app.ts'
 import { basePath, urlHost } from './config/address.ts'
@@ -76,6 +76,8 @@ export function createPeople(parts: PeopleParts) {
   return {
     /** The operators' part of the API, for their own listener; not made without one, for its schemas take a tenth of a second. */
     operators: () => createApi(api, 'admin', { readJson: createJsonReader() }),
+    /** Whether a request brings an operator's token. */
+    isOperator: (ctx: Context) => tokenOf(ctx, parts.store) !== undefined,
     /** Opens the listener for people, and answers with the address that they type. */
     async open(app: AppParts, address: Address, page: Promise<Middleware>): Promise<{ server: Server; url: string }> {
       const people = createApi(api, 'dashboard', { readJson: createJsonReader() })

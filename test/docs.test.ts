@@ -44,6 +44,10 @@ const ENVIRONMENT: Readonly<Record<string, string>> = {
   }),
 }
 
+interface Scrape {
+  readonly scrape_configs: readonly object[]
+}
+
 describe('configurations', () => {
   test.each(inLanguage('yaml').map(sample => [sample.place, sample] as const))('%s loads', async (_place, sample) => {
     const dir = await configurationDirectory()
@@ -57,12 +61,26 @@ describe('configurations', () => {
       await passes(dir, sample.text)
       return
     } else if ('models' in value) writeFileSync(file, stringify(withModels(value['models'] as Models)))
-    else throw new Error(`${sample.place}: neither a gateway.yaml, nor steps, nor models`)
+    else if ('admin' in value) writeFileSync(file, stringify({ ...minimal('standard'), ...value }))
+    else if ('scrape_configs' in value) return checkScrape(value as unknown as Scrape, sample)
+    else throw new Error(`${sample.place}: neither a gateway.yaml, nor a part of one, nor steps`)
 
     const loaded = await loadConfiguration(file, { env: ENVIRONMENT, registry: builtinRegistry() })
     const problems = 'problems' in loaded ? loaded.problems : []
     expect(problems.map(problem => formatProblem(problem))).toEqual([])
   })
+
+  /** Prometheus sends the text of that file as `Authorization: Bearer …` when no type is given, and asks for /metrics. */
+  function checkScrape({ scrape_configs: [job] }: Scrape, { file }: { readonly file: string }): void {
+    const gateway = inLanguage('yaml', file).find(({ text }) => text.startsWith('admin:'))!
+    const { admin, metrics } = parse(gateway.text) as { admin: string; metrics: string }
+    expect(metrics).toBe('token')
+    expect(job).toEqual({
+      job_name: 'tollgate',
+      authorization: { credentials_file: expect.stringMatching(/^\//) },
+      static_configs: [{ targets: [admin] }],
+    })
+  }
 
   test('the samples are found', () => {
     const files = new Set(inLanguage('yaml').map(({ file }) => file))

@@ -98,6 +98,16 @@ const ROWS: Readonly<Record<string, Row>> = {
   dashboard: { change: SET('dashboard', '127.0.0.1:0'), after: null },
   store: { change: SET('store', 'sqlite:./other.db'), after: null },
   secret: { change: SET('secret', '${OTHER}'), after: null },
+  metrics: {
+    change: SET('metrics', 'token'),
+    async sees({ running: { store, adminUrl } }) {
+      const { secret } = await store.people.createToken({ name: 'prometheus', expiresAt: null, createdBy: 'test' })
+      const headers = { authorization: `Bearer ${secret}` }
+      return [await status(fetch(`${adminUrl}/metrics`)), await status(fetch(`${adminUrl}/metrics`, { headers }))]
+    },
+    before: [200, 200],
+    after: [401, 200],
+  },
   dashboard_url: {
     yaml: { ...PEOPLE, trust_proxy: 1 },
     change: SET('dashboard_url', 'https://gate.example.com'),

@@ -162,6 +162,8 @@ export interface Configuration {
     readonly plan: string
   }
   readonly admin: Address | null
+  /** Who may read /metrics there: whoever sends an operator's token, or whoever reaches it. */
+  readonly metrics: 'token' | 'open'
   /** `memory`, or `sqlite:` with an absolute path. */
   readonly store: string
   /** The HMAC secret from the configuration; null: `.tollgate/secret` beside the store. */

@@ -93,6 +93,7 @@ export interface GatewayShape {
     readonly plan?: string
   }
   readonly admin?: string
+  readonly metrics?: 'token' | 'open'
   readonly store: string
   readonly secret?: string
   readonly trust_proxy: number

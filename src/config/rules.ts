@@ -41,6 +41,7 @@ export const RULES = {
   'constant-when': 'A condition that is always true.',
   'unreachable-step': 'A step that never runs on any route of its policy.',
   'open-route': 'A route that asks nobody for a key and does not say that this is meant.',
+  'open-metrics': 'An admin listener that others can reach and that does not say who may read its metrics.',
   'uncharged-route': 'A route that gives away what has a price and does not say that this is meant.',
   'unfit-policy': 'A policy that does not fit the kind of a route that uses it.',
   'needs-restart': 'A change of what cannot change while the gateway runs; told by a reload.',

@@ -286,6 +286,7 @@ const ROUTE = map(
   { required: ['path', 'policy'] },
 )
 
+const METRICS_READERS = ['token', 'open']
 const REGISTRATION_MODES = ['open', 'invitation', 'closed']
 
 /** The whole of gateway.yaml. */
@@ -298,6 +299,11 @@ export const GATEWAY_SCHEMA = map(
       default: '127.0.0.1:8080',
     }),
     admin: text("The address for the operators' API and /metrics. Left out: there is none.", ADDRESS),
+    metrics: {
+      enum: METRICS_READERS,
+      description:
+        "Who may read /metrics on the admin listener. token: whoever sends an operator's token (`tollgate token create`); open: whoever reaches it. Must be said when `admin` is not a loopback address; default there: open.",
+    },
     dashboard: text('The address for people: the dashboard and its API. Left out: there is none.', ADDRESS),
     dashboard_url: text(
       'Where browsers reach the dashboard: https://gate.example.com. It decides the cookie and which origin may change things. Left out: the address of `dashboard`, which must be loopback then.',

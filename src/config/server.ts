@@ -1,6 +1,6 @@
 /** The part of gateway.yaml about the gateway itself: addresses, store, secret, host names, limits. */
 import { dirname, resolve } from 'node:path'
-import { parseAddress } from './address.ts'
+import { isLoopback, parseAddress, urlHost } from './address.ts'
 import type { Address, Configuration } from './configuration.ts'
 import type { GatewayShape } from './file-shapes.ts'
 import { buildPeople } from './people.ts'
@@ -14,6 +14,7 @@ type Server = Pick<
   | 'publicUrl'
   | 'registration'
   | 'admin'
+  | 'metrics'
   | 'store'
   | 'secret'
   | 'trustProxy'
@@ -36,6 +37,7 @@ export function buildServer(source: Source, shape: GatewayShape): Server | null 
   const admin = shape.admin === undefined ? null : address(source, '/admin', shape.admin)
   const dashboard = shape.dashboard === undefined ? null : address(source, '/dashboard', shape.dashboard)
   checkOverlaps(source, { listen, admin, dashboard })
+  checkMetrics(source, shape, admin)
   const people = buildPeople(source, shape, dashboard)
   const store = source.sound('/store') ? storeOf(source, shape.store) : ''
   if (source.sound('/secret') && shape.secret !== undefined) checkSecret(source, shape.secret)
@@ -50,6 +52,7 @@ export function buildServer(source: Source, shape: GatewayShape): Server | null 
     listen,
     ...people,
     admin,
+    metrics: shape.metrics ?? 'open',
     store,
     secret: shape.secret ?? null,
     trustProxy: shape.trust_proxy,
@@ -93,6 +96,18 @@ function checkOverlaps(source: Source, listeners: Readonly<Record<string, Addres
     }
     before.push([name, address])
   }
+}
+
+/** The log of all traffic in figures: who may read it where others than this machine can is said, not assumed. */
+function checkMetrics(source: Source, { admin: written, metrics }: GatewayShape, admin: Address | null): void {
+  if (metrics !== undefined && written === undefined) {
+    const suggestion = 'write admin: 127.0.0.1:8082, or remove this line'
+    source.report('/metrics', 'metrics needs an admin listener', { rule: 'useless-key', suggestion })
+  }
+  if (metrics !== undefined || !admin || isLoopback(urlHost(admin.host))) return
+  const message = `admin: others than this machine can reach ${source.show('/admin', written)}, and nothing says who may read /metrics there`
+  const suggestion = "write metrics: token, and give Prometheus an operator's token; or metrics: open"
+  source.report('/admin', message, { rule: 'open-metrics', suggestion })
 }
 
 function overlap(a: string, b: string): boolean {

@@ -62,6 +62,24 @@ const TOP: Row[] = [
     { more: 'listen: :9000\nadmin: ▸127.0.0.1:9000' },
     'admin and listen are the same address',
   ],
+  [
+    'metrics that anybody on the network can read',
+    { more: 'admin: ▸10.0.0.5:8082' },
+    'admin: others than this machine can reach "10.0.0.5:8082", and nothing says who may read /metrics there; write metrics: token, and give Prometheus an operator\'s token; or metrics: open',
+  ],
+  ['metrics on all interfaces', { more: 'admin: ▸:8082' }, 'nothing says who may read /metrics there'],
+  ['metrics by name', { more: 'admin: ▸gate.internal:8082' }, 'nothing says who may read /metrics there'],
+  ['metrics on all of IPv6', { more: 'admin: ▸"[::]:8082"' }, 'nothing says who may read /metrics there'],
+  [
+    'metrics without a listener',
+    { more: 'metrics: ▸token' },
+    'metrics needs an admin listener; write admin: 127.0.0.1:8082, or remove this line',
+  ],
+  [
+    'metrics for somebody else',
+    { more: 'admin: 10.0.0.5:8082\nmetrics: ▸password' },
+    'metrics: "password" is not one of token or open',
+  ],
   ['an empty value', { more: '▸limits:' }, 'limits is empty; give it a value or remove the key'],
   [
     'postgres',

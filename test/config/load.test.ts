@@ -134,7 +134,7 @@ test('an anchor is read at each of its aliases, units and all', async () => {
 })
 
 test('everything has its default', async () => {
-  const { file, listen, admin, store, secret, trustProxy, hosts, limits, drainMs, heartbeat, ...rest } =
+  const { file, listen, admin, metrics, store, secret, trustProxy, hosts, limits, drainMs, heartbeat, ...rest } =
     await workshop.good({})
   const { dashboard, dashboardUrl, publicUrl, registration } = rest
   expect({ dashboard, dashboardUrl, publicUrl, registration }).toEqual({
@@ -143,9 +143,10 @@ test('everything has its default', async () => {
     publicUrl: null,
     registration: { mode: 'invitation', credit: 0n, plan: 'default' },
   })
-  expect({ listen, admin, secret, trustProxy, hosts, limits, drainMs, heartbeat }).toEqual({
+  expect({ listen, admin, metrics, secret, trustProxy, hosts, limits, drainMs, heartbeat }).toEqual({
     listen: { host: '127.0.0.1', port: 8080 },
     admin: null,
+    metrics: 'open',
     secret: null,
     trustProxy: 0,
     hosts: null,
@@ -169,6 +170,7 @@ test('everything can be set', async () => {
     gateway: {
       more: `listen: "[::1]:0"
 admin: localhost:9000
+metrics: token
 dashboard: ":9001"
 dashboard_url: https://Gate.example.com/
 public_url: https://api.example.com/v1/
@@ -186,6 +188,7 @@ heartbeat: { first: 1s, every: 2s }`,
   expect(configuration).toMatchObject({
     listen: { host: '::1', port: 0 },
     admin: { host: 'localhost', port: 9000 },
+    metrics: 'token',
     dashboard: { host: '0.0.0.0', port: 9001 },
     dashboardUrl: 'https://gate.example.com',
     publicUrl: 'https://api.example.com/v1',

@@ -126,7 +126,10 @@ test.each([
   ['this machine in IPv6', 'dashboard: "[::1]:8081"\ndashboard_url: http://localhost:8081\ntrust_proxy: 0'],
   ['a public address behind a prefix', 'dashboard: 127.0.0.1:8081\npublic_url: https://a.example/gate/v1/'],
   ['behind a proxy', 'dashboard: :8081\ndashboard_url: https://a.example\ntrust_proxy: 1'],
-  ["operators' machines on a private network", 'admin: 10.0.0.5:8082'],
+  ["operators' machines on a private network", 'admin: 10.0.0.5:8082\nmetrics: token'],
+  ['metrics for a whole network', 'admin: :8082\nmetrics: open'],
+  ['metrics for this machine', 'admin: "[::1]:8082"'],
+  ['metrics for this machine with a token', 'admin: localhost:8082\nmetrics: token'],
 ])('nothing is wrong with %s', async (_, more) => {
   await workshop.good({ gateway: { more } })
 })

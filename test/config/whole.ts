@@ -5,6 +5,7 @@ import { ENV } from './workshop.ts'
 export const WHOLE_GATEWAY = `version: 1
 listen: 127.0.0.1:8080
 admin: 127.0.0.1:8082
+metrics: token
 dashboard: 127.0.0.1:8081
 dashboard_url: https://gate.example.com
 public_url: https://api.example.com/v1

@@ -7,7 +7,8 @@
  */
 import type { Context, Middleware } from 'koa'
 import { isRefusal, type Refusal, refuse } from '#contract'
-import { StoreError, StoreUnavailable } from '../../store/store.ts'
+import type { OperatorToken } from '../../store/people.ts'
+import { type Store, StoreError, StoreUnavailable } from '../../store/store.ts'
 import { subjectOf } from './attempts.ts'
 import { createCheck, type RouteCheck } from './check.ts'
 import { createGuard, type Guard } from './guard.ts'
@@ -209,13 +210,18 @@ async function personOf(ctx: Context, { sessions }: Guard, secure: boolean): Pro
   return { ...nobody, actor: person.email, maker: person.id, person, session: session.secret }
 }
 
+/** The operator's token that a request brings, if it works. */
+export function tokenOf(ctx: Context, { people }: Pick<Store, 'people'>): OperatorToken | undefined {
+  const [scheme, secret, ...more] = (ctx.req.headers.authorization ?? '').split(' ')
+  const isBearer = scheme?.toLowerCase() === 'bearer' && secret !== undefined && more.length === 0
+  return isBearer ? people.findToken(secret) : undefined
+}
+
 /** Whose token it is. The description needs none. */
 function machineOf(ctx: Context, { store }: ApiParts, { audience }: ApiRoute): Caller {
   const nobody = nobodyAt(ctx)
   if (audience === 'anyone') return nobody
-  const [scheme, secret, ...more] = (ctx.req.headers.authorization ?? '').split(' ')
-  const isBearer = scheme?.toLowerCase() === 'bearer' && secret !== undefined && more.length === 0
-  const token = isBearer ? store.people.findToken(secret) : undefined
+  const token = tokenOf(ctx, store)
   if (!token) {
     throw refuse('unauthorized', {
       message: "Send an operator's token: Authorization: Bearer tg_oper_...",

@@ -8,6 +8,7 @@ import type {
   PageView,
   TokenView,
 } from '../../../src/admin/api/views.ts'
+import { createOperatorToken } from '../../../src/store/token.ts'
 import { startRig } from './rig.ts'
 
 const INVITATION = { kind: 'invitation', role: 'operator' } as const
@@ -33,6 +34,51 @@ describe('the admin listener', () => {
       expect(reply.status, path).toBe(status)
       if (status === 404) expect(reply.body).toMatchObject({ error: { code: 'unknown_host' } })
     }
+  })
+})
+
+describe('metrics', () => {
+  const PROBLEM = '/etc/tollgate/gateway.yaml:3:1: unknown key'
+
+  test.each<[metrics: 'token' | 'open', sent: string, status: number]>([
+    ['open', 'nothing', 200],
+    ['token', 'nothing', 401],
+    ['token', 'a token', 200],
+    ['token', 'a token in lower case: bearer', 200],
+    ['token', 'a token of nobody', 401],
+    ['token', 'a token that was revoked', 401],
+    ['token', "a client's key", 401],
+    ['token', 'a token as a password', 401],
+  ])('for metrics: %s, whoever sends %s gets %i', async (metrics, sent, status) => {
+    await using rig = await startRig({ metrics, adminHost: '10.0.0.5', configurationProblem: PROBLEM })
+    const token = await rig.token()
+    if (sent.includes('revoked')) await rig.store.people.revokeToken(rig.store.people.tokens()[0]!.id)
+    const { id: account } = await rig.store.createAccount({ name: 'a' })
+    const authorization: Record<string, string> = {
+      'a token': `Bearer ${token}`,
+      'a token in lower case: bearer': `bearer ${token}`,
+      'a token of nobody': `Bearer ${createOperatorToken()}`,
+      'a token that was revoked': `Bearer ${token}`,
+      "a client's key": `Bearer ${(await rig.store.createKey({ account, name: 'k' })).token}`,
+      'a token as a password': `Basic ${Buffer.from(`prometheus:${token}`).toString('base64')}`,
+    }
+    const headers = { authorization: authorization[sent] }
+    const reply = await rig.machine().call('GET', '/metrics', { headers })
+    expect(reply.status).toBe(status)
+    if (status === 401) {
+      expect(reply).toMatchObject({
+        headers: { 'www-authenticate': 'Bearer' },
+        body: { error: { code: 'unauthorized', message: expect.stringContaining('Authorization: Bearer tg_oper_') } },
+      })
+    } else expect(reply.text).toBe('up 1\n')
+
+    // Health says how it is to everybody, and where files are to those who may know.
+    for (const path of ['/livez', '/readyz']) {
+      expect((await rig.machine().call('GET', path, { headers })).status).toBe(200)
+    }
+    const health = await rig.machine().call<{ configuration: string }>('GET', '/readyz', { headers })
+    expect(health.body.configuration === PROBLEM).toBe(status === 200)
+    expect(health.body.configuration).toBeTruthy()
   })
 })
 

@@ -26,7 +26,7 @@ import { createPasswords, type Derive } from '../../../src/admin/api/password.ts
 import type { ApiRoute, Schema } from '../../../src/admin/api/route.ts'
 import { ROUTES } from '../../../src/admin/api/routes.ts'
 import { SCHEMAS, type SchemaName } from '../../../src/admin/api/schemas.ts'
-import { createApi, type Door } from '../../../src/admin/api/server.ts'
+import { createApi, type Door, tokenOf } from '../../../src/admin/api/server.ts'
 import { cookieName } from '../../../src/admin/api/sessions.ts'
 import { type AppParts, createAdminApp, createDashboardApp, createJsonReader } from '../../../src/app.ts'
 import type { Gateway } from '../../../src/gateway.ts'
@@ -50,6 +50,10 @@ export interface RigOptions {
   readonly routes?: readonly ApiRoute[]
   /** Where the admin listener says that it listens. Left out: loopback. */
   readonly adminHost?: string
+  /** Who may read /metrics. Left out: whoever reaches it. */
+  readonly metrics?: 'token' | 'open'
+  /** What is wrong with the files on disk. */
+  readonly configurationProblem?: string
 }
 
 /** What came back. `body` is parsed where it is JSON. */
@@ -130,11 +134,11 @@ export async function startRig(options: RigOptions = {}): Promise<Rig> {
   const parts: ApiParts = { ...plainParts(store, clock, lines(log)), origins, ...options.parts }
   const guard = createGuard(parts, passwords)
   const routes = options.routes ?? ROUTES
-  const around = surroundings(log, options.adminHost ?? '127.0.0.1')
+  const around = surroundings(log, options)
   const api = (door: Door) => createApi(parts, door, { readJson: createJsonReader(), guard, routes })
   const servers = [
     createDashboardApp(around, api('dashboard'), (_, next) => next()),
-    createAdminApp(around, api('admin')),
+    createAdminApp(around, api('admin'), ctx => tokenOf(ctx, store) !== undefined),
   ].map(app => createServer(app.callback()))
   ;[ports.dashboard, ports.admin] = (await Promise.all(servers.map(listen))) as [number, number]
   const origin = origins()[0]!
@@ -293,15 +297,17 @@ function lines(log: Record<string, unknown>[]): Log {
 }
 
 /** What the applications of app.ts ask the gateway for; one trusted proxy, so that a test can say where it comes from. */
-function surroundings(log: Record<string, unknown>[], host: string): AppParts {
+function surroundings(log: Record<string, unknown>[], options: RigOptions): AppParts {
+  const admin = { host: options.adminHost ?? '127.0.0.1', port: 0 }
+  const { metrics = 'open', configurationProblem: configuration } = options
   const ids = createIds(testClock())
   return {
     // Clients' requests do not come to these listeners.
     gateway: undefined as unknown as Gateway,
-    generation: () => ({ configuration: { trustProxy: 1, admin: { host, port: 0 } } }) as Generation,
+    generation: () => ({ configuration: { trustProxy: 1, admin, metrics } }) as Generation,
     nextId: () => ids.next('req_'),
-    ready: () => ({ ready: true }),
-    metrics: () => '',
+    ready: () => ({ ready: true, ...(configuration === undefined ? {} : { configuration }) }),
+    metrics: () => 'up 1\n',
     reportBug: (exchange, err) => log.push({ level: 'error', exchange, err, msg: 'bug' }),
   }
 }
