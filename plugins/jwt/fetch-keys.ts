@@ -38,14 +38,15 @@ export async function fetchKeys(url: string, { timeoutMs, signal }: Bounds): Pro
 }
 
 async function readBounded({ body }: Response): Promise<string> {
-  const chunks: Uint8Array[] = []
+  // Room for all of it: an array for each chunk would take hundreds of bytes, however short the chunk is.
+  const bytes = Buffer.alloc(MOST_BYTES)
   let size = 0
   for await (const chunk of body ?? []) {
+    if (size + chunk.length > MOST_BYTES) throw new Error(`the answer is longer than ${MOST_BYTES} bytes`)
+    bytes.set(chunk, size)
     size += chunk.length
-    if (size > MOST_BYTES) throw new Error(`the answer is longer than ${MOST_BYTES} bytes`)
-    chunks.push(chunk)
   }
-  return Buffer.concat(chunks).toString('utf8')
+  return bytes.toString('utf8', 0, size)
 }
 
 /** Throws when it holds nothing by which a signature could be checked: such an answer must not take the place of a good one. */

@@ -12,6 +12,7 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import type { Log } from '#contract'
+import { ByteCollector } from '../bytes.ts'
 import { type Store, StoreError } from '../store/store.ts'
 import type { PastParts } from './api/parts.ts'
 import { isVerb, runVerb, VerbError, type VerbName, type VerbResults } from './verbs.ts'
@@ -157,16 +158,14 @@ async function answer(
 }
 
 async function readArgumentsOf(incoming: IncomingMessage): Promise<Record<string, unknown>> {
-  const pieces: Buffer[] = []
-  let length = 0
+  const body = new ByteCollector()
   for await (const piece of incoming as AsyncIterable<Buffer>) {
-    length += piece.length
-    if (length > LARGEST_CALL) throw new VerbError(`the arguments are longer than ${LARGEST_CALL} bytes`)
-    pieces.push(piece)
+    body.add(piece)
+    if (body.size > LARGEST_CALL) throw new VerbError(`the arguments are longer than ${LARGEST_CALL} bytes`)
   }
   let value: unknown
   try {
-    value = JSON.parse(Buffer.concat(pieces).toString('utf8'))
+    value = JSON.parse(body.take().toString('utf8'))
   } catch {
     throw new VerbError('the arguments are not JSON')
   }

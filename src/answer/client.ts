@@ -3,6 +3,7 @@
  * says `: ping` while there is nothing else to say.
  */
 import type { ServerResponse } from 'node:http'
+import { ByteCollector } from '../bytes.ts'
 import type { Watchman } from '../clock.ts'
 
 export interface ClientOptions {
@@ -22,6 +23,9 @@ const PIECE_BYTES = 256 * 1024
 
 /** So long when nobody can be waited for any more. */
 const HURRY_MS = 2_000
+
+/** Node takes about 500 bytes for a write, so what is shorter is not written by itself behind others. */
+const SMALL_BYTES = 4096
 
 const PING = Buffer.from(': ping\n\n')
 
@@ -53,6 +57,10 @@ export class Client {
   #unsentBytes = 0
   #hurriedSince = 0
   #resume: (() => void) | null = null
+  /** Frames behind a write that is on its way: they leave together when it is done. */
+  #queue: ByteCollector | null = null
+  #isWriting = false
+  #isQueueFull = false
   /** When the first piece of an answer (not a comment) was written; monotonic milliseconds. */
   firstWriteMs: number | null = null
   /** When the exchange began; monotonic milliseconds. */
@@ -131,9 +139,39 @@ export class Client {
     if (this.#left) return true
     if (!this.#response.headersSent) this.#head(200, STREAM_HEAD)
     this.#lastWrite = this.#options.watchman.now()
-    const keepsUp = this.#response.write(frame)
+    const keepsUp = this.#hand(frame)
     if (!keepsUp && this.#blockedSince === 0) this.#blockedSince = this.#lastWrite
     return keepsUp
+  }
+
+  #hand(frame: Buffer): boolean {
+    const response = this.#response
+    if (this.#isWriting) {
+      this.#queue ??= new ByteCollector()
+      this.#queue.add(frame)
+      this.#isQueueFull = this.#queue.held + response.writableLength >= response.writableHighWaterMark
+      return !this.#isQueueFull
+    }
+    if (response.writableLength === 0 || frame.length >= SMALL_BYTES) return response.write(frame)
+    this.#isWriting = true
+    return response.write(frame, () => this.#written())
+  }
+
+  /** What was written has reached the kernel. */
+  #written(): void {
+    this.#isWriting = false
+    if (this.#ended || this.#response.destroyed || !this.#queue || this.#queue.size === 0) return
+    const wasFull = this.#isQueueFull
+    this.#isQueueFull = false
+    // Otherwise the response says when it has drained.
+    if (this.#response.write(this.#queue.take()) && wasFull) this.#drained()
+  }
+
+  /** The frame with what waits before it. */
+  #withQueue(frame: Buffer): Buffer {
+    if (!this.#queue || this.#queue.size === 0) return frame
+    this.#queue.add(frame)
+    return this.#queue.take()
   }
 
   /** Whom to call when the client has taken what was written. Leaving counts: nobody waits for a client that is gone. */
@@ -147,7 +185,7 @@ export class Client {
     // First what may throw: an answer has ended only when there is one.
     if (!this.#response.headersSent) this.#head(200, STREAM_HEAD)
     this.#finish()
-    this.#response.end(frame)
+    this.#response.end(this.#withQueue(frame))
   }
 
   /** Ends a stream that went wrong: the last frame, and then the connection, which must not be used again. */

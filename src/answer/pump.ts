@@ -14,6 +14,7 @@ import type {
   StreamItem,
   UpstreamFailure,
 } from '#contract'
+import { ByteCollector } from '../bytes.ts'
 import type { Watchman } from '../clock.ts'
 import type { Client } from './client.ts'
 import type { Meter } from './meter.ts'
@@ -291,8 +292,7 @@ export class WholePump extends Pump {
   readonly #view: AnswerView
   readonly #taps: readonly Tap[]
   readonly #write: WriteWhole
-  #pieces: Buffer[] = []
-  #size = 0
+  readonly #bytes = new ByteCollector()
   /** The answer as it will be sent; set when `over` says complete. */
   body: Buffer | null = null
 
@@ -313,21 +313,18 @@ export class WholePump extends Pump {
 
   data(bytes: Buffer): boolean {
     if (this.isOver) return true
-    this.#size += bytes.length
-    if (this.#size > LARGEST_ANSWER_BYTES) {
-      this.#pieces = []
+    if (this.#bytes.size + bytes.length > LARGEST_ANSWER_BYTES) {
+      this.#bytes.clear()
       this.broken({ code: 'upstream_invalid', detail: `the answer is larger than ${LARGEST_ANSWER_BYTES} bytes` })
       return true
     }
-    this.#pieces.push(bytes)
+    this.#bytes.add(bytes)
     return true
   }
 
   end(): void {
     if (this.isOver) return
-    const bytes = this.#pieces.length === 1 ? this.#pieces[0]! : Buffer.concat(this.#pieces)
-    this.#pieces = []
-    const decoded = this.#counted(bytes)
+    const decoded = this.#counted(this.#bytes.take())
     if ('failure' in decoded) {
       this.fail(decoded.failure)
       return

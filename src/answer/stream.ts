@@ -24,6 +24,8 @@ const CHAT_FORMAT: StreamFormat = {
 
 /** More than this behind a finish reason is no tail but an attack. */
 const LONGEST_TAIL_BYTES = 256 * 1024
+/** What the object around a frame takes, about. */
+const FRAME_BYTES = 128
 
 export class StreamAnswer {
   readonly #client: Client
@@ -106,7 +108,7 @@ export class StreamAnswer {
     }
     if (!goesOn) {
       this.#tail.push(frame)
-      this.#tailBytes += frame.length
+      this.#tailBytes += frame.length + FRAME_BYTES
       this.#tailHasContent ||= hasContent(chunk)
       return true
     }

@@ -3,6 +3,7 @@
  * split. It works on bytes so that an event's data can be passed on without being decoded; data that lies in one piece
  * of input is a view of it, not a copy.
  */
+import { ByteCollector } from '../bytes.ts'
 
 export interface SseEvent {
   /** The `event:` field, or an empty string. */
@@ -27,6 +28,7 @@ const CR = 13
 const COLON = 58
 const SPACE = 32
 const NOTHING = Buffer.alloc(0)
+const NEWLINE = Buffer.from('\n')
 
 export class SseReader {
   readonly #limitBytes: number
@@ -34,7 +36,10 @@ export class SseReader {
   #rest: Buffer = NOTHING
   #restSize = 0
   #event = ''
-  #data: Buffer[] = []
+  /** Null before the first line of data. */
+  #data: Buffer | null = null
+  /** All lines, where there are several. */
+  readonly #lines = new ByteCollector()
   #dataSize = 0
   /** The last piece ended in CR: an LF at the start of the next one belongs to it. */
   #afterCr = false
@@ -138,7 +143,7 @@ export class SseReader {
     if (isData && (line.length === 4 || line[4] === COLON)) {
       const data = line.subarray(line[5] === SPACE ? 6 : Math.min(5, line.length))
       this.#dataSize += data.length + 1
-      this.#data.push(data)
+      this.#addData(data)
       return
     }
     if (line[0] === 0x65 && line.toString('latin1', 0, 6) === 'event:') {
@@ -147,11 +152,22 @@ export class SseReader {
     // Comments, `id`, `retry` and unknown fields mean nothing here.
   }
 
+  /** One line stays a view of the input; several are joined as they come, because each may be empty. */
+  #addData(line: Buffer): void {
+    if (this.#data === null) {
+      this.#data = line
+      return
+    }
+    if (this.#lines.size === 0) this.#lines.add(this.#data)
+    this.#lines.add(NEWLINE)
+    this.#lines.add(line)
+  }
+
   #dispatch(events: SseEvent[]): void {
-    if (this.#data.length > 0) {
-      const data = this.#data.length === 1 ? this.#data[0]! : joinLines(this.#data)
+    if (this.#data !== null) {
+      const data = this.#lines.size > 0 ? this.#lines.take() : this.#data
       if (data.length > 0) events.push({ event: this.#event, data })
-      this.#data = []
+      this.#data = null
       this.#dataSize = 0
     }
     this.#event = ''
@@ -164,14 +180,4 @@ function lineEnd(input: Buffer, from: number, hasCr: boolean): number {
   if (!hasCr) return lf
   const cr = input.indexOf(CR, from)
   return cr !== -1 && (lf === -1 || cr < lf) ? cr : lf
-}
-
-function joinLines(lines: readonly Buffer[]): Buffer {
-  const parts: Buffer[] = []
-  const newline = Buffer.from('\n')
-  for (const [index, line] of lines.entries()) {
-    if (index > 0) parts.push(newline)
-    parts.push(line)
-  }
-  return Buffer.concat(parts)
 }

@@ -6,6 +6,7 @@
 import type { ServerResponse } from 'node:http'
 import type { UpstreamFailure, Usage } from '#contract'
 import { type Client, FRAMING } from '../answer/client.ts'
+import { ByteCollector } from '../bytes.ts'
 import { RawFailure, type RawHead } from '../upstream/raw.ts'
 import { usageIn } from './raw-usage.ts'
 
@@ -97,6 +98,8 @@ const NOTHING: Buffer = Buffer.alloc(0)
 const LONGEST_EVENT_BYTES = 32 * 1024 * 1024
 /** When so much follows an event with usage, that was not the last one. */
 const LONGEST_TAIL_BYTES = 64 * 1024
+/** What the object around an event takes, about. */
+const EVENT_BYTES = 128
 
 /**
  * `text/event-stream`: whole events, so that an error can follow the last one. Comments overtake what is kept back: they
@@ -110,7 +113,7 @@ export class EventStream implements RawStream {
   readonly #split = new EventSplitter()
   /** The last event; or all from the one with the usage on, and from the one before [DONE]. */
   #tail: Buffer[] = []
-  /** Of what follows. */
+  /** Memory of what follows. */
   #tailBytes = 0
   #isEnding = false
 
@@ -158,7 +161,7 @@ export class EventStream implements RawStream {
     if (!saysUsage && (isEnding || !says)) {
       this.#isEnding = isEnding
       this.#tail.push(event)
-      this.#tailBytes += event.length
+      this.#tailBytes += event.length + EVENT_BYTES
       if (this.#tailBytes <= LONGEST_TAIL_BYTES) return
       released.push(...this.#tail.splice(0, this.#tail.length - 1))
     } else {
@@ -228,12 +231,15 @@ const CR = 13
 
 /** Bytes to events, each with the blank line that ends it (WHATWG HTML, 9.2.5: lines end in LF, CR or both). */
 class EventSplitter {
-  #pieces: Buffer[] = []
-  waitingBytes = 0
+  readonly #waiting = new ByteCollector()
   #lineIsEmpty = true
   /** Blank lines before an event belong to it. */
   #hasLines = false
   #afterCr = false
+
+  get waitingBytes(): number {
+    return this.#waiting.size
+  }
 
   push(bytes: Buffer): Buffer[] {
     const events: Buffer[] = []
@@ -246,26 +252,24 @@ class EventSplitter {
       const isLineEnd = byte === LF || byte === CR
       if (isLineEnd && this.#lineIsEmpty && this.#hasLines) {
         if (byte === CR && bytes[at + 1] === LF) at++
-        this.#pieces.push(bytes.subarray(from, at + 1))
+        const last = bytes.subarray(from, at + 1)
         from = at + 1
-        events.push(this.rest())
+        if (this.#waiting.size === 0) events.push(last)
+        else {
+          this.#waiting.add(last)
+          events.push(this.#waiting.take())
+        }
+        this.#hasLines = false
       }
       this.#lineIsEmpty = isLineEnd
       if (!isLineEnd) this.#hasLines = true
     }
-    if (from < bytes.length) {
-      this.#pieces.push(bytes.subarray(from))
-      this.waitingBytes += bytes.length - from
-    }
+    if (from < bytes.length) this.#waiting.add(bytes.subarray(from))
     return events
   }
 
   /** What has come of an event that is not over. */
   rest(): Buffer {
-    const rest = this.#pieces.length === 1 ? this.#pieces[0]! : Buffer.concat(this.#pieces)
-    this.#pieces = []
-    this.waitingBytes = 0
-    this.#hasLines = false
-    return rest
+    return this.#waiting.take()
   }
 }

@@ -3,6 +3,7 @@
  * one failure of the closed vocabulary, within the provider's deadlines.
  */
 import type { UpstreamFailure } from '#contract'
+import { ByteCollector } from '../bytes.ts'
 import type { Watchman } from '../clock.ts'
 import { headFailure, LARGEST_ERROR_BYTES } from './head.ts'
 import type { QueuedHandler, Transport, UpstreamRequest } from './transport.ts'
@@ -63,8 +64,8 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
   #resumeTransport: (() => void) | null = null
   #status = 0
   #headers: Readonly<Record<string, string>> = {}
-  #errorBody: Buffer[] = []
-  #errorSize = 0
+  /** Made for an error only: most answers are none. */
+  #errorBody: ByteCollector | null = null
   #headTold = false
 
   constructor(options: AttemptOptions) {
@@ -127,9 +128,9 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
     if (this.#phase === 'over') return true
     this.#lastMs = this.#options.watchman.now()
     if (this.#phase === 'error') {
-      this.#errorSize += bytes.length
-      this.#errorBody.push(bytes)
-      if (this.#errorSize > LARGEST_ERROR_BYTES) this.#failWithBody()
+      this.#errorBody ??= new ByteCollector()
+      this.#errorBody.add(bytes)
+      if (this.#errorBody.size > LARGEST_ERROR_BYTES) this.#failWithBody()
       return true
     }
     this.#phase = 'answer'
@@ -180,7 +181,7 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
   }
 
   #decodedError(): UpstreamFailure {
-    return this.#options.decodeError(this.#status, this.#headers, Buffer.concat(this.#errorBody))
+    return this.#options.decodeError(this.#status, this.#headers, this.#errorBody?.take() ?? Buffer.alloc(0))
   }
 
   /** Ends the attempt, and the connection with it unless its answer was read to the end. */

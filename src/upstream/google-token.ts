@@ -4,6 +4,7 @@
  * none waits for a new one.
  */
 import { createPrivateKey, sign } from 'node:crypto'
+import { ByteCollector } from '../bytes.ts'
 
 /** What Google's console gives out as a JSON file, as far as it is needed. */
 export interface ServiceAccount {
@@ -38,6 +39,8 @@ const EARLY_MS = 5 * 60_000
 const RETRY_MS = 15_000
 const SHORTEST_MS = 5_000
 const PATIENCE_MS = 10_000
+/** Real answers have some kilobytes. */
+const LARGEST_ANSWER_BYTES = 64 * 1024
 
 export function keepToken({ account, now, schedule = after, onProblem }: TokenKeeperOptions): TokenKeeper {
   let token: { readonly text: string; readonly untilMs: number } | null = null
@@ -84,11 +87,25 @@ async function fetchToken(account: ServiceAccount, nowMs: number): Promise<{ tex
     redirect: 'error',
     signal: AbortSignal.timeout(PATIENCE_MS),
   })
-  const said = (await response.json().catch(() => null)) as Readonly<Record<string, unknown>> | null
+  const said = await readJson(response)
   if (!response.ok) throw new TokenRefused(response.status, said?.['error'])
   const { access_token: text, expires_in: seconds } = said ?? {}
   if (typeof text !== 'string' || !/^[\x21-\x7e]+$/.test(text)) throw new Error('the answer holds no access_token')
   return { text, lifetimeMs: (typeof seconds === 'number' && seconds > 0 ? seconds : LIFETIME_S) * 1000 }
+}
+
+/** Null when it is no JSON. Rejects when it is too long. */
+async function readJson({ body }: Response): Promise<Readonly<Record<string, unknown>> | null> {
+  const bytes = new ByteCollector()
+  for await (const chunk of body ?? []) {
+    bytes.add(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength))
+    if (bytes.size > LARGEST_ANSWER_BYTES) throw new Error(`the answer is longer than ${LARGEST_ANSWER_BYTES} bytes`)
+  }
+  try {
+    return JSON.parse(bytes.take().toString('utf8'))
+  } catch {
+    return null
+  }
 }
 
 class TokenRefused extends Error {

@@ -13,6 +13,7 @@ import { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { createProxyServer } from 'http-proxy'
 import type { UpstreamFailure } from '#contract'
+import { ByteCollector } from '../bytes.ts'
 import type { Watchman } from '../clock.ts'
 import { failureOfError } from './attempt.ts'
 import { headFailure, LARGEST_ERROR_BYTES, MOST_INFORMATIONAL } from './head.ts'
@@ -147,8 +148,7 @@ class Passage {
   #status: number | null = null
   #headers: Record<string, string> = {}
   #informational = 0
-  #pieces: Buffer[] = []
-  #size = 0
+  readonly #body = new ByteCollector()
   #sink: RawSink | null = null
   #paused = false
 
@@ -241,12 +241,11 @@ class Passage {
       this.#handOn(this.#sink, answer, bytes)
       return
     }
-    this.#size += bytes.length
-    this.#pieces.push(bytes)
+    this.#body.add(bytes)
     if (this.#status! > 299) {
-      if (this.#size > LARGEST_ERROR_BYTES) this.#cutShort()
+      if (this.#body.size > LARGEST_ERROR_BYTES) this.#cutShort()
     } else {
-      const failure = this.#sizeFailure(this.#size)
+      const failure = this.#sizeFailure(this.#body.size)
       if (failure) this.#fail(failure)
     }
   }
@@ -303,8 +302,7 @@ class Passage {
 
   #complete(): void {
     this.#over()
-    const body = this.#pieces.length === 1 ? this.#pieces[0]! : Buffer.concat(this.#pieces)
-    this.#settle.resolve({ status: this.#status!, headers: this.#headers, body })
+    this.#settle.resolve({ status: this.#status!, headers: this.#headers, body: this.#body.take() })
   }
 
   #cutShort(): void {
@@ -330,7 +328,7 @@ class Passage {
 
   /** As if the client had closed its connection: http-proxy then destroys the request and what came of the answer. */
   #closeUpstream(): void {
-    this.#pieces = []
+    this.#body.clear()
     this.#response.emit('close')
   }
 }

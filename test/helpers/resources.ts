@@ -15,6 +15,8 @@ export interface Resources {
   readonly buffers: number
   /** Bytes in RAM, buffers and code included. */
   readonly resident: number
+  /** The most bytes that it has ever had in RAM. */
+  readonly peak: number
   /** Open handles and requests by their kind: Timeout, TCPSocketWrap, … */
   readonly active: Readonly<Record<string, number>>
 }
@@ -43,7 +45,8 @@ if (process.argv[1] === import.meta.filename) {
       [...Map.groupBy(process.getActiveResourcesInfo(), kind => kind)].map(([kind, all]) => [kind, all.length]),
     )
     const { heapUsed: heap, rss: resident, arrayBuffers: buffers } = process.memoryUsage()
-    writeSync(1, `${JSON.stringify({ msg: 'resources', heap, buffers, resident, active })}\n`)
+    const peak = process.resourceUsage().maxRSS * 1024
+    writeSync(1, `${JSON.stringify({ msg: 'resources', heap, buffers, resident, peak, active })}\n`)
   })
   await import(new URL('../../src/cli/tollgate.js', import.meta.url).href)
 }

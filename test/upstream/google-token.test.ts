@@ -63,6 +63,7 @@ describe('no token', () => {
     ['an answer without one', 200, '{"expires_in":3600}', 'the answer holds no access_token'],
     ['a token that no header can hold', 200, '{"access_token":"a\\r\\nb"}', 'the answer holds no access_token'],
     ['no JSON', 200, 'ok', 'the answer holds no access_token'],
+    ['a body without end', 200, 'x'.repeat(100_000), 'the answer is longer than 65536 bytes'],
   ])('%s: told, and tried again soon', async (_name, status, body, said) => {
     answer = { status, body }
     const { keeper, problems, due, renewed } = start()

@@ -3,6 +3,7 @@
  * comes last, behind the reason for the end, and is what says that the answer is whole.
  */
 import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
+import { ByteCollector } from '../../bytes.ts'
 import { ChunkWriter } from '../translate/completion.ts'
 import { finishOf, isClientCall, isJson, type Json, usageOf } from './answer.ts'
 import { EventStreamBroken, type EventStreamMessage, EventStreamReader } from './event-stream.ts'
@@ -48,7 +49,7 @@ type Block =
   | { readonly kind: 'answer'; hasText: boolean }
   /** Of a tool that AWS runs itself. */
   | { readonly kind: 'skipped' }
-  | { readonly kind: 'thought'; text: string; signature: string; readonly sealed: Buffer[] }
+  | { readonly kind: 'thought'; text: string; signature: string; readonly sealed: ByteCollector }
 
 class ConverseStream {
   readonly #writer: ChunkWriter
@@ -130,7 +131,7 @@ class ConverseStream {
   #think(at: unknown, { text, signature, redactedContent }: Json): void {
     let block = this.#blocks.get(at)
     if (block?.kind !== 'thought') {
-      block = { kind: 'thought', text: '', signature: '', sealed: [] }
+      block = { kind: 'thought', text: '', signature: '', sealed: new ByteCollector() }
       this.#blocks.set(at, block)
     }
     if (typeof text === 'string') {
@@ -139,7 +140,7 @@ class ConverseStream {
     }
     if (typeof signature === 'string') block.signature += signature
     // Each piece has base64 of its own: such texts can't be joined, what they stand for can.
-    if (typeof redactedContent === 'string') block.sealed.push(Buffer.from(redactedContent, 'base64'))
+    if (typeof redactedContent === 'string') block.sealed.add(Buffer.from(redactedContent, 'base64'))
   }
 
   #stop(at: unknown): void {
@@ -152,8 +153,8 @@ class ConverseStream {
 
   /** The whole thought once more, for the next request: with its signature it is only worth something in one piece. */
   #thought({ text, signature, sealed }: Extract<Block, { kind: 'thought' }>): void {
-    if (sealed.length > 0) {
-      this.#writer.detail({ type: 'reasoning.encrypted', data: Buffer.concat(sealed).toString('base64') })
+    if (sealed.size > 0) {
+      this.#writer.detail({ type: 'reasoning.encrypted', data: sealed.take().toString('base64') })
     }
     if (signature !== '') this.#writer.detail({ type: 'reasoning.text', text, signature })
   }
