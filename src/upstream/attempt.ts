@@ -214,5 +214,10 @@ export function failureOfError(error: Error, begun: boolean): UpstreamFailure {
   return { code: code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH' ? 'upstream_invalid' : 'upstream_unreachable', detail }
 }
 
-/** Bytes came that are no HTTP: undici asserts what a status line may say. */
-const NO_HTTP: ReadonlySet<string> = new Set(['UND_ERR_HEADERS_OVERFLOW', 'UND_ERR_RESPONSE', 'ERR_ASSERTION'])
+/** Bytes came that are no HTTP: undici asserts what a status line may say, and has no code for some errors of its parser. */
+const NO_HTTP: ReadonlySet<string> = new Set([
+  'UND_ERR_HEADERS_OVERFLOW',
+  'UND_ERR_RESPONSE',
+  'ERR_ASSERTION',
+  'HTTPParserError',
+])

@@ -3,6 +3,8 @@ import type { UpstreamFailure } from '#contract'
 
 /** Error bodies beyond this are cut: what matters stands at their beginning. */
 export const LARGEST_ERROR_BYTES = 64 * 1024
+/** What is said of a `101 Switching Protocols`: nobody asked for it, so no answer can follow. */
+export const SWITCHES = 'status 101: the provider switches to another protocol'
 /** Informational (1xx) responses beyond this are an attack. */
 export const MOST_INFORMATIONAL = 100
 
@@ -30,7 +32,7 @@ export function headFailure(
     return { code: 'upstream_error', detail: `status ${status}: redirects are not followed` }
   }
   if (status >= 400) return null
-  if (status < 200) return { code: 'upstream_invalid', detail: `status ${status}` }
+  if (status < 200) return { code: 'upstream_invalid', detail: status === 101 ? SWITCHES : `status ${status}` }
   const isHtml = (headers['content-type'] ?? '').toLowerCase().startsWith('text/html')
   return isHtml ? { code: 'upstream_invalid', detail: 'the answer is text/html' } : null
 }

@@ -10,13 +10,13 @@
 import { type ClientRequest, Agent as HttpAgent, IncomingMessage, ServerResponse } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
 import { Socket } from 'node:net'
-import { Readable } from 'node:stream'
+import { type Duplex, Readable } from 'node:stream'
 import { createProxyServer } from 'http-proxy'
 import type { UpstreamFailure } from '#contract'
 import { ByteCollector } from '../bytes.ts'
 import type { Watchman } from '../clock.ts'
 import { failureOfError } from './attempt.ts'
-import { headFailure, LARGEST_ERROR_BYTES, MOST_INFORMATIONAL } from './head.ts'
+import { headFailure, LARGEST_ERROR_BYTES, MOST_INFORMATIONAL, SWITCHES } from './head.ts'
 
 export interface RawRequest {
   /** The client's: its method and its content type go upstream, nothing else of it. */
@@ -186,8 +186,9 @@ class Passage {
 
   #gotSocket(outgoing: ClientRequest): void {
     this.#hasSocket = true
-    outgoing.on('continue', () => this.#gotInformation())
     outgoing.on('information', () => this.#gotInformation())
+    // Without a listener Node closes the connection and says nothing.
+    outgoing.on('upgrade', (_, socket) => this.#switched(socket))
     const { socket } = outgoing
     const secure = 'secureConnecting' in (socket ?? {}) ? (socket as { secureConnecting?: unknown }) : null
     if (!socket?.connecting && secure?.secureConnecting !== true) return
@@ -203,6 +204,11 @@ class Passage {
     if (this.#informational > MOST_INFORMATIONAL) {
       this.#fail({ code: 'upstream_invalid', detail: 'too many informational responses' })
     }
+  }
+
+  #switched(socket: Duplex): void {
+    socket.destroy()
+    if (this.#phase !== 'over') this.#fail({ code: 'upstream_invalid', detail: SWITCHES })
   }
 
   #gotHead(answer: IncomingMessage): void {

@@ -3,9 +3,9 @@
  * Redirects are not followed, compression is not asked for, and no two requests share a connection at once: with
  * pipelining a whole answer would wait behind a stream.
  */
-import { type Dispatcher, Pool } from 'undici'
+import { buildConnector, type Dispatcher, Pool } from 'undici'
 import type { AnswerHandler } from './handler.ts'
-import { MOST_INFORMATIONAL } from './head.ts'
+import { withoutInformational } from './informational.ts'
 
 /** Where a provider is and how it may be used. */
 export interface Endpoint {
@@ -49,7 +49,7 @@ export function createHttpTransport(endpoint: Endpoint): HttpTransport {
   const pool = new Pool(url.origin, {
     connections: endpoint.connections,
     pipelining: 1,
-    connect: { timeout: endpoint.connectMs },
+    connect: connectorOf(endpoint),
     // The attempt keeps the deadlines itself, with one clock for all of them.
     headersTimeout: 0,
     bodyTimeout: 0,
@@ -72,6 +72,15 @@ export function createHttpTransport(endpoint: Endpoint): HttpTransport {
     },
     close: () => pool.destroy(),
   }
+}
+
+function connectorOf({ connectMs }: Endpoint): buildConnector.connector {
+  const connect = buildConnector({ timeout: connectMs, allowH2: false })
+  return (options, done) =>
+    connect(options, (error, socket) => {
+      if (error) done(error, null)
+      else done(null, withoutInformational(socket))
+    })
 }
 
 /**
@@ -127,7 +136,6 @@ class Dispatch implements Dispatcher.DispatchHandler {
   onOver: () => void = () => {}
   readonly #go: (handler: Dispatcher.DispatchHandler) => void
   #stop: ((error?: Error) => void) | null = null
-  #informational = 0
 
   constructor(handler: QueuedHandler, go: (handler: Dispatcher.DispatchHandler) => void) {
     this.handler = handler
@@ -159,10 +167,7 @@ class Dispatch implements Dispatcher.DispatchHandler {
   onHeaders(status: number, raw: Buffer[], resume: () => void): boolean {
     if (this.isOver) return true
     if (status < 200) {
-      this.#informational++
-      if (this.#informational > MOST_INFORMATIONAL) {
-        this.#stop?.(Object.assign(new Error('too many informational responses'), { code: 'UND_ERR_RESPONSE' }))
-      }
+      this.#stop?.(Object.assign(new Error(`status ${status}`), { code: 'UND_ERR_RESPONSE' }))
       return true
     }
     this.handler.onHeaders(status, headersOf(raw), resume)
