@@ -3,7 +3,7 @@
  * addresses, card numbers, keys). What is found is replaced, or refused, or only noted. In a stream nothing leaves that may
  * still become a match. What was found stands nowhere: not in the trail, the log or an error.
  */
-import { type Chat, definePlugin } from '#contract'
+import { type Chat, definePlugin, slices } from '#contract'
 import { AnswerGuard } from './answer.ts'
 import { DETECTORS } from './detectors.ts'
 import { guardRequest } from './request.ts'
@@ -87,7 +87,9 @@ export default definePlugin({
         if (said !== null) exchange.note(said)
       }
       try {
-        const changes = guardRequest(exchange.chat, onRequest, findings)
+        const guarded = slices.run(guardRequest(exchange.chat, onRequest, findings), exchange.signal)
+        const changes = guarded instanceof Promise ? await guarded : guarded
+        // Without a result the client has gone. Such a request goes on: nothing is sent for it any more.
         if (changes) exchange.rewrite(changes)
       } finally {
         tell('request')

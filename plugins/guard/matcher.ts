@@ -26,6 +26,7 @@ export class Matcher {
   readonly #alphabet: Alphabet
   readonly #here: Automaton
   readonly #anywhere: Automaton
+  readonly #longest: number
   readonly #reach: number
   readonly #check: (match: string) => boolean
 
@@ -37,11 +38,17 @@ export class Matcher {
     this.#alphabet = new Alphabet(pattern)
     this.#here = new Automaton(pattern, this.#alphabet, false)
     this.#anywhere = new Automaton(pattern, this.#alphabet, true)
+    this.#longest = pattern.longest
     // A character is one or two units of a string.
     this.#reach = 2 * pattern.longest
     this.#check = check
     if (this.#here.unfold(SAMPLE, MOST_STATES)) return
     throw new PatternError('can be read in too many ways at once: let its repetitions differ in how they begin')
+  }
+
+  /** Steps of an automaton that a character of a text may cost. */
+  get stepsACharacter(): number {
+    return this.#anywhere.isTooLarge ? this.#longest : 1
   }
 
   /**

@@ -5,6 +5,7 @@ import { bareReplacement } from './json-place.ts'
 import { Matcher } from './matcher.ts'
 import { PatternError, readPattern } from './pattern.ts'
 import { Sieve, Sieves } from './sieve.ts'
+import { type Step, wordsOf } from './texts.ts'
 
 /** Where a rule looks. */
 export type Side = 'request' | 'answer'
@@ -89,15 +90,23 @@ function readRule({ detect, pattern, ignore_case, on, action, replace }: RuleTex
   return { name, matcher: new Matcher(read, detector?.check), on, action, replacement: replace ?? `[${name}]` }
 }
 
+/** What a text costs, as characters read by one rule; that it is looked at at all counts too. */
+export function costOf(text: string, rules: readonly Rule[]): number {
+  return (text.length + 16) * rules.length
+}
+
+/** So much is read in one go: about a millisecond. */
+export const MOST_IN_ONE_GO = 65_536
+
 /** What became of one exchange: how often each rule has found something, and which one has refused. */
 export class Findings {
   #counts = new Map<string, number>()
   #refusedBy: string | null = null
 
-  /** The rules of one side for one text. `param` is where in the request it stands; null in an answer. `isJson`: it is JSON, and has to stay it. */
-  sieves(rules: readonly Rule[], param: string | null, isJson = false): Sieves {
+  /** The rules of one side for one text. `place` is where in the request it stands; null in an answer. `isJson`: it is JSON, and has to stay it. */
+  sieves(rules: readonly Rule[], place: readonly Step[] | null, isJson = false): Sieves {
     return new Sieves(
-      rules.map(rule => new Sieve(rule.matcher, (match, isBare) => this.#found(rule, match, param, isBare), isJson)),
+      rules.map(rule => new Sieve(rule.matcher, (match, isBare) => this.#found(rule, match, place, isBare), isJson)),
     )
   }
 
@@ -111,9 +120,10 @@ export class Findings {
     return said.length > 0 ? `in the ${side}: ${said.join(', ')}` : null
   }
 
-  #found({ name, action, replacement }: Rule, match: string, param: string | null, isBare: boolean): string {
+  #found({ name, action, replacement }: Rule, match: string, place: readonly Step[] | null, isBare: boolean): string {
     if (action === 'refuse') {
       this.#refusedBy = name
+      const param = place && wordsOf(place)
       const what = param === null ? 'The answer was stopped' : 'The request was refused'
       throw refuse('content_filter', { message: `${what} by the rule "${name}" of this gateway.`, param })
     }

@@ -1,0 +1,110 @@
+/** Long work in slices: one event loop serves every exchange, and none may hold it for long. */
+
+/**
+ * Work that can pause: a generator that yields where others may run. It ought to yield at least once a millisecond. Work that
+ * ends before its first `yield` costs no clock, no timer and no promise.
+ */
+export type Sliced<Result> = Generator<undefined, Result, undefined>
+
+/** Milliseconds that all sliced work of a process may take in one turn of the event loop. */
+const TURN_MS = 2
+
+interface Task {
+  readonly work: Sliced<unknown>
+  readonly signal: AbortSignal | undefined
+  readonly resolve: (result: unknown) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** Shares a part of each turn of the event loop among all work that was given to it, one slice after the other. */
+export class SliceQueue {
+  readonly #now: () => number
+  readonly #defer: (turn: () => void) => void
+  readonly #waiting: Task[] = []
+  readonly #turn = () => this.#serve()
+  /** What sliced work has taken of this turn already. */
+  #spentMs = 0
+  #isDeferred = false
+
+  /**
+   * @param now milliseconds; only differences count
+   * @param defer calls back once in the next turn of the event loop
+   */
+  constructor(now: () => number, defer: (turn: () => void) => void) {
+    this.#now = now
+    this.#defer = defer
+  }
+
+  /** How much work waits for its next slice. */
+  get waiting(): number {
+    return this.#waiting.length
+  }
+
+  /**
+   * Does the work. Returns its result at once when it is done within the rest of this turn's time, otherwise a promise. What the
+   * work throws, `run` throws or the promise rejects with. The result is undefined when `signal` aborts before the end.
+   *
+   * @example
+   * const found = await slices.run(search(text), exchange.signal)
+   */
+  run<Result>(work: Sliced<Result>, signal?: AbortSignal): Result | undefined | Promise<Result | undefined> {
+    if (signal?.aborted) return undefined
+    if (this.#waiting.length === 0 && this.#spentMs < TURN_MS) {
+      const first = work.next()
+      if (first.done) return first.value
+      const step = this.#slice(work)
+      this.#deferTurn()
+      if (step.done) return step.value
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<Result | undefined>()
+    this.#waiting.push({ work, signal, resolve: resolve as Task['resolve'], reject })
+    this.#deferTurn()
+    return promise
+  }
+
+  /** A turn: slices of those who wait, the longest waiting first, until its time is over. */
+  #serve(): void {
+    this.#isDeferred = false
+    this.#spentMs = 0
+    while (this.#waiting.length > 0 && this.#spentMs < TURN_MS) this.#go(this.#waiting.shift()!)
+    if (this.#waiting.length > 0) this.#deferTurn()
+  }
+
+  #go(task: Task): void {
+    const { work, signal, resolve, reject } = task
+    try {
+      if (signal?.aborted) {
+        work.return(undefined)
+        resolve(undefined)
+        return
+      }
+      const step = this.#slice(work)
+      if (step.done) resolve(step.value)
+      else this.#waiting.push(task)
+    } catch (error) {
+      reject(error)
+    }
+  }
+
+  /** Works until the end, or until the turn's time is over. */
+  #slice<Result>(work: Sliced<Result>): IteratorResult<undefined, Result> {
+    const began = this.#now() - this.#spentMs
+    for (;;) {
+      const step = work.next()
+      this.#spentMs = this.#now() - began
+      if (step.done || this.#spentMs >= TURN_MS) return step
+    }
+  }
+
+  #deferTurn(): void {
+    if (this.#isDeferred) return
+    this.#isDeferred = true
+    this.#defer(this.#turn)
+  }
+}
+
+/** The queue of this process: there is one event loop, so its gateway and all plugins share this one. */
+export const slices: SliceQueue = new SliceQueue(
+  () => performance.now(),
+  turn => void setImmediate(turn),
+)
