@@ -14,8 +14,9 @@ export type Step = number
 /** From here no match can come any more. */
 export const DEAD = 0
 
-/** More characters beyond 16 bits than this are not remembered. */
-const MOST_CHARACTERS = 4_000
+/** No place. */
+export const NONE = -1
+
 /** More states than this are not remembered. */
 const MOST_STATES = 2_000
 
@@ -33,27 +34,56 @@ interface Places {
   readonly first: number
 }
 
+/** What reading by one pattern has cost so far, in steps of a few nanoseconds. */
+export interface Effort {
+  steps: number
+}
+
+/** How far a search has come. */
+export interface Search {
+  readonly text: string
+  /** Whether nothing comes behind the text. */
+  readonly isLast: boolean
+  at: number
+  state: number
+}
+
+/** What is known of the matches that begin at one place. */
+export interface Ends {
+  readonly ends: readonly number[]
+  /** Whether there may be more. */
+  readonly isOpen: boolean
+}
+
+const NOTHING: Ends = { ends: [], isOpen: false }
+/** To work out a step costs so many steps for each place that it looks at. */
+const WORK = 8
+
 interface State {
   readonly places: readonly number[]
   readonly afterWord: boolean
-  /** By class of character. */
-  readonly steps: (Step | undefined)[]
   atEnd: boolean | undefined
 }
 
 export class Automaton {
   /** Whether its states have become too many to be remembered: then reading is dear. */
   isTooLarge = false
+  readonly #effort: Effort
   readonly #alphabet: Alphabet
   readonly #places: Places
   readonly #anywhere: boolean
   #states: State[] = []
   #byName = new Map<string, number>()
   #starts: [number, number] = [-1, -1]
+  /** By state and kind of character: a step, or `NONE` before it was worked out. One flat table reads several times as fast. */
+  #steps = new Int32Array(0)
+  /** Kinds for which a state has room. */
+  #width = 16
 
   /** @param anywhere whether a match may begin behind any character, or at the first one only */
   constructor(pattern: Pattern, alphabet: Alphabet, anywhere: boolean) {
     this.#alphabet = alphabet
+    this.#effort = alphabet.effort
     this.#places = writeOut(pattern.root)
     this.#anywhere = anywhere
     this.#forget()
@@ -67,9 +97,67 @@ export class Automaton {
   }
 
   /** Reads one character. */
-  step(state: number, kind: number): Step {
-    const from = this.#states[state]!
-    return from.steps[kind] ?? this.#work(from, kind)
+  #step(state: number, kind: number): Step {
+    const known = kind < this.#width ? this.#steps[state * this.#width + kind]! : NONE
+    return known >= 0 ? known : this.#work(state, kind)
+  }
+
+  /**
+   * Reads on until a match ends, and returns where: before a character, or at `until` when nothing comes behind it. Otherwise
+   * `NONE`: at `until`, or earlier because the effort has reached `stopAt`, or because it is too large.
+   */
+  firstEnd(search: Search, until: number, stopAt: number): number {
+    const { text } = search
+    const { known } = this.#alphabet
+    const from = search.at
+    let { at, state } = search
+    let limit = Math.min(until, at + Math.max(1, stopAt - this.#effort.steps))
+    let end = NONE
+    while (at < limit) {
+      let kind = known[text.charCodeAt(at)]!
+      let size = 1
+      if (kind < 0) {
+        // Met for the first time, or half of a character.
+        const character = text.codePointAt(at)!
+        kind = this.#alphabet.kindOf(character)
+        if (character > 0xffff) size = 2
+        if (this.#effort.steps >= stopAt) limit = at
+      }
+      let step = kind < this.#width ? this.#steps[state * this.#width + kind]! : NONE
+      if (step < 0) {
+        step = this.#work(state, kind)
+        if (this.#effort.steps >= stopAt || this.isTooLarge) limit = at
+      }
+      if (step & 1) {
+        end = at
+        break
+      }
+      state = step >> 1
+      at += size
+    }
+    this.#effort.steps += at - from
+    search.at = at
+    search.state = state
+    return end === NONE && at === until && search.isLast && !this.isTooLarge && this.#endsAt(state) ? until : end
+  }
+
+  /** Where matches that begin at `start` end, and whether there may be more. */
+  endsFrom({ text, isLast }: Search, start: number, until: number, afterWord: boolean): Ends {
+    let ends: number[] | null = null
+    let state = this.start(afterWord)
+    let at = start
+    while (at < until) {
+      const character = text.codePointAt(at)!
+      const step = this.#step(state, this.#alphabet.kindOf(character))
+      if (step & 1) (ends ??= []).push(at)
+      state = step >> 1
+      if (state === DEAD) break
+      at += character > 0xffff ? 2 : 1
+    }
+    this.#effort.steps += at - start + 1
+    if (state === DEAD) return ends === null ? NOTHING : { ends, isOpen: false }
+    if (isLast && this.#endsAt(state)) (ends ??= []).push(until)
+    return { ends: ends ?? [], isOpen: !isLast }
   }
 
   /** Works out every state that texts of these characters can lead to, up to so many. Returns whether these are all. */
@@ -79,25 +167,27 @@ export class Automaton {
     this.start(true)
     for (let state = 0; state < this.#states.length; state++) {
       if (this.#states.length > most) return false
-      for (const kind of this.#alphabet.kinds.keys()) this.step(state, kind)
+      for (const kind of this.#alphabet.kinds.keys()) this.#step(state, kind)
     }
     return true
   }
 
   /** Whether a match ends where the text does. */
-  endsAt(state: number): boolean {
+  #endsAt(state: number): boolean {
     const from = this.#states[state]!
     from.atEnd ??= this.#reach(from, false).matched
     return from.atEnd
   }
 
-  #work(from: State, kind: number): Step {
+  #work(state: number, kind: number): Step {
+    const from = this.#states[state]!
     const { fits, isWord } = this.#alphabet.kinds[kind]!
     const { reached, matched } = this.#reach(from, isWord)
     const { atoms, next, first } = this.#places
     const places = new Set<number>()
     for (const place of reached) if (fits[atoms[place]!]) places.add(next[place]![0]!)
     if (this.#anywhere) places.add(first)
+    this.#effort.steps += WORK * (from.places.length + reached.length)
     const remembers = this.#states.length < MOST_STATES
     if (!remembers) {
       this.isTooLarge = true
@@ -110,8 +200,21 @@ export class Automaton {
       ) *
         2 +
       (matched ? 1 : 0)
-    if (remembers) from.steps[kind] = step
+    if (remembers) this.#remember(state, kind, step)
     return step
+  }
+
+  #remember(state: number, kind: number, step: Step): void {
+    while (kind >= this.#width) this.#widen()
+    this.#steps[state * this.#width + kind] = step
+  }
+
+  #widen(): void {
+    const width = this.#width
+    const wider = new Int32Array(2 * this.#steps.length).fill(NONE)
+    for (let at = 0; at < this.#steps.length; at += width) wider.set(this.#steps.subarray(at, at + width), 2 * at)
+    this.#steps = wider
+    this.#width = 2 * width
   }
 
   /** The characters that may come now, and whether a match ends here. */
@@ -139,26 +242,34 @@ export class Automaton {
     const name = `${afterWord ? 'w' : ''}${places.join()}`
     let state = this.#byName.get(name)
     if (state === undefined) {
-      state = this.#states.push({ places, afterWord, steps: [], atEnd: undefined }) - 1
+      state = this.#states.push({ places, afterWord, atEnd: undefined }) - 1
       this.#byName.set(name, state)
+      if (this.#states.length * this.#width > this.#steps.length) {
+        const longer = new Int32Array(2 * this.#steps.length).fill(NONE)
+        longer.set(this.#steps)
+        this.#steps = longer
+      }
     }
     return state
   }
 
   #forget(): void {
-    this.#states = [{ places: [], afterWord: false, steps: [], atEnd: false }]
+    this.#states = [{ places: [], afterWord: false, atEnd: false }]
     this.#byName = new Map()
     this.#starts = [-1, -1]
+    this.#steps = new Int32Array(16 * this.#width).fill(NONE)
   }
 }
 
 /** Characters by what the pattern's tests say of them: those that all tests treat alike are of one kind. */
 export class Alphabet {
   readonly kinds: { readonly fits: readonly boolean[]; readonly isWord: boolean }[] = []
+  readonly effort: Effort = { steps: 0 }
   readonly #atoms: readonly RegExp[]
-  readonly #known = new Int16Array(0x10000).fill(-1)
-  /** Those beyond 16 bits. */
-  readonly #others = new Map<number, number>()
+  /** By unit of a string; negative: not known yet, or the first half of a character. */
+  readonly known = new Int16Array(0x10000).fill(NONE)
+  /** Of characters beyond 16 bits, and of halves without their other one: by 256 of them, as they are met. */
+  readonly #others: (Int16Array | undefined)[] = []
   readonly #byName = new Map<string, number>()
 
   constructor({ atoms }: Pattern) {
@@ -166,22 +277,19 @@ export class Alphabet {
   }
 
   kindOf(character: number): number {
-    if (character > 0xffff) return this.#otherKindOf(character)
-    const known = this.#known[character]!
-    return known >= 0 ? known : (this.#known[character] = this.#work(character))
+    if (character > 0xffff || isFirstHalf(character)) return this.#otherKindOf(character)
+    const known = this.known[character]!
+    return known >= 0 ? known : (this.known[character] = this.#work(character))
   }
 
   #otherKindOf(character: number): number {
-    let kind = this.#others.get(character)
-    if (kind === undefined) {
-      if (this.#others.size >= MOST_CHARACTERS) this.#others.clear()
-      kind = this.#work(character)
-      this.#others.set(character, kind)
-    }
-    return kind
+    const page = (this.#others[character >> 8] ??= new Int16Array(256).fill(NONE))
+    const known = page[character & 255]!
+    return known >= 0 ? known : (page[character & 255] = this.#work(character))
   }
 
   #work(character: number): number {
+    this.effort.steps += WORK * this.#atoms.length
     const text = String.fromCodePoint(character)
     const fits = this.#atoms.map(atom => atom.test(text))
     const name = `${isWordCode(character)}${fits.join()}`
@@ -198,6 +306,11 @@ export class Alphabet {
 export function isWordCode(code: number): boolean {
   if (code < 48 || code > 122) return false
   return code <= 57 || (code >= 65 && code <= 90) || code === 95 || code >= 97
+}
+
+/** Whether a unit of a string is the first of the two of a character beyond 16 bits. */
+export function isFirstHalf(unit: number): boolean {
+  return unit >= 0xd800 && unit <= 0xdbff
 }
 
 /** Writes a pattern out from its end to its beginning: whoever is written knows what comes behind it. */

@@ -129,6 +129,90 @@ test('however a text is cut into pieces, what comes out is the same; what cannot
   ])
 })
 
+test('in slices of any size the same comes out, and the same is found at the same places', () => {
+  const words = [
+    'ada@example.org',
+    '4111 1111 1111 1111',
+    '4111 1111 1111 1112 ',
+    '192.168.0.1',
+    ' ',
+    '@',
+    '4',
+    '😀',
+    'é',
+    'ab',
+    '"',
+    '\\',
+  ]
+  const patterns = ['[ab]{1,4}c?', '\\bab{0,3}', '(?:a|é){2}', '[^a-z]{3}', '\\u{1F600}', '[ab]{1,9}[a-z]']
+  const rules = fc.array(fc.constantFrom(...Object.keys(DETECTORS), ...patterns), { minLength: 1, maxLength: 4 })
+  fc.assert(
+    fc.property(
+      rules,
+      fc.array(fc.constantFrom(...words), { maxLength: 30 }),
+      fc.integer({ min: 1, max: 80 }),
+      fc.integer({ min: 1, max: 200 }),
+      fc.boolean(),
+      (rules, parts, size, effort, isJson) => {
+        const text = parts.join('')
+        const run = (go: (sieves: Sieves) => string) => {
+          const found: string[] = []
+          const sieves = rules.map((name, i) => {
+            const { pattern, check } = DETECTORS[name] ?? { pattern: name }
+            let seen = 0
+            const replace = (match: string, isBare: boolean) => {
+              found.push(`${i}.${seen++} ${match} ${isBare}`)
+              return `<${match.length}>`
+            }
+            return new Sieve(new Matcher(readPattern(pattern), check), replace, isJson)
+          })
+          const out = go(new Sieves(sieves))
+          return { out, found: found.toSorted() }
+        }
+        let yields = 0
+        const sliced = run(sieves => {
+          const work = sieves.pushInSlices(text, size, effort)
+          for (;;) {
+            const { done, value } = work.next()
+            if (done) return value + sieves.end()
+            yields++
+          }
+        })
+        expect(sliced).toEqual(run(sieves => sieves.all(text)))
+        // A rule that is done with a piece lets others run, and one that is not does so in time.
+        expect(yields).toBeGreaterThanOrEqual(Math.ceil(text.length / size) * rules.length)
+      },
+    ),
+    { numRuns: counts(300, 10_000) },
+  )
+})
+
+describe('a rule lets others run before it has spent more than it may, however dear the text is for it', () => {
+  const dear = [
+    '[ab]{1,64}c',
+    'a[ab]{12}c',
+    '[\\p{L}\\p{N}]{1,64}@',
+    '\\b(?:[0-9]{13,19}|[0-9]{4} [0-9]{4}){1,9}\\b',
+    '[a-z]',
+  ]
+  const texts = ['a', 'ab', 'aab', '1111 2222 ', '😀', 'éà']
+  const many = (length: number) => Array.from({ length }, (_, i) => String.fromCodePoint(0x20000 + i)).join('')
+  test.each(dear)('%s', pattern => {
+    for (const text of [...texts.map(unit => unit.repeat(20_000 / unit.length)), many(10_000)]) {
+      const matcher = new Matcher(readPattern(pattern))
+      const one = new Sieve(matcher, () => '')
+      const work = one.pushInSlices(text, 5_000)
+      let worst = 0
+      for (let before = matcher.effort.steps; !work.next().done; before = matcher.effort.steps) {
+        worst = Math.max(worst, matcher.effort.steps - before)
+      }
+      // The last thing that it began is done to its end: one character, one place, or one state.
+      expect(worst, text.slice(0, 10)).toBeLessThan(2 * 5_000)
+      expect(worst).toBeGreaterThan(0)
+    }
+  })
+})
+
 describe('what is known by name', () => {
   test.each([
     ['email', 'to ada.lovelace+x@mail.example.org, please', 'to [x], please'],

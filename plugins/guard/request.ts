@@ -26,7 +26,7 @@ export function* guardRequest(chat: Chat, rules: readonly Rule[], findings: Find
       sinceYield = cost
     }
     const sieves = findings.sieves(rules, path, isArguments(path))
-    const out = cost <= MOST_IN_ONE_GO ? sieves.all(text) : yield* sieves.inSlices(text, true)
+    const out = cost <= MOST_IN_ONE_GO ? sieves.all(text) : (yield* sieves.pushInSlices(text)) + sieves.end()
     hasChanged ||= sieves.hasChanged
     guarded.push(sieves.hasChanged ? out : text)
   }

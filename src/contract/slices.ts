@@ -7,7 +7,7 @@
 export type Sliced<Result> = Generator<undefined, Result, undefined>
 
 /** Milliseconds that all sliced work of a process may take in one turn of the event loop. */
-const TURN_MS = 2
+const TURN_MS = 1
 
 interface Task {
   readonly work: Sliced<unknown>

@@ -9,11 +9,13 @@ export interface ProbedOptions {
   readonly yaml: Readonly<Record<string, unknown>>
   /** Of the model `m`. */
   readonly context: number | string
+  /** Of the policy; default: the first five. */
+  readonly steps?: readonly object[]
 }
 
 export async function startProbed(
   provider: FakeProvider,
-  { yaml, context }: ProbedOptions,
+  { yaml, context, steps = FIVE_STEPS }: ProbedOptions,
 ): Promise<{ gateway: Gateway; key: string }> {
   const gateway = await startGateway({
     entry: PROBED_GATEWAY,
@@ -25,7 +27,7 @@ export async function startProbed(
       routes: [{ path: '/v1/chat/completions', policy: 'test' }],
       ...yaml,
     },
-    policies: { test: { steps: FIVE_STEPS } },
+    policies: { test: { steps } },
     keep: line => isProbe(line) || line['level'] === 'error',
   })
   return { gateway, key: (await createAccount(gateway, { credit: '1000000' })).key }

@@ -1,0 +1,147 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { type Sliced, SliceQueue } from '#contract'
+import { counts } from '../helpers/counts.ts'
+
+/** What a queue may take of one turn, in units of the clock. */
+const TURN = 1
+
+/** A queue whose time goes on by the work done, and whose turns are taken by hand. */
+function queue() {
+  const clock = { now: 0 }
+  const turns: (() => void)[] = []
+  const slices = new SliceQueue(
+    () => clock.now,
+    turn => void turns.push(turn),
+  )
+  return {
+    slices,
+    turns,
+    clock,
+    /** Work of so many units of time, with a yield behind each; `name` is noted for each. */
+    *work(name: string, units: number, log: string[] = []): Sliced<string> {
+      for (let i = 0; i < units; i++) {
+        if (i > 0) yield
+        clock.now += TURN / 2
+        log.push(name)
+      }
+      return name
+    },
+    /** One turn of the loop; what was begun in it comes in the next one. */
+    turn() {
+      for (const each of turns.splice(0)) each()
+    },
+  }
+}
+
+describe('work that fits', () => {
+  test('before its first yield it asks for no time, no turn and no promise', () => {
+    const slices = new SliceQueue(
+      () => expect.fail('the time was asked for'),
+      () => expect.fail('a turn was asked for'),
+    )
+    function* short(isLong: boolean): Sliced<number> {
+      if (isLong) yield
+      return 7
+    }
+    expect(slices.run(short(false))).toBe(7)
+  })
+
+  test('into the first slice it is done at once, and the turn remembers what it has taken', async () => {
+    const { slices, work, turn, turns } = queue()
+    expect(slices.run(work('a', 2))).toBe('a')
+    // One unit is left: the first piece is not counted.
+    expect(slices.run(work('b', 2))).toBe('b')
+    const late = slices.run(work('c', 2))
+    expect(late).toBeInstanceOf(Promise)
+    expect(turns).toHaveLength(1)
+    turn()
+    expect(await late).toBe('c')
+    expect(slices.run(work('d', 1))).toBeInstanceOf(Promise)
+    turn()
+    turn()
+    expect(slices.run(work('e', 1))).toBe('e')
+  })
+
+  test.each([false, true])('what it throws is thrown, or rejected with when it waits (%s)', async waits => {
+    const { slices, work, turn } = queue()
+    function* broken(): Sliced<string> {
+      if (waits) yield* work('a', 9)
+      throw new RangeError('broken')
+    }
+    if (!waits) expect(() => slices.run(broken())).toThrow('broken')
+    else {
+      const result = slices.run(broken())
+      for (let i = 0; i < 9; i++) turn()
+      await expect(result).rejects.toThrow('broken')
+    }
+    expect(slices.waiting).toBe(0)
+  })
+})
+
+test('several share the turns, one after the other, and together take no more than one would', () => {
+  const { slices, work, turn, clock } = queue()
+  const log: string[] = []
+  for (const name of ['a', 'b', 'c']) void slices.run(work(name, 7, log))
+  // Those that come while others wait wait too.
+  expect(log.join('')).toBe('aaa')
+  for (let turns = 0; slices.waiting > 0; turns++) {
+    const before = clock.now
+    turn()
+    expect(clock.now - before).toBeLessThanOrEqual(TURN)
+    expect(turns).toBeLessThan(20)
+  }
+  expect(log.join('')).toBe('aaaaabbccaabbccbbccbc')
+})
+
+test('work whose signal aborts stops: its result is undefined, and what it has opened is closed', async () => {
+  const { slices, work, turn } = queue()
+  const log: string[] = []
+  const abort = new AbortController()
+  let closed = false
+  function* careful(): Sliced<string> {
+    try {
+      return yield* work('a', 9, log)
+    } finally {
+      closed = true
+    }
+  }
+  const result = slices.run(careful(), abort.signal)
+  turn()
+  expect([log.length, closed]).toEqual([5, false])
+  abort.abort()
+  turn()
+  expect([log.length, closed]).toEqual([5, true])
+  expect(await result).toBeUndefined()
+  expect(slices.run(careful(), abort.signal)).toBeUndefined()
+  expect(log.length).toBe(5)
+})
+
+test('whatever comes when: all is done once, no turn is too long, and who waits is served within a round', async () => {
+  const jobs = fc.array(fc.tuple(fc.nat(6), fc.nat(4), fc.integer({ min: 1, max: 12 })), {
+    minLength: 1,
+    maxLength: 12,
+  })
+  await fc.assert(
+    fc.asyncProperty(jobs, async jobs => {
+      const { slices, work, turn, turns, clock } = queue()
+      const log: string[] = []
+      const results: (string | undefined | Promise<string | undefined>)[] = []
+      for (let now = 0; now <= 6; now++) {
+        for (const [i, [when, , units]] of jobs.entries()) {
+          if (when === now) results.push(slices.run(work(String(i), units, log)))
+        }
+        turn()
+      }
+      while (slices.waiting > 0) {
+        const before = clock.now
+        turn()
+        expect(clock.now - before).toBeLessThanOrEqual(TURN)
+        expect(turns.length).toBeLessThanOrEqual(1)
+      }
+      expect((await Promise.all(results)).toSorted()).toEqual(jobs.map((_, i) => String(i)).toSorted())
+      for (const [i, [, , units]] of jobs.entries()) expect(log.filter(name => name === String(i))).toHaveLength(units)
+    }),
+    { numRuns: counts(200, 5_000) },
+  )
+})
