@@ -132,6 +132,7 @@ const NOTHING_YET: Progress = {
   finished: false,
   delivered: false,
   left: false,
+  abandoned: false,
   countedTokens: 0,
   estimate: NOTHING_USED,
 }

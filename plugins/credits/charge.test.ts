@@ -12,6 +12,8 @@ const SOME = progress({ finished: false, countedTokens: 5 })
 /** The provider has begun, and nothing has gone to the client. */
 const HELD = progress({ finished: false, delivered: false, countedTokens: 5 })
 const ALL = progress({ countedTokens: 5 })
+/** Sent, and given up before anything had come, because the client had left. */
+const GIVEN_UP = progress({ started: false, finished: false, delivered: false, left: true, abandoned: true })
 const estimate = (promptTokens: number, completionTokens: number) =>
   usage(promptTokens, completionTokens, { source: 'estimated' })
 
@@ -94,6 +96,54 @@ describe('what is charged', () => {
       20_000n,
       'reported',
     ],
+    [
+      'the client left before the first token of what was sent',
+      true,
+      'client_left',
+      estimate(8, 0),
+      GIVEN_UP,
+      8_000n,
+      'prompt_estimated',
+    ],
+    [
+      'the client left before the end of what was sent',
+      false,
+      'client_left',
+      estimate(8, 0),
+      GIVEN_UP,
+      8_000n,
+      'prompt_estimated',
+    ],
+    [
+      'the client left before the first token, behind its usage',
+      true,
+      'client_left',
+      usage(10, 1),
+      GIVEN_UP,
+      12_000n,
+      'reported',
+    ],
+    [
+      'the client left before the first token, behind a usage that cannot be',
+      true,
+      'client_left',
+      usage(-1, 0),
+      GIVEN_UP,
+      0n,
+      'clamped',
+    ],
+    [
+      'shutdown cut what was read on for one who had left before the first token',
+      true,
+      'cut',
+      estimate(8, 0),
+      GIVEN_UP,
+      8_000n,
+      'prompt_estimated',
+    ],
+    ['the same of a whole answer', false, 'cut', estimate(8, 0), GIVEN_UP, 8_000n, 'prompt_estimated'],
+    ['a step failed behind a client that had left', true, 'failed', estimate(8, 0), GIVEN_UP, 0n, 'released'],
+    ['a step refused behind a client that had left', true, 'refused', estimate(8, 0), GIVEN_UP, 0n, 'released'],
     ['a stream broke off', true, 'failed', estimate(8, 5), SOME, 18_000n, 'estimated'],
     ['a stream broke off behind its usage', true, 'failed', usage(10, 5), SOME, 20_000n, 'reported'],
     [
@@ -155,6 +205,27 @@ describe('what is charged', () => {
     const ending = { outcome, usage: usage(10, 5, { source: 'cached' }), progress: ALL, stream, reasoning: false }
     const charged = chargeFor({ ...ending, answerPrice }, PRICE, { hold, promptCeiling: 100, completionCeiling: 100 })
     expect(charged).toMatchObject({ amount, source: 'cached', overrun: 0n, promptTokens: amount > 0n ? 10 : 0 })
+  })
+
+  test.each([true, false])('the prompt alone is forgiven where the policy says so (stream: %s)', stream => {
+    const left = { outcome: 'client_left' as const, stream, forgivesPrompt: true }
+    const released = { amount: 0n, source: 'released', promptTokens: 0 }
+    expect(charge({ ...left, usage: estimate(8, 0), progress: GIVEN_UP })).toMatchObject(released)
+    expect(charge({ ...left, usage: usage(10, 1), progress: GIVEN_UP })).toMatchObject(released)
+    expect(charge({ ...left, usage: estimate(8, 5), progress: { ...SOME, abandoned: true } })).toMatchObject({
+      amount: 18_000n,
+    })
+  })
+
+  test('the prompt alone costs no more than the ceiling of the prompt, nor than the hold', () => {
+    const left = { outcome: 'client_left' as const, usage: estimate(9_000, 0), progress: GIVEN_UP }
+    expect(charge(left)).toMatchObject({
+      amount: 1_000_000n,
+      promptTokens: 1_000,
+      source: 'prompt_estimated',
+      overrun: 0n,
+    })
+    expect(charge(left, { ...BOUNDS, hold: 5n })).toMatchObject({ amount: 5n, source: 'prompt_estimated', overrun: 0n })
   })
 
   test('what is not charged says nothing of tokens', () => {
@@ -258,10 +329,11 @@ test('the README names every source of a charge, and no other', () => {
     clamped: true,
     estimated: true,
     estimated_low: true,
+    prompt_estimated: true,
     insurance: true,
     released: true,
     recovered: true,
     cached: true,
   }
-  expect(new Set(named.filter(name => name !== 'cancel'))).toEqual(new Set(Object.keys(sources)))
+  expect(new Set(named.filter(name => !name.startsWith('cancel')))).toEqual(new Set(Object.keys(sources)))
 })

@@ -12,6 +12,8 @@ export interface Ending {
   readonly stream: boolean
   /** A thinking model: its hidden tokens cannot be counted from outside. */
   readonly reasoning: boolean
+  /** Whether the prompt costs nothing when the client left before the first token. */
+  readonly forgivesPrompt?: boolean
   /** What an answer of a step's own (a cache's) is charged by; null or left out: nothing. */
   readonly answerPrice?: Price | null
 }
@@ -39,6 +41,7 @@ export function chargeFor(ending: Ending, price: Price, bounds: Bounds): Charge 
   const { outcome, usage, progress, stream } = ending
   if (usage === null) return nothing(outcome === 'answered' ? 'insurance' : 'released')
   if (usage.source === 'cached') return cachedCharge(ending, usage, bounds)
+  if (isPromptOnly(ending)) return promptCharge(ending, usage, price, bounds)
   // An answer of which nothing reached the client is worth nothing to it, whatever it cost the house. But for one that has
   // left while the house reads on for it: it did not wait for what has come since.
   const hasCome = progress.delivered || (progress.left && progress.countedTokens > 0)
@@ -50,6 +53,19 @@ export function chargeFor(ending: Ending, price: Price, bounds: Bounds): Charge 
   const charge = fromUsage(usage, price, bounds)
   if (usage.source === 'reported') return charge
   return { ...charge, overrun: 0n, source: ending.reasoning ? 'estimated_low' : 'estimated' }
+}
+
+/** Sent, and given up before a token of it had come, because its client had left. */
+function isPromptOnly({ outcome, progress }: Ending): boolean {
+  const wasStopped = outcome === 'client_left' || outcome === 'cut'
+  return wasStopped && progress.abandoned && progress.countedTokens === 0
+}
+
+/** The provider has read the prompt and bills it; without a charge anyone could have long prompts read for nothing. */
+function promptCharge(ending: Ending, usage: Usage, price: Price, bounds: Bounds): Charge {
+  if (ending.forgivesPrompt) return nothing('released')
+  const charge = fromUsage(usage, price, bounds)
+  return usage.source === 'reported' ? charge : { ...charge, overrun: 0n, source: 'prompt_estimated' }
 }
 
 /**

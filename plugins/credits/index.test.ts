@@ -284,11 +284,19 @@ describe('a request that is let through', () => {
     expect(receipt(exchange)).toMatchObject({ charged: 20_000n, price: PRICE })
   })
 
-  test.each<[name: string, on: Partial<Model>, setting: 'cancel' | 'drain' | undefined, expected: 'cancel' | 'drain']>([
+  test.each<
+    [
+      name: string,
+      on: Partial<Model>,
+      setting: 'cancel' | 'drain' | 'cancel_free' | undefined,
+      expected: 'cancel' | 'drain',
+    ]
+  >([
     ['cancels', {}, undefined, 'cancel'],
     ['drains a thinking model', { reasoning: true }, undefined, 'drain'],
     ['drains when told to', {}, 'drain', 'drain'],
     ['cancels a thinking model when told to', { reasoning: true }, 'cancel', 'cancel'],
+    ['cancels for nothing when told to', { reasoning: true }, 'cancel_free', 'cancel'],
   ])('when the client leaves it %s', async (_name, on, setting, expected) => {
     const { run } = await rig({ settings: setting ? { on_disconnect: setting } : {} })
     const { exchange } = await run({ facts: { model: model(on) } })
@@ -332,6 +340,15 @@ describe('every ending settles, once', () => {
     ['failed in the middle', false, failed(null, nothing), 0n, 'released', 'failed', 'upstream_truncated'],
     ['the client left', true, ends('client_left', estimated, counted), 18_000n, 'estimated', 'client_left', null],
     ['the client left', false, ends('client_left', null, nothing), 0n, 'released', 'client_left', null],
+    [
+      'the client left what was sent',
+      false,
+      ends('client_left', usage(8, 0, { source: 'estimated' }), { ...nothing, abandoned: true }),
+      8_000n,
+      'prompt_estimated',
+      'client_left',
+      null,
+    ],
     [
       'cut',
       true,

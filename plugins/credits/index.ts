@@ -30,7 +30,7 @@ import { affordableCap, completionCeiling, holdFor, promptCeiling, rawCeilings, 
 
 interface Settings {
   readonly when_short: readonly ('clamp_output' | 'refuse')[]
-  readonly on_disconnect?: OnDisconnect
+  readonly on_disconnect?: OnDisconnect | 'cancel_free'
 }
 
 /** The header that says that the output was capped below what the client asked for. */
@@ -73,8 +73,8 @@ export default definePlugin({
       },
       on_disconnect: {
         description:
-          'When the client leaves: cancel the provider and charge what came, or drain (at most 30 s) to learn the usage. Default: cancel; drain for thinking models.',
-        enum: ['cancel', 'drain'],
+          'When the client leaves: cancel the provider and charge what came, at least the prompt of a request that was sent; or drain (at most 30 s) to learn the usage; or cancel_free: as cancel, but nothing is charged before the first token. Default: cancel; drain for thinking models.',
+        enum: ['cancel', 'drain', 'cancel_free'],
       },
     },
   },
@@ -95,7 +95,8 @@ export default definePlugin({
             : rawBill(exchange.bytes.length, price, exchange.route)
         const held = await hold({ exchange, bill, settings, books, setHeader: (name, value) => ctx.set(name, value) })
         exchange.give('hold', held)
-        exchange.onDisconnect = settings.on_disconnect ?? (exchange.model?.reasoning ? 'drain' : 'cancel')
+        const wish = settings.on_disconnect ?? (exchange.model?.reasoning ? 'drain' : 'cancel')
+        exchange.onDisconnect = wish === 'drain' ? 'drain' : 'cancel'
         const end = exchange.chat?.stream ? watchProgress(checkpoints, exchange, bill, held) : () => {}
         let told: ErrorCode | null = null
         try {
@@ -106,7 +107,7 @@ export default definePlugin({
           throw error
         } finally {
           end()
-          const charge = chargeFor(endingOf(exchange), price, bill.bounds(held))
+          const charge = chargeFor(endingOf(exchange, wish === 'cancel_free'), price, bill.bounds(held))
           await settle(books, settlement(exchange, charge, told))
           exchange.charge = charge
           if (exchange.outcome === 'answered') ctx.set('x-tollgate-cost', formatMoney(charge.amount))
@@ -254,13 +255,14 @@ function refusalFor(result: Exclude<HoldResult, { held: true }>, needed: NanoUsd
   })
 }
 
-function endingOf(exchange: ExchangeWith<'key'>) {
+function endingOf(exchange: ExchangeWith<'key'>, forgivesPrompt = false) {
   return {
     outcome: exchange.outcome,
     usage: exchange.usage,
     progress: exchange.progress,
     stream: exchange.chat?.stream ?? false,
     reasoning: exchange.model?.reasoning ?? false,
+    forgivesPrompt,
     answerPrice: exchange.answerPrice,
   }
 }

@@ -73,6 +73,7 @@ export const progress = (fields: Partial<Progress> = {}): Progress => ({
   finished: true,
   delivered: true,
   left: false,
+  abandoned: false,
   countedTokens: 0,
   estimate: usage(0, 0, { source: 'estimated' }),
   ...fields,

@@ -12,6 +12,8 @@ export class Meter implements Progress {
   delivered = false
   /** Set by the pump. */
   left = false
+  /** Set by the pump, or by the sender of a raw route. */
+  abandoned = false
   #deltas = 0
   #bytes = 0
   #usage: WireUsage | null = null
@@ -67,8 +69,10 @@ export class Meter implements Progress {
    */
   spent(whole: boolean): Usage | null {
     const reported = usageOf(this.#usage, 'reported')
-    if (reported === null) return this.started ? this.estimate : null
+    if (reported === null) return this.started || this.abandoned ? this.estimate : null
     const counted = this.countedTokens
+    // Some say zeros until they know better, and of a request that was given up they never do.
+    if (this.abandoned && counted === 0 && !(reported.promptTokens > 0)) return this.estimate
     const isLast = (whole || this.#usageIsLast) && !this.#usageIsPartial
     const believed = isLast ? reported.completionTokens > 0 : reported.completionTokens >= counted
     if (believed || counted === 0) return reported
@@ -196,19 +200,34 @@ export function countOr0(value: unknown): number {
 /** What one image, sound or file is taken for when nobody reports usage. */
 const TOKENS_PER_PART = 1024
 
-/** A guess at the prompt's tokens: a quarter of the text's bytes, four a message, and a flat figure for other parts. */
-function promptEstimate(chat: Chat): number {
-  let bytes = 0
+/**
+ * A guess at the prompt's tokens: a quarter of the text's bytes, four a message, and a flat figure for other parts. Whatever
+ * a model reads counts, also calls, thoughts and schemas: text in a place that does not count would be read for nothing.
+ */
+function promptEstimate({ body }: Chat): number {
+  let bytes = sizeOfJson(body.tools) + sizeOfJson(body['functions']) + sizeOfJson(body['response_format'])
   let parts = 0
-  for (const { content } of chat.body.messages) {
-    if (typeof content === 'string') bytes += Buffer.byteLength(content)
-    else if (Array.isArray(content)) {
-      for (const part of content as readonly ContentPart[]) {
-        if (typeof part.text === 'string') bytes += Buffer.byteLength(part.text)
+  for (const message of body.messages) {
+    for (const name in message) {
+      const value = message[name]
+      if (name === 'role') continue
+      if (name !== 'content' || !Array.isArray(value)) {
+        bytes += sizeOfJson(value)
+        continue
+      }
+      for (const part of value as readonly ContentPart[]) {
+        const text = part.text ?? part['refusal']
+        if (typeof text === 'string') bytes += Buffer.byteLength(text)
         else parts++
       }
     }
   }
-  if (chat.body.tools?.length) bytes += Buffer.byteLength(JSON.stringify(chat.body.tools))
-  return Math.ceil(bytes / 4) + 4 * chat.body.messages.length + TOKENS_PER_PART * parts
+  return Math.ceil(bytes / 4) + 4 * body.messages.length + TOKENS_PER_PART * parts
+}
+
+/** The UTF-8 bytes of a text, or of a value as JSON; of nothing 0. */
+function sizeOfJson(value: unknown): number {
+  if (typeof value === 'string') return Buffer.byteLength(value)
+  if (value == null || (Array.isArray(value) && value.length === 0)) return 0
+  return Buffer.byteLength(JSON.stringify(value))
 }

@@ -37,6 +37,8 @@ export interface Source {
   resume(): void
   /** Whether the request has gone out: what still waits for a connection costs nobody anything. */
   readonly isSent: boolean
+  /** Whether the provider may bill it: the request has gone out, and no error has come back. */
+  readonly isBillable: boolean
 }
 
 /** Where an attempt puts its answer. Exactly one of `end` and `fail` is called, once. */
@@ -149,6 +151,9 @@ abstract class Pump implements Sink {
 
   #stop(ending: PumpEnding): void {
     if (this.#isOver) return
+    const { meter } = this.parts
+    // An attempt that failed, or an answer that ended by itself, costs one who left no more than one who stayed.
+    if (meter.left && !meter.finished && this.source?.isBillable) meter.abandoned = true
     this.finish(ending)
     this.source?.abort()
   }

@@ -35,7 +35,7 @@ export interface ModelExposure {
   readonly margin: Figure
   /** One attempt at a provider that ignores the cap and the prompt that it was sent, up to the model's context. */
   readonly overrun: Figure
-  /** Attempts within their cap that failed, broke off or were left: the provider may bill them, and nobody is charged. */
+  /** Attempts within their cap that failed, broke off or were left: the provider may bill them in full, and nobody is charged for that. */
   readonly unpaid: Figure
   /** One exchange, all its attempts, in which every kind of loss that was asked for comes together. */
   readonly worstExchange: Figure

@@ -25,7 +25,7 @@ export function exposureText(exposure: Exposure, explain: boolean): string {
 const MEANING = `What the house can lose on one exchange:
   MARGIN    it is answered, at the target whose cost is highest above the price
   OVERRUN   one attempt: the provider ignores the cap and bills up to the whole context for each choice
-  UNPAID    attempts fail or the client leaves: the provider may bill them within the cap, nobody is charged
+  UNPAID    attempts fail or the client leaves: the provider may bill more of them, within the cap, than anybody is charged
   WORST     all of its attempts with all of these at once, or with those in --losses: what --max-house-loss is about
   UNPRICED  features under "allow" that the provider bills otherwise: no bound
 `

@@ -120,6 +120,11 @@ export interface Progress {
   readonly delivered: boolean
   /** Whether the client has gone before the end: what it did not wait for is its own. */
   readonly left: boolean
+  /**
+   * Whether the gateway gave the request up because its client had left: after it was sent, before a finish reason, and with
+   * no error from the provider. The provider may bill it, so the prompt at least was used.
+   */
+  readonly abandoned: boolean
   /** Output tokens counted over all choices: the larger of content deltas and a quarter of their UTF-8 bytes. */
   readonly countedTokens: number
   /** What the exchange would have used if it ended now without the provider's own figures; `source` is `estimated`. */

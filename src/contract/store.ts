@@ -131,6 +131,7 @@ export type ChargeSource =
   | 'clamped'
   | 'estimated'
   | 'estimated_low'
+  | 'prompt_estimated'
   | 'insurance'
   | 'released'
   | 'recovered'

@@ -140,6 +140,7 @@ export class ReplayProgress implements Progress {
   finished = false
   delivered = false
   left = false
+  abandoned = false
   countedTokens = 0
   #usage: Usage | null = null
 
@@ -147,12 +148,16 @@ export class ReplayProgress implements Progress {
     return this.#usage ?? NOTHING_USED
   }
 
-  /** @param good whether it finished, or was charged all the same */
-  over(usage: Usage | null, good: boolean): void {
+  /**
+   * @param good whether it finished, or was charged all the same
+   * @param stopped whether it was stopped for its client, or by a shutdown: an estimate without a token is its prompt then
+   */
+  over(usage: Usage | null, good: boolean, stopped = false): void {
     this.#usage = usage
     this.started = usage !== null
-    this.finished = this.delivered = good
     this.countedTokens = usage?.completionTokens ?? 0
+    this.abandoned = stopped && usage?.source === 'estimated' && this.countedTokens === 0
+    this.finished = this.delivered = good && !this.abandoned
   }
 }
 
@@ -165,7 +170,8 @@ export function endAs(exchange: LiveExchange, progress: ReplayProgress, line: Lo
     exchange.outcome = 'answered'
   } else {
     exchange.attempts.push(...line.attempts)
-    progress.over(usage, line.outcome === 'answered' || line.charged > 0n)
+    const isStopped = line.outcome === 'client_left' || line.outcome === 'cut'
+    progress.over(usage, line.outcome === 'answered' || line.charged > 0n, isStopped)
     // A refusal behind the steps costs nothing, whoever has decided it.
     exchange.outcome = line.outcome
     if (line.code !== null) throw refuse(line.code)

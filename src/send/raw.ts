@@ -6,7 +6,7 @@ import { refuse, type UpstreamFailure, type Usage } from '#contract'
 import { LARGEST_ANSWER_BYTES } from '../answer/pump.ts'
 import { StreamAnswer } from '../answer/stream.ts'
 import type { Upstream } from '../generation.ts'
-import { RawFailure, type RawHead } from '../upstream/raw.ts'
+import { RawAbort, RawFailure, type RawHead } from '../upstream/raw.ts'
 import { modelOfForm } from './raw-form.ts'
 import { queryNamesModel, upstreamPath } from './raw-path.ts'
 import { ByteStream, EventStream, howItLeaves, type RawStream } from './raw-stream.ts'
@@ -68,7 +68,7 @@ export async function sendRaw(trip: Trip, parts: SenderParts): Promise<void> {
     if (exchange.signal.aborted) {
       // Who was given up before its head came was tried all the same.
       if (exchange.attempts.length === 0) attempt(null, null)
-      if (stream) leaveStream(trip, stream)
+      leave(trip, stream, error instanceof RawAbort && error.isBillable)
       return endStopped(trip)
     }
     exchange.outcome = 'failed'
@@ -96,12 +96,21 @@ function streamFor(trip: Trip, head: RawHead, { dialect }: Upstream): RawStream 
   }
 }
 
-/** Who leaves in the middle has had the half of it: the request, and what had come. */
-function leaveStream(trip: Trip, stream: RawStream): void {
-  const { client, meter, exchange } = trip
-  if (!client.headSent) return
-  meter.started = meter.finished = true
-  exchange.usage = usageSoFar(trip, stream)
+/**
+ * Who leaves in the middle has had the half of it: the request, and what had come. Who leaves before anything of it came
+ * has had the request read.
+ */
+function leave(trip: Trip, stream: RawStream | null, isBillable: boolean): void {
+  const { client, meter, exchange, route } = trip
+  if (stream && client.headSent) {
+    meter.started = meter.finished = true
+    exchange.usage = usageSoFar(trip, stream)
+  } else if (isBillable && client.left) {
+    meter.abandoned = true
+    const sizes = { requestBytes: exchange.bytes.length, answerBytes: 0 }
+    const said = stream?.usage ?? null
+    exchange.usage = usageOfRaw(route.config.price, said && said.promptTokens > 0 ? said : null, sizes)
+  }
 }
 
 function usageSoFar({ route, exchange }: Trip, stream: RawStream): Usage {

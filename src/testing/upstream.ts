@@ -1,7 +1,7 @@
 /** The providers behind a bench: they answer what a test has scripted, and remember what they were asked. */
 
 import { failureOfError } from '../upstream/attempt.ts'
-import { RawFailure, type RawProxy, type RawRequest, type RawSink } from '../upstream/raw.ts'
+import { RawAbort, RawFailure, type RawProxy, type RawRequest, type RawSink } from '../upstream/raw.ts'
 import type { QueuedHandler, Transport } from '../upstream/transport.ts'
 import { ANSWER_NAMES, type Fault, render, type ScriptedAnswer } from './answers.ts'
 import { refuseUnknown } from './known.ts'
@@ -175,7 +175,7 @@ async function sendRaw(call: Call, request: RawRequest, time: BenchTime, said: S
   const checkSignal = () => {
     if (!signal.aborted) return
     call.end ??= 'aborted'
-    throw new DOMException('The request was given up.', 'AbortError')
+    throw new RawAbort(signal, true)
   }
   const broken = (failure: RawFailure): RawFailure => {
     call.end ??= 'failed'

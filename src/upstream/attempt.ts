@@ -41,6 +41,8 @@ export interface RunningAttempt {
   resume(): void
   /** False while it waits for a connection: what is given up then was never seen by the provider. */
   readonly isSent: boolean
+  /** Whether the provider may bill it: it has been sent, and no error was answered. Not to be asked when it is over. */
+  readonly isBillable: boolean
   /** Whether it waits for its client: what runs out meanwhile is not the provider's time. */
   readonly isPaused: boolean
 }
@@ -72,6 +74,10 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
     this.#options = options
     this.#startedMs = this.#lastMs = options.watchman.now()
     this.#unwatch = options.watchman.watch(now => this.#look(now))
+  }
+
+  get isBillable(): boolean {
+    return this.isSent && this.#phase !== 'error'
   }
 
   get isPaused(): boolean {

@@ -86,8 +86,20 @@ export class RawFailure extends Error {
   }
 }
 
+/** The signal has aborted: the request was given up. */
+export class RawAbort extends Error {
+  override readonly name = 'AbortError'
+  /** Whether the provider may bill it: all of the request had gone out, and no error had come back. */
+  readonly isBillable: boolean
+
+  constructor({ reason }: AbortSignal, isBillable: boolean) {
+    super(`The request was given up: ${String(reason?.message ?? reason)}`)
+    this.isBillable = isBillable
+  }
+}
+
 export interface RawProxy {
-  /** Rejects with a `RawFailure`, or with an error named `AbortError` when the signal aborts. */
+  /** Rejects with a `RawFailure`, or with a `RawAbort` when the signal aborts. */
   send(request: RawRequest): Promise<RawAnswer>
   /** Ends every connection; what is under way fails. */
   close(): void
@@ -113,7 +125,7 @@ export function createRawProxy(): RawProxy {
   }
   return {
     async send(options) {
-      if (options.signal.aborted) throw abortError(options.signal)
+      if (options.signal.aborted) throw new RawAbort(options.signal, false)
       const target = new URL(options.provider.baseUrl)
       const { status, headers, body } = await new Passage(options, target, agentFor(options.provider, target)).answer
       if (status > 299) throw new RawFailure(options.decodeError(status, headers, body), status)
@@ -140,9 +152,9 @@ class Passage {
   readonly #response: ServerResponse
   readonly #startedMs: number
   readonly #unwatch: () => void
-  readonly #onAbort = () => this.#giveUp(abortError(this.#options.signal))
+  readonly #onAbort = () => this.#giveUp(new RawAbort(this.#options.signal, this.#isBillable))
   #phase: 'head' | 'body' | 'over' = 'head'
-  #hasSocket = false
+  #outgoing: ClientRequest | null = null
   #connectingSinceMs: number | null = null
   #lastMs: number
   #status: number | null = null
@@ -185,7 +197,7 @@ class Passage {
   }
 
   #gotSocket(outgoing: ClientRequest): void {
-    this.#hasSocket = true
+    this.#outgoing = outgoing
     outgoing.on('information', () => this.#gotInformation())
     // Without a listener Node closes the connection and says nothing.
     outgoing.on('upgrade', (_, socket) => this.#switched(socket))
@@ -299,11 +311,15 @@ class Passage {
   }
 
   #late(detail: string): void {
-    if (this.#hasSocket) this.#fail({ code: 'upstream_timeout', detail })
+    if (this.#outgoing) this.#fail({ code: 'upstream_timeout', detail })
     else {
       const why = `no connection to the provider was free: ${detail}`
       this.#fail({ code: 'overloaded', retryAfterMs: 1000, detail: why })
     }
+  }
+
+  get #isBillable(): boolean {
+    return this.#outgoing?.writableFinished === true && (this.#status ?? 200) <= 299
   }
 
   #complete(): void {
@@ -382,8 +398,4 @@ function headOf(status: number, headers: Readonly<Record<string, string>>): RawH
     ),
     length: length === undefined ? null : Number(length),
   }
-}
-
-function abortError(signal: AbortSignal): Error {
-  return new DOMException(`The request was given up: ${String(signal.reason?.message ?? signal.reason)}`, 'AbortError')
 }

@@ -364,6 +364,15 @@ describe('an estimate', () => {
       14 + 1024,
     ],
     ['tools', { messages: [], tools: [{ type: 'function' }] }, 6],
+    ['functions', { messages: [], functions: [{ name: 'f' }] }, 4],
+    ['a schema', { messages: [], response_format: { type: 'json_schema', json_schema: { name: 'x'.repeat(40) } } }, 22],
+    [
+      'calls and their thoughts',
+      { messages: [{ role: 'assistant', tool_calls: [{ function: { arguments: 'x'.repeat(400) } }] }] },
+      4 + Math.ceil(JSON.stringify([{ function: { arguments: 'x'.repeat(400) } }]).length / 4),
+    ],
+    ['thoughts', { messages: [{ role: 'assistant', content: 'x'.repeat(40), reasoning_content: 'x'.repeat(40) }] }, 24],
+    ['a refusal', { messages: [{ role: 'assistant', content: [{ type: 'refusal', refusal: 'x'.repeat(40) }] }] }, 14],
     ['tools of null', { messages: [], tools: null }, 0],
   ])('of the prompt: %s', (_name, body, tokens) => {
     expect(estimate(body).promptTokens).toBe(tokens)

@@ -220,6 +220,7 @@ function exchangeOf(plan: Plan): LiveExchange {
       finished: false,
       delivered: false,
       left: false,
+      abandoned: false,
       countedTokens: 0,
       estimate: null as never,
     },

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { ERRORS } from '#contract'
+import { type ChargeSource, ERRORS } from '#contract'
 import type { TrailLine } from '../../src/dashboard/lib/trail.ts'
 import { explain, OUTCOME_NAMES, outcomeOf, reasonOf, sourceOf } from '../../src/dashboard/lib/trail.ts'
 
@@ -163,13 +163,21 @@ describe('words', () => {
     expect(plain).toEqual([])
   })
 
-  test.each(['reported', 'clamped', 'estimated', 'estimated_low', 'insurance', 'released', 'recovered', 'cached'])(
-    'the source %s has a sentence of its own',
-    source => {
-      expect(sourceOf(source)).toMatch(/^[A-Z].+\.$/)
-      expect(sourceOf(source)).not.toContain('How the charge was found')
-    },
-  )
+  const sources: Record<ChargeSource, true> = {
+    reported: true,
+    clamped: true,
+    estimated: true,
+    estimated_low: true,
+    prompt_estimated: true,
+    insurance: true,
+    released: true,
+    recovered: true,
+    cached: true,
+  }
+  test.each(Object.keys(sources))('the source %s has a sentence of its own', source => {
+    expect(sourceOf(source)).toMatch(/^[A-Z].+\.$/)
+    expect(sourceOf(source)).not.toContain('How the charge was found')
+  })
 
   test('a source that is not known yet, or not at all', () => {
     expect(sourceOf(null)).toContain('under way')

@@ -150,7 +150,7 @@ describe.each(WAYS)('by %s', how => {
   })
 
   test.each([{ stream: true }, { stream: false }])(
-    'before the head: upstream closed, free (stream $stream)',
+    'before the head: upstream closed, the prompt is charged (stream $stream)',
     async mode => {
       provider.script(withhold(exact()))
       const [since, before, index] = [gateway.log.length, gateway.balance().posted, provider.requests.length]
@@ -158,7 +158,7 @@ describe.each(WAYS)('by %s', how => {
       const request = await provider.waitForRequest(index)
       const left = leave(client, how)
       await closed(request, left)
-      expect(await settled(since, left, before)).toEqual({ outcome: 'client_left', nano: 0n })
+      expect(await settled(since, left, before)).toEqual({ outcome: 'client_left', nano: estimate(0) })
     },
   )
 
@@ -178,9 +178,8 @@ describe.each(WAYS)('by %s', how => {
         }
         const left = leave(client, how)
         await closed(request, left)
-        const tokens = Math.max(0, sent - 1)
-        const expected = tokens === 0 ? 0n : estimate(tokens)
-        expect(await settled(since, left, before)).toEqual({ outcome: 'client_left', nano: expected })
+        const nano = estimate(Math.max(0, sent - 1))
+        expect(await settled(since, left, before)).toEqual({ outcome: 'client_left', nano })
       }
     },
   )

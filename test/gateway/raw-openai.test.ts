@@ -348,7 +348,7 @@ describe('a client that leaves', () => {
     expect(cost).toBe(CENT)
   })
 
-  test('before a byte has left: nothing is charged', async () => {
+  test('before a byte has left: the request is paid, for it was read', async () => {
     provider.script(pieces('audio/mpeg', [randomBytes(5000)], 'hang'))
     const [asked, over] = [nextRequest(), nextExchange()]
     const cost = await charged(async () => {
@@ -360,7 +360,7 @@ describe('a client that leaves', () => {
       await failed
       expect(await over).toMatchObject({ outcome: 'client_left' })
     })
-    expect(cost).toBe(0n)
+    expect(cost).toBe(CENT)
   })
 })
 

@@ -313,6 +313,14 @@ describe('a provider that fails: JSON in bounded time, no charge', () => {
 })
 
 describe('the client leaves', () => {
+  /** A quarter of the request's bytes, at 1,000 nano-dollars. */
+  const PROMPT = BigInt(Math.ceil(JSON.stringify(BODY).length / 4)) * 1_000n
+  async function costing(nano: bigint, run: () => Promise<void>): Promise<void> {
+    const before = gateway.balance()
+    await run()
+    expect(gateway.balance()).toEqual({ ...before, posted: before.posted - nano })
+  }
+
   const slow: Record<string, Behaviour> = {
     'before the head': { name: 'silent', run: call => call.gone },
     'in the middle of the answer': {
@@ -332,9 +340,9 @@ describe('the client leaves', () => {
   })
 
   for (const [when, behaviour] of Object.entries(slow)) {
-    test.each(['fin', 'reset'] as const)(`${when}, by %s: upstream is closed, nothing is charged`, async how => {
+    test.each(['fin', 'reset'] as const)(`${when}, by %s: upstream is closed, the prompt is charged`, async how => {
       for (let round = 0; round < counts(2, 20); round++) {
-        await free(async () => {
+        await costing(PROMPT, async () => {
           provider.script(behaviour)
           const [since, index] = [gateway.log.length, provider.requests.length]
           const client = await openRaw(gateway.url)

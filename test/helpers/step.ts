@@ -77,6 +77,7 @@ export function createSteps(
         finished: false,
         delivered: false,
         left: false,
+        abandoned: false,
         countedTokens: 0,
         estimate: NOTHING_USED,
       },

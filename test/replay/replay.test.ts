@@ -280,6 +280,19 @@ describe('money', () => {
     expect(counted.cost.after).toBe(charge)
   })
 
+  const prompt = { prompt_tokens: 10, completion_tokens: 0, total_tokens: 10, source: 'estimated' }
+  const gone = { outcome: 'client_left', status: null, decided_by: null, stream: true, usage: prompt }
+  test.each([
+    ['charged', 'charged', undefined, '0.000010000', 10_000n],
+    ['forgiven, and is charged now', 'charged', undefined, '0.000000000', 10_000n],
+    ['charged, and is forgiven now', 'forgiven', 'cancel_free', '0.000010000', 0n],
+  ])('a prompt alone was %s', async (_name, _now, on_disconnect, charged, after) => {
+    const credits = { use: 'credits', ...(on_disconnect ? { with: { on_disconnect } } : {}) }
+    const configuration = await configurationOf([...FIRST, credits, { use: 'route' }])
+    const { found } = await replayed(configuration, [lineWith({ ...gone, charged })])
+    expect(found.cost.after).toBe(after)
+  })
+
   test('what was refused and is let in now is as long as the others, and told as an estimate', async () => {
     const lines = [...row(3, 2_000), refusedLine(429, 'rate_limit_exceeded', 'burst', at(9_000))]
     const { changes, found } = await replayed(await between(), lines)

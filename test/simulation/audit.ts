@@ -2,6 +2,7 @@
 import type { VerifyReport } from '../../src/store/store.ts'
 import type { Books, HoldRow, SettleRow } from './books.ts'
 import type { Client } from './client.ts'
+import { TIMEOUTS } from './ground.ts'
 import type { Life } from './life.ts'
 import { type Case, caseOf, ceilingOf, chargeOf, checkpointOf, holdOf, sumOf } from './oracle.ts'
 import type { Provider, ProviderRequest } from './provider.ts'
@@ -170,7 +171,10 @@ export class Audit {
       return
     }
     this.#outcome(client, about, request, settle)
-    const expected = chargeOf(about, settle.outcome, items, request.end === 'complete' && request.status === 200)
+    const expected = chargeOf(about, settle.outcome, items, {
+      wasTaken: request.end === 'complete' && request.status === 200,
+      wasAbandoned: this.#wasAbandoned(client, about, request, settle),
+    })
     const amount = expected.amount < hold.amount ? expected.amount : hold.amount
     if (settle.amount !== amount || settle.source !== expected.source) {
       this.#fail(
@@ -178,6 +182,22 @@ export class Audit {
         `is charged ${settle.amount} (${settle.source}) for "${settle.outcome}"; by the rules it is ${amount} (${expected.source}); the provider: ${request.script.name}`,
       )
     }
+  }
+
+  /** Whether the gateway gave up what had gone out because its client had left, and for no other reason. */
+  #wasAbandoned(client: Client, about: Case, request: ProviderRequest, { outcome }: SettleRow): boolean {
+    const { end, endedAt, askedAt, sentAt, headAt, pieceAt, status, handed } = request
+    if (end !== 'aborted' || sentAt === null || (status !== null && status !== 200)) return false
+    const { leftAt, leftBlocked } = client
+    const hasLeft = outcome === 'client_left' || (leftAt !== null && !leftBlocked && leftAt < endedAt!)
+    if (!hasLeft || !(outcome === 'client_left' || outcome === 'cut')) return false
+    const items = handed.map(({ item }) => item)
+    if (about.stream && sumOf(items, about).isBroken) return false
+    // Who is given up at once is not late.
+    if (endedAt === leftAt) return true
+    const lastMs = pieceAt ?? (about.stream ? null : headAt)
+    const isSilent = lastMs === null ? endedAt! - askedAt > TIMEOUTS.firstByteMs : endedAt! - lastMs > TIMEOUTS.idleMs
+    return !isSilent && endedAt! - askedAt <= TIMEOUTS.totalMs
   }
 
   /** Whether it may have ended so. */

@@ -66,6 +66,7 @@ async function writeConfiguration(folder: string): Promise<Configuration> {
   })
   writeFileSync(join(folder, 'policies/standard.yaml'), JSON.stringify(steps(null)))
   writeFileSync(join(folder, 'policies/drain.yaml'), JSON.stringify(steps('drain')))
+  writeFileSync(join(folder, 'policies/free.yaml'), JSON.stringify(steps('cancel_free')))
   writeFileSync(join(folder, 'policies/catalog.yaml'), JSON.stringify({ steps: [{ use: 'api-key' }] }))
   const models = Object.entries(MODELS).map(([id, model]) => [
     id,
@@ -106,6 +107,7 @@ async function writeConfiguration(folder: string): Promise<Configuration> {
       routes: [
         { path: '/v1/chat/completions', policy: 'standard' },
         { path: '/drain/v1/chat/completions', policy: 'drain' },
+        { path: '/free/v1/chat/completions', policy: 'free' },
       ],
     }),
   )

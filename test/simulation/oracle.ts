@@ -19,6 +19,8 @@ export interface Case {
   readonly reasoning: boolean
   /** What the target may think beyond the cap. */
   readonly outsideCap: number
+  /** Whether a prompt alone costs nothing. */
+  readonly forgives: boolean
   readonly stream: boolean
   readonly choices: number
   /** As it was sent to the provider. */
@@ -57,6 +59,7 @@ export function caseOf(client: Client, cap: number): Case {
   const { messages } = JSON.parse(body.toString()) as { messages: { content: string }[] }
   return {
     ...MODELS[plan.model]!,
+    forgives: plan.path.startsWith('/free'),
     stream: plan.stream,
     choices: plan.choices,
     cap,
@@ -114,15 +117,28 @@ export function sumOf(items: readonly Item[], about: Case): Sum {
   return { counted, ...has, isBroken, isDone, usage, usageIsLast, isPartial }
 }
 
-/**
- * @param outcome how it ended
- * @param wasTaken for a whole answer: whether the gateway had all of it
- */
-export function chargeOf(about: Case, outcome: string, items: readonly Item[], wasTaken: boolean): Expected {
+/** How a request ended at its provider. */
+export interface RequestEnd {
+  /** For a whole answer: whether the gateway had all of it. */
+  readonly wasTaken: boolean
+  /** It had gone out, and the gateway gave it up for no other reason than that its client had left. */
+  readonly wasAbandoned: boolean
+}
+
+/** @param outcome how it ended for the client */
+export function chargeOf(about: Case, outcome: string, items: readonly Item[], end: RequestEnd): Expected {
+  const { wasTaken, wasAbandoned } = end
   const released = { amount: 0n, source: 'released' }
   const insurance = { amount: 0n, source: 'insurance' }
   const isAnswered = outcome === 'answered'
   const sum = sumOf(items, about)
+  const guessed = Math.ceil(about.promptBytes / 4) + 4
+  if (wasAbandoned && !(about.stream && (sum.isStarted || sum.hasFinish))) {
+    const early = about.stream ? numbersOf(sum.usage) : null
+    if (about.forgives) return released
+    if (early === null || early.prompt <= 0) return priced(about, guessed, 0, 0, 'prompt_estimated')
+    return priced(about, early.prompt, early.cached, early.completion, 'reported')
+  }
   if (!about.stream && (!wasTaken || !(isAnswered || outcome === 'client_left') || sum.isBroken)) return released
   if (about.stream && !isAnswered && outcome !== 'client_left' && !sum.isStarted) return released
 
@@ -130,7 +146,6 @@ export function chargeOf(about: Case, outcome: string, items: readonly Item[], w
   const source = about.reasoning ? 'estimated_low' : 'estimated'
   // A whole answer's pieces are its choices' messages, and it counts as begun however empty they are.
   if (said === null && about.stream && !sum.isStarted) return isAnswered ? insurance : released
-  const guessed = Math.ceil(about.promptBytes / 4) + 4
   if (said === null) {
     if (!sum.hasFinish && sum.counted === 0) return insurance
     return priced(about, guessed, 0, sum.counted, source)

@@ -173,6 +173,20 @@ export const PLANTED: readonly PlantedBug[] = [
     'if',
   ),
   one(
+    'prompt-for-nothing',
+    'who leaves before the first token has had the prompt read for nothing',
+    PUMP,
+    'if (meter.left && !meter.finished && this.source?.isBillable) meter.abandoned = true',
+    '',
+  ),
+  one(
+    'prompt-of-what-was-not-sent',
+    'who leaves while its request waits for a connection pays for the prompt',
+    ATTEMPT,
+    "return this.isSent && this.#phase !== 'error'",
+    "return this.#phase !== 'error'",
+  ),
+  one(
     'stall-without-end',
     'a client that takes nothing keeps its exchange for ever',
     CLIENT,

@@ -37,7 +37,7 @@ export const MODELS: Readonly<Record<string, SimulatedModel>> = {
   },
 }
 
-export const PATHS = ['/v1/chat/completions', '/drain/v1/chat/completions'] as const
+export const PATHS = ['/v1/chat/completions', '/drain/v1/chat/completions', '/free/v1/chat/completions'] as const
 export const ACCOUNTS = ['ann', 'ben', 'cem'] as const
 /** The first two are of the first account, and so on. */
 export const KEYS = ['ann-1', 'ann-2', 'ben-1', 'ben-2', 'cem-1'] as const

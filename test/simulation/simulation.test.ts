@@ -49,6 +49,7 @@ const ENDINGS = [
   'source clamped',
   'source estimated',
   'source estimated_low',
+  'source prompt_estimated',
   'source insurance',
   'source released',
   'source recovered',

@@ -150,7 +150,7 @@ export class Witnesses {
     }
     const { leftAt } = client
     if (leftAt === null || client.leftBlocked || leftAt < askedAt || endedAt <= leftAt) return
-    const drains = client.plan.path.startsWith('/drain') || about.reasoning
+    const drains = client.plan.path.startsWith('/drain') || (about.reasoning && !about.forgives)
     const before = handed.filter(({ at }) => at <= leftAt).map(({ item }) => item)
     const isComplete = sumOf(before, about).isComplete
     const isDrained = !isComplete && drains && sentAt !== null && sentAt <= leftAt

@@ -30,7 +30,7 @@ test.each([
 })
 
 test.each([0, 1, 2, 3])(
-  'a client that leaves after %i events pays for those, and the provider is given up',
+  'a client that leaves after %i events pays for those and the prompt, and the provider is given up',
   async events => {
     await using bench = await openBench()
     bench.upstream.script({ content: ['a', 'b', 'c', 'd', 'e'] })
@@ -39,8 +39,9 @@ test.each([0, 1, 2, 3])(
     expect(answer.events).toHaveLength(events)
     expect(bench.record(answer)?.outcome).toBe('client_left')
     expect(bench.upstream.calls[0]!.end).toBe('aborted')
-    const { charged } = bench.ledger.receipt(answer)!
-    expect(charged! > 0n).toBe(events > 0)
+    const { charged, source } = bench.ledger.receipt(answer)!
+    expect(charged! > 0n).toBe(true)
+    expect(source).toBe(events > 0 ? 'estimated' : 'prompt_estimated')
     expect(bench.ledger.balance()).toEqual({ posted: 10_000_000_000n - charged!, held: 0n })
   },
 )

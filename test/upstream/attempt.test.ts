@@ -4,7 +4,12 @@ import type { UpstreamFailure } from '#contract'
 import { openAiDialect } from '../../src/dialects/openai/index.ts'
 import { type AttemptOptions, failureOfError, startAttempt } from '../../src/upstream/attempt.ts'
 import type { AnswerHandler } from '../../src/upstream/handler.ts'
-import { createHttpTransport, type HttpTransport, type Transport } from '../../src/upstream/transport.ts'
+import {
+  createHttpTransport,
+  type HttpTransport,
+  type QueuedHandler,
+  type Transport,
+} from '../../src/upstream/transport.ts'
 import { handWatchman, until } from '../answer/wire.ts'
 import { counts } from '../helpers/counts.ts'
 import {
@@ -538,6 +543,24 @@ describe('whatever a transport does', () => {
       failures: [{ code: 'upstream_unreachable' }],
       heads: [[null, 'upstream_unreachable']],
     })
+  })
+
+  test('what may be billed: what has gone out, until an error comes back', () => {
+    const queue = byHand()
+    const handler = queue.handler() as QueuedHandler
+    handler.onConnect(() => {})
+    handler.onQueued!()
+    handler.onTurn!()
+    expect(queue.attempt.isBillable).toBe(false)
+    handler.onSent!()
+    expect(queue.attempt.isBillable).toBe(true)
+    queue.head(200)
+    expect(queue.attempt.isBillable).toBe(true)
+    const bad = byHand()
+    bad.connect()
+    expect(bad.attempt.isBillable).toBe(true)
+    bad.head(500)
+    expect(bad.attempt.isBillable).toBe(false)
   })
 
   test('one that goes on after the end is not heard', () => {

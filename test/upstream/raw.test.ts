@@ -254,7 +254,7 @@ describe('a client that leaves', () => {
     for (let round = 0; round < rounds; round++) {
       const controller = new AbortController()
       const answer = send({ signal: controller.signal })
-      const refusal = expect(answer).rejects.toMatchObject({ name: 'AbortError' })
+      const refusal = expect(answer).rejects.toMatchObject({ name: 'AbortError', isBillable: true })
       const request = await provider.waitForRequest(round)
       if (when !== 'while nothing has come') await request.step()
       const leftAt = performance.now()
@@ -271,7 +271,10 @@ describe('a client that leaves', () => {
     const provider = await start(answer('{}'))
     const { send } = setUp(provider.baseUrl)
     const reason = new Error('left')
-    await expect(send({ signal: AbortSignal.abort(reason) })).rejects.toMatchObject({ name: 'AbortError' })
+    await expect(send({ signal: AbortSignal.abort(reason) })).rejects.toMatchObject({
+      name: 'AbortError',
+      isBillable: false,
+    })
     expect(provider.connections).toBe(0)
   })
 
@@ -282,7 +285,7 @@ describe('a client that leaves', () => {
     const controller = new AbortController()
     const answer = send({ signal: controller.signal })
     setImmediate(() => controller.abort())
-    await expect(answer).rejects.toMatchObject({ name: 'AbortError' })
+    await expect(answer).rejects.toMatchObject({ name: 'AbortError', isBillable: false })
     expect(watchers()).toBe(0)
   })
 

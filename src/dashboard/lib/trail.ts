@@ -234,6 +234,8 @@ const SOURCES: Readonly<Record<string, string>> = {
     'The model provider reported no usable figures, so the gateway charged what it counted while the answer passed.',
   estimated_low:
     'The answer ended early, and thinking that the model keeps to itself cannot be counted. What could be counted is charged; the true figure may be higher.',
+  prompt_estimated:
+    'The client left before anything of the answer had come. The model provider had been sent the prompt, so the prompt is charged, as the gateway estimates it.',
   insurance: 'The answer was empty, so nothing is charged, whatever the model provider bills.',
   released: 'Nothing usable was delivered, so nothing is charged and all of the money set aside is free again.',
   recovered:
