@@ -3,7 +3,7 @@
  * for answers that end without it.
  */
 import type { Chat, Chunk, ContentPart, Progress, Usage, WireUsage } from '#contract'
-import { carries, finishes, hasContent, indexOf } from './stream.ts'
+import { carries, indexOf } from './stream.ts'
 
 export class Meter implements Progress {
   started = false
@@ -99,18 +99,32 @@ export class Meter implements Progress {
     return this.#deltas > 2 * this.outputCeiling + 64 || this.#bytes > 16 * this.outputCeiling + 4096
   }
 
-  chunk(chunk: Chunk): void {
-    if (finishes(chunk)) this.finished = true
-    if (hasContent(chunk)) this.started = true
+  /**
+   * Counts a chunk. A choice is over with its finish reason: content behind it is not counted, and must not be delivered.
+   * @returns the chunk, or a copy without such content
+   */
+  chunk(chunk: Chunk): Chunk {
+    let late: Set<unknown> | null = null
     for (const choice of chunk.choices) {
       const index = indexOf(choice?.index)
-      if (choice?.finish_reason) this.#choices[index] = 'finished'
-      if (!carries(choice?.delta)) continue
-      this.#choices[index] ??= 'begun'
-      // Sound, or a content of a kind that nobody knows, has no bytes to count: it is a piece all the same.
-      this.#deltas++
-      this.#bytes += bytesOf(choice?.delta)
+      if (carries(choice?.delta)) {
+        if (this.#choices[index] === 'finished') {
+          late ??= new Set()
+          late.add(choice)
+          continue
+        }
+        this.started = true
+        this.#choices[index] = 'begun'
+        // Sound, or a content of a kind that nobody knows, has no bytes to count: it is a piece all the same.
+        this.#deltas++
+        this.#bytes += bytesOf(choice?.delta)
+      }
+      if (choice?.finish_reason) {
+        this.finished = true
+        this.#choices[index] = 'finished'
+      }
     }
+    return late === null ? chunk : { ...chunk, choices: chunk.choices.filter(choice => !late.has(choice)) }
   }
 
   reported(usage: WireUsage): void {

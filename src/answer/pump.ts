@@ -56,10 +56,9 @@ const DRAIN_MS = 30_000
 /** After `[DONE]` the body ought to end by itself; a connection that goes on is not kept. */
 const AFTER_DONE_MS = 1_000
 
-const FINISHED_WITH_ERROR: UpstreamFailure = {
-  code: 'upstream_error',
-  detail: 'the answer finished with the reason "error"',
-}
+const FINISHED_WITH_ERROR = { code: 'upstream_error', detail: 'the answer finished with the reason "error"' } as const
+
+const TOO_LATE = { code: 'upstream_invalid', detail: 'the stream goes on and on after its finish reason' } as const
 
 interface PumpParts {
   readonly client: Client
@@ -161,6 +160,8 @@ abstract class Pump implements Sink {
 
 /** What may wait before the first content: a role, annotations of a filter. */
 const LONGEST_PRELUDE = 16
+/** So many chunks with content behind their finish reason are dropped. */
+const MOST_LATE_CHUNKS = 1_000
 
 /**
  * Bytes to events to the client, as they come. Only what comes before the first content waits for it: while nothing has
@@ -174,6 +175,7 @@ export class StreamPump extends Pump {
   readonly #answer: StreamAnswer
   #done = false
   #anything = false
+  #lateChunks = 0
   #unwatchBody: (() => void) | null = null
 
   constructor(parts: PumpParts & { readonly decoder: StreamDecoder; readonly answer: StreamAnswer }) {
@@ -229,7 +231,7 @@ export class StreamPump extends Pump {
   #chunk({ chunk, raw, usage }: Extract<StreamItem, { kind: 'chunk' }>): boolean {
     const { meter, client } = this.parts
     const isError = chunk.choices.some(choice => choice?.finish_reason === 'error')
-    if (!isError) meter.chunk(chunk)
+    const kept = isError ? chunk : meter.chunk(chunk)
     // Behind its chunk: whether that was the last one decides how far the usage is believed.
     if (usage) meter.reported(usage)
     if (isError) {
@@ -242,6 +244,11 @@ export class StreamPump extends Pump {
     }
     if (client.left) {
       if (meter.complete) this.awaitUsage()
+      return true
+    }
+    if (kept !== chunk) {
+      if (++this.#lateChunks > MOST_LATE_CHUNKS) this.broken(TOO_LATE)
+      else if (kept.choices.length > 0 || kept.usage) return this.#hand(kept, null)
       return true
     }
     if (!this.begun && !hasContent(chunk) && !finishes(chunk) && this.#prelude.length < LONGEST_PRELUDE) {
@@ -260,9 +267,7 @@ export class StreamPump extends Pump {
         for (const before of prelude) this.#answer.chunk(before.chunk, before.raw)
       }
       const keepsUp = this.#answer.chunk(chunk, raw)
-      if (this.#answer.tailTooLong) {
-        this.broken({ code: 'upstream_invalid', detail: 'the stream goes on and on after its finish reason' })
-      }
+      if (this.#answer.tailTooLong) this.broken(TOO_LATE)
       return keepsUp
     } catch (error) {
       this.finish({ ending: 'tapped', error: error instanceof TapError ? error : new TapError(-1, error) })
@@ -385,6 +390,7 @@ function countWhole(meter: Meter, completion: ChatCompletion): void {
   const { choices: _, ...head } = completion
   meter.chunk({
     ...head,
-    choices: completion.choices.map(({ message, ...rest }) => ({ ...rest, delta: message ?? {} })),
+    // Each is a choice of its own, whatever index it has.
+    choices: completion.choices.map(({ message, ...rest }, index) => ({ ...rest, index, delta: message ?? {} })),
   })
 }

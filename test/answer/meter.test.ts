@@ -324,6 +324,35 @@ describe('what an answer took', () => {
   })
 })
 
+describe('content behind a finish reason', () => {
+  const both = (...choices: Chunk[]): Chunk => ({ ...text('x'), choices: choices.flatMap(each => each.choices) })
+  const LONG = text('x'.repeat(400))
+
+  test.each<[name: string, chunks: Chunk[], last: Chunk['choices'], counted: number]>([
+    ['of the same choice', [text('a'), finish(), LONG], [], 1],
+    ['of the same choice, in the same chunk', [text('a'), both(finish(), LONG)], finish().choices, 1],
+    [
+      'with its finish: that is before it',
+      [text('a'), { ...LONG, choices: [{ ...LONG.choices[0]!, finish_reason: 'stop' }] }],
+      [{ ...LONG.choices[0]!, finish_reason: 'stop' }],
+      101,
+    ],
+    ['of another choice', [text('a'), finish(), text('b', 1)], text('b', 1).choices, 2],
+    ['of both', [text('a'), finish(), both(LONG, text('b', 1))], text('b', 1).choices, 2],
+    ['a second finish', [text('a'), finish(), finish()], finish().choices, 1],
+    ['where there was nothing before it', [finish(), LONG], [], 0],
+  ])('%s', (_name, chunks, last, counted) => {
+    const meter = new Meter()
+    const kept = chunks.map(each => meter.chunk(each))
+    expect(kept.at(-1)!.choices).toEqual(last)
+    expect(meter.countedTokens).toBe(counted)
+    // What nobody has to change is the chunk itself.
+    expect(kept.map((each, at) => each === chunks[at])).toEqual(
+      kept.map((each, at) => each.choices.length === chunks[at]!.choices.length),
+    )
+  })
+})
+
 describe('an estimate', () => {
   const chatOf = (body: object) => ({ body }) as Chat
   const estimate = (body: object | null, ...chunks: Chunk[]) => {

@@ -30,6 +30,7 @@ describe('a stream that goes wrong', () => {
       [text('a'), finish(), ...Array(300).fill(chunk({ p: 'x'.repeat(1000) }))],
       'upstream_invalid',
     ],
+    ['no end of content after the finish', [text('a'), finish(), ...Array(1_001).fill(text('b'))], 'upstream_invalid'],
   ])('%s: %s', async (_name, events, code) => {
     const { put, pump, ending, answer, client } = await streaming()
     if (events.length > 0) put(...events)
@@ -110,6 +111,24 @@ describe('a stream that goes well', () => {
     if (end) pump.end()
     expect(await ending()).toEqual(COMPLETE)
     expect(source.aborts).toBe(0)
+  })
+
+  test('content behind a finish reason is neither delivered nor counted nor seen by a step; its usage is both', async () => {
+    const seen: string[] = []
+    const fn = (each: Chunk) => void seen.push(...each.choices.map(({ delta }) => String(delta?.content)))
+    const { put, meter, answer, received, ending } = await streaming({
+      includeUsage: true,
+      taps: [{ step: 0, kind: 'watch', fn }],
+    })
+    const late = text('late')
+    put(text('a'), finish(), late, { ...late, usage: USAGE }, '[DONE]')
+    expect(await ending()).toEqual(COMPLETE)
+    answer.finish()
+    const all = await received('[DONE]\n\n')
+    expect(all).not.toContain('late')
+    expect(all).toContain('"prompt_tokens":7')
+    expect(seen).not.toContain('late')
+    expect(meter).toMatchObject({ countedTokens: 1, usage: USAGE })
   })
 
   test('an event without its blank line still counts when the body ends', async () => {

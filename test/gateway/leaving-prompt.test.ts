@@ -49,6 +49,7 @@ beforeAll(async () => {
   provider = await startFakeProvider({ script: exact() })
   gateway = await startInProcess({
     provider: provider.baseUrl,
+    credit: '100',
     plugins: [notices],
     steps: policy({}),
     policies: {
@@ -131,7 +132,7 @@ const role = chunk({ choices: [{ index: 0, delta: { role: 'assistant', content: 
 
 test('many at once that leave at once: every prompt is charged', async () => {
   provider.script(silent)
-  const many = counts(20, 300)
+  const many = counts(20, 200)
   const [since, index, before] = [gateway.log.length, provider.requests.length, gateway.balance().posted]
   const controllers = Array.from({ length: many }, () => new AbortController())
   const asked = controllers.map(({ signal }, nth) => post('', nth % 2 === 0, signal))

@@ -95,6 +95,8 @@ export function sumOf(items: readonly Item[], about: Case): Sum {
     if (item.last === 'done') isDone = true
     if (item.last) break
     for (const { index, text } of item.contents) {
+      // A choice is over with its finish.
+      if (finished.has(index)) continue
       begun.add(index)
       pieces++
       bytes += Buffer.byteLength(text)

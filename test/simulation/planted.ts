@@ -173,6 +173,20 @@ export const PLANTED: readonly PlantedBug[] = [
     'if',
   ),
   one(
+    'content-behind-the-finish',
+    'what a provider says behind the finish reason is delivered and not charged',
+    PUMP,
+    'if (kept !== chunk) {',
+    'if (Number.isNaN(this.#lateChunks)) {',
+  ),
+  one(
+    'late-content-counted',
+    'what a provider says behind the finish reason is charged and not delivered',
+    'src/answer/meter.ts',
+    'late.add(choice)\n          continue',
+    'late.add(choice)',
+  ),
+  one(
     'prompt-for-nothing',
     'who leaves before the first token has had the prompt read for nothing',
     PUMP,

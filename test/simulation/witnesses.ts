@@ -109,7 +109,12 @@ export class Witnesses {
     }
     const items = request.handed.map(({ item }) => item)
     const end = items.findIndex(item => item.last)
-    const said = (end < 0 ? items : items.slice(0, end)).flatMap(item => item.contents)
+    const finished = new Set<number>()
+    const said = (end < 0 ? items : items.slice(0, end)).flatMap(({ contents, finishes }) => {
+      const before = contents.filter(({ index }) => !finished.has(index))
+      for (const index of finishes) finished.add(index)
+      return before
+    })
     for (let index = 0; index < client.plan.choices; index++) {
       const saw = contents
         .filter(([each]) => each === index)
