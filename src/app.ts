@@ -28,8 +28,8 @@ export interface AppParts {
   readonly gateway: Gateway
   generation(): Generation
   nextId(): string
-  /** Whether the gateway takes new work: answers /readyz. */
-  ready(): Readiness
+  /** Whether the gateway takes new work: answers /readyz. It may look first. */
+  ready(): Readiness | Promise<Readiness>
   /** The text of /metrics; only on the operators' listener. */
   metrics(): string
   reportBug(exchange: string, error: unknown): void
@@ -117,7 +117,7 @@ function createApp(parts: AppParts, isForOperators: (ctx: Context) => boolean = 
     try {
       const problem = headProblem(ctx.req)
       if (problem) throw problem
-      if (answerHealth(ctx, parts, isForOperators)) return
+      if (ctx.path === '/livez' || ctx.path === '/readyz') return await answerHealth(ctx, parts, isForOperators)
       ctx.state['address'] = clientAddress(ctx.req, parts.generation().configuration.trustProxy)
       await next()
     } catch (error) {
@@ -200,11 +200,14 @@ function idOf(parameter: unknown): string {
 const REFUSED_RELOAD = 'the last reload was refused: the log says why'
 
 /** `/livez` is about the process, `/readyz` about whether to send it requests; neither asks a provider or the log. */
-function answerHealth(ctx: Context, { ready }: AppParts, isForOperators: (ctx: Context) => boolean): boolean {
-  if (ctx.path !== '/livez' && ctx.path !== '/readyz') return false
+async function answerHealth(
+  ctx: Context,
+  { ready }: AppParts,
+  isForOperators: (ctx: Context) => boolean,
+): Promise<void> {
   if (ctx.method !== 'GET' && ctx.method !== 'HEAD')
     throw refuse('method_not_allowed', { headers: { allow: 'GET, HEAD' } })
-  const state: Readiness = ctx.path === '/livez' ? { ready: true } : ready()
+  const state: Readiness = ctx.path === '/livez' ? { ready: true } : await ready()
   ctx.status = state.ready ? 200 : 503
   ctx.set('cache-control', 'no-store')
   const { reason, configuration } = state
@@ -212,7 +215,6 @@ function answerHealth(ctx: Context, { ready }: AppParts, isForOperators: (ctx: C
   ctx.body = state.ready
     ? { status: 'ok', ...(known ? { configuration: known } : {}) }
     : { status: 'not ready', reason }
-  return true
 }
 
 function unknownUrl(method: string, path: string, generation: Generation): string {

@@ -4,14 +4,16 @@ import { refuse } from '#contract'
 import type { Listener } from './app.ts'
 import type { Gateway } from './gateway.ts'
 import type { Logger } from './observe/log.ts'
+import type { Store } from './store/store.ts'
 
 export interface EndingParts {
   readonly gateway: Gateway
   /** The operators' listener stays to the end: it tells /readyz and /metrics while streams finish. */
   readonly clients: Listener
   readonly log: Logger
-  /** How long streams may go on. */
+  /** How long streams may go on, and what could not be written is tried again. */
   drainMs(): number
+  readonly store: Pick<Store, 'safe' | 'unwritten'>
   readonly undo: readonly (() => unknown)[]
   finish(code: number): void
 }
@@ -40,9 +42,11 @@ const UNDO_MS = 20_000
 
 /**
  * First call: no new work, streams go on until they are done or `drain` is over. Second call, or time over: each gets an
- * error event. Either way everything is settled before the store closes. The exit code is 1 when that did not succeed.
+ * error event. Either way everything is settled before the store closes: settles that could not be written are waited for
+ * as long as streams are. The exit code is 1 when that did not succeed.
  */
-export function createEnding({ gateway, clients, log, drainMs, undo, finish }: EndingParts): () => void {
+export function createEnding({ gateway, clients, log, drainMs, store, undo, finish }: EndingParts): () => void {
+  const { promise: cutting, resolve: startCut } = Promise.withResolvers<void>()
   let calls = 0
   let isIdle = false
   let timer: NodeJS.Timeout
@@ -53,6 +57,7 @@ export function createEnding({ gateway, clients, log, drainMs, undo, finish }: E
   }
   const cut = () => {
     clearTimeout(timer)
+    startCut()
     gateway.cut()
     clients.cutBodies(refuse('shutting_down', { retryAfterMs: 1000 }))
     // A step that hangs before it went on could hold the process for ever; recovery settles what it leaves open.
@@ -73,6 +78,12 @@ export function createEnding({ gateway, clients, log, drainMs, undo, finish }: E
     timer = setTimeout(cut, drainMs())
     void gateway
       .idle()
+      .then(() => {
+        const { waiting } = store.unwritten()
+        if (waiting > 0)
+          log.log.warn({ settles: waiting }, 'every exchange has ended; waiting for settles to be written')
+        return Promise.race([store.safe(), cutting])
+      })
       .then(() => {
         isIdle = true
         clearTimeout(timer)

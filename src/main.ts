@@ -121,7 +121,10 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
   const clock: Clock = { now: () => time.now() }
   const page = configuration.dashboard ? preparePage(options.page) : null
   // 1. The store, and with it the right to be the only one that writes to it.
-  const { store, lock } = await openOwnStore(configuration, clock, log, options.open ?? openStore)
+  let mostInflight = configuration.limits.maxInflight
+  const open: typeof openStore = each =>
+    (options.open ?? openStore)({ ...each, log: log.log, reserve: () => mostInflight })
+  const { store, lock } = await openOwnStore(configuration, clock, log, open)
   undo.push(
     () => lock?.release(),
     () => store.close(),
@@ -144,6 +147,7 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
     inflight: () => gateway.inflight(),
     holdsOpen: () => store.openHolds(),
     ledgerHealthy: () => store.healthy(),
+    unwritten: store.unwritten,
     version: VERSION,
   })
   const reloads = await createReloads({
@@ -171,7 +175,9 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
     now: clock.now,
     done(result) {
       metrics.reload(result)
-      for (const server of servers) setTimeouts(server, reloads.generation().configuration.limits)
+      const { limits } = reloads.generation().configuration
+      mostInflight = limits.maxInflight
+      for (const server of servers) setTimeouts(server, limits)
     },
   })
   undo.push(reloads.dispose)
@@ -213,11 +219,15 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
       log.log.info(exchangeLine(record), 'exchange')
     },
   })
+  const ready = () => readiness(draining, store.problem(), reloads.problem())
   const parts: AppParts = {
     gateway,
     generation: reloads.generation,
     nextId: () => ids.next('req_'),
-    ready: () => readiness(draining, store, reloads.problem()),
+    async ready() {
+      await store.look()
+      return ready()
+    },
     metrics: metrics.render,
     reportBug: (exchange, error) => log.log.error({ exchange, error }, 'an unexpected error'),
   }
@@ -244,7 +254,7 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
     past,
     generation: reloads.generation,
     loaded: () => ({ ...reloads.running(), again: load, redact: log.redact }),
-    readiness: parts.ready,
+    readiness: ready,
     clients: { url, port },
   })
   const dashboard = configuration.dashboard && page ? await people.open(parts, configuration.dashboard, page) : null
@@ -273,6 +283,7 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
     clients,
     log,
     drainMs: () => reloads.generation().configuration.drainMs,
+    store,
     undo,
     finish,
   })
@@ -341,9 +352,9 @@ async function openOwnStore(
 }
 
 /** Files that cannot be served keep nobody from serving: they are told beside. */
-function readiness(draining: boolean, store: Store, configuration: string | null): Readiness {
+function readiness(draining: boolean, ledger: string | null, configuration: string | null): Readiness {
   if (draining) return { ready: false, reason: 'the gateway is shutting down' }
-  if (!store.healthy()) return { ready: false, reason: 'the ledger cannot be written' }
+  if (ledger !== null) return { ready: false, reason: ledger }
   return configuration === null ? { ready: true } : { ready: true, configuration }
 }
 

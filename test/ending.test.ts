@@ -96,6 +96,7 @@ test.each([
       clients: { server: { close() {}, closeIdleConnections() {} }, cutBodies() {} } as unknown as Listener,
       log: { log: { info: write, error: write }, flush() {} } as unknown as Logger,
       drainMs: () => 1000,
+      store: { safe: () => Promise.resolve(), unwritten: () => ({ spooled: 0, waiting: 0 }) },
       undo: [() => never],
       finish: code => codes.push(code),
     })

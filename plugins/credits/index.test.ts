@@ -228,7 +228,7 @@ describe('other reasons to refuse', () => {
     expect(passed).toBe(false)
     expect(refusal).toMatchObject({ code: 'store_unavailable' })
     await vi.waitFor(() => expect(store.openHolds()).toBe(0))
-    expect(asked).toEqual(['hold', 'settle'])
+    expect(asked).toEqual(['hold', 'abandon'])
     expect(balance()).toEqual({ posted: dollars('$1'), held: 0n })
     expect(store.findReceipt(exchange.id)).toMatchObject({ charged: 0n, source: 'released', outcome: 'refused' })
     sound()

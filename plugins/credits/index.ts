@@ -185,8 +185,9 @@ async function hold({ exchange, bill, settings, books, setHeader }: HoldParts): 
       return { amount, result: await books.ledger.hold(request) }
     } catch (cause) {
       // What the ledger refuses as a mistake is a mistake the next time too, and nothing was written.
-      if ((cause as Error).name !== 'StoreUnavailable') throw cause
-      void release(books, exchange)
+      if (!isUnavailable(cause)) throw cause
+      // A hold whose commit failed may have been written all the same. Nothing is sent for it, so it is given back.
+      if (cause.written !== 'not_written') books.ledger.abandon(nothingFor(exchange))
       throw refuse('store_unavailable', { retryAfterMs: 1000, detail: 'the hold could not be written', cause })
     }
   }
@@ -279,9 +280,10 @@ function settlement(exchange: ExchangeWith<'key'>, charge: Charge, told: ErrorCo
 }
 
 /**
- * Commits the charge, again and again for some seconds: it is idempotent. When the ledger cannot be written, what is
- * known goes to the spool until it can, and the answer is not let out as if it had been paid. Nor is the client told to
- * try again: it would pay twice for one answer.
+ * Commits the charge, again and again for some seconds: it is idempotent. What cannot be committed is spooled, which is as
+ * good: it is on disk, and will be charged. Where the disk refuses that too, the store goes on trying, but nobody can be sure
+ * of the charge, so the answer is not let out as if it had been paid. Nor is the client told to try again: it would pay twice
+ * for one answer.
  */
 async function settle(books: Books, request: SettleRequest): Promise<void> {
   const { ledger, log } = books
@@ -289,10 +291,14 @@ async function settle(books: Books, request: SettleRequest): Promise<void> {
     const result = await persistently(books, () => ledger.settle(request))
     if (result === 'no_hold') log.error({ exchange: request.exchange }, 'a settle found no hold')
   } catch (error) {
-    const isSpooled = spool(books, request, error)
-    const unwritten = 'The charge could not be written, so the answer was not let out.'
+    const owed = { exchange: request.exchange, amount: formatMoney(request.amount), error: String(error) }
+    if (ledger.spool(request) === 'spooled') {
+      log.error(owed, 'a settle could not be written; it is spooled')
+      // What the ledger has refused as a mistake is not as good as charged.
+      if (isUnavailable(error)) return
+    } else log.error(owed, 'a settle could neither be written nor spooled; it waits in memory')
     throw refuse('store_unavailable', {
-      message: isSpooled ? `${unwritten} It is charged when the ledger is back.` : unwritten,
+      message: 'The charge could not be written, so the answer was not let out. It is charged when the ledger is back.',
       headers: { 'x-should-retry': 'false' },
       detail: 'the charge could not be written',
       cause: error,
@@ -300,36 +306,19 @@ async function settle(books: Books, request: SettleRequest): Promise<void> {
   }
 }
 
-/** Returns whether it is spooled. When not even the spool can be written, the log has the last word on what is owed. */
-function spool({ ledger, log }: Books, request: SettleRequest, error: unknown): boolean {
-  const owed = { exchange: request.exchange, amount: formatMoney(request.amount), error: String(error) }
-  try {
-    ledger.spool(request)
-    log.error(owed, 'a settle could not be written; it is spooled')
-    return true
-  } catch (worse) {
-    log.error({ ...owed, spool: String(worse) }, 'a settle could neither be written nor spooled')
-    return false
-  }
+/** The disk's failure, by name: the class belongs to the store. */
+function isUnavailable(error: unknown): error is { readonly written: 'not_written' | 'unknown' } {
+  return (error as Error).name === 'StoreUnavailable'
 }
 
-/**
- * A hold whose commit failed may have been written all the same. Nothing was sent for it, so it is given back as soon as
- * the ledger answers; if that is not soon, the next start does it.
- */
-async function release(books: Books, exchange: ExchangeWith<'key' | 'account'>): Promise<void> {
+/** The settle of a hold for which nothing was sent. */
+function nothingFor(exchange: ExchangeWith<'key' | 'account'>): SettleRequest {
   const nothing = chargeFor({ ...endingOf(exchange), outcome: 'refused', usage: null }, FREE, {
     hold: 0n,
     promptCeiling: 0,
     completionCeiling: 0,
   })
-  try {
-    await persistently(books, () =>
-      books.ledger.settle({ ...settlement(exchange, nothing, 'store_unavailable'), outcome: 'refused' }),
-    )
-  } catch (error) {
-    books.log.warn({ exchange: exchange.id, error: String(error) }, 'a hold in doubt stays until the next start')
-  }
+  return { ...settlement(exchange, nothing, 'store_unavailable'), outcome: 'refused' }
 }
 
 const FREE: Price = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: 0n, request: 0n }

@@ -67,7 +67,11 @@ export async function rig({ url = 'memory', settings = {}, credit = '$1', cap, w
     },
     spool(request) {
       asked.push('spool')
-      wrapped.spool(request)
+      return wrapped.spool(request)
+    },
+    abandon(request) {
+      asked.push('abandon')
+      wrapped.abandon(request)
     },
   }
   const log: { level: string; message: string; fields: Readonly<Record<string, unknown>> }[] = []

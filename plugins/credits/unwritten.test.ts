@@ -42,39 +42,57 @@ describe('a charge that cannot be written', () => {
     sound()
   })
 
-  test('in time goes to the spool, the answer is a 503, and the next start charges it', async () => {
+  test('in time goes to the spool, the answer leaves, and it is charged before the store closes', async () => {
     const url = await temporaryFile()
     const broken = { settle: () => Promise.reject(unavailable()) }
     const { run, store, asked, log, id } = await rig({ url, lookMs: 1_000, wrap: () => broken })
     const { refusal, exchange, ctx } = await run({ facts: { chat: stream() } })
-    expect(refusal).toMatchObject({ code: 'store_unavailable', status: 503 })
-    expect(refusal!.message).not.toContain('/var/lib')
-    expect(refusal!.message).toContain('It is charged when the ledger is back.')
-    // The answer was paid for: who tries again pays for another one.
-    expect({ ...retryHeaders(refusal!), ...refusal!.headers }).toEqual({ 'x-should-retry': 'false' })
-    expect(exchange.outcome).toBe('failed')
-    expect(header(ctx, 'x-tollgate-cost')).toBe('')
+    // It is on disk that it is owed: nobody has to pay for an answer without an end.
+    expect(refusal).toBeNull()
+    expect(exchange.outcome).toBe('answered')
+    expect(header(ctx, 'x-tollgate-cost')).toBe('0.000020000')
     expect(asked.at(-1)).toBe('spool')
     expect(asked.filter(verb => verb === 'settle').length).toBeGreaterThan(1)
     expect(log).toMatchObject([{ level: 'error', fields: { exchange: exchange.id } }])
     expect(store.openHolds()).toBe(1)
+    expect(store.unwritten()).toEqual({ spooled: 1, waiting: 0 })
     await store.close()
 
     const next = await openStore({ url, secret: SECRET, clock: { now: () => 1_790_000_100_000 } })
     closers.push(() => next.close())
-    expect(await next.recover()).toMatchObject({ replayed: 1, charged: 20_000n })
+    expect(await next.recover()).toMatchObject({ settled: 0, replayed: 0 })
     expect(next.findAccount(id)).toMatchObject({ posted: dollars('$1') - 20_000n, held: 0n })
     expect(next.findReceipt(exchange.id)).toMatchObject({ charged: 20_000n, source: 'reported' })
     expect(next.verify().violations).toEqual([])
   })
 
-  test('nor spooled is in the log, and the answer is a 503 all the same', async () => {
-    const { run, log } = await rig({ lookMs: 2_000, wrap: () => ({ settle: () => Promise.reject(unavailable()) }) })
-    const { refusal, exchange } = await run()
-    expect(refusal).toMatchObject({ code: 'store_unavailable', headers: { 'x-should-retry': 'false' } })
-    // Nobody will charge it: that is not promised.
-    expect(refusal!.message).toBe('The charge could not be written, so the answer was not let out.')
+  test('nor spooled waits in memory, and the answer is a 503', async () => {
+    const { run, log, store, balance } = await rig({
+      lookMs: 2_000,
+      wrap: () => ({ settle: () => Promise.reject(unavailable()) }),
+    })
+    const { refusal, exchange, ctx } = await run()
+    expect(refusal).toMatchObject({ code: 'store_unavailable', status: 503 })
+    expect(refusal!.message).not.toContain('/var/lib')
+    expect(refusal!.message).toContain('It is charged when the ledger is back.')
+    // It will be paid for: who tries again pays for another one.
+    expect({ ...retryHeaders(refusal!), ...refusal!.headers }).toEqual({ 'x-should-retry': 'false' })
+    expect(exchange.outcome).toBe('failed')
+    expect(header(ctx, 'x-tollgate-cost')).toBe('')
     expect(log).toMatchObject([{ level: 'error', fields: { exchange: exchange.id, amount: '0.000020000' } }])
+    // The store itself is well: it writes what waits.
+    await vi.waitFor(() => expect(store.unwritten().waiting).toBe(0))
+    expect(balance()).toEqual({ posted: dollars('$1') - 20_000n, held: 0n })
+  })
+
+  test('because the ledger says no to it is kept for a person, and the answer is not let out', async () => {
+    const { run, log } = await rig({
+      url: await temporaryFile(),
+      lookMs: 2_000,
+      wrap: () => ({ settle: () => Promise.reject(new StoreError('req_1 holds less.')) }),
+    })
+    expect((await run()).refusal).toMatchObject({ code: 'store_unavailable', status: 503 })
+    expect(log).toMatchObject([{ level: 'error', message: 'a settle could not be written; it is spooled' }])
   })
 
   test('because there is no hold is a bug, and is said', async () => {

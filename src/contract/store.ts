@@ -174,11 +174,13 @@ export interface Ledger {
   settle(request: SettleRequest): Promise<SettleResult>
   checkpoint(checkpoints: readonly Checkpoint[]): Promise<void>
   /**
-   * For a settle that could not be written in time: appended to a file and fsynced; it is settled from there
-   * when the ledger can be written again, or by the next start.
-   * Throws when even that fails.
+   * Takes over a settle that could not be written in time; the store tries until it is written. `spooled`: it is on disk, in a
+   * file of its own, and the next start settles it from there at the latest. `waiting`: the disk refused that too, and only
+   * this process knows it.
    */
-  spool(request: SettleRequest): void
+  spool(request: SettleRequest): 'spooled' | 'waiting'
+  /** Ends a hold for nothing of which nobody knows whether it was written; the store tries until that is known. */
+  abandon(request: SettleRequest): void
 }
 
 /** What an account's owner may read of an exchange. */

@@ -90,6 +90,18 @@ export const METRICS = [
   },
   { name: 'tollgate_inflight_exchanges', type: 'gauge', labels: [], help: 'Exchanges under way.' },
   { name: 'tollgate_holds_open', type: 'gauge', labels: [], help: 'Holds that are not settled yet.' },
+  {
+    name: 'tollgate_settles_spooled',
+    type: 'gauge',
+    labels: [],
+    help: 'Settles that could not be written in time, are on disk in the spool, and are tried again.',
+  },
+  {
+    name: 'tollgate_settles_waiting',
+    type: 'gauge',
+    labels: [],
+    help: 'Settles that the disk refused altogether: only this process knows them, and tries again.',
+  },
   { name: 'tollgate_ledger_healthy', type: 'gauge', labels: [], help: '1 when the ledger can be written, else 0.' },
   { name: 'tollgate_build_info', type: 'gauge', labels: ['version'], help: 'Always 1; the version is in the label.' },
   { name: 'process_start_time_seconds', type: 'gauge', labels: [], help: 'When the process started, since the epoch.' },
@@ -133,13 +145,15 @@ export interface MetricsOptions {
   inflight(): number
   holdsOpen(): number
   ledgerHealthy(): boolean
+  unwritten(): { readonly spooled: number; readonly waiting: number }
 }
 
 /** In seconds: from an answer out of memory to the longest that a provider may take. */
 const DURATION_BUCKETS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900]
 const FIRST_CHUNK_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120]
 
-export function createMetrics({ version, isOverloaded, inflight, holdsOpen, ledgerHealthy }: MetricsOptions): Metrics {
+export function createMetrics(options: MetricsOptions): Metrics {
+  const { version, isOverloaded, inflight, holdsOpen, ledgerHealthy, unwritten } = options
   const registry = createRegistry()
   const exchanges = registry.counter(metric('tollgate_exchanges_total'))
   const durations = registry.histogram(metric('tollgate_exchange_duration_seconds'), DURATION_BUCKETS)
@@ -157,6 +171,8 @@ export function createMetrics({ version, isOverloaded, inflight, holdsOpen, ledg
   registry.outside(metric('tollgate_overloaded'), () => (isOverloaded() ? 1 : 0))
   registry.outside(metric('tollgate_inflight_exchanges'), inflight)
   registry.outside(metric('tollgate_holds_open'), holdsOpen)
+  registry.outside(metric('tollgate_settles_spooled'), () => unwritten().spooled)
+  registry.outside(metric('tollgate_settles_waiting'), () => unwritten().waiting)
   registry.outside(metric('tollgate_ledger_healthy'), () => (ledgerHealthy() ? 1 : 0))
   registry.info(metric('tollgate_build_info'), version)
   registry.outside(metric('process_start_time_seconds'), () => performance.timeOrigin / 1000)

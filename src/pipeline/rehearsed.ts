@@ -94,6 +94,7 @@ function createLedger(): Ledger {
       return open.delete(exchange) ? 'settled' : 'no_hold'
     },
     async checkpoint() {},
-    spool() {},
+    spool: () => 'spooled',
+    abandon() {},
   }
 }

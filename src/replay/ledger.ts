@@ -64,7 +64,8 @@ export function createLedger(balanceOf: BalanceOf, lineOf: (exchange: string) =>
       return 'settled'
     },
     async checkpoint() {},
-    spool() {},
+    spool: () => 'spooled',
+    abandon() {},
     held: () => total,
   }
 }

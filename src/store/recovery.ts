@@ -1,7 +1,7 @@
 /**
  * What a dead process left behind. The store has one owner at a time, so at its start every open hold is dead by
  * definition: first the settles that were spooled, then the rest at their last checkpoint, or 0 without one. What a
- * process has spooled itself it replays without a start, when a write succeeds again.
+ * process has spooled itself it replays without a start, when a write succeeds again (backlog.ts).
  */
 import type { NanoUsd, SettleRequest, SettleResult } from '#contract'
 import type { Database } from './database.ts'
@@ -42,17 +42,19 @@ export async function replay({ spool, settle }: Pick<RecoveryParts, 'spool' | 's
   const rejected: string[] = []
   let done = 0
   for (let lines = spool.read(); lines.length > done; lines = spool.read()) {
-    for (const line of lines.slice(done)) {
-      const result = line.settle === undefined ? 'rejected' : await tryToSettle(line.settle)
-      if (result === 'rejected' || result === 'no_hold') {
-        rejected.push(line.line)
+    const some = lines.slice(done, done + BATCH)
+    const results = await Promise.all(some.map(({ settle: request }) => request && tryToSettle(request)))
+    for (const [index, { line, settle: request }] of some.entries()) {
+      const result = results[index]
+      if (result === undefined || result === 'rejected' || result === 'no_hold') {
+        rejected.push(line)
         report.rejected++
       } else if (result === 'settled') {
         report.replayed++
-        report.charged += line.settle!.amount
+        report.charged += request!.amount
       }
     }
-    done = lines.length
+    done += some.length
   }
   // In the same turn as the last look at the file: nothing can have come in between.
   // Only now are the rejected lines put aside: a replay that fails half-way is begun again from the first line.

@@ -7,8 +7,9 @@
  * wait for a write. In memory there is only one connection; groups are synchronous, so reads fall between them.
  */
 import { dirname, isAbsolute } from 'node:path'
-import type { Clock, Ledger } from '#contract'
+import type { Clock, Ledger, Log } from '#contract'
 import { ACCOUNT_PREFIX, checkAccount, createAccountReader } from './accounts.ts'
+import { createBacklog } from './backlog.ts'
 import { createBuckets } from './buckets.ts'
 import { checkCheckpoint, checkCredit, checkHold, checkSettle, text } from './check.ts'
 import { type Connector, type Database, loadConnector } from './database.ts'
@@ -17,11 +18,12 @@ import { createKeyLister } from './key-list.ts'
 import { checkExpiry, checkGrace, checkKey, checkKeyChange, createKeyReader, KEY_PREFIX } from './keys.ts'
 import { migrate } from './migrate.ts'
 import { createPeople } from './people-service.ts'
+import { createReadiness } from './readiness.ts'
 import { createReceiptReader } from './receipts.ts'
-import { recover, replay } from './recovery.ts'
+import { recover } from './recovery.ts'
 import { createReports } from './reports-service.ts'
 import { createSpool, type Spool } from './spool.ts'
-import { type IssuedKey, type Store, StoreError } from './store.ts'
+import { type IssuedKey, type Store, StoreError, StoreUnavailable } from './store.ts'
 import { createToken, digest, digestKey, last4 } from './token.ts'
 import { verify } from './verify.ts'
 import { createThreadWriter } from './worker.ts'
@@ -44,10 +46,14 @@ export interface StoreOptions {
   readonly mostRemembered?: number
   /** Opens the connections; a test makes the disk fail or slow. */
   readonly connector?: Connector
+  /** Told of settles that have to wait, and of their end; left out: nobody is. */
+  readonly log?: Log
+  /** For how many settles space is reserved in the spool; asked again at each look. Left out: for none. */
+  readonly reserve?: () => number
 }
 
-/** An unhealthy store is tried again at most so often. */
-const PROBE_EVERY_MS = 1000
+const SILENT: Log = { info() {}, warn() {}, error() {} }
+const NONE = () => 0
 
 /**
  * Opens a store, and creates or migrates it when needed. Throws a `StoreError` for an address it does not know, a
@@ -85,7 +91,8 @@ interface Parts extends StoreOptions {
   readonly spool: Spool | null
 }
 
-function assemble({ secret, clock, writer, reader, spool, mostRemembered }: Parts): Store {
+function assemble(parts: Parts): Store {
+  const { secret, clock, writer, reader, spool, mostRemembered, log = SILENT, reserve = NONE } = parts
   const hmacKey = digestKey(secret)
   const ids = createIds(clock)
   const accounts = createAccountReader(reader)
@@ -94,19 +101,24 @@ function assemble({ secret, clock, writer, reader, spool, mostRemembered }: Part
   const findReceipt = createReceiptReader(reader)
   let closing: Promise<void> | undefined
   let held = false
-  let probedAtMs = Number.NEGATIVE_INFINITY
-  let isSpooled = false
-  let replaying: Promise<void> | undefined
+  const backlog = createBacklog({ writer, spool, log, clock })
+  const readiness = createReadiness({ writer, spool, backlog, log, clock, reserve })
 
   const ledger: Ledger = {
     async hold(request) {
       checkHold(request)
       held = true
-      return written(writer.op('hold', request))
+      if (!backlog.isEmpty() && !(await backlog.catchUp())) {
+        throw new StoreUnavailable('not_written', new Error('earlier settles wait to be written'))
+      }
+      return writer.op('hold', request)
     },
     async settle(request) {
       checkSettle(request)
-      return written(writer.op('settle', request))
+      const result = await writer.op('settle', request)
+      // The ledger is back: then what had to wait is written too.
+      if (!backlog.isEmpty()) void backlog.catchUp()
+      return result
     },
     async checkpoint(checkpoints) {
       checkpoints.forEach(checkCheckpoint)
@@ -114,28 +126,12 @@ function assemble({ secret, clock, writer, reader, spool, mostRemembered }: Part
     },
     spool(request) {
       checkSettle(request)
-      if (spool === null) throw new StoreError('A store in memory has no spool: what it cannot write is lost.')
-      spool.append(request)
-      isSpooled = true
+      return backlog.keep(request)
     },
-  }
-
-  /** A write that succeeds says that the ledger is back: then what was spooled meanwhile is charged. */
-  async function written<Result>(op: Promise<Result>): Promise<Result> {
-    const result = await op
-    if (isSpooled) replaying ??= replaySpool()
-    return result
-  }
-
-  async function replaySpool(): Promise<void> {
-    isSpooled = false
-    try {
-      await replay({ spool, settle: request => writer.op('settle', request) })
-    } catch {
-      // Still in the file: at the next write that succeeds, or at the next start.
-      isSpooled = true
-    }
-    replaying = undefined
+    abandon(request) {
+      checkSettle(request)
+      backlog.abandon(request)
+    },
   }
 
   /** A write that changes what a key may do: what was read before counts no more, however the write ended. */
@@ -205,26 +201,29 @@ function assemble({ secret, clock, writer, reader, spool, mostRemembered }: Part
 
     findReceipt,
     openHolds: () => writer.openHolds(),
+    unwritten: backlog.count,
+    safe: backlog.safe,
     healthy() {
-      // Without traffic nobody would notice that the disk is back; so the one who asks sets off a try.
-      if (!writer.healthy() && Math.abs(clock.now() - probedAtMs) >= PROBE_EVERY_MS) {
-        probedAtMs = clock.now()
-        written(writer.op('probe', probedAtMs)).catch(() => {})
-      }
-      return writer.healthy()
+      void readiness.look()
+      return readiness.problem() === null
     },
+    look: readiness.look,
+    problem: readiness.problem,
     async recover() {
       if (held) throw new Error('recover() is for the start: it would settle holds that are alive')
-      return recover({ reader, spool, settle: ledger.settle })
+      const report = await recover({ reader, spool, settle: ledger.settle })
+      readiness.reserve()
+      return report
     },
     verify: onProgress => verify(reader, onProgress),
     close: () => (closing ??= close()),
   }
 
   async function close(): Promise<void> {
-    await replaying
+    const lost = await backlog.close()
     await writer.close()
     if (spool !== null) reader.close()
+    if (lost > 0) throw new StoreError(`${lost} settles could not be written; the log names each.`)
   }
 }
 

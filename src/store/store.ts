@@ -161,11 +161,23 @@ export interface Store {
 
   findReceipt(exchange: string): Receipt | undefined
   openHolds(): number
-  /** Whether the ledger can be written; read by /readyz. */
+  /** Settles that could not be written in time: those in the spool, and those that only this process knows. */
+  unwritten(): { readonly spooled: number; readonly waiting: number }
+  /** Resolves when no charge is in memory only. */
+  safe(): Promise<void>
+  /** Whether the ledger can be written, as far as is known; asking sets off a look. */
   healthy(): boolean
+  /**
+   * Finds out whether the ledger can be written, by a write as large as one of an exchange; at most once a second. Resolves
+   * when that is known, or when it takes too long. `problem` says the result.
+   */
+  look(): Promise<void>
+  /** Why the ledger cannot be relied on, for /readyz; null when it can. */
+  problem(): string | null
   /** Settles what a dead process left open; once, at start, by the owner of the lock. */
   recover(): Promise<RecoveryReport>
   /** Recomputes every balance from the events and reports each broken invariant. */
   verify(onProgress?: (done: number, total: number) => void): VerifyReport
+  /** Throws, when all is closed, a `StoreError` when settles were lost. */
   close(): Promise<void>
 }

@@ -143,6 +143,8 @@ describe('the page', () => {
     const page = parse(metrics.render())
     expect(page.value('tollgate_inflight_exchanges')).toBe('17')
     expect(page.value('tollgate_ledger_healthy')).toBe('0')
+    expect(page.value('tollgate_settles_spooled')).toBe('5')
+    expect(page.value('tollgate_settles_waiting')).toBe('4')
     expect(page.value('tollgate_build_info', { version: '1.2.3' })).toBe('1')
     expect(Number(page.value('process_resident_memory_bytes'))).toBeGreaterThan(1e6)
     expect(Number(page.value('process_cpu_seconds_total'))).toBeGreaterThan(0)
@@ -230,6 +232,7 @@ function create(options: Partial<MetricsOptions> = {}) {
     inflight: () => 3,
     holdsOpen: () => 2,
     ledgerHealthy: () => true,
+    unwritten: () => ({ spooled: 5, waiting: 4 }),
     ...options,
   })
 }

@@ -207,6 +207,7 @@ function watchedLedger(ledger: Ledger, { holds }: SeenStep): Ledger {
     settle: request => ledger.settle(request),
     checkpoint: checkpoints => ledger.checkpoint(checkpoints),
     spool: request => ledger.spool(request),
+    abandon: request => ledger.abandon(request),
   }
 }
 
