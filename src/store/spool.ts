@@ -65,7 +65,7 @@ export function createSpool(path: string): Spool {
     if (end !== undefined && end <= size) return end
     const bytes = readUpTo(file, size)
     let used = bytes.length
-    while (used > 0 && bytes[used - 1] === LINE_BREAK) used--
+    while (used > 0 && isBlank(bytes[used - 1]!)) used--
     // Whole places, and a line break at least: what a torn append has left must not swallow the next record.
     end = used === 0 ? 0 : Math.ceil((used + 1) / RECORD_BYTES) * RECORD_BYTES
     return end
@@ -103,7 +103,7 @@ export function createSpool(path: string): Spool {
     read() {
       if (!existsSync(path)) return []
       const text = withFile(path, 'r', file => readUpTo(file, findEnd(file))).toString()
-      const lines = text.match(/[^\n]+/g) ?? []
+      const lines = text.replaceAll('\0', '\n').match(/[^\n]+/g) ?? []
       return lines.map(line => ({ line, settle: decode(line) }))
     },
     reject(line) {
@@ -133,6 +133,11 @@ function withFile<Result>(path: string, flags: string | number, act: (file: numb
   } finally {
     closeSync(file)
   }
+}
+
+/** Zeros are what a file system puts where nobody has written. */
+function isBlank(byte: number): boolean {
+  return byte === LINE_BREAK || byte === 0
 }
 
 function readUpTo(file: number, size: number): Buffer {

@@ -1,0 +1,165 @@
+/**
+ * Disks that really are full, or really are read-only: a small file system of its own where this process may mount one, else
+ * a limit on how long the gateway's files may become. Where neither can be had, a test has to say that it is left out.
+ */
+import { execFileSync, spawnSync } from 'node:child_process'
+import {
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, join } from 'node:path'
+
+export interface Disk {
+  readonly name: string
+  /** A directory on it. */
+  readonly dir: string
+  /** From now on the database of this process has no room; what is reserved stays writable. */
+  fill(pid: number): void
+  makeRoom(pid: number): void
+  /** From now on not even what is reserved can be written. */
+  refuse(pid: number): void
+  remove(): void
+}
+
+/** Bytes: room for the store, its log and the spool of the default configuration. */
+const TMPFS_BYTES = 24 * 1024 * 1024
+const IMAGE_BYTES = 32 * 1024 * 1024
+
+function run(command: string, ...args: string[]): string {
+  return execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
+}
+
+function temporaryFolder(): string {
+  return mkdtempSync(join(tmpdir(), 'tollgate-disk-'))
+}
+
+/** The database of a gateway in this directory. */
+export function databaseIn(dir: string): string {
+  return join(dir, 'data/tollgate.db')
+}
+
+/** What fills a file system with a file, and makes room on it again. */
+function fillable(dir: string): Pick<Disk, 'fill' | 'makeRoom' | 'refuse'> {
+  const filler = join(dir, 'filler')
+  const fill = () => {
+    const file = openSync(filler, 'a')
+    try {
+      // The largest pieces first; fsync, so that what is written has its blocks.
+      for (const size of [1 << 20, 4096]) fillWith(file, Buffer.alloc(size, 1))
+    } finally {
+      closeSync(file)
+    }
+  }
+  return {
+    fill,
+    makeRoom: () => rmSync(filler),
+    refuse() {
+      // What was reserved is gone, and there is no room for it.
+      rmSync(`${databaseIn(dir)}.spool`)
+      fill()
+    },
+  }
+}
+
+function fillWith(file: number, piece: Uint8Array): void {
+  try {
+    for (;;) {
+      writeSync(file, piece)
+      fsyncSync(file)
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
+  }
+}
+
+/** A file system in memory; null where this process may not mount. */
+export function tmpfsDisk(): Disk | null {
+  const dir = temporaryFolder()
+  try {
+    run('mount', '-t', 'tmpfs', '-o', `size=${TMPFS_BYTES}`, 'tmpfs', dir)
+  } catch {
+    rmSync(dir, { recursive: true })
+    return null
+  }
+  return {
+    name: 'a small tmpfs',
+    dir,
+    ...fillable(dir),
+    remove() {
+      run('umount', '-l', dir)
+      rmSync(dir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Files of the gateway that may not become longer; null without `prlimit`, which is Linux's. */
+export function limitedDisk(): Disk | null {
+  const limit = (pid: number, bytes: number | 'unlimited') => run('prlimit', `--pid=${pid}`, `--fsize=${bytes}:`)
+  try {
+    limit(process.pid, 'unlimited')
+  } catch {
+    return null
+  }
+  const dir = temporaryFolder()
+  return {
+    name: "the process's file size limit",
+    dir,
+    fill: pid => void limit(pid, statSync(`${databaseIn(dir)}-wal`).size),
+    makeRoom: pid => void limit(pid, 'unlimited'),
+    refuse: pid => void limit(pid, 1),
+    remove: () => rmSync(dir, { recursive: true, force: true }),
+  }
+}
+
+/** A disk that can become read-only under its open files, as after an error of the hardware. */
+export interface FailingDisk extends Disk {
+  fail(): void
+  /** Unmounts it, corrects its errors and mounts it again, when nobody has files open in it any more. */
+  repair(): void
+}
+
+/** An ext4 file system; null where this process may not mount, or has no loop devices. */
+export function ext4Disk(): FailingDisk | null {
+  const folder = temporaryFolder()
+  const [image, dir] = [join(folder, 'image'), join(folder, 'disk')]
+  const mount = () => run('mount', '-o', 'loop,errors=remount-ro', image, dir)
+  const trigger = () => `/sys/fs/ext4/${basename(run('findmnt', '-n', '-o', 'SOURCE', dir).trim())}/trigger_fs_error`
+  try {
+    mkdirSync(dir)
+    writeFileSync(image, '')
+    truncateSync(image, IMAGE_BYTES)
+    run('mkfs.ext4', '-q', '-F', image)
+    mount()
+    statSync(trigger())
+  } catch {
+    rmSync(folder, { recursive: true, force: true })
+    return null
+  }
+  return {
+    name: 'a small ext4',
+    dir,
+    ...fillable(dir),
+    fail: () => writeFileSync(trigger(), 'on purpose'),
+    repair() {
+      run('umount', dir)
+      // 1: it has found errors, which is the point, and corrected them.
+      const { status } = spawnSync('e2fsck', ['-p', image])
+      if (status !== 0 && status !== 1) throw new Error(`e2fsck ends with ${status}`)
+      mount()
+    },
+    remove() {
+      // Not mounted when its repair has failed.
+      spawnSync('umount', ['-l', dir])
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
