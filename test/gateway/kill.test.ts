@@ -281,15 +281,22 @@ function expectPromises({ provider }: Life, load: Load, ledger: Ledger): void {
     expect(sent.has(serial), serial).toBe(true)
   }
   for (const one of load.asked) {
-    const exchange = ledger.bySerial.get(one.question.serial)
+    const exchange = promised(ledger, one)
     if (exchange && one.id !== null) expect(exchange.id).toBe(one.id)
-    // The last bytes leave after the charge is committed, so no complete answer is without one.
+    // The last bytes leave after the charge is committed or spooled, so no complete answer is without one.
     if (one.ending === 'complete') expectCharged(one, exchange)
     // I10; of a ledger that could not be written the client was told so.
     if (one.ending === 'refused' && !one.arrived && exchange && one.code !== 'store_unavailable') {
       expect(exchange.charged, one.code ?? '').toBe(0n)
     }
   }
+}
+
+/** Its exchange, with the charge that is on disk: in the ledger, or in the spool. */
+function promised({ bySerial, spooled }: Ledger, { question }: Asked): Exchange | undefined {
+  const exchange = bySerial.get(question.serial)
+  const settle = exchange && spooled.get(exchange.id)
+  return exchange?.charged === null && settle ? { ...exchange, ...settle, charged: settle.amount } : exchange
 }
 
 function expectCharged(one: Asked, exchange: Exchange | undefined): void {

@@ -24,6 +24,7 @@ import {
 import { temporaryDirectory, writeConfiguration } from '../helpers/gateway.ts'
 import { FIVE_STEPS, PRICE } from '../helpers/in-process.ts'
 import { VOICES, type Voice } from '../helpers/voices/index.ts'
+import { faultyConnector } from '../store/faulty.ts'
 import { type Canary, createCanaries, filesOf, misplaced, type Place, upstreamOf } from './canaries.ts'
 
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
@@ -181,6 +182,8 @@ type Way = (typeof WAYS)[number]
 /** Everything that can be wished for, and one that is held until the provider lets go. */
 const WISHES = SENTENCES.flatMap(says => WAYS.map(([how, status]) => ({ says, how, status })))
 const HELD = 'held'
+/** A record of the spool. */
+const SPOOLED = /^[0-9a-f]{16} \{.*"exchange"/m
 
 /** There a request tries all keys of a provider, one after the other. */
 const AGAIN = '/again/v1/chat/completions'
@@ -196,7 +199,7 @@ describe('every dialect', () => {
   let provider: FakeProvider
   let running: Running
   let dir: string
-  let isDiskBad = false
+  const { faults, connector } = faultyConnector()
   let token: Canary
   const seen = { log: '', answers: '' }
 
@@ -218,12 +221,7 @@ describe('every dialect', () => {
       stdout: text => {
         seen.log += text
       },
-      async open(options) {
-        const store = await openStore(options)
-        const { settle } = store.ledger
-        store.ledger.settle = request => (isDiskBad ? Promise.reject(new Error('no room')) : settle(request))
-        return store
-      },
+      open: options => openStore({ ...options, connector }),
     })
     const account = await running.store.createAccount({ name: 'test' })
     await running.store.credit({ account: account.id, amount: parseMoney('1000'), reference: 'start', actor: 'test' })
@@ -315,16 +313,16 @@ describe('every dialect', () => {
     const before = provider.requests.length
     const held = DOORS.slice(0, 4).map(each => ask(each, '/v1/chat/completions', true, HELD))
     await provider.waitForRequest(before + held.length - 1)
-    if (full) isDiskBad = true
+    if (full) faults.before = 1_000_000
     let files = filesOf(dir)
     provider.release()
     if (full) {
-      for (let tries = 0; !files.includes('.db.spool') && tries < 300; tries++) {
+      for (let tries = 0; !SPOOLED.test(files) && tries < 300; tries++) {
         await new Promise(resolve => setTimeout(resolve, 50))
         files = filesOf(dir)
       }
-      expect(files).toContain('.db.spool')
-      isDiskBad = false
+      expect(files).toMatch(SPOOLED)
+      faults.before = 0
     }
     await Promise.all(held)
     return files

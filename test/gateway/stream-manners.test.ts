@@ -6,7 +6,6 @@ import { readFile } from 'node:fs/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { type Chunk, definePlugin, formatMoney, type Ledger } from '#contract'
-import { serve } from '../../src/main.ts'
 import { openStore } from '../../src/store/sqlite.ts'
 import { type Store, StoreUnavailable } from '../../src/store/store.ts'
 import {
@@ -20,8 +19,8 @@ import {
   stream,
   withhold,
 } from '../helpers/fake-provider.ts'
-import { temporaryDirectory, writeConfiguration } from '../helpers/gateway.ts'
-import { FIVE_STEPS, type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
+import { temporaryDirectory } from '../helpers/gateway.ts'
+import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { openRaw } from '../helpers/raw-client.ts'
 import { chunksOf, contentOf, parseSse, readSse, sseEvents } from '../helpers/sse.ts'
 import { expectRefusal, REQUEST_ID } from './refusal.ts'
@@ -84,13 +83,33 @@ const diskIsGone = (written: StoreUnavailable['written'] = 'not_written') =>
   new StoreUnavailable(written, new Error('the disk is gone'))
 
 describe('an answer that cannot be charged', () => {
-  test('does not look finished; what is known of it is spooled, and the next start settles it from there', async () => {
+  const broken = openWith(() => ({ settle: () => Promise.reject(diskIsGone()) }))
+
+  test('but is spooled leaves whole, and is charged as soon as the ledger is back', async () => {
     const dir = await temporaryDirectory()
-    const store = `sqlite:${dir}/tollgate.db`
-    const open = openWith(() => ({ settle: () => Promise.reject(diskIsGone()) }))
-    const broken = await startInProcess({ provider: provider.baseUrl, open, store })
+    await using spooling = await startInProcess({
+      provider: provider.baseUrl,
+      open: broken,
+      store: `sqlite:${dir}/tollgate.db`,
+    })
+    const { posted } = spooling.balance()
     // Both at once: a settle is tried again for some seconds.
-    const [whole, streamed] = await Promise.all([broken.chat(), broken.chat({ stream: true })])
+    const [whole, streamed] = await Promise.all([spooling.chat(), spooling.chat({ stream: true })])
+    expect(whole.status).toBe(200)
+    expect(whole.headers.get('x-tollgate-cost')).toBe(formatMoney(CHARGE))
+    expect(await readSse(streamed)).toMatchObject({ done: true, rest: '' })
+    await vi.waitFor(() => expect(spooling.balance()).toMatchObject({ posted: posted - 2n * CHARGE, held: 0n }))
+    for (const answer of [whole, streamed]) {
+      expect(spooling.receipt(answer)).toMatchObject({ charged: CHARGE, outcome: 'answered', source: 'reported' })
+    }
+    expect((await readFile(`${dir}/tollgate.db.spool`, 'utf8')).trim()).toBe('')
+  })
+
+  test('nor spooled does not look finished, and is charged as soon as the ledger is back', async () => {
+    // A store in memory has no spool.
+    await using waiting = await startInProcess({ provider: provider.baseUrl, open: broken })
+    const { posted } = waiting.balance()
+    const [whole, streamed] = await Promise.all([waiting.chat(), waiting.chat({ stream: true })])
     await expectRefusal(whole, 'store_unavailable')
     expect(whole.headers.has('x-tollgate-cost')).toBe(false)
     expect(streamed.status).toBe(200)
@@ -101,26 +120,7 @@ describe('an answer that cannot be charged', () => {
     expect(codes.filter(code => code !== undefined)).toEqual(['store_unavailable'])
     expect(codes.at(-1)).toBe('store_unavailable')
     expect(events.events.map(({ data }) => data).join()).not.toContain('"finish_reason":"stop"')
-
-    const lines = (await readFile(`${dir}/tollgate.db.spool`, 'utf8')).split('\n').filter(line => line !== '')
-    const spooled = lines.map(line => JSON.parse(line) as { exchange: string; amount: string })
-    const ids = [whole, streamed].map(answer => answer.headers.get('x-request-id')!)
-    expect(spooled.map(({ exchange }) => exchange).sort()).toEqual([...ids].sort())
-    for (const { amount } of spooled) expect(amount).toBe(String(CHARGE))
-    // The holds stay until the next start.
-    expect(broken.running.store.openHolds()).toBe(2)
-    const { accountId } = broken
-    const { posted } = broken.balance()
-    await broken.stop()
-
-    const again = await serve({ configFile: await configurationWith(dir, store), env: {}, signals: false, stdout() {} })
-    expect(again.store.findAccount(accountId)).toMatchObject({ posted: posted - 2n * CHARGE, held: 0n })
-    for (const id of ids) {
-      expect(again.store.findReceipt(id)).toMatchObject({ charged: CHARGE, outcome: 'answered', source: 'reported' })
-    }
-    expect(await readFile(`${dir}/tollgate.db.spool`, 'utf8')).toBe('')
-    again.drain()
-    expect(await again.finished).toBe(0)
+    await vi.waitFor(() => expect(waiting.balance()).toMatchObject({ posted: posted - 2n * CHARGE, held: 0n }))
   })
 
   test.each([
@@ -172,23 +172,6 @@ describe('a hold that fails', () => {
     await vi.waitFor(() => expect(failing.balance()).toMatchObject({ posted: before.posted, held: 0n }))
   })
 })
-
-/** The least that a gateway needs to start on a store. */
-function configurationWith(dir: string, store: string): Promise<string> {
-  return writeConfiguration(dir, {
-    yaml: {
-      version: 1,
-      listen: '127.0.0.1:0',
-      store,
-      providers: { p: { dialect: 'openai', base_url: provider.baseUrl } },
-      models: {
-        m: { targets: [{ provider: 'p', model: 'upstream-model' }], price: PRICE, context: 8192, max_output: 1000 },
-      },
-      routes: [{ path: '/v1/chat/completions', policy: 'test' }],
-    },
-    policies: { test: { steps: FIVE_STEPS } },
-  })
-}
 
 describe('a stream in order', () => {
   test.each<[name: string, body: object, script: Behaviour, wantsUsage: boolean]>([
