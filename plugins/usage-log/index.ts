@@ -19,6 +19,7 @@ export default definePlugin({
   name: 'usage-log',
   description: 'Writes a line for every exchange to a file, for people and for `tollgate replay`.',
   records: true,
+  needsBody: false,
   uses: ['clock', 'log'],
   settings: {
     type: 'object',

@@ -42,6 +42,9 @@ export type StepTap =
   | { readonly step: number; readonly kind: 'watch'; readonly fn: (chunk: Chunk) => void }
   | { readonly step: number; readonly kind: 'edit'; readonly fn: (chunk: Chunk) => Chunk | readonly Chunk[] | null }
 
+/** The body, while it has not been read. */
+const UNREAD: Buffer = Buffer.alloc(0)
+
 export interface ExchangeParts {
   readonly id: string
   readonly startedAt: number
@@ -72,8 +75,8 @@ export class LiveExchange implements Exchange {
   readonly startedAt: number
   readonly route: RouteView
   readonly address: string
-  /** Set when the body was read, before the first step. */
-  bytes: Buffer = Buffer.alloc(0)
+  /** Set when the body was read, before the first step that needs it. */
+  bytes: Buffer = UNREAD
   readonly idempotencyKey: string | null
   readonly progress: Progress
   readonly abortController = new AbortController()
@@ -125,6 +128,7 @@ export class LiveExchange implements Exchange {
 
   json(): unknown {
     if (!this.#parsed) {
+      if (this.bytes === UNREAD) throw new TypeError('the body has not been read: this plugin says `needsBody: false`')
       this.#json = this.#parts.parse(this.bytes)
       this.#parsed = true
     }

@@ -73,6 +73,40 @@ const MINE = {
 
 const MODES = [{ stream: false }, { stream: true }]
 
+describe('the body', () => {
+  /** Notes how much of the body there is when the step runs. */
+  const looks = (name: string, needsBody: boolean, seen: Record<string, number | string>) =>
+    definePlugin({
+      name,
+      ...(needsBody ? {} : { needsBody }),
+      settings: { type: 'object', additionalProperties: false, properties: {} },
+      create: () => async (ctx, next) => {
+        try {
+          seen[name] = ctx.exchange.json() === null ? 0 : ctx.exchange.bytes.length
+        } catch (error) {
+          seen[name] = (error as Error).message
+        }
+        await next()
+      },
+    })
+
+  test('is read before the first step that needs it', async () => {
+    const seen: Record<string, number | string> = {}
+    await using gateway = await startInProcess({
+      provider: provider.baseUrl,
+      plugins: [looks('early', false, seen), looks('first', true, seen), looks('late', false, seen)],
+      steps: [{ use: 'api-key' }, { use: 'early' }, { use: 'first' }, { use: 'late' }, ...FIVE_STEPS.slice(1)],
+    })
+    const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hi' }] })
+    expect((await gateway.chat({}, { body })).status).toBe(200)
+    expect(seen).toEqual({
+      early: 'the body has not been read: this plugin says `needsBody: false`',
+      first: body.length,
+      late: body.length,
+    })
+  })
+})
+
 describe('what a step does wrong', () => {
   test.each(MODES)('it returns without next(): 500, named in the log, nothing charged (stream $stream)', async mode => {
     deed = async () => {}
