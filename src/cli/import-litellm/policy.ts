@@ -1,4 +1,4 @@
-/** The policy: limits of keys and of models, credit, and how the targets are tried. */
+/** The policy: limits of accounts and of models, credit, and how the targets are tried. */
 import { wholeOf } from './decimal.ts'
 import type { Deployment } from './deployments.ts'
 import type { ModelYaml } from './models.ts'
@@ -25,7 +25,7 @@ export function policyOf(parts: PolicyParts): { steps: Step[] } {
     steps: [
       { use: 'api-key' },
       { use: 'schema' },
-      ...keyLimits(parts),
+      ...accountLimits(parts),
       ...modelLimits(parts),
       { use: 'credits', with: { when_short: ['clamp_output', 'refuse'] } },
       routeStep(parts),
@@ -33,7 +33,8 @@ export function policyOf(parts: PolicyParts): { steps: Step[] } {
   }
 }
 
-function keyLimits({ defaults, remarks }: PolicyParts): Step[] {
+/** LiteLLM gives each key a limit. Here an account's owner makes its keys, so that a limit of each key would bound nobody. */
+function accountLimits({ defaults, remarks }: PolicyParts): Step[] {
   const [rpm, tpm] = ['rpm_limit', 'tpm_limit'].map(key => defaults?.text(key) ?? null) as [
     TextValue | null,
     TextValue | null,
@@ -43,10 +44,10 @@ function keyLimits({ defaults, remarks }: PolicyParts): Step[] {
   remarks.add(
     'changed',
     (rpm ?? tpm)!,
-    'all keys have this limit: none has one of its own',
-    'write steps with when: account.plan == "…" for others',
+    'each account has this limit, for all of its keys together: an account may have many keys',
+    'write steps with when: account.plan == "…" for other limits, or per: key for keys',
   )
-  return [{ use: 'rate-limit', id: 'keys', with: { per: 'key', ...rates } }]
+  return [{ use: 'rate-limit', id: 'accounts', with: { per: 'account', ...rates } }]
 }
 
 function rate(kind: 'requests' | 'tokens', value: TextValue | null, remarks: Remarks): Record<string, string> {

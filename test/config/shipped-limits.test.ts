@@ -1,0 +1,85 @@
+/** The policies that come with the gateway bound what one customer gets, however many keys it has made. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { openBench } from '../../src/testing/bench.ts'
+import type { BenchRequest } from '../../src/testing/visit.ts'
+
+const FOLDER = fileURLToPath(new URL('../../policies', import.meta.url))
+/** As many as an account may have; the bench has made the first. */
+const KEYS = 100
+
+interface Asking {
+  readonly request: BenchRequest
+  /** The route; left out: that of chat. */
+  readonly route?: object
+  readonly plan?: string
+  /** So many at once are let in. */
+  readonly most: number
+  /** Nobody is known there: the address is the customer. */
+  readonly isPublic?: boolean
+}
+
+const body = { model: 'm', max_tokens: 8, messages: [{ role: 'user', content: 'Hi' }] }
+const chat = { body }
+const ASKING: Readonly<Record<string, readonly Asking[]>> = {
+  standard: [{ request: chat, most: 20 }],
+  'free-tier': [
+    { request: chat, plan: 'free', most: 5 },
+    { request: chat, plan: 'pro', most: 60 },
+  ],
+  raw: [
+    {
+      request: { path: '/v1/embeddings', body: { model: 'x', input: 'Hi' } },
+      route: { path: '/v1/embeddings', kind: 'raw', provider: 'p', price: { request: '$0.001' } },
+      most: 20,
+    },
+  ],
+  catalog: [
+    {
+      request: { path: '/v1/models', method: 'GET', body: undefined },
+      route: { path: '/v1/models', kind: 'models' },
+      most: 30,
+    },
+  ],
+  open: [
+    {
+      request: { ...chat, address: '203.0.113.7' },
+      route: { path: '/v1/chat/completions', public: true, unmetered: true },
+      isPublic: true,
+      most: 5,
+    },
+  ],
+}
+
+const names = readdirSync(FOLDER).flatMap(file => /^([^.]+)\.yaml$/.exec(file)?.[1] ?? [])
+
+test('every policy that is there is asked', () => {
+  expect(Object.keys(ASKING).sort()).toEqual(names.sort())
+})
+
+describe.each(Object.entries(ASKING).flatMap(([name, all]) => all.map(each => ({ name, ...each }))))(
+  'the policy $name ($plan)',
+  ({ name, request, route, plan, most, isPublic = false }) => {
+    test(`${KEYS} keys of one account get together what one gets: ${most} requests at once`, async () => {
+      const { steps } = parse(readFileSync(join(FOLDER, `${name}.yaml`), 'utf8')) as { steps: object[] }
+      await using bench = await openBench({
+        steps,
+        ...(plan ? { plan } : {}),
+        ...(route ? { yaml: { routes: [{ policy: 'bench', ...route }] } } : {}),
+      })
+      const [account] = bench.store.listAccounts()
+      const tokens = [bench.key]
+      while (tokens.length < KEYS) {
+        const { token } = await bench.store.createKey({ account: account!.id, name: `key ${tokens.length}` })
+        tokens.push(token)
+      }
+      const statuses: (number | null)[] = []
+      for (const key of tokens) statuses.push((await bench.send({ ...request, key: isPublic ? null : key })).status)
+      expect(statuses.filter(status => status === 200)).toHaveLength(most)
+      expect(statuses.filter(status => status === 429)).toHaveLength(KEYS - most)
+    })
+  },
+)
