@@ -124,7 +124,7 @@ export class Meter implements Progress {
         this.#choices[index] = 'finished'
       }
     }
-    return late === null ? chunk : { ...chunk, choices: chunk.choices.filter(choice => !late.has(choice)) }
+    return late === null ? chunk : without(chunk, late)
   }
 
   reported(usage: WireUsage): void {
@@ -137,6 +137,11 @@ export class Meter implements Progress {
     this.#usageIsPartial = false
     this.#usageIsLast = this.complete
   }
+}
+
+/** Apart, so that counting needs no closure. */
+function without(chunk: Chunk, late: ReadonlySet<unknown>): Chunk {
+  return { ...chunk, choices: chunk.choices.filter(choice => !late.has(choice)) }
 }
 
 function bytesOf(delta: Chunk['choices'][number]['delta'] | undefined): number {

@@ -311,11 +311,9 @@ class Passage {
   }
 
   #late(detail: string): void {
+    const why = `no connection to the provider was free: ${detail}`
     if (this.#outgoing) this.#fail({ code: 'upstream_timeout', detail })
-    else {
-      const why = `no connection to the provider was free: ${detail}`
-      this.#fail({ code: 'overloaded', retryAfterMs: 1000, detail: why })
-    }
+    else this.#fail({ code: 'overloaded', retryAfterMs: 1000, detail: why })
   }
 
   get #isBillable(): boolean {

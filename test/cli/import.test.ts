@@ -246,7 +246,11 @@ test('weights, limits, fallbacks, aliases, timeouts and sizes', async () => {
   expect(policy.steps).toEqual([
     { use: 'api-key' },
     { use: 'schema' },
-    { use: 'rate-limit', id: 'accounts', with: { per: 'account', requests: '60 per minute', tokens: '100000 per minute' } },
+    {
+      use: 'rate-limit',
+      id: 'accounts',
+      with: { per: 'account', requests: '60 per minute', tokens: '100000 per minute' },
+    },
     {
       use: 'rate-limit',
       id: 'models-1',
