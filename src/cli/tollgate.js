@@ -16,6 +16,10 @@ const MINIMUM = [24, 18, 1]
 const PARENT = 'TOLLGATE_PARENT'
 const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR2']
 
+// By default Node opens its inspector at this signal: a port on which everybody on the machine can run code in the gateway.
+// A listener takes the place of that, also where `--disable-sigusr1` is unknown. Whoever wants the inspector says `--inspect`.
+process.on('SIGUSR1', () => {})
+
 const checkoutNode = fileURLToPath(new URL('../../node_modules/.bin/node', import.meta.url))
 const isChild = process.env[PARENT] === String(process.ppid)
 delete process.env[PARENT]

@@ -73,6 +73,19 @@ function ask(base: string, key: string): Promise<Response> {
   })
 }
 
+test('SIGUSR1 opens no inspector, and the gateway serves on', async () => {
+  const running = tollgate(['serve'], { NODE_OPTIONS: '--inspect-port=0' })
+  const [, base] = await running.until(/OPENAI_BASE_URL=(\S+)/)
+  running.child.kill('SIGUSR1')
+  // An inspector says on stderr that it listens; it takes some milliseconds.
+  await new Promise(resolve => setTimeout(resolve, 500))
+  expect((await fetch(`${base}/models`)).status).toBe(401)
+  running.child.kill('SIGTERM')
+  const { code, err } = await running.ended
+  expect(code).toBe(0)
+  expect(err).not.toContain('Debugger')
+})
+
 describe('serve does not start', () => {
   test('with problems in the configuration: they are printed as check prints them', async () => {
     place.write('gateway.yaml', CONFIGURATION.replace('dialect: demo', 'dialekt: demo'))

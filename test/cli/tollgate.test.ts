@@ -98,6 +98,9 @@ function start(args: readonly string[], options: Options): Run {
   }
 }
 
+/** Within this time an inspector says on stderr that it listens; it takes some milliseconds. */
+const INSPECTOR_MS = 500
+
 const first = (out: string) => JSON.parse(out.split('\n')[0]!)
 
 describe('on a Node that is too old', () => {
@@ -138,6 +141,16 @@ describe('on a Node that is too old', () => {
       expect({ code: ended.code, signal: ended.signal }).toEqual({ code: 5, signal: null })
     },
   )
+
+  test('SIGUSR1 opens no inspector, neither here nor there', async () => {
+    const run = start(['wait'], { version: '20.20.0' })
+    const { pid } = first(await run.until('ready'))
+    run.child.kill('SIGUSR1')
+    process.kill(pid, 'SIGUSR1')
+    await new Promise(resolve => setTimeout(resolve, INSPECTOR_MS))
+    run.child.kill('SIGTERM')
+    expect(await run.ended).toMatchObject({ code: 5, err: '' })
+  })
 
   test('a signal that ended the gateway ends this process in the same way', async () => {
     const { code, signal } = await start(['die'], { version: '20.20.0' }).ended
