@@ -221,6 +221,43 @@ describe('a client that does not keep up', () => {
   })
 })
 
+describe('small frames', () => {
+  const numbered = (count: number) => Array.from({ length: count }, (_, index) => `${index},`)
+
+  test('behind a write that is on its way leave together, in their order', async () => {
+    await using wire = await openWire()
+    const { client } = clientOn(wire.response)
+    const frames = numbered(2_000)
+    for (const text of frames) expect(client.writeStream(Buffer.from(text))).toBe(true)
+    client.endStream(Buffer.from('end'))
+    await wire.raw.readUntil('\r\n0\r\n\r\n')
+    // A chunk of the framing is a write.
+    expect(
+      wire.raw
+        .received()
+        .toString('latin1')
+        .match(/\r\n[0-9a-f]+\r\n/g)!.length,
+    ).toBeLessThan(8)
+    const { body } = await wire.raw.readResponse()
+    expect(body.toString()).toBe(`${frames.join('')}end`)
+  })
+
+  test('are no more than the connection holds: then the client does not keep up, until they have left', async () => {
+    await using wire = await openWire()
+    const { client } = clientOn(wire.response)
+    const resumed = new Promise<void>(resolve => client.onResume(resolve))
+    const frames = numbered(1_000_000)
+    let written = 0
+    while (client.writeStream(Buffer.from(frames[written++]!)) && written < frames.length);
+    expect(written).toBeLessThan(wire.response.writableHighWaterMark)
+    await resumed
+    expect(client.writeStream(Buffer.from('after'))).toBe(true)
+    client.endStream(Buffer.from('end'))
+    const { body } = await wire.raw.readResponse()
+    expect(body.toString()).toBe(`${frames.slice(0, written).join('')}afterend`)
+  })
+})
+
 describe('what Koa sends', () => {
   test('may take its time: only a client that takes nothing of it is cut', async () => {
     await using wire = await openWire()
