@@ -33,8 +33,10 @@ import type { Registry } from './pipeline/registry.ts'
 import { rehearse } from './rehearsal.ts'
 import { createReloads, type Loaded, type ReloadResult } from './reload.ts'
 import { houseCost, recordOf } from './send/record.ts'
+import { realPath } from './store/files.ts'
 import { createIds } from './store/ids.ts'
 import { type Lock, takeLock } from './store/lock.ts'
+import { reportLosses } from './store/report-losses.ts'
 import { loadSecret } from './store/secret.ts'
 import { openStore } from './store/sqlite.ts'
 import { type Store, StoreError } from './store/store.ts'
@@ -140,6 +142,7 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
   // 2. What the configuration describes.
   const watchman = createWatchman()
   undo.push(watchman.stop)
+  reportLosses(store, configuration.store, { log: log.log, watch: watchman.watch })
   const servers: Server[] = []
   let isOverloaded = false
   const metrics = createMetrics({
@@ -340,9 +343,9 @@ async function openOwnStore(
     return { store: await open({ url: 'memory', secret, clock }), lock: null }
   }
   const path = configuration.store.slice('sqlite:'.length)
-  const lock = await takeLock(path, clock)
+  const lock = await takeLock(path, clock, 'serve')
   try {
-    const secret = loadSecret(configuration.secret, dirname(path))
+    const secret = loadSecret(configuration.secret, dirname(realPath(path)))
     log.learn([secret])
     return { store: await open({ url: configuration.store, secret, clock }), lock }
   } catch (error) {

@@ -154,6 +154,7 @@ const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[
   'src/cli/beginnings.ts': [['Date.now', 'Math.random'], 'a command: steps are created with them'],
   'src/cli/tollgate.js': [['setTimeout'], 'the launcher: its end when a signal does not end it'],
   'src/replay/replay.ts': [['setTimeout'], 'plugins of other people that wait in real time'],
+  'src/store/lock.ts': [['node:timers', 'setTimeout'], 'a gateway that waits for a command to let go of the store'],
   'src/rehearsal.ts': [['setTimeout'], 'nobody waits for a step that hangs'],
   'src/testing/house.ts': [['setTimeout'], 'waits for what is real: a file, another process'],
   'src/testing/wire.ts': [['setTimeout'], 'a method that a socket has'],

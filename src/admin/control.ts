@@ -13,6 +13,7 @@ import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import type { Log } from '#contract'
 import { ByteCollector } from '../bytes.ts'
+import { realPath } from '../store/files.ts'
 import { type Store, StoreError } from '../store/store.ts'
 import type { PastParts } from './api/parts.ts'
 import { isVerb, runVerb, VerbError, type VerbName, type VerbResults } from './verbs.ts'
@@ -61,7 +62,8 @@ const LONGEST_PATH = 100
  */
 export function controlPath(store: string, configFile: string): string {
   if (store.startsWith('sqlite:')) {
-    const database = store.slice('sqlite:'.length)
+    // One socket for all names of a database.
+    const database = realPath(store.slice('sqlite:'.length))
     const beside = join(dirname(database), `${basename(database, '.db')}.sock`)
     if (Buffer.byteLength(beside) <= LONGEST_PATH) return beside
     return join(privateFolder(), `${shortHash(database)}.sock`)

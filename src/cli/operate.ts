@@ -5,6 +5,7 @@
 import { userInfo } from 'node:os'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { VerbName, VerbResults, VerifyView } from '../admin/verbs.ts'
+import { realPath } from '../store/files.ts'
 import type { Store } from '../store/store.ts'
 import { findStore, type StorePlace } from './place.ts'
 import { CommandError, progressLine, type Terminal } from './terminal.ts'
@@ -63,7 +64,7 @@ export async function verifyLedger(terminal: Terminal, config: string): Promise<
   try {
     // Changes nothing on a store of this version, and refuses one of a newer version or of another program.
     migrate(database)
-    return verifyView(verify(database, progress.show))
+    return verifyView(verify(database, progress.show, realPath(place.database)))
   } finally {
     progress.end()
     database.close()
@@ -104,7 +105,7 @@ async function tryToOwn(place: StorePlace, path: string, isLast: boolean): Promi
           import('../store/secret.ts'),
           import('node:path'),
         ])
-        const secret = loadSecret(place.secret(), dirname(path))
+        const secret = loadSecret(place.secret(), dirname(realPath(path)))
         const store = await openStore({ url: place.store, secret, clock, writes: 'here' })
         try {
           // With the lock in hand nobody is alive, so every open hold is a dead one's.

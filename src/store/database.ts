@@ -2,10 +2,8 @@
  * The only file that knows `node:sqlite`: opens a database with the pragmas that durable money needs, and hands out
  * prepared statements. Node is about to rename the class (DEP0210); then this is the place.
  */
-import { closeSync, mkdirSync, openSync } from 'node:fs'
-import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { syncFolder } from './files.ts'
+import { createFile } from './files.ts'
 import { StoreError } from './store.ts'
 
 /** What SQLite stores. Money goes in as `bigint`: a `number` would be bound as a float. */
@@ -144,10 +142,4 @@ export function transaction<Result>(database: Database, work: () => Result): Res
     if (database.inTransaction()) database.exec('ROLLBACK')
     throw error
   }
-}
-
-function createFile(path: string): void {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-  closeSync(openSync(path, 'a', 0o600))
-  syncFolder(dirname(path))
 }

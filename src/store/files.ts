@@ -1,5 +1,6 @@
-/** What it takes for a file to survive a power cut. */
-import { closeSync, fsyncSync, openSync } from 'node:fs'
+/** What the store asks of the file system beside SQLite, without ever opening a file that SQLite may have open. */
+import { closeSync, fsyncSync, lstatSync, mkdirSync, openSync, readlinkSync, realpathSync, statSync } from 'node:fs'
+import { basename, dirname, join, resolve } from 'node:path'
 
 /** Makes a folder's entries durable: a file that was synced can still lose its name. */
 export function syncFolder(path: string): void {
@@ -9,4 +10,92 @@ export function syncFolder(path: string): void {
   } finally {
     closeSync(folder)
   }
+}
+
+/**
+ * Creates an empty file (mode 0600) and its folder (0700). A file that exists is not opened: closing any descriptor of a
+ * file drops all locks that the process has on it (fcntl(2)), also those of SQLite.
+ */
+export function createFile(path: string): void {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  try {
+    closeSync(openSync(path, 'wx', 0o600))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  }
+  syncFolder(dirname(path))
+}
+
+/**
+ * The path without symbolic links, also of a file that does not exist yet. All files of a store are named after this
+ * path, so that every name of a store has the same lock. A path that cannot be resolved (ENOTDIR, ELOOP) is returned as
+ * it is: opening it throws the error.
+ */
+export function realPath(path: string): string {
+  try {
+    return realpathSync(path)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') return path
+  }
+  if (lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()) {
+    return realPath(resolve(dirname(path), readlinkSync(path)))
+  }
+  const folder = dirname(path)
+  return folder === path ? path : join(realPath(folder), basename(path))
+}
+
+/** Tells whether the files of an open database are still the ones in its folder. */
+export interface FileWatch {
+  /** Looks at all files. Returns what is wrong, without paths; null when nothing is. Once wrong, it stays so. */
+  look(): string | null
+  /** Like `look`, but looks at one file only, for every commit. */
+  glance(): string | null
+  /** What `look` or `glance` found last. */
+  readonly found: string | null
+}
+
+interface Identity {
+  readonly dev: bigint
+  readonly ino: bigint
+}
+
+/**
+ * Remembers device and inode of a database's files, for as long as its connection is open. SQLite itself keeps these
+ * files in place until the last connection closes.
+ *
+ * @param path of an open database in WAL mode that was read from at least once
+ */
+export function watchFiles(path: string): FileWatch {
+  const files = [
+    { name: 'database file', path, known: identityOf(path) },
+    { name: 'write-ahead log', path: `${path}-wal`, known: identityOf(`${path}-wal`) },
+    { name: 'WAL index', path: `${path}-shm`, known: identityOf(`${path}-shm`) },
+  ] as const
+  let found: string | null = null
+
+  function check({ name, path, known }: (typeof files)[number]): boolean {
+    const now = identityOf(path)
+    if (now?.ino === known?.ino && now?.dev === known?.dev) return true
+    found = `the store's ${name} was removed or replaced while the gateway ran; restart the gateway`
+    return false
+  }
+  return {
+    look() {
+      if (found === null) files.every(check)
+      return found
+    },
+    // Not the log itself: asking for its times makes the next sync of it write its inode too (Linux 6.13: 40 us a
+    // commit). Whoever believes to be the last connection removes both.
+    glance() {
+      if (found === null) check(files[2])
+      return found
+    },
+    get found() {
+      return found
+    },
+  }
+}
+
+function identityOf(path: string): Identity | undefined {
+  return statSync(path, { bigint: true, throwIfNoEntry: false })
 }

@@ -2,10 +2,13 @@
  * One owner of a store, for life. The lock is the operating system's, held on a second SQLite file by a transaction
  * that never ends: it is gone with the process, also after kill -9, so nobody ever has to delete a stale one.
  */
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { dirname, resolve } from 'node:path'
+import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
 import type { Clock } from '#contract'
 import { connect, type Database, isBusy } from './database.ts'
+import { createFile, realPath } from './files.ts'
+import { holderOf } from './holder.ts'
 import { StoreError } from './store.ts'
 
 export interface Lock {
@@ -13,38 +16,81 @@ export interface Lock {
   release(): void
 }
 
+/** What an owner does with the store: serves, for long, or runs one command. */
+export type Purpose = 'serve' | 'command'
+
 /** Who holds a lock, for the sentence that the next one gets. */
 interface Owner {
   readonly pid: number
   readonly startedAt: number
+  readonly purpose: Purpose
 }
+
+/** A gateway waits for a command to finish: so often, so many milliseconds. */
+const ROUNDS = 200
+const ROUND_MS = 50
 
 // A collected connection would be closed, and its lock with it: so a lock lives here, whoever forgets it.
 const held = new Set<Database>()
 
 /**
- * Takes the lock of the store at `path`, or throws a `StoreError` that names the owner's pid and age.
+ * Takes the lock of the store at `path`, or throws a `StoreError` that names the owner's pid and age. A gateway waits up
+ * to 10 s for a command that has it. Symbolic links lead to the same lock; a file with hard links is refused.
  * Beside the store there are then `<path>.lock` (stays, empty) and `<path>.owner` (who it is).
  */
-export async function takeLock(path: string, clock: Clock): Promise<Lock> {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-  const database = connect(`${path}.lock`, { busyMs: 0 })
+export async function takeLock(path: string, clock: Clock, purpose: Purpose = 'command'): Promise<Lock> {
+  for (let round = purpose === 'serve' ? ROUNDS : 0; ; round--) {
+    const lock = tryLock(path, clock, purpose)
+    if (lock !== null) return lock
+    if (round <= 0 || isServed(path)) throw new StoreError(inUse(path, clock.now()))
+    await wait(ROUND_MS)
+  }
+}
+
+/** Null when somebody else has it. */
+function tryLock(path: string, clock: Clock, purpose: Purpose): Lock | null {
+  const real = realPath(path)
+  createFile(`${real}.lock`)
+  const database = connect(`${real}.lock`, { busyMs: 0 })
   try {
     database.exec('BEGIN EXCLUSIVE')
-    writeOwner(path, { pid: process.pid, startedAt: clock.now() })
+    refuseHardLinks(path, real)
+    writeOwner(real, { pid: process.pid, startedAt: clock.now(), purpose })
+    return heldLock(real, database)
   } catch (error) {
     database.close()
-    if (isBusy(error)) throw new StoreError(inUse(path, clock.now()))
+    if (isBusy(error)) return null
+    if (error instanceof StoreError) throw error
     throw new StoreError(`The lock ${path}.lock cannot be taken: ${(error as Error).message}.`, { cause: error })
   }
+}
+
+function heldLock(real: string, database: Database): Lock {
   held.add(database)
   return {
     release() {
       if (!held.delete(database)) return
-      rmSync(ownerFile(path), { force: true })
+      rmSync(ownerFile(real), { force: true })
       database.close()
     },
   }
+}
+
+/**
+ * SQLite names the write-ahead log after the name by which it opened the file. By another name it does not find the last
+ * commits, and two processes with two names write into the file without seeing each other.
+ */
+function refuseHardLinks(path: string, real: string): void {
+  const file = statSync(real, { throwIfNoEntry: false })
+  if (file === undefined || file.nlink === 1) return
+  const rule = `The file has ${file.nlink} hard links, and a store must have one name only: remove the others`
+  const holder = holderOf(file.ino)
+  const message =
+    holder === null
+      ? `The store ${resolve(path)} cannot be opened. ${rule}.`
+      : `The store ${resolve(path)} is in use by process ${holder.pid}, for ${formatAge(holder.ageMs)}, under another name. ${rule}.`
+  // With a cause: to try again later would not help.
+  throw new StoreError(message, { cause: new Error(`${file.nlink} hard links`) })
 }
 
 function inUse(path: string, now: number): string {
@@ -53,21 +99,32 @@ function inUse(path: string, now: number): string {
   return `The store ${resolve(path)} is in use by ${who}. Stop that one first, or name another store.`
 }
 
-// Its own file: opening and closing the locked one a second time in a process would drop the lock (fcntl(2)).
-function ownerFile(path: string): string {
-  return `${path}.owner`
+/** Whether a gateway has it that is alive: to wait for its end would be in vain. A dead one's name may be left over. */
+function isServed(path: string): boolean {
+  const owner = readOwner(path)
+  if (owner?.purpose !== 'serve') return false
+  try {
+    return process.kill(owner.pid, 0)
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
 }
 
-function writeOwner(path: string, owner: Owner): void {
-  const aside = `${ownerFile(path)}.${process.pid}`
+// Its own file: opening and closing the locked one a second time in a process would drop the lock (fcntl(2)).
+function ownerFile(real: string): string {
+  return `${real}.owner`
+}
+
+function writeOwner(real: string, owner: Owner): void {
+  const aside = `${ownerFile(real)}.${process.pid}`
   writeFileSync(aside, `${JSON.stringify(owner)}\n`, { mode: 0o600 })
-  renameSync(aside, ownerFile(path))
+  renameSync(aside, ownerFile(real))
 }
 
 /** Undefined in the moment between taking the lock and writing the name. */
 function readOwner(path: string): Owner | undefined {
   try {
-    return JSON.parse(readFileSync(ownerFile(path), 'utf8')) as Owner
+    return JSON.parse(readFileSync(ownerFile(realPath(path)), 'utf8')) as Owner
   } catch {
     return undefined
   }

@@ -12,7 +12,9 @@ import { ACCOUNT_PREFIX, checkAccount, createAccountReader } from './accounts.ts
 import { createBacklog } from './backlog.ts'
 import { createBuckets } from './buckets.ts'
 import { checkCheckpoint, checkCredit, checkHold, checkSettle, text } from './check.ts'
+import { findLostCommits, type LostCommits } from './commit-count.ts'
 import { type Connector, type Database, loadConnector } from './database.ts'
+import { type FileWatch, realPath, watchFiles } from './files.ts'
 import { createIds } from './ids.ts'
 import { createKeyLister } from './key-list.ts'
 import { checkExpiry, checkGrace, checkKey, checkKeyChange, createKeyReader, KEY_PREFIX } from './keys.ts'
@@ -70,12 +72,15 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     migrate(database)
     checkSecret(database, options.secret, path)
     if (path === ':memory:') {
-      return assemble({ ...options, writer: createWriter(database, clock, schedule), reader: database, spool: null })
+      const writer = createWriter(database, clock, schedule)
+      return assemble({ ...options, writer, reader: database, spool: null, file: null })
     }
+    const lostCommits = findLostCommits(database, path)
     const reader = connect(path, { readOnly: true })
     opened.push(reader)
-    const parts = { ...options, reader, spool: createSpool(`${path}.spool`) }
-    if (options.writes === 'here') return assemble({ ...parts, writer: createWriter(database, clock, schedule) })
+    const file: StoreFile = { path, watch: watchFiles(path), lostCommits }
+    const parts = { ...options, reader, spool: createSpool(`${path}.spool`), file }
+    if (options.writes === 'here') return assemble({ ...parts, writer: createWriter(database, clock, schedule, path) })
     const writer = await createThreadWriter({ path, connector, clock, schedule })
     database.close()
     return assemble({ ...parts, writer })
@@ -85,14 +90,23 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   }
 }
 
+/** What only a store in a file has. */
+interface StoreFile {
+  readonly path: string
+  readonly watch: FileWatch
+  readonly lostCommits: LostCommits | null
+}
+
 interface Parts extends StoreOptions {
   readonly writer: Writer
   readonly reader: Database
   readonly spool: Spool | null
+  readonly file: StoreFile | null
 }
 
 function assemble(parts: Parts): Store {
-  const { secret, clock, writer, reader, spool, mostRemembered, log = SILENT, reserve = NONE } = parts
+  const { secret, clock, reader, spool, file, mostRemembered, log = SILENT, reserve = NONE } = parts
+  const writer = file === null ? parts.writer : watched(parts.writer, file.watch)
   const hmacKey = digestKey(secret)
   const ids = createIds(clock)
   const accounts = createAccountReader(reader)
@@ -103,6 +117,9 @@ function assemble(parts: Parts): Store {
   let held = false
   const backlog = createBacklog({ writer, spool, log, clock })
   const readiness = createReadiness({ writer, spool, backlog, log, clock, reserve })
+
+  const lostFiles = () => file?.watch.look() ?? null
+  const problem = () => lostFiles() ?? readiness.problem()
 
   const ledger: Ledger = {
     async hold(request) {
@@ -205,17 +222,19 @@ function assemble(parts: Parts): Store {
     safe: backlog.safe,
     healthy() {
       void readiness.look()
-      return readiness.problem() === null
+      return problem() === null
     },
     look: readiness.look,
-    problem: readiness.problem,
+    problem,
     async recover() {
       if (held) throw new Error('recover() is for the start: it would settle holds that are alive')
       const report = await recover({ reader, spool, settle: ledger.settle })
       readiness.reserve()
       return report
     },
-    verify: onProgress => verify(reader, onProgress),
+    lostFiles,
+    lostCommits: file?.lostCommits ?? null,
+    verify: onProgress => verify(reader, onProgress, file?.path ?? null),
     close: () => (closing ??= close()),
   }
 
@@ -227,10 +246,21 @@ function assemble(parts: Parts): Store {
   }
 }
 
+/** Takes no operation once the files are not those in the folder any more: what it writes would be lost. */
+function watched(writer: Writer, files: FileWatch): Writer {
+  return {
+    ...writer,
+    op(name, request) {
+      if (files.found === null) return writer.op(name, request)
+      return Promise.reject(new StoreUnavailable('not_written', new Error(files.found)))
+    },
+  }
+}
+
 function pathOf(url: string): string {
   if (url === 'memory') return ':memory:'
   const path = /^sqlite:(.*)$/s.exec(url)?.[1]
-  if (path !== undefined && isAbsolute(path)) return path
+  if (path !== undefined && isAbsolute(path)) return realPath(path)
   const scheme = /^[a-z]+:/.exec(url)?.[0]
   if (scheme === 'postgres:' || scheme === 'redis:') {
     // Never the address itself: it may carry a password.

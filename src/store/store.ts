@@ -11,6 +11,7 @@ import type {
   NanoUsd,
   Receipt,
 } from '#contract'
+import type { LostCommits } from './commit-count.ts'
 import type { People } from './people.ts'
 import type { Reports } from './reports.ts'
 
@@ -60,7 +61,7 @@ export interface IssuedKey {
 
 /** One broken promise that `verify` found. */
 export interface Violation {
-  /** `I1` … `I12`, as the README's table names them, or `corrupt`. */
+  /** `I1` … `I13`, as the README's table names them, or `corrupt`. */
   readonly invariant: string
   readonly subject: string
   readonly message: string
@@ -174,6 +175,13 @@ export interface Store {
   look(): Promise<void>
   /** Why the ledger cannot be relied on, for /readyz; null when it can. */
   problem(): string | null
+  /**
+   * Looks whether the files that SQLite writes are still those in the folder. Returns what is wrong, for people; then
+   * nothing is written any more. Null when all is well, and for a store in memory. A part of `problem`.
+   */
+  lostFiles(): string | null
+  /** Commits that had been acknowledged and were missing when this store was opened. */
+  readonly lostCommits: LostCommits | null
   /** Settles what a dead process left open; once, at start, by the owner of the lock. */
   recover(): Promise<RecoveryReport>
   /** Recomputes every balance from the events and reports each broken invariant. */

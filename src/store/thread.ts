@@ -24,9 +24,10 @@ let nextGroup: (() => void) | undefined
 
 const database = open()
 if (database !== undefined) {
-  const writer = createWriter(database, { now: () => nowMs }, group => {
+  const schedule = (group: () => void) => {
     nextGroup = group
-  })
+  }
+  const writer = createWriter(database, { now: () => nowMs }, schedule, path)
   ready(writer)
   serve(writer)
   database.close()

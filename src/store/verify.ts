@@ -13,10 +13,12 @@
  *   I10 what was refused or released costs nothing
  *   I11 usage by hour and by day adds up to the settles, for each account and for all together
  *   I12 what a key has spent and holds is what its exchanges say, and within what it may
+ *   I13 no commit that was acknowledged is missing (as far as the count beside the database tells)
  *
  * I9 (what was delivered is settled) cannot be seen from here: it is about open holds in time, and recovery's work.
  */
 import type { NanoUsd } from '#contract'
+import { describeLostCommits, readForVerify } from './commit-count.ts'
 import type { Database } from './database.ts'
 import { CREDIT, HOLD, SETTLE } from './ledger.ts'
 import { readOpenFrom } from './open-holds.ts'
@@ -58,12 +60,21 @@ interface KeySums {
 
 const PROGRESS_EVERY = 10_000
 
-export function verify(database: Database, onProgress: (done: number, total: number) => void = () => {}): VerifyReport {
+/** @param path of the database, to look for its count of commits beside it; null: there is none */
+export function verify(
+  database: Database,
+  onProgress: (done: number, total: number) => void = () => {},
+  path: string | null = null,
+): VerifyReport {
   const audit = createAudit()
+  const noted = path === null ? null : readForVerify(path)
   let report = { accounts: 0, events: 0, openHolds: 0 }
   database.exec('BEGIN')
   try {
     checkFile(database, audit)
+    if (noted === 'unreadable')
+      audit.found('corrupt', 'commits', 'The count of commits beside the store is unreadable.')
+    else if (noted !== null) for (const lost of describeLostCommits(database, noted)) audit.found('I13', 'ledger', lost)
     const journal = readJournal(database, audit, onProgress)
     const accounts = checkAccounts(database, audit, journal.sums)
     checkUsage(database, audit, journal.sums)

@@ -7,6 +7,7 @@
  */
 import type { Clock } from '#contract'
 import { type AccountOperations, createAccountOperations } from './accounts.ts'
+import { createCommitCount } from './commit-count.ts'
 import type { Database } from './database.ts'
 import { createGroup, type Waiter } from './group.ts'
 import { createKeyOperations, type KeyOperations } from './keys.ts'
@@ -62,9 +63,16 @@ export interface DirectWriter extends Writer {
 /** Half of what a probe writes: eight pages and its row. Measured: a hold changes three to six pages, a settle five to eight. */
 const PROBE_BYTES = 16 * 1024
 
-export function createWriter(database: Database, clock: Clock, schedule: (fn: () => void) => void): DirectWriter {
+/** @param path of the database; null for one in memory */
+export function createWriter(
+  database: Database,
+  clock: Clock,
+  schedule: (fn: () => void) => void,
+  path: string | null = null,
+): DirectWriter {
   const open = createOpenHolds(database)
   const usage = createUsageWriter(database)
+  const count = createCommitCount(database, path)
   const operations = createOperations()
   const begin = database.prepare('BEGIN IMMEDIATE')
   const commit = database.prepare('COMMIT')
@@ -101,13 +109,18 @@ export function createWriter(database: Database, clock: Clock, schedule: (fn: ()
 
   const group = createGroup<Operation, unknown>(
     {
-      begin: () => void begin.run(),
+      begin() {
+        count.begin()
+        begin.run()
+      },
       apply: ({ name, request }) => (operations[name] as (request: unknown) => unknown)(request),
       commit() {
         usage.beforeCommit()
         open.beforeCommit(clock.now())
+        count.beforeCommit()
         try {
           commit.run()
+          count.committed(clock.now())
         } catch (error) {
           open.uncertain()
           throw error
@@ -140,6 +153,7 @@ export function createWriter(database: Database, clock: Clock, schedule: (fn: ()
       await group.op({ name: 'last', request: clock.now() }).catch(() => {})
       // What came meanwhile and is still tried again needs the connection.
       await group.idle()
+      count.close()
       database.close()
     },
   }

@@ -171,14 +171,19 @@ test('damaged pages are reported, never passed over and never thrown', async () 
     await store.ledger.hold(aHold({ accountId: store.alice, exchange, amount: 1n }))
   }
   await store.close()
+  // The last connection that closes empties the log into the file: no page may be hidden by one in the log.
+  const last = connect(store.path)
+  last.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+  last.close()
   const sound = readFileSync(store.path)
   for (let page = 2; page < sound.length / 4096; page++) {
     const damaged = Buffer.from(sound)
     damaged.fill(0xa5, page * 4096, page * 4096 + 200)
-    writeFileSync(store.path, damaged)
+    const path = `${store.path}.${page}`
+    writeFileSync(path, damaged)
     let violations: readonly { invariant: string }[] = []
     try {
-      const again = await testStore({ path: store.path })
+      const again = await testStore({ path })
       violations = again.verify().violations
       await again.close()
     } catch (error) {

@@ -1,0 +1,41 @@
+/** The real `sqlite3` program, as an operator runs it beside a gateway, and what the kernel knows of a store's files. */
+import { execFile, spawnSync } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
+import { promisify } from 'node:util'
+
+export const hasSqlite = spawnSync('sqlite3', ['--version']).status === 0
+/** Linux tells locks and descriptors of a process. */
+export const hasLocks = existsSync('/proc/locks')
+
+if (!hasSqlite) console.warn('LEFT OUT: the program sqlite3 is not installed, so no backup is made by it.')
+if (!hasLocks) console.warn('LEFT OUT: there is no /proc/locks here, so nobody looks at the locks of the gateway.')
+
+/** Runs `sqlite3 DATABASE COMMAND` to its end and returns what it printed. */
+export async function sqlite3(database: string, command: string): Promise<string> {
+  const { stdout } = await promisify(execFile)('sqlite3', [database, '.timeout 10000', command])
+  return stdout.trim()
+}
+
+/** The first byte of the range that every open connection of a database locks. */
+const SHARED_FIRST = 0x40000002
+
+/** Whether the process holds SQLite's lock on the database: without it another process removes the log. */
+export function holdsLock(pid: number, database: string): boolean {
+  const { ino } = statSync(database)
+  const lock = new RegExp(`^\\d+: POSIX +ADVISORY +READ +${pid} \\S+:${ino} ${SHARED_FIRST} `, 'm')
+  return lock.test(readFileSync('/proc/locks', 'utf8'))
+}
+
+/** The files of a database that the process has open, by their names in the folder; "(deleted)" stays. */
+export function openFiles(pid: number, database: string): string[] {
+  const files = readdirSync(`/proc/${pid}/fd`).flatMap(descriptor => {
+    try {
+      return [readlinkSync(`/proc/${pid}/fd/${descriptor}`)]
+    } catch {
+      // Closed meanwhile.
+      return []
+    }
+  })
+  const beside = files.filter(file => file.startsWith(database)).map(file => file.slice(database.length))
+  return [...new Set(beside)].filter(end => /^(-wal|-shm|)( \(deleted\))?$/.test(end)).sort()
+}
