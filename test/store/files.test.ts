@@ -1,0 +1,101 @@
+/**
+ * The files under an open store: nothing but SQLite opens them, and a store whose files were removed or replaced takes
+ * nothing more, from the next commit on.
+ */
+import { execFileSync } from 'node:child_process'
+import { copyFileSync, mkdirSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { realPath } from '../../src/store/files.ts'
+import { hasLocks, hasSqlite, holdsLock, openFiles } from '../helpers/sqlite-program.ts'
+import { aHold, aSettle, folder, fund, testStore } from './helpers.ts'
+
+describe.each(['thread', 'here'] as const)('written by: %s', writes => {
+  test.runIf(hasLocks)('an open store holds its lock, also after more connections were opened and closed', async () => {
+    const store = await testStore({ writes })
+    await fund(store, 1000n)
+    const other = await testStore({ path: store.path, writes })
+    expect(holdsLock(process.pid, store.path)).toBe(true)
+    await other.close()
+    expect(holdsLock(process.pid, store.path)).toBe(true)
+    expect(openFiles(process.pid, store.path)).toEqual(['', '-shm', '-wal'])
+  })
+
+  test.runIf(hasSqlite && hasLocks)('a reader from outside leaves the log where it is', async () => {
+    const store = await testStore({ writes })
+    const accountId = await fund(store, 1000n)
+    execFileSync('sqlite3', [store.path, 'SELECT count(*) FROM event'])
+    execFileSync('sqlite3', [store.path, `.backup ${store.path}.copy`])
+    expect(openFiles(process.pid, store.path)).toEqual(['', '-shm', '-wal'])
+    expect(await store.ledger.hold(aHold({ accountId }))).toMatchObject({ held: true })
+    // Another process sees it: the log is the one in the folder.
+    expect(execFileSync('sqlite3', [store.path, 'SELECT count(*) FROM event']).toString()).toBe('2\n')
+    expect(store.lostFiles()).toBeNull()
+  })
+
+  const remove = (path: string) => rmSync(path)
+  const replace = (path: string) => {
+    copyFileSync(path, `${path}.copy`)
+    renameSync(`${path}.copy`, path)
+  }
+  const rows: [what: string, name: string, deed: (path: string) => void][] = [
+    ['the log is removed', 'write-ahead log', path => remove(`${path}-wal`)],
+    ['the log is replaced', 'write-ahead log', path => replace(`${path}-wal`)],
+    ['the index is removed', 'WAL index', path => remove(`${path}-shm`)],
+    ['the index is replaced', 'WAL index', path => replace(`${path}-shm`)],
+    ['the database is moved away', 'database file', path => renameSync(path, `${path}.away`)],
+    ['the database is replaced', 'database file', replace],
+  ]
+  test.each(rows)('%s: said, and nothing is written any more', async (_what, name, deed) => {
+    const store = await testStore({ writes })
+    const accountId = await fund(store, 1000n)
+    await store.ledger.hold(aHold({ accountId }))
+    expect(store.lostFiles()).toBeNull()
+    deed(store.path)
+    const reason = `the store's ${name} was removed or replaced while the gateway ran; restart the gateway`
+    expect(store.lostFiles()).toBe(reason)
+    const refusal = { name: 'StoreUnavailable', written: 'not_written', message: expect.stringContaining(reason) }
+    await expect(store.ledger.hold(aHold({ accountId, exchange: 'req_2' }))).rejects.toMatchObject(refusal)
+    await expect(store.ledger.settle(aSettle())).rejects.toMatchObject(refusal)
+    await expect(store.freeze(accountId, true)).rejects.toMatchObject(refusal)
+  })
+
+  test('as a last connection removes both: the very next commit is not acknowledged', async () => {
+    const store = await testStore({ writes })
+    const accountId = await fund(store, 1000n)
+    for (const end of ['-wal', '-shm']) rmSync(store.path + end)
+    const hold = store.ledger.hold(aHold({ accountId }))
+    await expect(hold).rejects.toMatchObject({ name: 'StoreUnavailable', written: 'unknown' })
+    expect(store.healthy()).toBe(false)
+    const next = store.ledger.hold(aHold({ accountId, exchange: 'req_2' }))
+    await expect(next).rejects.toMatchObject({ name: 'StoreUnavailable', written: 'not_written' })
+  })
+})
+
+test('all files of a store are private', async () => {
+  const store = await testStore({ writes: 'thread' })
+  for (const end of ['', '-wal', '-shm', '.commits']) expect(statSync(store.path + end).mode & 0o777, end).toBe(0o600)
+})
+
+test.each([
+  ['a file that is there', 'real/tollgate.db', 'real/tollgate.db'],
+  ['a link to it', 'link.db', 'real/tollgate.db'],
+  ['a link to a link', 'link-to-link.db', 'real/tollgate.db'],
+  ['a link to a file that is not there yet', 'dangling.db', 'real/new.db'],
+  ['a file that is not there yet, through a linked folder', 'folder/deep/x.db', 'real/deep/x.db'],
+  ['a link to itself', 'loop.db', 'loop.db'],
+  ['a file in a file', 'real/tollgate.db/x', 'real/tollgate.db/x'],
+])('the real path of %s', async (_what, name, expected) => {
+  const root = realPath(folder())
+  mkdirSync(join(root, 'real'))
+  await testStore({ path: join(root, 'real/tollgate.db') })
+  const links = {
+    'link.db': 'real/tollgate.db',
+    'link-to-link.db': 'link.db',
+    'dangling.db': join(root, 'real/new.db'),
+    folder: 'real',
+    'loop.db': 'loop.db',
+  }
+  for (const [link, target] of Object.entries(links)) symlinkSync(target, join(root, link))
+  expect(realPath(join(root, name))).toBe(join(root, expected))
+})
