@@ -147,7 +147,7 @@ describe('what became of an exchange', () => {
           { step: 'usage-log', verdict: 'passed' },
           { step: 'api-key', verdict: 'refused', code: 'missing_api_key' },
         ],
-        request: { bytes: 60 },
+        request: { bytes: 0 },
       },
     ],
     [
