@@ -2,7 +2,7 @@
  * Backups by the documented command while a real gateway serves, and what becomes of its files: no paid exchange is lost,
  * whatever is killed afterwards; and a gateway whose files are gone says so and takes no money.
  */
-import { linkSync, mkdirSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { copyFileSync, linkSync, mkdirSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test, vi } from 'vitest'
 import { stringify } from 'yaml'
@@ -25,6 +25,8 @@ import { readLedger } from './kill-ledger.ts'
 
 const BACKUPS = counts(3, 12)
 const CLIENTS = 24
+/** Processes start slowly on a busy machine. */
+const LONG_MS = 120_000
 /** Promised are a few seconds: one second for the look, and the time of a request. */
 const NOTICED_MS = 5 * 2000
 
@@ -68,6 +70,7 @@ test.runIf(hasSqlite)(
       const before = complete(load)
       await sqlite3(path, `.backup ${path}.copy-${backup}`)
       expectCopy(`${path}.copy-${backup}`, before)
+      expect(await answerOf(['ledger', 'verify'], gateway)).toMatchObject({ violations: [] })
       const ended = load.ended
       await load.until(() => load.ended >= ended + 40)
       if (hasLocks) expect(openFiles(gateway.pid, path)).toEqual(['', '-shm', '-wal'])
@@ -85,6 +88,7 @@ test.runIf(hasSqlite)(
     console.log(`${BACKUPS} backups, ${paid} paid exchanges, none lost`)
     expect(paid).toBeGreaterThan(BACKUPS * 40)
     await gateway.stop()
+    await expectRestored(path, key)
   },
   10 * 60_000,
 )
@@ -100,7 +104,24 @@ function expectCopy(copy: string, before: ReturnType<typeof complete>): void {
   database.close()
 }
 
-test.runIf(hasLocks)('SQLite keeps its lock through everything that a gateway does', async () => {
+/** As the README says: the copy and the secret alone, in a folder of their own. */
+async function expectRestored(path: string, key: string): Promise<void> {
+  const dir = await temporaryDirectory()
+  mkdirSync(join(dir, 'data'))
+  copyFileSync(`${path}.copy-0`, storeOf({ dir }))
+  copyFileSync(join(path, '../secret'), join(dir, 'data/secret'))
+  const restored = await startServing(dir)
+  const answer = await fetch(`${restored.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify(question(key, 'serial-1').body),
+  })
+  expect(answer.status).toBe(200)
+  expect(await answerOf(['ledger', 'verify'], restored)).toMatchObject({ violations: [] })
+  await restored.stop()
+}
+
+test.runIf(hasLocks)('SQLite keeps its lock through everything that a gateway does', { timeout: LONG_MS }, async () => {
   const gateway = await startServing(undefined, { admin: '127.0.0.1:0', dashboard: '127.0.0.1:0' })
   const path = storeOf(gateway)
   const expectLocked = (after: string) => {
@@ -143,7 +164,9 @@ test.runIf(hasLocks)('SQLite keeps its lock through everything that a gateway do
   expect(await gateway.stop()).toBe(0)
 })
 
-test('the log is removed under a gateway: 503 for paid requests and /readyz, and verify tells what is missing', async () => {
+test('the log is removed under a gateway: 503 for paid requests and /readyz, and verify tells what is missing', {
+  timeout: LONG_MS,
+}, async () => {
   let gateway = await startServing()
   const path = storeOf(gateway)
   const { key } = await createAccount(gateway, { credit: '10' })
@@ -186,7 +209,7 @@ test('the log is removed under a gateway: 503 for paid requests and /readyz, and
   await gateway.stop()
 })
 
-describe('another name of a store that is served', () => {
+describe('another name of a store that is served', { timeout: LONG_MS }, () => {
   const row = (what: string, link: (target: string, path: string) => void) => [what, link] as const
 
   test.each([row('a symbolic link', symlinkSync), row('a hard link', linkSync)])(

@@ -34,6 +34,7 @@ test.each(['thread', 'here'] as const)(
         if (word === 'reached') reached.set(exchange, BigInt(amount))
         if (word === 'settled') expect(receipt?.charged, line).toBe(BigInt(amount))
       }
+      expect(store.lostCommits).toBeNull()
       expect(store.verify().violations).toEqual([])
       const open = store.openHolds()
       expect(open).toBeLessThanOrEqual(32)

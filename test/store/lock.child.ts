@@ -1,11 +1,12 @@
-/** A process that takes the lock of a store, says so, and keeps it until it is killed: node lock.child.ts STORE */
+/** A process that takes the lock of a store, says so, and keeps it until it is killed: node lock.child.ts STORE [serve] */
 import { writeSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { takeLock } from '../../src/store/lock.ts'
 
 // The lock is not kept in a variable, and what nobody keeps is collected: it must not depend on that.
-await takeLock(process.argv[2]!, { now: () => 1_800_000_000_000 })
+const purpose = process.argv[3] === 'serve' ? 'serve' : 'command'
+await takeLock(process.argv[2]!, { now: () => 1_800_000_000_000 }, purpose)
 setFlagsFromString('--expose-gc')
 for (let round = 0; round < 3; round++) {
   runInNewContext('gc')()

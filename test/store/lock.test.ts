@@ -1,9 +1,10 @@
 /** One owner of a store, across real processes. */
-import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, linkSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { takeLock } from '../../src/store/lock.ts'
 import { StoreError } from '../../src/store/store.ts'
+import { full } from '../helpers/counts.ts'
 import { startChild } from './child.ts'
 import { folder } from './helpers.ts'
 
@@ -67,4 +68,93 @@ test('a lock that cannot be taken at all says why', async () => {
   const path = join(folder(), 'tollgate.db')
   writeFileSync(`${path}.lock`, 'this is no database, and long enough for SQLite to see it'.repeat(20))
   await expect(takeLock(path, { now: () => START })).rejects.toThrow(/\.lock cannot be taken: file is not a database/)
+})
+
+describe('a gateway', () => {
+  const now = () => START
+
+  test('waits for a command that has the lock', async () => {
+    const path = join(folder(), 'tollgate.db')
+    const command = startChild('lock.child.ts', path)
+    await command.said(1)
+    const waiting = takeLock(path, { now }, 'serve')
+    await command.kill()
+    const lock = await waiting
+    lock.release()
+  })
+
+  test('waits for a command also where the name of a dead gateway is left over', async () => {
+    const path = join(folder(), 'tollgate.db')
+    const dead = startChild('lock.child.ts', path, 'serve')
+    await dead.said(1)
+    await dead.kill()
+    const command = startChild('lock.child.ts', path)
+    await command.said(1)
+    writeFileSync(`${path}.owner`, JSON.stringify({ pid: dead.pid, startedAt: START, purpose: 'serve' }))
+    const waiting = takeLock(path, { now }, 'serve')
+    await command.kill()
+    const lock = await waiting
+    lock.release()
+  })
+
+  test('does not wait for another gateway', async () => {
+    const path = join(folder(), 'tollgate.db')
+    const first = startChild('lock.child.ts', path, 'serve')
+    await first.said(1)
+    await expect(takeLock(path, { now }, 'serve')).rejects.toThrow(`in use by process ${first.pid}, for 0 s`)
+  })
+
+  test.runIf(full)(
+    'gives up after 10 s',
+    async () => {
+      const path = join(folder(), 'tollgate.db')
+      const command = startChild('lock.child.ts', path)
+      await command.said(1)
+      await expect(takeLock(path, { now }, 'serve')).rejects.toThrow(`in use by process ${command.pid}, for 0 s`)
+    },
+    60_000,
+  )
+})
+
+describe('other names of a store', () => {
+  const now = () => START
+
+  test.each([
+    ['a link to its file', true],
+    ['a link to a file that is not there yet', false],
+  ])('%s has the same lock', async (_what, isThere) => {
+    const path = join(folder(), 'deep', 'tollgate.db')
+    const owner = startChild('lock.child.ts', path)
+    await owner.said(1)
+    if (isThere) writeFileSync(path, '')
+    const other = join(path, '../../other.db')
+    symlinkSync(path, other)
+    const message = `The store ${other} is in use by process ${owner.pid}, for 0 s`
+    await expect(takeLock(other, { now })).rejects.toThrow(message)
+    await owner.kill()
+    const lock = await takeLock(other, { now })
+    await expect(takeLock(path, { now })).rejects.toThrow(`in use by process ${process.pid}`)
+    lock.release()
+  })
+
+  test('hard links are refused, also when nobody serves', async () => {
+    const path = join(folder(), 'tollgate.db')
+    writeFileSync(path, '')
+    linkSync(path, `${path}2`)
+    for (const name of [path, `${path}2`]) {
+      await expect(takeLock(name, { now })).rejects.toThrow(
+        `The store ${name} cannot be opened. The file has 2 hard links, and a store must have one name only`,
+      )
+    }
+    rmSync(`${path}2`)
+    const lock = await takeLock(path, { now })
+    lock.release()
+  })
+})
+
+test('the files of the lock are private', async () => {
+  const path = join(folder(), 'tollgate.db')
+  const lock = await takeLock(path, { now: () => START })
+  for (const end of ['.lock', '.owner']) expect(statSync(path + end).mode & 0o777, end).toBe(0o600)
+  lock.release()
 })
