@@ -75,10 +75,10 @@ export class Audit {
     if (held !== expected) this.#fail(client, `holds ${held}; it can cost ${expected}`)
   }
 
-  /** I9: who sees the end of an answer sees it after its charge was committed. */
+  /** I9: who sees the end of an answer sees it after its charge was committed or spooled. */
   onComplete(client: Client): void {
     const exchange = client.seen().headers['x-request-id'] ?? ''
-    const settle = this.#evidence.books().settle(exchange)
+    const settle = this.#evidence.books().promise(exchange)
     if (!settle) this.#fail(client, 'I9: has all of its answer, and nothing is settled')
     else if (settle.outcome !== 'answered')
       this.#fail(client, `has all of its answer, and it is settled as ${settle.outcome}`)

@@ -1,5 +1,6 @@
 /** The ledger as a reader of the file sees it: SQL of the simulation's own, not the store's. */
 import { connect, type Database, type Statement } from '../../src/store/database.ts'
+import { readSpool } from './disk.ts'
 
 export interface HoldRow {
   readonly id: string
@@ -24,6 +25,7 @@ export interface CheckpointRow {
 }
 
 export class Books {
+  readonly #path: string
   readonly #database: Database
   #isClosed = false
   readonly #dispatchable: Statement
@@ -31,6 +33,7 @@ export class Books {
   readonly #wrong: Statement
 
   constructor(path: string) {
+    this.#path = path
     this.#database = connect(path, { readOnly: true })
     this.#dispatchable = this.#prepare(
       'SELECT amount FROM event h WHERE id = ? AND kind = 0 AND NOT EXISTS (SELECT 1 FROM event s WHERE s.id = h.id AND s.kind = 1)',
@@ -49,6 +52,12 @@ export class Books {
 
   settle(exchange: string): SettleRow | undefined {
     return this.#settled.get(exchange) as unknown as SettleRow | undefined
+  }
+
+  /** The same, also where it is only in the spool: it is on disk. */
+  promise(exchange: string): Pick<SettleRow, 'amount' | 'outcome'> | undefined {
+    const spooled = () => readSpool(this.#path).find(({ settle }) => settle?.exchange === exchange)?.settle
+    return this.settle(exchange) ?? spooled()
   }
 
   /** An account whose balance cannot be. */

@@ -1,13 +1,17 @@
 /** The store's connections, with a disk that fails when it is told to, and a process that can end at a COMMIT. */
+import { existsSync, mkdirSync, renameSync, rmdirSync } from 'node:fs'
 import { type Database, type DatabaseOptions, openDatabase as open } from '../../src/store/database.ts'
+import { createSpool, type SpooledLine } from '../../src/store/spool.ts'
 import { hookTransactions } from '../helpers/transactions.ts'
 
 /** What the next writes meet. */
 export type DiskFault =
   /** The transaction cannot begin. */
   | 'begin'
-  /** An event cannot be written: the disk is full. */
+  /** Nothing more can be written but what is reserved: the disk is full. */
   | 'full'
+  /** Nothing at all can be written, the spool neither. */
+  | 'read-only'
   /** COMMIT fails and has not happened. */
   | 'before'
   /** COMMIT fails and has happened all the same. */
@@ -38,7 +42,7 @@ export function openDatabase(path: string, options: DatabaseOptions | undefined,
     ...hooked,
     prepare(sql) {
       const statement = hooked.prepare(sql)
-      if (!/INSERT INTO event/.test(sql)) return statement
+      if (!/INSERT INTO (event|checkpoint|meta)/.test(sql)) return statement
       return {
         ...statement,
         run: (...values) => {
@@ -50,7 +54,9 @@ export function openDatabase(path: string, options: DatabaseOptions | undefined,
   }
 
   function begin<Result>(run: () => Result): Result {
-    if (disk.fault() === 'begin') throw failure('disk I/O error', 10)
+    const fault = disk.fault()
+    if (fault === 'read-only') throw failure('attempt to write a readonly database', 8)
+    if (fault === 'begin') throw failure('disk I/O error', 10)
     return run()
   }
 
@@ -69,6 +75,29 @@ export function openDatabase(path: string, options: DatabaseOptions | undefined,
     if (fault === 'after') throw failure('disk I/O error', 10)
     return result
   }
+}
+
+/** A folder in the place of the spool: a real error of a real file system, whoever asks. */
+export function refuseSpool(database: string): void {
+  const spool = `${database}.spool`
+  if (existsSync(spool)) renameSync(spool, asideOf(database))
+  mkdirSync(spool)
+}
+
+export function allowSpool(database: string): void {
+  const spool = `${database}.spool`
+  rmdirSync(spool)
+  if (existsSync(asideOf(database))) renameSync(asideOf(database), spool)
+}
+
+function asideOf(database: string): string {
+  return `${database}.spool.aside`
+}
+
+/** What is in the spool, whoever may write it now. */
+export function readSpool(database: string): readonly SpooledLine[] {
+  const aside = asideOf(database)
+  return createSpool(existsSync(aside) ? aside : `${database}.spool`).read()
 }
 
 function failure(message: string, errcode: number): Error {

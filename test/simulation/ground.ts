@@ -38,7 +38,7 @@ export async function prepareGround(): Promise<Ground> {
   const runs = join(folder, 'run')
   mkdirSync(runs)
   const clear = () => {
-    for (const name of readdirSync(runs)) rmSync(join(runs, name))
+    for (const name of readdirSync(runs)) rmSync(join(runs, name), { recursive: true })
   }
   return {
     configuration,

@@ -17,6 +17,7 @@ const PRICE = 'src/contract/price.ts'
 const LEDGER = 'src/store/ledger.ts'
 const GROUP = 'src/store/group.ts'
 const RECOVERY = 'src/store/recovery.ts'
+const BACKLOG = 'src/store/backlog.ts'
 const SQLITE = 'src/store/sqlite.ts'
 const STREAM = 'src/answer/stream.ts'
 const PUMP = 'src/answer/pump.ts'
@@ -129,6 +130,27 @@ export const PLANTED: readonly PlantedBug[] = [
     RECOVERY,
     'for (let lines = spool.read(); lines.length > done; lines = spool.read()) {',
     'for (let lines = spool.read(); lines.length > done; done = lines.length) {\n    break',
+  ),
+  one(
+    'memory-forgets',
+    'what neither the database nor the spool takes is forgotten',
+    BACKLOG,
+    'if (!isOnDisk) charges.set(request.exchange, request)',
+    '',
+  ),
+  one(
+    'doubt-forgotten',
+    'a hold of which nobody knows whether it was written stays',
+    BACKLOG,
+    'doubts.set(request.exchange, request)',
+    '',
+  ),
+  one(
+    'let-out-unwritten',
+    'the end of an answer leaves although only memory has its charge',
+    CREDITS,
+    "log.error(owed, 'a settle could neither be written nor spooled; it waits in memory')",
+    "{\n      log.error(owed, 'a settle could neither be written nor spooled; it waits in memory')\n      return\n    }",
   ),
   one(
     'no-first-byte-deadline',

@@ -100,12 +100,11 @@ export function drawScenario(random: Random, keys: readonly SimulatedKey[]): Sce
     if (random.chance(share)) mishaps.push({ atMs: atMs(), ...draw() })
   }
   for (let nth = 0; nth < 2; nth++) {
-    maybe(0.4, () => ({
-      what: 'disk',
-      fault: random.pick(['begin', 'full', 'before', 'after']),
-      share: random.pick([0.3, 0.9, 1]),
-      forMs: random.pick([50, 300, 2_000, 9_000]),
-    }))
+    maybe(0.5, () => {
+      const fault = random.pick<DiskFault>(['begin', 'full', 'before', 'after', 'read-only'])
+      const share = fault === 'read-only' ? 1 : random.pick([0.3, 0.9, 1])
+      return { what: 'disk', fault, share, forMs: random.pick([50, 300, 2_000, 6_000]) }
+    })
     maybe(0.3, () => ({ what: 'clock', byMs: random.pick([-3_600_000, 3_600_000, -50, 90_000]) }))
     maybe(0.5, () => ({ what: 'credit', account: random.pick(ACCOUNTS), amount: drawAmount(random) }))
   }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { Audit } from './audit.ts'
 import { Books } from './books.ts'
 import { Client } from './client.ts'
-import type { Disk } from './disk.ts'
+import { allowSpool, type Disk, refuseSpool } from './disk.ts'
 import type { Ground } from './ground.ts'
 import { Life } from './life.ts'
 import { createProvider, type Provider } from './provider.ts'
@@ -54,6 +54,8 @@ class Run {
   #path: string
   #outage: { readonly fault: NonNullable<ReturnType<Disk['fault']>>; readonly share: number; until: number } | null =
     null
+  /** The database whose spool cannot be written. */
+  #lockedSpool: string | null = null
   #isEnding = false
   #grants = 0
 
@@ -223,6 +225,8 @@ class Run {
       void promise.catch((error: Error) => world.note(`${mishap.what} did not happen: ${error.message}`))
     if (mishap.what === 'disk') {
       this.#outage = { fault: mishap.fault, share: mishap.share, until: world.now + mishap.forMs }
+      this.#lockSpool()
+      world.after(mishap.forMs + 1, () => this.#lockSpool())
     } else if (mishap.what === 'clock') world.skewMs += mishap.byMs
     else if (mishap.what === 'revoke') unless(life!.store.revokeKey(mishap.key.id))
     else if (mishap.what === 'credit') this.#grant(life!, mishap)
@@ -235,6 +239,16 @@ class Run {
         if (this.#life.state === 'up') unless(this.#life.store.freeze(mishap.account, false))
       })
     }
+  }
+
+  /** Of a disk that is read-only now the spool cannot be written either. */
+  #lockSpool(): void {
+    const isReadOnly = this.#outage?.fault === 'read-only' && this.#world.now <= this.#outage.until
+    const locked = isReadOnly ? this.#path : null
+    if (locked === this.#lockedSpool) return
+    if (this.#lockedSpool !== null) allowSpool(this.#lockedSpool)
+    if (locked !== null) refuseSpool(locked)
+    this.#lockedSpool = locked
   }
 
   #grant(life: Life, { account, amount }: { readonly account: string; readonly amount: bigint }): void {
@@ -256,8 +270,12 @@ class Run {
     if (life.state === 'dead' || life.state === 'closed') return
     this.#disk.crashAt = null
     this.#diedAt.set(life.parts.number, this.#world.now)
+    const before = this.#lockedSpool
+    if (before !== null) allowSpool(before)
+    this.#lockedSpool = null
     this.#path = join(this.#folder, `${this.#lives.length}.db`)
     life.die(this.#path)
+    this.#lockSpool()
     // Timers of a life that has ended before go too, and what it was still about to give up.
     for (const provider of this.#providers) provider.hangUp()
     for (const client of this.#clients) {
