@@ -161,6 +161,8 @@ export class Audit {
     const [request] = requests
     if (!request) {
       if (settle.amount !== 0n) this.#fail(client, `is charged ${settle.amount}, and nobody was asked`)
+      if (settle.source === 'recovered' && !this.#evidence.diedAt.has(client.life))
+        this.#fail(client, 'was not asked for, and its hold stayed until the next start')
       return
     }
     const about = caseOf(client, Number(request.body['max_completion_tokens']))
