@@ -4,6 +4,7 @@ import { refuse } from '#contract'
 import type { Listener } from './app.ts'
 import type { Gateway } from './gateway.ts'
 import type { Logger } from './observe/log.ts'
+import type { Store } from './store/store.ts'
 
 export interface EndingParts {
   readonly gateway: Gateway
@@ -12,7 +13,7 @@ export interface EndingParts {
   readonly log: Logger
   /** How long streams may go on, and what could not be written is tried again. */
   drainMs(): number
-  readonly store: { safe(): Promise<void>; unwritten(): { readonly waiting: number } }
+  readonly store: Pick<Store, 'safe' | 'unwritten'>
   readonly undo: readonly (() => unknown)[]
   finish(code: number): void
 }

@@ -87,14 +87,9 @@ const RAW_PRICE = priceOf(
 )
 
 const LIMITS = map('What the gateway takes before it says no.', {
-  max_inflight: whole(
-    'Exchanges under way, and beside them bodies that are still coming; beyond: 503. The store reserves 2 KiB of disk for each.',
-    1,
-    1_000_000,
-    {
-      default: 2000,
-    },
-  ),
+  max_inflight: whole('Exchanges under way, and beside them bodies that are still coming; beyond: 503.', 1, 1_000_000, {
+    default: 2000,
+  }),
   body: measured('bytes', '1KiB', '32MiB')('The largest request body; beyond: 413.', '4MiB'),
   bodies_in_flight: measured(
     'bytes',
