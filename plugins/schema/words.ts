@@ -1,4 +1,5 @@
 /** Words for messages about a client's own words: shortened values, and what may have been meant. */
+import { visible } from '#contract'
 
 /** So much of a value is shown at most. */
 const LONGEST = 60
@@ -20,12 +21,9 @@ export function shortJson(value: unknown): string {
   return `"${json}..."`
 }
 
-/** JSON leaves some line breaks and control characters as they are; on a terminal or in a log they would act. */
+/** JSON leaves some line breaks and control characters as they are; here already, because the length counts. */
 function quote(text: string): string {
-  return JSON.stringify(text).replace(
-    /[\u007f-\u009f\u2028\u2029]/g,
-    character => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
+  return visible(JSON.stringify(text))
 }
 
 /** Names from elsewhere that a near miss would not find. */

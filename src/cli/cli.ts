@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { basename, dirname, relative } from 'node:path'
 import { Command, CommanderError } from 'commander'
+import { visible } from '#contract'
 import { addAccount } from './account.ts'
 import { addBuild } from './build.ts'
 import { addCheck } from './check.ts'
@@ -119,8 +120,10 @@ const EXPECTED = new Set([
 function errorText(error: unknown, terminal: Terminal): string {
   if (!(error instanceof Error)) return `error: ${String(error)}\n`
   if (terminal.env['TOLLGATE_DEBUG']) return `error: ${error.stack}\n`
-  if (EXPECTED.has(error.name) || 'syscall' in error) return `error: ${error.message.trimEnd()}\n`
-  return `error: something unexpected failed: ${error.message} (TOLLGATE_DEBUG=1 shows where)\n`
+  // Its own line breaks are meant.
+  const message = error.message.split('\n').map(visible).join('\n')
+  if (EXPECTED.has(error.name) || 'syscall' in error) return `error: ${message.trimEnd()}\n`
+  return `error: something unexpected failed: ${message} (TOLLGATE_DEBUG=1 shows where)\n`
 }
 
 function ownVersion(): string {

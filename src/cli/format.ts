@@ -1,4 +1,5 @@
 /** How the commands write things for people: money, times and aligned columns. `--json` does not pass through here. */
+import { visible, visibleJson } from '#contract'
 
 /**
  * Money as people write it, exactly: `"10.000000000"` is `$10`, `"5.250000000"` is `$5.25`, `"0.500000000"` is `$0.50`,
@@ -32,7 +33,7 @@ export interface Column {
 
 /** Rows under titles, aligned; each line ends without spaces. */
 export function table(columns: readonly Column[], rows: readonly (readonly string[])[]): string {
-  const lines = [columns.map(column => column.title), ...rows]
+  const lines = [columns.map(column => column.title), ...rows.map(row => row.map(visible))]
   const widths = columns.map((_, at) => Math.max(...lines.map(line => width(line[at] ?? ''))))
   return lines
     .map(line =>
@@ -47,13 +48,14 @@ export function table(columns: readonly Column[], rows: readonly (readonly strin
 
 /** Names and values under each other, the values aligned. */
 export function pairs(entries: readonly (readonly [string, string])[]): string {
-  const widest = Math.max(...entries.map(([name]) => width(name)))
-  return entries.map(([name, value]) => `  ${pad(name, widest, false)}  ${value}\n`).join('')
+  const shown = entries.map(entry => entry.map(visible) as [string, string])
+  const widest = Math.max(...shown.map(([name]) => width(name)))
+  return shown.map(([name, value]) => `  ${pad(name, widest, false)}  ${value}\n`).join('')
 }
 
 /** A value as the one line of JSON that scripts read. */
 export function json(value: unknown): string {
-  return `${JSON.stringify(value, null, 2)}\n`
+  return `${visibleJson(JSON.stringify(value, null, 2))}\n`
 }
 
 function pad(text: string, to: number, right: boolean): string {

@@ -1,4 +1,5 @@
 /** What is wrong in a configuration file: where, in one sentence, and what would be right. */
+import { inColumns, visible } from '#contract'
 import type { Position } from './configuration.ts'
 import type { Rule } from './rules.ts'
 
@@ -27,7 +28,7 @@ const WIDTH = 120
 export function formatProblem(problem: Problem, sourceText?: string, { colours = false }: FormatOptions = {}): string {
   const paint = (code: string, text: string) => (colours ? `\x1b[${code}m${text}\x1b[0m` : text)
   const { file, line, column } = problem
-  const head = `${paint('1', `${file}:${line}:${column}:`)} ${sentence(problem)}`
+  const head = `${paint('1', visible(`${file}:${line}:${column}:`))} ${sentence(problem)}`
   const source = problem.concealed ? undefined : sourceText?.split(/\r?\n/)[line - 1]
   if (source === undefined || source.trim() === '') return head
   const { text, caret } = excerpt(source, column - 1)
@@ -37,13 +38,13 @@ export function formatProblem(problem: Problem, sourceText?: string, { colours =
 
 /** The message with its suggestion. */
 export function sentence({ message, suggestion }: Problem): string {
-  return suggestion === undefined ? message : `${message}; ${suggestion}`
+  return visible(suggestion === undefined ? message : `${message}; ${suggestion}`)
 }
 
 /** The part of a line around an index, and the blanks that bring a caret under it (tabs stay tabs, so it lines up). */
 function excerpt(line: string, index: number): { text: string; caret: string } {
   const from = line.length <= WIDTH ? 0 : Math.max(0, Math.min(index - WIDTH / 2, line.length - WIDTH))
-  const text = line.slice(from, from + WIDTH).replace(/[\x00-\x08\x0b-\x1f\x7f]/g, '\ufffd')
+  const text = inColumns(line.slice(from, from + WIDTH))
   const caret = text.slice(0, index - from).replace(/[^\t]/g, ' ')
   return { text, caret: caret.padEnd(index - from, ' ') }
 }
@@ -101,7 +102,7 @@ export function show(value: unknown): string {
   if (Array.isArray(value)) return 'a list'
   if (typeof value === 'object' && value !== null) return 'a map'
   const text = typeof value === 'string' ? `"${value.length > 60 ? `${value.slice(0, 57)}...` : value}"` : String(value)
-  return text.replace(/[\x00-\x1f\x7f]/g, ' ')
+  return visible(text)
 }
 
 /** Reading order, each problem once (an alias lets one place of the file count twice). */

@@ -5,6 +5,7 @@
  * The envelope and the four keys are those of api.openai.com (`ErrorResponse` of its OpenAPI description), and the
  * statuses are chosen for what the official SDKs do with them: they try 408, 409, 429 and 5xx again, and nothing else.
  */
+import { visible } from './visible.ts'
 
 /** What the `type` of an error may be: the words that api.openai.com uses. */
 export type ErrorType =
@@ -180,16 +181,20 @@ export class Refusal extends Error {
   readonly detail: string | undefined
 
   constructor(code: ErrorCode, options: RefusalOptions = {}) {
-    super(options.message ?? ERRORS[code].message, options.cause === undefined ? undefined : { cause: options.cause })
+    // It may quote a client or a provider.
+    super(
+      visible(options.message ?? ERRORS[code].message),
+      options.cause === undefined ? undefined : { cause: options.cause },
+    )
     this.name = 'Refusal'
     this.code = code
     this.status = ERRORS[code].status
     this.type = ERRORS[code].type
     this.retryable = ERRORS[code].retryable
-    this.param = options.param ?? null
+    this.param = options.param == null ? null : visible(options.param)
     this.retryAfterMs = options.retryAfterMs
     this.headers = options.headers ?? {}
-    this.detail = options.detail
+    this.detail = options.detail === undefined ? undefined : visible(options.detail)
   }
 }
 

@@ -3,7 +3,7 @@
  * 404, 413, 422) keeps the provider's sentence, cleaned, because it is the only help there is; for everything else the
  * table's sentence is used and the provider's words go to the log.
  */
-import type { ErrorCode, UpstreamFailure } from '#contract'
+import { type ErrorCode, type UpstreamFailure, visible } from '#contract'
 
 /** What was found in an error body, whatever its shape. */
 export interface ErrorDetails {
@@ -225,11 +225,11 @@ const SECRETS: readonly (readonly [RegExp, string])[] = [
   [/(?:\/[\w.@-]+){2,}\.(?:py|js|mjs|ts|go|rs|rb|java|so|cc|cpp)\b/g, '[path]'],
 ]
 
-/** A provider's sentence without addresses, secrets and control characters, at most 400 characters. */
+/** A provider's sentence without addresses and secrets, on one line in which everything can be seen, at most 400 characters. */
 export function cleanMessage(text: string): string {
-  let clean = beginning(text, 2000).replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ')
+  let clean = beginning(text, 2000).replace(/[\t-\r\u0085\u2028\u2029]+/g, ' ')
   for (const [pattern, replacement] of SECRETS) clean = clean.replace(pattern, replacement)
-  clean = clean.trim()
+  clean = visible(clean.trim())
   return clean.length > 400 ? `${clean.slice(0, 399)}…` : clean
 }
 

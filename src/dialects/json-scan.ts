@@ -9,6 +9,7 @@
  * The scan is strict about structure (brackets, commas, colons, keys, UTF-8) and leaves the inside of numbers, literals
  * and strings to `JSON.parse`: whatever it calls broken, `JSON.parse` refuses too, but not the other way round.
  */
+import { visible } from '#contract'
 import {
   BACKSLASH,
   BRACE_CLOSE,
@@ -379,8 +380,5 @@ function repeats(sorted: Int32Array): boolean {
 
 /** A key for a message: as JSON, shortened, and nothing in it that acts on a terminal or in a log. */
 function shown(key: string): string {
-  return JSON.stringify(key.length > 60 ? `${key.slice(0, 57)}...` : key).replace(
-    /[\u007f-\u009f\u2028\u2029]/g,
-    character => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
+  return visible(JSON.stringify(key.length > 60 ? `${key.slice(0, 57)}...` : key))
 }

@@ -4,6 +4,8 @@
  * parsed again, and every text in it, names included, is cleaned on its own.
  */
 
+import { visible, visibleJson } from '#contract'
+
 /** What stands in a secret's place. */
 export const REDACTED = '[secret]'
 
@@ -57,15 +59,18 @@ export function createRedactor(secrets: readonly string[]): Redactor {
   learn(secrets)
   // Half of a surrogate pair may stand in JSON escaped or as it is (pino does the latter on Node 24); `suspicious` knows
   // the escape only.
-  const line = (json: string) => (suspicious.test(json) || !json.isWellFormed() ? cleanLine(json, text) : json)
+  const line = (json: string) =>
+    visibleJson(suspicious.test(json) || !json.isWellFormed() ? cleanLine(json, text) : json)
   return { text, learn, line }
 }
 
-/** A secret as it may be written: as it is, without its scheme (`Bearer …`), in JSON that somebody quotes, in a URL. */
+/** A secret as it may be written: as it is, without its scheme (`Bearer …`), in JSON that somebody quotes, in
+ * an error's message, in a URL. */
 function formsOf(secret: string): string[] {
   const trimmed = secret.trim()
   const credential = /^\S+\s+(\S+)$/.exec(trimmed)?.[1] ?? ''
-  const forms = [secret, trimmed, credential, escapeJson(trimmed), encodeURIComponent(trimmed.toWellFormed())]
+  const url = encodeURIComponent(trimmed.toWellFormed())
+  const forms = [secret, trimmed, credential, escapeJson(trimmed), visible(trimmed), url]
   return forms.filter(form => form.length >= SHORTEST_SECRET)
 }
 

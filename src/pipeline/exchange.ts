@@ -24,6 +24,7 @@ import {
   type Target,
   type TrailEntry,
   type Usage,
+  visible,
 } from '#contract'
 import type { Plan } from './plan.ts'
 
@@ -232,7 +233,8 @@ export class LiveExchange implements Exchange {
   note(text: string): void {
     this.#notes ??= new Map()
     const before = this.#notes.get(this.step)
-    this.#notes.set(this.step, before === undefined ? text : `${before}; ${text}`)
+    const remark = visible(text)
+    this.#notes.set(this.step, before === undefined ? remark : `${before}; ${remark}`)
   }
 
   /** In the order of the policy; a step that has gone on and not come back yet counts as passed. */

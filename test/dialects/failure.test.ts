@@ -533,9 +533,10 @@ describe('a message for a client', () => {
     expect(cleanMessage(text)).toBe(text)
   })
 
-  test('has no control characters and no line breaks', () => {
+  test('has no line breaks, and every character in it can be seen', () => {
     const clean = cleanMessage('a\r\ndata: {"x"}\u0000b\u001b[31mc\u0085d\u2028e\u2029f\u007fg')
-    expect(clean).toBe('a data: {"x"} b [31mc d e f g')
+    expect(cleanMessage('not \u202eevil\u2066 here\u009b31m')).toBe('not \\u202eevil\\u2066 here\\u009b31m')
+    expect(clean).toBe('a data: {"x"}\\u0000b\\u001b[31mc d e f\\u007fg')
   })
 
   test('has at most 400 characters', () => {

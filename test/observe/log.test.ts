@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { describe, expect, it } from 'vitest'
-import type { Log } from '#contract'
+import { type Log, refuse, visible } from '#contract'
 import { createLog, LOG_LEVELS, type LogOptions } from '../../src/observe/log.ts'
 import { createRedactor } from '../../src/observe/redact.ts'
 
@@ -198,6 +198,30 @@ describe('a line', () => {
       detail: 'a\r\n{"level":"error","msg":"forged"}\n',
       msg: 'b\nc\u2028d\u0000\u001b[31m',
     })
+  })
+
+  it('has no character that acts on a terminal, and says the same', () => {
+    const lines: string[] = []
+    const { log } = createLog({ level: 'info', secrets: [], destination: { write: line => lines.push(line) } })
+    const evil = 'a\u202eb\u009b31mc\u2028d\u007fe\u2066f\u061cg\u{e0041}'
+    log.error({ [evil]: evil, list: [{ [evil]: [evil] }], error: new Error(evil) }, evil)
+    // Also in a line that is cleaned of a secret.
+    log.error({ detail: `${evil} tg_live_abcdef` }, evil)
+    expect(lines).toHaveLength(2)
+    for (const line of lines) {
+      expect(visible(line.trimEnd())).toBe(line.trimEnd())
+      expect(JSON.parse(line)).toMatchObject({ msg: evil })
+    }
+    expect(JSON.parse(lines[0]!)).toMatchObject({ [evil]: evil, list: [{ [evil]: [evil] }], error: { message: evil } })
+  })
+
+  it('a secret that an error has escaped is known again', () => {
+    const lines: string[] = []
+    const secret = 'zero\u200bwidth\nlines-secret'
+    const { log } = createLog({ level: 'info', secrets: [secret], destination: { write: line => lines.push(line) } })
+    log.error({ error: refuse('bad_request', { message: `sent ${secret}` }) }, 'm')
+    expect(lines[0]).not.toContain('width')
+    expect(lines[0]).toContain('[secret]')
   })
 
   it('has each name once: a plugin cannot pose as another step, at another time', () => {

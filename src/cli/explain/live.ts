@@ -3,6 +3,7 @@
  * refused, from the gateway that runs or from an exchange log.
  */
 import { statSync } from 'node:fs'
+import { visible } from '#contract'
 import type { PastExchangeView } from '../../admin/api/views.ts'
 import type { ShadowStep, Touched } from '../../observe/shadow.ts'
 import { logFile } from '../commands.ts'
@@ -63,7 +64,7 @@ function headline({ id, outcome, status, code, decided_by: decider }: PastExchan
     case 'answered':
       return decider === null
         ? `${id} was answered${what}.`
-        : `${id} was answered by the step ${plain(decider)}${what}.`
+        : `${id} was answered by the step ${visible(decider)}${what}.`
     case 'client_left':
       return `${id} ended when the client left.`
     case 'cut':
@@ -77,24 +78,25 @@ function decidedText(decider: string | null): string {
   if (decider === null) return ''
   if (decider === 'gateway') return ' The gateway itself decided, outside of the steps.'
   if (decider === 'send') return ' It came from behind the steps, where the request is sent.'
-  return ` The step ${plain(decider)} decided.`
+  return ` The step ${visible(decider)} decided.`
 }
 
 function aboutText(exchange: PastExchangeView): string {
   const { started_at: at, ms, method, route, policy, account_id: account, key_id: key, model, stream } = exchange
-  const named = (name: string | null, id: string | null) => (id === null ? 'not known' : `${plain(name ?? '')} (${id})`)
+  const named = (name: string | null, id: string | null) =>
+    id === null ? 'not known' : `${visible(name ?? '')} (${id})`
   return pairs([
     ['at', `${at.replace('T', ' ').replace('Z', ' UTC')}${ms === null ? '' : `, ${ms} ms`}`],
-    ...(route === null ? [] : ([['request', `${plain(method ?? '')} ${route}, policy ${policy}`]] as const)),
+    ...(route === null ? [] : ([['request', `${visible(method ?? '')} ${route}, policy ${policy}`]] as const)),
     ['account', named(exchange.account, account)],
     ['key', named(exchange.key, key)],
-    ...(model === null ? [] : ([['model', `${plain(model)}${stream ? ', as a stream' : ''}`]] as const)),
+    ...(model === null ? [] : ([['model', `${visible(model)}${stream ? ', as a stream' : ''}`]] as const)),
   ])
 }
 
 /** Each step in a line, and what it noted beneath. */
 function trailText(trail: PastExchangeView['trail']): string {
-  const rows = trail.map(({ step, verdict, code = '' }, index) => [`  ${index + 1}`, plain(step), verdict, code])
+  const rows = trail.map(({ step, verdict, code = '' }, index) => [`  ${index + 1}`, visible(step), verdict, code])
   const [head = '', ...lines] = table(
     [{ title: '  NR' }, { title: 'STEP' }, { title: 'VERDICT' }, { title: 'CODE' }],
     rows,
@@ -103,7 +105,7 @@ function trailText(trail: PastExchangeView['trail']): string {
     .split('\n')
   const noted = lines.flatMap((line, index) => {
     const note = trail[index]?.note
-    return note === undefined ? [line] : [line, wrapped(plain(note), '      ')]
+    return note === undefined ? [line] : [line, wrapped(visible(note), '      ')]
   })
   return [head, ...noted].map(line => `${line}\n`).join('')
 }
@@ -111,7 +113,7 @@ function trailText(trail: PastExchangeView['trail']): string {
 function attemptsText(attempts: PastExchangeView['attempts']): string {
   const columns = [{ title: '  TARGET' }, { title: 'STATUS' }, { title: 'CODE' }, { title: 'MS', right: true }]
   const rows = attempts.map(({ target, status, code, ms }) => [
-    `  ${plain(target)}`,
+    `  ${visible(target)}`,
     status === null ? '-' : String(status),
     code ?? '',
     String(ms),
@@ -170,11 +172,11 @@ function shadowText(steps: readonly ShownStep[]): string {
     { title: 'KEYS', right },
   ]
   const rows = steps.flatMap(({ policy, step, ran, refusals, now }) => {
-    const names = [plain(policy), now === false ? `${plain(step)} (not now)` : plain(step)]
+    const names = [visible(policy), now === false ? `${visible(step)} (not now)` : visible(step)]
     if (refusals.length === 0) return [[...names, '-', String(ran), '0', ran === 0 ? '-' : '0 %', '', '']]
     return refusals.map(({ code, count: refused, accounts, keys }) => [
       ...names,
-      plain(code),
+      visible(code),
       String(ran),
       String(refused),
       share(refused, ran),
@@ -183,7 +185,7 @@ function shadowText(steps: readonly ShownStep[]): string {
     ])
   })
   const whom = steps.flatMap(({ policy, step, refusals }) =>
-    refusals.map(refusal => `\n${plain(policy)}, ${plain(step)}: ${plain(refusal.code)}\n${whomText(refusal)}`),
+    refusals.map(refusal => `\n${visible(policy)}, ${visible(step)}: ${visible(refusal.code)}\n${whomText(refusal)}`),
   )
   return table(columns, rows) + whom.join('')
 }
@@ -192,13 +194,13 @@ function whomText({ accounts, keys, examples }: ShadowStep['refusals'][number]):
   const lines = [
     ...(accounts.top.length > 0 ? [`accounts: ${topText(accounts)}`] : []),
     ...(keys.top.length > 0 ? [`keys: ${topText(keys)}`] : []),
-    `latest: ${examples.map(({ id, at }) => `${plain(id)} at ${at}`).join(', ')}`,
+    `latest: ${examples.map(({ id, at }) => `${visible(id)} at ${at}`).join(', ')}`,
   ]
   return lines.map(line => `${wrapped(line, '  ')}\n`).join('')
 }
 
 function topText({ top, distinct: all }: Touched): string {
-  const shown = top.map(({ id, name, count: times }) => `${plain(name)} (${plain(id)}) ${times}`).join(', ')
+  const shown = top.map(({ id, name, count: times }) => `${visible(name)} (${visible(id)}) ${times}`).join(', ')
   return all > top.length ? `${shown}, and ${all - top.length} more` : shown
 }
 
@@ -210,11 +212,6 @@ function share(part: number, whole: number): string {
   const percent = (part * 100) / whole
   if (percent > 0 && percent < 0.1) return '< 0.1 %'
   return `${percent.toFixed(percent < 10 ? 1 : 0)} %`
-}
-
-/** What comes from elsewhere must not move the cursor or turn the text around. */
-function plain(text: string): string {
-  return text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '�')
 }
 
 /** What was found in an exchange log. */

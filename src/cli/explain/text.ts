@@ -1,4 +1,5 @@
 /** Lines that stay readable on a terminal of a hundred columns. */
+import { visible } from '#contract'
 
 const WIDTH = 100
 
@@ -6,7 +7,7 @@ const WIDTH = 100
 export function wrapped(text: string, indent: string, width = WIDTH): string {
   const lines: string[] = []
   let line = ''
-  for (const word of text.split(' ')) {
+  for (const word of visible(text).split(' ')) {
     const before = lines.length === 0 ? indent : `${indent}  `
     const longer = line === '' ? `${before}${word}` : `${line} ${word}`
     if (longer.length <= width || line === '') line = longer

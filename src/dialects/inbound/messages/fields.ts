@@ -68,10 +68,7 @@ const LONGEST_SHOWN = 40
 export function shown(text: string): string {
   const start = [...text.slice(0, LONGEST_SHOWN + 1)]
   const cut = start.length > LONGEST_SHOWN ? `${start.slice(0, LONGEST_SHOWN).join('')}...` : text
-  return JSON.stringify(cut).replace(
-    /[\u007f-\u009f\u2028\u2029]/g,
-    letter => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
+  return JSON.stringify(cut)
 }
 
 function missingOr(value: unknown, place: string, expected: string): Refusal {

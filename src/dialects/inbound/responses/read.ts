@@ -60,10 +60,10 @@ export function unsupported(param: string, message: string): Refusal {
 
 const LONGEST = 60
 
-/** A client's word for a sentence; as JSON, so that nothing in it can act on a terminal. */
+/** A client's word for a sentence, as JSON. */
 export function shown(value: unknown): string {
   if (typeof value !== 'string') return isScalar(value) ? String(value) : kindOf(value)
-  const json = JSON.stringify(value.slice(0, LONGEST)).replace(/[\u007f-\u009f\u2028\u2029]/g, '?')
+  const json = JSON.stringify(value.slice(0, LONGEST))
   return value.length > LONGEST ? `${json.slice(0, -1)}..."` : json
 }
 
