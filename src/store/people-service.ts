@@ -5,6 +5,7 @@ import { ACCOUNT_PREFIX } from './accounts.ts'
 import { money, text } from './check.ts'
 import type { Database } from './database.ts'
 import { createDevices } from './devices.ts'
+import { normalEmail } from './email.ts'
 import type { Ids } from './ids.ts'
 import { createLinkReader, LINK_PREFIX } from './links.ts'
 import { invalid } from './mistakes.ts'
@@ -18,7 +19,7 @@ import {
   type Role,
   TOKEN_PREFIX,
 } from './people.ts'
-import { createPersonReader, noPerson, normalEmail } from './persons.ts'
+import { createPersonReader, noPerson } from './persons.ts'
 import { createSessionReader } from './sessions.ts'
 import { createOperatorToken, createSecret, digest, isOperatorToken, isSecret, last4 } from './token.ts'
 import type { Writer } from './writer.ts'
@@ -64,7 +65,7 @@ export function createPeople({ reader, writer, hmacKey, ids, clock }: PeoplePart
 
   return {
     find: persons.find,
-    findByEmail: email => persons.findByEmail(normalEmail(email)),
+    findByEmail: persons.findByEmail,
     list: persons.list,
     hasOperator: persons.hasOperator,
 
@@ -152,7 +153,7 @@ function checkPerson({ email, password }: Pick<NewPerson, 'email' | 'password'>)
 }
 
 function checkEmail(place: string, email: string): void {
-  if (EMAIL.test(email) && normalEmail(email).length <= LONGEST_EMAIL) return
+  if (EMAIL.test(email) && EMAIL.test(normalEmail(email)) && normalEmail(email).length <= LONGEST_EMAIL) return
   throw invalid(
     `${place}: ${JSON.stringify(email)} is not an e-mail address: NAME@HOST, at most ${LONGEST_EMAIL} characters, without spaces.`,
   )

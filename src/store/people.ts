@@ -23,7 +23,7 @@ export type Role = 'member' | 'operator'
 /** A person with a password. The e-mail address is a name to sign in with: nothing is ever sent to it. */
 export interface Person {
   readonly id: string
-  /** In lower case, unique. */
+  /** As email.ts keeps it: in lower case. No two are equal when they are folded, but for those of earlier versions. */
   readonly email: string
   readonly accountId: string
   readonly role: Role
@@ -108,6 +108,7 @@ export interface OperatorToken {
  */
 export interface People {
   find(id: string): Person | undefined
+  /** However the address is written. */
   findByEmail(email: string): PersonWithPassword | undefined
   /** The oldest first; of one account, or all of them. */
   list(accountId?: string): readonly Person[]

@@ -5,6 +5,7 @@
 import type { Clock, NanoUsd } from '#contract'
 import type { AccountOperations } from './accounts.ts'
 import type { Database, Row } from './database.ts'
+import { foldEmail, formerEmail } from './email.ts'
 import type { LedgerOperations } from './ledger.ts'
 import type { LinkUser } from './links.ts'
 import type { Makers } from './makers.ts'
@@ -69,11 +70,11 @@ const LONGEST_NAME = 190
 export function createPersonOperations(database: Database, clock: Clock, parts: PersonParts): PersonOperations {
   const { accounts, ledger, sessions, links, tokens, makers } = parts
   const findById = database.prepare(`SELECT ${COLUMNS} FROM person WHERE id = ?`)
-  const isTaken = database.prepare('SELECT 1 FROM person WHERE email = ?')
+  const isTaken = database.prepare('SELECT 1 FROM person WHERE folded = ?')
   const isAccount = database.prepare('SELECT 1 FROM account WHERE id = ?')
   const isName = database.prepare('SELECT 1 FROM account WHERE name = ?')
   const put = database.prepare(
-    'INSERT INTO person (id, email, password, account, role, created_at) VALUES (?, ?, ?, ?, ?, ?)',
+    'INSERT INTO person (id, email, folded, password, account, role, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
   )
   const passwordOf = database.prepare('SELECT password FROM person WHERE id = ?')
   const setPassword = database.prepare('UPDATE person SET password = ? WHERE id = ?')
@@ -97,8 +98,9 @@ export function createPersonOperations(database: Database, clock: Clock, parts: 
 
   /** @param actor Who gives the credit that an account begins with. */
   function create({ id, newAccount, email, password, role, membership }: CreatePerson, actor: string): Person {
-    if (isTaken.get(email) !== undefined) throw conflict(`There is already somebody with the address ${email}.`)
-    put.run(id, email, password, accountFor(membership, newAccount, actor), role, clock.now())
+    const folded = foldEmail(email)
+    if (isTaken.get(folded) !== undefined) throw conflict(`There is already somebody with the address ${email}.`)
+    put.run(id, email, folded, password, accountFor(membership, newAccount, actor), role, clock.now())
     return get(id)
   }
 
@@ -151,7 +153,7 @@ export function createPersonOperations(database: Database, clock: Clock, parts: 
       const known = find(id)
       if (known !== undefined) return known
       const link = links.find(digest, 'invitation', id)
-      if (link.email !== null && link.email !== email) {
+      if (link.email !== null && foldEmail(link.email) !== foldEmail(email)) {
         throw invalid(`This invitation is not for the address ${email}.`)
       }
       const { role, accountId, plan, credit, createdBy } = link
@@ -197,7 +199,10 @@ export function createPersonOperations(database: Database, clock: Clock, parts: 
 
 export function createPersonReader(database: Database): PersonReader {
   const byId = database.prepare(`SELECT ${COLUMNS} FROM person WHERE id = ?`)
-  const byEmail = database.prepare(`SELECT ${COLUMNS}, password FROM person WHERE email = ?`)
+  // Of two whose addresses were told apart before they were folded, the one whose address it is as written.
+  const byEmail = database.prepare(
+    `SELECT ${COLUMNS}, password FROM person WHERE folded = ? ORDER BY email <> ?, id LIMIT 1`,
+  )
   const passwordById = database.prepare('SELECT password FROM person WHERE id = ?')
   const all = database.prepare(`SELECT ${COLUMNS} FROM person ORDER BY id`)
   const ofAccount = database.prepare(`SELECT ${COLUMNS} FROM person WHERE account = ? ORDER BY id`)
@@ -208,7 +213,7 @@ export function createPersonReader(database: Database): PersonReader {
       return row && toPerson(row)
     },
     findByEmail(email) {
-      const row = byEmail.get(email)
+      const row = byEmail.get(foldEmail(email), formerEmail(email))
       return row && { ...toPerson(row), password: row['password'] as string }
     },
     passwordOf: id => passwordById.get(id)?.['password'] as string | undefined,
@@ -220,11 +225,6 @@ export function createPersonReader(database: Database): PersonReader {
 /** The mistake of naming a person who is not there. */
 export function noPerson(id: string): Error {
   return notFound(`There is no person ${JSON.stringify(id)}.`)
-}
-
-/** As addresses are kept and compared: no two people whose addresses look the same. */
-export function normalEmail(email: string): string {
-  return email.normalize('NFC').toLowerCase()
 }
 
 function lastOperator({ email }: Person): Error {

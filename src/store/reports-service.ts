@@ -3,8 +3,9 @@ import type { NanoUsd } from '#contract'
 import { ACCOUNT_PREFIX, BALANCE_COLUMNS, toBalance } from './accounts.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
 import type { Database } from './database.ts'
+import { foldEmail, formerEmail } from './email.ts'
 import { createEntryReader, createEventCounter, createReceiptLister } from './lists.ts'
-import { normalEmail, toPerson } from './persons.ts'
+import { toPerson } from './persons.ts'
 import type { Reports } from './reports.ts'
 import { createUsageReader } from './usage.ts'
 
@@ -47,16 +48,16 @@ function createPersonLister(database: Database): Reports['people'] {
     database.prepare(`
     SELECT person.id, email, person.account, role, person.created_at, account.name
     FROM person CROSS JOIN account ON account.id = person.account
-    WHERE ${where} AND email > ?1 AND (?2 IS NULL OR email LIKE ?2 ESCAPE '\\')
-    ORDER BY email LIMIT ?3`)
+    WHERE ${where} AND email > ?1 AND (?2 IS NULL OR email LIKE ?2 ESCAPE '\\' OR folded LIKE ?3 ESCAPE '\\')
+    ORDER BY email LIMIT ?4`)
   const all = select('TRUE')
-  const ofAccount = select('person.account = ?4')
+  const ofAccount = select('person.account = ?5')
   return ({ search, accountId, limit, after }) => {
     const [email] = after === undefined ? [''] : decodeCursor(after, ['string'])
-    // As addresses are kept; LIKE itself knows the case of a to z only.
-    const part = search === undefined || search === '' ? null : `%${escapeLike(normalEmail(search))}%`
-    const rows =
-      accountId === undefined ? all.all(email!, part, limit + 1) : ofAccount.all(email!, part, limit + 1, accountId)
+    // As addresses are kept, or compared; LIKE itself knows the case of a to z only.
+    const part = (fold: (text: string) => string) => (search ? `%${escapeLike(fold(search))}%` : null)
+    const wanted = [email!, part(formerEmail), part(foldEmail), limit + 1]
+    const rows = accountId === undefined ? all.all(...wanted) : ofAccount.all(...wanted, accountId)
     const items = rows.slice(0, limit).map(row => ({ ...toPerson(row), account: row['name'] as string }))
     const last = items.at(-1)
     return { items, next: rows.length > limit && last ? encodeCursor([last.email]) : null }

@@ -8,7 +8,7 @@ import { openStore } from '../../src/store/sqlite.ts'
 import { StoreError } from '../../src/store/store.ts'
 import { aHold, aSettle, folder, fund, SECRET, testClock, testStore } from './helpers.ts'
 
-const NEWEST = 5
+const NEWEST = 6
 
 describe('an address', () => {
   test.each([
@@ -85,7 +85,7 @@ describe('a database', () => {
 })
 
 describe('a store of an earlier version', () => {
-  /** Takes back what migrations 3 to 5 made. */
+  /** Takes back what migrations 3 to 6 made. */
   function downgrade(path: string): void {
     const database = connect(path)
     database.exec(`
@@ -97,6 +97,33 @@ describe('a store of an earlier version', () => {
       PRAGMA user_version = 2`)
     database.close()
   }
+
+  test('lets everybody in by their address, also two who were told apart', async () => {
+    const store = await testStore()
+    const password = '$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$aGFzaGhhc2g'
+    const make = (email: string) =>
+      store.people.create({ email, password, role: 'member', membership: { name: email, plan: 'free', credit: 0n } })
+    const ids = [await make('plain@example.com'), await make('b@example.com'), await make('c@example.com')].map(
+      ({ id }) => id,
+    )
+    await store.close()
+    const database = connect(store.path)
+    const rename = database.prepare('UPDATE person SET email = ? WHERE id = ?')
+    // As the schema before took them: in full width, one of them like another.
+    rename.run('\uff50\uff4c\uff41\uff49\uff4e@example.com', ids[1]!)
+    rename.run('stra\u00dfe@example.com', ids[2]!)
+    database.exec('DROP INDEX person_by_folded; ALTER TABLE person DROP COLUMN folded; PRAGMA user_version = 5')
+    database.close()
+
+    const { people } = await testStore({ path: store.path })
+    const found = ['plain', '\uff50\uff4c\uff41\uff49\uff4e', '\uff30lain', 'stra\u00dfe', 'STRASSE'].map(
+      name => people.findByEmail(`${name}@example.com`)?.id,
+    )
+    expect(found).toEqual([ids[0], ids[1], ids[0], ids[2], ids[2]])
+    await expect(
+      people.create({ email: 'strasse@example.com', password, role: 'member', membership: { accountId: 'acc_x' } }),
+    ).rejects.toThrow('There is already somebody with the address')
+  })
 
   test('gets its usage and the totals of its keys from its events', async () => {
     const store = await testStore()

@@ -376,7 +376,8 @@ describe('people', () => {
       BEGIN;
       CREATE TEMP TABLE n AS WITH RECURSIVE n (i) AS (VALUES (0) UNION ALL SELECT i + 1 FROM n WHERE i < 9999) SELECT i FROM n;
       INSERT INTO account SELECT printf('acc_%05d', i), 'Customer ' || i, 'default', 0 FROM n;
-      INSERT INTO person SELECT printf('per_%05d', i), 'p' || (i * 7919 % 10000) || '@example.com', '$hash', printf('acc_%05d', i),
+      INSERT INTO person (id, email, password, account, role, created_at)
+        SELECT printf('per_%05d', i), 'p' || (i * 7919 % 10000) || '@example.com', '$hash', printf('acc_%05d', i),
         'member', 0 FROM n;
       COMMIT`)
     database.close()

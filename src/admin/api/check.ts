@@ -190,7 +190,7 @@ function isTime(text: string): boolean {
 }
 
 /** Something, an @, a domain. Whether it exists, only a letter could say, and none is ever sent. */
-function isEmail(text: string): boolean {
+export function isEmail(text: string): boolean {
   return (
     /^[^\s@"(),:;<>[\\\]\u0000-\u001f\u007f-\u009f]{1,64}@[\p{L}\p{N}](?:[\p{L}\p{N}.-]{0,251}[\p{L}\p{N}])?$/u.test(
       text,

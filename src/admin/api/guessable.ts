@@ -1,5 +1,6 @@
 /** Passwords that are tried first: whoever guesses needs no second try for them. */
 import { refuse } from '#contract'
+import { formerEmail } from '../../store/email.ts'
 
 /** The commonest of those that are long enough, as lists of stolen passwords have them. */
 const COMMONEST: ReadonlySet<string> = new Set(
@@ -22,7 +23,7 @@ const COMMONEST: ReadonlySet<string> = new Set(
 export function refuseGuessable(password: string, email: string, param: 'password' | 'new'): void {
   const text = password.normalize('NFC').toLowerCase()
   const repeats = new Set(text).size === 1
-  if (!repeats && !COMMONEST.has(text) && text !== email.normalize('NFC').toLowerCase()) return
+  if (!repeats && !COMMONEST.has(text) && text !== formerEmail(email)) return
   throw refuse('invalid_value', {
     message:
       'This password is guessed first: it is one of the commonest, one character repeated, or the e-mail address. Choose another.',

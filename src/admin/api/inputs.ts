@@ -49,7 +49,8 @@ export const EMAIL: Schema = {
   type: 'string',
   format: 'email',
   maxLength: 200,
-  description: 'An e-mail address: the name to sign in with. Upper and lower case are the same.',
+  description:
+    'An e-mail address: the name to sign in with. Upper and lower case are the same, and so are forms of a letter that NFKC makes one.',
 }
 
 export const PASSWORD: Schema = {

@@ -1,13 +1,16 @@
 /** How somebody gets in and out: registering, joining by a link, signing in, a new password, signing out. */
 import { hash } from 'node:crypto'
 import { type ErrorCode, formatMoney, refuse } from '#contract'
+import { foldEmail, normalEmail } from '../../store/email.ts'
 import type { Link, Person } from '../../store/people.ts'
 import { StoreError, StoreUnavailable } from '../../store/store.ts'
 import { afterWriting } from './after-writing.ts'
 import { subjectOf, takeAll } from './attempts.ts'
+import { isEmail } from './check.ts'
 import { refuseGuessable } from './guessable.ts'
 import { EMAIL, fields, PASSWORD, PASSWORD_NOW, SECRET } from './inputs.ts'
 import { type Answer, type ApiRoute, type Call, route } from './route.ts'
+import { refuseMixedScripts } from './scripts.ts'
 import { LONGEST_MS } from './sessions.ts'
 import { showAccount, showPerson, showTime } from './show.ts'
 import { checkPassword, familiar, placesOf, signInTrial } from './trial.ts'
@@ -138,7 +141,7 @@ async function register(call: Call<object, object, { email: string; password: st
   const { mode, plan, credit } = parts.registration
   if (mode === 'closed') throw refuse('registration_closed', { message: 'No new accounts are made here.' })
   if (mode !== 'open') throw refuse('registration_closed')
-  const email = sameFor(body.email)
+  const email = chosen(body.email)
   refuseGuessable(body.password, email, 'password')
   const takeBack = takeAll([[guard.registrations, 'all']])
   let person: Person
@@ -170,8 +173,8 @@ async function join(call: Call<object, object, { token: string; email?: string; 
   if (written === null) {
     throw refuse('missing_required_parameter', { message: "Missing required parameter: 'email'.", param: 'email' })
   }
-  const email = sameFor(written)
-  if (link.email !== null && link.email !== email) {
+  const email = link.email === null ? chosen(written) : normalEmail(written)
+  if (link.email !== null && foldEmail(link.email) !== foldEmail(email)) {
     throw refuse('invalid_value', { message: 'This invitation is for another e-mail address.', param: 'email' })
   }
   refuseGuessable(body.password, email, 'password')
@@ -189,7 +192,7 @@ async function signIn(call: Call<object, object, { email: string; password: stri
   const { body, parts } = call
   const known = parts.store.people.findByEmail(body.email)
   // By the address as the store has it: another way to write it must not be another ten tries.
-  const email = known?.email ?? sameFor(body.email)
+  const email = known?.email ?? foldEmail(body.email)
   const verdict = await checkPassword(call, known, { password: body.password, ...signInTrial(call, known, email) })
   if (!known || !verdict.right) {
     if (known) call.note({ person: known.id })
@@ -238,9 +241,14 @@ async function changePassword(call: Call<object, object, { current: string; new:
   )
 }
 
-/** An address in the one form in which the store keeps it. */
-function sameFor(email: string): string {
-  return email.normalize('NFC').toLowerCase()
+/** An address for somebody new, who chose it without an operator, in the form in which the store keeps it. */
+function chosen(text: string): string {
+  const email = normalEmail(text)
+  if (!isEmail(email) || /\p{Default_Ignorable_Code_Point}/u.test(email)) {
+    throw refuse('invalid_value', { message: 'This is not an e-mail address that can be used here.', param: 'email' })
+  }
+  refuseMixedScripts(email)
+  return email
 }
 
 /** Before the work of a hash; the store makes sure once more. */

@@ -1,7 +1,7 @@
 /** How people get in: by themselves, by an invitation, by a reset link; and who does not. */
 import { describe, expect, test } from 'vitest'
 import { parseMoney } from '#contract'
-import type { LinkPurposeView, SessionView } from '../../../src/admin/api/views.ts'
+import type { IssuedLinkView, LinkPurposeView, SessionView } from '../../../src/admin/api/views.ts'
 import type { NewLink } from '../../../src/store/people.ts'
 import { PASSWORD, type Rig, startRig } from './rig.ts'
 
@@ -77,6 +77,92 @@ describe('registering', () => {
     }
     expect(rig.hashes()).toBe(hashes)
     expect(rig.store.people.list()).toHaveLength(1)
+  })
+
+  test.each([
+    ['in full-width letters', 'new@example.com', '\uff4e\uff45\uff57@example.com'],
+    ['with a ligature', 'fig@example.com', '\ufb01g@example.com'],
+    ['with a sharp s', 'strasse@example.com', 'stra\u00dfe@example.com'],
+    [
+      'with another form of sigma',
+      '\u03bd\u03af\u03ba\u03bf\u03c2@\u03b4.gr',
+      '\u039d\u0399\u0301\u039a\u039f\u03a3@\u03b4.gr',
+    ],
+  ])('refuses an address that somebody has, written %s, and signs both ways in', async (_, first, other) => {
+    await using rig = await inMode('open')
+    const { person } = await rig.member(first)
+    expect(await rig.browser().post('/api/register', { ...NEW, email: other })).toMatchObject({
+      status: 409,
+      body: { error: { code: 'conflict', param: 'email' } },
+    })
+    for (const email of [first, other]) {
+      const reply = await rig.browser().post<SessionView>('/api/session', { email, password: PASSWORD })
+      expect(reply.body.person?.id, email).toBe(person.id)
+    }
+    expect(rig.store.people.list()).toHaveLength(1)
+  })
+
+  test.each([
+    ['a Cyrillic letter in a Latin name', 'p\u0430ypal@example.com', 'mixes Latin and Cyrillic letters'],
+    ['a Greek letter in a Latin domain', 'new@ex\u03b1mple.com', 'mixes Latin and Greek letters'],
+    ['a Latin letter in a Cyrillic name', '\u0438\u0432a\u043d@example.com', 'mixes Latin and Cyrillic letters'],
+    [
+      'Cyrillic letters that spell a Latin word',
+      '\u0441\u0430\u0440\u0435@example.com',
+      'has letters of another script that look like Latin ones',
+    ],
+    [
+      'a full-width letter, which is a Latin one, beside a Cyrillic',
+      '\uff50\u0430@example.com',
+      'mixes Latin and Cyrillic letters',
+    ],
+  ])('refuses %s, and an operator can invite it', async (_, email, says) => {
+    await using rig = await inMode('open')
+    const message = `This e-mail address ${says} and may pass for another one. An operator can invite it.`
+    const refused = { status: 400, body: { error: { code: 'invalid_value', param: 'email', message } } }
+    expect(await rig.browser().post('/api/register', { ...NEW, email })).toMatchObject(refused)
+    const operator = await rig.operator()
+    const invite = async (more: object) => {
+      const { body } = await operator.post<IssuedLinkView>('/api/operator/links', {
+        kind: 'invitation',
+        role: 'member',
+        ...more,
+      })
+      return new URL(body.url).hash.slice(1)
+    }
+    // A link for anybody is no word about this address.
+    const anybody = await invite({})
+    expect(await rig.browser().post('/api/join', { token: anybody, email, password: PASSWORD })).toMatchObject(refused)
+    const token = await invite({ email })
+    expect((await rig.browser().post('/api/join', { token, password: PASSWORD })).status).toBe(201)
+    expect((await rig.browser().post('/api/session', { email, password: PASSWORD })).status).toBe(201)
+  })
+
+  test.each([
+    ['Cyrillic, with a Latin domain', '\u0438\u0432\u0430\u043d@example.com'],
+    ['Cyrillic throughout', '\u0441\u0430\u0440\u0435@\u043f\u0440\u0438\u043c\u0435\u0440.\u0440\u0444'],
+    ['Japanese with Latin letters', 'taro\u592a\u90ce\u30bf\u308d@\u4f8b\u3048.jp'],
+    ['Korean', '\ud64d\uae38\ub3d9@example.kr'],
+    ['German', 'j\u00fcrgen.m\u00fcller+x_1@b\u00fccher.example'],
+    ['Hindi', '\u0930\u093e\u091c@example.in'],
+    ['Arabic', '\u0645\u062d\u0645\u062f@example.eg'],
+  ])('takes an address that is %s', async (_, email) => {
+    await using rig = await inMode('open')
+    expect((await rig.browser().post('/api/register', { ...NEW, email })).status).toBe(201)
+    expect((await rig.browser().post('/api/session', { ...NEW, email })).status).toBe(201)
+  })
+
+  test.each([
+    ['a second @ in full width', 'a\uff20b@example.com'],
+    ['a character that nobody sees', 'ne\u034fw@example.com'],
+    ['a letter of no script that names have', '\u{10330}\u{10331}@example.com'],
+  ])('refuses an address with %s', async (_, email) => {
+    await using rig = await inMode('open')
+    expect(await rig.browser().post('/api/register', { ...NEW, email })).toMatchObject({
+      status: 400,
+      body: { error: { code: 'invalid_value', param: 'email' } },
+    })
+    expect(rig.store.people.list()).toEqual([])
   })
 
   test('of two at once with one address one gets it, with one account', async () => {

@@ -121,7 +121,7 @@ describe('how often', () => {
   test('another way to write an address is not another ten tries', async () => {
     await using rig = await startRig()
     await rig.member('z\u00fcz\u00fc@example.com')
-    const ways = ['z\u00fcz\u00fc', 'zu\u0308z\u00fc', 'z\u00fczu\u0308', 'zu\u0308zu\u0308', 'Z\u00dcZU\u0308']
+    const ways = ['z\u00fcz\u00fc', 'zu\u0308z\u00fc', '\uff5au\u0308zu\u0308', 'zu\u0308zu\u0308', 'Z\u00dcZU\u0308']
     const codes: string[] = []
     for (const [index, way] of [...ways, ...ways, ...ways].entries()) {
       codes.push(codeOf(await tryFrom(rig, `10.0.${index}.1`, `${way}@example.com`)))
