@@ -20,12 +20,16 @@ const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR2']
 // A listener takes the place of that, also where `--disable-sigusr1` is unknown. Whoever wants the inspector says `--inspect`.
 process.on('SIGUSR1', () => {})
 
+// For `serve`: src/README.md says why. Node reads it when it makes its heap, so it cannot be set later.
+const YOUNG_HEAP = '--max-semi-space-size=16'
+
 const checkoutNode = fileURLToPath(new URL('../../node_modules/.bin/node', import.meta.url))
 const isChild = process.env[PARENT] === String(process.ppid)
 delete process.env[PARENT]
 
 if (isRecent(process.versions.node)) {
   if (isChild) endWithParent()
+  replaceForHeap()
   // Node does not strip types below node_modules, so an installed package runs what was compiled.
   const source = new URL('./cli.ts', import.meta.url)
   const compiled = new URL('../../dist/cli/cli.js', import.meta.url)
@@ -57,7 +61,7 @@ function isRecent(version) {
 }
 
 function runOn(node) {
-  const child = spawn(node, [...process.execArgv, process.argv[1], ...process.argv.slice(2)], {
+  const child = spawn(node, [...heapFlags(), ...process.execArgv, process.argv[1], ...process.argv.slice(2)], {
     // The channel carries no messages: its end is how the child learns that this process was killed.
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
     env: { ...process.env, [PARENT]: String(process.pid) },
@@ -74,6 +78,25 @@ function runOn(node) {
     // Only where the signal cannot end this process: the code a shell would show for it.
     setTimeout(() => process.exit(128 + constants.signals[signal]), 1000)
   })
+}
+
+// Whoever has said a size, on the command line or in NODE_OPTIONS, keeps it.
+function heapFlags() {
+  const options = [...process.execArgv, process.env.NODE_OPTIONS ?? '']
+  const isSaid = options.some(option => /semi[-_]space/.test(option))
+  return isSaid || !process.argv.includes('serve', 2) ? [] : [YOUNG_HEAP]
+}
+
+// Runs the same command in the same process on a heap of another size: a start of Node, and no second process. A channel to
+// a parent would not survive it.
+function replaceForHeap() {
+  const flags = heapFlags()
+  if (flags.length === 0 || process.channel || process.platform === 'win32') return
+  process.execve(
+    process.execPath,
+    [process.execPath, ...flags, ...process.execArgv, ...process.argv.slice(1)],
+    process.env,
+  )
 }
 
 // kill -9 reaches the parent only. An orphan would keep the port and the lock on the store, so it goes the same way:

@@ -23,7 +23,7 @@ if (!process.env.TOLLGATE_PARENT || process.env.BOTH_OLD) {
 const CLI = `
 export async function main() {
   const [what, code] = process.argv.slice(2)
-  process.stdout.write(JSON.stringify({ pid: process.pid, args: process.argv.slice(2), env: process.env.TOLLGATE_PARENT ?? null }) + '\\n')
+  process.stdout.write(JSON.stringify({ pid: process.pid, args: process.argv.slice(2), env: process.env.TOLLGATE_PARENT ?? null, flags: process.execArgv }) + '\\n')
   if (what === 'exit') process.exit(Number(code))
   if (what === 'die') process.kill(process.pid, 'SIGTERM')
   if (what === 'wait') {
@@ -41,6 +41,9 @@ interface Options {
   readonly bothOld?: boolean
   /** The folder of the package below the temporary one. */
   readonly at?: string
+  /** Options of Node. */
+  readonly flags?: readonly string[]
+  readonly nodeOptions?: string
 }
 
 function checkout({ withNode = true, at = '' }: Options): { script: string; preload: string } {
@@ -76,8 +79,10 @@ function start(args: readonly string[], options: Options): Run {
     ...process.env,
     PRETEND: options.version ?? process.versions.node,
     ...(options.bothOld ? { BOTH_OLD: '1' } : {}),
+    ...(options.nodeOptions === undefined ? {} : { NODE_OPTIONS: options.nodeOptions }),
   }
-  const child = spawn(process.execPath, ['--require', preload, script, ...args], { env, cwd: dirname(preload) })
+  const flags = ['--require', preload, ...(options.flags ?? [])]
+  const child = spawn(process.execPath, [...flags, script, ...args], { env, cwd: dirname(preload) })
   cleanups.push(() => child.kill('SIGKILL'))
   let out = ''
   let err = ''
@@ -177,6 +182,37 @@ describe('on a Node that fits', () => {
   test('inside node_modules, where Node strips no types, the compiled files run', async () => {
     const { code, out } = await start([], { at: 'node_modules/tollgate' }).ended
     expect({ code, out }).toEqual({ code: 0, out: 'compiled\n' })
+  })
+})
+
+describe('the young heap', () => {
+  const YOUNG = '--max-semi-space-size=16'
+  const youngOf = (out: string) => first(out).flags.filter((flag: string) => flag.includes('semi'))
+
+  test('of serve is set in the same process, whatever else Node was told', async () => {
+    const run = start(['serve', '-c', 'a b'], { flags: ['--stack-trace-limit=7'] })
+    const { code, out, err } = await run.ended
+    expect({ code, err }).toEqual({ code: 0, err: '' })
+    expect(first(out)).toMatchObject({ pid: run.child.pid, args: ['serve', '-c', 'a b'] })
+    expect(first(out).flags).toEqual([YOUNG, '--require', expect.any(String), '--stack-trace-limit=7'])
+  })
+
+  test.each<[string, string[], Options, string[]]>([
+    ['of another command stays', ['check'], {}, []],
+    ['of an operator stays', ['serve'], { flags: ['--max-semi-space-size=4'] }, ['--max-semi-space-size=4']],
+    [
+      'of an operator stays, in the other spelling',
+      ['serve'],
+      { flags: ['--max_semi_space_size=4'] },
+      ['--max_semi_space_size=4'],
+    ],
+    ['of an operator stays in NODE_OPTIONS', ['serve'], { nodeOptions: '--max-semi-space-size=4' }, []],
+    ['is set on the Node of the checkout', ['serve'], { version: '20.20.0' }, [YOUNG]],
+    ['of an operator stays there', ['serve'], { version: '20.20.0', nodeOptions: '--max-semi-space-size=4' }, []],
+  ])('%s', async (_name, args, options, flags) => {
+    const { code, out, err } = await start(args, options).ended
+    expect({ code, err }).toEqual({ code: 0, err: '' })
+    expect(youngOf(out)).toEqual(flags)
   })
 })
 
