@@ -3,17 +3,22 @@
  * through the rules piece by piece; what waits leaves when the text is over, with the finish, or when the choice goes on with
  * another text.
  */
-import type { Chunk, Delta } from '#contract'
-import type { Findings, Rule } from './rules.ts'
+import type { Chunk, Delta, Sliced } from '#contract'
+import { costOf, type Findings, MOST_IN_ONE_GO, type Rule } from './rules.ts'
 import type { Sieves } from './sieve.ts'
-import { isArguments, isSilent, mapTexts, objectWith, type Step, wordsOf } from './texts.ts'
+import { isArguments, isSilent, lengthOf, mapTexts, objectWith, type Step, wordsOf } from './texts.ts'
 
 type Choice = Chunk['choices'][number]
 
 /** A text under way. */
 interface Running {
+  readonly name: string
   readonly path: readonly Step[]
   readonly sieves: Sieves
+}
+
+function push({ sieves }: Running, text: string): string {
+  return sieves.push(text)
 }
 
 export class AnswerGuard {
@@ -30,32 +35,58 @@ export class AnswerGuard {
     this.#contentIsJson = contentIsJson
   }
 
+  /** Whether a chunk is too long to be looked at in one go. */
+  isLong({ choices }: Chunk): boolean {
+    let cost = 0
+    for (const { delta } of choices) cost += costOf(lengthOf(delta), this.#rules)
+    return cost > MOST_IN_ONE_GO
+  }
+
   /** What of a chunk may leave now. Throws the refusal of a rule that refuses. */
   chunk(chunk: Chunk): readonly Chunk[] {
-    const { choices, usage: _, ...head } = chunk
+    const before: Choice[] = []
+    const now = chunk.choices.map(choice => this.#choice(choice, before, push))
+    return this.#leaving(chunk, before, now)
+  }
+
+  /** The same of a long one: yields between parts of its texts. */
+  *chunkInSlices(chunk: Chunk): Sliced<readonly Chunk[]> {
     const before: Choice[] = []
     const now: Choice[] = []
-    for (const choice of choices) {
-      const guarded = this.#choice(choice, before)
-      if (guarded.finish_reason || !isSilent(guarded.delta)) now.push(guarded)
+    for (const choice of chunk.choices) {
+      const texts: { readonly text: string; readonly path: readonly Step[] }[] = []
+      mapTexts(choice.delta, (text, path) => {
+        texts.push({ text, path })
+        return text
+      })
+      const passed: string[] = []
+      for (const { text, path } of texts) {
+        passed.push(yield* this.#runningAt(choice.index, path).sieves.pushInSlices(text))
+      }
+      let at = 0
+      now.push(this.#choice(choice, before, () => passed[at++]!))
     }
+    return this.#leaving(chunk, before, now)
+  }
+
+  /** @param before what leaves in front of the chunk's own choices, as they are `now` */
+  #leaving(chunk: Chunk, before: Choice[], now: readonly Choice[]): readonly Chunk[] {
+    const { choices, usage, ...head } = chunk
     // Behind the last choice comes the usage: a text that is not over by now is over all the same.
     if (choices.length === 0)
       for (const index of this.#running.keys()) before.push(...this.#restOfOthers(index, new Set(), true))
     const rest = before.map(choice => ({ ...head, choices: [choice] }))
-    return now.length > 0 || choices.length === 0 || chunk.usage ? [...rest, { ...chunk, choices: now }] : rest
+    const heard = now.filter(choice => choice.finish_reason || !isSilent(choice.delta))
+    return heard.length > 0 || choices.length === 0 || usage ? [...rest, { ...chunk, choices: heard }] : rest
   }
 
-  #choice(choice: Choice, before: Choice[]): Choice {
-    const texts = this.#textsOf(choice.index)
+  #choice(choice: Choice, before: Choice[], pushed: typeof push): Choice {
     const seen = new Set<string>()
     const isOver = Boolean(choice.finish_reason)
     const delta = mapTexts(choice.delta, (text, path) => {
-      const name = wordsOf(path)
-      seen.add(name)
-      let running = texts.get(name)
-      if (!running) texts.set(name, (running = { path, sieves: this.#sieves(path) }))
-      const passed = running.sieves.push(text)
+      const running = this.#runningAt(choice.index, path)
+      seen.add(running.name)
+      const passed = pushed(running, text)
       return isOver ? passed + running.sieves.end() : passed
     }) as Delta
     if (seen.size > 0 || isOver) before.push(...this.#restOfOthers(choice.index, seen, isOver))
@@ -63,9 +94,16 @@ export class AnswerGuard {
     return choice['logprobs'] ? { ...choice, delta, logprobs: null } : { ...choice, delta }
   }
 
-  #sieves(path: readonly Step[]): Sieves {
-    const isJson = isArguments(path) || (this.#contentIsJson && path[0] === 'content')
-    return this.#findings.sieves(this.#rules, null, isJson)
+  #runningAt(index: number, path: readonly Step[]): Running {
+    const texts = this.#textsOf(index)
+    const name = wordsOf(path)
+    let running = texts.get(name)
+    if (!running) {
+      const isJson = isArguments(path) || (this.#contentIsJson && path[0] === 'content')
+      running = { name, path, sieves: this.#findings.sieves(this.#rules, null, isJson) }
+      texts.set(name, running)
+    }
+    return running
   }
 
   /** The rest of the texts that do not go on here: for now, or because the choice is over. */

@@ -372,6 +372,35 @@ describe('a stream, chunk by chunk', () => {
   })
   const EMAIL = rulesOf({ detect: 'email' }, { name: 'word', pattern: 'secret' })
 
+  test('in slices a chunk becomes what it becomes at once', () => {
+    const text = fc
+      .array(fc.constantFrom(MAIL, 'secret', 'sec', 'ret', ' ', 'x', '😀'), { minLength: 1, maxLength: 6 })
+      .map(parts => parts.join(''))
+    const delta = fc.oneof(
+      fc.record({ content: text }),
+      fc.record({ reasoning_content: text, content: text }),
+      text.map(all => ({ tool_calls: [{ index: 0, function: { arguments: all } }] })),
+    )
+    const choices = fc
+      .array(fc.tuple(fc.nat(1), delta, fc.constantFrom(null, null, 'stop')), { maxLength: 2 })
+      .map(all => all.map(([index, delta, finish_reason]) => ({ index, delta, finish_reason })))
+    fc.assert(
+      fc.property(fc.array(choices, { maxLength: 6 }), chunks => {
+        const [one, other] = [new Findings(), new Findings()]
+        const [atOnce, sliced] = [new AnswerGuard(EMAIL, one), new AnswerGuard(EMAIL, other)]
+        for (const each of chunks.map(choices => chunk(choices))) {
+          const work = sliced.chunkInSlices(each)
+          let step = work.next()
+          while (!step.done) step = work.next()
+          expect(step.value).toEqual(atOnce.chunk(each))
+        }
+        const told = (findings: Findings) => findings.tell('answer')?.split(/: |, /).toSorted()
+        expect(told(other)).toEqual(told(one))
+      }),
+      { numRuns: counts(300, 10_000) },
+    )
+  })
+
   test('however it is cut: what leaves is the whole text, redacted, and nothing that is found leaves early', () => {
     const words = [MAIL, 'secret', 'sec', ' ', 'a', '@', '😀', 'ret', '. ', 'x.y@z.de']
     fc.assert(

@@ -3,7 +3,7 @@
  * addresses, card numbers, keys). What is found is replaced, or refused, or only noted. In a stream nothing leaves that may
  * still become a match. What was found stands nowhere: not in the trail, the log or an error.
  */
-import { type Chat, definePlugin, slices } from '#contract'
+import { type Chat, type Chunk, definePlugin, slices } from '#contract'
 import { AnswerGuard } from './answer.ts'
 import { DETECTORS } from './detectors.ts'
 import { guardRequest } from './request.ts'
@@ -96,7 +96,12 @@ export default definePlugin({
       }
       if (onAnswer.length === 0) return next()
       const guard = new AnswerGuard(onAnswer, findings, wantsJson(exchange.chat))
-      exchange.edit(chunk => guard.chunk(chunk))
+      exchange.edit(chunk => {
+        if (!guard.isLong(chunk)) return guard.chunk(chunk)
+        const guarded = slices.run(guard.chunkInSlices(chunk), exchange.signal)
+        // Without a result the client has gone.
+        return guarded instanceof Promise ? guarded.then(orNone) : orNone(guarded)
+      })
       try {
         await next()
       } finally {
@@ -105,6 +110,10 @@ export default definePlugin({
     }
   },
 })
+
+function orNone(chunks: readonly Chunk[] | undefined): readonly Chunk[] {
+  return chunks ?? []
+}
 
 /** Whether the answer's text is to be JSON. */
 function wantsJson({ body }: Chat): boolean {

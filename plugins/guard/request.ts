@@ -20,7 +20,7 @@ export function* guardRequest(chat: Chat, rules: readonly Rule[], findings: Find
   let hasChanged = false
   let sinceYield = 0
   for (const { text, path } of texts) {
-    const cost = costOf(text, rules)
+    const cost = costOf(text.length, rules)
     if ((sinceYield += cost) > MOST_IN_ONE_GO) {
       yield
       sinceYield = cost

@@ -90,9 +90,9 @@ function readRule({ detect, pattern, ignore_case, on, action, replace }: RuleTex
   return { name, matcher: new Matcher(read, detector?.check), on, action, replacement: replace ?? `[${name}]` }
 }
 
-/** What a text costs, as characters read by one rule; that it is looked at at all counts too. */
-export function costOf(text: string, rules: readonly Rule[]): number {
-  return (text.length + 16) * rules.length
+/** What a text of so many characters costs, as characters read by one rule; that it is looked at at all counts too. */
+export function costOf(length: number, rules: readonly Rule[]): number {
+  return (length + 16) * rules.length
 }
 
 /** So much is read in one go: about a millisecond. */

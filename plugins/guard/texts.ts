@@ -49,6 +49,15 @@ export function mapTexts(
   return changed ?? value
 }
 
+/** How many characters are in it, all texts together. */
+export function lengthOf(value: unknown): number {
+  if (typeof value === 'string') return value.length
+  if (typeof value !== 'object' || value === null) return 0
+  let length = 0
+  for (const name in value) length += lengthOf((value as Readonly<Record<string, unknown>>)[name])
+  return length
+}
+
 /** `content[1].text`, as errors say it. */
 export function wordsOf(path: readonly Step[]): string {
   return path.reduce<string>((words, step) => {

@@ -3,23 +3,12 @@
  * everything that may leave before the charge has left, or it failed, or the client has gone and nothing more is
  * awaited from upstream.
  */
-import type {
-  AnswerView,
-  ChatCompletion,
-  Chunk,
-  DecodedAnswer,
-  Dialect,
-  OnDisconnect,
-  StreamDecoder,
-  StreamItem,
-  UpstreamFailure,
-} from '#contract'
-import { ByteCollector } from '../bytes.ts'
+import type { Chunk, OnDisconnect, StreamDecoder, StreamItem, UpstreamFailure } from '#contract'
 import type { Watchman } from '../clock.ts'
 import type { Client } from './client.ts'
 import type { Meter } from './meter.ts'
 import { finishes, hasContent, type StreamAnswer } from './stream.ts'
-import { completionThroughTaps, type Tap, TapError } from './taps.ts'
+import { TapError } from './taps.ts'
 
 /** How an answer ended, as far as the pump can know. */
 export type PumpEnding =
@@ -56,11 +45,14 @@ const DRAIN_MS = 30_000
 /** After `[DONE]` the body ought to end by itself; a connection that goes on is not kept. */
 const AFTER_DONE_MS = 1_000
 
-const FINISHED_WITH_ERROR = { code: 'upstream_error', detail: 'the answer finished with the reason "error"' } as const
+export const FINISHED_WITH_ERROR = {
+  code: 'upstream_error',
+  detail: 'the answer finished with the reason "error"',
+} as const
 
 const TOO_LATE = { code: 'upstream_invalid', detail: 'the stream goes on and on after its finish reason' } as const
 
-interface PumpParts {
+export interface PumpParts {
   readonly client: Client
   readonly meter: Meter
   readonly watchman: Watchman
@@ -68,7 +60,7 @@ interface PumpParts {
 }
 
 /** What both pumps share: one ending, and what happens when the client leaves or the gateway cuts. */
-abstract class Pump implements Sink {
+export abstract class Pump implements Sink {
   readonly over: Promise<PumpEnding>
   protected source: Source | null = null
   protected readonly parts: PumpParts
@@ -133,6 +125,11 @@ abstract class Pump implements Sink {
     this.#stopAfter(USAGE_WAIT_MS)
   }
 
+  /** A tap threw, or what it had promised has failed. */
+  protected tapped(error: unknown): void {
+    this.finish({ ending: 'tapped', error: error instanceof TapError ? error : new TapError(-1, error) })
+  }
+
   /** Upstream cannot be followed any further. */
   protected broken(failure: UpstreamFailure): void {
     this.fail(failure)
@@ -175,6 +172,10 @@ export class StreamPump extends Pump {
   readonly #answer: StreamAnswer
   #done = false
   #anything = false
+  /** A tap has promised what it makes of a chunk. */
+  #waits = false
+  /** Upstream has ended meanwhile. */
+  #endWaits = false
   #lateChunks = 0
   #unwatchBody: (() => void) | null = null
 
@@ -194,6 +195,16 @@ export class StreamPump extends Pump {
     if (this.isOver) return
     if (!this.#done) this.#take(() => this.#decoder.end())
     if (this.isOver) return
+    if (this.#waits) this.#endWaits = true
+    else this.#complete()
+  }
+
+  /** All of it has come: what still waits is the gateway's own. */
+  override fail(failure: UpstreamFailure): void {
+    if (!this.#endWaits) super.fail(failure)
+  }
+
+  #complete(): void {
     const { client, meter } = this.parts
     if (client.left) this.finish({ ending: 'client_left' })
     // Who says [DONE] is believed after one finish reason; who just stops has to have finished every choice.
@@ -267,12 +278,31 @@ export class StreamPump extends Pump {
         for (const before of prelude) this.#answer.chunk(before.chunk, before.raw)
       }
       const keepsUp = this.#answer.chunk(chunk, raw)
+      if (this.#answer.busy && !this.#waits) void this.#wait()
       if (this.#answer.tailTooLong) this.broken(TOO_LATE)
       return keepsUp
     } catch (error) {
-      this.finish({ ending: 'tapped', error: error instanceof TapError ? error : new TapError(-1, error) })
+      this.tapped(error)
       this.source?.abort()
       return true
+    }
+  }
+
+  /** Until the taps have kept what they have promised. Meanwhile upstream is paused, and its end waits too. */
+  async #wait(): Promise<void> {
+    this.#waits = true
+    try {
+      let keepsUp = true
+      while (this.#answer.busy) keepsUp = await this.#answer.busy
+      this.#waits = false
+      if (this.isOver) return
+      if (this.#answer.tailTooLong) this.broken(TOO_LATE)
+      else if (this.#endWaits) this.#complete()
+      else if (keepsUp) this.source?.resume()
+    } catch (error) {
+      if (this.isOver) return
+      this.tapped(error)
+      this.source?.abort()
     }
   }
 
@@ -289,108 +319,4 @@ export class StreamPump extends Pump {
     })
     this.#unwatchBody = unwatch
   }
-}
-
-/** The largest whole answer, in bytes. */
-export const LARGEST_ANSWER_BYTES = 32 * 1024 * 1024
-
-/** A whole answer is collected, checked, and sent by the gateway when the pipeline has unwound. */
-export class WholePump extends Pump {
-  /** Nothing of it leaves before it is over. */
-  readonly begun = false
-  readonly #dialect: Dialect
-  readonly #view: AnswerView
-  readonly #taps: readonly Tap[]
-  readonly #write: WriteWhole
-  readonly #bytes = new ByteCollector()
-  /** The answer as it will be sent; set when `over` says complete. */
-  body: Buffer | null = null
-
-  constructor(
-    parts: PumpParts & {
-      readonly dialect: Dialect
-      readonly view: AnswerView
-      readonly taps: readonly Tap[]
-      readonly write?: WriteWhole | undefined
-    },
-  ) {
-    super(parts)
-    this.#dialect = parts.dialect
-    this.#view = parts.view
-    this.#taps = parts.taps
-    this.#write = parts.write ?? writeJson
-  }
-
-  data(bytes: Buffer): boolean {
-    if (this.isOver) return true
-    if (this.#bytes.size + bytes.length > LARGEST_ANSWER_BYTES) {
-      this.#bytes.clear()
-      this.broken({ code: 'upstream_invalid', detail: `the answer is larger than ${LARGEST_ANSWER_BYTES} bytes` })
-      return true
-    }
-    this.#bytes.add(bytes)
-    return true
-  }
-
-  end(): void {
-    if (this.isOver) return
-    const decoded = this.#counted(this.#bytes.take())
-    if ('failure' in decoded) {
-      this.fail(decoded.failure)
-      return
-    }
-    if (this.parts.client.left) {
-      this.finish({ ending: 'client_left' })
-      return
-    }
-    try {
-      this.body = bodyOf(decoded.completion, decoded.raw, this.#taps, this.#write)
-      this.finish({ ending: 'complete' })
-    } catch (error) {
-      this.finish({ ending: 'tapped', error: error instanceof TapError ? error : new TapError(-1, error) })
-    }
-  }
-
-  /** The answer, decoded and counted. What a hostile one makes the decoder throw ends this answer, not the process. */
-  #counted(bytes: Buffer): DecodedAnswer | { readonly failure: UpstreamFailure } {
-    const { meter } = this.parts
-    try {
-      const decoded = this.#dialect.decodeAnswer(bytes, this.#view)
-      if ('failure' in decoded) return decoded
-      if (decoded.completion.choices.some(choice => choice.finish_reason === 'error')) {
-        return { failure: FINISHED_WITH_ERROR }
-      }
-      meter.started = true
-      countWhole(meter, decoded.completion)
-      if (decoded.completion.usage) meter.reported(decoded.completion.usage)
-      return decoded
-    } catch (error) {
-      return { failure: { code: 'upstream_invalid', detail: `the answer could not be read: ${error}` } }
-    }
-  }
-}
-
-/** How a whole answer is written to a client. `raw` is the answer as the provider wrote it, when nobody has edited it. */
-export type WriteWhole = (completion: ChatCompletion, raw: Buffer | null) => Buffer
-
-const writeJson: WriteWhole = (completion, raw) => raw ?? Buffer.from(JSON.stringify(completion))
-
-/** The bytes of a whole answer after the taps: the provider's own where nobody edits. */
-export function bodyOf(
-  completion: ChatCompletion,
-  raw: Buffer | null,
-  taps: readonly Tap[],
-  write: WriteWhole = writeJson,
-): Buffer {
-  const seen = completionThroughTaps(taps, completion)
-  return write(seen, taps.every(tap => tap.kind === 'watch') ? raw : null)
-}
-
-function countWhole(meter: Meter, completion: ChatCompletion): void {
-  const { choices: _, ...head } = completion
-  meter.chunk({
-    ...head,
-    // Each is a choice of its own, whatever index it has.
-    choices: completion.choices.map(({ message, ...rest }, index) => ({ ...rest, index, delta: message ?? {} })),
-  })
 }

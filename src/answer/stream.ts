@@ -5,7 +5,7 @@
  */
 import { type Chunk, type Delta, envelope, type Refusal, type StreamEncoder } from '#contract'
 import type { Client } from './client.ts'
-import { onlyWatched, type Tap, throughTaps } from './taps.ts'
+import { isPromise, onlyWatched, type Tap, throughTaps } from './taps.ts'
 
 const DATA = Buffer.from('data: ')
 const END = Buffer.from('\n\n')
@@ -34,6 +34,9 @@ export class StreamAnswer {
   readonly #format: StreamFormat
   readonly #onContent: () => void
   #delivered = false
+  /** It has ended: what a tap still makes of earlier chunks goes nowhere. */
+  #isOver = false
+  #busy: Promise<boolean> | null = null
   #tail: Buffer[] | null = null
   #tailHasContent = false
   #tailBytes = 0
@@ -59,12 +62,47 @@ export class StreamAnswer {
 
   /**
    * Hands a chunk to the client, or keeps it back behind a finish reason.
-   * @returns false when the client does not keep up
+   * @returns false when the client does not keep up, or when a tap is `busy`
    */
   chunk(chunk: Chunk, raw: Buffer | null): boolean {
     if (this.#taps.length === 0) return this.#emit(chunk, raw)
+    if (this.#busy) {
+      this.#wait(this.#busy.then(() => this.#tapped(chunk, raw)))
+      return false
+    }
+    const keepsUp = this.#tapped(chunk, raw)
+    if (!isPromise(keepsUp)) return keepsUp
+    this.#wait(keepsUp)
+    return false
+  }
+
+  /**
+   * While a tap has promised what it makes of a chunk: resolves when that chunk and those behind it, as far as they have come,
+   * are through, with whether the client keeps up; rejects with what a tap has thrown. Otherwise null.
+   */
+  get busy(): Promise<boolean> | null {
+    return this.#busy
+  }
+
+  #wait(through: Promise<boolean>): void {
+    const busy = through.finally(() => {
+      if (this.#busy === busy) this.#busy = null
+    })
+    // Whether anybody waits for it is the caller's to say.
+    busy.catch(() => {})
+    this.#busy = busy
+  }
+
+  #tapped(chunk: Chunk, raw: Buffer | null): boolean | Promise<boolean> {
+    if (this.#isOver) return true
     if (!this.#rawPasses) this.#noteFinishes(chunk)
     const out = throughTaps(this.#taps, chunk)
+    return isPromise(out) ? out.then(chunks => this.#leave(chunks, chunk, raw)) : this.#leave(out, chunk, raw)
+  }
+
+  /** @param out what the taps have made of the chunk */
+  #leave(out: readonly Chunk[], chunk: Chunk, raw: Buffer | null): boolean {
+    if (this.#isOver) return true
     if (this.#rawPasses) return this.#emit(chunk, raw)
     let keepsUp = true
     for (const each of out) keepsUp = this.#emit(each, null) && keepsUp
@@ -78,6 +116,7 @@ export class StreamAnswer {
    * @param last one more chunk, which no step has seen
    */
   finish(last: Chunk | null = null): void {
+    this.#isOver = true
     const missing = this.#swallowed().map(chunk => this.#format.chunk(chunk, null))
     const more = last ? [this.#format.chunk(last, null)] : []
     this.#client.endStream(Buffer.concat([...missing, ...(this.#tail ?? []), ...more, this.#format.finish()]))
@@ -86,6 +125,7 @@ export class StreamAnswer {
 
   /** The end of one that did not: one error event, then the connection's end; no finish reason, no `[DONE]`. */
   fail(refusal: Refusal): void {
+    this.#isOver = true
     this.#tail = null
     this.#client.breakStream(this.#format.fail(refusal))
   }

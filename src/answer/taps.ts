@@ -2,15 +2,11 @@
  * What the steps of a policy do with an answer on its way out. A chunk comes from the inside: the last step's taps see
  * it first, the first step's last, so that an outer step sees what the client will see.
  */
-import type { ChatCompletion, Chunk } from '#contract'
+import type { ChatCompletion, Chunk, Edited } from '#contract'
 
 export type Tap =
-  | { readonly step: number; readonly kind: 'watch'; readonly fn: (chunk: Chunk) => void }
-  | {
-      readonly step: number
-      readonly kind: 'edit'
-      readonly fn: (chunk: Chunk) => Chunk | readonly Chunk[] | null
-    }
+  | { readonly step: number; readonly kind: 'watch'; readonly fn: (chunk: Chunk) => void | Promise<void> }
+  | { readonly step: number; readonly kind: 'edit'; readonly fn: (chunk: Chunk) => Edited | Promise<Edited> }
 
 /** A tap threw: the step's own error, in the middle of an answer. */
 export class TapError extends Error {
@@ -28,28 +24,76 @@ export function onlyWatched(taps: readonly Tap[]): boolean {
   return taps.every(tap => tap.kind === 'watch')
 }
 
-/** Sends one chunk through the taps; what comes out may be no chunk, one or several. */
-export function throughTaps(taps: readonly Tap[], chunk: Chunk): readonly Chunk[] {
+/**
+ * Sends one chunk through the taps; what comes out may be no chunk, one or several. A promise only where a tap has returned one:
+ * it is waited for before the next tap, and before the next chunk for the same tap.
+ */
+export function throughTaps(taps: readonly Tap[], chunk: Chunk): readonly Chunk[] | Promise<readonly Chunk[]> {
   let chunks: readonly Chunk[] = [chunk]
   for (let index = taps.length - 1; index >= 0; index--) {
-    const tap = taps[index]!
-    try {
-      if (tap.kind === 'watch') for (const each of chunks) tap.fn(each)
-      else chunks = chunks.flatMap(each => chunksFrom(tap.fn(each)))
-    } catch (cause) {
-      throw new TapError(tap.step, cause)
-    }
+    const out = throughTap(taps[index]!, chunks)
+    if (isPromise(out)) return throughTheRest(taps, index, out)
+    chunks = out
     if (chunks.length === 0) return chunks
   }
   return chunks
 }
 
-/**
- * What an edit has returned. A plugin need not be TypeScript: one that forgets to return, or is async, would silently
- * empty the answer.
- */
-function chunksFrom(returned: Chunk | readonly Chunk[] | null): readonly Chunk[] {
-  if (returned === null) return []
+async function throughTheRest(
+  taps: readonly Tap[],
+  index: number,
+  first: PromiseLike<readonly Chunk[]>,
+): Promise<readonly Chunk[]> {
+  let chunks = await first
+  for (let at = index - 1; at >= 0 && chunks.length > 0; at--) chunks = await throughTap(taps[at]!, chunks)
+  return chunks
+}
+
+function throughTap(tap: Tap, chunks: readonly Chunk[]): readonly Chunk[] | Promise<readonly Chunk[]> {
+  try {
+    const out: Chunk[] = []
+    for (let at = 0; at < chunks.length; at++) {
+      const returned: unknown = tap.fn(chunks[at]!)
+      if (isPromise(returned)) return throughTapSlowly(tap, chunks, at, out, returned)
+      take(tap, chunks[at]!, returned, out)
+    }
+    return out
+  } catch (cause) {
+    throw new TapError(tap.step, cause)
+  }
+}
+
+/** @param at the place of the chunk for which `returned` is waited for */
+async function throughTapSlowly(
+  tap: Tap,
+  chunks: readonly Chunk[],
+  at: number,
+  out: Chunk[],
+  returned: PromiseLike<unknown>,
+): Promise<readonly Chunk[]> {
+  try {
+    take(tap, chunks[at]!, await returned, out)
+    for (let next = at + 1; next < chunks.length; next++) {
+      take(tap, chunks[next]!, await tap.fn(chunks[next]!), out)
+    }
+    return out
+  } catch (cause) {
+    throw new TapError(tap.step, cause)
+  }
+}
+
+function take({ kind }: Tap, chunk: Chunk, returned: unknown, out: Chunk[]): void {
+  if (kind === 'watch') out.push(chunk)
+  else if (returned !== null) out.push(...chunksFrom(returned as Chunk | readonly Chunk[]))
+}
+
+/** Whether it is one: a plugin's own kind counts too. */
+export function isPromise<Value>(value: Value | PromiseLike<Value>): value is PromiseLike<Value> {
+  return typeof (value as PromiseLike<Value> | null | undefined)?.then === 'function'
+}
+
+/** What an edit has returned. A plugin need not be TypeScript: one that forgets to return would silently empty the answer. */
+function chunksFrom(returned: Chunk | readonly Chunk[]): readonly Chunk[] {
   const chunks = Array.isArray(returned) ? (returned as readonly Chunk[]) : [returned as Chunk]
   if (!chunks.every(isChunk)) throw new TypeError('an edit must return a chunk, a list of chunks, or null to drop it')
   return chunks
@@ -62,29 +106,59 @@ function isChunk(value: Chunk | null | undefined): boolean {
 /**
  * Sends a whole answer through the taps: each choice is one chunk whose delta is the message itself, so that no field
  * is lost on the way there and back. A choice whose chunk was dropped is left with an empty message. One without a finish
- * reason has one for the taps: it is whole, and who waits for the end of a text has to know.
+ * reason has one for the taps: it is whole, and who waits for the end of a text has to know. A promise only where a tap has
+ * returned one.
  */
-export function completionThroughTaps(taps: readonly Tap[], completion: ChatCompletion): ChatCompletion {
+export function completionThroughTaps(
+  taps: readonly Tap[],
+  completion: ChatCompletion,
+): ChatCompletion | Promise<ChatCompletion> {
   if (taps.length === 0) return completion
-  const choices = completion.choices.map(choice => {
-    const { message, ...rest } = choice
-    const { choices: _, usage: __, ...head } = completion
-    const finish = choice.finish_reason || 'stop'
-    const whole = { ...rest, finish_reason: finish, delta: message ?? {} }
-    const chunk: Chunk = { ...head, object: 'chat.completion.chunk', choices: [whole] }
-    const out = throughTaps(taps, chunk).flatMap(each => each.choices)
-    if (out.length === 0) return { ...rest, message: { role: 'assistant', content: '' } }
-    const [first, ...more] = out
-    const { delta, ...kept } = first!
-    const joined = more.reduce((text, each) => text + (each.delta.content ?? ''), delta.content ?? '')
-    const told = (more.at(-1) ?? first!).finish_reason
-    return {
-      ...rest,
-      ...kept,
-      // What no step has said itself stays as the provider has said it.
-      finish_reason: told === finish ? choice.finish_reason : (told ?? choice.finish_reason),
-      message: more.length > 0 ? { ...delta, content: joined } : delta,
-    }
-  })
+  const choices: Choice[] = []
+  for (const choice of completion.choices) {
+    const out = throughTaps(taps, chunkOf(completion, choice))
+    if (isPromise(out)) return slowlyThroughTaps(taps, completion, choices, out)
+    choices.push(joined(choice, out))
+  }
   return { ...completion, choices }
+}
+
+/** @param choices those that are through; `first` is the next one's */
+async function slowlyThroughTaps(
+  taps: readonly Tap[],
+  completion: ChatCompletion,
+  choices: Choice[],
+  first: PromiseLike<readonly Chunk[]>,
+): Promise<ChatCompletion> {
+  let out = await first
+  for (;;) {
+    choices.push(joined(completion.choices[choices.length]!, out))
+    const next = completion.choices[choices.length]
+    if (!next) return { ...completion, choices }
+    out = await throughTaps(taps, chunkOf(completion, next))
+  }
+}
+
+type Choice = ChatCompletion['choices'][number]
+
+function chunkOf(completion: ChatCompletion, { message, ...rest }: Choice): Chunk {
+  const { choices: _, usage: __, ...head } = completion
+  const whole = { ...rest, finish_reason: rest.finish_reason || 'stop', delta: message ?? {} }
+  return { ...head, object: 'chat.completion.chunk', choices: [whole] }
+}
+
+/** A choice as the taps have left it. */
+function joined({ message: _, ...rest }: Choice, chunks: readonly Chunk[]): Choice {
+  const [first, ...more] = chunks.flatMap(each => each.choices)
+  if (!first) return { ...rest, message: { role: 'assistant', content: '' } }
+  const { delta, ...kept } = first
+  const content = more.reduce((text, each) => text + (each.delta.content ?? ''), delta.content ?? '')
+  const told = (more.at(-1) ?? first).finish_reason
+  return {
+    ...rest,
+    ...kept,
+    // What no step has said itself stays as the provider has said it.
+    finish_reason: told === (rest.finish_reason || 'stop') ? rest.finish_reason : (told ?? rest.finish_reason),
+    message: more.length > 0 ? { ...delta, content } : delta,
+  }
 }

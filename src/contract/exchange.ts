@@ -170,6 +170,9 @@ export interface RouteView {
   readonly hold?: NanoUsd | null
 }
 
+/** What an edit makes of a chunk: one, several, or null for none. */
+export type Edited = Chunk | readonly Chunk[] | null
+
 /** One request and its answer: `ctx.exchange`. */
 export interface Exchange {
   /** `req_…`: time-ordered, unguessable; the `x-request-id` of the answer and the id of its receipt. */
@@ -213,9 +216,10 @@ export interface Exchange {
   watch(fn: (chunk: Chunk) => void): void
   /**
    * Changes chunks: return the chunk, several, or null to drop it. Before `next()` only. An edit costs a re-encode of
-   * every chunk; to only look, `watch`.
+   * every chunk; to only look, `watch`. An edit may return a promise, as for work in slices: the answer waits for it, and
+   * the next chunk comes only after it.
    */
-  edit(fn: (chunk: Chunk) => Chunk | readonly Chunk[] | null): void
+  edit(fn: (chunk: Chunk) => Edited | Promise<Edited>): void
   /**
    * Answers without a provider (a cache, a mock). Instead of `next()`; resolves when the answer is over. It passes the
    * edits of the outer steps and is sent whole or as a stream, as the client asked.

@@ -7,6 +7,7 @@ import {
   type ChatCompletion,
   type ChatRequest,
   type Chunk,
+  type Edited,
   type Exchange,
   type FactName,
   type Facts,
@@ -40,8 +41,8 @@ export const NOTHING_USED: Usage = {
 
 /** A tap with the place of the step that set it. */
 export type StepTap =
-  | { readonly step: number; readonly kind: 'watch'; readonly fn: (chunk: Chunk) => void }
-  | { readonly step: number; readonly kind: 'edit'; readonly fn: (chunk: Chunk) => Chunk | readonly Chunk[] | null }
+  | { readonly step: number; readonly kind: 'watch'; readonly fn: (chunk: Chunk) => void | Promise<void> }
+  | { readonly step: number; readonly kind: 'edit'; readonly fn: (chunk: Chunk) => Edited | Promise<Edited> }
 
 /** The body, while it has not been read. */
 const UNREAD: Buffer = Buffer.alloc(0)
@@ -195,12 +196,12 @@ export class LiveExchange implements Exchange {
     Object.assign(chat, { body, bytes: Buffer.from(JSON.stringify(body)) } satisfies Partial<Chat>)
   }
 
-  watch(fn: (chunk: Chunk) => void): void {
+  watch(fn: (chunk: Chunk) => void | Promise<void>): void {
     this.#current('watch')
     this.taps.push({ step: this.step, kind: 'watch', fn })
   }
 
-  edit(fn: (chunk: Chunk) => Chunk | readonly Chunk[] | null): void {
+  edit(fn: (chunk: Chunk) => Edited | Promise<Edited>): void {
     this.#current('edit')
     this.taps.push({ step: this.step, kind: 'edit', fn })
   }

@@ -125,27 +125,34 @@ class ShadowedExchange implements ProxyHandler<LiveExchange> {
     return true
   }
 
-  #watch(exchange: LiveExchange, fn: (chunk: Chunk) => void): void {
+  #watch(exchange: LiveExchange, fn: (chunk: Chunk) => unknown): void {
+    const stop = (error: unknown) => {
+      this.#stopped = true
+      this.#onStop(error)
+    }
     exchange.watch(chunk => {
       if (this.#stopped) return
       try {
-        fn(chunk)
+        const returned = fn(chunk)
+        if (isPromise(returned)) return Promise.resolve(returned).then(ignore, stop)
       } catch (error) {
-        this.#stopped = true
-        this.#onStop(error)
+        stop(error)
       }
     })
   }
 }
 
-/** Throws for what no edit may return. What an async one rejects with is nobody's. */
-function edited(returned: unknown): void {
-  if (typeof (returned as PromiseLike<unknown> | null)?.then === 'function') {
-    void Promise.resolve(returned).catch(() => {})
-    throw new TypeError('an edit must not be async')
-  }
+/** Throws for what no edit may return; of an async one when it is over. */
+function edited(returned: unknown): unknown {
+  if (isPromise(returned)) return Promise.resolve(returned).then(edited)
   if (typeof returned !== 'object') throw new TypeError('an edit must return a chunk, a list of chunks, or null')
 }
+
+function isPromise(value: unknown): value is PromiseLike<unknown> {
+  return typeof (value as PromiseLike<unknown> | null | undefined)?.then === 'function'
+}
+
+const ignore = () => {}
 
 /** What of Koa's response a step can change. */
 interface ShadowedResponse {

@@ -162,7 +162,12 @@ export class ReplayProgress implements Progress {
 }
 
 /** Writes down how the answer ended, and throws what the client was told of a bad end. */
-export function endAs(exchange: LiveExchange, progress: ReplayProgress, line: LogLine, sent: Sent): void {
+export async function endAs(
+  exchange: LiveExchange,
+  progress: ReplayProgress,
+  line: LogLine,
+  sent: Sent,
+): Promise<void> {
   const usage = withinCap(exchange, sent.usage)
   exchange.usage = usage
   if (sent.isEstimate) {
@@ -176,7 +181,7 @@ export function endAs(exchange: LiveExchange, progress: ReplayProgress, line: Lo
     exchange.outcome = line.outcome
     if (line.code !== null) throw refuse(line.code)
   }
-  if (exchange.taps.length > 0) for (const chunk of chunksOf(exchange)) throughTaps(exchange.taps, chunk)
+  if (exchange.taps.length > 0) for (const chunk of chunksOf(exchange)) await throughTaps(exchange.taps, chunk)
 }
 
 /** A provider stops where it is told to. */

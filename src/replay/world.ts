@@ -235,7 +235,7 @@ export function createWorld(parts: WorldParts): World {
     if (run.isRecorded && wasSaidOfAnswer(run.line) && !isStillSaid(run, exchange)) run.unknown ??= 'answer'
     const bytes = more?.() ?? 0
     run.isResized = bytes !== 0 && sent.usage !== null
-    endAs(exchange, progress, run.line, resized(sent, bytes))
+    await endAs(exchange, progress, run.line, resized(sent, bytes))
   }
 
   /** Whether the step that has refused the recorded answer is there, takes part, and has not become another one. */

@@ -12,9 +12,10 @@ import {
   type Usage,
   type WireUsage,
 } from '#contract'
-import { type PumpEnding, StreamPump, WholePump, type WriteWhole } from '../answer/pump.ts'
+import { type PumpEnding, StreamPump } from '../answer/pump.ts'
 import { StreamAnswer } from '../answer/stream.ts'
 import type { Tap, TapError } from '../answer/taps.ts'
+import { WholePump, type WriteWhole } from '../answer/whole.ts'
 import type { Signed } from '../generation.ts'
 import { startAttempt } from '../upstream/attempt.ts'
 import { type Retry, retryAfterFailure, THE_CREDENTIALS } from '../upstream/retry.ts'

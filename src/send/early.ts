@@ -2,8 +2,8 @@
 import type { ChatCompletion } from '#contract'
 import { chunksOf } from '../answer/early.ts'
 import { usageOf } from '../answer/meter.ts'
-import { bodyOf } from '../answer/pump.ts'
 import { type Tap, TapError } from '../answer/taps.ts'
+import { bodyOf } from '../answer/whole.ts'
 import { JSON_HEADERS, streamTo, tapFailure, writerOf } from './chat.ts'
 import { endStopped, type SenderParts, type Trip } from './trip.ts'
 
@@ -24,7 +24,7 @@ export async function answerEarly(
   try {
     if (exchange.chat?.stream) await streamEarly(trip, completion, taps)
     else {
-      const body = bodyOf(completion, null, taps, writerOf(trip))
+      const body = await bodyOf(completion, null, taps, writerOf(trip))
       const finish = () => client.sendWhole(200, JSON_HEADERS, body)
       trip.finish = finish
     }
@@ -43,7 +43,8 @@ async function streamEarly(trip: Trip, completion: ChatCompletion, taps: readonl
   const answer = streamTo(trip, taps)
   for (const chunk of chunksOf(completion, exchange.chat?.includeUsage ?? false)) {
     if (exchange.signal.aborted) return
-    if (answer.chunk(chunk, null)) continue
+    const keepsUp = answer.chunk(chunk, null)
+    if (answer.busy ? await answer.busy : keepsUp) continue
     await new Promise<void>(resolve => {
       client.onResume(resolve)
       trip.onStop = resolve

@@ -3,8 +3,8 @@
  * leave whole, when the pipeline has unwound; sound, files and events leave as they come, but for their end.
  */
 import { refuse, type UpstreamFailure, type Usage } from '#contract'
-import { LARGEST_ANSWER_BYTES } from '../answer/pump.ts'
 import { StreamAnswer } from '../answer/stream.ts'
+import { LARGEST_ANSWER_BYTES } from '../answer/whole.ts'
 import type { Upstream } from '../generation.ts'
 import { RawAbort, RawFailure, type RawHead } from '../upstream/raw.ts'
 import { modelOfForm } from './raw-form.ts'

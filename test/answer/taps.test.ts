@@ -1,10 +1,22 @@
+import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Chunk } from '#contract'
-import { completionThroughTaps, onlyWatched, type Tap, TapError, throughTaps } from '../../src/answer/taps.ts'
+import * as taps from '../../src/answer/taps.ts'
+import { onlyWatched, type Tap, TapError } from '../../src/answer/taps.ts'
+import { counts } from '../helpers/counts.ts'
 import { chunk, completion, text } from './chunks.ts'
 
 const watch = (step: number, fn: (chunk: Chunk) => void): Tap => ({ step, kind: 'watch', fn })
 const edit = (step: number, fn: (chunk: Chunk) => Chunk | readonly Chunk[] | null): Tap => ({ step, kind: 'edit', fn })
+
+/** Taps that promise nothing are done at once. */
+const atOnce = <Value>(value: Value | Promise<Value>): Value => {
+  expect(value).not.toBeInstanceOf(Promise)
+  return value as Value
+}
+const throughTaps = (...of: Parameters<typeof taps.throughTaps>) => atOnce(taps.throughTaps(...of))
+const completionThroughTaps = (...of: Parameters<typeof taps.completionThroughTaps>) =>
+  atOnce(taps.completionThroughTaps(...of))
 
 /** Appends to the content, so that the order shows. */
 const append = (letter: string) => (each: Chunk) => text(`${each.choices[0]!.delta.content ?? ''}${letter}`)
@@ -30,7 +42,6 @@ describe('a tap that goes wrong', () => {
 
   test.each([
     ['nothing: it forgot to return', undefined],
-    ['a promise', Promise.resolve(text('a'))],
     ['a text', 'data: x'],
     ['a number', 0],
     ['an object that is no chunk', {}],
@@ -52,8 +63,8 @@ describe('a tap that goes wrong', () => {
 
 describe('a chunk goes through the taps', () => {
   test('from the inside to the outside', () => {
-    const taps = [edit(0, append('0')), edit(1, append('1')), edit(1, append("1'")), edit(2, append('2'))]
-    expect(contents(throughTaps(taps, text('x')))).toEqual(["x21'10"])
+    const inOrder = [edit(0, append('0')), edit(1, append('1')), edit(1, append("1'")), edit(2, append('2'))]
+    expect(contents(throughTaps(inOrder, text('x')))).toEqual(["x21'10"])
   })
 
   test('and a watch sees what the steps inside of it have made', () => {
@@ -149,5 +160,73 @@ describe('a whole answer goes through the taps', () => {
 
   test('its usage stays, whatever the taps do', () => {
     expect(completionThroughTaps([edit(0, () => null)], completion('a')).usage).toEqual(completion('a').usage)
+  })
+})
+
+describe('taps that promise', () => {
+  type Made = 'itself' | 'another' | 'two' | 'none'
+  /** What a tap makes of each chunk, one after the other, and whether it promises it. */
+  type Plan = readonly { readonly made: Made; readonly later: boolean; readonly watches: boolean }[]
+  const plans: fc.Arbitrary<readonly Plan[]> = fc.array(
+    fc.array(
+      fc.record({
+        made: fc.constantFrom<Made>('itself', 'another', 'two', 'none'),
+        later: fc.boolean(),
+        watches: fc.boolean(),
+      }),
+      { minLength: 1, maxLength: 3 },
+    ),
+    { maxLength: 4 },
+  )
+
+  function tapsOf(plans: readonly Plan[], mayPromise: boolean, log: string[]): Tap[] {
+    return plans.map((plan, step) => {
+      let calls = 0
+      let isAtWork = false
+      const make = (each: Chunk) => {
+        expect(isAtWork).toBe(false)
+        const { made, later, watches } = plan[calls % plan.length]!
+        log.push(`${step}.${calls++} ${each.choices[0]!.delta.content}`)
+        const out = {
+          itself: each,
+          another: append(String(step))(each),
+          two: [each, append('+')(each)],
+          none: null,
+        }[watches ? 'itself' : made]
+        if (!later || !mayPromise) return out
+        isAtWork = true
+        return new Promise<typeof out>(resolve => setImmediate(resolve, out)).finally(() => {
+          isAtWork = false
+        })
+      }
+      return plan[0]!.watches ? watch(step, each => make(each) as never) : edit(step, each => make(each) as Chunk)
+    })
+  }
+
+  test('the same comes out as when they do not, in the same order, and no tap is asked while it is at work', async () => {
+    await fc.assert(
+      fc.asyncProperty(plans, fc.integer({ min: 1, max: 3 }), async (plans, choices) => {
+        const answer = completion(...['a', 'b', 'c'].slice(0, choices))
+        const [atOnce, later]: [string[], string[]] = [[], []]
+        const expected = completionThroughTaps(tapsOf(plans, false, atOnce), answer)
+        expect(await taps.completionThroughTaps(tapsOf(plans, true, later), answer)).toEqual(expected)
+        expect(later).toEqual(atOnce)
+      }),
+      { numRuns: counts(150, 3_000) },
+    )
+  })
+
+  test.each<[string, unknown]>([
+    ['rejects', () => Promise.reject(new Error('bug'))],
+    ['promises no chunk', () => Promise.resolve(undefined)],
+    ['promises none for the second chunk', null],
+  ])('one that %s is named by its step', async (_name, how) => {
+    let calls = 0
+    const fn = typeof how === 'function' ? how : async () => (calls++ === 0 ? text('a') : (undefined as never))
+    const twice = edit(5, each => [each, each])
+    await expect(taps.throughTaps([edit(3, fn as never), twice], text('a'))).rejects.toMatchObject({
+      name: 'TapError',
+      step: 3,
+    })
   })
 })

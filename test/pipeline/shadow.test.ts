@@ -62,7 +62,7 @@ const ROWS: readonly Row[] = [
     `in the answer: refused by email; ${STOPPED}`,
   ],
   ['an edit with a bug', EDITOR, breaks, 'would_refuse', 'plugin_error', STOPPED],
-  ['an edit that is async', EDITOR, rejects, 'would_refuse', 'plugin_error', STOPPED],
+  ['an edit that is async', EDITOR, rejects, 'would_refuse', 'content_filter', STOPPED],
   ['an edit that returns nothing', EDITOR, returnsNothing, 'would_refuse', 'plugin_error', STOPPED],
   ['an edit that changes what it is given', EDITOR, spoils, 'passed', null, 'would have: edited'],
   ['an edit that drops everything', EDITOR, drops, 'passed', null, 'would have: edited'],

@@ -1,0 +1,106 @@
+/** Requests and answers that take longer than one slice. */
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { type ChatCompletion, slices } from '#contract'
+import { type FakeProvider, startFakeProvider, stream, whole } from '../../test/helpers/fake-provider.ts'
+import { type InProcess, startInProcess } from '../../test/helpers/in-process.ts'
+import { contentOf, readSse } from '../../test/helpers/sse.ts'
+
+let provider: FakeProvider
+beforeAll(async () => {
+  provider = await startFakeProvider({ script: whole() })
+})
+afterAll(() => provider.close())
+
+function start(rules: readonly object[], tokens: readonly string[], mode = 'enforce'): Promise<InProcess> {
+  const guard = { use: 'guard', mode, with: { rules } }
+  provider.script(request => (request.body?.['stream'] ? stream : whole)({ tokens }))
+  return startInProcess({
+    provider: provider.baseUrl,
+    model: { context: '10M', max_output: 1_000_000, default_output: 500_000 },
+    credit: '100',
+    steps: [
+      { use: 'api-key' },
+      { use: 'schema' },
+      // The receipt has what was found in an answer only where the step is behind the money.
+      ...(mode === 'shadow' ? [{ use: 'credits' }, guard] : [guard, { use: 'credits' }]),
+      { use: 'route', with: { attempts: 1 } },
+    ],
+  })
+}
+
+const MAIL = 'ada@example.org'
+
+describe('texts that take longer than a slice', () => {
+  const filler = 'Some plain words, and 12 more. '.repeat(10_000)
+  const found = `${filler}${MAIL} ${filler}`
+  const redacted = `${filler}[email] ${filler}`
+  test.each([
+    ['whole', false],
+    ['as a stream', true],
+  ])(
+    'are looked at like others, in requests and in answers, and others are served meanwhile (%s)',
+    async (_name, isStream) => {
+      await using gateway = await start([{ detect: 'email' }, { detect: 'phone', action: 'flag' }], [found, ' end'])
+      let isOver = false
+      const long = gateway
+        .chat({ stream: isStream, messages: [{ role: 'user', content: found }] })
+        .then(async answer => {
+          expect(answer.status).toBe(200)
+          const text = isStream
+            ? contentOf(await readSse(answer.clone()))
+            : ((await answer.clone().json()) as ChatCompletion).choices[0]!.message.content
+          isOver = true
+          expect(text).toBe(`${redacted} end`)
+          return answer
+        })
+      let turns = 0
+      while (!isOver) {
+        await new Promise(resolve => setImmediate(resolve))
+        turns++
+      }
+      expect(turns).toBeGreaterThan(10)
+      const answer = await long
+      expect(provider.requests.at(-1)!.body!['messages']).toEqual([{ role: 'user', content: redacted }])
+      const { note } = gateway.receipt(answer)!.trail.find(({ step }) => step === 'guard')!
+      expect(note).toBe('in the request: email 1')
+      expect(await gateway.exchangeLine(answer.headers.get('x-request-id')!)).toMatchObject({ outcome: 'answered' })
+    },
+  )
+
+  test('in shadow it is told what was found in a long answer, and nothing is changed', async () => {
+    await using gateway = await start([{ detect: 'email', on: 'answer' }], [found], 'shadow')
+    for (const isStream of [false, true]) {
+      const answer = await gateway.chat({ stream: isStream })
+      expect((await answer.clone().text()).includes(MAIL)).toBe(true)
+      await answer.text()
+      const { note } = gateway.receipt(answer)!.trail.find(({ step }) => step === 'guard')!
+      expect(note).toBe('in the answer: email 1; would have: edited')
+    }
+  })
+
+  test('a rule that refuses ends a long answer', async () => {
+    await using gateway = await start([{ detect: 'email', action: 'refuse' }], [found])
+    const whole = await gateway.chat()
+    expect([whole.status, await whole.text()]).toEqual([400, expect.stringContaining('The answer was stopped')])
+    const streamed = await (await gateway.chat({ stream: true })).text().catch(String)
+    expect(streamed).not.toContain('ada@')
+    expect(gateway.balance().held).toBe(0n)
+  })
+
+  test('the work stops when the client leaves', async () => {
+    await using gateway = await start([{ detect: 'email' }, { detect: 'phone' }, { detect: 'iban' }], [])
+    const before = provider.requests.length
+    const abort = new AbortController()
+    const long = gateway.chat({ messages: [{ role: 'user', content: filler.repeat(12) }] }, { signal: abort.signal })
+    while (slices.waiting === 0) await new Promise(resolve => setImmediate(resolve))
+    abort.abort()
+    await long.catch(() => {})
+    const line = await vi.waitFor(
+      () => gateway.log.find(({ outcome }) => outcome === 'client_left') ?? expect.fail('none'),
+    )
+    expect(line).toMatchObject({ outcome: 'client_left' })
+    expect(slices.waiting).toBe(0)
+    expect(provider.requests.length).toBe(before)
+    expect(gateway.balance().held).toBe(0n)
+  })
+})

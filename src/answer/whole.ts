@@ -1,0 +1,128 @@
+/** The pump of a whole answer: it is collected, read, sent through the taps, and kept until the pipeline has unwound. */
+import type { AnswerView, ChatCompletion, DecodedAnswer, Dialect, UpstreamFailure } from '#contract'
+import { ByteCollector } from '../bytes.ts'
+import type { Meter } from './meter.ts'
+import { FINISHED_WITH_ERROR, Pump, type PumpParts } from './pump.ts'
+import { completionThroughTaps, isPromise, onlyWatched, type Tap } from './taps.ts'
+
+/** The largest whole answer, in bytes. */
+export const LARGEST_ANSWER_BYTES = 32 * 1024 * 1024
+
+/** A whole answer is collected, checked, and sent by the gateway when the pipeline has unwound. */
+export class WholePump extends Pump {
+  /** Nothing of it leaves before it is over. */
+  readonly begun = false
+  readonly #dialect: Dialect
+  readonly #view: AnswerView
+  readonly #taps: readonly Tap[]
+  readonly #write: WriteWhole
+  readonly #bytes = new ByteCollector()
+  /** The answer as it will be sent; set when `over` says complete. */
+  body: Buffer | null = null
+
+  constructor(
+    parts: PumpParts & {
+      readonly dialect: Dialect
+      readonly view: AnswerView
+      readonly taps: readonly Tap[]
+      readonly write?: WriteWhole | undefined
+    },
+  ) {
+    super(parts)
+    this.#dialect = parts.dialect
+    this.#view = parts.view
+    this.#taps = parts.taps
+    this.#write = parts.write ?? writeJson
+  }
+
+  data(bytes: Buffer): boolean {
+    if (this.isOver) return true
+    if (this.#bytes.size + bytes.length > LARGEST_ANSWER_BYTES) {
+      this.#bytes.clear()
+      this.broken({ code: 'upstream_invalid', detail: `the answer is larger than ${LARGEST_ANSWER_BYTES} bytes` })
+      return true
+    }
+    this.#bytes.add(bytes)
+    return true
+  }
+
+  end(): void {
+    if (this.isOver) return
+    const decoded = this.#counted(this.#bytes.take())
+    if ('failure' in decoded) {
+      this.fail(decoded.failure)
+      return
+    }
+    if (this.parts.client.left) {
+      this.finish({ ending: 'client_left' })
+      return
+    }
+    try {
+      const body = bodyOf(decoded.completion, decoded.raw, this.#taps, this.#write)
+      if (isPromise(body)) void this.#wait(body)
+      else this.#complete(body)
+    } catch (error) {
+      this.tapped(error)
+    }
+  }
+
+  async #wait(promised: PromiseLike<Buffer>): Promise<void> {
+    try {
+      const body = await promised
+      if (this.parts.client.left) this.finish({ ending: 'client_left' })
+      else this.#complete(body)
+    } catch (error) {
+      this.tapped(error)
+    }
+  }
+
+  #complete(body: Buffer): void {
+    if (this.isOver) return
+    this.body = body
+    this.finish({ ending: 'complete' })
+  }
+
+  /** The answer, decoded and counted. What a hostile one makes the decoder throw ends this answer, not the process. */
+  #counted(bytes: Buffer): DecodedAnswer | { readonly failure: UpstreamFailure } {
+    const { meter } = this.parts
+    try {
+      const decoded = this.#dialect.decodeAnswer(bytes, this.#view)
+      if ('failure' in decoded) return decoded
+      if (decoded.completion.choices.some(choice => choice.finish_reason === 'error')) {
+        return { failure: FINISHED_WITH_ERROR }
+      }
+      meter.started = true
+      countWhole(meter, decoded.completion)
+      if (decoded.completion.usage) meter.reported(decoded.completion.usage)
+      return decoded
+    } catch (error) {
+      return { failure: { code: 'upstream_invalid', detail: `the answer could not be read: ${error}` } }
+    }
+  }
+}
+
+/** How a whole answer is written to a client. `raw` is the answer as the provider wrote it, when nobody has edited it. */
+export type WriteWhole = (completion: ChatCompletion, raw: Buffer | null) => Buffer
+
+const writeJson: WriteWhole = (completion, raw) => raw ?? Buffer.from(JSON.stringify(completion))
+
+/** The bytes of a whole answer after the taps: the provider's own where nobody edits. A promise only where a tap has returned one. */
+export function bodyOf(
+  completion: ChatCompletion,
+  raw: Buffer | null,
+  taps: readonly Tap[],
+  write: WriteWhole = writeJson,
+): Buffer | Promise<Buffer> {
+  const seen = completionThroughTaps(taps, completion)
+  const passed = onlyWatched(taps) ? raw : null
+  return isPromise(seen) ? seen.then(each => write(each, passed)) : write(seen, passed)
+}
+
+function countWhole(meter: Meter, completion: ChatCompletion): void {
+  const { choices: _, ...head } = completion
+  meter.chunk({
+    ...head,
+    // Each is a choice of its own, whatever index it has.
+    choices: completion.choices.map(({ message, ...rest }, index) => ({ ...rest, index, delta: message ?? {} })),
+  })
+}
