@@ -10,8 +10,8 @@ import type { Gateway } from '../helpers/gateway.ts'
 import { probe } from './loop-probe.ts'
 import { startProbed } from './probed.ts'
 
-/** How long a slice may hold the loop, in milliseconds: the promise. Five times as much is a failure. */
-const MOST_MS = 5
+/** How long a body may hold the loop, in milliseconds: a slice, or what cannot be sliced (JSON). Five times as much is a failure. */
+const MOST_MS = 10
 const A_SECOND = 4
 const SECONDS = counts(1, 15)
 const ORDINARY = 4
