@@ -51,13 +51,14 @@ async function throughTheRest(
 
 function throughTap(tap: Tap, chunks: readonly Chunk[]): readonly Chunk[] | Promise<readonly Chunk[]> {
   try {
-    const out: Chunk[] = []
+    // What is only watched stays the same list: nothing is made for it.
+    const out: Chunk[] | null = tap.kind === 'watch' ? null : []
     for (let at = 0; at < chunks.length; at++) {
       const returned: unknown = tap.fn(chunks[at]!)
-      if (isPromise(returned)) return throughTapSlowly(tap, chunks, at, out, returned)
-      take(tap, chunks[at]!, returned, out)
+      if (isPromise(returned)) return throughTapSlowly(tap, chunks, at, out ?? chunks.slice(0, at), returned)
+      if (out) take(tap, chunks[at]!, returned, out)
     }
-    return out
+    return out ?? chunks
   } catch (cause) {
     throw new TapError(tap.step, cause)
   }
