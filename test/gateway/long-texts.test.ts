@@ -13,7 +13,7 @@ import { startProbed } from './probed.ts'
 /** How long a body may hold the loop, in milliseconds: a slice, or what cannot be sliced (JSON). Five times as much is a failure. */
 const MOST_MS = 10
 const A_SECOND = 4
-const SECONDS = counts(1, 15)
+const SECONDS = counts(1, 5)
 const ORDINARY = 4
 
 const NINE = [
