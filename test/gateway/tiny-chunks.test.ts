@@ -109,8 +109,8 @@ test('raw bytes in chunks of 1 byte for clients that take nothing: what waits is
   const each = (heap + buffers - before.heap - before.buffers) / SLOW_CLIENTS
   console.log(`${(each / 1024).toFixed()} KiB wait for each of ${SLOW_CLIENTS} clients`)
   for (const client of clients) client.reset()
-  // Of 64 KiB on the wire between two looks at the client. A write for each chunk: 19 MiB.
-  expect(each).toBeLessThan(4 * MIB)
+  // Node parses all of a read (64 KiB) before it pauses: 11,000 chunks of 400 bytes wait there. With a write for each: 19 MiB.
+  expect(each).toBeLessThan(8 * MIB)
 })
 
 /** Resolves when a figure has not changed for half a second. */
