@@ -138,7 +138,7 @@ export class Life {
     const { world, path } = this.parts
     world.note(`life ${this.parts.number} is killed`)
     this.state = 'dead'
-    for (const end of ['', '-wal', '.spool', '.spool.rejected']) {
+    for (const end of ['', '-wal', '.commits', '.spool', '.spool.rejected']) {
       if (existsSync(path + end)) copyFileSync(path + end, copyTo + end)
     }
     world.dropTimers()
