@@ -27,7 +27,7 @@ export interface Backlog {
   abandon(request: SettleRequest): void
   /** Whether everything that was taken over is written. */
   isEmpty(): boolean
-  /** How many settles are in the spool, and how many only in memory. */
+  /** How many charges are in the spool, and how many only in memory. */
   count(): { readonly spooled: number; readonly waiting: number }
   /** Tries to write all of it now; answers whether that succeeded. */
   catchUp(): Promise<boolean>
@@ -169,7 +169,7 @@ export function createBacklog({ writer, spool, log, clock }: BacklogParts): Back
       arm()
     },
     isEmpty,
-    count: () => ({ spooled, waiting: charges.size + doubts.size }),
+    count: () => ({ spooled, waiting: charges.size }),
     catchUp,
     safe: () => (charges.size === 0 ? Promise.resolve() : new Promise(resolve => waiters.push(resolve))),
     async close() {

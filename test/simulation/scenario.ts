@@ -101,9 +101,10 @@ export function drawScenario(random: Random, keys: readonly SimulatedKey[]): Sce
   }
   for (let nth = 0; nth < 2; nth++) {
     maybe(0.5, () => {
-      const fault = random.pick<DiskFault>(['begin', 'full', 'before', 'after', 'read-only'])
-      const share = fault === 'read-only' ? 1 : random.pick([0.3, 0.9, 1])
-      return { what: 'disk', fault, share, forMs: random.pick([50, 300, 2_000, 6_000]) }
+      const fault = random.pick<DiskFault>(['begin', 'full', 'before', 'after', 'read-only', 'read-only'])
+      // Mostly longer than a settle is tried: then it is known to memory only.
+      if (fault === 'read-only') return { what: 'disk', fault, share: 1, forMs: random.pick([300, 6_000, 6_000]) }
+      return { what: 'disk', fault, share: random.pick([0.3, 0.9, 1]), forMs: random.pick([50, 300, 2_000, 6_000]) }
     })
     maybe(0.3, () => ({ what: 'clock', byMs: random.pick([-3_600_000, 3_600_000, -50, 90_000]) }))
     maybe(0.5, () => ({ what: 'credit', account: random.pick(ACCOUNTS), amount: drawAmount(random) }))
