@@ -250,6 +250,7 @@ describe('no statement of a request, a write or a start reads a table from end t
       'json_each',
       'usage',
       'person',
+      'person',
       'link',
     ])
   })
