@@ -116,7 +116,11 @@ function createApp(parts: AppParts, isForOperators: (ctx: Context) => boolean = 
     ctx.set('x-request-id', id)
     try {
       const problem = headProblem(ctx.req)
-      if (problem) throw problem
+      if (problem) {
+        // Who reads its end in another way than we do must not find a second request behind it.
+        ctx.res.shouldKeepAlive = false
+        throw problem
+      }
       if (ctx.path === '/livez' || ctx.path === '/readyz') return await answerHealth(ctx, parts, isForOperators)
       ctx.state['address'] = clientAddress(ctx.req, parts.generation().configuration.trustProxy)
       await next()
@@ -300,7 +304,10 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string, o
       clearInterval(round)
     })
   })
-  server.on('clientError', (error, socket) => answerMalformed(error, socket, nextId()))
+  server.on('clientError', (error, socket) => {
+    const left = connections.giveUp(socket)
+    if (left !== 'waiting') answerMalformed(error, socket, { isInProgress: left === 'current', requestId: nextId() })
+  })
   server.on('connect', (_request, socket) => {
     answerUnserved(socket, refuse('bad_request', { message: 'The request target must be a path.' }), nextId())
   })

@@ -28,6 +28,13 @@ interface Connection {
 
 export interface Connections {
   readonly begin: Begin
+  /**
+   * Node's parser has given up on a connection. Requests that had come whole are still answered, the last one with
+   * `Connection: close`; one that had not is not begun.
+   * @returns what of the connection is left: a request in progress that may be the broken one, only whole requests behind it,
+   * or nothing
+   */
+  giveUp(socket: object): 'current' | 'waiting' | 'nothing'
   /** Cuts the connections whose clients take nothing of their answers. @param nowMs any clock that does not go back */
   cutStalled(nowMs: number): void
 }
@@ -117,6 +124,17 @@ export function oneAtATime(begin: Begin, { isClosed, stallMs }: ConnectionsOptio
       if (connection.isOver) return
       if (connection.current === null && connection.waiting.length === 0) start(connection, request, response)
       else wait(connection, request, response)
+    },
+    giveUp(socket) {
+      const connection = connections.get(socket as Socket)
+      if (!connection) return 'nothing'
+      connection.isOver = true
+      const { waiting } = connection
+      if (waiting.at(-1)?.request.complete === false) waitingBytes -= waiting.pop()!.bytes
+      const last = waiting.at(-1)
+      if (!last) return connection.current === null ? 'nothing' : 'current'
+      last.response.shouldKeepAlive = false
+      return 'waiting'
     },
     cutStalled(nowMs) {
       for (const connection of busy) {

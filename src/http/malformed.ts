@@ -15,13 +15,24 @@ interface Owed {
   shouldKeepAlive: boolean
 }
 
-/** The listener for a server's `clientError`. @param requestId for the header x-request-id, when there is no request */
-export function answerMalformed(error: NodeJS.ErrnoException, socket: Duplex, requestId?: string): void {
+/**
+ * The listener for a server's `clientError`.
+ *
+ * @param of `requestId`: for the header x-request-id, when there is no request; `isInProgress`: whether a request of the
+ * connection is in progress (left out: whether Node owes an answer)
+ */
+export function answerMalformed(
+  error: NodeJS.ErrnoException,
+  socket: Duplex,
+  of: { readonly requestId?: string; readonly isInProgress?: boolean } = {},
+): void {
   if (!socket.writable || error.code === 'ECONNRESET') {
     socket.destroy()
     return
   }
-  refuseOn(socket, refuse(CODES[error.code ?? ''] ?? 'bad_request'), requestId)
+  const refusal = refuse(CODES[error.code ?? ''] ?? 'bad_request')
+  if (of.isInProgress === false) answerRaw(socket, refusal, of.requestId)
+  else refuseOn(socket, refusal, of.requestId)
 }
 
 /** Answers a request with which Node gives the socket away (CONNECT): nobody else listens to it any more. */
