@@ -195,6 +195,22 @@ const ROWS: Readonly<Record<string, Row>> = {
     before: 200,
     after: 503,
   },
+  'limits.event_loop': {
+    yaml: { limits: { event_loop: '10s' } },
+    change: LIMIT('event_loop', '1ms'),
+    // The clients of this test keep the loop busy for more than a millisecond at a stretch.
+    async sees(gateway) {
+      const until = performance.now() + 1000
+      const seen = new Set<number>()
+      while (performance.now() < until) {
+        for (const answer of await Promise.all(Array.from({ length: 10 }, () => gateway.chat())))
+          seen.add(answer.status)
+      }
+      return seen.has(503)
+    },
+    before: false,
+    after: true,
+  },
   'limits.headers': {
     change: LIMIT('headers', '100ms'),
     sees: gateway => slowBody(gateway, HALF_HEAD),
