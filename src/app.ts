@@ -268,7 +268,8 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string, o
     // Nobody upgrades here, but Node's parser throws away what came in one piece with such a request: say so by closing.
     if (wantsUpgrade(request)) response.shouldKeepAlive = false
     coming.add(request)
-    request.once('close', () => coming.delete(request))
+    // Not the request's own: Node emits none for a body that was refused and never came whole.
+    response.once('close', () => coming.delete(request))
     void callback(request, response)
   }
   const connections = oneAtATime(begin, { isClosed: () => !server.listening, stallMs: () => stalls.get(server)! })
