@@ -19,7 +19,18 @@ const CLIENTS = 12
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
 
 /** What a request is for: the provider reads it in the message, the client knows whether to leave. */
-const KINDS = ['whole', 'stream', 'leave', 'error', 'reset', 'half', 'garbage', 'unknown model', 'no JSON'] as const
+const KINDS = [
+  'whole',
+  'stream',
+  'leave',
+  'error',
+  'reset',
+  'half',
+  'garbage',
+  'unknown model',
+  'no JSON',
+  'refused before its body came',
+] as const
 type Kind = (typeof KINDS)[number]
 
 let provider: { url: string; close(): void }
@@ -101,15 +112,21 @@ function ask(agent: Agent, kind: Kind): Promise<void> {
     const model = kind === 'unknown model' ? 'nobody' : 'm'
     const stream = kind !== 'whole' && kind !== 'error'
     const body = JSON.stringify({ model, stream, messages: [{ role: 'user', content: kind }] })
-    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+    const isRefused = kind === 'refused before its body came'
+    const headers = {
+      'content-type': 'application/json',
+      ...(isRefused ? { 'content-length': 1_000_000 } : { authorization: `Bearer ${key}` }),
+    }
     const asking = request(`${gateway.url}/v1/chat/completions`, { method: 'POST', agent, headers }, answer => {
       answer.once('data', () => kind === 'leave' && asking.destroy())
+      answer.once('end', () => isRefused && asking.destroy())
       answer.on('error', () => {})
       answer.once('close', resolve)
       answer.resume()
     })
     asking.on('error', () => resolve())
-    asking.end(kind === 'no JSON' ? body.slice(0, -2) : body)
+    if (isRefused) asking.write(body)
+    else asking.end(kind === 'no JSON' ? body.slice(0, -2) : body)
   })
 }
 
