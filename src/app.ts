@@ -262,11 +262,14 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string, o
   const callback = app.callback()
   const coming = new Set<IncomingMessage>()
   const begin = (request: IncomingMessage, response: ServerResponse) => {
-    if (overload?.refusesRequest() && !isHealth(request.url)) return refuseOverloaded(request, response, nextId())
     // No further request on a connection of a server that has been closed.
     if (!server.listening) response.shouldKeepAlive = false
     // Nobody upgrades here, but Node's parser throws away what came in one piece with such a request: say so by closing.
     if (wantsUpgrade(request)) response.shouldKeepAlive = false
+    // What is wrong with a head is told in any case, and ends the connection.
+    if (overload?.refusesRequest() && !isHealth(request.url) && headProblem(request) === null) {
+      return refuseOverloaded(request, response, nextId())
+    }
     coming.add(request)
     // Not the request's own: Node emits none for a body that was refused and never came whole.
     response.once('close', () => coming.delete(request))
@@ -290,11 +293,6 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string, o
   // A client that waits for `100 Continue` gets it when its body is read: `readBody` says it.
   server.on('checkContinue', connections.begin)
   server.on('checkExpectation', connections.begin)
-  if (overload) {
-    server.on('connection', socket => {
-      if (overload.refusesConnection()) socket.destroy()
-    })
-  }
   server.once('listening', () => {
     const look = setInterval(() => connections.cutStalled(performance.now()), STALLS_EVERY_MS)
     look.unref()
@@ -306,8 +304,8 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string, o
     })
   })
   server.on('clientError', (error, socket) => {
-    const left = connections.giveUp(socket)
-    if (left !== 'waiting') answerMalformed(error, socket, { isInProgress: left === 'current', requestId: nextId() })
+    const told = connections.giveUp(socket)
+    if (told !== 'nobody') answerMalformed(error, socket, { isInProgress: told === 'current', requestId: nextId() })
   })
   server.on('connect', (_request, socket) => {
     answerUnserved(socket, refuse('bad_request', { message: 'The request target must be a path.' }), nextId())
@@ -339,8 +337,8 @@ function isHealth(url: string | undefined): boolean {
 function refuseOverloaded(request: IncomingMessage, response: ServerResponse, id: string): void {
   const refusal = refuse('overloaded', { retryAfterMs: 1000, detail: 'the event loop is overloaded' })
   const body = errorBody(undefined, refusal, id)
-  const hasLargeBody = Number(request.headers['content-length'] ?? Number.POSITIVE_INFINITY) > LARGE_BODY_BYTES
-  if (hasLargeBody && request.method === 'POST') {
+  const { 'content-length': length = '0', 'transfer-encoding': encoding } = request.headers
+  if (encoding !== undefined || Number(length) > LARGE_BODY_BYTES) {
     response.shouldKeepAlive = false
     lingerAtEnd(request)
   }

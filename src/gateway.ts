@@ -3,7 +3,7 @@
  * ends and records. It introduces the parts to each other; they do not know one another.
  */
 import type { Context } from 'koa'
-import { addressGroup, decidedBy, isRefusal, type Refusal, refuse, type Stage } from '#contract'
+import { decidedBy, isRefusal, type Refusal, refuse, type Stage } from '#contract'
 import { Client } from './answer/client.ts'
 import { Meter } from './answer/meter.ts'
 import { whenFacts } from './config/when.ts'
@@ -13,12 +13,12 @@ import type { Generation, LiveRoute } from './generation.ts'
 import { type ReadBody, readBody } from './http/body.ts'
 import { parseArrived } from './http/linger.ts'
 import { refuseBody } from './http/malformed.ts'
-import { freeShare, type ShareLimits, Shares } from './http/shares.ts'
 import { LiveExchange } from './pipeline/exchange.ts'
 import { runPlan } from './pipeline/runner.ts'
 import { sendChat } from './send/chat.ts'
 import { answerEarly } from './send/early.ts'
 import { type FindRecent, sendModel, sendModels, sendReceipt } from './send/lookup.ts'
+import { createMemory, ownerOf } from './send/memory.ts'
 import { sendRaw } from './send/raw.ts'
 import type { TripEnding } from './send/record.ts'
 import { errorBody, sendRefusal } from './send/refusal.ts'
@@ -55,10 +55,6 @@ export interface Gateway {
   idle(): Promise<void>
 }
 
-/** What a whole answer is taken for before it is there. */
-const LEAST_ANSWER_BYTES = 16 * 1024
-const BYTES_A_TOKEN = 8
-
 export function createGateway(parts: GatewayParts): Gateway {
   /** All of them: the gateway ends when there is none. */
   const trips = new Set<Trip>()
@@ -66,17 +62,7 @@ export function createGateway(parts: GatewayParts): Gateway {
   const arriving = new Set<Trip>()
   /** Those whose bodies have come. */
   const admitted = new Set<Trip>()
-  const limits = () => parts.generation().configuration.limits
-  const share = freeShare(() => limits().bodyBytes)
-  const shares: ShareLimits = { total: () => limits().bodyBytesInflight, share }
-  const bodies = new Shares({ total: () => shares.total() - strangersBodies.bytes, share })
-  /** Of clients that are not known yet. They have a quarter at most: whatever they send, the others keep their room. */
-  const strangersBodies = new Shares({
-    total: () => Math.min(Math.max(shares.total() / 4, limits().bodyBytes), shares.total() - bodies.bytes),
-    share,
-  })
-  /** Whole answers that wait for their clients. */
-  const answers = new Shares(shares)
+  const memory = createMemory(() => parts.generation().configuration.limits)
   const waiting: (() => void)[] = []
   let draining = false
 
@@ -155,10 +141,12 @@ export function createGateway(parts: GatewayParts): Gateway {
     const { maxInflight, bodyBytes } = trip.generation.configuration.limits
     if (arriving.size >= maxInflight) giveUpSlowest()
     arriving.add(trip)
-    const { account } = trip.exchange
     try {
-      const room = account ? bodies.of(account.id) : strangersBodies.of(ownerOf(trip))
-      return await readBody(trip.ctx.req, trip.ctx.res, bodyBytes, room)
+      return await readBody(trip.ctx.req, trip.ctx.res, bodyBytes, memory.forBody(trip))
+    } catch (error) {
+      // It broke off because its client has gone, or the gateway is going.
+      trip.exchange.outcome ??= trip.stopped
+      throw error
     } finally {
       arriving.delete(trip)
     }
@@ -177,7 +165,7 @@ export function createGateway(parts: GatewayParts): Gateway {
   }
 
   function over(trip: Trip): void {
-    countAnswer(trip, 0)
+    memory.countAnswer(trip, 0)
     trips.delete(trip)
     admitted.delete(trip)
     parts.left(trip.generation)
@@ -208,7 +196,7 @@ export function createGateway(parts: GatewayParts): Gateway {
       watchman: parts.watchman,
       stallMs: limits.stallMs,
       heartbeat,
-      onWhole: bytes => countAnswer(trip, bytes),
+      onWhole: bytes => memory.countAnswer(trip, bytes),
       onLeave: () => stop(trip, 'client_left'),
     })
     const trip: Trip = {
@@ -220,6 +208,7 @@ export function createGateway(parts: GatewayParts): Gateway {
       meter,
       body: null,
       answerBytes: 0,
+      network: null,
       asking: null,
       stopped: null,
       onStop: null,
@@ -238,10 +227,10 @@ export function createGateway(parts: GatewayParts): Gateway {
       case 'messages':
       case 'responses':
         // A stream waits at the provider, not here.
-        if (!trip.exchange.chat?.stream) reserveAnswer(trip)
+        if (!trip.exchange.chat?.stream) memory.reserveAnswer(trip)
         return sendChat(trip, parts)
       case 'raw':
-        reserveAnswer(trip)
+        memory.reserveAnswer(trip)
         return sendRaw(trip, parts)
       case 'models':
         return sendModels(trip)
@@ -250,30 +239,6 @@ export function createGateway(parts: GatewayParts): Gateway {
       case 'receipt':
         return sendReceipt(trip, parts, ctx.state['id'] as string)
     }
-  }
-
-  /**
-   * Of whole answers that have not come yet, and of those that wait for their clients, nobody has more than a share. Before
-   * the dispatch a refusal costs nothing. Of what an answer cannot be, its client has not asked for so many tokens.
-   */
-  function reserveAnswer(trip: Trip): void {
-    const { chat } = trip.exchange
-    const tokens = chat ? chat.cap * chat.choices : 0
-    const bytes = Math.min(LEAST_ANSWER_BYTES + tokens * BYTES_A_TOKEN, limits().bodyBytesInflight / 8)
-    const owner = ownerOf(trip)
-    if (!answers.take(owner, bytes)) {
-      // The first one has room in any case: whatever others do not read.
-      if (answers.has(owner)) {
-        throw refuse('overloaded', { retryAfterMs: 1000, detail: 'too many bytes of answers wait for their clients' })
-      }
-      answers.add(owner, bytes)
-    }
-    trip.answerBytes = bytes
-  }
-
-  function countAnswer(trip: Trip, bytes: number): void {
-    answers.add(ownerOf(trip), bytes - trip.answerBytes)
-    trip.answerBytes = bytes
   }
 
   /** Anything that went wrong as something that a client can be told. */
@@ -344,11 +309,6 @@ export function createGateway(parts: GatewayParts): Gateway {
     },
     idle: () => (trips.size === 0 ? Promise.resolve() : new Promise(resolve => waiting.push(resolve))),
   }
-}
-
-/** Whose memory an exchange uses: the account's, or while that is not known, the address's. */
-function ownerOf({ exchange }: Trip): string {
-  return exchange.account?.id ?? addressGroup(exchange.address)
 }
 
 /**

@@ -19,7 +19,8 @@ export default definePlugin({
   name: 'concurrency',
   description: 'Limits how many exchanges are under way at once, for each key, account, model or address, or for all.',
   needs: ({ per }: Settings) => (per === 'address' || per === 'everybody' ? [] : [per]),
-  needsBody: false,
+  // A slot that everybody wants is not held while a body comes: a few that never end would shut all others out.
+  needsBody: ({ per }: Settings) => per === 'everybody',
   uses: ['clock'],
   settings: {
     type: 'object',

@@ -99,7 +99,7 @@ const LIMITS = map('What the gateway takes before it says no.', {
     'All request bodies in progress, and as many bytes of whole answers; beyond: 503. Clients without a key have a quarter of it, and an account a part of what is free.',
     '256MiB',
   ),
-  event_loop: span('New requests get 503 while the event loop is busy for so long at a stretch.', '100ms'),
+  event_loop: span('After five stretches of work longer than this, a part of new requests gets 503.', '100ms'),
   headers: span('How long a client may take to send its headers.', '10s'),
   request: span('How long a client may take to send the whole request.', '30s'),
   stall: span('A client that takes nothing of its answer for so long is cut.', '60s'),

@@ -129,9 +129,10 @@ export interface Plugin<Settings = never, Needs extends FactName = never, Uses e
   readonly records?: boolean
   /**
    * Whether it looks at the body, or at anything made of it. Default: true. The leading steps of a policy that say false run
-   * before the body is read: who is refused by them never takes room for one. Until then `exchange.bytes` is empty.
+   * before the body is read: who is refused by them never takes room for one. Until then `exchange.bytes` is empty. A boolean,
+   * or a function of the settings.
    */
-  readonly needsBody?: boolean
+  readonly needsBody?: boolean | ((settings: Settings) => boolean)
   /** Facts that an earlier step must give: a list, or a function of the settings and of what the route is for. */
   readonly needs?: readonly Needs[] | ((settings: Settings, kind: RouteKind) => readonly FactName[])
   /**
@@ -166,7 +167,7 @@ export interface AnyPlugin {
   readonly critical?: boolean
   readonly ends?: boolean
   readonly records?: boolean
-  readonly needsBody?: boolean
+  readonly needsBody?: boolean | ((settings: never) => boolean)
   readonly needs?: readonly FactName[] | ((settings: never, kind: RouteKind) => readonly FactName[])
   readonly before?: readonly FactName[] | ((settings: never, kind: RouteKind) => readonly FactName[])
   readonly gives?: readonly FactName[]

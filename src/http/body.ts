@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isRefusal, refuse } from '#contract'
 import { ByteCollector } from '../bytes.ts'
+import { earlyRefusal } from './malformed.ts'
 import { createPace, TinyPieces } from './pace.ts'
 import type { Room } from './shares.ts'
 
@@ -27,6 +28,8 @@ export async function readBody(
   limitBytes: number,
   room: Room,
 ): Promise<ReadBody> {
+  const early = earlyRefusal(request)
+  if (early) throw early
   const declared = Number(request.headers['content-length'] ?? 0)
   if (declared > limitBytes) throw tooLarge(limitBytes)
   if (request.headers.expect !== undefined) response.writeContinue()
@@ -83,8 +86,8 @@ function collect(request: IncomingMessage, limitBytes: number, hold: (bytes: num
     const onEnd = () => settle(() => resolve(collected.take()))
     const onError = (error: unknown) => settle(() => reject(isRefusal(error) ? error : brokenOff()))
     const onGone = () => settle(() => reject(brokenOff()))
-    // Left already: nothing of the below would ever be called.
-    if (request.destroyed && !request.complete) {
+    // Left already, maybe behind a body that came whole: nothing of the below would ever be called.
+    if (request.destroyed) {
       onGone()
       return
     }

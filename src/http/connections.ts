@@ -29,12 +29,12 @@ interface Connection {
 export interface Connections {
   readonly begin: Begin
   /**
-   * Node's parser has given up on a connection. Requests that had come whole are still answered, the last one with
-   * `Connection: close`; one that had not is not begun.
-   * @returns what of the connection is left: a request in progress that may be the broken one, only whole requests behind it,
-   * or nothing
+   * Node's parser has given up on a connection. Requests that had come whole are still answered, and then the connection
+   * ends; one that waits and had not come whole is not begun.
+   * @returns who is to be told: the request in progress, which may be the broken one; nobody, because the answers before the
+   * broken one still come; or the connection, on which there is no request
    */
-  giveUp(socket: object): 'current' | 'waiting' | 'nothing'
+  giveUp(socket: object): 'current' | 'nobody' | 'connection'
   /** Cuts the connections whose clients take nothing of their answers. @param nowMs any clock that does not go back */
   cutStalled(nowMs: number): void
 }
@@ -47,8 +47,10 @@ const CHUNKED_BODY_BYTES = 4 * 1024 * 1024
 
 /** Of all requests that wait, in one process. */
 const MAX_WAITING_BYTES = 64 * 1024 * 1024
-/** Behind one exchange. The next one ends the connection. */
-const MAX_WAITING = 256
+/** Behind one exchange; from so many on nothing more is read. Before, one who leaves is noticed at once. */
+const PAUSED_FROM = 16
+/** More than one read of 64 KiB brings of requests that carry a key. The next one ends the connection. */
+const MAX_WAITING = 1024
 
 export interface ConnectionsOptions {
   /** The listener has been closed: what waits is not begun. */
@@ -80,8 +82,12 @@ export function oneAtATime(begin: Begin, { isClosed, stallMs }: ConnectionsOptio
     }
     waitingBytes += bytes
     connection.waiting.push({ request, response, bytes })
-    // No further head is read before this one's turn.
-    request.socket.pause()
+    // Not now: behind each whole request Node's parser goes on reading.
+    if (connection.waiting.length === PAUSED_FROM) setImmediate(pause, connection)
+  }
+
+  function pause({ waiting, socket }: Connection): void {
+    if (waiting.length >= PAUSED_FROM) socket.pause()
   }
 
   function ended(connection: Connection, response: ServerResponse): void {
@@ -92,19 +98,22 @@ export function oneAtATime(begin: Begin, { isClosed, stallMs }: ConnectionsOptio
     if (isClosed() || endsConnection(response) || socket.destroyed) {
       end(connection)
       // The head may have promised more: it left before the end was in sight.
-      if (isClosed()) socket.destroySoon()
+      socket.destroySoon()
       return
     }
     // One a turn: requests whose answers are there at once would let nobody else in until the last of them.
-    if (connection.waiting.length > 0) setImmediate(() => startNext(connection))
+    if (connection.waiting.length > 0) setImmediate(startNext, connection)
   }
 
   function startNext(connection: Connection): void {
-    if (isClosed() || connection.socket.destroyed) end(connection)
+    if (isClosed() || connection.socket.destroyed) {
+      end(connection)
+      connection.socket.destroySoon()
+    }
     const next = connection.waiting.shift()
     if (!next) return
     waitingBytes -= next.bytes
-    if (connection.waiting.length === 0) connection.socket.resume()
+    if (connection.waiting.length < PAUSED_FROM) connection.socket.resume()
     start(connection, next.request, next.response)
   }
 
@@ -127,14 +136,15 @@ export function oneAtATime(begin: Begin, { isClosed, stallMs }: ConnectionsOptio
     },
     giveUp(socket) {
       const connection = connections.get(socket as Socket)
-      if (!connection) return 'nothing'
+      if (!connection) return 'connection'
       connection.isOver = true
-      const { waiting } = connection
-      if (waiting.at(-1)?.request.complete === false) waitingBytes -= waiting.pop()!.bytes
-      const last = waiting.at(-1)
-      if (!last) return connection.current === null ? 'nothing' : 'current'
-      last.response.shouldKeepAlive = false
-      return 'waiting'
+      const { waiting, current } = connection
+      const broken = waiting.at(-1)?.request.complete === false ? waiting.pop() : null
+      if (broken) waitingBytes -= broken.bytes
+      const last = waiting.at(-1)?.response ?? (broken ? current : null)
+      if (!last) return current === null ? 'connection' : 'current'
+      last.shouldKeepAlive = false
+      return 'nobody'
     },
     cutStalled(nowMs) {
       for (const connection of busy) {

@@ -53,12 +53,24 @@ function refuseOn(socket: Duplex, refusal: Refusal, requestId?: string): void {
   else if (!refuseBody(owed.req, refusal)) owed.shouldKeepAlive = false
 }
 
+/** Refusals of bodies that nobody read yet: whoever begins to, gets it at once. */
+const refusedEarly = new WeakMap<IncomingMessage, Refusal>()
+
 /**
- * Ends the reading of a body that will not come as it should: whoever reads it gets the refusal and answers with it.
+ * Ends the reading of a body that will not come as it should: whoever reads it, now or later, gets the refusal and answers
+ * with it.
  * @returns false when nobody reads, or the body is here already
  */
 export function refuseBody(request: IncomingMessage, refusal: Refusal): boolean {
-  return !request.complete && request.listenerCount('error') > 0 && request.emit('error', refusal)
+  if (request.complete) return false
+  if (request.listenerCount('error') > 0) return request.emit('error', refusal)
+  refusedEarly.set(request, refusal)
+  return false
+}
+
+/** With what a body was refused before anybody read it; undefined: it was not. */
+export function earlyRefusal(request: IncomingMessage): Refusal | undefined {
+  return refusedEarly.get(request)
 }
 
 /** Answers on a socket for which there is no response object, and closes it. */

@@ -1,6 +1,7 @@
 /**
  * Refuses new requests while the event loop is overloaded. Without it every request waits behind all others, until clients
- * give up on answers that are still worked for.
+ * give up on answers that are still worked for. A refusal by the head costs a tenth of an answer. Connections are always
+ * accepted: who asks for /livez opens one.
  *
  * The measure is the processor's time between two rounds of a timer: what the loop had to do at a stretch. It grows with the
  * requests that wait, and not because other processes have the processor.
@@ -21,8 +22,6 @@ export interface Overload {
   round(): void
   /** Whether to refuse a request whose head has come. */
   refusesRequest(): boolean
-  /** Whether not even a head should be read from a new connection. */
-  refusesConnection(): boolean
 }
 
 export const ROUND_MS = 50
@@ -31,10 +30,8 @@ const ROUNDS = 5
 /** What a busy round adds to the pressure, and a quiet one takes. */
 const RISE = 0.1
 const FALL = 0.05
-/** A few requests are always let in: they show when it is over. */
-const MOST_REFUSED = 0.95
-/** Up to 1 it is the part of requests that is refused, above it the part of connections. */
-const MOST_PRESSURE = 1.75
+/** The part of requests that is refused at most. A few are always let in: they show when it is over. */
+const MOST_PRESSURE = 0.95
 
 export function createOverload({ mostMs, cpuMs, random, changed }: OverloadOptions): Overload {
   let spentMs = cpuMs()
@@ -50,7 +47,6 @@ export function createOverload({ mostMs, cpuMs, random, changed }: OverloadOptio
       else if (busyRounds === 0) pressure = Math.max(0, pressure - FALL)
       if (before > 0 !== pressure > 0) changed(pressure > 0)
     },
-    refusesRequest: () => pressure > 0 && random() < Math.min(MOST_REFUSED, pressure),
-    refusesConnection: () => pressure > 1 && random() < pressure - 1,
+    refusesRequest: () => pressure > 0 && random() < pressure,
   }
 }

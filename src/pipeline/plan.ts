@@ -88,8 +88,10 @@ export function createPlan(
 }
 
 /** Of a middleware from npm nobody knows what it looks at. */
-function needsBody({ plugin, foreign, mode }: PlannedStep): boolean {
-  return mode !== 'off' && (foreign || plugin.needsBody !== false)
+function needsBody({ plugin, foreign, mode, settings }: PlannedStep): boolean {
+  if (mode === 'off') return false
+  const needs = plugin.needsBody ?? true
+  return foreign || (typeof needs === 'function' ? needs(settings as never) : needs)
 }
 
 /** For errors: `policies/standard.yaml:4:10: the step "volume"`. */

@@ -35,6 +35,8 @@ export interface Trip {
   body: ReadBody | null
   /** Bytes that are counted for its whole answer: a guess before it is asked for, and what it is once it is there. */
   answerBytes: number
+  /** Whose address the client has, while nobody knows the account; found out when it is asked for. */
+  network: string | null
   /** The target that is asked now; null between two attempts. */
   asking: string | null
   /** Why the signal was aborted; null while it is not. */

@@ -27,7 +27,7 @@ const AFTER_S = 60
 const BUSY_MS = 500
 
 let provider: FakeProvider
-/** Gives answers of 4 MiB. */
+/** Gives answers of 1 MiB. */
 let largeProvider: FakeProvider
 let gateway: Gateway
 let key: string
@@ -36,7 +36,7 @@ const floods: ChildProcess[] = []
 
 beforeAll(async () => {
   provider = await startFakeProvider({ script: exact() })
-  largeProvider = await startFakeProvider({ script: exact({ tokens: ['x'.repeat(4 * MIB)] }) })
+  largeProvider = await startFakeProvider({ script: exact({ tokens: ['x'.repeat(MIB)] }) })
   const model = { price: PRICE, context: '100M', max_output: '2M' }
   gateway = await startGateway({
     entry: PROBED_GATEWAY,

@@ -5,7 +5,7 @@ import type { Context } from 'koa'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { definePlugin, parseMoney, refuse } from '#contract'
 import { counts } from '../helpers/counts.ts'
-import { exact, type FakeProvider, startFakeProvider } from '../helpers/fake-provider.ts'
+import { exact, type FakeProvider, gated, startFakeProvider } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { openRaw, type RawClient } from '../helpers/raw-client.ts'
 import { expectRefusal } from './refusal.ts'
@@ -129,6 +129,53 @@ describe('a key is looked up from the head', () => {
     await client.readUntil('HTTP/1.1 100 Continue\r\n\r\n')
     await client.send(body)
     expect((await client.readResponse()).status).toBe(200)
+  })
+
+  test('who leaves while a step waits is noticed, also behind a body that came whole', async () => {
+    await using gateway = await startInProcess({
+      provider: provider.baseUrl,
+      steps: [
+        { use: 'api-key' },
+        { use: 'concurrency', with: { per: 'key', limit: 1, queue: { length: 5, wait: '1m' } } },
+        ...FIVE_STEPS.slice(1),
+      ],
+    })
+    provider.script(gated({ tokens: 1 }))
+    const from = provider.requests.length
+    const first = gateway.chat()
+    const upstream = await provider.waitForRequest(from)
+    const leaver = await connect(gateway)
+    await leaver.post(CHAT, { model: 'm', messages: MESSAGES }, { authorization: `Bearer ${gateway.key}` })
+    await fetch(`${gateway.url}/livez`)
+    await pause(50)
+    leaver.reset()
+    const line = await gateway.waitForLog(line => line['msg'] === 'exchange')
+    expect(line).toMatchObject({ outcome: 'client_left' })
+    upstream.release()
+    expect((await first).status).toBe(200)
+    expect(gateway.log.filter(line => line['msg'] === 'a step made a mistake')).toEqual([])
+  })
+
+  test('a body that is late while a step waits is refused when its turn comes', async () => {
+    const waits = definePlugin({
+      name: 'waits',
+      needsBody: false,
+      settings: { type: 'object', additionalProperties: false, properties: {} },
+      create: () => async (_ctx, next) => {
+        await pause(3000)
+        await next()
+      },
+    })
+    await using gateway = await startInProcess({
+      provider: provider.baseUrl,
+      plugins: [waits],
+      steps: [{ use: 'api-key' }, { use: 'waits' }, ...FIVE_STEPS.slice(1)],
+      yaml: { limits: { request: '300ms', headers: '200ms' } },
+    })
+    const client = await connect(gateway)
+    await client.send(head(`Authorization: Bearer ${gateway.key}\r\nContent-Length: 100000\r\n\r\n{`))
+    await expectRefusal(await client.readResponse(), 'request_timeout')
+    expect((await client.readToEnd()).toString()).toBe('')
   })
 
   test('who is still sending gets to read the refusal', async () => {
@@ -296,11 +343,47 @@ describe('requests that come before the answers are read', () => {
     expect(gateway.log.filter(line => line['msg'] === 'exchange')).toHaveLength(1)
   })
 
+  test('wait behind a long answer, however many come', async () => {
+    await using gateway = await startInProcess({ provider: provider.baseUrl })
+    provider.script(gated({ tokens: 2 }))
+    const from = provider.requests.length
+    const client = await connect(gateway)
+    await client.post(CHAT, { model: 'm', messages: MESSAGES }, { authorization: `Bearer ${gateway.key}` })
+    const upstream = await provider.waitForRequest(from)
+    for (let at = 0; at < 300; at++) await client.send('GET /livez HTTP/1.1\r\nHost: gateway\r\n\r\n')
+    upstream.release()
+    for (let at = 0; at <= 300; at++) expect((await client.readResponse()).status).toBe(200)
+  })
+
+  test('and whose body does not come end the connection, not the answer before them', async () => {
+    await using gateway = await startInProcess({
+      provider: provider.baseUrl,
+      yaml: { limits: { request: '300ms', headers: '200ms' } },
+    })
+    provider.script(gated({ tokens: 3 }))
+    const from = provider.requests.length
+    const client = await connect(gateway)
+    const auth = { authorization: `Bearer ${gateway.key}` }
+    await client.post(CHAT, { model: 'm', stream: true, messages: MESSAGES }, auth)
+    const upstream = await provider.waitForRequest(from)
+    await upstream.step(2)
+    await client.readUntil('data: ')
+    await client.send(
+      `POST ${CHAT} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n{`,
+    )
+    // Node looks for requests that are late once a second.
+    await pause(2500)
+    upstream.release()
+    const answer = await client.readResponse()
+    expect([answer.end, answer.text().includes('[DONE]')]).toEqual(['chunked', true])
+    expect((await client.readToEnd()).toString()).toBe('')
+  })
+
   test('and are too many end the connection', async () => {
     await using gateway = await startInProcess({ provider: provider.baseUrl })
     const client = await connect(gateway)
     client.pause()
-    await client.send('GET /livez HTTP/1.1\r\nHost: gateway\r\n\r\n'.repeat(1000)).catch(() => {})
+    await client.send('GET /livez HTTP/1.1\r\nHost: gateway\r\n\r\n'.repeat(5000)).catch(() => {})
     client.resume()
     expect(await client.closed).not.toBe('own')
   })

@@ -2,7 +2,6 @@
  * How often somebody may try something: a sliding window for each subject, or delays that grow, in memory and bounded.
  * Whoever is turned away is not counted again, so that one who keeps knocking is let in when the time has passed.
  */
-import { isIPv6 } from 'node:net'
 import { type Clock, refuse } from '#contract'
 import { boundedMap } from '../../store/bounded.ts'
 
@@ -117,22 +116,4 @@ export function takeAll(tries: readonly Try[]): () => void {
     throw error
   }
   return takeBack
-}
-
-/** Who tries, by network address: for IPv6 the first 64 bits, because whoever has one of its addresses has all of them. */
-export function subjectOf(address: string): string {
-  if (!isIPv6(address)) return address
-  const [head = '', tail = ''] = address.replace(/%.*$/, '').split('::')
-  const groups = head === '' ? [] : head.split(':')
-  if (address.includes('::')) {
-    const after = tail === '' ? [] : tail.split(':')
-    // An IPv4 address at the end stands for two groups.
-    const length = after.length + (tail.includes('.') ? 1 : 0)
-    while (groups.length < 8 - length) groups.push('0')
-    groups.push(...after)
-  }
-  return `${groups
-    .slice(0, 4)
-    .map(group => Number.parseInt(group, 16).toString(16))
-    .join(':')}::/64`
 }

@@ -4,9 +4,8 @@
  * which says how many there were since the line before.
  */
 
-import type { Clock, Log } from '#contract'
+import { addressGroup, type Clock, type Log } from '#contract'
 import { boundedMap } from '../../store/bounded.ts'
-import { subjectOf } from './attempts.ts'
 import type { About, ApiRoute, Caller } from './route.ts'
 
 export interface Journal {
@@ -35,7 +34,7 @@ export function createJournal(log: Log, clock: Clock): Journal {
 
   /** How many had no line since the last one; null when this one has none either. */
   function turnOf(address: string): number | null {
-    const subject = subjectOf(address)
+    const subject = addressGroup(address)
     const now = clock.now()
     const last = told.get(subject)
     const since = last === undefined ? Number.POSITIVE_INFINITY : now - last.at

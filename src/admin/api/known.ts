@@ -3,9 +3,10 @@
  * stranger. Strangers' guesses lock out strangers only. A browser is known by a cookie of its own, which outlives sessions;
  * an address is remembered in memory, by the same signed text.
  */
+
+import { addressGroup } from '#contract'
 import { boundedMap } from '../../store/bounded.ts'
 import { DEVICE_MS, type People } from '../../store/people.ts'
-import { subjectOf } from './attempts.ts'
 import { cookieIn } from './sessions.ts'
 
 /** What a person is known by; null: a stranger. */
@@ -32,12 +33,12 @@ export function createKnown(people: Pick<People, 'createDevice' | 'findDevice'>)
       if (personId === undefined) return null
       const device = isOf(text, personId)
       if (device) return { browser: device.id }
-      const subject = subjectOf(address)
+      const subject = addressGroup(address)
       return isOf(addresses.get(`${personId} ${subject}`), personId) ? { address: subject } : null
     },
     remember(personId, address) {
       const text = people.createDevice(personId)
-      if (text !== undefined) addresses.set(`${personId} ${subjectOf(address)}`, text)
+      if (text !== undefined) addresses.set(`${personId} ${addressGroup(address)}`, text)
       return text
     },
   }

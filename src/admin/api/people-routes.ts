@@ -1,11 +1,11 @@
 /** How somebody gets in and out: registering, joining by a link, signing in, a new password, signing out. */
 import { hash } from 'node:crypto'
-import { type ErrorCode, formatMoney, refuse } from '#contract'
+import { addressGroup, type ErrorCode, formatMoney, refuse } from '#contract'
 import { foldEmail, normalEmail } from '../../store/email.ts'
 import type { Link, Person } from '../../store/people.ts'
 import { StoreError, StoreUnavailable } from '../../store/store.ts'
 import { afterWriting } from './after-writing.ts'
-import { subjectOf, takeAll } from './attempts.ts'
+import { takeAll } from './attempts.ts'
 import { isEmail } from './check.ts'
 import { refuseGuessable } from './guessable.ts'
 import { EMAIL, fields, PASSWORD, PASSWORD_NOW, SECRET } from './inputs.ts'
@@ -147,7 +147,7 @@ async function register(call: Call<object, object, { email: string; password: st
   let person: Person
   let password: string
   try {
-    guard.registrationsByAddress.take(subjectOf(caller.address))
+    guard.registrationsByAddress.take(addressGroup(caller.address))
     checkFree(call, body.email)
     password = await guard.passwords.hash(body.password, { by: placesOf(call, email), isStranger: true })
     const membership = { name: email, plan, credit }
@@ -179,7 +179,7 @@ async function join(call: Call<object, object, { token: string; email?: string; 
   }
   refuseGuessable(body.password, email, 'password')
   // Whoever has a link that is for anybody could ask with it who is here: that counts as registering does.
-  const takeBack = takeAll(link.email === null ? [[guard.registrationsByAddress, subjectOf(caller.address)]] : [])
+  const takeBack = takeAll(link.email === null ? [[guard.registrationsByAddress, addressGroup(caller.address)]] : [])
   checkFree(call, email)
   takeBack()
   const password = await guard.passwords.hash(body.password, familiar(call, email))
@@ -262,7 +262,7 @@ function checkFree({ parts }: Call, email: string): void {
 
 /** A link that works; a try that finds none counts as one to sign in. */
 function findLink(call: Call, token: string, kind?: Link['kind']): Link {
-  const takeBack = call.guard.signInsByAddress.take(subjectOf(call.caller.address))
+  const takeBack = call.guard.signInsByAddress.take(addressGroup(call.caller.address))
   const link = call.parts.store.people.findLink(token)
   if (!link || (kind !== undefined && link.kind !== kind)) throw refuse('link_invalid')
   takeBack()

@@ -6,10 +6,9 @@
  * listener's with a token, and find the operators' routes only. Neither takes the other's proof, nor an API key.
  */
 import type { Context, Middleware } from 'koa'
-import { isRefusal, type Refusal, refuse } from '#contract'
+import { addressGroup, isRefusal, type Refusal, refuse } from '#contract'
 import type { OperatorToken } from '../../store/people.ts'
 import { type Store, StoreError, StoreUnavailable } from '../../store/store.ts'
-import { subjectOf } from './attempts.ts'
 import { createCheck, type RouteCheck } from './check.ts'
 import { createGuard, type Guard } from './guard.ts'
 import { createJournal } from './journal.ts'
@@ -112,7 +111,7 @@ const STRANGERS_BODY_BYTES = 8 * 1024
 function bodyOf({ audience, bodyBytes }: ApiRoute, { maker, address }: Caller): BodyOf {
   // Also of somebody who is signed in: nobody has to be, for these.
   if (maker === null || audience === 'anyone') {
-    return { limitBytes: bodyBytes ?? STRANGERS_BODY_BYTES, owner: subjectOf(address), isStranger: true }
+    return { limitBytes: bodyBytes ?? STRANGERS_BODY_BYTES, owner: addressGroup(address), isStranger: true }
   }
   return { limitBytes: bodyBytes ?? BODY_BYTES, owner: maker, isStranger: false }
 }

@@ -1,6 +1,8 @@
 /** A try at a password: where it counts, whose room the work takes, and whether it was right. */
+
+import { addressGroup } from '#contract'
 import type { Person, PersonWithPassword } from '../../store/people.ts'
-import { subjectOf, type Try, takeAll } from './attempts.ts'
+import { type Try, takeAll } from './attempts.ts'
 import type { Whose } from './password.ts'
 import type { Call } from './route.ts'
 
@@ -28,7 +30,7 @@ export function signInTrial(
   if (by && 'browser' in by) {
     return { whose: { by: [owner], isStranger: false }, all, wrong: [[guard.signInsByBrowser, by.browser]] }
   }
-  const address = subjectOf(caller.address)
+  const address = addressGroup(caller.address)
   const place: Try = [guard.signInsByPlace, `${address} ${email}`]
   const whose = { by: [owner, `address ${address}`], isStranger: by === null }
   if (by) return { whose, all, wrong: [place] }
@@ -70,7 +72,7 @@ function take({ wrong, all }: Trial) {
 
 /** Whose places in the room of the hashes it takes. */
 export function placesOf({ caller }: Call, whom: string): string[] {
-  return [`address ${subjectOf(caller.address)}`, `person ${whom}`]
+  return [`address ${addressGroup(caller.address)}`, `person ${whom}`]
 }
 
 /** Somebody who has shown more than an address: a link, or a session. */

@@ -1,0 +1,66 @@
+/** The memory of bodies and whole answers: who has how much of it, and who gets more. */
+import { addressGroup, refuse } from '#contract'
+import { freeShare, type Room, type ShareLimits, Shares } from '../http/shares.ts'
+import type { Trip } from './trip.ts'
+
+/** What a whole answer is taken for before it is there. */
+const LEAST_ANSWER_BYTES = 16 * 1024
+const BYTES_A_TOKEN = 8
+/** Most answers are far shorter than their cap: 512 at once have room in an account's half of 256 MiB. */
+const MOST_GUESSED_BYTES = 256 * 1024
+
+export interface Memory {
+  /** Where the body of a request is counted. */
+  forBody(trip: Trip): Room
+  /** Counts a whole answer before it is asked for; throws the refusal `overloaded`. Before the dispatch it costs nothing. */
+  reserveAnswer(trip: Trip): void
+  /** Counts what the answer really is; 0 when its client has it, or has gone. */
+  countAnswer(trip: Trip, bytes: number): void
+}
+
+/** @param limits those of the configuration that serves now */
+export function createMemory(limits: () => { readonly bodyBytes: number; readonly bodyBytesInflight: number }): Memory {
+  const share = freeShare(() => limits().bodyBytes)
+  const shares: ShareLimits = { total: () => limits().bodyBytesInflight, share }
+  const bodies = new Shares({ total: () => shares.total() - strangersBodies.bytes, share })
+  /** Of clients that are not known yet. They have a quarter at most: whatever they send, the others keep their room. */
+  const strangersBodies = new Shares({
+    total: () => Math.min(Math.max(shares.total() / 4, limits().bodyBytes), shares.total() - bodies.bytes),
+    share,
+  })
+  /** Whole answers that are to come, and those that wait for their clients. */
+  const answers = new Shares(shares)
+
+  return {
+    forBody(trip) {
+      const { account } = trip.exchange
+      return account ? bodies.of(account.id) : strangersBodies.of(ownerOf(trip))
+    },
+    reserveAnswer(trip) {
+      const { chat } = trip.exchange
+      const tokens = chat ? chat.cap * chat.choices : 0
+      const bytes = Math.min(LEAST_ANSWER_BYTES + tokens * BYTES_A_TOKEN, MOST_GUESSED_BYTES)
+      const owner = ownerOf(trip)
+      if (!answers.take(owner, bytes)) {
+        // The first one has room in any case: whatever others do not read.
+        if (answers.has(owner)) {
+          throw refuse('overloaded', { retryAfterMs: 1000, detail: 'too many bytes of answers wait for their clients' })
+        }
+        answers.add(owner, bytes)
+      }
+      trip.answerBytes = bytes
+    },
+    countAnswer(trip, bytes) {
+      answers.add(ownerOf(trip), bytes - trip.answerBytes)
+      trip.answerBytes = bytes
+    },
+  }
+}
+
+/** Whose memory an exchange uses: the account's, or while that is not known, the address's. */
+export function ownerOf(trip: Trip): string {
+  const { account, address } = trip.exchange
+  if (account) return account.id
+  trip.network ??= addressGroup(address)
+  return trip.network
+}
