@@ -46,7 +46,7 @@ export function realPath(path: string): string {
 
 /** Tells whether the files of an open database are still the ones in its folder. */
 export interface FileWatch {
-  /** Looks at all files. Returns what is wrong, without paths; null when nothing is. Once wrong, it stays so. */
+  /** Looks at all files. Returns what is wrong, without paths; null when nothing is. Once wrong, it stays so. Never throws. */
   look(): string | null
   /** Like `look`, but looks at one file only, for every commit. */
   glance(): string | null
@@ -74,9 +74,15 @@ export function watchFiles(path: string): FileWatch {
   let found: string | null = null
 
   function check({ name, path, known }: (typeof files)[number]): boolean {
-    const now = identityOf(path)
-    if (now?.ino === known?.ino && now?.dev === known?.dev) return true
-    found = `the store's ${name} was removed or replaced while the gateway ran; restart the gateway`
+    try {
+      const now = identityOf(path)
+      if (now?.ino === known?.ino && now?.dev === known?.dev) return true
+      found = `the store's ${name} was removed or replaced while the gateway ran; restart the gateway`
+    } catch (error) {
+      // EIO, ESTALE, EACCES, ELOOP: whether the file is still the same is unknown.
+      const { code } = error as NodeJS.ErrnoException
+      found = `the store's ${name} cannot be looked at: ${code}; restart the gateway`
+    }
     return false
   }
   return {

@@ -4,9 +4,11 @@
  */
 import { execFileSync } from 'node:child_process'
 import { copyFileSync, mkdirSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import type { Log } from '#contract'
 import { realPath } from '../../src/store/files.ts'
+import { reportLosses } from '../../src/store/report-losses.ts'
 import { hasLocks, hasSqlite, holdsLock, openFiles } from '../helpers/sqlite-program.ts'
 import { aHold, aSettle, folder, fund, testStore } from './helpers.ts'
 
@@ -58,6 +60,34 @@ describe.each(['thread', 'here'] as const)('written by: %s', writes => {
     await expect(store.ledger.hold(aHold({ accountId, exchange: 'req_2' }))).rejects.toMatchObject(refusal)
     await expect(store.ledger.settle(aSettle())).rejects.toMatchObject(refusal)
     await expect(store.freeze(accountId, true)).rejects.toMatchObject(refusal)
+  })
+
+  test.each([
+    ['write-ahead log', '-wal'],
+    ['WAL index', '-shm'],
+    ['database file', ''],
+  ])('the %s cannot be looked at: said, and nothing is written any more', async (name, end) => {
+    const store = await testStore({ writes })
+    const accountId = await fund(store, 1000n)
+    rmSync(store.path + end)
+    // A link to itself: the real error of a real file system (ELOOP).
+    symlinkSync(basename(store.path + end), store.path + end)
+    const lines: unknown[] = []
+    const log: Log = { info() {}, warn() {}, error: (fields, message) => void lines.push([message, fields]) }
+    let check = (_atMs: number) => {}
+    reportLosses(store, 'sqlite:a.db', {
+      log,
+      watch: each => {
+        check = each
+        return () => {}
+      },
+    })
+    check(0)
+    const reason = `the store's ${name} cannot be looked at: ELOOP; restart the gateway`
+    expect(lines).toEqual([['paid requests are refused', { store: 'sqlite:a.db', reason }]])
+    expect(store.problem()).toBe(reason)
+    const refusal = { name: 'StoreUnavailable', written: 'not_written', message: expect.stringContaining(reason) }
+    await expect(store.ledger.hold(aHold({ accountId }))).rejects.toMatchObject(refusal)
   })
 
   test('as a last connection removes both: the very next commit is not acknowledged', async () => {
