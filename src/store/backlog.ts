@@ -53,6 +53,8 @@ export function createBacklog({ writer, spool, log, clock }: BacklogParts): Back
   let pauseMs = FIRST_PAUSE_MS
   const waiters: (() => void)[] = []
   let isClosed = false
+  /** Whether the log knows that the spool cannot be replayed. */
+  let isReplayTold = false
 
   const isEmpty = () => spooled + charges.size + doubts.size === 0
 
@@ -126,9 +128,13 @@ export function createBacklog({ writer, spool, log, clock }: BacklogParts): Back
       written += replayed
       if (rejected > 0)
         log.error({ rejected }, 'the ledger refuses settles of the spool; they are beside it, in *.rejected')
-    } catch {
+      isReplayTold = false
+    } catch (error) {
       // Still in the file, all of them: a settle that is repeated changes nothing.
       spooled += before
+      if (!isReplayTold)
+        log.error({ settles: spooled, error: String(error) }, 'the spool cannot be written to the ledger')
+      isReplayTold = true
     }
   }
 

@@ -1,5 +1,5 @@
 /** Settles that cannot be written: where they stay, who is refused meanwhile, and how that becomes known. */
-import { mkdirSync, rmdirSync, statSync } from 'node:fs'
+import { mkdirSync, rmdirSync, rmSync, statSync } from 'node:fs'
 import { describe, expect, test, vi } from 'vitest'
 import type { Log } from '#contract'
 import type { StoreOptions } from '../../src/store/sqlite.ts'
@@ -128,6 +128,31 @@ describe.each(WRITES)('settles that cannot be written, written by: %s', writes =
     expect(refused.map(({ fields }) => fields['exchange']).sort()).toEqual(['req_1', 'req_9'])
     expect(store.unwritten()).toEqual({ spooled: 0, waiting: 0 })
   })
+})
+
+test('a spool that cannot be replayed is told once, until it can', async () => {
+  const { store, lines, spool } = await rig({})
+  const told = () => lines.filter(({ message }) => message === 'the spool cannot be written to the ledger')
+  for (let times = 1; times <= 2; times++) {
+    // The ledger refuses it, and what it refuses cannot be put aside.
+    mkdirSync(`${store.path}.spool.rejected`)
+    spool(`req_${times}0`)
+    for (let looks = 0; looks < 3; looks++) {
+      store.clock.ms += 1000
+      await store.look()
+    }
+    expect(store.unwritten()).toEqual({ spooled: 1, waiting: 0 })
+    expect(told()).toHaveLength(times)
+    expect(told().at(-1)).toMatchObject({
+      level: 'error',
+      fields: { settles: 1, error: expect.stringContaining('EISDIR') },
+    })
+    rmdirSync(`${store.path}.spool.rejected`)
+    const refused = () => lines.filter(({ fields }) => fields['rejected'] === 1)
+    await vi.waitFor(() => expect(refused()).toHaveLength(times), { timeout: 10_000 })
+    expect(store.unwritten()).toEqual({ spooled: 0, waiting: 0 })
+    rmSync(`${store.path}.spool.rejected`)
+  }
 })
 
 describe.each(WRITES)('a look at the disk, written by: %s', writes => {
