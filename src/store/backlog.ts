@@ -31,6 +31,11 @@ export interface Backlog {
   count(): { readonly spooled: number; readonly waiting: number }
   /** Tries to write all of it now; answers whether that succeeded. */
   catchUp(): Promise<boolean>
+  /**
+   * Answers whether the attempt that runs succeeds; false during a pause between two. It begins none, so that requests do
+   * not make the main thread wait for a disk that fails.
+   */
+  attempt(): Promise<boolean>
   /** Resolves when no charge is in memory only. */
   safe(): Promise<void>
   /** Tries once more, and tells the log what is lost. Answers how many charges that is. */
@@ -47,6 +52,8 @@ export function createBacklog({ writer, spool, log, clock }: BacklogParts): Back
   const charges = new Map<string, SettleRequest>()
   const doubts = new Map<string, SettleRequest>()
   let spooled = 0
+  /** Those of the spool that an attempt is writing. */
+  let replaying = 0
   let written = 0
   let running: Promise<boolean> | undefined
   let timer: NodeJS.Timeout | undefined
@@ -56,7 +63,7 @@ export function createBacklog({ writer, spool, log, clock }: BacklogParts): Back
   /** Whether the log knows that the spool cannot be replayed. */
   let isReplayTold = false
 
-  const isEmpty = () => spooled + charges.size + doubts.size === 0
+  const isEmpty = () => spooled + replaying + charges.size + doubts.size === 0
 
   function arm(): void {
     if (timer !== undefined || running !== undefined || isClosed || isEmpty()) return
@@ -120,8 +127,8 @@ export function createBacklog({ writer, spool, log, clock }: BacklogParts): Back
   }
 
   async function replaySpool(from: Spool): Promise<void> {
-    const before = spooled
     // More may come meanwhile; then the next time finds an empty file, or them.
+    replaying = spooled
     spooled = 0
     try {
       const { replayed, rejected } = await replay({ spool: from, settle: request => writer.op('settle', request) })
@@ -131,10 +138,13 @@ export function createBacklog({ writer, spool, log, clock }: BacklogParts): Back
       isReplayTold = false
     } catch (error) {
       // Still in the file, all of them: a settle that is repeated changes nothing.
-      spooled += before
-      if (!isReplayTold)
-        log.error({ settles: spooled, error: String(error) }, 'the spool cannot be written to the ledger')
+      spooled += replaying
+      // That the ledger fails again is known by its health.
+      if (isReplayTold || error instanceof StoreUnavailable) return
       isReplayTold = true
+      log.error({ settles: spooled, error: String(error) }, 'the spool cannot be written to the ledger')
+    } finally {
+      replaying = 0
     }
   }
 
@@ -175,8 +185,9 @@ export function createBacklog({ writer, spool, log, clock }: BacklogParts): Back
       arm()
     },
     isEmpty,
-    count: () => ({ spooled, waiting: charges.size }),
+    count: () => ({ spooled: spooled + replaying, waiting: charges.size }),
     catchUp,
+    attempt: () => running ?? Promise.resolve(isEmpty()),
     safe: () => (charges.size === 0 ? Promise.resolve() : new Promise(resolve => waiters.push(resolve))),
     async close() {
       await running

@@ -125,7 +125,7 @@ function assemble(parts: Parts): Store {
     async hold(request) {
       checkHold(request)
       held = true
-      if (!backlog.isEmpty() && !(await backlog.catchUp())) {
+      if (!backlog.isEmpty() && !(await backlog.attempt())) {
         throw new StoreUnavailable('not_written', new Error('earlier settles wait to be written'))
       }
       return writer.op('hold', request)
