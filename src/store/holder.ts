@@ -12,15 +12,28 @@ const SHARED_FIRST = 0x40000002
 /** The kernel counts a process's start in hundredths of a second (proc_pid_stat(5), field 22). */
 const TICK_MS = 10
 
-/** @param inode of the database file. Null when nobody else has it open, or nobody can say. */
-export function holderOf(inode: number): Holder | null {
+/**
+ * @param file inode of the database
+ * @param beside inode of a file on the same device that this process has locked. The kernel names the device of a lock
+ *   otherwise than `stat` on file systems such as btrfs; this one shows its name.
+ * @param proc where the kernel's lists are mounted
+ * @returns null when nobody else has it open, or nobody can say
+ */
+export function holderOf(file: number, beside: number, proc = '/proc'): Holder | null {
   try {
-    const locks = readFileSync('/proc/locks', 'utf8').matchAll(
-      /^\d+: POSIX +\S+ +\S+ +(\d+) [0-9a-f]+:[0-9a-f]+:(\d+) (\d+) /gm,
+    const list = readFileSync(`${proc}/locks`, 'utf8').matchAll(
+      /^\d+: POSIX +\S+ +\S+ +(\d+) ([0-9a-f]+:[0-9a-f]+):(\d+) (\d+) /gm,
     )
-    for (const [, pid, file, start] of locks) {
-      if (Number(file) !== inode || Number(start) !== SHARED_FIRST || Number(pid) === process.pid) continue
-      return { pid: Number(pid), ageMs: ageOf(Number(pid)) }
+    const locks = Array.from(list, ([, pid, device, inode, start]) => ({
+      pid: Number(pid),
+      device,
+      inode: Number(inode),
+      start: Number(start),
+    }))
+    const own = locks.find(({ pid, inode }) => pid === process.pid && inode === beside)
+    for (const { pid, device, inode, start } of locks) {
+      if (inode !== file || device !== own?.device || start !== SHARED_FIRST || pid === process.pid) continue
+      return { pid, ageMs: ageOf(pid, proc) }
     }
   } catch {
     // No such file system, or a process that has ended meanwhile.
@@ -28,10 +41,11 @@ export function holderOf(inode: number): Holder | null {
   return null
 }
 
-function ageOf(pid: number): number {
-  const upMs = Number(readFileSync('/proc/uptime', 'utf8').split(' ')[0]) * 1000
+/** How long ago a process was started, in milliseconds; throws when nobody can say. */
+export function ageOf(pid: number, proc = '/proc'): number {
+  const upMs = Number(readFileSync(`${proc}/uptime`, 'utf8').split(' ')[0]) * 1000
   // The name in parentheses may contain anything, also spaces and parentheses.
-  const afterName = readFileSync(`/proc/${pid}/stat`, 'utf8')
+  const afterName = readFileSync(`${proc}/${pid}/stat`, 'utf8')
     .replace(/^.*\) /s, '')
     .split(' ')
   return upMs - Number(afterName[19]) * TICK_MS

@@ -84,7 +84,7 @@ function refuseHardLinks(path: string, real: string): void {
   const file = statSync(real, { throwIfNoEntry: false })
   if (file === undefined || file.nlink === 1) return
   const rule = `The file has ${file.nlink} hard links, and a store must have one name only: remove the others`
-  const holder = holderOf(file.ino)
+  const holder = holderOf(file.ino, statSync(`${real}.lock`).ino)
   const message =
     holder === null
       ? `The store ${resolve(path)} cannot be opened. ${rule}.`

@@ -6,7 +6,7 @@ import { takeLock } from '../../src/store/lock.ts'
 import { StoreError } from '../../src/store/store.ts'
 import { full } from '../helpers/counts.ts'
 import { startChild } from './child.ts'
-import { folder } from './helpers.ts'
+import { folder, fund, testStore } from './helpers.ts'
 
 const START = 1_800_000_000_000
 
@@ -135,6 +135,19 @@ describe('other names of a store', () => {
     const lock = await takeLock(other, { now })
     await expect(takeLock(path, { now })).rejects.toThrow(`in use by process ${process.pid}`)
     lock.release()
+  })
+
+  test.runIf(process.platform === 'linux')('hard links are refused, naming who has the file open', async () => {
+    const path = join(folder(), 'tollgate.db')
+    const store = await testStore({ path })
+    await fund(store, 1_000_000n)
+    await store.close()
+    const owner = startChild('writer.child.ts', path, 'here')
+    await owner.said(1)
+    linkSync(path, `${path}2`)
+    await expect(takeLock(`${path}2`, { now })).rejects.toThrow(
+      new RegExp(`is in use by process ${owner.pid}, for \\d+ s, under another name`),
+    )
   })
 
   test('hard links are refused, also when nobody serves', async () => {
