@@ -8,7 +8,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { Clock } from '#contract'
 import { connect, type Database, isBusy } from './database.ts'
 import { createFile, realPath } from './files.ts'
-import { holderOf } from './holder.ts'
+import { ageOf, holderOf } from './holder.ts'
 import { StoreError } from './store.ts'
 
 export interface Lock {
@@ -30,8 +30,11 @@ interface Owner {
 const ROUNDS = 200
 const ROUND_MS = 50
 
-// A collected connection would be closed, and its lock with it: so a lock lives here, whoever forgets it.
-const held = new Set<Database>()
+/** A pid that was given to another process is recognized when that one is younger than the lock by more than this. */
+const CLOCKS_DIFFER_MS = 1000
+
+// A collected connection would be closed, and its lock with it: so a lock lives here, whoever forgets it. By its path.
+const held = new Map<Database, string>()
 
 /**
  * Takes the lock of the store at `path`, or throws a `StoreError` that names the owner's pid and age. A gateway waits up
@@ -42,7 +45,7 @@ export async function takeLock(path: string, clock: Clock, purpose: Purpose = 'c
   for (let round = purpose === 'serve' ? ROUNDS : 0; ; round--) {
     const lock = tryLock(path, clock, purpose)
     if (lock !== null) return lock
-    if (round <= 0 || isServed(path)) throw new StoreError(inUse(path, clock.now()))
+    if (round <= 0 || isServed(path, clock.now())) throw new StoreError(inUse(path, clock.now()))
     await wait(ROUND_MS)
   }
 }
@@ -66,7 +69,7 @@ function tryLock(path: string, clock: Clock, purpose: Purpose): Lock | null {
 }
 
 function heldLock(real: string, database: Database): Lock {
-  held.add(database)
+  held.set(database, real)
   return {
     release() {
       if (!held.delete(database)) return
@@ -99,14 +102,24 @@ function inUse(path: string, now: number): string {
   return `The store ${resolve(path)} is in use by ${who}. Stop that one first, or name another store.`
 }
 
-/** Whether a gateway has it that is alive: to wait for its end would be in vain. A dead one's name may be left over. */
-function isServed(path: string): boolean {
+/**
+ * Whether a gateway has it that is alive: to wait for its end would be in vain. A dead one's name may be left over, and its
+ * pid may belong to another process: in a container often to this one.
+ */
+function isServed(path: string, now: number): boolean {
   const owner = readOwner(path)
   if (owner?.purpose !== 'serve') return false
+  if (owner.pid === process.pid) return [...held.values()].includes(realPath(path))
   try {
-    return process.kill(owner.pid, 0)
+    process.kill(owner.pid, 0)
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
+    if ((error as NodeJS.ErrnoException).code !== 'EPERM') return false
+  }
+  try {
+    return ageOf(owner.pid) >= now - owner.startedAt - CLOCKS_DIFFER_MS
+  } catch {
+    // No such file system. A process that has ended meanwhile is found at the next round.
+    return true
   }
 }
 

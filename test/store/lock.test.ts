@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { takeLock } from '../../src/store/lock.ts'
 import { StoreError } from '../../src/store/store.ts'
 import { full } from '../helpers/counts.ts'
-import { startChild } from './child.ts'
+import { type Child, startChild } from './child.ts'
 import { folder, fund, testStore } from './helpers.ts'
 
 const START = 1_800_000_000_000
@@ -94,6 +94,32 @@ describe('a gateway', () => {
     const waiting = takeLock(path, { now }, 'serve')
     await command.kill()
     const lock = await waiting
+    lock.release()
+  })
+
+  test.each([
+    ['this process', () => process.pid, true],
+    ['a process that was started later', (command: Child) => command.pid, process.platform === 'linux'],
+  ])('waits for a command also where a dead gateway had the pid of %s', async (_what, pidOf, isKnown) => {
+    if (!isKnown) return
+    const path = join(folder(), 'tollgate.db')
+    const command = startChild('lock.child.ts', path)
+    await command.said(1)
+    const owner = { pid: pidOf(command), startedAt: START - 3_600_000, purpose: 'serve' }
+    writeFileSync(`${path}.owner`, JSON.stringify(owner))
+    const waiting = takeLock(path, { now }, 'serve')
+    await command.kill()
+    const lock = await waiting
+    lock.release()
+  })
+
+  test('does not wait for itself', async () => {
+    const path = join(folder(), 'tollgate.db')
+    const lock = await takeLock(path, { now }, 'serve')
+    const before = performance.now()
+    await expect(takeLock(path, { now }, 'serve')).rejects.toThrow(`in use by process ${process.pid}, for 0 s`)
+    // To wait in vain takes 10 s.
+    expect(performance.now() - before).toBeLessThan(5000)
     lock.release()
   })
 
