@@ -3,12 +3,14 @@
  * connection at a `100 Continue`. So they are dropped before undici reads them.
  */
 import type { Socket } from 'node:net'
+import { ByteCollector } from '../bytes.ts'
 import { MOST_INFORMATIONAL, SWITCHES } from './head.ts'
 
 const START = Buffer.from('HTTP/1.1 1')
 /** A head that is longer is left to undici, which refuses it. */
 const LONGEST_HEAD_BYTES = 16 * 1024
 const HEAD_END = '\r\n\r\n'
+const NOTHING: Buffer = Buffer.alloc(0)
 
 /**
  * Drops them from what is read of a connection to a provider; the first bytes that come after something was written are
@@ -31,7 +33,9 @@ class Filter {
   #expectsHead = false
   #count = 0
   /** The beginning of a head whose end has not come. */
-  #kept: Buffer | null = null
+  readonly #kept = new ByteCollector()
+  /** Its last bytes: the end may begin in them. */
+  #last: Buffer = NOTHING
 
   constructor(socket: Socket, read: () => Buffer | null) {
     this.#socket = socket
@@ -58,13 +62,14 @@ class Filter {
 
   /** What follows the informational heads; null when that has not come. */
   #afterHeads(bytes: Buffer): Buffer | null {
-    let rest = this.#kept === null ? bytes : Buffer.concat([this.#kept, bytes])
-    this.#kept = null
+    if (this.#kept.size >= START.length && !this.#mayEnd(bytes)) return null
+    this.#kept.add(bytes)
+    let rest = this.#kept.take()
     while (rest.length > 0) {
       if (!startsInformational(rest)) return this.#pass(rest)
       const end = rest.indexOf(HEAD_END)
       if (end === -1 && rest.length <= LONGEST_HEAD_BYTES) {
-        this.#kept = rest
+        this.#keep(rest)
         return null
       }
       const head = rest.toString('latin1', 0, Math.max(end, 0))
@@ -78,6 +83,20 @@ class Filter {
       rest = rest.subarray(end + HEAD_END.length)
     }
     return null
+  }
+
+  /** Keeps bytes that do not end the head. A head may come byte by byte: only what is new is looked at. */
+  #mayEnd(bytes: Buffer): boolean {
+    const seam = Buffer.concat([this.#last, bytes])
+    if (seam.includes(HEAD_END) || this.#kept.size + bytes.length > LONGEST_HEAD_BYTES) return true
+    this.#kept.add(bytes)
+    this.#last = seam.subarray(1 - HEAD_END.length)
+    return false
+  }
+
+  #keep(rest: Buffer): void {
+    this.#kept.add(rest)
+    this.#last = rest.subarray(1 - HEAD_END.length)
   }
 
   #pass(rest: Buffer): Buffer {
