@@ -63,6 +63,7 @@ export function openDatabase(path: string, options: DatabaseOptions = {}): Datab
   try {
     if (path !== ':memory:' && options.readOnly !== true) createFile(path)
     const database = connect(path, options)
+    if (options.readOnly === true) refuseEmpty(database)
     const mode = database.prepare('PRAGMA journal_mode = WAL').get()?.['journal_mode']
     if (path !== ':memory:' && mode !== 'wal') throw new Error(`the write-ahead log is refused (mode is "${mode}")`)
     database.exec('PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA journal_size_limit = 67108864')
@@ -70,6 +71,15 @@ export function openDatabase(path: string, options: DatabaseOptions = {}): Datab
   } catch (error) {
     throw new StoreError(`The store ${path} cannot be opened: ${(error as Error).message}.`, { cause: error })
   }
+}
+
+/** Who only reads can make no store of it; SQLite would say that it cannot write. */
+function refuseEmpty(database: Database): void {
+  if (database.prepare('SELECT 1 FROM sqlite_schema').get() !== undefined) return
+  database.close()
+  throw new Error(
+    'the file is empty or has no tables, so it is not a store of this gateway; name the right file in `store` of gateway.yaml, or restore a backup',
+  )
 }
 
 /** Opens a database as it is, without pragmas: for the lock, which is no ledger. */

@@ -1,5 +1,5 @@
 /** The commands for people and money, against a real database: alone, and beside a gateway that owns it. */
-import { existsSync, mkdirSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { connect } from '../../src/store/database.ts'
@@ -334,6 +334,27 @@ describe('the store that a command opens itself', () => {
     expect(code).toBe(1)
     expect(err).toContain('There is no store at')
     expect(existsSync(join(place.folder, 'data'))).toBe(false)
+  })
+
+  test.each([
+    ['an empty file', () => writeFileSync(place.database, '')],
+    [
+      'a database without tables',
+      () => {
+        const empty = connect(place.database)
+        empty.exec('PRAGMA user_version = 1; PRAGMA user_version = 0')
+        empty.close()
+      },
+    ],
+  ])('verifying %s says that it is no store, and what to do', async (_what, make) => {
+    mkdirSync(join(place.folder, 'data'))
+    make()
+    const { code, err } = await place.tollgate(['ledger', 'verify'])
+    expect(code).toBe(1)
+    expect(err).toContain(
+      'the file is empty or has no tables, so it is not a store of this gateway; name the right file',
+    )
+    expect(readdirSync(join(place.folder, 'data'))).toEqual(['tollgate.db'])
   })
 
   test("verifying another program's database refuses it", async () => {
