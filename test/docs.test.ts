@@ -12,7 +12,7 @@ import { SERVICE_NAMES } from '#contract'
 import { run } from '../src/cli/cli.ts'
 import { loadConfiguration } from '../src/config/load.ts'
 import { formatProblem } from '../src/config/problem.ts'
-import { POLICY_SCHEMA } from '../src/config/schema.ts'
+import { GATEWAY_SCHEMA, POLICY_SCHEMA } from '../src/config/schema.ts'
 import { WHEN_FIELDS } from '../src/config/when-facts.ts'
 import { builtinRegistry } from '../src/pipeline/builtin.ts'
 import { findPython } from './clients/python.ts'
@@ -116,6 +116,16 @@ describe('configurations', () => {
     ])
     expect(rows).toEqual(fields)
   })
+})
+
+test('the database that a backup copies is the one of a configuration without `store`', () => {
+  const { default: store } = (GATEWAY_SCHEMA as unknown as { properties: { store: { default: string } } }).properties
+    .store
+  const lines = READMES.flatMap(file =>
+    Array.from(read(file).matchAll(/sqlite3 (\S+) "\.backup/g), ([, path]) => [file, path]),
+  )
+  expect(lines.length).toBeGreaterThanOrEqual(2)
+  for (const [file, path] of lines) expect(`sqlite:./${path}`, file).toBe(store)
 })
 
 describe('what check prints', () => {
