@@ -222,6 +222,9 @@ export function envelope(refusal: Refusal): ErrorEnvelope {
 /** Waits beyond this are ignored by the official SDKs, which then hammer: so such a refusal says "do not retry". */
 const LONGEST_RETRY_MS = 60_000
 
+/** Some clients try these again too, for minutes, although neither the key nor the credit changes by waiting. */
+const NEVER_RETRIED: ReadonlySet<number> = new Set([401, 402, 403, 404])
+
 /**
  * The headers that make client libraries do the right thing: Retry-After (whole seconds, RFC 9110 10.2.3),
  * `retry-after-ms` and `x-should-retry` (both read by the OpenAI SDKs).
@@ -235,6 +238,6 @@ export function retryHeaders(refusal: Refusal): Record<string, string> {
   }
   const wouldRetry = refusal.status === 408 || refusal.status === 409 || refusal.status === 429 || refusal.status >= 500
   const tooLong = (refusal.retryAfterMs ?? 0) > LONGEST_RETRY_MS
-  if (refusal.status === 402 || (wouldRetry && (!refusal.retryable || tooLong))) headers['x-should-retry'] = 'false'
+  if (NEVER_RETRIED.has(refusal.status) || (wouldRetry && (!refusal.retryable || tooLong))) headers['x-should-retry'] = 'false'
   return headers
 }

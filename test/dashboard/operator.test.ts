@@ -181,13 +181,13 @@ describe("a provider's health", () => {
   test.each<[string, ProviderView, string, string]>([
     ['no good credential', provider(['well'], 2, 0), 'No credential', 'bad'],
     ['all targets ejected', provider(['ejected', 'ejected']), 'Failing', 'bad'],
-    ['one of two ejected', provider(['ejected', 'well']), 'Partly well', 'warn'],
-    ['a limited one', provider(['limited']), 'Partly well', 'warn'],
-    ['one on trial', provider(['half_open']), 'Partly well', 'warn'],
-    ['a bad credential of two', provider(['well'], 2, 1), 'Partly well', 'warn'],
-    ['all well', provider(['well', 'well']), 'Well', 'good'],
-    ['no credential needed', provider(['well'], 0), 'Well', 'good'],
-    ['no targets', provider([]), 'Well', 'good'],
+    ['one of two ejected', provider(['ejected', 'well']), 'Degraded', 'warn'],
+    ['a limited one', provider(['limited']), 'Degraded', 'warn'],
+    ['one on trial', provider(['half_open']), 'Degraded', 'warn'],
+    ['a bad credential of two', provider(['well'], 2, 1), 'Degraded', 'warn'],
+    ['all well', provider(['well', 'well']), 'Healthy', 'good'],
+    ['no credential needed', provider(['well'], 0), 'Healthy', 'good'],
+    ['no targets', provider([]), 'Healthy', 'good'],
   ])('with %s', (_what, of, label, tone) => {
     expect(providerWords(of)).toMatchObject({ label, tone })
   })

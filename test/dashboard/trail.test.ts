@@ -180,7 +180,7 @@ describe('words', () => {
   })
 
   test('a source that is not known yet, or not at all', () => {
-    expect(sourceOf(null)).toContain('under way')
+    expect(sourceOf(null)).toContain('in progress')
     expect(sourceOf('some_new')).toBe('How the charge was found: some new.')
   })
 
@@ -192,7 +192,7 @@ describe('words', () => {
       'Failed',
       'Stopped',
       'Cut',
-      'Under way',
+      'In progress',
     ])
   })
 })

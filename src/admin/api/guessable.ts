@@ -26,7 +26,7 @@ export function refuseGuessable(password: string, email: string, param: 'passwor
   if (!repeats && !COMMONEST.has(text) && text !== formerEmail(email)) return
   throw refuse('invalid_value', {
     message:
-      'This password is guessed first: it is one of the commonest, one character repeated, or the e-mail address. Choose another.',
+      'This password is too common: it is one of the commonest, one character repeated, or the e-mail address. Choose another.',
     param,
   })
 }

@@ -1,4 +1,4 @@
-/** What operators see and do: accounts and their credit, plans, requests under way, providers, the configuration. */
+/** What operators see and do: accounts and their credit, plans, requests in progress, providers, the configuration. */
 import { type AccountBalance, formatMoney, type NanoUsd, parseMoney, refuse } from '#contract'
 import { ACCOUNT_PREFIX } from '../../store/accounts.ts'
 import type { Store } from '../../store/store.ts'
@@ -290,7 +290,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/operator/exchanges',
-    summary: 'Requests under way, the oldest first.',
+    summary: 'Requests in progress, the oldest first.',
     audience: 'operator',
     answers: 'ExchangePage',
     handle: ({ parts }) => ({ body: showAll(parts.exchanges()) }),

@@ -39,7 +39,7 @@ export interface ApiParts {
   /** The other names of a model. */
   aliases(id: string): readonly string[]
   readiness(): { readonly ready: boolean; readonly reason?: string }
-  /** Exchanges under way, the oldest first. */
+  /** Exchanges in progress, the oldest first. */
   exchanges(): readonly ExchangeView[]
   readonly past: PastParts
   providers(): readonly ProviderView[]

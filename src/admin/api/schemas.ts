@@ -87,7 +87,7 @@ const VIEWS = {
     frozen: flag,
     created_at: time,
     posted: says(money, 'Credit minus charges, in dollars with 9 decimals.'),
-    held: says(money, 'Set aside for requests under way.'),
+    held: says(money, 'Set aside for requests in progress.'),
     available: says(money, 'posted - held'),
   }),
   SessionView: view('Who is signed in.', {
@@ -146,7 +146,7 @@ const VIEWS = {
     key_id: text,
     model: text,
     created_at: time,
-    settled_at: says(maybe(time), 'Null while the request is under way.'),
+    settled_at: says(maybe(time), 'Null while the request is in progress.'),
     outcome: maybe(outcome),
     code: says(maybe(text), 'The error that the client was told.'),
     held: money,
@@ -225,7 +225,7 @@ const VIEWS = {
     started_at: time,
     version: text,
   }),
-  ExchangeView: view('A request under way.', {
+  ExchangeView: view('A request in progress.', {
     id: text,
     started_at: time,
     route: text,
@@ -235,7 +235,7 @@ const VIEWS = {
     key_id: maybe(text),
     model: maybe(text),
     stream: maybe(flag),
-    target: says(maybe(text), 'Of the attempt under way, or the last one.'),
+    target: says(maybe(text), 'Of the attempt in progress, or the last one.'),
     attempts: count,
     tokens: says(count, 'That have come so far, counted.'),
     address: text,

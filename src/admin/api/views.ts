@@ -42,7 +42,7 @@ export interface AccountView {
   readonly created_at: string
   /** Credit minus charges. */
   readonly posted: string
-  /** Set aside for requests under way. */
+  /** Set aside for requests in progress. */
   readonly held: string
   /** posted - held */
   readonly available: string
@@ -124,7 +124,7 @@ export interface ReceiptView {
   readonly key_id: string
   readonly model: string
   readonly created_at: string
-  /** Null while the request is under way. */
+  /** Null while the request is in progress. */
   readonly settled_at: string | null
   readonly outcome: OutcomeName | null
   /** The error that the client was told. */

@@ -35,7 +35,7 @@ type Spent = Pick<
   'price' | 'charged' | 'prompt_tokens' | 'cached_tokens' | 'cache_write_tokens' | 'completion_tokens'
 >
 
-/** Null while the request is under way. */
+/** Null while the request is in progress. */
 export function sumOf(receipt: Spent): Sum | null {
   if (receipt.charged === null) return null
   const lines = linesOf(receipt)

@@ -203,7 +203,7 @@ export function outcomeOf(outcome: OutcomeName | null): {
   return outcome === null ? UNDER_WAY : OUTCOMES[outcome]
 }
 
-const UNDER_WAY = { label: 'Under way', sentence: 'The request is under way.', tone: 'neutral' } as const
+const UNDER_WAY = { label: 'In progress', sentence: 'The request is in progress.', tone: 'neutral' } as const
 
 const OUTCOMES = {
   answered: { label: 'Answered', sentence: 'The request was answered.', tone: 'good' },
@@ -220,9 +220,9 @@ const OUTCOMES = {
 /** Every outcome, for lists to choose from. */
 export const OUTCOME_NAMES = Object.keys(OUTCOMES) as readonly OutcomeName[]
 
-/** How the charge was found; null while the request is under way. */
+/** How the charge was found; null while the request is in progress. */
 export function sourceOf(source: string | null): string {
-  if (source === null) return 'The charge is not known yet: the request is under way.'
+  if (source === null) return 'The charge is not known yet: the request is in progress.'
   return SOURCES[source] ?? `How the charge was found: ${spaced(source)}.`
 }
 

@@ -107,7 +107,7 @@ export function RotateKeyDialog({ keyView, onClose, onIssued }: RotateProps): VN
     >
       <p class="muted">The key keeps its name, its models, its cap and what it has spent. Only the secret is new.</p>
       <Choice
-        label="The old secret works on for"
+        label="Keep the old secret valid for"
         value={grace}
         onValue={setGrace}
         options={GRACES}

@@ -78,7 +78,7 @@ const COLUMNS = [
   },
   { title: 'Output', number: true, cell: ({ price }: ModelView) => <PricePart price={price} part="output" /> },
   { title: 'Context', number: true, cell: ({ context }: ModelView) => <TokenCount tokens={context} /> },
-  { title: 'Longest answer', number: true, cell: ({ max_output }: ModelView) => <TokenCount tokens={max_output} /> },
+  { title: 'Max output tokens', number: true, cell: ({ max_output }: ModelView) => <TokenCount tokens={max_output} /> },
   {
     title: 'Actions',
     actions: true,

@@ -104,7 +104,7 @@ const BACK = { onReturn: true } as const
 /** How often the first request is looked for. */
 const FIRST_EVERY_MS = 3000
 
-/** What stands behind the figure: all of its decimals, and what is set aside for requests under way. */
+/** What stands behind the figure: all of its decimals, and what is set aside for requests in progress. */
 function Supply({ available, posted, held }: Pick<AccountView, 'available' | 'posted' | 'held'>): VNode {
   const isShort = exactMoney(available) !== moneyAtLeast(available)
   return (
@@ -183,7 +183,7 @@ const LATEST: readonly Column<ReceiptView>[] = [
   {
     title: 'Charged',
     number: true,
-    cell: ({ charged }) => (charged === null ? <span class="muted">under way</span> : <Money value={charged} />),
+    cell: ({ charged }) => (charged === null ? <span class="muted">in progress</span> : <Money value={charged} />),
   },
 ]
 

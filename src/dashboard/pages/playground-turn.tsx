@@ -64,7 +64,7 @@ function Remark({ answer }: { readonly answer: Answer }): VNode | null {
   if (trouble !== null) {
     const advice = adviceFor(trouble.code)
     return (
-      <Note tone="bad" title={text === '' ? 'There is no answer' : 'The answer is incomplete'}>
+      <Note tone="bad" title={text === '' ? 'Request failed' : 'The answer is incomplete'}>
         <p>{trouble.message}</p>
         {advice !== null && <p>{advice}</p>}
         {requestId !== null && <p class="small muted">Request {requestId}</p>}

@@ -69,7 +69,7 @@ function Conversation({ talk, settings, spoken }: ConversationProps): VNode {
           Conversation
         </h2>
         <Button small icon="trash" disabled={turns.length === 0} onClick={clear}>
-          Begin anew
+          New chat
         </Button>
       </header>
       <div class="card-body">
@@ -229,7 +229,7 @@ function SettingsFields({ models, model, draft, onDraft, problems }: SettingsPro
         placeholder="You are a helpful assistant."
       />
       <TextField
-        label="Longest answer"
+        label="Max output tokens"
         optional
         inputMode="numeric"
         value={draft.longest}

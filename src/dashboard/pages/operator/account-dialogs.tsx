@@ -84,7 +84,7 @@ export function NewAccountDialog({ plans, onClose, onMade }: NewAccountProps): V
       title="New account"
       action={action}
       fields={['name', 'plan', 'credit']}
-      submit="Make the account"
+      submit="Create"
       onSubmit={submit}
       onClose={onClose}
     >
@@ -191,7 +191,7 @@ export function CreditDialog({ account, onClose, onChanged }: ChangeProps): VNod
         value={note}
         onValue={setNote}
         error={errorAt(action.error, 'note')}
-        hint="Stands in the ledger. The people of the account can read it."
+        hint="Shown in the ledger. The people of the account can read it."
       />
     </FormDialog>
   )
@@ -255,7 +255,7 @@ export function FreezeDialog({ account, onClose, onChanged }: ChangeProps): VNod
       {frozen ? (
         <>
           <p>
-            From the next request on, every key of this account is refused. Answers under way are finished and charged.
+            From the next request on, every key of this account is refused. Answers in progress are finished and charged.
           </p>
           <p>Its people can still sign in, and its credit stays. You can unfreeze it at any time.</p>
         </>

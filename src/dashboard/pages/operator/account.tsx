@@ -163,7 +163,7 @@ function Figures({ account }: { readonly account: AccountView }): VNode {
     <Stats>
       <Stat label="Available" value={<Money value={account.available} owned />} hint="balance without what is held" />
       <Stat label="Balance" value={<Money value={account.posted} owned />} hint="credit without charges" />
-      <Stat label="Held" value={<Money value={account.held} owned />} hint="for requests under way" />
+      <Stat label="Held" value={<Money value={account.held} owned />} hint="for requests in progress" />
       <Stat label="Plan" value={account.plan} />
       <Stat
         label="State"

@@ -1,4 +1,4 @@
-/** Requests under way, read again every two seconds while somebody looks. */
+/** Requests in progress, read again every two seconds while somebody looks. */
 import type { VNode } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 import type { ExchangeView, PageView } from '../../../admin/api/views.ts'
@@ -27,7 +27,7 @@ export default function Exchanges(): VNode {
   return (
     <Page
       title="Live exchanges"
-      lead={paused ? 'The list stands still.' : 'Requests under way now, the oldest first. The list renews itself.'}
+      lead={paused ? 'The list stands still.' : 'Requests in progress now, the oldest first. The list renews itself.'}
       actions={
         <Button icon={paused ? 'play' : 'pause'} onClick={pause}>
           {paused ? 'Go on' : 'Pause'}
@@ -56,7 +56,7 @@ function Figures({ items, readAt }: ListProps): VNode {
   const accounts = new Set(items.map(item => item.account_id).filter(id => id !== null))
   return (
     <Stats>
-      <Stat label="Under way" value={count(items.length)} />
+      <Stat label="In progress" value={count(items.length)} />
       <Stat label="Streams" value={count(items.filter(item => item.stream === true).length)} />
       <Stat label="Accounts" value={count(accounts.size)} />
       <Stat label="Oldest" value={items.length === 0 ? '\u2013' : duration(oldestMs)} />
@@ -71,16 +71,16 @@ function List({ items, readAt }: ListProps): VNode {
       title="Exchanges"
       flush
       hint={
-        hidden > 0 ? `The oldest ${SHOWN} are shown; ${plural(hidden, 'more is', 'more are')} under way.` : undefined
+        hidden > 0 ? `The oldest ${SHOWN} are shown; ${plural(hidden, 'more is', 'more are')} in progress.` : undefined
       }
     >
       <Table
-        caption="Exchanges under way"
+        caption="Exchanges in progress"
         columns={columns(readAt)}
         rows={items.slice(0, SHOWN)}
         rowKey={item => item.id}
         empty={
-          <Empty icon="exchanges" title="Nothing is under way">
+          <Empty icon="exchanges" title="Nothing is in progress">
             Requests stand here while they are answered. Finished ones are in the receipts of their account.
           </Empty>
         }

@@ -10,9 +10,9 @@ export interface StateWords {
 
 /** Every state of a target, the best first. */
 export const STATES: Readonly<Record<TargetHealthView['state'], StateWords>> = {
-  well: { label: 'Well', tone: 'good', meaning: 'It answers. It is asked in its turn.' },
+  well: { label: 'Healthy', tone: 'good', meaning: 'It answers. It is asked in its turn.' },
   half_open: {
-    label: 'On trial',
+    label: 'Probing',
     tone: 'info',
     meaning:
       'It was ejected, and that time is over. One request tries it: if that goes well, it is asked in its turn again.',
@@ -46,12 +46,12 @@ export function providerWords(provider: ProviderView): StateWords {
   const other = provider.targets.filter(target => target.state !== 'well').length
   if (other > 0)
     return {
-      label: 'Partly well',
+      label: 'Degraded',
       tone: 'warn',
       meaning: `${other} of ${provider.targets.length} targets are not well.`,
     }
-  if (good < total) return { label: 'Partly well', tone: 'warn', meaning: `${good} of ${total} credentials are good.` }
-  return { label: 'Well', tone: 'good', meaning: 'Every target of this provider is well.' }
+  if (good < total) return { label: 'Degraded', tone: 'warn', meaning: `${good} of ${total} credentials are good.` }
+  return { label: 'Healthy', tone: 'good', meaning: 'Every target of this provider is healthy.' }
 }
 
 /** How many of the last attempts failed: `2 of 40 (5%)`. */

@@ -75,7 +75,7 @@ function InviteForm({ account, onClose, onMade }: FormProps): VNode {
         onSubmit={submit}
         onCancel={onClose}
         busy={action.busy}
-        submit="Make the link"
+        submit="Create"
         error={rest && <ErrorNote error={rest} />}
       >
         <Choice
@@ -98,8 +98,8 @@ function InviteForm({ account, onClose, onMade }: FormProps): VNode {
             value={joins}
             onValue={setJoins}
             options={[
-              { value: 'new', label: 'One of their own' },
-              { value: 'there', label: 'One that exists' },
+              { value: 'new', label: 'New account' },
+              { value: 'there', label: 'Existing account' },
             ]}
           />
         )}
@@ -234,7 +234,7 @@ export function ResetDialog({ person, onClose, onMade }: ResetProps): VNode {
         onSubmit={() => void action.run()}
         onCancel={onClose}
         busy={action.busy}
-        submit="Make the link"
+        submit="Create"
         error={action.error && <ErrorNote error={action.error} />}
       >
         <div class="stack">

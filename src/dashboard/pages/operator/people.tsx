@@ -53,7 +53,7 @@ export default function People(): VNode {
         </Loaded>
         <Pager pages={people} previous="Previous" next="Next" />
       </Card>
-      <Card title="Open links" flush hint="Each works once. A link that is used, revoked or past is not listed.">
+      <Card title="Open links" flush hint="Each works once. A link that is used, revoked or expired is not listed.">
         <Loaded resource={links} title="The links could not be read">
           {({ items }) => <Links links={items} onChanged={links.reload} />}
         </Loaded>

@@ -31,7 +31,7 @@ export default function Providers(): VNode {
       lead="Where requests go, and how well that went lately. The page renews itself."
       actions={
         <Button icon="reload" onClick={resource.reload} busy={resource.loading && resource.data === undefined}>
-          Read again
+          Refresh
         </Button>
       }
     >
@@ -66,8 +66,8 @@ function Figures({ providers }: { readonly providers: readonly ProviderView[] })
   return (
     <Stats>
       <Stat label="Providers" value={count(providers.length)} />
-      <Stat label="Targets that are well" value={`${count(well)} of ${count(targets.length)}`} />
-      <Stat label="Attempts under way" value={count(targets.reduce((sum, target) => sum + target.inflight, 0))} />
+      <Stat label="Healthy targets" value={`${count(well)} of ${count(targets.length)}`} />
+      <Stat label="Attempts in progress" value={count(targets.reduce((sum, target) => sum + target.inflight, 0))} />
       <Stat label="Failed in 30 s" value={count(failed)} hint={`of ${plural(attempts, 'attempt')}`} />
     </Stats>
   )
@@ -129,7 +129,7 @@ const COLUMNS: readonly Column<TargetHealthView>[] = [
       </span>
     ),
   },
-  { title: 'Under way', number: true, cell: target => count(target.inflight) },
+  { title: 'In progress', number: true, cell: target => count(target.inflight) },
   { title: 'Failures in a row', number: true, cell: target => count(target.failures_in_a_row) },
   { title: 'Failed in 30 s', number: true, cell: failureWords },
   {

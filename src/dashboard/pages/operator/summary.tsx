@@ -33,7 +33,7 @@ function Figures({ summary }: { readonly summary: SummaryView }): VNode {
         <Stat
           label="Held"
           value={<Money value={held} owned />}
-          hint={`for ${plural(openHolds, 'request')} under way`}
+          hint={`for ${plural(openHolds, 'request')} in progress`}
         />
         <Stat label="In flight" value={count(inflight)} hint={<a href="/operator/exchanges">Watch them</a>} />
         <Stat

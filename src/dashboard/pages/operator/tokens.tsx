@@ -161,7 +161,7 @@ function NewTokenDialog({ onClose, onMade }: NewTokenProps): VNode {
       title="New token"
       action={action}
       fields={['name', 'expires_at']}
-      submit="Make the token"
+      submit="Create"
       onSubmit={submit}
       onClose={onClose}
     >
