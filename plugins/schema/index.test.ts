@@ -39,6 +39,7 @@ const catalog: Catalog = {
 }
 
 const refusing = createSteps([{ use: schema }], { catalog })
+const capRefusing = createSteps([{ use: schema, with: { cap_above_max: 'refuse' } }], { catalog })
 const passing = createSteps([{ use: schema, with: { unknown_fields: 'pass' } }], { catalog })
 const hello = { role: 'user', content: 'Hello!' }
 const ask = (body: Record<string, unknown>, run = refusing) =>
@@ -474,7 +475,7 @@ describe('the output cap', () => {
     [{ max_tokens: null, max_completion_tokens: 1e9 }, 'max_completion_tokens', 'is more than'],
     [{ max_tokens: 5, max_completion_tokens: 6 }, 'max_tokens', "5 differs from 'max_completion_tokens', which is 6."],
   ])('%j is refused', async (body, param, sentence) => {
-    const { refusal } = await ask(body)
+    const { refusal } = await ask(body, capRefusing)
     expect(refusal).toMatchObject({ code: 'invalid_value', param })
     expect(refusal!.message).toContain(sentence)
   })
@@ -486,8 +487,18 @@ describe('the output cap', () => {
     [{ max_completion_tokens: 16_384 }, 16_384, 16_384],
     [{ max_tokens: null, max_completion_tokens: 7 }, 7, 7],
     [{ max_tokens: 7, max_completion_tokens: 7 }, 7, 7],
+    [{ max_tokens: 16_385 }, 16_385, 16_384],
+    [{ max_completion_tokens: 2 ** 53 }, 2 ** 53, 16_384],
   ])('%j asks for %j and gets %j', async (body, requestedCap, cap) => {
-    expect((await ask(body)).exchange.chat).toMatchObject({ requestedCap, cap })
+    const { exchange, ctx } = await ask(body)
+    expect(exchange.chat).toMatchObject({ requestedCap, cap })
+    const isLowered = requestedCap !== null && cap < requestedCap
+    expect(ctx.response.get('x-tollgate-max-output-tokens')).toBe(isLowered ? String(cap) : undefined)
+  })
+
+  test('two that differ are refused, whatever becomes of one above the maximum', async () => {
+    const { refusal } = await ask({ max_tokens: 5, max_completion_tokens: 6 })
+    expect(refusal).toMatchObject({ code: 'invalid_value', param: 'max_tokens' })
   })
 })
 

@@ -21,7 +21,11 @@ import { shortJson } from './words.ts'
 
 interface Settings {
   readonly unknown_fields: 'refuse' | 'pass'
+  readonly cap_above_max: 'lower' | 'refuse'
 }
+
+/** The header that says that the output was capped below what the client asked for. */
+const CAP_HEADER = 'x-tollgate-max-output-tokens'
 
 export default definePlugin({
   name: 'schema',
@@ -39,9 +43,15 @@ export default definePlugin({
         description:
           'What becomes of fields, parts and tools that the format does not have: refuse, or pass to the provider.',
       },
+      cap_above_max: {
+        enum: ['lower', 'refuse'],
+        default: 'lower',
+        description:
+          "What happens to an output cap above the model's max_output: lower it to that and say so in x-tollgate-max-output-tokens, or refuse the request.",
+      },
     },
   },
-  create({ unknown_fields }: Settings, { catalog }) {
+  create({ unknown_fields, cap_above_max }: Settings, { catalog }) {
     const validate = validatorOf(unknown_fields)
     return async (ctx, next) => {
       const { exchange } = ctx
@@ -52,8 +62,10 @@ export default definePlugin({
       const isTranslated = exchange.route.kind !== 'chat'
       const asked = { body: request.body, bytes: request.bytes, dropped: request.dropped ?? [] }
       const fitting = isTranslated ? withoutVainEffort(asked, model) : asked
-      refuseUnfit(fitting.body, model)
-      exchange.give('chat', chatOf(fitting, model))
+      refuseUnfit(fitting.body, model, cap_above_max)
+      const chat = chatOf(fitting, model)
+      if (chat.requestedCap !== null && chat.cap < chat.requestedCap) ctx.set(CAP_HEADER, String(chat.cap))
+      exchange.give('chat', chat)
       exchange.give('model', model)
       await next()
     }
@@ -103,7 +115,7 @@ function findModel(catalog: Catalog, id: string, key: Key | undefined): Model {
 }
 
 /** Rules that look at several fields, or at the model. */
-function refuseUnfit(body: ChatRequest, model: Model): void {
+function refuseUnfit(body: ChatRequest, model: Model, capAboveMax: Settings['cap_above_max']): void {
   if (body.stream_options != null && body.stream !== true) {
     const message = "Invalid value for 'stream_options': it is only allowed when 'stream' is true."
     throw refuse('invalid_value', { message, param: 'stream_options' })
@@ -112,17 +124,21 @@ function refuseUnfit(body: ChatRequest, model: Model): void {
     const message = `The model ${shortJson(model.id)} does not take 'reasoning_effort': it is not a reasoning model.`
     throw refuse('unsupported_parameter', { message, param: 'reasoning_effort' })
   }
-  refuseUnfitCap(body, model)
+  refuseUnfitCap(body, model, capAboveMax)
   refusePriceFeatures(body, model)
 }
 
-function refuseUnfitCap({ max_tokens, max_completion_tokens }: ChatRequest, model: Model): void {
+function refuseUnfitCap(
+  { max_tokens, max_completion_tokens }: ChatRequest,
+  model: Model,
+  capAboveMax: Settings['cap_above_max'],
+): void {
   if (max_tokens != null && max_completion_tokens != null && max_tokens !== max_completion_tokens) {
     const message = `Invalid value for 'max_tokens': ${max_tokens} differs from 'max_completion_tokens', which is ${max_completion_tokens}. Send one of them.`
     throw refuse('invalid_value', { message, param: 'max_tokens' })
   }
   const cap = max_completion_tokens ?? max_tokens
-  if (cap == null || cap <= model.maxOutput) return
+  if (cap == null || cap <= model.maxOutput || capAboveMax === 'lower') return
   const param = max_completion_tokens == null ? 'max_tokens' : 'max_completion_tokens'
   const message = `Invalid value for '${param}': ${cap} is more than this model's maximum of ${model.maxOutput}.`
   throw refuse('invalid_value', { message, param })
@@ -147,7 +163,7 @@ function chatOf({ body, bytes, dropped }: Asked, model: Model): Chat {
     includeUsage: body.stream_options?.include_usage === true,
     choices: body.n ?? 1,
     requestedCap,
-    cap: requestedCap ?? model.defaultOutput,
+    cap: Math.min(requestedCap ?? model.defaultOutput, model.maxOutput),
     ...(dropped.length > 0 ? { dropped } : {}),
   }
 }

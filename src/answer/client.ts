@@ -188,19 +188,12 @@ export class Client {
     this.#response.end(this.#withQueue(frame))
   }
 
-  /**
-   * Ends a stream that went wrong: the last frame, and then the connection, without the end of the body. A client that does
-   * not know error events must not take what it has got for a whole answer.
-   */
+  /** Ends a stream that went wrong: the last frame, and then the connection, which must not be used again. */
   breakStream(frame: Buffer): void {
     if (this.#left || this.#ended) return
-    if (!this.#response.headersSent) this.#head(200, STREAM_HEAD)
-    this.#finish()
-    if (this.#endsWithConnection) this.#response.write(frame, () => this.destroy())
-    else {
-      this.#response.write(frame)
-      this.#response.socket?.destroySoon()
-    }
+    const socket = this.#response.socket
+    this.endStream(frame)
+    socket?.destroySoon()
   }
 
   /** Sends a whole answer. Throws when its head cannot be sent; then another one can still be given. */
@@ -252,14 +245,7 @@ export class Client {
 
   /** The last resort: an answer for which there are no words is a broken connection, not silence. */
   destroy(): void {
-    // Where the connection's end is the body's, only a reset says that it is not whole.
-    if (this.#endsWithConnection) this.#response.socket?.resetAndDestroy()
     this.#response.destroy()
-  }
-
-  /** HTTP/1.0 has no chunks (RFC 9112, 6.3): a body without a length ends with its connection. */
-  get #endsWithConnection(): boolean {
-    return this.#response.headersSent && !this.#response.chunkedEncoding && !this.#response.hasHeader('content-length')
   }
 
   /** The watchman stays: the client may still refuse to take the rest. */

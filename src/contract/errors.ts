@@ -238,6 +238,7 @@ export function retryHeaders(refusal: Refusal): Record<string, string> {
   }
   const wouldRetry = refusal.status === 408 || refusal.status === 409 || refusal.status === 429 || refusal.status >= 500
   const tooLong = (refusal.retryAfterMs ?? 0) > LONGEST_RETRY_MS
-  if (NEVER_RETRIED.has(refusal.status) || (wouldRetry && (!refusal.retryable || tooLong))) headers['x-should-retry'] = 'false'
+  if (NEVER_RETRIED.has(refusal.status) || (wouldRetry && (!refusal.retryable || tooLong)))
+    headers['x-should-retry'] = 'false'
   return headers
 }

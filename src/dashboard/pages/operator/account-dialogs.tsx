@@ -255,7 +255,8 @@ export function FreezeDialog({ account, onClose, onChanged }: ChangeProps): VNod
       {frozen ? (
         <>
           <p>
-            From the next request on, every key of this account is refused. Answers in progress are finished and charged.
+            From the next request on, every key of this account is refused. Answers in progress are finished and
+            charged.
           </p>
           <p>Its people can still sign in, and its credit stays. You can unfreeze it at any time.</p>
         </>
