@@ -37,7 +37,7 @@ import { realPath } from './store/files.ts'
 import { createIds } from './store/ids.ts'
 import { type Lock, takeLock } from './store/lock.ts'
 import { reportLosses } from './store/report-losses.ts'
-import { loadSecret } from './store/secret.ts'
+import { loadSecret, secretPlace } from './store/secret.ts'
 import { openStore } from './store/sqlite.ts'
 import { type Store, StoreError } from './store/store.ts'
 import { createRawProxy } from './upstream/raw.ts'
@@ -345,9 +345,11 @@ async function openOwnStore(
   const path = configuration.store.slice('sqlite:'.length)
   const lock = await takeLock(path, clock, 'serve')
   try {
-    const secret = loadSecret(configuration.secret, dirname(realPath(path)))
+    const real = realPath(path)
+    const secret = loadSecret(configuration.secret, dirname(real), real)
     log.learn([secret])
-    return { store: await open({ url: configuration.store, secret, clock }), lock }
+    const place = secretPlace(configuration.secret, dirname(real))
+    return { store: await open({ url: configuration.store, secret, secretPlace: place, clock }), lock }
   } catch (error) {
     lock.release()
     throw error

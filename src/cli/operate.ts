@@ -100,13 +100,15 @@ async function tryToOwn(place: StorePlace, path: string, isLast: boolean): Promi
   return {
     async use(work) {
       try {
-        const [{ openStore }, { loadSecret }, { dirname }] = await Promise.all([
+        const [{ openStore }, { loadSecret, secretPlace }, { dirname }] = await Promise.all([
           import('../store/sqlite.ts'),
           import('../store/secret.ts'),
           import('node:path'),
         ])
-        const secret = loadSecret(place.secret(), dirname(realPath(path)))
-        const store = await openStore({ url: place.store, secret, clock, writes: 'here' })
+        const [configured, real] = [place.secret(), realPath(path)]
+        const secret = loadSecret(configured, dirname(real), real)
+        const where = secretPlace(configured, dirname(real))
+        const store = await openStore({ url: place.store, secret, secretPlace: where, clock, writes: 'here' })
         try {
           // With the lock in hand nobody is alive, so every open hold is a dead one's.
           await store.recover()

@@ -6,7 +6,7 @@
  * that no stream waits for the disk. Reads have their own here, read-only: they see what is committed, at once, and never
  * wait for a write. In memory there is only one connection; groups are synchronous, so reads fall between them.
  */
-import { dirname, isAbsolute } from 'node:path'
+import { isAbsolute } from 'node:path'
 import type { Clock, Ledger, Log } from '#contract'
 import { ACCOUNT_PREFIX, checkAccount, createAccountReader } from './accounts.ts'
 import { createBacklog } from './backlog.ts'
@@ -36,6 +36,8 @@ export interface StoreOptions {
   readonly url: string
   /** Under which the digests of keys are made; `loadSecret` finds it. */
   readonly secret: string
+  /** Where that was found, for the error that says it is another one: `secretPlace`. */
+  readonly secretPlace?: string
   readonly clock: Clock
   /** When the next group is committed; `setImmediate` unless a test wants to say. */
   readonly schedule?: (fn: () => void) => void
@@ -70,7 +72,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const opened = [database]
   try {
     migrate(database)
-    checkSecret(database, options.secret, path)
+    checkSecret(database, options, path)
     if (path === ':memory:') {
       const writer = createWriter(database, clock, schedule)
       return assemble({ ...options, writer, reader: database, spool: null, file: null })
@@ -270,14 +272,14 @@ function pathOf(url: string): string {
 }
 
 /** The digests of all keys depend on it: with another secret every key would be unknown, and nobody would know why. */
-function checkSecret(database: Database, secret: string, path: string): void {
+function checkSecret(database: Database, { secret, secretPlace = 'the secret' }: StoreOptions, path: string): void {
   const check = digest(digestKey(secret), 'tollgate:secret-check').toString('hex')
   const known = database.prepare("SELECT value FROM meta WHERE name = 'secret_check'").get()?.['value']
   if (known === undefined) {
     database.prepare("INSERT INTO meta (name, value) VALUES ('secret_check', ?)").run(check)
   } else if (known !== check) {
     throw new StoreError(
-      `This is not the secret under which the keys of ${path} were made. Restore the one that was in use before: the environment variable that \`secret:\` of gateway.yaml names (TOLLGATE_SECRET), or the file ${dirname(path)}/secret.`,
+      `This is not the secret under which the keys of ${path} were made: ${secretPlace}. Restore the one that was in use before.`,
     )
   }
 }

@@ -2,7 +2,7 @@
  * Keys in operation: the commands change them, the gateway that runs obeys from the next request on, a killed one
  * forgets nothing, and the secret of a key is nowhere but in the answer that made it.
  */
-import { chmod, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { chmod, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { request as httpRequest } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -319,8 +319,18 @@ test('killed: the next one starts on the store, and what was live, revoked, froz
   await writeFile(secretFile, 'another-secret-of-more-than-32-characters\n')
   const wrong = await tollgate(['serve'], { config: first.config })
   expect(wrong.code).toBe(1)
-  expect(wrong.stderr).toMatch(/This is not the secret under which the keys of .* were made/)
+  expect(wrong.stderr).toMatch(
+    /This is not the secret under which the keys of .* were made: the file .*data\/secret\. Restore/,
+  )
   expect(wrong.stderr).not.toContain('another-secret')
+  // Nor is a new one made that would not fit.
+  await rm(secretFile)
+  for (const command of [['serve'], ['key', 'list']]) {
+    const missing = await tollgate(command, { config: first.config })
+    expect(missing.code).toBe(1)
+    expect(missing.stderr).toContain(`there is no file ${secretFile}, and gateway.yaml has no`)
+    await expect(readFile(secretFile)).rejects.toMatchObject({ code: 'ENOENT' })
+  }
   await writeFile(secretFile, secret)
   await chmod(secretFile, 0o644)
   const open = await tollgate(['serve'], { config: first.config })

@@ -1,8 +1,8 @@
 /** The HMAC secret and its file. */
-import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
-import { loadSecret } from '../../src/store/secret.ts'
+import { loadSecret, secretPlace } from '../../src/store/secret.ts'
 import { openStore } from '../../src/store/sqlite.ts'
 import { StoreError } from '../../src/store/store.ts'
 import { folder, SECRET, testClock, testStore } from './helpers.ts'
@@ -52,12 +52,34 @@ test('a configured one wins, and no file is made', () => {
 test('a store opened with another secret says so, and what to restore; with its own it opens', async () => {
   const store = await testStore()
   await store.close()
-  const other = { url: `sqlite:${store.path}`, secret: 'another secret of more than 32 characters', clock: testClock() }
+  const secret = 'another secret of more than 32 characters'
+  const other = { url: `sqlite:${store.path}`, secret, secretPlace: 'the file /x/secret', clock: testClock() }
   const opening = openStore(other)
   await expect(opening).rejects.toBeInstanceOf(StoreError)
   await expect(opening).rejects.toThrow(
-    /not the secret under which the keys of .* were made.*TOLLGATE_SECRET.*\/secret/,
+    /not the secret under which the keys of .* were made: the file \/x\/secret\. Restore the one/,
   )
   await expect(opening).rejects.not.toThrow(/another secret of/)
   await testStore({ path: store.path, secret: SECRET })
+})
+
+test('without the file of a store that has content no new one is made', async () => {
+  const store = await testStore()
+  await store.close()
+  const dir = dirname(store.path)
+  expect(() => loadSecret(null, dir, store.path)).toThrow(
+    `The secret under which the keys of ${store.path} were made is missing: there is no file ${dir}/secret, and gateway.yaml has no`,
+  )
+  expect(existsSync(join(dir, 'secret'))).toBe(false)
+  // A store that is not there yet, or empty, gets one.
+  writeFileSync(join(dir, 'empty.db'), '')
+  loadSecret(null, dir, join(dir, 'empty.db'))
+  expect(existsSync(join(dir, 'secret'))).toBe(true)
+})
+
+test.each([
+  ['the file', null, 'the file /x/secret'],
+  ['the configuration', 'hunter2', '`secret:` of gateway.yaml'],
+])('the place of a secret in %s names nothing else', (_what, configured, place) => {
+  expect(secretPlace(configured, '/x')).toBe(place)
 })
