@@ -81,7 +81,10 @@ function checkRetryHeaders(headers: Headers, code: ErrorCode, said?: { after: st
   const { status, retryable } = ERRORS[code]
   const wait = headers.get('retry-after')
   if (said) expect([wait, headers.get('x-should-retry')]).toEqual([said.after, said.should])
-  else expect(headers.get('x-should-retry')).toBe((status >= 429 || NEVER_RETRIED.includes(status)) && !retryable ? 'false' : null)
+  else
+    expect(headers.get('x-should-retry')).toBe(
+      (status >= 429 || NEVER_RETRIED.includes(status)) && !retryable ? 'false' : null,
+    )
   if (status === 429) expect(Number(wait)).toBeGreaterThan(0)
   if (wait !== null) expect(Number(wait)).toBeLessThanOrEqual(600)
 }
