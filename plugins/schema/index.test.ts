@@ -488,12 +488,17 @@ describe('the output cap', () => {
     [{ max_tokens: null, max_completion_tokens: 7 }, 7, 7],
     [{ max_tokens: 7, max_completion_tokens: 7 }, 7, 7],
     [{ max_tokens: 16_385 }, 16_385, 16_384],
-    [{ max_completion_tokens: 2 ** 53 }, 2 ** 53, 16_384],
+    [{ max_completion_tokens: 2 ** 53 - 1 }, 2 ** 53 - 1, 16_384],
   ])('%j asks for %j and gets %j', async (body, requestedCap, cap) => {
     const { exchange, ctx } = await ask(body)
     expect(exchange.chat).toMatchObject({ requestedCap, cap })
     const isLowered = requestedCap !== null && cap < requestedCap
     expect(ctx.response.get('x-tollgate-max-output-tokens')).toBe(isLowered ? String(cap) : undefined)
+  })
+
+  test('one beyond all counting is refused', async () => {
+    const { refusal } = await ask({ max_tokens: 2 ** 53 })
+    expect(refusal).toMatchObject({ code: 'invalid_value', param: 'max_tokens' })
   })
 
   test('two that differ are refused, whatever becomes of one above the maximum', async () => {

@@ -138,7 +138,8 @@ function refuseUnfitCap(
     throw refuse('invalid_value', { message, param: 'max_tokens' })
   }
   const cap = max_completion_tokens ?? max_tokens
-  if (cap == null || cap <= model.maxOutput || capAboveMax === 'lower') return
+  // What is beyond all counting is a mistake, not a wish for much.
+  if (cap == null || cap <= model.maxOutput || (capAboveMax === 'lower' && Number.isSafeInteger(cap))) return
   const param = max_completion_tokens == null ? 'max_tokens' : 'max_completion_tokens'
   const message = `Invalid value for '${param}': ${cap} is more than this model's maximum of ${model.maxOutput}.`
   throw refuse('invalid_value', { message, param })
