@@ -13,7 +13,7 @@ import { oneAtATime } from './http/connections.ts'
 import { headProblem, mediaTypeProblem } from './http/guard.ts'
 import { lingerAtEnd } from './http/linger.ts'
 import { answerMalformed, answerUnserved, refuseBody } from './http/malformed.ts'
-import { type Overload, ROUND_MS } from './http/overload.ts'
+import type { Overload } from './http/overload.ts'
 import { Shares } from './http/shares.ts'
 import { errorBody, sendRefusal } from './send/refusal.ts'
 
@@ -296,12 +296,7 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string, o
   server.once('listening', () => {
     const look = setInterval(() => connections.cutStalled(performance.now()), STALLS_EVERY_MS)
     look.unref()
-    const round = setInterval(() => overload?.round(), ROUND_MS)
-    round.unref()
-    server.once('close', () => {
-      clearInterval(look)
-      clearInterval(round)
-    })
+    server.once('close', () => clearInterval(look))
   })
   server.on('clientError', (error, socket) => {
     const told = connections.giveUp(socket)

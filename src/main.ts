@@ -244,6 +244,7 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
       else log.log.warn({}, 'the event loop is no longer overloaded')
     },
   })
+  undo.push(watchman.watch(overload.round))
   const clients = createListener(createClientApp(parts), configuration.limits, parts.nextId, overload)
   const port = await listen(clients.server, configuration.listen)
   const url = urlOf(configuration.listen.host, port)

@@ -135,7 +135,7 @@ const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[
   'src/clock.ts': [['Date.now', 'performance.now', 'setInterval'], 'it is the clock'],
   'src/main.ts': [['Math.random'], 'the default chance'],
   'src/app.ts': [['setInterval', 'performance.now'], 'connections whose clients take nothing'],
-  'src/http/body.ts': [['setTimeout', 'performance.now'], 'bodies in tiny pieces wait for their turn'],
+  'src/http/pace.ts': [['setTimeout', 'performance.now'], 'bodies in tiny pieces wait for their turn'],
   'src/http/linger.ts': [['setInterval', 'performance.now'], 'the end of a connection on which a body still comes'],
   'src/store/backlog.ts': [['setTimeout'], 'settles that could not be written are tried again'],
   'src/store/readiness.ts': [['setTimeout'], 'a probe of the disk that takes too long'],

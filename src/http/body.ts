@@ -3,10 +3,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isRefusal, refuse } from '#contract'
 import { ByteCollector } from '../bytes.ts'
 import { earlyRefusal } from './malformed.ts'
-import { createPace, TinyPieces } from './pace.ts'
+import { PacedReading, TINY_BYTES } from './pace.ts'
 import type { Room } from './shares.ts'
-
-const pace = createPace(() => performance.now())
 
 export interface ReadBody {
   readonly bytes: Buffer
@@ -61,10 +59,9 @@ export async function readBody(
 function collect(request: IncomingMessage, limitBytes: number, hold: (bytes: number) => void): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const collected = new ByteCollector()
-    const tiny = new TinyPieces(pace)
-    const reading = new PausedReading(request)
+    let paced: PacedReading | null = null
     const settle = (act: () => void) => {
-      reading.resume()
+      paced?.resume()
       request.off('data', onData)
       request.off('end', onEnd)
       request.off('error', onError)
@@ -76,8 +73,10 @@ function collect(request: IncomingMessage, limitBytes: number, hold: (bytes: num
         collected.add(piece)
         if (collected.size > limitBytes) throw tooLarge(limitBytes)
         hold(collected.held)
-        const waitMs = tiny.count(piece.length)
-        if (waitMs > 0) reading.pause(waitMs)
+        if (piece.length < TINY_BYTES) {
+          paced ??= new PacedReading(request)
+          paced.took()
+        }
       } catch (error) {
         collected.clear()
         settle(() => reject(error))
@@ -96,37 +95,6 @@ function collect(request: IncomingMessage, limitBytes: number, hold: (bytes: num
     request.on('error', onError)
     request.on('close', onGone)
   })
-}
-
-/** Stops the reading of a connection for a while. */
-class PausedReading {
-  readonly #request: IncomingMessage
-  #timer: NodeJS.Timeout | null = null
-
-  constructor(request: IncomingMessage) {
-    this.#request = request
-  }
-
-  pause(ms: number): void {
-    if (this.#timer) clearTimeout(this.#timer)
-    // What Node is taking apart now comes all the same; paused in the middle of it, its pieces would pile up.
-    else setImmediate(() => this.#stop())
-    this.#timer = setTimeout(() => this.resume(), ms)
-  }
-
-  resume(): void {
-    if (!this.#timer) return
-    clearTimeout(this.#timer)
-    this.#timer = null
-    this.#request.socket.resume()
-    this.#request.resume()
-  }
-
-  #stop(): void {
-    if (!this.#timer) return
-    this.#request.pause()
-    this.#request.socket.pause()
-  }
 }
 
 function brokenOff() {

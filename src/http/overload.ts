@@ -18,13 +18,12 @@ export interface OverloadOptions {
 }
 
 export interface Overload {
-  /** Measures; to be called every `ROUND_MS`. */
+  /** Measures; to be called on every round of the watchman. */
   round(): void
   /** Whether to refuse a request whose head has come. */
   refusesRequest(): boolean
 }
 
-export const ROUND_MS = 50
 /** So many busy rounds in a row are no coincidence: a collection of garbage, a large body. */
 const ROUNDS = 5
 /** What a busy round adds to the pressure, and a quiet one takes. */
