@@ -3,12 +3,12 @@
  * ends and records. It introduces the parts to each other; they do not know one another.
  */
 import type { Context } from 'koa'
-import { decidedBy, isRefusal, type Refusal, refuse, type Stage } from '#contract'
+import { decidedBy, isRefusal, type Refusal, refuse, type Stage, slices } from '#contract'
 import { Client } from './answer/client.ts'
 import { Meter } from './answer/meter.ts'
 import { whenFacts } from './config/when.ts'
 import { INBOUND } from './dialects/inbound/index.ts'
-import { scanJson } from './dialects/json-scan.ts'
+import { parseInSlices, parseJson } from './dialects/json-parse.ts'
 import type { Generation, LiveRoute } from './generation.ts'
 import { type ReadBody, readBody } from './http/body.ts'
 import { parseArrived } from './http/linger.ts'
@@ -131,6 +131,7 @@ export function createGateway(parts: GatewayParts): Gateway {
     checkRoom(trip.generation)
     trip.exchange.bytes = trip.body.bytes
     admitted.add(trip)
+    if (trip.body.bytes.length > LONG_BODY_BYTES && trip.route.config.kind !== 'raw') await parseAhead(trip.exchange)
   }
 
   /**
@@ -311,6 +312,19 @@ export function createGateway(parts: GatewayParts): Gateway {
   }
 }
 
+/** A body of this size takes milliseconds to scan and as many to parse. */
+const LONG_BODY_BYTES = 512 * 1024
+
+/** Parses a long body in turns of the event loop, before the first step asks for it: others run between. */
+async function parseAhead(exchange: LiveExchange): Promise<void> {
+  try {
+    const body = await slices.run(parseInSlices(exchange.bytes), exchange.signal)
+    if (body !== undefined) exchange.setJson(body)
+  } catch {
+    // The step that asks for the body refuses it.
+  }
+}
+
 /**
  * Ends a trip from outside. The sender, when there is one, decides what may still be waited for; a cut also reaches an
  * answer that is read on although its client has left.
@@ -338,17 +352,5 @@ function finish(trip: Trip): void {
     // Also where it was answered for all that the steps know.
     exchange.outcome = 'failed'
     throw error
-  }
-}
-
-/** The body as JSON: scanned first, because the parser itself has no limits. */
-export function parseJson(bytes: Buffer): unknown {
-  if (bytes.length === 0) throw refuse('invalid_json', { message: 'The body is empty; a JSON object is expected.' })
-  const scan = scanJson(bytes)
-  if (!scan.ok) throw refuse(scan.problem.code, { message: scan.problem.message, param: scan.problem.param })
-  try {
-    return JSON.parse(bytes.toString('utf8'))
-  } catch (cause) {
-    throw refuse('invalid_json', { cause })
   }
 }

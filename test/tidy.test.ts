@@ -82,7 +82,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'people.ts': ['overview.ts', 'app.ts', 'gateway.ts', 'generation.ts', 'config/', 'store/', 'admin/', 'contract/'],
   'past.ts': ['generation.ts', 'send/', 'observe/', 'admin/'],
   'overview.ts': ['generation.ts', 'send/', 'config/', 'admin/'],
-  'app.ts': ['gateway.ts', 'send/', 'generation.ts', 'config/', 'http/', 'contract/'],
+  'app.ts': ['gateway.ts', 'send/', 'generation.ts', 'config/', 'dialects/', 'http/', 'contract/'],
   'gateway.ts': ['send/', 'generation.ts', 'config/', 'pipeline/', 'dialects/', 'answer/', 'http/', 'contract/'],
   'send/': [
     'http/',

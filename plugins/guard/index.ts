@@ -6,8 +6,9 @@
 import { type Chat, type Chunk, definePlugin, slices } from '#contract'
 import { AnswerGuard } from './answer.ts'
 import { DETECTORS } from './detectors.ts'
-import { guardRequest } from './request.ts'
-import { complaintsAbout, Findings, type RuleText, readRules } from './rules.ts'
+import { changesWith, guardTexts, textsOf } from './request.ts'
+import { complaintsAbout, costOf, Findings, type RuleText, readRules } from './rules.ts'
+import { guardThread, THREAD_FROM } from './thread.ts'
 
 interface Settings {
   readonly rules: readonly RuleText[]
@@ -78,6 +79,7 @@ export default definePlugin({
   create({ rules: texts, window }: Settings) {
     const rules = readRules(texts, window)
     const onRequest = rules.filter(({ on }) => on !== 'answer')
+    const onRequestTexts = texts.filter(({ on }) => on !== 'answer')
     const onAnswer = rules.filter(({ on }) => on !== 'request')
     return async (ctx, next) => {
       const { exchange } = ctx
@@ -87,10 +89,15 @@ export default definePlugin({
         if (said !== null) exchange.note(said)
       }
       try {
-        const guarded = slices.run(guardRequest(exchange.chat, onRequest, findings), exchange.signal)
-        const changes = guarded instanceof Promise ? await guarded : guarded
-        // Without a result the client has gone. Such a request goes on: nothing is sent for it any more.
-        if (changes) exchange.rewrite(changes)
+        const texts = textsOf(exchange.chat)
+        const length = texts.reduce((sum, { text }) => sum + text.length, 0)
+        const guarding =
+          costOf(length, onRequest) < THREAD_FROM
+            ? slices.run(guardTexts(texts, onRequest, findings), exchange.signal)
+            : guardThread.guard(texts, onRequestTexts, window, findings, exchange.signal)
+        const guarded = guarding instanceof Promise ? await guarding : guarding
+        // Undefined: the client has gone. Such a request goes on: nothing is sent for it any more.
+        if (guarded) exchange.rewrite(changesWith(exchange.chat, guarded))
       } finally {
         tell('request')
       }

@@ -1,9 +1,11 @@
 /** Requests and answers that take longer than one slice. */
+import { Worker } from 'node:worker_threads'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { type ChatCompletion, slices } from '#contract'
+import type { ChatCompletion } from '#contract'
 import { type FakeProvider, startFakeProvider, stream, whole } from '../../test/helpers/fake-provider.ts'
 import { type InProcess, startInProcess } from '../../test/helpers/in-process.ts'
 import { contentOf, readSse } from '../../test/helpers/sse.ts'
+import { guardThread } from './thread.ts'
 
 let provider: FakeProvider
 beforeAll(async () => {
@@ -87,19 +89,32 @@ describe('texts that take longer than a slice', () => {
     expect(gateway.balance().held).toBe(0n)
   })
 
+  test('a thread that ends fails the request that it was reading, and no other', async () => {
+    await using gateway = await start([{ detect: 'email' }], ['Hello'])
+    const ask = () => gateway.chat({ messages: [{ role: 'user', content: found.repeat(2) }] })
+    const post = vi.spyOn(Worker.prototype, 'postMessage').mockImplementationOnce(function (this: Worker) {
+      void this.terminate()
+    })
+    const statuses = (await Promise.all([ask(), ask()])).map(({ status }) => status).sort()
+    post.mockRestore()
+    expect(statuses).toEqual([200, 500])
+    expect(provider.requests.at(-1)!.body!['messages']).toEqual([{ role: 'user', content: redacted.repeat(2) }])
+    expect(gateway.balance().held).toBe(0n)
+  })
+
   test('the work stops when the client leaves', async () => {
     await using gateway = await start([{ detect: 'email' }, { detect: 'phone' }, { detect: 'iban' }], [])
     const before = provider.requests.length
     const abort = new AbortController()
     const long = gateway.chat({ messages: [{ role: 'user', content: filler.repeat(12) }] }, { signal: abort.signal })
-    while (slices.waiting === 0) await new Promise(resolve => setImmediate(resolve))
+    while (guardThread.waiting === 0) await new Promise(resolve => setImmediate(resolve))
     abort.abort()
     await long.catch(() => {})
     const line = await vi.waitFor(
       () => gateway.log.find(({ outcome }) => outcome === 'client_left') ?? expect.fail('none'),
     )
     expect(line).toMatchObject({ outcome: 'client_left' })
-    expect(slices.waiting).toBe(0)
+    await vi.waitFor(() => expect(guardThread.waiting).toBe(0), 10_000)
     expect(provider.requests.length).toBe(before)
     expect(gateway.balance().held).toBe(0n)
   })

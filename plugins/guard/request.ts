@@ -6,17 +6,31 @@ import { isArguments, mapTexts, type Step } from './texts.ts'
 /** What people write. Tools, schemas and the like are the developer's. */
 const PEOPLES = ['messages', 'prediction', 'user', 'safety_identifier', 'prompt_cache_key', 'metadata'] as const
 
-/**
- * Puts the texts through the rules; returns what has to take their place, or null when nothing was replaced. Throws the
- * refusal of a rule that refuses. Yields between parts of a long text, and between texts when there are many.
- */
-export function* guardRequest(chat: Chat, rules: readonly Rule[], findings: Findings): Sliced<ChatChanges | null> {
-  const texts: { readonly text: string; readonly path: readonly Step[] }[] = []
+/** A text of a request and its place. */
+export interface Place {
+  readonly text: string
+  readonly path: readonly Step[]
+}
+
+/** The texts of a request that rules look at, in their order. */
+export function textsOf(chat: Chat): Place[] {
+  const texts: Place[] = []
   changesOf(chat, (text, path) => {
     texts.push({ text, path })
     return text
   })
-  const guarded: string[] = []
+  return texts
+}
+
+/** What takes the place of a request's texts, in their order; null for a text that stays. Null when all stay. */
+export type Guarded = readonly (string | null)[] | null
+
+/**
+ * Puts texts through the rules. Throws the refusal of a rule that refuses. Yields between parts of a long text, and between
+ * texts when there are many.
+ */
+export function* guardTexts(texts: readonly Place[], rules: readonly Rule[], findings: Findings): Sliced<Guarded> {
+  const guarded: (string | null)[] = []
   let hasChanged = false
   let sinceYield = 0
   for (const { text, path } of texts) {
@@ -28,11 +42,15 @@ export function* guardRequest(chat: Chat, rules: readonly Rule[], findings: Find
     const sieves = findings.sieves(rules, path, isArguments(path))
     const out = cost <= MOST_IN_ONE_GO ? sieves.all(text) : (yield* sieves.pushInSlices(text)) + sieves.end()
     hasChanged ||= sieves.hasChanged
-    guarded.push(sieves.hasChanged ? out : text)
+    guarded.push(sieves.hasChanged ? out : null)
   }
-  if (!hasChanged) return null
+  return hasChanged ? guarded : null
+}
+
+/** The request's members with these texts in place of `textsOf(chat)`. */
+export function changesWith(chat: Chat, guarded: readonly (string | null)[]): ChatChanges {
   let at = 0
-  return changesOf(chat, () => guarded[at++]!)
+  return changesOf(chat, text => guarded[at++] ?? text)
 }
 
 /** The members with texts that change, changed. */

@@ -1,5 +1,5 @@
 /** The rules of a step, made ready at load: each a matcher with its name and what to do. */
-import { refuse, type SettingsProblem } from '#contract'
+import { type Refusal, refuse, type SettingsProblem } from '#contract'
 import { DETECTORS } from './detectors.ts'
 import { bareReplacement } from './json-place.ts'
 import { Matcher } from './matcher.ts'
@@ -110,6 +110,29 @@ export class Findings {
     )
   }
 
+  /** How often each rule has found something. */
+  get counts(): ReadonlyMap<string, number> {
+    return this.#counts
+  }
+
+  /** Adds what was found elsewhere. */
+  add(counts: ReadonlyMap<string, number>): void {
+    for (const [name, count] of counts) this.#counts.set(name, (this.#counts.get(name) ?? 0) + count)
+  }
+
+  /** The refusal by a rule that refuses, for the text at this place. */
+  refusal(name: string, place: readonly Step[] | null): Refusal {
+    this.#refusedBy = name
+    const param = place && wordsOf(place)
+    const what = param === null ? 'The answer was stopped' : 'The request was refused'
+    return refuse('content_filter', { message: `${what} by the rule "${name}" of this gateway.`, param })
+  }
+
+  /** The rule that has refused, if one has. */
+  get refusedBy(): string | null {
+    return this.#refusedBy
+  }
+
   /** For the trail: rules and numbers, and nothing of what was found. Forgets what it has told; null when there is nothing. */
   tell(side: Side): string | null {
     const counts = [...this.#counts].map(([name, count]) => `${name} ${count}`)
@@ -121,12 +144,7 @@ export class Findings {
   }
 
   #found({ name, action, replacement }: Rule, match: string, place: readonly Step[] | null, isBare: boolean): string {
-    if (action === 'refuse') {
-      this.#refusedBy = name
-      const param = place && wordsOf(place)
-      const what = param === null ? 'The answer was stopped' : 'The request was refused'
-      throw refuse('content_filter', { message: `${what} by the rule "${name}" of this gateway.`, param })
-    }
+    if (action === 'refuse') throw this.refusal(name, place)
     this.#counts.set(name, (this.#counts.get(name) ?? 0) + 1)
     if (action === 'flag') return match
     return isBare ? bareReplacement(match, replacement) : replacement

@@ -137,6 +137,12 @@ export class LiveExchange implements Exchange {
     return this.#json
   }
 
+  /** Sets what the body was parsed to elsewhere. */
+  setJson(body: unknown): void {
+    this.#json = body
+    this.#parsed = true
+  }
+
   request(): ReturnType<Exchange['request']> {
     const body = this.json()
     if (!this.#parts.translate) return { body, bytes: this.bytes }
