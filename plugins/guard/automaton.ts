@@ -44,6 +44,8 @@ export interface Search {
   readonly text: string
   /** Whether nothing comes behind the text. */
   readonly isLast: boolean
+  /** The text's end; half a character at the end waits for its other half. */
+  readonly until: number
   at: number
   state: number
 }
@@ -103,15 +105,15 @@ export class Automaton {
   }
 
   /**
-   * Reads on until a match ends, and returns where: before a character, or at `until` when nothing comes behind it. Otherwise
-   * `NONE`: at `until`, or earlier because the effort has reached `stopAt`, or because it is too large.
+   * Reads on until a match ends, and returns where: before a character, or at the text's end when nothing comes behind it.
+   * Otherwise `NONE`: at `to`, or earlier because the effort has reached `stopAt`, or because it is too large.
    */
-  firstEnd(search: Search, until: number, stopAt: number): number {
-    const { text } = search
+  firstEnd(search: Search, to: number, stopAt: number): number {
+    const { text, until } = search
     const { known } = this.#alphabet
     const from = search.at
     let { at, state } = search
-    let limit = Math.min(until, at + Math.max(1, stopAt - this.#effort.steps))
+    let limit = Math.min(to, at + Math.max(1, stopAt - this.#effort.steps))
     let end = NONE
     while (at < limit) {
       let kind = known[text.charCodeAt(at)]!

@@ -19,6 +19,8 @@ export class Looking implements Search {
   from = 0
   at = 0
   state = NONE
+  /** Up to here the automaton has to read before it is known whether it can skip something. */
+  readTo = NONE
   /** Where the first match ends, `until` when there may be one or when it is not known; `NONE` while that is looked for. */
   last = NONE
   /** Where a match may begin that ends there. */
@@ -39,9 +41,15 @@ export class Looking implements Search {
   /** Begins anew from a place on. */
   goOnFrom(from: number): void {
     this.from = from
-    this.at = from
-    this.state = NONE
+    this.skipTo(from)
+    this.readTo = NONE
     this.last = NONE
+  }
+
+  /** Goes on from a place before which no match has begun that goes on behind it. */
+  skipTo(at: number): void {
+    this.at = at
+    this.state = NONE
   }
 
   isAfterWord(at: number): boolean {
@@ -54,6 +62,7 @@ export class Matcher {
   readonly #here: Automaton
   readonly #anywhere: Automaton
   readonly #reach: number
+  readonly #needed: RegExp | null
   readonly #check: (match: string) => boolean
 
   /**
@@ -66,6 +75,7 @@ export class Matcher {
     this.#anywhere = new Automaton(pattern, this.#alphabet, true)
     // A character is one or two units of a string.
     this.#reach = 2 * pattern.longest
+    this.#needed = pattern.needed
     this.#check = check
     if (this.#here.unfold(SAMPLE, MOST_STATES)) return
     throw new PatternError('can be read in too many ways at once: let its repetitions differ in how they begin')
@@ -114,16 +124,44 @@ export class Matcher {
 
   /** Where the first match ends, `NONE` when none does; `until` when the automaton is too large to tell; null when interrupted. */
   #firstEnd(looking: Looking, stopAt: number): number | null {
-    const { until, at } = looking
+    const { until } = looking
     const anywhere = this.#anywhere
-    // The states of one that has become too large are forgotten, also those of a search that was interrupted.
-    if (anywhere.isTooLarge) return until
-    if (looking.state === NONE) looking.state = anywhere.start(looking.isAfterWord(at))
-    const end = anywhere.firstEnd(looking, until, stopAt)
-    if (anywhere.isTooLarge) return until
-    return end === NONE && looking.at < until ? null : end
+    for (;;) {
+      // The states of one that has become too large are forgotten, also those of a search that was interrupted.
+      if (anywhere.isTooLarge) return until
+      const to = this.#readTo(looking)
+      if (looking.state === NONE) looking.state = anywhere.start(looking.isAfterWord(looking.at))
+      const end = anywhere.firstEnd(looking, to, stopAt)
+      if (anywhere.isTooLarge) return until
+      if (end !== NONE || looking.at >= until) return end
+      if (looking.at < to || this.effort.steps >= stopAt) return null
+    }
+  }
+
+  /**
+   * How far to read next. Skips what cannot be part of a match: a match has a character that is needed, and reaches only so
+   * far from it.
+   */
+  #readTo(looking: Looking): number {
+    const { text, until, at, isLast } = looking
+    const needed = this.#needed
+    if (needed === null) return until
+    if (at < looking.readTo) return looking.readTo
+    needed.lastIndex = Math.max(looking.from, at - this.#reach)
+    const next = needed.exec(text)?.index ?? until
+    this.effort.steps += (Math.max(next, at) - at) >> SEARCH_SHIFT
+    // At the end of a text that goes on, a match may have begun.
+    const begin = next >= until && isLast ? until : next - this.#reach
+    if (begin > at) looking.skipTo(whole(text, begin, at))
+    looking.readTo = Math.min(until, looking.at + BLOCK + this.#reach)
+    return looking.readTo
   }
 }
+
+/** Read at least so much before the next search: a search costs some hundred steps, whatever it finds. */
+const BLOCK = 256
+/** A search reads so many characters, as a power of two, in the time of a step. */
+const SEARCH_SHIFT = 2
 
 /** A match is looked at once more: in steps of an automaton. */
 const CHECK = 32

@@ -77,6 +77,67 @@ describe('finds what a regular expression finds that takes the longest', () => {
   })
 })
 
+test('what is skipped changes nothing: rare matches in long texts, cut anywhere', () => {
+  const patterns = [
+    ...Object.values(DETECTORS).map(({ pattern }) => pattern),
+    'zeus',
+    '\\b(?:[a-z]{9}é|q 😀)\\b',
+    '#[a-z ]{1,200}',
+  ]
+  const pairs = patterns.map(pattern => {
+    const read = readPattern(pattern)
+    return [new Matcher(read), new Matcher({ ...read, needed: null })] as const
+  })
+  const rare = [
+    ' abcdefghié ',
+    'somebody.with.a.longer.name@example.org',
+    'ada@example.org',
+    '+49 30 1234567',
+    'DE89 3704 0044',
+    '10.0.0.1',
+    'AKIA',
+    'zeus',
+    'xyzé',
+    'q 😀',
+    '#',
+    '@',
+    '\ud83d',
+    '4',
+  ]
+  const part = fc.oneof(
+    fc.constantFrom(...rare),
+    fc
+      .tuple(fc.constantFrom('plain ', 'wörds ', '-', '_', '😀 ', 'a'), fc.nat(200))
+      .map(([unit, often]) => unit.repeat(often)),
+  )
+  fc.assert(
+    fc.property(
+      fc.array(part, { maxLength: 12 }),
+      fc.nat(3000),
+      fc.integer({ min: 1, max: 2000 }),
+      (parts, cut, effort) => {
+        const text = parts.join('')
+        for (const pair of pairs) {
+          const [skipping, reading] = pair.map(matcher => {
+            const one = new Sieve(matcher, match => `<${match}>`)
+            const first = drain(one.pushInSlices(text.slice(0, cut), effort))
+            return [first, drain(one.pushInSlices(text.slice(cut), effort)), one.end()]
+          })
+          expect(skipping).toEqual(reading)
+        }
+      },
+    ),
+    { numRuns: counts(60, 3_000) },
+  )
+})
+
+function drain(work: Generator<undefined, string>): string {
+  for (;;) {
+    const step = work.next()
+    if (step.done) return step.value
+  }
+}
+
 test('however a text is cut into pieces, what comes out is the same; what cannot match does not wait', () => {
   const words = [
     'ada@example.org',
