@@ -81,7 +81,7 @@ test('what is skipped changes nothing: rare matches in long texts, cut anywhere'
   const patterns = [
     ...Object.values(DETECTORS).map(({ pattern }) => pattern),
     'zeus',
-    '\\b(?:[a-z]{9}é|q 😀)\\b',
+    '\\b(?:[a-z]{9}é|q 😀)',
     '#[a-z ]{1,200}',
   ]
   const pairs = patterns.map(pattern => {
