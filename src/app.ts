@@ -128,7 +128,7 @@ function createApp(parts: AppParts, isForOperators: (ctx: Context) => boolean = 
     } catch (error) {
       if (!isRefusal(error)) parts.reportBug(id, error)
       const refusal = isRefusal(error) ? error : refuse('internal_error')
-      const body = errorBody(ctx.state['kind'] as RouteKind | undefined, refusal, id)
+      const body = errorBody(ctx.req, ctx.state['kind'] as RouteKind | undefined, refusal, id)
       sendRefusal(ctx, refusal, body, (status, headers, body) => {
         ctx.status = status
         ctx.set(headers)
@@ -332,7 +332,7 @@ function isHealth(url: string | undefined): boolean {
 /** Without Koa: a refusal has to cost much less than an answer. */
 function refuseOverloaded(request: IncomingMessage, response: ServerResponse, id: string): void {
   const refusal = refuse('overloaded', { retryAfterMs: 1000, detail: 'the event loop is overloaded' })
-  const body = errorBody(undefined, refusal, id)
+  const body = errorBody(request, undefined, refusal, id)
   const { 'content-length': length = '0', 'transfer-encoding': encoding } = request.headers
   if (encoding !== undefined || Number(length) > LARGE_BODY_BYTES) {
     response.shouldKeepAlive = false

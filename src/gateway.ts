@@ -7,7 +7,7 @@ import { decidedBy, isRefusal, type Refusal, refuse, type Stage, slices } from '
 import { Client } from './answer/client.ts'
 import { Meter } from './answer/meter.ts'
 import { whenFacts } from './config/when.ts'
-import { INBOUND } from './dialects/inbound/index.ts'
+import { inboundOf } from './dialects/inbound/index.ts'
 import { parseInSlices, parseJson } from './dialects/json-parse.ts'
 import type { Generation, LiveRoute } from './generation.ts'
 import { type ReadBody, readBody } from './http/body.ts'
@@ -16,6 +16,7 @@ import { refuseBody } from './http/malformed.ts'
 import { LiveExchange } from './pipeline/exchange.ts'
 import { runPlan } from './pipeline/runner.ts'
 import { sendChat } from './send/chat.ts'
+import { sendCount } from './send/count.ts'
 import { answerEarly } from './send/early.ts'
 import { type FindRecent, sendModel, sendModels, sendReceipt } from './send/lookup.ts'
 import { createMemory, ownerOf } from './send/memory.ts'
@@ -178,7 +179,7 @@ export function createGateway(parts: GatewayParts): Gateway {
     const meter = new Meter()
     const id = ctx.state['requestId'] as string
     const startedAt = parts.clock.now()
-    const inbound = INBOUND[route.config.kind]
+    const inbound = inboundOf(route.config)
     const view = { exchange: id, createdAt: Math.floor(startedAt / 1000), findModel: generation.catalog.find }
     if (inbound?.idHeader) ctx.set(inbound.idHeader, id)
     const exchange = new LiveExchange({
@@ -227,6 +228,7 @@ export function createGateway(parts: GatewayParts): Gateway {
       case 'chat':
       case 'messages':
       case 'responses':
+        if (trip.route.config.counts) return sendCount(trip, parts)
         // A stream waits at the provider, not here.
         if (!trip.exchange.chat?.stream) memory.reserveAnswer(trip)
         return sendChat(trip, parts)
@@ -283,7 +285,7 @@ export function createGateway(parts: GatewayParts): Gateway {
     sendRefusal(
       ctx,
       refusal,
-      exchange.inbound?.encodeError?.(refusal) ?? errorBody(route.config.kind, refusal, exchange.id),
+      exchange.inbound?.encodeError?.(refusal) ?? errorBody(ctx.req, route.config.kind, refusal, exchange.id),
       (status, headers, body) => client.sendWhole(status, headers, body),
       {
         decidedBy: decider,

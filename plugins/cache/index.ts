@@ -123,7 +123,9 @@ export default definePlugin({
       async handle(ctx, next) {
         const exchange = ctx.exchange as ExchangeWith<'chat' | 'model'>
         const control = readControl(ctx.get('cache-control'))
-        const skipped = whySkipped(exchange.chat, control, settings)
+        const skipped = exchange.route.counts
+          ? 'not cached: it counts tokens'
+          : whySkipped(exchange.chat, control, settings)
         if (skipped !== null) {
           ctx.set(HEADER, 'skip')
           exchange.note(skipped)

@@ -83,7 +83,7 @@ export default definePlugin({
     return {
       async handle(ctx, next) {
         const exchange = ctx.exchange as ExchangeWith<'key' | 'account'>
-        const price = exchange.model ? exchange.model.price : exchange.route.price
+        const price = priceOf(exchange)
         if (price === null) {
           exchange.note('free')
           exchange.give('hold', 0n)
@@ -117,6 +117,12 @@ export default definePlugin({
     }
   },
 })
+
+/** Null: it costs nothing. To have tokens counted is free, whatever the model. */
+function priceOf({ model, route }: ExchangeWith<'key' | 'account'>): Price | null {
+  if (route.counts) return null
+  return model ? model.price : route.price
+}
 
 /** What a request can cost, and how its hold depends on the output cap. */
 interface Bill {

@@ -62,7 +62,8 @@ export default definePlugin({
       const who = identify(exchange, settings.per)
       const granted = requests && (await buckets.take(requests.prefix + who, requests.shape, 1))
       if (requests && granted && !granted.taken) throw refused(requests, settings.per, granted)
-      if (!tokens) {
+      // Counted tokens reach no model.
+      if (!tokens || exchange.route.counts) {
         if (requests && granted) showLimit(ctx, requests, granted)
         return next()
       }

@@ -223,7 +223,7 @@ const TOKENS_PER_PART = 1024
  * A guess at the prompt's tokens: a quarter of the text's bytes, four a message, and a flat figure for other parts. Whatever
  * a model reads counts, also calls, thoughts and schemas: text in a place that does not count would be read for nothing.
  */
-function promptEstimate({ body }: Chat): number {
+export function promptEstimate({ body }: Pick<Chat, 'body'>): number {
   let bytes = sizeOfJson(body.tools) + sizeOfJson(body['functions']) + sizeOfJson(body['response_format'])
   let parts = 0
   for (const message of body.messages) {

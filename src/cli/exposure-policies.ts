@@ -35,7 +35,10 @@ export interface PolicyExposure {
 
 /** One for each policy that something with a price, or something open, is behind. */
 export function policyExposures(configuration: Configuration, models: readonly ModelExposure[]): PolicyExposure[] {
-  const byPolicy = Map.groupBy(configuration.routes, route => route.policy)
+  const byPolicy = Map.groupBy(
+    configuration.routes.filter(({ counts }) => !counts),
+    route => route.policy,
+  )
   return [...byPolicy].flatMap(([name, routes]) => {
     if (!routes.some(({ kind }) => asksModel(kind) || kind === 'raw')) return []
     return [policyExposure(name, routes, configuration, models)]

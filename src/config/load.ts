@@ -75,6 +75,8 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
   const offered = offeredOf(models)
   const priced = offered.filter(model => model.price !== null).map(model => model.id)
   for (const route of routes) {
+    // It was added beside a route of the same policy and kind, which is checked itself.
+    if (route.counts && route.address === null) continue
     checkRoute(route, policies.get(route.policy) ?? null, source, priced)
     if (asksModel(route.kind) && offered.length === 0 && source.sound('/models')) {
       source.report(`${route.address}/path`, 'there is no model to serve', {

@@ -6,7 +6,7 @@ import { CHAT_ONLY, surelyGiven, wants } from './policy-order.ts'
 import { listed } from './problem.ts'
 import type { Rule } from './rules.ts'
 
-export type FittingRoute = Pick<RouteConfig, 'path' | 'kind' | 'public' | 'unmetered' | 'price'>
+export type FittingRoute = Pick<RouteConfig, 'path' | 'kind' | 'counts' | 'public' | 'unmetered' | 'price'>
 
 /** `key` is that of the route which is meant, if not its policy. */
 type Complain = (rule: Rule, message: string, suggestion?: string, key?: 'public' | 'unmetered') => void
@@ -70,6 +70,7 @@ function checkPaid(
   pricedModels: readonly string[],
   complain: Complain,
 ): void {
+  if (route.counts) return
   const priced = asksModel(route.kind) ? pricedModels.length > 0 : route.kind === 'raw' && route.price !== null
   const charges = (step: LoadedStep) => step.plugin.uses?.includes('ledger') ?? false
   const charging = policy.steps.find(step => charges(step) && step.weakness === null)

@@ -12,6 +12,8 @@ export interface PlannedRoute {
   readonly address: string | null
   readonly path: string
   readonly kind: RouteKind
+  /** Whether it only counts tokens. */
+  readonly counts: boolean
   readonly policy: string
   readonly public: boolean
   readonly unmetered: boolean
@@ -38,6 +40,8 @@ const KINDS: Readonly<Record<string, Exclude<RouteKind, 'raw'>>> = {
   '/v1/chat/completions': 'chat',
   '/v1/messages': 'messages',
   '/v1/responses': 'responses',
+  '/v1/messages/count_tokens': 'messages',
+  '/v1/responses/input_tokens': 'responses',
   '/v1/models': 'models',
   '/v1/models/{id}': 'model',
   '/v1/receipts/{id}': 'receipt',
@@ -56,6 +60,10 @@ function prefixOf(path: string): string {
   const known = Object.keys(KINDS).find(each => path.endsWith(each))
   return known === undefined ? '' : path.slice(0, -known.length)
 }
+
+/** Behind the path of a format: where its clients have tokens counted. */
+const COUNTS: Readonly<Partial<Record<RouteKind, string>>> = { messages: '/count_tokens', responses: '/input_tokens' }
+const doesCount = (path: string) => Object.values(COUNTS).some(end => path.endsWith(end))
 
 const DEFAULT_PATHS = ['/v1/models', '/v1/models/{id}', '/v1/receipts/{id}']
 const OWN_PATHS = ['/livez', '/readyz', '/metrics']
@@ -93,7 +101,8 @@ export function planRoutes(source: Source, shapes: GatewayShape['routes'], provi
     }
   }
   const added = defaults(paths)
-  return { routes: [...routes, ...added].sort(byExactness), uses: [...uses, ...added] }
+  const counting = countingRoutes(routes, paths)
+  return { routes: [...routes, ...counting, ...added].sort(byExactness), uses: [...uses, ...added] }
 }
 
 /**
@@ -116,6 +125,7 @@ function build(address: string, shape: RouteShape, kind: RouteKind, providers: P
     address,
     path: shape.path,
     kind,
+    counts: kind !== 'raw' && doesCount(shape.path),
     policy: shape.policy,
     public: shape.public,
     unmetered: shape.unmetered,
@@ -135,6 +145,7 @@ function defaults(paths: ReadonlyMap<string, string>): PlannedRoute[] {
       address: null,
       path,
       kind: knownKind(path)!,
+      counts: false,
       policy: CATALOG_POLICY,
       public: false,
       unmetered: false,
@@ -143,6 +154,17 @@ function defaults(paths: ReadonlyMap<string, string>): PlannedRoute[] {
       price: null,
       hold: null,
     }))
+}
+
+/**
+ * Beside each route of a format that can count: under its policy, so that whoever may ask there may count there. Where the
+ * file has such a path, that one counts.
+ */
+function countingRoutes(routes: readonly PlannedRoute[], paths: ReadonlyMap<string, string>): PlannedRoute[] {
+  return routes
+    .filter(({ kind, counts }) => COUNTS[kind] !== undefined && !counts)
+    .map(route => ({ ...route, address: null, path: route.path + COUNTS[route.kind]!, counts: true, unmetered: false }))
+    .filter(({ path }) => !paths.has(path))
 }
 
 const methodsOf = (kind: RouteKind) => (asksModel(kind) || kind === 'raw' ? ['POST'] : ['GET'])
@@ -161,7 +183,8 @@ function checkDuplicate(source: Source, at: string, path: string, paths: Map<str
 function kindOf(source: Source, at: string, path: string, kind: RouteKind | undefined): RouteKind | null {
   if (!isReachable(source, at, path)) return null
   const known = knownKind(path)
-  if (known !== undefined) {
+  // Before the gateway counted, a raw route was the only way to do it, and still may be.
+  if (known !== undefined && !(kind === 'raw' && doesCount(path))) {
     if (kind === undefined || kind === known) return known
     source.report(`${at}/kind`, `${path} is always of kind ${known}`, {
       rule: 'wrong-value',
@@ -241,7 +264,7 @@ function checkKnown(source: Source, at: string, shape: Partial<RouteShape>, kind
       suggestion: 'remove this line',
     })
   }
-  if (shape.unmetered && !asksModel(kind)) {
+  if (shape.unmetered && (!asksModel(kind) || doesCount(shape.path ?? ''))) {
     const message = `${shape.path} costs nothing, so "unmetered" says nothing`
     source.report(`${at}/unmetered`, message, { rule: 'useless-key', key: true, suggestion: 'remove this line' })
   }

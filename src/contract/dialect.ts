@@ -73,10 +73,20 @@ export interface DecodedAnswer {
   readonly raw: Buffer | null
 }
 
+/** How a provider is asked how many tokens a prompt has. */
+export interface TokenCounting {
+  /** Null: it counts none for this model. Throws a refusal for what the dialect cannot carry, as `encodeRequest` does. */
+  encodeRequest(chat: Chat, target: Target): EncodedRequest | null
+  /** The member of its answer that is the count. */
+  readonly field: string
+}
+
 /** The four moves, and the name that providers are configured with. */
 export interface Dialect {
   readonly name: string
   encodeRequest(chat: Chat, target: Target): EncodedRequest
+  /** Left out: the provider does not count. */
+  readonly counting?: TokenCounting
   /** A 200 whose body is an error, or no answer at all, is a failure. */
   decodeAnswer(body: Buffer, view: AnswerView): DecodedAnswer | { readonly failure: UpstreamFailure }
   decodeStream(view: AnswerView): StreamDecoder

@@ -163,6 +163,11 @@ export function asksModel(kind: RouteKind): boolean {
 export interface RouteView {
   readonly path: string
   readonly kind: RouteKind
+  /**
+   * The route only counts the tokens of what it is asked (`/v1/messages/count_tokens`, `/v1/responses/input_tokens`): no model
+   * answers, so nothing is held, charged or kept. `kind` is the format. Left out: false.
+   */
+  readonly counts?: boolean
   readonly policy: string
   /** Raw routes: what a request costs; null when free or not raw. */
   readonly price: Price | null

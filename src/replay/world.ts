@@ -17,7 +17,7 @@ import {
 import { usageOf } from '../answer/meter.ts'
 import type { Configuration, RouteConfig } from '../config/configuration.ts'
 import { whenFacts } from '../config/when.ts'
-import { INBOUND } from '../dialects/inbound/index.ts'
+import { inboundOf } from '../dialects/inbound/index.ts'
 import { BUILT_IN } from '../pipeline/builtin.ts'
 import { LiveExchange } from '../pipeline/exchange.ts'
 import { letGoOfAll } from '../pipeline/let-go.ts'
@@ -192,7 +192,7 @@ export function createWorld(parts: WorldParts): World {
     const { line } = run
     const ctx = isOurs ? lightContext(line) : koaContext(app, socket, line)
     const given = bodyOf(line)
-    const inbound = line.request.body === undefined ? undefined : INBOUND[config.kind]
+    const inbound = line.request.body === undefined ? undefined : inboundOf(config)
     const view = { exchange: line.id, createdAt: Math.floor(line.at / 1000), findModel: services.catalog.find }
     const exchange: LiveExchange = new LiveExchange({
       id: line.id,

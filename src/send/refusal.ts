@@ -1,16 +1,39 @@
 /** A refusal as bytes: the JSON error in the client's format, with the headers that client libraries look for. */
-import { validateHeaderName, validateHeaderValue } from 'node:http'
+import { type IncomingMessage, validateHeaderName, validateHeaderValue } from 'node:http'
 import type { Context } from 'koa'
 import { envelope, type Refusal, type RouteKind, retryHeaders } from '#contract'
 import { FRAMING } from '../answer/client.ts'
-import { INBOUND } from '../dialects/inbound/index.ts'
+import { inboundOf } from '../dialects/inbound/index.ts'
 import { lingerAtEnd } from '../http/linger.ts'
 import { decisionHeader } from './decision.ts'
 
-/** The body of an error as clients of a route expect it; before a route was found it is the envelope. */
-export function errorBody(kind: RouteKind | undefined, refusal: Refusal, exchange: string): string {
-  const inbound = kind && INBOUND[kind]
+/**
+ * The body of an error in the format of the client.
+ * @param kind of the route; undefined: none was found, and the path alone says what the client speaks
+ */
+export function errorBody(
+  request: Pick<IncomingMessage, 'url' | 'headers'>,
+  kind: RouteKind | undefined,
+  refusal: Refusal,
+  exchange: string,
+): string {
+  const inbound = inboundOf({ kind: isForAnthropic(request, kind) ? 'messages' : (kind ?? 'chat') })
   return inbound ? inbound.encodeError(refusal, { exchange }) : JSON.stringify(envelope(refusal))
+}
+
+/** Everything at and below `/v1/messages`, behind any prefix. */
+const MESSAGES_PATH = /^[^?#]*\/v1\/messages(?:[/?#]|$)/
+
+/**
+ * Whether the client speaks Anthropic's API: it asks below the path of Messages, whatever the route there is, or says a
+ * version of that API where both makers have the same path.
+ */
+export function isForAnthropic(
+  { url = '', headers }: Pick<IncomingMessage, 'url' | 'headers'>,
+  kind: RouteKind | undefined,
+): boolean {
+  if (kind === 'models' || kind === 'model') return headers['anthropic-version'] !== undefined
+  return MESSAGES_PATH.test(url)
 }
 
 /**

@@ -437,6 +437,35 @@ test('routes, with those that are there by default', async () => {
   ])
 })
 
+test('beside a route of a format that can count one that counts, under the same policy', async () => {
+  const { routes } = await workshop.good({
+    gateway: {
+      routes: `routes:
+  - { path: /v1/messages, policy: standard }
+  - { path: /v1/responses, policy: standard }
+  - { path: /v1/responses/input_tokens, policy: counting }
+  - { path: /open/v1/messages, policy: bare, public: true, unmetered: true }
+  - { path: /old/v1/messages, policy: standard }
+  - { path: /old/v1/messages/count_tokens, kind: raw, policy: catalog, provider: far, price: free }
+  - { path: "/old/v1/messages/{id}", kind: raw, policy: catalog, provider: far, price: free }`,
+    },
+    'policies/bare.yaml': 'steps:\n  - use: schema\n  - use: route\n',
+    // Nobody is charged for a count, so nothing has to charge.
+    'policies/counting.yaml': 'steps:\n  - use: api-key\n  - use: schema\n  - use: route\n',
+  })
+  const counting = routes.filter(({ path }) => /tokens$/.test(path))
+  expect(counting.map(({ path, kind, counts, policy, ...rest }) => [path, kind, counts, policy, rest.public])).toEqual([
+    ['/v1/responses/input_tokens', 'responses', true, 'counting', false],
+    ['/old/v1/messages/count_tokens', 'raw', false, 'catalog', false],
+    ['/v1/messages/count_tokens', 'messages', true, 'standard', false],
+    ['/open/v1/messages/count_tokens', 'messages', true, 'bare', true],
+  ])
+  // Never the one with the part in braces, whichever stands first.
+  expect(routes.findIndex(({ path }) => path === '/old/v1/messages/{id}')).toBeGreaterThan(
+    routes.findIndex(({ path }) => path === '/old/v1/messages/count_tokens'),
+  )
+})
+
 test('steps, with parsed settings and their places', async () => {
   const standard = `steps:
   - use: api-key

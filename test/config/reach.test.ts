@@ -60,7 +60,7 @@ const NEVER: Row[] = [
     'a method that no route of the policy takes',
     two(limited('▸request.method == "GET"')),
     'unreachable-step',
-    'never true on POST /v1/chat/completions and POST /v1/messages, where',
+    'never true on POST /v1/chat/completions, POST /v1/messages and POST /v1/messages/count_tokens, where',
   ],
   ...[
     'chat.stream && !chat.stream',

@@ -40,15 +40,26 @@ beforeAll(async () => {
     plugins: [early, curious],
     policies: {
       early: [{ use: 'api-key' }, { use: 'early' }, { use: 'schema' }, { use: 'credits' }, { use: 'route' }],
+      keyed: [{ use: 'api-key' }],
       curious: [{ use: 'api-key' }, { use: 'curious', mode: 'shadow' }, ...FIVE_STEPS.slice(1)],
     },
     yaml: {
+      hosts: ['127.0.0.1', 'localhost'],
+      providers: { p: { dialect: 'demo', pace: '1ms' }, far: { dialect: 'openai', base_url: 'http://127.0.0.1:9/v1' } },
       routes: [
         { path: '/v1/messages', policy: 'test' },
         { path: '/v1/responses', policy: 'test' },
         { path: '/early/v1/messages', policy: 'early' },
         { path: '/early/v1/responses', policy: 'early' },
         { path: '/curious/v1/messages', policy: 'curious' },
+        {
+          path: '/v1/messages/batches/{id}',
+          kind: 'raw',
+          policy: 'keyed',
+          provider: 'far',
+          price: 'free',
+          methods: ['GET'],
+        },
       ],
     },
   })
@@ -81,6 +92,46 @@ describe('errors on /v1/messages', () => {
     const id = answer.headers.get('x-request-id')
     expect(await answer.json()).toMatchObject({ type: 'error', error: { type }, request_id: id })
   })
+})
+
+describe('errors below /v1/messages/, whatever is there', () => {
+  const NOBODY = { authorization: '', 'content-type': 'application/json' }
+  test.each<[string, string, RequestInit, number, string]>([
+    ['nothing', '/v1/messages/batches', {}, 404, 'not_found_error'],
+    ['nothing, behind a prefix', '/office/v1/messages/batches', {}, 404, 'not_found_error'],
+    ['nothing, with a query', '/v1/messages/?beta=true', {}, 404, 'not_found_error'],
+    [
+      'a raw route',
+      '/v1/messages/batches/b_1',
+      { method: 'GET', body: null, headers: {} },
+      401,
+      'authentication_error',
+    ],
+    ['a raw route, another method', '/v1/messages/batches/b_1', {}, 405, 'invalid_request_error'],
+    ['a route that counts', '/v1/messages/count_tokens', { headers: NOBODY }, 401, 'authentication_error'],
+    [
+      'a malformed head',
+      '/v1/messages',
+      { headers: { 'content-type': 'a', content_type: 'b' } },
+      400,
+      'invalid_request_error',
+    ],
+  ])('%s', async (_name, path, init, status, type) => {
+    const answer = await post(path, ASKED.messages, init)
+    expect(answer.status).toBe(status)
+    const id = answer.headers.get('x-request-id')
+    expect(await answer.json()).toMatchObject({ type: 'error', error: { type }, request_id: id })
+  })
+
+  test.each(['/v1/messagesx', '/v1/message', '/v1/other?at=/v1/messages/batches', '/v1/responses/v1'])(
+    'but not at %s',
+    async path => {
+      const answer = await post(path, ASKED.messages)
+      expect(answer.status).toBe(404)
+      const body = (await answer.json()) as object
+      expect(Object.keys(body)).toEqual(['error'])
+    },
+  )
 })
 
 describe('an answer that a step gives before the request was read', () => {

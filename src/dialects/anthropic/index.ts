@@ -7,7 +7,7 @@ import type { Redact } from '../failure.ts'
 import { bodyOf } from '../translate/body.ts'
 import { decodeMessage } from './answer.ts'
 import { errorReader } from './errors.ts'
-import { encodeMessages } from './request.ts'
+import { encodeMessages, type Host } from './request.ts'
 import { decodeMessageStream } from './stream.ts'
 
 export { decodeMessage } from './answer.ts'
@@ -36,6 +36,7 @@ export function anthropicDialect(
   return {
     name: addressing === 'api' ? 'anthropic' : 'vertex-anthropic',
     encodeRequest: addressing === 'api' ? encodeForApi : encodeForVertex,
+    counting: { encodeRequest: addressing === 'api' ? countForApi : countForVertex, field: 'input_tokens' },
     decodeAnswer: (body, view) => decodeMessage(body, view, errors),
     decodeStream: view => decodeMessageStream(view, errors),
     decodeError: (status, headers, body) => errors.answer(status, headers, body),
@@ -52,12 +53,32 @@ function encodeForApi(chat: Chat, target: Target): EncodedRequest {
   return request(chat, '/messages', { model: target.model, ...body }, dropped)
 }
 
+const VERTEX_VERSION = 'vertex-2023-10-16'
+
 function encodeForVertex(chat: Chat, target: Target): EncodedRequest {
   const { body, dropped } = encodeMessages(chat, target.model, 'cloud')
   // Names have versions behind an @, which the recorded requests leave as it is.
   const model = encodeURIComponent(target.model).replaceAll('%40', '@')
   const verb = chat.stream ? 'streamRawPredict' : 'rawPredict'
-  return request(chat, `/models/${model}:${verb}`, { anthropic_version: 'vertex-2023-10-16', ...body }, dropped)
+  return request(chat, `/models/${model}:${verb}`, { anthropic_version: VERTEX_VERSION, ...body }, dropped)
+}
+
+function countForApi(chat: Chat, { model }: Target): EncodedRequest {
+  return request(chat, '/messages/count_tokens', { model, ...prompt(chat, model, 'anthropic') }, [])
+}
+
+/** The model stands in the body here: the path is one for all of them. */
+function countForVertex(chat: Chat, { model }: Target): EncodedRequest {
+  const body = { anthropic_version: VERTEX_VERSION, model, ...prompt(chat, model, 'cloud') }
+  return request(chat, '/models/count-tokens:rawPredict', body, [])
+}
+
+/** What of a body is the prompt, or changes its size: a count is refused for any other parameter. */
+const COUNTED = ['messages', 'system', 'tools', 'tool_choice', 'thinking', 'output_config']
+
+function prompt(chat: Chat, model: string, host: Host): Readonly<Record<string, unknown>> {
+  const { body } = encodeMessages(chat, model, host)
+  return Object.fromEntries(Object.entries(body).filter(([name]) => COUNTED.includes(name)))
 }
 
 function request(

@@ -6,6 +6,7 @@ import type { Chat, Dialect, EncodedRequest, Target } from '#contract'
 import type { Redact } from '../failure.ts'
 import { decodeAnswer } from './answer.ts'
 import { awsErrorIn, awsFailures } from './failures.ts'
+import { bedrockCounting } from './invoke.ts'
 import { encodeBody, modelRequest } from './request.ts'
 import { decodeConverseStream } from './stream.ts'
 
@@ -21,6 +22,7 @@ export function bedrockDialect(now: () => number, redact?: Redact): Dialect {
   return {
     name: 'bedrock',
     encodeRequest,
+    counting: bedrockCounting,
     decodeAnswer,
     decodeStream: view => decodeConverseStream(view, fail),
     decodeError: (status, headers, body) => fail(awsErrorIn(status, headers, body)),

@@ -10,6 +10,7 @@ import {
   refuse,
   type StreamDecoder,
   type Target,
+  type TokenCounting,
 } from '#contract'
 import { decodeMessage, type ErrorReader, encodeMessages, errorReader, MessageEvents } from '../anthropic/index.ts'
 import type { Redact } from '../failure.ts'
@@ -29,21 +30,42 @@ export function bedrockInvokeDialect(now: () => number, redact?: Redact): Dialec
   return {
     name: 'bedrock-invoke',
     encodeRequest,
+    counting: bedrockCounting,
     decodeAnswer: (body, view) => decodeMessage(body, view, errors),
     decodeStream: view => decodeInvokeStream(view, errors, fail),
     decodeError: (status, headers, body) => fail(awsErrorIn(status, headers, body)),
   }
 }
 
+/**
+ * CountTokens, for either way to Claude; AWS counts for no other maker's models. It takes the body of InvokeModel in base64,
+ * cap included; of one of Converse it was seen to leave the tools uncounted.
+ * https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_CountTokens.html
+ */
+export const bedrockCounting: TokenCounting = {
+  encodeRequest(chat, { model }) {
+    if (!MAY_BE_CLAUDE.test(model)) return null
+    const body = Buffer.from(JSON.stringify(invokeBody(chat, model).body)).toString('base64')
+    return modelRequest({ stream: false }, model, 'count-tokens', { input: { invokeModel: { body } } }, [])
+  },
+  field: 'inputTokens',
+}
+
+/** Behind an ARN there may be any model: that of an application's inference profile does not say which. */
+const MAY_BE_CLAUDE = /claude|^arn:/i
+
 function encodeRequest(chat: Chat, { model }: Target): EncodedRequest {
-  // Behind an ARN there may be any model: that of an application's inference profile does not say which.
-  if (!/claude|^arn:/i.test(model)) {
+  if (!MAY_BE_CLAUDE.test(model)) {
     const message = `The model '${model}' is none of Anthropic's, and this provider is set up for those only.`
     throw refuse('unsupported_parameter', { message, param: 'model' })
   }
+  const { body, dropped } = invokeBody(chat, model)
+  return modelRequest(chat, model, chat.stream ? 'invoke-with-response-stream' : 'invoke', body, dropped)
+}
+
+function invokeBody(chat: Chat, model: string) {
   const { body, dropped } = encodeMessages(chat, model, 'cloud', marksFor(model))
-  const versioned = { anthropic_version: 'bedrock-2023-05-31', ...body }
-  return modelRequest(chat, model, chat.stream ? 'invoke-with-response-stream' : 'invoke', versioned, dropped)
+  return { body: { anthropic_version: 'bedrock-2023-05-31', ...body }, dropped }
 }
 
 /** What an ARN hides takes marks, as nearly every model does by now, but perhaps no times. */

@@ -284,7 +284,7 @@ function serviceTier(body: ChatRequest, lost: Set<string>) {
 
 /** A request to one model: its id stands in the path, percent-encoded to the last colon. */
 export function modelRequest(
-  { stream }: Chat,
+  { stream }: Pick<Chat, 'stream'>,
   model: string,
   verb: string,
   body: Readonly<Record<string, unknown>>,

@@ -7,7 +7,7 @@ import type { Dialect } from '#contract'
 import { detailsOf, errorDetails, type Redact } from '../failure.ts'
 import { decodeAnswer } from './answer.ts'
 import { failures } from './failures.ts'
-import { encodeRequest } from './request.ts'
+import { encodeCount, encodeRequest } from './request.ts'
 import { GeminiStream } from './stream.ts'
 import type { Platform } from './traits.ts'
 
@@ -31,6 +31,7 @@ export function geminiDialect(
   return {
     name: platform === 'vertex' ? 'vertex' : 'gemini',
     encodeRequest: (chat, target) => encodeRequest(chat, target, platform),
+    counting: { encodeRequest: (chat, target) => encodeCount(chat, target, platform), field: 'totalTokens' },
     decodeAnswer: (body, view) => decodeAnswer(body, view, fail),
     decodeStream: view => new GeminiStream(view, fail),
     decodeError(status, headers, body) {

@@ -32,15 +32,50 @@ const MOST_CHOICES = 8
 const ADDRESSES: Readonly<Record<Platform, RegExp>> = { studio: /^https?:\/\//i, vertex: /^(?:https?|gs):\/\//i }
 
 export function encodeRequest(chat: Chat, target: Target, platform: Platform): EncodedRequest {
+  const model = modelOf(target)
+  const { wire, dropped } = encodeBody(chat, model, platform)
+  const verb = chat.stream ? ':streamGenerateContent?alt=sse' : ':generateContent'
+  return modelRequest(model, verb, wire, { isStream: chat.stream, dropped })
+}
+
+/**
+ * CountTokens. The Gemini API takes a whole request as a member, with its model in it; Vertex AI takes some of its members.
+ * https://ai.google.dev/api/tokens, https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/count-tokens
+ */
+export function encodeCount(chat: Chat, target: Target, platform: Platform): EncodedRequest {
+  const model = modelOf(target)
+  const { wire } = encodeBody(chat, model, platform)
+  const { toolConfig: _, ...onVertex } = wire
+  const counted = platform === 'vertex' ? onVertex : { generateContentRequest: { model: `models/${model}`, ...wire } }
+  return modelRequest(model, ':countTokens', counted, { isStream: false, dropped: [] })
+}
+
+/** The name without a folder. */
+const modelOf = ({ model }: Target) => model.slice(model.lastIndexOf('/') + 1)
+
+function modelRequest(
+  model: string,
+  verb: string,
+  body: object,
+  { isStream, dropped }: { readonly isStream: boolean; readonly dropped: readonly string[] },
+): EncodedRequest {
+  return {
+    path: `/models/${encodeURIComponent(model)}${verb}`,
+    headers: { accept: isStream ? 'text/event-stream' : 'application/json', 'content-type': 'application/json' },
+    body: bodyOf(body),
+    dropped,
+  }
+}
+
+function encodeBody(chat: Chat, model: string, platform: Platform) {
   const { body } = chat
   refuseUnmade(chat)
-  const model = target.model.slice(target.model.lastIndexOf('/') + 1)
   const traits = traitsOf(model)
   const { system, turns } = readConversation(body, ADDRESSES[platform])
   const { contents, dropped } = contentsOf(turns, platform, traits.wantsSignatures)
   const tools = readTools(body)
   const { fields, format, lost } = planTools(tools, readToolChoice(body), readResponseFormat(body), traits)
-  const wire = {
+  const wire: Readonly<Record<string, unknown>> = {
     ...conversationOf(system, contents, traits),
     ...fields,
     generationConfig: { ...configOf(chat, traits, platform), ...formatOf(format) },
@@ -52,12 +87,7 @@ export function encodeRequest(chat: Chat, target: Target, platform: Platform): E
   ]
   const strict = tools.some(tool => tool.strict) ? ['strict'] : []
   return {
-    path: `/models/${encodeURIComponent(model)}${chat.stream ? ':streamGenerateContent?alt=sse' : ':generateContent'}`,
-    headers: {
-      accept: chat.stream ? 'text/event-stream' : 'application/json',
-      'content-type': 'application/json',
-    },
-    body: bodyOf(wire),
+    wire,
     dropped: [...droppedOf(body, carried), ...lostIn(body), ...strict, ...lost, ...dropped],
   }
 }

@@ -1,9 +1,16 @@
-/** The formats beside chat completions in which clients may speak, by the kind of route on which they do. */
-import type { InboundDialect, RouteKind } from '#contract'
+/** The formats beside chat completions in which clients may speak, by the route on which they do. */
+import type { InboundDialect, RouteKind, RouteView } from '#contract'
+import { countingDialects } from './counting.ts'
 import { messagesInbound } from './messages/index.ts'
 import { responsesInbound } from './responses/index.ts'
 
-export const INBOUND: Readonly<Partial<Record<RouteKind, InboundDialect>>> = {
+const FORMATS: Readonly<Partial<Record<RouteKind, InboundDialect>>> = {
   messages: messagesInbound,
   responses: responsesInbound,
+}
+const COUNTING = countingDialects(messagesInbound, responsesInbound)
+
+/** The format of a route; undefined where it is chat completions, or none. */
+export function inboundOf({ kind, counts }: Pick<RouteView, 'kind' | 'counts'>): InboundDialect | undefined {
+  return counts ? COUNTING[kind] : FORMATS[kind]
 }

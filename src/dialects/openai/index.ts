@@ -7,7 +7,8 @@ import type { AnswerView, ChatCompletion, DecodedAnswer, Dialect, UpstreamFailur
 import { errorDetails, failureOf, type Redact } from '../failure.ts'
 import { scanTopLevel, setMembers } from '../json-splice.ts'
 import { type AzurePlace, azureDoorway } from './azure.ts'
-import { QUIRKS, QUIRKS_BY_HOST, type Quirks, type RelativeName } from './quirks.ts'
+import { openAiCounting } from './count.ts'
+import { OPENAI, QUIRKS, QUIRKS_BY_HOST, type Quirks, type RelativeName } from './quirks.ts'
 import { isObject, repairCompletion } from './repair.ts'
 import { encodeBody } from './request.ts'
 import { decodeOpenAiStream, type Fail, failureInside, isBareError } from './stream.ts'
@@ -32,7 +33,8 @@ interface Manners {
  */
 export function openAiDialect(now: () => number, redact?: Redact, host = ''): Dialect {
   const quirks = QUIRKS_BY_HOST.find(([pattern]) => pattern.test(host))?.[1]
-  return dialectOf(now, redact, { name: 'openai', quirks })
+  const dialect = dialectOf(now, redact, { name: 'openai', quirks })
+  return quirks === OPENAI ? { ...dialect, counting: openAiCounting } : dialect
 }
 
 /** A relative: see quirks.ts. */

@@ -115,7 +115,7 @@ const GROQ: Quirks = {
 }
 
 /** OpenAI itself, and Azure's way to it, answer 400 to fields of messages that they do not know. */
-const OPENAI: Quirks = { isPlain: true, messages: { extensions: 'left' } }
+export const OPENAI: Quirks = { isPlain: true, messages: { extensions: 'left' } }
 
 /** Its streams say usage in every chunk, without being asked. */
 const PERPLEXITY: Quirks = { capField: 'max_tokens', streamOptions: false, messages: { roles: SYSTEM } }

@@ -1,0 +1,139 @@
+/**
+ * The innermost middleware of a route that counts tokens: asks a provider that counts, and estimates where none does or none
+ * answers. A count is an aid and costs nothing, so it is not tried again, and what a provider makes of it says nothing of how
+ * it answers: neither its targets nor its credentials are judged by it.
+ */
+import { type ChatCompletion, type EncodedRequest, isRefusal, type Target, type UpstreamFailure } from '#contract'
+import { promptEstimate } from '../answer/meter.ts'
+import { ByteCollector } from '../bytes.ts'
+import type { Upstream } from '../generation.ts'
+import { startAttempt } from '../upstream/attempt.ts'
+import { JSON_HEADERS } from './chat.ts'
+import { endStopped, recordAttempt, type SenderParts, type Trip } from './trip.ts'
+
+/** Names the figures of an answer that are the gateway's estimates. */
+const ESTIMATED_HEADER = 'x-tollgate-estimated'
+/** A client waits for a count before it asks what it wants to ask. */
+const LONGEST_MS = 10_000
+/** The answers have some dozen bytes. */
+const LARGEST_BYTES = 64 * 1024
+
+/** Resolves when the count is known, or the client has left. */
+export async function sendCount(trip: Trip, parts: SenderParts): Promise<void> {
+  const { exchange, client, ctx } = trip
+  const { chat, model, targets, inbound } = exchange
+  if (!chat || !model || !targets || !inbound) {
+    throw new Error('a route that counts reached its end without chat, model and targets')
+  }
+  const counted = await askTargets(trip, parts, trip.generation.board.arrange(targets))
+  if (exchange.signal.aborted) return endStopped(trip)
+  if (counted === null) ctx.set(ESTIMATED_HEADER, 'input_tokens')
+  exchange.outcome = 'answered'
+  const body = inbound.encodeAnswer(completionOf(exchange, model.id, counted ?? promptEstimate(chat)))
+  const finish = () => client.sendWhole(200, JSON_HEADERS, body)
+  trip.finish = finish
+}
+
+/** The count as its format reads it. */
+function completionOf({ id, startedAt }: Trip['exchange'], model: string, tokens: number): ChatCompletion {
+  const usage = { prompt_tokens: tokens, completion_tokens: 0, total_tokens: tokens }
+  return { id, object: 'chat.completion', created: Math.floor(startedAt / 1000), model, choices: [], usage }
+}
+
+/** The count of the first that counts; null when there is none, or the exchange was stopped. */
+async function askTargets(trip: Trip, parts: SenderParts, targets: readonly Target[]): Promise<number | null> {
+  const { signal } = trip.exchange
+  for (const target of targets) {
+    const count = signal.aborted ? null : await askTarget(trip, parts, target)
+    if (count !== null) return count
+  }
+  return null
+}
+
+/** Null: it does not count this, or did not answer with a count. */
+async function askTarget(trip: Trip, parts: SenderParts, target: Target): Promise<number | null> {
+  const { exchange, generation } = trip
+  const upstream = generation.upstreams.get(target.provider)!
+  const { counting } = upstream.dialect
+  const request = counting && requestFor(trip, counting.encodeRequest, target)
+  if (!request || exchange.attempts.length >= exchange.attemptsAtMost) return null
+  const answer = await fetchAnswer(trip, parts, { target, upstream, request })
+  if (answer === null) return null
+  if (Buffer.isBuffer(answer)) {
+    const count = countIn(answer, counting.field)
+    if (count !== null) return count
+  }
+  const failure = Buffer.isBuffer(answer) ? { code: 'upstream_invalid', detail: 'the answer has no count' } : answer
+  const { code, detail } = failure
+  parts.log.warn({ exchange: exchange.id, target: target.id, code, detail }, 'a provider did not count: estimated')
+  return null
+}
+
+/** What the dialect refuses is left to the estimate: a count of nearly all is of use, an error is not. */
+function requestFor({ exchange }: Trip, encode: Encode, target: Target): EncodedRequest | null {
+  try {
+    return encode(exchange.chat!, target)
+  } catch (error) {
+    if (isRefusal(error)) return null
+    throw error
+  }
+}
+
+type Encode = NonNullable<Upstream['dialect']['counting']>['encodeRequest']
+
+interface Asked {
+  readonly target: Target
+  readonly upstream: Upstream
+  readonly request: EncodedRequest
+}
+
+/** One attempt. Null: the exchange was stopped meanwhile. */
+function fetchAnswer(
+  trip: Trip,
+  parts: SenderParts,
+  { target, upstream, request }: Asked,
+): Promise<Buffer | UpstreamFailure | null> {
+  const { provider, dialect, transport } = upstream
+  const { promise, resolve } = Promise.withResolvers<Buffer | UpstreamFailure | null>()
+  const bytes = new ByteCollector()
+  const limit = (ms: number) => Math.min(ms, LONGEST_MS)
+  const { firstByteMs, totalMs } = provider.timeouts
+  const attempt = startAttempt({
+    transport,
+    request: {
+      path: request.path,
+      headers: { ...upstream.sign(request).headers, 'x-request-id': trip.exchange.id },
+      body: request.body,
+    },
+    sink: {
+      data(piece) {
+        if (bytes.size <= LARGEST_BYTES) bytes.add(piece)
+        return true
+      },
+      end: () => resolve(bytes.take()),
+      fail: resolve,
+    },
+    watchman: parts.watchman,
+    timeouts: { ...provider.timeouts, firstByteMs: limit(firstByteMs), totalMs: limit(totalMs) },
+    stream: false,
+    decodeError: dialect.decodeError,
+    onHead: recordAttempt(trip, parts, target.id),
+  })
+  const onStop = () => {
+    attempt.abort()
+    resolve(null)
+  }
+  trip.onStop = onStop
+  return promise.finally(() => {
+    trip.onStop = null
+  })
+}
+
+function countIn(answer: Buffer, field: string): number | null {
+  try {
+    const count = (JSON.parse(answer.toString('utf8')) as Readonly<Record<string, unknown>> | null)?.[field]
+    return Number.isSafeInteger(count) && (count as number) >= 0 ? (count as number) : null
+  } catch {
+    return null
+  }
+}
