@@ -3,9 +3,9 @@
  *
  * There is one way to present a key, `Authorization: Bearer KEY`. A second one (a query parameter, say) would be a second
  * place for every rule about keys, and queries end up in logs. The one exception is the header of Anthropic's own
- * clients, `x-api-key`, on a messages route: they have no other when they are given a key.
+ * clients, `x-api-key`, on a messages route and where they list models: they have no other when they are given a key.
  */
-import { definePlugin, type ErrorCode, type RefusalOptions, refuse } from '#contract'
+import { definePlugin, type ErrorCode, type RefusalOptions, type RouteKind, refuse } from '#contract'
 
 export default definePlugin({
   name: 'api-key',
@@ -17,7 +17,7 @@ export default definePlugin({
   settings: { type: 'object', additionalProperties: false, properties: {} },
   create(_settings: Record<string, never>, { keys, clock }) {
     return async (ctx, next) => {
-      const secret = presented(ctx.req.rawHeaders, ctx.exchange.route.kind === 'messages')
+      const secret = presented(ctx.req.rawHeaders, TAKE_API_KEY.includes(ctx.exchange.route.kind))
       const lookup = keys.find(secret, clock.now())
       if (lookup.found === 'malformed' && secret.startsWith('tg_oper_')) {
         throw unauthorized('malformed_api_key', OPERATORS_TOKEN)
@@ -30,6 +30,9 @@ export default definePlugin({
     }
   },
 })
+
+/** Where Anthropic's clients ask. */
+const TAKE_API_KEY: readonly RouteKind[] = ['messages', 'models', 'model']
 
 const OPERATORS_TOKEN =
   "This is an operator's token, not an API key: it opens the operators' API on the admin listener. Make a key."

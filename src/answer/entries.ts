@@ -34,6 +34,18 @@ export function modelEntry(model: Model): object {
   }
 }
 
+/** The same as a page of Anthropic's API: all of it, whatever page was asked for. */
+export function anthropicModels(models: readonly Model[]): object {
+  const data = models.map(anthropicModel)
+  return { object: 'list', data, has_more: false, first_id: models[0]?.id ?? null, last_id: models.at(-1)?.id ?? null }
+}
+
+/** A model with the fields of both: the times differ in their form and in their names. */
+export function anthropicModel(model: Model): object {
+  const created_at = new Date(model.created * 1000).toISOString()
+  return { ...modelEntry(model), type: 'model', display_name: model.id, created_at }
+}
+
 /** Dollars per million tokens, and per request, as exact strings. */
 function pricing(price: Price): Record<string, string> {
   return {

@@ -1,14 +1,23 @@
 /** The innermost middleware of the catalog's routes: models and receipts, answered by the gateway itself. */
 import { formatMoney, mayUse, refuse } from '#contract'
-import { listedModels, modelEntry, modelList, receiptEntry } from '../answer/entries.ts'
+import {
+  anthropicModel,
+  anthropicModels,
+  listedModels,
+  modelEntry,
+  modelList,
+  receiptEntry,
+} from '../answer/entries.ts'
 import type { RecentExchange } from '../observe/recent.ts'
+import { isForAnthropic } from './refusal.ts'
 import { endStopped, type SenderParts, type Trip } from './trip.ts'
 
 const JSON_HEADERS = { 'content-type': 'application/json', 'cache-control': 'no-store' }
 
-/** `GET /v1/models` */
+/** `GET /v1/models`; for Anthropic's clients the fields of their API stand beside the others. */
 export function sendModels(trip: Trip): void {
-  answer(trip, modelList(listedModels(trip.generation.catalog, trip.exchange.key)))
+  const models = listedModels(trip.generation.catalog, trip.exchange.key)
+  answer(trip, isForAnthropic(trip.ctx.req, 'models') ? anthropicModels(models) : modelList(models))
 }
 
 /** `GET /v1/models/{id}`; ids may contain slashes, encoded or not. */
@@ -17,7 +26,7 @@ export function sendModel(trip: Trip, id: string): void {
   if (!model || !mayUse(model, trip.exchange.key)) {
     throw refuse('model_not_found', { param: 'model' })
   }
-  answer(trip, modelEntry(model))
+  answer(trip, isForAnthropic(trip.ctx.req, 'model') ? anthropicModel(model) : modelEntry(model))
 }
 
 /** Finds one of the last exchanges that are over. */

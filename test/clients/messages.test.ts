@@ -448,7 +448,14 @@ const ROWS: readonly Row[] = [
     type: 'authentication_error',
     code: 'malformed_api_key',
   },
-  { name: 'too little credit', credit: '0.000001', status: 402, type: 'billing_error', code: 'insufficient_quota' },
+  {
+    name: 'too little credit',
+    credit: '0.000001',
+    status: 402,
+    type: 'billing_error',
+    code: 'insufficient_quota',
+    says: expect.stringMatching(/ask for less with max_tokens\.$/),
+  },
   {
     name: 'a model that does not exist',
     request: { model: 'nothing' },

@@ -1,4 +1,5 @@
 /** What the gateway says of itself: the models that a caller may use, and the receipts of what they have cost. */
+import Anthropic from '@anthropic-ai/sdk'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { exact, type FakeProvider, startFakeProvider, withhold } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
@@ -62,6 +63,43 @@ async function ids(key: string, of: InProcess = gateway): Promise<string[]> {
   expect(list['object']).toBe('list')
   return (list['data'] as { id: string }[]).map(({ id }) => id)
 }
+
+describe('for Anthropic’s clients', () => {
+  const client = (apiKey: string) => new Anthropic({ apiKey, baseURL: gateway.url, logLevel: 'off', maxRetries: 0 })
+
+  test('the official library lists them with its x-api-key, in the fields of its format', async () => {
+    const page = await client(await newKey()).models.list()
+    expect(page.data.map(({ id }) => id)).toEqual(PUBLIC)
+    expect(page).toMatchObject({ has_more: false, first_id: 'm', last_id: 'free' })
+    expect(page.data[0]).toMatchObject({ type: 'model', display_name: 'm', created_at: '2026-03-04T00:00:00.000Z' })
+    const all: string[] = []
+    for await (const { id } of client(await newKey()).models.list()) all.push(id)
+    expect(all).toEqual(PUBLIC)
+  })
+
+  test('one by its id', async () => {
+    const key = await newKey()
+    const one = await client(key).models.retrieve('m')
+    expect(one).toMatchObject({ id: 'm', type: 'model', display_name: 'm', created_at: '2026-03-04T00:00:00.000Z' })
+    // What other clients read there stays.
+    expect(one).toMatchObject(await json(await get('/v1/models/m', key)))
+  })
+
+  test.each<[string, () => Promise<unknown>, number, string]>([
+    ['a wrong key', () => client('tg_live_nobody').models.list(), 401, 'authentication_error'],
+    ['no such model', async () => client(await newKey()).models.retrieve('none'), 404, 'not_found_error'],
+  ])('%s is an error in their form', async (_name, ask, status, type) => {
+    await expect(ask()).rejects.toMatchObject({ status, type })
+  })
+
+  test('who says no version is answered as before, also with x-api-key', async () => {
+    const answer = await fetch(`${gateway.url}/v1/models`, { headers: { 'x-api-key': await newKey() } })
+    const list = (await answer.json()) as { data: object[] }
+    expect(Object.keys(list)).toEqual(['object', 'data'])
+    expect(list.data[0]).not.toHaveProperty('type')
+    await expectRefusal(await fetch(`${gateway.url}/v1/models`, { headers: { 'x-api-key': 'x' } }), 'malformed_api_key')
+  })
+})
 
 describe('models that a caller may not use', () => {
   const NOT_THERE = [

@@ -39,6 +39,8 @@ export function inClientsWords(refusal: Refusal, request: Pick<DecodedRequest, '
   const own = param === null ? null : placeOf(param, request)
   let said = message.replaceAll(MESSAGE_PLACE, place => placeOf(place, request))
   if (param !== null && own !== null && own !== param) said = said.replaceAll(`'${param}'`, `'${own}'`)
+  // No everyday word: sentences name it without quotation marks, and without a `param`.
+  said = said.replaceAll('max_completion_tokens', 'max_tokens')
   if (own === param && said === message) return refusal
   return refuse(code, {
     message: said,
