@@ -32,7 +32,7 @@ export async function tellResult(
   const { against, account = null, failOn = [], strays } = options
   const most = options.all ? Number.POSITIVE_INFINITY : MOST_SHOWN
   const nothing = result.taken > 0 ? null : await whyNothing(result, account)
-  const gates = failOn.map(gate => exceeds(gate, result))
+  const gates = failOn.map(gate => exceeds(gate, result, failOn))
   const astray = strays.take()
   const failed = [nothing, ...gates, tooLittle(failOn, result), ...(strays.wereFatal ? astray : [])].filter(
     reason => reason !== null,

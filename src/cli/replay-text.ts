@@ -40,7 +40,9 @@ function headText({ found, span, passedBy, late, twice }: ReplayResult, { agains
     changed === 0
       ? unknown === lines && lines > 0
         ? 'Nothing could be compared.'
-        : 'No verdict changes.'
+        : unknown > 0
+          ? `No verdict of the ${lines - unknown} that were compared changes.`
+          : 'No verdict changes.'
       : `${changed} of ${count(lines, 'verdict')} change${changed === 1 ? 's' : ''} (${share(changed, lines)}): ${kinds.join(', ')}.`
   const notes = [
     unknown > 0 ? `${unknown} of them ${unknown === 1 ? 'was' : 'were'} not compared, for reasons below.\n` : '',
@@ -148,6 +150,7 @@ const UNKNOWN: Readonly<Record<string, string>> = {
   who: 'who asked is not in the log, and the configuration asks for it now',
   unfinished: 'a step of the configuration waits for something that does not come',
   answer: 'a step has refused the answer, whose words are not in the log, and that step is gone or another one',
+  words: 'a step looks at words, which are not in the log, and the log does not say what that step made of them',
   body: 'what was asked is not in the log, and the configuration asks for it now',
 }
 

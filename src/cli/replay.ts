@@ -48,7 +48,8 @@ const HELP = `
 Nothing is sent anywhere: the steps are the real ones, providers answer as they have answered. With --against both
 configurations see the same traffic, and only what they do differently is told. Lines that cannot be read are named and
 left out; --fail-on skipped makes them a failure, skipped>1% only so many. Where most exchanges cannot be compared every
---fail-on fails, unless unknown>N says how many may be so. Lines stand in the order in which exchanges
+--fail-on fails, unless unknown>N says how many may be so; refused also counts those whose words a step would have to see
+and the log does not hold. Lines stand in the order in which exchanges
 ended, as usage-log writes them.
 ${example(
   'replay usage.jsonl --against ../main/gateway.yaml',

@@ -78,7 +78,7 @@ export function gapsOf(configuration: Configuration, seen: Seen, told: Told): Ga
     seen.withoutBody > 0 &&
       using('guard').length > 0 && {
         about: 'guard',
-        sentence: `${of(seen.withoutBody, seen)} have no words: what a guard has said of them then stands.`,
+        sentence: `${of(seen.withoutBody, seen)} have no words: what a guard has said of them then stands, in shadow too, of requests where it looks at both sides. Lines of which it has said nothing are not compared.`,
       },
     seen.sent > 0 &&
       onAnswers.length > 0 && {

@@ -54,8 +54,13 @@ function mostOf(text: string, word: Word, most: string | undefined): Gate['most'
 /** What a gate looks at. */
 export type Gated = Pick<ReplayResult, 'found' | 'taken' | 'passedBy' | 'skippedCount'>
 
-/** Why the gate does not let it pass, or null. */
-export function exceeds({ text, word, most }: Gate, { found, taken, passedBy, skippedCount }: Gated): string | null {
+/**
+ * Why the gate does not let it pass, or null. A line whose words a step would look at, and nobody knows, counts as one that
+ * may be refused, unless a gate says how many may be unknown.
+ */
+export function exceeds(gate: Gate, gated: Gated, all: readonly Gate[] = [gate]): string | null {
+  const { text, word, most } = gate
+  const { found, taken, passedBy, skippedCount } = gated
   const { cost } = found
   if (word === 'cost') {
     const more = cost.after - cost.before
@@ -66,15 +71,21 @@ export function exceeds({ text, word, most }: Gate, { found, taken, passedBy, sk
     return isMore ? `cost: $${formatMoney(more)} more than $${formatMoney(cost.before)} (--fail-on "${text}")` : null
   }
   // What could not be read may have been of anybody: its share is that of all lines.
-  const [some, all, what] =
+  const [some, of, what] =
     word === 'skipped'
       ? [skippedCount, taken + passedBy + skippedCount, 'lines']
       : [word === 'unknown' ? unknownOf(found) : found[word], found.lines, 'exchanges']
+  const mayBe = word === 'refused' && !all.some(each => each.word === 'unknown') ? wordless(found) : 0
   const isMore =
     most.unit === 'lines'
-      ? some > most.lines
-      : most.unit === 'share' && BigInt(some) * 1_000_000n > BigInt(all) * most.millionths
-  return isMore ? `${word}: ${some} of ${all} ${what} (--fail-on "${text}")` : null
+      ? some + mayBe > most.lines
+      : most.unit === 'share' && BigInt(some + mayBe) * 1_000_000n > BigInt(of) * most.millionths
+  const more = mayBe > 0 ? `, and ${mayBe} more may be: a step looks at words that are not in the log` : ''
+  return isMore ? `${word}: ${some} of ${of} ${what}${more} (--fail-on "${text}")` : null
+}
+
+function wordless({ unknown }: Gated['found']): number {
+  return unknown.get('words') ?? 0
 }
 
 /**

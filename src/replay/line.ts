@@ -1,5 +1,13 @@
 /** A line of a usage log (plugins/usage-log/README.md), read and checked: what was asked, and what became of it. */
-import { type Attempt, ERRORS, type ErrorCode, type Outcome, type RouteKind, type Usage } from '#contract'
+import {
+  type Attempt,
+  ERRORS,
+  type ErrorCode,
+  type Outcome,
+  type RouteKind,
+  type TrailEntry,
+  type Usage,
+} from '#contract'
 
 /** Who asked, as far as it is in the log. */
 export interface Who {
@@ -48,6 +56,8 @@ export interface LogLine extends Decision {
   readonly usage: Usage | null
   readonly charged: bigint
   readonly attempts: readonly Attempt[]
+  /** What each step has said, in their order; empty in lines of gateways that did not write it. */
+  readonly trail: readonly TrailEntry[]
   readonly address: string | null
   readonly headers: Readonly<Record<string, string>> | null
   readonly request: AskedShape
@@ -91,10 +101,18 @@ export function parseLine(text: string): LogLine {
     usage: usageOf(raw.usage),
     charged: moneyOf(raw.charged),
     attempts: Array.isArray(raw.attempts) ? (raw.attempts as Attempt[]) : [],
+    trail: Array.isArray(raw.trail) ? raw.trail.filter(isEntry) : [],
     address: isText(raw.address) ? raw.address : null,
     headers: typeof raw.headers === 'object' ? (raw.headers as LogLine['headers']) : null,
     request: requestOf(raw.request),
   }
+}
+
+/** A code that this gateway does not have is no entry: nobody can be told it. */
+function isEntry(raw: unknown): raw is TrailEntry {
+  if (typeof raw !== 'object' || raw === null) return false
+  const { step, verdict, code } = raw as { step?: unknown; verdict?: unknown; code?: unknown }
+  return isText(step) && isText(verdict) && (code === undefined || (isText(code) && Object.hasOwn(ERRORS, code)))
 }
 
 /** The fields of a line of this version; throws a `LineError`. */

@@ -5,7 +5,7 @@
 import type { Configuration } from '../config/configuration.ts'
 import { letGoOfAll } from '../pipeline/let-go.ts'
 import { type Comparison, compare, emptyComparison, recorded } from './compare.ts'
-import { changedSteps } from './differ.ts'
+import { likenessOf } from './differ.ts'
 import { type Gap, gapsOf, Seen } from './gaps.ts'
 import type { BalanceOf } from './ledger.ts'
 import type { LogLine } from './line.ts'
@@ -134,10 +134,22 @@ class Replay {
     this.#options = options
     const { configuration, against, balanceOf } = options
     const parts = { timeline: this.#timeline, balanceOf, means: this.#means }
-    const isChanged = against ? changedSteps(configuration, against) : () => false
-    this.#world = createWorld({ ...parts, configuration, isChanged, sizes: against && this.#sizes.beyond })
+    this.#world = createWorld({
+      ...parts,
+      configuration,
+      likeness: likenessOf(configuration, against),
+      isBase: false,
+      sizes: against && this.#sizes.beyond,
+    })
     this.#other =
-      against && createWorld({ ...parts, configuration: against, isChanged: () => false, sizes: this.#sizes.recorded })
+      against &&
+      createWorld({
+        ...parts,
+        configuration: against,
+        likeness: likenessOf(against, configuration),
+        isBase: true,
+        sizes: this.#sizes.recorded,
+      })
   }
 
   get isFull(): boolean {

@@ -11,10 +11,13 @@ import {
   type Services,
   type StepContext,
   type StepMiddleware,
+  type TrailEntry,
 } from '#contract'
-import type { Configuration } from '../config/configuration.ts'
+import type { Configuration, StepConfig } from '../config/configuration.ts'
 import { createBuckets } from '../store/buckets.ts'
+import { looksAtAnswers, looksAtRequests } from './differ.ts'
 import type { LogLine, Who } from './line.ts'
+import { wasSent } from './provider.ts'
 
 /** What a run tells its steps beside the contract. */
 export interface Running {
@@ -133,21 +136,57 @@ export function recordedIdentity(plugin: AnyPlugin, runs: Runs): AnyPlugin {
   return { ...plugin, uses: [], create: () => handle }
 }
 
-/** Where the words were not kept, the recorded verdict of a step of that name stands for what it would have said. */
-export function recordedWords(plugin: AnyPlugin, step: string, runs: Runs): AnyPlugin {
+/** How a recorded verdict of a step is read. */
+export interface Reading {
+  /** Whether it is one of this step, and not of another one with its id. */
+  readonly stands: boolean
+  /** Whether the comparison hangs on it: where both sides have the same step, what is unknown is so on both. */
+  readonly matters: boolean
+}
+
+/**
+ * Where the words were not kept, the recorded verdict of the step stands for what it would have said, that of a step in
+ * shadow included; without one nobody knows. What it has said of an answer, whose words are in no log, always stands.
+ */
+export function recordedWords(
+  step: Pick<StepConfig, 'id' | 'plugin' | 'settings' | 'mode'>,
+  runs: Runs,
+  reading: Reading,
+): AnyPlugin {
+  const { plugin, id } = step
   const create = plugin.create.bind(plugin)
+  const isEnforced = step.mode === 'enforce'
+  const [ofAnswers, ofRequests] = [looksAtAnswers(step), looksAtRequests(step)]
   return {
     ...plugin,
     create(settings, services, place) {
       const made = create(settings, services, place)
       const real = (typeof made === 'function' ? made : made.handle) as StepMiddleware
       const handle: StepMiddleware = async (ctx: StepContext, next) => {
-        const { line } = runs.get(ctx.exchange.id)!
-        if (line.request.body !== undefined) return real(ctx, next)
-        if (line.code !== null && line.decidedBy === step && line.attempts.length === 0) throw refuse(line.code)
-        await next()
+        const run = runs.get(ctx.exchange.id)!
+        const { line } = run
+        const said = reading.stands ? saidBy(id, line) : null
+        const code = said?.verdict === 'would_refuse' ? said.code : undefined
+        const isOfAnswer = ofAnswers && wasSent(line)
+        const refused = async () => {
+          await next()
+          if (isOfAnswer && code !== undefined) throw refuse(code)
+        }
+        if (line.request.body !== undefined) return real(ctx, refused)
+        if (said?.verdict === 'refused' && said.code && line.attempts.length === 0) throw refuse(said.code)
+        // Said of the request or of its answer, which is not in the log: it is refused in any case.
+        if (code !== undefined && (ofRequests || !isOfAnswer)) throw refuse(code)
+        if (said === null && isEnforced && reading.matters) run.unknown ??= 'words'
+        await refused()
       }
       return typeof made === 'function' ? handle : { ...made, handle }
     },
   }
+}
+
+/** What the step has said of the exchange; null when it took no part. */
+function saidBy(id: string, { trail, code, decidedBy }: LogLine): Pick<TrailEntry, 'verdict' | 'code'> | null {
+  if (decidedBy === id && code !== null) return { verdict: 'refused', code }
+  const entry = trail.find(({ step }) => step === id)
+  return entry && ['passed', 'refused', 'would_refuse'].includes(entry.verdict) ? entry : null
 }

@@ -25,7 +25,7 @@ import { createPlan, type Plan } from '../pipeline/plan.ts'
 import { played } from '../pipeline/played.ts'
 import { runPlan } from '../pipeline/runner.ts'
 import { koaContext, lightContext } from './context.ts'
-import { type IsChanged, looksAtAnswers } from './differ.ts'
+import { type LikenessOf, looksAtAnswers } from './differ.ts'
 import { type BalanceOf, createLedger } from './ledger.ts'
 import type { Decision, LogLine } from './line.ts'
 import {
@@ -66,8 +66,10 @@ export interface WorldParts {
   readonly means: Means
   /** Null: prompts are as they were recorded. */
   readonly sizes: AtSend | null
-  /** Which steps are others than those that are compared with. */
-  readonly isChanged: IsChanged
+  /** What each step is beside that of the other configuration. */
+  readonly likeness: LikenessOf
+  /** Whether this is the configuration that is compared with: what the log says of its steps is said of these. */
+  readonly isBase: boolean
 }
 
 export interface World {
@@ -112,7 +114,7 @@ const GRACE_MS = 5_000
 
 /** Throws a `PlanError` when a step cannot be made. */
 export function createWorld(parts: WorldParts): World {
-  const { configuration, timeline, balanceOf, means, sizes, isChanged } = parts
+  const { configuration, timeline, balanceOf, means, sizes, likeness, isBase } = parts
   const runs = new Map<string, Run>()
   const clock = { now: timeline.now }
   const ledger = createLedger(balanceOf, exchange => runs.get(exchange)?.line)
@@ -136,7 +138,10 @@ export function createWorld(parts: WorldParts): World {
       const replayed = steps.steps.map(step => {
         const special = specialOf(step.plugin)
         if (special === 'identity') return { ...step, plugin: recordedIdentity(step.plugin, runs) }
-        return special === 'words' ? { ...step, plugin: recordedWords(step.plugin, step.id, runs) } : step
+        if (special !== 'words') return step
+        const like = likeness(config.path, step.id)
+        const reading = { stands: isBase || like !== 'other', matters: like !== 'same' }
+        return { ...step, plugin: recordedWords(step, runs, reading) }
       })
       plan = createPlan(policy, replayed, ({ plugin }) =>
         Object.fromEntries((plugin.uses ?? []).map(name => [name, services[name]])),
@@ -242,7 +247,7 @@ export function createWorld(parts: WorldParts): World {
   function isStillSaid({ line }: Run, exchange: LiveExchange): boolean {
     const { route, decidedBy: id } = line
     const step = routes.get(route)?.plan.steps.find(each => each.id === id)
-    if (step?.mode !== 'enforce' || isChanged(route, step.id)) return false
+    if (step?.mode !== 'enforce' || (!isBase && ['words', 'other'].includes(likeness(route, step.id)))) return false
     if (step.plugin.name === 'guard' && !looksAtAnswers(step)) return false
     return exchange.trail.find(entry => entry.step === id)?.verdict !== 'skipped'
   }

@@ -83,3 +83,19 @@ describe('a gate', () => {
     expect(exceeds(parseGate('cost>500%'), { ...found, found: { ...comparison, cost } })).not.toBe(null)
   })
 })
+
+test.each([
+  ['refused', 'refused: 0 of 10 exchanges, and 4 more may be'],
+  ['refused>3', 'refused: 0 of 10'],
+  ['refused>30%', 'refused: 0 of 10'],
+  ['refused>4', null],
+  ['refused>40%', null],
+  ['admitted', null],
+  ['refused,unknown>4', null],
+])('who may be refused for words that are not in the log: %s', (text, sentence) => {
+  const found = { ...emptyComparison(), lines: 10, unknown: new Map([['words', 4]]) }
+  const gates = text.split(',').map(parseGate)
+  const reasons = gates.map(gate => exceeds(gate, { found, taken: 10, passedBy: 0, skippedCount: 0 }, gates))
+  if (sentence === null) expect(reasons.every(reason => reason === null)).toBe(true)
+  else expect(reasons[0]).toContain(sentence)
+})

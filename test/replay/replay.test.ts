@@ -347,6 +347,50 @@ describe('what was said of an answer, whose words are in no log', () => {
   })
 })
 
+describe('a guard whose words are not in the log', () => {
+  const RULE = { name: 'red', pattern: 'red', action: 'refuse' }
+  const guard = (step: object = {}, rule: object = {}) => ({
+    use: 'guard',
+    with: { rules: [{ ...RULE, ...rule }] },
+    ...step,
+  })
+  const SHADOW = { mode: 'shadow' }
+  const WOULD = { trail: [{ step: 'guard', verdict: 'would_refuse', code: 'content_filter' }] }
+  const PASSED = { trail: [{ step: 'guard', verdict: 'passed' }] }
+  const KEPT = { request: { body: { model: 'm', messages: [{ role: 'user', content: 'Hello' }] } } }
+  const REFUSED = ['1x 200 (answered) > content_filter (guard)']
+
+  test.each<
+    [string, Readonly<Record<string, unknown>>, readonly object[], readonly object[] | null, string[], string[]]
+  >([
+    ['from shadow to enforce, what shadow has said is done', WOULD, [guard()], null, REFUSED, []],
+    ['also beside the configuration of then', WOULD, [guard()], [guard(SHADOW)], REFUSED, []],
+    ['in shadow it is said again', WOULD, [guard(SHADOW)], null, [], []],
+    ['shadow has let it pass', PASSED, [guard()], [guard(SHADOW)], [], []],
+    ['the log has no word of the step', {}, [guard()], null, [], ['words']],
+    ['the log has no word of the step, which is in shadow', {}, [guard(SHADOW)], null, [], []],
+    ['the step is new', {}, [guard()], [], [], ['words']],
+    ['the step is the same on both sides', {}, [guard()], [guard()], [], []],
+    ['other rules than those that have passed it', PASSED, [guard({}, { pattern: 'blue' })], [guard()], [], ['words']],
+    ['other rules than those in shadow', WOULD, [guard({}, { pattern: 'blue' })], [guard(SHADOW)], [], ['words']],
+    ['what shadow has said of an answer', WOULD, [guard({}, { on: 'answer' })], null, REFUSED, []],
+    ['of a request or an answer', WOULD, [guard({}, { on: 'both' })], null, REFUSED, []],
+    [
+      'of an answer, with the words of the request',
+      { ...WOULD, ...KEPT },
+      [guard({}, { on: 'both' })],
+      null,
+      REFUSED,
+      [],
+    ],
+    ['the words of the request are there', KEPT, [guard()], null, [], []],
+  ])('%s', async (_name, said, steps, before, changes, unknown) => {
+    const against = before && (await between(...before))
+    const result = await replayed(await between(...steps), [lineWith(said)], { against })
+    expect({ changes: result.changes, unknown: [...result.found.unknown.keys()] }).toEqual({ changes, unknown })
+  })
+})
+
 describe('a request that steps make longer', () => {
   const system = 'x'.repeat(8_000)
   const prompt = (changes: object = {}) => ({ use: 'prompt', with: { system, ...changes } })
