@@ -47,7 +47,8 @@ export default definePlugin({
               type: 'string',
               minLength: 1,
               maxLength: 1000,
-              description: 'A regular expression without end, look-around and back-references: "Project [A-Z]{2,8}".',
+              description:
+                'A regular expression without end, look-around and back-references: "Project [A-Z]{2,8}". Write it in single quotes: in double quotes YAML turns "\\b" into a control character.',
             },
             ignore_case: { type: 'boolean', default: false, description: 'Whether capitals do not matter.' },
             on: { enum: ['request', 'answer', 'both'], default: 'both', description: 'Where it looks.' },

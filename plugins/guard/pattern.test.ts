@@ -30,6 +30,11 @@ describe('a pattern is refused', () => {
     ['with an end', 'a$', 'no beginning and no end'],
     ['that matches nothing', '(?:a?)(?:b|)', 'matches an empty text'],
     ['that matches an edge only', '\\b', 'matches an empty text'],
+    ['that YAML has unescaped', '\bzeus\b', 'has the control character U+0008: in double quotes YAML reads "\\b"'],
+    ['that YAML has unescaped', 'a\u001bb', 'U+001B: in double quotes YAML reads "\\e"'],
+    ['that YAML has unescaped', 'a\u0001b', 'U+0001: in double quotes YAML reads "\\x01"'],
+    ['that YAML has unescaped', 'a\u2028b', 'U+2028: in double quotes YAML reads "\\L"'],
+    ['with a line end', 'zeus\n', 'has a line end: a block scalar adds one'],
     ['that is huge', '(?:(?:a{100}){100}|b){2}', 'is too large'],
   ])('%s: %s', (_name, pattern, sentence) => {
     expect(() => readPattern(pattern)).toThrow(sentence)

@@ -32,6 +32,8 @@ const MOST_PLACES = 10_000
 
 /** Reads a pattern. Throws `PatternError` for one that is none, that has no longest match, or that can match nothing. */
 export function readPattern(text: string, ignoreCase = false): Pattern {
+  const control = CONTROL.exec(text)?.[0]
+  if (control !== undefined) throw new PatternError(controlMessage(control))
   try {
     new RegExp(text, 'u')
   } catch (error) {
@@ -44,6 +46,34 @@ export function readPattern(text: string, ignoreCase = false): Pattern {
   if (places > MOST_PLACES) throw new PatternError(`is too large: ${places} characters, repetitions counted`)
   const { atoms } = reader
   return { root, atoms, longest: most, needed: finder(neededBy(root, atoms), atoms) }
+}
+
+/** Those that no editor shows, and line ends. A pattern that means one of them names it by an escape. */
+const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/u
+
+/** What YAML 1.2 (5.7) makes of an escape in double quotes, and the escape. */
+const YAML_ESCAPES: Readonly<Record<string, string>> = {
+  '\0': '\\0',
+  '\u0007': '\\a',
+  '\b': '\\b',
+  '\t': '\\t',
+  '\n': '\\n',
+  '\v': '\\v',
+  '\f': '\\f',
+  '\r': '\\r',
+  '\u001b': '\\e',
+  '\u0085': '\\N',
+  '\u2028': '\\L',
+  '\u2029': '\\P',
+}
+
+function controlMessage(control: string): string {
+  const code = control.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')
+  const written = YAML_ESCAPES[control] ?? `\\x${code.slice(2)}`
+  if (control === '\n') {
+    return 'has a line end: a block scalar adds one, and "\\n" in double quotes is one. Write the pattern in single quotes on one line'
+  }
+  return `has the control character U+${code}: in double quotes YAML reads "${written}" as that character. Write the pattern in single quotes, where a backslash stays one`
 }
 
 /** A backslash and what belongs to it; a character beyond 16 bits may be written as two. */
