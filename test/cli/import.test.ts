@@ -356,8 +356,9 @@ describe('attempts', () => {
   ])('%s', (_name, [a, b], settings, attempts, said) => {
     const alias = settings.includes('litellm_settings') ? settings : `${settings}\nlitellm_settings: {}`
     const text = `model_list:\n${rowsOf('a', a)}${rowsOf('b', b)}${alias.replace('litellm_settings: {', 'litellm_settings: { fallbacks: [{ a: [b] }], ')}\n`
-    const { policy, remarks } = importText(text)
-    const route = (policy['steps'] as { use: string; with?: { attempts?: number } }[]).at(-1)!
+    const { policies, remarks } = importText(text)
+    const { steps } = policies['standard'] as { steps: unknown }
+    const route = (steps as { use: string; with?: { attempts?: number } }[]).at(-1)!
     expect(route.with?.attempts).toBe(attempts)
     const told = remarks.filter(({ path, why }) => /num_retries/.test(path) || /times at most/.test(why))
     expect(told.map(({ why }) => why).join('\n')).toMatch(said)
@@ -489,20 +490,6 @@ test('what files have beside the usual', async () => {
   expect(err).not.toContain('UNUSED_KEY')
 })
 
-test.each<[said: string, base: string, more?: object]>([
-  ['mistral/m, api_base: "https://api.mistral.ai"', 'https://api.mistral.ai/v1'],
-  [
-    'gemini/m, api_base: "https://generativelanguage.googleapis.com/"',
-    'https://generativelanguage.googleapis.com/v1beta',
-  ],
-  ['openai/m, api_base: "https://proxy.example"', 'https://proxy.example'],
-  ['openai/m, api_base: ""', 'https://api.openai.com/v1', { api_key: '${OPENAI_API_KEY}' }],
-  ['azure/m, api_version: 2024-10-21, api_base: "http://a.corp"', 'http://a.corp', { allow_insecure: true }],
-])('where %s is', (said, base, more = {}) => {
-  const { gateway } = importText(`model_list:\n  - { model_name: a, litellm_params: { model: ${said} } }\n`)
-  expect(Object.values(gateway['providers'] as object)).toEqual([expect.objectContaining({ base_url: base, ...more })])
-})
-
 test('a secret in the file never gets a name that another provider has its key from', async () => {
   const { providers, models } = (await imported('wild', '--unpriced', 'free')).gateway
   const providerOf = (id: string) => providers[models[id].targets[0].provider]
@@ -623,7 +610,9 @@ test('what could not be carried is listed with its line, why, and what to do ins
 test('nothing disappears without a word: models, providers, modes and keys that are not known', async () => {
   const { err, gateway } = await imported('providers')
   expect(err).toMatch(/providers\.yaml:20 model_list\[17\]\S* the importer does not know the provider "sagemaker"/)
-  expect(err).toMatch(/providers\.yaml:21 model_list\[18\].*c2 is not for chats \(embedding\); add a raw route/)
+  expect(err).toMatch(
+    /providers\.yaml:21 model_list\[18\].*the price of c2 is not in the file: it has no route; add a raw/,
+  )
   expect(err).toMatch(/providers\.yaml:22 model_list\[19\].*a wildcard/)
   expect(err).toMatch(/providers\.yaml:26 general_settings\.mistery: the importer does not know "mistery"/)
   expect(err).toMatch(/providers\.yaml:25 environment_variables: secrets stand in the file/)

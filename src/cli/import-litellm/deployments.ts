@@ -1,6 +1,5 @@
 /** The rows of `model_list`: which provider each is, what the provider calls the model, and how much may go there. */
 import { likelierBaseUrl } from '../../config/base-urls.ts'
-import type { DialectName } from '../../config/configuration.ts'
 import { CLOUDS } from './clouds.ts'
 import { wholeOf } from './decimal.ts'
 import { headersOf, withOneSelf } from './headers.ts'
@@ -11,10 +10,14 @@ import type { Remarks } from './remarks.ts'
 import { isReference, literal, type Variables } from './secrets.ts'
 import { type Timeouts, timeoutsOf, timeoutsYaml } from './timeouts.ts'
 
+/** What a deployment is asked for. Others are not carried. */
+type Use = 'chat' | 'embedding'
+
 /** A deployment, as LiteLLM calls it. */
 export interface Deployment {
   /** `model_name`: what clients send. Several rows may have the same. */
   readonly group: string
+  readonly use: Use
   readonly provider: string
   readonly model: string
   /** The whole of `litellm_params.model`. */
@@ -80,7 +83,8 @@ export function readDeployment(row: Fields, parts: DeploymentParts): Deployment 
     )
     return null
   }
-  if (!isForChats(group.text, source, info, remarks)) return null
+  const use = useOf(group.text, source, info, remarks)
+  if (use === null) return null
   const maker = makerOf(source.text, params.text('custom_llm_provider')?.text ?? null)
   if (maker === null) {
     remarks.add(
@@ -110,6 +114,7 @@ export function readDeployment(row: Fields, parts: DeploymentParts): Deployment 
   const { provider, model } = found
   return {
     group: group.text,
+    use,
     source: source.text,
     provider: register(provider, maker.prefix, parts.providers),
     model: literal(model),
@@ -120,20 +125,34 @@ export function readDeployment(row: Fields, parts: DeploymentParts): Deployment 
   }
 }
 
+const EMBEDDING = /(^|[/.@:-])(text-embedding|embed|embedding|embeddings)(?![a-z])/i
+const REALTIME = /(^|[/.@:-])realtime(?![a-z])/i
+
 /** Names of models that answer no chats, where the row does not say what it is for. */
 const NO_CHATS =
-  /(^|[/.@:-])(text-embedding|embed|embedding|embeddings|rerank|whisper|transcribe|tts|dall-e|gpt-image|imagen|moderation|stable-diffusion|sora|veo)(?![a-z])/i
+  /(^|[/.@:-])(rerank|whisper|transcribe|tts|dall-e|gpt-image|imagen|moderation|stable-diffusion|sora|veo)(?![a-z])/i
 
-function isForChats(group: string, source: TextValue, info: Fields, remarks: Remarks): boolean {
+function useOf(group: string, source: TextValue, info: Fields, remarks: Remarks): Use | null {
   const mode = info.text('mode')
-  if (mode ? mode.text === 'chat' || mode.text === 'responses' : !NO_CHATS.test(source.text)) return true
+  const said = mode?.text ?? modeByName(source.text)
+  if (said === 'chat' || said === 'responses') return 'chat'
+  if (said === 'embedding') return 'embedding'
+  const why = mode ? `${group} is not for chats (${said})` : `${group} is not for chats, by the name of its model`
   remarks.add(
     'lost',
     mode ?? source,
-    mode ? `${group} is not for chats (${mode.text})` : `${group} is not for chats, by the name of its model`,
-    `add a raw route for it: kind: raw, a provider, a price, and models: [${source.text.split('/').pop()}]${mode ? '' : '; if it is, write mode: chat into its model_info'}`,
+    said === 'realtime' ? `${why}, and the gateway carries no WebSocket` : why,
+    said === 'realtime'
+      ? 'clients of the Realtime API have to ask the provider themselves'
+      : `add a raw route for it: kind: raw, a provider, a price, and models: [${source.text.split('/').pop()}]${mode ? '' : '; if it is, write mode: chat into its model_info'}`,
   )
-  return false
+  return null
+}
+
+function modeByName(model: string): string {
+  if (REALTIME.test(model)) return 'realtime'
+  if (EMBEDDING.test(model)) return 'embedding'
+  return NO_CHATS.test(model) ? 'other' : 'chat'
 }
 
 function providerOf(
@@ -178,7 +197,7 @@ function providerOf(
 
 function plainProvider(prefix: string, name: string, fields: Fields, { variables, remarks }: DeploymentParts) {
   const { dialect, baseUrl, key: standardKey } = MAKERS[prefix]!
-  const said = fields.text('api_base') ?? fields.text('base_url')
+  const said = fields.text('api_base') ?? fields.text('base_url') ?? addressIn(prefix, name, fields)
   const sample = baseUrl ?? 'https://sample.invalid/v1'
   if (said === null && baseUrl === null) {
     const variable = `${prefix.toUpperCase()}_API_BASE`
@@ -187,10 +206,16 @@ function plainProvider(prefix: string, name: string, fields: Fields, { variables
   }
   const text = said ? variables.plain(said, sample) : (baseUrl ?? `\${${prefix.toUpperCase()}_API_BASE}`)
   const key = fields.text('api_key')
-  const provider: Record<string, unknown> = { dialect, base_url: fittedBase(dialect, text, baseUrl) }
+  const provider: Record<string, unknown> = { dialect, base_url: fittedBase(prefix, text, baseUrl) }
   if (key) provider['api_key'] = variables.secret(key, standardKey ?? `${prefix.toUpperCase()}_API_KEY`)
   else if (standardKey !== null) provider['api_key'] = variables.reference(standardKey)
   return { provider, model: name }
+}
+
+/** `huggingface/https://…`: the name of the model is where its endpoint is. */
+function addressIn(prefix: string, name: string, fields: Fields): TextValue | null {
+  const model = fields.text('model')
+  return model && prefix === 'huggingface' && /^https?:/.test(name) ? { ...model, text: name } : null
 }
 
 function isPlainElsewhere({ text }: TextValue): boolean {
@@ -199,9 +224,12 @@ function isPlainElsewhere({ text }: TextValue): boolean {
 }
 
 /** LiteLLM takes some addresses without their version, and others with the path of the request. */
-function fittedBase(dialect: DialectName, text: string, standard: string | null): string {
+function fittedBase(prefix: string, text: string, standard: string | null): string {
+  const { dialect } = MAKERS[prefix]!
   const base = text.replace(/\/+$/, '').replace(/\/(chat\/completions|v1\/messages|messages)$/, '')
   if (dialect === 'anthropic' && !base.endsWith('/v1')) return `${base}/v1`
+  // LiteLLM appends /v1/chat/completions to endpoints of Hugging Face, unless the address ends in a part of it.
+  if (prefix === 'huggingface' && base === text.replace(/\/+$/, '') && !base.endsWith('/v1')) return `${base}/v1`
   if (dialect === 'ollama') return base.replace(/\/(v1|api)$/, '')
   if (dialect === 'cohere') return base.replace(/\/(v1|v2)(\/chat)?$/, '').concat('/v2')
   const url = URL.parse(base)

@@ -5,6 +5,7 @@
 
 import { wholeOf } from './decimal.ts'
 import { type Credential, type Deployment, type DeploymentParts, dropsParams, readDeployment } from './deployments.ts'
+import { embeddingRoutes, RAW_POLICY } from './embeddings.ts'
 import { addAliases, addFallbacks } from './fallbacks.ts'
 import { keyCommands } from './keys.ts'
 import { type ModelParts, type ModelYaml, modelOf } from './models.ts'
@@ -19,7 +20,8 @@ export type ImportOptions = Pick<ModelParts, 'prices' | 'unpriced'>
 
 export interface Imported {
   readonly gateway: Record<string, unknown>
-  readonly policy: Record<string, unknown>
+  /** By the name of the file that each stands in. */
+  readonly policies: Readonly<Record<string, object>>
   readonly remarks: readonly Remark[]
   /** What the environment has to hold, each with a value that passes the checks. */
   readonly variables: ReadonlyMap<string, string>
@@ -61,7 +63,14 @@ function importWith(
   sayBeaten(settings, 'stream_timeout', router?.peek('stream_timeout'), remarks)
   const credentials = credentialsOf(top, remarks)
   const deployments = readDeployments(top, { variables, remarks, providers, timeouts, credentials })
-  const groups = Map.groupBy(deployments, ({ group }) => group)
+  const groups = Map.groupBy(
+    deployments.filter(({ use }) => use === 'chat'),
+    ({ group }) => group,
+  )
+  const embeddings = embeddingRoutes(
+    deployments.filter(({ use }) => use === 'embedding'),
+    { ...options, remarks, providers },
+  )
   const models = new Map<string, ModelYaml>()
   for (const [id, group] of groups) {
     if (/^[!-~]{1,200}$/.test(id)) models.set(id, modelOf(id, group, { ...options, remarks }))
@@ -83,7 +92,7 @@ function importWith(
   addAliases(models, router?.map('model_group_alias') ?? null, remarks)
   const limits = limitsOf(router, general, remarks)
   const defaults = settings?.map('default_key_generate_params') ?? null
-  const policy = policyOf({
+  const standard = policyOf({
     groups,
     models,
     router,
@@ -103,18 +112,21 @@ function importWith(
   ] as const) {
     if (fields) remarks.rest(fields.rest(), known)
   }
-  const used = new Set([...models.values()].flatMap(({ targets }) => targets.map(({ provider }) => provider)))
+  const used = new Set(
+    [...[...models.values()].flatMap(({ targets }) => targets), ...embeddings].map(({ provider }) => provider),
+  )
+  const chats = ['/v1/chat/completions', '/v1/messages', '/v1/responses']
   const gateway = {
     version: 1,
     listen: '127.0.0.1:4000',
     ...(Object.keys(limits).length > 0 ? { limits } : {}),
     providers: Object.fromEntries([...providers].filter(([name]) => used.has(name))),
     models: Object.fromEntries(models),
-    routes: ['/v1/chat/completions', '/v1/messages', '/v1/responses'].map(path => ({ path, policy: 'standard' })),
+    routes: [...chats.map(path => ({ path, policy: 'standard' })), ...embeddings],
   }
   return {
     gateway,
-    policy,
+    policies: embeddings.length > 0 ? { standard, raw: RAW_POLICY } : { standard },
     remarks: remarks.all.toSorted((a, b) => a.line - b.line),
     variables: variables.usedIn(JSON.stringify(gateway)),
     referred: variables.referred,

@@ -4,7 +4,7 @@ import { showMoney } from '../format.ts'
 import { perMillion, scaled, wholeOf } from './decimal.ts'
 import type { Deployment } from './deployments.ts'
 import { INFO, PARAMS } from './params-table.ts'
-import type { TextValue } from './read.ts'
+import { isTrue, type TextValue } from './read.ts'
 import type { Remarks } from './remarks.ts'
 import { literal } from './secrets.ts'
 
@@ -61,7 +61,7 @@ export function modelOf(id: string, group: readonly Deployment[], parts: ModelPa
   }
   const sizes = sizesOf(id, group, parts)
   const description = first.info.text('description')?.text
-  const reasoning = isReasoning(group, remarks)
+  const reasoning = isReasoning(group, parts)
   if (price === null) sayUnpriced(id, first, parts)
   else
     for (const [index, { params, source }] of group.entries())
@@ -129,8 +129,8 @@ function greatestCommon(a: bigint, b: bigint): bigint {
   return b === 0n ? a : greatestCommon(b, a % b)
 }
 
-/** Of the row itself, of its model_info, or of the list of prices. Null: not known. */
-function pricesOf(deployment: Deployment, { remarks, prices }: ModelParts): Prices | null {
+/** Reads a price of the row itself, of its model_info, or of the list of prices. Null: not known. */
+function priceReader(deployment: Deployment, { remarks, prices }: ModelParts): (key: string) => bigint | null {
   const { params, info } = deployment
   const said = (key: string): bigint | null => {
     const value = params.text(key) ?? info.text(key)
@@ -141,7 +141,22 @@ function pricesOf(deployment: Deployment, { remarks, prices }: ModelParts): Pric
     const value = known?.[key]
     return typeof value === 'number' ? (perMillion(String(value))?.value ?? null) : null
   }
-  const of = (key: string) => said(key) ?? listed(key)
+  return key => said(key) ?? listed(key)
+}
+
+/** What a token of the input costs, where an answer costs nothing. */
+export function inputPriceOf(deployment: Deployment, parts: ModelParts): object | null {
+  const of = priceReader(deployment, parts)
+  const input = of('input_cost_per_token')
+  of('output_cost_per_token')
+  return input === null ? null : { per: '1M tokens', input: showMoney(formatMoney(input)) }
+}
+
+function pricesOf(deployment: Deployment, parts: ModelParts): Prices | null {
+  const { remarks, prices } = parts
+  const { params } = deployment
+  const known = entryOf(deployment, prices)
+  const of = priceReader(deployment, parts)
   const [input, output] = [of('input_cost_per_token'), of('output_cost_per_token')]
   const [cached, write] = [of('cache_read_input_token_cost'), of('cache_creation_input_token_cost')]
   if (known && Object.keys(known).some(key => /_above_\d+k_tokens/.test(key))) {
@@ -248,15 +263,18 @@ function sizesOf(id: string, group: readonly Deployment[], { remarks, prices }: 
       `the context of ${id} is not in the file: ${context} is assumed`,
       'write what the provider says: holds depend on it',
     )
-  const maxOutput = Math.min(output ?? ASSUMED.output, context)
-  if (output === null)
+  const caps = group.map(each => each.params.text('max_tokens') ?? each.params.text('max_completion_tokens'))
+  const asked = caps.map(each => each && wholeOf(each.text)).filter(each => each !== null && each >= 1)
+  const maxOutput = Math.min(output ?? (asked.length > 0 ? Math.min(...(asked as number[])) : ASSUMED.output), context)
+  if (output === null) {
+    const taken = asked.length > 0 ? `its max_tokens, ${maxOutput}, are taken` : `${maxOutput} tokens are assumed`
     remarks.add(
       'yours',
       first.params,
-      `the longest answer of ${id} is not in the file: ${maxOutput} tokens are assumed`,
+      `the longest answer of ${id} is not in the file: ${taken}`,
       'write what the provider says as max_output',
     )
-  const caps = group.map(each => each.params.text('max_tokens') ?? each.params.text('max_completion_tokens'))
+  }
   const cap = caps[0] && wholeOf(caps[0].text)
   for (const each of caps) {
     const own = each && wholeOf(each.text)
@@ -274,9 +292,14 @@ function sizesOf(id: string, group: readonly Deployment[], { remarks, prices }: 
   }
 }
 
-function isReasoning(group: readonly Deployment[], remarks: Remarks): boolean {
-  const said = group.map(each => each.info.text('supports_reasoning')?.text.toLowerCase() ?? null)
-  if (said.some(each => each !== null)) return said.includes('true')
+/** By the row, else by the list of prices, else by the name. */
+function isReasoning(group: readonly Deployment[], { remarks, prices }: ModelParts): boolean {
+  const said = group.map(each => {
+    const row = each.info.text('supports_reasoning')
+    const listed = entryOf(each, prices)?.['supports_reasoning']
+    return row ? isTrue(row) : typeof listed === 'boolean' ? listed : null
+  })
+  if (said.some(each => each !== null)) return said.includes(true)
   const [first] = group as [Deployment]
   if (!/(^|[/.-])(o[134](-|$)|gpt-5|deepseek-reasoner|deepseek-r1)|-thinking|-reasoning/.test(first.source))
     return false

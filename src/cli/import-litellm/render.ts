@@ -8,7 +8,7 @@ import type { Remark, RemarkKind } from './remarks.ts'
  * @param commands the command lines that make accounts and keys, whole
  */
 export function filesOf(
-  { gateway, policy, remarks, variables }: Imported,
+  { gateway, policies, remarks, variables }: Imported,
   source: string,
   commands: readonly string[],
 ): Map<string, string> {
@@ -18,10 +18,13 @@ export function filesOf(
       'gateway.yaml',
       `# Made from ${source}. \`tollgate check\` says what is wrong with it, IMPORTED.md what is not in it.\n${yaml(gateway)}`,
     ],
-    [
-      'policies/standard.yaml',
-      `# Made from ${source}: steps run from top to bottom, and nothing reorders them.\n${yaml(policy)}`,
-    ],
+    ...Object.entries(policies).map(
+      ([name, policy]) =>
+        [
+          `policies/${name}.yaml`,
+          `# Made from ${source}: steps run from top to bottom, and nothing reorders them.\n${yaml(policy)}`,
+        ] as const,
+    ),
     ['IMPORTED.md', report(remarks, source, { names, commands })],
     ...(names.length === 0 ? [] : ([['.env.example', environment(names, source)]] as const)),
   ])

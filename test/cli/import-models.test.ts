@@ -1,0 +1,138 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { importLitellm } from '../../src/cli/import-litellm/index.ts'
+import type { PriceList } from '../../src/cli/import-litellm/models.ts'
+import { makePlace, type Place } from './helpers.ts'
+
+let place: Place
+beforeEach(() => {
+  place = makePlace()
+})
+afterEach(() => place.remove())
+
+const read = (name: string) => parse(readFileSync(join(place.folder, 'out', name), 'utf8'))
+
+function importText(text: string, prices: PriceList | null = null) {
+  return importLitellm(text, 'x.yaml', { prices, unpriced: 'free' })
+}
+
+test.each<[said: string, base: string, more?: object]>([
+  ['mistral/m, api_base: "https://api.mistral.ai"', 'https://api.mistral.ai/v1'],
+  [
+    'gemini/m, api_base: "https://generativelanguage.googleapis.com/"',
+    'https://generativelanguage.googleapis.com/v1beta',
+  ],
+  ['openai/m, api_base: "https://proxy.example"', 'https://proxy.example'],
+  ['huggingface/acme/m, api_base: "https://abc.endpoints.example"', 'https://abc.endpoints.example/v1'],
+  ['huggingface/acme/m, api_base: "https://abc.endpoints.example/v1/"', 'https://abc.endpoints.example/v1'],
+  ['huggingface/m, api_base: "https://abc.endpoints.example/v1/chat/completions"', 'https://abc.endpoints.example/v1'],
+  ['huggingface/acme/m, api_base: os.environ/HF', '${HF}/v1'],
+  ['huggingface/acme/m', 'https://router.huggingface.co/v1'],
+  ['"huggingface/https://abc.endpoints.example"', 'https://abc.endpoints.example/v1'],
+  ['openai/m, api_base: ""', 'https://api.openai.com/v1', { api_key: '${OPENAI_API_KEY}' }],
+  ['azure/m, api_version: 2024-10-21, api_base: "http://a.corp"', 'http://a.corp', { allow_insecure: true }],
+])('where %s is', (said, base, more = {}) => {
+  const { gateway } = importText(`model_list:\n  - { model_name: a, litellm_params: { model: ${said} } }\n`)
+  expect(Object.values(gateway['providers'] as object)).toEqual([expect.objectContaining({ base_url: base, ...more })])
+})
+
+test.each<[said: string, listed: object, reasoning: boolean]>([
+  ['{}', { supports_reasoning: true }, true],
+  ['{ supports_reasoning: false }', { supports_reasoning: true }, false],
+  ['{ supports_reasoning: true }', {}, true],
+  ['{}', {}, false],
+])('whether a model thinks: the row says %s, the list %j', (info, listed, reasoning) => {
+  const text = `model_list: [{ model_name: a, litellm_params: { model: openai/deep }, model_info: ${info} }]\n`
+  const prices = { 'openai/deep': { input_cost_per_token: 1e-6, output_cost_per_token: 1e-6, ...listed } }
+  const models = importText(text, prices).gateway['models'] as Record<string, { reasoning?: boolean }>
+  expect(models['a']!.reasoning ?? false).toBe(reasoning)
+})
+
+test.each<[said: string, info: string, output: number, own: number | undefined]>([
+  ['max_tokens: 8192', '{}', 8192, 8192],
+  ['max_completion_tokens: 16000', '{}', 16_000, 16_000],
+  ['max_tokens: 500', '{ max_output_tokens: 2000 }', 2000, 500],
+  ['rpm: 1', '{}', 4096, undefined],
+])('the longest answer, where a deployment says %s and its info %s', (said, info, output, own) => {
+  const row = `{ model_name: a, litellm_params: { model: openai/a, ${said} }, model_info: ${info} }`
+  const { gateway, remarks } = importText(`model_list: [${row}]\n`)
+  const model = (gateway['models'] as Record<string, object>)['a']
+  expect(model).toMatchObject({ max_output: output })
+  expect((model as { default_output?: number }).default_output).toBe(own)
+  expect(remarks.map(({ path }) => path)).not.toContain('model_list[0].litellm_params.max_tokens')
+})
+
+describe('models for embeddings', () => {
+  const TEXT = `model_list:
+  - { model_name: chat, litellm_params: { model: openai/gpt-4o, input_cost_per_token: 1e-6, output_cost_per_token: 1e-6 } }
+  - { model_name: small, litellm_params: { model: openai/text-embedding-3-small, input_cost_per_token: 2e-8, rpm: 5 } }
+  - { model_name: same, litellm_params: { model: openai/text-embedding-4-small, input_cost_per_token: 2e-8, output_cost_per_token: 0 } }
+  - { model_name: large, litellm_params: { model: openai/big }, model_info: { mode: embedding } }
+  - { model_name: large, litellm_params: { model: mistral/mistral-embed } }
+  - { model_name: other, litellm_params: { model: mistral/mistral-embed } }
+  - { model_name: own, litellm_params: { model: cohere/embed-english-v3.0 } }
+  - { model_name: unknown, litellm_params: { model: openai/embed-x } }
+`
+  const PRICES = {
+    'openai/big': { input_cost_per_token: 1.3e-7 },
+    'mistral/mistral-embed': { input_cost_per_token: 1e-7 },
+  }
+  const raw = { kind: 'raw', policy: 'raw' }
+  const per = '1M tokens'
+
+  test('each is on a raw route of its provider, at its price', async () => {
+    place.write('source.yaml', TEXT)
+    place.write('prices.json', JSON.stringify(PRICES))
+    const { code, err } = await place.tollgate([
+      'import',
+      'litellm',
+      'source.yaml',
+      '--prices',
+      'prices.json',
+      '--out',
+      'out',
+    ])
+    expect(code, err).toBe(0)
+    expect(read('gateway.yaml').routes.slice(3)).toEqual([
+      {
+        ...raw,
+        path: '/v1/embeddings',
+        provider: 'openai',
+        models: ['text-embedding-3-small', 'text-embedding-4-small'],
+        price: { per, input: '$0.02' },
+      },
+      { ...raw, path: '/openai/v1/embeddings', provider: 'openai', models: ['big'], price: { per, input: '$0.13' } },
+      {
+        ...raw,
+        path: '/mistral/v1/embeddings',
+        provider: 'mistral',
+        models: ['mistral-embed'],
+        price: { per, input: '$0.10' },
+      },
+    ])
+    expect(read('policies/raw.yaml').steps).toEqual([{ use: 'api-key' }, { use: 'credits' }])
+    const env = { OPENAI_API_KEY: 'a', MISTRAL_API_KEY: 'b' }
+    expect(await place.tollgate(['check', 'out/gateway.yaml'], { env })).toMatchObject({ code: 0 })
+    for (const sentence of [
+      'other is on the raw route /mistral/v1/embeddings: clients send the model mistral-embed, and their base URL ends in /mistral/v1',
+      'large is a raw route, which has one provider: that of its first deployment',
+      'the raw route of small has no limit; add the step rate-limit to policies/raw.yaml',
+      'own is for embeddings, and cohere/embed-english-v3.0 does not take them in the format of OpenAI',
+      'the price of unknown is not in the file: it has no route',
+    ])
+      expect(err).toContain(sentence)
+  })
+})
+
+test.each(['gpt-realtime', 'gpt-4o-realtime-preview', 'any, mode'])('%s: no raw route is a WebSocket', name => {
+  const [model, mode] = name.split(', ')
+  const info = mode ? '{ mode: realtime }' : '{}'
+  const row = `{ model_name: live, litellm_params: { model: openai/${model} }, model_info: ${info} }`
+  const { gateway, remarks } = importText(`model_list: [${row}]\n`)
+  expect(gateway['models']).toEqual({})
+  const [remark] = remarks.filter(({ why }) => why.startsWith('live is not for chats'))
+  expect(remark!.why).toContain('the gateway carries no WebSocket')
+  expect(remark!.instead).not.toContain('raw')
+})
