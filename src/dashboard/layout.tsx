@@ -31,7 +31,7 @@ export function Layout({ path, children }: LayoutProps): VNode {
       if (event.key === 'Escape') close()
     }
     // The drawer is a sidebar again when there is room, and must not keep the page locked.
-    const wide = matchMedia('(min-width: 900px)')
+    const wide = matchMedia('(min-width: 1000px)')
     const widened = (): void => setOpen(false)
     document.addEventListener('keydown', keyed)
     wide.addEventListener('change', widened)

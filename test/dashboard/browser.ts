@@ -27,7 +27,7 @@ export const NO_BROWSER =
 if (BROWSER === null) console.warn(`The page was not tried: ${NO_BROWSER}`)
 
 /** A folder for a picture of every page that the tests open; without it none is taken. */
-const PICTURES = process.env['TOLLGATE_PICTURES']
+export const PICTURES = process.env['TOLLGATE_PICTURES']
 
 export function startBrowser(): Promise<Browser> {
   if (BROWSER === null) throw new Error(NO_BROWSER)

@@ -183,7 +183,7 @@ function NameCell({ keyView, now }: CellProps): VNode {
   const ends = state === 'live' && expires_at !== null && Date.parse(expires_at) - now < SOON_MS
   return (
     <span class="row">
-      {name}
+      <span class="name">{name}</span>
       {purpose === 'playground' && <Badge tone="info">Playground</Badge>}
       {state === 'revoked' && <Badge tone="bad">Revoked</Badge>}
       {state === 'expired' && <Badge tone="warn">Expired</Badge>}
@@ -212,7 +212,7 @@ function ModelsCell({ models }: { readonly models: readonly string[] | null }): 
   const [first, ...others] = models
   return (
     <span title={models.join(', ')}>
-      {first}
+      <span class="clip">{first}</span>
       {others.length > 0 && <span class="muted"> +{others.length}</span>}
     </span>
   )

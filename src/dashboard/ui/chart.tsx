@@ -25,7 +25,7 @@ import {
   tickLabels,
 } from '../lib/usage.ts'
 import '../styles/chart.css'
-import { ScrollArea, Table } from './table.tsx'
+import { Table } from './table.tsx'
 
 /** Rows as the API sends them, and how they are shown. */
 export interface UsageChartProps {
@@ -178,14 +178,12 @@ function FigureTable({ data, metric, step, nameOf, divided }: View & { readonly 
     <details class="chart-table" onToggle={event => setOpen(event.currentTarget.open)}>
       <summary>Show as table</summary>
       {open && (
-        <ScrollArea label="The figures of the chart">
-          <Table
-            caption={`${METRIC_NAMES[metric]} by ${step}`}
-            columns={columns}
-            rows={rows}
-            rowKey={row => `${row.at}`}
-          />
-        </ScrollArea>
+        <Table
+          caption={`${METRIC_NAMES[metric]} by ${step}`}
+          columns={columns}
+          rows={rows}
+          rowKey={row => `${row.at}`}
+        />
       )}
     </details>
   )

@@ -1,5 +1,6 @@
-/** Tables: real ones, that become stacked rows on a phone. */
+/** Tables: real ones, that scroll inside their card when it is too narrow, and become stacked rows on a phone. */
 import type { ComponentChildren, VNode } from 'preact'
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 
 /** One column: what it is called and what a row shows there. */
 export interface Column<Row> {
@@ -34,35 +35,37 @@ export function Table<Row>(props: TableProps<Row>): VNode {
     columns.findIndex(column => column.heading),
   )
   return (
-    <table class="table" aria-busy={busy}>
-      <caption class="hidden">{caption}</caption>
-      <thead>
-        <tr>
-          {columns.map(column => (
-            <th key={column.title} scope="col" class={classOf(column)}>
-              {column.actions ? <span class="hidden">{column.title}</span> : column.title}
-            </th>
-          ))}
-        </tr>
-      </thead>
-      <tbody>
-        {rows.map(row => (
-          <tr key={rowKey(row)} class={rowClass?.(row) ?? ''}>
-            {columns.map((column, index) =>
-              index === heading ? (
-                <th key={column.title} scope="row" class={classOf(column)}>
-                  {column.cell(row)}
-                </th>
-              ) : (
-                <td key={column.title} class={classOf(column)} data-title={column.actions ? '' : column.title}>
-                  <div class="cell">{column.cell(row)}</div>
-                </td>
-              ),
-            )}
+    <ScrollArea label={caption}>
+      <table class="table" aria-busy={busy}>
+        <caption class="hidden">{caption}</caption>
+        <thead>
+          <tr>
+            {columns.map(column => (
+              <th key={column.title} scope="col" class={classOf(column)}>
+                {column.actions ? <span class="hidden">{column.title}</span> : column.title}
+              </th>
+            ))}
           </tr>
-        ))}
-      </tbody>
-    </table>
+        </thead>
+        <tbody>
+          {rows.map(row => (
+            <tr key={rowKey(row)} class={rowClass?.(row) ?? ''}>
+              {columns.map((column, index) =>
+                index === heading ? (
+                  <th key={column.title} scope="row" class={classOf(column)}>
+                    <div class="cell">{column.cell(row)}</div>
+                  </th>
+                ) : (
+                  <td key={column.title} class={classOf(column)} data-title={column.actions ? '' : column.title}>
+                    <div class="cell">{column.cell(row)}</div>
+                  </td>
+                ),
+              )}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </ScrollArea>
   )
 }
 
@@ -71,13 +74,22 @@ interface ScrollProps {
   readonly children: ComponentChildren
 }
 
-/** For what is too wide for a phone and cannot be stacked: it scrolls inside its card, with the keyboard too. */
+/** For what may be too wide: it scrolls inside its card. While it does, the keyboard reaches it too. */
 export function ScrollArea({ label, children }: ScrollProps): VNode {
+  const area = useRef<HTMLDivElement>(null)
+  const [scrolls, setScrolls] = useState(false)
+  useLayoutEffect(() => {
+    const { current } = area
+    const measured = (): void =>
+      setScrolls(current!.scrollWidth > current!.clientWidth || current!.scrollHeight > current!.clientHeight)
+    const watcher = new ResizeObserver(measured)
+    for (const element of [current!, ...current!.children]) watcher.observe(element)
+    return () => watcher.disconnect()
+  }, [])
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable with the keyboard
-    <section class="scroll-area" aria-label={label} tabIndex={0}>
+    <div ref={area} class="scroll-area" {...(scrolls ? { role: 'region', 'aria-label': label, tabIndex: 0 } : {})}>
       {children}
-    </section>
+    </div>
   )
 }
 

@@ -1,6 +1,6 @@
 /** Tabs, a menu, and the buttons to page through a list. */
 import type { ComponentChildren, VNode } from 'preact'
-import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { Pages } from '../lib/use-resource.ts'
 import { Button } from './button.tsx'
 import { Icon, type IconName } from './icons.tsx'
@@ -101,15 +101,21 @@ export function Menu({ label, items }: MenuProps): VNode {
   const [open, setOpen] = useState(false)
   const box = useRef<HTMLDivElement>(null)
   const there = items.filter(item => item !== null && item !== false)
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!open) return
-    box.current?.querySelector<HTMLElement>('[role=menuitem]')?.focus()
+    place(box.current!)
+    box.current?.querySelector<HTMLElement>('[role=menuitem]')?.focus({ preventScroll: true })
     const away = (event: Event): void => {
       if (!box.current?.contains(event.target as Node)) setOpen(false)
     }
+    const moved = (): void => place(box.current!)
     document.addEventListener('pointerdown', away)
     document.addEventListener('focusin', away)
+    document.addEventListener('scroll', moved, true)
+    addEventListener('resize', moved)
     return () => {
+      document.removeEventListener('scroll', moved, true)
+      removeEventListener('resize', moved)
       document.removeEventListener('pointerdown', away)
       document.removeEventListener('focusin', away)
     }
@@ -164,6 +170,15 @@ export function Menu({ label, items }: MenuProps): VNode {
       )}
     </div>
   )
+}
+
+/** Puts the list below its button, or above it at the end of the window. It is fixed, so that no table cuts it off. */
+function place(box: HTMLElement): void {
+  const list = box.querySelector<HTMLElement>('.menu-list')!
+  const { top, bottom, right } = box.getBoundingClientRect()
+  const below = bottom + 4 + list.offsetHeight <= innerHeight
+  list.style.top = `${below ? bottom + 4 : Math.max(0, top - 4 - list.offsetHeight)}px`
+  list.style.left = `${Math.max(8, right - list.offsetWidth)}px`
 }
 
 interface PagerProps<Item> {
