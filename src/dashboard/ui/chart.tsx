@@ -190,6 +190,11 @@ function FigureTable({ data, metric, step, nameOf, divided }: View & { readonly 
 }
 
 const HEIGHT = 260
+/** Pixels above the plot, and below it for the dates. */
+const ABOVE = 12
+const AXIS = 28
+/** What is not nothing is seen: pixels of the lowest bar. */
+const LEAST_BAR = 2
 
 /** Draws into the box; the caller destroys it. */
 function draw(box: HTMLElement, view: Omit<View, 'nameOf'>, onHover: (hover: Hover | null) => void): uPlot {
@@ -199,9 +204,14 @@ function draw(box: HTMLElement, view: Omit<View, 'nameOf'>, onHover: (hover: Hov
     .map((each, place) => ({ ...each, place }))
     .reverse()
     .map(each => (hidden.has(each.id) ? { ...each, values: each.values.map(() => 0n) } : each))
-  const heights = stacked(series, data.times.length).map(values =>
+  const sums = stacked(series, data.times.length)
+  const edge = series.length > 1 ? 1 : 0
+  const top = gridOf(Math.max(0, ...(sums[0] ?? []).map(value => height(value, metric))), metric).at(-1)!
+  // An edge covers up to its width at both ends, because it is drawn on whole pixels.
+  const least = (top * (LEAST_BAR + 2 * edge)) / (HEIGHT - ABOVE - AXIS)
+  const heights = sums.map(values =>
     // Nothing is no bar at all: one without a height would still have its edge drawn.
-    values.map(value => (value === 0n ? null : height(value, metric))),
+    values.map(value => (value === 0n ? null : Math.max(least, height(value, metric)))),
   )
   const seconds = data.times.map(at => at / 1000)
   const half = (step === 'hour' ? 3600 : 86_400) / 2
@@ -213,12 +223,12 @@ function draw(box: HTMLElement, view: Omit<View, 'nameOf'>, onHover: (hover: Hov
   const options: uPlot.Options = {
     width: box.clientWidth,
     height: HEIGHT,
-    padding: [12, 20, 0, 0],
+    padding: [ABOVE, 20, 0, 0],
     legend: { show: false },
     cursor: { x: false, y: false, points: { show: false }, drag: { x: false, y: false } },
     scales: {
       x: { time: true, range: () => [(seconds[0] ?? 0) - half, (seconds.at(-1) ?? 1) + half] },
-      y: { range: (_, __, most) => [0, gridOf(most, metric).at(-1)!] },
+      y: { range: () => [0, top] },
     },
     axes: [timeAxis(data.times, step, ink), valueAxis(metric, ink)],
     series: [
@@ -229,11 +239,12 @@ function draw(box: HTMLElement, view: Omit<View, 'nameOf'>, onHover: (hover: Hov
         fill: ink(colourOf(place, id)),
         // A line in the colour of the ground keeps neighbours apart, for eyes that see no colours too.
         stroke: ink('--surface'),
-        width: series.length > 1 ? 1 : 0,
+        width: edge,
       })),
     ],
     hooks: {
       ready: [plot => plot.under.append(band)],
+      draw: [plot => drawBase(plot, ink('--line-strong')())],
       setCursor: [plot => onHover(hoverOf(plot, band, seconds, half))],
     },
   }
@@ -253,6 +264,12 @@ function hoverOf(plot: uPlot, band: HTMLElement, seconds: readonly number[], hal
   return { index: idx!, x: plot.over.offsetLeft + (start + end) / 2 }
 }
 
+/** The line at zero, over the edges of the bars. */
+function drawBase({ ctx, bbox }: uPlot, colour: string): void {
+  ctx.fillStyle = colour
+  ctx.fillRect(bbox.left, bbox.top + bbox.height, bbox.width, Math.max(1, Math.round(devicePixelRatio)))
+}
+
 type Ink = (name: string) => () => string
 
 const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", sans-serif'
@@ -262,7 +279,7 @@ function timeAxis(times: readonly number[], step: Step, ink: Ink): uPlot.Axis {
   return {
     stroke: ink('--text-muted'),
     font: FONT,
-    size: 28,
+    size: AXIS,
     gap: 6,
     grid: { show: false },
     ticks: { show: false },

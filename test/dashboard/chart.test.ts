@@ -1,0 +1,86 @@
+/** The chart's canvas, pixel by pixel: what the page's other tests cannot see. */
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { aHold, aSettle } from '../store/requests.ts'
+import { BROWSER, NO_BROWSER, startBrowser, visit } from './browser.ts'
+import { openStage, type Stage } from './stage.ts'
+
+const DAY_MS = 86_400_000
+
+describe.skipIf(BROWSER === null)(`chart${BROWSER === null ? ` (${NO_BROWSER})` : ''}`, () => {
+  let browser: Browser
+  beforeAll(async () => {
+    browser = await startBrowser()
+  }, 60_000)
+  afterAll(() => browser?.close())
+
+  test.each([
+    ['one model', ['demo-small']],
+    ['two models on each day', ['demo-small', 'demo-thinking']],
+  ] as const)(
+    '%s: a day below a pixel has a bar, and the axis goes on below it',
+    { timeout: 60_000 },
+    async (_, models) => {
+      await using stage = await openStage()
+      const { id: account } = await stage.running.store.createAccount({ name: 'acme' })
+      await stage.running.store.credit({ account, amount: 900_000_000_000n, reference: 'r', actor: 'test' })
+      stage.pass(-6 * DAY_MS)
+      for (const model of models) await spend(stage, account, model, 100_000_000_000n)
+      stage.pass(3 * DAY_MS)
+      for (const model of models) await spend(stage, account, model, 2000n)
+      stage.pass(3 * DAY_MS)
+      const { page, open, problems } = await visit(browser, { url: stage.dashboard })
+      await open(await stage.invite('member', account))
+      await page.getByLabel('E-mail address').fill('ada@example.com')
+      await page.getByLabel('Password', { exact: true }).fill('correct horse battery')
+      await page.locator('button[type=submit]').click()
+      await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+      await open('/usage?range=7d')
+      await page.locator('.chart canvas').waitFor()
+      await expect.poll(async () => (await read(page)).bars.length).toBe(2)
+      const { bars, gaps } = await read(page)
+      expect(Math.max(...bars)).toBeGreaterThan(100)
+      expect(Math.min(...bars)).toBeGreaterThanOrEqual(2)
+      expect(Math.min(...bars)).toBeLessThan(8)
+      expect(gaps).toBe(0)
+      expect(problems).toEqual([])
+      await page.context().close()
+    },
+  )
+})
+
+async function spend(stage: Stage, accountId: string, model: string, amount: bigint): Promise<void> {
+  const exchange = `req_${crypto.randomUUID()}`
+  await stage.running.store.ledger.hold(aHold({ accountId, exchange, model, amount }))
+  await stage.running.store.ledger.settle(aSettle({ exchange, amount }))
+}
+
+/** How high each bar is in pixels, and how many of the axis's pixels have the colour of the ground. */
+function read(page: Page): Promise<{ bars: number[]; gaps: number }> {
+  return page.evaluate<{ bars: number[]; gaps: number }>(`(() => {
+    const canvas = document.querySelector('.chart canvas')
+    const over = document.querySelector('.chart .u-over')
+    const { width, height } = canvas
+    const { data } = canvas.getContext('2d', { willReadFrequently: true }).getImageData(0, 0, width, height)
+    // What is drawn is grey (text, lines), white (the ground is see-through), or a series.
+    const at = (x, y) => data.slice(4 * (y * width + x), 4 * (y * width + x) + 4)
+    const coloured = ([red, green, blue, alpha]) => alpha > 200 && Math.max(red, green, blue) - Math.min(red, green, blue) > 60
+    const left = Math.ceil(over.offsetLeft), right = Math.floor(over.offsetLeft + over.offsetWidth)
+    const bottom = Math.round(over.offsetTop + over.offsetHeight)
+    const bars = []
+    let inside = false
+    for (let x = left; x < right; x++) {
+      let count = 0
+      for (let y = 0; y < height; y++) if (coloured(at(x, y))) count++
+      if (count > 0 && inside) bars[bars.length - 1] = Math.max(bars.at(-1), count)
+      else if (count > 0) bars.push(count)
+      inside = count > 0
+    }
+    let gaps = 0
+    for (let x = left + 1; x < right - 1; x++) {
+      const here = [-1, 0, 1].map(by => at(x, bottom + by)).filter(([red, , , alpha]) => alpha > 60 && red < 250)
+      if (here.length === 0) gaps++
+    }
+    return { bars, gaps }
+  })()`)
+}
