@@ -17,6 +17,7 @@ import { createWatchman, systemClock } from './clock.ts'
 import { urlHost } from './config/address.ts'
 import type { Configuration } from './config/configuration.ts'
 import { loadConfiguration } from './config/load.ts'
+import { modelNames } from './config/models.ts'
 import type { Problem } from './config/problem.ts'
 import { closeNow, closeSoon, createEnding, followMistakes, followSignals, undoAll } from './ending.ts'
 import { createGateway, type Gateway } from './gateway.ts'
@@ -277,6 +278,7 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
   const control = await startControl(store, controlPath(configuration.store, options.configFile), {
     log: log.log,
     past,
+    models: () => modelNames(reloads.generation().configuration),
     refused: configuration.store === 'memory' ? {} : REFUSED_WITH_DATABASE,
   })
   undo.push(control.close)

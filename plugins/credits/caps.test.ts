@@ -10,12 +10,13 @@ const CHAT_HOLD = holdFor(chat(), model(), PRICE, 1_000)
 
 describe('too little is left of the cap', () => {
   test('for even the smallest answer: 402, and client libraries do not try again', async () => {
-    const { run, balance, asked, sound } = await rig({ credit: '$1', cap: formatMoney(LEAST - 1n) })
+    const { run, store, id, balance, asked, sound } = await rig({ credit: '$1', cap: formatMoney(LEAST - 1n) })
+    const keyId = store.listKeys(id)[0]!.id
     const { refusal, passed } = await run()
     expect(passed).toBe(false)
     expect(refusal).toMatchObject({ code: 'spending_cap_reached', status: 402, type: 'insufficient_quota' })
     expect(refusal!.message).toBe(
-      `Of this key's spending cap $${formatMoney(LEAST - 1n)} is left, and $${formatMoney(LEAST)} must be set aside for this request. Raise the cap, use another key, or ask for less with max_completion_tokens.`,
+      `Of this key's spending cap $${formatMoney(LEAST - 1n)} is left, and $${formatMoney(LEAST)} must be set aside for this request. Raise the cap (tollgate key update ${keyId} --cap DOLLARS, or the dashboard's API keys), use another key, or ask for less with max_completion_tokens.`,
     )
     expect(retryHeaders(refusal!)).toEqual({ 'x-should-retry': 'false' })
     expect(balance()).toEqual({ posted: 1_000_000_000n, held: 0n })

@@ -13,6 +13,7 @@ import {
   formatMoney,
   type HoldResult,
   isRefusal,
+  type Key,
   type Ledger,
   type Log,
   type Model,
@@ -207,7 +208,7 @@ async function hold({ exchange, bill, settings, books, setHeader }: HoldParts): 
     chat.cap = affordableCap(chat, model, bill.price, result.available)
     if (chat.cap < before) ({ amount, result } = await tryHold())
   }
-  if (!result.held) throw refusalFor(result, leastHold(bill, settings), account)
+  if (!result.held) throw refusalFor(result, leastHold(bill, settings), account, key)
   if (chat && chat.cap < asked) {
     setHeader(CAP_HEADER, String(chat.cap))
     const what = [...short].map(of => (of === 'key' ? "the key's spending cap" : 'the balance')).join(' and ')
@@ -237,7 +238,7 @@ function leastHold(bill: Bill, settings: Settings): NanoUsd {
   return holdFor(chat, model, price, Math.min(smallestCap(model), chat.cap))
 }
 
-function refusalFor(result: Exclude<HoldResult, { held: true }>, needed: NanoUsd, account: Account) {
+function refusalFor(result: Exclude<HoldResult, { held: true }>, needed: NanoUsd, account: Account, key: Key) {
   if (result.reason !== 'short') {
     if (result.reason === 'frozen') return refuse('account_frozen')
     return refuse('invalid_api_key', { detail: `no account ${account.id}` })
@@ -254,7 +255,7 @@ function refusalFor(result: Exclude<HoldResult, { held: true }>, needed: NanoUsd
   }
   if (result.of === 'key') {
     return refuse('spending_cap_reached', {
-      message: `Of this key's spending cap $${available} is left, and $${formatMoney(needed)} must be set aside for this request. Raise the cap, use another key, or ask for less with max_completion_tokens.`,
+      message: `Of this key's spending cap $${available} is left, and $${formatMoney(needed)} must be set aside for this request. Raise the cap (tollgate key update ${key.id} --cap DOLLARS, or the dashboard's API keys), use another key, or ask for less with max_completion_tokens.`,
     })
   }
   return refuse('insufficient_quota', {

@@ -22,6 +22,8 @@ export interface Arguments {
   milliseconds(key: string, most: number): number
   /** Undefined when the argument is left out, or null. */
   optional<Value>(key: string, read: (key: string) => Value): Value | undefined
+  /** Undefined when the argument is left out; null when it is null: then something is taken away. */
+  nullable<Value>(key: string, read: (key: string) => Value): Value | null | undefined
   /** Refuses arguments that nobody read. */
   end(): void
 }
@@ -45,6 +47,13 @@ export function readArguments(verb: string, args: Readonly<Record<string, unknow
     if (value.length > LONGEST_NAME) throw wrong(key, `is longer than ${LONGEST_NAME} characters`)
     if (INVISIBLE.test(value)) throw wrong(key, 'has line breaks or characters that cannot be seen')
     if (value !== value.trim()) throw wrong(key, 'has spaces around it')
+    return value
+  }
+
+  const orNull = <Value>(key: string, read: (key: string) => Value): Value | null | undefined => {
+    const value = Object.hasOwn(args, key) ? args[key] : undefined
+    if (value !== null && value !== undefined) return read(key)
+    unread.delete(key)
     return value
   }
 
@@ -80,11 +89,8 @@ export function readArguments(verb: string, args: Readonly<Record<string, unknow
       }
       return value as number
     },
-    optional(key, read) {
-      if (Object.hasOwn(args, key) && args[key] !== null && args[key] !== undefined) return read(key)
-      unread.delete(key)
-      return undefined
-    },
+    optional: (key, read) => orNull(key, read) ?? undefined,
+    nullable: orNull,
     end() {
       if (unread.size > 0) throw wrong([...unread].join('", "'), 'is not an argument of this verb')
     },

@@ -15,8 +15,7 @@ import type { Log } from '#contract'
 import { ByteCollector } from '../bytes.ts'
 import { realPath } from '../store/files.ts'
 import { type Store, StoreError } from '../store/store.ts'
-import type { PastParts } from './api/parts.ts'
-import { isVerb, runVerb, VerbError, type VerbName, type VerbResults } from './verbs.ts'
+import { isVerb, type RunningParts, runVerb, VerbError, type VerbName, type VerbResults } from './verbs.ts'
 
 export { runVerb, VerbError } from './verbs.ts'
 
@@ -27,12 +26,10 @@ export interface Control {
   close(): Promise<void>
 }
 
-export interface ControlOptions {
+export interface ControlOptions extends RunningParts {
   readonly log?: Log
   /** Verbs that this gateway does not do, each with the sentence that says why. */
   readonly refused?: Readonly<Partial<Record<VerbName, string>>>
-  /** What the gateway knows beyond its store. */
-  readonly past?: PastParts
 }
 
 /** Nobody listens at a control socket: no gateway runs on this store. */
@@ -131,7 +128,7 @@ async function answer(
   response: ServerResponse,
   options: ControlOptions,
 ): Promise<void> {
-  const { log, refused = {}, past } = options
+  const { log, refused = {} } = options
   const send = (status: number, body: object): void => {
     // A caller that has left gets no answer; what it asked for is done all the same.
     response.writeHead(status, { 'content-type': 'application/json', connection: 'close' }).end(JSON.stringify(body))
@@ -147,7 +144,7 @@ async function answer(
     const why = refused[verb]
     if (why !== undefined) throw new VerbError(why)
     about = ABOUT.map(name => args[name]).find(value => value !== undefined)
-    const result = await runVerb(store, verb, args, past)
+    const result = await runVerb(store, verb, args, options)
     log?.info({ verb, about, actor: args['actor'] }, 'operator command')
     send(200, { result })
   } catch (error) {

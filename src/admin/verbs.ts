@@ -45,11 +45,25 @@ export interface VerbResults extends PeopleVerbResults {
   'account.plan': { readonly account: AccountView }
   'key.create': IssuedKeyView
   'key.list': { readonly keys: readonly KeyView[] }
+  'key.update': { readonly key: KeyView }
   'key.rotate': IssuedKeyView
   'key.revoke': { readonly key: KeyView }
   'ledger.verify': VerifyView
   'exchange.show': PastExchangeView
   'shadow.show': ShadowView
+  'model.list': ModelNames
+}
+
+/** What a key may be limited to: models of the catalog and of raw routes, and by which other names they are known. */
+export interface ModelNames {
+  readonly models: readonly string[]
+  readonly aliases: Readonly<Record<string, string>>
+}
+
+/** What a running gateway knows beyond its store. */
+export interface RunningParts {
+  readonly past?: PastParts
+  models?(): ModelNames
 }
 
 export type VerbName = keyof VerbResults
@@ -58,7 +72,7 @@ type Verbs = {
   readonly [Name in VerbName]: (
     store: Store,
     args: Arguments,
-    past: PastParts | undefined,
+    running: RunningParts,
   ) => Promise<VerbResults[Name]> | VerbResults[Name]
 }
 
@@ -144,6 +158,20 @@ const VERBS: Verbs = {
     return { keys: keys.map(key => keyView(key, names.get(key.accountId) ?? key.accountId)) }
   },
 
+  async 'key.update'(store, args) {
+    const id = args.name('key')
+    const name = args.optional('name', args.name)
+    const models = args.nullable('models', args.names)
+    const expiresAt = args.nullable('expires_at', args.time)
+    const spendingCap = args.nullable('spending_cap', args.money)
+    args.end()
+    if (name === undefined && models === undefined && expiresAt === undefined && spendingCap === undefined) {
+      throw new VerbError('key.update: it needs one of "name", "models", "expires_at" and "spending_cap"')
+    }
+    await store.changeKey({ id, name, models, expiresAt, spendingCap })
+    return { key: keyOf(store, id) }
+  },
+
   async 'key.rotate'(store, args) {
     const id = args.name('key')
     const graceMs = args.milliseconds('grace_ms', LONGEST_GRACE_MS)
@@ -165,7 +193,7 @@ const VERBS: Verbs = {
     return verifyView(store.verify())
   },
 
-  'exchange.show'(store, args, past) {
+  'exchange.show'(store, args, { past }) {
     const id = args.name('exchange')
     args.end()
     const exchange = findExchange(store, past, id)
@@ -173,11 +201,17 @@ const VERBS: Verbs = {
     return exchange
   },
 
-  'shadow.show'(_store, args, past) {
+  'shadow.show'(_store, args, { past }) {
     args.end()
     if (!past)
       throw new VerbError('no gateway runs, and what steps in shadow would have done is kept in its memory only')
     return past.shadow()
+  },
+
+  'model.list'(_store, args, { models }) {
+    args.end()
+    if (!models) throw new VerbError('no gateway runs, and the models are those of its configuration')
+    return models()
   },
 
   ...PEOPLE_VERBS,
@@ -190,16 +224,16 @@ export function isVerb(name: string): name is VerbName {
 
 /**
  * Does one verb. Arguments come as JSON: a `VerbError` says which one is wrong and why; a `StoreError` is the store's
- * own sentence (no such account, a name that is taken). @param past what only a gateway that runs can tell
+ * own sentence (no such account, a name that is taken). @param running what only a gateway that runs can tell
  */
 export async function runVerb<Name extends VerbName>(
   store: Store,
   verb: Name,
   args: Readonly<Record<string, unknown>>,
-  past?: PastParts,
+  running: RunningParts = {},
 ): Promise<VerbResults[Name]> {
   if (!isVerb(verb)) throw new VerbError(`"${verb}" is not a verb; there are: ${Object.keys(VERBS).join(', ')}`)
-  return VERBS[verb](store, readArguments(verb, args), past)
+  return VERBS[verb](store, readArguments(verb, args), running)
 }
 
 async function freeze(store: Store, args: Arguments, frozen: boolean): Promise<{ account: AccountView }> {

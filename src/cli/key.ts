@@ -17,10 +17,11 @@ interface CreateOptions {
   readonly json?: true
 }
 
-export const addKey: AddCommand = (program, { terminal, finish }) => {
+export const addKey: AddCommand = (program, context) => {
+  const { terminal, finish } = context
   const key = program
     .command('key')
-    .description('create, rotate and revoke keys')
+    .description('create, change, rotate and revoke keys')
     .addHelpText('after', example('key create --account acme', 'key list --account acme'))
 
   key
@@ -66,6 +67,8 @@ export const addKey: AddCommand = (program, { terminal, finish }) => {
       }),
     )
 
+  addUpdate(key, context)
+
   key
     .command('rotate')
     .description('give a key a new secret, at most once a minute; the old one works on for a while')
@@ -108,6 +111,54 @@ export const addKey: AddCommand = (program, { terminal, finish }) => {
         return 0
       }),
     )
+}
+
+interface UpdateOptions {
+  readonly name?: string
+  readonly models?: readonly string[]
+  readonly allModels?: true
+  readonly expires?: string
+  readonly cap?: string
+  readonly json?: true
+}
+
+/** Words that take an expiry and a cap away. */
+const NEVER = 'never'
+const NONE = 'none'
+
+const addUpdate: AddCommand = (key, { terminal, finish }) => {
+  key
+    .command('update')
+    .description('change the name, the models, the expiry or the spending cap of a key; its secret stays')
+    .argument('<key>', 'its id')
+    .option('--name <name>', 'what the key is for')
+    .option('--models <models>', 'the only models it may use, with commas', listValue)
+    .addOption(new Option('--all-models', 'it may use every public model').conflicts('models'))
+    .option('--expires <when>', 'a span from now (30d), a time (2027-01-31), or never', text =>
+      text === NEVER ? text : expiryValue(text, Date.now()),
+    )
+    .option('--cap <dollars>', 'what it may spend in its life, with what it has spent already; or none', text =>
+      text === NONE ? text : moneyValue(text),
+    )
+    .addOption(jsonOption())
+    .addHelpText('after', example('key update key_0123 --cap 25', 'key update key_0123 --expires 90d --all-models'))
+    .action((id: string, options: UpdateOptions, command: Command) => {
+      const { name, models, allModels, expires, cap } = options
+      const args = {
+        name,
+        models: allModels ? null : models,
+        expires_at: expires === NEVER ? null : expires,
+        spending_cap: cap === NONE ? null : cap,
+      }
+      if (Object.values(args).every(value => value === undefined))
+        command.error('error: say what to change: --name, --models, --all-models, --expires or --cap')
+      return finish(async () => {
+        if (models) await checkModels(terminal, configOf(command), models)
+        const result = await operate(terminal, configOf(command), 'key.update', { key: id, ...args })
+        terminal.out(options.json ? json(result) : keyTable([result.key], Date.now()))
+        return 0
+      })
+    })
 }
 
 /** Keys for people; a secret by its last four characters. */

@@ -27,19 +27,30 @@ export async function operate<Name extends VerbName>(
   args: Args,
 ): Promise<VerbResults[Name]> {
   const place = await findStore(terminal, config)
-  const { callControl, controlPath, NoGateway, runVerb } = await import('../admin/control.ts')
-  const path = controlPath(place.store, place.configFile)
+  const { runVerb } = await import('../admin/verbs.ts')
   const deadline = Date.now() + PATIENCE_MS
   for (;;) {
-    try {
-      return await callControl(path, verb, args)
-    } catch (error) {
-      if (!(error instanceof NoGateway)) throw error
-    }
+    const result = await askGateway(place, verb, args)
+    if (result !== null) return result
     if (place.database === null) throw new CommandError(nobodyRemembers(terminal))
     const owned = await tryToOwn(place, place.database, Date.now() >= deadline)
     if (owned) return await owned.use(store => runVerb(store, verb, args))
     await wait(ROUND_MS)
+  }
+}
+
+/** Asks the gateway that runs on a store; null when none does. Throws what the verb throws. */
+export async function askGateway<Name extends VerbName>(
+  place: Pick<StorePlace, 'store' | 'configFile'>,
+  verb: Name,
+  args: Args,
+): Promise<VerbResults[Name] | null> {
+  const { callControl, controlPath, NoGateway } = await import('../admin/control.ts')
+  try {
+    return await callControl(controlPath(place.store, place.configFile), verb, args)
+  } catch (error) {
+    if (error instanceof NoGateway) return null
+    throw error
   }
 }
 

@@ -1,5 +1,6 @@
 /** `models`: the catalog, its prices in nano-dollars per million tokens, and its aliases. */
 import { formatMoney, type Model, type NanoUsd, type Price, type Target } from '#contract'
+import type { Configuration } from './configuration.ts'
 import type { GatewayShape, ModelShape, PriceShape, TargetShape } from './file-shapes.ts'
 import { didYouMean } from './problem.ts'
 import { entriesOf, pointer, type Source } from './source.ts'
@@ -164,5 +165,13 @@ function addAliases(source: Source, shapes: GatewayShape['models'], { aliases }:
         })
       } else aliases.set(alias, id)
     }
+  }
+}
+
+/** What a key may be limited to: the models of the catalog and of raw routes, and the other names of the former. */
+export function modelNames({ models, aliases, routes }: Pick<Configuration, 'models' | 'aliases' | 'routes'>) {
+  return {
+    models: [...new Set([...models.keys(), ...routes.flatMap(route => route.raw?.models ?? [])])],
+    aliases: Object.fromEntries(aliases),
   }
 }

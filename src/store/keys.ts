@@ -73,6 +73,7 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
   // Ids are in the order of time: the one made so many keys ago.
   const earlier = database.prepare('SELECT created_at FROM key WHERE account = ? ORDER BY id DESC LIMIT 1 OFFSET ?')
   const rename = database.prepare('UPDATE key SET name = ? WHERE id = ?')
+  const limit = database.prepare('UPDATE key SET models = ? WHERE id = ?')
   const expire = database.prepare('UPDATE key SET expires_at = ? WHERE id = ?')
   const revoke = database.prepare('UPDATE key SET revoked_at = ? WHERE id = ?')
   const findSecret = database.prepare('SELECT 1 FROM secret WHERE digest = ?')
@@ -100,10 +101,13 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
     return toKey(row)
   }
 
+  function checkLive(account: string, nowMs: number): void {
+    if (Number(live.get(account, nowMs)?.['live']) < MOST_LIVE_KEYS) return
+    throw conflict(`The account has ${MOST_LIVE_KEYS} live keys, and more there cannot be. Revoke one.`)
+  }
+
   function checkRoom(account: string, purpose: KeyPurpose | null, nowMs: number): void {
-    if (purpose === null && Number(live.get(account, nowMs)?.['live']) >= MOST_LIVE_KEYS) {
-      throw conflict(`The account has ${MOST_LIVE_KEYS} live keys, and more there cannot be. Revoke one.`)
-    }
+    if (purpose === null) checkLive(account, nowMs)
     const made = earlier.get(account, MOST_KEYS_A_DAY - 1)
     if (made !== undefined && Number(made['created_at']) > nowMs - DAY_MS) {
       throw conflict(`${MOST_KEYS_A_DAY} keys were made for the account within 24 hours. More can be made later.`)
@@ -130,8 +134,14 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
       putSecret.run(digest, id, last4, now)
       return get(id)
     },
-    changeKey({ id, name, spendingCap }) {
-      get(id)
+    changeKey({ id, name, models, expiresAt, spendingCap }) {
+      const key = get(id)
+      const now = clock.now()
+      if (key.revokedAt !== null) throw conflict(`The key ${id} was revoked, and nothing changes that; make a new one.`)
+      // One that has expired is not among the live ones, and comes back.
+      if (expiresAt !== undefined && isPast(key.expiresAt, now)) checkLive(key.accountId, now)
+      if (models !== undefined) limit.run(models && JSON.stringify(models), id)
+      if (expiresAt !== undefined) expire.run(expiresAt, id)
       if (name !== undefined) rename.run(name, id)
       if (spendingCap !== undefined) totals.setCap(id, spendingCap)
       return get(id)
@@ -223,16 +233,22 @@ export function createKeyReader(database: Database, secret: KeyObject, mostKnown
 /** A new key's fields, checked. */
 export function checkKey({ name, models = null, expiresAt = null, spendingCap }: NewKey, nowMs: number): void {
   text('key', 'name', name)
-  for (const model of models ?? []) text('key', 'model', model)
-  if (models?.length === 0) throw invalid('key: an empty list of models allows nothing; leave it out for every one.')
+  checkModels(models)
   checkExpiry(expiresAt, nowMs)
   checkCap(spendingCap)
 }
 
 /** What of a key is to change, checked. */
-export function checkKeyChange({ name, spendingCap }: KeyChange): void {
+export function checkKeyChange({ name, models, expiresAt, spendingCap }: KeyChange, nowMs: number): void {
   if (name !== undefined) text('key', 'name', name)
+  checkModels(models)
+  checkExpiry(expiresAt, nowMs)
   checkCap(spendingCap)
+}
+
+function checkModels(models: readonly string[] | null | undefined): void {
+  for (const model of models ?? []) text('key', 'model', model)
+  if (models?.length === 0) throw invalid('key: an empty list of models allows nothing; leave it out for every one.')
 }
 
 /** Null is never. */

@@ -206,7 +206,7 @@ function assemble(parts: Parts): Store {
     keyNames: keyList.names,
     findKey: keyList.summary,
     async changeKey(change) {
-      checkKeyChange(change)
+      checkKeyChange(change, clock.now())
       await changing(() => writer.op('changeKey', change))
       return keyList.summary(change.id)!
     },

@@ -48,9 +48,13 @@ export interface NewKey {
 /** What of a key may change; what is left out stays. */
 export interface KeyChange {
   readonly id: string
-  readonly name?: string
+  readonly name?: string | undefined
+  /** Null: every public one. */
+  readonly models?: readonly string[] | null | undefined
+  /** Milliseconds since the epoch, or null for never. A later one brings an expired key back; a secret in its grace keeps its end. */
+  readonly expiresAt?: number | null | undefined
   /** One below what is spent and held already refuses the next request, and takes nothing back. */
-  readonly spendingCap?: NanoUsd | null
+  readonly spendingCap?: NanoUsd | null | undefined
 }
 
 /** A key with its secret: the only time the secret is seen. */
@@ -151,6 +155,7 @@ export interface Store {
   /** Names by id, of those that there are: for lists of what keys have done, which outlive the list of keys. */
   keyNames(ids: readonly string[]): ReadonlyMap<string, string>
   findKey(id: string): KeySummary | undefined
+  /** `conflict` when the key was revoked, or when a later expiry makes one live key too many (`MOST_LIVE_KEYS`). */
   changeKey(change: KeyChange): Promise<KeySummary>
   /**
    * A new secret for the same key; the old one works for `graceMs` more, and never beyond the expiry that the key had. At

@@ -45,6 +45,11 @@ describe('arguments that are refused, before anything is changed', () => {
     ['key.create', { account: 'acme', name: 'k', models: 'chat' }, '"models" must be a list'],
     ['key.create', { account: 'acme', name: 'k', models: [1] }, '"models" must be a text'],
     ['key.create', { account: 'acme', name: 'k', expires_at: 'soon' }, '"expires_at" must be a time'],
+    ['key.update', { key: 'key_1' }, 'it needs one of "name", "models", "expires_at" and "spending_cap"'],
+    ['key.update', { key: 'key_1', models: [] }, '"models" must be a list of at least one'],
+    ['key.update', { key: 'key_1', spending_cap: '0' }, '"spending_cap" must be more than $0'],
+    ['key.update', { key: 'key_1', name: 'x', cap: null }, '"cap" is not an argument'],
+    ['model.list', {}, 'no gateway runs'],
     ['key.rotate', { key: 'key_1' }, '"grace_ms" must be a whole number'],
     ['key.rotate', { key: 'key_1', grace_ms: -1 }, 'from 0 to'],
     ['key.rotate', { key: 'key_1', grace_ms: 1.5 }, 'whole number'],
@@ -70,6 +75,7 @@ describe('arguments that are refused, before anything is changed', () => {
     ['key.create', { account: 'nobody', name: 'k' }],
     ['key.list', { account: 'nobody' }],
     ['key.rotate', { key: 'key_0', grace_ms: 0 }],
+    ['key.update', { key: 'key_0', spending_cap: null }],
     ['key.revoke', { key: 'key_0' }],
   ])('%s of something that is not there', async (verb, args) => {
     await expect(runVerb(store, verb, args)).rejects.toThrow(StoreError)

@@ -94,6 +94,9 @@ describe('the command line itself is wrong: exit code 2, and nothing is done', (
     [['key', 'create'], "required option '--account <account>'"],
     [['key', 'create', '--account', 'acme', '--expires', '2001-01-01'], 'not in the future'],
     [['key', 'rotate', 'key_1', '--grace', '169h'], '168h at most'],
+    [['key', 'update', 'key_1'], 'say what to change: --name, --models'],
+    [['key', 'update', 'key_1', '--cap', '0'], 'more than $0'],
+    [['key', 'update', 'key_1', '--models', 'a', '--all-models'], 'cannot be used with'],
     [['check', '--format', 'html'], 'Allowed choices are text, json, sarif, github'],
     [['account'], 'Usage: tollgate account'],
     [[], 'Usage: tollgate'],
@@ -108,7 +111,7 @@ describe('the command line itself is wrong: exit code 2, and nothing is done', (
 test('every command has a help with an example, and none of them touches the store', async () => {
   const groups = {
     account: ['create', 'credit', 'show', 'list', 'plan', 'freeze', 'unfreeze'],
-    key: ['create', 'list', 'rotate', 'revoke'],
+    key: ['create', 'list', 'update', 'rotate', 'revoke'],
     person: ['invite', 'reset', 'list', 'role', 'remove'],
     token: ['create', 'list', 'revoke'],
     ledger: ['verify'],
@@ -245,6 +248,22 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
       { expires_at: '2100-06-30T00:00:00.000Z' },
       { expires_at: other.expires_at },
     ])
+  })
+
+  test('a key is changed: what is said, and nothing else', async () => {
+    await place.json('account.create', 'acme')
+    const { key, token } = await place.json('key.create', '--account', 'acme', '--name', 'ci', '--cap', '2')
+    const changed = { ...key, name: 'nightly', spending_cap: '5.000000000', expires_at: '2099-01-01T00:00:00.000Z' }
+    const all = ['--name', 'nightly', '--cap', '5', '--expires', '2099-01-01']
+    expect((await place.json('key.update', key.id, ...all)).key).toEqual(changed)
+    const none = await place.json('key.update', key.id, '--cap', 'none', '--expires', 'never', '--all-models')
+    expect(none.key).toEqual({ ...key, name: 'nightly', spending_cap: null })
+    const shown = await place.tollgate(['key', 'update', key.id, '--cap', '7'])
+    expect(shown.out).toMatch(/nightly +acme +\S+ +all public +live +\$0 of \$7 /)
+    expect(shown.out).not.toContain(token)
+    const nobody = await place.tollgate(['key', 'update', 'key_0', '--cap', '7'])
+    expect(nobody).toMatchObject({ code: 1, out: '' })
+    expect(nobody.err).toContain('There is no key "key_0"')
   })
 
   test('the plan of an account', async () => {

@@ -111,7 +111,23 @@ describe.skipIf(BROWSER === null)(`people at the page${BROWSER === null ? ` (${N
     await page.getByRole('button', { name: 'Actions for backend' }).click()
     await page.getByRole('menuitem', { name: 'Change' }).click()
     await page.getByRole('table').getByTitle(spent).waitFor({ state: 'attached' })
-    await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByRole('button', { name: 'Cancel' }).click()
+
+    // Changed: what it may do is another thing from the next request on, and its secret stays.
+    await page.getByRole('button', { name: 'Actions for backend' }).click()
+    await page.getByRole('menuitem', { name: 'Change' }).click()
+    await dialog.getByRole('radio', { name: 'Only some' }).check()
+    await dialog.getByRole('checkbox', { name: 'demo-small' }).check()
+    await dialog.getByRole('radio', { name: '1 year' }).check()
+    await dialog.getByLabel('Spending cap').fill('3.5')
+    await dialog.getByRole('button', { name: 'Save' }).click()
+    await dialog.waitFor({ state: 'detached' })
+    await page.getByRole('cell', { name: 'in 12 months' }).waitFor()
+    const { accountId: owner } = stage.running.store.people.findByEmail('ada@example.com')!
+    const [changed] = stage.running.store.listKeys(owner).filter(key => key.name === 'backend')
+    expect(changed).toMatchObject({ models: ['demo-small'], spendingCap: 3_500_000_000n })
+    await complete(first)
 
     // Rotated: both work until the hour is over, then only the new one.
     await open('/keys')

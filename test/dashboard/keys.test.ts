@@ -1,7 +1,7 @@
 /** What the page says and asks about keys, passwords and credit. */
 import { expect, test } from 'vitest'
 import type { KeyView, UsageRowView } from '../../src/admin/api/views.ts'
-import { capOf, endingSoon, expiryOf, inOrder } from '../../src/dashboard/lib/keys.ts'
+import { capOf, changeOf, endingSoon, expiryOf, inOrder } from '../../src/dashboard/lib/keys.ts'
 import { emailError, passwordError, passwordHint } from '../../src/dashboard/lib/password.ts'
 import { curlSnippet, nodeSnippet, pythonSnippet } from '../../src/dashboard/lib/snippets.ts'
 import { lookBack, spentIn, supplyOf } from '../../src/dashboard/lib/spending.ts'
@@ -23,6 +23,28 @@ test('an end that was chosen', () => {
   // The whole day counts, wherever the reader is.
   const end = expiryOf('date', '2027-01-31', NOW)
   expect(end).toEqual({ at: new Date(2027, 0, 31, 23, 59, 59).toISOString() })
+})
+
+const KEY = { name: 'ci', models: ['a', 'b'], spending_cap: '2.000000000' }
+const SAME = { name: 'ci', expiry: { choice: 'keep', day: '' }, models: { some: true, ids: ['b', 'a'] }, cap: '2' }
+
+test.each([
+  ['nothing', {}, {}],
+  ['the name', { name: ' nightly ' }, { name: 'nightly' }],
+  ['the models', { models: { some: true, ids: ['a'] } }, { models: ['a'] }],
+  ['every model', { models: { some: false, ids: ['a', 'b'] } }, { models: null }],
+  ['the expiry', { expiry: { choice: '30', day: '' } }, { expires_at: '2026-12-21T12:00:00.000Z' }],
+  ['no expiry', { expiry: { choice: 'never', day: '' } }, { expires_at: null }],
+  ['the cap', { cap: '25.5' }, { spending_cap: '25.500000000' }],
+  ['no cap', { cap: '' }, { spending_cap: null }],
+])('a key is changed: %s', (_, draft, body) => {
+  expect(changeOf(KEY, { ...SAME, ...draft }, NOW)).toEqual({ body })
+})
+
+test('a key is not changed while a field is wrong', () => {
+  const draft = { name: ' ', expiry: { choice: 'date', day: '' }, models: { some: true, ids: [] }, cap: 'ten' }
+  const words = expect.any(String)
+  expect(changeOf(KEY, draft, NOW)).toEqual({ wrong: { name: words, expiry: words, models: words, cap: words } })
 })
 
 test.each([

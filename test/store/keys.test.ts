@@ -342,6 +342,39 @@ describe('what of a key may change', () => {
     await expect(store.changeKey({ id: key.id, spendingCap: -1n })).rejects.toMatchObject({ code: 'invalid' })
   })
 
+  test('its models and its expiry: from the next request on, and an expired one comes back', async () => {
+    const store = await testStore()
+    const { key, token } = await withKey(store)
+    const { ms } = store.clock
+    const found = () => store.keys.find(token, store.clock.ms)
+    expect(found().found).toBe('live')
+    await store.changeKey({ id: key.id, models: ['a', 'b'], expiresAt: ms + HOUR })
+    expect(found()).toMatchObject({ found: 'live', key: { models: ['a', 'b'], expiresAt: ms + HOUR, name: key.name } })
+    store.clock.ms = ms + HOUR
+    expect(found().found).toBe('expired')
+    expect(await store.changeKey({ id: key.id, expiresAt: null })).toMatchObject({
+      expiresAt: null,
+      models: ['a', 'b'],
+    })
+    expect(await store.changeKey({ id: key.id, models: null })).toMatchObject({ models: null })
+    expect(found()).toMatchObject({ found: 'live', key: { models: null } })
+    for (const change of [{ models: [] }, { models: [''] }, { expiresAt: store.clock.ms }, { expiresAt: 1.5 }])
+      await expect(store.changeKey({ id: key.id, ...change })).rejects.toMatchObject({ code: 'invalid' })
+    await store.revokeKey(key.id)
+    await expect(store.changeKey({ id: key.id, expiresAt: null })).rejects.toMatchObject({ code: 'conflict' })
+  })
+
+  test('an expired key that comes back is one of those that an account may have', async () => {
+    const store = await testStore()
+    await store.createAccount({ name: 'alice' })
+    const soon = store.clock.ms + HOUR
+    const { key } = await store.createKey({ account: 'alice', name: 'old', expiresAt: soon })
+    store.clock.ms = soon
+    for (let made = 0; made < MOST_LIVE_KEYS; made++) await store.createKey({ account: 'alice', name: `${made}` })
+    await expect(store.changeKey({ id: key.id, expiresAt: null })).rejects.toMatchObject({ code: 'conflict' })
+    expect(await store.changeKey({ id: key.id, name: 'older' })).toMatchObject({ name: 'older', expiresAt: soon })
+  })
+
   test('its expiry, with a new secret: the old one never lives beyond the old expiry', async () => {
     const store = await testStore()
     await store.createAccount({ name: 'alice' })

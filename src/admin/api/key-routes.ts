@@ -34,6 +34,8 @@ interface RotationBody {
 
 interface ChangeBody {
   readonly name?: string
+  readonly models?: readonly string[] | null
+  readonly expires_at?: string | null
   readonly spending_cap?: string | null
 }
 
@@ -99,21 +101,16 @@ export const KEY_ROUTES: readonly ApiRoute[] = [
   route<{ id: string }, object, ChangeBody>({
     method: 'PATCH',
     path: '/api/keys/{id}',
-    summary: 'Changes the name or the spending cap of a key.',
+    summary: 'Changes the name, the models, the expiry or the spending cap of a key.',
     audience: 'person',
     params: ids(),
-    body: { ...fields({ 'name?': NAME, 'spending_cap?': CAP }), minProperties: 1 },
+    body: {
+      ...fields({ 'name?': NAME, 'models?': MODELS, 'expires_at?': EXPIRY, 'spending_cap?': CAP }),
+      minProperties: 1,
+    },
     answers: 'KeyView',
     errors: ['not_found', 'conflict'],
-    handle: async call => {
-      const { name, spending_cap } = call.body
-      await call.parts.store.changeKey({
-        id: ownKey(call).id,
-        ...(name === undefined ? {} : { name }),
-        ...(spending_cap === undefined ? {} : { spendingCap: capOf(spending_cap) }),
-      })
-      return { body: keyNow(call, call.params.id) }
-    },
+    handle: changeKey,
   }),
 ]
 
@@ -132,6 +129,25 @@ async function createKey(call: Call<object, object, NewKeyBody>) {
     spendingCap,
   })
   return { body: issuedView(call, issued) }
+}
+
+async function changeKey(call: OneKey<ChangeBody>) {
+  const { name, models, expires_at, spending_cap } = call.body
+  const { id, purpose, models: before } = ownKey(call)
+  if (purpose === 'playground' && expires_at != null) {
+    throw refuse('conflict', { message: "This is the playground's own key: it does not expire." })
+  }
+  // What the operator has let this key use it may keep.
+  checkModels(call.parts, models ?? null, before ?? [])
+  const now = call.parts.clock.now()
+  await call.parts.store.changeKey({
+    id,
+    name,
+    models,
+    expiresAt: expires_at === undefined ? undefined : expiryOf(expires_at, now),
+    spendingCap: spending_cap === undefined ? undefined : capOf(spending_cap),
+  })
+  return { body: keyNow(call, id) }
 }
 
 async function rotateKey(call: OneKey<RotationBody>) {
@@ -171,13 +187,9 @@ function issuedView(call: Pick<Call, 'parts'>, { key, token }: IssuedKey): Issue
 }
 
 /** A key may not be for what its account may not use: only public models, and only such as there are. */
-function checkModels(parts: ApiParts, models: readonly string[] | null): void {
-  const known = new Set(
-    parts
-      .models()
-      .filter(model => mayUse(model, undefined))
-      .map(({ id }) => id),
-  )
+function checkModels(parts: ApiParts, models: readonly string[] | null, before: readonly string[] = []): void {
+  const known = new Set(before)
+  for (const model of parts.models()) if (mayUse(model, undefined)) known.add(model.id)
   const wrong = (models ?? []).findIndex(id => !known.has(id))
   if (wrong < 0) return
   const param = `models[${wrong}]`

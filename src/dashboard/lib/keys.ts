@@ -43,6 +43,57 @@ export function capOf(typed: string): { cap: string | null } | { error: string }
   return nano(cap) > 0n ? { cap } : { error: 'The cap must be more than $0. Revoke a key that may spend nothing.' }
 }
 
+/** An answer to "until when?": one of `EXPIRIES`, or `keep`. */
+export interface Expiry {
+  readonly choice: string
+  readonly day: string
+}
+
+/** An answer to "for which models?". */
+export interface Models {
+  readonly some: boolean
+  readonly ids: readonly string[]
+}
+
+/** What was typed about a key that there is. */
+export interface KeyDraft {
+  readonly name: string
+  readonly expiry: Expiry
+  readonly models: Models
+  readonly cap: string
+}
+
+/** What is to be sent: only what is not as it was, so that nothing is checked that nobody has touched. */
+export function changeOf(
+  key: Pick<KeyView, 'name' | 'models' | 'spending_cap'>,
+  { name, expiry, models, cap }: KeyDraft,
+  now: number,
+): { readonly body: object } | { readonly wrong: { readonly [Field in keyof KeyDraft]?: string } } {
+  const ends = expiry.choice === 'keep' ? null : expiryOf(expiry.choice, expiry.day, now)
+  const capped = capOf(cap)
+  const wrong = {
+    ...(name.trim() === '' ? { name: 'Give the key a name.' } : {}),
+    ...(models.some && models.ids.length === 0 ? { models: 'Choose at least one model.' } : {}),
+    ...(ends !== null && 'error' in ends ? { expiry: ends.error } : {}),
+    ...('error' in capped ? { cap: capped.error } : {}),
+  }
+  if (Object.keys(wrong).length > 0 || 'error' in capped || (ends !== null && 'error' in ends)) return { wrong }
+  const allowed = models.some ? models.ids : null
+  return {
+    body: {
+      ...(name.trim() === key.name ? {} : { name: name.trim() }),
+      ...(same(allowed, key.models) ? {} : { models: allowed }),
+      ...(ends === null ? {} : { expires_at: ends.at }),
+      ...(capped.cap === key.spending_cap ? {} : { spending_cap: capped.cap }),
+    },
+  }
+}
+
+function same(one: readonly string[] | null, other: readonly string[] | null): boolean {
+  if (one === null || other === null) return one === other
+  return one.length === other.length && one.every(id => other.includes(id))
+}
+
 /** Live keys that end within two weeks, the first to end first. */
 export function endingSoon(keys: readonly KeyView[], now: number): KeyView[] {
   return keys

@@ -146,7 +146,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   insufficient_quota:
     'Ask the operator of this gateway for credit. A shorter answer, a shorter conversation or a cheaper model may still do.',
   credit_on_hold: 'Other requests hold the rest of the credit. Try again when they are over.',
-  spending_cap_reached: 'The key of the playground has spent what it may. Raise its cap, or take it away.',
+  spending_cap_reached: 'The key of the playground has spent what it may. Raise its cap at API keys, or take it away.',
   rate_limit_exceeded: 'Wait a little, then try again.',
   upstream_rate_limited: 'Wait a little, then try again, or choose another model.',
   context_length_exceeded: 'Begin a new conversation, or choose a model with a larger context.',

@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks'
 import type { IssuedKeyView, KeyView, ModelView, PageView } from '../../admin/api/views.ts'
 import { api } from '../lib/api.ts'
 import { date, dateTime, exactMoney, money } from '../lib/format.ts'
-import { capOf, EXPIRIES, expiryOf, GRACES } from '../lib/keys.ts'
+import { capOf, changeOf, EXPIRIES, type Expiry, expiryOf, GRACES, type Models } from '../lib/keys.ts'
 import { useAction, useResource } from '../lib/use-resource.ts'
 import { CheckboxGroup, Choice, ErrorNote, errorAt, FormDialog, Note, OnceDialog, TextField } from '../ui/index.ts'
 import { Examples } from './examples.tsx'
@@ -168,26 +168,29 @@ interface ChangeProps {
   readonly onChanged: () => void
 }
 
-/** Name and cap. */
+/** What the key may do; its secret stays. Only what was changed is sent. */
 export function ChangeKeyDialog({ keyView, onClose, onChanged }: ChangeProps): VNode {
   const [name, setName] = useState(keyView.name)
+  const [expiry, setExpiry] = useState({ choice: 'keep', day: '' })
+  const [models, setModels] = useState<Models>({ some: keyView.models !== null, ids: keyView.models ?? [] })
   const [cap, setCap] = useState(keyView.spending_cap === null ? '' : exactMoney(keyView.spending_cap).slice(1))
   const [tried, setTried] = useState(false)
   const action = useAction(async (body: object) => {
-    await api.patch(`keys/${encodeURIComponent(keyView.id)}`, body)
+    if (Object.keys(body).length > 0) await api.patch(`keys/${encodeURIComponent(keyView.id)}`, body)
     onChanged()
   })
-  const capped = capOf(cap)
-  const noName = name.trim() === '' ? 'Give the key a name.' : undefined
+  const read = changeOf(keyView, { name, expiry, models, cap }, Date.now())
+  const wrong = 'wrong' in read && tried ? read.wrong : {}
   const submit = (): void => {
     setTried(true)
-    if (noName === undefined && !('error' in capped)) void action.run({ name: name.trim(), spending_cap: capped.cap })
+    if ('body' in read) void action.run(read.body)
   }
+  const { expires_at } = keyView
   return (
     <FormDialog
       title={`Change ${keyView.name}`}
       action={action}
-      fields={['name', 'spending_cap']}
+      fields={['name', 'models', 'expires_at', 'spending_cap']}
       submit="Save"
       onSubmit={submit}
       onClose={onClose}
@@ -200,21 +203,30 @@ export function ChangeKeyDialog({ keyView, onClose, onChanged }: ChangeProps): V
         required
         value={name}
         onValue={setName}
-        error={(tried ? noName : undefined) ?? errorAt(action.error, 'name')}
+        error={wrong.name ?? errorAt(action.error, 'name')}
+      />
+      {keyView.purpose === null && (
+        <ExpiryField
+          value={expiry}
+          onValue={setExpiry}
+          keep={expires_at === null ? 'Never, as now' : `${date(expires_at)}, as now`}
+          error={wrong.expiry ?? errorAt(action.error, 'expires_at')}
+        />
+      )}
+      <ModelsField
+        value={models}
+        onValue={setModels}
+        also={keyView.models ?? []}
+        error={wrong.models ?? errorAt(action.error, 'models')}
       />
       <CapField
         value={cap}
         onValue={setCap}
         spent={keyView.spent}
-        error={(tried && 'error' in capped ? capped.error : undefined) ?? errorAt(action.error, 'spending_cap')}
+        error={wrong.cap ?? errorAt(action.error, 'spending_cap')}
       />
     </FormDialog>
   )
-}
-
-interface Expiry {
-  readonly choice: string
-  readonly day: string
 }
 
 interface FieldProps<T> {
@@ -223,12 +235,13 @@ interface FieldProps<T> {
   readonly error: string | undefined
 }
 
-function ExpiryField({
-  value,
-  onValue,
-  error,
-  hint,
-}: FieldProps<Expiry> & { readonly hint?: string | undefined }): VNode {
+interface ExpiryProps extends FieldProps<Expiry> {
+  readonly hint?: string | undefined
+  /** What it is called to leave the expiry as it is, where that can be chosen. */
+  readonly keep?: string | undefined
+}
+
+function ExpiryField({ value, onValue, error, hint, keep }: ExpiryProps): VNode {
   const dated = value.choice === 'date'
   return (
     <>
@@ -237,7 +250,7 @@ function ExpiryField({
         hint={value.choice === 'never' ? 'A key that never ends is one to keep an eye on.' : hint}
         value={value.choice}
         onValue={choice => onValue({ ...value, choice })}
-        options={EXPIRIES}
+        options={keep === undefined ? EXPIRIES : [{ value: 'keep', label: keep }, ...EXPIRIES]}
         error={dated ? undefined : error}
       />
       {dated && (
@@ -254,13 +267,14 @@ function ExpiryField({
   )
 }
 
-interface Models {
-  readonly some: boolean
-  readonly ids: readonly string[]
+interface ModelsProps extends FieldProps<Models> {
+  /** Those that the key may use already: an operator can have allowed one that is not public. */
+  readonly also?: readonly string[] | undefined
 }
 
-function ModelsField({ value, onValue, error }: FieldProps<Models>): VNode {
+function ModelsField({ value, onValue, error, also = [] }: ModelsProps): VNode {
   const models = useResource<PageView<ModelView>>('models')
+  const hidden = also.filter(id => models.data && !models.data.items.some(model => model.id === id))
   return (
     <>
       <Choice
@@ -278,11 +292,14 @@ function ModelsField({ value, onValue, error }: FieldProps<Models>): VNode {
           label="The key may use"
           values={value.ids}
           onValues={ids => onValue({ ...value, ids })}
-          options={models.data.items.map(({ id, description }) => ({
-            value: id,
-            label: id,
-            ...(description === null ? {} : { hint: description }),
-          }))}
+          options={[
+            ...models.data.items.map(({ id, description }) => ({
+              value: id,
+              label: id,
+              ...(description === null ? {} : { hint: description }),
+            })),
+            ...hidden.map(id => ({ value: id, label: id })),
+          ]}
           error={error}
         />
       )}

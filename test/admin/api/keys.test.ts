@@ -113,7 +113,11 @@ describe('changing one', () => {
     ['nothing', {}, 'invalid_value', null],
     ['an empty name', { name: '' }, 'invalid_value', 'name'],
     ['no name', { name: null }, 'invalid_type', 'name'],
-    ['its models', { models: ['m'] }, 'unknown_parameter', 'models'],
+    ['a model that there is not', { models: ['m', 'none'] }, 'invalid_value', 'models[1]'],
+    ['a model that is not public', { models: ['hidden'] }, 'invalid_value', 'models[0]'],
+    ['no models', { models: [] }, 'invalid_value', 'models'],
+    ['a time that is past', { expires_at: '2001-01-01T00:00:00Z' }, 'invalid_value', 'expires_at'],
+    ['a cap of nothing', { spending_cap: '0' }, 'invalid_value', 'spending_cap'],
     ['its account', { account_id: 'acc_1' }, 'unknown_parameter', 'account_id'],
     ['what it has spent', { spent: '0' }, 'unknown_parameter', 'spent'],
     ['its end', { revoked_at: null }, 'unknown_parameter', 'revoked_at'],
@@ -132,6 +136,8 @@ describe('changing one', () => {
     [{ name: 'new' }, { name: 'new', spending_cap: '5.000000000' }],
     [{ spending_cap: '7' }, { name: 'first', spending_cap: '7.000000000' }],
     [{ spending_cap: null }, { name: 'first', spending_cap: null }],
+    [{ models: ['m', 'free'] }, { models: ['m', 'free'] }],
+    [{ expires_at: '2030-01-31T01:00:00+01:00' }, { expires_at: '2030-01-31T00:00:00.000Z' }],
     [
       { name: 'new', spending_cap: null },
       { name: 'new', spending_cap: null },
@@ -144,6 +150,32 @@ describe('changing one', () => {
     expect(changed.body).toEqual({ ...key, ...expected })
     expect((await alice.get<PageView<KeyView>>('/api/keys')).body.items).toEqual([changed.body])
   })
+})
+
+test('what the operator has let a key use it may keep, and what is taken away is gone', async () => {
+  await using rig = await startRig()
+  const alice = await rig.member('alice@example.com')
+  const { key } = await rig.store.createKey({ account: alice.accountId, name: 'k', models: ['hidden', 'm'] })
+  const limit = async (models: readonly string[] | null) =>
+    (await alice.patch(`/api/keys/${key.id}`, { models })).status
+  expect(await limit(['hidden', 'm', 'free'])).toBe(200)
+  expect(await limit(['free'])).toBe(200)
+  expect(await limit(['hidden', 'free'])).toBe(400)
+  expect(await limit(null)).toBe(200)
+  expect(rig.store.findKey(key.id)).toMatchObject({ models: null })
+})
+
+test("a revoked key stays as it is, and the playground's own key does not expire", async () => {
+  await using rig = await startRig()
+  const alice = await rig.member('alice@example.com')
+  const { key } = await create(alice)
+  await alice.post(`/api/keys/${key.id}/revoke`)
+  const conflict = { status: 409, body: { error: { code: 'conflict' } } }
+  expect(await alice.patch(`/api/keys/${key.id}`, { expires_at: null })).toMatchObject(conflict)
+  const own = await rig.store.createKey({ account: alice.accountId, name: 'playground', purpose: 'playground' })
+  const path = `/api/keys/${own.key.id}`
+  expect(await alice.patch(path, { expires_at: '2031-01-01T00:00:00Z' })).toMatchObject(conflict)
+  expect(await alice.patch(path, { spending_cap: '1' })).toMatchObject({ status: 200 })
 })
 
 describe('rotating one', () => {
