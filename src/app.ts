@@ -15,6 +15,7 @@ import { headProblem, mediaTypeProblem } from './http/guard.ts'
 import { lingerAtEnd } from './http/linger.ts'
 import { answerMalformed, answerUnserved, refuseBody } from './http/malformed.ts'
 import type { Overload } from './http/overload.ts'
+import { CutResponse } from './http/response.ts'
 import { Shares } from './http/shares.ts'
 import { errorBody, sendRefusal } from './send/refusal.ts'
 
@@ -279,6 +280,7 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string, o
   const connections = oneAtATime(begin, { isClosed: () => !server.listening, stallMs: () => stalls.get(server)! })
   const server = createServer(
     {
+      ServerResponse: CutResponse,
       connectionsCheckingInterval: 1000,
       // Longer than the balancers in front keep theirs, so that it is never we who close under their hands.
       keepAliveTimeout: 75_000,

@@ -13,7 +13,7 @@ import {
   whole,
 } from '../../test/helpers/fake-provider.ts'
 import { type InProcess, type InProcessOptions, startInProcess } from '../../test/helpers/in-process.ts'
-import { chunksOf, contentOf, readSse } from '../../test/helpers/sse.ts'
+import { chunksOf, contentOf, parseSse, readSse, textOf } from '../../test/helpers/sse.ts'
 import { readSettings } from '../../test/helpers/step.ts'
 import cache from './index.ts'
 
@@ -75,7 +75,7 @@ async function ask(gateway: InProcess, body: object = {}, headers: Record<string
   const answer = await gateway.chat({ ...COLD, ...body }, { headers: init })
   const isStream = answer.headers.get('content-type')?.startsWith('text/event-stream')
   const text = isStream
-    ? contentOf(await readSse(answer.clone()))
+    ? contentOf(parseSse(await textOf(answer.clone())))
     : (((await answer.clone().json()) as ChatCompletion).choices?.[0]?.message.content ?? '')
   const { headers: got } = answer
   return { status: answer.status, cache: got.get('x-tollgate-cache'), age: got.get('age'), text, answer }
@@ -136,7 +136,7 @@ describe('what is not kept', () => {
     const before = provider.requests.length
     for (let i = 0; i < 2; i++) {
       const answer = await gateway.chat({ ...COLD, ...body })
-      await answer.text()
+      await textOf(answer)
       expect(answer.status).toBe(status)
       expect(answer.headers.get('x-tollgate-cache')).not.toBe('hit')
     }

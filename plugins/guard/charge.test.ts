@@ -11,6 +11,7 @@ import {
   startFakeProvider,
 } from '../../test/helpers/fake-provider.ts'
 import { startInProcess } from '../../test/helpers/in-process.ts'
+import { textOf } from '../../test/helpers/sse.ts'
 
 let provider: FakeProvider
 beforeAll(async () => {
@@ -116,7 +117,7 @@ test.each<Row>([
   })
   const before = gateway.balance().posted
   const answer = await gateway.chat({ stream })
-  const text = await answer.text()
+  const text = await textOf(answer)
   expect(text).toContain('"error"')
   const paid = before - gateway.balance().posted
   expect({ status: answer.status, isCharged: paid > 0n }).toEqual({ status, isCharged })

@@ -26,7 +26,7 @@ export interface StreamEncoder {
   chunk(chunk: Chunk): Buffer
   /** What ends a stream that went well; after all chunks. */
   finish(): Buffer
-  /** What ends one that did not: one error event. */
+  /** What ends one that did not: one error event. Behind it the connection is cut. */
   fail(refusal: Refusal): Buffer
 }
 

@@ -153,7 +153,7 @@ export function oneAtATime(begin: Begin, { isClosed, stallMs }: ConnectionsOptio
         if (socket.writableLength === 0) connection.blockedSinceMs = 0
         else if (connection.blockedSinceMs === 0 || takenBytes > connection.takenBytes)
           connection.blockedSinceMs = nowMs
-        else if (nowMs - connection.blockedSinceMs > stallMs()) socket.destroy()
+        else if (nowMs - connection.blockedSinceMs > stallMs()) (connection.current ?? socket).destroy()
         connection.takenBytes = takenBytes
       }
     },

@@ -13,6 +13,7 @@ interface Owed {
   readonly headersSent: boolean
   readonly req: IncomingMessage
   shouldKeepAlive: boolean
+  destroy(): void
 }
 
 /**
@@ -48,7 +49,7 @@ function refuseOn(socket: Duplex, refusal: Refusal, requestId?: string): void {
   const owed = (socket as { _httpMessage?: Owed })._httpMessage
   if (!owed) answerRaw(socket, refusal, requestId)
   // Whatever is written while an answer is owed would be read as that answer, or as a part of it.
-  else if (owed.headersSent) socket.destroy()
+  else if (owed.headersSent) owed.destroy()
   // What is wrong came behind a good request: that one is answered, and the connection ends with it.
   else if (!refuseBody(owed.req, refusal)) owed.shouldKeepAlive = false
 }

@@ -119,7 +119,8 @@ export class EventStream implements RawStream {
 
   /** @param failureOf what an event that says an error means */
   constructor(outlet: RawOutlet, failureOf: (said: Buffer) => UpstreamFailure) {
-    this.#outlet = outlet
+    // Without the provider's length: an error event may be the last one, and could end the body where that length ends.
+    this.#outlet = { ...outlet, head: { ...outlet.head, length: null } }
     this.#failureOf = failureOf
   }
 

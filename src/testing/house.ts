@@ -290,7 +290,8 @@ async function inTime(work: Promise<unknown>, complaint: string): Promise<void> 
 }
 
 /** Between two tries at a provider: nothing happens before time has passed. */
-function isPausing({ exchange, asking, onStop }: Trip): boolean {
+function isPausing({ client, exchange, asking, onStop }: Trip): boolean {
+  if (client.isParting) return true
   return onStop !== null && asking === null && exchange.outcome === null && exchange.attempts.at(-1)?.code != null
 }
 

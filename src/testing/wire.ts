@@ -73,6 +73,10 @@ export class Wire extends Duplex {
     else this.once('finish', () => this.destroy())
   }
 
+  resetAndDestroy(): void {
+    this.destroy()
+  }
+
   setTimeout(): this {
     return this
   }

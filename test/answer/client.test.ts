@@ -488,13 +488,73 @@ describe('an answer', () => {
     await client.flushed
   })
 
-  test('that breaks ends with the connection', async () => {
+  test('that breaks has its last event, and then no end but the connection’s', async () => {
     await using wire = await openWire()
-    const { client } = clientOn(wire.response)
+    const { client, watchman } = clientOn(wire.response)
     client.writeStream(frame('a'))
     client.breakStream(frame('error'))
-    expect((await wire.raw.readToEnd()).toString()).toContain('data: error\n\n')
+    await wire.raw.readUntil('data: error\n\n')
+    await until(() => client.isParting)
+    watchman.advance(249)
+    expect(wire.response.destroyed, 'its client may still read the event').toBe(false)
+    watchman.advance(1)
+    const { end, text } = await wire.raw.readResponse()
+    expect([end, text()]).toEqual(['cut', 'data: a\n\ndata: error\n\n'])
     expect(await wire.raw.closed).toBe('fin')
+    await client.flushed
+  })
+
+  test('that breaks over HTTP/1.0 ends in a reset, which no client takes for its end', async () => {
+    await using wire = await openWire('HTTP/1.0')
+    const { client, watchman } = clientOn(wire.response)
+    client.writeStream(frame('a'))
+    client.breakStream(frame('error'))
+    await wire.raw.readUntil('data: error\n\n')
+    await until(() => client.isParting)
+    watchman.advance(999)
+    expect(wire.response.destroyed, 'the reset must not overtake the event').toBe(false)
+    watchman.advance(1)
+    const { end, text } = await wire.raw.readResponse()
+    expect([end, text()]).toEqual(['cut', 'data: a\n\ndata: error\n\n'])
+    expect(await wire.raw.closed).toBe('reset')
+  })
+
+  test('that breaks behind a write that is on its way has all its events, in their order', async () => {
+    await using wire = await openWire()
+    const { client, watchman } = clientOn(wire.response)
+    wire.raw.pause()
+    await fill(client, wire.response)
+    client.writeStream(frame('one before'))
+    client.breakStream(frame('error'))
+    expect(client.isParting, 'the event has not left').toBe(false)
+    watchman.advance(59_999)
+    expect(wire.response.destroyed).toBe(false)
+    wire.raw.resume()
+    await until(() => client.isParting)
+    watchman.advance(250)
+    const { end, text } = await wire.raw.readResponse()
+    expect([end, text().slice(text().indexOf('data:'))]).toEqual(['cut', 'data: one before\n\ndata: error\n\n'])
+  })
+
+  test('that breaks is not offered beyond its client’s time', async () => {
+    await using wire = await openWire('HTTP/1.0')
+    const { client, watchman } = clientOn(wire.response)
+    wire.raw.pause()
+    await fill(client, wire.response)
+    client.breakStream(frame('error'))
+    watchman.advance(60_001)
+    await client.flushed
+    wire.raw.resume()
+    expect((await wire.raw.readResponse()).end).toBe('cut')
+  })
+
+  test.each(['HTTP/1.1', 'HTTP/1.0'])('that is destroyed over %s never looks complete', async version => {
+    await using wire = await openWire(version)
+    const { client } = clientOn(wire.response)
+    client.writeStream(frame('a'))
+    await wire.raw.readUntil('data: a\n\n')
+    client.destroy()
+    expect((await wire.raw.readResponse()).end).toBe('cut')
   })
 
   test('that is whole has its length in bytes', async () => {
@@ -511,11 +571,13 @@ describe('an answer', () => {
     ['a broken stream', client => client.breakStream(frame('one'))],
   ])('ends once: %s', async (_name, end) => {
     await using wire = await openWire()
-    const { client } = clientOn(wire.response)
+    const { client, watchman } = clientOn(wire.response)
     end(client)
     client.sendWhole(500, {}, 'two')
     client.endStream(frame('two'))
     client.breakStream(frame('two'))
+    await until(() => client.isParting || wire.response.writableFinished)
+    watchman.advance(250)
     const { status, text } = await wire.raw.readResponse()
     expect(status).toBe(200)
     expect(text()).toContain('one')

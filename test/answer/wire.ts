@@ -3,6 +3,7 @@ import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Client, type ClientOptions } from '../../src/answer/client.ts'
 import type { Check, Watchman } from '../../src/clock.ts'
+import { CutResponse } from '../../src/http/response.ts'
 import { openRaw, type RawClient } from '../helpers/raw-client.ts'
 
 export interface Wire extends AsyncDisposable {
@@ -13,12 +14,12 @@ export interface Wire extends AsyncDisposable {
 }
 
 /** Opens a connection over which a request has come. */
-export async function openWire(): Promise<Wire> {
-  const server = createServer({ keepAliveTimeout: 600_000 })
+export async function openWire(version = 'HTTP/1.1'): Promise<Wire> {
+  const server = createServer({ keepAliveTimeout: 600_000, ServerResponse: CutResponse })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const arrived = new Promise<ServerResponse>(resolve => server.once('request', (_, response) => resolve(response)))
   const raw = await openRaw((server.address() as AddressInfo).port)
-  await raw.post('/', {})
+  await raw.send(`POST / ${version}\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}`)
   const response = await arrived
   return {
     response,

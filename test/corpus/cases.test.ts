@@ -4,7 +4,7 @@ import type { Chunk } from '#contract'
 import { type Behaviour, type FakeProvider, startFakeProvider, whole } from '../helpers/fake-provider.ts'
 import { type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { seeded } from '../helpers/seeded.ts'
-import { parseSse } from '../helpers/sse.ts'
+import { parseSse, textOf } from '../helpers/sse.ts'
 import { QUIRKS, type Quirk, type Seen } from './cases.ts'
 import { CHUNK_MODES, type ChunkMode } from './corpus.ts'
 
@@ -31,7 +31,7 @@ describe.each(QUIRKS)('$title', quirk => {
   test.each(CHUNK_MODES)('in pieces: %s', async mode => {
     provider.script(sending(quirk, mode))
     const answer = await gateway.chat(quirk.ask)
-    const text = await answer.text()
+    const text = await textOf(answer)
     const { has = [], lacks = [], nano, ...seen } = quirk.sees
     expect(answer.headers.get('content-type')?.startsWith('text/event-stream') ? streamed(text) : read(text)).toEqual(
       seen,

@@ -17,7 +17,7 @@ export interface Seen {
   readonly ms: number
   readonly status: number
   readonly headers: Headers
-  /** The body as it came; `cut` when it broke off. */
+  /** The body as it came; `cut` when it ended otherwise than its last event says. */
   readonly text: string
   readonly cut: string | null
   readonly promptMost: number

@@ -18,7 +18,7 @@ import {
 } from '../helpers/fake-provider.ts'
 import { temporaryDirectory } from '../helpers/gateway.ts'
 import { type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
-import { readSse } from '../helpers/sse.ts'
+import { parseSse, textOf } from '../helpers/sse.ts'
 import { CANARY, checkAnswer, checkEnvelope, checkError, checkEvent, checkProvider, type Seen } from './fault-checks.ts'
 import { CAP, type Expected, TABLE, TOTALS } from './fault-table.ts'
 
@@ -93,7 +93,7 @@ describe('a fault and what the client sees', () => {
     const cell = cells.find(other => other.title === title && other.mode === mode)!
     const { expected, seen } = cell
     if (!expected || !seen) throw new Error(`no row of the table is called "${title}"`)
-    expect(seen.cut, 'the body ends in good order').toBe(null)
+    expect(seen.cut, 'the body ends as its last event says').toBe(null)
     expect(seen.ms).toBeLessThan(SLACK * promise(cell))
     expect(seen.headers.get('x-request-id')).toMatch(/^req_/)
     if (expected.end === 'error') checkError(seen, expected)
@@ -115,7 +115,7 @@ test('after a heartbeat the status is gone, so the error is an event; it still c
   await using own = await startInProcess({ provider: provider.baseUrl, timeouts: TIMEOUTS, yaml })
   const response = await own.chat({ stream: true })
   expect(response.status).toBe(200)
-  const { comments, events, done, rest } = await readSse(response)
+  const { comments, events, done, rest } = parseSse(await textOf(response))
   expect(comments).toContain('ping')
   expect(events).toHaveLength(1)
   checkEnvelope(JSON.parse(events[0]!.data), 'upstream_timeout')
@@ -164,13 +164,12 @@ async function meet(cell: Cell): Promise<void> {
     wire.sent = String(init?.body)
     const response = await fetch(url, init)
     Object.assign(wire, { status: response.status, headers: response.headers })
-    const bytes = await response.arrayBuffer().catch((cause: unknown) => {
+    wire.text = await textOf(response).catch((cause: unknown) => {
       wire.cut = String(cause)
-      return new ArrayBuffer(0)
+      return ''
     })
-    wire.text = Buffer.from(bytes).toString('utf8')
     wire.ms = performance.now() - startedAt
-    return new Response(bytes, response)
+    return new Response(wire.text, response)
   })
   const sdk = await ask(client, model, mode, AbortSignal.timeout(2 * SLACK * promise(cell)))
   const first = provider?.requests[0]

@@ -10,7 +10,7 @@ import { ext4Disk, limitedDisk, tmpfsDisk } from '../helpers/disks.ts'
 import { type FakeProvider, gated, startFakeProvider } from '../helpers/fake-provider.ts'
 import { answerOf, createAccount, type Gateway, startGateway } from '../helpers/gateway.ts'
 import { FIVE_STEPS, PRICE } from '../helpers/in-process.ts'
-import { readSse } from '../helpers/sse.ts'
+import { parseSse, textOf } from '../helpers/sse.ts'
 
 const STREAMS = 6
 /** 10 prompt tokens at 1,000 and 3 at 2,000 nano-dollars. */
@@ -96,7 +96,7 @@ async function openStreams(running: Gateway): Promise<Streams> {
 /** Lets the provider finish; answers how many streams ended well, and the codes of the others. */
 async function finish({ answers }: Streams) {
   for (const request of provider.requests.slice(-STREAMS)) void request.step(100)
-  const read = await Promise.all(answers.map(readSse))
+  const read = await Promise.all(answers.map(async answer => parseSse(await textOf(answer))))
   const codes = read.flatMap(({ events }) => events.flatMap(({ data }) => /"code":"(\w+)"/.exec(data)?.[1] ?? []))
   return { done: read.filter(({ done }) => done).length, codes }
 }

@@ -20,7 +20,7 @@ const FINE: Answer = { end: 'answer', nano: () => 12_000, content: 'fine' }
 export function checkCell(cell: Cell, seen: CellSeen): void {
   const { expected, spare } = cell
   if (!expected) throw new Error(`no row of the table is called "${cell.title}"`)
-  expect(seen.cut, 'the body ends in good order').toBe(null)
+  expect(seen.cut, 'the body ends as its last event says').toBe(null)
   expect(seen.ms).toBeLessThan(longestMs(cell))
   expect(seen.headers.get('x-request-id')).toMatch(/^req_/)
   const isSpared = spare !== null && fallsBack(expected)

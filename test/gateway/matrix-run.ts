@@ -11,6 +11,7 @@ import {
 } from '../helpers/fake-provider.ts'
 import { temporaryDirectory } from '../helpers/gateway.ts'
 import { FIVE_STEPS, type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
+import { textOf } from '../helpers/sse.ts'
 import type { Voice } from '../helpers/voices/index.ts'
 import { CANARY, type Seen } from './fault-checks.ts'
 import { CAP } from './fault-table.ts'
@@ -168,13 +169,12 @@ async function meet(gateway: InProcess, { cell, name, provider, spare }: Road): 
       wire.sent = String(init?.body)
       const response = await fetch(url, init)
       Object.assign(wire, { status: response.status, headers: response.headers })
-      const bytes = await response.arrayBuffer().catch((cause: unknown) => {
+      wire.text = await textOf(response).catch((cause: unknown) => {
         wire.cut = String(cause)
-        return new ArrayBuffer(0)
+        return ''
       })
-      wire.text = Buffer.from(bytes).toString('utf8')
       wire.ms = performance.now() - startedAt
-      return new Response(bytes, response)
+      return new Response(wire.text, response)
     },
   })
   const sdk = await ask(client, name, cell.mode, AbortSignal.timeout(2 * longestMs(cell)))

@@ -9,6 +9,7 @@ import { definePlugin, parseMoney, refuse } from '#contract'
 import { type Behaviour, type FakeProvider, type ProviderRequest, startFakeProvider } from '../helpers/fake-provider.ts'
 import { type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { openRaw } from '../helpers/raw-client.ts'
+import { textOf } from '../helpers/sse.ts'
 import { expectRefusal } from './refusal.ts'
 
 const SILENCE_MS = 1500
@@ -270,7 +271,7 @@ describe('a step that says no when the answer is there', () => {
     const done = event({ type: 'speech.audio.done', usage: { input_tokens: 3, output_tokens: 9 } })
     const delta = event({ type: 'speech.audio.delta', audio: 'aGk=' })
     provider.script(pieces('text/event-stream', [delta, done, 'data: [DONE]\n\n']))
-    const text = await (await speak()).text()
+    const text = await textOf(await speak())
     expect(text.startsWith(delta)).toBe(true)
     expect(text.slice(delta.length)).toMatch(/^data: \{"error":\{.*"code":"forbidden"\}\}\n\n$/)
   })
@@ -303,8 +304,11 @@ describe('a gateway that is stopped in the middle of', () => {
     await request.step(3)
     const response = await going
     expect(response.status).toBe(200)
-    const reading = response.text()
-    const failed = end === null ? expect(reading).rejects.toThrow() : expect(reading).resolves.toMatch(end)
+    const reading = textOf(response)
+    const failed =
+      end === null
+        ? expect(reading).rejects.toThrow('without an error event broke off')
+        : expect(reading).resolves.toMatch(end)
     expect(await stopped.stop()).toBe(0)
     await failed
     expect((await provider.waitForClose(request)).how).not.toBe('answered')

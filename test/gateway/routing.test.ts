@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { errorAnswer, exact, type FakeProvider, gated, sse, startFakeProvider } from '../helpers/fake-provider.ts'
 import { type InProcess, type InProcessOptions, PRICE, startInProcess } from '../helpers/in-process.ts'
-import { contentOf, parseSse } from '../helpers/sse.ts'
+import { contentOf, parseSse, textOf } from '../helpers/sse.ts'
 
 /** 10 prompt tokens at 1,000 and 3 at 2,000 nano-dollars. */
 const CHARGE = 16_000n
@@ -72,7 +72,7 @@ async function ask(gateway: InProcess, streams: boolean) {
   const before = [first.requests.length, second.requests.length]
   const posted = gateway.balance().posted
   const answer = await gateway.chat({ stream: streams })
-  const text = await answer.text()
+  const text = await textOf(answer)
   const { attempts } = await gateway.exchangeLine(answer.headers.get('x-request-id')!)
   return {
     status: answer.status,

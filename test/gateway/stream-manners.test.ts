@@ -22,7 +22,7 @@ import {
 import { temporaryDirectory } from '../helpers/gateway.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { openRaw } from '../helpers/raw-client.ts'
-import { chunksOf, contentOf, parseSse, readSse, sseEvents } from '../helpers/sse.ts'
+import { chunksOf, contentOf, parseSse, readSse, sseEvents, textOf } from '../helpers/sse.ts'
 import { expectRefusal, REQUEST_ID } from './refusal.ts'
 
 /** 10 prompt tokens at 1,000 and 3 at 2,000 nano-dollars. */
@@ -109,11 +109,14 @@ describe('an answer that cannot be charged', () => {
     // A store in memory has no spool.
     await using waiting = await startInProcess({ provider: provider.baseUrl, open: broken })
     const { posted } = waiting.balance()
-    const [whole, streamed] = await Promise.all([waiting.chat(), waiting.chat({ stream: true })])
+    const streaming = waiting
+      .chat({ stream: true })
+      .then(async answer => [answer.status, await textOf(answer)] as const)
+    const [whole, [status, text]] = await Promise.all([waiting.chat(), streaming])
     await expectRefusal(whole, 'store_unavailable')
     expect(whole.headers.has('x-tollgate-cost')).toBe(false)
-    expect(streamed.status).toBe(200)
-    const events = await readSse(streamed)
+    expect(status).toBe(200)
+    const events = parseSse(text)
     expect(contentOf(events)).toBe('t0 t1 t2')
     expect(events.done).toBe(false)
     const codes = chunksOf(events).map(({ error }) => error?.code)
@@ -294,7 +297,7 @@ describe('a provider that fails', () => {
       const answer = await gateway.chat({ stream: true })
       expect(answer.status).toBe(200)
       provider.requests[index]!.release()
-      return readSse(answer)
+      return parseSse(await textOf(answer))
     })
     expect(events.comments).toEqual(['ping'])
     expect(chunksOf(events).map(({ error }) => error?.code)).toEqual(['upstream_error'])
@@ -454,7 +457,7 @@ describe('steps on the way', () => {
         await using late = await start('sentry', true)
         const [answer, nano] = await charged(async () => {
           const answer = await late.chat(mode)
-          return { answer, text: await answer.clone().text() }
+          return { answer, text: await textOf(answer.clone()) }
         }, late)
         if (mode.stream) {
           const events = parseSse(answer.text)

@@ -45,6 +45,25 @@ export async function readSse(response: Response): Promise<SseStream> {
   return reader.stream()
 }
 
+/**
+ * The text of a body. A stream with an error event has to break off behind it, so that no client takes it for a whole one;
+ * any other body has to end as it should. Rejects otherwise.
+ */
+export async function textOf(response: Response): Promise<string> {
+  const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+  let text = ''
+  let breakage: unknown = null
+  try {
+    for await (const bytes of response.body!) text += decoder.decode(bytes, { stream: true })
+  } catch (error) {
+    breakage = error
+  }
+  const isBroken = /^data: \{"(error":[^n]|type":"error")/m.test(text)
+  if (isBroken === (breakage !== null)) return text
+  const what = isBroken ? 'a body with an error event ended as it should' : 'a body without an error event broke off'
+  throw new Error(`${what}: ${JSON.stringify(text.slice(-300))}`, { cause: breakage })
+}
+
 /** The events of a fetch answer as they arrive, without `[DONE]`. Leaving the loop early cancels the request. */
 export function sseEvents(response: Response): AsyncGenerator<SseMessage, void> {
   return eventsOf(response, new SseReader())

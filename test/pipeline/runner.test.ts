@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type AnyPlugin, definePlugin, type Exchange, refuse, type StepMiddleware } from '#contract'
 import { errorAnswer, exact, type FakeProvider, gated, startFakeProvider } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
-import { contentOf, parseSse } from '../helpers/sse.ts'
+import { contentOf, parseSse, textOf } from '../helpers/sse.ts'
 
 let provider: FakeProvider
 let gateway: InProcess
@@ -129,7 +129,7 @@ describe('what a step does wrong', () => {
       }
       const { result, nano } = await charged(async () => {
         const answer = await gateway.chat(mode)
-        return { answer, text: await answer.text() }
+        return { answer, text: await textOf(answer) }
       })
       expect(result.answer.status).toBe(200)
       if (mode.stream) expect(parseSse(result.text).done).toBe(true)
@@ -156,7 +156,7 @@ describe('what a step does wrong', () => {
       throw new Error('a bug with a secret: sk-canary-0123456789')
     }
     const { result: answer, nano } = await charged(() => gateway.chat(mode))
-    const body = await answer.text()
+    const body = await textOf(answer)
     expect(answer.status).toBe(500)
     expect(answer.headers.get('x-should-retry')).toBe('false')
     expect(JSON.parse(body).error.code).toBe('plugin_error')
@@ -181,7 +181,7 @@ describe('what a step does wrong', () => {
       await next()
       throw new Error('a bug')
     }
-    const { result: text, nano } = await charged(async () => (await gateway.chat({ stream: true })).text())
+    const { result: text, nano } = await charged(async () => textOf(await gateway.chat({ stream: true })))
     const stream = parseSse(text)
     expect(stream.done).toBe(false)
     expect(contentOf(stream)).not.toBe('')
@@ -209,7 +209,7 @@ describe('what a step does wrong', () => {
     }
     const { result, nano } = await charged(async () => {
       const answer = await gateway.chat({ stream: true })
-      return { answer, text: await answer.text() }
+      return { answer, text: await textOf(answer) }
     })
     const stream = parseSse(result.text)
     expect(stream.done).toBe(false)
@@ -252,7 +252,7 @@ describe('what a step does wrong', () => {
       const answer = gateway.chat({ stream: true })
       const request = await provider.waitForRequest(index)
       await request.step(3)
-      const text = await (await answer).text()
+      const text = await textOf(await answer)
       await provider.waitForClose(request)
       return text
     })
@@ -289,7 +289,7 @@ describe('what the trail says', () => {
       for (const mode of MODES) {
         const { result: answer } = await charged(async () => {
           const answer = await gateway.chat(mode)
-          await answer.text()
+          await textOf(answer)
           return answer
         })
         expect(verdictOf(answer)).toEqual({ step: 'deed', ...entry, note: expect.stringMatching(/^saw one; /) })
@@ -319,7 +319,7 @@ describe('what the trail says', () => {
         steps: [...FIVE_STEPS.slice(0, 4), { use: 'outer' }, { use: 'deed' }, ...FIVE_STEPS.slice(4)],
       })
       const answer = await other.chat(mode)
-      expect(await answer.text()).toContain('content_filter')
+      expect(await textOf(answer)).toContain('content_filter')
       const { trail, outcome } = other.receipt(answer)!
       expect(trail.slice(-2)).toEqual([
         { step: 'outer', verdict: 'refused', code: 'content_filter', note: 'in the middle of the answer' },
@@ -525,7 +525,7 @@ describe('answering early', () => {
       deed = ctx => ctx.exchange.answer(structuredClone(completion))
       const calls = provider.requests.length
       const answer = await early.chat(mode)
-      const text = await answer.text()
+      const text = await textOf(answer)
       if (mode.stream) {
         const stream = parseSse(text)
         expect(stream.done).toBe(true)

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Chunk, definePlugin, refuse } from '#contract'
 import { exact, type FakeProvider, startFakeProvider } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, startInProcess } from '../helpers/in-process.ts'
+import { textOf } from '../helpers/sse.ts'
 
 let provider: FakeProvider
 beforeAll(async () => {
@@ -12,7 +13,7 @@ afterAll(() => provider.close())
 
 /** What the client gets, without what is new each time. */
 async function contentOf(answer: Response): Promise<string> {
-  const text = await answer.text()
+  const text = await textOf(answer)
   return `${answer.status} ${text.replaceAll(/"(id|created)":("[^"]*"|\d+)/g, '')}`
 }
 
@@ -101,7 +102,7 @@ test.each([{ stream: false }, { stream: true }])(
       steps: [...FIVE_STEPS.slice(0, 3), { ...GUARD, mode: 'shadow' }, ...FIVE_STEPS.slice(3)],
     })
     const answer = await gateway.chat(mode)
-    expect(await answer.text()).toContain('joe@example.com')
+    expect(await textOf(answer)).toContain('joe@example.com')
     const { trail } = gateway.receipt(answer)!
     expect(trail.find(({ step }) => step === 'guard')).toMatchObject({
       verdict: 'would_refuse',

@@ -230,6 +230,13 @@ export const PLANTED: readonly PlantedBug[] = [
     'if (now - this.#blockedSince > 1e9) this.#response.destroy()',
   ),
   one(
+    'broken-stream-ends-cleanly',
+    'a stream that went wrong ends like one that went well',
+    CLIENT,
+    'this.#response.write(this.#withQueue(frame), () => this.#part())',
+    'this.#response.end(this.#withQueue(frame))',
+  ),
+  one(
     'settle-of-the-hold',
     'whatever was used, the whole hold is charged when the answer was counted',
     CHARGE,

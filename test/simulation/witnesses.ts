@@ -89,7 +89,7 @@ export class Witnesses {
     if (dones + errors === 0 && !isExcused) this.#fail(client, 'saw its stream end in silence')
     if (dones === 1 && finished.size === 0) this.#fail(client, 'saw [DONE] without a finish reason')
     if (errors === 1 && finished.size >= client.plan.choices) this.#fail(client, 'saw a finish reason and an error')
-    if (dones === 0 && errors === 0 && isWhole) this.#fail(client, 'saw a clean end of nothing')
+    if (dones === 0 && isWhole) this.#fail(client, `saw a clean end of ${errors === 0 ? 'nothing' : 'what went wrong'}`)
     if (dones === 1) this.#world.count('streams done')
     if (errors === 1) this.#world.count('streams with an error')
     if (!client.plan.includeUsage && parsed.some(each => each.usage))

@@ -1,0 +1,185 @@
+/**
+ * How an answer that went wrong after its head ends on the wire: the error event where there is one, and then the
+ * connection, without anything that a client could take for the body's end. In each format, over HTTP/1.1 and HTTP/1.0.
+ */
+import { Readable } from 'node:stream'
+import { setTimeout as pause } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { definePlugin, ERRORS } from '#contract'
+import { type Behaviour, type FakeProvider, sendStreamHead, sse, startFakeProvider } from '../helpers/fake-provider.ts'
+import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
+import { openRaw, type RawClient, type RawResponse } from '../helpers/raw-client.ts'
+import { parseSse, textOf } from '../helpers/sse.ts'
+
+const STALL_MS = 1000
+
+/** Answers itself, with a stream that fails in its middle. */
+const fails = definePlugin({
+  name: 'fails',
+  settings: { type: 'object', additionalProperties: false, properties: {} },
+  create: () => async ctx => {
+    ctx.type = 'text/plain'
+    ctx.body = Readable.from(
+      (async function* () {
+        yield 'the first half'
+        await pause(20)
+        throw new Error('the disk is gone')
+      })(),
+    )
+  },
+})
+
+let provider: FakeProvider
+let gateway: InProcess
+
+beforeAll(async () => {
+  provider = await startFakeProvider({ script: breaking('reset') })
+  const raw = { kind: 'raw', policy: 'raw', provider: 'p', price: 'free' }
+  gateway = await startInProcess({
+    provider: provider.baseUrl,
+    plugins: [fails],
+    policies: { raw: [{ use: 'api-key' }, { use: 'credits' }], fails: [{ use: 'fails' }, ...FIVE_STEPS] },
+    yaml: {
+      limits: { stall: `${STALL_MS}ms` },
+      routes: [
+        { path: '/v1/chat/completions', policy: 'test' },
+        { path: '/v1/messages', policy: 'test' },
+        { path: '/v1/responses', policy: 'test' },
+        { ...raw, path: '/v1/audio/speech' },
+        { path: '/fails/v1/chat/completions', policy: 'fails' },
+      ],
+    },
+  })
+})
+afterAll(async () => {
+  await gateway.stop()
+  await provider.close()
+})
+
+/** A stream of which two tokens come; then the provider ends it, or says that it failed right behind them. */
+function breaking(how: 'reset' | 'says so'): Behaviour {
+  return {
+    name: `breaking: ${how}`,
+    async run(call) {
+      sendStreamHead(call)
+      const delta = (content: string) => ({
+        id: 'c',
+        object: 'chat.completion.chunk',
+        created: 1,
+        model: 'upstream-model',
+        choices: [{ index: 0, delta: { role: 'assistant', content }, finish_reason: null }],
+      })
+      const failure = sse({ error: { message: 'no', type: 'server_error' } })
+      await call.write(sse(delta('one')) + sse(delta(' two')) + (how === 'reset' ? '' : failure))
+      await (how === 'reset' ? pause(20) : call.gone)
+      call.reset()
+    },
+  }
+}
+
+/** A body of a type that breaks off after its first pieces. */
+const bytes = (type: string, headers: Readonly<Record<string, string>> = {}): Behaviour => ({
+  name: `bytes of ${type}`,
+  async run(call) {
+    call.head(200, { 'content-type': type, ...headers })
+    for (const piece of ['data: one\n\n', 'data: two\n\n']) {
+      await call.write(piece)
+      await pause(20)
+    }
+    call.reset()
+  },
+})
+
+const FORMATS = {
+  '/v1/chat/completions': { model: 'm', stream: true, messages: [{ role: 'user', content: 'Hello' }] },
+  '/v1/messages': { model: 'm', stream: true, max_tokens: 50, messages: [{ role: 'user', content: 'Hello' }] },
+  '/v1/responses': { model: 'm', stream: true, input: 'Hello' },
+}
+const VERSIONS = ['HTTP/1.1', 'HTTP/1.0, keep-alive', 'HTTP/1.0'] as const
+type Version = (typeof VERSIONS)[number]
+
+async function send(path: string, body: object, version: Version): Promise<RawClient> {
+  const raw = await openRaw(gateway.url)
+  const text = JSON.stringify(body)
+  const keepAlive = version.endsWith('keep-alive') ? 'connection: keep-alive\r\n' : ''
+  await raw.send(
+    `POST ${path} ${version.slice(0, 8)}\r\nhost: ${new URL(gateway.url).host}\r\n${keepAlive}` +
+      `authorization: Bearer ${gateway.key}\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`,
+  )
+  return raw
+}
+
+/** Reads an answer that has to break off; a FIN ends an answer over HTTP/1.0, so there it has to be a reset. */
+async function readCut(raw: RawClient, version: Version): Promise<RawResponse> {
+  const answer = await raw.readResponse()
+  expect([answer.status, answer.end]).toEqual([200, 'cut'])
+  if (version !== 'HTTP/1.1') expect(await raw.closed).toBe('reset')
+  return answer
+}
+
+const errorsIn = (text: string) =>
+  parseSse(text).events.flatMap(({ data }) => {
+    const said = JSON.parse(data) as { error?: { message: string }; type?: string; message?: string }
+    return said.error ? [said.error.message] : said.type === 'error' ? [said.message] : []
+  })
+
+describe.each(VERSIONS)('over %s', version => {
+  test.each(Object.entries(FORMATS))(
+    'a stream of %s ends in its error event, and has no other end',
+    async (path, body) => {
+      for (const how of ['reset', 'says so'] as const) {
+        provider.script(breaking(how))
+        const text = (await readCut(await send(path, body, version), version)).text()
+        const errors = errorsIn(text)
+        expect(errors).toEqual([ERRORS[how === 'reset' ? 'upstream_truncated' : 'upstream_error'].message])
+        expect(text).toContain('two')
+        expect(text).not.toMatch(/\[DONE\]|message_stop|response\.completed/)
+      }
+    },
+  )
+
+  test.each([
+    ['events', 'text/event-stream', {}],
+    ['events whose length the provider has said', 'text/event-stream', { 'content-length': '200' }],
+    ['bytes', 'audio/mpeg', {}],
+    ['bytes whose length the provider has said', 'audio/mpeg', { 'content-length': '1000000' }],
+  ])('a raw answer that has begun is never ended cleanly: %s', async (_name, type, headers) => {
+    provider.script(bytes(type, headers))
+    const text = (await readCut(await send('/v1/audio/speech', { input: 'Hello' }, version), version)).text()
+    expect(text).toContain('data: one')
+    if (type === 'text/event-stream') expect(errorsIn(text.replace(/^data: (one|two)$/gm, 'data: {}'))).toHaveLength(1)
+  })
+
+  test('an answer of a step is not, either', async () => {
+    expect((await readCut(await send('/fails/v1/chat/completions', {}, version), version)).text()).toBe(
+      'the first half',
+    )
+  })
+
+  test('a client that does not read holds its exchange no longer than `stall`', async () => {
+    provider.script({
+      name: 'floods',
+      async run(call) {
+        call.head(200, { 'content-type': 'audio/mpeg' })
+        const flood = Buffer.alloc(64 * 1024)
+        while (await call.write(flood));
+      },
+    })
+    const before = gateway.log.length
+    const raw = await send('/v1/audio/speech', { input: 'Hello' }, version)
+    raw.pause()
+    const startedMs = performance.now()
+    await gateway.waitForLog(line => line['msg'] === 'exchange' && gateway.log.indexOf(line) >= before)
+    expect(performance.now() - startedMs).toBeLessThan(STALL_MS * 5)
+    raw.resume()
+    expect((await raw.readResponse()).end).toBe('cut')
+  })
+})
+
+test('a reader of fetch that is behind when the stream breaks still gets the error event', async () => {
+  provider.script(breaking('says so'))
+  const answer = await gateway.chat({ stream: true })
+  // What it has not handed on is lost as soon as it sees the connection's end.
+  await pause(50)
+  expect(errorsIn(await textOf(answer))).toHaveLength(1)
+})
