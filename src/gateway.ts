@@ -24,6 +24,7 @@ import { sendRaw } from './send/raw.ts'
 import type { TripEnding } from './send/record.ts'
 import { errorBody, sendRefusal } from './send/refusal.ts'
 import type { SenderParts, Trip } from './send/trip.ts'
+import { viewOf } from './send/view.ts'
 
 export interface GatewayParts extends SenderParts {
   /** The generation in which new exchanges begin. */
@@ -180,7 +181,6 @@ export function createGateway(parts: GatewayParts): Gateway {
     const id = ctx.state['requestId'] as string
     const startedAt = parts.clock.now()
     const inbound = inboundOf(route.config)
-    const view = { exchange: id, createdAt: Math.floor(startedAt / 1000), findModel: generation.catalog.find }
     if (inbound?.idHeader) ctx.set(inbound.idHeader, id)
     const exchange = new LiveExchange({
       id,
@@ -190,7 +190,7 @@ export function createGateway(parts: GatewayParts): Gateway {
       address: ctx.state['address'] as string,
       idempotencyKey: ctx.get('idempotency-key').slice(0, 255) || null,
       parse: parseJson,
-      translate: inbound ? body => inbound.decodeRequest(body, view) : null,
+      translate: inbound ? body => inbound.decodeRequest(body, viewOf(trip, parts)) : null,
       progress: meter,
       answer: (completion, taps) => answerEarly(trip, parts, completion, taps),
     })

@@ -7,6 +7,14 @@ import type { ChatCompletion, Chunk } from './chat.ts'
 import type { Refusal } from './errors.ts'
 import type { Model } from './exchange.ts'
 
+/** Texts that clients keep for the gateway: encrypted, authenticated, and of use to the account alone that got them. */
+export interface Boxes {
+  /** In characters that need no escape in JSON. */
+  seal(text: string): string
+  /** Null: it was cut or changed, or it is another account's. */
+  open(box: string): string | null
+}
+
 /** What an inbound dialect may know of the exchange. */
 export interface InboundView {
   /** The exchange's id: unique, for what needs an id of its own. */
@@ -18,6 +26,8 @@ export interface InboundView {
    * in which every client must name a cap fits it to the model. Left out: the `schema` step refuses a cap that is too high.
    */
   readonly findModel?: (id: string) => Pick<Model, 'maxOutput'> | undefined
+  /** Left out (a replay): nothing is sealed, and what comes back sealed is not looked into. */
+  readonly boxes?: Boxes
 }
 
 /** Writes one stream in the client's format. All its memory is inside. */

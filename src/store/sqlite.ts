@@ -27,6 +27,7 @@ import { createReports } from './reports-service.ts'
 import { createSpool, type Spool } from './spool.ts'
 import { type IssuedKey, type Store, StoreError, StoreUnavailable } from './store.ts'
 import { createToken, digest, digestKey, last4 } from './token.ts'
+import { createVault } from './vault.ts'
 import { verify } from './verify.ts'
 import { createThreadWriter } from './worker.ts'
 import { createWriter, type Writer } from './writer.ts'
@@ -173,6 +174,7 @@ function assemble(parts: Parts): Store {
     buckets: createBuckets(clock, mostRemembered),
     people: createPeople({ reader, writer, hmacKey, ids, clock }),
     reports: createReports(reader),
+    vault: createVault(secret),
 
     createAccount: async account =>
       writer.op('createAccount', { id: ids.next(ACCOUNT_PREFIX), ...checkAccount(account) }),

@@ -133,12 +133,21 @@ export class StoreUnavailable extends Error {
   }
 }
 
+/** Encrypts what belongs to one account, under the store's secret. */
+export interface Vault {
+  /** @param purpose what it is for: a box of one purpose does not open for another */
+  seal(purpose: string, account: string, plain: Uint8Array): Buffer
+  /** Null: it was cut or changed, or it is of another account, another purpose or another secret. */
+  open(purpose: string, account: string, box: Uint8Array): Buffer | null
+}
+
 export interface Store {
   readonly keys: Keys
   readonly buckets: Buckets
   readonly ledger: Ledger
   readonly people: People
   readonly reports: Reports
+  readonly vault: Vault
 
   createAccount(account: NewAccount): Promise<Account>
   /** By id or by name. */

@@ -16,13 +16,13 @@ export interface Rig extends AsyncDisposable {
   close(): Promise<void>
 }
 
-export interface RigOptions extends Pick<InProcessOptions, 'plugins' | 'steps' | 'credit'> {
+export interface RigOptions extends Pick<InProcessOptions, 'plugins' | 'steps' | 'credit' | 'yaml' | 'open'> {
   /** Of the provider behind the model `m`; default: three tokens. */
   readonly script?: Script
 }
 
-/** The models: `m` is the scripted provider, `demo` and `thinking` are the embedded demo. */
-export async function startRig({ script = exact(), ...options }: RigOptions = {}): Promise<Rig> {
+/** The models: `m` and `o3` are the scripted provider, `demo` and `thinking` are the embedded demo. */
+export async function startRig({ script = exact(), yaml, ...options }: RigOptions = {}): Promise<Rig> {
   const provider = await startFakeProvider({ script })
   const gateway = await startInProcess({
     ...options,
@@ -32,7 +32,10 @@ export async function startRig({ script = exact(), ...options }: RigOptions = {}
         m: modelAt('scripted', 'upstream-model'),
         demo: modelAt('demo', 'demo-small'),
         thinking: modelAt('demo', 'demo-thinking', { reasoning: true }),
+        // A name by which the AI SDK knows a model that thinks.
+        o3: modelAt('scripted', 'upstream-thinker', { reasoning: true }),
       },
+      ...yaml,
     },
   })
   const baseURL = `${gateway.url}/v1`

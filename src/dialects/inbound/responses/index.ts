@@ -6,7 +6,7 @@ import { type ChatCompletion, envelope, type InboundDialect, type InboundRequest
 import { Output } from './output.ts'
 import { inTheirTerms } from './places.ts'
 import { type ReadRequest, readRequest } from './request.ts'
-import { cutOf, keyOf, responseOf } from './response.ts'
+import { cutOf, keyOf, responseOf, sealingOf } from './response.ts'
 import { logprobsOf, ResponseEvents } from './stream.ts'
 
 export const responsesInbound: InboundDialect = {
@@ -17,7 +17,7 @@ export const responsesInbound: InboundDialect = {
 }
 
 function decodeRequest(body: unknown, view: InboundView): InboundRequest {
-  const request = readRequest(body)
+  const request = readRequest(body, view)
   return {
     body: request.body,
     dropped: request.dropped,
@@ -30,7 +30,7 @@ function decodeRequest(body: unknown, view: InboundView): InboundRequest {
 /** Like a stream with one piece, of which only the end is told. */
 function encodeAnswer(completion: ChatCompletion, request: ReadRequest, view: InboundView): Buffer {
   const { model, usage, service_tier: serviceTier } = completion
-  const output = new Output(keyOf(view), request.names, () => {})
+  const output = new Output(keyOf(view), request.names, sealingOf(request.asked, view), () => {})
   const choice = completion.choices.find(choice => (choice?.index ?? 0) === 0)
   if (choice?.message) output.add(choice.message, logprobsOf(choice))
   const cut = cutOf(choice?.finish_reason)

@@ -1,4 +1,5 @@
 /** `input`: a text, or the items of a conversation. */
+import type { Boxes } from '#contract'
 import { type Call, Conversation, type ReadInput } from './conversation.ts'
 import { flatName, SEARCH } from './names.ts'
 import { type PlacedPart, readParts, readTexts } from './parts.ts'
@@ -6,7 +7,7 @@ import { at, type Fields, fieldsOf, listOf, missing, notOneOf, optionalTextOf, t
 import { unseal } from './sealed.ts'
 
 /** @param instructions the system's first words, or null */
-export function readInput(input: unknown, instructions: string | null): ReadInput {
+export function readInput(input: unknown, instructions: string | null, boxes: Boxes | undefined): ReadInput {
   const conversation = new Conversation()
   if (instructions)
     conversation.say('system', [{ part: { type: 'text', text: instructions }, place: 'instructions' }], '')
@@ -15,20 +16,20 @@ export function readInput(input: unknown, instructions: string | null): ReadInpu
   } else {
     for (const [index, value] of listOf(input, 'input').entries()) {
       const place = `input[${index}]`
-      readItem(fieldsOf(value, place), place, conversation)
+      readItem(fieldsOf(value, place), place, conversation, boxes)
     }
   }
   return conversation.end()
 }
 
-function readItem(item: Fields, place: string, conversation: Conversation): void {
+function readItem(item: Fields, place: string, conversation: Conversation, boxes: Boxes | undefined): void {
   const type = kindOf(item, place)
   switch (type) {
     case 'message':
       readMessage(item, place, conversation)
       break
     case 'reasoning':
-      readReasoning(item, place, conversation)
+      readReasoning(item, place, conversation, boxes)
       break
     case 'function_call':
     case 'custom_tool_call':
@@ -124,14 +125,14 @@ function readCall(item: Fields, type: 'function_call' | 'custom_tool_call', plac
   return { id, type: 'function', function: { name, arguments: textOf(item['arguments'], at(place, 'arguments')) } }
 }
 
-function readReasoning(item: Fields, place: string, conversation: Conversation): void {
+function readReasoning(item: Fields, place: string, conversation: Conversation, boxes: Boxes | undefined): void {
   const box = optionalTextOf(item['encrypted_content'], at(place, 'encrypted_content'))
-  const thought = box === null ? null : unseal(box, at(place, 'encrypted_content'))
+  const thought = box === null ? null : unseal(box, at(place, 'encrypted_content'), boxes)
   // A box of somebody else's is of no use, nor is the summary beside it.
   if (box !== null && thought === null) return
   conversation.think({
     text: thought
-      ? null
+      ? thought.text
       : textsIn(item['content'], at(place, 'content')) || textsIn(item['summary'], at(place, 'summary')),
     details: thought?.details ?? [],
     extra: thought?.extra ?? null,

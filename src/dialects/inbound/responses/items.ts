@@ -1,11 +1,18 @@
 /** The kinds of output items: thoughts, messages, pictures, and calls of functions or custom tools. */
-import type { ToolCallDelta } from '#contract'
+import type { Boxes, ToolCallDelta } from '#contract'
 import type { ToolNames } from './names.ts'
 import type { ItemPlace, OpenItem, OutputItem } from './output.ts'
 import type { Fields } from './read.ts'
 import { extraOf, joinDetails, seal } from './sealed.ts'
 
 type ItemStatus = 'in_progress' | 'completed' | 'incomplete'
+
+/** How thoughts are sealed in one answer. */
+export interface Sealing {
+  readonly boxes: Boxes | undefined
+  /** Also those that nobody has signed, because the client asked for it. */
+  readonly withText: boolean
+}
 
 /** A thought: its words as the summary, which clients show, and what providers want back in `encrypted_content`. */
 export class ReasoningItem implements OpenItem {
@@ -14,9 +21,11 @@ export class ReasoningItem implements OpenItem {
   readonly #details: unknown[] = []
   #extra: Fields | null = null
   readonly #calls = new Map<string, Fields>()
+  readonly #sealing: Sealing
 
-  constructor(place: ItemPlace) {
+  constructor(place: ItemPlace, sealing: Sealing) {
     this.#place = place
+    this.#sealing = sealing
   }
 
   text(text: string): void {
@@ -46,7 +55,10 @@ export class ReasoningItem implements OpenItem {
   }
 
   current(): OutputItem {
-    const box = seal({ details: joinDetails(this.#details), extra: this.#extra, calls: this.#calls })
+    const { boxes, withText } = this.#sealing
+    const details = joinDetails(this.#details)
+    const text = withText ? this.#text : null
+    const box = seal({ details, extra: this.#extra, calls: this.#calls, text }, boxes)
     return {
       id: this.#place.id,
       type: 'reasoning',

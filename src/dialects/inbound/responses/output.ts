@@ -3,7 +3,7 @@
  * that is an event. A whole answer is the same with one large piece, so both ways lead to the same items.
  */
 import type { Delta, ToolCallDelta } from '#contract'
-import { CallItem, MessageItem, PictureItem, picturesOf, ReasoningItem } from './items.ts'
+import { CallItem, MessageItem, PictureItem, picturesOf, ReasoningItem, type Sealing } from './items.ts'
 import type { ToolNames } from './names.ts'
 import { type Fields, isFields } from './read.ts'
 import { extraOf } from './sealed.ts'
@@ -37,6 +37,7 @@ interface Slot {
 export class Output {
   readonly #key: string
   readonly #names: ToolNames
+  readonly #sealing: Sealing
   readonly #emit: Emit
   readonly #slots: Slot[] = []
   /** The thought or the message that is growing; calls grow side by side. */
@@ -46,9 +47,10 @@ export class Output {
   readonly #callIds = new Set<string>()
 
   /** @param key part of every id */
-  constructor(key: string, names: ToolNames, emit: Emit) {
+  constructor(key: string, names: ToolNames, sealing: Sealing, emit: Emit) {
     this.#key = key
     this.#names = names
+    this.#sealing = sealing
     this.#emit = emit
   }
 
@@ -96,7 +98,7 @@ export class Output {
 
   #reasoning(): ReasoningItem {
     if (this.#open?.item instanceof ReasoningItem) return this.#open.item
-    return this.#grow(new ReasoningItem(this.#place('rs')))
+    return this.#grow(new ReasoningItem(this.#place('rs'), this.#sealing))
   }
 
   #message(): MessageItem {

@@ -1,6 +1,6 @@
 /** The parameters of `POST /v1/responses` as a body of chat completions. */
 
-import { refuse } from '#contract'
+import { type InboundView, refuse } from '#contract'
 import { readInput } from './input.ts'
 import type { ToolNames } from './names.ts'
 import type { Places } from './places.ts'
@@ -29,14 +29,14 @@ export interface ReadRequest {
 }
 
 /** @param value the body as any JSON value; throws a refusal in the client's own terms */
-export function readRequest(value: unknown): ReadRequest {
+export function readRequest(value: unknown, { boxes }: Pick<InboundView, 'boxes'>): ReadRequest {
   if (!isFields(value)) throw refuse('invalid_type', { message: 'The body must be a JSON object.' })
   refuseUnknown(value)
   refuseImpossible(value)
   checkUnused(value)
   if (value['input'] === undefined) throw missing('input')
   const instructions = optionalTextOf(value['instructions'], 'instructions')
-  const { messages, places, toolLists } = readInput(value['input'], instructions)
+  const { messages, places, toolLists } = readInput(value['input'], instructions, boxes)
   const {
     tools,
     places: toolPlaces,

@@ -1,5 +1,6 @@
 /** The Response object: what was asked, repeated, around what was answered. */
 import type { InboundView, WireUsage } from '#contract'
+import type { Sealing } from './items.ts'
 import type { OutputItem } from './output.ts'
 import { type Fields, isFields } from './read.ts'
 
@@ -67,6 +68,11 @@ export function responseOf(asked: Fields, view: InboundView, answered: Answered)
     user: said('user'),
     metadata: said('metadata', {}),
   }
+}
+
+/** `include` with `reasoning.encrypted_content` promises a box for each thought, whether a provider has signed it or not. */
+export function sealingOf({ include }: Fields, { boxes }: InboundView): Sealing {
+  return { boxes, withText: Array.isArray(include) && include.includes('reasoning.encrypted_content') }
 }
 
 export const responseId = (view: Pick<InboundView, 'exchange'>): string => `resp_${keyOf(view)}`

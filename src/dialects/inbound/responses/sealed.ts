@@ -1,8 +1,9 @@
 /**
  * What providers want to have back of a model's thinking, in the one place that clients of this format keep and send
- * back untouched: `encrypted_content` of a reasoning item. It is not secret, only of no use to anybody else: the
- * `reasoning_details` of the canonical message and Google's signatures (see `translate/completion.ts`) as JSON.
+ * back untouched: `encrypted_content` of a reasoning item. It holds the `reasoning_details` of the canonical message and
+ * Google's signatures (see `translate/completion.ts`), or the text of a thought that nobody has signed, as sealed JSON.
  */
+import type { Boxes } from '#contract'
 import { type Fields, isFields, isScalar, wrongValue } from './read.ts'
 
 export interface Thought {
@@ -12,43 +13,57 @@ export interface Thought {
   readonly extra: Fields | null
   /** `extra_content` of calls, by the id that the client knows them by. */
   readonly calls: ReadonlyMap<string, Fields>
+  /** Its words, where that is all there is of it; null where the provider has signed something. */
+  readonly text: string | null
 }
 
-const MARK = 'tollgate1.'
+/** The number is that of the format. */
+const MARK = 'tollgate2.'
 
 /** Null when there is nothing to keep. */
-export function seal({ details, extra, calls }: Thought): string | null {
-  if (details.length === 0 && extra === null && calls.size === 0) return null
+export function seal({ details, extra, calls, text }: Thought, boxes: Boxes | undefined): string | null {
+  const isSigned = details.length > 0 || extra !== null || calls.size > 0
+  if (!boxes || !(isSigned || text)) return null
   const content = {
+    ...(isSigned ? {} : { text }),
     ...(details.length > 0 ? { details } : {}),
     ...(extra === null ? {} : { extra }),
     ...(calls.size > 0 ? { calls: [...calls] } : {}),
   }
-  return MARK + Buffer.from(JSON.stringify(content)).toString('base64url')
+  return MARK + boxes.seal(JSON.stringify(content))
 }
 
 /**
  * Null for what this gateway has not sealed: a conversation that began elsewhere brings boxes that nobody here can open,
- * and goes on without them. Throws a refusal for one of ours that is damaged.
+ * and goes on without them. Throws a refusal for one of ours that is damaged or another account's.
  */
-export function unseal(text: string, place: string): Thought | null {
-  if (!text.startsWith(MARK)) return null
-  const content = parse(text.slice(MARK.length))
-  const { details = [], extra = null, calls = [] } = content ?? {}
+export function unseal(box: string, place: string, boxes: Boxes | undefined): Thought | null {
+  if (!boxes || !box.startsWith(MARK)) return null
+  const content = parse(boxes.open(box.slice(MARK.length)))
+  const { details = [], extra = null, calls = [], text = null } = content ?? {}
   const isWhole =
     content !== null &&
     Array.isArray(details) &&
     details.every(detail => isFields(detail) && Object.values(detail).every(isScalar)) &&
     (extra === null || isExtra(extra)) &&
     Array.isArray(calls) &&
-    calls.every(call => Array.isArray(call) && typeof call[0] === 'string' && isExtra(call[1]))
-  if (!isWhole) throw wrongValue(place, 'it was cut or changed; send it back as it came, or leave the item out')
-  return { details, extra: extra as Fields | null, calls: new Map(calls as [string, Fields][]) }
+    calls.every(call => Array.isArray(call) && typeof call[0] === 'string' && isExtra(call[1])) &&
+    (text === null || typeof text === 'string')
+  if (!isWhole) throw wrongValue(place, DAMAGED)
+  return {
+    details,
+    extra: extra as Fields | null,
+    calls: new Map(calls as [string, Fields][]),
+    text: text as string | null,
+  }
 }
 
-function parse(base64: string): Fields | null {
+const DAMAGED =
+  'it was changed, or this gateway sealed it for another account; send it back as it came, or leave the item out'
+
+function parse(json: string | null): Fields | null {
   try {
-    const value: unknown = JSON.parse(Buffer.from(base64, 'base64url').toString('utf8'))
+    const value: unknown = json === null ? null : JSON.parse(json)
     return isFields(value) ? value : null
   } catch {
     return null

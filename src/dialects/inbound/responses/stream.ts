@@ -4,7 +4,7 @@ import { Output } from './output.ts'
 import { inTheirTerms } from './places.ts'
 import type { Fields } from './read.ts'
 import type { ReadRequest } from './request.ts'
-import { type Answered, cutOf, keyOf, responseOf, type Status } from './response.ts'
+import { type Answered, cutOf, keyOf, responseOf, type Status, sealingOf } from './response.ts'
 
 export class ResponseEvents implements StreamEncoder {
   readonly #request: ReadRequest
@@ -22,7 +22,8 @@ export class ResponseEvents implements StreamEncoder {
     this.#request = request
     this.#view = view
     this.#model = String(request.asked['model'] ?? '')
-    this.#output = new Output(keyOf(view), request.names, (type, event) => this.#event(type, event))
+    const sealing = sealingOf(request.asked, view)
+    this.#output = new Output(keyOf(view), request.names, sealing, (type, event) => this.#event(type, event))
   }
 
   chunk({ model, choices, usage, service_tier: tier }: Chunk): Buffer {

@@ -382,13 +382,13 @@ describe('what providers want back', () => {
       tool_calls: [call('c1', 'look', '{}', GOOGLE)],
     }).output
     expect(items).toMatchObject([{ type: 'reasoning', summary: [{ text: 'Hm.' }] }, { type: 'function_call' }])
-    expect(encrypted(items[0])).toMatch(/^tollgate1\.[\w-]+$/)
+    expect(encrypted(items[0])).toMatch(/^tollgate2\.[\w-]+$/)
     expect(items[1]).not.toHaveProperty('extra_content')
   })
 
   test('one that comes after the text makes a thought of its own', async () => {
     const { output } = await folded(streamed([chunk({ content: 'Hi' }), chunk(GOOGLE), chunk({}, 'stop')]))
     expect(output.map(({ type }) => type)).toEqual(['message', 'reasoning'])
-    expect(encrypted(output[1])).toMatch(/^tollgate1\./)
+    expect(encrypted(output[1])).toMatch(/^tollgate2\./)
   })
 })

@@ -3,12 +3,30 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import OpenAI from 'openai'
 import type { ResponseStreamParams } from 'openai/lib/responses/ResponseStream'
 import type { Response as OpenAiResponse, ResponseStreamEvent } from 'openai/resources/responses/responses'
-import { type ChatCompletion, type Chunk, type InboundView, isRefusal, type Refusal, type WireUsage } from '#contract'
+import {
+  type Boxes,
+  type ChatCompletion,
+  type Chunk,
+  type InboundView,
+  isRefusal,
+  type Refusal,
+  type WireUsage,
+} from '#contract'
 import { chatCompletionsSchema } from '../../../../plugins/schema/chat-completions.ts'
 import { responsesInbound } from '../../../../src/dialects/inbound/responses/index.ts'
+import { createVault } from '../../../../src/store/vault.ts'
 import { parseSse } from '../../../helpers/sse.ts'
 
-export const VIEW: InboundView = { exchange: 'req_01ABC', createdAt: 1_700_000_000 }
+/** Boxes of one account, made with the store's own cipher; without chance, so that two answers can be compared. */
+export function boxesOf(account: string, secret = 'a secret that only tests have, long enough'): Boxes {
+  const vault = createVault(secret, size => Buffer.alloc(size))
+  return {
+    seal: text => vault.seal('thought', account, Buffer.from(text)).toString('base64url'),
+    open: box => vault.open('thought', account, Buffer.from(box, 'base64url'))?.toString() ?? null,
+  }
+}
+
+export const VIEW: InboundView = { exchange: 'req_01ABC', createdAt: 1_700_000_000, boxes: boxesOf('acct_1') }
 
 export const MINIMAL = { model: 'm', input: 'Hello' }
 

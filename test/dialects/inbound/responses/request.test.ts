@@ -144,7 +144,7 @@ const REFUSED: readonly Refused[] = [
   },
   {
     name: 'a thought that was changed',
-    more: { input: [{ type: 'reasoning', summary: [], encrypted_content: 'tollgate1.AAAA' }] },
+    more: { input: [{ type: 'reasoning', summary: [], encrypted_content: 'tollgate2.AAAA' }] },
     code: 'invalid_value',
     param: 'input[0].encrypted_content',
   },

@@ -5,7 +5,19 @@ import type { ChatCompletion, Chunk } from '#contract'
 import { responsesInbound } from '../../../../src/dialects/inbound/responses/index.ts'
 import * as claude from '../../anthropic/helpers.ts'
 import * as gemini from '../../gemini/support.ts'
-import { canonical, eventsOf, type Json, MINIMAL, streamed, VIEW } from './helpers.ts'
+import {
+  answered,
+  boxesOf,
+  canonical,
+  chunk,
+  eventsOf,
+  type Json,
+  MINIMAL,
+  messagesOf,
+  refusalOf,
+  streamed,
+  VIEW,
+} from './helpers.ts'
 
 const TOOLS = ['weather', 'time'].map(name => ({ type: 'function', name }))
 
@@ -122,5 +134,61 @@ describe.each(CLIENTS)('%s', (_client, keep) => {
       { functionCall: { name: 'weather', args: { city: 'Zürich' } }, thoughtSignature: 'c2ln' },
       { functionCall: { name: 'time' } },
     ])
+  })
+})
+
+/** What a model of OpenAI's format with open thoughts says, which nobody has signed. */
+describe('thoughts without a signature', () => {
+  const CALL = { id: 'c1', type: 'function', function: { name: 'weather', arguments: '{}' } }
+  const BOXED = { include: ['reasoning.encrypted_content'] }
+  const RESULT = { type: 'function_call_output', call_id: 'c1', output: 'rain' }
+
+  const whole = (request: Json) =>
+    answered({ reasoning_content: 'Hm. 🤔', tool_calls: [CALL] }, { finish: 'tool_calls', request })
+      .output as unknown as Json[]
+
+  function stream(request: Json): Json[] {
+    const chunks = [
+      chunk({ reasoning_content: 'Hm. ' }),
+      chunk({ reasoning_content: '🤔' }),
+      chunk({ tool_calls: [{ index: 0, ...CALL }] }, 'tool_calls'),
+    ]
+    return eventsOf(streamed(chunks, request)).flatMap(event =>
+      event.type === 'response.output_item.done' ? [event.item as unknown as Json] : [],
+    )
+  }
+
+  const turn = (thought: Json, call: Json) => [{ role: 'user', content: 'Hi' }, thought, call, RESULT]
+
+  test.each([
+    ['whole', whole],
+    ['streamed', stream],
+  ])('%s: are sealed when the client asks for it, and the provider gets them back', (_how, answer) => {
+    const [thought, call] = answer(BOXED) as [Json, Json]
+    expect(thought).toMatchObject({ type: 'reasoning', summary: [{ text: 'Hm. 🤔' }] })
+    expect(thought['encrypted_content']).toMatch(/^tollgate2\.[\w-]+$/)
+    // Some clients keep the box alone.
+    for (const kept of [thought, { ...thought, summary: [] }]) {
+      expect(messagesOf(turn(kept, call))).toMatchObject([
+        {},
+        { role: 'assistant', reasoning_content: 'Hm. 🤔', tool_calls: [CALL] },
+        { role: 'tool' },
+      ])
+    }
+    expect(answer({})[0]).not.toHaveProperty('encrypted_content')
+    expect(answer({ include: ['message.output_text.logprobs'] })[0]).not.toHaveProperty('encrypted_content')
+  })
+
+  test("a box that was changed, or is another account's, is an error that names its place", () => {
+    const [thought, call] = whole(BOXED) as [Json, Json]
+    const box = thought['encrypted_content'] as string
+    const theirs = `tollgate2.${boxesOf('acct_2').seal('{"text":"Hm."}')}`
+    const damaged = [box.slice(0, -8), `${box.slice(0, 20)}${box[20] === 'A' ? 'B' : 'A'}${box.slice(21)}`]
+    for (const encrypted_content of [theirs, ...damaged, 'tollgate2.']) {
+      const refusal = refusalOf({ ...MINIMAL, input: turn({ ...thought, encrypted_content }, call) })
+      expect(refusal).toMatchObject({ code: 'invalid_value', param: 'input[1].encrypted_content' })
+      expect(refusal.message).toContain('another account')
+      expect(refusal.message).not.toContain(encrypted_content)
+    }
   })
 })

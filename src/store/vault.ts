@@ -1,0 +1,45 @@
+/**
+ * Encryption for what belongs to one account and is given out of the process: thoughts that clients keep for us, and
+ * responses at rest. A box is 16 random bytes, the ciphertext and the tag of AES-256-GCM. Its key is the HMAC-SHA-256 of
+ * purpose, account and those bytes under a key that HKDF derives from the store's secret. So each box has a key of its
+ * own, and one that is opened for another account or another purpose fails its tag.
+ */
+import { createCipheriv, createDecipheriv, createHmac, createSecretKey, hkdfSync, randomBytes } from 'node:crypto'
+import type { Vault } from './store.ts'
+
+const CIPHER = 'aes-256-gcm'
+const SALT_BYTES = 16
+const TAG_BYTES = 16
+/** Each key encrypts one box, so the nonce does not have to differ. */
+const NONCE = Buffer.alloc(12)
+
+/**
+ * @param secret the store's: with another one no earlier box can be opened
+ * @param source Only for tests.
+ */
+export function createVault(secret: string, source: (size: number) => Uint8Array = randomBytes): Vault {
+  const root = createSecretKey(Buffer.from(hkdfSync('sha256', secret, '', 'tollgate vault 1', 32)))
+
+  const keyOf = (purpose: string, account: string, salt: Uint8Array) =>
+    createHmac('sha256', root).update(`${purpose}\0${account}\0`).update(salt).digest()
+
+  return {
+    seal(purpose, account, plain) {
+      const salt = source(SALT_BYTES)
+      const cipher = createCipheriv(CIPHER, keyOf(purpose, account, salt), NONCE)
+      return Buffer.concat([salt, cipher.update(plain), cipher.final(), cipher.getAuthTag()])
+    },
+    open(purpose, account, box) {
+      if (box.length < SALT_BYTES + TAG_BYTES) return null
+      const key = keyOf(purpose, account, box.subarray(0, SALT_BYTES))
+      const decipher = createDecipheriv(CIPHER, key, NONCE, { authTagLength: TAG_BYTES })
+      decipher.setAuthTag(box.subarray(box.length - TAG_BYTES))
+      const plain = decipher.update(box.subarray(SALT_BYTES, box.length - TAG_BYTES))
+      try {
+        return Buffer.concat([plain, decipher.final()])
+      } catch {
+        return null
+      }
+    },
+  }
+}
