@@ -247,7 +247,7 @@ export function createGateway(parts: GatewayParts): Gateway {
   /** Anything that went wrong as something that a client can be told. */
   function toRefusal({ exchange }: Trip, error: unknown): Refusal {
     exchange.outcome ??= isRefusal(error) ? 'refused' : 'failed'
-    if (isRefusal(error)) return error
+    if (isRefusal(error)) return exchange.asAsked(error)
     parts.reportBug(exchange.id, error)
     return refuse('internal_error', { cause: error })
   }

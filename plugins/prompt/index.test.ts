@@ -4,7 +4,7 @@ import type { Account, Chat, ChatMessage, Model } from '#contract'
 import { BUILT_IN } from '../../src/pipeline/builtin.ts'
 import { openBench } from '../../src/testing/index.ts'
 import { counts } from '../../test/helpers/counts.ts'
-import { exact, startFakeProvider } from '../../test/helpers/fake-provider.ts'
+import { errorAnswer, exact, startFakeProvider } from '../../test/helpers/fake-provider.ts'
 import { startInProcess } from '../../test/helpers/in-process.ts'
 import { createSteps, readSettings } from '../../test/helpers/step.ts'
 import prompt from './index.ts'
@@ -109,6 +109,44 @@ describe('a system message', () => {
     )
   })
 
+  const pair = (first: object, second: object) =>
+    openBench({
+      steps: [
+        { use: 'api-key' },
+        { use: 'schema' },
+        { use: 'prompt', id: 'house', with: { system: 'Be kind.' }, ...first },
+        { use: 'prompt', id: 'second', with: { system: 'Be brief.', ...second } },
+        { use: 'credits' },
+        { use: 'route' },
+      ],
+    })
+
+  test.each<[string, object, object]>([
+    ['in place of the client’s', {}, { position: 'replace' }],
+    ['only where the client has none', {}, { only_if_missing: true }],
+    ['behind one with a condition', { when: 'account.plan == "free"' }, { position: 'replace' }],
+  ])('%s is refused at load behind another prompt', async (_name, first, second) => {
+    await expect(pair(first, second)).rejects.toThrow(
+      /"second" must stand before the step "house" \(line \d+\): it would take what that step adds for the client's own; this order works: api-key, schema, second, house, credits, route/,
+    )
+  })
+
+  test.each<[string, object, object]>([
+    ['one that adds', {}, { position: 'after' }],
+    ['one behind a prompt that is off', { mode: 'off' }, { position: 'replace' }],
+    ['one behind a prompt in shadow', { mode: 'shadow' }, { only_if_missing: true }],
+  ])('%s may stand behind another prompt', async (_name, first, second) => {
+    await using bench = await pair(first, second)
+    expect((await bench.chat()).status).toBe(200)
+  })
+
+  test('two that replace cannot both stand first', async () => {
+    const replacing = { with: { system: 'Be kind.', position: 'replace' } }
+    await expect(pair(replacing, { position: 'replace' })).rejects.toThrow(
+      /"second" must stand before .*remove one of the two/,
+    )
+  })
+
   test('is never added behind the hold, which would be too small', async () => {
     const { refusal, passed, reports } = await sent({}, [user], { hold: 5n })
     expect(passed).toBe(false)
@@ -164,6 +202,78 @@ describe('in the gateway', () => {
       expect(more).toBeGreaterThanOrEqual(BigInt(long.length) * 1_000n)
     }
     expect(gateway.balance().held).toBe(0n)
+  })
+
+  const routes = ['chat/completions', 'messages', 'responses'].map(path => ({ path: `/v1/${path}`, policy: 'test' }))
+  const post = (gateway: { url: string; key: string }, path: string, body: object) =>
+    fetch(`${gateway.url}/v1/${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${gateway.key}` },
+      body: JSON.stringify({ model: 'm', ...body }),
+    })
+  const said = [user, { role: 'user', content: [{ type: 'text', text: 'Project Zeus' }] }]
+  const given = [user, { role: 'user', content: [{ type: 'input_text', text: 'Project Zeus' }] }]
+
+  test.each<[string, Record<string, unknown>]>([
+    ['before', {}],
+    ['in place of instructions', { position: 'replace' }],
+    ['behind', { position: 'after' }],
+  ])('a step behind it names the place in the request as it was sent: %s', async (_name, more) => {
+    await using provider = await startFakeProvider({ script: exact() })
+    const rules = [{ detect: 'email' }, { name: 'zeus', pattern: 'Zeus', action: 'refuse' }]
+    await using gateway = await start(
+      provider.baseUrl,
+      [
+        { use: 'prompt', with: { system: 'Be kind.', ...more } },
+        { use: 'prompt', id: 'more', with: { system: 'Be brief.' } },
+        { use: 'guard', id: 'first', with: { rules: [{ detect: 'email' }] } },
+        { use: 'guard', with: { rules } },
+      ],
+      { routes },
+    )
+    for (const [path, body, param] of [
+      ['chat/completions', { messages: [theirs, ...said] }, 'messages[2].content[0].text'],
+      [
+        'chat/completions',
+        { messages: [{ role: 'user', content: 'a@example.com' }, ...said] },
+        'messages[2].content[0].text',
+      ],
+      ['messages', { max_tokens: 10, system: 'Be rude.', messages: said }, 'messages[1].content'],
+      ['responses', { instructions: 'Be rude.', input: given }, 'input[1].content'],
+    ] as const) {
+      const answer = await post(gateway, path, body)
+      const { error } = (await answer.json()) as { error: { code: string; param: string } }
+      expect([path, answer.status, error.code]).toEqual([path, 400, 'content_filter'])
+      expect(error.param).toBe(param)
+    }
+    expect(provider.requests).toEqual([])
+  })
+
+  test('of the message itself an error names no place', async () => {
+    await using provider = await startFakeProvider({ script: exact() })
+    const rules = [{ name: 'kind', pattern: 'kind', action: 'refuse' }]
+    const steps = [
+      { use: 'prompt', with: { system: 'Be kind.', position: 'replace' } },
+      { use: 'guard', with: { rules } },
+    ]
+    await using gateway = await start(provider.baseUrl, steps)
+    const answer = await gateway.chat({ messages: [theirs, user] })
+    expect(await answer.json()).toMatchObject({ error: { code: 'content_filter', param: null } })
+  })
+
+  test('what the provider says of a place is said of the request as it was sent', async () => {
+    const message = "Invalid 'messages[1].content': look at messages.[0] and messages[1]."
+    await using provider = await startFakeProvider({
+      script: errorAnswer(400, { message, param: 'messages[1].content' }),
+    })
+    await using gateway = await start(provider.baseUrl, [{ use: 'prompt', with: { system: 'Be kind.' } }])
+    const answer = await gateway.chat()
+    expect(await answer.json()).toMatchObject({
+      error: {
+        message: "Invalid 'messages[0].content': look at a message of this gateway and messages[0].",
+        param: 'messages[0].content',
+      },
+    })
   })
 
   test('requests of another format get it too', async () => {

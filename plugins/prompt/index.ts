@@ -25,6 +25,8 @@ export default definePlugin({
   },
   // The hold is a ceiling of what the provider will count; for a request that grows behind it, it would be none.
   before: ['hold'],
+  // The client's instructions and those of another step look alike.
+  precedes: ({ position, only_if_missing }: Settings) => (position === 'replace' || only_if_missing ? ['prompt'] : []),
   uses: ['clock'],
   settings: {
     type: 'object',
@@ -78,7 +80,7 @@ export default definePlugin({
       })
       const ours = { role: 'system', content }
       const theirs = position === 'replace' ? messages.filter(message => !isInstruction(message)) : messages
-      exchange.rewrite({ messages: position === 'after' ? [...theirs, ours] : [ours, ...theirs] })
+      exchange.rewrite({ messages: position === 'after' ? [...theirs, ours] : [ours, ...theirs] }, [ours])
       await next()
     }
   },

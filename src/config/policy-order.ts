@@ -26,6 +26,7 @@ export function checkOrder(source: Source, steps: readonly LoadedStep[], kind: R
     checkGivenOnce(source, step, steps.slice(0, i))
     checkNeeds(source, steps, i, kind, registry)
     checkBefore(source, steps, i, kind)
+    checkPrecedes(source, steps, i, kind)
   }
 }
 
@@ -75,6 +76,22 @@ function checkBefore(source: Source, steps: readonly LoadedStep[], index: number
     source.report(`${step.address}/use`, message, { rule: 'order', suggestion })
     return
   }
+}
+
+/** A step that looks at what the client sent stands before those that add to it. In shadow they add nothing. */
+function checkPrecedes(source: Source, steps: readonly LoadedStep[], index: number, kind: RouteKind): void {
+  const step = steps[index]!
+  const other = steps.slice(0, index).find(each => each.mode === 'enforce' && mustPrecede(step, each))
+  if (other === undefined) return
+  const order = workingOrder(steps, kind)
+  const suggestion = order === null ? 'remove one of the two' : `this order works: ${order.join(', ')}`
+  const where = `the step "${other.id}" (line ${other.position.line})`
+  const message = `"${step.id}" must stand before ${where}: it would take what that step adds for the client's own`
+  source.report(`${step.address}/use`, message, { rule: 'order', suggestion })
+}
+
+function mustPrecede(step: LoadedStep, other: LoadedStep): boolean {
+  return step.precedes.includes(other.plugin.name)
 }
 
 /** One problem for all facts that are missing for the same reason. */
@@ -149,7 +166,10 @@ function workingOrder(steps: readonly LoadedStep[], kind: RouteKind): string[] |
     const given = surelyGiven(order)
     const waitedFor = rest.flatMap(step => step.before.get(kind) ?? [])
     const next = rest.findIndex(
-      step => wants(step, kind).every(fact => given.has(fact)) && !step.gives.some(fact => waitedFor.includes(fact)),
+      step =>
+        wants(step, kind).every(fact => given.has(fact)) &&
+        !step.gives.some(fact => waitedFor.includes(fact)) &&
+        !rest.some(other => other !== step && mustPrecede(other, step)),
     )
     if (next < 0) return null
     order.push(...rest.splice(next, 1))

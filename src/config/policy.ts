@@ -29,6 +29,8 @@ export interface LoadedStep {
   readonly needs: ReadonlyMap<RouteKind, readonly FactName[]>
   /** Facts that no earlier step may have given; by the same kinds. */
   readonly before: ReadonlyMap<RouteKind, readonly FactName[]>
+  /** Names of plugins behind whose steps it cannot stand. */
+  readonly precedes: readonly string[]
   readonly gives: readonly FactName[]
   /** Whether no request comes past it: it answers or refuses each one. */
   readonly ends: boolean
@@ -141,6 +143,7 @@ async function loadStep(
     settings,
     needs: factsOf('needs'),
     before: factsOf('before'),
+    precedes: source.sound(at) ? precededBy(source, address, plugin, settings) : [],
     gives: plugin.gives ?? [],
     ends: plugin.ends === true,
     mode: entry.mode,
@@ -206,6 +209,20 @@ function factsIn(
     })
   }
   return []
+}
+
+/** The plugins behind whose steps this one cannot stand. */
+function precededBy(source: Source, address: string, plugin: AnyPlugin, settings: unknown): readonly string[] {
+  const { precedes = [] } = plugin
+  if (typeof precedes !== 'function') return precedes
+  try {
+    return precedes(settings as never)
+  } catch (error) {
+    const reason = (error as Error).message.split('\n', 1)[0]
+    const message = `the plugin "${plugin.name}" failed when asked which plugins it precedes: ${reason}`
+    source.report(`${address}/use`, message, { rule: 'broken-plugin' })
+    return []
+  }
 }
 
 /** A switch that the step cannot have is reported as such, and does not count besides. */

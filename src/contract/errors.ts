@@ -207,6 +207,20 @@ export function refuse(code: ErrorCode, options: RefusalOptions = {}): Refusal {
   return new Refusal(code, options)
 }
 
+/** The same refusal with another sentence and another place; itself where both are as they were. */
+export function reworded(refusal: Refusal, { message, param }: { message: string; param: string | null }): Refusal {
+  if (message === refusal.message && param === refusal.param) return refusal
+  const { code, retryAfterMs, headers, detail, cause } = refusal
+  return refuse(code, {
+    message,
+    param,
+    headers,
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(detail === undefined ? {} : { detail }),
+    ...(cause === undefined ? {} : { cause }),
+  })
+}
+
 /** Whether an error is a refusal, also one made by another copy of this module. */
 export function isRefusal(error: unknown): error is Refusal {
   return typeof error === 'object' && error !== null && (error as { [REFUSAL]?: unknown })[REFUSAL] === true

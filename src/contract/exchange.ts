@@ -215,8 +215,12 @@ export interface Exchange {
    * Changes what is asked of the model: these fields take the place of the request's own, in `chat.body` and `chat.bytes`
    * together. Before `next()` only, behind the step that gives `chat`, and before credit is held: the hold is for the
    * request that goes up. A step that rewrites says `before: ['hold']`.
+   *
+   * Errors name places of the client's own request. So keep the objects of a list that stay, and the length of a list whose
+   * objects you replace.
+   * @param own messages that the step has added: errors about them name no place
    */
-  rewrite(changes: ChatChanges): void
+  rewrite(changes: ChatChanges, own?: readonly object[]): void
   /** Reads every chunk of the answer (a whole answer comes as one chunk a choice, with its finish). Before `next()` only. */
   watch(fn: (chunk: Chunk) => void): void
   /**

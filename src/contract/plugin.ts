@@ -140,6 +140,11 @@ export interface Plugin<Settings = never, Needs extends FactName = never, Uses e
    * request stands before `hold`. A list, or a function as `needs`.
    */
   readonly before?: readonly FactName[] | ((settings: Settings, kind: RouteKind) => readonly FactName[])
+  /**
+   * Names of plugins behind which this step cannot stand: it looks at what the client sent, and would take what a step of
+   * theirs has put there for the client's. A list, or a function of the settings.
+   */
+  readonly precedes?: readonly string[] | ((settings: Settings) => readonly string[])
   /** Facts that this step sets before it calls `next()`. */
   readonly gives?: readonly FactName[]
   /** Services that `create` receives. */
@@ -170,6 +175,7 @@ export interface AnyPlugin {
   readonly needsBody?: boolean | ((settings: never) => boolean)
   readonly needs?: readonly FactName[] | ((settings: never, kind: RouteKind) => readonly FactName[])
   readonly before?: readonly FactName[] | ((settings: never, kind: RouteKind) => readonly FactName[])
+  readonly precedes?: readonly string[] | ((settings: never) => readonly string[])
   readonly gives?: readonly FactName[]
   readonly uses?: readonly ServiceName[]
   readonly settings: SettingsSchema

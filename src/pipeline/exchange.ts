@@ -28,6 +28,7 @@ import {
   visible,
 } from '#contract'
 import type { Plan } from './plan.ts'
+import { asAsked, type Rewriting } from './rewritings.ts'
 
 /** The estimate of an exchange before anything has come. */
 export const NOTHING_USED: Usage = {
@@ -109,6 +110,7 @@ export class LiveExchange implements Exchange {
   #parsed = false
   #translated: Buffer | null = null
   #notes: Map<number, string> | null = null
+  #rewritings: Rewriting[] | null = null
   /** What was said of steps that have refused or failed. */
   #broken: Map<number, Said> | null = null
   /** By the step's place; the last one is what stands behind the steps. */
@@ -186,7 +188,7 @@ export class LiveExchange implements Exchange {
     return this.#facts.hold
   }
 
-  rewrite(changes: ChatChanges): void {
+  rewrite(changes: ChatChanges, own: readonly object[] = []): void {
     const { id } = this.#current('rewrite')
     const { chat } = this
     if (chat === undefined)
@@ -198,8 +200,14 @@ export class LiveExchange implements Exchange {
     if (fixed !== undefined) throw new TypeError(`step "${id}" rewrites "${fixed}", which steps have gone by already`)
     const kept = Object.entries({ ...chat.body, ...changes }).filter(([, value]) => value !== undefined)
     const body = Object.fromEntries(kept) as ChatRequest
+    ;(this.#rewritings ??= []).push({ before: chat.body, after: body, own })
     // The same fact, so that a step further out sees that it was rewritten; what it holds of the old body stays as it was.
     Object.assign(chat, { body, bytes: Buffer.from(JSON.stringify(body)) } satisfies Partial<Chat>)
+  }
+
+  /** A refusal in terms of the request as the client sent it, before any step rewrote it. */
+  asAsked(refusal: Refusal): Refusal {
+    return this.#rewritings === null ? refusal : asAsked(refusal, this.#rewritings)
   }
 
   watch(fn: (chunk: Chunk) => void | Promise<void>): void {

@@ -53,14 +53,14 @@ export function createRegistry(builtIn: readonly AnyPlugin[], loadLimitMs = LOAD
 /** What the type checker would say about a plugin, for those that never met it. */
 export function complaintsAbout(plugin: AnyPlugin): string[] {
   const complaints: string[] = []
-  const { name, settings, needs, before, gives = [], uses = [], check, create } = plugin as Partial<AnyPlugin>
+  const { name, settings, needs, before, precedes, gives = [], uses = [], check, create } = plugin as Partial<AnyPlugin>
   const known = (words: readonly string[]) => (word: unknown) => words.includes(String(word))
   if (typeof name !== 'string' || !/^[a-z][a-z0-9-]{0,39}$/.test(name)) {
     complaints.push('its name must be lower-case words with dashes')
   }
   if (typeof create !== 'function') complaints.push('it has no function "create"')
   if (check !== undefined && typeof check !== 'function') complaints.push('"check" must be a function')
-  for (const [word, facts] of Object.entries({ needs, before })) {
+  for (const [word, facts] of Object.entries({ needs, before, precedes })) {
     if (facts === undefined || typeof facts === 'function' || Array.isArray(facts)) continue
     complaints.push(`"${word}" must be a list or a function`)
   }

@@ -87,6 +87,11 @@ const SETTINGS: Row[] = [
     `${STANDARD}  - use: ▸gloomy\n`,
     'the plugin "gloomy" failed when asked what it stands before: never',
   ],
+  [
+    'precedes that fails',
+    `${STANDARD}  - use: ▸shy\n`,
+    'the plugin "shy" failed when asked which plugins it precedes: nobody',
+  ],
   ['needs that fail', `${STANDARD}  - use: ▸moody\n`, 'the plugin "moody" failed when asked what it needs: not today'],
   // One value that cannot be read says nothing of the others.
   ['a variable beside others', limited('per: key, requests: ▸"${NOWHERE}"'), 'NOWHERE is not set'],
@@ -124,6 +129,11 @@ const ORDER: Row[] = [
     'a change behind what may be made from it',
     'steps:\n  - use: api-key\n  - use: schema\n  - use: credits\n    when: request.method == "POST"\n  - use: ▸rewriter\n  - use: route\n',
     '"rewriter" must stand before the step "credits" (line 4)',
+  ],
+  [
+    'a step behind one that it precedes',
+    'steps:\n  - use: api-key\n  - use: schema\n  - use: rewriter\n  - use: ▸loner\n  - use: credits\n  - use: route\n',
+    '"loner" must stand before the step "rewriter" (line 4): it would take what that step adds for the client\'s own; this order works: api-key, schema, loner, rewriter, credits, route',
   ],
   [
     'a giver that comes later',

@@ -99,6 +99,16 @@ const rewriter = definePlugin({
   settings: settings({}),
   create: pass,
 })
+/** Adds to requests, and cannot stand behind another that does. */
+const loner = definePlugin({ name: 'loner', precedes: ['rewriter'], settings: settings({}), create: pass })
+const shy = definePlugin({
+  name: 'shy',
+  precedes: () => {
+    throw new Error('nobody')
+  },
+  settings: settings({}),
+  create: pass,
+})
 const gloomy = definePlugin({
   name: 'gloomy',
   before: () => {
@@ -185,7 +195,7 @@ export const standIns: readonly AnyPlugin[] = [
 ]
 
 /** Those that are asked about their settings; no configuration of a test is made from theirs. */
-const CRITICS: readonly AnyPlugin[] = [picky, grumpy, vague]
+const CRITICS: readonly AnyPlugin[] = [picky, grumpy, vague, loner, shy]
 
 export function registry(): Registry {
   return createRegistry([...standIns, ...CRITICS])

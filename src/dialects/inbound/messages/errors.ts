@@ -1,5 +1,5 @@
 /** Errors as the Messages API writes them, and places of the canonical body in the words of the client's own. */
-import { type Refusal, refuse } from '#contract'
+import { type Refusal, reworded } from '#contract'
 import type { DecodedRequest } from './request.ts'
 
 /**
@@ -35,21 +35,13 @@ function typeOf({ status }: Refusal): string {
 
 /** The same refusal, saying of the client's body what it says of the canonical one. */
 export function inClientsWords(refusal: Refusal, request: Pick<DecodedRequest, 'origins' | 'effortPlace'>): Refusal {
-  const { code, param, message, retryAfterMs, headers, detail, cause } = refusal
+  const { param, message } = refusal
   const own = param === null ? null : placeOf(param, request)
   let said = message.replaceAll(MESSAGE_PLACE, place => placeOf(place, request))
   if (param !== null && own !== null && own !== param) said = said.replaceAll(`'${param}'`, `'${own}'`)
   // No everyday word: sentences name it without quotation marks, and without a `param`.
   said = said.replaceAll('max_completion_tokens', 'max_tokens')
-  if (own === param && said === message) return refusal
-  return refuse(code, {
-    message: said,
-    param: own,
-    headers,
-    cause,
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-    ...(detail === undefined ? {} : { detail }),
-  })
+  return reworded(refusal, { message: said, param: own })
 }
 
 /** `messages[3].content[0].image_url.url`, wherever it stands in a sentence. */

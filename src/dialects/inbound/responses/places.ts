@@ -2,7 +2,7 @@
  * Where in the client's body a place of the canonical one came from: `messages[2].content` was `input[1].content`, and
  * errors must say so, in `param` and in their sentence.
  */
-import { type Refusal, refuse } from '#contract'
+import { type Refusal, reworded } from '#contract'
 
 /** The places that one canonical message was made of. */
 export interface MessagePlace {
@@ -34,14 +34,10 @@ const NAMES: ReadonlyMap<string, string> = new Map([
 
 /** A refusal in the client's own terms. */
 export function inTheirTerms(refusal: Refusal, places: Places): Refusal {
-  const { code, message, param, retryAfterMs, headers, detail, cause } = refusal
-  return refuse(code, {
+  const { message, param } = refusal
+  return reworded(refusal, {
     message: translateSentence(message, places),
     param: param === null ? null : placeOf(param, places),
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-    headers,
-    ...(detail === undefined ? {} : { detail }),
-    ...(cause === undefined ? {} : { cause }),
   })
 }
 
