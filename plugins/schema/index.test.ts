@@ -32,6 +32,8 @@ const models: Model[] = [
   { ...base, id: 'generous', price, allow: ['service_tier', 'web_search', 'audio', 'prediction'] },
   { ...base, id: 'off', enabled: false },
   { ...base, id: 'private', public: false },
+  { ...base, id: 'single', maxChoices: 1 },
+  { ...base, id: 'eight', maxChoices: 8 },
 ]
 const catalog: Catalog = {
   find: id => models.find(model => model.id === (id === 'small' ? 'chat-small' : id)),
@@ -154,6 +156,13 @@ describe('bodies that the format does not allow', () => {
     [{ presence_penalty: 2.5 }, 'invalid_value', 'presence_penalty', 'maximum of 2'],
     [{ n: 0 }, 'invalid_value', 'n', 'minimum of 1'],
     [{ n: 129 }, 'invalid_value', 'n', 'maximum of 128'],
+    [
+      { n: 2, model: 'single' },
+      'unsupported_parameter',
+      'n',
+      'The model "single" gives one choice an answer, but \'n\' is 2.',
+    ],
+    [{ n: 9, model: 'eight' }, 'unsupported_parameter', 'n', 'gives 8 choices an answer'],
     [{ n: 1.5 }, 'invalid_type', 'n', "Invalid type for 'n': expected an integer, but got 1.5 instead."],
     [{ max_tokens: 0 }, 'invalid_value', 'max_tokens', 'minimum of 1'],
     [{ max_tokens: -1 }, 'invalid_value', 'max_tokens', 'minimum of 1'],

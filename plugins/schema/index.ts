@@ -10,6 +10,7 @@ import {
   type ChatRequest,
   definePlugin,
   type Key,
+  MOST_CHOICES,
   type Model,
   mayUse,
   refuse,
@@ -124,8 +125,17 @@ function refuseUnfit(body: ChatRequest, model: Model, capAboveMax: Settings['cap
     const message = `The model ${shortJson(model.id)} does not take 'reasoning_effort': it is not a reasoning model.`
     throw refuse('unsupported_parameter', { message, param: 'reasoning_effort' })
   }
+  refuseUnfitChoices(body, model)
   refuseUnfitCap(body, model, capAboveMax)
   refusePriceFeatures(body, model)
+}
+
+/** Before credit is held for answers that no target of the model gives. */
+function refuseUnfitChoices({ n }: ChatRequest, { id, maxChoices = MOST_CHOICES }: Model): void {
+  if (n == null || n <= maxChoices) return
+  const most = maxChoices === 1 ? 'one choice' : `${maxChoices} choices`
+  const message = `The model ${shortJson(id)} gives ${most} an answer, but 'n' is ${n}.`
+  throw refuse('unsupported_parameter', { message, param: 'n' })
 }
 
 function refuseUnfitCap(

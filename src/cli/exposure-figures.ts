@@ -91,18 +91,18 @@ const FREE: Price = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: 0n, re
 function modelExposure(model: Model, configuration: Configuration, losses: readonly Loss[]): ModelExposure {
   const price = model.price ?? FREE
   const costs = model.targets.map(target => costOfTarget(target, model, configuration))
-  const output = mostOutput(model, MOST_CHOICES, model.maxOutput)
+  const output = mostOutput(model, choicesOf(model), model.maxOutput)
   const outside = mostOutput(model, 1, 0)
   const attempts = attemptsOf(configuration)
   return {
     id: model.id,
     largestHold: {
       amount: mostOf(price, model.context, output),
-      formula: sum(price, `context ${model.context}`, `${MOST_CHOICES} choices x ${perChoice(model, outside)}`),
+      formula: sum(price, `context ${model.context}`, `${choicesOf(model)} choices x ${perChoice(model, outside)}`),
     },
     outsideCap: {
-      amount: mostOf({ ...FREE, output: price.output }, 0, MOST_CHOICES * outside),
-      formula: `${MOST_CHOICES} choices x ${outside} reasoning_outside_cap x ${perMillion(price.output)} output`,
+      amount: mostOf({ ...FREE, output: price.output }, 0, choicesOf(model) * outside),
+      formula: `${choicesOf(model)} choices x ${outside} reasoning_outside_cap x ${perMillion(price.output)} output`,
     },
     margin: worst(costs, ({ cost, target }) => margin(model, target, cost, price)),
     overrun: worst(costs, ({ cost, target }) => overrun(model, target, cost, outside)),
@@ -135,10 +135,13 @@ function costOfTarget(target: Target, model: Model, { providers }: Configuration
 
 function margin(model: Model, target: Target, cost: Price, price: Price): Figure {
   const above = abovePrice(cost, price)
-  const output = mostOutput(model, MOST_CHOICES, model.maxOutput)
+  const output = mostOutput(model, choicesOf(model), model.maxOutput)
   const formula = sum(above, `context ${model.context}`, `${output} tokens of output`)
   return { amount: mostOf(above, model.context, output), formula: `${target.id}, cost above price: ${formula}` }
 }
+
+/** `n`: the schema of requests refuses more than the model's targets give. */
+const choicesOf = ({ maxChoices = MOST_CHOICES }: Model) => maxChoices
 
 function abovePrice(cost: Price, price: Price): Price {
   return {
@@ -154,12 +157,16 @@ function abovePrice(cost: Price, price: Price): Price {
 function overrun(model: Model, target: Target, cost: Price, outside: number): Figure {
   const beyondCap = Math.max(0, model.context - 1 - outside)
   const billed = { ...cost, request: 0n }
-  const formula = sum(billed, `context ${model.context}`, `${MOST_CHOICES} choices x ${beyondCap} beyond a cap of 1`)
-  return { amount: mostOf(billed, model.context, MOST_CHOICES * beyondCap), formula: `${target.id}: ${formula}` }
+  const formula = sum(
+    billed,
+    `context ${model.context}`,
+    `${choicesOf(model)} choices x ${beyondCap} beyond a cap of 1`,
+  )
+  return { amount: mostOf(billed, model.context, choicesOf(model) * beyondCap), formula: `${target.id}: ${formula}` }
 }
 
 function unpaid(model: Model, target: Target, cost: Price, attempts: number): Figure {
-  const output = mostOutput(model, MOST_CHOICES, model.maxOutput)
+  const output = mostOutput(model, choicesOf(model), model.maxOutput)
   const formula = sum(cost, `context ${model.context}`, `${output} tokens of output`)
   return eachOf(attempts, target, { amount: mostOf(cost, model.context, output), formula })
 }
@@ -180,7 +187,7 @@ function worstExchange(model: Model, { target, cost }: TargetCost, attempts: num
   const atMost = margin(model, target, cost, price)
   if (!overruns) return atMost
   // The little that the smallest request does pay for may be paid below its cost.
-  const paid = MOST_CHOICES * (1 + outside)
+  const paid = choicesOf(model) * (1 + outside)
   const below = mostOf(abovePrice(cost, price), 0, paid)
   const amount = beyondCap.amount + below
   if (amount <= atMost.amount) return atMost
@@ -194,8 +201,8 @@ function ignored(model: Model, target: Target, cost: Price, outside: number, att
   const { context, maxOutput } = model
   const inCap = maxOutput + outside
   const [perAnswer, output] = inCap > context ? [perChoice(model, outside), inCap] : [`context ${context}`, context]
-  const formula = sum(cost, `context ${context}`, `${MOST_CHOICES} choices x ${perAnswer}`)
-  return eachOf(attempts, target, { amount: mostOf(cost, context, MOST_CHOICES * output), formula })
+  const formula = sum(cost, `context ${context}`, `${choicesOf(model)} choices x ${perAnswer}`)
+  return eachOf(attempts, target, { amount: mostOf(cost, context, choicesOf(model) * output), formula })
 }
 
 function eachOf(attempts: number, target: Target, { amount, formula }: Figure): Figure {

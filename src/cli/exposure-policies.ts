@@ -10,6 +10,8 @@ export interface RawExposure {
   readonly path: string
   /** Null: it is free. */
   readonly hold: Figure | null
+  /** What one request that nobody is charged for can cost the house; null: nobody knows. */
+  readonly unpaid: Figure | null
 }
 
 /** How many exchanges somebody can have under way at once, and why not more. */
@@ -55,7 +57,7 @@ function policyExposure(
   const charged = steps.some(step => isCharging(step) && always(step))
   // Steps that find out who asks let nobody pass without a key, whatever the route says.
   const keyed = steps.some(step => (step.plugin.gives?.includes('key') ?? false) && always(step))
-  const raw = routes.filter(({ kind }) => kind === 'raw').map(route => rawExposure(route, configuration))
+  const raw = routes.filter(({ kind }) => kind === 'raw').map(route => rawExposure(route, configuration, charged))
   const holds = [
     ...(routes.some(({ kind }) => asksModel(kind)) ? models.map(({ largestHold }) => largestHold.amount) : []),
     ...raw.map(({ hold }) => hold?.amount ?? 0n),
@@ -85,6 +87,7 @@ function policyExposure(
     raw,
     unbounded: routes.flatMap(route => unboundedOf(route, charged)),
     remarks: [
+      ...raw.flatMap(({ path, unpaid }) => (unpaid === null ? [] : [`${path} is raw: ${BEYOND_HOLD}`])),
       ...routes.filter(route => route.public && !keyed).map(({ path }) => `${path} is public: anyone, without a key`),
       ...stepRemarks(steps),
     ],
@@ -137,15 +140,19 @@ function longestMs(steps: readonly StepConfig[], { providers }: Configuration): 
   return totalMs + (attempts - 1) * (Math.min(totalMs, SLOW_MS) + LONGEST_PAUSE_MS) + waitsMs + SETTLE_MS
 }
 
-function rawExposure(route: RouteConfig, { limits }: Configuration): RawExposure {
+const BEYOND_HOLD =
+  'its "hold" is taken for the most that a request can cost; what the provider bills beyond it is the house\'s loss'
+
+function rawExposure(route: RouteConfig, { limits }: Configuration, charged: boolean): RawExposure {
   const { path, price, hold = null } = route
-  if (price === null) return { path, hold: null }
+  if (price === null) return { path, hold: null, unpaid: null }
   const amount = rawHold(price, limits.bodyBytes, hold)
   const formula =
     hold === null
       ? `limits.body ${limits.bodyBytes} bytes as tokens of the prompt, at their dearest`
       : '"hold" of the route'
-  return { path, hold: { amount, formula } }
+  const unpaid = charged && hold !== null ? { amount, formula: 'one attempt within the "hold" of the route' } : null
+  return { path, hold: { amount, formula }, unpaid }
 }
 
 function unboundedOf({ path, kind, price, hold, unmetered }: RouteConfig, charged: boolean): string[] {
@@ -157,9 +164,11 @@ function unboundedOf({ path, kind, price, hold, unmetered }: RouteConfig, charge
   if (price === null) return [`${path} is raw and free: the house pays whatever the provider bills`]
   if (!charged) return [`${path} is raw and has a price that nobody is charged: the house pays for all of it`]
   if (hold == null) {
-    return [`${path} is raw with a price and without "hold": answers are not charged, whatever they cost the house`]
+    return [
+      `${path} is raw with a price and without "hold": answers are not charged, whatever they cost the house; say what the dearest request costs`,
+    ]
   }
-  return [`${path} is raw: what the provider bills beyond its hold is the house's loss`]
+  return []
 }
 
 function stepRemarks(steps: readonly StepConfig[]): string[] {

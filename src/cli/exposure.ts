@@ -96,6 +96,14 @@ function exceededBy({ models, policies }: Exposure, options: Options): string[] 
       sentences.push(`The model ${id} allows ${unpriced.join(', ')}: what that costs the house has no bound`)
     }
   }
+  if (losses.includes('unpaid')) {
+    for (const { path, unpaid } of policies.flatMap(({ raw }) => raw)) {
+      if (unpaid === null || unpaid.amount <= maxHouseLoss) continue
+      sentences.push(
+        `The route ${path} can cost the house ${show(unpaid.amount)} in one exchange (unpaid), and ${show(maxHouseLoss)} is allowed: ${unpaid.formula}`,
+      )
+    }
+  }
   if (losses.includes('unpriced')) sentences.push(...policies.flatMap(({ unbounded }) => unbounded))
   return sentences
 }
@@ -126,7 +134,11 @@ function asJson({ models, policies, largestHold, openHolds, overdraft }: Exposur
           { at_once: atOnce, formula, open_holds: figureJson(holds) },
         ]),
       ),
-      raw: raw.map(({ path, hold }) => ({ path, hold: hold && figureJson(hold) })),
+      raw: raw.map(({ path, hold, unpaid }) => ({
+        path,
+        hold: hold && figureJson(hold),
+        unpaid: unpaid && figureJson(unpaid),
+      })),
       unbounded,
       remarks,
     })),

@@ -64,7 +64,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
   const server = buildServer(source, shape)
   const providers = buildProviders(source, shape.providers)
   const providerNames = namesOf(shape.providers)
-  const { models, aliases } = buildCatalog(source, shape.models, providerNames)
+  const { models, aliases } = buildCatalog(source, shape.models, shape.providers)
   const { routes, uses } = planRoutes(source, shape.routes, { built: providers, names: providerNames })
   const policies = await loadPolicies({ routes, uses }, source, {
     reading,

@@ -1,6 +1,6 @@
 /** `models`: the catalog, its prices in nano-dollars per million tokens, and its aliases. */
-import { formatMoney, type Model, type NanoUsd, type Price, type Target } from '#contract'
-import type { Configuration } from './configuration.ts'
+import { formatMoney, MOST_CHOICES, type Model, type NanoUsd, type Price, type Target } from '#contract'
+import type { Configuration, DialectName } from './configuration.ts'
 import type { GatewayShape, ModelShape, PriceShape, TargetShape } from './file-shapes.ts'
 import { didYouMean } from './problem.ts'
 import { entriesOf, pointer, type Source } from './source.ts'
@@ -14,12 +14,25 @@ interface Catalog {
 const MAX_PRICE: NanoUsd = 100_000n * 1_000_000_000n
 const FREE: Price = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: 0n, request: 0n }
 
-/** The models that are sound. `providerNames` are those of the file, sound or not. */
+/** Answers that a request may ask for in a dialect; all others take `MOST_CHOICES`. A test asks the dialects themselves. */
+export const CHOICES_OF: Readonly<Partial<Record<DialectName | 'demo', number>>> = {
+  anthropic: 1,
+  'vertex-anthropic': 1,
+  bedrock: 1,
+  'bedrock-invoke': 1,
+  cohere: 1,
+  ollama: 1,
+  gemini: 8,
+  vertex: 8,
+}
+
+/** The models that are sound. `providers` are those of the file, sound or not. */
 export function buildCatalog(
   source: Source,
   shapes: GatewayShape['models'],
-  providerNames: readonly string[],
+  providers: GatewayShape['providers'],
 ): Catalog {
+  const providerNames = entriesOf(providers).map(([name]) => name)
   const catalog: Catalog = { models: new Map(), aliases: new Map() }
   for (const [id, shape] of entriesOf(shapes)) {
     const at = pointer('models', id)
@@ -31,13 +44,16 @@ export function buildCatalog(
     checkDate(source, at, remains)
     checkPriceSize(source, `${at}/price`, remains.price)
     for (const [i, { cost }] of targets.entries()) checkPriceSize(source, `${at}/targets/${i}/cost`, cost)
-    if (source.sound(at)) catalog.models.set(id, build(id, shape))
+    if (source.sound(at)) catalog.models.set(id, build(id, shape, providers))
   }
   addAliases(source, shapes, catalog)
   return catalog
 }
 
-function build(id: string, shape: ModelShape): Model {
+function build(id: string, shape: ModelShape, providers: GatewayShape['providers']): Model {
+  const choices = shape.targets.map(
+    ({ provider }) => CHOICES_OF[providers[provider]?.dialect ?? 'demo'] ?? MOST_CHOICES,
+  )
   return {
     id,
     targets: shape.targets.map(
@@ -56,6 +72,7 @@ function build(id: string, shape: ModelShape): Model {
     price: priceFrom(shape.price),
     context: shape.context,
     maxOutput: shape.max_output,
+    maxChoices: Math.max(...choices),
     defaultOutput: shape.default_output ?? shape.max_output,
     reasoning: shape.reasoning,
     inputOverhead: shape.input_overhead,

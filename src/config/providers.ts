@@ -198,6 +198,8 @@ function checkWho(source: Source, at: string, shape: Partial<ProviderShape>): vo
 }
 
 function checkApiKey(source: Source, at: string, key: string): void {
+  // Of a list only entries of maps are left out when they could not be read.
+  if (!source.sound(at)) return
   if (!source.substituted(at)) {
     source.report(at, `the ${nameAt(at)} ${WRITTEN_OUT}`, {
       rule: 'written-secret',

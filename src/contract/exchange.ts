@@ -42,6 +42,8 @@ export interface Model {
   /** Tokens of prompt and output together. */
   readonly context: number
   readonly maxOutput: number
+  /** Answers that one request may ask for (`n`), by what its targets give; left out: `MOST_CHOICES`. */
+  readonly maxChoices?: number
   readonly defaultOutput: number
   /** A thinking model: takes `reasoning_effort`, and hides tokens that cannot be counted from outside. */
   readonly reasoning: boolean

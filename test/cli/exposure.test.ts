@@ -353,15 +353,20 @@ ${raw('/v1/embeddings', 'price: { per: 1M tokens, input: $0.10 }')}${raw('/v1/im
     {
       path: '/v1/embeddings',
       hold: { amount: '0.104857600', formula: expect.stringContaining('limits.body 1048576 bytes') },
+      unpaid: null,
     },
-    { path: '/v1/images', hold: { amount: '9.000000000', formula: '"hold" of the route' } },
-    { path: '/v1/files', hold: null },
+    {
+      path: '/v1/images',
+      hold: { amount: '9.000000000', formula: '"hold" of the route' },
+      unpaid: { amount: '9.000000000', formula: expect.stringContaining('"hold" of the route') },
+    },
+    { path: '/v1/files', hold: null, unpaid: null },
   ])
   expect(bytes.unbounded).toEqual([
     expect.stringContaining('/v1/embeddings is raw with a price and without "hold"'),
-    expect.stringContaining('/v1/images is raw: what the provider bills beyond its hold'),
     expect.stringContaining('/v1/files is raw and free'),
   ])
+  expect(bytes.remarks).toEqual([expect.stringContaining('/v1/images is raw: its "hold" is taken')])
   expect(largest_hold).toMatchObject({ amount: '9.000000000', of: 'route /v1/images' })
   const { code, err } = await tollgate('exposure', '--max-hold', '8')
   expect(code).toBe(1)
@@ -381,6 +386,53 @@ describe('a route that says "public" is open to anyone', () => {
     const route = { path: '/v1/chat/completions', kind: 'chat', policy: 'p', public: true, steps: { steps } }
     const configuration = { models: new Map(), providers: new Map(), routes: [route], limits: { maxInflight: 1 } }
     expect(exposureOf(configuration as unknown as Configuration).policies[0]!.remarks).toEqual(remarks)
+  })
+})
+
+describe('a raw route with a price counts by its hold', () => {
+  const images = (hold: string) => {
+    place.write('policies/raw.yaml', 'steps:\n  - use: api-key\n  - use: credits\n')
+    const route = `{ path: /v1/images, kind: raw, policy: raw, provider: far, price: { per: 1M tokens, input: $1, output: $40 }, hold: ${hold} }`
+    place.write('gateway.yaml', `${REAL}  - ${route}\n`)
+  }
+  test.each<[name: string, hold: string, args: string[], sentence: string]>([
+    ['just so much', '$470', ['470'], ''],
+    [
+      'more',
+      '$470.01',
+      ['470'],
+      'The route /v1/images can cost the house $470.01 in one exchange (unpaid), and $470 is allowed: one attempt within the "hold" of the route',
+    ],
+    ['more, where only margins count', '$470.01', ['470', '--losses', 'margin,unpriced'], ''],
+  ])('%s', async (_name, hold, args, sentence) => {
+    images(hold)
+    const { code, err } = await tollgate('exposure', '--max-house-loss', ...args)
+    expect(err.trim()).toBe(sentence)
+    expect(code).toBe(sentence === '' ? 0 : 1)
+  })
+})
+
+describe('choices are counted by what the model takes', () => {
+  const dialects = ['anthropic', 'gemini', 'openai', 'mistral', 'bedrock']
+  test.each<[targets: string[], choices: number]>([
+    [['anthropic'], 1],
+    [['bedrock', 'anthropic'], 1],
+    [['gemini'], 8],
+    [['anthropic', 'gemini'], 8],
+    [['gemini', 'mistral'], 128],
+    [['openai'], 128],
+  ])('%j: %i', async (targets, choices) => {
+    const providers = dialects.map(
+      dialect => `  ${dialect}: { dialect: ${dialect}, base_url: "https://${dialect}.example.com/v1" }\n`,
+    )
+    const listed = targets.map(provider => `{ provider: ${provider}, model: x }`).join(', ')
+    place.write(
+      'gateway.yaml',
+      `version: 1\nproviders:\n${providers.join('')}models:\n  m:\n    targets: [${listed}]\n    price: { per: 1M tokens, input: $0, output: $10 }\n    context: 100000\n    max_output: 5000\n${CHAT}`,
+    )
+    const [model] = (await exposed()).models
+    expect(model.largest_hold.amount).toBe(formatMoney(BigInt(choices) * parseMoney('0.05')))
+    expect(model.unpaid.formula).toContain(`${choices * 5000} tokens of output`)
   })
 })
 

@@ -321,6 +321,7 @@ test('models', async () => {
     },
     context: 8192,
     maxOutput: 1024,
+    maxChoices: 128,
     defaultOutput: 1024,
     reasoning: false,
     inputOverhead: 1024,
