@@ -13,6 +13,7 @@ import type { Generation, LiveRoute } from './generation.ts'
 import { type ReadBody, readBody } from './http/body.ts'
 import { parseArrived } from './http/linger.ts'
 import { refuseBody } from './http/malformed.ts'
+import { createVia } from './http/via.ts'
 import { LiveExchange } from './pipeline/exchange.ts'
 import { runPlan } from './pipeline/runner.ts'
 import { sendChat } from './send/chat.ts'
@@ -65,6 +66,7 @@ export function createGateway(parts: GatewayParts): Gateway {
   /** Those whose bodies have come. */
   const admitted = new Set<Trip>()
   const memory = createMemory(() => parts.generation().configuration.limits)
+  const via = createVia()
   const waiting: (() => void)[] = []
   let draining = false
 
@@ -72,12 +74,14 @@ export function createGateway(parts: GatewayParts): Gateway {
     // 1. Open: from the first moment somebody notices when the client leaves.
     ctx.respond = false
     parts.entered(generation)
-    const trip = openTrip(ctx, route, generation)
+    const onward = via.onward(ctx.req.headers.via)
+    const trip = openTrip(ctx, route, generation, onward ?? '')
     let refusal: Refusal | null = null
     let stage: Stage = 'gateway'
     let decider: string | null = null
     try {
-      // 2. Is there room?
+      // 2. Was it us who sent it, and is there room?
+      if (onward === null) throw refuse('loop_detected')
       if (draining) throw refuse('shutting_down', { retryAfterMs: 1000 })
       checkRoom(generation)
       trips.add(trip)
@@ -175,7 +179,7 @@ export function createGateway(parts: GatewayParts): Gateway {
     if (trips.size === 0) for (const resolve of waiting.splice(0)) resolve()
   }
 
-  function openTrip(ctx: Context, route: LiveRoute, generation: Generation): Trip {
+  function openTrip(ctx: Context, route: LiveRoute, generation: Generation, onward: string): Trip {
     const { limits, heartbeat } = generation.configuration
     const meter = new Meter()
     const id = ctx.state['requestId'] as string
@@ -208,6 +212,7 @@ export function createGateway(parts: GatewayParts): Gateway {
       exchange,
       client,
       meter,
+      via: onward,
       body: null,
       answerBytes: 0,
       network: null,

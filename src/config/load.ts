@@ -11,6 +11,7 @@ import type { Configuration, PluginRegistry, RouteConfig } from './configuration
 import type { GatewayShape } from './file-shapes.ts'
 import { freeze } from './freeze.ts'
 import { buildCatalog } from './models.ts'
+import type { Listeners } from './own-listeners.ts'
 import { type LoadedPolicy, loadPolicy, type PolicyOptions } from './policy.ts'
 import { didYouMean, ordered, type Problem } from './problem.ts'
 import { buildProviders } from './providers.ts'
@@ -62,7 +63,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
   const shape = checkShape(source, '', source.value, GATEWAY_SCHEMA) as GatewayShape
   if (typeof shape !== 'object' || shape === null || Array.isArray(shape)) return { ...refused([source]), reads }
   const server = buildServer(source, shape)
-  const providers = buildProviders(source, shape.providers)
+  const providers = buildProviders(source, shape.providers, listenersOf(server))
   const providerNames = namesOf(shape.providers)
   const { models, aliases } = buildCatalog(source, shape.models, shape.providers)
   const { routes, uses } = planRoutes(source, shape.routes, { built: providers, names: providerNames })
@@ -105,6 +106,13 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
     sources: new Map(sources.map(each => [resolve(each.file), each.text])),
     reads,
   }
+}
+
+/** What is wrong with an address is told by itself. */
+function listenersOf(server: ReturnType<typeof buildServer>): Listeners {
+  if (server === null) return {}
+  const { listen, dashboard, admin } = server
+  return { listen, dashboard, admin }
 }
 
 function routeConfig(route: PlannedRoute, policy: LoadedPolicy): RouteConfig {

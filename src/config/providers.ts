@@ -4,6 +4,7 @@ import { azurePlaceOf, checkAzure } from './azure.ts'
 import { likelierBaseUrl } from './base-urls.ts'
 import type { Credential, Provider } from './configuration.ts'
 import type { GatewayShape, ProviderShape } from './file-shapes.ts'
+import { type Listeners, ownListener } from './own-listeners.ts'
 import { BY_REFERENCE, WRITTEN_OUT } from './server.ts'
 import { checkServiceAccount, serviceAccountOf } from './service-account.ts'
 import { entriesOf, pointer, type Source } from './source.ts'
@@ -26,11 +27,16 @@ const RESERVED_HEADERS = new Set([
   'trailer',
   'transfer-encoding',
   'upgrade',
+  'via',
 ])
 const SECRET_HEADER = /^(authorization|cookie)$|(^|-)(key|token|secret|password)$/
 
-/** The providers that are sound, by name. */
-export function buildProviders(source: Source, shapes: GatewayShape['providers']): Map<string, Provider> {
+/** The providers that are sound, by name. `listeners` are the gateway's own. */
+export function buildProviders(
+  source: Source,
+  shapes: GatewayShape['providers'],
+  listeners: Listeners,
+): Map<string, Provider> {
   const providers = new Map<string, Provider>()
   for (const [name, shape] of entriesOf(shapes)) {
     const at = pointer('providers', name)
@@ -38,6 +44,7 @@ export function buildProviders(source: Source, shapes: GatewayShape['providers']
     if (remains === null) continue
     if (shape.dialect === 'demo') checkDemo(source, at)
     else checkRemote(source, at, name, remains)
+    checkReturn(source, `${at}/base_url`, remains.base_url, listeners)
     if (source.sound(at)) providers.set(name, build(name, shape))
   }
   return providers
@@ -148,6 +155,16 @@ function checkBaseUrl(
     if (likelier === null) return
     source.report(at, `base_url ${shown} is not where ${dialect} is spoken`, { suggestion: `write it as ${likelier}` })
   }
+}
+
+/** Whether requests would come back to this gateway. */
+function checkReturn(source: Source, at: string, text: string | undefined, listeners: Listeners): void {
+  const url = text === undefined || !source.sound(at) ? null : URL.parse(text)
+  const own = url && ownListener(url, listeners)
+  if (!own) return
+  const where = source.has(`/${own}`) ? ` (line ${source.position(`/${own}`).line})` : ''
+  const message = `base_url ${source.show(at, text)} is this gateway's own "${own}"${where}: each request would come back to it`
+  source.report(at, message, { suggestion: "write the provider's address" })
 }
 
 /** Only what is written out: a short total is no reason to write out the others too. */

@@ -117,6 +117,8 @@ export const ERRORS = {
     'Something unexpected failed. The operator finds it by the request id.',
   ),
 
+  loop_detected: row(508, 'server_error', false, 'The request has come back to this gateway: a base_url leads here.'),
+
   // The provider.
   upstream_rejected: row(400, 'invalid_request_error', false, 'The model provider refused the request.'),
   content_filter: row(400, 'invalid_request_error', false, "The provider's content filter refused the request."),

@@ -117,6 +117,7 @@ function codeOf(status: number, { message, type, code }: ErrorDetails): ErrorCod
   if (status === 401) return 'upstream_auth'
   if (status === 403) return forbiddenOf({ message, type, code })
   if (status === 402) return 'upstream_quota'
+  if (status === 508) return 'loop_detected'
   if (status === 408 || status === 504) return 'upstream_timeout'
   if (status === 503 || status === 529) return 'upstream_overloaded'
   if (status === 404) {

@@ -24,7 +24,12 @@ import { endStopped, recordAttempt, refusalOf, type SenderParts, type Trip } fro
 export const JSON_HEADERS = { 'content-type': 'application/json' }
 
 /** Failures that only the operator can mend: a key, a quota, a base_url, a target's model. */
-const OPERATORS: ReadonlySet<ErrorCode> = new Set(['upstream_auth', 'upstream_quota', 'model_not_found'])
+const OPERATORS: ReadonlySet<ErrorCode> = new Set([
+  'upstream_auth',
+  'upstream_quota',
+  'model_not_found',
+  'loop_detected',
+])
 
 const ALL_FULL = { retryAfterMs: 1000, detail: 'every target has as many requests as it takes' }
 
@@ -139,7 +144,11 @@ async function tryTarget(trip: Trip, parts: SenderParts, target: Target, request
   const before = exchange.attempts.length
   const attempt = startAttempt({
     transport: upstream.transport,
-    request: { path: request.path, headers: { ...signed.headers, 'x-request-id': exchange.id }, body: request.body },
+    request: {
+      path: request.path,
+      headers: { ...signed.headers, 'x-request-id': exchange.id, via: trip.via },
+      body: request.body,
+    },
     sink: pump,
     watchman,
     timeouts: upstream.provider.timeouts,

@@ -38,7 +38,7 @@ export async function sendRaw(trip: Trip, parts: SenderParts): Promise<void> {
       request: ctx.req,
       bytes: exchange.bytes,
       provider: raw.provider,
-      headers: signed.headers,
+      headers: { ...signed.headers, via: trip.via },
       path,
       requestId: exchange.id,
       signal: exchange.signal,

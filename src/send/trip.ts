@@ -31,6 +31,8 @@ export interface Trip {
   readonly exchange: LiveExchange
   readonly client: Client
   readonly meter: Meter
+  /** The header of that name for the provider. */
+  readonly via: string
   /** Null until it has been read. */
   body: ReadBody | null
   /** Bytes that are counted for its whole answer: a guess before it is asked for, and what it is once it is there. */

@@ -31,6 +31,7 @@ const ITS_OWN: ReadonlySet<ErrorCode> = new Set([
   'upstream_forbidden',
   'upstream_quota',
   'model_not_found',
+  'loop_detected',
   'overloaded',
 ])
 /** Of the credential and not of the target: the same one under another may take the request. */

@@ -92,7 +92,11 @@ describe('what another attempt may mend', () => {
   test('only failures of a provider are tried again', () => {
     const codes = Object.keys(ERRORS) as ErrorCode[]
     const again = codes.filter(code => retryOf(code, { hasOther: true }) !== null)
-    expect(again.filter(code => !code.startsWith('upstream_'))).toEqual(['model_not_found', 'overloaded'])
+    expect(again.filter(code => !code.startsWith('upstream_'))).toEqual([
+      'model_not_found',
+      'overloaded',
+      'loop_detected',
+    ])
   })
 })
 

@@ -176,6 +176,7 @@ const REASONS: Readonly<Record<string, string>> = {
   store_unavailable: 'the ledger could not be written',
   plugin_error: 'a step of the gateway failed',
   internal_error: 'something unexpected failed in the gateway',
+  loop_detected: 'the request has come back to this gateway',
   upstream_rejected: 'the model provider did not accept the request',
   content_filter: 'the content filter of the model provider stopped it',
   upstream_auth: "the model provider did not accept the gateway's credentials",

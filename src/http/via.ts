@@ -1,0 +1,35 @@
+/**
+ * `Via` (RFC 9110, 7.6.3): by it a gateway knows a request that it has sent itself, when a provider's `base_url` leads back to
+ * it, directly or through other gateways. Only names of such gateways are sent on: of other proxies in front of this one no
+ * provider hears.
+ */
+import { randomBytes } from 'node:crypto'
+
+/** A path through more gateways than this has no end either. */
+const MOST_GATEWAYS = 8
+
+/** One entry: the protocol, then the name of a gateway. */
+const GATEWAYS = /(?:^|,)[ \t]*(?:[a-z]+\/)?[\d.]{1,8}[ \t]+(tollgate-[0-9a-f]{16})(?![^ \t,(])/gi
+const MARK = 'tollgate-'
+
+export interface Via {
+  /**
+   * The header for the provider; null when the request came from this gateway, or through too many.
+   * @param received the client's, repeated ones joined
+   */
+  onward(received: string | undefined): string | null
+}
+
+/** A gateway's name is random: it says nothing of its host or version, and no two have the same. */
+export function createVia(): Via {
+  const name = MARK + randomBytes(8).toString('hex')
+  const own = `1.1 ${name}`
+  return {
+    onward(received) {
+      if (received === undefined || !received.toLowerCase().includes(MARK)) return own
+      const before = Array.from(received.matchAll(GATEWAYS), ([, gateway]) => gateway!.toLowerCase())
+      if (before.includes(name) || before.length >= MOST_GATEWAYS) return null
+      return [...before.map(gateway => `1.1 ${gateway}`), own].join(', ')
+    },
+  }
+}
