@@ -39,6 +39,7 @@ const TYPES: Readonly<Record<number, string>> = {
   502: 'api_error',
   503: 'overloaded_error',
   504: 'timeout_error',
+  508: 'api_error',
 }
 
 test.each(Object.keys(ERRORS) as ErrorCode[])('%s', async code => {
@@ -118,8 +119,8 @@ describe('places of the canonical body', () => {
       message: `Invalid value for '${own}': no.`,
       param: own,
     })
-    // Places of messages are known anywhere; other words may be the client's own.
-    const bare = place.startsWith('messages') ? own : place
+    // Places of messages and this name are known anywhere; other words may be the client's own.
+    const bare = place.startsWith('messages') || place === 'max_completion_tokens' ? own : place
     expect(told(`${place} is odd, '${place}'.`, null)).toMatchObject({
       message: `${bare} is odd, '${bare}'.`,
       param: null,
