@@ -3,7 +3,7 @@
  * providers. Exchanges keep the generation in which they began.
  */
 import { isDeepStrictEqual } from 'node:util'
-import type { AnyPlugin, Catalog, Clock, Dialect, EncodedRequest, Log, Random, Services } from '#contract'
+import type { AnyPlugin, Catalog, Clock, Dialect, EncodedRequest, Log, Random, Services, StepRun } from '#contract'
 import type { Watchman } from './clock.ts'
 import type { Configuration, Credential, Provider, RouteConfig, ServiceAccount } from './config/configuration.ts'
 import { createDialect } from './dialects/index.ts'
@@ -77,6 +77,8 @@ export interface GenerationParts {
    * Without a network, for tests: every provider is asked here, in the format of chat completions and without credentials.
    */
   readonly transportTo?: ((provider: string) => Transport) | undefined
+  /** What steps are told of where they run. Default: `serve`. */
+  readonly run?: StepRun | undefined
   logFor(step: string): Log
   /** Takes the loaded secrets out of what a provider says. */
   redact(text: string): string
@@ -117,7 +119,12 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
     const planOf = ({ policy, steps }: RouteConfig): Plan => {
       const known = plans.get(policy)
       if (known) return known
-      const plan = createPlan(policy, steps.steps, step => servicesOf(step, parts, { catalog, targets: board }))
+      const plan = createPlan(
+        policy,
+        steps.steps,
+        step => servicesOf(step, parts, { catalog, targets: board }),
+        parts.run,
+      )
       closers.push(plan.dispose)
       plans.set(policy, plan)
       return plan

@@ -31,7 +31,7 @@ import { createPast } from './past.ts'
 import { createPeople, preparePage } from './people.ts'
 import { builtinRegistry } from './pipeline/builtin.ts'
 import type { Registry } from './pipeline/registry.ts'
-import { rehearse } from './rehearsal.ts'
+import { notRehearsed, rehearse } from './rehearsal.ts'
 import { createReloads, type Loaded, type ReloadResult } from './reload.ts'
 import { houseCost, recordOf } from './send/record.ts'
 import { realPath } from './store/files.ts'
@@ -174,6 +174,7 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
       })
     },
     attempt: generation => rehearse(generation, { clock, random }),
+    notRun: notRehearsed,
     log: log.log,
     redact: log.redact,
     now: clock.now,

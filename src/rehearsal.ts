@@ -1,24 +1,23 @@
 /**
  * Requests to nobody through each plan of a generation that does not serve yet: a step that breaks on them is found before
  * it meets a client. One comes without a key, as far as the policy lets it; one is let in as a made-up key and account.
- * Nothing is sent, nothing is held: what identifies and what pays are played.
+ * Nothing is sent, nothing is held: what identifies and what pays are played, and a step that does not say that it may run
+ * here lets both pass.
  */
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import Koa from 'koa'
-import { asksModel, type Catalog, isRefusal, type Progress, refuse, type StepMiddleware } from '#contract'
+import { asksModel, type Catalog, isRefusal, type Progress, refuse } from '#contract'
 import { whenFacts } from './config/when.ts'
 import type { Generation, LiveRoute } from './generation.ts'
 import { LiveExchange, NOTHING_USED } from './pipeline/exchange.ts'
 import { createPlan, type Plan, type PlannedStep } from './pipeline/plan.ts'
-import { identityOf, isPlayed, type RealServices, servicesFor } from './pipeline/rehearsed.ts'
+import { runsDry, saysWho } from './pipeline/played.ts'
+import { identityOf, insteadOf, isPlayed, type RealServices, servicesFor } from './pipeline/rehearsed.ts'
 import { runPlan } from './pipeline/runner.ts'
 
 /** So long the steps may take until somebody is refused, and then each to return: nobody waits for a step that hangs. */
 const GRACE_MS = 1000
-
-/** What only writes down has nothing to write: nobody has asked. */
-const passes: StepMiddleware = (_ctx, next) => next()
 
 /** Answers with the first mistake of a step, as a sentence; null when there is none. */
 export async function rehearse(
@@ -38,6 +37,16 @@ export async function rehearse(
     if (mistake !== null) return mistake
   }
   return null
+}
+
+/** The steps that the rehearsal does not run, as `policy/step`: nobody knows whether they let a request pass. */
+export function notRehearsed({ routes }: Pick<Generation, 'routes'>): string[] {
+  const plans = [...new Set(routes.map(({ plan }) => plan))]
+  return plans.flatMap(({ name, steps }) =>
+    steps
+      .filter(step => step.mode !== 'off' && !step.plugin.records && !saysWho(step.plugin) && !runsDry(step))
+      .map(({ id }) => `${name}/${id}`),
+  )
 }
 
 async function tryRoute(app: Koa, route: LiveRoute, services: RealServices): Promise<string | null> {
@@ -66,10 +75,10 @@ async function tryRoute(app: Koa, route: LiveRoute, services: RealServices): Pro
  */
 function rehearsalPlan(plan: Plan, services: RealServices): Plan {
   const steps = plan.steps.map((step): PlannedStep => {
-    const handle = step.plugin.records ? passes : step.handle
+    const handle = insteadOf(step) ?? step.handle
     return isPlayed(step) ? step : { ...step, plugin: { ...step.plugin, create: () => handle } }
   })
-  return createPlan(plan.name, steps, step => servicesFor(step.plugin, services))
+  return createPlan(plan.name, steps, step => servicesFor(step.plugin, services), 'reload')
 }
 
 /** The least that may be asked: of the first model, where one is asked. */

@@ -22,6 +22,8 @@ export interface ReloadParts {
   build(configuration: Configuration, previous: Generation | undefined): Promise<Generation>
   /** Sends one request through each plan, to nobody. Answers with what is wrong, or null. */
   attempt(generation: Generation): Promise<string | null>
+  /** Steps that `attempt` does not run. */
+  notRun(generation: Generation): readonly string[]
   readonly log: Log
   /** Takes the loaded secrets out of a text. */
   redact(text: string): string
@@ -123,7 +125,8 @@ export async function createReloads(parts: ReloadParts): Promise<Reloads> {
     problem = null
     follow(loaded.reads.keys())
     release(old)
-    parts.log.info({ why, live: exchanges.size }, 'the configuration has changed')
+    const notRun = parts.notRun(next).join(', ')
+    parts.log.info({ why, live: exchanges.size, ...(notRun && { not_run: notRun }) }, 'the configuration has changed')
     return 'changed'
   }
 

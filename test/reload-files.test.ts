@@ -44,6 +44,7 @@ describe('the files are watched', () => {
         return one.generation
       },
       attempt: async () => null,
+      notRun: () => [],
       log: { info() {}, warn() {}, error() {} },
       redact: text => text,
       now: () => 0,

@@ -83,6 +83,7 @@ describe('what is wrong changes nothing', () => {
   test('a step that cannot be made, one that breaks at its first request, and one that hangs', async () => {
     const brittle = definePlugin<{ fails: string }>({
       name: 'brittle',
+      dryRun: true,
       settings: {
         type: 'object',
         additionalProperties: false,
@@ -113,12 +114,13 @@ describe('what is wrong changes nothing', () => {
 })
 
 /** What it does when it is created or asked, by its setting; and how many there are. */
-function createTrier(handle: (fails: boolean) => Promise<void> = async () => {}) {
+function createTrier(handle?: (fails: boolean) => Promise<void>) {
   const counts = { made: 0, disposed: 0 }
   const plugin = (name: string, uses: readonly ServiceName[] = []) =>
     definePlugin<{ fails: boolean }, never, ServiceName>({
       name,
       uses,
+      dryRun: handle !== undefined,
       settings: {
         type: 'object',
         additionalProperties: false,
@@ -128,7 +130,7 @@ function createTrier(handle: (fails: boolean) => Promise<void> = async () => {})
         counts.made++
         return {
           async handle(_ctx, next) {
-            await handle(fails)
+            await handle?.(fails)
             await next()
           },
           dispose() {
@@ -143,6 +145,7 @@ function createTrier(handle: (fails: boolean) => Promise<void> = async () => {})
 
 const breaks = definePlugin<Record<string, never>>({
   name: 'breaks',
+  dryRun: true,
   settings: { type: 'object', additionalProperties: false, properties: {} },
   create() {
     throw new Error(`the key is ${SECRET}`)
@@ -208,6 +211,55 @@ describe('the rehearsal', () => {
     expect(gateway.balance()).toEqual(balance)
     expect(gateway.log.filter(line => line['msg'] === 'exchange')).toEqual([])
     expect((await gateway.chat()).status).toBe(200)
+  })
+
+  test('does not run a step that does not say that it may, and says so: its service may be down', async () => {
+    const runs: unknown[] = []
+    let asked = 0
+    const plugin = (name: string, dryRun: boolean) =>
+      definePlugin({
+        name,
+        dryRun,
+        settings: { type: 'object', additionalProperties: false, properties: {} },
+        create(_settings, _services, { run }) {
+          runs.push(`${name} ${run}`)
+          return async (_ctx, next) => {
+            if (name === 'asking') {
+              asked++
+              throw new Error('the service is down')
+            }
+            await next()
+          }
+        },
+      })
+    const steps = [{ use: 'harmless' }, ...FIVE_STEPS, { use: 'asking' }]
+    const gateway = await start({ plugins: [plugin('harmless', true), plugin('asking', false)], steps })
+    expect(runs.splice(0)).toEqual(['harmless serve', 'asking serve'])
+    edit(gateway, yaml => {
+      yaml.models['m']!['max_output'] = 900
+    })
+    expect(await gateway.running.reload()).toBe('changed')
+    expect({ asked, runs }).toEqual({ asked: 0, runs: ['harmless serve', 'asking serve', 'harmless reload'] })
+    const line = await gateway.waitForLog(each => each['msg'] === 'the configuration has changed')
+    expect(line['not_run']).toBe('test/asking')
+    expect((await gateway.chat()).status).toBe(500)
+    expect(asked).toBe(1)
+  })
+
+  test('a step that is not run, and gives what later ones need, ends it', async () => {
+    const finder = definePlugin({
+      name: 'finder',
+      gives: ['chat', 'model'],
+      needs: ['account'],
+      settings: { type: 'object', additionalProperties: false, properties: {} },
+      create: () => async () => {
+        throw new Error('the service is down')
+      },
+    })
+    const steps = FIVE_STEPS.map(step => ('use' in step && step.use === 'schema' ? { use: 'finder' } : step))
+    const gateway = await start({ plugins: [finder] })
+    writeSteps(gateway, steps)
+    expect(await gateway.running.reload()).toBe('changed')
   })
 
   test('a refusal is no mistake', async () => {

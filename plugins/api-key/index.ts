@@ -10,6 +10,7 @@ import { definePlugin, type ErrorCode, type RefusalOptions, type RouteKind, refu
 export default definePlugin({
   name: 'api-key',
   description: 'Finds the key of the Authorization header and whose it is; refuses everyone else.',
+  dryRun: true,
   needsBody: false,
   critical: true,
   gives: ['key', 'account'],

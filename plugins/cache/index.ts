@@ -55,6 +55,7 @@ const SENTENCE_PRICE = 'must be "free" or a map with request, or per and input o
 export default definePlugin({
   name: 'cache',
   description: 'Answers again what was answered before.',
+  dryRun: true,
   needs: ({ scope, price }: Settings, kind) => [
     ...(asksModel(kind) ? (['chat', 'model'] as const) : []),
     ...(scope === 'everybody' ? [] : [scope]),

@@ -18,6 +18,7 @@ const RETRY_AFTER_MS = 1000
 export default definePlugin({
   name: 'concurrency',
   description: 'Limits how many exchanges are under way at once, for each key, account, model or address, or for all.',
+  dryRun: true,
   needs: ({ per }: Settings) => (per === 'address' || per === 'everybody' ? [] : [per]),
   // A slot that everybody wants is not held while a body comes: a few that never end would shut all others out.
   needsBody: ({ per }: Settings) => per === 'everybody',

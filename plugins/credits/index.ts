@@ -53,6 +53,7 @@ interface Books {
 export default definePlugin({
   name: 'credits',
   description: 'Sets credit aside before a request is sent and charges exactly what was used.',
+  dryRun: true,
   critical: true,
   needs: (_settings: Settings, kind) => (asksModel(kind) ? ['key', 'account', 'chat', 'model'] : ['key', 'account']),
   gives: ['hold'],

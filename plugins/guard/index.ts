@@ -18,6 +18,7 @@ interface Settings {
 export default definePlugin({
   name: 'guard',
   description: 'Replaces, refuses or notes what must not pass, in requests and in answers.',
+  dryRun: true,
   needs: ['chat'],
   // What is replaced may be shorter than what replaces it: the hold is for the request that goes up.
   before: ({ rules }: Settings) =>

@@ -15,6 +15,7 @@ interface Settings {
 export default definePlugin({
   name: 'prompt',
   description: "Adds a system message to each request, or puts it in the place of the client's.",
+  dryRun: true,
   needs: ({ system }: Settings): readonly FactName[] => {
     const places = placesIn(system)
     return [

@@ -29,6 +29,7 @@ interface Settings {
 export default definePlugin({
   name: 'rate-limit',
   description: 'Limits requests and tokens per time, for each key, account, model or address.',
+  dryRun: true,
   needs: (settings: Settings) => [
     ...(settings.per === 'address' ? [] : [settings.per]),
     ...(settings.tokens ? (['chat'] as const) : []),

@@ -12,6 +12,7 @@ interface Settings {
 export default definePlugin({
   name: 'route',
   description: "Orders the model's targets, and says how many attempts there may be.",
+  dryRun: true,
   needs: ({ sticky }: Settings, kind) => [
     'model',
     ...(sticky === 'key' || sticky === 'account' ? [sticky] : []),

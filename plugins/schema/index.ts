@@ -31,6 +31,7 @@ const CAP_HEADER = 'x-tollgate-max-output-tokens'
 export default definePlugin({
   name: 'schema',
   description: 'Checks the chat-completions request and finds its model.',
+  dryRun: true,
   critical: true,
   gives: ['chat', 'model'],
   uses: ['catalog'],

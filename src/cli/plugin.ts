@@ -97,6 +97,8 @@ interface Settings {
 export default definePlugin({
   name: '${name}',
   description: 'Refuses conversations of more messages than the policy allows.',
+  // It decides by the request alone: reload's dry run, explain and replay may run it.
+  dryRun: true,
   // Facts that an earlier step must give, and those that this one gives.
   needs: ['chat'],
   gives: [],

@@ -1,6 +1,6 @@
 /** What a replay has found, for people. */
 import { formatMoney } from '../contract/units.ts'
-import { type Change, type Cost, type Side, unknownOf } from '../replay/compare.ts'
+import { type Change, type Cost, NOT_RUN, type Side, unknownOf } from '../replay/compare.ts'
 import type { ReplayResult } from '../replay/replay.ts'
 import { type Concerned, changesOf, concerned, costsOf } from '../replay/report.ts'
 import { count, showMoney, showTime, table } from './format.ts'
@@ -154,10 +154,16 @@ const UNKNOWN: Readonly<Record<string, string>> = {
   body: 'what was asked is not in the log, and the configuration asks for it now',
 }
 
+function whyNotRun(why: string): string {
+  return why.startsWith(NOT_RUN)
+    ? `the step ${why.slice(NOT_RUN.length)} was not run, and the log does not say what it made of them`
+    : why
+}
+
 /** What was left out, and why. */
 export function skippedText({ found, skipped, skippedCount }: ReplayResult): string {
   const unknown = [...found.unknown].map(
-    ([why, lines]) => `${count(lines, 'line')} not compared: ${UNKNOWN[why] ?? why}\n`,
+    ([why, lines]) => `${count(lines, 'line')} not compared: ${UNKNOWN[why] ?? whyNotRun(why)}\n`,
   )
   const lines = skipped.map(({ file, number, reason }) => `  ${file}:${number}: ${reason}\n`)
   const more = skippedCount > skipped.length ? `  and ${skippedCount - skipped.length} more\n` : ''

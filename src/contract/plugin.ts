@@ -94,12 +94,20 @@ export interface SettingsSchema {
   readonly [keyword: string]: unknown
 }
 
+/**
+ * Where a step runs. `serve`: in a gateway. `test`: in policy tests and on a bench. Made-up or recorded requests: `check`
+ * (the step is created and let go of), `reload` (the dry run before a changed configuration serves), `explain`, `replay`.
+ */
+export type StepRun = 'serve' | 'test' | 'check' | 'reload' | 'explain' | 'replay'
+
 /** Where a step stands: stable over reloads, so that its state can be named after it. */
 export interface StepPlace {
   readonly policy: string
   readonly id: string
   /** In shadow a step must not do what the gateway cannot undo for it: wait, write, call others. Left out: `enforce`. */
   readonly mode?: 'enforce' | 'shadow'
+  /** Left out: `serve`. */
+  readonly run?: StepRun
   /** The folder of the file that says the step, absolute: where relative paths in its settings begin. */
   readonly folder?: string
 }
@@ -127,6 +135,13 @@ export interface Plugin<Settings = never, Needs extends FactName = never, Uses e
    * explain, replay, the rehearsal of a reload) such a step is there and lets everything pass.
    */
   readonly records?: boolean
+  /**
+   * Whether it may run where no request is real: the dry run of a reload, `explain` and `replay`. Say true when it decides by
+   * the request, its settings and its services alone: it calls no other machine, and writes nothing that outlives the
+   * process. Default: false; there the step is not created and not run, and what is told of the request says so. A boolean,
+   * or a function of the settings.
+   */
+  readonly dryRun?: boolean | ((settings: Settings) => boolean)
   /**
    * Whether it looks at the body, or at anything made of it. Default: true. The leading steps of a policy that say false run
    * before the body is read: who is refused by them never takes room for one. Until then `exchange.bytes` is empty. A boolean,
@@ -172,6 +187,7 @@ export interface AnyPlugin {
   readonly critical?: boolean
   readonly ends?: boolean
   readonly records?: boolean
+  readonly dryRun?: boolean | ((settings: never) => boolean)
   readonly needsBody?: boolean | ((settings: never) => boolean)
   readonly needs?: readonly FactName[] | ((settings: never, kind: RouteKind) => readonly FactName[])
   readonly before?: readonly FactName[] | ((settings: never, kind: RouteKind) => readonly FactName[])

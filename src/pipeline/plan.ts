@@ -1,6 +1,6 @@
 /** A policy made ready to run: its steps created once, in YAML order, frozen. */
 import { dirname, resolve } from 'node:path'
-import type { AnyPlugin, StepInstance, StepMiddleware } from '#contract'
+import type { AnyPlugin, StepInstance, StepMiddleware, StepRun } from '#contract'
 import { letGoInTime, letGoOfAll } from './let-go.ts'
 
 /** What a plan needs to know of a configured step. */
@@ -50,11 +50,14 @@ export class PlanError extends Error {
 /**
  * Creates every step of a policy. `servicesFor` gives a step exactly the services that its plugin names in `uses`.
  * Steps that are off are not created.
+ *
+ * @param run what a step is told of where it runs
  */
 export function createPlan(
   name: string,
   steps: readonly PlannableStep[],
   servicesFor: (step: PlannableStep) => Readonly<Record<string, unknown>>,
+  run: StepRun = 'serve',
 ): Plan {
   const disposers: (() => Promise<void>)[] = []
   const dispose = () => letGoOfAll(disposers.splice(0))
@@ -66,7 +69,7 @@ export function createPlan(
     let made: StepMiddleware | StepInstance
     try {
       const folder = step.position && { folder: resolve(dirname(step.position.file)) }
-      const place = { policy: name, id: step.id, mode: step.mode, ...folder }
+      const place = { policy: name, id: step.id, mode: step.mode, run, ...folder }
       made = step.plugin.create(step.settings as never, servicesFor(step) as never, place) as
         | StepMiddleware
         | StepInstance

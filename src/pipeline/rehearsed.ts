@@ -1,23 +1,24 @@
 /** What stands in a rehearsal for those who are asked there and for what would be written: everybody is known and can pay. */
-import type {
-  Account,
-  AnyPlugin,
-  Buckets,
-  FactName,
-  Key,
-  Ledger,
-  ServiceName,
-  Services,
-  StepMiddleware,
+import {
+  type Account,
+  type AnyPlugin,
+  type Buckets,
+  type Key,
+  type Ledger,
+  refuse,
+  type ServiceName,
+  type Services,
+  type StepMiddleware,
 } from '#contract'
+import { BUILT_IN } from './builtin.ts'
 import { createPlan, type Plan, type PlannableStep, type PlannedStep } from './plan.ts'
+import { runsDry, saysWho } from './played.ts'
 
 /** What is as it will be. */
 export type RealServices = Pick<Services, 'catalog' | 'targets' | 'clock' | 'random'>
 
 /** Services that would leave a trace, or know nobody. */
 const PLAYED: readonly ServiceName[] = ['keys', 'accounts', 'buckets', 'ledger']
-const IDENTITY: readonly FactName[] = ['key', 'account']
 
 const ACCOUNT: Account = { id: 'acct_rehearsal', name: 'rehearsal', plan: 'default', frozen: false, createdAt: 0 }
 const KEY: Key = {
@@ -30,15 +31,36 @@ const KEY: Key = {
   revokedAt: null,
 }
 
-/** Whether a step is to be created once more for the rehearsal. Those who say who asks are tried as they are. */
-export function isPlayed({ plugin, foreign, mode }: PlannedStep): boolean {
-  if (foreign || mode === 'off' || plugin.records || identityOf(plugin) !== null) return false
-  return (plugin.uses ?? []).some(name => PLAYED.includes(name))
+/**
+ * Whether a step is to be created once more for the rehearsal: over services that keep nothing, and so that one of
+ * somebody's own knows where it runs. Those who say who asks are tried as they are.
+ */
+export function isPlayed(step: PlannedStep): boolean {
+  const { plugin, mode } = step
+  if (mode === 'off' || plugin.records || saysWho(plugin) || !runsDry(step)) return false
+  return !BUILT_IN.includes(plugin) || (plugin.uses ?? []).some(name => PLAYED.includes(name))
+}
+
+/** What takes part in place of a step; null: the step itself, as it is or created once more. */
+export function insteadOf(step: PlannedStep): StepMiddleware | null {
+  const { plugin, mode } = step
+  // What only writes down has nothing to write: nobody has asked.
+  if (plugin.records) return passes
+  if (mode === 'off' || runsDry(step)) return null
+  return identityOf(plugin) ?? (plugin.gives?.length ? ends : passes)
+}
+
+const passes: StepMiddleware = (_ctx, next) => next()
+
+/** Later steps may need what a step gives that is not run: what they do without it says nothing. */
+const ends: StepMiddleware = async () => {
+  throw refuse('shutting_down')
 }
 
 /** In place of a step that gives who asks, and nothing else: lets the made-up key in. Null for other steps. */
-export function identityOf({ gives = [] }: AnyPlugin): StepMiddleware | null {
-  if (gives.length === 0 || !gives.every(fact => IDENTITY.includes(fact))) return null
+export function identityOf(plugin: AnyPlugin): StepMiddleware | null {
+  const { gives = [] } = plugin
+  if (!saysWho(plugin)) return null
   return (ctx, next) => {
     if (gives.includes('key')) ctx.exchange.give('key', KEY)
     if (gives.includes('account')) ctx.exchange.give('account', ACCOUNT)
@@ -66,7 +88,7 @@ export function servicesFor(plugin: AnyPlugin, real: RealServices): Partial<Serv
 export async function whyNotCreated(policy: string, step: PlannableStep, real: RealServices): Promise<string | null> {
   let plan: Plan
   try {
-    plan = createPlan(policy, [step], ({ plugin }) => servicesFor(plugin, real))
+    plan = createPlan(policy, [step], ({ plugin }) => servicesFor(plugin, real), 'check')
   } catch (error) {
     const { position } = step
     const place = position ? `${position.file}:${position.line}:${position.column}: ` : ''

@@ -122,6 +122,14 @@ export function compare(into: Comparison, line: LogLine, before: Verdict, after:
   count(change.keys, line.who?.key ?? NOBODY)
 }
 
+/** Why a line is unknown, before the id of the step. */
+export const NOT_RUN = 'not run: '
+
+/** How many lines were not compared because of a step that looks at what is not here: it may refuse them. */
+export function mayBeRefusedOf({ unknown }: Comparison): number {
+  return [...unknown].reduce((sum, [why, lines]) => sum + (why === 'words' || why.startsWith(NOT_RUN) ? lines : 0), 0)
+}
+
 /** How many lines were not compared, whatever the reason. */
 export function unknownOf({ unknown }: Comparison): number {
   return [...unknown.values()].reduce((sum, lines) => sum + lines, 0)

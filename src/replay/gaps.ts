@@ -2,6 +2,7 @@
 import type { Configuration, PolicyConfig } from '../config/configuration.ts'
 import { didYouMean } from '../config/problem.ts'
 import { BUILT_IN } from '../pipeline/builtin.ts'
+import { runsDry } from '../pipeline/played.ts'
 import { looksAtAnswers, rewritesRequests } from './differ.ts'
 import type { BalanceOf } from './ledger.ts'
 import type { LogLine } from './line.ts'
@@ -66,10 +67,15 @@ export function gapsOf(configuration: Configuration, seen: Seen, told: Told): Ga
   const onAnswers = both.filter(looksAtAnswers)
   const using = (name: string) => steps.filter(({ plugin }) => plugin.name === name)
   const own = steps.filter(({ plugin, foreign }) => foreign || !BUILT_IN.includes(plugin))
+  const [ran, notRun] = [own.filter(runsDry), own.filter(step => !runsDry(step) && !step.plugin.records)]
   const gaps: (Gap | false)[] = [
-    own.length > 0 && {
+    ran.length > 0 && {
       about: 'plugins of your own',
-      sentence: `${names(own)} ran as they are: what they ask of others they have asked now.`,
+      sentence: `${names(ran)} ran as they are (dryRun: true): what they ask of others they have asked now.`,
+    },
+    notRun.length > 0 && {
+      about: 'not run',
+      sentence: `${names(notRun)}: what the log has of them stands. Lines of which they said nothing are not compared. A plugin that says dryRun: true runs.`,
     },
     using('jwt').length > 0 && {
       about: 'jwt',

@@ -1,6 +1,6 @@
 /** `--fail-on`: what a replay must not find, for CI. */
 import { formatMoney, type NanoUsd, parseMoney, UnitError } from '../contract/units.ts'
-import { unknownOf } from './compare.ts'
+import { mayBeRefusedOf, unknownOf } from './compare.ts'
 import type { ReplayResult } from './replay.ts'
 
 const WORDS = ['changed', 'refused', 'admitted', 'cost', 'skipped', 'unknown'] as const
@@ -55,8 +55,8 @@ function mostOf(text: string, word: Word, most: string | undefined): Gate['most'
 export type Gated = Pick<ReplayResult, 'found' | 'taken' | 'passedBy' | 'skippedCount'>
 
 /**
- * Why the gate does not let it pass, or null. A line whose words a step would look at, and nobody knows, counts as one that
- * may be refused, unless a gate says how many may be unknown.
+ * Why the gate does not let it pass, or null. A line whose words a step would look at, and nobody knows, or that came to a step
+ * that was not run, counts as one that may be refused, unless a gate says how many may be unknown.
  */
 export function exceeds(gate: Gate, gated: Gated, all: readonly Gate[] = [gate]): string | null {
   const { text, word, most } = gate
@@ -75,17 +75,14 @@ export function exceeds(gate: Gate, gated: Gated, all: readonly Gate[] = [gate])
     word === 'skipped'
       ? [skippedCount, taken + passedBy + skippedCount, 'lines']
       : [word === 'unknown' ? unknownOf(found) : found[word], found.lines, 'exchanges']
-  const mayBe = word === 'refused' && !all.some(each => each.word === 'unknown') ? wordless(found) : 0
+  const mayBe = word === 'refused' && !all.some(each => each.word === 'unknown') ? mayBeRefusedOf(found) : 0
   const isMore =
     most.unit === 'lines'
       ? some + mayBe > most.lines
       : most.unit === 'share' && BigInt(some + mayBe) * 1_000_000n > BigInt(of) * most.millionths
-  const more = mayBe > 0 ? `, and ${mayBe} more may be: a step looks at words that are not in the log` : ''
+  const more =
+    mayBe > 0 ? `, and ${mayBe} more may be: a step looks at words that are not in the log, or was not run` : ''
   return isMore ? `${word}: ${some} of ${of} ${what}${more} (--fail-on "${text}")` : null
-}
-
-function wordless({ unknown }: Gated['found']): number {
-  return unknown.get('words') ?? 0
 }
 
 /**

@@ -14,7 +14,9 @@ import {
   type TrailEntry,
 } from '#contract'
 import type { Configuration, StepConfig } from '../config/configuration.ts'
+import { runsDry, saysWho } from '../pipeline/played.ts'
 import { createBuckets } from '../store/buckets.ts'
+import { NOT_RUN } from './compare.ts'
 import { looksAtAnswers, looksAtRequests } from './differ.ts'
 import type { LogLine, Who } from './line.ts'
 import { wasSent } from './provider.ts'
@@ -111,11 +113,19 @@ function evenNumbers(): () => number {
 }
 
 /** Steps whose words come from elsewhere than the request's form and the gateway's own state. */
-export type Special = 'identity' | 'words'
+export type Special = 'identity' | 'words' | 'verdict'
 
-/** `identity`: asks somebody else who it is. `words`: decides by what is said in the request. */
-export function specialOf({ name }: AnyPlugin): Special | null {
-  return name === 'jwt' ? 'identity' : name === 'guard' ? 'words' : null
+/**
+ * `identity`: asks somebody else who it is. `words`: decides by what is said in the request. `verdict`: it may not run where
+ * nobody asks. Null: it runs.
+ */
+export function specialOf(step: StepConfig): Special | null {
+  const { plugin } = step
+  if (plugin.records) return null
+  if (plugin.name === 'jwt') return 'identity'
+  if (plugin.name === 'guard') return 'words'
+  if (runsDry(step)) return null
+  return saysWho(plugin) ? 'identity' : 'verdict'
 }
 
 /** The recorded identity in place of a step that would ask the network for it. */
@@ -182,6 +192,25 @@ export function recordedWords(
       return typeof made === 'function' ? handle : { ...made, handle }
     },
   }
+}
+
+/** In place of a step that is not run: what it has said stands, that of a step in shadow included; else nobody knows. */
+export function recordedVerdict({ plugin, id, mode }: StepConfig, runs: Runs, reading: Reading): AnyPlugin {
+  const handle: StepMiddleware = async (ctx, next) => {
+    const run = runs.get(ctx.exchange.id)!
+    const said = reading.stands ? saidBy(id, run.line) : null
+    const isSaid = said?.code !== undefined && run.line.attempts.length === 0
+    if (isSaid && said.verdict === 'refused') throw refuse(said.code!)
+    if (said?.verdict === 'would_refuse' && said.code) throw refuse(said.code)
+    if (said === null && mode === 'enforce' && reading.matters) run.unknown ??= `${NOT_RUN}${id}`
+    if (plugin.gives?.length) {
+      // Later steps need what it would have given.
+      run.unknown ??= `${NOT_RUN}${id}`
+      throw refuse('internal_error')
+    }
+    await next()
+  }
+  return { ...plugin, uses: [], create: () => handle }
 }
 
 /** What the step has said of the exchange; null when it took no part. */

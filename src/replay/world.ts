@@ -40,7 +40,14 @@ import {
   wasSaidOfAnswer,
   wasSent,
 } from './provider.ts'
-import { createServices, type Running, recordedIdentity, recordedWords, specialOf } from './services.ts'
+import {
+  createServices,
+  type Running,
+  recordedIdentity,
+  recordedVerdict,
+  recordedWords,
+  specialOf,
+} from './services.ts'
 import { standIn } from './stand-in.ts'
 import type { Timeline } from './timeline.ts'
 
@@ -136,15 +143,19 @@ export function createWorld(parts: WorldParts): World {
     let plan = plans.get(policy)
     if (!plan) {
       const replayed = steps.steps.map(step => {
-        const special = specialOf(step.plugin)
+        const special = specialOf(step)
         if (special === 'identity') return { ...step, plugin: recordedIdentity(step.plugin, runs) }
-        if (special !== 'words') return step
         const like = likeness(config.path, step.id)
         const reading = { stands: isBase || like !== 'other', matters: like !== 'same' }
-        return { ...step, plugin: recordedWords(step, runs, reading) }
+        if (special === 'words') return { ...step, plugin: recordedWords(step, runs, reading) }
+        if (special === null || step.mode === 'off') return step
+        return { ...step, foreign: false, plugin: recordedVerdict(step, runs, reading) }
       })
-      plan = createPlan(policy, replayed, ({ plugin }) =>
-        Object.fromEntries((plugin.uses ?? []).map(name => [name, services[name]])),
+      plan = createPlan(
+        policy,
+        replayed,
+        ({ plugin }) => Object.fromEntries((plugin.uses ?? []).map(name => [name, services[name]])),
+        'replay',
       )
       plans.set(policy, plan)
     }

@@ -5,7 +5,7 @@
 import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Log, Random, TrailEntry } from '#contract'
+import type { Log, Random, StepRun, TrailEntry } from '#contract'
 import { createClientApp, createListener, type Listener } from '../app.ts'
 import type { Configuration } from '../config/configuration.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
@@ -54,6 +54,8 @@ export interface HouseOptions {
   readonly patienceMs?: number
   /** `file`: in a folder of its own, so that a crash can be played. */
   readonly store: 'memory' | 'file'
+  /** What steps are told of where they run. Default: `test`. */
+  readonly run?: StepRun
 }
 
 export interface House {
@@ -127,6 +129,7 @@ export async function openHouse(options: HouseOptions): Promise<House> {
     logFor: (step: string) => logInto(log, step),
     redact: (text: string) => text,
     transportTo: upstream.transportTo,
+    run: options.run ?? 'test',
   }
   const letGo = async () => {
     await store.close()

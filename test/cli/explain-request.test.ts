@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -47,6 +47,7 @@ const STANDARD = `steps:
 const LATE = `import { definePlugin, refuse } from 'tollgate/plugin'
 export default definePlugin({
   name: 'late',
+  dryRun: true,
   settings: { type: 'object', additionalProperties: false, properties: {} },
   create: () => async (ctx, next) => {
     if (ctx.get('x-break') !== '') throw new Error('a screw is loose')
@@ -412,6 +413,50 @@ test('nothing is written either: a log of the policy is left alone', async () =>
   expect(stepOf(story, 'concurrency')).toMatchObject({ otherwise: 'refused with 3 under way; this is the first' })
   expect(readdirSync(join(place.folder, 'policies')).sort()).toEqual(['raw.yaml', 'standard.yaml'])
   expect(readdirSync(place.folder).filter(name => name.includes('usage') || name === '.tollgate')).toEqual([])
+})
+
+describe('a plugin of one’s own that does not say that it may run here', () => {
+  const source = (more: string) => `import { appendFileSync } from 'node:fs'
+import { definePlugin } from 'tollgate/plugin'
+export default definePlugin({
+  name: 'caller',
+  ${more}
+  settings: { type: 'object', additionalProperties: false, properties: {} },
+  create(_settings, _services, { run }) {
+    appendFileSync(${JSON.stringify('FILE')}, run)
+    return async (_ctx, next) => next()
+  },
+})
+`
+  const write = (more = '') => {
+    place.write('policies/caller.ts', source(more).replace('FILE', join(place.folder, 'called.txt')))
+    place.write('policies/standard.yaml', STANDARD.replace('use: credits', 'use: ./caller.ts\n  - use: credits'))
+  }
+
+  test('is not run, and no verdict is claimed', async () => {
+    write()
+    const { story, out } = await tried(CHAT)
+    expect(existsSync(join(place.folder, 'called.txt'))).toBe(false)
+    expect(story.not_run).toEqual(['caller'])
+    expect(story.own_steps).toEqual(['late'])
+    expect(story.steps.find((step: { id: string }) => step.id === 'caller')).toMatchObject({ verdict: 'not run' })
+    expect(out).toContain('VERDICT  not known, because the step was not run: caller. If it lets the request pass: 200')
+  })
+
+  test('is told where it runs when it says so', async () => {
+    write('dryRun: true,')
+    const { story } = await tried(CHAT)
+    expect({ not_run: story.not_run, own: story.own_steps }).toEqual({ not_run: [], own: ['late', 'caller'] })
+    expect(readFileSync(join(place.folder, 'called.txt'), 'utf8')).toMatch(/^(explain)+$/)
+  })
+
+  test('that says who asks lets the account in', async () => {
+    write("gives: ['key', 'account'],")
+    place.write('policies/standard.yaml', STANDARD.replace('use: api-key', 'use: ./caller.ts'))
+    const { story } = await tried(CHAT)
+    expect(story.verdict).toMatchObject({ status: 200 })
+    expect(story.not_run).toEqual(['caller'])
+  })
 })
 
 test('a plugin of one’s own that only writes down is not run either', async () => {

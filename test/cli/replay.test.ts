@@ -243,6 +243,7 @@ function program(...args: readonly string[]) {
 const own = (create: string) => `import { definePlugin } from 'tollgate/plugin'
 export default definePlugin({
   name: 'own',
+  dryRun: true,
   settings: { type: 'object', additionalProperties: false, properties: {} },
   create: () => (${create}),
 })

@@ -485,9 +485,10 @@ describe('beside another configuration', () => {
   })
 })
 
-test('plugins of your own run, and it is said', async () => {
+test('plugins of your own that may run here do, and it is said', async () => {
   const night = definePlugin({
     name: 'night',
+    dryRun: true,
     uses: ['clock'],
     settings: { type: 'object', additionalProperties: false, properties: {} },
     create:
@@ -503,9 +504,61 @@ test('plugins of your own run, and it is said', async () => {
   expect(gaps[0]!.sentence).toContain('"night"')
 })
 
+test.each<[string, object, boolean, string[], string[]]>([
+  ['the log has no word of it', {}, true, [], ['not run: caller']],
+  ['nor has what it is compared with', {}, false, [], ['not run: caller']],
+  ['it has let it pass', { trail: [{ step: 'caller', verdict: 'passed' }] }, false, [], []],
+  [
+    'it would have refused',
+    { trail: [{ step: 'caller', verdict: 'would_refuse', code: 'forbidden' }] },
+    false,
+    ['1x 200 (answered) > forbidden (caller)'],
+    [],
+  ],
+  ['it has refused', refusedLine(403, 'forbidden', 'caller'), false, [], []],
+])('a plugin of your own is not run unless it says so: %s', async (_name, said, isNew, changes, unknown) => {
+  let made = 0
+  const caller = definePlugin({
+    name: 'caller',
+    settings: { type: 'object', additionalProperties: false, properties: {} },
+    create() {
+      made++
+      throw new Error('this would have called somebody')
+    },
+  })
+  const configuration = await configurationOf([...FIRST, { use: 'caller' }, ...LAST], { plugins: [caller] })
+  const against = isNew ? await between() : null
+  const result = await replayed(configuration, [lineWith({ ...said, id: 'req_1' })], { against })
+  expect({ changes: result.changes, unknown: [...result.found.unknown.keys()], made }).toEqual({
+    changes,
+    unknown,
+    made: 0,
+  })
+  expect(result.gaps.find(({ about }) => about === 'not run')!.sentence).toContain('"caller"')
+})
+
+test('who asks is the recorded one where a plugin of your own says it', async () => {
+  const badge = definePlugin({
+    name: 'badge',
+    gives: ['key', 'account'],
+    settings: { type: 'object', additionalProperties: false, properties: {} },
+    create() {
+      throw new Error('this would have called somebody')
+    },
+  })
+  const configuration = await configurationOf([{ use: 'badge' }, ...FIRST.slice(1), ...LAST], { plugins: [badge] })
+  const { changes, found } = await replayed(configuration, row(2, 2_000))
+  expect({ changes, unknown: found.unknown.size, accounts: [...found.accounts.keys()] }).toEqual({
+    changes: [],
+    unknown: 0,
+    accounts: ['acc_1'],
+  })
+})
+
 test('a plugin that waits for something real is waited for', async () => {
   const slow = definePlugin({
     name: 'slow',
+    dryRun: true,
     settings: { type: 'object', additionalProperties: false, properties: {} },
     create: () => async (_ctx, next) => {
       await new Promise(resolve => setTimeout(resolve, 5))
@@ -521,6 +574,7 @@ test('what waits for ever was not compared', { timeout: 30_000 }, async () => {
   let count = 0
   const stuck = definePlugin({
     name: 'stuck',
+    dryRun: true,
     settings: { type: 'object', additionalProperties: false, properties: {} },
     create: () => async (_ctx, next) => {
       if (++count > 1) await new Promise(() => {})

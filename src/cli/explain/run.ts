@@ -58,6 +58,7 @@ export async function runRequest(
     random: sameNumbers(),
     stepGraceMs: STEP_GRACE_MS,
     store: 'memory',
+    run: 'explain',
   })
   let held: string | null = null
   try {

@@ -8,6 +8,7 @@ export function storyJson(story: Story): string {
   const { hold, charge } = story
   return json({
     own_steps: story.ownSteps,
+    not_run: story.notRun,
     request: { method, path, policy },
     given: {
       account: given.account,

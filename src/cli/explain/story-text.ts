@@ -18,26 +18,33 @@ export function storyText(story: Story): string {
 const lines = (texts: readonly string[]) => texts.map(text => `${text}\n`).join('')
 
 /** What steps of one's own do, only their authors know. */
-function reachText(ownSteps: readonly string[]): string {
+function reachText({ ownSteps }: Story): string {
   if (ownSteps.length === 0) return 'nothing was sent anywhere.'
   const [which, are] = ownSteps.length === 1 ? ['the step', 'it is'] : ['the steps', 'they are']
   return `no provider was asked. But ${which} ${ownSteps.join(', ')} of your own ran as ${are}, with whatever is sent or written there.`
 }
 
-function headText({ method, path, policy, given, ownSteps }: Story): string {
+function headText(story: Story): string {
+  const { method, path, policy, given } = story
   const { account, plan, balance, models, atMs } = given
   const key = `its key may use ${models?.join(', ') ?? 'every public model'}`
   return lines([
     `${method} ${path}${policy === null ? '' : ` · policy ${policy}`}`,
-    wrapped(`Tried in this process, with scripted providers and made-up people: ${reachText(ownSteps)}`, '  '),
+    wrapped(`Tried in this process, with scripted providers and made-up people: ${reachText(story)}`, '  '),
     wrapped(`account ${account}, plan ${plan}, balance ${showNano(balance)}; ${key}`, '  '),
     `  at ${new Date(atMs).toISOString()}`,
   ])
 }
 
-function verdictText({ status, code, outcome, decidedBy, message, detail, headers }: Story): string {
+function verdictText({ status, code, outcome, decidedBy, message, detail, headers, notRun }: Story): string {
   const who = decidedBy === null ? '' : `, decided by ${decidedBy}`
-  const head = `VERDICT  ${[status ?? 'no answer', code ?? outcome ?? ''].join(' ').trim()}${who}`
+  const what = `${[status ?? 'no answer', code ?? outcome ?? ''].join(' ').trim()}${who}`
+  const [were, lets] =
+    notRun.length === 1 ? ['the step was not run', 'If it lets'] : ['these steps were not run', 'If they let']
+  const head =
+    notRun.length === 0
+      ? `VERDICT  ${what}`
+      : `VERDICT  not known, because ${were}: ${notRun.join(', ')}. ${lets} the request pass: ${what}`
   return lines([
     wrapped(head, ''),
     ...(message === null ? [] : [wrapped(`the client is told: ${message}`, '  ')]),

@@ -9,14 +9,14 @@ import type { RunOptions, TriedRequest } from './request.ts'
 import type { Ran } from './run.ts'
 import { type Change, changesOf, type Fit } from './targets.ts'
 import { otherwiseOf, reasonOf, shortText } from './why.ts'
-import type { SeenStep } from './witness.ts'
+import { isNotRun, type SeenStep } from './witness.ts'
 
 /** What one step did, why, and when it would have done otherwise. */
 export interface StepStory {
   readonly nr: number
   readonly id: string
   readonly plugin: string
-  readonly verdict: TrailEntry['verdict'] | 'not reached'
+  readonly verdict: TrailEntry['verdict'] | 'not reached' | 'not run'
   readonly code: string | null
   readonly reason: string
   readonly otherwise: string | null
@@ -63,6 +63,8 @@ export interface Story {
   /** What only operators may know. */
   readonly detail: string | null
   readonly steps: readonly StepStory[]
+  /** Steps that the request came to and that were not run: the verdict is what there is if they let it pass. */
+  readonly notRun: readonly string[]
   /** Steps that ran and do not come with the gateway: what they sent or wrote is not known here. */
   readonly ownSteps: readonly string[]
   readonly hold: HoldStory | null
@@ -89,6 +91,8 @@ export function story(ran: Ran, { configuration, request, run }: StoryParts): St
   const seenOf = (step: StepConfig) => seen.steps.get(`${route?.policy}/${step.id}`)!
   const holds = steps.flatMap(step => seenOf(step).holds)
   const { account, plan, balance, models, atMs } = run
+  const took = ({ verdict }: TrailEntry) => verdict !== 'skipped' && verdict !== 'off'
+  const reached = steps.filter(({ id }) => trail.some(entry => entry.step === id && took(entry)))
   return {
     method: request.method,
     path: request.path,
@@ -101,9 +105,8 @@ export function story(ran: Ran, { configuration, request, run }: StoryParts): St
     message: answer.error?.message ?? null,
     detail: detailOf(code, { configuration, request, exchange, models }) ?? shortText(holds),
     steps: steps.map((step, at) => stepStory(step, at, { trail, seen: seenOf(step), exchange })),
-    ownSteps: trail
-      .filter(({ step, verdict }) => verdict !== 'skipped' && verdict !== 'off' && isOwn(steps, step))
-      .map(({ step }) => step),
+    notRun: reached.filter(isNotRun).map(({ id }) => id),
+    ownSteps: reached.filter(step => !isNotRun(step) && !BUILT_IN.includes(step.plugin)).map(({ id }) => id),
     hold: holdStory(holds, exchange),
     charge: chargeStory(receipt),
     targets: targetsOf(ran, steps),
@@ -114,10 +117,7 @@ export function story(ran: Ran, { configuration, request, run }: StoryParts): St
   }
 }
 
-function isOwn(steps: readonly StepConfig[], id: string): boolean {
-  const step = steps.find(each => each.id === id)
-  return step !== undefined && !BUILT_IN.includes(step.plugin)
-}
+const NOT_RUN = 'a plugin of your own runs here only when it says dryRun: true; what it would say is not known'
 
 interface StepParts {
   readonly trail: readonly TrailEntry[]
@@ -128,10 +128,12 @@ interface StepParts {
 function stepStory(step: StepConfig, at: number, { trail, seen, exchange }: StepParts): StepStory {
   const entry = trail.find(each => each.step === step.id)
   const parts = { step, seen, entry, exchange }
+  const common = { nr: at + 1, id: step.id, plugin: step.plugin.name }
+  if (entry && entry.verdict !== 'skipped' && entry.verdict !== 'off' && isNotRun(step)) {
+    return { ...common, verdict: 'not run', code: null, reason: NOT_RUN, otherwise: null }
+  }
   return {
-    nr: at + 1,
-    id: step.id,
-    plugin: step.plugin.name,
+    ...common,
     verdict: entry?.verdict ?? 'not reached',
     code: entry?.code ?? null,
     reason: reasonOf(parts),

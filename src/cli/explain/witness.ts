@@ -22,6 +22,7 @@ import {
 } from '#contract'
 import type { CompiledWhen, Configuration, PolicyConfig, RouteConfig, StepConfig } from '../../config/configuration.ts'
 import { BUILT_IN } from '../../pipeline/builtin.ts'
+import { runsDry, saysWho } from '../../pipeline/played.ts'
 import { type NamedValue, namedValues } from './when.ts'
 
 /** What a bucket was asked, and what it said. */
@@ -213,14 +214,24 @@ function watchedLedger(ledger: Ledger, { holds }: SeenStep): Ledger {
 
 /**
  * In place of steps that would ask or tell somebody outside of this process: nothing is sent anywhere here. Who has a
- * token of an identity provider is let in as the account that is asked about.
+ * token of an identity provider is let in as the account that is asked about; so is everybody by a plugin of somebody's own
+ * that says who asks.
  */
 export function standInsFor(caller: Caller, accounts: (id: string) => Exchange['account']): StandIn {
-  return ({ plugin }) => {
+  return step => {
+    const { plugin } = step
     if (plugin.records) return passOn
     // One of somebody's own may have the same name.
-    return plugin.name === 'jwt' && BUILT_IN.includes(plugin) ? asCaller(caller, accounts) : null
+    if (plugin.name === 'jwt' && BUILT_IN.includes(plugin)) return asCaller(caller, accounts, SIGNED)
+    if (runsDry(step)) return null
+    if (saysWho(plugin)) return asCaller(caller, accounts, null)
+    return plugin.gives?.length ? cannotGoOn : (_ctx, next) => next()
   }
+}
+
+/** Whether nobody knows what a step would have said, because something else runs in its place. */
+export function isNotRun(step: StepConfig): boolean {
+  return !step.plugin.records && !BUILT_IN.includes(step.plugin) && !runsDry(step)
 }
 
 const passOn: StepMiddleware = async ({ exchange }, next) => {
@@ -228,12 +239,23 @@ const passOn: StepMiddleware = async ({ exchange }, next) => {
   await next()
 }
 
-function asCaller(caller: Caller, accounts: (id: string) => Exchange['account']): StepMiddleware {
+const cannotGoOn: StepMiddleware = async () => {
+  throw refuse('internal_error', { detail: 'it was not run, and later steps need what it gives' })
+}
+
+const SIGNED = 'taken as signed by the identity provider, which is not asked here'
+
+/** @param signed the note on a token; null: whoever asks is let in */
+function asCaller(
+  caller: Caller,
+  accounts: (id: string) => Exchange['account'],
+  signed: string | null,
+): StepMiddleware {
   return async ({ req, exchange }, next) => {
-    if (!req.headers.authorization) throw refuse('missing_api_key')
+    if (signed !== null && !req.headers.authorization) throw refuse('missing_api_key')
     const account = accounts(caller.account)
     if (!account || !caller.key) throw new Error('nobody is there yet')
-    exchange.note('taken as signed by the identity provider, which is not asked here')
+    if (signed !== null) exchange.note(signed)
     exchange.give('key', caller.key)
     exchange.give('account', account)
     await next()

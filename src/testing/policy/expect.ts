@@ -12,6 +12,8 @@ export interface Seen {
   readonly decidedBy: string | null
   /** Requests to providers. */
   readonly calls: number
+  /** How often each service of `http` was asked. */
+  readonly http: ReadonlyMap<string, number>
   /** The body of the last one. */
   readonly sent: Readonly<Record<string, unknown>> | null
   readonly receipt: Receipt | undefined
@@ -38,6 +40,9 @@ export function mismatches(expect: ExpectShape, seen: Seen): Mismatch[] {
     ['charged', shown(expect.charged), shown(receipt?.charged ?? 0n)],
     ['source', expect.source, receipt?.source ?? null],
     ['balance', shown(expect.balance), shown(seen.balance)],
+    ...Object.entries(expect.http ?? {}).map(
+      ([key, times]) => [`http.${key}`, times, seen.http.get(key) ?? 0] as const,
+    ),
     ...Object.entries(expect.trail ?? {}).map(
       ([step, verdict]) =>
         [`trail.${step}`, verdict, trail.find(each => each.step === step)?.verdict ?? 'absent'] as const,

@@ -4,6 +4,7 @@
  */
 import { Socket } from 'node:net'
 import { type StrayKind, watchStrays } from '../../pipeline/strays.ts'
+import type { HttpStandIn } from './http.ts'
 
 /** Watches over this process until it ends. */
 export interface Guard {
@@ -11,6 +12,8 @@ export interface Guard {
   takeErrors(): string[]
   /** Who wanted to connect to where since it was last asked, as sentences. */
   takeRefused(): string[]
+  /** Answers what is asked by `fetch` from now on; null: nobody does. */
+  answerBy(standIn: HttpStandIn | null): void
   /** Puts everything back as it was. */
   end(): void
 }
@@ -38,6 +41,10 @@ export function standGuard(): Guard {
     process.nextTick(() => this.destroy(error))
     return this
   } as Connect
+  const { fetch } = globalThis
+  let standIn: HttpStandIn | null = null
+  const answered: typeof fetch = (input, init) => (standIn?.fetch ?? fetch)(input, init)
+  globalThis.fetch = answered
   const endStrays = watchStrays((kind, words) => void errors.push(`${WHAT[kind]}: ${words}`))
   return {
     takeErrors() {
@@ -50,7 +57,11 @@ export function standGuard(): Guard {
       refused = []
       return taken
     },
+    answerBy(next) {
+      standIn = next
+    },
     end() {
+      globalThis.fetch = fetch
       Socket.prototype.connect = connect
       endStrays()
     },

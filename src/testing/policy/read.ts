@@ -12,11 +12,13 @@ import { pointer, readSource, type Source } from '../../config/source.ts'
 import type { Registry } from '../../pipeline/registry.ts'
 import { startOf } from '../bench.ts'
 import { patternOf } from './expect.ts'
+import { HTTP_KEY } from './http.ts'
 import { type JwtSettings, tokenStepOf } from './identity.ts'
 import { mergeParts } from './parts.ts'
 import {
   type ExpectShape,
   type FileShape,
+  type HttpShape,
   POLICY_TEST_SCHEMA,
   type RequestShape,
   type StepShape,
@@ -36,6 +38,8 @@ export interface PolicyTests {
   readonly file: string
   readonly policy: string
   readonly configuration: Configuration
+  /** What services of plugins answer in each test. */
+  readonly http?: HttpShape | undefined
   readonly tests: readonly PlacedTest[]
 }
 
@@ -80,15 +84,24 @@ export async function readPolicyTests(file: string, options: ReadOptions): Promi
   if (source.problems.length > 0)
     return { problems: ordered(source.problems, [file]), sources: new Map([[file, text]]) }
   const tests = shape.tests.map((test, nth) => ({ ...test, line: source.position(`/tests/${nth}`).line }))
-  return { file, policy, configuration, tests }
+  return { file, policy, configuration, http: shape.http, tests }
 }
 
 /** What the schema cannot say. */
-function checkRest(source: Source, { tests }: FileShape): void {
+function checkRest(source: Source, { tests, http }: FileShape): void {
   const names = new Set<string>()
+  checkUrls(source, '', http)
   for (const [nth, test] of tests.entries()) {
     const { name, given } = test
+    const services = new Set(Object.keys(http ?? {}))
     for (const [place, step] of placesOf(test, `/tests/${nth}`)) {
+      checkUrls(source, place, step.http)
+      for (const key of Object.keys(step.http ?? {})) services.add(key)
+      for (const key of Object.keys(step.expect.http ?? {})) {
+        if (services.has(key)) continue
+        const suggestion = didYouMean(key, [...services]) ?? 'say there what it answers'
+        source.report(`${place}/expect/http${pointer(key)}`, `"http" has no service ${key}`, { key: true, suggestion })
+      }
       checkPatterns(source, `${place}/expect`, step.expect.headers)
       checkUpstream(source, place, step.upstream)
       const { address } = step.request ?? {}
@@ -103,6 +116,13 @@ function checkRest(source: Source, { tests }: FileShape): void {
     } catch (error) {
       source.report(`/tests/${nth}/given/clock`, (error as Error).message)
     }
+  }
+}
+
+function checkUrls(source: Source, place: string, http: HttpShape = {}): void {
+  for (const key of Object.keys(http)) {
+    if (URL.canParse(HTTP_KEY.exec(key)?.[2] ?? '')) continue
+    source.report(`${place}/http${pointer(key)}`, `${key} is no URL`, { key: true })
   }
 }
 

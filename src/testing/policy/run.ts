@@ -10,6 +10,7 @@ import { type BenchTime, createTime } from '../time.ts'
 import type { BenchAnswer, BenchRequest } from '../visit.ts'
 import { type Mismatch, mismatches, type Seen } from './expect.ts'
 import type { Guard } from './guard.ts'
+import { HttpStandIn } from './http.ts'
 import { tokenFor, tokenStepOf, trusting } from './identity.ts'
 import { type People, STANDARD_ACCOUNT, settle } from './people.ts'
 import { type PlacedTest, type PolicyTests, routeFor } from './read.ts'
@@ -52,6 +53,8 @@ export async function runTest(
 ): Promise<TestResult> {
   const time = createTime(startOf(test.given?.clock))
   const run: Run = { failures: [], exchanges: 0, step: 1 }
+  const http = httpOf(tests, test)
+  guard.answerBy(http)
   try {
     const configuration = await trusting(played(tests.configuration), test.given?.account?.name ?? STANDARD_ACCOUNT)
     const house = await openHouse({
@@ -63,18 +66,41 @@ export async function runTest(
       store: 'memory',
     })
     try {
-      await runSteps({ tests, test, configuration, house, time }, run)
+      await runSteps({ tests, test, configuration, house, time, http }, run)
     } finally {
       await house.close()
     }
   } catch (error) {
     run.failures.push(brokenBy(error, run.step))
+  } finally {
+    guard.answerBy(null)
   }
   const last = run.failures.pop()
   const refused = guard.takeRefused()
   if (last) run.failures.push({ ...last, mistakes: [...last.mistakes, ...refused] })
-  const beside = wentWrongBeside(guard, run.step)
+  const beside = [...unanswered(http, run.step), ...wentWrongBeside(guard, run.step)]
   return { name: test.name, line: test.line, failures: [...run.failures, ...beside], exchanges: run.exchanges }
+}
+
+/** Null where no service is said: then nobody is reached, and a test may be about that. */
+function httpOf({ http }: PolicyTests, test: PlacedTest): HttpStandIn | null {
+  if (!http && !test.http && !test.then?.some(step => step.http)) return null
+  const standIn = new HttpStandIn()
+  // Also what a step asks when it is made.
+  standIn.say({ ...http, ...test.http })
+  return standIn
+}
+
+/** Calls that no answer of `http` is for. */
+function unmatched(http: HttpStandIn | null): Mismatch[] {
+  const calls = http?.takeUnmatched() ?? []
+  return calls.map(got => ({ what: 'http', expected: 'an answer for every call', got }))
+}
+
+/** Those behind the last step, or from steps that could not be made. */
+function unanswered(http: HttpStandIn | null, step: number): StepFailure[] {
+  const found = unmatched(http)
+  return found.length === 0 ? [] : [{ step, mismatches: found, trail: null, mistakes: [] }]
 }
 
 /** What the last test has set going, and what goes wrong in the moment after it. */
@@ -125,11 +151,14 @@ interface Stage {
   readonly configuration: Configuration
   readonly house: House
   readonly time: BenchTime
+  readonly http: HttpStandIn | null
   readonly people: People
 }
 
 async function runStep(stage: Stage, step: StepShape, number: number): Promise<StepFailure | null> {
-  const { house, time } = stage
+  const { house, time, http } = stage
+  // Those of the test itself are said already.
+  if (number > 1) http?.say(step.http ?? {})
   if (step.after !== undefined) await time.pass(step.after)
   const answers = [step.upstream ?? {}].flat().map(answerOf)
   house.upstream.script(answers)
@@ -140,7 +169,11 @@ async function runStep(stage: Stage, step: StepShape, number: number): Promise<S
     answer = await house.send(request, headersOf(request, stage.people.good, stage.tests.configuration))
   }
   const seen = look(stage, answer!, before.calls)
-  const found = [...mismatches(step.expect, seen), ...faultsBehindTheEnd(house, before.calls, answers)]
+  const found = [
+    ...mismatches(step.expect, seen),
+    ...faultsBehindTheEnd(house, before.calls, answers),
+    ...unmatched(http),
+  ]
   if (found.length === 0) return null
   const mistakes = house.mistakes.slice(before.mistakes).map(mistake => {
     const why = mistake.error instanceof Error ? `: ${mistake.error.message}` : ''
@@ -163,7 +196,7 @@ function faultsBehindTheEnd(house: House, callsBefore: number, answers: readonly
   })
 }
 
-function look({ house, people }: Stage, answer: BenchAnswer, callsBefore: number): Seen {
+function look({ house, people, http }: Stage, answer: BenchAnswer, callsBefore: number): Seen {
   const record = house.records.get(answer.id ?? '')
   const calls = house.upstream.calls.slice(callsBefore)
   return {
@@ -172,6 +205,7 @@ function look({ house, people }: Stage, answer: BenchAnswer, callsBefore: number
     outcome: record?.outcome ?? null,
     decidedBy: record?.decidedBy ?? null,
     calls: calls.length,
+    http: http?.takeCalls() ?? new Map(),
     sent: calls.at(-1)?.body ?? null,
     receipt: answer.id === null ? undefined : house.store.findReceipt(answer.id),
     balance: house.store.findAccount(people.account)!.posted,

@@ -53,6 +53,33 @@ const UPSTREAM = map('One answer of the provider; left out: a few words, well.',
   wait: span('So much time passes before it answers.'),
 })
 
+const HTTP_ANSWER = map('One answer of the service; left out: 200 without a body.', {
+  status: { type: 'integer', minimum: 200, maximum: 599, description: 'The status. Default: 200.' },
+  headers: texts('Its headers.', 'string'),
+  body: anything('The body: JSON, or a text as it is.', 'string', 'object', 'array'),
+  fault: {
+    enum: ['unreachable', 'silent'],
+    description: 'What goes wrong; silent: no answer until the plugin gives up.',
+  },
+})
+
+const HTTP = {
+  type: 'object',
+  description:
+    'Answers of the HTTP services of plugins (fetch), by URL, with or without a method: POST https://policy.example/decide. A URL without a query is for every query. Where it is said, a call without an answer fails the test; in a step it counts from there on.',
+  propertyNames: {
+    pattern: '^([A-Z]{1,20} )?https?://[^ ]+$',
+    sentence: 'must be a URL, with or without a method before it: POST https://policy.example/decide',
+  },
+  additionalProperties: {
+    type: ['array', 'object'],
+    description: 'What it answers: a list is answered in order, its last entry again and again.',
+    if: { type: 'array' },
+    then: { minItems: 1, items: HTTP_ANSWER },
+    else: HTTP_ANSWER,
+  },
+}
+
 const REQUEST = map('What the client sends. Left out: a chat request to the first model.', {
   method: text('Default: POST.'),
   path: text('Default: the first route with this policy.'),
@@ -99,6 +126,10 @@ const EXPECT = map(
     },
     outcome: { enum: ['answered', 'refused', 'failed', 'client_left', 'cut'], description: 'How the exchange ended.' },
     upstream: count('How often a provider was asked, all requests of the step together.'),
+    http: {
+      ...expected('How often each service of "http" was asked in this step, by its URL as it stands there.'),
+      additionalProperties: count('So often.'),
+    },
     sent: expected('What the body of the last one must have; lists have as many entries.'),
     headers: {
       ...texts('Headers of the answer; /…/ is a pattern, null: not there.', 'string', 'number', 'null'),
@@ -123,6 +154,7 @@ const STEP = {
     then: { minItems: 1, items: UPSTREAM },
     else: UPSTREAM,
   },
+  http: HTTP,
   request: REQUEST,
   expect: EXPECT,
 }
@@ -160,6 +192,7 @@ export const POLICY_TEST_SCHEMA = map(
     },
     providers: { type: 'object', description: 'Providers in place of those of gateway.yaml.' },
     models: { type: 'object', description: 'Models in place of those of gateway.yaml.' },
+    http: HTTP,
     tests: {
       type: 'array',
       minItems: 1,
@@ -202,6 +235,15 @@ export interface UpstreamShape {
   readonly wait?: number
 }
 
+export interface HttpAnswerShape {
+  readonly status?: number
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: unknown
+  readonly fault?: 'unreachable' | 'silent'
+}
+
+export type HttpShape = Readonly<Record<string, HttpAnswerShape | readonly HttpAnswerShape[]>>
+
 export interface RequestShape {
   readonly method?: string
   readonly path?: string
@@ -223,6 +265,7 @@ export interface ExpectShape {
   readonly trail?: Readonly<Record<string, string>>
   readonly outcome?: string
   readonly upstream?: number
+  readonly http?: Readonly<Record<string, number>>
   readonly sent?: Readonly<Record<string, unknown>>
   readonly headers?: Readonly<Record<string, string | number | null>>
   readonly body?: Readonly<Record<string, unknown>>
@@ -236,6 +279,7 @@ export interface ExpectShape {
 export interface StepShape {
   readonly after?: number
   readonly upstream?: UpstreamShape | readonly UpstreamShape[]
+  readonly http?: HttpShape
   readonly request?: RequestShape
   readonly expect: ExpectShape
 }
@@ -261,5 +305,6 @@ export interface FileShape {
   readonly routes?: readonly Readonly<Record<string, unknown>>[]
   readonly providers?: Readonly<Record<string, unknown>>
   readonly models?: Readonly<Record<string, unknown>>
+  readonly http?: HttpShape
   readonly tests: readonly TestShape[]
 }

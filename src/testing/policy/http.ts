@@ -1,0 +1,96 @@
+/** What stands in for the HTTP services of plugins in policy tests: the answers of `http`, by URL. */
+import type { HttpAnswerShape, HttpShape } from './schema.ts'
+
+/** `POST https://policy.example/decide`, or the URL alone for every method. */
+export const HTTP_KEY = /^(?:([A-Z]{1,20}) )?(https?:\/\/\S+)$/
+
+interface Service {
+  readonly key: string
+  /** Null: every method. */
+  readonly method: string | null
+  readonly url: URL
+  readonly answers: readonly HttpAnswerShape[]
+  /** How often it was asked since it was said. */
+  asked: number
+}
+
+/** Answers what plugins ask by `fetch`. A call without an answer is remembered and fails as a network does. */
+export class HttpStandIn {
+  #services = new Map<string, Service>()
+  #calls = new Map<string, number>()
+  #unmatched: string[] = []
+
+  /** Answers from now on; those of the same key are replaced. Throws for a key that is no URL. */
+  say(shape: HttpShape): void {
+    for (const [key, said] of Object.entries(shape)) {
+      const [, method = null, url] = HTTP_KEY.exec(key) ?? []
+      this.#services.set(key, { key, method, url: new URL(url!), answers: [said].flat(), asked: 0 })
+    }
+  }
+
+  readonly fetch: typeof globalThis.fetch = async (input, init) => {
+    const request = new Request(input, init)
+    const service = this.#serviceFor(request)
+    if (service === null) {
+      const what = `${request.method} ${request.url}`
+      const has = this.#services.size > 0 ? `it has ${[...this.#services.keys()].join(', ')}` : 'it is empty'
+      this.#unmatched.push(`a plugin asked ${what}, and "http" has no answer for it; ${has}`)
+      throw unreachable(what)
+    }
+    this.#calls.set(service.key, (this.#calls.get(service.key) ?? 0) + 1)
+    const answer = service.answers[Math.min(service.asked++, service.answers.length - 1)]!
+    request.signal.throwIfAborted()
+    if (answer.fault === 'unreachable') throw unreachable(`${request.method} ${request.url}`)
+    if (answer.fault === 'silent') await aborted(request.signal)
+    return responseOf(answer)
+  }
+
+  /** How often each was asked since this was last asked. */
+  takeCalls(): ReadonlyMap<string, number> {
+    const calls = this.#calls
+    this.#calls = new Map()
+    return calls
+  }
+
+  /** Calls without an answer since this was last asked, as sentences. */
+  takeUnmatched(): string[] {
+    const unmatched = this.#unmatched
+    this.#unmatched = []
+    return [...new Set(unmatched)]
+  }
+
+  /** The one that says most: the method, and the query. A key without a query is for every query. */
+  #serviceFor({ method, url }: Request): Service | null {
+    const asked = new URL(url)
+    const says = (service: Service) => (service.method === null ? 0 : 2) + (service.url.search === '' ? 0 : 1)
+    const fitting = [...this.#services.values()].filter(
+      service =>
+        (service.method ?? method) === method &&
+        service.url.origin === asked.origin &&
+        service.url.pathname === asked.pathname &&
+        (service.url.search === '' || service.url.search === asked.search),
+    )
+    return fitting.sort((one, other) => says(other) - says(one))[0] ?? null
+  }
+}
+
+/** As `fetch` fails where there is no network. */
+function unreachable(what: string): TypeError {
+  const cause = Object.assign(new Error(`${what} cannot be reached`), { code: 'ENETUNREACH', syscall: 'connect' })
+  return new TypeError('fetch failed', { cause })
+}
+
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+  })
+}
+
+/** Statuses whose answers have no body (the Fetch standard, "null body status"). */
+const BODILESS = [204, 205, 304]
+
+function responseOf({ status = 200, headers = {}, body }: HttpAnswerShape): Response {
+  if (body === undefined || BODILESS.includes(status)) return new Response(null, { status, headers })
+  if (typeof body === 'string') return new Response(body, { status, headers })
+  return new Response(JSON.stringify(body), { status, headers: { 'content-type': 'application/json', ...headers } })
+}
