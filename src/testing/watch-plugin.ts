@@ -2,24 +2,28 @@
  * Watches one plugin at work: how often each of its middlewares calls `next`, and which timers and connections it begins
  * and does not end. What the rest of the gateway does beside it is not counted.
  */
-import { AsyncLocalStorage, createHook } from 'node:async_hooks'
+import { AsyncLocalStorage, createHook, executionAsyncId } from 'node:async_hooks'
+import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type AnyPlugin, definePlugin, type Exchange, type StepInstance, type StepMiddleware } from '#contract'
 import { factsWrong, seeFacts } from './facts.ts'
 
-/** What Node calls those things that keep a process at work. */
-const LASTING: ReadonlySet<string> = new Set([
-  'Timeout',
-  'TCPWRAP',
-  'TCPSERVERWRAP',
-  'TLSWRAP',
-  'PIPEWRAP',
-  'UDPWRAP',
-  'FSEVENTWRAP',
-  'STATWATCHER',
-  'PROCESSWRAP',
-  'WORKER',
+/** Those things that keep a process at work, by Node's names for them. */
+const LASTING: ReadonlyMap<string, string> = new Map([
+  ['Timeout', 'a timer'],
+  ['TCPWRAP', 'a connection'],
+  ['TCPSERVERWRAP', 'a server'],
+  ['TLSWRAP', 'a TLS connection'],
+  ['PIPEWRAP', 'a pipe'],
+  ['UDPWRAP', 'a UDP socket'],
+  ['FSEVENTWRAP', 'a watched file'],
+  ['STATWATCHER', 'a watched file'],
+  ['PROCESSWRAP', 'a process'],
+  ['WORKER', 'a worker'],
 ])
+
+/** What Node goes through before it begins one of them: then the plugin is no longer on the stack. */
+const STEPS: ReadonlySet<string> = new Set(['TickObject', 'GETADDRINFOREQWRAP'])
 
 export interface WatchedPlugin {
   readonly plugin: AnyPlugin
@@ -29,7 +33,7 @@ export interface WatchedPlugin {
   readonly facts: readonly string[]
   /** How often `create` and `dispose` were called. */
   readonly lives: { created: number; disposed: number }
-  /** What it has begun and not ended, by Node's name for it. */
+  /** What it has begun and not ended, with the place where it was made: `a timer made at plugins/mine.ts:12:5`. */
   lasting(): readonly string[]
   /** Listeners on the process that were not there before. */
   listeners(): readonly string[]
@@ -47,13 +51,34 @@ const FALLIBLE: ReadonlySet<string> = new Set(['keys', 'accounts', 'buckets', 't
  */
 export function watchPlugin(plugin: AnyPlugin, fails: () => boolean = () => false): WatchedPlugin {
   const inside = new AsyncLocalStorage<boolean>()
-  const open = new Map<number, string>()
+  const open = new Map<unknown, string>()
+  const steps = new Map<number, string>()
+  const begin = (id: unknown, what: string) => {
+    const frame = callerFrame() ?? steps.get(executionAsyncId())
+    if (frame === undefined || !isGateway(frame)) open.set(id, `${what}${placeOf(frame)}`)
+  }
   const hook = createHook({
     init(id, type) {
-      if (LASTING.has(type) && inside.getStore() === true && !isBegunByGateway()) open.set(id, type)
+      const what = LASTING.get(type)
+      if ((what === undefined && !STEPS.has(type)) || inside.getStore() !== true) return
+      if (what !== undefined) return begin(id, what)
+      const frame = callerFrame() ?? steps.get(executionAsyncId())
+      if (frame !== undefined) steps.set(id, frame)
     },
-    destroy: id => void open.delete(id),
+    destroy(id) {
+      open.delete(id)
+      steps.delete(id)
+    },
   }).enable()
+  const endNetwork = watchNetwork({
+    fetch(ask) {
+      if (inside.getStore() !== true) return ask()
+      const id = Symbol('fetch')
+      begin(id, 'a fetch')
+      return inside.run(false, ask).finally(() => open.delete(id))
+    },
+    timeout: make => (inside.getStore() === true ? inside.run(false, make) : make()),
+  })
   const before = processListeners()
   const nexts: number[] = []
   const lives = { created: 0, disposed: 0 }
@@ -115,7 +140,10 @@ export function watchPlugin(plugin: AnyPlugin, fails: () => boolean = () => fals
       const now = processListeners()
       return [...now].flatMap(([name, count]) => (count > (before.get(name) ?? 0) ? [name] : []))
     },
-    stop: () => void hook.disable(),
+    stop() {
+      hook.disable()
+      endNetwork()
+    },
   }
 }
 
@@ -140,17 +168,73 @@ function fallible(services: Readonly<Record<string, object>>, fails: () => boole
 const GATEWAY = new URL('..', import.meta.url).href
 const HERE = import.meta.url
 
-/** What the gateway begins while the plugin calls it (`exchange.answer`) is the gateway's own. */
-function isBegunByGateway(): boolean {
+/** The first frame of the stack that is neither Node's nor of this file. */
+function callerFrame(): string | undefined {
   const { stackTraceLimit } = Error
   // Node's own frames come first, and there may be many.
   Error.stackTraceLimit = 50
   const frames = new Error('where').stack?.split('\n').slice(1) ?? []
   Error.stackTraceLimit = stackTraceLimit
-  const caller = frames.find(
-    frame => !frame.includes('node:') && !frame.includes(HERE) && !frame.includes(fileURLToPath(HERE)),
-  )
-  return caller !== undefined && (caller.includes(GATEWAY) || caller.includes(fileURLToPath(GATEWAY)))
+  return frames.find(frame => !frame.includes('node:') && !frame.includes(HERE) && !frame.includes(fileURLToPath(HERE)))
+}
+
+/** What the gateway begins while the plugin calls it (`exchange.answer`) is the gateway's own. */
+function isGateway(frame: string): boolean {
+  return frame.includes(GATEWAY) || frame.includes(fileURLToPath(GATEWAY))
+}
+
+/** ` made at plugins/mine.ts:12:5`; empty where the stack does not say it. */
+function placeOf(frame: string | undefined): string {
+  const [, path, line] = /\(?((?:file:\/\/)?\/[^()]+?)(:\d+:\d+)\)?$/.exec(frame ?? '') ?? []
+  if (path === undefined) return ''
+  const file = path.startsWith('file:') ? fileURLToPath(path) : path
+  const near = relative(process.cwd(), file)
+  return ` made at ${near.startsWith('..') ? file : near}${line}`
+}
+
+/**
+ * What Node does for a plugin and keeps for later is not the plugin's: the connections of `fetch` stay open for the next one,
+ * and the timer of `AbortSignal.timeout` goes when nobody has the signal. A `fetch` that is not over is the plugin's.
+ */
+interface Network {
+  fetch(ask: () => Promise<Response>): Promise<Response>
+  timeout(make: () => AbortSignal): AbortSignal
+}
+
+const networks = new Set<Network>()
+let endPatch: (() => void) | null = null
+
+/** Passes every `fetch` and `AbortSignal.timeout` of this process through it until the returned function is called. */
+function watchNetwork(network: Network): () => void {
+  networks.add(network)
+  endPatch ??= patchNetwork()
+  return () => {
+    networks.delete(network)
+    if (networks.size > 0) return
+    endPatch?.()
+    endPatch = null
+  }
+}
+
+function patchNetwork(): () => void {
+  const { fetch } = globalThis
+  const { timeout } = AbortSignal
+  const watchedFetch: typeof fetch = (input, init) =>
+    [...networks].reduce<() => Promise<Response>>(
+      (ask, network) => () => network.fetch(ask),
+      () => fetch(input, init),
+    )()
+  const watchedTimeout: typeof timeout = ms =>
+    [...networks].reduce<() => AbortSignal>(
+      (make, network) => () => network.timeout(make),
+      () => timeout.call(AbortSignal, ms),
+    )()
+  globalThis.fetch = watchedFetch
+  AbortSignal.timeout = watchedTimeout
+  return () => {
+    globalThis.fetch = fetch
+    AbortSignal.timeout = timeout
+  }
 }
 
 function processListeners(): Map<string, number> {

@@ -50,7 +50,7 @@ const ROWS: readonly BadPlugin[] = [
       setInterval(() => {}, 60_000).unref()
       await next()
     },
-    'after dispose() something goes on: Timeout',
+    'after dispose() something goes on: a timer made at test/testing/conform.test.ts:',
   ],
   [
     'a timer that dispose forgets',
@@ -58,7 +58,7 @@ const ROWS: readonly BadPlugin[] = [
       setInterval(() => {}, 60_000).unref()
       return { handle: (_ctx, next) => next(), dispose() {} }
     },
-    'after dispose() something goes on: Timeout',
+    'after dispose() something goes on: a timer made at test/testing/conform.test.ts:',
   ],
   [
     'a timer and nothing to let go of it',
@@ -66,7 +66,7 @@ const ROWS: readonly BadPlugin[] = [
       setInterval(() => {}, 60_000).unref()
       return (_ctx, next) => next()
     },
-    'after dispose() something goes on: Timeout',
+    'after dispose() something goes on: a timer made at test/testing/conform.test.ts:',
   ],
   [
     'a server that dispose forgets',
@@ -75,7 +75,7 @@ const ROWS: readonly BadPlugin[] = [
       server.listen(0, '127.0.0.1').unref()
       return { handle: (_ctx, next) => next(), dispose() {} }
     },
-    'after dispose() something goes on: TCPSERVERWRAP',
+    'after dispose() something goes on: a server made at test/testing/conform.test.ts:',
   ],
   [
     'a dispose that throws',
