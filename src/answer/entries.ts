@@ -10,9 +10,9 @@ import {
   type Receipt,
 } from '#contract'
 
-/** The models that a list shows: the public ones that this caller may use. */
+/** The models that a list shows: those that this caller may use. One that is not public is there for keys that name it. */
 export function listedModels(catalog: Catalog, key: Key | undefined): Model[] {
-  return catalog.list().filter(model => model.public && mayUse(model, key))
+  return catalog.list().filter(model => mayUse(model, key))
 }
 
 export function modelList(models: readonly Model[]): object {

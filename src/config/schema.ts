@@ -208,7 +208,7 @@ const MODEL = map(
       items: { enum: ['service_tier', 'web_search', 'audio', 'prediction'] },
       default: [],
     },
-    public: flag('Whether keys without a list of models of their own may use it.', true),
+    public: flag('Whether keys without a list of models of their own may use it, and see it in GET /v1/models.', true),
     enabled: flag('Whether it exists for clients at all.', true),
     aliases: {
       type: 'array',

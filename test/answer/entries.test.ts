@@ -37,6 +37,7 @@ describe('the list of models', () => {
     ['nobody’s key: the public ones', undefined, ['a', 'b']],
     ['a key for all', key(null), ['a', 'b']],
     ['a key for some', key(['b', 'off']), ['b']],
+    ['a key that names one that is not public', key(['hidden', 'b']), ['hidden', 'b']],
     ['a key for none', key([]), []],
   ])('%s', (_name, allowed, ids) => {
     expect(listedModels(catalog, allowed).map(({ id }) => id)).toEqual(ids)

@@ -1,6 +1,7 @@
 /** What the gateway says of itself: the models that a caller may use, and the receipts of what they have cost. */
 import Anthropic from '@anthropic-ai/sdk'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { AUDIENCE, createSigner, ISSUER, sign } from '../../plugins/jwt/test-provider.ts'
 import { exact, type FakeProvider, startFakeProvider, withhold } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
 import { readSse } from '../helpers/sse.ts'
@@ -161,8 +162,25 @@ describe('the list', () => {
     expect(await ids(await newKey())).toEqual(PUBLIC)
   })
 
-  test('of a key with models of its own has only those, and never one that is not public', async () => {
-    expect(await ids(await newKey(['free', 'm', 'secret', 'gone', 'no-such-model']))).toEqual(['m', 'free'])
+  test('of a key with models of its own has those, and each is there by its id', async () => {
+    const key = await newKey(['free', 'm', 'secret', 'gone', 'no-such-model'])
+    expect(await ids(key)).toEqual(['m', 'free', 'secret'])
+    expect(await json(await get('/v1/models/secret', key))).toMatchObject({ id: 'secret' })
+    const page = await new Anthropic({ apiKey: key, baseURL: gateway.url, maxRetries: 0 }).models.list()
+    expect(page.data.map(({ id }) => id)).toEqual(['m', 'free', 'secret'])
+  })
+
+  test('of a token has the models of its claim', async () => {
+    const signer = createSigner('ES256', 'one')
+    const settings = { issuer: ISSUER, audience: AUDIENCE, jwks: { keys: [signer.jwk] }, account_claim: 'tenant' }
+    await using own = await startInProcess({
+      yaml: { models: MODELS },
+      policies: { catalog: [{ use: 'jwt', with: { ...settings, models_claim: 'models' } }] },
+    })
+    const token = (models: unknown) => sign(signer, Date.now(), { tenant: own.accountId, models })
+    expect(await ids(await token(['secret', 'free', 'gone']), own)).toEqual(['free', 'secret'])
+    expect(await ids(await token('m secret'), own)).toEqual(['m', 'secret'])
+    expect(await ids(await token([]), own)).toEqual([])
   })
 
   test('is for anyone where the route says so, without what is not public', async () => {
