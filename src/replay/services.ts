@@ -161,7 +161,7 @@ export interface Reading {
 export function recordedWords(
   step: Pick<StepConfig, 'id' | 'plugin' | 'settings' | 'mode'>,
   runs: Runs,
-  reading: Reading,
+  readingOf: (route: string) => Reading,
 ): AnyPlugin {
   const { plugin, id } = step
   const create = plugin.create.bind(plugin)
@@ -175,6 +175,7 @@ export function recordedWords(
       const handle: StepMiddleware = async (ctx: StepContext, next) => {
         const run = runs.get(ctx.exchange.id)!
         const { line } = run
+        const reading = readingOf(line.route)
         const said = reading.stands ? saidBy(id, line) : null
         const code = said?.verdict === 'would_refuse' ? said.code : undefined
         const isOfAnswer = ofAnswers && wasSent(line)
@@ -195,9 +196,14 @@ export function recordedWords(
 }
 
 /** In place of a step that is not run: what it has said stands, that of a step in shadow included; else nobody knows. */
-export function recordedVerdict({ plugin, id, mode }: StepConfig, runs: Runs, reading: Reading): AnyPlugin {
+export function recordedVerdict(
+  { plugin, id, mode }: StepConfig,
+  runs: Runs,
+  readingOf: (route: string) => Reading,
+): AnyPlugin {
   const handle: StepMiddleware = async (ctx, next) => {
     const run = runs.get(ctx.exchange.id)!
+    const reading = readingOf(run.line.route)
     const said = reading.stands ? saidBy(id, run.line) : null
     const isSaid = said?.code !== undefined && run.line.attempts.length === 0
     if (isSaid && said.verdict === 'refused') throw refuse(said.code!)

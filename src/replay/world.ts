@@ -145,11 +145,14 @@ export function createWorld(parts: WorldParts): World {
       const replayed = steps.steps.map(step => {
         const special = specialOf(step)
         if (special === 'identity') return { ...step, plugin: recordedIdentity(step.plugin, runs) }
-        const like = likeness(config.path, step.id)
-        const reading = { stands: isBase || like !== 'other', matters: like !== 'same' }
-        if (special === 'words') return { ...step, plugin: recordedWords(step, runs, reading) }
+        // Routes of one policy share its plan, and may stand beside different ones.
+        const readingOf = (route: string) => {
+          const like = likeness(route, step.id)
+          return { stands: isBase || like !== 'other', matters: like !== 'same' }
+        }
+        if (special === 'words') return { ...step, plugin: recordedWords(step, runs, readingOf) }
         if (special === null || step.mode === 'off') return step
-        return { ...step, foreign: false, plugin: recordedVerdict(step, runs, reading) }
+        return { ...step, foreign: false, plugin: recordedVerdict(step, runs, readingOf) }
       })
       plan = createPlan(
         policy,

@@ -35,11 +35,20 @@ const GATEWAY = {
 /** Loaded as a command loads it; nothing of it is brought to life. */
 async function configurationOf(
   steps: readonly object[],
-  { yaml = {}, plugins = [] }: { readonly yaml?: object; readonly plugins?: readonly AnyPlugin[] } = {},
+  {
+    yaml = {},
+    plugins = [],
+    files = {},
+  }: {
+    readonly yaml?: object
+    readonly plugins?: readonly AnyPlugin[]
+    readonly files?: Readonly<Record<string, object>>
+  } = {},
 ): Promise<Configuration> {
   const texts: Readonly<Record<string, object>> = {
     [join(folder, 'gateway.yaml')]: { ...GATEWAY, ...yaml },
     [join(folder, 'policies/standard.yaml')]: { steps },
+    ...Object.fromEntries(Object.entries(files).map(([name, content]) => [join(folder, name), content])),
   }
   const loaded = await loadConfiguration(join(folder, 'gateway.yaml'), {
     env: {},
@@ -388,6 +397,22 @@ describe('a guard whose words are not in the log', () => {
     const against = before && (await between(...before))
     const result = await replayed(await between(...steps), [lineWith(said)], { against })
     expect({ changes: result.changes, unknown: [...result.found.unknown.keys()] }).toEqual({ changes, unknown })
+  })
+
+  test('two routes of one policy, of which one had another', async () => {
+    const twoRoutes = (other: string) => ({
+      routes: [
+        { path: '/v1/chat/completions', policy: 'standard' },
+        { path: '/eu/v1/chat/completions', policy: other },
+      ],
+    })
+    const steps = [...FIRST, guard(), ...LAST]
+    const plain = { 'policies/plain.yaml': { steps: [...FIRST, ...LAST] } }
+    const configuration = await configurationOf(steps, { yaml: twoRoutes('standard') })
+    const against = await configurationOf(steps, { yaml: twoRoutes('plain'), files: plain })
+    const lines = [lineWith(), lineWith({ route: '/eu/v1/chat/completions' })]
+    const { found, changes } = await replayed(configuration, lines, { against })
+    expect({ changes, unknown: [...found.unknown] }).toEqual({ changes: [], unknown: [['words', 1]] })
   })
 })
 
