@@ -199,6 +199,40 @@ test('lines that cannot be read are a failure where that is asked for', async ()
   expect((await tollgate('replay', 'bad.jsonl', '--account', 'zenith', '--fail-on', 'skipped>9%')).code).toBe(1)
 })
 
+test('a guard from shadow to enforce: what it would have refused is refused, and what nobody knows is said', async () => {
+  const guard =
+    '  - { use: guard, MODE with: { rules: [{ name: red, pattern: red, action: refuse }] } }\n  - use: credits'
+  const policy = (mode: string) => limited(9).replace('  - use: credits', guard.replace('MODE', mode))
+  place.write('policies/old.yaml', policy('mode: shadow,'))
+  place.write('policies/new.yaml', policy(''))
+  const trails = [[{ step: 'guard', verdict: 'would_refuse', code: 'content_filter' }], [], []]
+  const passed = [{ step: 'guard', verdict: 'passed' }]
+  place.write('guarded.jsonl', jsonl(LINES.map((line, nth) => ({ ...line, trail: trails[nth] ?? passed }))))
+  for (const against of [[], ['--against', 'old.yaml']]) {
+    const { code, out, err } = await tollgate('replay', 'guarded.jsonl', ...against, '--fail-on', 'refused>1')
+    expect(out).toContain('1 of 9 verdicts changes (11.11 %): 1 refused now.')
+    expect(out).toContain('2 lines not compared: a step looks at words, which are not in the log')
+    expect(err).toContain('refused: 1 of 9 exchanges, and 2 more may be: a step looks at words')
+    expect(code).toBe(1)
+    expect((await tollgate('replay', 'guarded.jsonl', ...against, '--fail-on', 'refused>1,unknown>2')).code).toBe(0)
+  }
+})
+
+describe('a plugin of your own that does not say that it may run here', () => {
+  test('is named, and what it would say is not known', async () => {
+    place.write('own.ts', own("(_ctx, next) => { throw new Error('it ran') }").replace('  dryRun: true,\n', ''))
+    place.write('policies/new.yaml', withOwn().replace('burst: 3', 'burst: 9'))
+    const { code, out, err } = await tollgate('replay', 'usage.jsonl', '--fail-on', 'refused')
+    expect(out).toContain('  not run: "own": what the log has of them stands.')
+    expect(out).toContain(
+      '9 lines not compared: the step own was not run, and the log does not say what it made of them',
+    )
+    expect(out).toContain('Nothing could be compared.')
+    expect(err).toContain('refused: 0 of 9 exchanges, and 9 more may be')
+    expect(code).toBe(1)
+  })
+})
+
 test('most of them not compared is no pass', async () => {
   const unknown = Array.from({ length: 10 }, (_, nth) =>
     refusedLine(429, 'rate_limit_exceeded', 'door', { ...at(nth), account: null, key: null }),
