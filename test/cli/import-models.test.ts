@@ -119,7 +119,7 @@ describe('models for embeddings', () => {
       'other is on the raw route /mistral/v1/embeddings: clients send the model mistral-embed, and their base URL ends in /mistral/v1',
       'large is a raw route, which has one provider: that of its first deployment',
       'the raw route of small has no limit; add the step rate-limit to policies/raw.yaml',
-      'own is for embeddings, and cohere/embed-english-v3.0 does not take them in the format of OpenAI',
+      'own is for embeddings, and the provider of cohere/embed-english-v3.0 takes them at another path or in another format',
       'the price of unknown is not in the file: it has no route',
     ])
       expect(err).toContain(sentence)

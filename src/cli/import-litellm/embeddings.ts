@@ -43,8 +43,8 @@ function addRoute(id: string, deployment: Deployment, routes: Map<string, RawRou
   const { params, provider, model } = deployment
   const known = inputPriceOf(deployment, parts)
   if (!speaksOpenai(deployment, parts)) {
-    const why = `${id} is for embeddings, and ${deployment.source} does not take them in the format of OpenAI`
-    remarks.add('lost', params, why, 'add a raw route for the path that the provider has, with a price')
+    const why = `${id} is for embeddings, and the provider of ${deployment.source} takes them at another path or in another format`
+    remarks.add('lost', params, why, 'add a raw route with the upstream_path that the provider has, and a price')
     return
   }
   if (known === null && unpriced === 'disable') {
@@ -67,7 +67,7 @@ function addRoute(id: string, deployment: Deployment, routes: Map<string, RawRou
   sayLimits(id, deployment, parts)
 }
 
-/** Whether the provider takes `POST /embeddings` below its base URL. Endpoints of Hugging Face have a format of their own. */
+/** Whether the provider takes OpenAI's `POST /embeddings` below its base URL. Endpoints of Hugging Face have a format of their own. */
 function speaksOpenai({ provider, source }: Deployment, { providers }: EmbeddingParts): boolean {
   const { dialect, base_url } = providers.get(provider) as { dialect: string; base_url: string }
   if (dialect === 'azure') return base_url.endsWith('/openai/v1')
