@@ -195,6 +195,19 @@ export function usageOf(wire: WireUsage | null, source: Usage['source']): Usage 
   }
 }
 
+/** A usage of ours as clients read it; `source` says that it is an estimate. */
+export function wireUsageOf(usage: Usage): WireUsage {
+  const { promptTokens, completionTokens, cachedTokens, cacheWriteTokens, reasoningTokens, source } = usage
+  return {
+    prompt_tokens: promptTokens,
+    completion_tokens: completionTokens,
+    total_tokens: promptTokens + completionTokens,
+    prompt_tokens_details: { cached_tokens: cachedTokens, cache_write_tokens: cacheWriteTokens },
+    completion_tokens_details: { reasoning_tokens: reasoningTokens },
+    ...(source === 'estimated' ? { source } : {}),
+  }
+}
+
 /**
  * Tokens that are in the total and nowhere else: the thinking of Google's models behind its OpenAI endpoint, and of xAI's,
  * which have it in the details too (in all of 32 recorded answers).

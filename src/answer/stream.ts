@@ -3,7 +3,7 @@
  * a choice goes on that has not finished, or the pipeline has unwound. So what the client sees last (finish, usage, `[DONE]`) leaves only
  * after its charge is committed, and an answer that could not be charged never looks finished.
  */
-import { type Chunk, type Delta, envelope, type Refusal, type StreamEncoder } from '#contract'
+import { type Chunk, type Delta, envelope, type Refusal, type StreamEncoder, type WireUsage } from '#contract'
 import type { Client } from './client.ts'
 import { isPromise, onlyWatched, type Tap, throughTaps } from './taps.ts'
 
@@ -43,6 +43,8 @@ export class StreamAnswer {
   /** The choices of which something, and those of which a finish reason, has gone to the client or into the tail. */
   readonly #begun = new Set<number>()
   readonly #finished = new Set<number>()
+  /** The first chunk that has left, or is kept back: a further one has the same head. */
+  #first: Chunk | null = null
   /** By choice: its finish as it came, for the case that an edit swallows it. */
   readonly #due = new Map<number, Chunk>()
 
@@ -113,12 +115,14 @@ export class StreamAnswer {
 
   /**
    * The end of a stream that went well: what was kept back, and what says that it is over (`[DONE]`).
-   * @param last one more chunk, which no step has seen
+   * @param usage told in one more chunk, which no step has seen
    */
-  finish(last: Chunk | null = null): void {
+  finish(usage: WireUsage | null = null): void {
     this.#isOver = true
-    const missing = this.#swallowed().map(chunk => this.#format.chunk(chunk, null))
-    const more = last ? [this.#format.chunk(last, null)] : []
+    const swallowed = this.#swallowed()
+    const missing = swallowed.map(chunk => this.#format.chunk(chunk, null))
+    const head = this.#first ?? swallowed[0]
+    const more = usage && head ? [this.#format.chunk(usageChunk(head, usage), null)] : []
     this.#client.endStream(Buffer.concat([...missing, ...(this.#tail ?? []), ...more, this.#format.finish()]))
     this.#tail = null
   }
@@ -136,6 +140,7 @@ export class StreamAnswer {
   }
 
   #emit(chunk: Chunk, raw: Buffer | null): boolean {
+    this.#first ??= chunk
     const frame = this.#format.chunk(chunk, raw)
     const goesOn = this.#follow(chunk)
     if (this.#tail === null) {
@@ -203,6 +208,10 @@ export class StreamAnswer {
     const told = seen.length > 0 || this.#finished.size > 0 ? seen : missing.slice(0, 1)
     return told.map(([, chunk]) => chunk)
   }
+}
+
+function usageChunk({ id, object, created, model }: Chunk, usage: WireUsage): Chunk {
+  return { id, object, created, model, choices: [], usage }
 }
 
 function frameOf(json: Buffer): Buffer {

@@ -1,7 +1,7 @@
 /** The pump of a whole answer: it is collected, read, sent through the taps, and kept until the pipeline has unwound. */
 import type { AnswerView, ChatCompletion, DecodedAnswer, Dialect, UpstreamFailure } from '#contract'
 import { ByteCollector } from '../bytes.ts'
-import type { Meter } from './meter.ts'
+import { type Meter, wireUsageOf } from './meter.ts'
 import { FINISHED_WITH_ERROR, Pump, type PumpParts } from './pump.ts'
 import { completionThroughTaps, isPromise, onlyWatched, type Tap } from './taps.ts'
 
@@ -15,7 +15,7 @@ export class WholePump extends Pump {
   readonly #dialect: Dialect
   readonly #view: AnswerView
   readonly #taps: readonly Tap[]
-  readonly #write: WriteWhole
+  readonly #write: WriteWhole | null
   readonly #bytes = new ByteCollector()
   /** The answer as it will be sent; set when `over` says complete. */
   body: Buffer | null = null
@@ -32,7 +32,7 @@ export class WholePump extends Pump {
     this.#dialect = parts.dialect
     this.#view = parts.view
     this.#taps = parts.taps
-    this.#write = parts.write ?? writeJson
+    this.#write = parts.write ?? null
   }
 
   data(bytes: Buffer): boolean {
@@ -58,7 +58,7 @@ export class WholePump extends Pump {
       return
     }
     try {
-      const body = bodyOf(decoded.completion, decoded.raw, this.#taps, this.#write)
+      const body = bodyOf(decoded.completion, decoded.raw, this.#taps, this.#write ?? this.#writeChat())
       if (isPromise(body)) void this.#wait(body)
       else this.#complete(body)
     } catch (error) {
@@ -80,6 +80,13 @@ export class WholePump extends Pump {
     if (this.isOver) return
     this.body = body
     this.finish({ ending: 'complete' })
+  }
+
+  /** The provider's own answer, with the usage that is charged for where it has said none that can be believed. */
+  #writeChat(): WriteWhole {
+    const usage = this.parts.meter.spent(true)
+    if (usage?.source !== 'estimated') return writeJson
+    return completion => Buffer.from(JSON.stringify({ ...completion, usage: wireUsageOf(usage) }))
   }
 
   /** The answer, decoded and counted. What a hostile one makes the decoder throw ends this answer, not the process. */

@@ -1,7 +1,6 @@
 /** The innermost middleware of a chat route: asks a target, and another when that may help, and pumps the answer to the client. */
 import {
   type Chat,
-  type Chunk,
   type EncodedRequest,
   type ErrorCode,
   isRefusal,
@@ -9,9 +8,9 @@ import {
   refuse,
   type Target,
   type UpstreamFailure,
-  type Usage,
   type WireUsage,
 } from '#contract'
+import { wireUsageOf } from '../answer/meter.ts'
 import { type PumpEnding, StreamPump } from '../answer/pump.ts'
 import { StreamAnswer } from '../answer/stream.ts'
 import type { Tap, TapError } from '../answer/taps.ts'
@@ -22,6 +21,8 @@ import { type Retry, retryAfterFailure, THE_CREDENTIALS } from '../upstream/retr
 import { endStopped, recordAttempt, refusalOf, type SenderParts, type Trip } from './trip.ts'
 
 export const JSON_HEADERS = { 'content-type': 'application/json' }
+/** Names what of an answer the gateway has estimated. */
+export const ESTIMATED_HEADER = 'x-tollgate-estimated'
 
 /** Failures that only the operator can mend: a key, a quota, a base_url, a target's model. */
 const OPERATORS: ReadonlySet<ErrorCode> = new Set([
@@ -85,6 +86,7 @@ export async function sendChat(trip: Trip, parts: SenderParts): Promise<void> {
   // A whole answer is collected before anything is known of it; its failures were not known at its head.
   exchange.usage = meter.spent(ending.ending === 'complete')
   if (ending.ending === 'complete' && pump instanceof WholePump) {
+    if (exchange.usage?.source === 'estimated') trip.ctx.set(ESTIMATED_HEADER, 'usage')
     const finish = () => client.sendWhole(200, JSON_HEADERS, pump.body!)
     trip.finish = finish
   }
@@ -290,27 +292,18 @@ export function writerOf({ exchange, meter }: Trip): WriteWhole | undefined {
   if (!inbound) return undefined
   return completion => {
     const usage = exchange.usage ?? meter.spent(true)
-    return inbound.encodeAnswer(usage ? { ...completion, usage: wireUsage(usage) } : completion)
+    return inbound.encodeAnswer(usage ? { ...completion, usage: wireUsageOf(usage) } : completion)
   }
 }
 
-/** What the client of another format is told of the usage: what it is charged for, wherever the provider has said it. */
-function wireUsage(usage: Usage): WireUsage {
-  const { promptTokens, completionTokens, cachedTokens, cacheWriteTokens, reasoningTokens } = usage
-  return {
-    prompt_tokens: promptTokens,
-    completion_tokens: completionTokens,
-    total_tokens: promptTokens + completionTokens,
-    prompt_tokens_details: { cached_tokens: cachedTokens, cache_write_tokens: cacheWriteTokens },
-    completion_tokens_details: { reasoning_tokens: reasoningTokens },
-  }
-}
-
-/** The same for a stream, as one more chunk. Null in the canonical format, where the provider's own stands. */
-function usageChunk({ exchange }: Trip): Chunk | null {
-  if (!exchange.inbound || !exchange.usage || !exchange.model) return null
-  const head = { id: exchange.id, object: 'chat.completion.chunk', created: Math.floor(exchange.startedAt / 1000) }
-  return { ...head, model: exchange.model.id, choices: [], usage: wireUsage(exchange.usage) }
+/**
+ * What a stream says of the usage at its end: what is charged for, wherever the provider has said it. Null in the canonical
+ * format where the provider's own stands, or nobody has asked.
+ */
+function lastUsage({ inbound, usage, chat }: Trip['exchange']): WireUsage | null {
+  if (usage === null) return null
+  if (!inbound && !(chat?.includeUsage && usage.source === 'estimated')) return null
+  return wireUsageOf(usage)
 }
 
 /** The client's stream, remembered for the trip's end: `finish` closes it, a failure breaks it. */
@@ -318,7 +311,7 @@ export function streamTo(trip: Trip, taps: readonly Tap[]): StreamAnswer {
   const onContent = () => void (trip.meter.delivered = true)
   const answer = new StreamAnswer(trip.client, taps, trip.exchange.inbound?.encodeStream(), onContent)
   trip.stream = answer
-  const finish = () => answer.finish(usageChunk(trip))
+  const finish = () => answer.finish(lastUsage(trip.exchange))
   trip.finish = finish
   return answer
 }

@@ -8,11 +8,9 @@ import { promptEstimate } from '../answer/meter.ts'
 import { ByteCollector } from '../bytes.ts'
 import type { Upstream } from '../generation.ts'
 import { startAttempt } from '../upstream/attempt.ts'
-import { JSON_HEADERS } from './chat.ts'
+import { ESTIMATED_HEADER, JSON_HEADERS } from './chat.ts'
 import { endStopped, recordAttempt, type SenderParts, type Trip } from './trip.ts'
 
-/** Names the figures of an answer that are the gateway's estimates. */
-const ESTIMATED_HEADER = 'x-tollgate-estimated'
 /** A client waits for a count before it asks what it wants to ask. */
 const LONGEST_MS = 10_000
 /** The answers have some dozen bytes. */

@@ -1,0 +1,124 @@
+/** Usage where the provider reports none: the client is told the estimate that it is charged for, and that it is one. */
+import OpenAI from 'openai'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { WireUsage } from '#contract'
+import { type AnswerOptions, exact, type FakeProvider, startFakeProvider, whole } from '../helpers/fake-provider.ts'
+import { type InProcess, startInProcess } from '../helpers/in-process.ts'
+
+let provider: FakeProvider
+let gateway: InProcess
+let openai: OpenAI
+
+beforeAll(async () => {
+  provider = await startFakeProvider({ script: exact() })
+  gateway = await startInProcess({
+    provider: provider.baseUrl,
+    yaml: {
+      routes: [
+        { path: '/v1/chat/completions', policy: 'test' },
+        { path: '/v1/messages', policy: 'test' },
+        { path: '/v1/responses', policy: 'test' },
+      ],
+    },
+  })
+  openai = new OpenAI({ apiKey: gateway.key, baseURL: `${gateway.url}/v1`, logLevel: 'off', maxRetries: 0 })
+})
+afterAll(async () => {
+  await gateway.stop()
+  await provider.close()
+})
+
+const ASK = { model: 'm', messages: [{ role: 'user' as const, content: 'Hello' }] }
+const TOKENS = ['one', ' two', ' three', ' four']
+/** A quarter of five bytes and four for the message; a token for each piece, or a quarter of the bytes. */
+const ESTIMATE = { prompt_tokens: 6, completion_tokens: 5, total_tokens: 11, source: 'estimated' }
+
+const usageOf = (prompt: number, completion: number): WireUsage => ({
+  prompt_tokens: prompt,
+  completion_tokens: completion,
+  total_tokens: prompt + completion,
+})
+
+/** What was charged for, as the receipt has it. */
+async function receiptOf(id: string | null) {
+  await gateway.exchangeLine(id!)
+  const { promptTokens, completionTokens, source, charged } = gateway.running.store.findReceipt(id!)!
+  expect(charged).toBe(BigInt(promptTokens! * 1000 + completionTokens! * 2000))
+  return { prompt_tokens: promptTokens, completion_tokens: completionTokens, source }
+}
+
+describe('chat completions', () => {
+  test.each<[string, AnswerOptions]>([
+    ['none', { usage: null }],
+    ['zeros', { usage: usageOf(0, 0) }],
+    ['no numbers', { usage: {} as WireUsage }],
+  ])('a whole answer with %s', async (_name, options) => {
+    provider.script(exact({ tokens: TOKENS, ...options }))
+    const { data, response } = await openai.chat.completions.create(ASK).withResponse()
+    expect(data.choices[0]?.message.content).toBe('one two three four')
+    expect(data.usage).toMatchObject(ESTIMATE)
+    expect(response.headers.get('x-tollgate-estimated')).toBe('usage')
+    const { total_tokens: _, ...charged } = ESTIMATE
+    expect(await receiptOf(response.headers.get('x-request-id'))).toEqual(charged)
+  })
+
+  test.each<[string, AnswerOptions]>([
+    ['none', { includeUsage: false }],
+    ['zeros', { usage: usageOf(0, 0) }],
+  ])('a stream with %s, for who asks', async (_name, options) => {
+    provider.script(exact({ tokens: TOKENS, ...options }))
+    const request = { ...ASK, stream: true as const, stream_options: { include_usage: true } }
+    const { data, response } = await openai.chat.completions.create(request).withResponse()
+    const chunks: OpenAI.ChatCompletionChunk[] = []
+    for await (const chunk of data) chunks.push(chunk)
+    const last = chunks.at(-1)!
+    expect(last).toMatchObject({
+      object: 'chat.completion.chunk',
+      choices: [],
+      usage: { ...ESTIMATE, completion_tokens: 5 },
+    })
+    expect(last).toMatchObject({ id: chunks[0]!.id, created: chunks[0]!.created, model: 'm' })
+    const { total_tokens: _, ...charged } = ESTIMATE
+    expect(await receiptOf(response.headers.get('x-request-id'))).toEqual(charged)
+  })
+
+  test('a stream of which nobody asks the usage has none', async () => {
+    provider.script(exact({ tokens: TOKENS, includeUsage: false }))
+    const stream = await openai.chat.completions.create({ ...ASK, stream: true })
+    for await (const chunk of stream) expect(chunk).not.toHaveProperty('usage')
+  })
+
+  test('of several choices all are counted', async () => {
+    provider.script(exact({ tokens: TOKENS, usage: null }))
+    const { usage } = await openai.chat.completions.create({ ...ASK, n: 3 })
+    expect(usage).toMatchObject({ completion_tokens: 14, source: 'estimated' })
+  })
+
+  test.each([false, true])('what the provider reports is left as it is (stream %s)', async stream => {
+    const usage = usageOf(9, 4)
+    provider.script(exact({ tokens: TOKENS, usage }))
+    const answer = await gateway.chat({ stream, ...(stream ? { stream_options: { include_usage: true } } : {}) })
+    const text = await answer.text()
+    expect(text).toContain(`"usage":${JSON.stringify(usage)}`)
+    expect(text.split('prompt_tokens').length).toBe(2)
+    expect(answer.headers.has('x-tollgate-estimated')).toBe(false)
+  })
+})
+
+test.each([
+  ['/v1/messages', { ...ASK, max_tokens: 100 }],
+  ['/v1/responses', { model: 'm', input: 'Hello' }],
+])('a whole answer of %s says in its header that its usage is an estimate', async (path, body) => {
+  const ask = () =>
+    fetch(`${gateway.url}${path}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
+  provider.script(whole({ tokens: TOKENS, usage: null }))
+  const estimated = await ask()
+  expect(estimated.headers.get('x-tollgate-estimated')).toBe('usage')
+  expect(await estimated.json()).toMatchObject({ usage: { input_tokens: 6, output_tokens: 5 } })
+  provider.script(whole({ tokens: TOKENS }))
+  expect((await ask()).headers.has('x-tollgate-estimated')).toBe(false)
+})
