@@ -13,6 +13,8 @@ const tokens = (prompt: number, completion: number, cached = 0, cacheWrite = 0) 
   completion,
 })
 
+const native = (type: string) => ({ type: 'anthropic', anthropic: { type, name: 'a' } })
+
 describe('what tokens cost', () => {
   test.each<[name: string, tokens: ReturnType<typeof tokens>, nano: bigint]>([
     ['nothing', tokens(0, 0), 0n],
@@ -99,6 +101,8 @@ describe('the most tokens that a prompt can have', () => {
     ['no search', { web_search_options: null }, 16],
     ['a tool that the provider runs', { tools: [{ type: 'function' }, { type: 'web_search' }] }, WHOLE],
     ['a tool of null', { tools: [null] }, 16 + 1_024],
+    ['a tool that Anthropic defines', { tools: [native('bash_20250124'), native('memory_20250818')] }, 16 + 3 * 1_024],
+    ['one that Anthropic runs', { tools: [native('web_search_20250305')] }, WHOLE],
   ])('%s', (_name, body, beyondBytes) => {
     const of = chat(body)
     expect(promptCeiling(of, model())).toBe(beyondBytes === WHOLE ? 131_072 : of.bytes.length + beyondBytes)

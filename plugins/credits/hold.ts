@@ -1,5 +1,6 @@
 /** How much is set aside before anything is sent: a true ceiling of what the request can cost. Pure arithmetic. */
 import {
+  anthropicToolIn,
   type Chat,
   type ChatMessage,
   type ChatRequest,
@@ -27,7 +28,18 @@ export function promptCeiling(chat: Chat, model: Model): number {
   const { messages, tools, functions } = chat.body
   if (messages.some(hasPartOfUnknownSize) || letsProviderAdd(chat.body)) return model.context
   const overhead = tools?.length || (Array.isArray(functions) && functions.length > 0) ? model.inputOverhead : 0
-  return Math.min(model.context, chat.bytes.length + TOKENS_PER_MESSAGE * messages.length + overhead)
+  const ceiling = chat.bytes.length + TOKENS_PER_MESSAGE * messages.length + overhead + unseenIn(tools)
+  return Math.min(model.context, ceiling)
+}
+
+/** What the model reads of a tool that Anthropic defines: 700 tokens for its text editor, which has most. */
+const TOKENS_PER_NATIVE_TOOL = 1024
+
+function unseenIn(tools: ChatRequest['tools']): number {
+  if (!tools) return 0
+  let tokens = 0
+  for (const tool of tools) if (anthropicToolIn(tool) !== null) tokens += TOKENS_PER_NATIVE_TOOL
+  return tokens
 }
 
 function hasPartOfUnknownSize({ content, ...rest }: ChatMessage): boolean {

@@ -139,6 +139,7 @@ const tool = kinds(
   'type',
   typed('function', 'function', { function: functionTool, cache_control }),
   typed('custom', 'custom', { custom: customTool, cache_control }),
+  typed('anthropic', 'anthropic', { anthropic: members('type name', { type: text, name: text }), cache_control }),
 )
 const named = members('name', { name: text })
 const toolChoice = wordOr(

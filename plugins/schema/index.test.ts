@@ -182,7 +182,7 @@ describe('bodies that the format does not allow', () => {
       { tools: [{ type: 'web_search' }] },
       'invalid_value',
       'tools[0].type',
-      `"web_search" is not one of 'function', 'custom'.`,
+      `"web_search" is not one of 'function', 'custom', 'anthropic'.`,
     ],
     [{ tools: [{ type: 'function', function: {} }] }, 'missing_required_parameter', 'tools[0].function.name', 'name'],
     [{ tool_choice: 'any' }, 'invalid_value', 'tool_choice', `"any" is not one of 'none', 'auto', 'required'.`],
@@ -517,6 +517,18 @@ describe('the output cap', () => {
 })
 
 describe('fields that change the price', () => {
+  test.each<[string, string | null]>([
+    ['bash_20250124', null],
+    ['text_editor_20250728', null],
+    ['memory_20250818', null],
+    ['web_search_20250305', 'tools[0].type'],
+    ['code_execution_20250825', 'tools[0].type'],
+    ['bash_20250124_and_more', 'tools[0].type'],
+  ])('of the tools that Anthropic defines, those that it runs: %s', async (type, param) => {
+    const { refusal } = await ask({ model: 'priced', tools: [{ type: 'anthropic', anthropic: { type, name: 'a' } }] })
+    expect(refusal?.param ?? null).toBe(param)
+  })
+
   const audioPart = { type: 'input_audio', input_audio: { data: 'A', format: 'wav' } }
   const fields: [string, Record<string, unknown>][] = [
     ['service_tier', { service_tier: 'priority' }],

@@ -1,6 +1,15 @@
 /** The line of an exchange, version 1: the README's table says what each field is. Fields may be added, none changes. */
 import { hash } from 'node:crypto'
-import { asksModel, decidedBy, type Exchange, formatMoney, type Refusal, refuse, type Usage } from '#contract'
+import {
+  asksModel,
+  decidedBy,
+  type Exchange,
+  formatMoney,
+  isAnthropicClientTool,
+  type Refusal,
+  refuse,
+  type Usage,
+} from '#contract'
 
 /** What the line has of a request's body. */
 export type Bodies = 'none' | 'hash' | 'keep'
@@ -194,10 +203,11 @@ function hasMedia(message: unknown): boolean {
 /** Whether the provider may add to the prompt what nobody here can count: a search, mostly. */
 function letsProviderAdd({ tools, web_search_options: search }: AskedBody): boolean {
   if (search != null) return true
-  return Array.isArray(tools) && tools.some(tool => !CLIENT_TOOLS.has((tool as { type?: unknown } | null)?.type))
+  return Array.isArray(tools) && tools.some(tool => !runsAtClient((tool as { type?: unknown } | null)?.type))
 }
 
 const CLIENT_TOOLS: ReadonlySet<unknown> = new Set(['function', 'custom', undefined])
+const runsAtClient = (type: unknown) => CLIENT_TOOLS.has(type) || isAnthropicClientTool(type)
 
 /** The kinds of parts that are words, in all formats. */
 const TEXTS: ReadonlySet<unknown> = new Set([

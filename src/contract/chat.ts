@@ -22,11 +22,37 @@ export interface ChatRequest {
  * the provider's own price list, and what it finds becomes prompt.
  */
 export function findProviderTool({ tools }: Pick<ChatRequest, 'tools'>): number {
-  return tools?.findIndex(tool => !CLIENT_TOOLS.has((tool as { type?: unknown } | null)?.type)) ?? -1
+  return tools?.findIndex(tool => !runsAtClient(tool as { readonly type?: unknown } | null)) ?? -1
 }
 
 /** Kinds of tools that the client runs. Some clients leave the type out and mean a function. */
 const CLIENT_TOOLS: ReadonlySet<unknown> = new Set(['function', 'custom', undefined])
+
+function runsAtClient(tool: { readonly type?: unknown } | null): boolean {
+  return CLIENT_TOOLS.has(tool?.type) || anthropicToolIn(tool) !== null
+}
+
+/**
+ * A tool that Anthropic defines and the client runs, as its own declaration; null where a tool is none. Only the Messages API
+ * knows these, so in the canonical format one stands in an envelope: `{ type: 'anthropic', anthropic: declaration }`.
+ */
+export function anthropicToolIn(tool: unknown): AnthropicTool | null {
+  const { type, anthropic } = (tool ?? {}) as { readonly type?: unknown; readonly anthropic?: Partial<AnthropicTool> }
+  if (type !== 'anthropic' || !isAnthropicClientTool(anthropic?.type)) return null
+  return typeof anthropic?.name === 'string' ? (anthropic as AnthropicTool) : null
+}
+
+/** Such a declaration. */
+export interface AnthropicTool {
+  readonly type: string
+  readonly name: string
+  readonly [field: string]: unknown
+}
+
+/** Whether a type of the Messages API names a tool that the client runs; others with a date run at Anthropic. */
+export function isAnthropicClientTool(type: unknown): boolean {
+  return typeof type === 'string' && /^(?:bash|text_editor|memory)_\d{8}$/.test(type)
+}
 
 /** One turn of the conversation. */
 export interface ChatMessage {

@@ -32,7 +32,7 @@ export interface ToolPlan {
 export function planTools(body: ChatRequest, traits: Traits, conversation: Conversation): ToolPlan {
   const dropped = new Set<string>()
   const chosen = readToolChoice(body)
-  const offered = allowed(checked(readTools(body)), chosen)
+  const offered = allowed(checked(readTools(body, true)), chosen)
   const tools: Record<string, unknown>[] = offered.map(tool => writeTool(tool, traits, dropped))
   // Who offers `functions` can take one call only.
   const isParallel = body['parallel_tool_calls'] !== false && body['functions'] == null
@@ -85,7 +85,9 @@ function allowed(tools: readonly Tool[], choice: ToolChoice | null): readonly To
   return names && !isOne ? tools.filter(tool => names.includes(tool.name)) : tools
 }
 
-function writeTool({ name, description, parameters, strict, cache }: Tool, traits: Traits, dropped: Set<string>) {
+function writeTool(tool: Tool, traits: Traits, dropped: Set<string>) {
+  const { name, description, parameters, strict, cache, native } = tool
+  if (native) return marked(native, cache)
   const schema = parameters['type'] === undefined ? { type: 'object', ...parameters } : parameters
   const isStrict = strict && traits.schemas
   if (strict && !isStrict) dropped.add('tools.function.strict')

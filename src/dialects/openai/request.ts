@@ -2,9 +2,9 @@
  * A chat request as OpenAI or a relative takes it. What differs from the client's own bytes is spliced in; the members
  * that nothing has to be changed in stay as they were sent, with relatives too.
  */
-import { type Chat, type ChatRequest, refuse, type Target } from '#contract'
+import { anthropicToolIn, type Chat, type ChatRequest, refuse, type Target } from '#contract'
 import { scanTopLevel, setMembers } from '../json-splice.ts'
-import { droppedOf } from '../translate/parameters.ts'
+import { droppedOf, toolRefusal } from '../translate/parameters.ts'
 import { mayHaveExtensions } from './extensions.ts'
 import { mayHaveMarks, withoutMarks } from './marks.ts'
 import { adaptMessages, wordFor } from './messages.ts'
@@ -20,6 +20,7 @@ export function encodeBody(
   target: Target,
   quirks: Quirks | undefined,
 ): { readonly body: Buffer; readonly dropped: readonly string[] } {
+  if (Array.isArray(chat.body.tools)) refuseAnthropicTools(chat.body.tools)
   const changes = ownChanges(chat, target, quirks)
   const left = quirks?.cacheMarks !== 'kept' && mayHaveMarks(chat.bytes) ? withoutMarks(chat.body) : null
   const isPassed = quirks === undefined || (quirks.isPlain === true && !mayHaveExtensions(chat.bytes))
@@ -29,6 +30,14 @@ export function encodeBody(
 }
 
 const NOTHING: readonly string[] = []
+
+/** What else it does not know is the provider's to refuse: it may have become a tool there. */
+function refuseAnthropicTools(tools: readonly unknown[]): void {
+  for (const [index, tool] of tools.entries()) {
+    const native = anthropicToolIn(tool)
+    if (native !== null) throw toolRefusal(undefined, native, index)
+  }
+}
 
 /**
  * The cap is always sent, under the name that the target takes: without it the hold would be a guess. Usage is always

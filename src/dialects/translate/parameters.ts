@@ -1,5 +1,5 @@
 /** The canonical parameters as other formats need them: old names and new ones read as one, defaults filled in. */
-import { type Chat, type ChatRequest, refuse } from '#contract'
+import { type AnthropicTool, anthropicToolIn, type Chat, type ChatRequest, refuse } from '#contract'
 import { type CacheMark, cacheMarkOf, markedWith } from './cache.ts'
 
 export interface Tool {
@@ -10,6 +10,8 @@ export interface Tool {
   readonly strict: boolean
   /** The tools up to here are worth keeping. */
   readonly cache?: CacheMark
+  /** In place of all that: Anthropic's own declaration, of which only the name is known here. */
+  readonly native?: AnthropicTool
 }
 
 /** `named` has names: one for a named choice, several for `allowed_tools`. */
@@ -86,22 +88,35 @@ export function prefillRefusal(place: string) {
   return refuse('unsupported_parameter', { message, param: place })
 }
 
-/** `tools`, or the older `functions`. Throws a refusal for a tool that is no function. */
-export function readTools(body: ChatRequest): Tool[] {
+/**
+ * `tools`, or the older `functions`. Throws a refusal for a tool that is no function.
+ * @param takesNative whether the provider has the tools that Anthropic defines
+ */
+export function readTools(body: ChatRequest, takesNative = false): Tool[] {
   const tools = (body.tools ?? []) as readonly { readonly type?: string; readonly function?: WireFunction }[]
-  const functions = tools.map((tool, index) => {
-    if (tool.function) return { ...tool.function, ...markedWith(cacheMarkOf(tool)) }
-    const message = `tools[${index}] has the type '${tool.type}', which this model's provider does not have.`
-    throw refuse('unsupported_parameter', { message, param: `tools[${index}].type` })
+  const offered = tools.map((tool, index) => {
+    if (tool.function) return toolOf(tool.function, cacheMarkOf(tool))
+    const native = anthropicToolIn(tool)
+    if (native === null || !takesNative) throw toolRefusal(tool.type, native, index)
+    return { ...toolOf(native, cacheMarkOf(tool)), native }
   })
-  const old: readonly (WireFunction & { readonly cache?: CacheMark })[] = (body['functions'] ?? []) as WireFunction[]
-  return [...functions, ...old].map(({ name, description, parameters, strict, cache }) => ({
+  return [...offered, ...((body['functions'] ?? []) as WireFunction[]).map(described => toolOf(described, undefined))]
+}
+
+function toolOf({ name, description, parameters, strict }: WireFunction, cache: CacheMark | undefined): Tool {
+  return {
     name,
     description: description ?? null,
     parameters: parameters && Object.keys(parameters).length > 0 ? parameters : NO_ARGUMENTS,
     strict: strict === true,
     ...markedWith(cache),
-  }))
+  }
+}
+
+/** For providers that do not have a kind of tools. */
+export function toolRefusal(type: string | undefined, native: AnthropicTool | null, index: number) {
+  const message = `tools[${index}] has the type '${native?.type ?? type}', which this model's provider does not have.`
+  return refuse('unsupported_parameter', { message, param: `tools[${index}].type` })
 }
 
 /** `tool_choice`, or the older `function_call`; null when the client leaves it open. */

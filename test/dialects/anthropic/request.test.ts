@@ -322,6 +322,7 @@ describe('parameters', () => {
     [{ n: 2 }, 'n'],
     [{ modalities: ['text', 'audio'] }, 'modalities'],
     [{ tools: [{ type: 'custom', custom: { name: 'a' } }] }, 'tools[0].type'],
+    [{ tools: [{ type: 'anthropic', anthropic: { type: 'web_search_20250305', name: 'a' } }] }, 'tools[0].type'],
   ])('%j is refused', (fields, param) => {
     expect(refusalOf(fields)).toMatchObject({ code: 'unsupported_parameter', param })
   })
@@ -343,6 +344,29 @@ describe('tools', () => {
       'the older form',
       { functions: [tool('a').function], function_call: { name: 'a' } } as Fields,
       { tools: [A], tool_choice: { type: 'tool', name: 'a', disable_parallel_tool_use: true } },
+    ],
+    [
+      'tools of its own, as they were declared',
+      {
+        tools: [
+          tool('a'),
+          {
+            type: 'anthropic',
+            anthropic: { type: 'bash_20250124', name: 'bash' },
+            cache_control: { type: 'ephemeral' },
+          },
+          { type: 'anthropic', anthropic: { type: 'text_editor_20250728', name: 'edit', max_characters: 9 } },
+        ],
+        tool_choice: { type: 'function', function: { name: 'bash' } },
+      },
+      {
+        tools: [
+          A,
+          { type: 'bash_20250124', name: 'bash', cache_control: { type: 'ephemeral' } },
+          { type: 'text_editor_20250728', name: 'edit', max_characters: 9 },
+        ],
+        tool_choice: { type: 'tool', name: 'bash' },
+      },
     ],
     ['none', { tools, tool_choice: 'none' }, { tools: [A, B], tool_choice: { type: 'none' } }],
     ['auto', { tools, tool_choice: 'auto' }, { tools: [A, B], tool_choice: { type: 'auto' } }],

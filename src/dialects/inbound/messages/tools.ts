@@ -1,4 +1,5 @@
 /** Tools, and which of them may be called. */
+import { isAnthropicClientTool } from '#contract'
 import { readMark } from './cache.ts'
 import {
   fieldsIn,
@@ -16,7 +17,8 @@ import {
 import { longNames, shortName } from './names.ts'
 
 /**
- * `tools`, `tool_choice` and `parallel_tool_calls`. Every tool is one that the client runs. What else a tool may carry
+ * `tools`, `tool_choice` and `parallel_tool_calls`. Every tool is one that the client runs: its own, or one that
+ * Anthropic defines, whose declaration goes as it is to providers of that format. What else a tool may carry
  * (`input_examples`, `defer_loading`, `allowed_callers`, `eager_input_streaming`) does not change what it is.
  */
 export function decodeTools(tools: unknown, choice: unknown): Readonly<Record<string, unknown>> {
@@ -36,8 +38,13 @@ export function toolNamesOf(tools: unknown): ReadonlyMap<string, string> {
 function decodeTool(value: unknown, place: string) {
   const tool = fieldsIn(value, place)
   const type = optionalTextIn(tool['type'], `${place}.type`)
+  if (isAnthropicClientTool(type)) {
+    textIn(tool['name'], `${place}.name`)
+    const { cache_control: _, ...anthropic } = tool
+    return { type: 'anthropic', anthropic, ...readMark(tool, place) }
+  }
   if (type !== null && type !== 'custom') {
-    const message = `${place} has the type ${shown(type)}: tools that Anthropic defines or runs are not here. Send tools with an 'input_schema' of their own.`
+    const message = `${place} has the type ${shown(type)}: tools that Anthropic runs are not here. Send tools that the client runs: those with an 'input_schema', and bash, text_editor and memory.`
     throw unsupported(`${place}.type`, message)
   }
   const description = optionalTextIn(tool['description'], `${place}.description`)
