@@ -680,13 +680,6 @@ const ROUTES: Row[] = [
     '/v1/models costs nothing',
   ],
   [
-    'unmetered counts',
-    route(
-      '  - { path: /v1/messages, policy: standard }\n  - { path: /v1/messages/count_tokens, policy: standard, ▸unmetered: true }',
-    ),
-    '/v1/messages/count_tokens costs nothing, so "unmetered" says nothing',
-  ],
-  [
     'no such policy',
     { routes: 'routes:\n  - { path: /v1/chat/completions, policy: ▸standrad }' },
     'policies/standrad.yaml beside gateway.yaml cannot be read: there is no such file; did you mean "standard"?',

@@ -5,7 +5,7 @@ import { parseAddress } from '../../src/config/address.ts'
 import { loadConfiguration } from '../../src/config/load.ts'
 import { formatProblem } from '../../src/config/problem.ts'
 import { registry } from './stand-ins.ts'
-import { type Gateway, openWorkshop, PARTS, STANDARD } from './workshop.ts'
+import { expectOneProblem, type Gateway, openWorkshop, PARTS, STANDARD } from './workshop.ts'
 
 const workshop = openWorkshop()
 afterAll(() => workshop.close())
@@ -466,6 +466,17 @@ test('beside a route of a format that can count one that counts, under the same 
     routes.findIndex(({ path }) => path === '/old/v1/messages/count_tokens'),
   )
 })
+
+test('a route that counts gives nothing away, so it cannot be unmetered', () =>
+  expectOneProblem(
+    workshop,
+    {
+      gateway: {
+        routes: `${PARTS.routes}\n  - { path: /v1/messages/count_tokens, policy: standard, ▸unmetered: true }`,
+      },
+    },
+    '/v1/messages/count_tokens costs nothing, so "unmetered" says nothing',
+  ))
 
 test('steps, with parsed settings and their places', async () => {
   const standard = `steps:

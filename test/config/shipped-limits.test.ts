@@ -78,7 +78,9 @@ describe.each(Object.entries(ASKING).flatMap(([name, all]) => all.map(each => ({
       }
       const statuses: (number | null)[] = []
       for (const key of tokens) statuses.push((await bench.send({ ...request, key: isPublic ? null : key })).status)
-      const counted = Object.fromEntries([...Map.groupBy(statuses, String)].map(([status, all]) => [status, all.length]))
+      const counted = Object.fromEntries(
+        [...Map.groupBy(statuses, String)].map(([status, all]) => [status, all.length]),
+      )
       expect(counted).toEqual({ 200: most, 429: KEYS - most })
     })
   },
