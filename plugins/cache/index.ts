@@ -114,6 +114,8 @@ export default definePlugin({
       },
     },
   },
+  check: ({ ttl }: Settings) =>
+    ttl === 0 ? [{ at: '/ttl', level: 'warning', message: 'with ttl 0s no answer is ever given again' }] : [],
   create(settings: Settings, { clock }) {
     const price = priceOf(settings.price)
     const answers = new LRUCache<string, Kept>({

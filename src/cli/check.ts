@@ -3,7 +3,8 @@ import { type Command, Option } from 'commander'
 import { tryBeginnings } from './beginnings.ts'
 import { type AddCommand, configOf, example } from './commands.ts'
 import { readConfiguration } from './configuration.ts'
-import { type Checked, isFine, jsonReport, type ReportContext, textReport, wantsColours } from './report.ts'
+import { plansOf } from './plans.ts'
+import { type Checked, isPassed, jsonReport, type ReportContext, textReport, wantsColours } from './report.ts'
 import { githubReport } from './report-github.ts'
 import { sarifReport } from './report-sarif.ts'
 import type { ExitCode } from './terminal.ts'
@@ -12,6 +13,7 @@ import type { ExitCode } from './terminal.ts'
 const REPORTS = { text: textReport, json: jsonReport, sarif: sarifReport, github: githubReport } as const
 
 interface CheckOptions {
+  readonly strict?: boolean
   readonly format: keyof typeof REPORTS
   readonly colour: boolean
   readonly color: boolean
@@ -21,7 +23,9 @@ export const addCheck: AddCommand = (program, { terminal, finish }) => {
   program
     .command('check')
     .alias('validate')
-    .description('check configurations: exit code 1 and a list when something is wrong')
+    .description(
+      'check configurations: exit code 1 and a list when something is wrong; warnings of what is probably not meant',
+    )
     .argument('[files...]', 'the configurations; left out: the one of --config')
     .addOption(
       new Option('--format <format>', 'text; json; sarif for code scanning; github for annotations of a workflow')
@@ -29,18 +33,19 @@ export const addCheck: AddCommand = (program, { terminal, finish }) => {
         .default('text'),
     )
     .addOption(new Option('--json', 'the same as --format json').implies({ format: 'json' }))
+    .option('--strict', 'exit code 1 also when there are only warnings')
     .addOption(
       new Option('--no-colour', 'plain text also on a terminal (or set NO_COLOR; FORCE_COLOR for the opposite)'),
     )
     .addOption(new Option('--no-color').hideHelp())
     .addHelpText('after', example('check', 'check staging.yaml production.yaml --format sarif > check.sarif'))
-    .action((files: string[], { format, colour, color }: CheckOptions, command: Command) =>
+    .action((files: string[], { format, strict = false, colour, color }: CheckOptions, command: Command) =>
       finish(async () => {
         const colours = wantsColours(terminal.env, {
           allowed: colour && color,
           onTerminal: process.stdout.isTTY === true,
         })
-        const context: ReportContext = { terminal, colours, version: program.version() ?? '' }
+        const context: ReportContext = { terminal, colours, strict, version: program.version() ?? '' }
         return check(files.length > 0 ? files : [configOf(command)], format, context)
       }),
     )
@@ -53,9 +58,9 @@ async function check(
 ): Promise<ExitCode> {
   const checked: Checked[] = []
   for (const file of files) {
-    const loaded = await readConfiguration(context.terminal, file)
+    const loaded = await readConfiguration(context.terminal, file, { plansOf })
     checked.push({ file, loaded: await tryBeginnings(context.terminal, file, loaded) })
   }
   context.terminal.out(await REPORTS[format](checked, context))
-  return checked.every(isFine) ? 0 : 1
+  return isPassed(checked, context.strict) ? 0 : 1
 }

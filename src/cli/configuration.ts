@@ -4,6 +4,7 @@ import { dirname, join, relative } from 'node:path'
 import { parseEnv } from 'node:util'
 import type { LoadResult } from '../config/load.ts'
 import type { Problem } from '../config/problem.ts'
+import type { WarnOptions } from '../config/warnings.ts'
 import { pathOf } from './commands.ts'
 import { CommandError, type Terminal } from './terminal.ts'
 
@@ -24,14 +25,14 @@ export function environmentOf(terminal: Terminal, config: string): Environment {
   }
 }
 
-/** Loads and checks a configuration with the built-in plugins. */
-export async function readConfiguration(terminal: Terminal, config: string): Promise<LoadResult> {
+/** Loads and checks a configuration with the built-in plugins; looks for warnings only when told how. */
+export async function readConfiguration(terminal: Terminal, config: string, warn?: WarnOptions): Promise<LoadResult> {
   const [{ loadConfiguration }, { builtinRegistry }] = await Promise.all([
     import('../config/load.ts'),
     import('../pipeline/builtin.ts'),
   ])
   const env = environmentOf(terminal, config)
-  return loadConfiguration(pathOf(terminal, config), { env, registry: builtinRegistry() })
+  return loadConfiguration(pathOf(terminal, config), { env, registry: builtinRegistry(), ...(warn ? { warn } : {}) })
 }
 
 /** Problems, and the texts of the files that they are in. */

@@ -2,13 +2,13 @@
 import { shownPath } from './configuration.ts'
 import { type Checked, problemsOf, type ReportContext, summary } from './report.ts'
 
-/** One `::error …::…` a problem, and a plain line that sums it up. */
+/** One `::error …::…` or `::warning …::…` a problem, and a plain line that sums it up. */
 export async function githubReport(checked: readonly Checked[], { terminal }: ReportContext): Promise<string> {
   const { sentence } = await import('../config/problem.ts')
   const commands = problemsOf(checked).map(problem => {
     const file = property(shownPath(terminal, problem.file))
     const place = `file=${file},line=${problem.line},col=${problem.column}`
-    return `::error ${place},title=${property(`tollgate: ${problem.rule}`)}::${text(sentence(problem))}\n`
+    return `::${problem.level ?? 'error'} ${place},title=${property(`tollgate: ${problem.rule}`)}::${text(sentence(problem))}\n`
   })
   return `${commands.join('')}${summary(checked)}\n`
 }

@@ -4,20 +4,23 @@ import { pathToFileURL } from 'node:url'
 import type { Problem } from '../config/problem.ts'
 import { shownPath } from './configuration.ts'
 import { json } from './format.ts'
-import { type Checked, isFine, problemsOf, type ReportContext } from './report.ts'
+import { type Checked, isPassed, problemsOf, type ReportContext } from './report.ts'
 
 const SCHEMA = 'https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json'
 /** The name under which SARIF knows the folder that relative paths begin at. */
 const BASE = 'SRCROOT'
 
 /** One log with one run: every kind of problem as a rule, every problem as a result. */
-export async function sarifReport(checked: readonly Checked[], { terminal, version }: ReportContext): Promise<string> {
+export async function sarifReport(
+  checked: readonly Checked[],
+  { terminal, version, strict }: ReportContext,
+): Promise<string> {
   const [{ sentence }, { RULES }] = await Promise.all([import('../config/problem.ts'), import('../config/rules.ts')])
   const rules = Object.keys(RULES)
   const results = problemsOf(checked).map(problem => ({
     ruleId: problem.rule,
     ruleIndex: rules.indexOf(problem.rule),
-    level: 'error',
+    level: problem.level ?? 'error',
     message: { text: sentence(problem) },
     locations: [{ physicalLocation: placeOf(problem, shownPath(terminal, problem.file)) }],
   }))
@@ -33,11 +36,11 @@ export async function sarifReport(checked: readonly Checked[], { terminal, versi
             rules: Object.entries(RULES).map(([id, words]) => ({
               id,
               shortDescription: { text: words },
-              defaultConfiguration: { level: 'error' },
+              defaultConfiguration: { level: words.startsWith('A warning:') ? 'warning' : 'error' },
             })),
           },
         },
-        invocations: [{ executionSuccessful: true, exitCode: checked.every(isFine) ? 0 : 1 }],
+        invocations: [{ executionSuccessful: true, exitCode: isPassed(checked, strict) ? 0 : 1 }],
         originalUriBaseIds: { [BASE]: { uri: `${pathToFileURL(terminal.folder).href}/` } },
         columnKind: 'utf16CodeUnits',
         results,

@@ -1,4 +1,5 @@
 /** What `tollgate check` found, for people and as JSON; the formats of other tools have files of their own. */
+import { resolve } from 'node:path'
 import type { LoadResult } from '../config/load.ts'
 import type { Problem } from '../config/problem.ts'
 import { shownPath } from './configuration.ts'
@@ -15,6 +16,8 @@ export interface ReportContext {
   readonly terminal: Terminal
   /** ANSI colours, where the format has any. */
   readonly colours: boolean
+  /** Whether warnings fail. */
+  readonly strict: boolean
   /** The version of this program. */
   readonly version: string
 }
@@ -27,13 +30,15 @@ export async function textReport(checked: readonly Checked[], { terminal, colour
   const { formatProblem } = await import('../config/problem.ts')
   const paint = (code: string, text: string) => (colours ? `\x1b[${code}m${text}\x1b[0m` : text)
   const parts = checked.map(({ file, loaded }) => {
-    if ('configuration' in loaded) {
-      return `${checked.length > 1 ? `${file}: ` : ''}${paint('32', 'OK')}: ${contentsOf(loaded)}\n`
-    }
-    const problems = loaded.problems.map(problem => {
+    const problems = foundIn(loaded).map(problem => {
       const shown = { ...problem, file: shownPath(terminal, problem.file) }
-      return `${formatProblem(shown, loaded.sources.get(problem.file), { colours })}\n`
+      return `${formatProblem(shown, sourceOf(loaded, problem.file), { colours })}\n`
     })
+    if ('configuration' in loaded) {
+      const warned = problems.length === 0 ? '' : `, ${paint('33', count(problems.length, 'warning'))}`
+      const sum = `${checked.length > 1 ? `${file}: ` : ''}${paint('32', 'OK')}: ${contentsOf(loaded)}${warned}\n`
+      return problems.length === 0 ? sum : `${problems.join('')}\n${sum}`
+    }
     return `${problems.join('')}\n${paint('31', `${count(loaded.problems.length, 'problem')} in ${file}`)}\n`
   })
   return parts.join('') + (checked.length > 1 ? `\n${summary(checked)}\n` : '')
@@ -43,37 +48,56 @@ export async function textReport(checked: readonly Checked[], { terminal, colour
 export function summary(checked: readonly Checked[]): string {
   const broken = checked.filter(each => !isFine(each)).length
   const total = count(checked.length, 'configuration')
-  if (broken === 0) return `${total}: no problems`
-  return `${broken} of ${total} with problems, ${problemsOf(checked).length} in all`
+  const [warnings, errors] = [true, false].map(
+    warns => problemsOf(checked).filter(({ level }) => (level === 'warning') === warns).length,
+  ) as [number, number]
+  const warned = warnings === 0 ? '' : `, ${count(warnings, 'warning')}`
+  if (broken === 0) return `${total}: no problems${warned}`
+  return `${broken} of ${total} with problems, ${errors} in all${warned}`
 }
 
 /** Everything as one JSON value. */
-export function jsonReport(checked: readonly Checked[], { terminal }: ReportContext): string {
+export function jsonReport(checked: readonly Checked[], { terminal, strict }: ReportContext): string {
   const files = checked.map(({ file, loaded }) => {
-    if ('problems' in loaded) {
-      return { file, ok: false, problems: loaded.problems.map(problem => problemJson(terminal, problem)) }
-    }
+    const problems = foundIn(loaded).map(problem => problemJson(terminal, problem))
+    if ('problems' in loaded) return { file, ok: false, problems }
     const { providers, models, routes } = loaded.configuration
-    return { file, ok: true, providers: providers.size, models: models.size, routes: routes.length, problems: [] }
+    const ok = !strict || problems.length === 0
+    return { file, ok, providers: providers.size, models: models.size, routes: routes.length, problems }
   })
-  return json({ ok: checked.every(isFine), files })
+  return json({ ok: isPassed(checked, strict), files })
 }
 
-function problemJson(terminal: Terminal, { file, line, column, rule, message, suggestion }: Problem): object {
-  return { file: shownPath(terminal, file), line, column, rule, message, suggestion: suggestion ?? null }
+function problemJson(terminal: Terminal, problem: Problem): object {
+  const { file, line, column, rule, level = 'error', message, suggestion = null } = problem
+  return { file: shownPath(terminal, file), line, column, level, rule, message, suggestion }
 }
 
-/** Whether nothing is wrong with a configuration. */
+/** Whether a configuration can be served: it may have warnings. */
 export function isFine({ loaded }: Checked): boolean {
   return 'configuration' in loaded
+}
+
+/** Whether `check` has nothing against it: with `--strict` warnings count too. */
+export function isPassed(checked: readonly Checked[], strict: boolean): boolean {
+  return checked.every(each => isFine(each) && !(strict && foundIn(each.loaded).length > 0))
+}
+
+/** Errors, or the warnings of a configuration that has none. */
+function foundIn(loaded: LoadResult): readonly Problem[] {
+  return 'problems' in loaded ? loaded.problems : loaded.warnings
+}
+
+/** Texts of a configuration that is fine are known by absolute paths. */
+function sourceOf({ sources }: LoadResult, file: string): string | undefined {
+  return sources.get(file) ?? sources.get(resolve(file))
 }
 
 /** The problems of all configurations, each once: two of them may use one policy. */
 export function problemsOf(checked: readonly Checked[]): Problem[] {
   const seen = new Map<string, Problem>()
   for (const { loaded } of checked) {
-    if (!('problems' in loaded)) continue
-    for (const problem of loaded.problems) {
+    for (const problem of foundIn(loaded)) {
       const { file, line, column, message } = problem
       seen.set(JSON.stringify([file, line, column, message]), problem)
     }

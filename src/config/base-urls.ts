@@ -50,3 +50,28 @@ export function likelierBaseUrl(dialect: DialectName | 'demo', { hostname, pathn
   if (!ending?.host.test(hostname)) return null
   return ending.path.test(pathname.replace(/\/+$/, '')) ? null : ending.example
 }
+
+/** Dialects that a well-known host speaks, by the end of its name. Many speak OpenAI's beside their own. */
+const SPOKEN: readonly (readonly [host: RegExp, dialects: readonly DialectName[]])[] = [
+  [/^api\.openai\.com$/, ['openai']],
+  [/^api\.anthropic\.com$/, ['anthropic', 'openai']],
+  [/^generativelanguage\.googleapis\.com$/, ['gemini', 'openai']],
+  [VERTEX, ['vertex', 'vertex-anthropic', 'openai']],
+  [/\.amazonaws\.com$/, ['bedrock', 'bedrock-invoke', 'openai']],
+  [/\.openai\.azure\.com$/, ['azure', 'openai']],
+  [/\.services\.ai\.azure\.com$/, ['azure', 'openai', 'anthropic']],
+  [/^api\.mistral\.ai$/, ['mistral', 'openai']],
+  [/^api\.groq\.com$/, ['groq', 'openai']],
+  [/^api\.cohere\.(com|ai)$/, ['cohere', 'openai']],
+  [/^api\.perplexity\.ai$/, ['perplexity', 'openai']],
+  [/^api\.together\.(xyz|ai)$/, ['together', 'openai']],
+  [/^api\.deepseek\.com$/, ['deepseek', 'openai', 'anthropic']],
+  [/^api\.z\.ai$/, ['zai', 'openai', 'anthropic']],
+  [/^api\.x\.ai$/, ['openai', 'anthropic']],
+]
+
+/** What a host speaks in place of a dialect; null when it speaks that one, or nobody knows. */
+export function spokenInstead(dialect: DialectName | 'demo', { hostname }: URL): readonly DialectName[] | null {
+  const spoken = SPOKEN.find(([host]) => host.test(hostname))?.[1]
+  return spoken === undefined || dialect === 'demo' || spoken.includes(dialect) ? null : spoken
+}

@@ -5,7 +5,7 @@
 import { readdir } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { asksModel } from '#contract'
+import { asksModel, type RouteKind } from '#contract'
 import { checkShape } from './ajv.ts'
 import type { Configuration, PluginRegistry, RouteConfig } from './configuration.ts'
 import type { GatewayShape } from './file-shapes.ts'
@@ -22,6 +22,7 @@ import { GATEWAY_SCHEMA } from './schema.ts'
 import { buildServer } from './server.ts'
 import { entriesOf, type Reading, readSource, reasonOf, type Source } from './source.ts'
 import { readTextFile } from './text-file.ts'
+import { type WarnOptions, warnAbout } from './warnings.ts'
 import type { ModelNames } from './when-models.ts'
 import type { Door } from './when-truth.ts'
 
@@ -31,11 +32,15 @@ export interface LoadOptions {
   /** Reads a text file; rejects as `fs.readFile` does. Default: from disk (text-file.ts). */
   readonly readFile?: (path: string) => Promise<string>
   readonly registry: PluginRegistry
+  /** Looks for warnings too. Left out: there are none. */
+  readonly warn?: WarnOptions
 }
 
 export type LoadResult =
   | {
       readonly configuration: Configuration
+      /** What is probably not meant, in reading order. */
+      readonly warnings: readonly Problem[]
       /** The text of each YAML file by its absolute path. */
       readonly sources: ReadonlyMap<string, string>
       readonly reads: Reads
@@ -92,20 +97,58 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
     return { ...refused(sources), reads }
   }
   const secrets = new Set(sources.flatMap(each => [...each.secrets]))
+  const configuration = freeze({
+    file: resolve(file),
+    ...server,
+    providers,
+    models,
+    aliases,
+    routes: routes.map(route => routeConfig(route, policies.get(route.policy)!)),
+    secrets: [...secrets].filter(secret => secret.length > 7),
+    files: [...reads.keys()],
+  })
+  if (options.warn) {
+    const named = { reading, registry, configFile: file, models: modelNames(shape.models, models) }
+    sources.push(...(await readUnnamed(policies, named)))
+    warnAbout({ source, configuration, routes, policies: [...policies.values()] }, options.warn)
+  }
+  const files = sources.map(each => each.file)
   return {
-    configuration: freeze({
-      file: resolve(file),
-      ...server,
-      providers,
-      models,
-      aliases,
-      routes: routes.map(route => routeConfig(route, policies.get(route.policy)!)),
-      secrets: [...secrets].filter(secret => secret.length > 7),
-      files: [...reads.keys()],
-    }),
+    configuration,
+    warnings: options.warn
+      ? ordered(
+          sources.flatMap(each => [...each.problems.map(unnamedProblem), ...each.warnings]),
+          files,
+        )
+      : [],
     sources: new Map(sources.map(each => [resolve(each.file), each.text])),
     reads,
   }
+}
+
+/** Policies beside the configuration that no route names: broken ones are found before a route needs them. */
+async function readUnnamed(
+  policies: ReadonlyMap<string, LoadedPolicy>,
+  options: Omit<PolicyOptions, 'kinds' | 'doors'>,
+): Promise<Source[]> {
+  const folder = join(dirname(options.configFile), 'policies')
+  const unnamed = (await policyNames(folder)).filter(name => !policies.has(name)).sort()
+  const sources: Source[] = []
+  for (const name of unnamed) {
+    const found = await readPolicy(name, options.configFile, options.reading.readFile)
+    if ('reason' in found) continue
+    // Nobody knows for which routes it is meant: the kind that it fits best.
+    const read = (kind: RouteKind) =>
+      loadPolicy(name, found.file, found.text, { ...options, kinds: [kind], doors: null })
+    const [chat, raw] = [await read('chat'), await read('raw')]
+    sources.push((raw.source.problems.length < chat.source.problems.length ? raw : chat).source)
+  }
+  return sources
+}
+
+/** Where there is a configuration, only policies that no route names have problems. */
+function unnamedProblem(problem: Problem): Problem {
+  return { ...problem, message: `${problem.message} (no route names this policy)`, level: 'warning' }
 }
 
 /** What is wrong with an address is told by itself. */

@@ -10,6 +10,8 @@ export interface Problem extends Position {
   readonly message: string
   /** What to do about it, continuing the sentence after a semicolon. */
   readonly suggestion?: string
+  /** Left out: `error`. With a warning the configuration is taken all the same. */
+  readonly level?: 'warning'
   /** The source line holds a secret, of this problem or of something beside it, so it must not be printed. */
   readonly concealed?: boolean
 }
@@ -28,7 +30,8 @@ const WIDTH = 120
 export function formatProblem(problem: Problem, sourceText?: string, { colours = false }: FormatOptions = {}): string {
   const paint = (code: string, text: string) => (colours ? `\x1b[${code}m${text}\x1b[0m` : text)
   const { file, line, column } = problem
-  const head = `${paint('1', visible(`${file}:${line}:${column}:`))} ${sentence(problem)}`
+  const mark = problem.level === undefined ? '' : `${paint('33', `${problem.level}:`)} `
+  const head = `${paint('1', visible(`${file}:${line}:${column}:`))} ${mark}${sentence(problem)}`
   const source = problem.concealed ? undefined : sourceText?.split(/\r?\n/)[line - 1]
   if (source === undefined || source.trim() === '') return head
   const { text, caret } = excerpt(source, column - 1)

@@ -44,6 +44,11 @@ export const RULES = {
   'open-metrics': 'An admin listener that others can reach and that does not say who may read its metrics.',
   'uncharged-route': 'A route that gives away what has a price and does not say that this is meant.',
   'unfit-policy': 'A policy that does not fit the kind of a route that uses it.',
+  'unknown-plan': 'A warning: a condition names a plan that no account has.',
+  'odd-price': 'A warning: a price that gives away money or is probably mistyped.',
+  'other-dialect': 'A warning: a base_url at a host that is known to speak another dialect.',
+  'late-limit': 'A warning: a limit behind the step that sets money aside.',
+  'no-effect': 'A warning: a setting or a step that cannot have an effect.',
   'needs-restart': 'A change of what cannot change while the gateway runs; told by a reload.',
 } as const
 

@@ -110,6 +110,7 @@ export class Source {
   readonly #places = new Map<string, Place>()
   readonly #broken = new Set<string>()
   readonly #found: Problem[] = []
+  readonly #warned: Problem[] = []
   /** What `problems` was last made of these. */
   #told: readonly Problem[] = []
   #document: Document | null = null
@@ -131,6 +132,11 @@ export class Source {
   get problems(): readonly Problem[] {
     if (this.#told.length !== this.#found.length) this.#told = this.#withoutSecrets(this.#found)
     return this.#told
+  }
+
+  /** What is probably a mistake, and keeps nothing from working. */
+  get warnings(): readonly Problem[] {
+    return this.#withoutSecrets(this.#warned)
   }
 
   get usable(): boolean {
@@ -204,13 +210,22 @@ export class Source {
 
   report(address: string, message: string, options: ReportOptions = {}): void {
     this.#broken.add(address)
-    this.#found.push({
+    this.#found.push(this.#problemAt(address, message, options))
+  }
+
+  /** Of something sound that is probably not meant so. */
+  warn(address: string, message: string, options: ReportOptions & { readonly rule: Rule }): void {
+    this.#warned.push({ ...this.#problemAt(address, message, options), level: 'warning' })
+  }
+
+  #problemAt(address: string, message: string, options: ReportOptions): Problem {
+    return {
       ...this.position(address, options),
       rule: options.rule ?? 'wrong-value',
       message: this.#conceal(address, message),
       ...(options.suggestion === undefined ? {} : { suggestion: this.#conceal(address, options.suggestion) }),
       ...(options.concealed ? { concealed: true } : {}),
-    })
+    }
   }
 
   /** Reports a problem of the text itself. */

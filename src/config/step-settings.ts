@@ -85,14 +85,17 @@ export function askPlugin(source: Source, address: string, { plugin, settings, p
     broken('did not answer with a list of { at, message } when asked what is wrong with its settings')
     return
   }
-  for (const { at, message } of found) {
+  for (const { at, message, level } of found) {
     const where = `${address}/with${at}`
-    source.report(where, quotesReference(source, where, message, valueAt(settings, at)) ?? message)
+    const said = quotesReference(source, where, message, valueAt(settings, at)) ?? message
+    if (level === 'warning') source.warn(where, said, { rule: 'no-effect' })
+    else source.report(where, said)
   }
 }
 
 function isProblem(value: unknown): value is SettingsProblem {
-  const { at, message } = Object(value) as Partial<Record<keyof SettingsProblem, unknown>>
+  const { at, message, level = 'error' } = Object(value) as Partial<Record<keyof SettingsProblem, unknown>>
+  if (level !== 'error' && level !== 'warning') return false
   return typeof at === 'string' && /^(\/|$)/.test(at) && typeof message === 'string' && message !== ''
 }
 

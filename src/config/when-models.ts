@@ -24,7 +24,7 @@ export function checkModels(source: Source, steps: readonly LoadedStep[], names:
     const at = `${address}/when`
     if (when === null || mode === 'off' || !source.sound(at)) continue
     const root = parseWhen(when)
-    if (root !== null) for (const named of comparedIn(root)) checkModel(source, at, named, names)
+    if (root !== null) for (const named of comparedIn(root, MODEL_FIELDS)) checkModel(source, at, named, names)
   }
   // A giver of one's own may give models and caps that are not those of the catalog.
   if (steps.some(step => !step.builtIn && (step.gives.includes('chat') || step.gives.includes('model')))) return
@@ -45,13 +45,21 @@ function checkSizes(source: Source, { address, id, when, mode }: LoadedStep, siz
   })
 }
 
-interface Named {
-  readonly field: 'model.id' | 'chat.model'
+const MODEL_FIELDS = ['model.id', 'chat.model'] as const
+
+/** A text that a condition compares with a field. */
+export interface Named<Field extends string> {
+  readonly field: Field
   readonly text: string
   readonly offset: number
 }
 
-function checkModel(source: Source, at: string, { field, text, offset }: Named, { ids, aliases }: ModelNames): void {
+function checkModel(
+  source: Source,
+  at: string,
+  { field, text, offset }: Named<(typeof MODEL_FIELDS)[number]>,
+  { ids, aliases }: ModelNames,
+): void {
   if (ids.includes(text) || (field === 'chat.model' && aliases.has(text))) return
   if (source.substituted(at)) {
     const message = 'the condition names a model that there is not, with its ${…} filled in'
@@ -68,9 +76,10 @@ function checkModel(source: Source, at: string, { field, text, offset }: Named, 
   source.report(at, message, { rule: 'unknown-model', offset, suggestion })
 }
 
-/** The texts of `model.id == "a"`, `"a" != model.id` and `model.id in ["a", "b"]`. */
-function comparedIn(root: Node): Named[] {
-  const found: Named[] = []
+/** The texts of `model.id == "a"`, `"a" != model.id` and `model.id in ["a", "b"]`, for some fields. */
+export function comparedIn<Field extends string>(root: Node, fields: readonly Field[]): Named<Field>[] {
+  const fieldOf = (node: unknown) => fields.find(field => field === fieldName(node)) ?? null
+  const found: Named<Field>[] = []
   walk(root, node => {
     if (node.op !== '==' && node.op !== '!=' && node.op !== 'in') return
     const [left, right] = node.args as unknown[]
@@ -84,9 +93,4 @@ function comparedIn(root: Node): Named[] {
     }
   })
   return found
-}
-
-function fieldOf(node: unknown): Named['field'] | null {
-  const name = fieldName(node)
-  return name === 'model.id' || name === 'chat.model' ? name : null
 }

@@ -118,6 +118,8 @@ export interface SettingsProblem {
   readonly at: string
   /** One sentence without a full stop. It may quote what stands at `at`, and no other value: that may be a secret. */
   readonly message: string
+  /** Left out: `error`. A warning is told by `tollgate check`, and the step is created all the same. */
+  readonly level?: 'error' | 'warning'
 }
 
 /** What `definePlugin` takes. */
@@ -166,7 +168,7 @@ export interface Plugin<Settings = never, Needs extends FactName = never, Uses e
   readonly uses?: readonly Uses[]
   readonly settings: SettingsSchema
   /**
-   * What is wrong with settings that fit the schema: all of it, each at its place; nothing when `create` would take them.
+   * What is wrong with settings that fit the schema: all of it, each at its place; no error when `create` would take them.
    * Asked for each step that is not off, with the settings as `create` gets them (units parsed, defaults filled in), by
    * whatever reads a configuration: so it answers from the settings alone, at once, and the same everywhere. Only one that
    * `records` may look at where it is to write, without leaving anything there: it is asked by `tollgate check` alone.

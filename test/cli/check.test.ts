@@ -41,6 +41,7 @@ test('the same as JSON', async () => {
       file: 'gateway.yaml',
       line: 5,
       column: 5,
+      level: 'error',
       rule: 'unknown-key',
       message: expect.stringContaining('dialekt'),
       suggestion: 'did you mean "dialect"?',

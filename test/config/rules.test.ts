@@ -28,8 +28,17 @@ test('every rule is used somewhere', () => {
 /** What a load cannot know, because it is about two configurations. */
 const TOLD_BY_RELOADS: Rule = 'needs-restart'
 
+/** In warnings.test.ts. */
+const WARNINGS: readonly Rule[] = ['unknown-plan', 'odd-price', 'other-dialect', 'late-limit', 'no-effect']
+
 /** Those that the rows of the other tests do not bring about, and where they are tested. */
-const ELSEWHERE: readonly Rule[] = ['unreadable-file', 'unreachable-step', 'constant-when', TOLD_BY_RELOADS]
+const ELSEWHERE: readonly Rule[] = [
+  'unreadable-file',
+  'unreachable-step',
+  'constant-when',
+  ...WARNINGS,
+  TOLD_BY_RELOADS,
+]
 
 test('the broken files of the other tests bring about every rule', { timeout: 30_000 }, async () => {
   const seen = new Set<Rule>(ELSEWHERE)

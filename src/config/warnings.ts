@@ -1,0 +1,96 @@
+/**
+ * What is probably not meant, in a configuration that works: money given away, a provider of another kind, conditions and
+ * limits that change nothing. Told by `tollgate check` alone.
+ */
+import type { Price } from '#contract'
+import { spokenInstead } from './base-urls.ts'
+import type { Configuration } from './configuration.ts'
+import { warnOfLimits } from './limit-warnings.ts'
+import type { LoadedPolicy } from './policy.ts'
+import { didYouMean, listed } from './problem.ts'
+import type { PlannedRoute } from './routes.ts'
+import { pointer, type Source } from './source.ts'
+import { parseWhen } from './when.ts'
+import { comparedIn } from './when-models.ts'
+
+export interface WarnOptions {
+  /** The plans that accounts of a store have; null when nobody knows. */
+  plansOf?(store: string): readonly string[] | null
+}
+
+interface Loaded {
+  /** gateway.yaml. */
+  readonly source: Source
+  readonly configuration: Configuration
+  readonly routes: readonly PlannedRoute[]
+  readonly policies: readonly LoadedPolicy[]
+}
+
+/** Leaves the warnings at the sources of the files. */
+export function warnAbout({ source, configuration, routes, policies }: Loaded, { plansOf }: WarnOptions): void {
+  const { providers, models, limits, store } = configuration
+  for (const { name, dialect, baseUrl } of providers.values()) {
+    const spoken = baseUrl === '' ? null : spokenInstead(dialect, new URL(baseUrl))
+    if (spoken === null) continue
+    const message = `this host is not known to speak ${dialect}`
+    const suggestion = `it speaks ${listed(spoken, 'and')}`
+    source.warn(pointer('providers', name, 'dialect'), message, { rule: 'other-dialect', suggestion })
+  }
+  for (const { id, price, targets } of models.values()) {
+    const at = pointer('models', id)
+    warnOfCache(source, `${at}/price`, price)
+    for (const [index, { cost }] of targets.entries()) {
+      warnOfCache(source, `${at}/targets/${index}/cost`, cost)
+      warnOfCost(source, `${at}/targets/${index}/cost`, cost, price)
+    }
+  }
+  for (const { address, price } of routes) if (address !== null) warnOfCache(source, `${address}/price`, price)
+  const plans = plansOf?.(store) ?? null
+  for (const policy of policies) {
+    if (plans !== null) warnOfPlans(policy, plans)
+    warnOfLimits(policy, limits.maxInflight)
+  }
+}
+
+/** What is read from a cache is cheaper than what is not, at every provider. */
+function warnOfCache(source: Source, at: string, price: Price | null): void {
+  if (price === null || price.cachedInput <= price.input) return
+  source.warn(`${at}/cached_input`, 'cached_input is dearer than input', {
+    rule: 'odd-price',
+    suggestion: 'providers ask less for what they have cached',
+  })
+}
+
+const PARTS = [
+  ['input', 'input'],
+  ['cached_input', 'cachedInput'],
+  ['cache_write', 'cacheWrite'],
+  ['output', 'output'],
+  ['request', 'request'],
+] as const
+
+/** A model that is free is meant to cost the house. */
+function warnOfCost(source: Source, at: string, cost: Price | null, price: Price | null): void {
+  if (cost === null || price === null) return
+  // A part that is not written out follows from another, which is told.
+  const dearer = PARTS.filter(([key, part]) => cost[part] > price[part] && source.has(`${at}/${key}`)).map(
+    ([key]) => key,
+  )
+  if (dearer.length === 0) return
+  const message = `the cost is above the model's price (${listed(dearer, 'and')}), so the house pays for each answer`
+  source.warn(at, message, { rule: 'odd-price', suggestion: 'raise the price, or remove this target' })
+}
+
+function warnOfPlans({ source, steps }: LoadedPolicy, plans: readonly string[]): void {
+  for (const { address, when, mode } of steps) {
+    const root = when === null || mode === 'off' ? null : parseWhen(when)
+    if (root === null) continue
+    const at = `${address}/when`
+    for (const { text, offset } of comparedIn(root, ['account.plan'])) {
+      if (plans.includes(text)) continue
+      const shown = source.substituted(at) ? 'that this condition names' : JSON.stringify(text)
+      const suggestion = didYouMean(text, plans) ?? `the plans of accounts are ${listed(plans, 'and')}`
+      source.warn(at, `no account has the plan ${shown}`, { rule: 'unknown-plan', offset, suggestion })
+    }
+  }
+}

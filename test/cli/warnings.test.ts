@@ -1,0 +1,274 @@
+/** What `check` warns of: configurations that work, and say what is probably not meant. */
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { makePlace, type Place, STANDARD_POLICY } from './helpers.ts'
+
+const MODEL = `models:
+  m:
+    targets: [{ provider: far, model: big }]
+    price: { per: 1M tokens, input: $2, output: $10 }
+    context: 8192
+    max_output: 1024
+`
+const gateway = ({
+  provider = 'dialect: openai, base_url: "https://llm.example.com/v1"',
+  model = MODEL,
+  more = '',
+  routes = '',
+}) =>
+  `version: 1
+limits: { max_inflight: 100 }
+${more}
+providers:
+  far: { ${provider} }
+${model}routes:
+  - { path: /v1/chat/completions, policy: standard }
+${routes}`
+const raw = (price: string) =>
+  `  - { path: /v1/embeddings, kind: raw, policy: catalog, provider: far, unmetered: true, price: ${price} }\n`
+const inFront = (steps: string) => STANDARD_POLICY.replace('  - use: credits\n', `${steps}  - use: credits\n`)
+const behind = (steps: string) => STANDARD_POLICY.replace('  - use: credits\n', `  - use: credits\n${steps}`)
+const limit = (id: string, settings: string, more = '') =>
+  `  - { use: rate-limit, id: ${id}, with: { ${settings} }${more} }\n`
+const slots = (id: string, settings: string, more = '') =>
+  `  - { use: concurrency, id: ${id}, with: { ${settings} }${more} }\n`
+
+let place: Place
+beforeEach(() => {
+  place = makePlace(gateway({}))
+  mkdirSync(join(place.folder, 'policies'))
+  place.write('policies/standard.yaml', STANDARD_POLICY)
+})
+afterEach(() => place.remove())
+
+interface Found {
+  readonly file: string
+  readonly line: number
+  readonly level: string
+  readonly rule: string
+  readonly message: string
+  readonly suggestion: string | null
+}
+async function checked(...args: string[]): Promise<{ code: number; ok: boolean; problems: Found[] }> {
+  const { code, out } = await place.tollgate(['check', '--json', ...args])
+  const { ok, files } = JSON.parse(out)
+  return { code, ok, problems: files[0].problems }
+}
+
+interface Row {
+  readonly file?: string
+  readonly policy?: string
+  readonly spare?: string
+  readonly rule: string
+  readonly says: string
+}
+const ROWS: Readonly<Record<string, Row>> = {
+  'a policy that no route names, and that is broken': {
+    spare: 'steps:\n  - use: api-kee\n',
+    rule: 'unknown-plugin',
+    says: 'there is no plugin "api-kee" (no route names this policy)',
+  },
+  'its order': {
+    spare: 'steps:\n  - use: schema\n  - use: credits\n  - use: api-key\n',
+    rule: 'order',
+    says: '(no route names this policy)',
+  },
+  'a cache that keeps nothing': {
+    policy: inFront('  - { use: cache, with: { ttl: 0s } }\n').replace(
+      '- use: credits\n  - use: route',
+      '- use: credits\n  - use: route',
+    ),
+    rule: 'no-effect',
+    says: 'with ttl 0s no answer is ever given again',
+  },
+  'slots behind the money': {
+    policy: behind(slots('few', 'per: key, limit: 2')),
+    rule: 'late-limit',
+    says: '"few" stands behind "credits" (line 4): who waits or is refused here has money on hold meanwhile',
+  },
+  'cached input that is dearer': {
+    file: gateway({ model: MODEL.replace('input: $2', 'input: $2, cached_input: $3') }),
+    rule: 'odd-price',
+    says: 'cached_input is dearer than input',
+  },
+  'the same of a cost': {
+    file: gateway({
+      model: MODEL.replace(
+        'model: big',
+        'model: big, cost: { per: 1M tokens, input: $1, cached_input: $2, output: $1 }',
+      ),
+    }),
+    rule: 'odd-price',
+    says: 'cached_input is dearer than input',
+  },
+  'the same of a raw route': {
+    file: gateway({ routes: raw('{ per: 1M tokens, input: $1, cached_input: $2 }') }),
+    rule: 'odd-price',
+    says: 'cached_input is dearer than input',
+  },
+  'a cost above the price': {
+    file: gateway({
+      model: MODEL.replace('model: big', 'model: big, cost: { per: 1M tokens, input: $2, output: $11 }'),
+    }),
+    rule: 'odd-price',
+    says: "the cost is above the model's price (output)",
+  },
+  'a host that speaks another dialect': {
+    file: gateway({ provider: 'dialect: anthropic, base_url: "https://api.openai.com/v1"' }),
+    rule: 'other-dialect',
+    says: 'this host is not known to speak anthropic',
+  },
+  'more slots than there are exchanges': {
+    policy: inFront(slots('many', 'per: account, limit: 100')),
+    rule: 'no-effect',
+    says: '"many" never refuses: limit is 100, and limits.max_inflight is 100',
+  },
+  'more slots for a key than for its account': {
+    policy: inFront(slots('a', 'per: account, limit: 5') + slots('b', 'per: key, limit: 5')),
+    rule: 'no-effect',
+    says: '"b" never refuses: the step "a" (line 4) lets no more through',
+  },
+  'more requests for a key than for its account': {
+    policy: inFront(
+      limit('a', 'per: account, requests: 60 per minute, burst: 5') +
+        limit('b', 'per: key, requests: 2 per s, burst: 9'),
+    ),
+    rule: 'no-effect',
+    says: '"b" never refuses: the step "a" (line 4) lets no more through',
+  },
+}
+
+describe('a warning, which leaves the exit code 0, and is 1 with --strict', () => {
+  test.each(Object.entries(ROWS))('%s', async (_name, { file, policy, spare, rule, says }) => {
+    if (file) place.write('gateway.yaml', file)
+    if (policy) place.write('policies/standard.yaml', policy)
+    if (spare) place.write('policies/spare.yaml', spare)
+    const { code, ok, problems } = await checked()
+    const [found, ...more] = problems.filter(problem => `${problem.message}; ${problem.suggestion}`.includes(says))
+    expect(found, JSON.stringify(problems)).toMatchObject({ level: 'warning', rule })
+    expect(more).toEqual([])
+    expect(problems.map(({ level }) => level)).not.toContain('error')
+    expect({ code, ok }).toEqual({ code: 0, ok: true })
+    expect(await checked('--strict')).toMatchObject({
+      code: 1,
+      ok: false,
+      problems: [expect.objectContaining({ level: 'warning' })],
+    })
+  })
+})
+
+describe('no warning', () => {
+  test.each<[string, { file?: string; policy?: string; spare?: string }]>([
+    ['of what is plain', {}],
+    ['of a good policy that no route names', { spare: STANDARD_POLICY }],
+    ['of one for raw routes', { spare: 'steps:\n  - use: api-key\n  - use: credits\n' }],
+    ['of policy tests beside the policies', { spare: '' }],
+    ['of a proxy', { file: gateway({ provider: 'dialect: anthropic, base_url: "https://llm.example.com/v1"' }) }],
+    [
+      'of a free model that costs',
+      {
+        file: gateway({
+          model: MODEL.replace(/price: .*/, 'price: free').replace(
+            'model: big',
+            'model: big, cost: { per: 1M tokens, input: $2, output: $11 }',
+          ),
+        }),
+      },
+    ],
+    [
+      'of a limit behind another that is looser',
+      {
+        policy: inFront(
+          limit('a', 'per: account, requests: 60 per minute') + limit('b', 'per: key, requests: 30 per minute'),
+        ),
+      },
+    ],
+    [
+      'of one with a smaller burst',
+      {
+        policy: inFront(
+          limit('a', 'per: key, requests: 60 per minute') + limit('b', 'per: key, requests: 120 per minute, burst: 9'),
+        ),
+      },
+    ],
+    [
+      'of a loose one before a tight one',
+      {
+        policy: inFront(
+          limit('a', 'per: key, requests: 90 per minute') + limit('b', 'per: key, requests: 60 per minute'),
+        ),
+      },
+    ],
+    [
+      'behind one with a condition',
+      {
+        policy: inFront(
+          limit('a', 'per: key, requests: 6 per minute', ', when: account.plan == "default"') +
+            limit('b', 'per: key, requests: 60 per minute'),
+        ),
+      },
+    ],
+    [
+      'of an account behind a key',
+      { policy: inFront(slots('a', 'per: key, limit: 5') + slots('b', 'per: account, limit: 5')) },
+    ],
+    [
+      'of tokens behind requests',
+      {
+        policy: inFront(
+          limit('a', 'per: key, requests: 6 per minute') + limit('b', 'per: key, tokens: 60k per minute'),
+        ),
+      },
+    ],
+  ])('%s', async (_name, { file, policy, spare }) => {
+    if (file) place.write('gateway.yaml', file)
+    if (policy) place.write('policies/standard.yaml', policy)
+    if (spare !== undefined) place.write(spare === '' ? 'policies/standard.test.yaml' : 'policies/spare.yaml', spare)
+    expect(await checked('--strict')).toEqual({ code: 0, ok: true, problems: [] })
+  })
+})
+
+test('a plan that no account has, once there are accounts', async () => {
+  const policy = inFront(
+    limit('few', 'per: key, requests: 6 per minute', ', when: \'account.plan in ["por", "default"]\''),
+  )
+  place.write('gateway.yaml', gateway({ more: 'store: sqlite:./ledger/t.db' }))
+  place.write('policies/standard.yaml', policy)
+  expect((await checked()).problems).toEqual([])
+  expect((await place.tollgate(['account', 'create', 'acme', '--plan', 'pro'])).code).toBe(0)
+  expect((await checked()).problems).toMatchObject([
+    {
+      rule: 'unknown-plan',
+      level: 'warning',
+      message: 'no account has the plan "por"',
+      suggestion: 'did you mean "pro"?',
+    },
+    { rule: 'unknown-plan', message: 'no account has the plan "default"' },
+  ])
+})
+
+test('errors come first: then nothing is warned of', async () => {
+  place.write('gateway.yaml', gateway({ provider: 'dialect: anthropic, base_uri: "https://api.openai.com/v1"' }))
+  place.write('policies/spare.yaml', 'steps:\n  - use: api-kee\n')
+  const { code, problems } = await checked()
+  expect(code).toBe(1)
+  expect(problems.map(({ level }) => level)).toEqual(problems.map(() => 'error'))
+})
+
+test('each format says the level', async () => {
+  place.write('policies/standard.yaml', behind(slots('few', 'per: key, limit: 2')))
+  const { code, out } = await place.tollgate(['check'])
+  expect(code).toBe(0)
+  expect(out).toMatch(/^policies\/standard\.yaml:5:12: warning: "few" stands behind "credits" \(line 4\).*\n {3}5 \| /m)
+  expect(out).toMatch(/^OK: 1 provider, 1 model, 4 routes, 1 warning$/m)
+  expect((await place.tollgate(['check', '--strict'])).code).toBe(1)
+  const github = (await place.tollgate(['check', '--format', 'github'])).out
+  expect(github).toMatch(/^::warning file=policies\/standard\.yaml,line=5,col=\d+,title=tollgate%3A late-limit::/m)
+  expect(github).toMatch(/^1 configuration: no problems, 1 warning$/m)
+  const [run] = JSON.parse((await place.tollgate(['check', '--format', 'sarif', '--strict'])).out).runs
+  expect(run.results).toMatchObject([{ ruleId: 'late-limit', level: 'warning' }])
+  expect(run.invocations[0].exitCode).toBe(1)
+  const rule = run.tool.driver.rules[run.results[0].ruleIndex]
+  expect(rule).toMatchObject({ id: 'late-limit', defaultConfiguration: { level: 'warning' } })
+})
