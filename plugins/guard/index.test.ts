@@ -63,6 +63,8 @@ describe('settings', () => {
     ['a rule without a name', { rules: [{ pattern: 'a' }] }],
     ['a rule that looks for nothing', { rules: [{ name: 'a' }] }],
     ['a rule that looks for two things', { rules: [{ name: 'a', pattern: 'a', detect: 'email' }] }],
+    ['the same without a name', { rules: [{ pattern: 'a', detect: 'email' }] }],
+    ['a pattern without a name', { rules: [{ pattern: 'a' }] }],
     ['something that is not known', { rules: [{ detect: 'passport' }] }],
     ['an action that is none', { rules: [{ detect: 'email', action: 'delete' }] }],
     ['a replacement that breaks JSON', { rules: [{ detect: 'email', replace: '"' }] }],

@@ -36,7 +36,8 @@ export default definePlugin({
         items: {
           type: 'object',
           additionalProperties: false,
-          oneOf: [{ required: ['detect'] }, { required: ['pattern', 'name'] }],
+          oneOf: [{ required: ['detect'] }, { required: ['pattern'] }],
+          dependentRequired: { pattern: ['name'] },
           properties: {
             name: {
               type: 'string',

@@ -135,12 +135,13 @@ function unitOf($ref: string): UnitName | undefined {
 
 const SUFFIX = '([kKMG]|[KMG]i)?'
 const COUNT = `\\d+(\\.\\d+)?\\s*${SUFFIX}`
-const WINDOW = '(second|minute|hour|day|s|m|min|h|d)'
+const WINDOW = '(seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)'
+const SPAN = `\\d+(\\.\\d+)?\\s*(milliseconds?|ms|${WINDOW})`
 
 /** The texts of a unit, which other types than text it may have, and how it is written. */
 const UNITS: Readonly<Record<UnitName, readonly [pattern: string, types: string | string[], written: string]>> = {
-  rate: [`\\d+(\\.\\d+)?${SUFFIX}\\s+(per|/)\\s*(\\d+\\s*)?${WINDOW}`, 'string', '"60 per minute", "200k per hour"'],
-  duration: ['\\d+(\\.\\d+)?\\s*(ms|s|m|min|h|d)', 'string', '500ms, 15s, 10m, 1h, 30d'],
+  rate: [`\\d+(\\.\\d+)?${SUFFIX}(\\s+per|\\s*/)\\s*(\\d+\\s*)?${WINDOW}`, 'string', '"60 per minute", "200k/hour"'],
+  duration: [`${SPAN}(\\s*${SPAN})*`, 'string', '500ms, 15s, 10m, 1h30m, 30d'],
   bytes: [`${COUNT}B?`, ['string', 'integer'], '4MiB, 64KiB, 1000'],
   tokens: [COUNT, ['string', 'integer'], '4096, 200k, 128Ki'],
   money: ['\\$?\\d{1,9}(\\.\\d{1,9})?', ['string', 'number'], '$0.15 (at most 9 decimals)'],

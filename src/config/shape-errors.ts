@@ -1,7 +1,7 @@
 /** The schema checker's errors as sentences at their place. */
 import type { ErrorObject } from 'ajv/dist/2020.js'
 import type { Instead } from './ajv.ts'
-import { didYouMean, listed, show } from './problem.ts'
+import { didYouMean, listed, nearest, show } from './problem.ts'
 import type { Rule } from './rules.ts'
 import { pointer, type Source } from './source.ts'
 
@@ -32,7 +32,12 @@ function withoutEchoes(errors: readonly ErrorObject[]): ErrorObject[] {
   const forks = errors.filter(isFork)
   const units = new Set(errors.filter(error => error.keyword === 'unit').map(error => error.instancePath))
   const typed = new Set<string>()
+  const mistyped = new Set(errors.flatMap(meantKey))
   return errors.filter(error => {
+    // The key is there, misspelt: that is told.
+    if (error.keyword === 'required' && mistyped.has(`${error.instancePath}/${error.params['missingProperty']}`)) {
+      return false
+    }
     if (error.keyword === 'if' || (error.propertyName !== undefined && error.keyword !== 'propertyNames')) return false
     // A number where a unit's text is wanted: the unit's sentence says more than "must be text".
     if (error.keyword === 'type' && units.has(error.instancePath)) return false
@@ -42,6 +47,18 @@ function withoutEchoes(errors: readonly ErrorObject[]): ErrorObject[] {
     }
     return !forks.some(fork => fork !== error && error.schemaPath.startsWith(`${fork.schemaPath}/`))
   })
+}
+
+/** The address of the key that an unknown one was probably meant to be. */
+function meantKey({ keyword, instancePath, params, parentSchema }: ErrorObject): string[] {
+  if (keyword !== 'additionalProperties' && keyword !== 'unevaluatedProperties') return []
+  const { additionalProperty: key = params['unevaluatedProperty'] } = params as { additionalProperty?: string }
+  const near = nearest(String(key), knownKeys(parentSchema as Schema))
+  return near === undefined ? [] : [`${instancePath}/${near}`]
+}
+
+function knownKeys({ properties = {} }: Schema): string[] {
+  return Object.keys(properties).filter(word => !('refused' in properties[word]!))
 }
 
 /** The kind of problem that a keyword of the schema speaks of. */
@@ -78,7 +95,7 @@ const isFork = (error: ErrorObject) => error.keyword === 'anyOf' || error.keywor
 function noForm(source: Source, fork: ErrorObject, address: string, errors: readonly ErrorObject[]): Words {
   const branches = errors.filter(error => error !== fork && error.schemaPath.startsWith(`${fork.schemaPath}/`))
   const name = nameOf(address)
-  if (branches.length === 0) return { message: `${name} fits more than one of its forms` }
+  if (branches.length === 0) return severalForms(fork, name)
   if (branches.every(error => error.keyword === 'required' && error.instancePath === fork.instancePath)) {
     return {
       rule: 'missing-key',
@@ -89,6 +106,20 @@ function noForm(source: Source, fork: ErrorObject, address: string, errors: read
     inWords(source, error, address + error.instancePath.slice(fork.instancePath.length)),
   )
   return { message: `${name} fits none of its forms: ${[...new Set(wants.map(each => each.message))].join('; ')}` }
+}
+
+/** The value fits several forms of which it may have one: mostly each wants a key, and the value has them all. */
+function severalForms({ schema, data }: ErrorObject, name: string): Words {
+  const keys = (schema as Schema[]).flatMap(form => (form['required'] as string[] | undefined)?.slice(0, 1) ?? [])
+  const said = keys.filter(key => Object.hasOwn(Object(data), key))
+  if (said.length < 2) return { message: `${name} fits more than one of its forms` }
+  return {
+    message: `${name} says ${listed(
+      said.map(key => `"${key}"`),
+      'and',
+    )}, and may say only one of them`,
+    suggestion: said.length === 2 ? 'remove one of the two' : 'keep one of them',
+  }
 }
 
 interface Words {
@@ -142,9 +173,7 @@ function inWords(source: Source, error: ErrorObject, address: string): Words {
 }
 
 function unknownKey(key: string, schema: Schema): Words {
-  const known = Object.entries(schema.properties ?? {})
-    .filter(([, property]) => !('refused' in property))
-    .map(([word]) => word)
+  const known = knownKeys(schema)
   const near = didYouMean(key, known)
   const suggestion = near ?? (known.length > 0 && known.length <= 12 ? `there are ${listed(known, 'and')}` : undefined)
   return { message: `unknown key "${key}"`, suggestion, key: true, child: key }

@@ -346,7 +346,12 @@ export class Source {
     }
     if (target === undefined) return complain(`*${node.source} names an anchor that is not set above it`)
     if (walk.open.includes(target)) return complain(`*${node.source} contains itself`)
-    if (++this.#aliases > MAX_ALIASES) return complain(`the file has more than ${MAX_ALIASES} aliases`)
+    if (this.#tooBig) return null
+    if (++this.#aliases > MAX_ALIASES) {
+      // Of so many the first says enough.
+      this.#tooBig = true
+      return complain(`the file has more than ${MAX_ALIASES} aliases`)
+    }
     const value = this.#value(target, address, key, walk)
     const inner = this.#places.get(address)
     if (!isMap(target) && !isSeq(target)) this.#places.set(address, { ...place, resolved: inner?.resolved ?? null })

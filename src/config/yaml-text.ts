@@ -1,5 +1,5 @@
 /** YAML text to the parser's nodes. Every error and every warning of the parser is a problem, in words that say what to do. */
-import { type Document, parseDocument, type YAMLError } from 'yaml'
+import { type Document, parseDocument, visit, type YAMLError } from 'yaml'
 import type { Rule } from './rules.ts'
 import { MAX_FILE_BYTES } from './text-file.ts'
 
@@ -30,6 +30,21 @@ export function parseYaml(text: string, report: Report): Document | null {
         rest.slice(0, reference.start) + '_'.repeat(reference.length) + rest.slice(reference.start + reference.length)
       continue
     }
+    const plain = withBlanks(rest, document)
+    if (plain !== null) {
+      blanked = true
+      for (const offset of plain.offsets) {
+        const code = rest.charCodeAt(offset).toString(16).toUpperCase().padStart(4, '0')
+        report(
+          offset,
+          'yaml',
+          `${code === '00A0' ? 'a no-break space' : 'a blank'} (U+${code}) stands here, which YAML does not take for a blank`,
+          'replace it by a blank',
+        )
+      }
+      rest = plain.text
+      continue
+    }
     let fatal = blanked
     for (const error of withoutTail(errors)) {
       fatal ||= error.code !== 'DUPLICATE_KEY' && error.code !== 'TAG_RESOLVE_FAILED'
@@ -55,6 +70,48 @@ function parse(text: string): Document | null {
     if (error instanceof RangeError) return null
     throw error
   }
+}
+
+/** Blanks that look like one, where YAML wants one: they come with text that is copied from a page. */
+const LOOKALIKE = '\\u00a0\\u1680\\u2000-\\u200b\\u202f\\u205f\\u3000'
+const IN_PLACE = new RegExp(`^[ \\t${LOOKALIKE}]*[${LOOKALIKE}]|(?<=[:-])[ \\t]*[${LOOKALIKE}]+`, 'gm')
+const EACH = new RegExp(`[${LOOKALIKE}]`, 'g')
+/** So many lines are tried one by one. */
+const MOST_TRIED = 20
+
+const IN_PLAIN = new RegExp(`^[${LOOKALIKE}]|:[${LOOKALIKE}]`)
+
+/**
+ * The text with such blanks replaced, when it then has fewer faults, and where the first one stands of each line that was
+ * the reason; null when they are not the reason.
+ */
+function withBlanks(text: string, document: Document): { text: string; offsets: readonly number[] } | null {
+  const places = [...text.matchAll(IN_PLACE)]
+  const faults = places.length === 0 ? 0 : faultsIn(document)
+  if (faults === 0) return null
+  const replaced = (left: RegExpExecArray | null) =>
+    text.replace(IN_PLACE, (found, offset) => (offset === left?.index ? found : found.replace(EACH, ' ')))
+  const countIn = (each: string) => {
+    const parsed = parse(each)
+    return parsed === null ? faults : faultsIn(parsed)
+  }
+  const plain = replaced(null)
+  const least = countIn(plain)
+  if (least >= faults) return null
+  const guilty = places.slice(0, MOST_TRIED).filter(place => countIn(replaced(place)) > least)
+  const told = guilty.length > 0 ? guilty : places
+  return { text: plain, offsets: told.map(({ 0: found, index }) => index + found.search(EACH)) }
+}
+
+/** Errors, and words that such a blank is a part of: they may be YAML, and are no keys of ours. */
+function faultsIn(document: Document): number {
+  let faults = document.errors.length + document.warnings.length
+  visit(document, {
+    Scalar: (_, { type, value }) => {
+      if (type === 'PLAIN' && typeof value === 'string' && IN_PLAIN.test(value)) faults++
+    },
+  })
+  return faults
 }
 
 /** The `${…}` that an error is about, when it is: the parser stops at its brace. */
@@ -85,12 +142,32 @@ function inWords(text: string, error: YAMLError): { message: string; suggestion?
       return { message: 'YAML is indented with blanks, not with tabs' }
     case 'MULTIPLE_DOCS':
       return { message: 'the file holds more than one YAML document', suggestion: 'remove the line ---' }
+    case 'BLOCK_AS_IMPLICIT_KEY':
+    case 'BLOCK_IN_FLOW':
+      if (holdsColon(text, from)) {
+        return {
+          message: 'YAML reads the ": " in this value as another key',
+          suggestion: 'put single quotes around the whole value',
+        }
+      }
+      return plainWords(error)
     default:
       if (text[from - 1] === ']' && text[from] === ':') {
         return { message: 'YAML reads [ as the start of a list', suggestion: 'quote the address: "[::1]:8080"' }
       }
-      return { message: `YAML: ${error.message[0]!.toLowerCase()}${error.message.slice(1)}` }
+      return plainWords(error)
   }
+}
+
+function plainWords({ message }: YAMLError): { message: string } {
+  return { message: `YAML: ${message[0]!.toLowerCase()}${message.slice(1)}` }
+}
+
+/** Whether a value begins here, and goes on behind a colon with a blank on the same line. */
+function holdsColon(text: string, from: number): boolean {
+  const start = text.lastIndexOf('\n', from - 1) + 1
+  const end = text.indexOf('\n', from)
+  return /:[ \t]+$/.test(text.slice(start, from)) && /:([ \t]|$)/.test(text.slice(from, end < 0 ? undefined : end))
 }
 
 function keyAt(text: string, from: number): string {

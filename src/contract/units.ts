@@ -43,39 +43,42 @@ export function parseBytes(text: string | number): number {
   return parseCount(`${match[1]}${match[2] ?? ''}`)
 }
 
-const DURATION = /^(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|d)$/
-const MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, min: 60_000, h: 3_600_000, d: 86_400_000 }
+const SECONDS = 'seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d'
+const PART = `\\d+(?:\\.\\d+)?\\s*(?:milliseconds?|ms|${SECONDS})`
+const DURATION = new RegExp(`^${PART}(?:\\s*${PART})*$`)
+const PARTS = /(\d+(?:\.\d+)?)\s*([a-z]+)/g
+const MS: Readonly<Record<string, number>> = {
+  ms: 1,
+  millisecond: 1,
+  ...{ s: 1000, sec: 1000, second: 1000 },
+  ...{ m: 60_000, min: 60_000, minute: 60_000 },
+  ...{ h: 3_600_000, hr: 3_600_000, hour: 3_600_000 },
+  ...{ d: 86_400_000, day: 86_400_000 },
+}
 
-/** A time span in milliseconds: `15s`, `10m`, `500ms`, `1h`, `30d`. A bare number is refused: of what? */
+/** `hours` is as many milliseconds as `hour`. */
+const msOf = (word: string) => MS[word] ?? MS[word.replace(/s$/, '')]!
+
+/** A time span in milliseconds: `15s`, `10m`, `500ms`, `1h30m`, `30 days`. A bare number is refused: of what? */
 export function parseDuration(text: string | number): number {
-  const match = DURATION.exec(String(text).trim())
-  if (!match) throw new UnitError(`"${text}" is not a duration such as 500ms, 15s, 10m, 1h or 30d`)
-  const ms = Number(match[1]) * MS[match[2]!]!
+  const written = String(text).trim()
+  if (!DURATION.test(written)) throw new UnitError(`"${text}" is not a duration such as 500ms, 15s, 10m, 1h30m or 30d`)
+  const parts = Array.from(written.matchAll(PARTS), ([, amount, word]) => Number(amount) * msOf(word!))
+  const ms = parts.reduce((sum, part) => sum + part, 0)
   if (!Number.isSafeInteger(ms)) throw new UnitError(`"${text}" is not a whole number of milliseconds`)
   return ms
 }
 
-const RATE = /^(\S+)\s+(?:per|\/)\s*(\d+\s*)?(second|minute|hour|day|s|m|min|h|d)$/
-const WINDOW: Record<string, number> = {
-  second: 1000,
-  s: 1000,
-  minute: 60_000,
-  min: 60_000,
-  m: 60_000,
-  hour: 3_600_000,
-  h: 3_600_000,
-  day: 86_400_000,
-  d: 86_400_000,
-}
+const RATE = new RegExp(`^(\\S+?)(?:\\s+per|\\s*/)\\s*(\\d+\\s*)?(${SECONDS})$`)
 
-/** A rate: `60 per minute`, `200k per minute`, `5 per 10 s`. */
+/** A rate: `60 per minute`, `200k/min`, `5 per 10 s`. */
 export function parseRate(text: string): Rate {
   const match = RATE.exec(String(text).trim())
-  if (!match) throw new UnitError(`"${text}" is not a rate such as "60 per minute" or "200k per hour"`)
+  if (!match) throw new UnitError(`"${text}" is not a rate such as "60 per minute" or "200k/hour"`)
   const amount = parseCount(match[1]!)
   const windows = match[2] === undefined ? 1 : Number(match[2])
   if (amount < 1 || windows < 1) throw new UnitError(`"${text}" must allow at least 1`)
-  return { amount, perMs: windows * WINDOW[match[3]!]! }
+  return { amount, perMs: windows * msOf(match[3]!) }
 }
 
 const MONEY = /^\$?(\d{1,9})(?:\.(\d{1,9}))?$/
@@ -120,8 +123,8 @@ export const UNITS_ID = 'tollgate:units'
 export const UNIT_SCHEMAS = {
   $id: UNITS_ID,
   $defs: {
-    rate: { type: 'string', unit: 'rate', description: 'So many per so long: "60 per minute", "200k per hour".' },
-    duration: { type: 'string', unit: 'duration', description: 'A time span: "500ms", "15s", "10m", "1h", "30d".' },
+    rate: { type: 'string', unit: 'rate', description: 'So many per so long: "60 per minute", "200k/hour".' },
+    duration: { type: 'string', unit: 'duration', description: 'A time span: "500ms", "15s", "10m", "1h30m", "30d".' },
     bytes: { type: ['string', 'integer'], unit: 'bytes', description: 'A size: "4MiB", "64KiB", or bytes.' },
     tokens: { type: ['string', 'integer'], unit: 'tokens', description: 'A number of tokens: 4096, "200k", "128Ki".' },
     money: { type: ['string', 'number'], unit: 'money', description: 'Dollars: "$0.15", at most 9 decimals.' },

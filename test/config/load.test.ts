@@ -34,7 +34,7 @@ test('aliases cannot multiply without end', async () => {
   const bomb = rows.map((row, i) => row.replace(`l${i + 1}:`, `l${i + 1}: &l${i + 1}`)).join('\n')
   const started = performance.now()
   const problems = await workshop.problems({ gateway: { more: `bomb:\n  l0: &l0 [ x ]\n${bomb}` } })
-  expect(problems.map(each => each.message)).toContainEqual(expect.stringContaining('more than 100 aliases'))
+  expect(problems.map(each => each.message)).toEqual([expect.stringContaining('more than 100 aliases')])
   expect(performance.now() - started).toBeLessThan(5_000)
 })
 

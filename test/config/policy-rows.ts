@@ -43,6 +43,44 @@ const SHAPE: Row[] = [
   ['an id with a blank', `${STANDARD}  - use: remark\n    id: ▸"a b"\n`, 'id must be up to 40 letters'],
   ['a key twice', `${STANDARD}  - use: remark\n    ▸use: remark\n`, 'the key "use" is here twice'],
   [
+    'a key that was meant by another, which must be there',
+    `${STANDARD}  - use: rate-limit\n    with: { ▸pre: key, requests: 1 per day }\n`,
+    'unknown key "pre"; did you mean "per"?',
+  ],
+  ['steps that are misspelt', STANDARD.replace('steps', '▸setps'), 'unknown key "setps"; did you mean "steps"?'],
+  [
+    'a colon in a condition',
+    `${STANDARD}  - use: remark\n    when: ▸header("x") == "a: b"\n`,
+    'YAML reads the ": " in this value as another key; put single quotes around the whole value',
+  ],
+  [
+    'a colon in braces',
+    `${STANDARD}  - { use: remark, when: ▸header("x") == "a: b" }\n`,
+    'YAML reads the ": " in this value as another key',
+  ],
+  [
+    'a no-break space in front of a key',
+    `${STANDARD}  - use: remark\n▸\u00a0   with: { text: a }\n`,
+    'a no-break space (U+00A0) stands here, which YAML does not take for a blank; replace it by a blank',
+  ],
+  [
+    'one behind blanks',
+    `${STANDARD}  - use: remark\n  ▸\u00a0 with: { text: a }\n    id: x\n`,
+    'a no-break space (U+00A0) stands here',
+  ],
+  ['one behind a colon', `${STANDARD}  - use:▸\u00a0remark\n    id: x\n`, 'a no-break space (U+00A0) stands here'],
+  ['one behind a dash', `${STANDARD}  -▸\u00a0use: remark\n    id: x\n`, 'a no-break space (U+00A0) stands here'],
+  [
+    'another blank',
+    `${STANDARD}  - use: remark\n    with:\n▸\u2003\u2003    text: a\n      times: 2\n`,
+    'a blank (U+2003)',
+  ],
+  [
+    'one beside others that are text',
+    `${STANDARD}  - use: remark\n    with:\n      text: |\n        Oui:\u00a0non\n        \u00a0x\n▸\u00a0   id: x\n`,
+    'a no-break space (U+00A0) stands here',
+  ],
+  [
     'a variable that is not set',
     `${STANDARD}  - use: remark\n    with:\n      text: ▸\${NOWHERE}\n`,
     'NOWHERE is not set',
@@ -99,6 +137,11 @@ const SETTINGS: Row[] = [
   ['a number that YAML rounds', limited('per: key, requests: 1 per s, burst: ▸100000000000000000'), 'has more digits'],
   ['a variable inside a list', picky('words: [{ word: ▸"${NOWHERE}" }, { word: a }]'), 'NOWHERE is not set'],
   ['a variable beside a name of JSON Schema', picky('not: true, pattern: ▸"${NOWHERE}"'), 'NOWHERE is not set'],
+  [
+    'two that exclude each other',
+    picky('words: [▸{ word: a, not: b }]'),
+    'entry 1 of words says "word" and "not", and may say only one of them; remove one of the two',
+  ],
   // What a plugin finds itself.
   ['a setting that the plugin refuses', picky('pattern: ▸ab+c'), '"ab+" has no end'],
   ['one inside a list', picky('words: [{ word: a }, { word: ▸a }]'), '"a" is there twice'],
