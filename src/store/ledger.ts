@@ -150,21 +150,23 @@ export function createLedgerOperations(
         `${request.exchange} holds $${formatMoney(held.amount)} and cannot be charged $${formatMoney(request.amount)}.`,
       )
     }
-    if (!putSettle(request, held.account)) return 'already_settled'
+    // One time for both: the hour of the usage is that of the event.
+    const now = clock.now()
+    if (!putSettle(request, held.account, now)) return 'already_settled'
     if (statements.post.run(held.amount, request.amount, held.account).changes === 0) {
       throw new StoreError(`${request.exchange} is held on ${held.account}, and there is no such account.`)
     }
     keys.settle(held.key, held.amount, request.amount)
-    usage.add(held, request, clock.now())
+    usage.add(held, request, now)
     return 'settled'
   }
 
-  function putSettle(request: SettleRequest, account: string): boolean {
+  function putSettle(request: SettleRequest, account: string, now: number): boolean {
     const { changes } = statements.putSettle.run(
       request.exchange,
       account,
       request.amount,
-      clock.now(),
+      now,
       request.overrun,
       request.source,
       request.outcome,

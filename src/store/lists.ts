@@ -8,7 +8,8 @@ import { decodeCursor, encodeCursor } from './cursor.ts'
 import type { Database, Row } from './database.ts'
 import { CREDIT, CREDIT_PREFIX, HOLD, SETTLE } from './ledger.ts'
 import { createReceiptReader } from './receipts.ts'
-import type { Cursor, Entry, Page, Reports } from './reports.ts'
+import type { Cursor, Page, Reports } from './reports.ts'
+import { type BareEntry, createRunningBalance } from './running-balance.ts'
 
 /** So many events are looked at for one page. */
 export const MOST_LOOKED_AT = 2000
@@ -39,15 +40,17 @@ export function createEntryReader(database: Database): Reports['entries'] {
   const all = select('event.kind <> 0')
   const charges = select(`event.kind <> 0 AND event.kind = ${SETTLE}`)
   const credits = select(`event.kind = ${CREDIT}`)
+  const withBalances = createRunningBalance(database)
 
   return (accountId, { kind, limit, after, from = 0, to = Number.MAX_SAFE_INTEGER }) => {
     const list = kind === undefined ? all : kind === 'credit' ? credits : charges
-    return walk<Entry>({
+    const { items, next } = walk<BareEntry>({
       after: after ?? encodeCursor([to, '']),
       limit,
       read: ([at, id], count) => list.all(accountId, at, id, count).filter(row => Number(row['at']) >= from),
       keep: row => (row['amount'] === 0n ? undefined : toEntry(row)),
     })
+    return { items: withBalances(accountId, items, kind), next }
   }
 }
 
@@ -105,7 +108,7 @@ function toPlace(cursor: Cursor): Place {
   return decodeCursor(cursor, ['number', 'string']) as unknown as Place
 }
 
-function toEntry(row: Row): Entry {
+function toEntry(row: Row): BareEntry {
   const id = row['id'] as string
   const amount = row['amount'] as NanoUsd
   const isCredit = Number(row['kind']) === CREDIT

@@ -19,6 +19,8 @@ export interface Entry {
   readonly at: number
   /** What it added to the balance: negative for charges. */
   readonly amount: NanoUsd
+  /** The account's balance after it; null when more was written since than is summed up for a list. */
+  readonly balance: NanoUsd | null
   /** Credits: who gave it, and why; the reference without which it would be given twice. */
   readonly actor: string | null
   readonly note: string | null

@@ -47,6 +47,31 @@ describe.skipIf(BROWSER === null)(`chart${BROWSER === null ? ` (${NO_BROWSER})` 
       await page.context().close()
     },
   )
+
+  test('a model has the same colour on every page and in every time', { timeout: 60_000 }, async () => {
+    await using stage = await openStage()
+    const { id: account } = await stage.running.store.createAccount({ name: 'acme' })
+    await stage.running.store.credit({ account, amount: 900_000_000_000n, reference: 'r', actor: 'test' })
+    stage.pass(-6 * DAY_MS)
+    await spend(stage, account, 'demo-small', 5_000_000n)
+    await spend(stage, account, 'demo-thinking', 9_000_000n)
+    stage.pass(6 * DAY_MS)
+    await spend(stage, account, 'demo-thinking', 3_000_000n)
+    const { page, open } = await visit(browser, { url: stage.dashboard })
+    await open(await stage.invite('member', account))
+    await page.getByLabel('E-mail address').fill('ada@example.com')
+    await page.getByLabel('Password', { exact: true }).fill('correct horse battery')
+    await page.locator('button[type=submit]').click()
+    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    const colours: (string | null)[] = []
+    for (const path of ['/', '/usage?range=7d', '/usage?range=24h', '/usage?range=24h&metric=tokens']) {
+      await open(path)
+      const entry = page.locator('.chart-legend button', { hasText: 'demo-thinking' })
+      colours.push(await entry.locator('.chart-swatch').getAttribute('class'))
+    }
+    expect(new Set(colours)).toEqual(new Set(['chart-swatch series-2']))
+    await page.context().close()
+  })
 })
 
 async function spend(stage: Stage, accountId: string, model: string, amount: bigint): Promise<void> {

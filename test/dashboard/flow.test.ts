@@ -133,6 +133,8 @@ describe.skipIf(BROWSER === null)(`people at the page${BROWSER === null ? ` (${N
     await open('/keys')
     await page.getByRole('button', { name: 'Actions for backend' }).click()
     await page.getByRole('menuitem', { name: 'Rotate' }).click()
+    // Enter at once gives no new secret.
+    await expect.poll(() => page.evaluate('document.activeElement.textContent')).toBe('Cancel')
     await page.getByRole('dialog').getByRole('radio', { name: '1 hour' }).check()
     await page.getByRole('button', { name: 'Make a new secret' }).click()
     const second = await page.getByRole('dialog').getByLabel('API key').inputValue()

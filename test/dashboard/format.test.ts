@@ -10,6 +10,7 @@ import {
   limit,
   money,
   moneyAtLeast,
+  moneyColumn,
   nano,
   percent,
   plural,
@@ -62,22 +63,40 @@ test.each([
 test.each([
   ['0.000000000', '$0.00'],
   ['5.000000000', '$5.00'],
-  ['4.999999999', '$4.9999'],
-  ['4.998560000', '$4.9985'],
+  ['4.999999999', '$4.99'],
+  ['4.998560000', '$4.99'],
   ['4.500010000', '$4.50'],
-  ['0.999999999', '$0.9999'],
+  ['0.999999999', '$0.999'],
   ['0.010000000', '$0.01'],
   ['0.009999999', '$0.00999'],
   ['0.000033759', '$0.0000337'],
   ['0.000000019', '$0.000000019'],
-  ['9007199254.749999999', '$9,007,199,254.7499'],
+  ['9007199254.749999999', '$9,007,199,254.74'],
   // Below zero, less is further from it.
-  ['-1.250000001', '\u2212$1.2501'],
+  ['-1.250000001', '\u2212$1.26'],
   ['-0.999999999', '\u2212$1.00'],
 ])('what people have: %s is %s, and never more than it is', (value, shown) => {
   expect(moneyAtLeast(value)).toBe(shown)
   const said = nano(shown.replace('\u2212', '-').replace(/[$,]/g, ''))
   expect(said <= nano(value)).toBe(true)
+})
+
+test.each([
+  ['nothing', [], {}, []],
+  ['cents', ['12.500000000', '0.250000000', '0'], {}, ['$12.50', '$0.25', '$0.00']],
+  [
+    'one precision below a dollar, cents above',
+    ['1234.567000000', '0.000034000', '0.500000000', '0', '-0.020000000'],
+    {},
+    ['$1,234.57____', '$0.000034', '$0.500000', '$0.00____', '\u2212$0.020000'],
+  ],
+  ['what people have', ['4.998560000', '0.999999999'], { owned: true }, ['$4.99_', '$0.999']],
+  ['every decimal', ['12.500000000', '1.125000000', '0.075000000'], { exact: true }, ['$12.50_', '$1.125', '$0.075']],
+])('a column of %s', (_, amounts, options, wanted) => {
+  const column = moneyColumn(amounts, options)
+  expect(column.map(text => text.replaceAll('\u2007', '_'))).toEqual(wanted)
+  // As many characters behind every point: they stand in one line.
+  expect(new Set(column.map(text => text.length - text.indexOf('.'))).size).toBeLessThan(2)
 })
 
 test('nano-dollars and back, without a floating-point number in between', () => {

@@ -5,6 +5,7 @@ import { dollars, nano } from '../../src/dashboard/lib/format.ts'
 import {
   type By,
   chartData,
+  coloursOf,
   customRange,
   figure,
   gridOf,
@@ -301,5 +302,26 @@ describe('the lines behind the bars', () => {
         },
       ),
     )
+  })
+})
+
+describe('colours', () => {
+  const LIST = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j']
+  const of = (...ids: string[]) => Object.fromEntries(coloursOf(ids, LIST))
+
+  test('are those of the places in the list, whoever else is shown, and in whatever order', () => {
+    expect(of('c', 'a', OTHER)).toEqual({ a: 1, c: 3 })
+    expect(of('c')).toEqual({ c: 3 })
+    expect(of('h', 'b', 'c')).toEqual({ b: 2, c: 3, h: 8 })
+    expect(coloursOf([''], [''])).toEqual(new Map([['', 1]]))
+  })
+
+  test('differ also for more than there are colours, and for what is not in the list', () => {
+    // The ninth begins again at the first colour; beside the first it has the next one.
+    expect(of('i')).toEqual({ i: 1 })
+    expect(of('i', 'a')).toEqual({ a: 1, i: 2 })
+    const many = of('a', 'b', 'i', 'j', 'x', 'y', 'gone/model', 'h')
+    expect(new Set(Object.values(many))).toEqual(new Set([1, 2, 3, 4, 5, 6, 7, 8]))
+    expect(of('x')).toEqual(of('x'))
   })
 })

@@ -116,6 +116,7 @@ describe('entries', () => {
       kind: 'credit',
       at: store.clock.ms,
       amount: 3n,
+      balance: store.findAccount(alice)!.posted,
       ...note,
       reference: 'i-7',
       keyId: null,
@@ -137,6 +138,71 @@ describe('entries', () => {
     expect(of({ from: begun + 1, to: begun + 1000 })).toHaveLength(9)
     expect(of({ from: store.clock.ms })).toEqual(['credit:i-7'])
     expect(of({ to: begun + 1 })).toEqual(['credit:first credit of alice'])
+  })
+})
+
+describe('the balance after an entry', () => {
+  /** What each entry leaves, by the entries themselves. */
+  function expectSums(store: TestStore, account: string, limit: number): void {
+    let balance = 0n
+    const all = allOfNow(after => store.reports.entries(account, { limit, after }))
+    for (const entry of all.toReversed()) {
+      balance += entry.amount
+      expect(entry.balance, `${entry.kind} ${entry.id}`).toBe(balance)
+    }
+    expect(store.findAccount(account)!.posted).toBe(balance)
+    for (const kind of ['credit', 'charge'] as const) {
+      const some = allOfNow(after => store.reports.entries(account, { kind, limit, after }))
+      expect(some).toEqual(all.filter(entry => entry.kind === kind))
+    }
+  }
+
+  function allOfNow<Item>(page: (after: string | undefined) => Page<Item>): Item[] {
+    const items: Item[] = []
+    for (let after: string | null | undefined; after !== null; ) {
+      const { items: more, next } = page(after)
+      items.push(...more)
+      after = next
+    }
+    return items
+  }
+
+  test('is that of the ledger, on every page, by kind, and over hours and days', async () => {
+    const waits = fc.constantFrom(0, 1, 60_000, 3_600_000, 11 * 3_600_000, 86_400_000, 40 * 86_400_000)
+    const steps = fc.array(fc.record({ wait: waits, charge: fc.nat(20), credit: fc.boolean() }), { maxLength: 40 })
+    await fc.assert(
+      fc.asyncProperty(steps, fc.integer({ min: 1, max: 9 }), async (written, limit) => {
+        const store = await testStore({ url: 'memory' })
+        const alice = await fund(store, 1_000_000n)
+        const bob = await fund(store, 1_000_000n, 'bob')
+        for (const [index, { wait, charge, credit }] of written.entries()) {
+          store.clock.ms += wait
+          const [exchange, amount] = [`req_${String(index).padStart(6, '0')}`, BigInt(charge)]
+          const model = `m${index % 3}`
+          await store.ledger.hold(aHold({ accountId: index % 4 === 3 ? bob : alice, exchange, model, amount: 20n }))
+          await store.ledger.settle(aSettle({ exchange, amount }))
+          if (credit) await store.credit({ account: alice, amount: 7n, reference: `r${index}`, actor: 'test' })
+        }
+        expectSums(store, alice, limit)
+        await store.close()
+      }),
+      { numRuns: counts(15, 300) },
+    )
+  })
+
+  test('is not known when too much was written since', async () => {
+    const store = await testStore()
+    const alice = await fund(store, 1000n)
+    await exchanges(store, alice, 3)
+    const hand = connect(store.path)
+    const day = Math.floor(store.clock.ms / 86_400_000 + 2) * 86_400_000
+    hand.exec(`
+      WITH RECURSIVE many (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM many WHERE i <= ${MOST_SUMMED})
+      INSERT INTO usage SELECT '${alice}', 1, ${day}, 'k' || i, 'm', 1, 0, 0, 0, 0, 0, 0 FROM many`)
+    hand.close()
+    const { items } = store.reports.entries(alice, { limit: 10 })
+    expect(items.length).toBeGreaterThan(2)
+    expect(items.map(({ balance }) => balance)).toEqual(items.map(() => null))
   })
 })
 

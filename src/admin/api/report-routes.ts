@@ -7,7 +7,17 @@ import { createFiles, type Files } from './files.ts'
 import type { Guard } from './guard.ts'
 import { fields, ID, ids, line } from './inputs.ts'
 import { type ApiRoute, type Call, route, type Schema } from './route.ts'
-import { actorForMembers, showAccount, showAll, showEntry, showModel, showReceipt, showTime, showUsed } from './show.ts'
+import {
+  actorForMembers,
+  showAccount,
+  showAll,
+  showEntry,
+  showMaybe,
+  showModel,
+  showReceipt,
+  showTime,
+  showUsed,
+} from './show.ts'
 import {
   checkSize,
   findUsage,
@@ -244,6 +254,7 @@ function entryColumns(names: KeyNames): Column<Entry>[] {
     { name: 'at', of: entry => showTime(entry.at) },
     { name: 'kind', of: entry => entry.kind },
     { name: 'amount_usd', of: entry => formatMoney(entry.amount) },
+    { name: 'balance_usd', of: entry => showMaybe(entry.balance, formatMoney) },
     { name: 'id', of: entry => entry.id },
     { name: 'reference', of: entry => entry.reference },
     { name: 'note', of: entry => entry.note },

@@ -126,6 +126,7 @@ const VIEWS = {
     kind: oneOf('credit', 'charge'),
     at: time,
     amount: says(money, 'Negative for charges.'),
+    balance: says(maybe(money), "The account's balance after it; null when more was written since than is summed up."),
     actor: maybe(text),
     note: maybe(text),
     reference: maybe(text),

@@ -105,6 +105,7 @@ function showWholeEntry(entry: Entry): EntryView {
     kind: entry.kind,
     at: showTime(entry.at),
     amount: formatMoney(entry.amount),
+    balance: showMaybe(entry.balance, formatMoney),
     actor: entry.actor,
     note: entry.note,
     reference: entry.reference,
@@ -241,6 +242,6 @@ export function showTime(ms: number): string {
   return new Date(ms).toISOString()
 }
 
-function showMaybe<Value, Shown>(value: Value | null, show: (value: Value) => Shown): Shown | null {
+export function showMaybe<Value, Shown>(value: Value | null, show: (value: Value) => Shown): Shown | null {
   return value === null ? null : show(value)
 }

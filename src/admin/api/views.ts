@@ -100,6 +100,8 @@ export interface EntryView {
   readonly at: string
   /** Negative for charges. */
   readonly amount: string
+  /** The account's balance after it; null when more was written since than is summed up. */
+  readonly balance: string | null
   readonly actor: string | null
   readonly note: string | null
   readonly reference: string | null

@@ -8,12 +8,12 @@ const MINUS = '\u2212'
 
 /** `$1.25`, `$1,234.50`; below a dollar three figures that matter: `$0.0523`, `$0.000034`. To the nearest: for what people pay. */
 export function money(dollars: string): string {
-  return written(nano(dollars), 2, (size, unit) => size + unit / 2n)
+  return written(nano(dollars), NEAREST)
 }
 
-/** Never more than it is, and with four decimals if it has them: for what people have. `$4.9985` for `4.998560000`. */
+/** Never more than it is: for what people have. `$4.99` for `4.998560000`. */
 export function moneyAtLeast(dollars: string): string {
-  return written(nano(dollars), 4, (size, unit, isBelow) => (isBelow ? size + unit - 1n : size))
+  return written(nano(dollars), AT_MOST)
 }
 
 /** With every decimal that is not zero: `$0.000033750`, and `$1.25` for `1.250000000`. */
@@ -23,6 +23,31 @@ export function exactMoney(dollars: string): string {
   const decimals = fraction(size, 9).replace(/0+$/, '').padEnd(2, '0')
   return `${value < 0n ? MINUS : ''}$${grouped(size / NANO)}.${decimals}`
 }
+
+/** How the amounts of a column are written. */
+export interface ColumnOptions {
+  /** People have it: it is never shown as more than it is. */
+  readonly owned?: boolean | undefined
+  /** Every decimal that one of them has. */
+  readonly exact?: boolean | undefined
+}
+
+/**
+ * Amounts under each other, with their points in one line: those below a dollar have as many decimals as the one of them that
+ * needs most, those above have cents. Blanks as wide as figures fill up the rest.
+ */
+export function moneyColumn(column: readonly string[], { owned = false, exact = false }: ColumnOptions = {}): string[] {
+  const single = column.map(each => (exact ? exactMoney(each) : owned ? moneyAtLeast(each) : money(each)))
+  const most = Math.max(2, ...single.map(text => text.length - text.indexOf('.') - 1))
+  return column.map((each, index) => {
+    const value = nano(each)
+    const isSmall = value !== 0n && value < NANO && value > -NANO
+    const text = isSmall && !exact ? rounded(value, most, owned ? AT_MOST : NEAREST) : single[index]!
+    return text + FIGURE_SPACE.repeat(most - (text.length - text.indexOf('.') - 1))
+  })
+}
+
+const FIGURE_SPACE = '\u2007'
 
 /** Nano-dollars of `1.25`. What is not such a number is zero: the API sends nothing else. */
 export function nano(dollars: string): bigint {
@@ -148,17 +173,26 @@ export function plural(value: number, one: string, many = `${one}s`): string {
 /** What is added to a size before the part below a unit is cut off. */
 type Rounding = (size: bigint, unit: bigint, isBelow: boolean) => bigint
 
-function written(value: bigint, least: number, rounding: Rounding): string {
-  const isBelow = value < 0n
-  const size = isBelow ? -value : value
-  if (size === 0n) return '$0.00'
-  const decimals = size >= NANO ? least : Math.min(9, Math.max(least, 9 - String(size).length + 3))
-  const unit = 10n ** BigInt(9 - decimals)
-  const rounded = (rounding(size, unit, isBelow) / unit) * unit
-  const text = fraction(rounded, decimals)
+const NEAREST: Rounding = (size, unit) => size + unit / 2n
+const AT_MOST: Rounding = (size, unit, isBelow) => (isBelow ? size + unit - 1n : size)
+
+function written(value: bigint, rounding: Rounding): string {
+  const text = rounded(value, decimalsFor(value), rounding)
   // Cents stay two figures; further decimals only as far as they say something.
-  const shown = text.slice(0, 2) + text.slice(2).replace(/0+$/, '')
-  return `${isBelow ? MINUS : ''}$${grouped(rounded / NANO)}.${shown}`
+  return text.replace(/(\.\d\d\d*?)0+$/, '$1')
+}
+
+/** From a dollar on cents; below it three figures that matter. */
+function decimalsFor(value: bigint): number {
+  const size = value < 0n ? -value : value
+  return size === 0n || size >= NANO ? 2 : Math.min(9, Math.max(2, 9 - String(size).length + 3))
+}
+
+function rounded(value: bigint, decimals: number, rounding: Rounding): string {
+  const isBelow = value < 0n
+  const unit = 10n ** BigInt(9 - decimals)
+  const size = (rounding(isBelow ? -value : value, unit, isBelow) / unit) * unit
+  return `${isBelow ? MINUS : ''}$${grouped(size / NANO)}.${fraction(size, decimals)}`
 }
 
 function fraction(size: bigint, decimals: number): string {

@@ -75,6 +75,35 @@ export function chartData(rows: readonly UsageRowView[], { step, from, to, metri
 }
 
 /**
+ * A colour for each series, from 1: that of its place in a list which does not depend on what is shown, so that a model has
+ * the same on every page and day. Where two would have the same one, the later in the list has the next that is free.
+ */
+export function coloursOf(ids: readonly string[], list: readonly string[]): ReadonlyMap<string, number> {
+  const colours = new Map<string, number>()
+  const places = ids
+    .filter(id => id !== OTHER)
+    .map(id => ({ id, place: list.indexOf(id) }))
+    // What is not in the list comes behind it.
+    .map(({ id, place }) => ({ id, place: place < 0 ? list.length + sizeOf(id) : place }))
+    .sort((one, other) => one.place - other.place || (one.id < other.id ? -1 : 1))
+  const taken = new Set<number>()
+  for (const { id, place } of places) {
+    let colour = place % MOST_SERIES
+    while (taken.has(colour)) colour = (colour + 1) % MOST_SERIES
+    taken.add(colour)
+    colours.set(id, colour + 1)
+  }
+  return colours
+}
+
+/** A small number that is always the same for a name. */
+function sizeOf(name: string): number {
+  let size = 0
+  for (const character of name) size = (size * 31 + character.codePointAt(0)!) % 65_521
+  return size
+}
+
+/**
  * What stands on top of what: each series with all that stand behind it in the list added. Bars drawn in this order, each
  * in front of the one before, look like a stack with the last one at the bottom.
  */

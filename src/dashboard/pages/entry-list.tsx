@@ -2,7 +2,7 @@
 import type { ComponentChildren, VNode } from 'preact'
 import type { EntryView } from '../../admin/api/views.ts'
 import type { Pages } from '../lib/use-resource.ts'
-import { type Column, Empty, Loaded, Money, Pager, Table, Time } from '../ui/index.ts'
+import { type Column, Empty, Loaded, Pager, Table, Time } from '../ui/index.ts'
 import { OutcomeBadge } from './receipt-list.tsx'
 
 interface ListProps {
@@ -73,11 +73,8 @@ function columns(names: ListProps['names'], hrefOf: ListProps['hrefOf']): readon
         ),
     },
     { title: 'When', cell: entry => <Time value={entry.at} /> },
-    {
-      title: 'Amount',
-      number: true,
-      cell: entry => <Money value={entry.amount} signed owned={entry.kind === 'credit'} />,
-    },
+    { title: 'Amount', money: { of: entry => entry.amount, signed: true } },
+    { title: 'Balance', money: { of: entry => entry.balance, none: 'not summed up', owned: true } },
   ]
 }
 

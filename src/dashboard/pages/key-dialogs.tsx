@@ -102,6 +102,7 @@ export function RotateKeyDialog({ keyView, onClose, onIssued }: RotateProps): VN
       action={action}
       fields={['expires_at', 'grace_hours']}
       submit="Make a new secret"
+      careful
       onSubmit={submit}
       onClose={onClose}
     >

@@ -21,7 +21,6 @@ import {
   Fold,
   Loaded,
   Menu,
-  Money,
   MoneyMeter,
   Note,
   Page,
@@ -105,7 +104,7 @@ function KeyList({ keys, create, onOpen }: ListProps): VNode {
     { title: 'Name', cell: key => <NameCell keyView={key} now={now} /> },
     { title: 'Key', cell: key => <SecretsCell keyView={key} now={now} /> },
     { title: 'Models', cell: key => <ModelsCell models={key.models} /> },
-    { title: 'Spent', cell: key => <SpentCell keyView={key} /> },
+    { title: 'Spent', money: { of: key => key.spent, below: key => <SpentCell keyView={key} /> } },
     { title: 'Last used', cell: key => <Time value={key.last_used_at} none="Never" /> },
     { title: 'Expires', cell: key => <ExpiryCell keyView={key} now={now} /> },
     { title: 'Actions', actions: true, cell: key => <Actions keyView={key} onOpen={onOpen} /> },
@@ -218,8 +217,8 @@ function ModelsCell({ models }: { readonly models: readonly string[] | null }): 
   )
 }
 
-function SpentCell({ keyView: { name, spent, spending_cap } }: { readonly keyView: KeyView }): VNode {
-  if (spending_cap === null) return <Money value={spent} />
+function SpentCell({ keyView: { name, spent, spending_cap } }: { readonly keyView: KeyView }): VNode | null {
+  if (spending_cap === null) return null
   return <MoneyMeter label={`Spent of the cap of ${name}`} part={spent} whole={spending_cap} />
 }
 

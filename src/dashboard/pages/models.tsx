@@ -1,12 +1,25 @@
 /** The models that one may use, with what they cost. */
 import type { VNode } from 'preact'
 import { useMemo } from 'preact/hooks'
-import type { ModelView, PageView, PriceView } from '../../admin/api/views.ts'
+import type { ModelView, PageView } from '../../admin/api/views.ts'
 import { search } from '../lib/api.ts'
 import { count, limit, nano, plural } from '../lib/format.ts'
 import { setQuery, usePlace } from '../lib/router.tsx'
 import { useResource } from '../lib/use-resource.ts'
-import { Badge, Button, ButtonLink, Card, Copy, Empty, Loaded, Money, Page, Table, TextField } from '../ui/index.ts'
+import {
+  Badge,
+  Button,
+  ButtonLink,
+  Card,
+  Copy,
+  Empty,
+  Loaded,
+  Money,
+  type MoneyCells,
+  Page,
+  Table,
+  TextField,
+} from '../ui/index.ts'
 import '../styles/reports.css'
 
 export default function ModelsPage(): VNode {
@@ -69,14 +82,10 @@ function ModelList({ models, wanted }: { readonly models: readonly ModelView[]; 
 
 const COLUMNS = [
   { title: 'Model', cell: (model: ModelView) => <ModelName {...model} /> },
-  { title: 'Input', number: true, cell: ({ price }: ModelView) => <PricePart price={price} part="input" /> },
-  { title: 'Cached', number: true, cell: ({ price }: ModelView) => <PricePart price={price} part="cached_input" /> },
-  {
-    title: 'Cache write',
-    number: true,
-    cell: ({ price }: ModelView) => <PricePart price={price} part="cache_write" />,
-  },
-  { title: 'Output', number: true, cell: ({ price }: ModelView) => <PricePart price={price} part="output" /> },
+  { title: 'Input', money: pricePart('input') },
+  { title: 'Cached', money: pricePart('cached_input') },
+  { title: 'Cache write', money: pricePart('cache_write') },
+  { title: 'Output', money: pricePart('output') },
   { title: 'Context', number: true, cell: ({ context }: ModelView) => <TokenCount tokens={context} /> },
   { title: 'Max output tokens', number: true, cell: ({ max_output }: ModelView) => <TokenCount tokens={max_output} /> },
   {
@@ -114,13 +123,8 @@ function ModelName({ id, description, aliases, owned_by, reasoning, price }: Mod
   )
 }
 
-interface PartProps {
-  readonly price: PriceView | null
-  readonly part: 'input' | 'cached_input' | 'cache_write' | 'output'
-}
-
-function PricePart({ price, part }: PartProps): VNode {
-  return price === null ? <span class="muted">free</span> : <Money value={price[part]} exact />
+function pricePart(part: 'input' | 'cached_input' | 'cache_write' | 'output'): MoneyCells<ModelView> {
+  return { of: ({ price }) => price?.[part] ?? null, none: 'free', exact: true }
 }
 
 function TokenCount({ tokens }: { readonly tokens: number }): VNode {

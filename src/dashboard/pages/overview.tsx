@@ -182,8 +182,7 @@ const LATEST: readonly Column<ReceiptView>[] = [
   { title: 'Tokens', number: true, cell: receipt => compact(receipt.prompt_tokens + receipt.completion_tokens) },
   {
     title: 'Charged',
-    number: true,
-    cell: ({ charged }) => (charged === null ? <span class="muted">in progress</span> : <Money value={charged} />),
+    money: { of: ({ charged }) => charged, none: 'in progress' },
   },
 ]
 

@@ -4,7 +4,7 @@ import type { OutcomeName, ReceiptView } from '../../admin/api/views.ts'
 import { compact, count, plural } from '../lib/format.ts'
 import { OUTCOME_NAMES, outcomeOf } from '../lib/trail.ts'
 import type { Pages } from '../lib/use-resource.ts'
-import { Badge, type Column, Loaded, Money, Pager, Table, Time } from '../ui/index.ts'
+import { Badge, type Column, Loaded, Pager, Table, Time } from '../ui/index.ts'
 
 interface ListProps {
   readonly pages: Pages<ReceiptView>
@@ -76,8 +76,7 @@ function columns(names: ListProps['names'], hrefOf: ListProps['hrefOf']): readon
     { title: 'When', cell: ({ created_at }) => <Time value={created_at} /> },
     {
       title: 'Charged',
-      number: true,
-      cell: ({ charged }) => (charged === null ? <span class="muted">not yet</span> : <Money value={charged} />),
+      money: { of: ({ charged }) => charged, none: 'not yet' },
     },
   ]
 }

@@ -2,7 +2,7 @@
 import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
 import type { FoundReceiptView, KeyView, PageView, ReceiptView } from '../../admin/api/views.ts'
-import { count, duration } from '../lib/format.ts'
+import { count, duration, moneyColumn } from '../lib/format.ts'
 import { navigate } from '../lib/router.tsx'
 import { useSession } from '../lib/session.tsx'
 import { aligned, type Sum, sumOf } from '../lib/sum.ts'
@@ -187,6 +187,10 @@ function SumTable({ charged, capped, sum }: SumProps): VNode {
   ] as const
   const amounts = [...lines.map(line => line.amount), ...rest.map(([, amount]) => amount ?? '0'), charged]
   const written = aligned(amounts)
+  const prices = moneyColumn(
+    lines.map(({ price }) => price),
+    { exact: true },
+  )
   return (
     <table class="receipt-sum">
       <caption class="hidden">How the charge was added up</caption>
@@ -210,7 +214,7 @@ function SumTable({ charged, capped, sum }: SumProps): VNode {
             <th scope="row">{label}</th>
             <td class="number">{count(tokens)}</td>
             <td class="number">
-              <Money value={price} exact />
+              <Money value={price} text={prices[index]} />
             </td>
             <td class="number">{written[index]}</td>
           </tr>

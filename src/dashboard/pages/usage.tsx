@@ -230,7 +230,7 @@ function SumTable({ title, what, sums, nameOf, filter }: SumTableProps): VNode {
     },
     { title: 'Prompt', number: true, cell: ({ promptTokens }: UsageSum) => tokens(promptTokens) },
     { title: 'Answer', number: true, cell: ({ completionTokens }: UsageSum) => tokens(completionTokens) },
-    { title: 'Spent', number: true, cell: ({ charged }: UsageSum) => <Money value={dollars(charged)} /> },
+    { title: 'Spent', money: { of: ({ charged }: UsageSum) => dollars(charged) } },
     {
       title: 'Share',
       cell: ({ id, charged }: UsageSum) => <Share label={nameOf(id)} percent={percent(charged, all)} />,

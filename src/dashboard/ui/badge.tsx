@@ -25,16 +25,18 @@ interface MoneyProps {
   readonly exact?: boolean | undefined
   /** A plus before what is above zero. */
   readonly signed?: boolean | undefined
+  /** As a column writes it, so that points stand in one line. */
+  readonly text?: string | undefined
 }
 
 /** `$1.25`, with the exact amount as its title. */
-export function Money({ value, owned = false, exact = false, signed = false }: MoneyProps): VNode {
+export function Money({ value, owned = false, exact = false, signed = false, text }: MoneyProps): VNode {
   const written = exactMoney(value)
   const plus = signed && nano(value) > 0n ? '+' : ''
   return (
     <span class="money" title={written}>
       {plus}
-      {exact ? written : owned ? moneyAtLeast(value) : money(value)}
+      {text ?? (exact ? written : owned ? moneyAtLeast(value) : money(value))}
     </span>
   )
 }
@@ -81,14 +83,14 @@ interface MeterProps {
   readonly whole: string
 }
 
-/** How much of an amount is used up. */
+/** How much of an amount is used up, below the part. */
 export function MoneyMeter({ label, part, whole }: MeterProps): VNode {
   const share = percent(nano(part), nano(whole))
   const tone = share >= 95 ? 'meter-bad' : share >= 80 ? 'meter-warn' : ''
   return (
     <span class="stack-tight">
-      <span class="small nowrap">
-        <Money value={part} /> <span class="muted">of</span> <Money value={whole} />
+      <span class="small muted nowrap">
+        of <Money value={whole} />
       </span>
       <Bar label={label} percent={share} class={tone} />
     </span>

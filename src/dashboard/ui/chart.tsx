@@ -7,25 +7,26 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 import type { UsageRowView } from '../../admin/api/views.ts'
+import { dollars } from '../lib/format.ts'
 import { useTheme } from '../lib/theme.ts'
 import {
   type By,
   type ChartData,
   chartData,
+  coloursOf,
   figure,
   gridOf,
   height,
   METRIC_NAMES,
   type Metric,
   OTHER,
-  type Series,
   type Step,
   spanName,
   stacked,
   tickLabels,
 } from '../lib/usage.ts'
 import '../styles/chart.css'
-import { Table } from './table.tsx'
+import { type Column, Table } from './table.tsx'
 
 /** Rows as the API sends them, and how they are shown. */
 export interface UsageChartProps {
@@ -38,15 +39,25 @@ export interface UsageChartProps {
   readonly by?: By | undefined
   /** What to call a key or model, by its id. */
   readonly names?: Readonly<Record<string, string>> | undefined
+  /** Ids in an order that does not depend on what is shown: it says the colours. */
+  readonly order?: readonly string[] | undefined
 }
 
 /** A chart of usage; `rows` as the API sends them, gaps are filled here. */
 export function UsageChart(props: UsageChartProps): VNode {
-  const { rows, step, from, to, metric = 'charged', by = 'none', names = {} } = props
+  const { rows, step, from, to, metric = 'charged', by = 'none', names = {}, order = NONE } = props
   const data = useMemo(() => chartData(rows, { step, from, to, metric, by }), [rows, step, from, to, metric, by])
+  const colours = useMemo(
+    () =>
+      coloursOf(
+        data.series.map(({ id }) => id),
+        order,
+      ),
+    [data, order],
+  )
   const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set())
   const toggle = (id: string): void => setHidden(before => without(before, id))
-  const view: View = { data, metric, step, hidden, nameOf: id => nameOf(id, metric, names) }
+  const view: View = { data, metric, step, hidden, colours, nameOf: id => nameOf(id, metric, names) }
   return (
     <figure class="chart">
       <Plot {...view} />
@@ -57,25 +68,36 @@ export function UsageChart(props: UsageChartProps): VNode {
 }
 
 /** The square in a series' colour. */
-function Swatch({ index, id }: { readonly index: number; readonly id: string }): VNode {
-  return <span class={`chart-swatch ${colourClass(index, id)}`} aria-hidden="true" />
+function Swatch({ colour }: { readonly colour: number | undefined }): VNode {
+  return <span class={`chart-swatch series-${colour ?? 'other'}`} aria-hidden="true" />
 }
+
+const NONE: readonly string[] = []
 
 interface View {
   readonly data: ChartData
   readonly metric: Metric
   readonly step: Step
   readonly hidden: ReadonlySet<string>
+  /** By id; what has none is all others. */
+  readonly colours: ReadonlyMap<string, number>
   readonly nameOf: (id: string) => string
 }
 
-function Legend({ data, metric, hidden, nameOf, toggle }: View & { readonly toggle: (id: string) => void }): VNode {
+function Legend({
+  data,
+  metric,
+  hidden,
+  colours,
+  nameOf,
+  toggle,
+}: View & { readonly toggle: (id: string) => void }): VNode {
   return (
     <ul class="chart-legend" aria-label="Shown in the chart">
-      {data.series.map(({ id, total }, index) => (
+      {data.series.map(({ id, total }) => (
         <li key={id}>
           <button type="button" aria-pressed={!hidden.has(id)} onClick={() => toggle(id)}>
-            <Swatch index={index} id={id} />
+            <Swatch colour={colours.get(id)} />
             <span class="chart-legend-name">{nameOf(id)}</span>
             <span class="muted">{figure(total, metric)}</span>
           </button>
@@ -92,14 +114,14 @@ interface Hover {
 }
 
 function Plot(view: View): VNode {
-  const { data, metric, step, hidden } = view
+  const { data, metric, step, hidden, colours } = view
   const box = useRef<HTMLDivElement>(null)
   const plot = useRef<uPlot | null>(null)
   const [hover, setHover] = useState<Hover | null>(null)
   const { shown } = useTheme()
 
   useLayoutEffect(() => {
-    const made = draw(box.current!, { data, metric, step, hidden }, setHover)
+    const made = draw(box.current!, { data, metric, step, hidden, colours }, setHover)
     plot.current = made
     const watcher = new ResizeObserver(() => made.setSize({ width: box.current!.clientWidth, height: HEIGHT }))
     watcher.observe(box.current!)
@@ -108,7 +130,7 @@ function Plot(view: View): VNode {
       made.destroy()
       setHover(null)
     }
-  }, [data, metric, step, hidden])
+  }, [data, metric, step, hidden, colours])
 
   // The colours have changed with the theme.
   useEffect(() => plot.current?.redraw(false, true), [shown])
@@ -122,7 +144,7 @@ function Plot(view: View): VNode {
 }
 
 /** The box with the figures of one span. */
-function Tip({ data, metric, step, hidden, nameOf, hover }: View & { readonly hover: Hover }): VNode {
+function Tip({ data, metric, step, hidden, colours, nameOf, hover }: View & { readonly hover: Hover }): VNode {
   const box = useRef<HTMLDivElement>(null)
   useLayoutEffect(() => {
     const { offsetWidth, parentElement, style } = box.current!
@@ -133,16 +155,16 @@ function Tip({ data, metric, step, hidden, nameOf, hover }: View & { readonly ho
   })
   const { index } = hover
   const lines = data.series
-    .map((series, place) => ({ ...series, place, value: series.values[index]! }))
+    .map(series => ({ ...series, value: series.values[index]! }))
     .filter(({ id, value }) => value > 0n && !hidden.has(id))
   const sum = lines.reduce((before, { value }) => before + value, 0n)
   return (
     <div ref={box} class="chart-tip" aria-hidden="true">
       <p class="chart-tip-title">{spanName(data.times[index]!, step)}</p>
       {lines.length > 1 &&
-        lines.map(({ id, place, value }) => (
+        lines.map(({ id, value }) => (
           <p key={id} class="chart-tip-line">
-            <Swatch index={place} id={id} />
+            <Swatch colour={colours.get(id)} />
             <span class="grow">{nameOf(id)}</span>
             <span>{figure(value, metric)}</span>
           </p>
@@ -164,15 +186,14 @@ interface FigureRow {
 function FigureTable({ data, metric, step, nameOf, divided }: View & { readonly divided: boolean }): VNode {
   const [open, setOpen] = useState(false)
   const rows: FigureRow[] = data.times.map((at, index) => ({ at, index })).reverse()
-  const columnOf = ({ id, values }: Series) => ({
-    title: nameOf(id),
-    number: true,
-    cell: ({ index }: FigureRow) => figure(values[index]!, metric),
-  })
-  const columns = [
+  const figures = (title: string, values: readonly bigint[]): Column<FigureRow> =>
+    metric === 'charged'
+      ? { title, money: { of: ({ index }) => dollars(values[index]!) } }
+      : { title, number: true, cell: ({ index }) => figure(values[index]!, metric) }
+  const columns: Column<FigureRow>[] = [
     { title: step === 'day' ? 'Day (UTC)' : 'Hour', cell: ({ at }: FigureRow) => spanName(at, step) },
-    ...(divided ? data.series.map(columnOf) : []),
-    { title: 'Total', number: true, cell: ({ index }: FigureRow) => figure(data.totals[index]!, metric) },
+    ...(divided ? data.series.map(({ id, values }) => figures(nameOf(id), values)) : []),
+    figures('Total', data.totals),
   ]
   return (
     <details class="chart-table" onToggle={event => setOpen(event.currentTarget.open)}>
@@ -198,11 +219,10 @@ const LEAST_BAR = 2
 
 /** Draws into the box; the caller destroys it. */
 function draw(box: HTMLElement, view: Omit<View, 'nameOf'>, onHover: (hover: Hover | null) => void): uPlot {
-  const { data, metric, step, hidden } = view
+  const { data, metric, step, hidden, colours } = view
   // The first one is drawn last, in front of all others: it stands at the bottom.
   const series = data.series
-    .map((each, place) => ({ ...each, place }))
-    .reverse()
+    .toReversed()
     .map(each => (hidden.has(each.id) ? { ...each, values: each.values.map(() => 0n) } : each))
   const sums = stacked(series, data.times.length)
   const edge = series.length > 1 ? 1 : 0
@@ -233,10 +253,10 @@ function draw(box: HTMLElement, view: Omit<View, 'nameOf'>, onHover: (hover: Hov
     axes: [timeAxis(data.times, step, ink), valueAxis(metric, ink)],
     series: [
       {},
-      ...series.map(({ id, place }) => ({
+      ...series.map(({ id }) => ({
         paths: bars,
         points: { show: false },
-        fill: ink(colourOf(place, id)),
+        fill: ink(`--series-${colours.get(id) ?? 'other'}`),
         // A line in the colour of the ground keeps neighbours apart, for eyes that see no colours too.
         stroke: ink('--surface'),
         width: edge,
@@ -309,14 +329,6 @@ function axisFigure(value: number, increment: number, metric: Metric): string {
   while (decimals < 9 && Math.abs(Math.round(increment * 10 ** decimals) - increment * 10 ** decimals) > 1e-6)
     decimals++
   return `$${value.toFixed(decimals === 1 ? 2 : decimals)}`
-}
-
-function colourOf(index: number, id: string): string {
-  return id === OTHER ? '--series-other' : `--series-${index + 1}`
-}
-
-function colourClass(index: number, id: string): string {
-  return id === OTHER ? 'series-other' : `series-${index + 1}`
 }
 
 function nameOf(id: string, metric: Metric, names: Readonly<Record<string, string>>): string {

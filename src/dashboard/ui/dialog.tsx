@@ -15,13 +15,23 @@ interface DialogProps {
   /** A click outside does nothing, and there is no cross: for what must not be lost. */
   readonly firm?: boolean | undefined
   readonly wide?: boolean | undefined
+  /** The focus begins at Cancel: Enter at once does nothing. */
+  readonly careful?: boolean | undefined
   /** After it has gone and the focus is back. */
   readonly onClosed?: (() => void) | undefined
   readonly children: ComponentChildren
 }
 
 /** Open as long as it is rendered. */
-export function Dialog({ title, onClose, firm = false, wide = false, onClosed, children }: DialogProps): VNode {
+export function Dialog({
+  title,
+  onClose,
+  firm = false,
+  wide = false,
+  careful = false,
+  onClosed,
+  children,
+}: DialogProps): VNode {
   const element = useRef<HTMLDialogElement>(null)
   const pressed = useRef<EventTarget | null>(null)
   const closed = useRef(onClosed)
@@ -33,7 +43,8 @@ export function Dialog({ title, onClose, firm = false, wide = false, onClosed, c
     const before = document.activeElement
     dialog.showModal()
     // Not the cross, which the browser would choose.
-    dialog.querySelector<HTMLElement>('.dialog-body :is(input, select, textarea, button, a)')?.focus()
+    const first = careful ? '.form-actions button' : '.dialog-body :is(input, select, textarea, button, a)'
+    dialog.querySelector<HTMLElement>(first)?.focus()
     return () => {
       dialog.close()
       // The button that opened it may have gone with what was done.
@@ -88,6 +99,8 @@ interface FormDialogProps {
   /** The button's words. */
   readonly submit: string
   readonly danger?: boolean | undefined
+  /** The focus begins at Cancel: Enter at once does nothing. */
+  readonly careful?: boolean | undefined
   /** In the place of an error, when there is none. */
   readonly note?: ComponentChildren
   readonly onSubmit: () => unknown
@@ -99,10 +112,10 @@ interface FormDialogProps {
 
 /** A dialog with one form; who opened it closes it. */
 export function FormDialog(props: FormDialogProps): VNode {
-  const { title, action, fields = [], submit, danger, note, onSubmit, onClose, onClosed, children } = props
+  const { title, action, fields = [], submit, danger, careful, note, onSubmit, onClose, onClosed, children } = props
   const error = errorBeside(action.error, fields)
   return (
-    <Dialog title={title} onClose={onClose} onClosed={onClosed}>
+    <Dialog title={title} careful={careful} onClose={onClose} onClosed={onClosed}>
       <Form
         onSubmit={() => void onSubmit()}
         onCancel={onClose}

@@ -1,6 +1,8 @@
 /** The chart of usage, which brings a library with it: it is loaded where it is shown, after the figures. */
 import type { ComponentType, VNode } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useMemo, useState } from 'preact/hooks'
+import type { ModelView, PageView } from '../../admin/api/views.ts'
+import { useResource } from '../lib/use-resource.ts'
 import type { UsageChartProps } from './chart.tsx'
 import { Loading } from './state.tsx'
 
@@ -24,8 +26,20 @@ export function LazyChart(props: UsageChartProps): VNode {
       gone = true
     }
   }, [])
+  const order = useOrder(props)
   if (failed) return <p class="muted">The chart could not be loaded. Load the page again.</p>
-  if (loaded === null) return <Loading lines={6} label="Loading the chart" />
+  if (loaded === null || order === null) return <Loading lines={6} label="Loading the chart" />
   const Shown = loaded
-  return <Shown {...props} />
+  return <Shown {...props} order={order} />
+}
+
+/** The models as the gateway lists them, or the keys in the order in which they were made; null: not known yet. */
+function useOrder({ by, names = {} }: UsageChartProps): readonly string[] | null {
+  const models = useResource<PageView<ModelView>>(by === 'model' ? 'models' : null)
+  const ids = models.data?.items.map(({ id }) => id).join('\n')
+  const keys = Object.keys(names).sort().join('\n')
+  return useMemo(() => {
+    if (by !== 'model') return keys.split('\n')
+    return ids === undefined ? (models.error ? [] : null) : ids.split('\n')
+  }, [by, ids, keys, models.error])
 }

@@ -1,17 +1,32 @@
 /** Tables: real ones, that scroll inside their card when it is too narrow, and become stacked rows on a phone. */
 import type { ComponentChildren, VNode } from 'preact'
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { type ColumnOptions, moneyColumn } from '../lib/format.ts'
+import { Money } from './badge.tsx'
 
 /** One column: what it is called and what a row shows there. */
 export interface Column<Row> {
   readonly title: string
-  readonly cell: (row: Row) => ComponentChildren
+  readonly cell?: ((row: Row) => ComponentChildren) | undefined
+  /** Instead of `cell`: amounts, with their points in one line. */
+  readonly money?: MoneyCells<Row> | undefined
   /** Figures stand at the right. */
   readonly number?: boolean | undefined
   /** Names the row: read aloud with every cell, and the head of the stacked row. The first column if none says so. */
   readonly heading?: boolean | undefined
   /** For buttons: the title is only read aloud. */
   readonly actions?: boolean | undefined
+}
+
+/** A column of amounts. */
+export interface MoneyCells<Row> extends ColumnOptions {
+  /** Dollars as the API sends them; null: there is none yet. */
+  readonly of: (row: Row) => string | null
+  /** Instead of none. */
+  readonly none?: string | undefined
+  /** A plus before what is above zero. */
+  readonly signed?: boolean | undefined
+  readonly below?: ((row: Row) => ComponentChildren) | undefined
 }
 
 interface TableProps<Row> {
@@ -34,6 +49,7 @@ export function Table<Row>(props: TableProps<Row>): VNode {
     0,
     columns.findIndex(column => column.heading),
   )
+  const cells = columns.map(({ cell, money }) => (money ? moneyCell(money, rows) : (cell ?? (() => null))))
   return (
     <ScrollArea label={caption}>
       <table class="table" aria-busy={busy}>
@@ -53,11 +69,11 @@ export function Table<Row>(props: TableProps<Row>): VNode {
               {columns.map((column, index) =>
                 index === heading ? (
                   <th key={column.title} scope="row" class={classOf(column)}>
-                    <div class="cell">{column.cell(row)}</div>
+                    <div class="cell">{cells[index]!(row)}</div>
                   </th>
                 ) : (
                   <td key={column.title} class={classOf(column)} data-title={column.actions ? '' : column.title}>
-                    <div class="cell">{column.cell(row)}</div>
+                    <div class="cell">{cells[index]!(row)}</div>
                   </td>
                 ),
               )}
@@ -93,6 +109,24 @@ export function ScrollArea({ label, children }: ScrollProps): VNode {
   )
 }
 
+function moneyCell<Row>({ of, none, signed, below, ...options }: MoneyCells<Row>, rows: readonly Row[]) {
+  const amounts = rows.flatMap(row => of(row) ?? [])
+  const texts = new Map(moneyColumn(amounts, options).map((text, index) => [amounts[index]!, text]))
+  return (row: Row): ComponentChildren => {
+    const value = of(row)
+    if (value === null) return <span class="muted">{none}</span>
+    const amount = <Money value={value} text={texts.get(value)} signed={signed} />
+    const more = below?.(row)
+    if (!more) return amount
+    return (
+      <span class="stack-tight">
+        {amount}
+        {more}
+      </span>
+    )
+  }
+}
+
 function classOf<Row>(column: Column<Row>): string {
-  return column.number ? 'number' : column.actions ? 'cell-actions' : ''
+  return column.number || column.money ? 'number' : column.actions ? 'cell-actions' : ''
 }

@@ -147,6 +147,12 @@ describe('lists', () => {
       note: 'thanks',
       model: null,
     })
+    // Whatever page an entry stands on, its balance is what all up to it add up to.
+    let balance = 0n
+    for (const entry of all.toReversed()) {
+      balance += nano(entry.amount)
+      expect(entry.balance).toBe(formatMoney(balance))
+    }
     for (const kind of ['credit', 'charge']) {
       const some = await everything<EntryView>(alice, `/api/entries?kind=${kind}`, 7)
       expect(some).toEqual(all.filter(entry => entry.kind === kind))

@@ -11,7 +11,6 @@ import {
   type Column,
   ConfirmDialog,
   Empty,
-  Money,
   MoneyMeter,
   Table,
   Time,
@@ -98,13 +97,11 @@ export function Keys({ account, keys, onChanged }: KeysProps): VNode {
     { title: 'State', cell: key => <KeyState keyView={key} /> },
     {
       title: 'Spent',
-      number: true,
-      cell: key =>
-        key.spending_cap === null ? (
-          <Money value={key.spent} />
-        ) : (
-          <MoneyMeter label={`Spent of the cap of ${key.name}`} part={key.spent} whole={key.spending_cap} />
-        ),
+      money: {
+        of: key => key.spent,
+        below: ({ name, spent, spending_cap: cap }) =>
+          cap !== null && <MoneyMeter label={`Spent of the cap of ${name}`} part={spent} whole={cap} />,
+      },
     },
     { title: 'Last used', cell: key => <Time value={key.last_used_at} none="never" /> },
     {

@@ -13,7 +13,6 @@ import {
   ErrorBox,
   Loaded,
   Loading,
-  Money,
   Page,
   Pager,
   SearchField,
@@ -89,8 +88,8 @@ const COLUMNS: readonly Column<AccountView>[] = [
     ),
   },
   { title: 'Plan', cell: account => <span class="operator-word">{account.plan}</span> },
-  { title: 'Available', number: true, cell: account => <Money value={account.available} owned /> },
-  { title: 'Held', number: true, cell: account => <Money value={account.held} owned /> },
+  { title: 'Available', money: { of: account => account.available, owned: true } },
+  { title: 'Held', money: { of: account => account.held, owned: true } },
   { title: 'State', cell: account => <StateBadge frozen={account.frozen} /> },
   { title: 'Created', cell: account => <Time value={account.created_at} /> },
 ]
