@@ -1,5 +1,22 @@
 /** Collects bytes that arrive in pieces of any size, in memory that is proportional to the bytes. */
 
+/** How much of a provider's answer may be kept. */
+export interface AnswerRoom {
+  /** Of all of it, or of one event of a stream. */
+  readonly largestBytes: number
+  /** Counts what is kept in the memory of all answers. @returns false when there is no room for it */
+  holds(bytes: number): boolean
+}
+
+/** Less than this of an unfinished event is not counted: every stream has it. */
+export const UNCOUNTED_BYTES = 256 * 1024
+
+/** Why so many bytes of an answer cannot be kept; null: they can. */
+export function tooMuch(bytes: number, { largestBytes, holds }: AnswerRoom): string | null {
+  if (bytes > largestBytes) return `the answer, or an event of it, is larger than ${largestBytes} bytes (limits.answer)`
+  return holds(bytes) ? null : 'there is no room for the answer (limits.bodies_in_flight)'
+}
+
 /** A shorter piece is copied: the object around a piece takes hundreds of bytes. */
 const LEAST_KEPT_BYTES = 4096
 const SMALLEST_BLOCK_BYTES = 1024

@@ -236,10 +236,10 @@ export function createGateway(parts: GatewayParts): Gateway {
         if (trip.route.config.counts) return sendCount(trip, parts)
         // A stream waits at the provider, not here.
         if (!trip.exchange.chat?.stream) memory.reserveAnswer(trip)
-        return sendChat(trip, parts)
+        return sendChat(trip, parts, memory)
       case 'raw':
         memory.reserveAnswer(trip)
-        return sendRaw(trip, parts)
+        return sendRaw(trip, parts, memory)
       case 'models':
         return sendModels(trip)
       case 'model':

@@ -188,6 +188,17 @@ const ROWS: Readonly<Record<string, Row>> = {
     before: 200,
     after: 413,
   },
+  'limits.answer': {
+    change: LIMIT('answer', '1KiB'),
+    async sees(gateway) {
+      provider.script(exact({ tokens: ['x'.repeat(5000)] }))
+      const seen = await status(gateway.chat({ max_tokens: 900 }))
+      provider.script(exact())
+      return seen
+    },
+    before: 200,
+    after: 502,
+  },
   'limits.bodies_in_flight': {
     model: { context: '10M' },
     change: LIMIT('bodies_in_flight', '1MiB'),

@@ -4,6 +4,7 @@
  * awaited from upstream.
  */
 import type { Chunk, OnDisconnect, StreamDecoder, StreamItem, UpstreamFailure } from '#contract'
+import { type AnswerRoom, tooMuch, UNCOUNTED_BYTES } from '../bytes.ts'
 import type { Watchman } from '../clock.ts'
 import type { Client } from './client.ts'
 import type { Meter } from './meter.ts'
@@ -52,7 +53,7 @@ export const FINISHED_WITH_ERROR = {
 
 const TOO_LATE = { code: 'upstream_invalid', detail: 'the stream goes on and on after its finish reason' } as const
 
-export interface PumpParts {
+export interface PumpParts extends AnswerRoom {
   readonly client: Client
   readonly meter: Meter
   readonly watchman: Watchman
@@ -130,6 +131,12 @@ export abstract class Pump implements Sink {
     this.finish({ ending: 'tapped', error: error instanceof TapError ? error : new TapError(-1, error) })
   }
 
+  /** Ends the answer when so much of it cannot be kept. Another attempt would cost the same again, so none is made. */
+  protected keep(bytes: number): void {
+    const detail = tooMuch(bytes, this.parts)
+    if (detail !== null) this.broken({ code: 'upstream_too_large', detail })
+  }
+
   /** Upstream cannot be followed any further. */
   protected broken(failure: UpstreamFailure): void {
     this.fail(failure)
@@ -177,6 +184,8 @@ export class StreamPump extends Pump {
   /** Upstream has ended meanwhile. */
   #endWaits = false
   #lateChunks = 0
+  /** Of an event that is still coming: what has come since the last one that was whole. */
+  #waitingBytes = 0
   #unwatchBody: (() => void) | null = null
 
   constructor(parts: PumpParts & { readonly decoder: StreamDecoder; readonly answer: StreamAnswer }) {
@@ -187,7 +196,11 @@ export class StreamPump extends Pump {
 
   data(bytes: Buffer): boolean {
     if (this.isOver || this.#done) return true
-    return this.#take(() => this.#decoder.push(bytes))
+    this.#waitingBytes += bytes.length
+    const keepsUp = this.#take(() => this.#decoder.push(bytes))
+    const largest = Math.min(this.parts.largestBytes, UNCOUNTED_BYTES)
+    if (this.#waitingBytes > largest && !this.isOver) this.keep(this.#waitingBytes)
+    return keepsUp
   }
 
   end(): void {
@@ -227,6 +240,7 @@ export class StreamPump extends Pump {
     try {
       for (const item of decode()) {
         this.#anything = true
+        this.#waitingBytes = 0
         if (item.kind === 'chunk') keepsUp = this.#chunk(item) && keepsUp
         else if (item.kind === 'usage') this.parts.meter.reported(item.usage)
         else if (item.kind === 'done') this.#ended()

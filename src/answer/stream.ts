@@ -228,7 +228,7 @@ export function finishes(chunk: Chunk): boolean {
   return false
 }
 
-/** Whether a chunk carries anything of an answer: text, thinking, a refusal, a tool call, sound. */
+/** Whether a chunk carries anything of an answer: text, thinking, a refusal, a tool call, sound, pictures. */
 export function hasContent(chunk: Chunk): boolean {
   for (const choice of chunk.choices) if (carries(choice?.delta)) return true
   return false
@@ -239,6 +239,7 @@ export function carries(delta: Delta | null | undefined): boolean {
   if (!delta) return false
   if (delta.content || delta.reasoning_content || delta.refusal || delta['reasoning'] || delta['audio']) return true
   if (Array.isArray(delta.tool_calls) && delta.tool_calls.length > 0) return true
+  if (Array.isArray(delta['images']) && delta['images'].length > 0) return true
   return Boolean(delta['function_call'])
 }
 

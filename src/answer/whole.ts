@@ -5,9 +5,6 @@ import { type Meter, wireUsageOf } from './meter.ts'
 import { FINISHED_WITH_ERROR, Pump, type PumpParts } from './pump.ts'
 import { completionThroughTaps, isPromise, onlyWatched, type Tap } from './taps.ts'
 
-/** The largest whole answer, in bytes. */
-export const LARGEST_ANSWER_BYTES = 32 * 1024 * 1024
-
 /** A whole answer is collected, checked, and sent by the gateway when the pipeline has unwound. */
 export class WholePump extends Pump {
   /** Nothing of it leaves before it is over. */
@@ -37,12 +34,9 @@ export class WholePump extends Pump {
 
   data(bytes: Buffer): boolean {
     if (this.isOver) return true
-    if (this.#bytes.size + bytes.length > LARGEST_ANSWER_BYTES) {
-      this.#bytes.clear()
-      this.broken({ code: 'upstream_invalid', detail: `the answer is larger than ${LARGEST_ANSWER_BYTES} bytes` })
-      return true
-    }
     this.#bytes.add(bytes)
+    this.keep(this.#bytes.size)
+    if (this.isOver) this.#bytes.clear()
     return true
   }
 

@@ -19,6 +19,8 @@ export interface Limits {
   /** Exchanges under way; beyond: 503. */
   readonly maxInflight: number
   readonly bodyBytes: number
+  /** A whole answer of a provider, or one event of its stream. */
+  readonly answerBytes: number
   /** Bodies of all exchanges under way; beyond: 503. */
   readonly bodyBytesInflight: number
   /** The event loop may be busy for so long at a stretch; beyond: 503. */

@@ -101,6 +101,7 @@ export interface GatewayShape {
   readonly limits: {
     readonly max_inflight: number
     readonly body: number
+    readonly answer: number
     readonly bodies_in_flight: number
     readonly event_loop: number
     readonly headers: number

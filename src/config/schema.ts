@@ -86,19 +86,16 @@ const RAW_PRICE = priceOf(
   },
 )
 
+const BODIES_IN_FLIGHT =
+  'All request bodies in progress, and as many bytes of whole answers and large events; beyond: 503. Clients without a key have a quarter of it, and an account a part of what is free.'
+
 const LIMITS = map('What the gateway takes before it says no.', {
   max_inflight: whole('Exchanges under way, and beside them bodies that are still coming; beyond: 503.', 1, 1_000_000, {
     default: 2000,
   }),
   body: measured('bytes', '1KiB', '32MiB')('The largest request body; beyond: 413.', '4MiB'),
-  bodies_in_flight: measured(
-    'bytes',
-    '1MiB',
-    '64GiB',
-  )(
-    'All request bodies in progress, and as many bytes of whole answers; beyond: 503. Clients without a key have a quarter of it, and an account a part of what is free.',
-    '256MiB',
-  ),
+  answer: measured('bytes', '1KiB', '256MiB')('The largest whole answer or event of a stream; beyond: 502.', '32MiB'),
+  bodies_in_flight: measured('bytes', '1MiB', '64GiB')(BODIES_IN_FLIGHT, '256MiB'),
   event_loop: span('After five stretches of work longer than this, a part of new requests gets 503.', '100ms'),
   headers: span('How long a client may take to send its headers.', '10s'),
   request: span('How long a client may take to send the whole request.', '30s'),

@@ -60,6 +60,7 @@ export function buildServer(source: Source, shape: GatewayShape): Server | null 
     limits: {
       maxInflight: limits.max_inflight,
       bodyBytes: limits.body,
+      answerBytes: limits.answer,
       bodyBytesInflight: limits.bodies_in_flight,
       eventLoopMs: limits.event_loop,
       headersMs: limits.headers,

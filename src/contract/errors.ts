@@ -136,6 +136,12 @@ export const ERRORS = {
   upstream_timeout: row(504, 'server_error', true, 'The model provider did not answer in time.'),
   upstream_error: row(502, 'server_error', true, 'The model provider failed.'),
   upstream_invalid: row(502, 'server_error', true, 'The model provider sent an answer that cannot be understood.'),
+  upstream_too_large: row(
+    502,
+    'server_error',
+    false,
+    "The model provider's answer is larger than this gateway accepts.",
+  ),
   upstream_truncated: row(502, 'server_error', true, "The model provider's answer broke off before its end."),
 } as const satisfies Record<string, ErrorRow>
 

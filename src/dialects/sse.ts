@@ -11,18 +11,6 @@ export interface SseEvent {
   readonly data: Buffer
 }
 
-/** An event longer than the limit: the stream cannot be followed any further. */
-export class SseTooLong extends Error {
-  override readonly name = 'SseTooLong'
-  /** What the same piece of input had completed before it. */
-  readonly events: readonly SseEvent[]
-
-  constructor(limitBytes: number, events: readonly SseEvent[]) {
-    super(`an event of the stream is longer than ${limitBytes} bytes`)
-    this.events = events
-  }
-}
-
 const LF = 10
 const CR = 13
 const COLON = 58
@@ -30,8 +18,8 @@ const SPACE = 32
 const NOTHING = Buffer.alloc(0)
 const NEWLINE = Buffer.from('\n')
 
+/** It keeps an event whatever its length: who feeds it decides how much may come. */
 export class SseReader {
-  readonly #limitBytes: number
   /** The beginning of a line whose end has not arrived. Not of Node's pool: it may stay for long, and keep 64 KiB of it. */
   #rest: Buffer = NOTHING
   #restSize = 0
@@ -40,15 +28,9 @@ export class SseReader {
   #data: Buffer | null = null
   /** All lines, where there are several. */
   readonly #lines = new ByteCollector()
-  #dataSize = 0
   /** The last piece ended in CR: an LF at the start of the next one belongs to it. */
   #afterCr = false
   #first = true
-
-  /** @param limitBytes the longest event, in bytes; a longer one throws `SseTooLong` */
-  constructor(limitBytes = 1024 * 1024) {
-    this.#limitBytes = limitBytes
-  }
 
   /** Takes the next piece of the body and returns the events that it completes. */
   push(bytes: Buffer): SseEvent[] {
@@ -71,7 +53,7 @@ export class SseReader {
         else if (input[at] === LF) at++
       }
     }
-    this.#keep(input, at, events)
+    this.#keep(input, at)
     return events
   }
 
@@ -116,9 +98,8 @@ export class SseReader {
   }
 
   /** Keeps the unfinished line. Events are views of the old buffer, so unless nothing was read a new one is made. */
-  #keep(input: Buffer, at: number, events: readonly SseEvent[]): void {
+  #keep(input: Buffer, at: number): void {
     const size = input.length - at
-    this.#limit(size, events)
     if (size > 0 && (at > 0 || this.#restSize === 0)) {
       this.#rest = Buffer.allocUnsafeSlow(Math.max(size * 2, 1024))
       input.copy(this.#rest, 0, at)
@@ -128,21 +109,14 @@ export class SseReader {
     this.#restSize = size
   }
 
-  /** A line (or its beginning) and the data before it; so a line is too long however it was split. */
-  #limit(lineSize: number, events: readonly SseEvent[]): void {
-    if (lineSize + this.#dataSize > this.#limitBytes) throw new SseTooLong(this.#limitBytes, events)
-  }
-
   #line(line: Buffer, events: SseEvent[]): void {
     if (line.length === 0) {
       this.#dispatch(events)
       return
     }
-    this.#limit(line.length, events)
     const isData = line[0] === 0x64 && line[1] === 0x61 && line[2] === 0x74 && line[3] === 0x61
     if (isData && (line.length === 4 || line[4] === COLON)) {
       const data = line.subarray(line[5] === SPACE ? 6 : Math.min(5, line.length))
-      this.#dataSize += data.length + 1
       this.#addData(data)
       return
     }
@@ -168,7 +142,6 @@ export class SseReader {
       const data = this.#lines.size > 0 ? this.#lines.take() : this.#data
       if (data.length > 0) events.push({ event: this.#event, data })
       this.#data = null
-      this.#dataSize = 0
     }
     this.#event = ''
   }

@@ -41,8 +41,9 @@ export class Shares {
     return this.#all
   }
 
-  has(owner: string): boolean {
-    return this.#taken.has(owner)
+  /** What one owner has, in bytes. */
+  held(owner: string): number {
+    return this.#taken.get(owner) ?? 0
   }
 
   /** The room of one owner, for one body. */
@@ -53,14 +54,14 @@ export class Shares {
   /** Counts bytes that are about to be kept. False: there is no room for them, and nothing was counted. */
   take(owner: string, bytes: number): boolean {
     const free = this.#limits.total() - this.#all
-    if (bytes > free || (this.#taken.get(owner) ?? 0) + bytes > this.#limits.share(free)) return false
+    if (bytes > free || this.held(owner) + bytes > this.#limits.share(free)) return false
     this.add(owner, bytes)
     return true
   }
 
   /** Counts bytes that are kept in any case; less than 0: that are kept no longer. */
   add(owner: string, bytes: number): void {
-    const taken = (this.#taken.get(owner) ?? 0) + bytes
+    const taken = this.held(owner) + bytes
     this.#all += bytes
     if (taken === 0) this.#taken.delete(owner)
     else this.#taken.set(owner, taken)

@@ -18,6 +18,7 @@ import { WholePump, type WriteWhole } from '../answer/whole.ts'
 import type { Signed } from '../generation.ts'
 import { startAttempt } from '../upstream/attempt.ts'
 import { type Retry, retryAfterFailure, THE_CREDENTIALS } from '../upstream/retry.ts'
+import type { Memory } from './memory.ts'
 import { endStopped, recordAttempt, refusalOf, type SenderParts, type Trip } from './trip.ts'
 
 export const JSON_HEADERS = { 'content-type': 'application/json' }
@@ -37,6 +38,13 @@ const ALL_FULL = { retryAfterMs: 1000, detail: 'every target has as many request
 /** So many names of dropped parameters are told one by one. */
 const MOST_DROPPED = 20
 
+/** What one attempt is made with. */
+interface Try {
+  readonly target: Target
+  readonly request: EncodedRequest
+  readonly memory: Memory
+}
+
 /** What came of one attempt. */
 interface Tried {
   readonly ending: PumpEnding
@@ -48,7 +56,7 @@ interface Tried {
 }
 
 /** Resolves when the answer is over or the client has left; rejects with the refusal when it failed. */
-export async function sendChat(trip: Trip, parts: SenderParts): Promise<void> {
+export async function sendChat(trip: Trip, parts: SenderParts, memory: Memory): Promise<void> {
   const { exchange, meter, client, generation } = trip
   const { chat, model, targets } = exchange
   if (!chat || !model || !targets?.length)
@@ -71,7 +79,7 @@ export async function sendChat(trip: Trip, parts: SenderParts): Promise<void> {
       left = others
       continue
     }
-    tried = await tryTarget(trip, parts, target, request)
+    tried = await tryTarget(trip, parts, { target, request, memory })
     const retry = mayRetry(trip, tried, others, parts)
     // Another credential costs no retry: there are only so many of them.
     if (!retry || (retry.where !== 'as_another' && !generation.retries.spend())) break
@@ -110,7 +118,7 @@ function requestFor({ exchange, generation }: Trip, target: Target): EncodedRequ
 }
 
 /** One attempt, from the request to the end of its answer. */
-async function tryTarget(trip: Trip, parts: SenderParts, target: Target, request: EncodedRequest): Promise<Tried> {
+async function tryTarget(trip: Trip, parts: SenderParts, { target, request, memory }: Try): Promise<Tried> {
   const { exchange, meter, client, generation } = trip
   const { watchman } = parts
   const chat = exchange.chat!
@@ -125,7 +133,14 @@ async function tryTarget(trip: Trip, parts: SenderParts, target: Target, request
   tellDropped(trip, droppedOf(chat, request))
 
   meter.begin(chat, chat.choices * (chat.cap + target.reasoningOutsideCap))
-  const common = { client, meter, watchman, onDisconnect: exchange.onDisconnect }
+  const common = {
+    client,
+    meter,
+    watchman,
+    onDisconnect: exchange.onDisconnect,
+    largestBytes: generation.configuration.limits.answerBytes,
+    holds: (bytes: number) => memory.growAnswer(trip, bytes),
+  }
   const pump = chat.stream
     ? new StreamPump({ ...common, decoder: upstream.dialect.decodeStream(view), answer: streamTo(trip, exchange.taps) })
     : new WholePump({

@@ -14,6 +14,8 @@ export interface Memory {
   forBody(trip: Trip): Room
   /** Counts a whole answer before it is asked for; throws the refusal `overloaded`. Before the dispatch it costs nothing. */
   reserveAnswer(trip: Trip): void
+  /** Counts what has been collected of an answer, where that is more than was counted for it. @returns false: no room */
+  growAnswer(trip: Trip, bytes: number): boolean
   /** Counts what the answer really is; 0 when its client has it, or has gone. */
   countAnswer(trip: Trip, bytes: number): void
 }
@@ -43,12 +45,23 @@ export function createMemory(limits: () => { readonly bodyBytes: number; readonl
       const owner = ownerOf(trip)
       if (!answers.take(owner, bytes)) {
         // The first one has room in any case: whatever others do not read.
-        if (answers.has(owner)) {
+        if (answers.held(owner) > 0) {
           throw refuse('overloaded', { retryAfterMs: 1000, detail: 'too many bytes of answers wait for their clients' })
         }
         answers.add(owner, bytes)
       }
       trip.answerBytes = bytes
+    },
+    growAnswer(trip, bytes) {
+      const more = bytes - trip.answerBytes
+      if (more <= 0) return true
+      const owner = ownerOf(trip)
+      if (!answers.take(owner, more)) {
+        if (answers.held(owner) > trip.answerBytes) return false
+        answers.add(owner, more)
+      }
+      trip.answerBytes = bytes
+      return true
     },
     countAnswer(trip, bytes) {
       answers.add(ownerOf(trip), bytes - trip.answerBytes)

@@ -6,7 +6,7 @@
 import type { ServerResponse } from 'node:http'
 import type { UpstreamFailure, Usage } from '#contract'
 import { type Client, FRAMING } from '../answer/client.ts'
-import { ByteCollector } from '../bytes.ts'
+import { type AnswerRoom, ByteCollector, tooMuch, UNCOUNTED_BYTES } from '../bytes.ts'
 import { RawFailure, type RawHead } from '../upstream/raw.ts'
 import { usageIn } from './raw-usage.ts'
 
@@ -94,12 +94,15 @@ export class ByteStream implements RawStream {
 
 const NOTHING: Buffer = Buffer.alloc(0)
 
-/** An event with a picture in it may be as large as a whole answer. */
-const LONGEST_EVENT_BYTES = 32 * 1024 * 1024
 /** When so much follows an event with usage, that was not the last one. */
 const LONGEST_TAIL_BYTES = 64 * 1024
 /** What the object around an event takes, about. */
 const EVENT_BYTES = 128
+
+export interface EventRules extends AnswerRoom {
+  /** What an event that says an error means. */
+  failureOf(said: Buffer): UpstreamFailure
+}
 
 /**
  * `text/event-stream`: whole events, so that an error can follow the last one. Comments overtake what is kept back: they
@@ -109,7 +112,7 @@ export class EventStream implements RawStream {
   usage: Usage | null = null
   bytes = 0
   readonly #outlet: RawOutlet
-  readonly #failureOf: (said: Buffer) => UpstreamFailure
+  readonly #rules: EventRules
   readonly #split = new EventSplitter()
   /** The last event; or all from the one with the usage on, and from the one before [DONE]. */
   #tail: Buffer[] = []
@@ -117,11 +120,10 @@ export class EventStream implements RawStream {
   #tailBytes = 0
   #isEnding = false
 
-  /** @param failureOf what an event that says an error means */
-  constructor(outlet: RawOutlet, failureOf: (said: Buffer) => UpstreamFailure) {
+  constructor(outlet: RawOutlet, rules: EventRules) {
     // Without the provider's length: an error event may be the last one, and could end the body where that length ends.
     this.#outlet = { ...outlet, head: { ...outlet.head, length: null } }
-    this.#failureOf = failureOf
+    this.#rules = rules
   }
 
   take(bytes: Buffer): boolean {
@@ -134,9 +136,11 @@ export class EventStream implements RawStream {
       // In one piece what came in one; also what came before an error.
       keepsUp = write(this.#outlet, released.length === 1 ? released[0]! : Buffer.concat(released))
     }
-    if (this.#split.waitingBytes <= LONGEST_EVENT_BYTES) return keepsUp
-    const detail = `an event of the stream is longer than ${LONGEST_EVENT_BYTES} bytes`
-    throw new RawFailure({ code: 'upstream_invalid', detail }, this.#outlet.head.status)
+    const { waitingBytes } = this.#split
+    if (waitingBytes <= Math.min(this.#rules.largestBytes, UNCOUNTED_BYTES)) return keepsUp
+    const detail = tooMuch(waitingBytes, this.#rules)
+    if (detail === null) return keepsUp
+    throw new RawFailure({ code: 'upstream_too_large', detail }, this.#outlet.head.status)
   }
 
   end(): void {
@@ -178,7 +182,7 @@ export class EventStream implements RawStream {
     if (!event.includes('"usage"') && !event.includes('error')) return false
     const said = parsed(dataOf(event))
     if (isError(said)) {
-      throw new RawFailure(this.#failureOf(Buffer.from(JSON.stringify(said))), this.#outlet.head.status)
+      throw new RawFailure(this.#rules.failureOf(Buffer.from(JSON.stringify(said))), this.#outlet.head.status)
     }
     const usage = usageIn(said)
     this.usage = usage ?? this.usage

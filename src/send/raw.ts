@@ -4,9 +4,9 @@
  */
 import { refuse, type UpstreamFailure, type Usage } from '#contract'
 import { StreamAnswer } from '../answer/stream.ts'
-import { LARGEST_ANSWER_BYTES } from '../answer/whole.ts'
 import type { Upstream } from '../generation.ts'
 import { RawAbort, RawFailure, type RawHead } from '../upstream/raw.ts'
+import type { Memory } from './memory.ts'
 import { modelOfForm } from './raw-form.ts'
 import { queryNamesModel, upstreamPath } from './raw-path.ts'
 import { ByteStream, EventStream, howItLeaves, type RawStream } from './raw-stream.ts'
@@ -14,7 +14,7 @@ import { reportedIn, usageOfRaw } from './raw-usage.ts'
 import { endStopped, recordAttempt, refusalOf, type SenderParts, type Trip } from './trip.ts'
 
 /** Resolves when the answer is over or the client has left; rejects with the refusal when it failed. */
-export async function sendRaw(trip: Trip, parts: SenderParts): Promise<void> {
+export async function sendRaw(trip: Trip, parts: SenderParts, memory: Memory): Promise<void> {
   const { exchange, client, meter, ctx, route, generation } = trip
   const { raw } = route.config
   if (!raw) throw new Error('a raw route without a target')
@@ -32,6 +32,7 @@ export async function sendRaw(trip: Trip, parts: SenderParts): Promise<void> {
     body: exchange.bytes,
   })
   const attempt = recordAttempt(trip, parts, raw.provider.name)
+  const holds = (bytes: number) => memory.growAnswer(trip, bytes)
   let stream: RawStream | null = null
   try {
     const answer = await parts.rawProxy.send({
@@ -43,11 +44,12 @@ export async function sendRaw(trip: Trip, parts: SenderParts): Promise<void> {
       requestId: exchange.id,
       signal: exchange.signal,
       watchman: parts.watchman,
-      largestBytes: LARGEST_ANSWER_BYTES,
+      largestBytes: generation.configuration.limits.answerBytes,
+      holds,
       begin(head, resume) {
         signed.taken()
         attempt(head.status, null)
-        stream = streamFor(trip, head, upstream)
+        stream = streamFor(trip, head, upstream, holds)
         if (stream === null) return null
         client.onResume(resume)
         return bytes => stream!.take(bytes)
@@ -81,14 +83,23 @@ export async function sendRaw(trip: Trip, parts: SenderParts): Promise<void> {
 }
 
 /** The client's stream for an answer that leaves as it comes; null for one that is collected. */
-function streamFor(trip: Trip, head: RawHead, { dialect }: Upstream): RawStream | null {
-  const { client, ctx } = trip
+function streamFor(
+  trip: Trip,
+  head: RawHead,
+  { dialect }: Upstream,
+  holds: (bytes: number) => boolean,
+): RawStream | null {
+  const { client, ctx, generation } = trip
   const outlet = { client, response: ctx.res, head }
   switch (howItLeaves(head)) {
     case 'events':
       // Once it has begun, what goes wrong is told by an event and then the connection's end.
       trip.stream = new StreamAnswer(client, [])
-      return new EventStream(outlet, said => dialect.decodeError(500, {}, said))
+      return new EventStream(outlet, {
+        failureOf: said => dialect.decodeError(500, {}, said),
+        largestBytes: generation.configuration.limits.answerBytes,
+        holds,
+      })
     case 'bytes':
       return new ByteStream(outlet)
     case null:

@@ -27,6 +27,7 @@ const NOT_ITS_FAULT: ReadonlySet<ErrorCode> = new Set([
   'context_length_exceeded',
   'content_filter',
   'request_too_large',
+  'upstream_too_large',
   'unsupported_parameter',
 ])
 /** Until when a limited target is left alone when it does not say. */

@@ -13,12 +13,12 @@ import { Socket } from 'node:net'
 import { type Duplex, Readable } from 'node:stream'
 import { createProxyServer } from 'http-proxy'
 import type { UpstreamFailure } from '#contract'
-import { ByteCollector } from '../bytes.ts'
+import { type AnswerRoom, ByteCollector, tooMuch } from '../bytes.ts'
 import type { Watchman } from '../clock.ts'
 import { failureOfError } from './attempt.ts'
 import { headFailure, LARGEST_ERROR_BYTES, MOST_INFORMATIONAL, SWITCHES } from './head.ts'
 
-export interface RawRequest {
+export interface RawRequest extends AnswerRoom {
   /** The client's: its method and its content type go upstream, nothing else of it. */
   readonly request: Pick<IncomingMessage, 'method' | 'headers'>
   /** The body, read already. */
@@ -44,8 +44,6 @@ export interface RawRequest {
   /** Aborting it closes the upstream connection at once. */
   readonly signal: AbortSignal
   readonly watchman: Watchman
-  /** A collected answer beyond this is a failure. */
-  readonly largestBytes: number
   /**
    * Asked at a head with a 2xx status: where the body goes as it comes, or null to have it collected.
    * @param resume goes on after the sink has paused it
@@ -292,9 +290,9 @@ class Passage {
   }
 
   #sizeFailure(bytes: number | string | undefined): UpstreamFailure | null {
-    const { largestBytes } = this.#options
-    if (this.#status! > 299 || bytes === undefined || !(Number(bytes) > largestBytes)) return null
-    return { code: 'upstream_invalid', detail: `the answer is larger than ${largestBytes} bytes` }
+    if (this.#status! > 299 || bytes === undefined) return null
+    const detail = tooMuch(Number(bytes), this.#options)
+    return detail === null ? null : { code: 'upstream_too_large', detail }
   }
 
   /** Deadlines, in the order of an answer's life. */

@@ -3,7 +3,7 @@ import type { ChatCompletion, Chunk, Dialect } from '#contract'
 import { StreamPump } from '../../src/answer/pump.ts'
 import { StreamAnswer } from '../../src/answer/stream.ts'
 import { type Tap, TapError } from '../../src/answer/taps.ts'
-import { bodyOf, LARGEST_ANSWER_BYTES } from '../../src/answer/whole.ts'
+import { bodyOf } from '../../src/answer/whole.ts'
 import { parseSse } from '../helpers/sse.ts'
 import { chunk, completion, finish, text, usage, usageChunk } from './chunks.ts'
 import { COMPLETE, collecting, failed, LEFT, openai, parts, ROLE, streaming, USAGE } from './pumping.ts'
@@ -25,7 +25,6 @@ describe('a stream that goes wrong', () => {
     ['an error after the finish', [text('a'), finish(), { error: { message: 'x' } }], 'upstream_error'],
     ['the finish reason "error"', [text('a'), finish(0, 'error')], 'upstream_error'],
     ['the finish reason "error" of one choice', [text('a'), finish(0), finish(1, 'error')], 'upstream_error'],
-    ['an event that is too long', [text('a'), 'x'.repeat(1024 * 1024)], 'upstream_invalid'],
     [
       'no end after the finish',
       [text('a'), finish(), ...Array(300).fill(chunk({ p: 'x'.repeat(1000) }))],
@@ -40,6 +39,26 @@ describe('a stream that goes wrong', () => {
     // Nothing of a finish has left: the error event is still the truth. Before the first content nothing has left at all.
     expect(client.headSent).toBe(events.some(event => JSON.stringify(event).includes('"content":"a"')))
     answer.fail({ message: 'm', type: 'server_error', param: null, code } as never)
+  })
+
+  test('by an event that is larger than an answer may be: what came before has left', async () => {
+    const { put, pump, ending, source, client } = await streaming({ largestBytes: 1000 })
+    put(text('a'))
+    for (let sent = 0; sent < 1000; sent += 100) pump.data(Buffer.alloc(100, 'x'))
+    expect(source.aborts).toBe(0)
+    pump.data(Buffer.from('x'))
+    expect(await ending()).toEqual(failed('upstream_too_large'))
+    expect([source.aborts, client.headSent]).toEqual([1, true])
+  })
+
+  test('by an event for which there is no room', async () => {
+    const held: number[] = []
+    const holds = (bytes: number) => held.push(bytes) < 3
+    const { pump, ending } = await streaming({ holds })
+    for (let pieces = 0; pieces < 20; pieces++) pump.data(Buffer.alloc(64 * 1024, 'x'))
+    expect(await ending()).toEqual(failed('upstream_too_large'))
+    // What every stream has is not counted.
+    expect(held).toEqual([5, 6, 7].map(pieces => pieces * 64 * 1024))
   })
 
   test('is given up upstream at once', async () => {
@@ -251,15 +270,25 @@ describe('a whole answer that goes wrong', () => {
     expect(meter).toMatchObject({ started: false, usage: null })
   })
 
+  test('without room for it: it is given up', async () => {
+    const { pump, ending, source } = await collecting({ holds: bytes => bytes < 100 })
+    pump.data(Buffer.alloc(99, 'x'))
+    expect(source.aborts).toBe(0)
+    pump.data(Buffer.from('x'))
+    expect(await ending()).toEqual(failed('upstream_too_large'))
+    expect(source.aborts).toBe(1)
+  })
+
   test('too large: it is given up and not kept', async () => {
-    const { pump, ending, source } = await collecting()
+    const largestBytes = 8 * 1024 * 1024
+    const { pump, ending, source } = await collecting({ largestBytes })
     const piece = Buffer.alloc(1024 * 1024, 'x')
-    for (let size = 0; size < LARGEST_ANSWER_BYTES; size += piece.length) {
+    for (let size = 0; size < largestBytes; size += piece.length) {
       expect(pump.data(piece)).toBe(true)
       expect(source.aborts).toBe(0)
     }
     pump.data(Buffer.from('x'))
-    expect(await ending()).toEqual(failed('upstream_invalid'))
+    expect(await ending()).toEqual(failed('upstream_too_large'))
     expect(source.aborts).toBe(1)
     pump.data(piece)
     pump.end()

@@ -21,6 +21,8 @@ export interface PumpOptions {
   readonly taps?: readonly Tap[]
   readonly dialect?: Dialect
   readonly includeUsage?: boolean
+  readonly largestBytes?: number
+  holds?(bytes: number): boolean
 }
 
 export const openai = openAiDialect(() => 0)
@@ -29,7 +31,8 @@ export const chatOf = (content: string) =>
   ({ choices: 1, body: { messages: [{ role: 'user', content }] } }) as unknown as Chat
 
 /** What both kinds of pump are tested with: a client on a real connection, and a source that counts. */
-export async function parts({ onDisconnect = 'cancel' }: PumpOptions) {
+export async function parts(options: PumpOptions) {
+  const { onDisconnect = 'cancel', largestBytes = 32 * 1024 * 1024 } = options
   const wire = await openWire()
   wires.push(wire)
   const { client, watchman } = clientOn(wire.response)
@@ -42,7 +45,8 @@ export async function parts({ onDisconnect = 'cancel' }: PumpOptions) {
     abort: () => void source.aborts++,
     resume: () => void source.resumes++,
   }
-  return { wire, client, watchman, meter, source, common: { client, meter, watchman, onDisconnect } }
+  const room = { largestBytes, holds: options.holds ?? (() => true) }
+  return { wire, client, watchman, meter, source, common: { client, meter, watchman, onDisconnect, ...room } }
 }
 
 /** Remembers how a pump ended, so that a test can ask without waiting. */

@@ -153,6 +153,7 @@ test('everything has its default', async () => {
     limits: {
       maxInflight: 2000,
       bodyBytes: 4 * 1024 * 1024,
+      answerBytes: 32 * 1024 * 1024,
       bodyBytesInflight: 256 * 1024 * 1024,
       eventLoopMs: 100,
       headersMs: 10_000,
@@ -179,7 +180,7 @@ store: memory
 secret: \${file:secrets/hmac}
 trust_proxy: \${HOPS}
 hosts: [ API.example.com, localhost ]
-limits: { max_inflight: 5, body: 1MiB, bodies_in_flight: 2MiB, event_loop: 50ms, headers: 1s, request: 2s, stall: 3s }
+limits: { max_inflight: 5, body: 1MiB, answer: 64MiB, bodies_in_flight: 2MiB, event_loop: 50ms, headers: 1s, request: 2s, stall: 3s }
 drain: 90s
 heartbeat: { first: 1s, every: 2s }`,
     },
@@ -200,6 +201,7 @@ heartbeat: { first: 1s, every: 2s }`,
     limits: {
       maxInflight: 5,
       bodyBytes: 1048576,
+      answerBytes: 67108864,
       bodyBytesInflight: 2097152,
       eventLoopMs: 50,
       headersMs: 1000,

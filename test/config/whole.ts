@@ -20,6 +20,7 @@ hosts: [ api.example.com ]
 limits:
   max_inflight: 100
   body: 1MiB
+  answer: 8MiB
   bodies_in_flight: 64MiB
   event_loop: 200ms
   headers: 5s

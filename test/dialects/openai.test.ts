@@ -379,13 +379,6 @@ describe('an event of a stream', () => {
     expect(only(itemsOf(text))).toMatchObject({ kind: 'failure', failure: { code: 'upstream_error' } })
   })
 
-  test('one that is too long is a failure, and what came before is not lost', () => {
-    const text = Buffer.from(`${event(chunkOf({ content: 'a' }))}data: ${'x'.repeat(1024 * 1024)}`)
-    for (const size of [Number.POSITIVE_INFINITY, 65_536]) {
-      expect(itemsOf(text, false, size).map(item => item.kind)).toEqual(['chunk', 'failure'])
-    }
-  })
-
   test.each<[name: string, text: string]>([
     ['comments', ': OPENROUTER PROCESSING\n\n: keep-alive\n\n'],
     ['an object without choices', event({ type: 'ping' })],

@@ -1,27 +1,20 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type SseEvent, SseReader, SseTooLong } from '../../src/dialects/sse.ts'
+import { type SseEvent, SseReader } from '../../src/dialects/sse.ts'
 import { counts } from '../helpers/counts.ts'
 
 type Read = readonly (readonly [event: string, data: string])[]
 
 const shown = (events: readonly SseEvent[]): Read => events.map(({ event, data }) => [event, data.toString()])
 
-/** Reads a body in the given pieces; how it ended, when it did not end well, stands last. */
-function read(pieces: readonly Buffer[], limitBytes?: number): Read {
-  const reader = new SseReader(limitBytes)
-  const events: SseEvent[] = []
-  try {
-    for (const piece of pieces) events.push(...reader.push(piece))
-    events.push(...reader.end())
-  } catch (error) {
-    if (!(error instanceof SseTooLong)) throw error
-    return [...shown([...events, ...error.events]), ['too long', '']]
-  }
-  return shown(events)
+/** Reads a body in the given pieces. */
+function read(pieces: readonly Buffer[]): Read {
+  const reader = new SseReader()
+  const events = pieces.flatMap(piece => reader.push(piece))
+  return shown([...events, ...reader.end()])
 }
 
-const readText = (text: string, limitBytes?: number) => read([Buffer.from(text)], limitBytes)
+const readText = (text: string) => read([Buffer.from(text)])
 const bytewise = (bytes: Buffer) => Array.from(bytes, byte => Buffer.of(byte))
 
 /** Cuts bytes at the given places (taken modulo the length), in order; equal places give empty pieces. */
@@ -29,51 +22,6 @@ function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
   const at = places.map(place => place % (bytes.length + 1)).sort((a, b) => a - b)
   return [...at, bytes.length].map((end, i) => bytes.subarray(i === 0 ? 0 : at[i - 1], end))
 }
-
-describe('an event that is too long', () => {
-  test.each([
-    ['a line that never ends', `data: ${'x'.repeat(100)}`],
-    ['a line that ends', `data: ${'x'.repeat(100)}\n\n`],
-    ['a comment', `: ${'x'.repeat(100)}\n`],
-    ['a field that means nothing', `${'x'.repeat(100)}\n`],
-    ['many short lines', 'data: x\n'.repeat(40)],
-    ['many empty lines of data', 'data\n'.repeat(70)],
-  ])('%s is refused, in one piece and byte by byte', (_name, text) => {
-    const before = 'data: before\n\n'
-    const expected = [
-      ['', 'before'],
-      ['too long', ''],
-    ]
-    expect(readText(before + text, 64)).toEqual(expected)
-    expect(read(bytewise(Buffer.from(before + text)), 64)).toEqual(expected)
-  })
-
-  test('the error says how long one may be', () => {
-    expect(() => new SseReader(64).push(Buffer.alloc(65, 'x'))).toThrow(
-      'an event of the stream is longer than 64 bytes',
-    )
-  })
-
-  test('an event of exactly the limit is read, one byte more is not', () => {
-    const line = (size: number) => `data: ${'x'.repeat(size - 6)}\n\n`
-    for (const pieces of [(bytes: Buffer) => [bytes], bytewise]) {
-      expect(read(pieces(Buffer.from(line(64))), 64)).toEqual([['', 'x'.repeat(58)]])
-      expect(read(pieces(Buffer.from(line(65))), 64)).toEqual([['too long', '']])
-    }
-  })
-
-  test('the limit is for one event: what was dispatched does not count', () => {
-    const events = 'data: 0123456789\n\n'.repeat(50)
-    expect(readText(events, 24)).toHaveLength(50)
-    expect(read(bytewise(Buffer.from(events)), 24)).toHaveLength(50)
-  })
-
-  test('without a word the limit is 1 MiB', () => {
-    const line = (size: number) => Buffer.from(`data: ${'x'.repeat(size - 6)}\n\n`)
-    expect(read([line(1024 * 1024)])).toHaveLength(1)
-    expect(read([line(1024 * 1024 + 1)])).toEqual([['too long', '']])
-  })
-})
 
 describe('what the fields mean', () => {
   test.each<[name: string, text: string, events: Read]>([
@@ -195,7 +143,7 @@ describe('however the bytes were split', () => {
     }
   })
 
-  test('any cuts of anything, with any limit', () => {
+  test('any cuts of anything', () => {
     const line = fc.oneof(
       fc.constantFrom('', 'data', 'data:', 'event: error', 'event:', ': ping', 'data: [DONE]', '\ufeff'),
       fc.string({ unit: 'grapheme', maxLength: 20 }).map(text => `data: ${text.replace(/[\r\n]/g, '')}`),
@@ -204,12 +152,11 @@ describe('however the bytes were split', () => {
     const body = fc
       .tuple(fc.constantFrom('', '\ufeff', '\ufeff\ufeff'), fc.array(fc.tuple(line, end), { maxLength: 20 }), line)
       .map(([start, lines, rest]) => Buffer.from(start + lines.flat().join('') + rest))
-    const limit = fc.oneof(fc.constant(1024), fc.integer({ min: 4, max: 80 }))
     fc.assert(
-      fc.property(body, fc.array(fc.nat(), { maxLength: 40 }), limit, (text, places, limitBytes) => {
-        const expected = read([text], limitBytes)
-        expect(read(cut(text, places), limitBytes)).toEqual(expected)
-        expect(read(bytewise(text), limitBytes)).toEqual(expected)
+      fc.property(body, fc.array(fc.nat(), { maxLength: 40 }), (text, places) => {
+        const expected = read([text])
+        expect(read(cut(text, places))).toEqual(expected)
+        expect(read(bytewise(text))).toEqual(expected)
       }),
       { numRuns: counts(500, 100_000) },
     )

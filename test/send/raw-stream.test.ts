@@ -29,10 +29,14 @@ function setUp() {
       headSent = true
     },
   } as unknown as ServerResponse
-  const stream = new EventStream({ client, response, head: HEAD }, said => ({
-    code: 'upstream_error',
-    detail: said.toString(),
-  }))
+  const stream = new EventStream(
+    { client, response, head: HEAD },
+    {
+      failureOf: said => ({ code: 'upstream_error', detail: said.toString() }),
+      largestBytes: 4_000_000,
+      holds: bytes => bytes <= 2_000_000,
+    },
+  )
   return { pieces, stream }
 }
 
@@ -106,6 +110,19 @@ describe('events', () => {
       }
     },
   )
+
+  test.each([
+    ['larger than an answer may be', 4_000_001, 'limits.answer'],
+    ['for which there is no room', 2_000_001, 'limits.bodies_in_flight'],
+  ])('one %s is given up', (_name, size, limit) => {
+    const { stream } = setUp()
+    stream.take(Buffer.alloc(2_000_000, 'x'))
+    expect(() => stream.take(Buffer.alloc(size - 2_000_000, 'x'))).toThrow(
+      expect.objectContaining({
+        failure: { code: 'upstream_too_large', detail: expect.stringContaining(limit) },
+      }),
+    )
+  })
 
   test('a usage that is followed by very much was not the end', () => {
     const { pieces, stream } = setUp()

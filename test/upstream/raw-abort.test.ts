@@ -27,6 +27,7 @@ function send(baseUrl: string, bytes: Buffer, signal: AbortSignal) {
     signal,
     watchman,
     largestBytes: 1024,
+    holds: () => true,
     decodeError: (status, headers, body) => failureOf(status, headers, errorDetails(body), 0),
   })
 }

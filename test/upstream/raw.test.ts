@@ -59,7 +59,7 @@ describe('a provider that breaks', () => {
     'a byte each 200 ms': ['upstream_timeout', /longer than 1500 ms/],
     'silence in the middle': ['upstream_timeout', /nothing came for 300 ms/],
     'shorter than its content-length': ['upstream_truncated', /ECONNRESET|aborted/],
-    '100 MiB without a newline': ['upstream_invalid', /larger than 16384 bytes/],
+    '100 MiB without a newline': ['upstream_too_large', /larger than 16384 bytes/],
     '200 with a page': ['upstream_invalid', /text\/html/],
     '429 with Retry-After: 20': ['upstream_rate_limited', /status 429/],
     '500 with JSON': ['upstream_error', /status 500/],
@@ -76,7 +76,7 @@ describe('a provider that breaks', () => {
     'a carriage return in a header': ['upstream_invalid', /HPE_/],
     'status 000': ['upstream_invalid', /./],
     '10,000 early hints': ['upstream_invalid', /too many informational/],
-    'never ends': ['upstream_invalid', /larger than 16384 bytes/],
+    'never ends': ['upstream_too_large', /larger than 16384 bytes/],
   }
 
   it('every expectation below belongs to a fault', () => {
@@ -156,7 +156,7 @@ describe('a provider that breaks', () => {
       },
     })
     const { failure } = await failed(setUp(provider.baseUrl, { largestBytes: 1000 }).send())
-    expect(failure).toEqual({ code: 'upstream_invalid', detail: 'the answer is larger than 1000 bytes' })
+    expect(failure).toMatchObject({ code: 'upstream_too_large', detail: expect.stringContaining('limits.answer') })
     await provider.waitForClose(provider.requests[0]!)
   })
 
@@ -648,6 +648,7 @@ function setUp(
     signal: new AbortController().signal,
     watchman,
     largestBytes,
+    holds: () => true,
     decodeError: (status, headers, body) => failureOf(status, headers, errorDetails(body), 0),
   }
   return { proxy, watchers, send: request => proxy.send({ ...defaults, ...request }) }

@@ -188,6 +188,7 @@ const REASONS: Readonly<Record<string, string>> = {
   upstream_timeout: 'the model provider did not answer in time',
   upstream_error: 'the model provider failed',
   upstream_invalid: 'the model provider sent an answer that makes no sense',
+  upstream_too_large: 'the answer of the model provider is larger than this gateway accepts',
   upstream_truncated: 'the answer of the model provider broke off',
 }
 

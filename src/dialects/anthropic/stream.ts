@@ -1,6 +1,6 @@
 /** The decoder of a streamed message: server-sent events whose data names its type. */
 import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
-import { type SseEvent, SseReader, SseTooLong } from '../sse.ts'
+import { type SseEvent, SseReader } from '../sse.ts'
 import { ChunkWriter } from '../translate/completion.ts'
 import { isFields } from '../translate/value.ts'
 import type { ErrorReader } from './errors.ts'
@@ -12,26 +12,11 @@ export function decodeMessageStream(view: AnswerView, errors: ErrorReader): Stre
   const reader = new SseReader()
   const writer = new ChunkWriter(view)
   const machine = new MessageEvents(writer, errors)
-  let isLost = false
   const take = (events: readonly SseEvent[]): readonly StreamItem[] => {
     for (const event of events) pass(event, machine)
     return events.length === 0 ? NONE : writer.take()
   }
-  return {
-    push(bytes) {
-      if (isLost) return NONE
-      try {
-        return take(reader.push(bytes))
-      } catch (error) {
-        if (!(error instanceof SseTooLong)) throw error
-        isLost = true
-        for (const event of error.events) pass(event, machine)
-        machine.broken(error.message)
-        return writer.take()
-      }
-    },
-    end: () => (isLost ? NONE : take(reader.end())),
-  }
+  return { push: bytes => take(reader.push(bytes)), end: () => take(reader.end()) }
 }
 
 function pass({ event, data }: SseEvent, machine: MessageEvents): void {

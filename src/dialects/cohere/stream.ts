@@ -1,6 +1,6 @@
 /** The decoder of a streamed answer: server-sent events whose data names its type. */
 import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
-import { type SseEvent, SseReader, SseTooLong } from '../sse.ts'
+import { type SseEvent, SseReader } from '../sse.ts'
 import { ChunkWriter } from '../translate/completion.ts'
 import { type Fields, isFields, textIn } from '../translate/value.ts'
 import { BETWEEN, finishOf, isNothing, usageOf } from './answer.ts'
@@ -33,15 +33,7 @@ export class CohereStream implements StreamDecoder {
   }
 
   push(bytes: Buffer): readonly StreamItem[] {
-    if (this.#isOver) return NONE
-    try {
-      return this.#take(this.#reader.push(bytes))
-    } catch (error) {
-      if (!(error instanceof SseTooLong)) throw error
-      for (const event of error.events) this.#pass(event)
-      this.#broken(error.message)
-      return this.#writer.take()
-    }
+    return this.#isOver ? NONE : this.#take(this.#reader.push(bytes))
   }
 
   end(): readonly StreamItem[] {

@@ -6,7 +6,7 @@ import { BACKSLASH, BRACE_CLOSE, BRACE_OPEN, BRACKET_CLOSE, BRACKET_OPEN, COMMA,
 
 const LONGEST_SPACE = 0x20
 
-/** Something else where an object should have begun, or one that does not end. */
+/** Something else where an object should have begun. */
 export class JsonValuesError extends Error {
   override readonly name = 'JsonValuesError'
   /** What the same piece of input had completed before it. */
@@ -18,8 +18,8 @@ export class JsonValuesError extends Error {
   }
 }
 
+/** It keeps an object whatever its length: who feeds it decides how much may come. */
 export class JsonValues {
-  readonly #limitBytes: number
   /** The beginning of an object whose end has not arrived, in a buffer that grows by doubling. */
   #rest: Buffer = Buffer.alloc(0)
   #restSize = 0
@@ -28,10 +28,6 @@ export class JsonValues {
   #inText = false
   #escaped = false
   #list: 'none' | 'open' | 'closed' = 'none'
-
-  constructor(limitBytes: number) {
-    this.#limitBytes = limitBytes
-  }
 
   /** Whether nothing is unfinished: no object, and not the array around them. */
   get isWhole(): boolean {
@@ -50,13 +46,13 @@ export class JsonValues {
           start = at
         } else this.#between(byte, values)
       } else if (this.#inside(byte)) {
-        this.#keep(bytes, start, at + 1, values)
+        this.#keep(bytes, start, at + 1)
         values.push(this.#rest.subarray(0, this.#restSize))
         this.#rest = Buffer.alloc(0)
         this.#restSize = 0
       }
     }
-    if (this.#depth > 0) this.#keep(bytes, this.#restSize > 0 ? 0 : start, bytes.length, values)
+    if (this.#depth > 0) this.#keep(bytes, this.#restSize > 0 ? 0 : start, bytes.length)
     return values
   }
 
@@ -81,12 +77,9 @@ export class JsonValues {
     return this.#depth === 0
   }
 
-  #keep(bytes: Buffer, start: number, end: number, values: readonly Buffer[]): void {
+  #keep(bytes: Buffer, start: number, end: number): void {
     const from = this.#restSize > 0 ? 0 : start
     const size = this.#restSize + end - from
-    if (size > this.#limitBytes) {
-      throw new JsonValuesError(`an object of the stream is longer than ${this.#limitBytes} bytes`, values)
-    }
     if (size > this.#rest.length) {
       const larger = Buffer.allocUnsafeSlow(Math.max(size, this.#rest.length * 2))
       this.#rest.copy(larger, 0, 0, this.#restSize)

@@ -6,7 +6,7 @@
 import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
 import { detailsOf } from '../failure.ts'
 import { BRACE_OPEN, BRACKET_OPEN } from '../json-bytes.ts'
-import { SseReader, SseTooLong } from '../sse.ts'
+import { SseReader } from '../sse.ts'
 import { ChunkWriter } from '../translate/completion.ts'
 import { failedWith } from './answer.ts'
 import {
@@ -21,8 +21,6 @@ import {
 import { type Fail, statusIn } from './failures.ts'
 import { JsonValues, JsonValuesError } from './json-values.ts'
 
-/** The longest piece, in bytes: a picture comes in one. */
-const LONGEST_PIECE_BYTES = 16 * 1024 * 1024
 const NONE: readonly StreamItem[] = []
 
 export class GeminiStream implements StreamDecoder {
@@ -59,8 +57,8 @@ export class GeminiStream implements StreamDecoder {
     if (!this.#events && !this.#values) {
       const first = bytes.find(byte => byte > 0x20)
       if (first === undefined) return []
-      if (first === BRACKET_OPEN || first === BRACE_OPEN) this.#values = new JsonValues(LONGEST_PIECE_BYTES)
-      else this.#events = new SseReader(LONGEST_PIECE_BYTES)
+      if (first === BRACKET_OPEN || first === BRACE_OPEN) this.#values = new JsonValues()
+      else this.#events = new SseReader()
     }
     return this.#values?.push(bytes) ?? this.#events!.push(bytes).map(event => event.data)
   }
@@ -69,8 +67,7 @@ export class GeminiStream implements StreamDecoder {
     try {
       for (const piece of cut()) this.#piece(piece)
     } catch (error) {
-      if (error instanceof SseTooLong) for (const { data } of error.events) this.#pieces(() => [data])
-      else if (error instanceof JsonValuesError) for (const data of error.values) this.#pieces(() => [data])
+      if (error instanceof JsonValuesError) for (const data of error.values) this.#pieces(() => [data])
       // A RangeError: arguments that are nested too deeply to be written down.
       else if (!(error instanceof CandidateError || error instanceof RangeError)) throw error
       this.#broken((error as Error).message)

@@ -3,32 +3,15 @@
  * in one piece of input is a view of it, not a copy.
  */
 
-/** A line longer than the limit: the stream cannot be followed any further. */
-export class LineTooLong extends Error {
-  override readonly name = 'LineTooLong'
-  /** What the same piece of input had completed before it. */
-  readonly lines: readonly Buffer[]
-
-  constructor(limitBytes: number, lines: readonly Buffer[]) {
-    super(`a line of the stream is longer than ${limitBytes} bytes`)
-    this.lines = lines
-  }
-}
-
 const LF = 10
 const SPACE = 32
 const LEAST_BYTES = 1024
 
+/** It keeps a line whatever its length: who feeds it decides how much may come. */
 export class LineReader {
-  readonly #limitBytes: number
   /** The beginning of a line whose end has not arrived, in a buffer that grows by doubling. */
   #rest: Buffer = Buffer.alloc(0)
   #restSize = 0
-
-  /** @param limitBytes the longest line, in bytes; a longer one throws `LineTooLong` */
-  constructor(limitBytes = 1024 * 1024) {
-    this.#limitBytes = limitBytes
-  }
 
   /** Takes the next piece of the body and returns the lines that it completes, without empty ones. */
   push(bytes: Buffer): Buffer[] {
@@ -38,7 +21,7 @@ export class LineReader {
       this.#line(bytes.subarray(at, end), lines)
       at = end + 1
     }
-    this.#keep(bytes.subarray(at), lines)
+    this.#keep(bytes.subarray(at))
     return lines
   }
 
@@ -51,11 +34,10 @@ export class LineReader {
 
   #line(last: Buffer, lines: Buffer[]): void {
     if (this.#restSize === 0) {
-      this.#limit(last.length, lines)
       if (!isBlank(last)) lines.push(last)
       return
     }
-    this.#keep(last, lines)
+    this.#keep(last)
     const line = this.#rest.subarray(0, this.#restSize)
     // The line keeps the buffer.
     this.#rest = Buffer.alloc(0)
@@ -63,9 +45,8 @@ export class LineReader {
     if (!isBlank(line)) lines.push(line)
   }
 
-  #keep(bytes: Buffer, lines: readonly Buffer[]): void {
+  #keep(bytes: Buffer): void {
     const size = this.#restSize + bytes.length
-    this.#limit(size, lines)
     if (size > this.#rest.length) {
       const larger = Buffer.allocUnsafeSlow(Math.max(size, this.#rest.length * 2, LEAST_BYTES))
       this.#rest.copy(larger, 0, 0, this.#restSize)
@@ -73,10 +54,6 @@ export class LineReader {
     }
     bytes.copy(this.#rest, this.#restSize)
     this.#restSize = size
-  }
-
-  #limit(size: number, lines: readonly Buffer[]): void {
-    if (size > this.#limitBytes) throw new LineTooLong(this.#limitBytes, lines)
   }
 }
 

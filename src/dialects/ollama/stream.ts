@@ -4,7 +4,7 @@ import { ChunkWriter } from '../translate/completion.ts'
 import { type Fields, isFields, textIn } from '../translate/value.ts'
 import { callsIn, finishOf, isNoAnswer, noAnswer, usageOf } from './answer.ts'
 import type { ErrorReader } from './failures.ts'
-import { LineReader, LineTooLong } from './lines.ts'
+import { LineReader } from './lines.ts'
 
 const NONE: readonly StreamItem[] = []
 
@@ -20,15 +20,7 @@ export class OllamaStream implements StreamDecoder {
   }
 
   push(bytes: Buffer): readonly StreamItem[] {
-    if (this.#isOver) return NONE
-    try {
-      return this.#take(this.#reader.push(bytes))
-    } catch (error) {
-      if (!(error instanceof LineTooLong)) throw error
-      for (const line of error.lines) this.#pass(line)
-      this.#broken(error.message)
-      return this.#writer.take()
-    }
+    return this.#isOver ? NONE : this.#take(this.#reader.push(bytes))
   }
 
   end(): readonly StreamItem[] {

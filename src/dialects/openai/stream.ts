@@ -2,7 +2,7 @@
 import type { AnswerView, Chunk, StreamDecoder, StreamItem, UpstreamFailure, WireUsage } from '#contract'
 import { detailsOf, type ErrorDetails } from '../failure.ts'
 import { scanTopLevel, setMembers } from '../json-splice.ts'
-import { type SseEvent, SseReader, SseTooLong } from '../sse.ts'
+import { type SseEvent, SseReader } from '../sse.ts'
 import { type CallPlaces, repairChunk } from './repair.ts'
 
 const NONE: readonly StreamItem[] = []
@@ -24,20 +24,7 @@ export function decodeOpenAiStream(view: AnswerView, fail: Fail): StreamDecoder 
     }
     return found
   }
-  let lost = false
-  return {
-    push(bytes) {
-      if (lost) return NONE
-      try {
-        return items(reader.push(bytes))
-      } catch (error) {
-        if (!(error instanceof SseTooLong)) throw error
-        lost = true
-        return [...items(error.events), broken(error.message)]
-      }
-    },
-    end: () => (lost ? NONE : items(reader.end())),
-  }
+  return { push: bytes => items(reader.push(bytes)), end: () => items(reader.end()) }
 }
 
 /** What one stream's events are read with. */

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { ErrorCode } from '#contract'
-import { LineReader, LineTooLong } from '../../../src/dialects/ollama/lines.ts'
+import { LineReader } from '../../../src/dialects/ollama/lines.ts'
 import { counts } from '../../helpers/counts.ts'
 import {
   COUNTED,
@@ -51,7 +51,6 @@ describe('sad endings', () => {
     ['a number', '7\n'],
     ['null', 'null\n'],
     ['a list', '[]\n'],
-    ['a line without end', 'x'.repeat(1024 * 1024 + 10)],
   ])('%s is a failure, once, and the last word', (_name, body) => {
     const items = itemsOf(`${body}\n${frame(text('a'))}${frame(end())}`, false, [100_000])
     expect(items).toMatchObject([{ kind: 'failure', failure: { code: 'upstream_invalid' } }])
@@ -137,23 +136,6 @@ describe('a stream', () => {
 })
 
 describe('lines', () => {
-  test('what came before a line that is too long is not lost', () => {
-    const reader = new LineReader(10)
-    expect(reader.push(Buffer.from('123456789\n12'))).toEqual([Buffer.from('123456789')])
-    try {
-      reader.push(Buffer.from('3\nb\nxxxxxxxxxxx'))
-      throw new Error('nothing was thrown')
-    } catch (error) {
-      expect(error).toBeInstanceOf(LineTooLong)
-      expect((error as LineTooLong).lines.map(String)).toEqual(['123', 'b'])
-    }
-  })
-
-  test('the limit is the same for a line that comes at once', () => {
-    expect(() => new LineReader(10).push(Buffer.from('12345678901\n'))).toThrow(LineTooLong)
-    expect(new LineReader(10).push(Buffer.from('1234567890\n'))).toHaveLength(1)
-  })
-
   test('a line does not change when the next one is read', () => {
     const reader = new LineReader()
     reader.push(Buffer.from('on'))

@@ -1,0 +1,110 @@
+/** Answers that are large: a picture in one event passes, and one beyond `limits.answer` is paid once and not asked for again. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Behaviour, type FakeProvider, sendStreamHead, sse, startFakeProvider } from '../helpers/fake-provider.ts'
+import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
+import { parseSse, textOf } from '../helpers/sse.ts'
+import { expectRefusal } from './refusal.ts'
+
+const MIB = 1024 * 1024
+const LIMIT = 4 * MIB
+
+let provider: FakeProvider
+let gateway: InProcess
+
+beforeAll(async () => {
+  provider = await startFakeProvider({ script: picture(2 * MIB) })
+  gateway = await startInProcess({
+    provider: provider.baseUrl,
+    // The usual attempts.
+    steps: FIVE_STEPS.map(step => ((step as { use: string }).use === 'route' ? { use: 'route' } : step)),
+    policies: { raw: [{ use: 'api-key' }, { use: 'credits' }] },
+    yaml: {
+      limits: { answer: '4MiB', bodies_in_flight: '64MiB' },
+      routes: [
+        { path: '/v1/chat/completions', policy: 'test' },
+        { path: '/v1/images', kind: 'raw', policy: 'raw', provider: 'p', price: 'free' },
+      ],
+    },
+  })
+})
+afterAll(async () => {
+  await gateway.stop()
+  await provider.close()
+})
+
+const answerOf = (size: number, field: 'delta' | 'message') => ({
+  id: 'c',
+  object: field === 'delta' ? 'chat.completion.chunk' : 'chat.completion',
+  created: 1,
+  model: 'upstream-model',
+  choices: [
+    {
+      index: 0,
+      [field]: {
+        role: 'assistant',
+        content: null,
+        images: [{ type: 'image_url', image_url: { url: `data:image/png;base64,${'A'.repeat(size)}` } }],
+      },
+      finish_reason: 'stop',
+    },
+  ],
+  usage: { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 },
+})
+
+/** A picture of so many bytes, in the form that was asked for. */
+function picture(size: number): Behaviour {
+  return {
+    name: `a picture of ${size} bytes`,
+    async run(call) {
+      const streams = (call.request.body as { stream?: boolean }).stream === true
+      if (streams) {
+        sendStreamHead(call)
+        await call.write(sse(answerOf(size, 'delta')))
+        await call.end('data: [DONE]\n\n')
+      } else {
+        call.head(200, { 'content-type': 'application/json' })
+        await call.end(JSON.stringify(answerOf(size, 'message')))
+      }
+    },
+  }
+}
+
+const raw = (body: object) =>
+  fetch(`${gateway.url}/v1/images`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${gateway.key}` },
+    body: JSON.stringify(body),
+  })
+
+const WAYS: readonly [name: string, ask: (stream: boolean) => Promise<Response>][] = [
+  ['chat', stream => gateway.chat({ stream })],
+  ['a raw route', stream => raw({ stream })],
+]
+
+test.each(WAYS)('%s: a picture of 3 MiB passes, whole and as an event', async (_name, ask) => {
+  provider.script(picture(3 * MIB))
+  for (const stream of [false, true]) {
+    const answer = await ask(stream)
+    expect(answer.status).toBe(200)
+    const text = await textOf(answer)
+    expect(text.length).toBeGreaterThan(3 * MIB)
+    if (stream) expect(parseSse(text)).toMatchObject({ done: true, rest: '' })
+  }
+})
+
+test.each(WAYS)(
+  '%s: one beyond `limits.answer` is asked for once, and the client is told not to',
+  async (_name, ask) => {
+    provider.script(picture(LIMIT + MIB))
+    for (const stream of [false, true]) {
+      const before = provider.requests.length
+      const answer = await ask(stream)
+      await expectRefusal(answer, 'upstream_too_large')
+      expect(answer.headers.get('x-should-retry')).toBe('false')
+      expect(provider.requests.length - before).toBe(1)
+      const told = gateway.log.find(line => line['exchange'] === answer.headers.get('x-request-id'))
+      expect(told).toMatchObject({ code: 'upstream_too_large', detail: expect.stringContaining('limits.answer') })
+    }
+    expect(gateway.balance().held).toBe(0n)
+  },
+)
