@@ -206,7 +206,13 @@ function letsProviderAdd({ tools, web_search_options: search }: AskedBody): bool
   return Array.isArray(tools) && tools.some(tool => !runsAtClient((tool as { type?: unknown } | null)?.type))
 }
 
-const CLIENT_TOOLS: ReadonlySet<unknown> = new Set(['function', 'custom', undefined])
+const CLIENT_TOOLS: ReadonlySet<unknown> = new Set([
+  'function',
+  'custom',
+  undefined,
+  // OpenAI's of the Responses format, which the client runs too.
+  ...['shell', 'local_shell', 'apply_patch'],
+])
 const runsAtClient = (type: unknown) => CLIENT_TOOLS.has(type) || isAnthropicClientTool(type)
 
 /** The kinds of parts that are words, in all formats. */

@@ -106,8 +106,9 @@ function requestFor({ exchange, generation }: Trip, target: Target): EncodedRequ
   const { dialect } = generation.upstreams.get(target.provider)!
   try {
     const request = dialect.encodeRequest(exchange.chat!, target)
-    // What was left out before (an effort of thinking for a model that has none) was a client's habit, not its wish.
-    const [lost] = request.dropped
+    // What was left out before (an effort of thinking for a model that has none) was a client's habit, not its wish; but a tool
+    // is offered to be called.
+    const lost = request.dropped[0] ?? exchange.chat!.dropped?.find(name => name.startsWith('tools.'))
     if (lost === undefined || exchange.onDropped === 'tell') return request
     const message = `This model's provider does not take '${lost}'. Leave it out.`
     return refuse('unsupported_parameter', { message, param: lost })

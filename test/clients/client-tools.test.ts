@@ -1,5 +1,16 @@
-/** Tools that a maker defines and the client runs: they reach a model whose provider has them, and nobody else's. */
+/** Tools that a maker defines and the client runs: Anthropic's reach a provider that has them, OpenAI's every model. */
 import Anthropic from '@anthropic-ai/sdk'
+import {
+  Agent,
+  applyPatchTool,
+  OpenAIResponsesModel,
+  Runner,
+  setTraceProcessors,
+  setTracingDisabled,
+  shellTool,
+  type Tool,
+} from '@openai/agents'
+import OpenAI from 'openai'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   exact,
@@ -10,6 +21,10 @@ import {
 } from '../helpers/fake-provider.ts'
 import { type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { modelAt, providersWith } from './rig.ts'
+
+// The SDK would send what was said to OpenAI, as traces.
+setTracingDisabled(true)
+setTraceProcessors([])
 
 let provider: FakeProvider
 let gateway: InProcess
@@ -39,9 +54,18 @@ const claude = (request: ProviderRequest) => ({
   },
 })
 
+/** What the next model calls, as functions; behind a result it answers. */
+let said: object = {}
+const calling = ({ body }: ProviderRequest) => {
+  const { messages, tools = [] } = body as { messages: { role: string }[]; tools?: { function: { name: string } }[] }
+  if (messages.at(-1)!.role === 'tool') return exact({ tokens: ['Done.'] })
+  const name = tools[0]!.function.name
+  return exact({ toolCalls: [{ id: 'call_1', name, arguments: [JSON.stringify(said)] }], finish: 'tool_calls' })
+}
+
 beforeAll(async () => {
   provider = await startFakeProvider({
-    script: request => (request.path.endsWith('/messages') ? claude(request) : exact()),
+    script: request => (request.path.endsWith('/messages') ? claude(request) : calling(request)),
   })
   const asked = { provider: 'scripted', model: 'upstream-model' }
   gateway = await startInProcess({
@@ -59,7 +83,10 @@ beforeAll(async () => {
           targets: [asked, { provider: 'claude', model: 'claude-sonnet-4-5', priority: 2 }],
         },
       },
-      routes: [{ path: '/v1/messages', policy: 'test' }],
+      routes: [
+        { path: '/v1/messages', policy: 'test' },
+        { path: '/v1/responses', policy: 'test' },
+      ],
     },
   })
 })
@@ -136,5 +163,77 @@ describe('Anthropic’s', () => {
       status: 400,
       error: { error: { code: 'unsupported_parameter', param: 'tools[0].type' } },
     })
+  })
+})
+
+describe.each([false, true])('OpenAI’s, to a model of chat completions (stream %s)', stream => {
+  const openai = () => new OpenAI({ apiKey: gateway.key, baseURL: `${gateway.url}/v1`, logLevel: 'off', maxRetries: 0 })
+
+  async function run(tool: Tool) {
+    const agent = new Agent({ name: 'helper', model: new OpenAIResponsesModel(openai(), 'm'), tools: [tool] })
+    const runner = new Runner({ tracingDisabled: true })
+    if (!stream) return (await runner.run(agent, 'Which files are there?')).finalOutput
+    const result = await runner.run(agent, 'Which files are there?', { stream: true })
+    await result.completed
+    return result.finalOutput
+  }
+  /** What the model was told of the result. */
+  const told = () => (provider.requests.at(-1)!.body as { messages: object[] }).messages.slice(-2)
+
+  test('shell', async () => {
+    said = { commands: ['ls', 'pwd'], timeout_ms: 500 }
+    const ran: unknown[] = []
+    const output = [{ stdout: 'a.txt', stderr: '', outcome: { type: 'exit' as const, exitCode: 0 } }]
+    const shell = {
+      async run(action: unknown) {
+        ran.push(action)
+        return { output }
+      },
+    }
+    expect(await run(shellTool({ shell }))).toBe('Done.')
+    expect(ran).toEqual([expect.objectContaining({ commands: ['ls', 'pwd'], timeoutMs: 500 })])
+    expect(told()).toMatchObject([
+      { tool_calls: [{ id: 'call_1', function: { name: 'shell', arguments: expect.stringContaining('"ls","pwd"') } }] },
+      { role: 'tool', tool_call_id: 'call_1', content: expect.stringContaining('"stdout":"a.txt"') },
+    ])
+  })
+
+  test('apply_patch', async () => {
+    said = { type: 'update_file', path: 'a.txt', diff: '@@\n-a\n+b' }
+    const asked: unknown[] = []
+    const editor = {
+      createFile: async () => {},
+      async updateFile(operation: unknown) {
+        asked.push(operation)
+        return { status: 'failed' as const, output: 'no such line' }
+      },
+      deleteFile: async () => {},
+    }
+    expect(await run(applyPatchTool({ editor }))).toBe('Done.')
+    expect(asked).toEqual([said])
+    expect(told()).toMatchObject([{}, { role: 'tool', content: 'failed: no such line' }])
+  })
+
+  test('local_shell, and what a model says wrongly runs nothing', async () => {
+    const ask = async (input: OpenAI.Responses.ResponseInput) => {
+      const request = { model: 'm', input, tools: [{ type: 'local_shell' as const }] }
+      if (!stream) return openai().responses.create(request)
+      return openai().responses.stream(request).finalResponse()
+    }
+    const user = { role: 'user' as const, content: 'Which files are there?' }
+    said = { command: ['ls', '-l'], working_directory: '/tmp' }
+    const [item] = (await ask([user])).output
+    expect(item).toMatchObject({
+      type: 'local_shell_call',
+      status: 'completed',
+      call_id: 'call_1',
+      action: { type: 'exec', command: ['ls', '-l'], env: {}, working_directory: '/tmp' },
+    })
+    const call = item as OpenAI.Responses.ResponseInputItem.LocalShellCall
+    const done = await ask([user, call, { type: 'local_shell_call_output', id: call.call_id, output: 'a.txt' }])
+    expect(done.output_text).toBe('Done.')
+    expect(told()).toMatchObject([{}, { role: 'tool', tool_call_id: 'call_1', content: 'a.txt' }])
+    said = { command: { rm: true } }
+    expect((await ask([user])).output).toMatchObject([{ type: 'local_shell_call', action: { command: [] } }])
   })
 })

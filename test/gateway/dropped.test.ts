@@ -1,7 +1,7 @@
 /** What a translated request could not carry is told to the client in a header, whatever the client has called it. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type FakeProvider, startFakeProvider } from '../helpers/fake-provider.ts'
-import { type InProcess, startInProcess } from '../helpers/in-process.ts'
+import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
 
 const MESSAGE = {
   id: 'msg_1',
@@ -35,7 +35,15 @@ beforeAll(async () => {
       { use: 'credits' },
       { use: 'route' },
     ],
-    yaml: { providers: { p: { dialect: 'anthropic', base_url: provider.url } } },
+    policies: { strict: [...FIVE_STEPS.slice(0, -1), { use: 'route', with: { on_dropped: 'refuse' } }] },
+    yaml: {
+      providers: { p: { dialect: 'anthropic', base_url: provider.url } },
+      routes: [
+        { path: '/v1/chat/completions', policy: 'test' },
+        { path: '/v1/responses', policy: 'test' },
+        { path: '/strict/v1/responses', policy: 'strict' },
+      ],
+    },
   })
 })
 afterAll(async () => {
@@ -60,4 +68,29 @@ test.each<[string, Record<string, unknown>, string | null]>([
     told?.split(', ').sort().join(', ') ?? null,
   )
   expect(answer.headers.has('set-cookie')).toBe(false)
+})
+
+test('a tool that was left out of the request is an error where the policy wants it so', async () => {
+  const ask = (path: string, more: object) =>
+    fetch(`${gateway.url}${path}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'm', input: 'Hello', ...more }),
+    })
+  const search = { tools: [{ type: 'web_search' }] }
+  const told = await ask('/v1/responses', search)
+  expect([told.status, told.headers.get('x-tollgate-dropped')]).toEqual([200, 'tools.web_search'])
+  const before = provider.requests.length
+  const refused = await ask('/strict/v1/responses', search)
+  expect(refused.status).toBe(400)
+  expect(await refused.json()).toMatchObject({
+    error: {
+      code: 'unsupported_parameter',
+      param: 'tools.web_search',
+      message: expect.stringContaining('tools.web_search'),
+    },
+  })
+  expect(provider.requests.length).toBe(before)
+  // An effort of thinking is a habit of clients, and no tool.
+  expect((await ask('/strict/v1/responses', { reasoning: { effort: 'low' } })).status).toBe(200)
 })

@@ -1,5 +1,6 @@
 /** `input`: a text, or the items of a conversation. */
 import type { Boxes } from '#contract'
+import { readClientItem } from './client-tools.ts'
 import { type Call, Conversation, type ReadInput } from './conversation.ts'
 import { flatName, SEARCH } from './names.ts'
 import { type PlacedPart, readParts, readTexts } from './parts.ts'
@@ -61,8 +62,14 @@ function readItem(item: Fields, place: string, conversation: Conversation, boxes
       throw unsupported(place, message)
     }
     default: {
+      const read = readClientItem(item, type, place)
+      if (read) {
+        if ('call' in read) conversation.call(read.call, place)
+        else conversation.result(read.id, read.result, place)
+        break
+      }
       const param = at(place, 'type')
-      const message = `${param} is '${type}': this gateway takes messages, reasoning, and the calls and results of the tools 'function' and 'custom'.`
+      const message = `${param} is '${type}': this gateway takes messages, reasoning, and the calls and results of tools that the client runs.`
       throw unsupported(param, message)
     }
   }

@@ -1,5 +1,6 @@
 /** The kinds of output items: thoughts, messages, pictures, and calls of functions or custom tools. */
 import type { Boxes, ToolCallDelta } from '#contract'
+import { type ClientTool, callItem, prefixOf } from './client-tools.ts'
 import type { ToolNames } from './names.ts'
 import type { ItemPlace, OpenItem, OutputItem } from './output.ts'
 import type { Fields } from './read.ts'
@@ -204,12 +205,19 @@ export class CallItem implements OpenItem {
 
   get prefix(): string {
     if (this.#isCustom) return 'ctc'
+    const tool = this.#clientTool
+    if (tool) return prefixOf(tool)
     return this.#isSearch ? 'tsc' : 'fc'
   }
 
   /** A search for tools, which is told in a form of its own, and only when it is whole. */
   get #isSearch(): boolean {
     return !this.#isCustom && this.#names.find(this.#name).isSearch === true
+  }
+
+  /** A tool of OpenAI's, which is told in a form of its own, and only when it is whole. */
+  get #clientTool(): ClientTool | undefined {
+    return this.#isCustom ? undefined : this.#names.find(this.#name).clientTool
   }
 
   /** Whether a piece belongs to this call, and is not the beginning of another. */
@@ -247,7 +255,7 @@ export class CallItem implements OpenItem {
   close(): void {
     // No arguments are an empty object, which clients can parse.
     if (!this.#isCustom && this.#text.trim() === '') this.#grow('{}')
-    if (this.#isSearch) return
+    if (this.#isSearch || this.#clientTool) return
     const [type, field] = this.#words
     this.#place?.emit(`${type}.done`, { [field]: this.#text })
   }
@@ -255,6 +263,11 @@ export class CallItem implements OpenItem {
   current(status: ItemStatus): OutputItem {
     const { name, namespace } = this.#names.find(this.#name)
     if (this.#isSearch) return this.#search(status)
+    const tool = this.#clientTool
+    if (tool) {
+      const said = callItem(tool, status === 'in_progress' ? undefined : argumentsOf(this.#text))
+      return { id: this.#place?.id, status, call_id: this.callId, ...said }
+    }
     return {
       id: this.#place?.id,
       type: this.#isCustom ? 'custom_tool_call' : 'function_call',
@@ -284,7 +297,7 @@ export class CallItem implements OpenItem {
   }
 
   #tell(delta: string): void {
-    if (this.#isSearch) return
+    if (this.#isSearch || this.#clientTool) return
     this.#place?.emit(`${this.#words[0]}.delta`, { delta })
   }
 }

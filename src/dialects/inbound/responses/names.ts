@@ -3,6 +3,7 @@
  * format knows flat names only: so such a tool is called by both, and a call of it is told by both again.
  */
 import { createHash } from 'node:crypto'
+import type { ClientTool } from './client-tools.ts'
 import { wrongValue } from './read.ts'
 
 /** What the client calls a tool. */
@@ -12,6 +13,8 @@ export interface ToolName {
   readonly namespace: string | null
   /** The client's own search for further tools, of which calls are told in another form. */
   readonly isSearch?: boolean
+  /** A tool that OpenAI defines and the client runs, of which calls have a form of their own too. */
+  readonly clientTool?: ClientTool
 }
 
 /** What a search for tools is called where it is a function like any other. */
@@ -40,6 +43,9 @@ export class ToolNames {
     const other = this.#byFlat.get(flat)
     if (other && (other.namespace !== null || tool.namespace !== null)) {
       throw wrongValue(place, `with its namespace the tool is called '${flat}', and so is another one`)
+    }
+    if (other && other.clientTool !== tool.clientTool) {
+      throw wrongValue(place, `a tool is called '${flat}', and so is another one of another type`)
     }
     this.#byFlat.set(flat, tool)
     return flat

@@ -1,4 +1,5 @@
 /** Tools and which of them may be called: flat here, nested in the canonical format. */
+import { type ClientTool, functionFor, isClientTool } from './client-tools.ts'
 import { flatName, SEARCH, ToolNames } from './names.ts'
 import {
   at,
@@ -75,6 +76,10 @@ function addTool(tool: Fields, place: string, space: Namespace | null, isLater: 
     return
   }
   const isSearch = type === 'tool_search' && tool['execution'] === 'client'
+  if (isClientTool(tool)) {
+    addClientTool(type as ClientTool, place, isLater, read)
+    return
+  }
   if (type !== 'function' && type !== 'custom' && !isSearch) throw hosted(type, at(place, 'type'))
   const namespace = space?.name ?? null
   const named = isSearch ? SEARCH : { name: textOf(tool['name'], at(place, 'name')), namespace }
@@ -84,6 +89,14 @@ function addTool(tool: Fields, place: string, space: Namespace | null, isLater: 
   const description = described.filter(Boolean).join('\n\n')
   const common = { name, ...(description === '' ? {} : { description }) }
   read.tools.push(type === 'custom' ? customTool(tool, common, place) : functionTool(tool, common))
+  read.places.push(place)
+}
+
+function addClientTool(type: ClientTool, place: string, isLater: boolean, read: Reading): void {
+  const named = { name: type, namespace: null, clientTool: type }
+  if (isLater && read.names.has(named)) return
+  const name = read.names.add(named, at(place, 'type'))
+  read.tools.push({ type: 'function', function: { name, ...functionFor(type) } })
   read.places.push(place)
 }
 
@@ -104,7 +117,7 @@ function functionTool({ parameters, strict }: Fields, common: Fields): Fields {
 }
 
 function hosted(type: string, param: string) {
-  const message = `${param} is '${type}', a tool that the provider would run. This gateway takes tools that the client runs: 'function', 'custom' and 'namespace'. Leave it out.`
+  const message = `${param} is '${type}', a tool that the provider would run. This gateway takes tools that the client runs: 'function', 'custom', 'namespace', 'shell', 'local_shell' and 'apply_patch'. Leave it out.`
   return unsupported(param, message)
 }
 
@@ -135,6 +148,7 @@ export function readToolChoice(value: unknown): string | Fields | null {
 
 function readNamed(tool: Fields, place: string): Fields {
   const type = textOf(tool['type'], at(place, 'type'))
+  if (isClientTool(tool)) return { type: 'function', function: { name: type } }
   if (type !== 'function' && type !== 'custom') throw notOneOf(at(place, 'type'), type, ['function', 'custom'])
   const name = flatName({
     name: textOf(tool['name'], at(place, 'name')),

@@ -62,11 +62,38 @@ const REFUSED: readonly Refused[] = [
     more: { tools: [FUNCTION, { type: 'file_search', vector_store_ids: [] }] },
     code: 'unsupported_parameter',
     param: 'tools[1].type',
-    says: "tools[1].type is 'file_search', a tool that the provider would run. This gateway takes tools that the client runs: 'function', 'custom' and 'namespace'. Leave it out.",
+    says: "tools[1].type is 'file_search', a tool that the provider would run. This gateway takes tools that the client runs: 'function', 'custom', 'namespace', 'shell', 'local_shell' and 'apply_patch'. Leave it out.",
   },
-  ...['file_search', 'code_interpreter', 'mcp', 'local_shell', 'image_generation', 'tool_search', 'shell'].map(
-    type => ({ name: type, more: { tools: [{ type }] }, code: 'unsupported_parameter', param: 'tools[0].type' }),
-  ),
+  ...['file_search', 'code_interpreter', 'mcp', 'image_generation', 'tool_search', 'toString'].map(type => ({
+    name: type,
+    more: { tools: [{ type }] },
+    code: 'unsupported_parameter',
+    param: 'tools[0].type',
+  })),
+  {
+    name: 'a shell in a container of the provider',
+    more: { tools: [{ type: 'shell', environment: { type: 'container_auto' } }] },
+    code: 'unsupported_parameter',
+    param: 'tools[0].type',
+  },
+  {
+    name: 'a shell beside a function of its name',
+    more: { tools: [{ ...FUNCTION, name: 'shell' }, { type: 'shell' }] },
+    code: 'invalid_value',
+    param: 'tools[1].type',
+  },
+  {
+    name: 'a call of a shell without its action',
+    more: { input: [USER, { type: 'shell_call', call_id: 'c' }] },
+    code: 'missing_required_parameter',
+    param: 'input[1].action',
+  },
+  {
+    name: 'the result of a shell that is no list',
+    more: { input: [USER, { type: 'shell_call_output', call_id: 'c', output: 'a' }] },
+    code: 'invalid_type',
+    param: 'input[1].output',
+  },
   { name: 'a tool without a type', more: { tools: [{}] }, code: 'missing_required_parameter', param: 'tools[0].type' },
   {
     name: 'two tools of one name',
@@ -99,7 +126,7 @@ const REFUSED: readonly Refused[] = [
     code: 'missing_required_parameter',
     param: 'input[0].type',
   },
-  ...['web_search_call', 'local_shell_call', 'compaction', 'mcp_call'].map(type => ({
+  ...['web_search_call', 'shell_call_outputs', 'compaction', 'mcp_call'].map(type => ({
     name: type,
     more: { input: [USER, { type }] },
     code: 'unsupported_parameter',
