@@ -36,10 +36,14 @@ export default defineConfig({
               name: 'gate',
               test: /\/pages\/(sign-in|register|join|reset|credentials|link-trouble)\.tsx$|\/lib\/link\.ts$/,
             },
+            {
+              name: 'playground',
+              test: /\/pages\/playground|\/ui\/markdown\.tsx$|\/lib\/(markdown|markdown-inline|sse|talk|use-talk)\.ts$/,
+            },
             { name: 'chart', test: /\/node_modules\/uplot\/|\/ui\/chart\.tsx/ },
             {
               name: 'account',
-              test: /\/pages\/|\/ui\/lazy-chart\.tsx$|\/lib\/(keys|request|snippets|spending|sse|sum|talk|trail|usage|use-talk)\.ts$/,
+              test: /\/pages\/|\/ui\/lazy-chart\.tsx$|\/lib\/(keys|request|snippets|spending|sum|trail|usage)\.ts$/,
             },
             { name: 'core', test: /\/node_modules\/preact\/|\/dashboard\/(lib|ui)\// },
           ],

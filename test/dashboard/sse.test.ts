@@ -136,3 +136,10 @@ describe('sentences', () => {
     expect(sentences.end()).toBe('')
   })
 })
+
+test('what goes on without an end is said in parts', () => {
+  const sentences = new Sentences()
+  const said = Array.from({ length: 30 }, () => sentences.add('word '.repeat(20))).filter(text => text !== '')
+  expect(said.length).toBeGreaterThan(1)
+  expect(`${said.join(' ')} ${sentences.end()}`.split(/\s+/)).toHaveLength(600)
+})

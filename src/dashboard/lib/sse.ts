@@ -93,7 +93,8 @@ export class Sentences {
   /** The sentences that are whole now; an empty string for none. */
   add(text: string): string {
     this.#rest += text
-    const end = lastEnd(this.#rest)
+    // What goes on for so long is no sentence. It is said so far, and not looked through again with every piece.
+    const end = lastEnd(this.#rest) || (this.#rest.length > LONGEST_SENTENCE ? this.#rest.length : 0)
     const whole = this.#rest.slice(0, end)
     this.#rest = this.#rest.slice(end)
     return whole.trim()
@@ -106,6 +107,8 @@ export class Sentences {
     return rest
   }
 }
+
+const LONGEST_SENTENCE = 1000
 
 function lastEnd(text: string): number {
   let end = 0

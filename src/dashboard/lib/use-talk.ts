@@ -90,9 +90,18 @@ async function hear({ body, answer: empty, signal, show, say }: Hearing): Promis
   const sentences = new Sentences()
   let answer = empty
   let begun = false
+  // The page is drawn some times a second, however small the pieces are: the longer the answer, the fewer.
+  let waiting: ReturnType<typeof setTimeout> | undefined
+  const shown = (): void => {
+    clearTimeout(waiting)
+    waiting = undefined
+    show(answer)
+  }
   const become = (next: Answer): void => {
+    const isFirst = answer.text === '' && answer.thoughts === ''
     answer = next
-    show(next)
+    if (isFirst || !isOpen(next)) shown()
+    else waiting ??= setTimeout(shown, PAUSE_MS + next.text.length / LETTERS_A_MS)
   }
   try {
     const response = await api.stream('playground', body, { signal })
@@ -111,6 +120,10 @@ async function hear({ body, answer: empty, signal, show, say }: Hearing): Promis
   say(lastWord(answer))
   return { requestId: answer.requestId, begun }
 }
+
+/** How long pieces are collected: a little, and longer for a long answer, which takes longer to draw. */
+const PAUSE_MS = 40
+const LETTERS_A_MS = 2000
 
 function lastWord({ trouble, state, model }: Answer): string {
   if (trouble !== null) return trouble.message

@@ -3,6 +3,7 @@ import type { VNode } from 'preact'
 import { compact, count, duration } from '../lib/format.ts'
 import { type Answer, adviceFor, finishOf, isOpen, type Turn } from '../lib/talk.ts'
 import { Button, Copy, Money, Note } from '../ui/index.ts'
+import { Markdown } from '../ui/markdown.tsx'
 
 interface TurnProps {
   readonly turn: Turn
@@ -20,7 +21,7 @@ export function TurnView({ turn: { question, answer }, again }: TurnProps): VNod
       <div class="turn">
         <p class="turn-name">{answer.model}</p>
         <Thoughts answer={answer} />
-        {answer.text !== '' && <div class="turn-text">{answer.text}</div>}
+        {answer.text !== '' && <Markdown text={answer.text} />}
         {isOpen(answer) && answer.text === '' && <Waiting answer={answer} />}
         <Remark answer={answer} />
         {!isOpen(answer) && (

@@ -1,0 +1,198 @@
+/** Emphasis, code and links within a text of Markdown. What is not closed, or not allowed, stays as it is written. */
+
+export type Inline =
+  | string
+  | { readonly kind: 'strong' | 'em' | 'del'; readonly inside: readonly Inline[] }
+  | { readonly kind: 'code'; readonly text: string }
+  | { readonly kind: 'link'; readonly href: string; readonly inside: readonly Inline[] }
+
+/** A longer text is shown as it is written: people write no such paragraphs. */
+const LONGEST = 20_000
+const LONGEST_HREF = 2000
+const DEEPEST = 8
+
+const KINDS = { '**': 'strong', __: 'strong', '*': 'em', _: 'em', '~~': 'del' } as const
+type Mark = keyof typeof KINDS
+
+interface Open {
+  readonly mark: Mark
+  readonly inside: Inline[]
+}
+
+export function inlines(text: string): readonly Inline[] {
+  return text.length > LONGEST ? [text] : readInlines(text, true)
+}
+
+function readInlines(text: string, links: boolean): readonly Inline[] {
+  const closings = links ? bracketsOf(text) : NONE
+  const unclosed = new Set<number>()
+  const opened: Open[] = []
+  const root: Inline[] = []
+  let plain = ''
+  const here = () => opened.at(-1)?.inside ?? root
+  const put = (inline: Inline): void => {
+    if (plain !== '') here().push(plain)
+    plain = ''
+    if (inline !== '') here().push(inline)
+  }
+  for (let at = 0; at < text.length; ) {
+    const character = text[at]!
+    if (character === '\\' && /[!-/:-@[-`{-~]/.test(text[at + 1] ?? '')) {
+      plain += text[at + 1]
+      at += 2
+      continue
+    }
+    const found =
+      character === '`'
+        ? readCode(text, at, unclosed)
+        : links && (character === '[' || character === '!' || character === '<' || character === 'h')
+          ? readLink(text, at, closings)
+          : null
+    if (found) {
+      put(found.inline)
+      at = found.next
+      continue
+    }
+    if (character === '`') {
+      const run = runOf(text, at)
+      plain += text.slice(at, at + run)
+      at += run
+      continue
+    }
+    const mark = markAt(text, at)
+    if (mark === null) {
+      plain += character
+      at++
+      continue
+    }
+    const place = closes(text, at, mark) ? opened.findLastIndex(open => open.mark === mark) : -1
+    if (place >= 0) {
+      put('')
+      flatten(opened, place + 1, root)
+      const { inside } = opened.pop()!
+      here().push({ kind: KINDS[mark], inside })
+    } else if (opens(text, at, mark) && opened.length < DEEPEST) {
+      put('')
+      opened.push({ mark, inside: [] })
+    } else plain += mark
+    at += mark.length
+  }
+  put('')
+  flatten(opened, 0, root)
+  return root
+}
+
+/** What was opened and never closed is text. */
+function flatten(opened: Open[], from: number, root: Inline[]): void {
+  while (opened.length > from) {
+    const { mark, inside } = opened.pop()!
+    ;(opened.at(-1)?.inside ?? root).push(mark, ...inside)
+  }
+}
+
+function markAt(text: string, at: number): Mark | null {
+  const two = text.slice(at, at + 2)
+  if (two === '**' || two === '__' || two === '~~') return two
+  return text[at] === '*' || text[at] === '_' ? (text[at] as Mark) : null
+}
+
+const isSpace = (character: string | undefined): boolean => character === undefined || /\s/.test(character)
+const isWord = (character: string | undefined): boolean => character !== undefined && /[\p{L}\p{N}]/u.test(character)
+
+function opens(text: string, at: number, mark: Mark): boolean {
+  if (isSpace(text[at + mark.length])) return false
+  return mark[0] !== '_' || !isWord(text[at - 1])
+}
+
+function closes(text: string, at: number, mark: Mark): boolean {
+  if (isSpace(text[at - 1])) return false
+  return mark[0] !== '_' || !isWord(text[at + mark.length])
+}
+
+interface Found {
+  readonly inline: Inline
+  readonly next: number
+}
+
+/** @param unclosed lengths of marks that are known to end nowhere: each is looked for once */
+function readCode(text: string, at: number, unclosed: Set<number>): Found | null {
+  const length = runOf(text, at)
+  if (unclosed.has(length)) return null
+  for (let end = text.indexOf('`', at + length); end >= 0; ) {
+    const run = runOf(text, end)
+    if (run === length) return { inline: { kind: 'code', text: text.slice(at + length, end).trim() }, next: end + run }
+    end = text.indexOf('`', end + run)
+  }
+  unclosed.add(length)
+  return null
+}
+
+function runOf(text: string, at: number): number {
+  let end = at
+  while (text[end] === '`') end++
+  return end - at
+}
+
+const BARE = /https?:\/\/[^\s<>"'`|*]{1,2000}/y
+const BETWEEN = /<((?:https?:\/\/|mailto:)[^\s<>]{1,2000})>/y
+
+function readLink(text: string, at: number, closings: ReadonlyMap<number, number>): Found | null {
+  if (text[at] === 'h') {
+    if (isWord(text[at - 1])) return null
+    BARE.lastIndex = at
+    const bare = BARE.exec(text)?.[0].replace(/[.,;:!?)\]]{1,9}$/, '')
+    return bare === undefined ? null : linkTo(bare, [bare], at + bare.length)
+  }
+  if (text[at] === '<') {
+    BETWEEN.lastIndex = at
+    const href = BETWEEN.exec(text)?.[1]
+    return href === undefined ? null : linkTo(href, [href], at + href.length + 2)
+  }
+  // A picture is a link to it: nothing is loaded from elsewhere.
+  const begin = text[at] === '!' ? at + 1 : at
+  const end = closings.get(begin)
+  if (end === undefined || text[end + 1] !== '(') return null
+  const close = closingOf(text, end + 1)
+  if (close === null) return null
+  const target = text.slice(end + 2, close).trim()
+  const href = (/^<([^<>]*)>/.exec(target)?.[1] ?? target.split(/\s/, 1)[0]!).trim()
+  const label = text.slice(begin + 1, end)
+  return linkTo(href, label.trim() === '' ? [href] : readInlines(label, false), close + 1)
+}
+
+/** Where a parenthesis ends; null: not soon enough for an address. */
+function closingOf(text: string, at: number): number | null {
+  let depth = 0
+  for (let end = at; end < text.length && end < at + LONGEST_HREF; end++) {
+    if (text[end] === '(') depth++
+    else if (text[end] === ')' && --depth === 0) return end
+    else if (text[end] === '\n') return null
+  }
+  return null
+}
+
+function linkTo(written: string, inside: readonly Inline[], next: number): Found | null {
+  const href = addressOf(written)
+  return href === null ? null : { inline: { kind: 'link', href, inside }, next }
+}
+
+/** An address that leads away from here, to the web or to mail; null for all others, such as `javascript:`. */
+function addressOf(written: string): string | null {
+  const url = /^(https?:\/\/|mailto:)/i.test(written) ? URL.parse(written) : null
+  return url !== null && /^(https?|mailto):$/.test(url.protocol) ? url.href : null
+}
+
+const NONE: ReadonlyMap<number, number> = new Map()
+
+/** Which bracket closes which, found in one go. */
+function bracketsOf(text: string): ReadonlyMap<number, number> {
+  if (!text.includes('](')) return NONE
+  const closings = new Map<number, number>()
+  const open: number[] = []
+  for (let at = 0; at < text.length; at++) {
+    if (text[at] === '\\') at++
+    else if (text[at] === '[') open.push(at)
+    else if (text[at] === ']' && open.length > 0) closings.set(open.pop()!, at)
+  }
+  return closings
+}
