@@ -67,7 +67,7 @@ export const TABLE: Readonly<Record<string, Row>> = {
   'F15 bad JSON in an event': middle('upstream_invalid', 'upstream_invalid'),
   'F15 lines that are no fields': [error('upstream_invalid'), answer(REPORTED)],
   'F15 carriage returns alone': [error('upstream_invalid'), answer(REPORTED)],
-  'F16 100 MiB without a newline': both(error('upstream_invalid')),
+  'F16 100 MiB without a newline': both(error('upstream_too_large')),
   'F17 200 with a page': both(error('upstream_invalid')),
   'F18 200 with an error': both(error('upstream_error')),
   'F18 an error after two tokens': middle('upstream_error', 'upstream_error'),
@@ -144,6 +144,7 @@ export const TABLE: Readonly<Record<string, Row>> = {
 export const STATUS: Partial<Record<ErrorCode, number>> = {
   upstream_unreachable: 502,
   upstream_invalid: 502,
+  upstream_too_large: 502,
   upstream_truncated: 502,
   upstream_error: 502,
   upstream_overloaded: 503,

@@ -6,6 +6,7 @@ const SHORT: Readonly<Record<string, string>> = {
   upstream_unreachable: 'unreachable',
   upstream_timeout: 'late',
   upstream_invalid: 'invalid',
+  upstream_too_large: 'large',
   upstream_truncated: 'cut',
   upstream_error: 'error',
   upstream_overloaded: 'busy',

@@ -119,6 +119,7 @@ const RULES: readonly Rule[] = [
   }),
   rule('F15 lines that are no fields', 'stream', isFramed, event('upstream_invalid', 2)),
   // AWS's errors are known by their status and header; as bodies they are just a sentence.
+  rule('F16 100 MiB without a newline', 'stream', isFramed, error('upstream_invalid')),
   rule('F18 200 with an error', 'whole', isFramed, error('upstream_invalid')),
   rule('F18 an error before the first token', 'whole', isFramed, error('upstream_invalid')),
   rule('F18 an error after two tokens', 'whole', isFramed, answer(REPORTED)),
