@@ -91,6 +91,11 @@ export class Meter implements Progress {
     return this.#choices.filter(state => state === 'finished').length >= (this.chat?.choices ?? 1)
   }
 
+  /** The choices that have begun and have no finish reason. */
+  get unfinished(): readonly number[] {
+    return [...this.#choices.keys()].filter(index => this.#choices[index] === 'begun')
+  }
+
   /**
    * Whether the provider goes on far beyond what it was allowed. Counting from outside is not exact (some send less than a
    * token a chunk, some tokens are long), so the line is drawn where no miscount can be the reason.

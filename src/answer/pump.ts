@@ -8,7 +8,7 @@ import { type AnswerRoom, tooMuch, UNCOUNTED_BYTES } from '../bytes.ts'
 import type { Watchman } from '../clock.ts'
 import type { Client } from './client.ts'
 import type { Meter } from './meter.ts'
-import { finishes, hasContent, type StreamAnswer } from './stream.ts'
+import { finishes, hasCalls, hasContent, indexOf, type StreamAnswer } from './stream.ts'
 import { TapError } from './taps.ts'
 
 /** How an answer ended, as far as the pump can know. */
@@ -58,6 +58,8 @@ export interface PumpParts extends AnswerRoom {
   readonly meter: Meter
   readonly watchman: Watchman
   readonly onDisconnect: OnDisconnect
+  /** Whether an answer that ends in good order without a finish reason is given one. */
+  readonly fillsFinish: boolean
 }
 
 /** What both pumps share: one ending, and what happens when the client leaves or the gateway cuts. */
@@ -186,6 +188,9 @@ export class StreamPump extends Pump {
   #lateChunks = 0
   /** Of an event that is still coming: what has come since the last one that was whole. */
   #waitingBytes = 0
+  /** Only where finish reasons are filled in: the last chunk, and the choices that call tools. */
+  #last: Chunk | null = null
+  readonly #calling = new Set<number>()
   #unwatchBody: (() => void) | null = null
 
   constructor(parts: PumpParts & { readonly decoder: StreamDecoder; readonly answer: StreamAnswer }) {
@@ -208,6 +213,8 @@ export class StreamPump extends Pump {
     if (this.isOver) return
     if (!this.#done) this.#take(() => this.#decoder.end())
     if (this.isOver) return
+    if (this.#done && this.#last && !this.parts.meter.finished) this.#fillFinish(this.#last)
+    if (this.isOver) return
     if (this.#waits) this.#endWaits = true
     else this.#complete()
   }
@@ -229,7 +236,7 @@ export class StreamPump extends Pump {
   #unfinished(): UpstreamFailure {
     if (!this.#anything) return { code: 'upstream_invalid', detail: 'nothing in the answer was an event of a stream' }
     const detail = this.#done
-      ? 'the stream said [DONE] without a finish reason'
+      ? 'the stream said [DONE] without a finish reason (missing_finish)'
       : 'the stream ended without a finish reason for every choice'
     return { code: 'upstream_truncated', detail }
   }
@@ -253,8 +260,26 @@ export class StreamPump extends Pump {
     return keepsUp
   }
 
+  /** Providers that leave the finish reason out say what they have to say before `[DONE]`. */
+  #fillFinish({ id, object, created, model }: Chunk): void {
+    const choices = this.parts.meter.unfinished.map(index => ({
+      index,
+      delta: {},
+      finish_reason: this.#calling.has(index) ? 'tool_calls' : 'stop',
+    }))
+    if (choices.length > 0) {
+      this.#chunk({ kind: 'chunk', chunk: { id, object, created, model, choices }, raw: null, usage: null })
+    }
+  }
+
+  #note(chunk: Chunk): void {
+    this.#last = chunk
+    for (const choice of chunk.choices) if (hasCalls(choice?.delta)) this.#calling.add(indexOf(choice?.index))
+  }
+
   #chunk({ chunk, raw, usage }: Extract<StreamItem, { kind: 'chunk' }>): boolean {
-    const { meter, client } = this.parts
+    const { meter, client, fillsFinish } = this.parts
+    if (fillsFinish) this.#note(chunk)
     const isError = chunk.choices.some(choice => choice?.finish_reason === 'error')
     const kept = isError ? chunk : meter.chunk(chunk)
     // Behind its chunk: whether that was the last one decides how far the usage is believed.

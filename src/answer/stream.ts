@@ -238,9 +238,14 @@ export function hasContent(chunk: Chunk): boolean {
 export function carries(delta: Delta | null | undefined): boolean {
   if (!delta) return false
   if (delta.content || delta.reasoning_content || delta.refusal || delta['reasoning'] || delta['audio']) return true
-  if (Array.isArray(delta.tool_calls) && delta.tool_calls.length > 0) return true
+  if (hasCalls(delta)) return true
   if (Array.isArray(delta['images']) && delta['images'].length > 0) return true
   return Boolean(delta['function_call'])
+}
+
+/** Whether a delta, or a whole message, calls a tool. */
+export function hasCalls(delta: Delta | null | undefined): boolean {
+  return Array.isArray(delta?.tool_calls) && delta.tool_calls.length > 0
 }
 
 /** More choices than this no request can ask for. */

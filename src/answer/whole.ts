@@ -3,6 +3,7 @@ import type { AnswerView, ChatCompletion, DecodedAnswer, Dialect, UpstreamFailur
 import { ByteCollector } from '../bytes.ts'
 import { type Meter, wireUsageOf } from './meter.ts'
 import { FINISHED_WITH_ERROR, Pump, type PumpParts } from './pump.ts'
+import { hasCalls } from './stream.ts'
 import { completionThroughTaps, isPromise, onlyWatched, type Tap } from './taps.ts'
 
 /** A whole answer is collected, checked, and sent by the gateway when the pipeline has unwound. */
@@ -92,10 +93,13 @@ export class WholePump extends Pump {
       if (decoded.completion.choices.some(choice => choice.finish_reason === 'error')) {
         return { failure: FINISHED_WITH_ERROR }
       }
+      const isFinished = decoded.completion.choices.every(choice => choice.finish_reason)
+      if (!isFinished && !this.parts.fillsFinish) return { failure: UNFINISHED }
       meter.started = true
-      countWhole(meter, decoded.completion)
-      if (decoded.completion.usage) meter.reported(decoded.completion.usage)
-      return decoded
+      const answer = isFinished ? decoded : { completion: withFinishes(decoded.completion), raw: null }
+      countWhole(meter, answer.completion)
+      if (answer.completion.usage) meter.reported(answer.completion.usage)
+      return answer
     } catch (error) {
       return { failure: { code: 'upstream_invalid', detail: `the answer could not be read: ${error}` } }
     }
@@ -117,6 +121,19 @@ export function bodyOf(
   const seen = completionThroughTaps(taps, completion)
   const passed = onlyWatched(taps) ? raw : null
   return isPromise(seen) ? seen.then(each => write(each, passed)) : write(seen, passed)
+}
+
+const UNFINISHED: UpstreamFailure = {
+  code: 'upstream_truncated',
+  detail: 'the answer has no finish reason (missing_finish)',
+}
+
+function withFinishes(completion: ChatCompletion): ChatCompletion {
+  const choices = completion.choices.map(choice => ({
+    ...choice,
+    finish_reason: choice.finish_reason || (hasCalls(choice.message) ? 'tool_calls' : 'stop'),
+  }))
+  return { ...completion, choices }
 }
 
 function countWhole(meter: Meter, completion: ChatCompletion): void {

@@ -95,6 +95,8 @@ export interface Provider {
   readonly timeouts: Timeouts
   /** Sockets at most. */
   readonly connections: number
+  /** Whether an answer that ends in good order without a finish reason is given one. */
+  readonly fillsFinish: boolean
   /** What the embedded demo does: the pause between two tokens, in milliseconds. */
   readonly paceMs: number
 }

@@ -35,6 +35,7 @@ export interface ProviderShape {
     readonly total: number
   }
   readonly connections: number
+  readonly missing_finish: 'error' | 'stop'
   readonly pace?: number
 }
 

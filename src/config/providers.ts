@@ -66,6 +66,7 @@ function build(name: string, shape: ProviderShape): Provider {
       totalMs: timeouts.total,
     },
     connections: shape.connections,
+    fillsFinish: shape.missing_finish === 'stop',
     paceMs: shape.pace ?? DEMO_PACE_MS,
   }
 }
@@ -91,6 +92,7 @@ function checkDemo(source: Source, at: string): void {
     'headers',
     'timeouts',
     'connections',
+    'missing_finish',
     'allow_insecure',
   ]) {
     if (!source.has(at + pointer(key))) continue

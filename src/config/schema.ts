@@ -102,6 +102,8 @@ const LIMITS = map('What the gateway takes before it says no.', {
   stall: span('A client that takes nothing of its answer for so long is cut.', '60s'),
 })
 
+const MISSING_FINISH =
+  'What becomes of an answer that ends in good order without a finish reason: an error, or the reason is filled in.'
 const PROVIDER = map(
   'An account at a model provider.',
   {
@@ -161,6 +163,7 @@ const PROVIDER = map(
       { default: {} },
     ),
     connections: whole('Connections to it at most.', 1, 65_535, { default: 4096 }),
+    missing_finish: { enum: ['error', 'stop'], description: MISSING_FINISH, default: 'error' },
     pace: measured('duration', '0ms', '1m')('The demo provider only: the pause between two tokens. Default: 25ms.'),
   },
   { required: ['dialect'] },

@@ -139,6 +139,7 @@ async function tryTarget(trip: Trip, parts: SenderParts, { target, request, memo
     meter,
     watchman,
     onDisconnect: exchange.onDisconnect,
+    fillsFinish: upstream.provider.fillsFinish,
     largestBytes: generation.configuration.limits.answerBytes,
     holds: (bytes: number) => memory.growAnswer(trip, bytes),
   }

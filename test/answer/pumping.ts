@@ -22,6 +22,7 @@ export interface PumpOptions {
   readonly dialect?: Dialect
   readonly includeUsage?: boolean
   readonly largestBytes?: number
+  readonly fillsFinish?: boolean
   holds?(bytes: number): boolean
 }
 
@@ -45,7 +46,7 @@ export async function parts(options: PumpOptions) {
     abort: () => void source.aborts++,
     resume: () => void source.resumes++,
   }
-  const room = { largestBytes, holds: options.holds ?? (() => true) }
+  const room = { fillsFinish: options.fillsFinish ?? false, largestBytes, holds: options.holds ?? (() => true) }
   return { wire, client, watchman, meter, source, common: { client, meter, watchman, onDisconnect, ...room } }
 }
 

@@ -26,6 +26,7 @@ const provider = (name: string, dialect: Provider['dialect']): Provider => ({
   headers: {},
   timeouts: { connectMs: 1, firstByteMs: 1, idleMs: 1, totalMs: 1 },
   connections: 1,
+  fillsFinish: false,
   paceMs: 0,
 })
 

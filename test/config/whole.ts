@@ -45,6 +45,7 @@ providers:
       idle: 30s
       total: 10m
     connections: 100
+    missing_finish: stop
   many:
     dialect: azure
     base_url: https://many.example.com
