@@ -276,7 +276,7 @@ function end(
       throw tapFailure(trip, parts, ending.error)
     case 'failed':
       exchange.outcome = 'failed'
-      throw refusalOf(ending.failure, names)
+      throw refusalOf(ending.failure, names, exchange.attempts.length > 1)
   }
 }
 

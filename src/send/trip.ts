@@ -73,16 +73,24 @@ export function recordAttempt(trip: Trip, { watchman }: SenderParts, target: str
   }
 }
 
-/** A provider's failure as our client is to hear it: names of the provider's models become the catalog's. */
+/** A client that tries again makes the gateway use all its attempts again: one call reached a provider 34 times. */
+const DO_NOT_RETRY = { 'x-should-retry': 'false' }
+
+/**
+ * A provider's failure as our client is to hear it: names of the provider's models become the catalog's.
+ * @param isSpent whether the gateway has tried again itself; then a client should only where waiting can help
+ */
 export function refusalOf(
   { code, message, param, retryAfterMs, detail }: UpstreamFailure,
   names?: { readonly theirs: string; readonly ours: string },
+  isSpent = false,
 ): Refusal {
   const said = message && names && names.theirs.length > 3 ? message.replaceAll(names.theirs, names.ours) : message
   return refuse(code, {
     ...(said ? { message: said } : {}),
     ...(param === undefined ? {} : { param }),
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(isSpent && retryAfterMs === undefined && code !== 'overloaded' ? { headers: DO_NOT_RETRY } : {}),
     detail,
   })
 }
