@@ -207,6 +207,7 @@ test('a step after another: time passes, and the account is the same', async () 
     expect: { status: null, outcome: client_left, source: estimated }
     then:
       - after: 90d
+        request: { stream: false }
         upstream: [{ fault: silent }]
         expect: { status: 504, code: upstream_timeout, upstream: 1, charged: $0 }
 `)

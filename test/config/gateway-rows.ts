@@ -305,13 +305,6 @@ const PROVIDERS: Row[] = [
     'the secret_access_key is written out here',
   ],
   [
-    'one of several keys by a variable that is not set',
-    provider(
-      '  near: { dialect: openai, base_url: "https://a.example/v1", api_keys: [ "${FAR_KEY}", ▸"${NOWHERE}" ] }',
-    ),
-    'NOWHERE is not set',
-  ],
-  [
     'one of several keys written out',
     provider('  near: { dialect: openai, base_url: "https://a.example/v1", api_keys: [ "${FAR_KEY}", ▸abcdefgh ] }'),
     'the api_key is written out here',

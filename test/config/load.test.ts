@@ -38,6 +38,13 @@ test('aliases cannot multiply without end', async () => {
   expect(performance.now() - started).toBeLessThan(5_000)
 })
 
+test('one of several keys whose variable is not set is one problem', async () => {
+  const keys =
+    '  near: { dialect: openai, base_url: "https://a.example/v1", api_keys: [ "${FAR_KEY}", ▸"${NOWHERE}" ] }'
+  const providers = `providers:\n  demo: { dialect: demo }\n${keys}`
+  await expectOneProblem(workshop, { gateway: { providers } }, 'NOWHERE is not set')
+})
+
 test('all problems of all files come at once, in reading order', async () => {
   const problems = await workshop.problems({
     gateway: {

@@ -14,11 +14,14 @@ import { startOf } from '../bench.ts'
 import { patternOf } from './expect.ts'
 import { HTTP_KEY } from './http.ts'
 import { type JwtSettings, tokenStepOf } from './identity.ts'
+import { inherited } from './inherit.ts'
 import { mergeParts } from './parts.ts'
+import { accountsOf } from './people.ts'
 import {
   type ExpectShape,
   type FileShape,
   type HttpShape,
+  type KeyShape,
   POLICY_TEST_SCHEMA,
   type RequestShape,
   type StepShape,
@@ -104,6 +107,7 @@ function checkRest(source: Source, { tests, http }: FileShape): void {
       }
       checkPatterns(source, `${place}/expect`, step.expect.headers)
       checkUpstream(source, place, step.upstream)
+      checkAccount(source, `${place}/request/account`, step, given)
       const { address } = step.request ?? {}
       if (address !== undefined && isIP(address) === 0) {
         source.report(`${place}/request/address`, `"${address}" is no IP address`)
@@ -111,6 +115,11 @@ function checkRest(source: Source, { tests, http }: FileShape): void {
     }
     if (names.has(name)) source.report(`/tests/${nth}/name`, `there are two tests named "${name}"`)
     names.add(name)
+    const [own] = accountsOf(given)[0]!
+    if (given?.accounts && Object.hasOwn(given.accounts, own)) {
+      const message = `"${own}" is the account of given.account already`
+      source.report(`/tests/${nth}/given/accounts${pointer(own)}`, message, { key: true })
+    }
     try {
       startOf(given?.clock)
     } catch (error) {
@@ -124,6 +133,14 @@ function checkUrls(source: Source, place: string, http: HttpShape = {}): void {
     if (URL.canParse(HTTP_KEY.exec(key)?.[2] ?? '')) continue
     source.report(`${place}/http${pointer(key)}`, `${key} is no URL`, { key: true })
   }
+}
+
+/** A request can only be of an account that the test has. */
+function checkAccount(source: Source, at: string, { request }: StepShape, given: TestShape['given']): void {
+  const names = accountsOf(given).map(([name]) => name)
+  if (request?.account === undefined || names.includes(request.account)) return
+  const suggestion = didYouMean(request.account, names) ?? `there are ${listed(names, 'and')}`
+  source.report(at, `the test has no account "${request.account}"`, { suggestion })
 }
 
 function checkPatterns(source: Source, place: string, headers: ExpectShape['headers'] = {}): void {
@@ -173,28 +190,38 @@ function checkKeys(source: Source, { tests }: FileShape, policy: string, configu
   const known = [...new Set([...models.keys(), ...routes.flatMap(route => route.raw?.models ?? [])])]
   for (const [nth, test] of tests.entries()) {
     const place = `/tests/${nth}`
-    for (const [i, id] of (test.given?.key?.models ?? []).entries()) {
-      if (known.includes(id)) continue
-      const suggestion = didYouMean(id, known) ?? (known.length > 0 ? `there are ${listed(known, 'and')}` : undefined)
-      source.report(`${place}/given/key/models/${i}`, `there is no model "${id}"`, {
-        rule: 'unknown-model',
-        suggestion,
-      })
-    }
     const steps = placesOf(test, place)
-    for (const [at, { request = {} }] of steps) {
+    const route = routeFor(configuration, policy, test.request)
+    for (const [at, key] of keysOf(test, place)) {
+      for (const [i, id] of (key.models ?? []).entries()) {
+        if (known.includes(id)) continue
+        const suggestion = didYouMean(id, known) ?? (known.length > 0 ? `there are ${listed(known, 'and')}` : undefined)
+        source.report(`${at}/models/${i}`, `there is no model "${id}"`, { rule: 'unknown-model', suggestion })
+      }
+      checkToken(source, at, key, tokenStepOf(route))
+    }
+    for (const [at, step] of steps) {
+      const request = step === test ? (test.request ?? {}) : inherited(test, step)
       if (request.key === 'revoked' && tokenStepOf(routeFor(configuration, policy, request))) {
         source.report(`${at}/request/key`, 'a token of an identity provider cannot be revoked, only expire')
       }
     }
-    checkToken(source, `${place}/given/key`, test, tokenStepOf(routeFor(configuration, policy, test.request)))
   }
 }
 
+/** The keys that a test says, each with its address. */
+function keysOf({ given = {} }: TestShape, place: string): (readonly [string, KeyShape])[] {
+  const others = Object.entries(given.accounts ?? {}).map(
+    ([name, account]) => [`${place}/given/accounts${pointer(name)}/key`, account?.key] as const,
+  )
+  const all = [[`${place}/given/key`, given.key] as const, ...others]
+  return all.flatMap(([at, key]) => (key === undefined ? [] : [[at, key] as const]))
+}
+
 /** What a token cannot say, and so would be given to nobody. */
-function checkToken(source: Source, at: string, { given }: TestShape, step: ReturnType<typeof tokenStepOf>): void {
-  if (step === null || given?.key === undefined) return
-  const { models, spending_cap: cap } = given.key
+function checkToken(source: Source, at: string, key: KeyShape, step: ReturnType<typeof tokenStepOf>): void {
+  if (step === null) return
+  const { models, spending_cap: cap } = key
   const options = { rule: 'useless-key', key: true } as const
   if (cap !== undefined) {
     source.report(`${at}/spending_cap`, `the step "${step.id}" takes tokens, and a token has no spending cap`, options)

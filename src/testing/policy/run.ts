@@ -12,7 +12,8 @@ import { type Mismatch, mismatches, type Seen } from './expect.ts'
 import type { Guard } from './guard.ts'
 import { HttpStandIn } from './http.ts'
 import { tokenFor, tokenStepOf, trusting } from './identity.ts'
-import { type People, STANDARD_ACCOUNT, settle } from './people.ts'
+import { inherited } from './inherit.ts'
+import { accountsOf, type People, type Person, settle } from './people.ts'
 import { type PlacedTest, type PolicyTests, routeFor } from './read.ts'
 import type { RequestShape, StepShape, UpstreamShape } from './schema.ts'
 
@@ -56,7 +57,7 @@ export async function runTest(
   const http = httpOf(tests, test)
   guard.answerBy(http)
   try {
-    const configuration = await trusting(played(tests.configuration), test.given?.account?.name ?? STANDARD_ACCOUNT)
+    const configuration = await trusting(played(tests.configuration), accountsOf(test.given)[0]![0])
     const house = await openHouse({
       configuration,
       time,
@@ -124,13 +125,14 @@ interface Run {
   step: number
 }
 
-async function runSteps(stage: Omit<Stage, 'people'>, run: Run): Promise<void> {
+async function runSteps(stage: Omit<Stage, 'person'>, run: Run): Promise<void> {
   const { test } = stage
-  const people = await settle(stage.house, test.given)
+  const people: People = await settle(stage.house, test.given)
   for (const [nth, step] of [test, ...(test.then ?? [])].entries()) {
     run.step = nth + 1
-    run.exchanges += step.request?.times ?? 1
-    const failure = await runStep({ ...stage, people }, step, run.step)
+    const request = nth === 0 ? (test.request ?? {}) : inherited(test, step)
+    run.exchanges += request.times ?? 1
+    const failure = await runStep({ ...stage, person: people.of(request.account) }, { ...step, request }, run.step)
     if (failure) run.failures.push(failure)
   }
 }
@@ -152,10 +154,15 @@ interface Stage {
   readonly house: House
   readonly time: BenchTime
   readonly http: HttpStandIn | null
-  readonly people: People
+  /** Whose request it is. */
+  readonly person: Person
 }
 
-async function runStep(stage: Stage, step: StepShape, number: number): Promise<StepFailure | null> {
+async function runStep(
+  stage: Stage,
+  step: StepShape & { readonly request: RequestShape },
+  number: number,
+): Promise<StepFailure | null> {
   const { house, time, http } = stage
   // Those of the test itself are said already.
   if (number > 1) http?.say(step.http ?? {})
@@ -163,10 +170,10 @@ async function runStep(stage: Stage, step: StepShape, number: number): Promise<S
   const answers = [step.upstream ?? {}].flat().map(answerOf)
   house.upstream.script(answers)
   const before = { calls: house.upstream.calls.length, mistakes: house.mistakes.length }
-  const request = await requestOf(stage, step.request ?? {})
+  const request = await requestOf(stage, step.request)
   let answer: BenchAnswer | null = null
-  for (let left = step.request?.times ?? 1; left > 0; left--) {
-    answer = await house.send(request, headersOf(request, stage.people.good, stage.tests.configuration))
+  for (let left = step.request.times ?? 1; left > 0; left--) {
+    answer = await house.send(request, headersOf(request, stage.person.good, stage.tests.configuration))
   }
   const seen = look(stage, answer!, before.calls)
   const found = [
@@ -196,7 +203,7 @@ function faultsBehindTheEnd(house: House, callsBefore: number, answers: readonly
   })
 }
 
-function look({ house, people, http }: Stage, answer: BenchAnswer, callsBefore: number): Seen {
+function look({ house, person, http }: Stage, answer: BenchAnswer, callsBefore: number): Seen {
   const record = house.records.get(answer.id ?? '')
   const calls = house.upstream.calls.slice(callsBefore)
   return {
@@ -208,7 +215,7 @@ function look({ house, people, http }: Stage, answer: BenchAnswer, callsBefore: 
     http: http?.takeCalls() ?? new Map(),
     sent: calls.at(-1)?.body ?? null,
     receipt: answer.id === null ? undefined : house.store.findReceipt(answer.id),
-    balance: house.store.findAccount(people.account)!.posted,
+    balance: house.store.findAccount(person.account)!.posted,
   }
 }
 
@@ -249,32 +256,31 @@ function bodyOf({ configuration }: PolicyTests, said: RequestShape, method: stri
 }
 
 async function tokenOf(stage: Stage, said: RequestShape): Promise<string | null> {
-  const { house, time, people, test, configuration } = stage
+  const { house, time, person, configuration } = stage
   const { store } = house
   const which = said.key ?? 'good'
   const step = tokenStepOf(routeFor(configuration, stage.tests.policy, said))
   if (step && which !== 'none' && which !== 'revoked') {
-    const { name: account = STANDARD_ACCOUNT } = test.given?.account ?? {}
-    const { models } = test.given?.key ?? {}
+    const { name: account, models } = person
     const bearer = { account, nowMs: time.clock.now(), ...(models ? { models } : {}) }
     return tokenFor(step, which, bearer, configuration.models.values())
   }
   switch (which) {
     case 'good':
-      return people.good
+      return person.good
     case 'none':
       return null
     case 'unknown':
       // Well formed, and of nobody: it is made by another store.
       return strangersKey(time)
     case 'revoked': {
-      const { key, token } = await store.createKey({ account: people.account, name: 'revoked' })
+      const { key, token } = await store.createKey({ account: person.account, name: 'revoked' })
       await store.revokeKey(key.id)
       return token
     }
     case 'expired': {
       const expiresAt = time.clock.now() + 1
-      const { token } = await store.createKey({ account: people.account, name: 'expired', expiresAt })
+      const { token } = await store.createKey({ account: person.account, name: 'expired', expiresAt })
       await time.pass(2)
       return token
     }

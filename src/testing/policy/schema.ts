@@ -93,6 +93,7 @@ const REQUEST = map('What the client sends. Left out: a chat request to the firs
     description:
       'Whose request it is: of the account, of nobody, with a key that is not known or no longer good. Where a jwt step takes tokens, a token.',
   },
+  account: text('Whose key or token it is: a name under given. Default: the account of given.account.'),
   address: text('Where it comes from.'),
   leaves_after: count('The client leaves after so many events; 0: as soon as the provider is asked.'),
   times: {
@@ -140,7 +141,7 @@ const EXPECT = map(
     held: money('What was held for it.'),
     charged: money('What was charged for it.'),
     source: text('Where the charge comes from: reported, estimated, released and so on.'),
-    balance: money("The account's balance."),
+    balance: money('The balance of the account whose request it is.'),
   },
   { minProperties: 1 },
 )
@@ -159,22 +160,30 @@ const STEP = {
   expect: EXPECT,
 }
 
+const ACCOUNT = {
+  plan: text('Default: default.'),
+  balance: money('Its credit. Default: $10.'),
+  frozen: { type: 'boolean', description: 'Whether it is frozen.' },
+}
+const KEY = map("The account's key.", {
+  models: {
+    type: 'array',
+    minItems: 1,
+    items: { type: 'string' },
+    description: 'The models that it may use. Default: all public ones.',
+  },
+  spending_cap: money('What it may spend. Default: what the account has.'),
+})
+
 const GIVEN = map('How it stands at the beginning.', {
-  account: map('The account.', {
-    name: text('Default: acme.'),
-    plan: text('Default: default.'),
-    balance: money('Its credit. Default: $10.'),
-    frozen: { type: 'boolean', description: 'Whether it is frozen.' },
-  }),
-  key: map("The account's key.", {
-    models: {
-      type: 'array',
-      minItems: 1,
-      items: { type: 'string' },
-      description: 'The models that it may use. Default: all public ones.',
-    },
-    spending_cap: money('What it may spend. Default: what the account has.'),
-  }),
+  account: map('The account.', { name: text('Default: acme.'), ...ACCOUNT }),
+  key: KEY,
+  accounts: {
+    type: 'object',
+    minProperties: 1,
+    description: 'Further accounts by their names; request.account says whose request it is.',
+    additionalProperties: map('One more account.', { ...ACCOUNT, key: KEY }, { type: ['object', 'null'] }),
+  },
   clock: text('The time, as 2027-01-15T08:00:00Z.'),
 })
 
@@ -206,7 +215,7 @@ export const POLICY_TEST_SCHEMA = map(
           then: {
             type: 'array',
             minItems: 1,
-            description: 'What comes after it.',
+            description: 'What comes after it. A request here is that of the test, with what is said in its place.',
             items: map('A step.', STEP, { required: ['expect'] }),
           },
         },
@@ -253,6 +262,7 @@ export interface RequestShape {
   readonly content?: string
   readonly stream?: boolean
   readonly key?: 'good' | 'none' | 'unknown' | 'revoked' | 'expired'
+  readonly account?: string
   readonly address?: string
   readonly leaves_after?: number
   readonly times?: number
@@ -284,16 +294,24 @@ export interface StepShape {
   readonly expect: ExpectShape
 }
 
+export interface AccountShape {
+  readonly plan?: string
+  readonly balance?: NanoUsd
+  readonly frozen?: boolean
+}
+
+export interface KeyShape {
+  readonly models?: readonly string[]
+  readonly spending_cap?: NanoUsd
+}
+
 export interface TestShape extends StepShape {
   readonly name: string
   readonly given?: {
-    readonly account?: {
-      readonly name?: string
-      readonly plan?: string
-      readonly balance?: NanoUsd
-      readonly frozen?: boolean
-    }
-    readonly key?: { readonly models?: readonly string[]; readonly spending_cap?: NanoUsd }
+    readonly account?: AccountShape & { readonly name?: string }
+    readonly key?: KeyShape
+    /** By name; null: all of it as by default. */
+    readonly accounts?: Readonly<Record<string, (AccountShape & { readonly key?: KeyShape }) | null>>
     readonly clock?: string
   }
   readonly then?: readonly StepShape[]

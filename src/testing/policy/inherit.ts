@@ -1,0 +1,35 @@
+/** The request of a step under `then`: that of the test, with what the step says in its place. */
+import type { RequestShape, StepShape, TestShape } from './schema.ts'
+
+/** What is about one step alone: how often it is sent, and when its client leaves. */
+const OWN = ['times', 'leaves_after'] as const
+
+/**
+ * A step that names a path or a method asks something else: then it has from the test only whose request it is. Headers are
+ * merged, and so are bodies that are maps.
+ */
+export function inherited({ request: first = {} }: TestShape, step: StepShape): RequestShape {
+  const { request = {} } = step
+  const { key, account, address } = first
+  const asksElse = request.path !== undefined || request.method !== undefined
+  const from: RequestShape = asksElse ? whole({ key, account, address }) : without(first)
+  const { headers, body } = from
+  return {
+    ...from,
+    ...request,
+    ...(headers && request.headers ? { headers: { ...headers, ...request.headers } } : {}),
+    ...(isMap(body) && isMap(request.body) ? { body: { ...body, ...request.body } } : {}),
+  }
+}
+
+function without(request: RequestShape): RequestShape {
+  return Object.fromEntries(Object.entries(request).filter(([name]) => !(OWN as readonly string[]).includes(name)))
+}
+
+function whole(parts: object): RequestShape {
+  return Object.fromEntries(Object.entries(parts).filter(([, value]) => value !== undefined))
+}
+
+function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
