@@ -199,9 +199,8 @@ function factsIn(
     const facts = said(settings as never, kind)
     const unknown = facts.find(fact => !FACT_NAMES.includes(fact))
     if (unknown === undefined) return facts
-    source.report(`${address}/use`, `the plugin "${plugin.name}" ${verb} "${unknown}", and there is no such fact`, {
-      rule: 'broken-plugin',
-    })
+    const message = `the plugin "${plugin.name}" ${verb} "${unknown}", and there is no such fact`
+    source.report(`${address}/use`, message, { rule: 'broken-plugin', suggestion: didYouMean(unknown, FACT_NAMES) })
   } catch (error) {
     const reason = (error as Error).message.split('\n', 1)[0]
     source.report(`${address}/use`, `the plugin "${plugin.name}" failed when asked what it ${verb}: ${reason}`, {

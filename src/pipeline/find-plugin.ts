@@ -3,10 +3,10 @@
  * never left out: it may be the one that guards something.
  */
 import { createHash } from 'node:crypto'
-import { readFile, realpath } from 'node:fs/promises'
-import { dirname, extname, join, resolve } from 'node:path'
+import { readdir, readFile, realpath } from 'node:fs/promises'
+import { basename, dirname, extname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { type AnyPlugin, definePlugin, isPlugin, type StepMiddleware } from '#contract'
+import { type AnyPlugin, definePlugin, isPlugin, nearest, type StepMiddleware } from '#contract'
 import { followPlugin } from './imports.ts'
 import { npmSpecifier, registerResolveHook } from './resolve-hook.ts'
 import { isInRange } from './version-range.ts'
@@ -36,10 +36,13 @@ export async function findPlugin(
 }
 
 async function findFile(use: string, file: string, limitMs: number): Promise<FoundPlugin> {
-  if (!EXTENSIONS.includes(extname(file))) throw new Error(`${use} must end in ${EXTENSIONS.join(', ')}`)
+  if (!EXTENSIONS.includes(extname(file))) {
+    throw new Error(await withMeantFile(`${use} must end in ${EXTENSIONS.join(', ')}`, use, file))
+  }
   // Behind a symlink Node runs the file by its real path, and so what it imports has to be known by that.
-  const unreadable = (error: NodeJS.ErrnoException) => {
-    throw new Error(error.code === 'ENOENT' ? `there is no file ${file}` : `${file} cannot be read: ${error.code}`)
+  const unreadable = async (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw new Error(`${file} cannot be read: ${error.code}`)
+    throw new Error(await withMeantFile(`there is no file ${file}`, use, file))
   }
   const real = await realpath(file).catch(unreadable)
   const text = await readFile(real).catch(unreadable)
@@ -49,6 +52,22 @@ async function findFile(use: string, file: string, limitMs: number): Promise<Fou
   const plugin = await importDefault(url, { use, where: file, real, npm: null }, limitMs)
   if (isPlugin(plugin)) return { plugin, origin: 'file', foreign: false, file }
   throw new Error(`the default export of ${file} was not made by definePlugin`)
+}
+
+/** A sentence with the file that was probably meant: the same with an ending, the one of a folder, or one with a like name. */
+async function withMeantFile(message: string, use: string, file: string): Promise<string> {
+  const name = basename(file)
+  const [beside, inside] = [await filesIn(dirname(file)), await filesIn(file)]
+  const meant =
+    beside.find(each => EXTENSIONS.some(ending => each === name + ending)) ??
+    inside.filter(each => each.startsWith('index.')).map(each => `${name}/${each}`)[0] ??
+    nearest(name, beside)
+  return meant === undefined ? message : `${message}; did you mean "${use.slice(0, -name.length)}${meant}"?`
+}
+
+async function filesIn(folder: string): Promise<string[]> {
+  const entries = await readdir(folder).catch(() => [])
+  return entries.filter(entry => EXTENSIONS.includes(extname(entry)) && !/\.(test|d)\.\w+$/.test(entry))
 }
 
 async function findPackage(name: string, configFile: string, limitMs: number): Promise<FoundPlugin> {

@@ -1,5 +1,5 @@
 /** The plugins that policies can name: the built-in ones by name, others by path or package. */
-import { type AnyPlugin, FACT_NAMES, type FactName, isPlugin, SERVICE_NAMES } from '#contract'
+import { type AnyPlugin, didYouMean, FACT_NAMES, type FactName, isPlugin, SERVICE_NAMES } from '#contract'
 import { type FoundPlugin, findPlugin, LOAD_LIMIT_MS } from './find-plugin.ts'
 import { type ImportedFile, importsOf } from './imports.ts'
 
@@ -65,10 +65,42 @@ export function complaintsAbout(plugin: AnyPlugin): string[] {
     complaints.push(`"${word}" must be a list or a function`)
   }
   for (const fact of [needs, before, gives].flatMap(facts => (Array.isArray(facts) ? facts : []))) {
-    if (!known(FACT_NAMES)(fact)) complaints.push(`there is no fact "${fact}"`)
+    if (!known(FACT_NAMES)(fact)) complaints.push(withMeant(`there is no fact "${fact}"`, fact, FACT_NAMES))
   }
-  for (const service of uses) if (!known(SERVICE_NAMES)(service)) complaints.push(`there is no service "${service}"`)
+  for (const service of uses) {
+    if (known(SERVICE_NAMES)(service)) continue
+    complaints.push(withMeant(`there is no service "${service}"`, service, SERVICE_NAMES))
+  }
+  for (const member of Object.keys(plugin)) {
+    // It may have members of its own; one that is nearly a known name is a slip, and would do nothing.
+    const meant = MEMBERS.includes(member) ? undefined : didYouMean(member, MEMBERS)
+    if (meant !== undefined) complaints.push(`it says "${member}", which means nothing; ${meant}`)
+  }
   return [...complaints, ...complaintsAboutSettings(settings)]
+}
+
+/** What `definePlugin` takes. */
+const MEMBERS: readonly string[] = Object.keys({
+  name: true,
+  description: true,
+  critical: true,
+  ends: true,
+  records: true,
+  dryRun: true,
+  needsBody: true,
+  needs: true,
+  before: true,
+  precedes: true,
+  gives: true,
+  uses: true,
+  settings: true,
+  check: true,
+  create: true,
+} satisfies Record<keyof AnyPlugin, true>)
+
+function withMeant(message: string, word: unknown, known: readonly string[]): string {
+  const meant = didYouMean(String(word), known)
+  return meant === undefined ? message : `${message}; ${meant}`
 }
 
 function complaintsAboutSettings(settings: Partial<AnyPlugin['settings']> | undefined): string[] {

@@ -429,9 +429,14 @@ describe('the registry', () => {
     [{ name: 'Bad_Name' }, 'its name must be lower-case words with dashes'],
     [{ create: 1 }, 'it has no function "create"'],
     [{ needs: 'key' }, '"needs" must be a list or a function'],
-    [{ needs: ['keys'] }, 'there is no fact "keys"'],
+    [{ needs: ['keys'] }, 'there is no fact "keys"; did you mean "key"?'],
+    [{ gives: ['mony'] }, 'there is no fact "mony"'],
+    [{ precedes: 'prompt' }, '"precedes" must be a list or a function'],
+    [{ uses: ['clok'] }, 'there is no service "clok"; did you mean "clock"?'],
+    [{ need: ['chat'] }, 'it says "need", which means nothing; did you mean "needs"?'],
+    [{ Critical: true }, 'it says "Critical", which means nothing; did you mean "critical"?'],
     [{ before: 'hold' }, '"before" must be a list or a function'],
-    [{ before: ['holds'] }, 'there is no fact "holds"'],
+    [{ before: ['holds'] }, 'there is no fact "holds"; did you mean "hold"?'],
     [{ uses: ['database'] }, 'there is no service "database"'],
     [{ settings: undefined }, '"settings" must be a JSON Schema of type object with properties'],
     [{ settings: { type: 'object', properties: {} } }, '"settings" must say additionalProperties: false'],
@@ -441,5 +446,38 @@ describe('the registry', () => {
     ],
   ])('%j: %s', (more, complaint) => {
     expect(complaintsAbout(made(more))).toEqual([complaint])
+  })
+
+  test('members of its own are nobody else’s affair', () => {
+    expect(complaintsAbout(made({ version: 3, vendor: 'acme' }))).toEqual([])
+  })
+
+  test.each([
+    ['../plugins/office-huors.ts', '../plugins/office-hours.ts'],
+    ['../plugins/office-hours.js', '../plugins/office-hours.ts'],
+    ['../plugins/office-hours', '../plugins/office-hours.ts'],
+    ['../plugins/short-talks', '../plugins/short-talks/index.ts'],
+    ['../plugins/weather.ts', null],
+    ['../elsewhere/weather.ts', null],
+  ])('%s: did you mean %s', async (use, meant) => {
+    const folder = mkdtempSync(join(tmpdir(), 'tollgate-meant-'))
+    try {
+      mkdirSync(join(folder, 'plugins/short-talks'), { recursive: true })
+      for (const file of [
+        'office-hours.ts',
+        'office-hours.test.ts',
+        'short-talks/index.ts',
+        'short-talks/index.test.ts',
+      ])
+        writeFileSync(join(folder, 'plugins', file), '')
+      const place = { saidIn: join(folder, 'policies/standard.yaml'), configFile: join(folder, 'gateway.yaml') }
+      const error = await createRegistry([])
+        .load(use, place)
+        .catch((error: Error) => error)
+      const [, told = null] = /; did you mean "(.*)"\?$/.exec((error as Error).message) ?? []
+      expect(told, (error as Error).message).toBe(meant)
+    } finally {
+      rmSync(folder, { recursive: true, force: true })
+    }
   })
 })
