@@ -19,6 +19,7 @@ import { runPlan } from './pipeline/runner.ts'
 import { sendChat } from './send/chat.ts'
 import { sendCount } from './send/count.ts'
 import { answerEarly } from './send/early.ts'
+import { keepAnswer, sendKept } from './send/kept.ts'
 import { type FindRecent, sendModel, sendModels, sendReceipt } from './send/lookup.ts'
 import { createMemory, ownerOf } from './send/memory.ts'
 import { sendRaw } from './send/raw.ts'
@@ -104,6 +105,7 @@ export function createGateway(parts: GatewayParts): Gateway {
       // 4. The end: what was kept back leaves, now that the charge is committed.
       stage = 'gateway'
       finish(trip)
+      if (trip.kept) keepAnswer(trip, parts)
       if (trip.exchange.answered) decider = decidedBy(trip.exchange.trail, null, stage)
     } catch (error) {
       const reason = toRefusal(trip, error)
@@ -115,6 +117,7 @@ export function createGateway(parts: GatewayParts): Gateway {
     } finally {
       // 5. Record.
       trip.body?.release()
+      trip.kept?.release()
       trip.client.release()
       parts.record(trip, {
         status: ctx.res.headersSent ? ctx.res.statusCode : (refusal?.status ?? ctx.status),
@@ -194,7 +197,7 @@ export function createGateway(parts: GatewayParts): Gateway {
       address: ctx.state['address'] as string,
       idempotencyKey: ctx.get('idempotency-key').slice(0, 255) || null,
       parse: parseJson,
-      translate: inbound ? body => inbound.decodeRequest(body, viewOf(trip, parts)) : null,
+      translate: inbound ? body => inbound.decodeRequest(body, viewOf(trip, parts, memory)) : null,
       progress: meter,
       answer: (completion, taps) => answerEarly(trip, parts, completion, taps),
     })
@@ -214,6 +217,7 @@ export function createGateway(parts: GatewayParts): Gateway {
       meter,
       via: onward,
       body: null,
+      kept: null,
       answerBytes: 0,
       network: null,
       asking: null,
@@ -246,6 +250,8 @@ export function createGateway(parts: GatewayParts): Gateway {
         return sendModel(trip, ctx.state['id'] as string)
       case 'receipt':
         return sendReceipt(trip, parts, ctx.state['id'] as string)
+      case 'response':
+        return sendKept(trip, parts, ctx.state['id'] as string)
     }
   }
 

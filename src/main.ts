@@ -41,6 +41,7 @@ import { reportLosses } from './store/report-losses.ts'
 import { loadSecret, secretPlace } from './store/secret.ts'
 import { openStore } from './store/sqlite.ts'
 import { type Store, StoreError } from './store/store.ts'
+import { sweepResponses } from './store/sweep.ts'
 import { createRawProxy } from './upstream/raw.ts'
 import { VERSION } from './version.ts'
 
@@ -144,6 +145,7 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
   const watchman = createWatchman()
   undo.push(watchman.stop)
   reportLosses(store, configuration.store, { log: log.log, watch: watchman.watch })
+  sweepResponses(store, { log: log.log, watch: watchman.watch })
   const servers: Server[] = []
   let isOverloaded = false
   const metrics = createMetrics({

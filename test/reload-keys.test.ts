@@ -84,6 +84,23 @@ async function pings(gateway: InProcess, silenceMs: number): Promise<number> {
   return text.match(/^: ?ping/gm)?.length ?? 0
 }
 
+const KEEPING = [
+  { path: '/v1/chat/completions', policy: 'test' },
+  { path: '/v1/responses', policy: 'test', keep_responses: '1h' },
+]
+
+/** Asks on the route that keeps responses, and answers with the status of each when it is read afterwards. */
+async function kept({ url, key }: InProcess, inputs: readonly string[]): Promise<number[]> {
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  const ids: string[] = []
+  for (const input of inputs) {
+    const body = JSON.stringify({ model: 'm', input })
+    const answer = await fetch(`${url}/v1/responses`, { method: 'POST', headers, body })
+    ids.push(((await answer.json()) as { id: string }).id)
+  }
+  return Promise.all(ids.map(id => status(fetch(`${url}/v1/responses/${id}`, { headers }))))
+}
+
 const LIMIT = (key: string, value: unknown) => (yaml: Yaml) => {
   yaml['limits'] = { ...(yaml['limits'] as object), [key]: value }
 }
@@ -205,6 +222,22 @@ const ROWS: Readonly<Record<string, Row>> = {
     sees: gateway => status(gateway.chat({ messages: [{ role: 'user', content: 'x'.repeat(1_500_000) }] })),
     before: 200,
     after: 503,
+  },
+  'limits.kept_response': {
+    yaml: { routes: KEEPING },
+    change: LIMIT('kept_response', '1KiB'),
+    sees: async gateway => (await kept(gateway, ['x'.repeat(3000)]))[0],
+    before: 200,
+    after: 404,
+  },
+  'limits.kept_responses': {
+    yaml: { routes: KEEPING },
+    model: { context: '10M' },
+    change: LIMIT('kept_responses', '1MiB'),
+    // The second one takes the room of the first.
+    sees: async gateway => (await kept(gateway, ['x'.repeat(700_000), 'y'.repeat(700_000)])).join(),
+    before: '200,200',
+    after: '404,200',
   },
   'limits.event_loop': {
     yaml: { limits: { event_loop: '10s' } },

@@ -23,6 +23,9 @@ export interface Limits {
   readonly answerBytes: number
   /** Bodies of all exchanges under way; beyond: 503. */
   readonly bodyBytesInflight: number
+  /** The largest response that is kept, and all that is kept for one account. */
+  readonly keptResponseBytes: number
+  readonly keptAccountBytes: number
   /** The event loop may be busy for so long at a stretch; beyond: 503. */
   readonly eventLoopMs: number
   readonly headersMs: number
@@ -148,6 +151,8 @@ export interface RouteConfig extends RouteView {
   readonly raw: RawTarget | null
   readonly public: boolean
   readonly unmetered: boolean
+  /** For `responses`: how long answers are kept; null: not at all. */
+  readonly keepResponsesMs: number | null
 }
 
 export interface Configuration {

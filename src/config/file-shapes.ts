@@ -73,6 +73,7 @@ export interface RouteShape {
   readonly kind?: RouteKind
   readonly public: boolean
   readonly unmetered: boolean
+  readonly keep_responses?: number
   readonly methods?: readonly string[]
   readonly provider?: string
   readonly upstream_path?: string
@@ -104,6 +105,8 @@ export interface GatewayShape {
     readonly body: number
     readonly answer: number
     readonly bodies_in_flight: number
+    readonly kept_response: number
+    readonly kept_responses: number
     readonly event_loop: number
     readonly headers: number
     readonly request: number

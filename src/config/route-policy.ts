@@ -6,10 +6,18 @@ import { CHAT_ONLY, surelyGiven, wants } from './policy-order.ts'
 import { listed } from './problem.ts'
 import type { Rule } from './rules.ts'
 
-export type FittingRoute = Pick<RouteConfig, 'path' | 'kind' | 'counts' | 'public' | 'unmetered' | 'price'>
+export type FittingRoute = Pick<
+  RouteConfig,
+  'path' | 'kind' | 'counts' | 'public' | 'unmetered' | 'price' | 'keepResponsesMs'
+>
 
 /** `key` is that of the route which is meant, if not its policy. */
-type Complain = (rule: Rule, message: string, suggestion?: string, key?: 'public' | 'unmetered') => void
+type Complain = (
+  rule: Rule,
+  message: string,
+  suggestion?: string,
+  key?: 'public' | 'unmetered' | 'keep_responses',
+) => void
 
 /** Complains about each reason why the policy does not fit. `pricedModels` are the ids that a chat route can reach. */
 export function checkFit(
@@ -23,6 +31,7 @@ export function checkFit(
   if (asksModel(route.kind)) checkChat(policy, given, complain)
   else checkKind(route, policy, complain)
   checkPaid(route, policy, pricedModels, complain)
+  checkKeeps(route, policy, given, complain)
 }
 
 function checkOpen(route: FittingRoute, policy: LoadedPolicy, given: Set<FactName>, complain: Complain): void {
@@ -34,7 +43,8 @@ function checkOpen(route: FittingRoute, policy: LoadedPolicy, given: Set<FactNam
   }
   const { why, remedy } = missing(policy, step => step.gives.includes('key'), 'api-key')
   const start = `the policy "${policy.name}" gives no key${why}`
-  if (route.kind === 'receipt') complain('open-route', `${start}, and a receipt is for the owner of a key`, remedy)
+  if (route.kind === 'receipt' || route.kind === 'response')
+    complain('open-route', `${start}, and a ${route.kind} is for the owner of a key`, remedy)
   else if (!route.public) {
     const suggestion = `${remedy}, or say "public: true" on the route if that is meant`
     complain('open-route', `${start}, so ${route.path} would be open to anyone`, suggestion)
@@ -62,6 +72,14 @@ function checkKind(route: FittingRoute, policy: LoadedPolicy, complain: Complain
     const message = `the step "${step.id}" (${file}:${line}) is about ${listed(facts, 'and')}, which only a chat route has`
     complain('unfit-policy', message, `use a policy without it for ${route.path}`)
   }
+}
+
+/** What nobody owns could be read by everybody. */
+function checkKeeps(route: FittingRoute, policy: LoadedPolicy, given: Set<FactName>, complain: Complain): void {
+  if (route.keepResponsesMs === null || given.has('account')) return
+  const { why, remedy } = missing(policy, step => step.gives.includes('account'), 'api-key')
+  const message = `the policy "${policy.name}" gives no account${why}, and responses are kept for an account`
+  complain('unfit-policy', message, `${remedy}, or remove this line`, 'keep_responses')
 }
 
 function checkPaid(

@@ -3,7 +3,7 @@ import { asksModel, type NanoUsd, type Price, type RouteKind } from '#contract'
 import type { Provider, RawTarget } from './configuration.ts'
 import type { GatewayShape, RouteShape } from './file-shapes.ts'
 import { checkPriceSize, checkProviderName, priceFrom } from './models.ts'
-import { nearest } from './problem.ts'
+import { listed, nearest } from './problem.ts'
 import { pointer, type Source } from './source.ts'
 
 /** A route before its policy is known. */
@@ -17,6 +17,7 @@ export interface PlannedRoute {
   readonly policy: string
   readonly public: boolean
   readonly unmetered: boolean
+  readonly keepResponsesMs: number | null
   readonly methods: readonly string[]
   readonly raw: RawTarget | null
   readonly price: Price | null
@@ -42,6 +43,7 @@ const KINDS: Readonly<Record<string, Exclude<RouteKind, 'raw'>>> = {
   '/v1/responses': 'responses',
   '/v1/messages/count_tokens': 'messages',
   '/v1/responses/input_tokens': 'responses',
+  '/v1/responses/{id}': 'response',
   '/v1/models': 'models',
   '/v1/models/{id}': 'model',
   '/v1/receipts/{id}': 'receipt',
@@ -94,13 +96,14 @@ export function planRoutes(source: Source, shapes: GatewayShape['routes'], provi
     const kind = remains.path === undefined ? null : kindOf(source, at, remains.path, remains.kind)
     if (kind === 'raw') checkRaw(source, at, remains, providers)
     else if (kind !== null) checkKnown(source, at, remains, kind)
+    if (kind !== null && (kind !== 'responses' || doesCount(remains.path!))) checkKeepsNothing(source, at, remains)
     if (remains.policy !== undefined) uses.push({ address: at, policy: remains.policy, kind })
     if (kind !== null && source.sound(at)) {
       const route = build(at, shape as RouteShape, kind, providers)
       if (route !== null) routes.push(route)
     }
   }
-  const added = defaults(paths)
+  const added = defaults(paths, routes)
   const counting = countingRoutes(routes, paths)
   return { routes: [...routes, ...counting, ...added].sort(byExactness), uses: [...uses, ...added] }
 }
@@ -129,6 +132,7 @@ function build(address: string, shape: RouteShape, kind: RouteKind, providers: P
     policy: shape.policy,
     public: shape.public,
     unmetered: shape.unmetered,
+    keepResponsesMs: shape.keep_responses ?? null,
     methods: shape.methods ?? methodsOf(kind),
     raw,
     price: shape.price === undefined ? null : priceFrom(shape.price),
@@ -136,9 +140,10 @@ function build(address: string, shape: RouteShape, kind: RouteKind, providers: P
   }
 }
 
-function defaults(paths: ReadonlyMap<string, string>): PlannedRoute[] {
+function defaults(paths: ReadonlyMap<string, string>, planned: readonly PlannedRoute[]): PlannedRoute[] {
   const prefixes = new Set(['', ...[...paths.keys()].filter(path => asksModel(knownKind(path) ?? 'raw')).map(prefixOf)])
-  const wanted = [...prefixes].flatMap(prefix => DEFAULT_PATHS.map(path => prefix + path))
+  const kept = planned.flatMap(({ path, keepResponsesMs }) => (keepResponsesMs === null ? [] : [`${path}/${PLACE}`]))
+  const wanted = [...[...prefixes].flatMap(prefix => DEFAULT_PATHS.map(path => prefix + path)), ...kept]
   return wanted
     .filter(path => !paths.has(path))
     .map(path => ({
@@ -149,6 +154,7 @@ function defaults(paths: ReadonlyMap<string, string>): PlannedRoute[] {
       policy: CATALOG_POLICY,
       public: false,
       unmetered: false,
+      keepResponsesMs: null,
       methods: methodsOf(knownKind(path)!),
       raw: null,
       price: null,
@@ -167,7 +173,19 @@ function countingRoutes(routes: readonly PlannedRoute[], paths: ReadonlyMap<stri
     .filter(({ path }) => !paths.has(path))
 }
 
-const methodsOf = (kind: RouteKind) => (asksModel(kind) || kind === 'raw' ? ['POST'] : ['GET'])
+function methodsOf(kind: RouteKind): string[] {
+  if (kind === 'response') return ['GET', 'DELETE']
+  return asksModel(kind) || kind === 'raw' ? ['POST'] : ['GET']
+}
+
+function checkKeepsNothing(source: Source, at: string, shape: Partial<RouteShape>): void {
+  if (shape.keep_responses === undefined) return
+  source.report(`${at}/keep_responses`, '"keep_responses" is for /v1/responses only', {
+    rule: 'useless-key',
+    key: true,
+    suggestion: 'remove this line',
+  })
+}
 
 function checkDuplicate(source: Source, at: string, path: string, paths: Map<string, string>): void {
   const first = paths.get(path)
@@ -200,9 +218,7 @@ function kindOf(source: Source, at: string, path: string, kind: RouteKind | unde
   } else if (/[{}]/.test(path) && kind !== 'raw') {
     source.report(
       `${at}/path`,
-      `${path} has a part in braces, which only raw routes and ${Object.keys(KINDS)
-        .filter(each => each.includes('{'))
-        .join(' and ')} may have`,
+      `${path} has a part in braces, which only ${listed(['raw routes', ...Object.keys(KINDS).filter(each => each.includes('{'))], 'and')} may have`,
       {
         rule: 'unknown-path',
         suggestion: kind === undefined ? 'say "kind: raw" to pass its bytes to a provider' : undefined,

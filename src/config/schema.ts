@@ -2,43 +2,10 @@
  * gateway.yaml and a policy file as JSON Schema. The descriptions are the manual: editors show them, and the docs are
  * made from them. What a schema cannot say (references, order, arithmetic) is checked by the file named after the part.
  */
-import { type UnitName, unit } from '#contract'
+import { unit } from '#contract'
 import { DIALECT_NAMES } from './configuration.ts'
+import { ADDRESS, flag, map, measured, NAME, span, text, tokens, whole } from './schema-parts.ts'
 
-const text = (description: string, more: object = {}) => ({ type: 'string', minLength: 1, description, ...more })
-const flag = (description: string, value: boolean) => ({ type: 'boolean', description, default: value })
-const whole = (description: string, minimum: number, maximum: number, more: object = {}) => ({
-  type: 'integer',
-  minimum,
-  maximum,
-  description,
-  ...more,
-})
-const measured = (name: UnitName, from: string, to: string) => (description: string, value?: string) => ({
-  ...unit(name),
-  within: { unit: name, from, to },
-  description: value === undefined ? description : `${description} Default: ${value}.`,
-  ...(value === undefined ? {} : { default: value }),
-})
-const span = measured('duration', '1ms', '24h')
-const tokens = measured('tokens', '1', '100M')
-const map = (description: string, properties: object, more: object = {}) => ({
-  type: 'object',
-  additionalProperties: false,
-  description,
-  properties,
-  ...more,
-})
-
-const NAME = {
-  pattern: '^[A-Za-z][A-Za-z0-9_-]{0,39}$',
-  sentence: 'must be up to 40 letters, digits, dashes and underscores',
-}
-/** A port alone is a number to YAML. */
-const ADDRESS = {
-  sentence: 'must be an address with a port',
-  instead: { of: '^\\d{1,5}$', write: '127.0.0.1:VALUE' },
-}
 const SENTENCE_PRICE = 'must be "free" or a map with per, input and output'
 
 const PRICE_PARTS = {
@@ -96,6 +63,22 @@ const LIMITS = map('What the gateway takes before it says no.', {
   body: measured('bytes', '1KiB', '32MiB')('The largest request body; beyond: 413.', '4MiB'),
   answer: measured('bytes', '1KiB', '256MiB')('The largest whole answer or event of a stream; beyond: 502.', '32MiB'),
   bodies_in_flight: measured('bytes', '1MiB', '64GiB')(BODIES_IN_FLIGHT, '256MiB'),
+  kept_response: measured(
+    'bytes',
+    '1KiB',
+    '32MiB',
+  )(
+    'Routes with keep_responses: the largest response that is kept, with its input. A larger one is answered and not kept.',
+    '1MiB',
+  ),
+  kept_responses: measured(
+    'bytes',
+    '1MiB',
+    '64GiB',
+  )(
+    'Routes with keep_responses: all that is kept for one account. Beyond, the responses that expire first are removed.',
+    '64MiB',
+  ),
   event_loop: span('After five stretches of work longer than this, a part of new requests gets 503.', '100ms'),
   headers: span('How long a client may take to send its headers.', '10s'),
   request: span('How long a client may take to send the whole request.', '30s'),
@@ -245,11 +228,18 @@ const ROUTE = map(
     },
     policy: { type: 'string', ...NAME, description: 'policies/NAME.yaml beside this file.' },
     kind: {
-      enum: ['chat', 'messages', 'responses', 'models', 'model', 'receipt', 'raw'],
+      enum: ['chat', 'messages', 'responses', 'response', 'models', 'model', 'receipt', 'raw'],
       description: 'Follows from the path; `raw` (bytes pass as they are) has to be said.',
     },
     public: flag('Says that this route is meant to be open to anyone without a key.', false),
     unmetered: flag('Says that this route is meant to give away what has a price.', false),
+    keep_responses: measured(
+      'duration',
+      '1m',
+      '720h',
+    )(
+      'For /v1/responses: how long an answer and its input are kept, encrypted, for clients that refer to them (previous_response_id, item_reference). Each use prolongs it. A request with store: false keeps nothing. Left out: nothing is kept.',
+    ),
     methods: {
       type: 'array',
       minItems: 1,

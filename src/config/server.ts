@@ -62,6 +62,8 @@ export function buildServer(source: Source, shape: GatewayShape): Server | null 
       bodyBytes: limits.body,
       answerBytes: limits.answer,
       bodyBytesInflight: limits.bodies_in_flight,
+      keptResponseBytes: limits.kept_response,
+      keptAccountBytes: limits.kept_responses,
       eventLoopMs: limits.event_loop,
       headersMs: limits.headers,
       requestMs: limits.request,

@@ -63,6 +63,9 @@ export const ERRORS = {
   ),
   model_not_found: row(404, 'invalid_request_error', false, 'The model does not exist, or this key may not use it.'),
   receipt_not_found: row(404, 'invalid_request_error', false, 'There is no receipt with this id for your account.'),
+  response_not_found: row(404, 'invalid_request_error', false, 'There is no response with this id for your account.'),
+  previous_response_not_found: row(400, 'invalid_request_error', false, 'The previous response is not kept any more.'),
+  item_not_found: row(404, 'invalid_request_error', false, 'There is no item with this id for your account.'),
 
   // Who is asking.
   missing_api_key: row(401, 'authentication_error', false, 'No API key. Send it as: Authorization: Bearer KEY'),

@@ -15,6 +15,30 @@ export interface Boxes {
   open(box: string): string | null
 }
 
+/** An answer that is kept for a while, so that later requests may name it or its items. */
+export interface KeptAnswer {
+  readonly id: string
+  /** The request's own items, each with an id. */
+  readonly input: readonly Readonly<Record<string, unknown>>[]
+  readonly output: readonly Readonly<Record<string, unknown>>[]
+  /** The id of the answer that it follows. */
+  readonly previous: string | null
+}
+
+/** The answers that are kept for the account that asks. */
+export interface KeptAnswers {
+  /**
+   * Undefined: there is none by this id for this account, or its time is over. Throws a refusal when all that was asked
+   * for is too large.
+   */
+  find(id: string): KeptAnswer | undefined
+  /**
+   * Takes an answer that is to be kept once it has been sent.
+   * @param response as it is sent; its `output` is the answer's
+   */
+  keep(answer: KeptAnswer, response: Readonly<Record<string, unknown>>): void
+}
+
 /** What an inbound dialect may know of the exchange. */
 export interface InboundView {
   /** The exchange's id: unique, for what needs an id of its own. */
@@ -28,6 +52,8 @@ export interface InboundView {
   readonly findModel?: (id: string) => Pick<Model, 'maxOutput'> | undefined
   /** Left out (a replay): nothing is sealed, and what comes back sealed is not looked into. */
   readonly boxes?: Boxes
+  /** Left out: the route keeps no answers. */
+  readonly kept?: KeptAnswers | undefined
 }
 
 /** Writes one stream in the client's format. All its memory is inside. */

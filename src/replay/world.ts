@@ -9,6 +9,7 @@ import {
   decidedBy,
   type ErrorCode,
   isRefusal,
+  type KeptAnswers,
   type NanoUsd,
   type Refusal,
   refuse,
@@ -212,7 +213,12 @@ export function createWorld(parts: WorldParts): World {
     const ctx = isOurs ? lightContext(line) : koaContext(app, socket, line)
     const given = bodyOf(line)
     const inbound = line.request.body === undefined ? undefined : inboundOf(config)
-    const view = { exchange: line.id, createdAt: Math.floor(line.at / 1000), findModel: services.catalog.find }
+    const view = {
+      exchange: line.id,
+      createdAt: Math.floor(line.at / 1000),
+      findModel: services.catalog.find,
+      kept: config.keepResponsesMs === null ? undefined : notInLog(run),
+    }
     const exchange: LiveExchange = new LiveExchange({
       id: line.id,
       startedAt: timeline.now(),
@@ -336,6 +342,17 @@ function bodyOf(line: LogLine): { readonly body: unknown; readonly bytes: Buffer
   const text = Buffer.from(JSON.stringify(body))
   // Spaces that were between its tokens count among the bytes.
   return { body, bytes: text.length < bytes ? Buffer.concat([text, Buffer.alloc(bytes - text.length, ' ')]) : text }
+}
+
+/** What a body names by its id is not in the log, so nobody can say what would have become of it. */
+function notInLog(run: Run): KeptAnswers {
+  return {
+    find(id) {
+      run.unknown ??= 'body'
+      return { id, input: [], output: [], previous: null }
+    },
+    keep() {},
+  }
 }
 
 /** The body where a step looks at it; or the recorded refusal of a body of which nobody knows the words. */

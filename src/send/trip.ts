@@ -11,6 +11,7 @@ import type { LiveExchange } from '../pipeline/exchange.ts'
 import type { StepReport } from '../pipeline/runner.ts'
 import type { Store } from '../store/store.ts'
 import type { RawProxy } from '../upstream/raw.ts'
+import type { ExchangeAnswers } from './kept.ts'
 
 /** The parts of the gateway that a sender may use. */
 export interface SenderParts {
@@ -35,6 +36,8 @@ export interface Trip {
   readonly via: string
   /** Null until it has been read. */
   body: ReadBody | null
+  /** On a route that keeps answers, from the moment at which its request is read. */
+  kept: ExchangeAnswers | null
   /** Bytes that are counted for its whole answer: a guess before it is asked for, and what it is once it is there. */
   answerBytes: number
   /** Whose address the client has, while nobody knows the account; found out when it is asked for. */

@@ -1,17 +1,25 @@
 /** What a format for clients may know of the exchange: made when its request is read, when the account is known. */
 import type { Boxes, InboundView } from '#contract'
 import type { Vault } from '../store/store.ts'
+import { ExchangeAnswers } from './kept.ts'
+import type { Memory } from './memory.ts'
 import type { SenderParts, Trip } from './trip.ts'
 
 /** Thoughts in `encrypted_content`; responses at rest have another purpose. */
 const THOUGHT = 'thought'
 
-export function viewOf({ exchange, generation }: Trip, { store }: Pick<SenderParts, 'store'>): InboundView {
+export function viewOf(trip: Trip, { store }: Pick<SenderParts, 'store'>, memory: Memory): InboundView {
+  const { exchange, generation, route } = trip
+  if (route.config.keepResponsesMs !== null && exchange.account) {
+    const { bodyBytes: mostBytes } = generation.configuration.limits
+    trip.kept = new ExchangeAnswers({ store, account: exchange.account.id, mostBytes, room: memory.forBody(trip) })
+  }
   return {
     exchange: exchange.id,
     createdAt: Math.floor(exchange.startedAt / 1000),
     findModel: generation.catalog.find,
     boxes: new AccountBoxes(store.vault, exchange.account?.id ?? ''),
+    kept: trip.kept ?? undefined,
   }
 }
 

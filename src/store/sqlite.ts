@@ -24,6 +24,7 @@ import { createReadiness } from './readiness.ts'
 import { createReceiptReader } from './receipts.ts'
 import { recover } from './recovery.ts'
 import { createReports } from './reports-service.ts'
+import { createResponses } from './responses.ts'
 import { createSpool, type Spool } from './spool.ts'
 import { type IssuedKey, type Store, StoreError, StoreUnavailable } from './store.ts'
 import { createToken, digest, digestKey, last4 } from './token.ts'
@@ -111,6 +112,7 @@ function assemble(parts: Parts): Store {
   const { secret, clock, reader, spool, file, mostRemembered, log = SILENT, reserve = NONE } = parts
   const writer = file === null ? parts.writer : watched(parts.writer, file.watch)
   const hmacKey = digestKey(secret)
+  const vault = createVault(secret)
   const ids = createIds(clock)
   const accounts = createAccountReader(reader)
   const keys = createKeyReader(reader, hmacKey, mostRemembered)
@@ -174,7 +176,8 @@ function assemble(parts: Parts): Store {
     buckets: createBuckets(clock, mostRemembered),
     people: createPeople({ reader, writer, hmacKey, ids, clock }),
     reports: createReports(reader),
-    vault: createVault(secret),
+    vault,
+    responses: createResponses({ reader, writer, vault, clock }),
 
     createAccount: async account =>
       writer.op('createAccount', { id: ids.next(ACCOUNT_PREFIX), ...checkAccount(account) }),

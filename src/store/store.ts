@@ -141,6 +141,40 @@ export interface Vault {
   open(purpose: string, account: string, box: Uint8Array): Buffer | null
 }
 
+export interface NewResponse {
+  readonly id: string
+  readonly account: string
+  /** Whatever the format needs, as text. */
+  readonly content: string
+  readonly keepMs: number
+  /** Earlier ones that it builds on: they are kept as long as this one. */
+  readonly used: readonly string[]
+  readonly most: {
+    /** Of one. */
+    readonly responseBytes: number
+    /** Of all that the account has. Beyond, those that expire first are removed. */
+    readonly accountBytes: number
+  }
+}
+
+/** Why a response was not kept, where it was not. */
+export type KeptOutcome = 'kept' | 'too_large' | 'no_room' | 'store_busy'
+
+/** Responses that clients may refer to for a while: encrypted, each for its account alone. */
+export interface Responses {
+  /** The content. Undefined: there is none by this id for this account, or its time is over. */
+  find(id: string, account: string): string | undefined
+  /**
+   * Keeps one; it is found from now on. Resolves when it is on disk, or with the reason why it is not; rejects when the
+   * store could not be written.
+   */
+  keep(response: NewResponse): Promise<KeptOutcome>
+  /** False: there is none that `find` would find. */
+  remove(id: string, account: string): Promise<boolean>
+  /** Removes those whose time is over, a few in a transaction. */
+  sweep(): Promise<void>
+}
+
 export interface Store {
   readonly keys: Keys
   readonly buckets: Buckets
@@ -148,6 +182,7 @@ export interface Store {
   readonly people: People
   readonly reports: Reports
   readonly vault: Vault
+  readonly responses: Responses
 
   createAccount(account: NewAccount): Promise<Account>
   /** By id or by name. */

@@ -17,6 +17,7 @@ import { createMakers } from './makers.ts'
 import { createOpenHolds } from './open-holds.ts'
 import { createOperatorTokenOperations, type OperatorTokenOperations } from './operator-tokens.ts'
 import { createPersonOperations, type PersonOperations } from './persons.ts'
+import { createResponseOperations, type ResponseOperations } from './responses.ts'
 import { createSessionOperations, type SessionOperations } from './sessions.ts'
 import { StoreError } from './store.ts'
 import { createUsageWriter } from './usage.ts'
@@ -29,7 +30,8 @@ export interface Operations
     PersonOperations,
     SessionOperations,
     LinkOperations,
-    OperatorTokenOperations {
+    OperatorTokenOperations,
+    ResponseOperations {
   /** Writes as much as an exchange does, to see whether there is room for one. */
   probe(nowMs: number): void
   /** The last thing before the connection closes: writes where the next recovery has to begin. */
@@ -98,6 +100,7 @@ export function createWriter(
       revokeLink: links.revokeLink,
       createOperatorToken: tokens.createOperatorToken,
       revokeOperatorToken: tokens.revokeOperatorToken,
+      ...createResponseOperations(database),
       ...createPersonOperations(database, clock, { accounts, ledger, sessions, links, tokens, makers }),
       probe: nowMs => void probe.run(nowMs, PROBE_BYTES),
       last(nowMs) {

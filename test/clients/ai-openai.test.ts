@@ -1,6 +1,6 @@
 /** The AI SDK with its provider for OpenAI, which speaks Responses, pointed at the gateway; and the official library beside it. */
 import { createOpenAI, type OpenAIProvider } from '@ai-sdk/openai'
-import { generateText, isStepCount, jsonSchema, streamText, tool } from 'ai'
+import { generateText, isStepCount, jsonSchema, type ModelMessage, streamText, tool } from 'ai'
 import type { ResponseInput } from 'openai/resources/responses/responses'
 import { describe, expect, test } from 'vitest'
 import { exact, type Script } from '../helpers/fake-provider.ts'
@@ -84,5 +84,50 @@ describe('thoughts in a loop of tools, where nothing is kept', () => {
       param: 'input[1].encrypted_content',
     })
     expect(rig.provider.requests).toHaveLength(1)
+  })
+})
+
+const KEEPING = [{ path: '/v1/responses', policy: 'test', keep_responses: '1h' }]
+
+describe('where responses are kept, the AI SDK as it comes', () => {
+  const loop = { prompt: 'Will it rain?', tools: { weather }, stopWhen: isStepCount(3), maxRetries: 0 }
+
+  test.each([false, true])('a loop of tools on a model that thinks (stream %s)', async stream => {
+    await using rig = await startRig({ script: THINKER, yaml: { routes: KEEPING } })
+    const request = { model: sdk(rig)('o3'), ...loop }
+    const result = stream ? streamText(request) : await generateText(request)
+    expect(await result.text).toBe('It rains.')
+    expect(await result.steps).toHaveLength(2)
+    // What it named by its id is there in full.
+    expect(sent(rig, 1)).toMatchObject([
+      { role: 'user' },
+      { role: 'assistant', reasoning_content: 'I must look.', tool_calls: [{ id: 'call_1' }] },
+      { role: 'tool', content: 'rain' },
+    ])
+  })
+
+  test.each([false, true])('a second turn, and a third (stream %s)', async stream => {
+    await using rig = await startRig({ script: exact({ tokens: ['Fine', '.'] }), yaml: { routes: KEEPING } })
+    const messages: ModelMessage[] = []
+    for (const content of ['How are you?', 'Sure?', 'Really?']) {
+      messages.push({ role: 'user', content })
+      const request = { model: sdk(rig)('m'), messages, maxRetries: 0 }
+      const result = stream ? streamText(request) : await generateText(request)
+      messages.push(...(await result.response).messages)
+    }
+    expect(sent(rig, 2)).toEqual([
+      { role: 'user', content: 'How are you?' },
+      { role: 'assistant', content: 'Fine.' },
+      { role: 'user', content: 'Sure?' },
+      { role: 'assistant', content: 'Fine.' },
+      { role: 'user', content: 'Really?' },
+    ])
+  })
+
+  test('without the setting the error names store: false', async () => {
+    await using rig = await startRig({ script: THINKER, yaml: { routes: ROUTES } })
+    const failing = generateText({ model: sdk(rig)('o3'), ...loop })
+    await expect(failing).rejects.toThrow('providerOptions: { openai: { store: false } }')
+    await expect(failing).rejects.toMatchObject({ statusCode: 400 })
   })
 })

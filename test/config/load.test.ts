@@ -162,6 +162,8 @@ test('everything has its default', async () => {
       bodyBytes: 4 * 1024 * 1024,
       answerBytes: 32 * 1024 * 1024,
       bodyBytesInflight: 256 * 1024 * 1024,
+      keptResponseBytes: 1024 * 1024,
+      keptAccountBytes: 64 * 1024 * 1024,
       eventLoopMs: 100,
       headersMs: 10_000,
       requestMs: 30_000,
@@ -613,4 +615,27 @@ describe('addresses', () => {
     'a:80/',
     'a:99999',
   ])('refuses %j', text => expect(() => parseAddress(text)).toThrow())
+})
+
+test('a route that keeps responses brings the one on which they are read, behind its own prefix', async () => {
+  const { routes } = await workshop.good({
+    gateway: {
+      routes: `${PARTS.routes}
+  - { path: /v1/responses, policy: standard }
+  - { path: /office/v1/responses, policy: standard, keep_responses: 30m }
+  - { path: /home/v1/responses, policy: standard, keep_responses: 720h }
+  - { path: "/home/v1/responses/{id}", policy: standard-read }`,
+    },
+    'policies/standard-read.yaml': 'steps:\n  - use: api-key\n',
+  })
+  const found = routes.filter(({ path }) => path.includes('/responses'))
+  expect(
+    found.map(({ path, kind, policy, methods, keepResponsesMs }) => [path, kind, policy, methods, keepResponsesMs]),
+  ).toEqual([
+    ['/v1/responses', 'responses', 'standard', ['POST'], null],
+    ['/office/v1/responses', 'responses', 'standard', ['POST'], 1_800_000],
+    ['/home/v1/responses', 'responses', 'standard', ['POST'], 2_592_000_000],
+    ['/home/v1/responses/{id}', 'response', 'standard-read', ['GET', 'DELETE'], null],
+    ['/office/v1/responses/{id}', 'response', 'catalog', ['GET', 'DELETE'], null],
+  ])
 })

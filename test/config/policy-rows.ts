@@ -290,6 +290,25 @@ const FIT: Row[] = [
     'the step "rate-limit" (policies/paid.yaml:3) is about model, which only a chat route has; use a policy without it for /v1/embeddings',
   ],
   [
+    'responses without a key',
+    {
+      gateway: { routes: `${PARTS.routes}\n  - { path: "/v1/responses/{id}", policy: ▸bare, public: true }` },
+      'policies/bare.yaml': 'steps:\n  - use: remark\n',
+    },
+    'the policy "bare" gives no key, and a response is for the owner of a key',
+  ],
+  [
+    'responses kept for nobody',
+    {
+      gateway: {
+        models: PARTS.models.replace(/price:.*/, 'price: free'),
+        routes: `${PARTS.routes}\n  - { path: /v1/responses, policy: nobody, public: true, ▸keep_responses: 1h }`,
+      },
+      'policies/nobody.yaml': 'steps:\n  - use: schema\n  - use: route\n',
+    },
+    'the policy "nobody" gives no account, and responses are kept for an account; add "- use: api-key", or remove this line',
+  ],
+  [
     'receipts without a key',
     {
       gateway: { routes: `${PARTS.routes}\n  - { path: "/v1/receipts/{id}", policy: ▸bare, public: true }` },

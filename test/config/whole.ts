@@ -22,6 +22,8 @@ limits:
   body: 1MiB
   answer: 8MiB
   bodies_in_flight: 64MiB
+  kept_response: 256KiB
+  kept_responses: 8MiB
   event_loop: 200ms
   headers: 5s
   request: 20s
@@ -100,6 +102,9 @@ routes:
     kind: chat
     public: false
     unmetered: false
+  - path: /v1/responses
+    policy: standard
+    keep_responses: 30m
   - path: /v1/embeddings
     policy: paid
     kind: raw

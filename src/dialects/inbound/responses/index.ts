@@ -1,8 +1,9 @@
 /**
  * OpenAI's Responses format for clients: `POST /v1/responses` with text, images, files and tools, whole and as a stream.
- * It is stateless: each request brings its whole conversation, and nothing is stored.
+ * Each request brings its whole conversation, unless the route keeps earlier answers.
  */
 import { type ChatCompletion, envelope, type InboundDialect, type InboundRequest, type InboundView } from '#contract'
+import { keepAnswer } from './kept.ts'
 import { Output } from './output.ts'
 import { inTheirTerms } from './places.ts'
 import { type ReadRequest, readRequest } from './request.ts'
@@ -42,5 +43,6 @@ function encodeAnswer(completion: ChatCompletion, request: ReadRequest, view: In
     cut,
     serviceTier,
   })
+  keepAnswer(request, view, response)
   return Buffer.from(JSON.stringify(response))
 }

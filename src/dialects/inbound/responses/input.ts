@@ -1,26 +1,45 @@
 /** `input`: a text, or the items of a conversation. */
-import type { Boxes } from '#contract'
+import type { Boxes, InboundView } from '#contract'
 import { readClientItem } from './client-tools.ts'
 import { type Call, Conversation, type ReadInput } from './conversation.ts'
+import { earlierItems, itemBehind, keptForm } from './kept.ts'
 import { flatName, SEARCH } from './names.ts'
 import { type PlacedPart, readParts, readTexts } from './parts.ts'
 import { at, type Fields, fieldsOf, listOf, missing, notOneOf, optionalTextOf, textOf, unsupported } from './read.ts'
+import { isKept } from './response.ts'
 import { unseal } from './sealed.ts'
 
-/** @param instructions the system's first words, or null */
-export function readInput(input: unknown, instructions: string | null, boxes: Boxes | undefined): ReadInput {
+export interface ReadItems extends ReadInput {
+  /** The request's own items, references replaced by what they name; empty where nothing is to be kept. */
+  readonly items: readonly Fields[]
+}
+
+/**
+ * @param asked the client's body
+ * @param instructions the system's first words, or null
+ */
+export function readInput(asked: Fields, instructions: string | null, view: InboundView): ReadItems {
+  const { boxes, kept } = view
   const conversation = new Conversation()
   if (instructions)
     conversation.say('system', [{ part: { type: 'text', text: instructions }, place: 'instructions' }], '')
+  for (const { item, place } of earlierItems(asked, kept)) readItem(item, place, conversation, boxes)
+  const items: Fields[] = []
+  const { input } = asked
   if (typeof input === 'string') {
     conversation.say('user', [{ part: { type: 'text', text: input }, place: 'input' }], '')
+    items.push({ role: 'user', content: input })
   } else {
     for (const [index, value] of listOf(input, 'input').entries()) {
       const place = `input[${index}]`
-      readItem(fieldsOf(value, place), place, conversation, boxes)
+      const said = fieldsOf(value, place)
+      const isReference = kindOf(said, place) === 'item_reference'
+      const item = isReference ? itemBehind(textOf(said['id'], at(place, 'id')), place, kept) : said
+      readItem(item, place, conversation, boxes)
+      items.push(item)
     }
   }
-  return conversation.end()
+  return { ...conversation.end(), items: isKept(asked, view) ? items.map(keptForm) : [] }
 }
 
 function readItem(item: Fields, place: string, conversation: Conversation, boxes: Boxes | undefined): void {
@@ -57,10 +76,6 @@ function readItem(item: Fields, place: string, conversation: Conversation, boxes
     case 'image_generation_call':
       readPicture(item, place, conversation)
       break
-    case 'item_reference': {
-      const message = `${place} refers to an item by its id. This gateway stores nothing: send the item itself, as clients do when they ask with store: false.`
-      throw unsupported(place, message)
-    }
     default: {
       const read = readClientItem(item, type, place)
       if (read) {

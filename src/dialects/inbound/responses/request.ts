@@ -22,6 +22,8 @@ export interface ReadRequest {
   readonly body: Fields
   /** The client's own, for the parameters that answers repeat. */
   readonly asked: Fields
+  /** Its own items, where they are to be kept. */
+  readonly items: readonly Fields[]
   readonly places: Places
   readonly names: ToolNames
   /** What was left out, for the client to be told. */
@@ -29,14 +31,14 @@ export interface ReadRequest {
 }
 
 /** @param value the body as any JSON value; throws a refusal in the client's own terms */
-export function readRequest(value: unknown, { boxes }: Pick<InboundView, 'boxes'>): ReadRequest {
+export function readRequest(value: unknown, view: InboundView): ReadRequest {
   if (!isFields(value)) throw refuse('invalid_type', { message: 'The body must be a JSON object.' })
   refuseUnknown(value)
   refuseImpossible(value)
   checkUnused(value)
   if (value['input'] === undefined) throw missing('input')
   const instructions = optionalTextOf(value['instructions'], 'instructions')
-  const { messages, places, toolLists } = readInput(value['input'], instructions, boxes)
+  const { messages, places, toolLists, items } = readInput(value, instructions, view)
   const {
     tools,
     places: toolPlaces,
@@ -53,7 +55,7 @@ export function readRequest(value: unknown, { boxes }: Pick<InboundView, 'boxes'
     ...textSettings(optionalFieldsOf(value['text'], 'text')),
     ...thinking(optionalFieldsOf(value['reasoning'], 'reasoning')),
   }
-  return { body, asked: value, places: { messages: places, tools: toolPlaces }, names, dropped: [...dropped] }
+  return { body, asked: value, items, places: { messages: places, tools: toolPlaces }, names, dropped: [...dropped] }
 }
 
 /** Of the same name and meaning in both formats. */
@@ -69,9 +71,8 @@ const SAME = [
   'prompt_cache_retention',
 ]
 
-/** What needs a memory between requests, or a provider that does more than answer: why it is refused. */
+/** What nothing here can do: why it is refused. */
 const IMPOSSIBLE: Readonly<Record<string, string>> = {
-  previous_response_id: "This gateway stores no responses: send the whole conversation in 'input'.",
   conversation: "This gateway stores no conversations: send the whole conversation in 'input'.",
   background: 'This gateway answers at once and stores no responses: leave it out or send false.',
   prompt: "This gateway stores no prompt templates: send 'instructions' and 'input'.",
@@ -84,6 +85,7 @@ const IMPOSSIBLE: Readonly<Record<string, string>> = {
 /** Read elsewhere in this file, or without any effect here, which `checkUnused` says. */
 const OTHERS = [
   'input',
+  'previous_response_id',
   'instructions',
   'max_output_tokens',
   'stream',
@@ -148,7 +150,7 @@ const INCLUDED = [
 ]
 
 /**
- * What is taken and changes nothing: nothing is stored whatever `store` says; `truncation` would only matter where the
+ * What is taken and changes nothing in the request: `store` is about the answer; `truncation` would only matter where the
  * conversation does not fit, which is refused; `max_tool_calls` counts tools that providers run, of which there are none;
  * `include` names what is given anyway or belongs to such tools; `client_metadata` is the client's own note.
  */

@@ -50,13 +50,12 @@ export function responseOf(asked: Fields, view: InboundView, answered: Answered)
     model,
     output,
     parallel_tool_calls: said('parallel_tool_calls', true),
-    previous_response_id: null,
+    previous_response_id: said('previous_response_id'),
     prompt_cache_key: said('prompt_cache_key'),
     reasoning: { effort: reasoning['effort'] ?? null, summary: reasoning['summary'] ?? null },
     safety_identifier: said('safety_identifier'),
     service_tier: serviceTier ?? said('service_tier'),
-    // Whatever was asked for: this gateway keeps no answers.
-    store: false,
+    store: isKept(asked, view),
     temperature: said('temperature'),
     text: { ...text, format: text['format'] ?? { type: 'text' } },
     tool_choice: said('tool_choice', 'auto'),
@@ -74,6 +73,9 @@ export function responseOf(asked: Fields, view: InboundView, answered: Answered)
 export function sealingOf({ include }: Fields, { boxes }: InboundView): Sealing {
   return { boxes, withText: Array.isArray(include) && include.includes('reasoning.encrypted_content') }
 }
+
+/** Whether this answer is to be kept. */
+export const isKept = ({ store }: Fields, { kept }: InboundView): boolean => kept !== undefined && store !== false
 
 export const responseId = (view: Pick<InboundView, 'exchange'>): string => `resp_${keyOf(view)}`
 

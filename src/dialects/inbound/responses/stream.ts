@@ -1,5 +1,6 @@
 /** A streamed answer: events with their type in the `event:` line and dense sequence numbers; no `[DONE]` at the end. */
 import { type Chunk, envelope, type InboundView, type Refusal, type StreamEncoder, type WireUsage } from '#contract'
+import { keepAnswer } from './kept.ts'
 import { Output } from './output.ts'
 import { inTheirTerms } from './places.ts'
 import type { Fields } from './read.ts'
@@ -45,7 +46,9 @@ export class ResponseEvents implements StreamEncoder {
     const cut = cutOf(this.#finishReason)
     const output = this.#output.end(cut !== null)
     const status = cut === null ? 'completed' : 'incomplete'
-    this.#tell(`response.${status}`, { status, output, cut, usage: this.#usage, serviceTier: this.#serviceTier })
+    const answered = { status, output, cut, usage: this.#usage, serviceTier: this.#serviceTier } as const
+    const response = this.#tell(`response.${status}`, answered)
+    keepAnswer(this.#request, this.#view, response)
     return this.#take()
   }
 
@@ -69,9 +72,10 @@ export class ResponseEvents implements StreamEncoder {
   }
 
   /** An event about the response as a whole. */
-  #tell(type: string, answered: Omit<Answered, 'model'> & { readonly status: Status }): void {
+  #tell(type: string, answered: Omit<Answered, 'model'> & { readonly status: Status }): Fields {
     const response = responseOf(this.#request.asked, this.#view, { model: this.#model, ...answered })
     this.#event(type, { response })
+    return response
   }
 
   #event(type: string, event: Fields): void {

@@ -1,0 +1,84 @@
+/**
+ * What is kept of earlier answers, where the route keeps any: found by `previous_response_id` and `item_reference`, and
+ * handed over to be kept. An item's id names the response that it came with, so no item needs a place of its own.
+ */
+import { type InboundView, type KeptAnswer, type KeptAnswers, refuse } from '#contract'
+import type { OutputItem } from './output.ts'
+import { type Fields, optionalTextOf, shown, unsupported, wrongValue } from './read.ts'
+import type { ReadRequest } from './request.ts'
+import { isKept, keyOf, responseId } from './response.ts'
+
+/** An item of a conversation, and where the client's body names it. */
+export interface PlacedItem {
+  readonly item: Fields
+  readonly place: string
+}
+
+/** A chain is read at once: so many responses take some ten milliseconds. */
+const LONGEST_CHAIN = 1000
+
+const PREVIOUS = 'previous_response_id'
+
+const REMEDY =
+  'ask with store: false, as the AI SDK does with providerOptions: { openai: { store: false } }. The operator can set keep_responses on this route'
+
+/** The items before the client's own: of each earlier response what was asked, then what was answered. */
+export function earlierItems(asked: Fields, kept: KeptAnswers | undefined): PlacedItem[] {
+  const previous = optionalTextOf(asked[PREVIOUS], PREVIOUS)
+  if (previous === null) return []
+  if (!kept) {
+    const message = `Unsupported parameter: '${PREVIOUS}'. This route keeps no responses: send the whole conversation in 'input', and ${REMEDY}.`
+    throw unsupported(PREVIOUS, message)
+  }
+  const chain: KeptAnswer[] = []
+  for (let id: string | null = previous; id !== null; id = chain.at(-1)!.previous) {
+    if (chain.length === LONGEST_CHAIN) {
+      throw wrongValue(
+        PREVIOUS,
+        `it has more than ${LONGEST_CHAIN} responses before it; begin with the whole conversation`,
+      )
+    }
+    const found = kept.find(id)
+    if (!found) {
+      const message = `Previous response with id ${shown(id)} not found. It was deleted, its time is over, or it was never kept.`
+      throw refuse('previous_response_not_found', { message, param: PREVIOUS })
+    }
+    chain.push(found)
+  }
+  return chain.reverse().flatMap(answer => itemsOf(answer).map(item => ({ item, place: PREVIOUS })))
+}
+
+/** The item that a reference names. */
+export function itemBehind(id: string, place: string, kept: KeptAnswers | undefined): Fields {
+  if (!kept) {
+    const message = `${place} refers to an item by its id. This route keeps no items: send the item itself, and ${REMEDY}.`
+    throw unsupported(place, message)
+  }
+  const key = /^[a-z]+_([A-Za-z0-9]+)_i?\d+$/.exec(id)?.[1]
+  const answer = key === undefined ? undefined : kept.find(`resp_${key}`)
+  const item = answer && itemsOf(answer).find(each => each['id'] === id)
+  if (item) return item
+  const message = `Item with id ${shown(id)} not found. Its response was deleted, its time is over, or it was never kept. Send the item itself.`
+  throw refuse('item_not_found', { message, param: place })
+}
+
+const itemsOf = ({ input, output }: KeptAnswer): Fields[] => [...input, ...output]
+
+/** Hands an answer over to be kept, when the route and the request want it. */
+export function keepAnswer({ asked, items }: ReadRequest, view: InboundView, response: Fields): void {
+  if (!isKept(asked, view)) return
+  const key = keyOf(view)
+  const input = items.map((item, index) => ({ id: `${item['role'] ? 'msg' : 'item'}_${key}_i${index}`, ...item }))
+  const output = response['output'] as readonly OutputItem[]
+  const previous = (asked[PREVIOUS] as string | null | undefined) ?? null
+  view.kept!.keep({ id: responseId(view), input, output, previous }, response)
+}
+
+/** An item as it is kept: messages say that they are some, and hold parts. */
+export function keptForm(item: Fields): Fields {
+  const { role, content } = item
+  if (role === undefined) return item
+  const type = role === 'assistant' ? 'output_text' : 'input_text'
+  const parts = typeof content === 'string' ? [{ type, text: content }] : content
+  return { ...item, type: 'message', content: parts }
+}

@@ -1,0 +1,135 @@
+/** Kept responses: rows by their id, encrypted, for one account, until their time is over. */
+import type { Clock } from '#contract'
+import type { Database } from './database.ts'
+import type { KeptOutcome, NewResponse, Responses, Vault } from './store.ts'
+import type { Writer } from './writer.ts'
+
+/** Beside its box a response takes so much, about: two rows, and their places in three indexes. */
+const ROW_BYTES = 512
+/** One transaction removes so many, and not many more bytes than these: each page of a box is read for it. */
+const MOST_REMOVED = 64
+const MOST_REMOVED_BYTES = 4 * 1024 * 1024
+/** Of all responses that wait to be written. */
+const MOST_WAITING_BYTES = 64 * 1024 * 1024
+
+export interface KeepResponse {
+  readonly id: string
+  readonly account: string
+  readonly expiresAt: number
+  readonly box: Uint8Array
+  /** What the account may have of them, this one included. */
+  readonly mostBytes: number
+  /** Others of the account, which live as long as this one from now on. */
+  readonly used: readonly string[]
+}
+
+export interface ResponseOperations {
+  keepResponse(response: KeepResponse): 'kept' | 'no_room'
+  deleteResponse(of: { readonly id: string; readonly account: string }): void
+  /** Removes a few of those that are past. */
+  sweepResponses(nowMs: number): void
+}
+
+export function createResponseOperations(database: Database): ResponseOperations {
+  const isThere = database.prepare('SELECT 1 FROM response WHERE id = ?')
+  const prolong = database.prepare(
+    'UPDATE response SET expires_at = ?1 WHERE id = ?2 AND account = ?3 AND expires_at < ?1',
+  )
+  const total = database.prepare('SELECT bytes FROM response_total WHERE account = ?')
+  const oldest = database.prepare('SELECT id, bytes FROM response WHERE account = ? ORDER BY expires_at LIMIT ?')
+  const past = database.prepare('SELECT id, bytes FROM response WHERE expires_at <= ? ORDER BY expires_at LIMIT ?')
+  const put = database.prepare('INSERT INTO response (id, account, expires_at, bytes) VALUES (?, ?, ?, ?)')
+  const putBox = database.prepare('INSERT INTO response_box (response, box) VALUES (?, ?)')
+  const remove = database.prepare('DELETE FROM response WHERE id = ?')
+  const removeOwn = database.prepare('DELETE FROM response WHERE id = ? AND account = ?')
+
+  return {
+    keepResponse({ id, account, expiresAt, box, mostBytes, used }) {
+      if (isThere.get(id) !== undefined) return 'kept'
+      for (const each of used) prolong.run(expiresAt, each, account)
+      const bytes = box.length + ROW_BYTES
+      let over = ((total.get(account)?.['bytes'] as number | undefined) ?? 0) + bytes - mostBytes
+      const others = over > 0 ? oldest.all(account, MOST_REMOVED) : []
+      for (let index = 0; over > 0 && index < others.length; index++) {
+        remove.run(others[index]!['id'] as string)
+        over -= others[index]!['bytes'] as number
+      }
+      if (over > 0) return 'no_room'
+      put.run(id, account, expiresAt, bytes)
+      putBox.run(id, box)
+      return 'kept'
+    },
+    deleteResponse: ({ id, account }) => void removeOwn.run(id, account),
+    sweepResponses(nowMs) {
+      let bytes = 0
+      for (const row of past.all(nowMs, MOST_REMOVED)) {
+        remove.run(row['id'] as string)
+        bytes += row['bytes'] as number
+        if (bytes > MOST_REMOVED_BYTES) return
+      }
+    },
+  }
+}
+
+interface Parts {
+  readonly reader: Database
+  readonly writer: Writer
+  readonly vault: Vault
+  readonly clock: Clock
+}
+
+/** @param parts.reader sees what is committed; what still waits for its commit is found in memory */
+export function createResponses({ reader, writer, vault, clock }: Parts): Responses {
+  const boxOf = reader.prepare(`
+    SELECT box FROM response JOIN response_box ON response_box.response = response.id
+    WHERE id = ? AND account = ? AND expires_at > ?`)
+  const isPast = reader.prepare('SELECT 1 FROM response WHERE expires_at <= ? LIMIT 1')
+  const waiting = new Map<string, NewResponse>()
+  let waitingBytes = 0
+  let isSweeping = false
+
+  function find(id: string, account: string): string | undefined {
+    const early = waiting.get(id)
+    if (early) return early.account === account ? early.content : undefined
+    const box = boxOf.get(id, account, clock.now())?.['box'] as Uint8Array | undefined
+    return box && vault.open(purposeOf(id), account, box)?.toString('utf8')
+  }
+
+  return {
+    find,
+    async keep(response): Promise<KeptOutcome> {
+      const { id, account, content, keepMs, most, used } = response
+      const plain = Buffer.from(content)
+      if (plain.length > most.responseBytes) return 'too_large'
+      if (waitingBytes + plain.length > MOST_WAITING_BYTES) return 'store_busy'
+      waiting.set(id, response)
+      waitingBytes += plain.length
+      try {
+        const box = vault.seal(purposeOf(id), account, plain)
+        const expiresAt = clock.now() + keepMs
+        return await writer.op('keepResponse', { id, account, expiresAt, box, mostBytes: most.accountBytes, used })
+      } finally {
+        waiting.delete(id)
+        waitingBytes -= plain.length
+      }
+    },
+    async remove(id, account) {
+      if (find(id, account) === undefined) return false
+      waiting.delete(id)
+      await writer.op('deleteResponse', { id, account })
+      return true
+    },
+    async sweep() {
+      if (isSweeping) return
+      isSweeping = true
+      try {
+        while (isPast.get(clock.now()) !== undefined) await writer.op('sweepResponses', clock.now())
+      } finally {
+        isSweeping = false
+      }
+    },
+  }
+}
+
+/** A box opens in its own row only. */
+const purposeOf = (id: string): string => `response ${id}`
