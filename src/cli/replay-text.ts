@@ -151,6 +151,7 @@ const UNKNOWN: Readonly<Record<string, string>> = {
   unfinished: 'a step of the configuration waits for something that does not come',
   answer: 'a step has refused the answer, whose words are not in the log, and that step is gone or another one',
   words: 'a step looks at words, which are not in the log, and the log does not say what that step made of them',
+  kept: 'the request names a kept response, which is not in the log',
   body: 'what was asked is not in the log, and the configuration asks for it now',
 }
 

@@ -348,7 +348,7 @@ function bodyOf(line: LogLine): { readonly body: unknown; readonly bytes: Buffer
 function notInLog(run: Run): KeptAnswers {
   return {
     find(id) {
-      run.unknown ??= 'body'
+      run.unknown ??= 'kept'
       return { id, input: [], output: [], previous: null }
     },
     keep() {},

@@ -4,9 +4,12 @@ import { generateText, isStepCount, jsonSchema, type ModelMessage, streamText, t
 import type { ResponseInput } from 'openai/resources/responses/responses'
 import { describe, expect, test } from 'vitest'
 import { exact, type Script } from '../helpers/fake-provider.ts'
-import { type Rig, startRig } from './rig.ts'
+import { modelAt, type Rig, startRig } from './rig.ts'
 
 const ROUTES = [{ path: '/v1/responses', policy: 'test' }]
+
+/** A name by which the AI SDK knows a model that thinks. */
+const MODELS = { o3: modelAt('scripted', 'upstream-thinker', { reasoning: true }) }
 
 /** Thinks and calls a tool, until it has the tool's result; then it thinks and answers. */
 const THINKER: Script = ({ body }) => {
@@ -39,7 +42,7 @@ describe('thoughts in a loop of tools, where nothing is kept', () => {
   const providerOptions = { openai: { store: false } }
 
   test.each([false, true])('the AI SDK: the provider gets its reasoning_content back (stream %s)', async stream => {
-    await using rig = await startRig({ script: THINKER, yaml: { routes: ROUTES } })
+    await using rig = await startRig({ script: THINKER, models: MODELS, yaml: { routes: ROUTES } })
     const request = { model: sdk(rig)('o3'), providerOptions, ...loop }
     const result = stream ? streamText(request) : await generateText(request)
     expect(await result.text).toBe('It rains.')
@@ -52,7 +55,7 @@ describe('thoughts in a loop of tools, where nothing is kept', () => {
   })
 
   test.each([false, true])('the official library, of which only the box is kept (stream %s)', async stream => {
-    await using rig = await startRig({ script: THINKER, yaml: { routes: ROUTES } })
+    await using rig = await startRig({ script: THINKER, models: MODELS, yaml: { routes: ROUTES } })
     const { responses } = rig.openai()
     const input: ResponseInput = [{ role: 'user', content: 'Will it rain?' }]
     const ask = () => {
@@ -69,7 +72,7 @@ describe('thoughts in a loop of tools, where nothing is kept', () => {
   })
 
   test("another account's box is refused, and says where it stands", async () => {
-    await using rig = await startRig({ script: THINKER, yaml: { routes: ROUTES } })
+    await using rig = await startRig({ script: THINKER, models: MODELS, yaml: { routes: ROUTES } })
     const request = { model: 'o3', store: false, include: ['reasoning.encrypted_content' as const] }
     const first = await rig.openai().responses.create({ ...request, input: 'Hi' })
     const { store } = rig.gateway.running
@@ -93,7 +96,7 @@ describe('where responses are kept, the AI SDK as it comes', () => {
   const loop = { prompt: 'Will it rain?', tools: { weather }, stopWhen: isStepCount(3), maxRetries: 0 }
 
   test.each([false, true])('a loop of tools on a model that thinks (stream %s)', async stream => {
-    await using rig = await startRig({ script: THINKER, yaml: { routes: KEEPING } })
+    await using rig = await startRig({ script: THINKER, models: MODELS, yaml: { routes: KEEPING } })
     const request = { model: sdk(rig)('o3'), ...loop }
     const result = stream ? streamText(request) : await generateText(request)
     expect(await result.text).toBe('It rains.')
@@ -125,7 +128,7 @@ describe('where responses are kept, the AI SDK as it comes', () => {
   })
 
   test('without the setting the error names store: false', async () => {
-    await using rig = await startRig({ script: THINKER, yaml: { routes: ROUTES } })
+    await using rig = await startRig({ script: THINKER, models: MODELS, yaml: { routes: ROUTES } })
     const failing = generateText({ model: sdk(rig)('o3'), ...loop })
     await expect(failing).rejects.toThrow('providerOptions: { openai: { store: false } }')
     await expect(failing).rejects.toMatchObject({ statusCode: 400 })

@@ -19,10 +19,12 @@ export interface Rig extends AsyncDisposable {
 export interface RigOptions extends Pick<InProcessOptions, 'plugins' | 'steps' | 'credit' | 'yaml' | 'open'> {
   /** Of the provider behind the model `m`; default: three tokens. */
   readonly script?: Script
+  /** Further models of the catalog. */
+  readonly models?: Readonly<Record<string, object>>
 }
 
-/** The models: `m` and `o3` are the scripted provider, `demo` and `thinking` are the embedded demo. */
-export async function startRig({ script = exact(), yaml, ...options }: RigOptions = {}): Promise<Rig> {
+/** The models: `m` is the scripted provider, `demo` and `thinking` are the embedded demo. */
+export async function startRig({ script = exact(), models, yaml, ...options }: RigOptions = {}): Promise<Rig> {
   const provider = await startFakeProvider({ script })
   const gateway = await startInProcess({
     ...options,
@@ -32,8 +34,7 @@ export async function startRig({ script = exact(), yaml, ...options }: RigOption
         m: modelAt('scripted', 'upstream-model'),
         demo: modelAt('demo', 'demo-small'),
         thinking: modelAt('demo', 'demo-thinking', { reasoning: true }),
-        // A name by which the AI SDK knows a model that thinks.
-        o3: modelAt('scripted', 'upstream-thinker', { reasoning: true }),
+        ...models,
       },
       ...yaml,
     },

@@ -12,7 +12,6 @@ const TARGETS = '    targets: [ { provider: demo, model: tiny } ]'
 const PRICE = '    price: { per: 1M tokens, input: $0.10, output: $0.40 }'
 const route = (text: string): Gateway => ({ routes: `${PARTS.routes}\n${text}` })
 const RAW = 'path: /v1/embeddings, kind: raw, policy: standard'
-const keeping = (path: string, more: string) => route(`  - { path: ${path}, policy: standard, ${more} }`)
 const raw = (place: string) => route(`  - { ${place}, kind: raw, policy: catalog, provider: far, price: free }`)
 
 const YAML: Row[] = [
@@ -540,12 +539,6 @@ const ROUTES: Row[] = [
     route('  - { path: ▸/readyz, policy: standard, kind: raw }'),
     'the gateway itself answers /readyz',
   ],
-  [
-    'responses of messages',
-    keeping('/v1/messages', '▸keep_responses: 1h'),
-    '"keep_responses" is for /v1/responses only',
-  ],
-  ['responses kept for ever', keeping('/v1/responses', 'keep_responses: ▸800h'), 'must lie between 1m and 720h'],
   [
     'a pattern without a kind',
     route('  - { path: ▸"/v1/files/{id}", policy: standard }'),

@@ -628,7 +628,7 @@ test('a route that keeps responses brings the one on which they are read, behind
     },
     'policies/standard-read.yaml': 'steps:\n  - use: api-key\n',
   })
-  const found = routes.filter(({ path }) => path.includes('/responses'))
+  const found = routes.filter(({ path }) => path.includes('/responses') && !path.endsWith('/input_tokens'))
   expect(
     found.map(({ path, kind, policy, methods, keepResponsesMs }) => [path, kind, policy, methods, keepResponsesMs]),
   ).toEqual([

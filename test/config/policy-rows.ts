@@ -289,6 +289,18 @@ const FIT: Row[] = [
     },
     'the step "rate-limit" (policies/paid.yaml:3) is about model, which only a chat route has; use a policy without it for /v1/embeddings',
   ],
+  ...[
+    ['responses of messages', '/v1/messages, ▸keep_responses: 1h', '"keep_responses" is for /v1/responses only'],
+    ['responses of counts', '/v1/responses/input_tokens, ▸keep_responses: 1h', 'is for /v1/responses only'],
+    ['responses kept for ever', '/v1/responses, keep_responses: ▸800h', 'must lie between 1m and 720h'],
+    ['responses kept for a moment', '/v1/responses, keep_responses: ▸30s', 'must lie between 1m and 720h'],
+  ].map(
+    ([name, what, says]): Row => [
+      name!,
+      { gateway: { routes: `${PARTS.routes}\n  - { policy: standard, path: ${what} }` } },
+      says!,
+    ],
+  ),
   [
     'responses without a key',
     {

@@ -320,6 +320,23 @@ describe('money', () => {
   })
 })
 
+describe('a request that names a kept response, which is in no log', () => {
+  const routes = (more: object) => [{ path: '/v1/responses', policy: 'standard', ...more }]
+  const keeping = (more: object) => configurationOf([...FIRST, ...LAST], { yaml: { routes: routes(more) } })
+  const lines = [
+    { previous_response_id: 'resp_1', input: 'Hello' },
+    { input: [{ type: 'item_reference', id: 'msg_1_0' }] },
+    { input: 'Hello' },
+  ].map(body => lineWith({ route: '/v1/responses', kind: 'responses', request: { body: { model: 'm', ...body } } }))
+
+  test('has no verdict where responses are kept, and is refused where they are not', async () => {
+    const { changes, found } = await replayed(await keeping({ keep_responses: '1h' }), lines)
+    expect({ changes, unknown: [...found.unknown] }).toEqual({ changes: [], unknown: [['kept', 2]] })
+    const without = await replayed(await keeping({}), lines)
+    expect(without.changes).toEqual(['2x 200 (answered) > unsupported_parameter (schema)'])
+  })
+})
+
 describe('what was said of an answer, whose words are in no log', () => {
   const SAID = {
     outcome: 'failed',

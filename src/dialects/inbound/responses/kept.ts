@@ -68,7 +68,10 @@ const itemsOf = ({ input, output }: KeptAnswer): Fields[] => [...input, ...outpu
 export function keepAnswer({ asked, items }: ReadRequest, view: InboundView, response: Fields): void {
   if (!isKept(asked, view)) return
   const key = keyOf(view)
-  const input = items.map((item, index) => ({ id: `${item['role'] ? 'msg' : 'item'}_${key}_i${index}`, ...item }))
+  const input = items.map((item, index) => ({
+    ...item,
+    id: item['id'] ?? `${item['role'] ? 'msg' : 'item'}_${key}_i${index}`,
+  }))
   const output = response['output'] as readonly OutputItem[]
   const previous = (asked[PREVIOUS] as string | null | undefined) ?? null
   view.kept!.keep({ id: responseId(view), input, output, previous }, response)

@@ -74,7 +74,7 @@ const SAME = [
 /** What nothing here can do: why it is refused. */
 const IMPOSSIBLE: Readonly<Record<string, string>> = {
   conversation: "This gateway stores no conversations: send the whole conversation in 'input'.",
-  background: 'This gateway answers at once and stores no responses: leave it out or send false.',
+  background: 'This gateway answers at once: leave it out or send false.',
   prompt: "This gateway stores no prompt templates: send 'instructions' and 'input'.",
   context_management: 'This gateway does not shorten conversations: the client decides what it sends.',
   moderation: 'This gateway does not moderate on request.',
