@@ -135,7 +135,8 @@ function checkTargets(
 
 /** Reports a provider that the file does not have. */
 export function checkProviderName(source: Source, at: string, name: string, known: readonly string[]): void {
-  if (known.includes(name)) return
+  // Without the list nobody knows: that its key is misspelt is told.
+  if (known.includes(name) || source.reported('/providers')) return
   const some = known.length === 0 ? 'there are none' : `there ${known.length === 1 ? 'is' : 'are'} ${known.join(', ')}`
   const suggestion = didYouMean(name, known) ?? some
   source.report(at, `there is no provider ${source.show(at, name)}`, { rule: 'unknown-provider', suggestion })

@@ -9,6 +9,8 @@ type Schema = Readonly<Record<string, unknown>> & { readonly properties?: Record
 
 /** Reports each error once; what only repeats another error in other words is left out. */
 export function reportErrors(source: Source, address: string, errors: readonly ErrorObject[]): void {
+  // Not by the value, where a default may stand.
+  for (const meant of errors.flatMap(meantKey)) if (!source.has(address + meant)) source.giveUp(address + meant)
   const found = withoutEchoes(errors).map(error => {
     const at = address + error.instancePath
     const words = isFork(error) ? noForm(source, error, at, errors) : inWords(source, error, at)

@@ -213,6 +213,11 @@ export class Source {
     this.#found.push(this.#problemAt(address, message, options))
   }
 
+  /** Nothing may be built from what should be there, and no further complaint made: its key is misspelt, which is told. */
+  giveUp(address: string): void {
+    this.#broken.add(address)
+  }
+
   /** Of something sound that is probably not meant so. */
   warn(address: string, message: string, options: ReportOptions & { readonly rule: Rule }): void {
     this.#warned.push({ ...this.#problemAt(address, message, options), level: 'warning' })

@@ -38,6 +38,12 @@ test('aliases cannot multiply without end', async () => {
   expect(performance.now() - started).toBeLessThan(5_000)
 })
 
+test.each(['providers', 'models', 'routes', 'version'] as const)('a misspelt "%s" is one problem', async key => {
+  const mistyped = `${key[1]}${key[0]}${key.slice(2)}`
+  const part = PARTS[key].replace(key, `▸${mistyped}`)
+  await expectOneProblem(workshop, { gateway: { [key]: part } }, `unknown key "${mistyped}"; did you mean "${key}"?`)
+})
+
 test('one of several keys whose variable is not set is one problem', async () => {
   const keys =
     '  near: { dialect: openai, base_url: "https://a.example/v1", api_keys: [ "${FAR_KEY}", ▸"${NOWHERE}" ] }'
