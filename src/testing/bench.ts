@@ -43,7 +43,7 @@ export interface BenchOptions {
   readonly plan?: string
   /** Default: always the same numbers. */
   readonly random?: Random
-  /** How long a step may go on when the exchange is over, in real milliseconds. Default: 50. */
+  /** How long a step may go on when the exchange is over, in real milliseconds. Default: 1,000. */
   readonly stepGraceMs?: number
   /** How long a request may come to no end before that is told, in real milliseconds. Default: 10,000. */
   readonly patienceMs?: number
@@ -136,7 +136,7 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
     configuration,
     time,
     random: options.random ?? sameNumbers(),
-    stepGraceMs: options.stepGraceMs ?? 50,
+    stepGraceMs: options.stepGraceMs ?? 1000,
     ...(options.patienceMs === undefined ? {} : { patienceMs: options.patienceMs }),
     store: options.store ?? 'memory',
   })

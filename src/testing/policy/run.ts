@@ -36,7 +36,7 @@ export interface StepFailure {
   readonly mistakes: readonly string[]
 }
 
-const STEP_GRACE_MS = 50
+const STEP_GRACE_MS = 1_000
 /** What is scripted takes a few. */
 const PATIENCE_MS = 4_000
 const LATER_MS = 20
