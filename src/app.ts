@@ -26,12 +26,22 @@ export interface Readiness {
   readonly configuration?: string
 }
 
+/** What `GET /` says to whoever finds the clients' listener. */
+export interface About {
+  /** What clients are pointed at: it ends in /v1. */
+  readonly baseUrl: string
+  /** Where people open the dashboard; null when there is none. */
+  readonly dashboard: string | null
+}
+
 export interface AppParts {
   readonly gateway: Gateway
   generation(): Generation
   nextId(): string
   /** Whether the gateway takes new work: answers /readyz. It may look first. */
   ready(): Readiness | Promise<Readiness>
+  /** Where clients and people go; undefined while the gateway starts. */
+  about?(): About | undefined
   /** The text of /metrics; only on the operators' listener. */
   metrics(): string
   reportBug(exchange: string, error: unknown): void
@@ -49,9 +59,22 @@ export function createClientApp(parts: AppParts): Koa {
     return router.routes(ctx as never, next)
   })
   app.use(ctx => {
-    throw refuse('unknown_url', { message: unknownUrl(ctx.method, ctx.path, parts.generation()) })
+    const about = ctx.path === '/' && (ctx.method === 'GET' || ctx.method === 'HEAD') ? parts.about?.() : undefined
+    if (about === undefined)
+      throw refuse('unknown_url', { message: unknownUrl(ctx.method, ctx.path, parts.generation()) })
+    ctx.set('cache-control', 'no-store')
+    ctx.body = welcome(about)
   })
   return app
+}
+
+function welcome({ baseUrl, dashboard }: About): object {
+  return {
+    message: 'This is a Tollgate gateway. Point clients at base_url, with a key as their API key.',
+    base_url: baseUrl,
+    dashboard,
+    docs: dashboard === null ? null : `${dashboard}/api/openapi.json`,
+  }
 }
 
 /** People's application: the account API, and the page for everything else. */

@@ -22,7 +22,7 @@ import { answerEarly } from './send/early.ts'
 import { keepAnswer, sendKept } from './send/kept.ts'
 import { type FindRecent, sendModel, sendModels, sendReceipt } from './send/lookup.ts'
 import { createMemory, ownerOf } from './send/memory.ts'
-import { sendRaw } from './send/raw.ts'
+import { noteRawModel, sendRaw } from './send/raw.ts'
 import type { TripEnding } from './send/record.ts'
 import { errorBody, sendRefusal } from './send/refusal.ts'
 import type { SenderParts, Trip } from './send/trip.ts'
@@ -139,6 +139,7 @@ export function createGateway(parts: GatewayParts): Gateway {
     trip.body = await read(trip)
     checkRoom(trip.generation)
     trip.exchange.bytes = trip.body.bytes
+    if (trip.route.config.kind === 'raw') noteRawModel(trip)
     admitted.add(trip)
     if (trip.body.bytes.length > LONG_BODY_BYTES && trip.route.config.kind !== 'raw') await parseAhead(trip.exchange)
   }

@@ -226,6 +226,7 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
       log.log.info(exchangeLine(record), 'exchange')
     },
   })
+  let people: ReturnType<typeof createPeople> | undefined
   const ready = () => readiness(draining, store.problem(), reloads.problem())
   const parts: AppParts = {
     gateway,
@@ -235,6 +236,7 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
       await store.look()
       return ready()
     },
+    about: () => people?.about(),
     metrics: metrics.render,
     reportBug: (exchange, error) => log.log.error({ exchange, error }, 'an unexpected error'),
   }
@@ -253,7 +255,7 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
   const port = await listen(clients.server, configuration.listen)
   const url = urlOf(configuration.listen.host, port)
   undo.push(() => closeNow(clients.server))
-  const people = createPeople({
+  people = createPeople({
     store,
     clock,
     log: log.log,

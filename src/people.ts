@@ -74,6 +74,8 @@ export function createPeople(parts: PeopleParts) {
     playground: () => playgroundDoor(parts.generation(), clients.port),
   }
   return {
+    /** What `GET /` says. */
+    about: () => ({ baseUrl: api.baseUrl(), dashboard: origins()[0] ?? null }),
     /** The operators' part of the API, for their own listener; not made without one, for its schemas take a tenth of a second. */
     operators: () => createApi(api, 'admin', { readJson: createJsonReader() }),
     /** Whether a request brings an operator's token. */

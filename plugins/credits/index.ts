@@ -20,7 +20,6 @@ import {
   type NanoUsd,
   type OnDisconnect,
   type Price,
-  type RouteView,
   refuse,
   type SettleRequest,
   type ShortHold,
@@ -92,9 +91,7 @@ export default definePlugin({
           return next()
         }
         const bill =
-          exchange.chat && exchange.model
-            ? chatBill(exchange.chat, exchange.model, price)
-            : rawBill(exchange.bytes.length, price, exchange.route)
+          exchange.chat && exchange.model ? chatBill(exchange.chat, exchange.model, price) : rawBill(exchange, price)
         const held = await hold({ exchange, bill, settings, books, setHeader: (name, value) => ctx.set(name, value) })
         exchange.give('hold', held)
         const wish = settings.on_disconnect ?? (exchange.model?.reasoning ? 'drain' : 'cancel')
@@ -152,11 +149,12 @@ function chatBill(chat: Chat, model: Model, price: Price): Bill {
 }
 
 /** Raw routes: charged as usage says, within the hold. */
-function rawBill(bytes: number, price: Price, { path, hold: most = null }: Pick<RouteView, 'path' | 'hold'>): Bill {
+function rawBill({ bytes: { length: bytes }, route, rawModel }: ExchangeWith<'key'>, price: Price): Bill {
+  const { path, hold: most = null } = route
   return {
     price,
-    // Nobody has resolved a model; the receipt says by which road it went.
-    modelId: path,
+    // Where nobody knows the model, the receipt says by which road it went.
+    modelId: rawModel ?? path,
     chat: null,
     model: null,
     hold: () => rawHold(price, bytes, most),

@@ -72,7 +72,9 @@ describe('requests', () => {
     const { refusal, passed } = await send()
     expect(passed).toBe(false)
     expect(refusal).toMatchObject({ code: 'rate_limit_exceeded', status: 429, retryAfterMs: 750, retryable: true })
-    expect(refusal!.message).toBe('Rate limit reached: this key has 60 requests per minute. Try again in 750ms.')
+    expect(refusal!.message).toBe(
+      'Rate limit reached: this key has 60 requests per minute, and at most 2 at once. Try again in 750ms.',
+    )
     expect(headersOf('requests', name => refusal!.headers[name]!)).toEqual(['2', '0', '2s'])
     expect(retryHeaders(refusal!)).toEqual({ 'retry-after': '1', 'retry-after-ms': '750' })
     clock.time += 749

@@ -56,11 +56,12 @@ export function limitHeaders(
 
 const WINDOWS: Record<number, string> = { 1000: 'second', 60000: 'minute', 3600000: 'hour', 86400000: 'day' }
 
-/** The sentence of a refusal: what is limited, and when to try again. */
-export function limitSentence({ kind, rate }: Limit, whose: string, grant: Grant, needed?: number): string {
+/** The sentence of a refusal: what is limited, how much may come at once, and when to try again. */
+export function limitSentence({ kind, rate, shape }: Limit, whose: string, grant: Grant, needed?: number): string {
   const window = WINDOWS[rate.perMs] ?? formatSpan(rate.perMs)
   const need = needed === undefined ? '' : `, and this request may take ${needed}`
   const wait = formatSpan(grant.retryAfterMs)
   const what = rate.amount === 1 ? kind.slice(0, -1) : kind
-  return `Rate limit reached: ${whose} has ${rate.amount} ${what} per ${window}${need}. Try again in ${wait}.`
+  const burst = shape.capacity === rate.amount ? '' : `, and at most ${shape.capacity} at once`
+  return `Rate limit reached: ${whose} has ${rate.amount} ${what} per ${window}${burst}${need}. Try again in ${wait}.`
 }

@@ -259,7 +259,7 @@ const ROUTE = map(
       minItems: 1,
       uniqueItems: true,
       description:
-        "Raw routes: the provider's models that a request may name in its body; each has to name one. Needed by keys that are limited to some models. Left out: any, and no such key.",
+        "Raw routes: the provider's models that a request may name in its body; each has to name one. Receipts and usage show the model then, and the path otherwise. Needed by keys that are limited to some models. Left out: any, and no such key.",
       items: {
         type: 'string',
         pattern: '^[!-+\\--~]{1,200}$',

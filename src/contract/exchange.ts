@@ -191,6 +191,8 @@ export interface Exchange {
   readonly address: string
   /** The body as it arrived (empty without one). */
   readonly bytes: Buffer
+  /** Raw routes: the provider's model that the body names, when the route lists it under `models`. */
+  readonly rawModel?: string | null
   /**
    * The body as JSON, scanned for depth, width and duplicate keys before it was parsed. Throws the refusal
    * (`invalid_json`, `request_too_complex`) for a bad one.

@@ -80,6 +80,7 @@ export class LiveExchange implements Exchange {
   readonly address: string
   /** Set when the body was read, before the first step that needs it. */
   bytes: Buffer = UNREAD
+  rawModel: string | null = null
   readonly idempotencyKey: string | null
   readonly progress: Progress
   readonly abortController = new AbortController()

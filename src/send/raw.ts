@@ -2,7 +2,7 @@
  * The innermost middleware of a raw route: the bytes pass, and only what they cost is looked at. Small answers and JSON
  * leave whole, when the pipeline has unwound; sound, files and events leave as they come, but for their end.
  */
-import { refuse, type UpstreamFailure, type Usage } from '#contract'
+import { isRefusal, refuse, type UpstreamFailure, type Usage } from '#contract'
 import { StreamAnswer } from '../answer/stream.ts'
 import type { Upstream } from '../generation.ts'
 import { RawAbort, RawFailure, type RawHead } from '../upstream/raw.ts'
@@ -166,9 +166,29 @@ function refuseForbiddenModel(trip: Trip, models: readonly string[] | null): voi
     const message = 'This key may use some models only, and nobody can say which one a request to this URL would reach.'
     throw refuse('model_not_found', { message })
   }
+  const model = listedModel(trip, models)
+  if (model === null || !(allowed === null || allowed.includes(model)))
+    throw refuse('model_not_found', { param: 'model' })
+}
+
+/** The provider's model that a request is about, when its route lists it; null for all others. */
+function listedModel(trip: Trip, models: readonly string[]): string | null {
   const model = modelOf(trip)
-  const isOurs = model !== null && models.includes(model) && !queryNamesModel(trip.ctx.querystring)
-  if (!isOurs || !(allowed === null || allowed.includes(model))) throw refuse('model_not_found', { param: 'model' })
+  return model !== null && models.includes(model) && !queryNamesModel(trip.ctx.querystring) ? model : null
+}
+
+/**
+ * Notes the model for receipts and usage. Only one that the route lists: what clients write there otherwise is theirs, and the
+ * sums of usage would have as many rows as they like. What is wrong with the body is told when it is sent.
+ */
+export function noteRawModel(trip: Trip): void {
+  const models = trip.route.config.raw?.models
+  if (!models) return
+  try {
+    trip.exchange.rawModel = listedModel(trip, models)
+  } catch (error) {
+    if (!isRefusal(error)) throw error
+  }
 }
 
 /** The model that a body is about. Null: nobody can see which one, or none, so it is none that is allowed. */

@@ -162,6 +162,23 @@ describe.skipIf(BROWSER === null)(`people at the page${BROWSER === null ? ` (${N
     await visitor.context.close()
   })
 
+  test("the clients' listener says where the page is", { timeout: 60_000 }, async () => {
+    const answer = await fetch(`${stage.url}/`)
+    expect(answer.status).toBe(200)
+    const { message, base_url, dashboard, docs } = (await answer.json()) as Record<string, string>
+    expect(message).toContain('Point clients at base_url')
+    expect(base_url).toBe(`${stage.url}/v1`)
+    expect(dashboard).toBe(stage.dashboard)
+    const { problems, context, page } = await visit(browser, { url: dashboard! })
+    await page.goto(dashboard!)
+    await page.getByRole('heading', { level: 1, name: 'Sign in' }).waitFor()
+    expect(problems).toEqual([])
+    await context.close()
+    expect(await (await fetch(docs!)).json()).toMatchObject({ openapi: '3.1.0' })
+    const [head, post] = await Promise.all(['HEAD', 'POST'].map(method => fetch(`${stage.url}/`, { method })))
+    expect([head!.status, post!.status]).toEqual([200, 404])
+  })
+
   test('the playground streams, says what it cost, and stops', { timeout: 60_000 }, async () => {
     const visitor = await visit(browser, { url: stage.dashboard })
     const { page, open, problems } = visitor

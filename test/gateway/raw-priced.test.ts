@@ -27,6 +27,7 @@ beforeAll(async () => {
       routes: [
         { ...raw, path: '/v1/images/{id}', price: PRICE, hold: '$0.20' },
         { ...raw, path: '/v1/audio/{id}', price: { ...PRICE, request: '$0.001' }, hold: '$0.20' },
+        { ...raw, path: '/v1/listed/{id}', price: PRICE, hold: '$0.20', models: ['painter', 'embedder'] },
         { ...raw, path: '/v1/embeddings', price: { per: '1M tokens', input: '$5' }, hold: '$0.20' },
       ],
     },
@@ -65,6 +66,31 @@ async function charged(run: () => Promise<unknown>): Promise<bigint> {
 
 const draw = () => client.images.generate({ model: 'painter', prompt: 'A cat' }).withResponse()
 const sound = () => toFile(Buffer.alloc(3000), 'a.wav')
+
+test.each([
+  ['a model that the route lists, as JSON', 'listed/a', { model: 'painter' }, 'painter'],
+  ['one that the route lists, in a form', 'listed/a', 'embedder', 'embedder'],
+  ['one of a route without a list', 'images/a', { model: 'painter' }, '/v1/images/{id}'],
+  ['one that the route does not list', 'listed/a', { model: 'other' }, '/v1/listed/{id}'],
+  ['none', 'listed/a', {}, '/v1/listed/{id}'],
+])('receipt and usage: %s', async (_, path, asked, model) => {
+  provider.script(json({ usage: { input_tokens: 1000, output_tokens: 1 } }))
+  const form = new FormData()
+  if (typeof asked === 'string') form.set('model', asked)
+  const answer = await fetch(`${gateway.url}/v1/${path}`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${gateway.key}`,
+      ...(typeof asked === 'string' ? {} : { 'content-type': 'application/json' }),
+    },
+    body: typeof asked === 'string' ? form : JSON.stringify(asked),
+  })
+  await answer.arrayBuffer()
+  const receipt = gateway.running.store.findReceipt(answer.headers.get('x-request-id')!)!
+  expect(receipt.model).toBe(model)
+  const usage = gateway.running.store.reports.usage({ step: 'day', by: 'model', from: 0, to: Number.MAX_SAFE_INTEGER })
+  expect(usage.map(row => row.model)).toContain(model)
+})
 
 test('a balance that does not pay for the dearest request: 402, nothing is asked', async () => {
   const { store } = gateway.running

@@ -220,7 +220,7 @@ describe('refused: no row in the ledger, nothing sent', () => {
 
   describe('what is not served', () => {
     test.each([
-      ['GET', '/'],
+      ['PUT', '/'],
       ['GET', '/v1'],
       ['GET', '/v1/'],
       ['GET', '/metrics'],
