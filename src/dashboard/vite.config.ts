@@ -29,13 +29,9 @@ export default defineConfig({
         codeSplitting: {
           includeDependenciesRecursively: false,
           // Many small files compress badly: what the same people open is one file. The charts' library stays apart.
-          // The first group that fits has a file.
+          // The first group that fits has a file. Signing in is in that of everybody: alone it would be a small one.
           groups: [
             { name: 'operator', test: /\/pages\/operator\// },
-            {
-              name: 'gate',
-              test: /\/pages\/(sign-in|register|join|reset|credentials|link-trouble)\.tsx$|\/lib\/link\.ts$/,
-            },
             {
               name: 'playground',
               test: /\/pages\/playground|\/ui\/markdown\.tsx$|\/lib\/(markdown|markdown-inline|sse|talk|use-talk)\.ts$/,
@@ -43,9 +39,12 @@ export default defineConfig({
             { name: 'chart', test: /\/node_modules\/uplot\/|\/ui\/chart\.tsx/ },
             {
               name: 'account',
-              test: /\/pages\/|\/ui\/lazy-chart\.tsx$|\/lib\/(keys|request|snippets|spending|sum|trail|usage)\.ts$/,
+              test: /\/pages\/(?!sign-in|register|join|reset|credentials|link-trouble)|\/ui\/lazy-chart\.tsx$|\/lib\/(keys|request|snippets|spending|sum|trail|usage)\.ts$/,
             },
-            { name: 'core', test: /\/node_modules\/preact\/|\/dashboard\/(lib|ui)\// },
+            {
+              name: 'core',
+              test: /\/node_modules\/preact\/|\/dashboard\/(lib|ui)\/|\/pages\/(sign-in|register|join|reset|credentials|link-trouble)\.tsx$/,
+            },
           ],
         },
       },
