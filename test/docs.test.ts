@@ -391,9 +391,29 @@ async function configurationDirectory(): Promise<string> {
   return dir
 }
 
-/** Policy tests beside the shipped policies. */
+/** Asks a service whether a request may pass; lets it pass when the service is out. */
+const DECIDES = `import { definePlugin, refuse } from 'tollgate/plugin'
+export default definePlugin({
+  name: 'decides',
+  settings: { type: 'object', additionalProperties: false, properties: {} },
+  create: () => async (_ctx, next) => {
+    const answer = await fetch('https://policy.example/decide', { method: 'POST' }).catch(() => null)
+    if (answer && !(await answer.json()).allow) throw refuse('forbidden', { message: 'The service says no.' })
+    await next()
+  },
+})
+`
+
+/** Policy tests beside the shipped policies; those that stand in for a service are for a policy whose plugin asks it. */
 async function passes(dir: string, text: string): Promise<void> {
-  cpSync(join(ROOT, 'gateway.yaml'), join(dir, 'gateway.yaml'))
+  const policy = text.startsWith('http:') ? 'sample' : 'standard'
+  writeFileSync(join(dir, 'gateway.yaml'), read('gateway.yaml').replaceAll('policy: standard', `policy: ${policy}`))
+  writeFileSync(join(dir, 'plugins/decides.ts'), DECIDES)
+  const standard = read('policies/standard.yaml')
+  writeFileSync(
+    join(dir, 'policies/sample.yaml'),
+    standard.replace('  - use: credits', '  - use: ../plugins/decides.ts\n  - use: credits'),
+  )
   const file = join(dir, 'policies/sample.test.yaml')
   writeFileSync(file, text)
   const said: string[] = []
