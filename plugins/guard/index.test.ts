@@ -39,10 +39,16 @@ const answerWith = (options: AnswerOptions) => (request: ProviderRequest) =>
 
 const IN_FRONT = ['guard', 'credits']
 
-function start(rules: readonly object[], answer: AnswerOptions = {}, order = IN_FRONT): Promise<InProcess> {
+function start(
+  rules: readonly object[],
+  answer: AnswerOptions = {},
+  order = IN_FRONT,
+  settings: object = {},
+): Promise<InProcess> {
   provider.script(answerWith(answer))
   return startInProcess({
     provider: provider.baseUrl,
+    yaml: { providers: { p: { dialect: 'openai', base_url: provider.baseUrl, ...settings } } },
     plugins: [here],
     steps: [
       { use: 'api-key' },
@@ -289,7 +295,7 @@ describe('answers', () => {
   test.each([null, undefined, ''])('a whole answer with the finish reason %o is not cut short', async finish => {
     const choice = { index: 0, message: { role: 'assistant', content: 'Write to joe' } }
     const said = { ...choice, ...(finish === undefined ? {} : { finish_reason: finish }) }
-    await using gateway = await start([{ detect: 'email', on: 'answer' }])
+    await using gateway = await start([{ detect: 'email', on: 'answer' }], {}, IN_FRONT, { missing_finish: 'stop' })
     provider.script({
       name: 'no finish',
       async run(call) {
@@ -300,7 +306,7 @@ describe('answers', () => {
     })
     const answer = (await (await gateway.chat()).json()) as ChatCompletion
     expect(answer.choices[0]!.message.content).toBe('Write to joe')
-    expect(answer.choices[0]!.finish_reason || null).toBe(finish === '' ? 'stop' : null)
+    expect(answer.choices[0]!.finish_reason).toBe('stop')
   })
 
   test.each([{ stream: false }, { stream: true }])(

@@ -161,7 +161,7 @@ describe('keys that can check nothing', () => {
     for (let fetches = provider.asked(), more = 1; more <= 2; more++) {
       clock.time += 600_000
       await send(await token(one))
-      await vi.waitFor(() => expect(provider.asked()).toBe(fetches + more))
+      await vi.waitFor(() => expect(provider.asked()).toBe(fetches + more), 10_000)
     }
     expect(logged).toEqual([
       {

@@ -1,5 +1,5 @@
 /** What was recorded from api.openai.com, asked again through the gateway, and held against OpenAI's schemas. */
-import { parseSse } from '../helpers/sse.ts'
+import { parseSse, textOf } from '../helpers/sse.ts'
 import type { CorpusCase } from './corpus.ts'
 import { type Judge, openSchemas } from './schemas.ts'
 
@@ -18,7 +18,7 @@ export async function judgeOriginals(
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ ...body, model: `${provider}/${id}`, stream: stream || undefined }),
     })
-    const values = valuesOf(answer, await answer.text())
+    const values = valuesOf(answer, await (stream ? textOf(answer) : answer.text()))
     judged += values.length
     // A recorded error reaches the client in the gateway's own words.
     const mistakes = values.flatMap(value => (isError(value) ? strict('ErrorResponse', value) : judge(observed, value)))

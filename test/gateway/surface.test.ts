@@ -175,7 +175,6 @@ describe('refused: no row in the ledger, nothing sent', () => {
       { name: 'Bearer and nothing', headers: () => ({ authorization: 'Bearer' }), code: 'missing_api_key' },
       { name: 'another scheme', headers: () => ({ authorization: 'Basic eDp5' }), code: 'missing_api_key' },
       { name: 'the key without a scheme', headers: () => ({ authorization: gateway.key }), code: 'missing_api_key' },
-      { name: 'x-api-key', headers: () => ({ 'x-api-key': gateway.key }), code: 'missing_api_key' },
       { name: 'two words behind Bearer', headers: () => bearer(`${gateway.key} x`), code: 'malformed_api_key' },
       { name: 'two blanks', headers: () => bearer(` ${gateway.key}`), code: 'malformed_api_key' },
       { name: 'a key of another house', headers: () => bearer(`sk-${'a'.repeat(40)}`), code: 'malformed_api_key' },
@@ -209,6 +208,24 @@ describe('refused: no row in the ledger, nothing sent', () => {
           if (value.length > 8) expect(message).not.toContain(value.slice(-8))
       }
       expect([...said]).toHaveLength(1)
+    })
+
+    test('x-api-key is for the routes that clients of Anthropic ask', async () => {
+      const headers = { 'content-type': 'application/json', 'x-api-key': gateway.key }
+      for (const [method, path, status] of [
+        ['POST', CHAT, 401],
+        ['GET', '/v1/models', 200],
+        ['GET', '/v1/models/m', 200],
+        ['GET', '/v1/receipts/req_0', 401],
+      ] as const) {
+        const answer = await fetch(`${gateway.url}${path}`, {
+          method,
+          headers,
+          ...(method === 'POST' ? { body: '{}' } : {}),
+        })
+        expect([path, answer.status]).toEqual([path, status])
+        await answer.text()
+      }
     })
 
     test('a body is not looked at before the key: an unknown caller learns nothing of models', async () => {

@@ -44,8 +44,8 @@ export const PLANTED: readonly PlantedBug[] = [
     'settled-twice',
     'a settle that is asked for again posts again',
     LEDGER,
-    "if (!putSettle(request, held.account)) return 'already_settled'",
-    'putSettle(request, held.account)',
+    "if (!putSettle(request, held.account, now)) return 'already_settled'",
+    'putSettle(request, held.account, now)',
   ),
   one(
     'no-credit-check',
