@@ -3,7 +3,7 @@
  * ends and records. It introduces the parts to each other; they do not know one another.
  */
 import type { Context } from 'koa'
-import { decidedBy, isRefusal, type Refusal, refuse, type Stage, slices } from '#contract'
+import { decidedBy, isRefusal, type Refusal, refuse, type Sliced, type Stage, slices } from '#contract'
 import { Client } from './answer/client.ts'
 import { Meter } from './answer/meter.ts'
 import { whenFacts } from './config/when.ts'
@@ -239,6 +239,8 @@ export function createGateway(parts: GatewayParts): Gateway {
       case 'messages':
       case 'responses':
         if (trip.route.config.counts) return sendCount(trip, parts)
+        // A long body is written anew as it is parsed: when it is its turn.
+        if (trip.exchange.bytes.length > LONG_BODY_BYTES) await slices.run(ownTurn(), trip.exchange.signal)
         // A stream waits at the provider, not here.
         if (!trip.exchange.chat?.stream) memory.reserveAnswer(trip)
         return sendChat(trip, parts, memory)
@@ -328,6 +330,10 @@ export function createGateway(parts: GatewayParts): Gateway {
 
 /** A body of this size takes milliseconds to scan and as many to parse. */
 const LONG_BODY_BYTES = 512 * 1024
+
+function* ownTurn(): Sliced<void> {
+  yield
+}
 
 /** Parses a long body in turns of the event loop, before the first step asks for it: others run between. */
 async function parseAhead(exchange: LiveExchange): Promise<void> {

@@ -131,7 +131,7 @@ const KNOWS_SQLITE = ['src/store/database.ts']
 
 /** Time and chance are passed in, everywhere but here. */
 const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[], why: string]>> = {
-  'src/contract/slices.ts': [['performance.now'], 'the one queue of the process; tests make their own'],
+  'src/contract/slices.ts': [['performance.now', 'setTimeout'], 'the one queue of the process; tests make their own'],
   'src/clock.ts': [['Date.now', 'performance.now', 'setInterval'], 'it is the clock'],
   'src/main.ts': [['Math.random'], 'the default chance'],
   'src/app.ts': [['setInterval', 'performance.now'], 'connections whose clients take nothing'],

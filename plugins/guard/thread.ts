@@ -5,6 +5,7 @@
 import { getCompileCacheDir } from 'node:module'
 import { dirname, extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
+import { slices, uncut } from '#contract'
 import type { Guarded, Place } from './request.ts'
 import type { Findings, RuleText } from './rules.ts'
 
@@ -58,7 +59,14 @@ class GuardThread {
     findings: Findings,
     signal: AbortSignal,
   ): Promise<Guarded | undefined> {
-    const answer = await this.#ask({ texts, rules, window }, signal)
+    let asking: Promise<Answer | undefined> | undefined
+    const ask = () => {
+      asking = this.#ask({ texts, rules, window }, signal)
+      // It is waited for a turn later, and may have failed by then.
+      asking.catch(() => {})
+    }
+    await slices.run(uncut(ask), signal)
+    const answer = await asking
     if (answer === undefined) return undefined
     findings.add(answer.counts)
     if (answer.refused) throw findings.refusal(answer.refused.rule, texts[answer.refused.text]!.path)

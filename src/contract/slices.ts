@@ -9,6 +9,9 @@ export type Sliced<Result> = Generator<undefined, Result, undefined>
 /** Milliseconds that all sliced work of a process may take in one turn of the event loop. */
 const TURN_MS = 1
 
+/** A slice that takes longer is followed by a rest. */
+const LONG_SLICE_MS = 3
+
 interface Task {
   readonly work: Sliced<unknown>
   readonly signal: AbortSignal | undefined
@@ -19,7 +22,7 @@ interface Task {
 /** Shares a part of each turn of the event loop among all work that was given to it, one slice after the other. */
 export class SliceQueue {
   readonly #now: () => number
-  readonly #defer: (turn: () => void) => void
+  readonly #defer: (turn: () => void, restMs: number) => void
   readonly #waiting: Task[] = []
   readonly #turn = () => this.#serve()
   /** What sliced work has taken of this turn already. */
@@ -28,9 +31,9 @@ export class SliceQueue {
 
   /**
    * @param now milliseconds; only differences count
-   * @param defer calls back once in the next turn of the event loop
+   * @param defer calls back once: in the next turn of the event loop, or after `restMs` when that is not 0
    */
-  constructor(now: () => number, defer: (turn: () => void) => void) {
+  constructor(now: () => number, defer: (turn: () => void, restMs: number) => void) {
     this.#now = now
     this.#defer = defer
   }
@@ -96,15 +99,24 @@ export class SliceQueue {
     }
   }
 
+  /** A slice that could not be cut (JSON) has held the loop: others get as much time before the next one. */
   #deferTurn(): void {
     if (this.#isDeferred) return
     this.#isDeferred = true
-    this.#defer(this.#turn)
+    this.#defer(this.#turn, this.#spentMs > LONG_SLICE_MS ? Math.ceil(this.#spentMs) : 0)
   }
+}
+
+/** Work that cannot be cut, as work in slices: it has a slice of its own, with others in front of it and behind it. */
+export function* uncut<Result>(work: () => Result): Sliced<Result> {
+  yield
+  const result = work()
+  yield
+  return result
 }
 
 /** The queue of this process: there is one event loop, so its gateway and all plugins share this one. */
 export const slices: SliceQueue = new SliceQueue(
   () => performance.now(),
-  turn => void setImmediate(turn),
+  (turn, restMs) => void (restMs === 0 ? setImmediate(turn) : setTimeout(turn, restMs)),
 )

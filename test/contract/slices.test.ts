@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type Sliced, SliceQueue } from '#contract'
+import { type Sliced, SliceQueue, uncut } from '#contract'
 import { counts } from '../helpers/counts.ts'
 
 /** What a queue may take of one turn, in units of the clock. */
@@ -10,13 +10,19 @@ const TURN = 1
 function queue() {
   const clock = { now: 0 }
   const turns: (() => void)[] = []
+  const rests: number[] = []
   const slices = new SliceQueue(
     () => clock.now,
-    turn => void turns.push(turn),
+    (turn, restMs) => {
+      turns.push(turn)
+      rests.push(restMs)
+    },
   )
   return {
     slices,
     turns,
+    /** Before each turn. */
+    rests,
     clock,
     /** Work of so many units of time, with a yield behind each; `name` is noted for each. */
     *work(name: string, units: number, log: string[] = []): Sliced<string> {
@@ -77,6 +83,21 @@ describe('work that fits', () => {
     }
     expect(slices.waiting).toBe(0)
   })
+})
+
+test('behind a slice that could not be cut others have the loop for as long', async () => {
+  const { slices, turn, clock, rests } = queue()
+  const parsed = slices.run(
+    uncut(() => {
+      clock.now += 12.5
+      return 'parsed'
+    }),
+  )
+  expect(rests).toEqual([13])
+  turn()
+  expect(await parsed).toBe('parsed')
+  void slices.run(uncut(() => {}))
+  expect(rests).toEqual([13, 0])
 })
 
 test('several share the turns, one after the other, and together take no more than one would', () => {
