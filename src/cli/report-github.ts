@@ -2,13 +2,14 @@
 import { shownPath } from './configuration.ts'
 import { type Checked, problemsOf, type ReportContext, summary } from './report.ts'
 
-/** One `::error …::…` or `::warning …::…` a problem, and a plain line that sums it up. */
+/** One `::error …::…`, `::warning …::…` or `::notice …::…` a problem, and a plain line that sums it up. */
 export async function githubReport(checked: readonly Checked[], { terminal }: ReportContext): Promise<string> {
   const { sentence } = await import('../config/problem.ts')
   const commands = problemsOf(checked).map(problem => {
     const file = property(shownPath(terminal, problem.file))
     const place = `file=${file},line=${problem.line},col=${problem.column}`
-    return `::${problem.level ?? 'error'} ${place},title=${property(`tollgate: ${problem.rule}`)}::${text(sentence(problem))}\n`
+    const command = problem.level === 'note' ? 'notice' : (problem.level ?? 'error')
+    return `::${command} ${place},title=${property(`tollgate: ${problem.rule}`)}::${text(sentence(problem))}\n`
   })
   return `${commands.join('')}${summary(checked)}\n`
 }

@@ -36,7 +36,7 @@ export async function sarifReport(
             rules: Object.entries(RULES).map(([id, words]) => ({
               id,
               shortDescription: { text: words },
-              defaultConfiguration: { level: words.startsWith('A warning:') ? 'warning' : 'error' },
+              defaultConfiguration: { level: /^A (warning|note):/.exec(words)?.[1] ?? 'error' },
             })),
           },
         },

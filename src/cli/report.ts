@@ -35,7 +35,8 @@ export async function textReport(checked: readonly Checked[], { terminal, colour
       return `${formatProblem(shown, sourceOf(loaded, problem.file), { colours })}\n`
     })
     if ('configuration' in loaded) {
-      const warned = problems.length === 0 ? '' : `, ${paint('33', count(problems.length, 'warning'))}`
+      const warnings = warningsIn(loaded)
+      const warned = warnings === 0 ? '' : `, ${paint('33', count(warnings, 'warning'))}`
       const sum = `${checked.length > 1 ? `${file}: ` : ''}${paint('32', 'OK')}: ${contentsOf(loaded)}${warned}\n`
       return problems.length === 0 ? sum : `${problems.join('')}\n${sum}`
     }
@@ -48,8 +49,9 @@ export async function textReport(checked: readonly Checked[], { terminal, colour
 export function summary(checked: readonly Checked[]): string {
   const broken = checked.filter(each => !isFine(each)).length
   const total = count(checked.length, 'configuration')
-  const [warnings, errors] = [true, false].map(
-    warns => problemsOf(checked).filter(({ level }) => (level === 'warning') === warns).length,
+  const levels = problemsOf(checked).map(({ level = 'error' }) => level)
+  const [warnings, errors] = (['warning', 'error'] as const).map(
+    each => levels.filter(level => level === each).length,
   ) as [number, number]
   const warned = warnings === 0 ? '' : `, ${count(warnings, 'warning')}`
   if (broken === 0) return `${total}: no problems${warned}`
@@ -62,7 +64,7 @@ export function jsonReport(checked: readonly Checked[], { terminal, strict }: Re
     const problems = foundIn(loaded).map(problem => problemJson(terminal, problem))
     if ('problems' in loaded) return { file, ok: false, problems }
     const { providers, models, routes } = loaded.configuration
-    const ok = !strict || problems.length === 0
+    const ok = !strict || warningsIn(loaded) === 0
     return { file, ok, providers: providers.size, models: models.size, routes: routes.length, problems }
   })
   return json({ ok: isPassed(checked, strict), files })
@@ -80,10 +82,15 @@ export function isFine({ loaded }: Checked): boolean {
 
 /** Whether `check` has nothing against it: with `--strict` warnings count too. */
 export function isPassed(checked: readonly Checked[], strict: boolean): boolean {
-  return checked.every(each => isFine(each) && !(strict && foundIn(each.loaded).length > 0))
+  return checked.every(each => isFine(each) && !(strict && warningsIn(each.loaded) > 0))
 }
 
-/** Errors, or the warnings of a configuration that has none. */
+/** Warnings of a configuration without errors; notes are none. */
+function warningsIn(loaded: LoadResult): number {
+  return foundIn(loaded).filter(({ level }) => level === 'warning').length
+}
+
+/** Errors, or the warnings and notes of a configuration that has none. */
 function foundIn(loaded: LoadResult): readonly Problem[] {
   return 'problems' in loaded ? loaded.problems : loaded.warnings
 }

@@ -70,6 +70,11 @@ const SPOKEN: readonly (readonly [host: RegExp, dialects: readonly DialectName[]
   [/^api\.x\.ai$/, ['openai', 'anthropic']],
 ]
 
+/** Whether a host belongs to a well-known provider. */
+export function isWellKnown({ hostname }: URL): boolean {
+  return SPOKEN.some(([host]) => host.test(hostname))
+}
+
 /** What a host speaks in place of a dialect; null when it speaks that one, or nobody knows. */
 export function spokenInstead(dialect: DialectName | 'demo', { hostname }: URL): readonly DialectName[] | null {
   const spoken = SPOKEN.find(([host]) => host.test(hostname))?.[1]

@@ -12,8 +12,8 @@ export interface Problem extends Position {
   readonly message: string
   /** What to do about it, continuing the sentence after a semicolon. */
   readonly suggestion?: string
-  /** Left out: `error`. With a warning the configuration is taken all the same. */
-  readonly level?: 'warning'
+  /** Left out: `error`. With the others the configuration is taken all the same; `--strict` fails on warnings only. */
+  readonly level?: 'warning' | 'note'
   /** The source line holds a secret, of this problem or of something beside it, so it must not be printed. */
   readonly concealed?: boolean
 }

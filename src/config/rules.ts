@@ -49,6 +49,7 @@ export const RULES = {
   'other-dialect': 'A warning: a base_url at a host that is known to speak another dialect.',
   'late-limit': 'A warning: a limit behind the step that sets money aside.',
   'no-effect': 'A warning: a setting or a step that cannot have an effect.',
+  'missing-finish': 'A note: a provider at a host that is not well known, which does not set missing_finish.',
   'needs-restart': 'A change of what cannot change while the gateway runs; told by a reload.',
 } as const
 

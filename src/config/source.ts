@@ -134,7 +134,7 @@ export class Source {
     return this.#told
   }
 
-  /** What is probably a mistake, and keeps nothing from working. */
+  /** What is probably a mistake and keeps nothing from working, and what may be worth a look (level `note`). */
   get warnings(): readonly Problem[] {
     return this.#withoutSecrets(this.#warned)
   }
@@ -219,8 +219,8 @@ export class Source {
   }
 
   /** Of something sound that is probably not meant so. */
-  warn(address: string, message: string, options: ReportOptions & { readonly rule: Rule }): void {
-    this.#warned.push({ ...this.#problemAt(address, message, options), level: 'warning' })
+  warn(address: string, message: string, options: ReportOptions & Pick<Problem, 'rule' | 'level'>): void {
+    this.#warned.push({ ...this.#problemAt(address, message, options), level: options.level ?? 'warning' })
   }
 
   #problemAt(address: string, message: string, options: ReportOptions): Problem {

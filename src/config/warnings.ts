@@ -3,8 +3,8 @@
  * limits that change nothing. Told by `tollgate check` alone.
  */
 import type { Price } from '#contract'
-import { spokenInstead } from './base-urls.ts'
-import type { Configuration } from './configuration.ts'
+import { isWellKnown, spokenInstead } from './base-urls.ts'
+import type { Configuration, Provider } from './configuration.ts'
 import { warnOfLimits } from './limit-warnings.ts'
 import type { LoadedPolicy } from './policy.ts'
 import { didYouMean, listed } from './problem.ts'
@@ -29,13 +29,7 @@ interface Loaded {
 /** Leaves the warnings at the sources of the files. */
 export function warnAbout({ source, configuration, routes, policies }: Loaded, { plansOf }: WarnOptions): void {
   const { providers, models, limits, store } = configuration
-  for (const { name, dialect, baseUrl } of providers.values()) {
-    const spoken = baseUrl === '' ? null : spokenInstead(dialect, new URL(baseUrl))
-    if (spoken === null) continue
-    const message = `this host is not known to speak ${dialect}`
-    const suggestion = `it speaks ${listed(spoken, 'and')}`
-    source.warn(pointer('providers', name, 'dialect'), message, { rule: 'other-dialect', suggestion })
-  }
+  for (const provider of providers.values()) warnOfHost(source, provider)
   for (const { id, price, targets } of models.values()) {
     const at = pointer('models', id)
     warnOfCache(source, `${at}/price`, price)
@@ -50,6 +44,26 @@ export function warnAbout({ source, configuration, routes, policies }: Loaded, {
     if (plans !== null) warnOfPlans(policy, plans)
     warnOfLimits(policy, limits.maxInflight)
   }
+}
+
+/** The demo provider has no host. */
+function warnOfHost(source: Source, { name, dialect, baseUrl }: Provider): void {
+  if (baseUrl === '') return
+  const at = pointer('providers', name)
+  const host = new URL(baseUrl)
+  const spoken = spokenInstead(dialect, host)
+  if (spoken !== null) {
+    const message = `this host is not known to speak ${dialect}`
+    const suggestion = `it speaks ${listed(spoken, 'and')}`
+    source.warn(`${at}/dialect`, message, { rule: 'other-dialect', suggestion })
+  }
+  // Everybody has a host of their own for Ollama, which always says why it stopped.
+  if (isWellKnown(host) || dialect === 'ollama' || source.has(`${at}/missing_finish`)) return
+  source.warn(`${at}/base_url`, 'an answer of this provider without a finish reason is an error', {
+    rule: 'missing-finish',
+    level: 'note',
+    suggestion: 'write missing_finish: stop if its server gives no finish reasons, or error to keep it so',
+  })
 }
 
 /** What is read from a cache is cheaper than what is not, at every provider. */

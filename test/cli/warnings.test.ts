@@ -21,7 +21,7 @@ const gateway = ({
 limits: { max_inflight: 100 }
 ${more}
 providers:
-  far: { ${provider} }
+  far: { ${provider}, missing_finish: error }
 ${model}routes:
   - { path: /v1/chat/completions, policy: standard }
 ${routes}`
@@ -271,4 +271,42 @@ test('each format says the level', async () => {
   expect(run.invocations[0].exitCode).toBe(1)
   const rule = run.tool.driver.rules[run.results[0].ruleIndex]
   expect(rule).toMatchObject({ id: 'late-limit', defaultConfiguration: { level: 'warning' } })
+})
+
+const NOTED =
+  /^gateway\.yaml:5:\d+: note: an answer of this provider without a finish reason is an error; write missing_finish: stop/m
+describe('a provider at a host that is not well known, and missing_finish', () => {
+  const without = (provider: string) => gateway({ provider }).replace(', missing_finish: error', '')
+  const OWN = 'dialect: openai, base_url: "https://llm.example.com/v1"'
+
+  test('is a note in each format, which --strict does not count', async () => {
+    place.write('gateway.yaml', without(OWN))
+    const { code, out } = await place.tollgate(['check', '--strict'])
+    expect({ code, out }).toEqual({ code: 0, out: expect.stringMatching(NOTED) })
+    expect(out).toMatch(/^OK: 1 provider, 1 model, 4 routes$/m)
+    expect(await checked('--strict')).toMatchObject({
+      code: 0,
+      ok: true,
+      problems: [{ level: 'note', rule: 'missing-finish' }],
+    })
+    const github = (await place.tollgate(['check', '--strict', '--format', 'github'])).out
+    expect(github).toMatch(/^::notice file=gateway\.yaml,line=5,col=\d+,title=tollgate%3A missing-finish::/m)
+    expect(github).toMatch(/^1 configuration: no problems$/m)
+    const [run] = JSON.parse((await place.tollgate(['check', '--format', 'sarif', '--strict'])).out).runs
+    expect(run.results).toMatchObject([{ ruleId: 'missing-finish', level: 'note' }])
+    expect(run.invocations[0].exitCode).toBe(0)
+    const rule = run.tool.driver.rules[run.results[0].ruleIndex]
+    expect(rule).toMatchObject({ id: 'missing-finish', defaultConfiguration: { level: 'note' } })
+  })
+
+  test.each([
+    ['where it is set to error', `${OWN}, missing_finish: error`],
+    ['where it is set to stop', `${OWN}, missing_finish: stop`],
+    ['of a well-known host', 'dialect: openai, base_url: "https://api.openai.com/v1"'],
+    ['of Ollama', 'dialect: ollama, base_url: "http://127.0.0.1:11434"'],
+    ['of the demo provider', 'dialect: demo'],
+  ])('is none %s', async (_name, provider) => {
+    place.write('gateway.yaml', without(provider))
+    expect(await checked('--strict')).toEqual({ code: 0, ok: true, problems: [] })
+  })
 })

@@ -29,7 +29,14 @@ test('every rule is used somewhere', () => {
 const TOLD_BY_RELOADS: Rule = 'needs-restart'
 
 /** In warnings.test.ts. */
-const WARNINGS: readonly Rule[] = ['unknown-plan', 'odd-price', 'other-dialect', 'late-limit', 'no-effect']
+const WARNINGS: readonly Rule[] = [
+  'unknown-plan',
+  'odd-price',
+  'other-dialect',
+  'late-limit',
+  'no-effect',
+  'missing-finish',
+]
 
 /** Those that the rows of the other tests do not bring about, and where they are tested. */
 const ELSEWHERE: readonly Rule[] = [
