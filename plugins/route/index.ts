@@ -6,7 +6,7 @@ interface Settings {
   readonly order: 'weights' | 'listed' | 'latency'
   readonly sticky: 'none' | 'key' | 'account' | 'conversation'
   readonly attempts: number
-  readonly on_dropped: 'tell' | 'refuse'
+  readonly on_dropped: 'tell' | 'refuse_tools' | 'refuse'
 }
 
 export default definePlugin({
@@ -46,10 +46,10 @@ export default definePlugin({
         description: 'Attempts for one request at most, over all targets; only while nothing of the answer has left.',
       },
       on_dropped: {
-        enum: ['tell', 'refuse'],
-        default: 'tell',
+        enum: ['tell', 'refuse_tools', 'refuse'],
+        default: 'refuse_tools',
         description:
-          'Parameters that a target cannot carry: left out and told in x-tollgate-dropped, or reason enough to pass it over.',
+          'What a target cannot carry: tell leaves it out and names it in x-tollgate-dropped; refuse passes the target over; refuse_tools passes it over for a tool and tells of parameters.',
       },
     },
   },

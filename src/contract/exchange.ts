@@ -257,9 +257,10 @@ export interface Exchange {
   attemptsAtMost: number
   /**
    * Set before `next()` by the same step: whether a target that cannot carry every parameter is asked without them, which a
-   * header tells, or passed over. Default: tell.
+   * header tells, or passed over (`refuse`). `refuse_tools` does the latter for tools and the former for the rest. Default:
+   * refuse_tools.
    */
-  onDropped: 'tell' | 'refuse'
+  onDropped: 'tell' | 'refuse_tools' | 'refuse'
   /** Set before `next()` by the step that knows what an abandoned answer is worth. Default: cancel. */
   onDisconnect: OnDisconnect
   /** The `Idempotency-Key` header, or null. Recorded in the receipt. */

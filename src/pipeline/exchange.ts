@@ -89,7 +89,7 @@ export class LiveExchange implements Exchange {
   usage: Usage | null = null
   outcome: Outcome | null = null
   attemptsAtMost = 1
-  onDropped: Exchange['onDropped'] = 'tell'
+  onDropped: Exchange['onDropped'] = 'refuse_tools'
   onDisconnect: OnDisconnect = 'cancel'
   charge: Exchange['charge'] = null
   /** What was asked in another format than chat completions, once it is read: it writes the answer too. */

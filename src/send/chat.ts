@@ -15,6 +15,7 @@ import { type PumpEnding, StreamPump } from '../answer/pump.ts'
 import { StreamAnswer } from '../answer/stream.ts'
 import type { Tap, TapError } from '../answer/taps.ts'
 import { WholePump, type WriteWhole } from '../answer/whole.ts'
+import { refusalOfLost } from '../dialects/lost.ts'
 import type { Signed } from '../generation.ts'
 import { startAttempt } from '../upstream/attempt.ts'
 import { type Retry, retryAfterFailure, THE_CREDENTIALS } from '../upstream/retry.ts'
@@ -106,12 +107,7 @@ function requestFor({ exchange, generation }: Trip, target: Target): EncodedRequ
   const { dialect } = generation.upstreams.get(target.provider)!
   try {
     const request = dialect.encodeRequest(exchange.chat!, target)
-    // What was left out before (an effort of thinking for a model that has none) was a client's habit, not its wish; but a tool
-    // is offered to be called.
-    const lost = request.dropped[0] ?? exchange.chat!.dropped?.find(name => name.startsWith('tools.'))
-    if (lost === undefined || exchange.onDropped === 'tell') return request
-    const message = `This model's provider does not take '${lost}'. Leave it out.`
-    return refuse('unsupported_parameter', { message, param: lost })
+    return refusalOfLost(exchange.chat!, request, exchange.onDropped) ?? request
   } catch (error) {
     if (isRefusal(error)) return error
     throw error

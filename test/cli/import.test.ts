@@ -258,7 +258,7 @@ test('weights, limits, fallbacks, aliases, timeouts and sizes', async () => {
       with: { per: 'model', requests: '800 per minute', tokens: '120000 per minute' },
     },
     { use: 'credits', with: { when_short: ['clamp_output', 'refuse'] } },
-    { use: 'route', with: { attempts: 3 } },
+    { use: 'route', with: { attempts: 3, on_dropped: 'tell' } },
   ])
 })
 

@@ -14,6 +14,8 @@ const MESSAGE = {
   usage: { input_tokens: 3, output_tokens: 1 },
 }
 
+const routed = (on_dropped: string) => [...FIVE_STEPS.slice(0, -1), { use: 'route', with: { on_dropped } }]
+
 let provider: FakeProvider
 let gateway: InProcess
 
@@ -35,12 +37,13 @@ beforeAll(async () => {
       { use: 'credits' },
       { use: 'route' },
     ],
-    policies: { strict: [...FIVE_STEPS.slice(0, -1), { use: 'route', with: { on_dropped: 'refuse' } }] },
+    policies: { tell: routed('tell'), strict: routed('refuse') },
     yaml: {
       providers: { p: { dialect: 'anthropic', base_url: provider.url } },
       routes: [
         { path: '/v1/chat/completions', policy: 'test' },
         { path: '/v1/responses', policy: 'test' },
+        { path: '/tell/v1/responses', policy: 'tell' },
         { path: '/strict/v1/responses', policy: 'strict' },
       ],
     },
@@ -70,27 +73,34 @@ test.each<[string, Record<string, unknown>, string | null]>([
   expect(answer.headers.has('set-cookie')).toBe(false)
 })
 
-test('a tool that was left out of the request is an error where the policy wants it so', async () => {
-  const ask = (path: string, more: object) =>
-    fetch(`${gateway.url}${path}`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'm', input: 'Hello', ...more }),
-    })
-  const search = { tools: [{ type: 'web_search' }] }
-  const told = await ask('/v1/responses', search)
-  expect([told.status, told.headers.get('x-tollgate-dropped')]).toEqual([200, 'tools.web_search'])
+function ask(path: string, more: object) {
+  return fetch(`${gateway.url}${path}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'm', input: 'Hello', ...more }),
+  })
+}
+
+test.each([
+  ['/v1/responses', 'web_search', 'Send the request without it (in Codex\'s config.toml: web_search = "disabled").'],
+  ['/v1/responses', 'web_search_preview', 'Send the request without it. Or ask the operator'],
+  ['/strict/v1/responses', 'web_search', "Or ask the operator for 'on_dropped: tell' at the step 'route'"],
+])('a tool that the gateway does not carry is an error, at %s: %s', async (path, type, says) => {
   const before = provider.requests.length
-  const refused = await ask('/strict/v1/responses', search)
+  const refused = await ask(path, { tools: [{ type }] })
   expect(refused.status).toBe(400)
   expect(await refused.json()).toMatchObject({
-    error: {
-      code: 'unsupported_parameter',
-      param: 'tools.web_search',
-      message: expect.stringContaining('tools.web_search'),
-    },
+    error: { code: 'unsupported_parameter', param: `tools.${type}`, message: expect.stringContaining(says) },
   })
   expect(provider.requests.length).toBe(before)
-  // An effort of thinking is a habit of clients, and no tool.
+  expect(gateway.balance().held).toBe(0n)
+})
+
+test('it is left out and told where the policy says on_dropped: tell', async () => {
+  const told = await ask('/tell/v1/responses', { tools: [{ type: 'web_search' }] })
+  expect([told.status, told.headers.get('x-tollgate-dropped')]).toEqual([200, 'tools.web_search'])
+})
+
+test('an effort of thinking is a habit of clients, and no tool', async () => {
   expect((await ask('/strict/v1/responses', { reasoning: { effort: 'low' } })).status).toBe(200)
 })

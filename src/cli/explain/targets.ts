@@ -2,9 +2,10 @@
  * What each target of a request would be sent, by the dialect that its provider speaks, or why it cannot be asked. The
  * scripted providers all speak the canonical format, so it is worked out beside them.
  */
-import { type Chat, type EncodedRequest, type Exchange, isRefusal, type Refusal, refuse, type Target } from '#contract'
+import { type Chat, type EncodedRequest, type Exchange, isRefusal, type Refusal, type Target } from '#contract'
 import type { Configuration, Provider } from '../../config/configuration.ts'
 import { createDialect } from '../../dialects/index.ts'
+import { refusalOfLost } from '../../dialects/lost.ts'
 
 /** A target of the request, and what its dialect makes of it. */
 export interface Fit {
@@ -50,10 +51,7 @@ function encoded(provider: Provider, { chat, target, onDropped, now }: Wanted): 
   const host = URL.parse(baseUrl)?.hostname ?? ''
   try {
     const request = createDialect(name, now, text => text, azure, host).dialect.encodeRequest(chat, target)
-    const [lost] = request.dropped
-    if (lost === undefined || onDropped === 'tell') return request
-    const message = `This model's provider does not take '${lost}'. Leave it out.`
-    return refuse('unsupported_parameter', { message, param: lost })
+    return refusalOfLost(chat, request, onDropped) ?? request
   } catch (error) {
     if (isRefusal(error)) return error
     throw error

@@ -116,9 +116,9 @@ function routeStep(parts: PolicyParts): Step {
   const settingsOfStep = {
     ...(order ? { order } : {}),
     ...(attempts === null ? {} : { attempts }),
-    ...(dropsParams ? {} : { on_dropped: 'refuse' }),
+    on_dropped: dropsParams ? 'tell' : 'refuse',
   }
-  return { use: 'route', ...(Object.keys(settingsOfStep).length > 0 ? { with: settingsOfStep } : {}) }
+  return { use: 'route', with: settingsOfStep }
 }
 
 /** What the step has when it says nothing, and the most that it may say. */

@@ -30,7 +30,7 @@ export interface ToolList {
 
 /**
  * Throws a refusal for every tool that somebody else than the client would have to run. But for a search of the web: a
- * model may use it or not, and clients offer it unasked (Codex does), so it is left out, and that is told.
+ * model may use it or not, and clients offer it unasked (Codex does), so a policy may have it left out (`on_dropped`).
  */
 export function readTools(lists: readonly ToolList[]): ReadTools {
   const read = { tools: [] as Fields[], places: [] as string[], names: new ToolNames(), dropped: new Set<string>() }

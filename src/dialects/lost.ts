@@ -1,0 +1,31 @@
+/** What a request leaves out, and whether the policy lets it go without. */
+import { type Chat, type EncodedRequest, type Exchange, type Refusal, refuse } from '#contract'
+
+/** A tool as such. `tools.function.strict` is a part of one. */
+const TOOL = /^(?:tools|functions)$|^tools\.(?!function\.)/
+
+/**
+ * Why a request must not go without what is left out of it; null when it may.
+ * A parameter that was left out on the way into the canonical format (an effort of thinking for a model that has none) is a
+ * habit of clients. A tool is offered to be called.
+ */
+export function refusalOfLost(
+  { dropped: before = [] }: Pick<Chat, 'dropped'>,
+  { dropped }: Pick<EncodedRequest, 'dropped'>,
+  onDropped: Exchange['onDropped'],
+): Refusal | null {
+  if (onDropped === 'tell' || (before.length === 0 && dropped.length === 0)) return null
+  const isTool = (name: string) => TOOL.test(name)
+  const tool = before.find(isTool) ?? dropped.find(isTool)
+  if (tool !== undefined) return toolRefusal(tool)
+  const [lost] = dropped
+  if (lost === undefined || onDropped === 'refuse_tools') return null
+  const message = `This model's provider does not take '${lost}'. Leave it out.`
+  return refuse('unsupported_parameter', { message, param: lost })
+}
+
+function toolRefusal(name: string): Refusal {
+  const codex = name === 'tools.web_search' ? ` (in Codex's config.toml: web_search = "disabled")` : ''
+  const message = `The gateway does not carry '${name}' to this model. Send the request without it${codex}. Or ask the operator for 'on_dropped: tell' at the step 'route', which leaves it out.`
+  return refuse('unsupported_parameter', { message, param: name })
+}
