@@ -116,17 +116,12 @@ function checkEvent(
 }
 
 /** A complete answer, as it was sent and as it was charged. */
-function checkAnswer(
-  { mode }: Cell,
-  { status, text, sdk, receipt, promptMost }: CellSeen,
-  { nano, content, isOpen }: Answer,
-) {
+function checkAnswer({ mode }: Cell, { status, text, sdk, receipt, promptMost }: CellSeen, { nano, content }: Answer) {
   expect(status).toBe(200)
   expect(receipt).toMatchObject({ charged: BigInt(nano(promptMost)), outcome: 'answered', code: null })
   expect(text).not.toMatch(LEAKS)
   if ('raised' in sdk) throw new Error('the SDK raised', { cause: sdk.raised })
-  if (isOpen) expect(sdk.finish).toBe(null)
-  else expect(sdk.finish).toMatch(/^(stop|length|tool_calls)$/)
+  expect(sdk.finish).toMatch(/^(stop|length|tool_calls)$/)
   if (content !== null) expect(sdk.content).toBe(content)
   if (mode === 'whole') return
   const stream = parseSse(text)

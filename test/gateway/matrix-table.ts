@@ -54,8 +54,6 @@ const MORE: Readonly<Record<string, Row>> = {
 export type MatrixExpected = Expected & {
   /** The usage had been told before it broke off. */
   readonly isCounted?: true
-  /** The answer does not say why it is over. */
-  readonly isOpen?: true
 }
 
 interface Rule {
@@ -100,9 +98,9 @@ const RULES: readonly Rule[] = [
   ),
   // Theirs says nothing of a key.
   rule('F20 403 with JSON', null, ['openai', 'deepseek', 'groq', 'together', 'zai'], error('upstream_forbidden')),
-  // Whole answers are taken as they are, but where the format makes the reason a part of the answer.
+  // Where the format makes the reason a part of the answer, an answer without it is none.
   rule('F10 no reason for the end', 'whole', [...GOOGLE, 'bedrock'], error('upstream_invalid')),
-  rule('F10 no reason for the end', 'whole', CHAT, { ...answer(REPORTED), isOpen: true }),
+  rule('F10 no reason for the end', 'whole', CHAT, error('upstream_truncated')),
   // The stream's own last word counts. Without the event that counts the answer the prompt is known, the rest counted.
   rule('F10 no reason for the end', 'stream', isMessages, answer(REPORTED)),
   rule('F10 no reason for the end', 'stream', ['cohere'], answer(REPORTED)),
@@ -147,8 +145,8 @@ const RULES: readonly Rule[] = [
   rule('F24 usage: twice, with different values', 'stream', [...BY_BODY, 'cohere', 'ollama'], answer(REPORTED)),
   // Theirs has its place in the last event and in no other.
   rule('F24 usage: before the content', 'stream', ['cohere', 'ollama'], answer(COUNTED)),
-  // Nothing says that it is over, so what follows is more of it.
-  rule('F25 more after the end', 'stream', BY_BODY, answer(REPORTED, 't0 t1 t2t0 t1 t2')),
+  // Each chunk says how it would end there, so what follows is more of it.
+  rule('F25 more after the end', 'stream', GOOGLE, answer(REPORTED, 't0 t1 t2t0 t1 t2')),
   // Its candidates have indexes, its calls have not; one that was not asked for is not read.
   ...['1e9', '-1', 'out of order'].map(index =>
     rule(`F26 tool call index ${index}`, 'stream', GOOGLE, error('upstream_truncated')),
