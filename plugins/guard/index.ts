@@ -97,7 +97,12 @@ export default definePlugin({
         const guarding =
           costOf(length, onRequest) < THREAD_FROM
             ? slices.run(guardTexts(texts, onRequest, findings), exchange.signal)
-            : guardThread.guard(texts, onRequestTexts, window, findings, exchange.signal)
+            : guardThread.guard(
+                { texts, rules: onRequestTexts, window },
+                exchange.account?.id ?? exchange.address,
+                findings,
+                exchange.signal,
+              )
         const guarded = guarding instanceof Promise ? await guarding : guarding
         // Undefined: the client has gone. Such a request goes on: nothing is sent for it any more.
         if (guarded) exchange.rewrite(changesWith(exchange.chat, guarded))

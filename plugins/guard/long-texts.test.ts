@@ -5,6 +5,7 @@ import type { ChatCompletion } from '#contract'
 import { type FakeProvider, startFakeProvider, stream, whole } from '../../test/helpers/fake-provider.ts'
 import { type InProcess, startInProcess } from '../../test/helpers/in-process.ts'
 import { contentOf, readSse } from '../../test/helpers/sse.ts'
+import { Findings } from './rules.ts'
 import { guardThread } from './thread.ts'
 
 let provider: FakeProvider
@@ -89,17 +90,38 @@ describe('texts that take longer than a slice', () => {
     expect(gateway.balance().held).toBe(0n)
   })
 
-  test('a thread that ends fails the request that it was reading, and no other', async () => {
+  test.each<[string, (worker: Worker) => void]>([
+    ['that ends', worker => void worker.terminate()],
+    [
+      'that cannot be given a request',
+      () => {
+        throw new Error('no room')
+      },
+    ],
+  ])('a thread %s fails that request, and no other', async (_name, fail) => {
     await using gateway = await start([{ detect: 'email' }], ['Hello'])
     const ask = () => gateway.chat({ messages: [{ role: 'user', content: found.repeat(2) }] })
     const post = vi.spyOn(Worker.prototype, 'postMessage').mockImplementationOnce(function (this: Worker) {
-      void this.terminate()
+      fail(this)
     })
     const statuses = (await Promise.all([ask(), ask()])).map(({ status }) => status).sort()
     post.mockRestore()
     expect(statuses).toEqual([200, 500])
     expect(provider.requests.at(-1)!.body!['messages']).toEqual([{ role: 'user', content: redacted.repeat(2) }])
     expect(gateway.balance().held).toBe(0n)
+  })
+
+  test('accounts take turns at the thread', async () => {
+    const signal = new AbortController().signal
+    const rules = [{ name: 'mark', pattern: 'zeus', ignore_case: false, on: 'both', action: 'flag' }] as const
+    const order: string[] = []
+    const ask = async (owner: string, name: string) => {
+      const question = { texts: [{ text: `${filler} zeus`, path: ['messages'] }], rules, window: 256 }
+      await guardThread.guard(question, owner, new Findings(), signal)
+      order.push(name)
+    }
+    await Promise.all([ask('a', 'a1'), ask('a', 'a2'), ask('a', 'a3'), ask('b', 'b1'), ask('b', 'b2'), ask('c', 'c1')])
+    expect(order).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3'])
   })
 
   test('the work stops when the client leaves', async () => {

@@ -1,6 +1,6 @@
 /**
  * Long requests go through their rules on a thread: four megabytes and nine rules take tenths of a second, and the event
- * loop has other exchanges to serve. The thread starts with the first long request and takes one request at a time.
+ * loop has other exchanges to serve. The thread starts with the first long request and takes one request at a time; accounts take turns.
  */
 import { getCompileCacheDir } from 'node:module'
 import { dirname, extname } from 'node:path'
@@ -30,6 +30,8 @@ export interface Answer {
 
 interface Task {
   readonly question: Question
+  /** Whose it is: the account, or an address. */
+  readonly owner: string
   readonly signal: AbortSignal
   resolve(answer: Answer): void
   reject(error: Error): void
@@ -40,28 +42,31 @@ const MOST_MEMORY_MB = 1024
 
 class GuardThread {
   #worker: Worker | null = null
-  /** The first one is with the thread. */
-  readonly #tasks: Task[] = []
+  /** The one that the thread reads. */
+  #current: Task | null = null
+  readonly #waiting: Task[] = []
+  /** Whose tasks were given to the thread since it last had none; the longest ago first. */
+  readonly #served = new Set<string>()
 
   /** How many requests wait for the thread or are with it. */
   get waiting(): number {
-    return this.#tasks.length
+    return this.#waiting.length + (this.#current === null ? 0 : 1)
   }
 
   /**
    * The same as `guardTexts`, on the thread. Resolves with undefined when `signal` aborts before the end. Rejects when the
-   * thread ends before it answers.
+   * thread ends before it answers, and when none can be started.
+   * @param owner whose request it is: owners take turns
    */
   async guard(
-    texts: readonly Place[],
-    rules: readonly RuleText[],
-    window: number,
+    { texts, rules, window }: Question,
+    owner: string,
     findings: Findings,
     signal: AbortSignal,
   ): Promise<Guarded | undefined> {
     let asking: Promise<Answer | undefined> | undefined
     const ask = () => {
-      asking = this.#ask({ texts, rules, window }, signal)
+      asking = this.#ask({ texts, rules, window }, owner, signal)
       // It is waited for a turn later, and may have failed by then.
       asking.catch(() => {})
     }
@@ -73,27 +78,48 @@ class GuardThread {
     return answer.guarded
   }
 
-  #ask(question: Question, signal: AbortSignal): Promise<Answer | undefined> {
+  #ask(question: Question, owner: string, signal: AbortSignal): Promise<Answer | undefined> {
     const { promise, resolve, reject } = Promise.withResolvers<Answer | undefined>()
     if (signal.aborted) return Promise.resolve(undefined)
     signal.addEventListener('abort', () => resolve(undefined), { once: true })
-    this.#tasks.push({ question, signal, resolve, reject })
-    if (this.#tasks.length === 1) this.#next()
+    this.#waiting.push({ question, owner, signal, resolve, reject })
+    this.#next()
     return promise
   }
 
-  /** Gives the thread the first task whose client is still there. */
+  /** Gives the thread a task whose client is still there: of those who wait, of whoever was served longest ago. */
   #next(): void {
-    while (this.#tasks[0]?.signal.aborted) this.#tasks.shift()
-    const [task] = this.#tasks
-    if (task === undefined) {
-      // A thread without work keeps no process alive.
-      this.#worker?.unref()
-      return
+    while (this.#current === null && this.#waiting.length > 0) {
+      const task = this.#waiting.splice(this.#fairest(), 1)[0]!
+      if (task.signal.aborted) continue
+      try {
+        this.#worker ??= this.#start()
+        this.#worker.ref()
+        this.#worker.postMessage(task.question)
+      } catch (error) {
+        // There is no thread to be had, or its text cannot be copied: the others may have more luck.
+        task.reject(error as Error)
+        continue
+      }
+      this.#current = task
+      this.#served.delete(task.owner)
+      this.#served.add(task.owner)
     }
-    this.#worker ??= this.#start()
-    this.#worker.ref()
-    this.#worker.postMessage(task.question)
+    if (this.#current !== null) return
+    this.#served.clear()
+    // A thread without work keeps no process alive.
+    this.#worker?.unref()
+  }
+
+  /** The place of the first task of the owner whose turn it is: of one not served yet, else of the one served longest ago. */
+  #fairest(): number {
+    const fresh = this.#waiting.findIndex(({ owner }) => !this.#served.has(owner))
+    if (fresh >= 0) return fresh
+    for (const served of this.#served) {
+      const at = this.#waiting.findIndex(({ owner }) => owner === served)
+      if (at >= 0) return at
+    }
+    return 0
   }
 
   #start(): Worker {
@@ -109,7 +135,8 @@ class GuardThread {
     })
     let failure: Error | null = null
     worker.on('message', (answer: Answer) => {
-      this.#tasks.shift()!.resolve(answer)
+      this.#current!.resolve(answer)
+      this.#current = null
       this.#next()
     })
     worker.once('error', error => {
@@ -118,7 +145,8 @@ class GuardThread {
     worker.once('exit', code => {
       this.#worker = null
       const cause = failure ?? new Error(`it ended with code ${code}`)
-      this.#tasks.shift()?.reject(new Error('the thread of the guard has ended', { cause }))
+      this.#current?.reject(new Error('the thread of the guard has ended', { cause }))
+      this.#current = null
       this.#next()
     })
     return worker

@@ -52,9 +52,9 @@ export class SliceQueue {
    */
   run<Result>(work: Sliced<Result>, signal?: AbortSignal): Result | undefined | Promise<Result | undefined> {
     if (signal?.aborted) return undefined
+    const first = work.next()
+    if (first.done) return first.value
     if (this.#waiting.length === 0 && this.#spentMs < TURN_MS) {
-      const first = work.next()
-      if (first.done) return first.value
       const step = this.#slice(work)
       this.#deferTurn()
       if (step.done) return step.value

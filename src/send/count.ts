@@ -100,7 +100,7 @@ function fetchAnswer(
     transport,
     request: {
       path: request.path,
-      headers: { ...upstream.sign(request).headers, 'x-request-id': trip.exchange.id },
+      headers: { ...upstream.sign(request).headers, 'x-request-id': trip.exchange.id, via: trip.via },
       body: request.body,
     },
     sink: {

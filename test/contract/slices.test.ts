@@ -63,10 +63,10 @@ describe('work that fits', () => {
     expect(turns).toHaveLength(1)
     turn()
     expect(await late).toBe('c')
-    expect(slices.run(work('d', 1))).toBeInstanceOf(Promise)
+    expect(slices.run(work('d', 3))).toBeInstanceOf(Promise)
     turn()
     turn()
-    expect(slices.run(work('e', 1))).toBe('e')
+    expect(slices.run(work('e', 2))).toBe('e')
   })
 
   test.each([false, true])('what it throws is thrown, or rejected with when it waits (%s)', async waits => {
@@ -86,7 +86,7 @@ describe('work that fits', () => {
 })
 
 test('behind a slice that could not be cut others have the loop for as long', async () => {
-  const { slices, turn, clock, rests } = queue()
+  const { slices, turn, clock, rests, work } = queue()
   const parsed = slices.run(
     uncut(() => {
       clock.now += 12.5
@@ -98,21 +98,24 @@ test('behind a slice that could not be cut others have the loop for as long', as
   expect(await parsed).toBe('parsed')
   void slices.run(uncut(() => {}))
   expect(rests).toEqual([13, 0])
+  // What needs no second slice waits for no rest.
+  void slices.run(uncut(() => (clock.now += 12.5)))
+  expect(slices.run(work('short', 1))).toBe('short')
 })
 
 test('several share the turns, one after the other, and together take no more than one would', () => {
   const { slices, work, turn, clock } = queue()
   const log: string[] = []
   for (const name of ['a', 'b', 'c']) void slices.run(work(name, 7, log))
-  // Those that come while others wait wait too.
-  expect(log.join('')).toBe('aaa')
+  // The piece before the first yield waits for nobody; the rest of those that come while others wait waits too.
+  expect(log.join('')).toBe('aaabc')
   for (let turns = 0; slices.waiting > 0; turns++) {
     const before = clock.now
     turn()
     expect(clock.now - before).toBeLessThanOrEqual(TURN)
     expect(turns).toBeLessThan(20)
   }
-  expect(log.join('')).toBe('aaaaabbccaabbccbbccbc')
+  expect(log.join('')).toBe('aaabcaabbccaabbccbbcc')
 })
 
 test('work whose signal aborts stops: its result is undefined, and what it has opened is closed', async () => {

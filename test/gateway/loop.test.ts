@@ -132,6 +132,26 @@ test('a raw route that leads back is refused too', async () => {
   expect(gateway.balance()).toMatchObject({ held: 0n })
 })
 
+test('a count that leads back is asked once, and estimated', async () => {
+  await using relay = await startRelay()
+  await using gateway = await startInProcess({
+    provider: relay.url,
+    steps,
+    yaml: {
+      routes: [{ path: '/v1/messages', policy: 'test' }],
+      providers: { p: { dialect: 'anthropic', base_url: relay.url, api_key: '${KEY}' } },
+    },
+    env: { KEY: 'sk-test' },
+    model: { targets: [{ provider: 'p', model: 'm' }] },
+  })
+  relay.lead(gateway.url)
+  const answer = await post(gateway, 'messages/count_tokens', { messages: HELLO })
+  expect([answer.status, answer.headers.get('x-tollgate-estimated')]).toEqual([200, 'input_tokens'])
+  expect(relay.seen).toEqual([
+    { path: '/v1/messages/count_tokens', via: expect.stringMatching(/^1\.1 tollgate-[0-9a-f]{16}$/) },
+  ])
+})
+
 test('a provider is told the names of such gateways, and of no other proxy', async () => {
   await using provider = await startFakeProvider({ script: ({ path }) => (/chat/.test(path) ? exact() : stream()) })
   await using gateway = await startInProcess({ provider: provider.baseUrl, steps, policies, yaml: { routes } })

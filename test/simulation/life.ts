@@ -50,6 +50,8 @@ export class Life {
   watched = 0
   /** When the patience with its streams was over. */
   cutAt: number | null = null
+  /** When its process ended in good order. */
+  endedAt: number | null = null
   #generation!: Generation
   #listener!: Listener
   readonly #wires = new Set<Wire>()
@@ -181,6 +183,7 @@ export class Life {
     await this.store.close()
     if (!this.isAlive) return
     this.state = 'closed'
+    this.endedAt = this.parts.world.now
     this.parts.world.note(`life ${this.parts.number} has ended`)
     this.parts.onClosed()
   }

@@ -34,10 +34,13 @@ export class Witnesses {
     const { plan, end, endedAt } = client
     this.#world.count(`client ${end}`)
     const overAt = this.overAt.get(`client-${plan.index}`)
-    const cutAt = this.#evidence.lives[client.life]?.cutAt ?? 0
+    const life = this.#evidence.lives[client.life]
+    const cutAt = life?.cutAt ?? 0
     const patience = Math.max((overAt ?? 0) + STALL_MS, cutAt + HURRY_MS) + SLACK_MS
-    if (overAt !== undefined && endedAt !== null && endedAt > patience) {
-      this.#fail(client, `took nothing for ${endedAt - overAt} ms and was waited for`)
+    // Bytes that the kernel has taken outlive the process.
+    const waitedUntil = Math.min(endedAt ?? 0, life?.endedAt ?? Number.POSITIVE_INFINITY)
+    if (overAt !== undefined && waitedUntil > patience) {
+      this.#fail(client, `took nothing for ${waitedUntil - overAt} ms and was waited for`)
     }
     if (end === null) {
       this.#fail(client, 'was never told how it ended')
