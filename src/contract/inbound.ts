@@ -15,12 +15,15 @@ export interface Boxes {
   open(box: string): string | null
 }
 
+/** An item of a conversation, in the client's format. */
+export type KeptItem = Readonly<Record<string, unknown>>
+
 /** An answer that is kept for a while, so that later requests may name it or its items. */
 export interface KeptAnswer {
   readonly id: string
   /** The request's own items, each with an id. */
-  readonly input: readonly Readonly<Record<string, unknown>>[]
-  readonly output: readonly Readonly<Record<string, unknown>>[]
+  readonly input: readonly KeptItem[]
+  readonly output: readonly KeptItem[]
   /** The id of the answer that it follows. */
   readonly previous: string | null
 }
@@ -28,10 +31,15 @@ export interface KeptAnswer {
 /** The answers that are kept for the account that asks. */
 export interface KeptAnswers {
   /**
-   * Undefined: there is none by this id for this account, or its time is over. Throws a refusal when all that was asked
-   * for is too large.
+   * Undefined: there is none by this id for this account, or its time is over. Throws a refusal when the request and all
+   * that it names are too large together.
    */
   find(id: string): KeptAnswer | undefined
+  /**
+   * One item of an answer, as `find` gives them: only this half is parsed. An item that is asked for again is counted again.
+   * @param answer the answer's id
+   */
+  item(answer: string, half: 'input' | 'output', id: string): KeptItem | undefined
   /**
    * Takes an answer that is to be kept once it has been sent.
    * @param response as it is sent; its `output` is the answer's

@@ -351,6 +351,10 @@ function notInLog(run: Run): KeptAnswers {
       run.unknown ??= 'kept'
       return { id, input: [], output: [], previous: null }
     },
+    item() {
+      run.unknown ??= 'kept'
+      return undefined
+    },
     keep() {},
   }
 }

@@ -1,5 +1,5 @@
 /** Answers that are kept for an account: those that a request names, the one that it leaves, and their own addresses. */
-import { type KeptAnswer, type KeptAnswers, refuse } from '#contract'
+import { type KeptAnswer, type KeptAnswers, type KeptItem, refuse } from '#contract'
 import type { Room } from '../http/shares.ts'
 import { StoreUnavailable } from '../store/store.ts'
 import type { SenderParts, Trip } from './trip.ts'
@@ -10,15 +10,21 @@ const JSON_HEADERS = { 'content-type': 'application/json', 'cache-control': 'no-
 interface Parts {
   readonly store: SenderParts['store']
   readonly account: string
-  /** Together they may be as large as a body, and take room as one. */
+  /** What the request's own body and all that it names may have together. */
   readonly mostBytes: number
+  /** Of the request's own body, which has its room already. */
+  readonly bodyBytes: number
+  /** What it names takes room as a body does. */
   readonly room: Room
 }
 
 /** What one request has to do with kept answers. */
 export class ExchangeAnswers implements KeptAnswers {
   readonly #parts: Parts
-  readonly #found = new Map<string, KeptAnswer>()
+  readonly #used = new Set<string>()
+  /** The items by their ids, of each half of an answer that was asked for. */
+  readonly #halves = new Map<string, ReadonlyMap<unknown, KeptItem>>()
+  readonly #named = new Set<KeptItem>()
   #bytes = 0
   /** What this request leaves. */
   left: { readonly id: string; readonly content: string } | null = null
@@ -28,24 +34,52 @@ export class ExchangeAnswers implements KeptAnswers {
   }
 
   find(id: string): KeptAnswer | undefined {
-    const known = this.#found.get(id)
+    const lines = this.#read(id)
+    if (lines === undefined) return undefined
+    this.#take(Buffer.byteLength(lines.output) + Buffer.byteLength(lines.asked))
+    return { ...(JSON.parse(lines.asked) as Asked), id, output: JSON.parse(lines.output) as KeptItem[] }
+  }
+
+  item(answer: string, half: 'input' | 'output', id: string): KeptItem | undefined {
+    const item = this.#half(answer, half)?.get(id)
+    // The half was counted when it was read, and with it each item once.
+    if (item && this.#named.has(item)) this.#take(Buffer.byteLength(JSON.stringify(item)))
+    else if (item) this.#named.add(item)
+    return item
+  }
+
+  #half(answer: string, half: 'input' | 'output'): ReadonlyMap<unknown, KeptItem> | undefined {
+    const name = `${answer} ${half}`
+    const known = this.#halves.get(name)
     if (known) return known
-    const { store, account, mostBytes, room } = this.#parts
+    const lines = this.#read(answer)
+    if (lines === undefined) return undefined
+    const line = half === 'output' ? lines.output : lines.asked
+    this.#take(Buffer.byteLength(line))
+    const items = half === 'output' ? (JSON.parse(line) as KeptItem[]) : (JSON.parse(line) as Asked).input
+    const byId = new Map(items.map(item => [item['id'], item]))
+    this.#halves.set(name, byId)
+    return byId
+  }
+
+  #read(id: string): Lines | undefined {
+    const { store, account } = this.#parts
     const content = store.responses.find(id, account)
     if (content === undefined) return undefined
-    const items = itemsIn(content)
-    const bytes = Buffer.byteLength(items)
-    if (this.#bytes + bytes > mostBytes) {
-      const message = `The kept responses that this request names have more than ${mostBytes} bytes together. Begin with a shorter conversation in 'input'.`
+    this.#used.add(id)
+    return linesIn(content)
+  }
+
+  #take(bytes: number): void {
+    const { mostBytes, bodyBytes, room } = this.#parts
+    if (bodyBytes + this.#bytes + bytes > mostBytes) {
+      const message = `This request and the kept responses and items that it names have more than ${mostBytes} bytes together. Begin with a shorter conversation in 'input'.`
       throw refuse('request_too_large', { message })
     }
     if (!room.take(bytes)) {
       throw refuse('overloaded', { retryAfterMs: 1000, detail: 'too many bytes of kept responses in flight' })
     }
     this.#bytes += bytes
-    const answer = JSON.parse(items) as KeptAnswer
-    this.#found.set(id, answer)
-    return answer
   }
 
   keep(answer: KeptAnswer, response: Fields): void {
@@ -53,7 +87,7 @@ export class ExchangeAnswers implements KeptAnswers {
   }
 
   get used(): readonly string[] {
-    return [...this.#found.keys()]
+    return [...this.#used]
   }
 
   /** Gives the room back; once. */
@@ -64,17 +98,26 @@ export class ExchangeAnswers implements KeptAnswers {
 }
 
 type Fields = Readonly<Record<string, unknown>>
+type Asked = Pick<KeptAnswer, 'input' | 'previous'>
 
-/**
- * Two lines: the items, which a later request needs, and the rest of the response, which repeats the request's tools and
- * which only its reader needs.
- */
-function contentOf(answer: KeptAnswer, response: Fields): string {
-  return `${JSON.stringify(answer)}\n${JSON.stringify({ ...response, output: null })}`
+/** What is kept of a response, each in JSON, which has no line ends of its own. */
+interface Lines {
+  /** Alone: a reference to an item of the output needs no more. The input may be a whole conversation. */
+  readonly output: string
+  readonly asked: string
+  /** The rest of the response, which repeats the request's tools and which only its reader needs. */
+  readonly rest: string
 }
 
-/** JSON has no line ends of its own. */
-const itemsIn = (content: string): string => content.slice(0, content.indexOf('\n'))
+function contentOf({ input, output, previous }: KeptAnswer, response: Fields): string {
+  const asked: Asked = { input, previous }
+  return [output, asked, { ...response, output: null }].map(each => JSON.stringify(each)).join('\n')
+}
+
+function linesIn(content: string): Lines {
+  const [output, asked, rest] = content.split('\n') as [string, string, string]
+  return { output, asked, rest }
+}
 
 /**
  * Keeps the answer that has just been sent. Nobody waits for the disk: the next request finds it already. When it cannot
@@ -117,14 +160,13 @@ export async function sendKept(trip: Trip, { store }: SenderParts, path: string)
   function read(id: string): object {
     const content = store.responses.find(id, account)
     if (content === undefined) throw notFound(id)
-    const items = itemsIn(content)
-    const { input, output } = JSON.parse(items) as KeptAnswer
-    if (part !== undefined) return page(input, ctx.query)
+    const { output, asked, rest } = linesIn(content)
+    if (part !== undefined) return page((JSON.parse(asked) as Asked).input, ctx.query)
     if (ctx.query['stream'] === 'true') {
       const message = "Unsupported parameter: 'stream'. A kept response is given as a whole."
       throw refuse('unsupported_parameter', { message, param: 'stream' })
     }
-    return { ...(JSON.parse(content.slice(items.length)) as Fields), output }
+    return { ...(JSON.parse(rest) as Fields), output: JSON.parse(output) as unknown }
   }
 
   async function remove(id: string): Promise<object> {

@@ -12,7 +12,9 @@ export function viewOf(trip: Trip, { store }: Pick<SenderParts, 'store'>, memory
   const { exchange, generation, route } = trip
   if (route.config.keepResponsesMs !== null && exchange.account) {
     const { bodyBytes: mostBytes } = generation.configuration.limits
-    trip.kept ??= new ExchangeAnswers({ store, account: exchange.account.id, mostBytes, room: memory.forBody(trip) })
+    const { account, bytes } = exchange
+    const sizes = { mostBytes, bodyBytes: bytes.length }
+    trip.kept ??= new ExchangeAnswers({ store, account: account.id, ...sizes, room: memory.forBody(trip) })
   }
   return {
     exchange: exchange.id,

@@ -127,6 +127,22 @@ describe('where responses are kept, the AI SDK as it comes', () => {
     ])
   })
 
+  // Every response keeps the whole conversation: 60 of them are more than 3 MB.
+  test('60 turns that are 120 kB together, in bodies of at most 256 KiB', async () => {
+    const models = { m: modelAt('scripted', 'upstream-model', { context: 1_000_000 }) }
+    const yaml = { routes: KEEPING, limits: { body: '256KiB' } }
+    await using rig = await startRig({ script: exact({ tokens: ['a'.repeat(1000)] }), models, yaml })
+    const messages: ModelMessage[] = []
+    for (let turn = 0; turn < 60; turn++) {
+      messages.push({ role: 'user', content: 'q'.repeat(1000) })
+      const { response } = await generateText({ model: sdk(rig)('m'), messages, maxRetries: 0 })
+      messages.push(...response.messages)
+    }
+    const last = sent(rig, 59)
+    expect(last).toHaveLength(119)
+    expect(last[1]).toEqual({ role: 'assistant', content: 'a'.repeat(1000) })
+  })
+
   test('without the setting the error names store: false', async () => {
     await using rig = await startRig({ script: THINKER, models: MODELS, yaml: { routes: ROUTES } })
     const failing = generateText({ model: sdk(rig)('o3'), ...loop })

@@ -6,9 +6,11 @@ import { type Store, StoreUnavailable } from '../../src/store/store.ts'
 import { exact, type Script, startFakeProvider } from '../helpers/fake-provider.ts'
 import { cleanUp, createAccount, startGateway } from '../helpers/gateway.ts'
 import { FIVE_STEPS, PRICE } from '../helpers/in-process.ts'
-import { type Rig, type RigOptions, startRig } from './rig.ts'
+import { modelAt, type Rig, type RigOptions, startRig } from './rig.ts'
 
 const KEEPING = [{ path: '/v1/responses', policy: 'test', keep_responses: '1h' }]
+
+const LONG = modelAt('scripted', 'upstream-model', { context: 1_000_000 })
 
 afterAll(cleanUp)
 
@@ -200,10 +202,36 @@ describe('when it cannot be kept', () => {
 test('a chain that is larger than a body may be is refused before it is asked', async () => {
   const responses = await start({ yaml: { routes: KEEPING, limits: { body: '8KiB' } } })
   const first = await responses.create({ model: 'm', input: 'x'.repeat(4000), max_output_tokens: 5 })
-  const second = await responses.create({ model: 'm', input: 'y'.repeat(4000), previous_response_id: first.id })
-  const failing = responses.create({ model: 'm', input: 'Hi', previous_response_id: second.id })
+  const second = await responses.create({ model: 'm', input: 'y'.repeat(3000), previous_response_id: first.id })
+  const failing = responses.create({ model: 'm', input: 'z'.repeat(1000), previous_response_id: second.id })
   await expect(failing).rejects.toMatchObject({ status: 413, code: 'request_too_large' })
   expect(rig.provider.requests).toHaveLength(2)
+})
+
+test.each<[name: string, times: number, status: number | null]>([
+  ['twice', 2, null],
+  ['more often than a body has room for', 4, 413],
+  ['a hundred times', 100, 413],
+])('an item of 10 kB that is named %s counts each time', async (_name, times, status) => {
+  const limits = { body: '32KiB' }
+  const responses = await start({ yaml: { routes: KEEPING, limits }, models: { m: LONG } })
+  const first = await responses.create({ model: 'm', input: 'x'.repeat(10_000) })
+  const { data } = await responses.inputItems.list(first.id)
+  const reference = { type: 'item_reference' as const, id: data[0]!.id! }
+  const second = responses.create({ model: 'm', input: Array.from({ length: times }, () => reference) })
+  if (status === null) await second
+  else await expect(second).rejects.toMatchObject({ status, code: 'request_too_large' })
+  for (const { body } of rig.provider.requests) expect(JSON.stringify(body).length).toBeLessThan(32 * 1024)
+  expect(rig.provider.requests).toHaveLength(status === null ? 2 : 1)
+})
+
+test("what a request names and its own body have a body's room together", async () => {
+  const yaml = { routes: KEEPING, limits: { body: '32KiB' } }
+  const responses = await start({ yaml, models: { m: LONG } })
+  const first = await responses.create({ model: 'm', input: 'x'.repeat(20_000) })
+  const next = { model: 'm', previous_response_id: first.id }
+  await expect(responses.create({ ...next, input: 'y'.repeat(20_000) })).rejects.toMatchObject({ status: 413 })
+  await responses.create({ ...next, input: 'y'.repeat(10_000) })
 })
 
 test('a restart forgets nothing, and the file says nothing', async () => {

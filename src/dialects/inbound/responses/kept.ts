@@ -45,7 +45,7 @@ export function earlierItems(asked: Fields, kept: KeptAnswers | undefined): Plac
     }
     chain.push(found)
   }
-  return chain.reverse().flatMap(answer => itemsOf(answer).map(item => ({ item, place: PREVIOUS })))
+  return chain.reverse().flatMap(({ input, output }) => [...input, ...output].map(item => ({ item, place: PREVIOUS })))
 }
 
 /** The item that a reference names. */
@@ -54,15 +54,12 @@ export function itemBehind(id: string, place: string, kept: KeptAnswers | undefi
     const message = `${place} refers to an item by its id. This route keeps no items: send the item itself, and ${REMEDY}.`
     throw unsupported(place, message)
   }
-  const key = /^[a-z]+_([A-Za-z0-9]+)_i?\d+$/.exec(id)?.[1]
-  const answer = key === undefined ? undefined : kept.find(`resp_${key}`)
-  const item = answer && itemsOf(answer).find(each => each['id'] === id)
+  const [, key, isInput] = /^[a-z]+_([A-Za-z0-9]+)_(i?)\d+$/.exec(id) ?? []
+  const item = key === undefined ? undefined : kept.item(`resp_${key}`, isInput ? 'input' : 'output', id)
   if (item) return item
   const message = `Item with id ${shown(id)} not found. Its response was deleted, its time is over, or it was never kept. Send the item itself.`
   throw refuse('item_not_found', { message, param: place })
 }
-
-const itemsOf = ({ input, output }: KeptAnswer): Fields[] => [...input, ...output]
 
 /** Hands an answer over to be kept, when the route and the request want it. */
 export function keepAnswer({ asked, items }: ReadRequest, view: InboundView, response: Fields): void {

@@ -13,6 +13,8 @@ function keeper() {
       asked.push(id)
       return answers.get(id)
     },
+    item: (answer: string, half: 'input' | 'output', id: string) =>
+      answers.get(answer)?.[half].find(each => each['id'] === id),
     keep: (answer: KeptAnswer) => void answers.set(answer.id, JSON.parse(JSON.stringify(answer)) as KeptAnswer),
   }
   let turns = 0
