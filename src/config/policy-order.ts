@@ -66,17 +66,30 @@ function checkGivenOnce(source: Source, step: LoadedStep, earlier: readonly Load
 /** A step that changes what a fact is made from stands before it: also where that is not surely given. */
 function checkBefore(source: Source, steps: readonly LoadedStep[], index: number, kind: RouteKind): void {
   const step = steps[index]!
-  for (const fact of step.before.get(kind) ?? []) {
+  for (const fact of mustPrecedeGivers(step, kind)) {
     const giver = steps.slice(0, index).find(each => each.mode !== 'off' && each.gives.includes(fact))
     if (giver === undefined) continue
     const order = workingOrder(steps, kind)
     const suggestion = order === null ? `move "${step.id}" up` : `this order works: ${order.join(', ')}`
     const where = `the step "${giver.id}" (line ${giver.position.line})`
-    const message = `"${step.id}" must stand before ${where}: it changes what ${fact} is made from`
+    const why =
+      fact === 'chat' && givesReader(step, kind)
+        ? 'it gives the account, for which parts of a Responses request are sealed or kept'
+        : `it changes what ${fact} is made from`
+    const message = `"${step.id}" must stand before ${where}: ${why}`
     source.report(`${step.address}/use`, message, { rule: 'order', suggestion })
     return
   }
 }
+
+function mustPrecedeGivers(step: LoadedStep, kind: RouteKind): readonly FactName[] {
+  const own = step.before.get(kind) ?? []
+  return givesReader(step, kind) ? [...own, 'chat'] : own
+}
+
+/** Whoever reads a Responses request opens sealed and kept parts of it, which only their account can open. */
+const givesReader = ({ gives }: LoadedStep, kind: RouteKind): boolean =>
+  kind === 'responses' && gives.includes('account') && !gives.includes('chat')
 
 /** A step that looks at what the client sent stands before those that add to it. In shadow they add nothing. */
 function checkPrecedes(source: Source, steps: readonly LoadedStep[], index: number, kind: RouteKind): void {
@@ -164,7 +177,7 @@ function workingOrder(steps: readonly LoadedStep[], kind: RouteKind): string[] |
   const order: LoadedStep[] = []
   while (rest.length > 0) {
     const given = surelyGiven(order)
-    const waitedFor = rest.flatMap(step => step.before.get(kind) ?? [])
+    const waitedFor = rest.flatMap(step => mustPrecedeGivers(step, kind))
     const next = rest.findIndex(
       step =>
         wants(step, kind).every(fact => given.has(fact)) &&

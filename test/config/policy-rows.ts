@@ -183,6 +183,16 @@ const ORDER: Row[] = [
     'steps:\n  - use: schema\n  - use: ▸credits\n  - use: api-key\n  - use: route\n',
     '"credits" needs key and account, which the step "api-key" gives only later (line 4); this order works: schema, api-key, credits, route',
   ],
+  ...['/v1/responses', '/v1/responses/input_tokens'].map(
+    (path): Row => [
+      `an account behind who reads ${path}`,
+      {
+        gateway: { routes: `${PARTS.routes}\n  - { path: ${path}, policy: late }` },
+        'policies/late.yaml': 'steps:\n  - use: schema\n  - use: ▸api-key\n  - use: credits\n  - use: route\n',
+      },
+      '"api-key" must stand before the step "schema" (line 2): it gives the account, for which parts of a Responses request are sealed or kept; this order works: api-key, schema, credits, route',
+    ],
+  ),
   [
     'a fact that nobody gives',
     'steps:\n  - use: api-key\n  - use: ▸credits\n  - use: schema\n    mode: off\n  - use: route\n    mode: off\n',
