@@ -1,4 +1,5 @@
 /** Collects bytes that arrive in pieces of any size, in memory that is proportional to the bytes. */
+import type { UpstreamFailure } from '#contract'
 
 /** How much of a provider's answer may be kept. */
 export interface AnswerRoom {
@@ -12,9 +13,19 @@ export interface AnswerRoom {
 export const UNCOUNTED_BYTES = 256 * 1024
 
 /** Why so many bytes of an answer cannot be kept; null: they can. */
-export function tooMuch(bytes: number, { largestBytes, holds }: AnswerRoom): string | null {
-  if (bytes > largestBytes) return `the answer, or an event of it, is larger than ${largestBytes} bytes (limits.answer)`
-  return holds(bytes) ? null : 'there is no room for the answer (limits.bodies_in_flight)'
+export function tooMuch(bytes: number, { largestBytes, holds }: AnswerRoom): UpstreamFailure | null {
+  if (bytes > largestBytes) {
+    const detail = `the answer, or an event of it, is larger than ${largestBytes} bytes (limits.answer)`
+    return { code: 'upstream_too_large', detail }
+  }
+  return holds(bytes) ? null : NO_ROOM
+}
+
+/** The gateway's own limit, and it passes: the answer itself may be of any size. */
+const NO_ROOM: UpstreamFailure = {
+  code: 'overloaded',
+  retryAfterMs: 1000,
+  detail: 'there is no room for the answer (limits.bodies_in_flight)',
 }
 
 /** A shorter piece is copied: the object around a piece takes hundreds of bytes. */

@@ -111,7 +111,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'dashboard/': ['admin/'],
   'admin/': ['store/', 'bytes.ts', 'contract/'],
   'clock.ts': ['contract/'],
-  'bytes.ts': [],
+  'bytes.ts': ['contract/'],
   'version.ts': [],
 
   'contract/': [],

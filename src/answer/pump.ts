@@ -65,6 +65,8 @@ export interface PumpParts extends AnswerRoom {
 /** What both pumps share: one ending, and what happens when the client leaves or the gateway cuts. */
 export abstract class Pump implements Sink {
   readonly over: Promise<PumpEnding>
+  /** Whether the answer could not be kept. Another attempt would cost the same again, so none is made. */
+  overflowed = false
   protected source: Source | null = null
   protected readonly parts: PumpParts
   #resolve: (ending: PumpEnding) => void
@@ -133,10 +135,12 @@ export abstract class Pump implements Sink {
     this.finish({ ending: 'tapped', error: error instanceof TapError ? error : new TapError(-1, error) })
   }
 
-  /** Ends the answer when so much of it cannot be kept. Another attempt would cost the same again, so none is made. */
+  /** Ends the answer when so much of it cannot be kept. */
   protected keep(bytes: number): void {
-    const detail = tooMuch(bytes, this.parts)
-    if (detail !== null) this.broken({ code: 'upstream_too_large', detail })
+    const failure = tooMuch(bytes, this.parts)
+    if (failure === null) return
+    this.overflowed = true
+    this.broken(failure)
   }
 
   /** Upstream cannot be followed any further. */

@@ -228,7 +228,8 @@ function mayRetry(
   { random }: SenderParts,
 ): Retry | null {
   const { exchange, generation } = trip
-  if (ending.ending !== 'failed' || pump.begun || exchange.attempts.length >= exchange.attemptsAtMost) return null
+  if (ending.ending !== 'failed' || pump.begun || pump.overflowed) return null
+  if (exchange.attempts.length >= exchange.attemptsAtMost) return null
   const attempts = exchange.attempts.filter(attempt => attempt.target === target.id).length
   const hasOther = generation.board.arrange(others).some(other => !isRefusal(requestFor(trip, other)))
   return retryAfterFailure({ failure: ending.failure, tookMs, attempts, hasOther, hasCredential }, random)

@@ -138,9 +138,9 @@ export class EventStream implements RawStream {
     }
     const { waitingBytes } = this.#split
     if (waitingBytes <= Math.min(this.#rules.largestBytes, UNCOUNTED_BYTES)) return keepsUp
-    const detail = tooMuch(waitingBytes, this.#rules)
-    if (detail === null) return keepsUp
-    throw new RawFailure({ code: 'upstream_too_large', detail }, this.#outlet.head.status)
+    const failure = tooMuch(waitingBytes, this.#rules)
+    if (failure === null) return keepsUp
+    throw new RawFailure(failure, this.#outlet.head.status)
   }
 
   end(): void {

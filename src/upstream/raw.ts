@@ -291,8 +291,7 @@ class Passage {
 
   #sizeFailure(bytes: number | string | undefined): UpstreamFailure | null {
     if (this.#status! > 299 || bytes === undefined) return null
-    const detail = tooMuch(Number(bytes), this.#options)
-    return detail === null ? null : { code: 'upstream_too_large', detail }
+    return tooMuch(Number(bytes), this.#options)
   }
 
   /** Deadlines, in the order of an answer's life. */

@@ -56,7 +56,7 @@ describe('a stream that goes wrong', () => {
     const holds = (bytes: number) => held.push(bytes) < 3
     const { pump, ending } = await streaming({ holds })
     for (let pieces = 0; pieces < 20; pieces++) pump.data(Buffer.alloc(64 * 1024, 'x'))
-    expect(await ending()).toEqual(failed('upstream_too_large'))
+    expect(await ending()).toEqual(failed('overloaded'))
     // What every stream has is not counted.
     expect(held).toEqual([5, 6, 7].map(pieces => pieces * 64 * 1024))
   })
@@ -275,7 +275,7 @@ describe('a whole answer that goes wrong', () => {
     pump.data(Buffer.alloc(99, 'x'))
     expect(source.aborts).toBe(0)
     pump.data(Buffer.from('x'))
-    expect(await ending()).toEqual(failed('upstream_too_large'))
+    expect(await ending()).toEqual(failed('overloaded'))
     expect(source.aborts).toBe(1)
   })
 

@@ -1,7 +1,15 @@
 /** Answers that are large: a picture in one event passes, and one beyond `limits.answer` is paid once and not asked for again. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Behaviour, type FakeProvider, sendStreamHead, sse, startFakeProvider } from '../helpers/fake-provider.ts'
-import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
+import {
+  type Behaviour,
+  exact,
+  type FakeProvider,
+  sendStreamHead,
+  sse,
+  startFakeProvider,
+} from '../helpers/fake-provider.ts'
+import { FIVE_STEPS, type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
+import { openRaw } from '../helpers/raw-client.ts'
 import { parseSse, textOf } from '../helpers/sse.ts'
 import { expectRefusal } from './refusal.ts'
 
@@ -10,21 +18,22 @@ const LIMIT = 4 * MIB
 
 let provider: FakeProvider
 let gateway: InProcess
+/** The usual attempts. */
+const STEPS = FIVE_STEPS.map(step => ((step as { use: string }).use === 'route' ? { use: 'route' } : step))
+const ROUTES = {
+  routes: [
+    { path: '/v1/chat/completions', policy: 'test' },
+    { path: '/v1/images', kind: 'raw', policy: 'raw', provider: 'p', price: 'free' },
+  ],
+}
 
 beforeAll(async () => {
   provider = await startFakeProvider({ script: picture(2 * MIB) })
   gateway = await startInProcess({
     provider: provider.baseUrl,
-    // The usual attempts.
-    steps: FIVE_STEPS.map(step => ((step as { use: string }).use === 'route' ? { use: 'route' } : step)),
+    steps: STEPS,
     policies: { raw: [{ use: 'api-key' }, { use: 'credits' }] },
-    yaml: {
-      limits: { answer: '4MiB', bodies_in_flight: '64MiB' },
-      routes: [
-        { path: '/v1/chat/completions', policy: 'test' },
-        { path: '/v1/images', kind: 'raw', policy: 'raw', provider: 'p', price: 'free' },
-      ],
-    },
+    yaml: { limits: { answer: '4MiB', bodies_in_flight: '64MiB' }, ...ROUTES },
   })
 })
 afterAll(async () => {
@@ -69,22 +78,22 @@ function picture(size: number): Behaviour {
   }
 }
 
-const raw = (body: object) =>
-  fetch(`${gateway.url}/v1/images`, {
+const raw = (of: InProcess, body: object) =>
+  fetch(`${of.url}/v1/images`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json', authorization: `Bearer ${gateway.key}` },
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${of.key}` },
     body: JSON.stringify(body),
   })
 
-const WAYS: readonly [name: string, ask: (stream: boolean) => Promise<Response>][] = [
-  ['chat', stream => gateway.chat({ stream })],
-  ['a raw route', stream => raw({ stream })],
+const WAYS: readonly [name: string, ask: (of: InProcess, stream: boolean) => Promise<Response>][] = [
+  ['chat', (of, stream) => of.chat({ stream })],
+  ['a raw route', (of, stream) => raw(of, { stream })],
 ]
 
 test.each(WAYS)('%s: a picture of 3 MiB passes, whole and as an event', async (_name, ask) => {
   provider.script(picture(3 * MIB))
   for (const stream of [false, true]) {
-    const answer = await ask(stream)
+    const answer = await ask(gateway, stream)
     expect(answer.status).toBe(200)
     const text = await textOf(answer)
     expect(text.length).toBeGreaterThan(3 * MIB)
@@ -98,7 +107,7 @@ test.each(WAYS)(
     provider.script(picture(LIMIT + MIB))
     for (const stream of [false, true]) {
       const before = provider.requests.length
-      const answer = await ask(stream)
+      const answer = await ask(gateway, stream)
       await expectRefusal(answer, 'upstream_too_large')
       expect(answer.headers.get('x-should-retry')).toBe('false')
       expect(provider.requests.length - before).toBe(1)
@@ -108,3 +117,49 @@ test.each(WAYS)(
     expect(gateway.balance().held).toBe(0n)
   },
 )
+
+test('one for which there is no room now: the client is told to try again, and the gateway does not', async () => {
+  await using crowded = await startInProcess({
+    provider: provider.baseUrl,
+    credit: '1000',
+    steps: STEPS,
+    policies: { raw: [{ use: 'api-key' }, { use: 'credits' }] },
+    yaml: {
+      limits: { bodies_in_flight: '40MiB' },
+      ...ROUTES,
+      providers: {
+        p: { dialect: 'openai', base_url: provider.baseUrl },
+        q: { dialect: 'openai', base_url: provider.baseUrl },
+      },
+      models: {
+        m: {
+          targets: ['p', 'q'].map(of => ({ provider: of, model: 'upstream-model' })),
+          price: PRICE,
+          context: '100M',
+          max_output: '50M',
+        },
+      },
+    },
+  })
+  provider.script(exact({ tokens: ['x'.repeat(16 * MIB)] }))
+  const deaf = await openRaw(crowded.url)
+  const request = { model: 'm', messages: [{ role: 'user', content: 'Hello' }] }
+  await deaf.post('/v1/chat/completions', request, { authorization: `Bearer ${crowded.key}` })
+  await deaf.readUntil('xxx')
+  deaf.pause()
+  const { posted } = crowded.balance()
+  provider.script(picture(12 * MIB))
+  for (const [name, ask] of WAYS)
+    for (const stream of [false, true]) {
+      const before = provider.requests.length
+      const answer = await ask(crowded, stream)
+      await expectRefusal(answer, 'overloaded')
+      expect(answer.headers.get('retry-after')).toBe('1')
+      expect(answer.headers.get('x-should-retry')).toBe(null)
+      expect(provider.requests.length - before, `${name}, stream: ${stream}`).toBe(1)
+      const told = await crowded.waitForLog(line => line['exchange'] === answer.headers.get('x-request-id'))
+      expect(told).toMatchObject({ code: 'overloaded', detail: expect.stringContaining('limits.bodies_in_flight') })
+    }
+  expect(crowded.balance()).toEqual(expect.objectContaining({ posted, held: 0n }))
+  deaf.socket.destroy()
+})
