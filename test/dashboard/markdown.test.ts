@@ -229,3 +229,22 @@ test.each([
   },
   30_000,
 )
+
+/** A label is a text too. Before the address was looked at first, one such text took a second. */
+test.each([
+  ['to nowhere', '[', '](x)'],
+  ['to no host', '[', '](http://%)'],
+  ['to somewhere', '[', '](http://a)'],
+  ['to pictures', '![', '](x)'],
+])(
+  'a mebibyte of links %s within links is read at once',
+  (_, before, behind) => {
+    const depth = Math.floor(20_000 / (before.length + behind.length))
+    const source = before.repeat(depth) + behind.repeat(depth)
+    const began = performance.now()
+    for (let bytes = 0; bytes < 1_048_576; bytes += source.length) inlines(source)
+    // A twentieth of that is usual; it took a minute.
+    expect(performance.now() - began).toBeLessThan(10_000)
+  },
+  120_000,
+)

@@ -141,12 +141,12 @@ function readLink(text: string, at: number, closings: ReadonlyMap<number, number
     if (isWord(text[at - 1])) return null
     BARE.lastIndex = at
     const bare = BARE.exec(text)?.[0].replace(/[.,;:!?)\]]{1,9}$/, '')
-    return bare === undefined ? null : linkTo(bare, [bare], at + bare.length)
+    return bare === undefined ? null : linkTo(bare, at + bare.length)
   }
   if (text[at] === '<') {
     BETWEEN.lastIndex = at
     const href = BETWEEN.exec(text)?.[1]
-    return href === undefined ? null : linkTo(href, [href], at + href.length + 2)
+    return href === undefined ? null : linkTo(href, at + href.length + 2)
   }
   // A picture is a link to it: nothing is loaded from elsewhere.
   const begin = text[at] === '!' ? at + 1 : at
@@ -155,9 +155,13 @@ function readLink(text: string, at: number, closings: ReadonlyMap<number, number
   const close = closingOf(text, end + 1)
   if (close === null) return null
   const target = text.slice(end + 2, close).trim()
-  const href = (/^<([^<>]*)>/.exec(target)?.[1] ?? target.split(/\s/, 1)[0]!).trim()
+  const written = (/^<([^<>]*)>/.exec(target)?.[1] ?? target.split(/\s/, 1)[0]!).trim()
+  const href = addressOf(written)
+  // Before the label is read: what stays text is read again from the next character on.
+  if (href === null) return null
   const label = text.slice(begin + 1, end)
-  return linkTo(href, label.trim() === '' ? [href] : readInlines(label, false), close + 1)
+  const inside = label.trim() === '' ? [written] : readInlines(label, false)
+  return { inline: { kind: 'link', href, inside }, next: close + 1 }
 }
 
 /** Where a parenthesis ends; null: not soon enough for an address. */
@@ -171,9 +175,10 @@ function closingOf(text: string, at: number): number | null {
   return null
 }
 
-function linkTo(written: string, inside: readonly Inline[], next: number): Found | null {
+/** A link that is its own label. */
+function linkTo(written: string, next: number): Found | null {
   const href = addressOf(written)
-  return href === null ? null : { inline: { kind: 'link', href, inside }, next }
+  return href === null ? null : { inline: { kind: 'link', href, inside: [written] }, next }
 }
 
 /** An address that leads away from here, to the web or to mail; null for all others, such as `javascript:`. */
