@@ -35,6 +35,8 @@ beforeAll(async () => {
       version: 1,
       listen: '127.0.0.1:0',
       store: 'memory',
+      // Chunks of one byte keep the loop busy for seconds, and what is asked here is asked for all the same.
+      limits: { event_loop: '1m' },
       providers: { p: { dialect: 'openai', base_url: provider.baseUrl } },
       models: {
         m: { targets: [{ provider: 'p', model: 'm' }], price: PRICE, context: 9_000_000, max_output: 8_000_000 },

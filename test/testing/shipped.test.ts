@@ -33,7 +33,11 @@ async function fill(bench: Bench, form: 'whole' | 'stream'): Promise<void> {
 
 const ROWS: readonly Row[] = [
   { name: 'api-key', what: 'a good key' },
-  { name: 'api-key', what: 'a key that nobody has', options: { request: { key: `tg_${'x'.repeat(40)}` } } },
+  {
+    name: 'api-key',
+    what: 'a key that nobody has',
+    options: { refusesAll: true, request: { key: `tg_${'x'.repeat(40)}` } },
+  },
   {
     name: 'jwt',
     what: 'a good token',
@@ -49,10 +53,10 @@ const ROWS: readonly Row[] = [
       jwks: { keys: [createSigner('ES256', 'other').jwk] },
       account: 'bench',
     },
-    options: { request: { key: null, headers: { authorization: `Bearer ${token}` } } },
+    options: { refusesAll: true, request: { key: null, headers: { authorization: `Bearer ${token}` } } },
   },
   { name: 'schema', what: 'a good request' },
-  { name: 'schema', what: 'a bad one', options: { request: { body: { temperature: 'warm' } } } },
+  { name: 'schema', what: 'a bad one', options: { refusesAll: true, request: { body: { temperature: 'warm' } } } },
   {
     name: 'rate-limit',
     what: 'requests and tokens',
@@ -77,12 +81,14 @@ const ROWS: readonly Row[] = [
     name: 'guard',
     what: 'refuses an answer in its middle',
     settings: { rules: [{ name: 'number', pattern: 'thr[a-z]{1,3}', on: 'answer', action: 'refuse' }] },
+    options: { refusesAll: true },
   },
   {
     name: 'guard',
     what: 'refuses an answer in its middle, where it is charged',
     settings: { rules: [{ name: 'number', pattern: 'thr[a-z]{1,3}', on: 'answer', action: 'refuse' }] },
     options: {
+      refusesAll: true,
       steps: [
         { use: 'api-key' },
         { use: 'schema' },
@@ -96,7 +102,7 @@ const ROWS: readonly Row[] = [
     name: 'guard',
     what: 'refuses a request',
     settings: { rules: [{ detect: 'email', action: 'refuse' }] },
-    options: { request: ASKED, secrets: ['ada@example.org'] },
+    options: { refusesAll: true, request: ASKED, secrets: ['ada@example.org'] },
   },
   { name: 'cache', what: 'never asked before', settings: { temperature: 'any' } },
   { name: 'cache', what: 'filled', settings: { temperature: 'any' }, options: { prepare: fill } },
