@@ -76,7 +76,7 @@ const LIMITS = map('What the gateway takes before it says no.', {
     '1MiB',
     '64GiB',
   )(
-    'Routes with keep_responses: all that is kept for one account. Beyond, the responses that expire first are removed.',
+    'Routes with keep_responses: all that is kept for one account, at least kept_response. Beyond, the responses that expire first are removed.',
     '64MiB',
   ),
   event_loop: span('After five stretches of work longer than this, a part of new requests gets 503.', '100ms'),
@@ -238,7 +238,7 @@ const ROUTE = map(
       '1m',
       '720h',
     )(
-      'For /v1/responses: how long an answer and its input are kept, encrypted, for clients that refer to them (previous_response_id, item_reference). Each use prolongs it. A request with store: false keeps nothing. Left out: nothing is kept.',
+      'For /v1/responses: how long an answer and its input are kept, encrypted, for clients that refer to them (previous_response_id, item_reference). Both last as long again when a kept answer refers to them. A request with store: false keeps and prolongs nothing. Left out: nothing is kept.',
     ),
     methods: {
       type: 'array',
