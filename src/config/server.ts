@@ -45,6 +45,7 @@ export function buildServer(source: Source, shape: GatewayShape): Server | null 
   if (source.sound('/heartbeat') && shape.heartbeat.every < 1000) {
     source.report('/heartbeat/every', 'heartbeat every must be at least 1s', { rule: 'out-of-bounds' })
   }
+  if (source.sound('/limits')) checkKept(source, shape.limits)
   const intact = ['/trust_proxy', '/limits', '/drain', '/heartbeat'].every(part => source.sound(part))
   if (source.problems.length > before || !intact || listen === null || people === null || !store) return null
   const { limits, heartbeat } = shape
@@ -72,6 +73,14 @@ export function buildServer(source: Source, shape: GatewayShape): Server | null 
     drainMs: shape.drain,
     heartbeat: { firstMs: heartbeat.first, everyMs: heartbeat.every },
   }
+}
+
+/** One that is larger than all may be together could never be kept. */
+function checkKept(source: Source, { kept_response: one, kept_responses: all }: GatewayShape['limits']): void {
+  if (one <= all) return
+  const message = `kept_responses has ${all} bytes for all of an account, and kept_response ${one} bytes for one of them`
+  const suggestion = 'write a larger kept_responses or a smaller kept_response'
+  source.report('/limits/kept_responses', message, { rule: 'out-of-bounds', suggestion })
 }
 
 function address(source: Source, at: string, text: string): Address | null {

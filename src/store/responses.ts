@@ -24,7 +24,8 @@ export interface KeepResponse {
 }
 
 export interface ResponseOperations {
-  keepResponse(response: KeepResponse): 'kept' | 'no_room'
+  /** `again`: a few others were removed, and more have to be; `no_room`: it is larger than all may be, and nothing was changed. */
+  keepResponse(response: KeepResponse): 'kept' | 'again' | 'no_room'
   deleteResponse(of: { readonly id: string; readonly account: string }): void
   /** Removes a few of those that are past. */
   sweepResponses(nowMs: number): void
@@ -46,15 +47,17 @@ export function createResponseOperations(database: Database): ResponseOperations
   return {
     keepResponse({ id, account, expiresAt, box, mostBytes, used }) {
       if (isThere.get(id) !== undefined) return 'kept'
-      for (const each of used) prolong.run(expiresAt, each, account)
       const bytes = box.length + ROW_BYTES
+      if (bytes > mostBytes) return 'no_room'
+      for (const each of used) prolong.run(expiresAt, each, account)
       let over = ((total.get(account)?.['bytes'] as number | undefined) ?? 0) + bytes - mostBytes
       const others = over > 0 ? oldest.all(account, MOST_REMOVED) : []
       for (let index = 0; over > 0 && index < others.length; index++) {
         remove.run(others[index]!['id'] as string)
         over -= others[index]!['bytes'] as number
       }
-      if (over > 0) return 'no_room'
+      // Without others to remove, it would go on for ever.
+      if (over > 0) return others.length === MOST_REMOVED ? 'again' : 'no_room'
       put.run(id, account, expiresAt, bytes)
       putBox.run(id, box)
       return 'kept'
@@ -107,7 +110,13 @@ export function createResponses({ reader, writer, vault, clock }: Parts): Respon
       try {
         const box = vault.seal(purposeOf(id), account, plain)
         const expiresAt = clock.now() + keepMs
-        return await writer.op('keepResponse', { id, account, expiresAt, box, mostBytes: most.accountBytes, used })
+        const operation = { id, account, expiresAt, box, mostBytes: most.accountBytes, used }
+        for (;;) {
+          const outcome = await writer.op('keepResponse', operation)
+          if (outcome !== 'again') return outcome
+          // Whoever has deleted it meanwhile is not to find it again.
+          if (!waiting.has(id)) return 'kept'
+        }
       } finally {
         waiting.delete(id)
         waitingBytes -= plain.length

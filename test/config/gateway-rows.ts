@@ -109,6 +109,11 @@ const TOP: Row[] = [
   ['a size that is none', { more: 'limits: { body: ▸lots }' }, 'body: "lots" is not a size such as 4MiB'],
   ['a duration without a unit', { more: 'drain: ▸30' }, 'drain: "30" is not a duration such as 500ms, 15s'],
   ['a duration that is a list', { more: 'drain: ▸[ 1m ]' }, 'drain must be text, not a list'],
+  [
+    'less room for all kept responses than for one',
+    { more: 'limits: { kept_response: 4MiB, kept_responses: ▸2MiB }' },
+    'kept_responses has 2097152 bytes for all of an account, and kept_response 4194304 bytes for one of them; write a larger kept_responses or a smaller kept_response',
+  ],
   ['no exchange at a time', { more: 'limits: { max_inflight: ▸0 }' }, 'max_inflight must be at least 1, and is 0'],
   ['a heartbeat that races', { more: 'heartbeat: { every: ▸10ms }' }, 'heartbeat every must be at least 1s'],
 ]

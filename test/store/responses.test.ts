@@ -145,6 +145,42 @@ test('an account has so much room; who expires first goes first', async () => {
   expect(store.responses.find('resp_5', alice)).toBeUndefined()
 })
 
+test('one that can never have room removes nothing and prolongs nothing', async () => {
+  const store = await testStore()
+  const account = await fund(store, 1n)
+  await store.responses.keep(aResponse(account, { id: 'resp_1' }))
+  store.clock.ms += HOUR / 2
+  const most = { responseBytes: MiB, accountBytes: 10_000 }
+  const large = aResponse(account, { id: 'resp_2', used: ['resp_1'], content: 'x'.repeat(10_000), most })
+  expect(await store.responses.keep(large)).toBe('no_room')
+  expect(store.responses.find('resp_1', account)).toBeDefined()
+  store.clock.ms += HOUR / 2
+  expect(store.responses.find('resp_1', account)).toBeUndefined()
+})
+
+test('a large one takes the room of as many small ones as it needs, a few in a transaction', async () => {
+  const store = await testStore()
+  const account = await fund(store, 1n)
+  const most = { responseBytes: MiB, accountBytes: 200_000 }
+  const outcomes = Array.from({ length: 300 }, (_, index) =>
+    store.responses.keep(aResponse(account, { id: `resp_${1000 + index}`, most, keepMs: HOUR + index })),
+  )
+  expect(new Set(await Promise.all(outcomes))).toEqual(new Set(['kept']))
+  const large = aResponse(account, { id: 'resp_large', content: 'x'.repeat(150_000), most, keepMs: 2 * HOUR })
+  const deleted = store.responses.keep({ ...large, id: 'resp_deleted' })
+  expect(await store.responses.remove('resp_deleted', account)).toBe(true)
+  await deleted
+  expect(store.responses.find('resp_deleted', account)).toBeUndefined()
+  expect(await store.responses.keep(large)).toBe('kept')
+  const { response, box, totals } = rowsIn(store)
+  expect(box).toBe(response)
+  expect(response).toBeGreaterThan(50)
+  expect(Math.max(...totals.map(Number))).toBeLessThanOrEqual(most.accountBytes)
+  // Those that expire last are left.
+  expect(store.responses.find('resp_1299', account)).toBeDefined()
+  expect(store.responses.find('resp_1199', account)).toBeUndefined()
+})
+
 test('go with their account', async () => {
   const store = await testStore()
   const { id } = await store.createAccount({ name: 'alice' })
