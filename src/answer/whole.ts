@@ -3,7 +3,7 @@ import type { AnswerView, ChatCompletion, DecodedAnswer, Dialect, UpstreamFailur
 import { ByteCollector } from '../bytes.ts'
 import { type Meter, wireUsageOf } from './meter.ts'
 import { FINISHED_WITH_ERROR, Pump, type PumpParts } from './pump.ts'
-import { hasCalls } from './stream.ts'
+import { carries, hasCalls } from './stream.ts'
 import { completionThroughTaps, isPromise, onlyWatched, type Tap } from './taps.ts'
 
 /** A whole answer is collected, checked, and sent by the gateway when the pipeline has unwound. */
@@ -93,8 +93,11 @@ export class WholePump extends Pump {
       if (decoded.completion.choices.some(choice => choice.finish_reason === 'error')) {
         return { failure: FINISHED_WITH_ERROR }
       }
-      const isFinished = decoded.completion.choices.every(choice => choice.finish_reason)
-      if (!isFinished && !this.parts.fillsFinish) return { failure: UNFINISHED }
+      const unfinished = decoded.completion.choices.filter(choice => !choice.finish_reason)
+      const isFinished = unfinished.length === 0
+      // As of a stream: where nothing has come, nothing says that it is all.
+      const isFilled = this.parts.fillsFinish && unfinished.every(choice => carries(choice.message))
+      if (!isFinished && !isFilled) return { failure: UNFINISHED }
       meter.started = true
       const answer = isFinished ? decoded : { completion: withFinishes(decoded.completion), raw: null }
       countWhole(meter, answer.completion)

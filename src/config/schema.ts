@@ -86,7 +86,7 @@ const LIMITS = map('What the gateway takes before it says no.', {
 })
 
 const MISSING_FINISH =
-  'What becomes of an answer that ends in good order without a finish reason: an error, or the reason is filled in.'
+  'What becomes of an answer that ends in good order without a finish reason: an error, or the reason is filled in. An answer without content is an error in any case.'
 const PROVIDER = map(
   'An account at a model provider.',
   {

@@ -45,7 +45,7 @@ function ending(
       if ((call.request.body as { stream?: boolean }).stream !== true) {
         const message = {
           role: 'assistant',
-          content: 'one two',
+          content: deltas.map(({ content }) => content ?? '').join(''),
           ...(deltas[0]?.tool_calls ? { tool_calls: [CALL] } : {}),
         }
         call.head(200, { 'content-type': 'application/json' })
@@ -95,11 +95,17 @@ describe('missing_finish: stop', () => {
     expect(before - gateway.balance().posted).toBe(2n * (3n * 1_000n + 2n * 2_000n))
   })
 
-  test.each([
-    ['that has no content', [{ role: 'assistant' }], undefined],
-    ['that ends without [DONE]', undefined, ''],
-  ] as const)('but a stream %s is an error all the same', async (_name, deltas, end) => {
-    provider.script(ending(deltas as readonly Delta[] | undefined, end))
+  test('but an answer without content is an error all the same, and costs nothing', async () => {
+    const before = gateway.balance()
+    for (const stream of [false, true]) {
+      provider.script(ending([{ role: 'assistant' }]))
+      await expectRefusal(await gateway.chat({ model: 'lax', stream }), 'upstream_truncated')
+    }
+    expect(gateway.balance()).toEqual(before)
+  })
+
+  test('but a stream that ends without [DONE] is an error all the same', async () => {
+    provider.script(ending(undefined, ''))
     const answer = await gateway.chat({ model: 'lax', stream: true })
     expect(await textOf(answer)).toContain('upstream_truncated')
   })
