@@ -7,8 +7,9 @@ import type { Chunk, OnDisconnect, StreamDecoder, StreamItem, UpstreamFailure } 
 import { type AnswerRoom, tooMuch, UNCOUNTED_BYTES } from '../bytes.ts'
 import type { Watchman } from '../clock.ts'
 import type { Client } from './client.ts'
+import { type ChunkItem, FinishFiller } from './fill.ts'
 import type { Meter } from './meter.ts'
-import { finishes, hasCalls, hasContent, indexOf, type StreamAnswer } from './stream.ts'
+import { finishes, hasContent, type StreamAnswer } from './stream.ts'
 import { TapError } from './taps.ts'
 
 /** How an answer ended, as far as the pump can know. */
@@ -180,7 +181,7 @@ const MOST_LATE_CHUNKS = 1_000
 export class StreamPump extends Pump {
   /** Whether anything has been handed to the client's stream. */
   begun = false
-  #prelude: Extract<StreamItem, { kind: 'chunk' }>[] = []
+  #prelude: ChunkItem[] = []
   readonly #decoder: StreamDecoder
   readonly #answer: StreamAnswer
   #done = false
@@ -192,15 +193,15 @@ export class StreamPump extends Pump {
   #lateChunks = 0
   /** Of an event that is still coming: what has come since the last one that was whole. */
   #waitingBytes = 0
-  /** Only where finish reasons are filled in: the last chunk, and the choices that call tools. */
-  #last: Chunk | null = null
-  readonly #calling = new Set<number>()
+  /** Only where finish reasons are filled in. */
+  readonly #filler: FinishFiller | null
   #unwatchBody: (() => void) | null = null
 
   constructor(parts: PumpParts & { readonly decoder: StreamDecoder; readonly answer: StreamAnswer }) {
     super(parts)
     this.#decoder = parts.decoder
     this.#answer = parts.answer
+    this.#filler = parts.fillsFinish ? new FinishFiller() : null
   }
 
   data(bytes: Buffer): boolean {
@@ -217,7 +218,7 @@ export class StreamPump extends Pump {
     if (this.isOver) return
     if (!this.#done) this.#take(() => this.#decoder.end())
     if (this.isOver) return
-    if (this.#done && this.#last && !this.parts.meter.finished) this.#fillFinish(this.#last)
+    if (this.#done && this.#filler && !this.parts.meter.finished) this.#fillFinish(this.#filler)
     if (this.isOver) return
     if (this.#waits) this.#endWaits = true
     else this.#complete()
@@ -265,25 +266,18 @@ export class StreamPump extends Pump {
   }
 
   /** Providers that leave the finish reason out say what they have to say before `[DONE]`. */
-  #fillFinish({ id, object, created, model }: Chunk): void {
-    const choices = this.parts.meter.unfinished.map(index => ({
-      index,
-      delta: {},
-      finish_reason: this.#calling.has(index) ? 'tool_calls' : 'stop',
-    }))
-    if (choices.length > 0) {
-      this.#chunk({ kind: 'chunk', chunk: { id, object, created, model, choices }, raw: null, usage: null })
-    }
+  #fillFinish(filler: FinishFiller): void {
+    const held = filler.release()
+    const finish = filler.finish(this.parts.meter.unfinished)
+    if (finish === null) return
+    this.#chunk(finish)
+    if (held && !this.isOver && !this.parts.client.left) this.#hand(held.chunk, held.raw)
   }
 
-  #note(chunk: Chunk): void {
-    this.#last = chunk
-    for (const choice of chunk.choices) if (hasCalls(choice?.delta)) this.#calling.add(indexOf(choice?.index))
-  }
-
-  #chunk({ chunk, raw, usage }: Extract<StreamItem, { kind: 'chunk' }>): boolean {
-    const { meter, client, fillsFinish } = this.parts
-    if (fillsFinish) this.#note(chunk)
+  #chunk(item: ChunkItem): boolean {
+    const { chunk, raw, usage } = item
+    const { meter, client } = this.parts
+    this.#filler?.note(chunk)
     const isError = chunk.choices.some(choice => choice?.finish_reason === 'error')
     const kept = isError ? chunk : meter.chunk(chunk)
     // Behind its chunk: whether that was the last one decides how far the usage is believed.
@@ -306,10 +300,22 @@ export class StreamPump extends Pump {
       return true
     }
     if (!this.begun && !hasContent(chunk) && !finishes(chunk) && this.#prelude.length < LONGEST_PRELUDE) {
-      this.#prelude.push({ kind: 'chunk', chunk, raw, usage })
+      this.#prelude.push(item)
       return true
     }
-    return this.#hand(chunk, raw)
+    return this.#filler === null ? this.#hand(chunk, raw) : this.#handInOrder(item, this.#filler)
+  }
+
+  /** What has usage and no content waits for the next chunk: the finish that is filled in leaves before it. */
+  #handInOrder(item: ChunkItem, filler: FinishFiller): boolean {
+    const before = filler.release()
+    const keepsUp = before === null || this.#hand(before.chunk, before.raw)
+    if (this.isOver) return true
+    if (item.usage && !this.parts.meter.finished && !hasContent(item.chunk)) {
+      filler.hold(item)
+      return keepsUp
+    }
+    return this.#hand(item.chunk, item.raw) && keepsUp
   }
 
   #hand(chunk: Chunk, raw: Buffer | null): boolean {
