@@ -340,8 +340,9 @@ async function parseAhead(exchange: LiveExchange): Promise<void> {
   try {
     const body = await slices.run(parseInSlices(exchange.bytes), exchange.signal)
     if (body !== undefined) exchange.setJson(body)
-  } catch {
-    // The step that asks for the body refuses it.
+  } catch (error) {
+    // The step that asks for the body is the one that refuses it.
+    if (isRefusal(error)) exchange.refuseJson(error)
   }
 }
 

@@ -109,6 +109,7 @@ export class LiveExchange implements Exchange {
   readonly #facts: Writable<Partial<Facts>> = {}
   #json: unknown
   #parsed = false
+  #badJson: Refusal | null = null
   #translated: Buffer | null = null
   #notes: Map<number, string> | null = null
   #rewritings: Rewriting[] | null = null
@@ -132,6 +133,7 @@ export class LiveExchange implements Exchange {
   }
 
   json(): unknown {
+    if (this.#badJson) throw this.#badJson
     if (!this.#parsed) {
       if (this.bytes === UNREAD) throw new TypeError('the body has not been read: this plugin says `needsBody: false`')
       this.#json = this.#parts.parse(this.bytes)
@@ -144,6 +146,11 @@ export class LiveExchange implements Exchange {
   setJson(body: unknown): void {
     this.#json = body
     this.#parsed = true
+  }
+
+  /** Sets why the body was refused elsewhere: whoever asks for it gets this refusal. */
+  refuseJson(refusal: Refusal): void {
+    this.#badJson = refusal
   }
 
   request(): ReturnType<Exchange['request']> {
