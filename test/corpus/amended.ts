@@ -19,6 +19,8 @@ const FAILED = 'expects an answer that its provider ended with an error to end i
 
 const FREE =
   'expects a prompt of 0 tokens, which the provider did not count because it was cached; here, no usage, so that it is estimated'
+const UNCOUNTED =
+  'expects the zeros of a provider that has counted nothing of an answer with text; here, no usage, so that it is estimated'
 
 const call = (name: string, args: object) => ({ id: null, name, arguments: args })
 
@@ -59,6 +61,7 @@ export const AMENDED: Readonly<Record<string, Amendment>> = {
       ],
     }),
   ),
+  'vertex-gemini-ec3f2360': { why: UNCOUNTED, expect: { usage: null } },
   'ollama-64c9f7a2': { why: FREE, expect: { usage: null } },
   'gemini-fx-ea54ea9a': named(call('read_theme', {}), ...['A', 'B', 'C'].map(id => call('read_screen', { id }))),
 }
