@@ -3,7 +3,7 @@
  * addresses, card numbers, keys). What is found is replaced, or refused, or only noted. In a stream nothing leaves that may
  * still become a match. What was found stands nowhere: not in the trail, the log or an error.
  */
-import { type Chat, type Chunk, definePlugin, slices } from '#contract'
+import { addressGroup, type Chat, type Chunk, definePlugin, slices } from '#contract'
 import { AnswerGuard } from './answer.ts'
 import { DETECTORS } from './detectors.ts'
 import { changesWith, guardTexts, textsOf } from './request.ts'
@@ -99,7 +99,7 @@ export default definePlugin({
             ? slices.run(guardTexts(texts, onRequest, findings), exchange.signal)
             : guardThread.guard(
                 { texts, rules: onRequestTexts, window },
-                exchange.account?.id ?? exchange.address,
+                exchange.account?.id ?? addressGroup(exchange.address),
                 findings,
                 exchange.signal,
               )

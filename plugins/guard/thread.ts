@@ -30,7 +30,7 @@ export interface Answer {
 
 interface Task {
   readonly question: Question
-  /** Whose it is: the account, or an address. */
+  /** Whose it is: the account, or a group of addresses. */
   readonly owner: string
   readonly signal: AbortSignal
   resolve(answer: Answer): void
