@@ -39,12 +39,21 @@ const NOTHING: Buffer = Buffer.alloc(0)
  * all before it, up to 1 MiB. So adding is linear in the bytes. The caller must not write to a piece that it has added.
  */
 export class ByteCollector {
+  readonly #ownsPieces: boolean
   #size = 0
   #held = 0
   /** All but the last one are full. */
   #parts: Buffer[] = []
   /** Free bytes at the end of the last part. */
   #room = 0
+
+  /**
+   * @param ownsPieces nobody else looks at a piece that was added: `take()` frees its memory at once. Left to the garbage
+   * collector, the pieces of a few long bodies bring about a full collection.
+   */
+  constructor(ownsPieces: boolean = false) {
+    this.#ownsPieces = ownsPieces
+  }
 
   /** The bytes collected so far. */
   get size(): number {
@@ -76,7 +85,10 @@ export class ByteCollector {
     this.clear()
     const first = parts[0] ?? NOTHING
     if (first.length === size) return first
-    return parts.length === 1 ? first.subarray(0, size) : Buffer.concat(parts, size)
+    if (parts.length === 1) return first.subarray(0, size)
+    const all = Buffer.concat(parts, size)
+    if (this.#ownsPieces) for (const part of parts) free(part)
+    return all
   }
 
   /** Forgets the bytes. */
@@ -102,4 +114,9 @@ export class ByteCollector {
     this.#held += block.length
     this.#room = block.length - piece.length
   }
+}
+
+/** Gives the memory back now. The buffer is empty from then on. */
+function free(buffer: Buffer): void {
+  if (buffer.buffer.byteLength === buffer.length && buffer.buffer instanceof ArrayBuffer) buffer.buffer.transfer(0)
 }

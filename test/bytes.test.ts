@@ -34,6 +34,16 @@ test('a single piece is not copied', () => {
   expect(collector.take()).toBe(piece)
 })
 
+test('pieces that are its own are freed when they are taken', () => {
+  for (const owns of [true, false]) {
+    const collector = new ByteCollector(owns)
+    const pieces = [Buffer.allocUnsafeSlow(MIB), Buffer.allocUnsafeSlow(MIB)]
+    for (const piece of pieces) collector.add(piece.fill('a'))
+    expect(collector.take().toString()).toBe('a'.repeat(2 * MIB))
+    expect(pieces.map(({ length }) => length)).toEqual(owns ? [0, 0] : [MIB, MIB])
+  }
+})
+
 test.each([
   ['each of 1 byte', [1], 2 * MIB],
   ['a large one after each small one', [1, 4096], 2 * MIB],

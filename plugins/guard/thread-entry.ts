@@ -1,4 +1,5 @@
 /** The guard's thread: it reads long requests. Started by thread.ts. */
+import { setPriority } from 'node:os'
 import { parentPort } from 'node:worker_threads'
 import { guardTexts } from './request.ts'
 import { Findings, type Rule, type RuleText, readRules } from './rules.ts'
@@ -7,6 +8,11 @@ import type { Answer, Question } from './thread.ts'
 /** Reading patterns takes tens of milliseconds. There are as many entries as steps, until reloads have changed them often. */
 const known = new Map<string, readonly Rule[]>()
 const MOST_KNOWN = 64
+/** Of 19, the lowest. */
+const LOWER_PRIORITY = 10
+
+// It has time, and on a small machine the event loop needs its core. Linux knows a thread's own priority; elsewhere it is the process's.
+if (process.platform === 'linux') setPriority(0, LOWER_PRIORITY)
 
 parentPort!.on('message', (question: Question) => parentPort!.postMessage(answerTo(question)))
 

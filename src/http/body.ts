@@ -58,7 +58,8 @@ export async function readBody(
 /** @param hold called with the bytes that are kept now, before more are waited for; may throw */
 function collect(request: IncomingMessage, limitBytes: number, hold: (bytes: number) => void): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const collected = new ByteCollector()
+    // Node copies what its parser has found: a piece is nobody else's.
+    const collected = new ByteCollector(true)
     let paced: PacedReading | null = null
     const settle = (act: () => void) => {
       paced?.resume()

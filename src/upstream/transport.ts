@@ -3,6 +3,8 @@
  * Redirects are not followed, compression is not asked for, and no two requests share a connection at once: with
  * pipelining a whole answer would wait behind a stream.
  */
+import type { Readable } from 'node:stream'
+import { setImmediate } from 'node:timers/promises'
 import { buildConnector, type Dispatcher, Pool } from 'undici'
 import type { AnswerHandler } from './handler.ts'
 import { withoutInformational } from './informational.ts'
@@ -41,6 +43,10 @@ export interface HttpTransport {
   close(): Promise<void>
 }
 
+/** A body of this size is written in pieces. */
+const LONG_BODY_BYTES = 512 * 1024
+const PIECE_BYTES = 256 * 1024
+
 /** Response headers beyond this are refused. */
 const LARGEST_HEADERS_BYTES = 64 * 1024
 
@@ -68,9 +74,24 @@ export function createHttpTransport(endpoint: Endpoint): HttpTransport {
         headers: headers as Record<string, string>,
         body,
       }
+      if (body.length > LONG_BODY_BYTES) writeInPieces(options, body)
       slots.take(new Dispatch(handler, go => pool.dispatch(options, go)))
     },
     close: () => pool.destroy(),
+  }
+}
+
+/** A long body would hold the event loop while the kernel copies it: others run between two pieces. */
+function writeInPieces(options: Dispatcher.DispatchOptions, body: Buffer): void {
+  options.headers = { ...(options.headers as Record<string, string>), 'content-length': String(body.length) }
+  // undici takes anything that can be iterated; its types do not say so.
+  options.body = piecesOf(body) as unknown as Readable
+}
+
+async function* piecesOf(body: Buffer): AsyncGenerator<Buffer> {
+  for (let at = 0; at < body.length; at += PIECE_BYTES) {
+    yield body.subarray(at, at + PIECE_BYTES)
+    await setImmediate()
   }
 }
 

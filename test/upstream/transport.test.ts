@@ -1,3 +1,6 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { AnswerHandler } from '../../src/upstream/handler.ts'
 import {
@@ -115,6 +118,43 @@ describe('a request', () => {
       'x-empty': '',
       'content-length': String(request.body.length),
     })
+  })
+
+  test('with a long body, in pieces: the event loop goes on, and the connection serves the next one', async () => {
+    const provider = await provide(exact())
+    const { dispatch } = open(provider.baseUrl, { connections: 1 })
+    const request = requestOf({ messages: [{ role: 'user', content: '\u00e4'.repeat(2_000_000) }] })
+    const { heard, over } = send(dispatch, request)
+    let turns = 0
+    while (heard.end === null && turns < 10_000) {
+      await new Promise(setImmediate)
+      turns++
+    }
+    expect(await over).toMatchObject({ status: 200, end: 'complete' })
+    expect(turns).toBeGreaterThan(request.body.length / (256 * 1024))
+    const [arrived] = provider.requests
+    expect(arrived!.raw.equals(request.body)).toBe(true)
+    expect(arrived!.headers['content-length']).toBe(String(request.body.length))
+    expect(arrived!.headers['transfer-encoding']).toBeUndefined()
+    await send(dispatch).over
+    expect(provider.connections).toBe(1)
+  })
+
+  test('with a long body that is given up in the middle', async () => {
+    const server = createServer(request => {
+      request.resume()
+      request.once('close', () => closed.resolve(request.complete))
+    })
+    const closed = Promise.withResolvers<boolean>()
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    closers.push(async () => server.close())
+    const asked = once(server, 'request')
+    const { dispatch } = open(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+    const { heard, state } = send(dispatch, requestOf({ messages: 'x'.repeat(32 * 1024 * 1024) }))
+    await asked
+    state.abort!()
+    expect(await closed.promise).toBe(false)
+    expect(heard.end).toBeNull()
   })
 
   test('without a path in the base URL there is no double slash', async () => {
