@@ -12,6 +12,7 @@ import { clientAddress } from './http/address.ts'
 import { readBody } from './http/body.ts'
 import { oneAtATime } from './http/connections.ts'
 import { headProblem, mediaTypeProblem } from './http/guard.ts'
+import { ClientRequest } from './http/leftover.ts'
 import { lingerAtEnd } from './http/linger.ts'
 import { answerMalformed, answerUnserved, refuseBody } from './http/malformed.ts'
 import type { Overload } from './http/overload.ts'
@@ -303,6 +304,7 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string, o
   const connections = oneAtATime(begin, { isClosed: () => !server.listening, stallMs: () => stalls.get(server)! })
   const server = createServer(
     {
+      IncomingMessage: ClientRequest,
       ServerResponse: CutResponse,
       connectionsCheckingInterval: 1000,
       // Longer than the balancers in front keep theirs, so that it is never we who close under their hands.

@@ -144,6 +144,7 @@ const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[
   'src/pipeline/runner.ts': [['setTimeout'], 'a step that does not return in time is left behind'],
   'src/pipeline/find-plugin.ts': [['setTimeout'], 'a plugin that never finishes loading'],
   'src/upstream/demo/play.ts': [['setTimeout'], 'the pace of the demo provider'],
+  'src/upstream/transport.ts': [['node:timers'], 'turns of the event loop between the pieces of a long body'],
   'src/upstream/google-token.ts': [['setTimeout'], 'a default that tests replace'],
   'src/cli/explain.ts': [['Date.now'], 'a command: a request comes now unless it says when'],
   'src/cli/person.ts': [['Date.now'], 'a command'],

@@ -4,6 +4,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { LEFTOVER } from './leftover.ts'
 
 type Begin = (request: IncomingMessage, response: ServerResponse) => void
 
@@ -49,8 +50,8 @@ const CHUNKED_BODY_BYTES = 4 * 1024 * 1024
 const MAX_WAITING_BYTES = 64 * 1024 * 1024
 /** Behind one exchange; from so many on nothing more is read. Before, one who leaves is noticed at once. */
 const PAUSED_FROM = 16
-/** More than one read of 64 KiB brings of requests that carry a key. The next one ends the connection. */
-const MAX_WAITING = 1024
+/** The next one ends the connection. Node has made some 5 KiB of objects of each, and of many connections in one turn. */
+const MAX_WAITING = 512
 
 export interface ConnectionsOptions {
   /** The listener has been closed: what waits is not begun. */
@@ -124,6 +125,7 @@ export function oneAtATime(begin: Begin, { isClosed, stallMs }: ConnectionsOptio
 
   return {
     begin(request, response) {
+      if (request === LEFTOVER) return
       const { socket } = request
       let connection = connections.get(socket)
       if (!connection) {

@@ -18,11 +18,6 @@ const EVERY_MS = counts(20, 10)
 const MIB = 1024 * 1024
 /** What a flood may add to the memory at most, and after it. */
 const MORE_MIB = 256
-/**
- * Node parses all of a read (64 KiB, 1,771 heads of this flood) before anybody can stop it, and 60 connections may be read in
- * one turn of the loop: for a moment that is 60 to 390 MiB.
- */
-const MORE_HEADS_MIB = 640
 const AFTER_MIB = 96
 const AFTER_S = 60
 /**
@@ -178,7 +173,7 @@ test.each<[name: string, kind: FloodKind, connections: number, isKnown: boolean]
   )
   expect(statuses).toEqual({ '200 whole': ms.length })
   expect(busyMs).toBeLessThan(BUSY_MS)
-  expect(largest - before).toBeLessThan(kind === 'pipelined' && !isKnown ? MORE_HEADS_MIB : MORE_MIB)
+  expect(largest - before).toBeLessThan(MORE_MIB)
   if (full) expect(after - before).toBeLessThan(AFTER_MIB)
   expect(gateway.logs().filter(line => !isProbe(line))).toEqual([])
 })

@@ -22,7 +22,7 @@ const LOOKS_EVERY_S = 1
 /** What the machine may add when there are thousands. */
 const SLACK_S = 1
 const SLOW = counts(50, 2000)
-const FLOODS = counts(100, 2000)
+const FLOODS = counts(300, 2000)
 
 let provider: FakeProvider
 let gateway: Gateway

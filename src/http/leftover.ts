@@ -1,0 +1,37 @@
+/**
+ * Node takes all of a read apart (64 KiB, up to 1,771 heads) and makes some 5 KiB of objects of each head, also when the
+ * first of them has ended the connection. What comes behind that end is this one request with this one response.
+ */
+import { IncomingMessage } from 'node:http'
+import { Socket } from 'node:net'
+
+/** Takes part in nothing: no listener, no body, no end. */
+class Leftover extends IncomingMessage {
+  constructor() {
+    const socket = new Socket()
+    super(socket)
+    socket.destroy()
+  }
+  override on(): this {
+    return this
+  }
+  override push(): boolean {
+    return false
+  }
+  override destroy(): this {
+    return this
+  }
+}
+
+/** The request of everything that is parsed on a connection after its end. */
+export const LEFTOVER: IncomingMessage = new Leftover()
+
+/** The request of every listener. */
+export class ClientRequest extends IncomingMessage {
+  // biome-ignore lint/correctness/noUnreachableSuper: what is returned has been made before
+  constructor(socket: Socket) {
+    // biome-ignore lint/correctness/noConstructorReturn: Node asks for an object, and it is this one
+    if (socket.destroyed) return LEFTOVER as ClientRequest
+    super(socket)
+  }
+}
