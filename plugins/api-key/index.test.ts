@@ -26,9 +26,13 @@ const presentMessages = (...headers: [string, string][]) =>
   })
 
 describe('a messages route, whose clients say x-api-key', () => {
-  test.each<[string, [string, string][], string]>([
-    ['an empty one', [['x-api-key', '']], 'missing_api_key'],
-    ['a mistyped one', [['x-api-key', 'TOKENx']], 'malformed_api_key'],
+  const BOTH = 'x-api-key: KEY, or Authorization: Bearer KEY'
+  test.each<[string, [string, string][], string, string]>([
+    ['nothing', [], 'missing_api_key', `No API key. Send it as: ${BOTH}`],
+    ['an empty one', [['x-api-key', '']], 'missing_api_key', `The x-api-key header is empty. Send the key as: ${BOTH}`],
+    ['another scheme', [['authorization', 'Basic TOKEN']], 'missing_api_key', `not Bearer. Send the key as: ${BOTH}`],
+    ['a mistyped one', [['x-api-key', 'TOKENx']], 'malformed_api_key', 'Copy it again'],
+    ['one with a space in it', [['x-api-key', 'TOKEN more']], 'malformed_api_key', 'The x-api-key header must hold'],
     [
       'two',
       [
@@ -36,6 +40,7 @@ describe('a messages route, whose clients say x-api-key', () => {
         ['X-API-Key', 'TOKEN'],
       ],
       'bad_request',
+      'two x-api-key headers',
     ],
     [
       'one, and another with Bearer',
@@ -44,11 +49,13 @@ describe('a messages route, whose clients say x-api-key', () => {
         ['authorization', 'Bearer other'],
       ],
       'bad_request',
+      'hold two keys',
     ],
-    ['api-key', [['api-key', 'TOKEN']], 'missing_api_key'],
-  ])('%s', async (_name, headers, code) => {
+    ['api-key', [['api-key', 'TOKEN']], 'missing_api_key', `the api-key header, which is not read here`],
+  ])('%s', async (_name, headers, code, sentence) => {
     const { refusal, passed } = await presentMessages(...headers)
     expect(refusal).toMatchObject({ code })
+    expect(refusal!.message).toContain(sentence)
     expect(refusal!.message).not.toContain(token.slice(0, 12))
     expect(passed).toBe(false)
   })
@@ -99,8 +106,13 @@ describe('what is not one Bearer key', () => {
       'malformed_api_key',
       "This is an operator's token, not an API key",
     ],
-    ['an x-api-key header', [['X-Api-Key', 'TOKEN']], 'missing_api_key', 'api-key header, which this gateway does not'],
-    ['an api-key header', [['api-key', 'TOKEN']], 'missing_api_key', 'api-key header, which this gateway does not'],
+    [
+      'an x-api-key header',
+      [['X-Api-Key', 'TOKEN']],
+      'missing_api_key',
+      'the x-api-key header, which is not read here',
+    ],
+    ['an api-key header', [['api-key', 'TOKEN']], 'missing_api_key', 'the api-key header, which is not read here'],
   ])('%s', async (_name, headers, code, sentence) => {
     const sent = headers.map(([name, value]): [string, string] => [name, value.replace('TOKEN', token)])
     const { refusal, passed, exchange } = await present(...sent)

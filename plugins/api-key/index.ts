@@ -52,7 +52,7 @@ const REFUSED = {
 function presented(rawHeaders: readonly string[], takesApiKey: boolean): string {
   let value: string | undefined
   let apiKey: string | undefined
-  let elsewhere = false
+  let elsewhere: string | undefined
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i]!
     if (name.length === 13 && name.toLowerCase() === 'authorization') {
@@ -63,35 +63,43 @@ function presented(rawHeaders: readonly string[], takesApiKey: boolean): string 
       if (apiKey !== undefined) throw refuse('bad_request', { message: 'There are two x-api-key headers; send one.' })
       // Some clients send an empty one beside their token.
       if (rawHeaders[i + 1] !== '') apiKey = rawHeaders[i + 1]!
-      else elsewhere = true
-    } else if (name.length <= 9 && /^(x-)?api-key$/i.test(name)) elsewhere = true
+      else elsewhere = 'The x-api-key header is empty.'
+    } else if (name.length <= 9 && /^(x-)?api-key$/i.test(name)) {
+      elsewhere = `The key is in the ${name.toLowerCase()} header, which is not read here.`
+    }
   }
-  if (value !== undefined && apiKey !== undefined && bearer(value) !== apiKey) {
+  if (value !== undefined && apiKey !== undefined && bearer(value, true) !== apiKey) {
     throw refuse('bad_request', { message: 'The Authorization and x-api-key headers hold two keys; send one.' })
   }
-  if (value !== undefined) return bearer(value)
-  if (apiKey !== undefined) return bearer(`Bearer ${apiKey}`)
-  throw elsewhere
-    ? missing('The key is in an api-key header, which this gateway does not read.')
-    : unauthorized('missing_api_key')
+  if (value !== undefined) return bearer(value, takesApiKey)
+  if (apiKey === undefined) throw missing(elsewhere ?? NONE, takesApiKey)
+  if (ONE_KEY.test(apiKey)) return apiKey
+  throw unauthorized('malformed_api_key', 'The x-api-key header must hold the key alone, without spaces in it.')
 }
 
+const NONE = 'No API key.'
+const ONE_KEY = /^[\x21-\x7e]+$/
+
 /** Visible ASCII after exactly one space (RFC 6750, 2.1 allows less); the words are never shown: they may be the key. */
-function bearer(value: string): string {
+function bearer(value: string, takesApiKey: boolean): string {
   const match = /^bearer ([\x21-\x7e]+)$/i.exec(value)
   if (match) return match[1]!
-  if (value.trim() === '') throw missing('The Authorization header is empty.')
-  if (/^bearer\s*$/i.test(value)) throw missing('There is no key after Bearer.')
+  if (value.trim() === '') throw missing('The Authorization header is empty.', takesApiKey)
+  if (/^bearer\s*$/i.test(value)) throw missing('There is no key after Bearer.', takesApiKey)
   if (/^bearer\s/i.test(value)) {
     throw unauthorized('malformed_api_key', 'After Bearer must come one space and the key, without spaces in it.')
   }
   const scheme = /^(basic|digest|negotiate|token|apikey|api-key)\s/i.exec(value)
-  if (scheme) throw missing(`The Authorization header has the scheme ${scheme[1]!.toLowerCase()}, not Bearer.`)
-  throw missing('The Authorization header does not begin with the word Bearer and a space.')
+  const found = scheme
+    ? `The Authorization header has the scheme ${scheme[1]!.toLowerCase()}, not Bearer.`
+    : 'The Authorization header does not begin with the word Bearer and a space.'
+  throw missing(found, takesApiKey)
 }
 
-function missing(found: string) {
-  return unauthorized('missing_api_key', `${found} Send the key as: Authorization: Bearer KEY`)
+/** Where both headers are read, the message names both: Anthropic's clients send the first. */
+function missing(found: string, takesApiKey: boolean) {
+  const headers = takesApiKey ? 'x-api-key: KEY, or Authorization: Bearer KEY' : 'Authorization: Bearer KEY'
+  return unauthorized('missing_api_key', `${found} Send ${found === NONE ? 'it' : 'the key'} as: ${headers}`)
 }
 
 /** RFC 9110, 11.6.1: an answer 401 says which scheme would do. */
