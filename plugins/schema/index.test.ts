@@ -184,6 +184,12 @@ describe('bodies that the format does not allow', () => {
       'tools[0].type',
       `"web_search" is not one of 'function', 'custom', 'anthropic'.`,
     ],
+    [
+      { tools: [{ type: 'funtion', function: { name: 'f' } }] },
+      'invalid_value',
+      'tools[0].type',
+      `"funtion" is not one`,
+    ],
     [{ tools: [{ type: 'function', function: {} }] }, 'missing_required_parameter', 'tools[0].function.name', 'name'],
     [{ tool_choice: 'any' }, 'invalid_value', 'tool_choice', `"any" is not one of 'none', 'auto', 'required'.`],
     [{ tool_choice: 5 }, 'invalid_type', 'tool_choice', 'expected a string or an object, but got 5 instead.'],
@@ -659,6 +665,7 @@ describe('with unknown_fields: pass', () => {
     const body = { tools: [{ type: 'search:web' }] }
     const { refusal } = await ask({ ...body, model: 'priced' }, passing)
     expect(refusal).toMatchObject({ code: 'unsupported_parameter', param: 'tools[0].type' })
+    expect(refusal!.message).toContain(`'tools[0].type': "search:web" is not one of 'function', 'custom'.`)
     expect((await ask({ ...body, model: 'generous' }, passing)).refusal).toBe(null)
   })
 })

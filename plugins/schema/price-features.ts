@@ -3,6 +3,7 @@
  * refused unless the catalog lists them under `allow`.
  */
 import { type ChatRequest, findProviderTool, type Model, type PriceFeature, refuse } from '#contract'
+import { shortJson } from './words.ts'
 
 /** Throws for the first such field that the model does not allow. */
 export function refusePriceFeatures(body: ChatRequest, model: Model): void {
@@ -11,9 +12,22 @@ export function refusePriceFeatures(body: ChatRequest, model: Model): void {
     if (model.allow.includes(feature)) continue
     const param = find(body)
     if (param === null) continue
-    const message = `The model ${JSON.stringify(model.id)} does not take '${param}': it would change the price.`
-    throw refuse('unsupported_parameter', { message, param })
+    throw refuse('unsupported_parameter', { message: sentence(body, model.id, param), param })
   }
+}
+
+/** A tool may be one of the provider, or its type is misspelt: nobody here knows. */
+function sentence(body: ChatRequest, model: string, param: string): string {
+  const id = JSON.stringify(model)
+  if (!param.startsWith('tools[')) return `The model ${id} does not take '${param}': it would change the price.`
+  const { type, anthropic } = body.tools![findProviderTool(body)] as Tool
+  const value = shortJson(type === 'anthropic' ? anthropic?.type : type)
+  return `Invalid value for '${param}': ${value} is not one of 'function', 'custom'. The model ${id} takes no other tools: the provider may run them, which would change the price.`
+}
+
+interface Tool {
+  readonly type: unknown
+  readonly anthropic?: { readonly type?: unknown }
 }
 
 /** Where a body uses each feature; null when it does not. */

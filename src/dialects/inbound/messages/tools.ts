@@ -43,10 +43,7 @@ function decodeTool(value: unknown, place: string) {
     const { cache_control: _, ...anthropic } = tool
     return { type: 'anthropic', anthropic, ...readMark(tool, place) }
   }
-  if (type !== null && type !== 'custom') {
-    const message = `${place} has the type ${shown(type)}: tools that Anthropic runs are not here. Send tools that the client runs: those with an 'input_schema', and bash, text_editor and memory.`
-    throw unsupported(`${place}.type`, message)
-  }
+  if (type !== null && type !== 'custom') throw refusedType(type, place)
   const description = optionalTextIn(tool['description'], `${place}.description`)
   return {
     type: 'function',
@@ -58,6 +55,17 @@ function decodeTool(value: unknown, place: string) {
     },
     ...readMark(tool, place),
   }
+}
+
+const TAKEN = ['custom', 'bash_YYYYMMDD', 'text_editor_YYYYMMDD', 'memory_YYYYMMDD']
+/** What else the Messages API has: computer use, and what Anthropic runs. */
+const NOT_CARRIED =
+  /^(?:(?:web_search|web_fetch|code_execution|computer|advisor)_\d{8}|tool_search_tool_(?:regex|bm25)(?:_\d{8})?|mcp_toolset)$/
+
+function refusedType(type: string, place: string) {
+  if (!NOT_CARRIED.test(type)) return wrongWord(`${place}.type`, type, TAKEN)
+  const message = `${place} has the type ${shown(type)}: the gateway carries neither tools that Anthropic runs nor computer use. Send tools that the client runs: those with an 'input_schema', and bash, text_editor and memory.`
+  return unsupported(`${place}.type`, message)
 }
 
 const CHOICES = ['auto', 'any', 'tool', 'none']

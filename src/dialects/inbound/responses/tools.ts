@@ -80,7 +80,7 @@ function addTool(tool: Fields, place: string, space: Namespace | null, isLater: 
     addClientTool(type as ClientTool, place, isLater, read)
     return
   }
-  if (type !== 'function' && type !== 'custom' && !isSearch) throw hosted(type, at(place, 'type'))
+  if (type !== 'function' && type !== 'custom' && !isSearch) throw refusedType(type, at(place, 'type'))
   const namespace = space?.name ?? null
   const named = isSearch ? SEARCH : { name: textOf(tool['name'], at(place, 'name')), namespace }
   if (isLater && read.names.has(named)) return
@@ -116,7 +116,13 @@ function functionTool({ parameters, strict }: Fields, common: Fields): Fields {
   }
 }
 
-function hosted(type: string, param: string) {
+const TAKEN = ['function', 'custom', 'namespace', 'tool_search', 'shell', 'local_shell', 'apply_patch']
+/** What OpenAI runs, some with a date in the name; a shell and the search for tools may run here or there. */
+const HOSTED =
+  /^(?:file_search|code_interpreter|image_generation|computer|computer_use_preview|mcp|tool_search|shell)(?:_\d[\d_]*)?$/
+
+function refusedType(type: string, param: string) {
+  if (!HOSTED.test(type)) return notOneOf(param, type, TAKEN)
   const message = `${param} is '${type}', a tool that the provider would run. This gateway takes tools that the client runs: 'function', 'custom', 'namespace', 'shell', 'local_shell' and 'apply_patch'. Leave it out.`
   return unsupported(param, message)
 }

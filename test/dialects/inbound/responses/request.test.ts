@@ -64,11 +64,20 @@ const REFUSED: readonly Refused[] = [
     param: 'tools[1].type',
     says: "tools[1].type is 'file_search', a tool that the provider would run. This gateway takes tools that the client runs: 'function', 'custom', 'namespace', 'shell', 'local_shell' and 'apply_patch'. Leave it out.",
   },
-  ...['file_search', 'code_interpreter', 'mcp', 'image_generation', 'tool_search', 'toString'].map(type => ({
-    name: type,
-    more: { tools: [{ type }] },
-    code: 'unsupported_parameter',
-    param: 'tools[0].type',
+  ...['file_search', 'code_interpreter', 'mcp', 'image_generation', 'tool_search', 'computer_use_preview'].map(
+    type => ({
+      name: type,
+      more: { tools: [{ type }] },
+      code: 'unsupported_parameter',
+      param: 'tools[0].type',
+    }),
+  ),
+  ...['funtion', 'toString', 'mcpp'].map(type => ({
+    name: `a tool of the type ${type}`,
+    more: { tools: [FUNCTION, { type, name: 'look' }] },
+    code: 'invalid_value',
+    param: 'tools[1].type',
+    says: `Invalid value for 'tools[1].type': "${type}" is not one of 'function', 'custom', 'namespace', 'tool_search', 'shell', 'local_shell', 'apply_patch'.`,
   })),
   {
     name: 'a shell in a container of the provider',
