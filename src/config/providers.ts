@@ -29,7 +29,8 @@ const RESERVED_HEADERS = new Set([
   'upgrade',
   'via',
 ])
-const SECRET_HEADER = /^(authorization|cookie)$|(^|-)(key|token|secret|password)$/
+/** Headers that may say who the gateway is. */
+export const SECRET_HEADER = /^(authorization|cookie)$|(^|-)(key|token|secret|password)$/
 
 /** The providers that are sound, by name. `listeners` are the gateway's own. */
 export function buildProviders(

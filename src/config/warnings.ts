@@ -8,6 +8,7 @@ import type { Configuration, Provider } from './configuration.ts'
 import { warnOfLimits } from './limit-warnings.ts'
 import type { LoadedPolicy } from './policy.ts'
 import { didYouMean, listed } from './problem.ts'
+import { SECRET_HEADER } from './providers.ts'
 import type { PlannedRoute } from './routes.ts'
 import { pointer, type Source } from './source.ts'
 import { parseWhen } from './when.ts'
@@ -47,10 +48,12 @@ export function warnAbout({ source, configuration, routes, policies }: Loaded, {
 }
 
 /** The demo provider has no host. */
-function warnOfHost(source: Source, { name, dialect, baseUrl }: Provider): void {
+function warnOfHost(source: Source, provider: Provider): void {
+  const { name, dialect, baseUrl } = provider
   if (baseUrl === '') return
   const at = pointer('providers', name)
   const host = new URL(baseUrl)
+  if (isWellKnown(host)) warnOfNobody(source, at, provider)
   const spoken = spokenInstead(dialect, host)
   if (spoken !== null) {
     const message = `this host is not known to speak ${dialect}`
@@ -64,6 +67,25 @@ function warnOfHost(source: Source, { name, dialect, baseUrl }: Provider): void 
     level: 'note',
     suggestion: 'write missing_finish: stop if its server gives no finish reasons, or error to keep it so',
   })
+}
+
+/** Providers that sell tokens answer nobody without a key; servers of one's own may have none. */
+function warnOfNobody(source: Source, at: string, { dialect, credentials, headers }: Provider): void {
+  if (credentials.length > 0 || Object.keys(headers).some(name => SECRET_HEADER.test(name))) return
+  const key = CREDENTIAL_OF[dialect] ?? 'api_key: ${NAME}, with the name of an environment variable'
+  source.warn(at, 'this host refuses requests without a credential, and this provider has none', {
+    rule: 'no-credential',
+    suggestion: `write ${key}`,
+  })
+}
+
+const AWS = 'aws, or api_key: ${NAME}, with the name of an environment variable'
+const GOOGLE = 'service_account: ${file:PATH}, with the path of its JSON file'
+const CREDENTIAL_OF: Readonly<Partial<Record<Provider['dialect'], string>>> = {
+  bedrock: AWS,
+  'bedrock-invoke': AWS,
+  vertex: GOOGLE,
+  'vertex-anthropic': GOOGLE,
 }
 
 /** What is read from a cache is cheaper than what is not, at every provider. */

@@ -39,6 +39,7 @@ beforeEach(() => {
   place = makePlace(gateway({}))
   mkdirSync(join(place.folder, 'policies'))
   place.write('policies/standard.yaml', STANDARD_POLICY)
+  place.write('key', 'sk-1234567890')
 })
 afterEach(() => place.remove())
 
@@ -63,6 +64,7 @@ interface Row {
   readonly rule: string
   readonly says: string
 }
+const KEYED = 'api_key: "${file:key}"'
 const ROWS: Readonly<Record<string, Row>> = {
   'a policy that no route names, and that is broken': {
     spare: 'steps:\n  - use: api-kee\n',
@@ -115,10 +117,30 @@ const ROWS: Readonly<Record<string, Row>> = {
     says: "the cost is above the model's price (output)",
   },
   'a host that speaks another dialect': {
-    file: gateway({ provider: 'dialect: anthropic, base_url: "https://api.openai.com/v1"' }),
+    file: gateway({ provider: `dialect: anthropic, base_url: "https://api.openai.com/v1", ${KEYED}` }),
     rule: 'other-dialect',
     says: 'this host is not known to speak anthropic',
   },
+  ...Object.fromEntries(
+    [
+      ['openai', 'api.openai.com/v1', 'has none; write api_key: ${NAME}'],
+      ['openai', 'api.x.ai/v1', 'has none; write api_key: ${NAME}'],
+      ['mistral', 'api.mistral.ai/v1', 'has none; write api_key: ${NAME}'],
+      ['bedrock', 'bedrock-runtime.eu-central-1.amazonaws.com', 'has none; write aws, or api_key: ${NAME}'],
+      [
+        'vertex',
+        'aiplatform.googleapis.com/v1/projects/p/locations/global/publishers/google',
+        'has none; write service_account: ${file:PATH}',
+      ],
+    ].map(([dialect, url, says]): [string, Row] => [
+      `nobody at ${url}`,
+      {
+        file: gateway({ provider: `dialect: ${dialect}, base_url: "https://${url}"` }),
+        rule: 'no-credential',
+        says: says!,
+      },
+    ]),
+  ),
   'more slots than there are exchanges': {
     policy: inFront(slots('many', 'per: account, limit: 100')),
     rule: 'no-effect',
@@ -164,6 +186,15 @@ describe('no warning', () => {
     ['of a good policy that no route names', { spare: STANDARD_POLICY }],
     ['of one for raw routes', { spare: 'steps:\n  - use: api-key\n  - use: credits\n' }],
     ['of policy tests beside the policies', { spare: '' }],
+    [
+      'of a credential in a header',
+      {
+        file: gateway({
+          provider: 'dialect: openai, base_url: "https://api.openai.com/v1", headers: { api-key: "${file:key}" }',
+        }),
+      },
+    ],
+    ['of a server here', { file: gateway({ provider: 'dialect: openai, base_url: "http://127.0.0.1:9/v1"' }) }],
     ['of a proxy', { file: gateway({ provider: 'dialect: anthropic, base_url: "https://llm.example.com/v1"' }) }],
     [
       'of a free model that costs',
@@ -302,7 +333,7 @@ describe('a provider at a host that is not well known, and missing_finish', () =
   test.each([
     ['where it is set to error', `${OWN}, missing_finish: error`],
     ['where it is set to stop', `${OWN}, missing_finish: stop`],
-    ['of a well-known host', 'dialect: openai, base_url: "https://api.openai.com/v1"'],
+    ['of a well-known host', `dialect: openai, base_url: "https://api.openai.com/v1", ${KEYED}`],
     ['of Ollama', 'dialect: ollama, base_url: "http://127.0.0.1:11434"'],
     ['of the demo provider', 'dialect: demo'],
   ])('is none %s', async (_name, provider) => {

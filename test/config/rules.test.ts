@@ -33,6 +33,7 @@ const WARNINGS: readonly Rule[] = [
   'unknown-plan',
   'odd-price',
   'other-dialect',
+  'no-credential',
   'late-limit',
   'no-effect',
   'missing-finish',
