@@ -2,7 +2,7 @@
  * What is probably not meant, in a configuration that works: money given away, a provider of another kind, conditions and
  * limits that change nothing. Told by `tollgate check` alone.
  */
-import type { Price } from '#contract'
+import { formatMoney, type NanoUsd, type Price } from '#contract'
 import { isWellKnown, spokenInstead } from './base-urls.ts'
 import type { Configuration, Provider } from './configuration.ts'
 import { warnOfLimits } from './limit-warnings.ts'
@@ -33,13 +33,13 @@ export function warnAbout({ source, configuration, routes, policies }: Loaded, {
   for (const provider of providers.values()) warnOfHost(source, provider)
   for (const { id, price, targets } of models.values()) {
     const at = pointer('models', id)
-    warnOfCache(source, `${at}/price`, price)
+    warnOfPrice(source, `${at}/price`, price)
     for (const [index, { cost }] of targets.entries()) {
-      warnOfCache(source, `${at}/targets/${index}/cost`, cost)
+      warnOfPrice(source, `${at}/targets/${index}/cost`, cost)
       warnOfCost(source, `${at}/targets/${index}/cost`, cost, price)
     }
   }
-  for (const { address, price } of routes) if (address !== null) warnOfCache(source, `${address}/price`, price)
+  for (const { address, price } of routes) if (address !== null) warnOfPrice(source, `${address}/price`, price)
   const plans = plansOf?.(store) ?? null
   for (const policy of policies) {
     if (plans !== null) warnOfPlans(policy, plans)
@@ -89,13 +89,40 @@ const CREDENTIAL_OF: Readonly<Partial<Record<Provider['dialect'], string>>> = {
 }
 
 /** What is read from a cache is cheaper than what is not, at every provider. */
-function warnOfCache(source: Source, at: string, price: Price | null): void {
-  if (price === null || price.cachedInput <= price.input) return
+function warnOfPrice(source: Source, at: string, price: Price | null): void {
+  if (price === null) return
+  warnOfScale(source, at, price)
+  if (price.cachedInput <= price.input) return
   source.warn(`${at}/cached_input`, 'cached_input is dearer than input', {
     rule: 'odd-price',
     suggestion: 'providers ask less for what they have cached',
   })
 }
+
+/**
+ * Nano-dollars for a million tokens. In list prices of 2026 the dearest token is $600 a million (the answers of o1-pro), and
+ * the cheapest ones, of small models and embeddings, about $0.005. Cached input is cheaper still, and is not looked at.
+ */
+const DEAREST: NanoUsd = 1_000n * 1_000_000_000n
+const CHEAPEST: NanoUsd = 5_000_000n
+
+/** Amounts for 1K tokens under `per: 1M tokens`, or the reverse. Nothing is not cheap but free. */
+function warnOfScale(source: Source, at: string, price: Price): void {
+  const tell = (isOdd: (part: TokenPart) => boolean, what: string) => {
+    const odd = TOKEN_PARTS.filter(([key, part]) => isOdd(part) && source.has(`${at}/${key}`)).map(([key]) => key)
+    if (odd.length === 0) return
+    const message = `${listed(odd, 'and')} ${odd.length === 1 ? 'is' : 'are'} ${what} for 1M tokens`
+    const suggestion = `check the amount and "per": token prices are between $${dollars(CHEAPEST)} and $${dollars(DEAREST)} for 1M tokens`
+    source.warn(`${at}/per`, message, { rule: 'odd-price', suggestion })
+  }
+  tell(part => price[part] > DEAREST, `more than $${dollars(DEAREST)}`)
+  tell(
+    part => !part.startsWith('cache') && price[part] > 0n && price[part] < CHEAPEST,
+    `less than $${dollars(CHEAPEST)}`,
+  )
+}
+
+const dollars = (amount: NanoUsd) => formatMoney(amount).replace(/\.?0+$/, '')
 
 const PARTS = [
   ['input', 'input'],
@@ -104,6 +131,8 @@ const PARTS = [
   ['output', 'output'],
   ['request', 'request'],
 ] as const
+const TOKEN_PARTS = PARTS.slice(0, 4)
+type TokenPart = (typeof PARTS)[number][1]
 
 /** A model that is free is meant to cost the house. */
 function warnOfCost(source: Source, at: string, cost: Price | null, price: Price | null): void {

@@ -104,10 +104,30 @@ const ROWS: Readonly<Record<string, Row>> = {
     rule: 'odd-price',
     says: 'cached_input is dearer than input',
   },
-  'the same of a raw route': {
+  'cached input that is dearer on a raw route': {
     file: gateway({ routes: raw('{ per: 1M tokens, input: $1, cached_input: $2 }') }),
     rule: 'odd-price',
     says: 'cached_input is dearer than input',
+  },
+  ...Object.fromEntries(
+    [
+      ['1K tokens, input: $2, output: $10', 'input and output are more than $1000 for 1M tokens'],
+      ['1K tokens, input: $0.80, output: $4', 'output is more than $1000 for 1M tokens; check the amount and "per"'],
+      ['1K tokens, input: $0.80, cache_write: $1.01, output: $1', 'cache_write is more than $1000 for 1M tokens'],
+      [
+        '1M tokens, input: $0.0025, output: $0.01',
+        'input is less than $0.005 for 1M tokens; check the amount and "per"',
+      ],
+      ['1M tokens, input: $0.0005, output: $0.0015', 'input and output are less than $0.005 for 1M tokens'],
+    ].map(([per, says]): [string, Row] => [
+      `amounts for another number of tokens, ${per}`,
+      { file: gateway({ model: MODEL.replace(/per: .* }/, `per: ${per} }`) }), rule: 'odd-price', says: says! },
+    ]),
+  ),
+  'the same of a raw route': {
+    file: gateway({ routes: raw('{ per: 1M tokens, input: $0.00002 }') }),
+    rule: 'odd-price',
+    says: 'input is less than $0.005 for 1M tokens',
   },
   'a cost above the price': {
     file: gateway({
@@ -223,6 +243,15 @@ describe('no warning', () => {
         ),
       },
     ],
+    ...[
+      '1M tokens, input: $150, output: $600',
+      '1K tokens, input: $0.15, output: $0.60',
+      '1M tokens, input: $0.005, cached_input: $0.0005, output: $0.01',
+      '1M tokens, input: $0, output: $0, request: $2',
+    ].map((per): [string, { file: string }] => [
+      `of the amounts of ${per}`,
+      { file: gateway({ model: MODEL.replace(/per: .* }/, `per: ${per} }`) }) },
+    ]),
     [
       'of a loose one before a tight one',
       {
