@@ -61,12 +61,40 @@ describe('too little credit', () => {
     expect(refusal).toMatchObject({ code: 'insufficient_quota', status: 402, type: 'insufficient_quota' })
     const least = formatMoney(holdFor(chat(), model(), PRICE, 64))
     expect(refusal!.message).toBe(
-      `The account has $0.000001000 of credit, and $${least} must be set aside for this request. Add credit, or ask for less with max_completion_tokens.`,
+      `The account has $0.000001000 of credit, and $${least} must be set aside for this request. Add credit.`,
     )
     expect(retryHeaders(refusal!)).toEqual({ 'x-should-retry': 'false' })
     expect(balance()).toEqual({ posted: dollars('$0.000001'), held: 0n })
     expect(asked).not.toContain('settle')
     sound()
+  })
+
+  const LEAST = holdFor(chat(), model(), PRICE, 64)
+  const ONE_TOKEN = holdFor(chat(), model(), PRICE, 1)
+  const REFUSE = { when_short: ['refuse'] }
+  test.each<[string, { credit: bigint; cap?: bigint; settings?: Readonly<Record<string, unknown>> }, string]>([
+    ['credit that pays for a smaller answer', { credit: LEAST - 1n }, '. Add credit, or ask for less with max_comp'],
+    ['the same without clamping', { credit: LEAST, settings: REFUSE }, '. Add credit, or ask for less with max_comp'],
+    ['credit for the prompt alone', { credit: ONE_TOKEN - 1n }, '. Add credit.'],
+    ['no credit', { credit: 0n }, '. Add credit.'],
+    ['no credit, without clamping', { credit: 0n, settings: REFUSE }, '. Add credit.'],
+    ['a spent cap', { credit: 2n * LEAST, cap: 1n }, "or the dashboard's API keys) or use another key."],
+    [
+      'a cap that pays for a smaller answer',
+      { credit: 2n * LEAST, cap: ONE_TOKEN },
+      'use another key, or ask for less',
+    ],
+  ])('%s: a smaller answer is advised only where it helps', async (_name, { credit, cap, settings = {} }, says) => {
+    const limit = cap === undefined ? {} : { cap: formatMoney(cap) }
+    const { run } = await rig({ credit: formatMoney(credit), settings, ...limit })
+    expect((await run()).refusal!.message).toContain(says)
+  })
+
+  test('of a raw request no smaller answer is advised', async () => {
+    const { raw } = await rig({ credit: '$0.000001' })
+    const route = { price: { ...PRICE, request: 5_000n } }
+    const { refusal } = await raw({ route } as Parameters<typeof raw>[0])
+    expect(refusal).toMatchObject({ code: 'insufficient_quota', message: expect.stringMatching(/Add credit\.$/) })
   })
 
   test('while the account’s own requests hold the rest is 429: trying again helps', async () => {

@@ -207,7 +207,7 @@ async function hold({ exchange, bill, settings, books, setHeader }: HoldParts): 
     chat.cap = affordableCap(chat, model, bill.price, result.available)
     if (chat.cap < before) ({ amount, result } = await tryHold())
   }
-  if (!result.held) throw refusalFor(result, leastHold(bill, settings), account, key)
+  if (!result.held) throw refusalFor(result, bill, leastHold(bill, settings), account, key)
   if (chat && chat.cap < asked) {
     setHeader(CAP_HEADER, String(chat.cap))
     const what = [...short].map(of => (of === 'key' ? "the key's spending cap" : 'the balance')).join(' and ')
@@ -237,7 +237,18 @@ function leastHold(bill: Bill, settings: Settings): NanoUsd {
   return holdFor(chat, model, price, Math.min(smallestCap(model), chat.cap))
 }
 
-function refusalFor(result: Exclude<HoldResult, { held: true }>, needed: NanoUsd, account: Account, key: Key) {
+/** Whether a lower output cap would let the request through: advice that cannot help sends people the wrong way. */
+function canAskForLess({ chat, model, price }: Bill, available: NanoUsd): boolean {
+  return chat !== null && model !== null && holdFor(chat, model, price, 1) <= available
+}
+
+function refusalFor(
+  result: Exclude<HoldResult, { held: true }>,
+  bill: Bill,
+  needed: NanoUsd,
+  account: Account,
+  key: Key,
+) {
   if (result.reason !== 'short') {
     if (result.reason === 'frozen') return refuse('account_frozen')
     return refuse('invalid_api_key', { detail: `no account ${account.id}` })
@@ -252,13 +263,14 @@ function refusalFor(result: Exclude<HoldResult, { held: true }>, needed: NanoUsd
       message: `$${formatMoney(needed)} must be set aside for this request, $${available} ${free} and $${formatMoney(result.onHold)} is held for the ${whose} open requests. Try again when they are over.`,
     })
   }
+  const less = canAskForLess(bill, result.available) ? ', or ask for less with max_completion_tokens' : ''
   if (result.of === 'key') {
     return refuse('spending_cap_reached', {
-      message: `Of this key's spending cap $${available} is left, and $${formatMoney(needed)} must be set aside for this request. Raise the cap (tollgate key update ${key.id} --cap DOLLARS, or the dashboard's API keys), use another key, or ask for less with max_completion_tokens.`,
+      message: `Of this key's spending cap $${available} is left, and $${formatMoney(needed)} must be set aside for this request. Raise the cap (tollgate key update ${key.id} --cap DOLLARS, or the dashboard's API keys)${less === '' ? ' or' : ','} use another key${less}.`,
     })
   }
   return refuse('insufficient_quota', {
-    message: `The account has $${available} of credit, and $${formatMoney(needed)} must be set aside for this request. Add credit, or ask for less with max_completion_tokens.`,
+    message: `The account has $${available} of credit, and $${formatMoney(needed)} must be set aside for this request. Add credit${less}.`,
   })
 }
 

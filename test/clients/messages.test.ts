@@ -450,7 +450,7 @@ const ROWS: readonly Row[] = [
   },
   {
     name: 'too little credit',
-    credit: '0.000001',
+    credit: '0.0002',
     status: 402,
     type: 'billing_error',
     code: 'insufficient_quota',
