@@ -82,10 +82,17 @@ export function parseRate(text: string): Rate {
 }
 
 const MONEY = /^\$?(\d{1,9})(?:\.(\d{1,9}))?$/
+const TOO_MUCH = /^\$?0*[1-9]\d{9,}(?:\.\d{1,9})?$/
+/** Nine digits of dollars in nano-dollars are well within 64 bits, also when some are summed. */
+const LARGEST_AMOUNT = '$999999999.999999999'
 
 /** Dollars to nano-dollars, exactly: `$0.15` is 150_000_000n. More than nine decimals are refused, not rounded. */
 export function parseMoney(text: string | number): NanoUsd {
-  const match = MONEY.exec(String(text).trim())
+  const written = String(text).trim()
+  const match = MONEY.exec(written)
+  if (!match && TOO_MUCH.test(written)) {
+    throw new UnitError(`"${text}" is more than the largest amount of dollars, ${LARGEST_AMOUNT}`)
+  }
   if (!match) throw new UnitError(`"${text}" is not an amount of dollars such as $0.15 (at most 9 decimals)`)
   return BigInt(match[1]!) * 1_000_000_000n + BigInt((match[2] ?? '').padEnd(9, '0'))
 }

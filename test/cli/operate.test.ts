@@ -96,6 +96,10 @@ describe('the command line itself is wrong: exit code 2, and nothing is done', (
     [['key', 'rotate', 'key_1', '--grace', '169h'], '168h at most'],
     [['key', 'update', 'key_1'], 'say what to change: --name, --models'],
     [['key', 'update', 'key_1', '--cap', '0'], 'more than $0'],
+    [
+      ['key', 'update', 'key_1', '--cap', '1000000000'],
+      `option '--cap <dollars>' argument '1000000000' is invalid. "1000000000" is more than the largest amount of dollars, $999999999.999999999`,
+    ],
     [['key', 'update', 'key_1', '--models', 'a', '--all-models'], 'cannot be used with'],
     [['check', '--format', 'html'], 'Allowed choices are text, json, sarif, github'],
     [['account'], 'Usage: tollgate account'],

@@ -17,7 +17,9 @@ describe('money', () => {
     ['ten', 'not an amount'],
     ['NaN', 'not an amount'],
     ['Infinity', 'not an amount'],
-    ['10000000000', 'not an amount'],
+    ['10000000000', '"10000000000" is more than the largest amount of dollars, $999999999.999999999.'],
+    ['$1000000000.5', '"$1000000000.5" is more than the largest amount'],
+    ['1000000000.0000000001', 'not an amount'],
   ])('%j is refused: %s', (text, reason) => {
     expect(() => moneyValue(text)).toThrow(InvalidArgumentError)
     expect(() => moneyValue(text)).toThrow(reason)

@@ -24,7 +24,7 @@ describe('an amount of credit', () => {
     ['-5', /only be added/],
     ['12,50', /amount of dollars/],
     ['1.0000000001', /amount of dollars/],
-    ['1234567890', /amount of dollars/],
+    ['1234567890', /at most 999,999,999/],
     ['1e3', /amount of dollars/],
     ['12.', /amount of dollars/],
     ['.5', /amount of dollars/],

@@ -47,7 +47,11 @@ export const FORMATS: Readonly<Record<string, Format>> = {
     allows: isTime,
   },
   email: { rule: 'it must be an e-mail address', allows: isEmail },
-  money: { rule: 'it must be dollars such as "12.50", with at most 9 decimals', example: '"12.50"', allows: isMoney },
+  money: {
+    rule: 'it must be dollars such as "12.50", at most 999999999.999999999, with at most 9 decimals',
+    example: '"12.50"',
+    allows: isMoney,
+  },
 }
 
 /** The schema checker as it reads values, or with `coerceTypes` the texts of a query. */

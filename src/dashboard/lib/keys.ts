@@ -39,7 +39,7 @@ export function expiryOf(choice: string, day: string, now: number): { at: string
 export function capOf(typed: string): { cap: string | null } | { error: string } {
   if (typed.trim() === '') return { cap: null }
   const cap = amountOf(typed)
-  if (cap === null) return { error: 'Enter an amount in dollars, for example 25 or 2.50.' }
+  if (cap === null) return { error: 'Enter an amount in dollars, for example 25 or 2.50, at most 999,999,999.' }
   return nano(cap) > 0n ? { cap } : { error: 'The cap must be more than $0. Revoke a key that may spend nothing.' }
 }
 

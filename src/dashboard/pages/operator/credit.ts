@@ -7,7 +7,7 @@ export function readAmount(typed: string): { readonly amount: string } | { reado
   if (text === '') return { problem: 'Say how many dollars.' }
   if (text.startsWith('-')) return { problem: 'Credit can only be added. Charges take it away.' }
   const amount = amountOf(text)
-  if (amount === null) return { problem: 'That is not an amount of dollars such as 25 or 12.50.' }
+  if (amount === null) return { problem: 'Enter an amount of dollars, for example 25 or 12.50, at most 999,999,999.' }
   return nano(amount) > 0n ? { amount } : { problem: 'Say more than zero.' }
 }
 
