@@ -40,12 +40,19 @@ export function earlierItems(asked: Fields, kept: KeptAnswers | undefined): Plac
     }
     const found = kept.find(id)
     if (!found) {
-      const message = `Previous response with id ${shown(id)} not found. It was deleted, its time is over, or it was never kept.`
-      throw refuse('previous_response_not_found', { message, param: PREVIOUS })
+      throw refuse('previous_response_not_found', { message: notFound(id, previous), param: PREVIOUS })
     }
     chain.push(found)
   }
   return chain.reverse().flatMap(({ input, output }) => [...input, ...output].map(item => ({ item, place: PREVIOUS })))
+}
+
+/** A request needs all that came before the response that it names. */
+function notFound(id: string, previous: string): string {
+  if (id === previous) {
+    return `Previous response with id ${shown(id)} not found. It was deleted, its time is over, or it was never kept.`
+  }
+  return `The conversation of the previous response ${shown(previous)} has a gap: the response ${shown(id)} before it was deleted, or its time is over. Send the whole conversation in 'input'.`
 }
 
 /** The item that a reference names. */
