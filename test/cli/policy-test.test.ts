@@ -214,6 +214,31 @@ test('a step after another: time passes, and the account is the same', async () 
   expect(await run()).toEqual({ code: 0, out: '1 test passed (1 file, 2 requests)\n', err: '' })
 })
 
+test('a step without `upstream` goes on with the answers of the step before', async () => {
+  write(`tests:
+  - name: a list goes on, its last entry again and again, until a step says another
+    upstream: [{ content: one }, { content: two }]
+    expect: { content: one }
+    then:
+      - expect: { content: two }
+      - request: { times: 2 }
+        expect: { content: two }
+      - upstream: { status: 500 }
+        expect: { status: 502 }
+      - expect: { status: 502 }
+      - upstream: {}
+        expect: { status: 200 }
+  - name: a fault behind the end is told of where it was due
+    upstream: [{ content: one }, { content: two, fault: reset, after: 99 }]
+    expect: { content: one }
+    then:
+      - expect: { status: 200 }
+`)
+  const { out } = await run()
+  expect(out).toContain('1 test passed, 1 failed')
+  expect(out).toContain('upstream.1.after (step 2)\n    - expected at most 1, before the end\n    + got      99\n')
+})
+
 test('the policies that come with the gateway keep what their tests promise', async () => {
   const { code, out } = await runCommand(ROOT, ['test'])
   expect(out).toMatch(/^3\d tests passed \(5 files, \d+ requests\)\n$/)

@@ -125,14 +125,19 @@ interface Run {
   step: number
 }
 
-async function runSteps(stage: Omit<Stage, 'person'>, run: Run): Promise<void> {
+async function runSteps(stage: Omit<Stage, 'person' | 'said'>, run: Run): Promise<void> {
   const { test } = stage
   const people: People = await settle(stage.house, test.given)
+  const said: Said = { answers: [], from: 0 }
   for (const [nth, step] of [test, ...(test.then ?? [])].entries()) {
     run.step = nth + 1
     const request = nth === 0 ? (test.request ?? {}) : inherited(test, step)
     run.exchanges += request.times ?? 1
-    const failure = await runStep({ ...stage, person: people.of(request.account) }, { ...step, request }, run.step)
+    const failure = await runStep(
+      { ...stage, said, person: people.of(request.account) },
+      { ...step, request },
+      run.step,
+    )
     if (failure) run.failures.push(failure)
   }
 }
@@ -156,6 +161,13 @@ interface Stage {
   readonly http: HttpStandIn | null
   /** Whose request it is. */
   readonly person: Person
+  readonly said: Said
+}
+
+/** What the provider answers, and how many calls came before that was said. */
+interface Said {
+  answers: readonly ScriptedAnswer[]
+  from: number
 }
 
 async function runStep(
@@ -167,8 +179,7 @@ async function runStep(
   // Those of the test itself are said already.
   if (number > 1) http?.say(step.http ?? {})
   if (step.after !== undefined) await time.pass(step.after)
-  const answers = [step.upstream ?? {}].flat().map(answerOf)
-  house.upstream.script(answers)
+  if (step.upstream !== undefined || number === 1) say(house, stage.said, step.upstream)
   const before = { calls: house.upstream.calls.length, mistakes: house.mistakes.length }
   const request = await requestOf(stage, step.request)
   let answer: BenchAnswer | null = null
@@ -178,7 +189,7 @@ async function runStep(
   const seen = look(stage, answer!, before.calls)
   const found = [
     ...mismatches(step.expect, seen),
-    ...faultsBehindTheEnd(house, before.calls, answers),
+    ...faultsBehindTheEnd(house, before.calls, stage.said),
     ...unmatched(http),
   ]
   if (found.length === 0) return null
@@ -189,10 +200,17 @@ async function runStep(
   return { step: number, mismatches: found, trail: seen.trail, mistakes }
 }
 
+/** From now on, also in later steps that say nothing of their own: a provider does not know of steps. */
+function say(house: House, said: Said, upstream: StepShape['upstream'] = {}): void {
+  said.answers = [upstream].flat().map(answerOf)
+  said.from = house.upstream.calls.length
+  house.upstream.script(said.answers)
+}
+
 /** A fault behind the last event is not the one that was meant: the whole answer has come before it. */
-function faultsBehindTheEnd(house: House, callsBefore: number, answers: readonly ScriptedAnswer[]): Mismatch[] {
+function faultsBehindTheEnd(house: House, callsBefore: number, { answers, from }: Said): Mismatch[] {
   return house.upstream.calls.slice(callsBefore).flatMap(({ body }, nth) => {
-    const at = Math.min(nth, answers.length - 1)
+    const at = Math.min(callsBefore + nth - from, answers.length - 1)
     const answer = answers[at]!
     if (answer.fault === undefined || answer.after === undefined) return []
     const most = render(answer, body).pieces.length - 1

@@ -150,7 +150,8 @@ const STEP = {
   after: span('So much time passes before it.'),
   upstream: {
     type: ['array', 'object'],
-    description: 'What the provider answers: a list is answered in order, its last entry again and again.',
+    description:
+      'What the provider answers: a list is answered in order, its last entry again and again. A step without it goes on with the answers of the step before.',
     if: { type: 'array' },
     then: { minItems: 1, items: UPSTREAM },
     else: UPSTREAM,
