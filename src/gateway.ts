@@ -218,6 +218,7 @@ export function createGateway(parts: GatewayParts): Gateway {
       meter,
       via: onward,
       body: null,
+      form: null,
       kept: null,
       answerBytes: 0,
       network: null,

@@ -192,9 +192,14 @@ export function noteRawModel(trip: Trip): void {
 }
 
 /** The model that a body is about. Null: nobody can see which one, or none, so it is none that is allowed. */
-function modelOf({ exchange, ctx }: Trip): string | null {
+function modelOf(trip: Trip): string | null {
+  const { exchange, ctx } = trip
   const type = ctx.get('content-type')
-  if (/^multipart\//i.test(type)) return modelOfForm(type, exchange.bytes)
+  if (/^multipart\//i.test(type)) {
+    // A step may have changed the header since it was read: the provider reads the form by the one that is sent.
+    if (trip.form?.type !== type) trip.form = { type, model: modelOfForm(type, exchange.bytes) }
+    return trip.form.model
+  }
   if (!JSON_TYPE.test(type)) return null
   const body = exchange.json()
   const model = typeof body === 'object' && body !== null ? (body as { model?: unknown }).model : undefined

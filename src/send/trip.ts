@@ -36,6 +36,8 @@ export interface Trip {
   readonly via: string
   /** Null until it has been read. */
   body: ReadBody | null
+  /** The model that a form is about, under the content type by which it was read; null: none was read. */
+  form: { readonly type: string; readonly model: string | null } | null
   /** On a route that keeps answers, from the moment at which its request is read. */
   kept: ExchangeAnswers | null
   /** Bytes that are counted for its whole answer: a guess before it is asked for, and what it is once it is there. */

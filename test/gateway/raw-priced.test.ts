@@ -3,7 +3,7 @@
  * what the provider says was used is charged, and nothing beyond the hold.
  */
 import OpenAI, { toFile } from 'openai'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { formatMoney, parseMoney } from '#contract'
 import { type Behaviour, type FakeProvider, startFakeProvider } from '../helpers/fake-provider.ts'
 import { type InProcess, startInProcess } from '../helpers/in-process.ts'
@@ -90,6 +90,21 @@ test.each([
   expect(receipt.model).toBe(model)
   const usage = gateway.running.store.reports.usage({ step: 'day', by: 'model', from: 0, to: Number.MAX_SAFE_INTEGER })
   expect(usage.map(row => row.model)).toContain(model)
+})
+
+test('a form is read once', async () => {
+  provider.script(json({ usage: { input_tokens: 1, output_tokens: 1 } }))
+  const indexOf = vi.spyOn(Buffer.prototype, 'indexOf')
+  const answer = await fetch(`${gateway.url}/v1/listed/a`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'multipart/form-data; boundary=once' },
+    body: '--once\r\nContent-Disposition: form-data; name="model"\r\n\r\nembedder\r\n--once--\r\n',
+  })
+  const searches = indexOf.mock.calls.filter(([value]) => value === '--once')
+  indexOf.mockRestore()
+  expect(answer.status).toBe(200)
+  // That it begins with a delimiter, the next one, and that there is no further one.
+  expect(searches).toHaveLength(3)
 })
 
 test('a balance that does not pay for the dearest request: 402, nothing is asked', async () => {
