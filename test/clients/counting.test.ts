@@ -2,7 +2,6 @@
 import Anthropic from '@anthropic-ai/sdk'
 import OpenAI from 'openai'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { definePlugin } from '#contract'
 import {
   type Behaviour,
   errorAnswer,
@@ -12,6 +11,7 @@ import {
   startFakeProvider,
 } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
+import { mock } from '../helpers/own-answer.ts'
 import { HELLO, modelAt, providersWith } from './rig.ts'
 
 const COUNTED = 4321
@@ -29,22 +29,6 @@ const count = json(200, JSON.stringify({ input_tokens: COUNTED }))
 /** What the provider does with a count. */
 let counting: Behaviour = count
 const script = (request: ProviderRequest) => (request.path.endsWith('/count_tokens') ? counting : exact())
-
-/** Answers by itself, whatever is asked. */
-const mock = definePlugin({
-  name: 'mock',
-  settings: { type: 'object', additionalProperties: false, properties: {} },
-  create: () => async ctx => {
-    await ctx.exchange.answer({
-      id: 'chatcmpl-1',
-      object: 'chat.completion',
-      created: 1,
-      model: 'm',
-      choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }],
-      usage: { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 },
-    })
-  },
-})
 
 const LIMITED = FIVE_STEPS.map(step =>
   'use' in step && step.use === 'rate-limit'
@@ -68,7 +52,7 @@ beforeAll(async () => {
   const claude = { dialect: 'anthropic', base_url: provider.baseUrl, api_key: '${CLAUDE_KEY}' }
   gateway = await startInProcess({
     env: { CLAUDE_KEY: 'claude-key' },
-    plugins: [mock],
+    plugins: [mock('mock')],
     policies: { limited: LIMITED, cached: CACHED, guarded: GUARDED, mocked: MOCKED, thrice: withAttempts(3) },
     yaml: {
       providers: {

@@ -3,24 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { definePlugin } from '#contract'
 import { type Call, type FakeProvider, sse, startFakeProvider } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
+import { mock } from '../helpers/own-answer.ts'
 
 const NO_SETTINGS = { type: 'object', additionalProperties: false, properties: {} } as const
-
-/** Answers before anybody has read the request. */
-const early = definePlugin({
-  name: 'early',
-  settings: NO_SETTINGS,
-  create: () => async ctx => {
-    await ctx.exchange.answer({
-      id: 'chatcmpl-1',
-      object: 'chat.completion',
-      created: 1,
-      model: 'm',
-      choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }],
-      usage: { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 },
-    })
-  },
-})
 
 /** Looks at what is asked of the model. */
 const curious = definePlugin({
@@ -37,8 +22,9 @@ let gateway: InProcess
 
 beforeAll(async () => {
   gateway = await startInProcess({
-    plugins: [early, curious],
+    plugins: [mock('early'), curious],
     policies: {
+      // Answers before anybody has read the request.
       early: [{ use: 'api-key' }, { use: 'early' }, { use: 'schema' }, { use: 'credits' }, { use: 'route' }],
       keyed: [{ use: 'api-key' }],
       curious: [{ use: 'api-key' }, { use: 'curious', mode: 'shadow' }, ...FIVE_STEPS.slice(1)],

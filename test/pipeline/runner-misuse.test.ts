@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type AnyPlugin, definePlugin, refuse, type StepMiddleware } from '#contract'
 import { exact, type FakeProvider, startFakeProvider } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
+import { ownAnswer } from '../helpers/own-answer.ts'
 
 /** What is promised as 5 s, made short for the tests. */
 const GRACE_MS = 150
@@ -66,13 +67,7 @@ describe('a step that hangs', () => {
   test('after it has answered by itself: the answer gets through', async () => {
     outer = pass
     inner = async ctx => {
-      await ctx.exchange.answer({
-        id: 'x',
-        object: 'chat.completion',
-        created: 1,
-        model: 'm',
-        choices: [{ index: 0, message: { role: 'assistant', content: 'mine' }, finish_reason: 'stop' }],
-      })
+      await ctx.exchange.answer(ownAnswer('mine'))
       await never()
     }
     const answer = await gateway.chat()
@@ -120,7 +115,7 @@ describe('next()', () => {
     await using twice = await start({ inner: { onError } })
     outer = pass
     inner = async (ctx, next) => {
-      await ctx.exchange.answer({ id: 'x', object: 'chat.completion', created: 1, model: 'm', choices: [] })
+      await ctx.exchange.answer(ownAnswer('mine'))
       await next()
     }
     const calls = provider.requests.length

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type AnyPlugin, definePlugin, type Exchange, refuse, type StepMiddleware } from '#contract'
 import { errorAnswer, exact, type FakeProvider, gated, startFakeProvider } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
+import { ownAnswer } from '../helpers/own-answer.ts'
 import { contentOf, parseSse, textOf } from '../helpers/sse.ts'
 
 let provider: FakeProvider
@@ -60,15 +61,6 @@ async function charged<Result>(act: () => Promise<Result>): Promise<{ result: Re
   const after = gateway.balance()
   expect(after.held, 'nothing stays held').toBe(0n)
   return { result, nano: before - after.posted }
-}
-
-/** What a step answers by itself. */
-const MINE = {
-  id: 'x',
-  object: 'chat.completion',
-  created: 1,
-  model: 'm',
-  choices: [{ index: 0, message: { role: 'assistant', content: 'Mine' }, finish_reason: 'stop' }],
 }
 
 const MODES = [{ stream: false }, { stream: true }]
@@ -313,7 +305,7 @@ describe('what the trail says', () => {
           await next()
         },
       })
-      deed = ctx => ctx.exchange.answer(MINE)
+      deed = ctx => ctx.exchange.answer(ownAnswer('Mine'))
       await using other = await startInProcess({
         plugins: [deeds('deed'), outer],
         steps: [...FIVE_STEPS.slice(0, 4), { use: 'outer' }, { use: 'deed' }, ...FIVE_STEPS.slice(4)],
@@ -331,7 +323,7 @@ describe('what the trail says', () => {
 
   test('a step that answers and then refuses was not answered', async () => {
     deed = async ctx => {
-      await ctx.exchange.answer(MINE)
+      await ctx.exchange.answer(ownAnswer('Mine'))
       throw refuse('forbidden')
     }
     const { result: answer } = await charged(() => gateway.chat())
@@ -505,15 +497,6 @@ describe('shadow and skip', () => {
 })
 
 describe('answering early', () => {
-  const completion = {
-    id: 'cached-1',
-    object: 'chat.completion',
-    created: 1,
-    model: 'm',
-    choices: [{ index: 0, message: { role: 'assistant', content: 'from the cache' }, finish_reason: 'stop' }],
-    usage: { prompt_tokens: 4, completion_tokens: 3, total_tokens: 7 },
-  }
-
   test.each(MODES)(
     'as the client asked, through the edits of the outer steps, free of charge (stream $stream)',
     async mode => {
@@ -522,7 +505,7 @@ describe('answering early', () => {
         plugins: [deeds('deed'), witness, shout],
         steps: [{ use: 'shout' }, ...policy({ use: 'deed' }, 'inside')],
       })
-      deed = ctx => ctx.exchange.answer(structuredClone(completion))
+      deed = ctx => ctx.exchange.answer(ownAnswer('from the cache'))
       const calls = provider.requests.length
       const answer = await early.chat(mode)
       const text = await textOf(answer)
