@@ -7,7 +7,7 @@ import { mkdir, readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
-import { expect } from 'vitest'
+import { afterAll, beforeAll, describe, expect } from 'vitest'
 
 const PLACES = [
   process.env['TOLLGATE_BROWSER'],
@@ -29,6 +29,21 @@ if (BROWSER === null) console.warn(`The page was not tried: ${NO_BROWSER}`)
 /** A folder for a picture of every page that the tests open; without it none is taken. */
 export const PICTURES = process.env['TOLLGATE_PICTURES']
 
+/** Of everybody who registers in a test. */
+export const PASSWORD = 'correct horse battery'
+
+/** Tests in a browser of their own, which is there when they run. */
+export function browserTests(name: string, tests: (browser: () => Browser) => void): void {
+  describe.skipIf(BROWSER === null)(`${name}${BROWSER === null ? ` (${NO_BROWSER})` : ''}`, () => {
+    let browser: Browser
+    beforeAll(async () => {
+      browser = await startBrowser()
+    }, 60_000)
+    afterAll(() => browser?.close())
+    tests(() => browser)
+  })
+}
+
 export function startBrowser(): Promise<Browser> {
   if (BROWSER === null) throw new Error(NO_BROWSER)
   // Chromium has no sandbox for root, which containers often are; it sees nothing here but the gateway of the test.
@@ -43,6 +58,8 @@ export interface Visitor {
   readonly problems: readonly string[]
   /** Opens a path and waits until nothing is loading. */
   open(path: string): Promise<void>
+  /** Registers at an invitation or at `/register`, and waits for the overview. */
+  join(link: string, email?: string): Promise<void>
   /** Holds the page as it is against the rules of accessibility, and takes a picture when a folder is set. */
   check(name: string): Promise<void>
 }
@@ -87,13 +104,21 @@ export async function visit(browser: Browser, options: VisitorOptions): Promise<
   page.on('response', answer => {
     if (answer.status() >= 500) problems.push(`${answer.status()}: ${answer.url()}`)
   })
+  const open = async (path: string): Promise<void> => {
+    await page.goto(url + path)
+    await settled(page)
+  }
   return {
     page,
     context,
     problems,
-    async open(path) {
-      await page.goto(url + path)
-      await settled(page)
+    open,
+    async join(link, email = 'ada@example.com') {
+      await open(link)
+      await page.getByLabel('E-mail address').fill(email)
+      await page.getByLabel('Password', { exact: true }).fill(PASSWORD)
+      await page.locator('form button[type=submit]').click()
+      await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
     },
     async check(name) {
       await settled(page)

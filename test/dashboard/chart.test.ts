@@ -1,19 +1,13 @@
 /** The chart's canvas, pixel by pixel: what the page's other tests cannot see. */
-import type { Browser, Page } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Page } from 'playwright-core'
+import { expect, test } from 'vitest'
 import { aHold, aSettle } from '../store/requests.ts'
-import { BROWSER, NO_BROWSER, startBrowser, visit } from './browser.ts'
+import { browserTests, visit } from './browser.ts'
 import { openStage, type Stage } from './stage.ts'
 
 const DAY_MS = 86_400_000
 
-describe.skipIf(BROWSER === null)(`chart${BROWSER === null ? ` (${NO_BROWSER})` : ''}`, () => {
-  let browser: Browser
-  beforeAll(async () => {
-    browser = await startBrowser()
-  }, 60_000)
-  afterAll(() => browser?.close())
-
+browserTests('chart', browser => {
   test.each([
     ['one model', ['demo-small']],
     ['two models on each day', ['demo-small', 'demo-thinking']],
@@ -29,12 +23,8 @@ describe.skipIf(BROWSER === null)(`chart${BROWSER === null ? ` (${NO_BROWSER})` 
       stage.pass(3 * DAY_MS)
       for (const model of models) await spend(stage, account, model, 2000n)
       stage.pass(3 * DAY_MS)
-      const { page, open, problems } = await visit(browser, { url: stage.dashboard })
-      await open(await stage.invite('member', account))
-      await page.getByLabel('E-mail address').fill('ada@example.com')
-      await page.getByLabel('Password', { exact: true }).fill('correct horse battery')
-      await page.locator('button[type=submit]').click()
-      await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+      const { page, open, join, problems } = await visit(browser(), { url: stage.dashboard })
+      await join(await stage.invite('member', account))
       await open('/usage?range=7d')
       await page.locator('.chart canvas').waitFor()
       await expect.poll(async () => (await read(page)).bars.length).toBe(2)
@@ -57,12 +47,8 @@ describe.skipIf(BROWSER === null)(`chart${BROWSER === null ? ` (${NO_BROWSER})` 
     await spend(stage, account, 'demo-thinking', 9_000_000n)
     stage.pass(6 * DAY_MS)
     await spend(stage, account, 'demo-thinking', 3_000_000n)
-    const { page, open } = await visit(browser, { url: stage.dashboard })
-    await open(await stage.invite('member', account))
-    await page.getByLabel('E-mail address').fill('ada@example.com')
-    await page.getByLabel('Password', { exact: true }).fill('correct horse battery')
-    await page.locator('button[type=submit]').click()
-    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    const { page, open, join } = await visit(browser(), { url: stage.dashboard })
+    await join(await stage.invite('member', account))
     const colours: (string | null)[] = []
     for (const path of ['/', '/usage?range=7d', '/usage?range=24h', '/usage?range=24h&metric=tokens']) {
       await open(path)

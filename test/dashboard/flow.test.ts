@@ -7,10 +7,9 @@ import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { formatMoney, parseMoney } from '#contract'
 import { exactMoney } from '../../src/dashboard/lib/format.ts'
-import { BROWSER, NO_BROWSER, startBrowser, type Visitor, visit } from './browser.ts'
+import { BROWSER, NO_BROWSER, PASSWORD, startBrowser, type Visitor, visit } from './browser.ts'
 import { openStage, type Stage } from './stage.ts'
 
-const PASSWORD = 'correct horse battery'
 const HOUR_MS = 3_600_000
 
 describe.skipIf(BROWSER === null)(`people at the page${BROWSER === null ? ` (${NO_BROWSER})` : ''}`, () => {

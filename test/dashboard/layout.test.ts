@@ -4,12 +4,12 @@
  */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Browser, Page } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Page } from 'playwright-core'
+import { expect, test } from 'vitest'
 import { ROUTES } from '../../src/dashboard/routes.ts'
 import { full } from '../helpers/counts.ts'
 import { aHold, aSettle } from '../store/requests.ts'
-import { BROWSER, NO_BROWSER, PICTURES, settled, startBrowser, visit } from './browser.ts'
+import { browserTests, PICTURES, settled, visit } from './browser.ts'
 import { openStage, type Stage } from './stage.ts'
 
 const WIDTHS = [760, 900, 1024, 1280]
@@ -17,7 +17,6 @@ const WIDTHS = [760, 900, 1024, 1280]
 const PAGES = full
   ? ROUTES.filter(({ audience }) => audience !== 'anyone').map(({ path }) => path)
   : ['/keys', '/usage', '/receipts', '/receipts/:id', '/models', '/operator/providers']
-const PASSWORD = 'correct horse battery'
 
 interface Names {
   readonly models: readonly string[]
@@ -52,25 +51,15 @@ const LONG: Names = {
   reference: `stripe:evt_${'1Pq9'.repeat(16)}`,
 }
 
-describe.skipIf(BROWSER === null)(`layout${BROWSER === null ? ` (${NO_BROWSER})` : ''}`, () => {
-  let browser: Browser
-  beforeAll(async () => {
-    browser = await startBrowser()
-  }, 60_000)
-  afterAll(() => browser?.close())
-
+browserTests('layout', browser => {
   test.each([
     ['short', SHORT],
     ['long', LONG],
   ] as const)('%s names at every width', { timeout: 180_000 }, async (kind, names) => {
     await using stage = await openStage(configurationWith(names))
     const { account, receipt } = await fill(stage, names)
-    const { page, open, problems } = await visit(browser, { url: stage.dashboard })
-    await open(await stage.invite('operator', account))
-    await page.getByLabel('E-mail address').fill(names.email)
-    await page.getByLabel('Password', { exact: true }).fill(PASSWORD)
-    await page.locator('button[type=submit]').click()
-    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    const { page, open, join, problems } = await visit(browser(), { url: stage.dashboard })
+    await join(await stage.invite('operator', account), names.email)
     const found: string[] = []
     for (const path of PAGES) {
       const name = path.slice(1).replaceAll('/', '-').replace(':', '') || 'overview'
@@ -97,12 +86,8 @@ describe.skipIf(BROWSER === null)(`layout${BROWSER === null ? ` (${NO_BROWSER})`
   }, async () => {
     await using stage = await openStage(configurationWith(LONG))
     const { account } = await fill(stage, LONG)
-    const { page, open } = await visit(browser, { url: stage.dashboard, size: { width: 760, height: 600 } })
-    await open(await stage.invite('operator', account))
-    await page.getByLabel('E-mail address').fill('ada@example.com')
-    await page.getByLabel('Password', { exact: true }).fill(PASSWORD)
-    await page.locator('button[type=submit]').click()
-    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    const { page, open, join } = await visit(browser(), { url: stage.dashboard, size: { width: 760, height: 600 } })
+    await join(await stage.invite('operator', account))
     await open('/keys')
     await page.getByRole('button', { name: /^Actions for w/ }).click()
     const menu = page.getByRole('menu')

@@ -18,7 +18,6 @@ import {
 } from './browser.ts'
 import { openStage, type Stage } from './stage.ts'
 
-const PASSWORD = 'correct horse battery'
 /** How somebody can look at it; the quick run has the narrowest. */
 const WAYS: readonly Omit<VisitorOptions, 'url'>[] = [
   { scheme: 'dark', size: PHONE },
@@ -63,11 +62,7 @@ describe.skipIf(BROWSER === null)(`pages${BROWSER === null ? ` (${NO_BROWSER})` 
       note: 'a note',
     })
     const visitor = await visit(browser, { url: stage.dashboard })
-    await visitor.open(await stage.invite('operator', account.id))
-    await visitor.page.getByLabel('E-mail address').fill('ada@example.com')
-    await visitor.page.getByLabel('Password', { exact: true }).fill(PASSWORD)
-    await visitor.page.locator('button[type=submit]').click()
-    await visitor.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    await visitor.join(await stage.invite('operator', account.id))
     state = await visitor.context.storageState()
     expect(visitor.problems).toEqual([])
     await visitor.context.close()
@@ -154,11 +149,7 @@ describe.skipIf(BROWSER === null)(`pages${BROWSER === null ? ` (${NO_BROWSER})` 
 
   test('a member sees no page of the operators', { timeout: 60_000 }, async () => {
     const visitor = await visit(browser, { url: stage.dashboard })
-    await visitor.open('/register')
-    await visitor.page.getByLabel('E-mail address').fill('member@example.com')
-    await visitor.page.getByLabel('Password', { exact: true }).fill(PASSWORD)
-    await visitor.page.locator('button[type=submit]').click()
-    await visitor.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    await visitor.join('/register', 'member@example.com')
     expect(await visitor.page.getByRole('link', { name: 'Providers' }).count()).toBe(0)
     for (const path of signedIn.filter(each => each.startsWith('/operator'))) {
       await visitor.open(pathOf(path))

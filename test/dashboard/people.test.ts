@@ -4,7 +4,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { BROWSER, NO_BROWSER, startBrowser, visit } from './browser.ts'
 import { openStage, type Stage } from './stage.ts'
 
-const PASSWORD = 'correct horse battery'
 const HASH = '$argon2id$v=19$m=19456,t=2,p=1$c2FsdA$aGFzaA'
 
 describe.skipIf(BROWSER === null)(`the people's page${BROWSER === null ? ` (${NO_BROWSER})` : ''}`, () => {
@@ -19,15 +18,8 @@ describe.skipIf(BROWSER === null)(`the people's page${BROWSER === null ? ` (${NO
   })
 
   test('pages, searches, leads to the account, and removes', { timeout: 60_000 }, async () => {
-    const { page, open, problems } = await visit(browser, { url: stage.dashboard })
-    await open(await stage.invite('operator'))
-    await page.getByLabel('E-mail address').fill('zoe@example.com')
-    await page
-      .getByLabel(/[Pp]assword/)
-      .first()
-      .fill(PASSWORD)
-    await page.locator('form button[type=submit]').click()
-    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    const { page, open, join, problems } = await visit(browser, { url: stage.dashboard })
+    await join(await stage.invite('operator'), 'zoe@example.com')
     const { store } = stage.running
     const { id } = await store.createAccount({ name: 'Acme & sons' })
     for (let index = 0; index < 60; index++) {

@@ -61,11 +61,7 @@ test.skipIf(FOLDER === undefined)('pictures for the README', { timeout: 180_000 
   const visitor = await visit(browser, { url: stage.dashboard })
   const { page, open } = visitor
   const shoot = (name: string) => page.screenshot({ path: join(FOLDER!, `${name}.png`) })
-  await open(await stage.invite('operator', accountId))
-  await page.getByLabel('E-mail address').fill('ada@example.com')
-  await page.getByLabel('Password', { exact: true }).fill('correct horse battery')
-  await page.locator('button[type=submit]').click()
-  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+  await visitor.join(await stage.invite('operator', accountId))
   await open('/')
   await shoot('overview')
   const [receipt] = store.reports.receipts(accountId, { limit: 1 }).items
