@@ -103,7 +103,7 @@ export async function sendChat(trip: Trip, parts: SenderParts, memory: Memory): 
 }
 
 /** What this target would be sent, or why it cannot be asked that. */
-function requestFor({ exchange, generation }: Trip, target: Target): EncodedRequest | Refusal {
+export function requestFor({ exchange, generation }: Trip, target: Target): EncodedRequest | Refusal {
   const { dialect } = generation.upstreams.get(target.provider)!
   try {
     const request = dialect.encodeRequest(exchange.chat!, target)

@@ -3,12 +3,19 @@
  * answers. A count is an aid and costs nothing, so it is not tried again, and what a provider makes of it says nothing of how
  * it answers: neither its targets nor its credentials are judged by it.
  */
-import { type ChatCompletion, type EncodedRequest, isRefusal, type Target, type UpstreamFailure } from '#contract'
+import {
+  type ChatCompletion,
+  type EncodedRequest,
+  isRefusal,
+  type Refusal,
+  type Target,
+  type UpstreamFailure,
+} from '#contract'
 import { promptEstimate } from '../answer/meter.ts'
 import { ByteCollector } from '../bytes.ts'
 import type { Upstream } from '../generation.ts'
 import { startAttempt } from '../upstream/attempt.ts'
-import { ESTIMATED_HEADER, JSON_HEADERS } from './chat.ts'
+import { ESTIMATED_HEADER, JSON_HEADERS, requestFor } from './chat.ts'
 import { endStopped, recordAttempt, type SenderParts, type Trip } from './trip.ts'
 
 /** A client waits for a count before it asks what it wants to ask. */
@@ -16,7 +23,7 @@ const LONGEST_MS = 10_000
 /** The answers have some dozen bytes. */
 const LARGEST_BYTES = 64 * 1024
 
-/** Resolves when the count is known, or the client has left. */
+/** Resolves when the count is known, or the client has left. Rejects with the refusal when no target takes the request. */
 export async function sendCount(trip: Trip, parts: SenderParts): Promise<void> {
   const { exchange, client, ctx } = trip
   const { chat, model, targets, inbound } = exchange
@@ -38,13 +45,26 @@ function completionOf({ id, startedAt }: Trip['exchange'], model: string, tokens
   return { id, object: 'chat.completion', created: Math.floor(startedAt / 1000), model, choices: [], usage }
 }
 
-/** The count of the first that counts; null when there is none, or the exchange was stopped. */
+/**
+ * The count of the first that counts and takes the request; null when there is none, or the exchange was stopped. Throws the
+ * last target's refusal when none takes it: then it would get no answer either.
+ */
 async function askTargets(trip: Trip, parts: SenderParts, targets: readonly Target[]): Promise<number | null> {
   const { signal } = trip.exchange
+  let isTaken = false
+  let unfit: Refusal | null = null
   for (const target of targets) {
-    const count = signal.aborted ? null : await askTarget(trip, parts, target)
+    if (signal.aborted) return null
+    const request = requestFor(trip, target)
+    if (isRefusal(request)) {
+      unfit = request
+      continue
+    }
+    isTaken = true
+    const count = await askTarget(trip, parts, target)
     if (count !== null) return count
   }
+  if (!isTaken && unfit) throw unfit
   return null
 }
 
@@ -53,7 +73,7 @@ async function askTarget(trip: Trip, parts: SenderParts, target: Target): Promis
   const { exchange, generation } = trip
   const upstream = generation.upstreams.get(target.provider)!
   const { counting } = upstream.dialect
-  const request = counting && requestFor(trip, counting.encodeRequest, target)
+  const request = counting && countRequestFor(trip, counting.encodeRequest, target)
   if (!request || exchange.attempts.length >= exchange.attemptsAtMost) return null
   const answer = await fetchAnswer(trip, parts, { target, upstream, request })
   if (answer === null) return null
@@ -67,8 +87,8 @@ async function askTarget(trip: Trip, parts: SenderParts, target: Target): Promis
   return null
 }
 
-/** What the dialect refuses is left to the estimate: a count of nearly all is of use, an error is not. */
-function requestFor({ exchange }: Trip, encode: Encode, target: Target): EncodedRequest | null {
+/** What the provider answers and does not count is estimated. */
+function countRequestFor({ exchange }: Trip, encode: Encode, target: Target): EncodedRequest | null {
   try {
     return encode(exchange.chat!, target)
   } catch (error) {

@@ -203,10 +203,10 @@ describe('estimated', () => {
     expect((await anthropic.messages.countTokens({ ...ASK, model })).input_tokens).toBe(COUNTED)
   })
 
-  test('where the dialect cannot carry what is asked', async () => {
+  test('where the target that counts cannot carry what is asked, and another can', async () => {
     const source = { type: 'url' as const, url: 'http://image.example/a.png' }
     const messages = [{ role: 'user' as const, content: [{ type: 'image' as const, source }] }]
-    const { data, response } = await anthropic.messages.countTokens({ ...ASK, messages }).withResponse()
+    const { data, response } = await anthropic.messages.countTokens({ ...ASK, model: 'mixed', messages }).withResponse()
     expect(data.input_tokens).toBe(1028)
     expect((await became(response)).estimated).toBe('input_tokens')
   })
@@ -276,6 +276,38 @@ describe("in the formats' own terms", () => {
     const { type, error } = (await answer.json()) as { type?: string; error: { param: string } }
     expect(error.param).toBe(param)
     expect(type).toBe(path.includes('messages/') ? 'error' : undefined)
+  })
+
+  const TEXT_ONLY = [
+    { role: 'user', content: [{ type: 'image', source: { type: 'url', url: 'http://a.example/a.png' } }] },
+  ]
+  const PATCH = { type: 'custom', name: 'patch' }
+  test.each<[string, string, object, string]>([
+    ['messages', 'an image that no target takes', { model: 'claude', messages: TEXT_ONLY }, 'messages[0]'],
+    ['messages', 'an unknown parameter', { model: 'm', messages: HELLO, promt: 1 }, 'promt'],
+    ['messages', 'a tool of an unknown type', { model: 'm', messages: HELLO, tools: [{ type: 'a' }] }, 'tools[0].type'],
+    ['messages', 'a stream that is none', { model: 'm', messages: HELLO, stream: 'yes' }, 'stream'],
+    ['messages', 'a cap that is none', { model: 'm', messages: HELLO, max_tokens: 0 }, 'max_tokens'],
+    ['responses', 'a tool that no target takes', { model: 'claude', input: 'x', tools: [PATCH] }, 'tools[0].type'],
+    ['responses', 'a search that nobody carries', { model: 'm', input: 'x', tools: [{ type: 'web_search' }] }, 'tools'],
+    ['responses', 'an unknown parameter', { model: 'm', input: 'x', promt: 1 }, 'promt'],
+    ['responses', 'a stream that is none', { model: 'm', input: 'x', stream: 'yes' }, 'stream'],
+  ])('%s refuses %s alike, counted and answered', async (format, _name, body, param) => {
+    const post = async (path: string, more: object = {}) => {
+      const answer = await fetch(`${gateway.url}/v1/${path}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', authorization: `Bearer ${gateway.key}` },
+        body: JSON.stringify({ ...more, ...body }),
+      })
+      const { error } = (await answer.json()) as { error?: { message: string; param: string } }
+      return { status: answer.status, message: error?.message, param: error?.param }
+    }
+    const [counted, answered] =
+      format === 'messages'
+        ? [await post('messages/count_tokens'), await post('messages', { max_tokens: 50 })]
+        : [await post('responses/input_tokens'), await post('responses')]
+    expect(answered).toMatchObject({ status: 400, param: expect.stringContaining(param) })
+    expect(counted).toEqual(answered)
   })
 
   test('what only matters to an answer is taken and left out', async () => {

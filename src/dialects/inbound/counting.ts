@@ -7,10 +7,12 @@ import type { InboundDialect, RouteKind } from '#contract'
 /** More than any model gives: a count asks for no output, so no cap of its own may keep anything out of the prompt. */
 const ANY_CAP = Number.MAX_SAFE_INTEGER
 
+const STREAMING = ['stream', 'stream_options']
+
 interface Counting {
   /** Added to the body where the client leaves it out, because the format demands it of a request for an answer. */
   readonly added: Readonly<Record<string, unknown>>
-  /** Left out of the body: it says nothing of the prompt's size. */
+  /** Left out of the body: the format has it for counts alone, and it says nothing of the prompt's size. */
   readonly ignored: readonly string[]
   /** The body of the answer. */
   encodeCount(tokens: number): object
@@ -23,6 +25,8 @@ function counting(inbound: InboundDialect, { added, ignored, encodeCount }: Coun
       const request = inbound.decodeRequest(isObject(body) ? without(ignored, { ...added, ...body }) : body, view)
       return {
         ...request,
+        // A count is never a stream. What else stands there is refused as in a request for an answer.
+        body: request.body['stream'] === true ? without(STREAMING, request.body) : request.body,
         encodeAnswer: ({ usage }) => Buffer.from(JSON.stringify(encodeCount(usage?.prompt_tokens ?? 0))),
       }
     },
@@ -37,12 +41,12 @@ export function countingDialects(
   return {
     messages: counting(messages, {
       added: { max_tokens: ANY_CAP },
-      ignored: ['stream'],
+      ignored: [],
       encodeCount: tokens => ({ input_tokens: tokens }),
     }),
     responses: counting(responses, {
       added: {},
-      ignored: ['stream', 'personality'],
+      ignored: ['personality'],
       encodeCount: tokens => ({ object: 'response.input_tokens', input_tokens: tokens }),
     }),
   }
