@@ -59,7 +59,7 @@ export function lineOf(ctx: LineContext, told: Refusal | 'bug' | null, nowMs: nu
     key: key ? { id: key.id, name: key.name, models: key.models } : null,
     model: exchange.model?.id ?? null,
     stream: exchange.chat?.stream ?? asked.stream,
-    outcome: exchange.outcome ?? (told === 'bug' ? 'failed' : told ? 'refused' : null),
+    outcome: exchange.outcome,
     status: statusOf(ctx, told),
     code,
     decided_by: exchange.outcome === 'client_left' ? null : decidedBy(trail, refusal, 'send'),

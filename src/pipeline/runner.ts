@@ -190,6 +190,8 @@ class Run {
     } catch (error) {
       inner.state = 'failed'
       inner.error = error
+      // What stands behind the steps may refuse without a word about it; a receipt is written on the way out.
+      this.#parts.exchange.outcome ??= isRefusal(error) ? 'refused' : 'failed'
       throw error
     } finally {
       this.#parts.exchange.step = index

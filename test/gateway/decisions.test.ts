@@ -36,7 +36,11 @@ beforeAll(async () => {
     provider: provider.baseUrl,
     plugins: [moody],
     steps: [{ use: 'api-key' }, { use: 'moody', id: 'mine' }, ...FIVE_STEPS.slice(1)],
-    policies: { raw: [{ use: 'api-key' }, { use: 'moody', id: 'mine' }], catalog: [{ use: 'api-key', id: 'door' }] },
+    policies: {
+      raw: [{ use: 'api-key' }, { use: 'moody', id: 'mine' }],
+      paid: [{ use: 'api-key' }, { use: 'credits' }],
+      catalog: [{ use: 'api-key', id: 'door' }],
+    },
     yaml: {
       limits: { body: '64KiB' },
       routes: [
@@ -44,6 +48,7 @@ beforeAll(async () => {
         { path: '/v1/messages', policy: 'test' },
         { path: '/v1/responses', policy: 'test' },
         { path: '/v1/raw', policy: 'raw', ...raw },
+        { path: '/v1/paid', policy: 'paid', ...raw, price: { per: '1M tokens', input: '$1' }, models: ['embedder'] },
         { path: '/v1/models', policy: 'catalog' },
         { path: '/v1/receipts/{id}', policy: 'catalog' },
       ],
@@ -137,6 +142,29 @@ test("the catalog's routes", async () => {
 
 test('where there is no route there is no decision', async () => {
   expect(await decision('/v1/nothing')).toBe(null)
+})
+
+test.each<[string, string, object, 'refused' | 'failed', string]>([
+  [
+    'a tool that no target takes',
+    '/v1/responses',
+    { model: 'm', input: 'Hello', tools: [{ type: 'web_search' }] },
+    'refused',
+    'unsupported_parameter',
+  ],
+  ['a model that its route does not list', '/v1/paid', { model: 'other' }, 'refused', 'model_not_found'],
+  ['a provider that fails', '/v1/messages', ASKED['/v1/messages']!, 'failed', 'upstream_error'],
+])('receipt and log have the same outcome: %s', async (_name, path, body, outcome, code) => {
+  provider.script(errorAnswer(500))
+  const answer = await fetch(gateway.url + path, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  await answer.arrayBuffer()
+  expect(gateway.receipt(answer)).toMatchObject({ outcome, code, charged: 0n })
+  const id = answer.headers.get('x-request-id')!
+  expect(await gateway.exchangeLine(id)).toMatchObject({ outcome, code })
 })
 
 test('the log says the same', async () => {
