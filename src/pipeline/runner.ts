@@ -224,6 +224,7 @@ class Run {
     }
     if (exchange.answered || answeredByKoa(ctx)) {
       exchange.answered = true
+      exchange.outcome ??= 'answered'
       exchange.record(index, 'answered')
       return
     }

@@ -14,6 +14,10 @@ const moody = definePlugin({
     const mood = ctx.get('x-mood')
     ctx.set('x-tollgate-decision', 'nobody')
     if (mood === 'before') throw refuse('forbidden', { headers: { 'x-tollgate-decision': 'me' } })
+    if (mood === 'koa') {
+      ctx.body = { mine: true }
+      return
+    }
     if (mood === 'bug') throw new Error('never thought of that')
     if (mood === 'edit') {
       ctx.exchange.edit(() => {
@@ -38,7 +42,7 @@ beforeAll(async () => {
     steps: [{ use: 'api-key' }, { use: 'moody', id: 'mine' }, ...FIVE_STEPS.slice(1)],
     policies: {
       raw: [{ use: 'api-key' }, { use: 'moody', id: 'mine' }],
-      paid: [{ use: 'api-key' }, { use: 'credits' }],
+      paid: [{ use: 'api-key' }, { use: 'credits' }, { use: 'moody' }],
       catalog: [{ use: 'api-key', id: 'door' }],
     },
     yaml: {
@@ -144,7 +148,7 @@ test('where there is no route there is no decision', async () => {
   expect(await decision('/v1/nothing')).toBe(null)
 })
 
-test.each<[string, string, object, 'refused' | 'failed', string]>([
+test.each<[string, string, object, 'answered' | 'refused' | 'failed', string | null]>([
   [
     'a tool that no target takes',
     '/v1/responses',
@@ -153,18 +157,20 @@ test.each<[string, string, object, 'refused' | 'failed', string]>([
     'unsupported_parameter',
   ],
   ['a model that its route does not list', '/v1/paid', { model: 'other' }, 'refused', 'model_not_found'],
+  ['a step that answers as Koa does', '/v1/paid', {}, 'answered', null],
   ['a provider that fails', '/v1/messages', ASKED['/v1/messages']!, 'failed', 'upstream_error'],
 ])('receipt and log have the same outcome: %s', async (_name, path, body, outcome, code) => {
   provider.script(errorAnswer(500))
+  const mood: Record<string, string> = code === null ? { 'x-mood': 'koa' } : {}
   const answer = await fetch(gateway.url + path, {
     method: 'POST',
-    headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
+    headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json', ...mood },
     body: JSON.stringify(body),
   })
   await answer.arrayBuffer()
   expect(gateway.receipt(answer)).toMatchObject({ outcome, code, charged: 0n })
   const id = answer.headers.get('x-request-id')!
-  expect(await gateway.exchangeLine(id)).toMatchObject({ outcome, code })
+  expect(await gateway.exchangeLine(id)).toMatchObject(code === null ? { outcome } : { outcome, code })
 })
 
 test('the log says the same', async () => {
