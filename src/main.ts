@@ -175,7 +175,10 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
         redact,
       })
     },
-    attempt: generation => rehearse(generation, { clock, random }),
+    async attempt({ configuration: { routes }, catalog, board }) {
+      const mistakes = await rehearse(routes, { catalog, targets: board, clock, random }, 'reload')
+      return mistakes.map(({ sentence }) => sentence)
+    },
     notRun: notRehearsed,
     log: log.log,
     redact: log.redact,

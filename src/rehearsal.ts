@@ -1,6 +1,6 @@
 /**
- * Requests to nobody through each plan of a generation that does not serve yet: a step that breaks on them is found before
- * it meets a client. One comes without a key, as far as the policy lets it; one is let in as a made-up key and account.
+ * Requests to nobody through each policy of a configuration that does not serve yet: a step that breaks on them is found
+ * before it meets a client. One comes without a key, as far as the policy lets it; one is let in as a made-up key and account.
  * Nothing is sent, nothing is held: what identifies and what pays are played, and a step that does not say that it may run
  * here lets both pass.
  */
@@ -8,35 +8,54 @@ import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import Koa from 'koa'
 import { asksModel, type Catalog, isRefusal, type Progress, refuse } from '#contract'
+import type { RouteConfig } from './config/configuration.ts'
 import { whenFacts } from './config/when.ts'
-import type { Generation, LiveRoute } from './generation.ts'
+import type { Generation } from './generation.ts'
 import { LiveExchange, NOTHING_USED } from './pipeline/exchange.ts'
-import { createPlan, type Plan, type PlannedStep } from './pipeline/plan.ts'
+import { createPlan, type Plan, PlanError, placeOf } from './pipeline/plan.ts'
 import { runsDry, saysWho } from './pipeline/played.ts'
-import { identityOf, insteadOf, isPlayed, type RealServices, servicesFor } from './pipeline/rehearsed.ts'
+import { identityOf, insteadOf, type RealServices, servicesFor } from './pipeline/rehearsed.ts'
 import { runPlan } from './pipeline/runner.ts'
 
 /** So long the steps may take until somebody is refused, and then each to return: nobody waits for a step that hangs. */
 const GRACE_MS = 1000
 
-/** Answers with the first mistake of a step, as a sentence; null when there is none. */
+/** What went wrong in the dry run of a policy. */
+export interface Mistake {
+  readonly policy: string
+  /** The id of the step; null: no step alone is at fault. */
+  readonly step: string | null
+  /** One sentence without the place in the policy. */
+  readonly message: string
+  /** The same with that place. */
+  readonly sentence: string
+}
+
+/**
+ * The dry run of every policy that a route uses: `reload` does it before a changed configuration serves, `check` in place of
+ * that. Answers with the first mistake of each policy.
+ *
+ * @param services what is as it will be; the others are played
+ * @param run what the steps are told of where they run
+ */
 export async function rehearse(
-  { routes, catalog, board }: Pick<Generation, 'routes' | 'catalog' | 'board'>,
-  time: Pick<RealServices, 'clock' | 'random'>,
-): Promise<string | null> {
+  routes: readonly RouteConfig[],
+  services: RealServices,
+  run: 'check' | 'reload',
+): Promise<Mistake[]> {
   // A clock of its own, because steps keep by it what they share.
-  const clock = { now: () => time.clock.now() }
-  const services = { catalog, targets: board, random: time.random, clock }
+  const own: RealServices = { ...services, clock: { now: () => services.clock.now() } }
   const app = new Koa()
   app.silent = true
-  const tried = new Set<unknown>()
+  const tried = new Set<string>()
+  const mistakes: Mistake[] = []
   for (const route of routes) {
-    if (tried.has(route.plan)) continue
-    tried.add(route.plan)
-    const mistake = await tryRoute(app, route, services)
-    if (mistake !== null) return mistake
+    if (tried.has(route.policy)) continue
+    tried.add(route.policy)
+    const mistake = await tryRoute(app, route, own, run)
+    if (mistake !== null) mistakes.push(mistake)
   }
-  return null
+  return mistakes
 }
 
 /** The steps that the rehearsal does not run, as `policy/step`: nobody knows whether they let a request pass. */
@@ -49,12 +68,19 @@ export function notRehearsed({ routes }: Pick<Generation, 'routes'>): string[] {
   )
 }
 
-async function tryRoute(app: Koa, route: LiveRoute, services: RealServices): Promise<string | null> {
+async function tryRoute(
+  app: Koa,
+  route: RouteConfig,
+  services: RealServices,
+  run: 'check' | 'reload',
+): Promise<Mistake | null> {
+  const policy = route.steps.name
   let plan: Plan
   try {
-    plan = rehearsalPlan(route.plan, services)
+    plan = rehearsalPlan(route.steps, services, run)
   } catch (error) {
-    return (error as Error).message
+    if (!(error instanceof PlanError)) throw error
+    return { policy, step: error.step, message: error.reason, sentence: error.message }
   }
   const body = bodyFor(route, services.catalog)
   const identified = plan.steps.map(step => ({ ...step, handle: identityOf(step.plugin) ?? step.handle }))
@@ -69,37 +95,34 @@ async function tryRoute(app: Koa, route: LiveRoute, services: RealServices): Pro
   }
 }
 
-/**
- * The generation's own steps, but for those that would leave a trace in the store: they are created once more, over services
- * that keep nothing, and let go of afterwards.
- */
-function rehearsalPlan(plan: Plan, services: RealServices): Plan {
-  const steps = plan.steps.map((step): PlannedStep => {
-    const handle = insteadOf(step) ?? step.handle
-    return isPlayed(step) ? step : { ...step, plugin: { ...step.plugin, create: () => handle } }
+/** A policy's steps once more, over services that keep nothing; something else stands for those that are not run here. */
+function rehearsalPlan({ name, steps }: RouteConfig['steps'], services: RealServices, run: 'check' | 'reload'): Plan {
+  const tried = steps.map(step => {
+    const handle = insteadOf(step)
+    return handle === null ? step : { ...step, plugin: { ...step.plugin, uses: [], create: () => handle } }
   })
-  return createPlan(plan.name, steps, step => servicesFor(step.plugin, services), 'reload')
+  return createPlan(name, tried, step => servicesFor(step.plugin, services), run)
 }
 
 /** The least that may be asked: of the first model, where one is asked. */
-function bodyFor({ config }: LiveRoute, catalog: Catalog): Buffer {
-  if (!asksModel(config.kind)) return Buffer.from('{}')
+function bodyFor({ kind }: RouteConfig, catalog: Catalog): Buffer {
+  if (!asksModel(kind)) return Buffer.from('{}')
   const models = catalog.list().filter(model => model.enabled)
   const model = models.find(each => each.public) ?? models[0]
   return Buffer.from(JSON.stringify({ model: model?.id, messages: [{ role: 'user', content: 'Hello' }] }))
 }
 
-async function tryPlan(app: Koa, route: LiveRoute, plan: Plan, body: Buffer): Promise<string | null> {
+async function tryPlan(app: Koa, route: RouteConfig, plan: Plan, body: Buffer): Promise<Mistake | null> {
   const socket = new Socket()
   const request = new IncomingMessage(socket)
-  request.method = route.config.methods[0] ?? 'GET'
-  request.url = route.config.path
+  request.method = route.methods[0] ?? 'GET'
+  request.url = route.path
   request.headers['content-type'] = 'application/json'
   const ctx = app.createContext(request, new ServerResponse(request))
   const exchange = new LiveExchange({
     id: 'req_rehearsal',
     startedAt: 0,
-    route: route.config,
+    route,
     plan,
     address: '127.0.0.1',
     idempotencyKey: null,
@@ -110,7 +133,7 @@ async function tryPlan(app: Koa, route: LiveRoute, plan: Plan, body: Buffer): Pr
   })
   exchange.bytes = body
   ctx['exchange'] = exchange
-  let mistake: string | null = null
+  let mistake: Mistake | null = null
   const giveUp = setTimeout(() => exchange.abortController.abort(new Error('the rehearsal is over')), GRACE_MS)
   try {
     await runPlan({
@@ -123,12 +146,17 @@ async function tryPlan(app: Koa, route: LiveRoute, plan: Plan, body: Buffer): Pr
       },
       facts: () => whenFacts({ method: ctx.method, path: ctx.path, get: name => ctx.get(name), exchange }),
       report({ step, what, error }) {
-        mistake ??= `policy ${route.plan.name}, step "${step}": ${what}${error instanceof Error ? `: ${error.message}` : ''}`
+        const { position } = plan.steps.find(({ id }) => id === step)!
+        const message = `the step "${step}" ${what}${error instanceof Error ? `: ${error.message}` : ''}`
+        mistake ??= { policy: plan.name, step, message, sentence: `${placeOf(plan.name, position)}${message}` }
       },
       graceMs: GRACE_MS,
     })
   } catch (error) {
-    if (!isRefusal(error)) mistake ??= `policy ${route.plan.name}: ${(error as Error).message}`
+    if (!isRefusal(error)) {
+      const message = (error as Error).message
+      mistake ??= { policy: plan.name, step: null, message, sentence: `policy "${plan.name}": ${message}` }
+    }
   } finally {
     clearTimeout(giveUp)
     socket.destroy()

@@ -20,8 +20,8 @@ export interface ReloadParts {
   load(): Promise<LoadResult>
   /** Builds a generation; `previous` is the one that serves. Throws when a step cannot be made. */
   build(configuration: Configuration, previous: Generation | undefined): Promise<Generation>
-  /** Sends one request through each plan, to nobody. Answers with what is wrong, or null. */
-  attempt(generation: Generation): Promise<string | null>
+  /** Sends one request through each policy, to nobody. Answers with what is wrong, as sentences. */
+  attempt(generation: Generation): Promise<readonly string[]>
   /** Steps that `attempt` does not run. */
   notRun(generation: Generation): readonly string[]
   readonly log: Log
@@ -113,10 +113,10 @@ export async function createReloads(parts: ReloadParts): Promise<Reloads> {
     } catch (error) {
       return refuseInWords(why, (error as Error).message)
     }
-    const wrong = await parts.attempt(next).catch((error: unknown) => `the rehearsal failed: ${String(error)}`)
-    if (wrong !== null || closed) {
+    const wrong = await parts.attempt(next).catch((error: unknown) => [`the rehearsal failed: ${String(error)}`])
+    if (wrong.length > 0 || closed) {
       await letGo(next)
-      return wrong === null ? 'unchanged' : refuseInWords(why, wrong)
+      return wrong.length === 0 ? 'unchanged' : refuseInWords(why, ...wrong)
     }
     const old = current
     exchanges.set(next, 0)
@@ -136,14 +136,16 @@ export async function createReloads(parts: ReloadParts): Promise<Reloads> {
       parts.log.error({ why, file, line, column, problem: sentence(each) }, 'the configuration is not changed')
     }
     const [first] = problems
-    const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : ''
-    problem = parts.redact(first ? `${formatProblem(first)}${more}` : 'the configuration cannot be loaded')
-    return 'refused'
+    return refusedFor(first ? formatProblem(first) : 'the configuration cannot be loaded', problems.length)
   }
 
-  function refuseInWords(why: string, message: string): ReloadResult {
-    parts.log.error({ why, problem: message }, 'the configuration is not changed')
-    problem = parts.redact(message)
+  function refuseInWords(why: string, ...messages: readonly string[]): ReloadResult {
+    for (const message of messages) parts.log.error({ why, problem: message }, 'the configuration is not changed')
+    return refusedFor(messages[0]!, messages.length)
+  }
+
+  function refusedFor(first: string, count: number): ReloadResult {
+    problem = parts.redact(count > 1 ? `${first} (and ${count - 1} more)` : first)
     return 'refused'
   }
 

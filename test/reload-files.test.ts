@@ -44,7 +44,7 @@ describe('the files are watched', () => {
         made.push(one)
         return one.generation
       },
-      attempt: async () => null,
+      attempt: async () => [],
       notRun: () => [],
       log: { info() {}, warn() {}, error() {} },
       redact: text => text,

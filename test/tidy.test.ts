@@ -29,6 +29,8 @@ import {
 const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'cli/': [
     'main.ts',
+    'rehearsal.ts',
+    'generation.ts',
     'testing/',
     'replay/',
     'config/',

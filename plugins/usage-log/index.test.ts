@@ -3,14 +3,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { definePlugin, refuse } from '#contract'
-import type { Generation } from '../../src/generation.ts'
-import { createPlan, type Plan } from '../../src/pipeline/plan.ts'
 import { rehearse } from '../../src/rehearsal.ts'
 import { type BenchOptions, conform, openBench } from '../../src/testing/index.ts'
 import { readSettings } from '../../test/helpers/step.ts'
 import usageLog from './index.ts'
-
-const SILENT = { info() {}, warn() {}, error() {} }
 
 type Line = Record<string, unknown> & { request: Record<string, unknown>; trail: unknown[] }
 
@@ -295,15 +291,9 @@ describe('what became of an exchange', () => {
 
   test('the rehearsal before a reload has no line', async () => {
     const { bench, file, lines } = await open()
-    const { routes } = bench.configuration
-    const { steps, policy } = routes.find(({ kind }) => kind === 'chat')!.steps as unknown as Pick<Plan, 'steps'> & {
-      readonly policy: string
-    }
-    const services = { ...bench.store, log: SILENT, clock: bench.clock, catalog: {}, random: () => 0, targets: {} }
-    const plan = createPlan(policy, steps, () => services)
-    const generation = { routes: [{ config: routes[0], plan }], catalog: { list: () => [] } } as unknown as Generation
-    expect(await rehearse(generation, { clock: bench.clock, random: () => 0 })).toBe(null)
-    await plan.dispose()
+    const services = { clock: bench.clock, catalog: { find: () => undefined, list: () => [] }, random: () => 0 }
+    const targets = { latencyMs: () => null }
+    expect(await rehearse(bench.configuration.routes, { ...services, targets }, 'reload')).toEqual([])
     await bench.chat()
     expect(await lines()).toHaveLength(1)
     expect(existsSync(file)).toBe(true)

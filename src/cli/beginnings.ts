@@ -1,10 +1,9 @@
 /**
- * What keeps a gateway from starting although its configuration reads well: the steps that cannot be created on this machine.
- * Plugins from elsewhere are created for a moment, over services that keep nothing; those that write down what happens are
- * asked whether they could, and write nothing.
+ * What keeps a configuration from being served although it reads well. Plugins from elsewhere are created for a moment, over
+ * services that keep nothing; those that write down what happens are asked whether they could, and write nothing. Policies
+ * whose steps can be created have the dry run of a reload.
  */
 import { dirname, resolve } from 'node:path'
-import type { Catalog } from '#contract'
 import type { Configuration, PolicyConfig, StepConfig } from '../config/configuration.ts'
 import type { LoadResult } from '../config/load.ts'
 import type { Source } from '../config/source.ts'
@@ -12,7 +11,7 @@ import type { RealServices } from '../pipeline/rehearsed.ts'
 import { environmentOf } from './configuration.ts'
 import type { Terminal } from './terminal.ts'
 
-/** What was loaded; or, where steps of it cannot be created, the problems that say so. */
+/** What was loaded; or the problems of its steps that a start or a reload would meet. */
 export async function tryBeginnings(terminal: Terminal, config: string, loaded: LoadResult): Promise<LoadResult> {
   if ('problems' in loaded) return loaded
   const { BUILT_IN } = await import('../pipeline/builtin.ts')
@@ -26,6 +25,7 @@ export async function tryBeginnings(terminal: Terminal, config: string, loaded: 
     for (const [i, step] of policy.steps.entries()) {
       if (isTried(step)) await tryStep(source, `/steps/${i}`, step, { policy: policy.name, configuration })
     }
+    if (source.problems.length === 0) await rehearsePolicy(source, policy, configuration)
     if (source.problems.length > 0) sources.push(source)
   }
   if (sources.length === 0) return loaded
@@ -65,17 +65,29 @@ async function tryStep(
     return
   }
   const { whyNotCreated } = await import('../pipeline/rehearsed.ts')
-  const why = await whyNotCreated(policy, step, servicesIn(configuration))
+  const why = await whyNotCreated(policy, step, await servicesIn(configuration))
   if (why !== null) source.report(`${address}/use`, why.split('\n', 1)[0]!, { rule: 'broken-plugin' })
 }
 
-/** What steps may ask about besides the store, in a gateway that has answered nobody yet. */
-function servicesIn({ models, aliases }: Configuration): RealServices {
-  const list = [...models.values()]
-  const catalog: Catalog = {
-    find: id => models.get(id) ?? models.get(aliases.get(id) ?? ''),
-    list: () => list,
+/** What a reload would find by its dry run. */
+async function rehearsePolicy(source: Source, policy: PolicyConfig, configuration: Configuration): Promise<void> {
+  const { rehearse } = await import('../rehearsal.ts')
+  const routes = configuration.routes.filter(({ steps }) => steps === policy)
+  for (const { step, message } of await rehearse(routes, await servicesIn(configuration), 'check')) {
+    const at = policy.steps.findIndex(({ id }) => id === step)
+    const rule = 'broken-plugin'
+    source.report(at < 0 ? '' : `/steps/${at}/use`, message.split('\n', 1)[0]!, { rule })
   }
-  // A clock of its own, because steps keep by it what they share.
-  return { catalog, targets: { latencyMs: () => null }, clock: { now: () => Date.now() }, random: Math.random }
+}
+
+/** What steps may ask about besides the store, in a gateway that has answered nobody yet. */
+async function servicesIn(configuration: Configuration): Promise<RealServices> {
+  const { createCatalog } = await import('../generation.ts')
+  return {
+    catalog: createCatalog(configuration),
+    targets: { latencyMs: () => null },
+    // A clock of its own, because steps keep by it what they share.
+    clock: { now: () => Date.now() },
+    random: Math.random,
+  }
 }

@@ -96,7 +96,8 @@ export interface SettingsSchema {
 
 /**
  * Where a step runs. `serve`: in a gateway. `test`: in policy tests and on a bench. Made-up or recorded requests: `check`
- * (the step is created and let go of), `reload` (the dry run before a changed configuration serves), `explain`, `replay`.
+ * (the step is created, and a policy that can be created has the dry run of a reload), `reload` (the dry run before a
+ * changed configuration serves), `explain`, `replay`.
  */
 export type StepRun = 'serve' | 'test' | 'check' | 'reload' | 'explain' | 'replay'
 

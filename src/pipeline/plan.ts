@@ -37,11 +37,18 @@ export interface Plan {
 /** A plugin's `create` threw: the policy cannot run. */
 export class PlanError extends Error {
   override readonly name = 'PlanError'
+  /** The id of the step. */
+  readonly step: string
+  /** The message without the place in the policy. */
+  readonly reason: string
   /** Resolves when the steps before it are let go of; rejects with what went wrong there. */
   readonly undone: Promise<void>
 
-  constructor(message: string, cause: unknown, undone: Promise<void>) {
-    super(message, { cause })
+  constructor(policy: string, step: PlannableStep, why: string, cause: unknown, undone: Promise<void>) {
+    const reason = `the step "${step.id}" cannot be created${why}`
+    super(`${placeOf(policy, step.position)}${reason}`, { cause })
+    this.step = step.id
+    this.reason = reason
     this.undone = undone
     undone.catch(() => {})
   }
@@ -61,8 +68,7 @@ export function createPlan(
 ): Plan {
   const disposers: (() => Promise<void>)[] = []
   const dispose = () => letGoOfAll(disposers.splice(0))
-  const failed = (step: PlannableStep, why: string, cause?: unknown) =>
-    new PlanError(`${placeOf(name, step)} cannot be created${why}`, cause, dispose())
+  const failed = (step: PlannableStep, why: string, cause?: unknown) => new PlanError(name, step, why, cause, dispose())
   const planned = steps.map((step): PlannedStep => {
     const critical = step.plugin.critical === true
     if (step.mode === 'off') return Object.freeze({ ...step, critical, handle: (_ctx, next) => next() })
@@ -82,7 +88,7 @@ export function createPlan(
     }
     if (typeof made !== 'function' && made.dispose) {
       const go = made.dispose.bind(made)
-      disposers.push(() => letGoInTime(placeOf(name, step), go))
+      disposers.push(() => letGoInTime(`${placeOf(name, step.position)}the step "${step.id}"`, go))
     }
     return Object.freeze({ ...step, critical, handle })
   })
@@ -97,8 +103,7 @@ function needsBody({ plugin, foreign, mode, settings }: PlannedStep): boolean {
   return foreign || (typeof needs === 'function' ? needs(settings as never) : needs)
 }
 
-/** For errors: `policies/standard.yaml:4:10: the step "volume"`. */
-function placeOf(policy: string, { id, position }: PlannableStep): string {
-  const where = position ? `${position.file}:${position.line}:${position.column}: ` : `policy "${policy}": `
-  return `${where}the step "${id}"`
+/** Begins an error about a step: `policies/standard.yaml:4:10: `. */
+export function placeOf(policy: string, position: PlannableStep['position']): string {
+  return position ? `${position.file}:${position.line}:${position.column}: ` : `policy "${policy}": `
 }

@@ -6,19 +6,14 @@ import {
   type Key,
   type Ledger,
   refuse,
-  type ServiceName,
   type Services,
   type StepMiddleware,
 } from '#contract'
-import { BUILT_IN } from './builtin.ts'
-import { createPlan, type Plan, type PlannableStep, type PlannedStep } from './plan.ts'
+import { createPlan, type Plan, type PlanError, type PlannableStep } from './plan.ts'
 import { runsDry, saysWho } from './played.ts'
 
 /** What is as it will be. */
 export type RealServices = Pick<Services, 'catalog' | 'targets' | 'clock' | 'random'>
-
-/** Services that would leave a trace, or know nobody. */
-const PLAYED: readonly ServiceName[] = ['keys', 'accounts', 'buckets', 'ledger']
 
 const ACCOUNT: Account = { id: 'acct_rehearsal', name: 'rehearsal', plan: 'default', frozen: false, createdAt: 0 }
 const KEY: Key = {
@@ -31,18 +26,8 @@ const KEY: Key = {
   revokedAt: null,
 }
 
-/**
- * Whether a step is to be created once more for the rehearsal: over services that keep nothing, and so that one of
- * somebody's own knows where it runs. Those who say who asks are tried as they are.
- */
-export function isPlayed(step: PlannedStep): boolean {
-  const { plugin, mode } = step
-  if (mode === 'off' || plugin.records || saysWho(plugin) || !runsDry(step)) return false
-  return !BUILT_IN.includes(plugin) || (plugin.uses ?? []).some(name => PLAYED.includes(name))
-}
-
-/** What takes part in place of a step; null: the step itself, as it is or created once more. */
-export function insteadOf(step: PlannedStep): StepMiddleware | null {
+/** What takes part in place of a step; null: the step itself, created once more. */
+export function insteadOf(step: PlannableStep): StepMiddleware | null {
   const { plugin, mode } = step
   // What only writes down has nothing to write: nobody has asked.
   if (plugin.records) return passes
@@ -90,9 +75,7 @@ export async function whyNotCreated(policy: string, step: PlannableStep, real: R
   try {
     plan = createPlan(policy, [step], ({ plugin }) => servicesFor(plugin, real), 'check')
   } catch (error) {
-    const { position } = step
-    const place = position ? `${position.file}:${position.line}:${position.column}: ` : ''
-    return (error as Error).message.slice(place.length)
+    return (error as PlanError).reason
   }
   await plan.dispose().catch(() => {})
   return null

@@ -232,7 +232,7 @@ describe('what a gateway would not start with', () => {
       place.write(
         `policies/${name}.ts`,
         `import { writeFileSync } from 'node:fs'
-        import { definePlugin } from 'tollgate/plugin'
+        import { definePlugin, refuse } from 'tollgate/plugin'
         const trace = what => writeFileSync(new URL('./${name}.' + what, import.meta.url), '')
         export default definePlugin({
           name: '${name}', ${more}
@@ -257,6 +257,30 @@ describe('what a gateway would not start with', () => {
       const { out } = await place.tollgate(['check'])
       if (sentence !== 'undefined') expect(out).toContain(sentence)
       expect(await problemsWith('use: ./broken.ts\n    mode: off')).toEqual([])
+    })
+
+    describe('has the dry run of a reload', () => {
+      test.each<[string, string, string[]]>([
+        ['throws', `throw new Error('for ' + ctx.exchange.account.id)`, ['threw: for acct_rehearsal']],
+        ['hangs', 'await new Promise(() => {})', ['did not return within 1000 ms']],
+        ['does nothing', '', ['returned without next(), an answer or a refusal']],
+        ['refuses', `throw refuse('forbidden')`, []],
+        ['goes on', 'await next()', []],
+      ])('one that %s', async (_name, handle, mistakes) => {
+        const create = `if (place.run !== 'check') throw new Error(place.run)
+          return { handle: async (ctx, next) => { trace('run'); ${handle} }, dispose: () => trace('disposed') }`
+        pluginFile('dry', { create, more: `dryRun: true, needs: ['account'],` })
+        expect(await problemsWith('use: ./dry.ts\n    id: mine')).toEqual(
+          mistakes.map(mistake => expect.stringContaining(`4:10 broken-plugin: the step "mine" ${mistake}`)),
+        )
+        expect(left('dry')).toEqual(['dry.created', 'dry.disposed', 'dry.run', 'dry.ts'])
+      })
+
+      test('but is not run when it does not say that it may be', async () => {
+        pluginFile('wet', { create: `return () => { trace('run'); throw new Error('never') }` })
+        expect(await problemsWith('use: ./wet.ts')).toEqual([])
+        expect(left('wet')).toEqual(['wet.created', 'wet.ts'])
+      })
     })
 
     test('two of them: both are told, and what a variable stands for is not', async () => {
