@@ -7,7 +7,7 @@
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import Koa from 'koa'
-import { asksModel, type Catalog, isRefusal, type Progress, refuse } from '#contract'
+import { asksModel, type Catalog, isRefusal, mistakeText, type Progress, refuse } from '#contract'
 import type { RouteConfig } from './config/configuration.ts'
 import { whenFacts } from './config/when.ts'
 import type { Generation } from './generation.ts'
@@ -16,6 +16,7 @@ import { createPlan, type Plan, PlanError, placeOf } from './pipeline/plan.ts'
 import { runsDry, saysWho } from './pipeline/played.ts'
 import { identityOf, insteadOf, type RealServices, servicesFor } from './pipeline/rehearsed.ts'
 import { runPlan } from './pipeline/runner.ts'
+import { mistakeSentence } from './pipeline/step-report.ts'
 
 /** So long the steps may take until somebody is refused, and then each to return: nobody waits for a step that hangs. */
 const GRACE_MS = 1000
@@ -145,16 +146,17 @@ async function tryPlan(app: Koa, route: RouteConfig, plan: Plan, body: Buffer): 
         throw refuse('shutting_down')
       },
       facts: () => whenFacts({ method: ctx.method, path: ctx.path, get: name => ctx.get(name), exchange }),
-      report({ step, what, error }) {
+      report(report) {
+        const { step } = report
         const { position } = plan.steps.find(({ id }) => id === step)!
-        const message = `the step "${step}" ${what}${error instanceof Error ? `: ${error.message}` : ''}`
+        const message = mistakeSentence(report)
         mistake ??= { policy: plan.name, step, message, sentence: `${placeOf(plan.name, position)}${message}` }
       },
       graceMs: GRACE_MS,
     })
   } catch (error) {
     if (!isRefusal(error)) {
-      const message = (error as Error).message
+      const message = mistakeText(error)
       mistake ??= { policy: plan.name, step: null, message, sentence: `policy "${plan.name}": ${message}` }
     }
   } finally {

@@ -1,7 +1,7 @@
 /** A policy file: its steps with their plugins and settings. Whether their order works is checked in `policy-order.ts`. */
 import { dirname, resolve } from 'node:path'
 import type { AnyPlugin, FactName, RouteKind } from '#contract'
-import { FACT_NAMES } from '#contract'
+import { FACT_NAMES, mistakeText } from '#contract'
 import { checkShape } from './ajv.ts'
 import type { CompiledWhen, PluginRegistry, PolicyConfig, Position, StepConfig } from './configuration.ts'
 import type { StepShape } from './file-shapes.ts'
@@ -202,7 +202,7 @@ function factsIn(
     const message = `the plugin "${plugin.name}" ${verb} "${unknown}", and there is no such fact`
     source.report(`${address}/use`, message, { rule: 'broken-plugin', suggestion: didYouMean(unknown, FACT_NAMES) })
   } catch (error) {
-    const reason = (error as Error).message.split('\n', 1)[0]
+    const reason = mistakeText(error, source.file)
     source.report(`${address}/use`, `the plugin "${plugin.name}" failed when asked what it ${verb}: ${reason}`, {
       rule: 'broken-plugin',
     })
@@ -217,7 +217,7 @@ function precededBy(source: Source, address: string, plugin: AnyPlugin, settings
   try {
     return precedes(settings as never)
   } catch (error) {
-    const reason = (error as Error).message.split('\n', 1)[0]
+    const reason = mistakeText(error, source.file)
     const message = `the plugin "${plugin.name}" failed when asked which plugins it precedes: ${reason}`
     source.report(`${address}/use`, message, { rule: 'broken-plugin' })
     return []

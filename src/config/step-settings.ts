@@ -1,5 +1,5 @@
 /** The settings of a step: their shape by the plugin's schema, and what the plugin itself finds wrong with them. */
-import type { AnyPlugin, SettingsProblem, StepPlace } from '#contract'
+import { type AnyPlugin, mistakeText, type SettingsProblem, type StepPlace } from '#contract'
 import { checkSchema, checkShape, unescapePointer } from './ajv.ts'
 import { freeze } from './freeze.ts'
 import type { Source } from './source.ts'
@@ -78,7 +78,7 @@ export function askPlugin(source: Source, address: string, { plugin, settings, p
   try {
     found = plugin.check?.(freeze(settings) as never, place) ?? []
   } catch (error) {
-    broken(`failed when asked what is wrong with its settings: ${reasonOf(error)}`)
+    broken(`failed when asked what is wrong with its settings: ${mistakeText(error, source.file)}`)
     return
   }
   if (!Array.isArray(found) || !found.every(isProblem)) {

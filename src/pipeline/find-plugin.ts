@@ -6,7 +6,16 @@ import { createHash } from 'node:crypto'
 import { readdir, readFile, realpath } from 'node:fs/promises'
 import { basename, dirname, extname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { type AnyPlugin, definePlugin, isPlugin, nearest, type StepMiddleware } from '#contract'
+import {
+  type AnyPlugin,
+  definePlugin,
+  firstLineOf,
+  isPlugin,
+  nearest,
+  placeOfMistake,
+  type StepMiddleware,
+  shownPlace,
+} from '#contract'
 import { followPlugin } from './imports.ts'
 import { npmSpecifier, registerResolveHook } from './resolve-hook.ts'
 import { isInRange } from './version-range.ts'
@@ -31,11 +40,16 @@ export async function findPlugin(
   limitMs = LOAD_LIMIT_MS,
 ): Promise<FoundPlugin> {
   if (use.startsWith('npm:')) return findPackage(use.slice('npm:'.length), configFile, limitMs)
-  if (/^\.\.?\//.test(use)) return findFile(use, resolve(dirname(saidIn), use), limitMs)
+  if (/^\.\.?\//.test(use)) return findFile(use, { saidIn, configFile }, limitMs)
   throw new Error(`"${use}" is neither a built-in plugin nor ./path/to/plugin.ts nor npm:package`)
 }
 
-async function findFile(use: string, file: string, limitMs: number): Promise<FoundPlugin> {
+async function findFile(
+  use: string,
+  { saidIn, configFile }: { readonly saidIn: string; readonly configFile: string },
+  limitMs: number,
+): Promise<FoundPlugin> {
+  const file = resolve(dirname(saidIn), use)
   if (!EXTENSIONS.includes(extname(file))) {
     throw new Error(await withMeantFile(`${use} must end in ${EXTENSIONS.join(', ')}`, use, file))
   }
@@ -49,7 +63,7 @@ async function findFile(use: string, file: string, limitMs: number): Promise<Fou
   // Named by its content, so that a reload runs a changed file and an unchanged one keeps its module.
   const url = `${pathToFileURL(real).href}?content=${createHash('sha256').update(text).digest('hex').slice(0, 16)}`
   followPlugin(file, url)
-  const plugin = await importDefault(url, { use, where: file, real, npm: null }, limitMs)
+  const plugin = await importDefault(url, { use, configFile, where: file, real, npm: null }, limitMs)
   if (isPlugin(plugin)) return { plugin, origin: 'file', foreign: false, file }
   throw new Error(`the default export of ${file} was not made by definePlugin`)
 }
@@ -78,7 +92,8 @@ async function findPackage(name: string, configFile: string, limitMs: number): P
   const parent = pathToFileURL(resolve(configFile)).href
   const manifest = await manifestOf(name, folder)
   await checkGateway(name, manifest)
-  const place: Place = { use: `npm:${name}`, where: folder, real: folder, npm: { name: packageOf(name), manifest } }
+  const npm = { name: packageOf(name), manifest }
+  const place: Place = { use: `npm:${name}`, configFile, where: folder, real: folder, npm }
   const found = await importDefault(npmSpecifier(name, parent), place, limitMs)
   if (isPlugin(found)) return { plugin: found, origin: 'npm', foreign: false, file: null }
   // A CommonJS module compiled from an ES module has its default export one level further down.
@@ -145,6 +160,8 @@ async function checkGateway(name: string, manifest: Manifest | null): Promise<vo
 /** Who is imported, from where, for the sentence when it fails. */
 interface Place {
   readonly use: string
+  /** gateway.yaml. */
+  readonly configFile: string
   /** The file; of a package the folder of the configuration. */
   readonly where: string
   /** Where that is without symlinks, as Node says it. */
@@ -181,14 +198,14 @@ const SAY_MODULE =
 
 /** The first line of what went wrong, where, and what to do where that is known. */
 function reason(error: unknown, place: Place): string {
-  const { code, message, stack } = Object(error) as { code?: string; message?: unknown; stack?: string }
-  const line = String(message ?? error).split('\n', 1)[0]!
+  const { code } = Object(error) as { code?: string }
+  const line = firstLineOf(error)
   const { use, npm } = place
   if (npm && code === 'ERR_MODULE_NOT_FOUND' && line.includes(`'${npm.name}'`)) {
     return `the package ${npm.name} is not installed beside the configuration; run npm install in ${place.where}`
   }
   const hint = HINTS[code ?? ''] ?? (NOT_A_MODULE.test(line) ? SAY_MODULE : null) ?? olderNode(npm?.manifest ?? null)
-  return `${use} (${placeIn(stack, place)}) failed to load: ${line}${hint ? ` (${hint})` : ''}`
+  return `${use} (${placeIn(error, place)}) failed to load: ${line}${hint ? ` (${hint})` : ''}`
 }
 
 /** That may be why. Many packages say less than they can, so by itself it is no reason to refuse one. */
@@ -198,12 +215,10 @@ function olderNode(manifest: Manifest | null): string | null {
   return `it says that it is for Node.js ${range}, and this is ${process.versions.node}`
 }
 
-/** `file:line` when the error's stack begins with a place in that file (a syntax error does), else the file. */
-function placeIn(stack: string | undefined, { where, real, npm }: Place): string {
-  const first = stack?.split('\n').find(line => line.includes(real))
-  const [, file, number] = /([^\s(]*?)(?:\?[^:\s]*)?:(\d+)(?::\d+)?\)?$/.exec(first?.trim() ?? '') ?? []
-  if (number === undefined) return where
-  return npm && file ? `${file.replace(/^file:\/\//, '')}:${number}` : `${where}:${number}`
+/** Where the error's stack says that it is; without that, the file. */
+function placeIn(error: unknown, { configFile, where, real }: Place): string {
+  const place = placeOfMistake(error)
+  return place === null ? where : shownPlace({ ...place, file: place.file === real ? where : place.file }, configFile)!
 }
 
 /** Waits for what other people's code has begun; rejects with `late` when it takes longer. */

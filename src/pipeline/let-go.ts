@@ -1,4 +1,5 @@
 /** Letting go of what was made: one that fails to go, or takes for ever, must not keep the others. */
+import { mistakeText } from '#contract'
 import { withinLimit } from './find-plugin.ts'
 
 /** Longer than that nobody waits for a step to be let go of. */
@@ -12,14 +13,18 @@ export async function letGoOfAll(disposers: readonly (() => unknown)[]): Promise
   if (errors.length > 0) throw errors[0]
 }
 
-/** Calls it and waits `LET_GO_MS` at most; what is thrown then begins with `who`. */
-export function letGoInTime(who: string, dispose: () => unknown): Promise<void> {
+/**
+ * Calls it and waits `LET_GO_MS` at most; what is thrown then begins with `who`.
+ *
+ * @param policyFile the file of the policy that names the plugin
+ */
+export function letGoInTime(who: string, dispose: () => unknown, policyFile?: string): Promise<void> {
   const late = `${who} was not let go of: its dispose() did not end within ${LET_GO_MS / 1000} s`
   const going = async () => {
     try {
       await dispose()
     } catch (error) {
-      throw new Error(`${who} was not let go of: ${asError(error).message}`, { cause: error })
+      throw new Error(`${who} was not let go of: ${mistakeText(error, policyFile)}`, { cause: error })
     }
   }
   return withinLimit(going(), LET_GO_MS, late)

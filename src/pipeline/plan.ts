@@ -1,6 +1,7 @@
 /** A policy made ready to run: its steps created once, in YAML order, frozen. */
 import { dirname, resolve } from 'node:path'
-import type { AnyPlugin, StepInstance, StepMiddleware, StepRun } from '#contract'
+import { type AnyPlugin, mistakeText, type StepInstance, type StepMiddleware, type StepRun } from '#contract'
+import { BUILT_IN } from './builtin.ts'
 import { letGoInTime, letGoOfAll } from './let-go.ts'
 
 /** What a plan needs to know of a configured step. */
@@ -80,7 +81,7 @@ export function createPlan(
         | StepMiddleware
         | StepInstance
     } catch (cause) {
-      throw failed(step, `: ${(cause as Error).message}`, cause)
+      throw failed(step, `: ${reasonOf(step, cause)}`, cause)
     }
     const handle = typeof made === 'function' ? made : made?.handle
     if (typeof handle !== 'function') {
@@ -88,7 +89,7 @@ export function createPlan(
     }
     if (typeof made !== 'function' && made.dispose) {
       const go = made.dispose.bind(made)
-      disposers.push(() => letGoInTime(`${placeOf(name, step.position)}the step "${step.id}"`, go))
+      disposers.push(() => letGoInTime(`${placeOf(name, step.position)}the step "${step.id}"`, go, step.position?.file))
     }
     return Object.freeze({ ...step, critical, handle })
   })
@@ -101,6 +102,11 @@ function needsBody({ plugin, foreign, mode, settings }: PlannedStep): boolean {
   if (mode === 'off') return false
   const needs = plugin.needsBody ?? true
   return foreign || (typeof needs === 'function' ? needs(settings as never) : needs)
+}
+
+/** What a built-in plugin throws is for who wrote the policy, and its own place would say nothing to them. */
+function reasonOf({ plugin, position }: PlannableStep, cause: unknown): string {
+  return BUILT_IN.includes(plugin) ? (cause as Error).message : mistakeText(cause, position?.file)
 }
 
 /** Begins an error about a step: `policies/standard.yaml:4:10: `. */

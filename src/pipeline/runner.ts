@@ -4,19 +4,11 @@
  * inner refusal or send twice; and no step can keep the others waiting for ever.
  */
 import type { Context } from 'koa'
-import { isRefusal, type Refusal, refuse } from '#contract'
+import { isRefusal, placeOfMistake, type Refusal, refuse, shownPlace } from '#contract'
 import type { LiveExchange } from './exchange.ts'
 import type { Plan, PlannedStep } from './plan.ts'
 import { Shadow } from './shadow.ts'
-
-/** What the runner tells of a step's mistake: for the log and the metrics, never for the client. */
-export interface StepReport {
-  readonly exchange: string
-  readonly policy: string
-  readonly step: string
-  readonly what: string
-  readonly error?: unknown
-}
+import type { StepReport } from './step-report.ts'
 
 export interface RunParts {
   readonly plan: Plan
@@ -359,7 +351,8 @@ class Run {
 
   #report(step: PlannedStep, what: string, error?: unknown): void {
     const { exchange, plan, report } = this.#parts
-    report({ exchange: exchange.id, policy: plan.name, step: step.id, what, error })
+    const at = shownPlace(placeOfMistake(error), step.position?.file)
+    report({ exchange: exchange.id, policy: plan.name, step: step.id, what, error, ...(at === null ? {} : { at }) })
   }
 }
 

@@ -2,6 +2,7 @@
  * Errors of steps that come when nobody waits for them: out of a timer, or of a promise that was dropped. Commands that play
  * exchanges keep them, so that they do not end the command in the middle of its work.
  */
+import { mistakeText } from '#contract'
 
 /** `exception`: a gateway would have ended at it; `rejection`: it is told, and the gateway goes on. */
 export type StrayKind = 'exception' | 'rejection'
@@ -11,21 +12,12 @@ export type StrayKind = 'exception' | 'rejection'
  * @param keep given the error's message, with the file and line from which it comes where it has one
  */
 export function watchStrays(keep: (kind: StrayKind, words: string) => void): () => void {
-  const onException = (error: unknown) => keep('exception', wordsOf(error))
-  const onRejection = (error: unknown) => keep('rejection', wordsOf(error))
+  const onException = (error: unknown) => keep('exception', mistakeText(error))
+  const onRejection = (error: unknown) => keep('rejection', mistakeText(error))
   process.on('uncaughtException', onException)
   process.on('unhandledRejection', onRejection)
   return () => {
     process.off('uncaughtException', onException)
     process.off('unhandledRejection', onRejection)
   }
-}
-
-/** With its first place outside of Node.js, when it has one. */
-function wordsOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error)
-  // A plugin that was changed is imported again under another address: with a question mark behind its path.
-  const [, file, place] =
-    /^\s+at .*?(?:file:\/\/)?(\/[^\s()?]+?)(?:\?[^\s()]*?)?(:\d+:\d+)\)?$/m.exec(error.stack ?? '') ?? []
-  return file === undefined ? error.message : `${error.message} (${file}${place})`
 }

@@ -1,6 +1,7 @@
 /** What `conform` looks at when an ending has been played; each answers with sentences, none where all is well. */
 import { getEventListeners } from 'node:events'
-import { type AnyPlugin, type Chunk, costOf } from '#contract'
+import { type AnyPlugin, type Chunk, costOf, mistakeText } from '#contract'
+import { mistakeSentence } from '../pipeline/step-report.ts'
 import type { Bench } from './bench.ts'
 import { AROUND, type Ending } from './endings.ts'
 import { turn } from './time.ts'
@@ -93,12 +94,8 @@ export function stepWrong(
   for (const mistake of bench.mistakes) {
     const step = 'step' in mistake ? mistake.step : null
     if (step === AROUND.inner || step === AROUND.outer) continue
-    const { error } = mistake
-    const why = error === undefined ? '' : `: ${error instanceof Error ? error.message : String(error)}`
-    if (step === null) wrong.push(`the gateway met an error that nobody expected${why}`)
-    else if ('what' in mistake && !isExcused(ending, mistake.what)) {
-      wrong.push(`the step "${step}" ${mistake.what}${why}`)
-    }
+    if (!('what' in mistake)) wrong.push(`the gateway met an error that nobody expected: ${mistakeText(mistake.error)}`)
+    else if (!isExcused(ending, mistake.what)) wrong.push(mistakeSentence(mistake))
   }
   const entries = answers.flatMap(answer => bench.trail(answer).filter(({ step }) => step === plugin.name))
   if (entries.some(({ verdict }) => verdict === 'late')) wrong.push('the step did not return when the answer was over')

@@ -2,7 +2,7 @@
  * Whether a plugin keeps the promises of the gateway, however an exchange ends: `conform` plays every ending through the
  * real gateway with the plugin in its place, whole and as a stream, and looks at what is left.
  */
-import type { AnyPlugin, FactName, TrailEntry } from '#contract'
+import { type AnyPlugin, type FactName, mistakeText, type TrailEntry } from '#contract'
 import { type Bench, type BenchOptions, openBench } from './bench.ts'
 import { answerWrong, crashWrong, leftWrong, moneyWrong, stepWrong, type Tried, traceWrong } from './checks.ts'
 import {
@@ -243,7 +243,7 @@ async function play(trial: Trial): Promise<Played> {
     wrong.push(...leftWrong(watched))
   } catch (error) {
     isStuck = error instanceof StuckError
-    wrong.push(isStuck ? (error as Error).message : `it could not be played: ${(error as Error).message}`)
+    wrong.push(isStuck ? (error as Error).message : `it could not be played: ${mistakeText(error)}`)
   } finally {
     watched.stop()
   }

@@ -5,12 +5,12 @@
 import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Log, Random, StepRun, TrailEntry } from '#contract'
+import { type Log, mistakeText, type Random, type StepRun, type TrailEntry } from '#contract'
 import { createClientApp, createListener, type Listener } from '../app.ts'
 import type { Configuration } from '../config/configuration.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
 import { createGeneration, type Generation } from '../generation.ts'
-import type { StepReport } from '../pipeline/runner.ts'
+import { mistakeSentence, type StepReport } from '../pipeline/step-report.ts'
 import { recordOf } from '../send/record.ts'
 import type { Trip } from '../send/trip.ts'
 import { createIds } from '../store/ids.ts'
@@ -73,6 +73,11 @@ export interface House {
   /** What a start would find if the process were killed now. Only with a store in a file. */
   crash(): Promise<Recovered>
   close(): Promise<void>
+}
+
+/** A mistake as a sentence without a full stop. */
+export function houseMistakeText(mistake: House['mistakes'][number]): string {
+  return 'what' in mistake ? mistakeSentence(mistake) : `an unexpected error: ${mistakeText(mistake.error)}`
 }
 
 /** Then it is something real that is waited for: a file, another process. */

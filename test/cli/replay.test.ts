@@ -298,7 +298,7 @@ describe('a plugin of your own', () => {
       'that breaks when it lets go, too',
       "{ handle: (_ctx, next) => next(), dispose() { throw new Error('stuck') } }",
       0,
-      'the step "own" was not let go of: stuck\n',
+      'the step "own" was not let go of: stuck (own.ts:',
     ],
     [
       'that breaks in a later turn is told, and is no pass',

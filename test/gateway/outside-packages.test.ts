@@ -156,7 +156,7 @@ test('those that are not: each with its place and its reason, all at once', asyn
   expect(code).toBe(1)
   const reasons = [
     [`the package absent is not installed beside the configuration; run npm install in ${dir}`],
-    [`npm:bad-throws (`, `node_modules/bad-throws/index.js:1) failed to load: no licence`],
+    [`npm:bad-throws (node_modules/bad-throws/index.js:1:7) failed to load: no licence`],
     [`npm:bad-nothing (${dir}) has no default export`],
     ['the default export of npm:bad-shape is neither a plugin nor a function that makes a Koa middleware'],
     [`the plugin of npm:bad-name is called "credits", as one of the gateway's own is: give it another name`],

@@ -401,7 +401,7 @@ describe('a plugin that cannot serve: nothing starts, and the place is named', (
   }
 
   test.each<[string, string, RegExp, RegExp]>([
-    ['a syntax error', 'export default {\n  name: "own",,\n}\n', USE, /own\.ts(:2)?\) failed to load: /],
+    ['a syntax error', 'export default {\n  name: "own",,\n}\n', USE, /\(plugins\/own\.ts:2:15\) failed to load: /],
     ['no default export', 'export const own = 1\n', USE, /own\.ts\) has no default export/],
     ['another default export', 'export default () => {}\n', USE, /was not made by definePlugin/],
     ['what needs a build', 'export enum Mood { Good }\nexport default Mood\n', USE, /failed to load: .*enum/],

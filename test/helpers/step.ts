@@ -10,7 +10,8 @@ import { compileSchema } from '../../src/config/ajv.ts'
 import { scanJson } from '../../src/dialects/json-scan.ts'
 import { LiveExchange, NOTHING_USED } from '../../src/pipeline/exchange.ts'
 import { createPlan } from '../../src/pipeline/plan.ts'
-import { runPlan, type StepReport } from '../../src/pipeline/runner.ts'
+import { runPlan } from '../../src/pipeline/runner.ts'
+import type { StepReport } from '../../src/pipeline/step-report.ts'
 
 /** A step as a policy says it. */
 export interface StepText {

@@ -133,9 +133,9 @@ describe('plugins that cannot be loaded say why', () => {
     ['./plugins/readme.md', './plugins/readme.md must end in .ts'],
     ['./plugins/bare.ts', /the default export of .*bare\.ts was not made by definePlugin/],
     ['./plugins/nothing.ts', /nothing\.ts\) has no default export/],
-    ['./plugins/broken.ts', /\.\/plugins\/broken\.ts \(.*broken\.ts(:\d+)?\) failed to load: /],
-    ['./plugins/throws.ts', /throws\.ts:1\) failed to load: no licence found$/],
-    ['./plugins/enum.ts', /enum\.ts(:\d+)?\) failed to load: /],
+    ['./plugins/broken.ts', /\.\/plugins\/broken\.ts \(.*broken\.ts:3\) failed to load: /],
+    ['./plugins/throws.ts', /\(plugins\/throws\.ts:1:7\) failed to load: no licence found$/],
+    ['./plugins/enum.ts', /\(plugins\/enum\.ts:\d+:\d+\) failed to load: /],
     ['./plugins/alone.ts', /failed to load: Cannot find package 'nobody-has-this'/],
     ['./plugins/shouting.ts', 'not well made: its name must be lower-case words with dashes'],
     ['./plugins/open.ts', '"settings" must say additionalProperties: false'],
@@ -176,7 +176,7 @@ describe('plugins that cannot be loaded say why', () => {
     ],
     ['npm:no-default', /^npm:no-default \(.*\) has no default export$/],
     ['npm:throws-nothing', 'failed to load: null'],
-    ['npm:throws', /^npm:throws \(.*\/node_modules\/throws\/index\.js:3\) failed to load: no licence$/],
+    ['npm:throws', /^npm:throws \(node_modules\/throws\/index\.js:3:\d+\) failed to load: no licence$/],
     ['npm:hidden', /failed to load: .* \(the "exports" of its package\.json must name what a policy uses\)$/],
     ['npm:../escape', '"npm:../escape" does not name a package'],
     ['/etc/passwd', 'neither a built-in plugin nor ./path/to/plugin.ts nor npm:package'],
@@ -394,7 +394,7 @@ test('a configuration with plugins from outside', async () => {
   expect(problems).toEqual([
     expect.stringMatching(/standard\.yaml:7:13: unknown key "greting"; did you mean "greeting"\?$/),
     expect.stringMatching(
-      /standard\.yaml:8:10: \.\.\/plugins\/throws\.ts \(.*throws\.ts:1\) failed to load: no licence found$/,
+      /standard\.yaml:8:10: \.\.\/plugins\/throws\.ts \(plugins\/throws\.ts:1:7\) failed to load: no licence found$/,
     ),
   ])
 })

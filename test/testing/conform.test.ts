@@ -333,7 +333,7 @@ test('the error names the endings of each complaint, and not all of them', async
     throw new Error('broken')
   })
   await expect(conform(broken, {}, { endings: ['client', 'provider'] })).rejects.toThrow(
-    /^the plugin "mine" does not conform:\n- the step "mine" threw: broken: the provider cannot be reached \(whole\); .*; and \d+ more endings$/m,
+    /^the plugin "mine" does not conform:\n- the step "mine" threw: broken \(.*conform\.test\.ts:\d+:\d+\): the provider cannot be reached \(whole\); .*; and \d+ more endings$/m,
   )
 })
 

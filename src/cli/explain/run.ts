@@ -3,7 +3,7 @@ import type { Exchange, Receipt, StepMiddleware } from '#contract'
 import type { Configuration } from '../../config/configuration.ts'
 import type { ScriptedAnswer } from '../../testing/answers.ts'
 import { headersOf, sameNumbers } from '../../testing/bench.ts'
-import { type BenchRecord, type House, openHouse, StuckError } from '../../testing/house.ts'
+import { type BenchRecord, type House, houseMistakeText, openHouse, StuckError } from '../../testing/house.ts'
 import { settle } from '../../testing/policy/people.ts'
 import { createTime } from '../../testing/time.ts'
 import type { UpstreamCall } from '../../testing/upstream.ts'
@@ -76,7 +76,7 @@ export async function runRequest(
       fits,
       calls: house.upstream.calls,
       receipt: answer.id === null ? undefined : house.store.findReceipt(answer.id),
-      mistakes: house.mistakes.map(mistakeText),
+      mistakes: house.mistakes.map(houseMistakeText),
     })
   } finally {
     await house.close().catch((error: Error) => {
@@ -120,9 +120,4 @@ function answerOf(text: string): ScriptedAnswer {
   const status = Number(text)
   if (status < 200 || status > 599) throw new CommandError(`--upstream: ${text} is no status; there are 200 to 599`)
   return { status }
-}
-
-function mistakeText(mistake: House['mistakes'][number]): string {
-  const why = mistake.error instanceof Error ? `: ${mistake.error.message}` : ''
-  return 'what' in mistake ? `the step "${mistake.step}" ${mistake.what}${why}` : `an unexpected error${why}`
 }

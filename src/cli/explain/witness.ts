@@ -10,6 +10,7 @@ import {
   type BucketShape,
   type Buckets,
   type Exchange,
+  firstLineOf,
   type Grant,
   type HoldRequest,
   type HoldResult,
@@ -172,7 +173,7 @@ function newHeaders(before: Readonly<Record<string, unknown>>, now: Readonly<Rec
 
 function sentenceOf(error: unknown): string {
   if (isRefusal(error)) return error.message
-  return error instanceof Error ? `it broke: ${error.message}` : 'it broke'
+  return `it broke: ${firstLineOf(error)}`
 }
 
 type Given = Partial<Services>

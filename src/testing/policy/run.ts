@@ -1,11 +1,12 @@
 /** Runs policy tests: each in a gateway of its own, with its own account, money and time. */
-import { asksModel, type TrailEntry } from '#contract'
+import { asksModel, mistakeText, type TrailEntry } from '#contract'
 import type { Configuration } from '../../config/configuration.ts'
+import { PlanError } from '../../pipeline/plan.ts'
 import { played } from '../../pipeline/played.ts'
 import { openStore } from '../../store/sqlite.ts'
 import { render, type ScriptedAnswer } from '../answers.ts'
 import { headersOf, sameNumbers, startOf } from '../bench.ts'
-import { type House, openHouse, pause, StuckError } from '../house.ts'
+import { type House, houseMistakeText, openHouse, pause, StuckError } from '../house.ts'
 import { type BenchTime, createTime } from '../time.ts'
 import type { BenchAnswer, BenchRequest } from '../visit.ts'
 import { type Mismatch, mismatches, type Seen } from './expect.ts'
@@ -145,7 +146,7 @@ async function runSteps(stage: Omit<Stage, 'person' | 'said'>, run: Run): Promis
 /** A test that does not come to its end, or whose gateway cannot be put together. */
 function brokenBy(error: unknown, step: number): StepFailure {
   const isStuck = error instanceof StuckError
-  const reason = error instanceof Error ? error.message : String(error)
+  const reason = error instanceof PlanError ? error.message : mistakeText(error)
   const got = isStuck && error.step !== null ? `the step "${error.step}" does not come to its end` : reason
   const trail = isStuck ? error.trail : null
   return { step, mismatches: [{ what: 'the test', expected: 'to run to its end', got }], trail, mistakes: [] }
@@ -193,10 +194,7 @@ async function runStep(
     ...unmatched(http),
   ]
   if (found.length === 0) return null
-  const mistakes = house.mistakes.slice(before.mistakes).map(mistake => {
-    const why = mistake.error instanceof Error ? `: ${mistake.error.message}` : ''
-    return 'what' in mistake ? `the step "${mistake.step}" ${mistake.what}${why}` : `an unexpected error${why}`
-  })
+  const mistakes = house.mistakes.slice(before.mistakes).map(houseMistakeText)
   return { step: number, mismatches: found, trail: seen.trail, mistakes }
 }
 

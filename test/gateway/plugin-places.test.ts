@@ -1,0 +1,124 @@
+/**
+ * A mistake in a plugin of one's own is told with its place in the plugin's file, wherever it comes to light: in a reload, in
+ * `tollgate check` and in `tollgate test`. Node itself loads the files: its stacks are what is read.
+ */
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { beforeAll, expect, test } from 'vitest'
+import {
+  createAccount,
+  type Gateway,
+  startGateway,
+  temporaryDirectory,
+  tollgate,
+  writeConfiguration,
+} from '../helpers/gateway.ts'
+
+/** With types above it, which Node takes out in place. */
+const plugin = (name: string, parts: string, head = '') => `import { definePlugin } from 'tollgate/plugin'
+interface Settings {
+  readonly most: number
+}
+${head}
+export default definePlugin<Settings>({
+  name: '${name}',
+  dryRun: true,
+  settings: { type: 'object', additionalProperties: false, properties: {} },
+  ${parts}
+})
+`
+const CREATE = 'create: () => (_ctx, next) => next(),'
+const THROW = `throw new Error('boom')`
+
+/** Each with the file in which it throws, where that is another one. */
+const MISTAKES: [name: string, text: string, thrownIn?: string][] = [
+  ['at-import', plugin('at-import', CREATE, `const most: number = 3\nif (most > 2) ${THROW}`)],
+  ['at-check', plugin('at-check', `check(): never { ${THROW} },\n  ${CREATE}`)],
+  ['at-needs', plugin('at-needs', `needs: (): never => { ${THROW} },\n  ${CREATE}`)],
+  ['at-create', plugin('at-create', `create(): never { ${THROW} },`)],
+  [
+    'at-request',
+    plugin('at-request', `create: () => async (_ctx, next) => { await next.call(null).catch(() => {}); ${THROW} },`),
+  ],
+  [
+    'below',
+    plugin(
+      'below',
+      'create: () => async () => { await check(3) },',
+      `import { check } from '../lib/check.ts'\nexport type Most = Settings['most']`,
+    ),
+    'lib/check.ts',
+  ],
+]
+const FILES: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(MISTAKES.map(([name, text]) => [`policies/${name}.ts`, text])),
+  'policies/fine.ts': plugin('fine', CREATE),
+  'lib/check.ts': `export type Most = number\nexport async function check(most: Most): Promise<never> {\n  ${THROW} as never\n}\n`,
+  'policies/main.test.yaml': 'tests:\n  - { name: it works, expect: { status: 200 } }\n',
+}
+const policyWith = (name: string) =>
+  `steps:\n  - use: api-key\n  - use: schema\n  - use: route\n  - use: ./${name}.ts\n`
+
+const YAML = {
+  version: 1,
+  listen: '127.0.0.1:0',
+  store: 'sqlite:./store.db',
+  providers: { p: { dialect: 'demo' } },
+  models: { m: { targets: [{ provider: 'p', model: 'm' }], price: 'free', context: '8Ki', max_output: '1Ki' } },
+  routes: [{ path: '/v1/chat/completions', policy: 'main' }],
+}
+
+let gateway: Gateway
+
+async function project(): Promise<string> {
+  const dir = await temporaryDirectory()
+  for (const folder of ['policies', 'lib']) await mkdir(join(dir, folder))
+  for (const [file, text] of Object.entries(FILES)) await writeFile(join(dir, file), text)
+  return dir
+}
+
+beforeAll(async () => {
+  gateway = await startGateway({ dir: await project(), yaml: YAML, policies: { main: policyWith('fine') } })
+})
+
+/** `policies/at-create.ts:8:24: `, counted from the text. */
+function placeOf(file: string): string {
+  const lines = FILES[file]!.split('\n')
+  const line = lines.findIndex(each => each.includes(THROW))
+  return `${file}:${line + 1}:${lines[line]!.indexOf(THROW) + 'throw '.length + 1}`
+}
+
+test.each(MISTAKES)('%s', async (name, _text, file = `policies/${name}.ts`) => {
+  const said = `boom (${placeOf(file)})`
+  const told = name === 'at-import' ? `./at-import.ts (${placeOf(file)}) failed to load: boom` : said
+  const dir = await project()
+  const config = await writeConfiguration(dir, { yaml: YAML, policies: { main: policyWith(name) } })
+  for (const command of ['check', 'test']) {
+    const { code, stdout } = await tollgate([command], { config })
+    expect(code).toBe(1)
+    expect(stdout).toContain(told)
+    expect(stdout.split('boom')).toHaveLength(2)
+  }
+
+  await writeFile(join(gateway.dir, 'policies/main.yaml'), policyWith(name))
+  process.kill(gateway.pid, 'SIGHUP')
+  const line = await gateway.waitForLog(each => String(each['problem']).includes(told))
+  expect(line['msg']).toBe('the configuration is not changed')
+})
+
+test('a mistake at a real request, in the log', async () => {
+  const text = FILES['policies/at-request.ts']!.replace('dryRun: true', 'dryRun: false')
+  await writeFile(join(gateway.dir, 'policies/late.ts'), text)
+  await writeFile(join(gateway.dir, 'policies/main.yaml'), policyWith('late'))
+  process.kill(gateway.pid, 'SIGHUP')
+  await gateway.waitForLog(each => each['msg'] === 'the configuration has changed')
+  const { key } = await createAccount(gateway, { credit: 1 })
+  const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hello' }] })
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  await fetch(`${gateway.url}/v1/chat/completions`, { method: 'POST', headers, body })
+  const line = await gateway.waitForLog(each => each['msg'] === 'a step made a mistake')
+  expect(line).toMatchObject({
+    step: 'at-request',
+    at: placeOf('policies/at-request.ts').replace('at-request', 'late'),
+  })
+})
