@@ -121,6 +121,17 @@ export function compileSchema(schema: object): ValidateFunction {
   return validate
 }
 
+/** What a value breaks of a schema that is used once; nothing where the schema itself cannot be compiled. */
+export function validateOnce(schema: object, value: unknown): readonly ErrorObject[] {
+  try {
+    return run(ajv.compile(schema as AnySchema), value).errors
+  } catch {
+    return []
+  } finally {
+    ajv.removeSchema(schema as AnySchema)
+  }
+}
+
 /**
  * Checks a value of a file against a schema, reports what is wrong, and gives a copy with units parsed and defaults
  * filled in. Addresses at which something was reported are not `sound()`: nothing should be built from them.

@@ -92,9 +92,24 @@ const RENAMED: Readonly<Record<string, string>> = {
   prefixItems: 'items',
 }
 /** Keywords whose value is a map of schemas, a list of schemas, or one schema. */
-const MAPS = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas'])
-const LISTS = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems'])
-const ONES = new Set(['items', 'additionalProperties', 'propertyNames', 'contains', 'not', 'if', 'then', 'else'])
+export const MAPS: ReadonlySet<string> = new Set([
+  'properties',
+  'patternProperties',
+  '$defs',
+  'definitions',
+  'dependentSchemas',
+])
+export const LISTS: ReadonlySet<string> = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems'])
+export const ONES: ReadonlySet<string> = new Set([
+  'items',
+  'additionalProperties',
+  'propertyNames',
+  'contains',
+  'not',
+  'if',
+  'then',
+  'else',
+])
 
 /** Keywords whose value only asks: there a reference is not "whatever fits", but something else. */
 const ASKING = new Set(['if', 'not'])

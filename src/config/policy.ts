@@ -128,7 +128,7 @@ async function loadStep(
   const at = `${address}/with`
   const given = entry.with ?? {}
   const builtIn = found.origin === 'built-in'
-  const settings = foreign ? given : checkSettings(source, address, given, { plugin, builtIn })
+  const settings = foreign ? given : checkSettings(source, address, given, { plugin, builtIn, file: found.file })
   const id = typeof entry.id === 'string' ? entry.id : plugin.name
   const factsOf = (word: 'needs' | 'before') =>
     new Map(

@@ -11,7 +11,31 @@ type Schema = Readonly<Record<string, unknown>> & { readonly properties?: Record
 export function reportErrors(source: Source, address: string, errors: readonly ErrorObject[]): void {
   // Not by the value, where a default may stand.
   for (const meant of errors.flatMap(meantKey)) if (!source.has(address + meant)) source.giveUp(address + meant)
-  const found = withoutEchoes(errors).map(error => {
+  const found = wordsOf(source, address, errors)
+  // What was reported before (a value that could not be read) needs no second complaint about its shape.
+  const told = new Set<string>()
+  for (const { where, rule, message, suggestion, key } of found.filter(each => !source.reported(each.where))) {
+    if (told.has(`${where} ${message}`)) continue
+    told.add(`${where} ${message}`)
+    source.report(where, message, { rule, ...(key ? { key } : {}), suggestion })
+  }
+}
+
+/** The same sentences about a value that stands in no file. */
+export function inSentences(errors: readonly ErrorObject[], address: string): { where: string; message: string }[] {
+  return wordsOf(NO_FILE, address, errors).map(({ where, message, suggestion }) => ({
+    where,
+    message: suggestion === undefined ? message : `${message}; ${suggestion}`,
+  }))
+}
+
+/** How values are shown. */
+type Shown = Pick<Source, 'show' | 'substituted'>
+
+const NO_FILE: Shown = { show: (_address, value) => show(value), substituted: () => false }
+
+function wordsOf(source: Shown, address: string, errors: readonly ErrorObject[]) {
+  return withoutEchoes(errors).map(error => {
     const at = address + error.instancePath
     const words = isFork(error) ? noForm(source, error, at, errors) : inWords(source, error, at)
     return {
@@ -20,13 +44,6 @@ export function reportErrors(source: Source, address: string, errors: readonly E
       where: words.child === undefined ? at : at + pointer(words.child),
     }
   })
-  // What was reported before (a value that could not be read) needs no second complaint about its shape.
-  const told = new Set<string>()
-  for (const { where, rule, message, suggestion, key } of found.filter(each => !source.reported(each.where))) {
-    if (told.has(`${where} ${message}`)) continue
-    told.add(`${where} ${message}`)
-    source.report(where, message, { rule, ...(key ? { key } : {}), suggestion })
-  }
 }
 
 /** `if`, and the branches of `anyOf` and `oneOf`, say what another error says already. */
@@ -94,7 +111,7 @@ const RULE_OF: Readonly<Record<string, Rule>> = {
 const isFork = (error: ErrorObject) => error.keyword === 'anyOf' || error.keyword === 'oneOf'
 
 /** The value fits none of several forms: what each would want. */
-function noForm(source: Source, fork: ErrorObject, address: string, errors: readonly ErrorObject[]): Words {
+function noForm(source: Shown, fork: ErrorObject, address: string, errors: readonly ErrorObject[]): Words {
   const branches = errors.filter(error => error !== fork && error.schemaPath.startsWith(`${fork.schemaPath}/`))
   const name = nameOf(address)
   if (branches.length === 0) return severalForms(fork, name)
@@ -135,7 +152,7 @@ interface Words {
   readonly child?: string
 }
 
-function inWords(source: Source, error: ErrorObject, address: string): Words {
+function inWords(source: Shown, error: ErrorObject, address: string): Words {
   const schema = error.parentSchema as Schema
   const name = nameOf(address)
   const value = source.show(address, error.data)

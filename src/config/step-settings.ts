@@ -1,27 +1,38 @@
 /** The settings of a step: their shape by the plugin's schema, and what the plugin itself finds wrong with them. */
-import { type AnyPlugin, mistakeText, type SettingsProblem, type StepPlace } from '#contract'
+import { type AnyPlugin, mistakeText, type SettingsProblem, type StepPlace, shownFile } from '#contract'
 import { checkSchema, checkShape, unescapePointer } from './ajv.ts'
 import { freeze } from './freeze.ts'
+import { mistakesInSchema } from './schema-mistakes.ts'
 import type { Source } from './source.ts'
 
 interface Asked {
   readonly plugin: AnyPlugin
   readonly builtIn: boolean
+  /** Of a plugin that is a file of its own; null otherwise. */
+  readonly file: string | null
 }
 
 /**
  * Checks what stands in `with` by the plugin's schema, and gives it with units parsed and defaults filled in. Where a value
  * of it could not be read, the others are looked at one by one: whether something is missing cannot be said then.
  */
-export function checkSettings(source: Source, address: string, given: unknown, { plugin, builtIn }: Asked): unknown {
+export function checkSettings(source: Source, address: string, given: unknown, asked: Asked): unknown {
+  const { plugin, builtIn } = asked
   const at = `${address}/with`
-  try {
-    if (!builtIn) checkSchema(plugin.settings)
-    if (source.sound(at)) return checkShape(source, at, given, plugin.settings)
-  } catch (error) {
-    source.report(`${address}/use`, `the settings schema of the plugin "${plugin.name}" is wrong: ${reasonOf(error)}`, {
+  const isWrong = (why: string) =>
+    source.report(`${address}/use`, `the settings schema of ${nameOf(asked, source.file)} is wrong: ${why}`, {
       rule: 'broken-plugin',
     })
+  try {
+    if (!builtIn) {
+      checkSchema(plugin.settings)
+      const mistakes = mistakesInSchema(plugin.settings)
+      mistakes.forEach(isWrong)
+      if (mistakes.length > 0) return given
+    }
+    if (source.sound(at)) return checkShape(source, at, given, plugin.settings)
+  } catch (error) {
+    isWrong(reasonOf(error))
     return given
   }
   const remains = source.reported(at) ? null : source.remains(at, given as object)
@@ -31,6 +42,11 @@ export function checkSettings(source: Source, address: string, given: unknown, {
     // It says itself what it means only as a whole.
   }
   return given
+}
+
+/** `the plugin "mine" (plugins/mine.ts)` */
+function nameOf({ plugin, file }: Asked, policyFile: string): string {
+  return `the plugin "${plugin.name}"${file === null ? '' : ` (${shownFile(file, policyFile)})`}`
 }
 
 /** Words about more than one value, which may be true again when all values can be read. */

@@ -46,9 +46,17 @@ export function mistakeText(error: unknown, beside?: string): string {
 export function shownPlace(place: MistakePlace | null, beside?: string): string | null {
   if (place === null) return null
   const { file, line, column } = place
+  return `${shownFile(file, beside)}:${line}${column === null ? '' : `:${column}`}`
+}
+
+/**
+ * The path of a plugin's file.
+ *
+ * @param beside as for `mistakeText`
+ */
+export function shownFile(file: string, beside?: string): string {
   const project = beside?.replace(/[^/]*$/, '').replace(/\/policies\/$/, '/')
-  const shown = project && file.startsWith(project) ? file.slice(project.length) : file
-  return `${shown}:${line}${column === null ? '' : `:${column}`}`
+  return project && file.startsWith(project) ? file.slice(project.length) : file
 }
 
 /** The first line of what was thrown. */

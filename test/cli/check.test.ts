@@ -310,6 +310,24 @@ describe('what a gateway would not start with', () => {
       expect(left('fine')).toEqual(['fine.created', 'fine.disposed', 'fine.ts'])
     })
 
+    test.each<[string, string, string]>([
+      [
+        'a wrong default',
+        `type: 'integer', default: 'ten'`,
+        '/properties/most: default must be a whole number, not "ten"',
+      ],
+    ])('whose settings schema has %s', async (_name, most, mistake) => {
+      const settings = `{ type: 'object', additionalProperties: false, properties: { most: { description: 'x', ${most} } } }`
+      place.write(
+        'policies/mine.ts',
+        `import { definePlugin } from 'tollgate/plugin'
+        export default definePlugin({ name: 'mine', settings: ${settings}, create: () => (_ctx, next) => next() })`,
+      )
+      expect(await problemsWith('use: ./mine.ts')).toEqual([
+        `4:10 broken-plugin: the settings schema of the plugin "mine" (policies/mine.ts) is wrong: ${mistake}`,
+      ])
+    })
+
     test('that only writes down is not created, but asked', async () => {
       const check = `check: () => [{ at: '', message: 'nowhere to write to' }],`
       pluginFile('diary', { create: `throw new Error('never')`, more: 'records: true,' })
