@@ -50,7 +50,7 @@ function createAjv(): Ajv2020 {
     useDefaults: true,
     allowUnionTypes: true,
     // A configuration is checked once: to tidy the generated code and to compile the schema of schemas took half of a
-    // start. Our own schemas are held against that one by a test, those of others by `checkSchema`.
+    // start. Our own schemas are held against that one by a test, those of others by `schemaErrors`.
     code: { optimize: false },
     validateSchema: false,
   })
@@ -107,9 +107,12 @@ function compileWithin({ unit, from, to }: Within): Check {
 const ajv = createAjv()
 const compiled = new WeakMap<object, ValidateFunction>()
 
-/** Throws an Error with the reason when this is no JSON Schema 2020-12. For schemas that others wrote. */
-export function checkSchema(schema: object): void {
-  if (!compiled.has(schema)) ajv.validateSchema(schema as AnySchema, true)
+/** All keywords that a schema may have, ours among them. */
+export const KEYWORDS: readonly string[] = Object.keys(ajv.RULES.keywords)
+
+/** What the schema of schemas says of a schema that others wrote. */
+export function schemaErrors(schema: object): readonly ErrorObject[] {
+  return compiled.has(schema) || ajv.validateSchema(schema as AnySchema) === true ? [] : (ajv.errors ?? [])
 }
 
 /** Compiles a schema once. Throws when it uses what there is not, or itself wrongly. */

@@ -48,7 +48,7 @@ function wordsOf(source: Shown, address: string, errors: readonly ErrorObject[])
 
 /** `if`, and the branches of `anyOf` and `oneOf`, say what another error says already. */
 function withoutEchoes(errors: readonly ErrorObject[]): ErrorObject[] {
-  const forks = errors.filter(isFork)
+  const forks = errors.filter(error => isFork(error) || error.keyword === 'contains')
   const units = new Set(errors.filter(error => error.keyword === 'unit').map(error => error.instancePath))
   const typed = new Set<string>()
   const mistyped = new Set(errors.flatMap(meantKey))
@@ -251,6 +251,12 @@ function fallback(error: ErrorObject, name: string, value: string): string {
       return `${name} must be at least ${limit}, and is ${value}`
     case 'maximum':
       return `${name} must be at most ${limit}, and is ${value}`
+    case 'exclusiveMinimum':
+      return `${name} must be more than ${limit}, and is ${value}`
+    case 'exclusiveMaximum':
+      return `${name} must be less than ${limit}, and is ${value}`
+    case 'multipleOf':
+      return `${name} must be a multiple of ${error.schema}, and is ${value}`
     case 'const':
       return `${name} must be ${show(error.schema)}, and is ${value}`
     case 'minItems':
@@ -258,6 +264,18 @@ function fallback(error: ErrorObject, name: string, value: string): string {
       return `${name} needs at least ${limit === 1 ? 'one entry' : `${limit} entries`}`
     case 'minLength':
       return limit === 1 ? `${name} is empty` : `${name} must have at least ${limit} characters`
+    case 'maxItems':
+    case 'items':
+    case 'maxProperties':
+      return `${name} may have at most ${limit === 1 ? 'one entry' : `${limit} entries`}`
+    case 'maxLength':
+      return `${name} may have at most ${limit} characters`
+    case 'contains':
+      return `${name} has no entry of the kind that it needs`
+    case 'not':
+      return `${name}: ${value} is not allowed`
+    case 'false schema':
+      return `${name} is not allowed here`
     case 'pattern':
       return `${name}: ${value} does not match ${(error.schema as string).toString()}`
     default:

@@ -316,6 +316,12 @@ describe('what a gateway would not start with', () => {
         `type: 'integer', default: 'ten'`,
         '/properties/most: default must be a whole number, not "ten"',
       ],
+      [
+        'a type that there is not',
+        `type: 'interger'`,
+        '/properties/most: type: "interger" is not one of array, boolean, integer, null, number, object or string',
+      ],
+      ['a mistyped keyword', `type: 'integer', minimun: 1`, '/properties/most: unknown keyword "minimun"'],
     ])('whose settings schema has %s', async (_name, most, mistake) => {
       const settings = `{ type: 'object', additionalProperties: false, properties: { most: { description: 'x', ${most} } } }`
       place.write(
@@ -324,7 +330,9 @@ describe('what a gateway would not start with', () => {
         export default definePlugin({ name: 'mine', settings: ${settings}, create: () => (_ctx, next) => next() })`,
       )
       expect(await problemsWith('use: ./mine.ts')).toEqual([
-        `4:10 broken-plugin: the settings schema of the plugin "mine" (policies/mine.ts) is wrong: ${mistake}`,
+        expect.stringContaining(
+          `4:10 broken-plugin: the settings schema of the plugin "mine" (policies/mine.ts) is wrong: ${mistake}`,
+        ),
       ])
     })
 

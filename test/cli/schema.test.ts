@@ -170,7 +170,7 @@ function joined(): string {
 describe('refuses what has the wrong shape', () => {
   const isWrong = compile(
     editorSchema(
-      standIns.filter(({ name }) => name !== 'crooked').map(plugin => ({ use: plugin.name, plugin })),
+      standIns.map(plugin => ({ use: plugin.name, plugin })),
       POLICY_TEST_SCHEMA,
     ),
   )

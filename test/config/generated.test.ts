@@ -30,7 +30,8 @@ test('it has every key of the schemas, and of the settings of its plugins', () =
     const { properties = {} } = schema as Schema
     return [...Object.values(properties), ...Object.values(schema).flatMap(keys)]
   }
-  const settings = standIns.filter(({ name }) => name !== 'crooked').map(plugin => plugin.settings)
+  // The rules of `gauge` have rows of their own.
+  const settings = standIns.filter(({ name }) => name !== 'gauge').map(plugin => plugin.settings)
   const wanted = new Set([GATEWAY_SCHEMA, POLICY_SCHEMA, ...settings].flatMap(keys))
   const seen = new Set([...GATEWAY.seen, ...POLICY.seen])
   const unseen = [...wanted].filter(schema => !seen.has(schema))

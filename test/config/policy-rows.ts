@@ -119,7 +119,26 @@ const SETTINGS: Row[] = [
     'with must be a map, not a list',
   ],
   ['neither of two', `${STANDARD}  - use: rate-limit\n    with: ▸{ per: key }\n`, 'with needs "requests" or "tokens"'],
-  ['a schema that is none', `${STANDARD}  - use: ▸crooked\n`, 'the settings schema of the plugin "crooked" is wrong'],
+  ...(
+    [
+      ['above: ▸3', 'above must be more than 3, and is 3'],
+      ['below: ▸9', 'below must be less than 9, and is 9'],
+      ['even: ▸3', 'even must be a multiple of 2, and is 3'],
+      ['word: ▸abcd', 'word may have at most 3 characters'],
+      ['list: ▸[a, b, c]', 'list may have at most 2 entries'],
+      ['pair: ▸[1, 2, 3]', 'pair may have at most 2 entries'],
+      ['has: ▸[2]', 'has has no entry of the kind that it needs'],
+      ['map: ▸{ a: 1, b: 2 }', 'map may have at most one entry'],
+      ['free: ▸none', 'free: "none" is not allowed'],
+      ['never: ▸1', 'never is not allowed here'],
+    ] as const
+  ).map(
+    ([setting, says]): Row => [
+      `a setting that breaks its rule, ${setting.replace('▸', '')}`,
+      `${STANDARD}  - use: gauge\n    with: { ${setting} }\n`,
+      says,
+    ],
+  ),
   [
     'a before that fails',
     `${STANDARD}  - use: ▸gloomy\n`,

@@ -77,7 +77,7 @@ const remark = definePlugin({
   create: pass,
 })
 
-/** A plugin whose `needs` fails, and one whose settings schema is no schema. */
+/** A plugin whose `needs` fails. */
 const moody = definePlugin({
   name: 'moody',
   needs: () => {
@@ -86,9 +86,21 @@ const moody = definePlugin({
   settings: settings({}),
   create: pass,
 })
-const crooked = definePlugin({
-  name: 'crooked',
-  settings: settings({ size: { type: 'colour', description: 'Of no type that there is.' } }),
+/** A rule of each kind that has no words of its own. */
+const gauge = definePlugin({
+  name: 'gauge',
+  settings: settings({
+    above: { type: 'number', exclusiveMinimum: 3, description: 'More than 3.' },
+    below: { type: 'number', exclusiveMaximum: 9, description: 'Less than 9.' },
+    even: { type: 'integer', multipleOf: 2, description: 'Even.' },
+    word: { type: 'string', maxLength: 3, description: 'Short.' },
+    list: { type: 'array', maxItems: 2, description: 'Two at most.' },
+    pair: { type: 'array', prefixItems: [{}, {}], minItems: 2, items: false, description: 'Two.' },
+    has: { type: 'array', contains: { const: 1 }, description: 'A 1 in it.' },
+    map: { type: 'object', maxProperties: 1, description: 'One at most.' },
+    free: { type: 'string', not: { const: 'none' }, description: 'Not none.' },
+    never: { allOf: [false], description: 'Not to be given.' },
+  }),
   create: pass,
 })
 /** Changes requests, so that it stands before the hold; and one whose `before` fails. */
@@ -187,7 +199,7 @@ export const standIns: readonly AnyPlugin[] = [
   route,
   remark,
   moody,
-  crooked,
+  gauge,
   rewriter,
   gloomy,
   greedy,
