@@ -26,7 +26,7 @@ import { noteRawModel, sendRaw } from './send/raw.ts'
 import type { TripEnding } from './send/record.ts'
 import { errorBody, sendRefusal } from './send/refusal.ts'
 import type { SenderParts, Trip } from './send/trip.ts'
-import { viewOf } from './send/view.ts'
+import { readKeptAhead, viewOf } from './send/view.ts'
 
 export interface GatewayParts extends SenderParts {
   /** The generation in which new exchanges begin. */
@@ -142,6 +142,8 @@ export function createGateway(parts: GatewayParts): Gateway {
     if (trip.route.config.kind === 'raw') noteRawModel(trip)
     admitted.add(trip)
     if (trip.body.bytes.length > LONG_BODY_BYTES && trip.route.config.kind !== 'raw') await parseAhead(trip.exchange)
+    const { config } = trip.route
+    if (config.keepResponsesMs !== null) await readKeptAhead(trip, inboundOf(config), parts, memory)
   }
 
   /**

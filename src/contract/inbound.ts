@@ -6,6 +6,7 @@
 import type { ChatCompletion, Chunk } from './chat.ts'
 import type { Refusal } from './errors.ts'
 import type { Model } from './exchange.ts'
+import type { Sliced } from './slices.ts'
 
 /** Texts that clients keep for the gateway: encrypted, authenticated, and of use to the account alone that got them. */
 export interface Boxes {
@@ -31,12 +32,17 @@ export interface KeptAnswer {
 /** The answers that are kept for the account that asks. */
 export interface KeptAnswers {
   /**
+   * Reads one half of an answer ahead, in slices, so that `find` and `item` have it at once; answers with what the answer
+   * follows. Undefined, and refusals, as for `find`.
+   */
+  load(answer: string, half: 'input' | 'output'): Sliced<Pick<KeptAnswer, 'previous'> | undefined>
+  /**
    * Undefined: there is none by this id for this account, or its time is over. Throws a refusal when the request and all
    * that it names are too large together.
    */
   find(id: string): KeptAnswer | undefined
   /**
-   * One item of an answer, as `find` gives them: only this half is parsed. An item that is asked for again is counted again.
+   * One item of an answer, as `find` gives them: only this half is read. An item that is asked for again is counted again.
    * @param answer the answer's id
    */
   item(answer: string, half: 'input' | 'output', id: string): KeptItem | undefined
@@ -102,6 +108,8 @@ export interface InboundDialect {
    * a sentence and a `param` in the client's own terms.
    */
   decodeRequest(body: unknown, view: InboundView): InboundRequest
+  /** Left out: requests name nothing that is kept. Reads it ahead; who finds nothing is refused by `decodeRequest`. */
+  readAhead?(body: unknown, kept: KeptAnswers): Sliced<void>
   /** The JSON body of an error answer. */
   encodeError(refusal: Refusal, view: Pick<InboundView, 'exchange'>): string
 }

@@ -107,6 +107,14 @@ export class SliceQueue {
   }
 }
 
+/** Does all of the work at once, for who cannot wait. */
+export function atOnce<Result>(work: Sliced<Result>): Result {
+  for (;;) {
+    const step = work.next()
+    if (step.done) return step.value
+  }
+}
+
 /** Work that cannot be cut, as work in slices: it has a slice of its own, with others in front of it and behind it. */
 export function* uncut<Result>(work: () => Result): Sliced<Result> {
   yield

@@ -347,6 +347,10 @@ function bodyOf(line: LogLine): { readonly body: unknown; readonly bytes: Buffer
 /** What a body names by its id is not in the log, so nobody can say what would have become of it. */
 function notInLog(run: Run): KeptAnswers {
   return {
+    // biome-ignore lint/correctness/useYield: there is nothing to read.
+    *load() {
+      return undefined
+    },
     find(id) {
       run.unknown ??= 'kept'
       return { id, input: [], output: [], previous: null }

@@ -1,5 +1,5 @@
 /** Answers that are kept for an account: those that a request names, the one that it leaves, and their own addresses. */
-import { type KeptAnswer, type KeptAnswers, type KeptItem, refuse } from '#contract'
+import { atOnce, type KeptAnswer, type KeptAnswers, type KeptItem, refuse, type Sliced, slices } from '#contract'
 import type { Room } from '../http/shares.ts'
 import { StoreUnavailable } from '../store/store.ts'
 import type { SenderParts, Trip } from './trip.ts'
@@ -18,56 +18,64 @@ interface Parts {
   readonly room: Room
 }
 
+type Half = 'input' | 'output'
+
+/** One half of an answer, read and parsed. */
+interface ReadHalf {
+  readonly items: readonly KeptItem[]
+  readonly byId: ReadonlyMap<unknown, KeptItem>
+  /** Of the input alone; of the output it says nothing. */
+  readonly previous: string | null
+}
+
 /** What one request has to do with kept answers. */
 export class ExchangeAnswers implements KeptAnswers {
   readonly #parts: Parts
   readonly #used = new Set<string>()
-  /** The items by their ids, of each half of an answer that was asked for. */
-  readonly #halves = new Map<string, ReadonlyMap<unknown, KeptItem>>()
+  readonly #halves = new Map<string, ReadHalf>()
   readonly #named = new Set<KeptItem>()
   #bytes = 0
   /** What this request leaves. */
-  left: { readonly id: string; readonly content: string } | null = null
+  left: { readonly id: string; readonly parts: KeptParts } | null = null
 
   constructor(parts: Parts) {
     this.#parts = parts
   }
 
-  find(id: string): KeptAnswer | undefined {
-    const lines = this.#read(id)
-    if (lines === undefined) return undefined
-    this.#take(Buffer.byteLength(lines.output) + Buffer.byteLength(lines.asked))
-    return { ...(JSON.parse(lines.asked) as Asked), id, output: JSON.parse(lines.output) as KeptItem[] }
-  }
-
-  item(answer: string, half: 'input' | 'output', id: string): KeptItem | undefined {
-    const item = this.#half(answer, half)?.get(id)
-    // The half was counted when it was read, and with it each item once.
-    if (item && this.#named.has(item)) this.#take(Buffer.byteLength(JSON.stringify(item)))
-    else if (item) this.#named.add(item)
-    return item
-  }
-
-  #half(answer: string, half: 'input' | 'output'): ReadonlyMap<unknown, KeptItem> | undefined {
+  *load(answer: string, half: Half): Sliced<ReadHalf | undefined> {
     const name = `${answer} ${half}`
     const known = this.#halves.get(name)
     if (known) return known
-    const lines = this.#read(answer)
-    if (lines === undefined) return undefined
-    const line = half === 'output' ? lines.output : lines.asked
-    this.#take(Buffer.byteLength(line))
-    const items = half === 'output' ? (JSON.parse(line) as KeptItem[]) : (JSON.parse(line) as Asked).input
-    const byId = new Map(items.map(item => [item['id'], item]))
-    this.#halves.set(name, byId)
-    return byId
+    const { store, account } = this.#parts
+    const bytes = yield* store.responses.read(answer, account, half)
+    if (bytes === undefined) return undefined
+    this.#used.add(answer)
+    this.#take(bytes.length)
+    yield
+    const read = JSON.parse(bytes.toString('utf8')) as KeptItem[] | Asked
+    const { input: items, previous } = Array.isArray(read) ? { input: read, previous: null } : (read as Asked)
+    const found = { items, byId: new Map(items.map(item => [item['id'], item])), previous }
+    this.#halves.set(name, found)
+    return found
   }
 
-  #read(id: string): Lines | undefined {
-    const { store, account } = this.#parts
-    const content = store.responses.find(id, account)
-    if (content === undefined) return undefined
-    this.#used.add(id)
-    return linesIn(content)
+  find(id: string): KeptAnswer | undefined {
+    const [asked, answered] = [atOnce(this.load(id, 'input')), atOnce(this.load(id, 'output'))]
+    if (!asked || !answered) return undefined
+    for (const { items } of [asked, answered]) for (const item of items) this.#name(item)
+    return { id, input: asked.items, output: answered.items, previous: asked.previous }
+  }
+
+  item(answer: string, half: Half, id: string): KeptItem | undefined {
+    const item = atOnce(this.load(answer, half))?.byId.get(id)
+    if (item) this.#name(item)
+    return item
+  }
+
+  /** Its half was counted when it was read, and with it each item once. */
+  #name(item: KeptItem): void {
+    if (this.#named.has(item)) this.#take(Buffer.byteLength(JSON.stringify(item)))
+    else this.#named.add(item)
   }
 
   #take(bytes: number): void {
@@ -82,8 +90,13 @@ export class ExchangeAnswers implements KeptAnswers {
     this.#bytes += bytes
   }
 
-  keep(answer: KeptAnswer, response: Fields): void {
-    this.left = { id: answer.id, content: contentOf(answer, response) }
+  keep({ id, input, output, previous }: KeptAnswer, response: Fields): void {
+    const asked: Asked = { input, previous }
+    const rest = { ...response, output: null }
+    this.left = {
+      id,
+      parts: { output: JSON.stringify(output), input: JSON.stringify(asked), rest: JSON.stringify(rest) },
+    }
   }
 
   get used(): readonly string[] {
@@ -100,23 +113,14 @@ export class ExchangeAnswers implements KeptAnswers {
 type Fields = Readonly<Record<string, unknown>>
 type Asked = Pick<KeptAnswer, 'input' | 'previous'>
 
-/** What is kept of a response, each in JSON, which has no line ends of its own. */
-interface Lines {
-  /** Alone: a reference to an item of the output needs no more. The input may be a whole conversation. */
+/** What is kept of a response, each part in JSON and read alone. */
+interface KeptParts extends Readonly<Record<string, string>> {
+  /** A reference to an item of the output needs no more. */
   readonly output: string
-  readonly asked: string
+  /** It may repeat a whole conversation. */
+  readonly input: string
   /** The rest of the response, which repeats the request's tools and which only its reader needs. */
   readonly rest: string
-}
-
-function contentOf({ input, output, previous }: KeptAnswer, response: Fields): string {
-  const asked: Asked = { input, previous }
-  return [output, asked, { ...response, output: null }].map(each => JSON.stringify(each)).join('\n')
-}
-
-function linesIn(content: string): Lines {
-  const [output, asked, rest] = content.split('\n') as [string, string, string]
-  return { output, asked, rest }
 }
 
 /**
@@ -151,22 +155,27 @@ export async function sendKept(trip: Trip, { store }: SenderParts, path: string)
     throw refuse('unknown_url')
   }
   const account = exchange.account?.id ?? ''
-  const body = ctx.method === 'DELETE' ? await remove(id) : read(id)
+  const body = ctx.method === 'DELETE' ? await remove(id) : await slices.run(read(id), exchange.signal)
   if (exchange.signal.aborted) return endStopped(trip)
   exchange.outcome = 'answered'
   const finish = () => client.sendWhole(200, JSON_HEADERS, JSON.stringify(body))
   trip.finish = finish
 
-  function read(id: string): object {
-    const content = store.responses.find(id, account)
-    if (content === undefined) throw notFound(id)
-    const { output, asked, rest } = linesIn(content)
-    if (part !== undefined) return page((JSON.parse(asked) as Asked).input, ctx.query)
+  function* read(id: string): Sliced<object> {
+    if (part !== undefined) return page(((yield* readPart(id, 'input')) as Asked).input, ctx.query)
+    const rest = yield* readPart(id, 'rest')
     if (ctx.query['stream'] === 'true') {
       const message = "Unsupported parameter: 'stream'. A kept response is given as a whole."
       throw refuse('unsupported_parameter', { message, param: 'stream' })
     }
-    return { ...(JSON.parse(rest) as Fields), output: JSON.parse(output) as unknown }
+    return { ...(rest as Fields), output: yield* readPart(id, 'output') }
+  }
+
+  function* readPart(id: string, name: keyof KeptParts & string): Sliced<unknown> {
+    const bytes = yield* store.responses.read(id, account, name)
+    if (bytes === undefined) throw notFound(id)
+    yield
+    return JSON.parse(bytes.toString('utf8'))
   }
 
   async function remove(id: string): Promise<object> {

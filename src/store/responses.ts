@@ -1,11 +1,13 @@
-/** Kept responses: rows by their id, encrypted, for one account, until their time is over. */
-import type { Clock } from '#contract'
+/** Kept responses: rows by their id, encrypted part by part, for one account, until their time is over. */
+import type { Clock, Sliced } from '#contract'
 import type { Database } from './database.ts'
-import type { KeptOutcome, NewResponse, Responses, Vault } from './store.ts'
+import type { KeptOutcome, Responses, Vault } from './store.ts'
 import type { Writer } from './writer.ts'
 
-/** Beside its box a response takes so much, about: two rows, and their places in three indexes. */
-const ROW_BYTES = 512
+/** Beside its boxes a response takes so much, about: a row, its places in three indexes, and a total. */
+const ROW_BYTES = 256
+/** And for each box: a row, and its place in an index. */
+const BOX_BYTES = 128
 /** One transaction removes so many, and not many more bytes than these: each page of a box is read for it. */
 const MOST_REMOVED = 64
 const MOST_REMOVED_BYTES = 4 * 1024 * 1024
@@ -16,7 +18,8 @@ export interface KeepResponse {
   readonly id: string
   readonly account: string
   readonly expiresAt: number
-  readonly box: Uint8Array
+  /** By the names of the parts. */
+  readonly boxes: Readonly<Record<string, Uint8Array>>
   /** What the account may have of them, this one included. */
   readonly mostBytes: number
   /** Others of the account, which live as long as this one from now on. */
@@ -40,14 +43,14 @@ export function createResponseOperations(database: Database): ResponseOperations
   const oldest = database.prepare('SELECT id, bytes FROM response WHERE account = ? ORDER BY expires_at LIMIT ?')
   const past = database.prepare('SELECT id, bytes FROM response WHERE expires_at <= ? ORDER BY expires_at LIMIT ?')
   const put = database.prepare('INSERT INTO response (id, account, expires_at, bytes) VALUES (?, ?, ?, ?)')
-  const putBox = database.prepare('INSERT INTO response_box (response, box) VALUES (?, ?)')
+  const putBox = database.prepare('INSERT INTO response_box (response, part, box) VALUES (?, ?, ?)')
   const remove = database.prepare('DELETE FROM response WHERE id = ?')
   const removeOwn = database.prepare('DELETE FROM response WHERE id = ? AND account = ?')
 
   return {
-    keepResponse({ id, account, expiresAt, box, mostBytes, used }) {
+    keepResponse({ id, account, expiresAt, boxes, mostBytes, used }) {
       if (isThere.get(id) !== undefined) return 'kept'
-      const bytes = box.length + ROW_BYTES
+      const bytes = Object.values(boxes).reduce((sum, box) => sum + box.length + BOX_BYTES, ROW_BYTES)
       if (bytes > mostBytes) return 'no_room'
       for (const each of used) prolong.run(expiresAt, each, account)
       let over = ((total.get(account)?.['bytes'] as number | undefined) ?? 0) + bytes - mostBytes
@@ -59,7 +62,7 @@ export function createResponseOperations(database: Database): ResponseOperations
       // Without others to remove, it would go on for ever.
       if (over > 0) return others.length === MOST_REMOVED ? 'again' : 'no_room'
       put.run(id, account, expiresAt, bytes)
-      putBox.run(id, box)
+      for (const [part, box] of Object.entries(boxes)) putBox.run(id, part, box)
       return 'kept'
     },
     deleteResponse: ({ id, account }) => void removeOwn.run(id, account),
@@ -85,32 +88,34 @@ interface Parts {
 export function createResponses({ reader, writer, vault, clock }: Parts): Responses {
   const boxOf = reader.prepare(`
     SELECT box FROM response JOIN response_box ON response_box.response = response.id
-    WHERE id = ? AND account = ? AND expires_at > ?`)
+    WHERE id = ? AND part = ? AND account = ? AND expires_at > ?`)
+  const isThere = reader.prepare('SELECT 1 FROM response WHERE id = ? AND account = ? AND expires_at > ?')
   const isPast = reader.prepare('SELECT 1 FROM response WHERE expires_at <= ? LIMIT 1')
-  const waiting = new Map<string, NewResponse>()
+  const waiting = new Map<string, { readonly account: string; readonly parts: ReadonlyMap<string, Buffer> }>()
   let waitingBytes = 0
   let isSweeping = false
 
-  function find(id: string, account: string): string | undefined {
-    const early = waiting.get(id)
-    if (early) return early.account === account ? early.content : undefined
-    const box = boxOf.get(id, account, clock.now())?.['box'] as Uint8Array | undefined
-    return box && vault.open(purposeOf(id), account, box)?.toString('utf8')
-  }
-
   return {
-    find,
+    *read(id, account, part): Sliced<Buffer | undefined> {
+      const early = waiting.get(id)
+      if (early) return early.account === account ? early.parts.get(part) : undefined
+      const box = boxOf.get(id, part, account, clock.now())?.['box'] as Uint8Array | undefined
+      return box && ((yield* vault.openInSlices(purposeOf(id, part), account, box)) ?? undefined)
+    },
     async keep(response): Promise<KeptOutcome> {
-      const { id, account, content, keepMs, most, used } = response
-      const plain = Buffer.from(content)
-      if (plain.length > most.responseBytes) return 'too_large'
-      if (waitingBytes + plain.length > MOST_WAITING_BYTES) return 'store_busy'
-      waiting.set(id, response)
-      waitingBytes += plain.length
+      const { id, account, keepMs, most, used } = response
+      const parts = new Map(Object.entries(response.parts).map(([part, text]) => [part, Buffer.from(text)]))
+      const bytes = [...parts.values()].reduce((sum, plain) => sum + plain.length, 0)
+      if (bytes > most.responseBytes) return 'too_large'
+      if (waitingBytes + bytes > MOST_WAITING_BYTES) return 'store_busy'
+      waiting.set(id, { account, parts })
+      waitingBytes += bytes
       try {
-        const box = vault.seal(purposeOf(id), account, plain)
+        const boxes = Object.fromEntries(
+          [...parts].map(([part, plain]) => [part, vault.seal(purposeOf(id, part), account, plain)]),
+        )
         const expiresAt = clock.now() + keepMs
-        const operation = { id, account, expiresAt, box, mostBytes: most.accountBytes, used }
+        const operation = { id, account, expiresAt, boxes, mostBytes: most.accountBytes, used }
         for (;;) {
           const outcome = await writer.op('keepResponse', operation)
           if (outcome !== 'again') return outcome
@@ -119,11 +124,12 @@ export function createResponses({ reader, writer, vault, clock }: Parts): Respon
         }
       } finally {
         waiting.delete(id)
-        waitingBytes -= plain.length
+        waitingBytes -= bytes
       }
     },
     async remove(id, account) {
-      if (find(id, account) === undefined) return false
+      const early = waiting.get(id)
+      if (early ? early.account !== account : isThere.get(id, account, clock.now()) === undefined) return false
       waiting.delete(id)
       await writer.op('deleteResponse', { id, account })
       return true
@@ -141,4 +147,4 @@ export function createResponses({ reader, writer, vault, clock }: Parts): Respon
 }
 
 /** A box opens in its own row only. */
-const purposeOf = (id: string): string => `response ${id}`
+const purposeOf = (id: string, part: string): string => `response ${id} ${part}`

@@ -10,6 +10,7 @@ import type {
   Ledger,
   NanoUsd,
   Receipt,
+  Sliced,
 } from '#contract'
 import type { LostCommits } from './commit-count.ts'
 import type { People } from './people.ts'
@@ -139,13 +140,15 @@ export interface Vault {
   seal(purpose: string, account: string, plain: Uint8Array): Buffer
   /** Null: it was cut or changed, or it is of another account, another purpose or another secret. */
   open(purpose: string, account: string, box: Uint8Array): Buffer | null
+  /** The same in slices. */
+  openInSlices(purpose: string, account: string, box: Uint8Array): Sliced<Buffer | null>
 }
 
 export interface NewResponse {
   readonly id: string
   readonly account: string
-  /** Whatever the format needs, as text. */
-  readonly content: string
+  /** Whatever the format needs, as texts by their names. Each is read alone. */
+  readonly parts: Readonly<Record<string, string>>
   readonly keepMs: number
   /** Earlier ones that it builds on: they are kept as long as this one. */
   readonly used: readonly string[]
@@ -162,14 +165,17 @@ export type KeptOutcome = 'kept' | 'too_large' | 'no_room' | 'store_busy'
 
 /** Responses that clients may refer to for a while: encrypted, each for its account alone. */
 export interface Responses {
-  /** The content. Undefined: there is none by this id for this account, or its time is over. */
-  find(id: string, account: string): string | undefined
+  /**
+   * One part of a response, in UTF-8. It yields while it decrypts. Undefined: there is none by this id for this account, or
+   * its time is over.
+   */
+  read(id: string, account: string, part: string): Sliced<Buffer | undefined>
   /**
    * Keeps one; it is found from now on. Resolves when it is on disk, or with the reason why it is not; rejects when the
    * store could not be written.
    */
   keep(response: NewResponse): Promise<KeptOutcome>
-  /** False: there is none that `find` would find. */
+  /** False: there is none that `read` would find. */
   remove(id: string, account: string): Promise<boolean>
   /** Removes those whose time is over, a few in a transaction. */
   sweep(): Promise<void>

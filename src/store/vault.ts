@@ -5,11 +5,14 @@
  * own, and one that is opened for another account or another purpose fails its tag.
  */
 import { createCipheriv, createDecipheriv, createHmac, createSecretKey, hkdfSync, randomBytes } from 'node:crypto'
+import { atOnce, type Sliced } from '#contract'
 import type { Vault } from './store.ts'
 
 const CIPHER = 'aes-256-gcm'
 const SALT_BYTES = 16
 const TAG_BYTES = 16
+/** Some tenths of a millisecond to decrypt. */
+const SLICE_BYTES = 256 * 1024
 /** Each key encrypts one box, so the nonce does not have to differ. */
 const NONCE = Buffer.alloc(12)
 
@@ -23,23 +26,33 @@ export function createVault(secret: string, source: (size: number) => Uint8Array
   const keyOf = (purpose: string, account: string, salt: Uint8Array) =>
     createHmac('sha256', root).update(`${purpose}\0${account}\0`).update(salt).digest()
 
+  function* openInSlices(purpose: string, account: string, box: Uint8Array): Sliced<Buffer | null> {
+    if (box.length < SALT_BYTES + TAG_BYTES) return null
+    const key = keyOf(purpose, account, box.subarray(0, SALT_BYTES))
+    const decipher = createDecipheriv(CIPHER, key, NONCE, { authTagLength: TAG_BYTES })
+    decipher.setAuthTag(box.subarray(box.length - TAG_BYTES))
+    const end = box.length - TAG_BYTES
+    const plain = Buffer.allocUnsafe(end - SALT_BYTES)
+    for (let at = SALT_BYTES; at < end; at += SLICE_BYTES) {
+      if (at > SALT_BYTES) yield
+      decipher.update(box.subarray(at, Math.min(at + SLICE_BYTES, end))).copy(plain, at - SALT_BYTES)
+    }
+    try {
+      // Until here nobody may have seen any of it.
+      decipher.final()
+      return plain
+    } catch {
+      return null
+    }
+  }
+
   return {
     seal(purpose, account, plain) {
       const salt = source(SALT_BYTES)
       const cipher = createCipheriv(CIPHER, keyOf(purpose, account, salt), NONCE)
       return Buffer.concat([salt, cipher.update(plain), cipher.final(), cipher.getAuthTag()])
     },
-    open(purpose, account, box) {
-      if (box.length < SALT_BYTES + TAG_BYTES) return null
-      const key = keyOf(purpose, account, box.subarray(0, SALT_BYTES))
-      const decipher = createDecipheriv(CIPHER, key, NONCE, { authTagLength: TAG_BYTES })
-      decipher.setAuthTag(box.subarray(box.length - TAG_BYTES))
-      const plain = decipher.update(box.subarray(SALT_BYTES, box.length - TAG_BYTES))
-      try {
-        return Buffer.concat([plain, decipher.final()])
-      } catch {
-        return null
-      }
-    },
+    open: (purpose, account, box) => atOnce(openInSlices(purpose, account, box)),
+    openInSlices,
   }
 }

@@ -147,6 +147,38 @@ test("another account's ids are as if they did not exist", async () => {
   expect((await responses.retrieve(answer.id)).id).toBe(answer.id)
 })
 
+test('others are served while one is read', async () => {
+  const responses = await start({ script: exact({ tokens: ['Fine.'] }) })
+  const { id } = await responses.create({ model: 'm', input: 'Hi' })
+  const kept = rig.gateway.running.store.responses
+  const read = kept.read.bind(kept)
+  let isReading = false
+  let isServed = false
+  kept.read = function* slow(...asked: Parameters<typeof read>) {
+    isReading = true
+    // Who does not pause between the slices would never come to an end here.
+    for (let nth = 0; !isServed; nth++) {
+      if (nth > 1e6) throw new Error('nobody else was served')
+      yield
+    }
+    return yield* read(...asked)
+  }
+  const uses = [
+    () => responses.create({ model: 'm', input: 'More', previous_response_id: id }),
+    () => responses.create({ model: 'm', input: [{ type: 'item_reference', id: `${id.replace('resp', 'msg')}_0` }] }),
+    () => responses.retrieve(id),
+    () => responses.inputItems.list(id),
+  ]
+  for (const use of uses) {
+    isReading = isServed = false
+    const using = use()
+    await expect.poll(() => isReading).toBe(true)
+    await responses.create({ model: 'm', input: 'And I?' })
+    isServed = true
+    await using
+  }
+})
+
 test('with store: false nothing is kept, also where it follows what is', async () => {
   const responses = await start()
   const kept = await responses.create({ model: 'm', input: 'Hi' })

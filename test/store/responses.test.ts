@@ -2,9 +2,10 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { atOnce } from '#contract'
 import { connect } from '../../src/store/database.ts'
 import { createResponseOperations } from '../../src/store/responses.ts'
-import { type NewResponse, StoreUnavailable } from '../../src/store/store.ts'
+import { type NewResponse, type Store, StoreUnavailable } from '../../src/store/store.ts'
 import { faultyConnector } from './faulty.ts'
 import { folder, fund, SECRET, type TestStore, testStore } from './helpers.ts'
 
@@ -14,12 +15,16 @@ const MiB = 1024 * 1024
 const aResponse = (account: string, more: Partial<NewResponse> = {}): NewResponse => ({
   id: 'resp_1',
   account,
-  content: 'what was said',
+  parts: { output: 'what was said' },
   keepMs: HOUR,
   used: [],
   most: { responseBytes: MiB, accountBytes: 64 * MiB },
   ...more,
 })
+
+/** A part of a kept response as text. */
+const find = (store: Store, id: string, account: string, part = 'output') =>
+  atOnce(store.responses.read(id, account, part))?.toString()
 
 const rowsIn = ({ path }: TestStore) => {
   const database = connect(path, { readOnly: true })
@@ -36,18 +41,18 @@ describe.each(['here', 'thread'] as const)('written %s', writes => {
     const [alice, bob] = [await fund(store, 1n), await fund(store, 1n, 'bob')]
     const written = store.responses.keep(aResponse(alice))
     // Not written yet: whoever got the answer may refer to it already.
-    expect(store.responses.find('resp_1', alice)).toBe('what was said')
-    expect(store.responses.find('resp_1', bob)).toBeUndefined()
+    expect(find(store, 'resp_1', alice)).toBe('what was said')
+    expect(find(store, 'resp_1', bob)).toBeUndefined()
     expect(await written).toBe('kept')
-    expect(store.responses.find('resp_1', alice)).toBe('what was said')
-    expect(store.responses.find('resp_1', bob)).toBeUndefined()
-    expect(store.responses.find('resp_2', alice)).toBeUndefined()
+    expect(find(store, 'resp_1', alice)).toBe('what was said')
+    expect(find(store, 'resp_1', bob)).toBeUndefined()
+    expect(find(store, 'resp_2', alice)).toBeUndefined()
     await store.close()
     const again = await testStore({ path: store.path, clock: store.clock, writes })
-    expect(again.responses.find('resp_1', alice)).toBe('what was said')
+    expect(find(again, 'resp_1', alice)).toBe('what was said')
     expect(await again.responses.remove('resp_1', bob)).toBe(false)
     expect(await again.responses.remove('resp_1', alice)).toBe(true)
-    expect(again.responses.find('resp_1', alice)).toBeUndefined()
+    expect(find(again, 'resp_1', alice)).toBeUndefined()
     expect(await again.responses.remove('resp_1', alice)).toBe(false)
   })
 
@@ -57,7 +62,7 @@ describe.each(['here', 'thread'] as const)('written %s', writes => {
     const written = store.responses.keep(aResponse(account))
     expect(await store.responses.remove('resp_1', account)).toBe(true)
     await written
-    expect(store.responses.find('resp_1', account)).toBeUndefined()
+    expect(find(store, 'resp_1', account)).toBeUndefined()
     expect(rowsIn(store)).toMatchObject({ response: 0, box: 0 })
   })
 
@@ -65,11 +70,28 @@ describe.each(['here', 'thread'] as const)('written %s', writes => {
     const store = await testStore({ writes })
     const account = await fund(store, 1n)
     const large = 'x'.repeat(900_000)
-    void store.responses.keep(aResponse(account, { content: large }))
+    void store.responses.keep(aResponse(account, { parts: { output: large } }))
     await store.close()
     const again = await testStore({ path: store.path, clock: store.clock })
-    expect(again.responses.find('resp_1', account)).toBe(large)
+    expect(find(again, 'resp_1', account)).toBe(large)
   })
+})
+
+test('each part is read alone, also where another is as long as a conversation', async () => {
+  const store = await testStore()
+  const account = await fund(store, 1n)
+  const parts = { output: 'an answer', input: 'x'.repeat(3 * MiB), rest: '' }
+  const most = { responseBytes: 4 * MiB, accountBytes: 64 * MiB }
+  const written = store.responses.keep(aResponse(account, { parts, most }))
+  const found = () => ['output', 'input', 'rest', 'none'].map(part => find(store, 'resp_1', account, part))
+  expect(found()).toEqual([...Object.values(parts), undefined])
+  await written
+  expect(found()).toEqual([...Object.values(parts), undefined])
+  expect(rowsIn(store)).toMatchObject({ response: 1, box: 3 })
+  const yields = (part: string) => [...store.responses.read('resp_1', account, part)].length
+  // Others run between, while a long one is decrypted.
+  expect(yields('output')).toBe(0)
+  expect(yields('input')).toBeGreaterThan(8)
 })
 
 test('lives as long as it was said, and longer when it is used', async () => {
@@ -80,7 +102,7 @@ test('lives as long as it was said, and longer when it is used', async () => {
   await store.responses.keep(aResponse(account, { id: 'resp_2' }))
   store.clock.ms = start + HOUR / 2
   await store.responses.keep(aResponse(account, { id: 'resp_3', used: ['resp_1', 'resp_none'] }))
-  const alive = () => [1, 2, 3].filter(id => store.responses.find(`resp_${id}`, account) !== undefined)
+  const alive = () => [1, 2, 3].filter(id => find(store, `resp_${id}`, account) !== undefined)
   store.clock.ms = start + HOUR - 1
   expect(alive()).toEqual([1, 2, 3])
   store.clock.ms = start + HOUR
@@ -99,7 +121,7 @@ test("nobody prolongs another account's", async () => {
   store.clock.ms += HOUR - 1
   await store.responses.keep(aResponse(bob, { id: 'resp_2', used: ['resp_1'] }))
   store.clock.ms += 1
-  expect(store.responses.find('resp_1', alice)).toBeUndefined()
+  expect(find(store, 'resp_1', alice)).toBeUndefined()
 })
 
 test('those that are past are removed a few at a time', async () => {
@@ -107,8 +129,10 @@ test('those that are past are removed a few at a time', async () => {
   const account = await fund(store, 1n)
   const most = { responseBytes: 2 * MiB, accountBytes: 64 * MiB }
   for (let index = 0; index < 200; index++) {
-    const content = 'x'.repeat(index < 10 ? 1.5 * MiB : 10)
-    await store.responses.keep(aResponse(account, { id: `resp_${1000 + index}`, content, most, keepMs: HOUR + index }))
+    const output = 'x'.repeat(index < 10 ? 1.5 * MiB : 10)
+    await store.responses.keep(
+      aResponse(account, { id: `resp_${1000 + index}`, parts: { output }, most, keepMs: HOUR + index }),
+    )
   }
   const database = connect(store.path)
   const { sweepResponses } = createResponseOperations(database)
@@ -127,22 +151,22 @@ test('an account has so much room; who expires first goes first', async () => {
   const [alice, bob] = [await fund(store, 1n), await fund(store, 1n, 'bob')]
   const most = { responseBytes: MiB, accountBytes: 1000 + 3 * 100_000 }
   const keep = (account: string, id: string, used: string[] = []) =>
-    store.responses.keep(aResponse(account, { id, used, content: 'x'.repeat(99_000), most }))
+    store.responses.keep(aResponse(account, { id, used, parts: { output: 'x'.repeat(99_000) }, most }))
   await keep(bob, 'resp_bob')
   for (const id of ['resp_1', 'resp_2', 'resp_3']) {
     expect(await keep(alice, id)).toBe('kept')
     store.clock.ms += 1
   }
   expect(await keep(alice, 'resp_4', ['resp_1'])).toBe('kept')
-  const alive = ['resp_1', 'resp_2', 'resp_3', 'resp_4'].filter(id => store.responses.find(id, alice) !== undefined)
+  const alive = ['resp_1', 'resp_2', 'resp_3', 'resp_4'].filter(id => find(store, id, alice) !== undefined)
   expect(alive).toEqual(['resp_1', 'resp_3', 'resp_4'])
-  expect(store.responses.find('resp_bob', bob)).toBeDefined()
+  expect(find(store, 'resp_bob', bob)).toBeDefined()
   expect(Math.max(...rowsIn(store).totals.map(Number))).toBeLessThan(most.accountBytes)
 
   const brief = aResponse(alice, { id: 'resp_5', most: { responseBytes: 10, accountBytes: MiB } })
   expect(await store.responses.keep(brief)).toBe('too_large')
   expect(await store.responses.keep({ ...brief, most: { responseBytes: MiB, accountBytes: 100 } })).toBe('no_room')
-  expect(store.responses.find('resp_5', alice)).toBeUndefined()
+  expect(find(store, 'resp_5', alice)).toBeUndefined()
 })
 
 test('one that can never have room removes nothing and prolongs nothing', async () => {
@@ -151,11 +175,11 @@ test('one that can never have room removes nothing and prolongs nothing', async 
   await store.responses.keep(aResponse(account, { id: 'resp_1' }))
   store.clock.ms += HOUR / 2
   const most = { responseBytes: MiB, accountBytes: 10_000 }
-  const large = aResponse(account, { id: 'resp_2', used: ['resp_1'], content: 'x'.repeat(10_000), most })
+  const large = aResponse(account, { id: 'resp_2', used: ['resp_1'], parts: { output: 'x'.repeat(10_000) }, most })
   expect(await store.responses.keep(large)).toBe('no_room')
-  expect(store.responses.find('resp_1', account)).toBeDefined()
+  expect(find(store, 'resp_1', account)).toBeDefined()
   store.clock.ms += HOUR / 2
-  expect(store.responses.find('resp_1', account)).toBeUndefined()
+  expect(find(store, 'resp_1', account)).toBeUndefined()
 })
 
 test('a large one takes the room of as many small ones as it needs, a few in a transaction', async () => {
@@ -166,19 +190,19 @@ test('a large one takes the room of as many small ones as it needs, a few in a t
     store.responses.keep(aResponse(account, { id: `resp_${1000 + index}`, most, keepMs: HOUR + index })),
   )
   expect(new Set(await Promise.all(outcomes))).toEqual(new Set(['kept']))
-  const large = aResponse(account, { id: 'resp_large', content: 'x'.repeat(150_000), most, keepMs: 2 * HOUR })
+  const large = aResponse(account, { id: 'resp_large', parts: { output: 'x'.repeat(150_000) }, most, keepMs: 2 * HOUR })
   const deleted = store.responses.keep({ ...large, id: 'resp_deleted' })
   expect(await store.responses.remove('resp_deleted', account)).toBe(true)
   await deleted
-  expect(store.responses.find('resp_deleted', account)).toBeUndefined()
+  expect(find(store, 'resp_deleted', account)).toBeUndefined()
   expect(await store.responses.keep(large)).toBe('kept')
   const { response, box, totals } = rowsIn(store)
   expect(box).toBe(response)
   expect(response).toBeGreaterThan(50)
   expect(Math.max(...totals.map(Number))).toBeLessThanOrEqual(most.accountBytes)
   // Those that expire last are left.
-  expect(store.responses.find('resp_1299', account)).toBeDefined()
-  expect(store.responses.find('resp_1199', account)).toBeUndefined()
+  expect(find(store, 'resp_1299', account)).toBeDefined()
+  expect(find(store, 'resp_1150', account)).toBeUndefined()
 })
 
 test('go with their account', async () => {
@@ -196,7 +220,7 @@ test('go with their account', async () => {
 test('the files hold no word of it, and another secret opens nothing', async () => {
   const store = await testStore()
   const account = await fund(store, 1n)
-  await store.responses.keep(aResponse(account, { content: 'confidential '.repeat(100) }))
+  await store.responses.keep(aResponse(account, { parts: { output: 'confidential '.repeat(100) } }))
   for (const end of ['', '-wal']) expect(readFileSync(store.path + end).includes('confidential')).toBe(false)
   await store.close()
   // A row that was moved to another account, or under another id, opens for nobody.
@@ -206,7 +230,17 @@ test('the files hold no word of it, and another secret opens nothing', async () 
   )
   database.close()
   const again = await testStore({ path: store.path, clock: store.clock, secret: SECRET })
-  expect(again.responses.find('resp_2', account)).toBeUndefined()
+  expect(find(again, 'resp_2', account)).toBeUndefined()
+  await again.close()
+  // Nor does a part in the place of another.
+  const swapped = connect(store.path)
+  swapped.exec(
+    "PRAGMA foreign_keys = OFF; UPDATE response SET id = 'resp_1'; UPDATE response_box SET response = 'resp_1'",
+  )
+  swapped.exec("UPDATE response_box SET part = 'input'")
+  swapped.close()
+  const third = await testStore({ path: store.path, clock: store.clock, secret: SECRET })
+  expect(find(third, 'resp_1', account, 'input')).toBeUndefined()
 })
 
 test('a disk that fails is told, and what was not written is not found', async () => {
@@ -215,7 +249,7 @@ test('a disk that fails is told, and what was not written is not found', async (
   const account = await fund(store, 1n)
   faults.before = 3
   await expect(store.responses.keep(aResponse(account))).rejects.toBeInstanceOf(StoreUnavailable)
-  expect(store.responses.find('resp_1', account)).toBeUndefined()
+  expect(find(store, 'resp_1', account)).toBeUndefined()
   // One that was written although the disk said otherwise is not written twice.
   faults.after = 1
   expect(await store.responses.keep(aResponse(account))).toBe('kept')
@@ -230,13 +264,13 @@ test('waiting for a slow disk they take a bounded part of the memory', async () 
   const account = await fund(store, 1n)
   isSlow = true
   const most = { responseBytes: 32 * MiB, accountBytes: 256 * MiB }
-  const content = 'x'.repeat(30 * MiB)
+  const output = 'x'.repeat(30 * MiB)
   const outcomes = ['resp_1', 'resp_2', 'resp_3'].map(id =>
-    store.responses.keep(aResponse(account, { id, content, most })),
+    store.responses.keep(aResponse(account, { id, parts: { output }, most })),
   )
   expect(await outcomes[2]).toBe('store_busy')
-  expect(store.responses.find('resp_3', account)).toBeUndefined()
-  expect(store.responses.find('resp_2', account)).toBe(content)
+  expect(find(store, 'resp_3', account)).toBeUndefined()
+  expect(find(store, 'resp_2', account)).toBe(output)
   isSlow = false
   for (const turn of turns) turn()
   expect(await Promise.all(outcomes)).toEqual(['kept', 'kept', 'store_busy'])

@@ -3,7 +3,7 @@
  * Each request brings its whole conversation, unless the route keeps earlier answers.
  */
 import { type ChatCompletion, envelope, type InboundDialect, type InboundRequest, type InboundView } from '#contract'
-import { keepAnswer } from './kept.ts'
+import { keepAnswer, readAhead } from './kept.ts'
 import { Output } from './output.ts'
 import { inTheirTerms } from './places.ts'
 import { type ReadRequest, readRequest } from './request.ts'
@@ -13,6 +13,7 @@ import { logprobsOf, ResponseEvents } from './stream.ts'
 export const responsesInbound: InboundDialect = {
   name: 'responses',
   decodeRequest,
+  readAhead,
   // The envelope is OpenAI's here as well; what was not read yet has no places to translate.
   encodeError: refusal => JSON.stringify(envelope(refusal)),
 }

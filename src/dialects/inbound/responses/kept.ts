@@ -2,7 +2,7 @@
  * What is kept of earlier answers, where the route keeps any: found by `previous_response_id` and `item_reference`, and
  * handed over to be kept. An item's id names the response that it came with, so no item needs a place of its own.
  */
-import { type InboundView, type KeptAnswer, type KeptAnswers, refuse } from '#contract'
+import { type InboundView, type KeptAnswer, type KeptAnswers, refuse, type Sliced } from '#contract'
 import type { OutputItem } from './output.ts'
 import { type Fields, optionalTextOf, shown, unsupported, wrongValue } from './read.ts'
 import type { ReadRequest } from './request.ts'
@@ -14,7 +14,7 @@ export interface PlacedItem {
   readonly place: string
 }
 
-/** A chain is read at once: so many responses take some ten milliseconds. */
+/** So many responses take some ten milliseconds to read. */
 const LONGEST_CHAIN = 1000
 
 const PREVIOUS = 'previous_response_id'
@@ -55,14 +55,35 @@ function notFound(id: string, previous: string): string {
   return `The conversation of the previous response ${shown(previous)} has a gap: the response ${shown(id)} before it was deleted, or its time is over. Send the whole conversation in 'input'.`
 }
 
+/** All that `earlierItems` and `itemBehind` will want of what is kept, as far as the body can be read. */
+export function* readAhead(body: unknown, kept: KeptAnswers): Sliced<void> {
+  const { [PREVIOUS]: previous, input } = Object(body) as Fields
+  let id = typeof previous === 'string' ? previous : null
+  for (let length = 0; id !== null && length < LONGEST_CHAIN; length++) {
+    yield* kept.load(id, 'output')
+    id = (yield* kept.load(id, 'input'))?.previous ?? null
+  }
+  for (const item of Array.isArray(input) ? input : []) {
+    const { id, type = 'item_reference', role } = Object(item) as Fields
+    const place = typeof id === 'string' && type === 'item_reference' && role === undefined ? halfOf(id) : null
+    if (place !== null) yield* kept.load(place.answer, place.half)
+  }
+}
+
+/** Where an item is kept, by its id; null for an id that nobody gave. */
+function halfOf(id: string): { readonly answer: string; readonly half: 'input' | 'output' } | null {
+  const [, key, isInput] = /^[a-z]+_([A-Za-z0-9]+)_(i?)\d+$/.exec(id) ?? []
+  return key === undefined ? null : { answer: `resp_${key}`, half: isInput ? 'input' : 'output' }
+}
+
 /** The item that a reference names. */
 export function itemBehind(id: string, place: string, kept: KeptAnswers | undefined): Fields {
   if (!kept) {
     const message = `${place} refers to an item by its id. This route keeps no items: send the item itself, and ${REMEDY}.`
     throw unsupported(place, message)
   }
-  const [, key, isInput] = /^[a-z]+_([A-Za-z0-9]+)_(i?)\d+$/.exec(id) ?? []
-  const item = key === undefined ? undefined : kept.item(`resp_${key}`, isInput ? 'input' : 'output', id)
+  const at = halfOf(id)
+  const item = at === null ? undefined : kept.item(at.answer, at.half, id)
   if (item) return item
   const message = `Item with id ${shown(id)} not found. Its response was deleted, its time is over, or it was never kept. Send the item itself.`
   throw refuse('item_not_found', { message, param: place })

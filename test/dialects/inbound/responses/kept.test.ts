@@ -1,6 +1,6 @@
 /** What is kept of an answer, and what later requests make of it. */
 import { describe, expect, test } from 'vitest'
-import { isRefusal, type KeptAnswer } from '#contract'
+import { atOnce, isRefusal, type KeptAnswer } from '#contract'
 import { responsesInbound } from '../../../../src/dialects/inbound/responses/index.ts'
 import { chunk, completion, type Json, MINIMAL, VIEW } from './helpers.ts'
 
@@ -8,7 +8,13 @@ import { chunk, completion, type Json, MINIMAL, VIEW } from './helpers.ts'
 function keeper() {
   const answers = new Map<string, KeptAnswer>()
   const asked: string[] = []
+  const loaded: string[] = []
   const kept = {
+    // biome-ignore lint/correctness/useYield: they are in memory.
+    *load(answer: string, half: 'input' | 'output') {
+      loaded.push(`${answer} ${half}`)
+      return answers.get(answer)
+    },
     find(id: string) {
       asked.push(id)
       return answers.get(id)
@@ -28,7 +34,11 @@ function keeper() {
     }
     throw new Error('the request was not refused')
   }
-  return { answers, asked, decode, refusalOf, messages: (body: Json) => decode(body).body['messages'] }
+  const ahead = (body: Json) => {
+    atOnce(responsesInbound.readAhead!(body, kept))
+    return loaded.splice(0)
+  }
+  return { answers, asked, ahead, decode, refusalOf, messages: (body: Json) => decode(body).body['messages'] }
 }
 
 const CALL = { id: 'c1', type: 'function', function: { name: 'look', arguments: '{}' } }
@@ -78,6 +88,20 @@ describe('a later request', () => {
     expect(messages({ input: [...references, RESULT] })).toEqual(LOOP)
     // Without a type it is a reference too.
     expect(messages({ input: [...references.map(({ id }) => ({ id })), RESULT] })).toEqual(LOOP)
+  })
+
+  test('has read ahead what it names, and of each answer no more', () => {
+    const { ahead, decode } = begun()
+    decode({ previous_response_id: 'resp_T1' }).encodeAnswer(completion({ content: 'Hi' }))
+    const all = ['resp_T2 output', 'resp_T2 input', 'resp_T1 output', 'resp_T1 input']
+    expect(ahead({ previous_response_id: 'resp_T2', input: 'Go on.' })).toEqual(all)
+    const references = [{ type: 'item_reference', id: 'rs_T1_0' }, { id: 'msg_T2_i0' }]
+    const others = [{ role: 'user', content: 'Hi' }, { type: 'message', id: 'msg_T1_0' }, { id: 'else' }, null, 7]
+    expect(ahead({ input: [...others, ...references] })).toEqual(['resp_T1 output', 'resp_T2 input'])
+    // What cannot be read is told by who reads it.
+    for (const body of [null, 7, [], { previous_response_id: 7 }, { input: {} }])
+      expect(ahead(body as Json)).toEqual([])
+    expect(ahead({ previous_response_id: 'resp_T9' })).toEqual(['resp_T9 output', 'resp_T9 input'])
   })
 
   test('keeps what references stood for', () => {
