@@ -156,7 +156,10 @@ const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[
   'src/cli/account.ts': [['Date.now', 'new Date()'], 'a command: it has the time of its own process'],
   'src/cli/key.ts': [['Date.now'], 'a command'],
   'src/cli/operate.ts': [['Date.now', 'node:timers', 'setTimeout'], 'a command that waits for the owner of the store'],
-  'src/cli/beginnings.ts': [['Date.now', 'Math.random'], 'a command: steps are created with them'],
+  'src/cli/beginnings.ts': [
+    ['Date.now', 'Math.random', 'setTimeout'],
+    'a command: steps are created with them, and what they set going goes wrong later',
+  ],
   'src/cli/tollgate.js': [['setTimeout'], 'the launcher: its end when a signal does not end it'],
   'src/replay/replay.ts': [['setTimeout'], 'plugins of other people that wait in real time'],
   'src/store/lock.ts': [['node:timers', 'setTimeout'], 'a gateway that waits for a command to let go of the store'],

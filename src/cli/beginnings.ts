@@ -8,6 +8,7 @@ import type { Configuration, PolicyConfig, StepConfig } from '../config/configur
 import type { LoadResult } from '../config/load.ts'
 import type { Source } from '../config/source.ts'
 import type { RealServices } from '../pipeline/rehearsed.ts'
+import type { StrayKind } from '../pipeline/strays.ts'
 import { environmentOf } from './configuration.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -71,13 +72,31 @@ async function tryStep(
 
 /** What a reload would find by its dry run. */
 async function rehearsePolicy(source: Source, policy: PolicyConfig, configuration: Configuration): Promise<void> {
-  const { rehearse } = await import('../rehearsal.ts')
-  const routes = configuration.routes.filter(({ steps }) => steps === policy)
-  for (const { step, message } of await rehearse(routes, await servicesIn(configuration), 'check')) {
-    const at = policy.steps.findIndex(({ id }) => id === step)
-    const rule = 'broken-plugin'
-    source.report(at < 0 ? '' : `/steps/${at}/use`, message.split('\n', 1)[0]!, { rule })
+  const [{ rehearse }, { watchStrays }] = await Promise.all([
+    import('../rehearsal.ts'),
+    import('../pipeline/strays.ts'),
+  ])
+  const rule = 'broken-plugin'
+  const told = (kind: StrayKind, words: string) => source.report('', `${STRAY[kind]}: ${words}`, { rule })
+  const endStrays = watchStrays(told, source.file)
+  try {
+    const routes = configuration.routes.filter(({ steps }) => steps === policy)
+    for (const { step, message } of await rehearse(routes, await servicesIn(configuration), 'check')) {
+      const at = policy.steps.findIndex(({ id }) => id === step)
+      source.report(at < 0 ? '' : `/steps/${at}/use`, message.split('\n', 1)[0]!, { rule })
+    }
+    await new Promise(resolve => setTimeout(resolve, STRAYS_MS))
+  } finally {
+    endStrays()
   }
+}
+
+/** What a step has set going goes wrong a moment later. */
+const STRAYS_MS = 20
+
+const STRAY: Readonly<Record<StrayKind, string>> = {
+  exception: 'in the dry run, an error that nobody catches, at which a gateway ends',
+  rejection: 'in the dry run, a promise that nobody waits for was rejected',
 }
 
 /** What steps may ask about besides the store, in a gateway that has answered nobody yet. */

@@ -10,10 +10,11 @@ export type StrayKind = 'exception' | 'rejection'
 /**
  * Calls `keep` with each from now on, in this process; the answer ends that.
  * @param keep given the error's message, with the file and line from which it comes where it has one
+ * @param beside as for `mistakeText`
  */
-export function watchStrays(keep: (kind: StrayKind, words: string) => void): () => void {
-  const onException = (error: unknown) => keep('exception', mistakeText(error))
-  const onRejection = (error: unknown) => keep('rejection', mistakeText(error))
+export function watchStrays(keep: (kind: StrayKind, words: string) => void, beside?: string): () => void {
+  const onException = (error: unknown) => keep('exception', mistakeText(error, beside))
+  const onRejection = (error: unknown) => keep('rejection', mistakeText(error, beside))
   process.on('uncaughtException', onException)
   process.on('unhandledRejection', onRejection)
   return () => {

@@ -81,11 +81,16 @@ beforeAll(async () => {
   gateway = await startGateway({ dir: await project(), yaml: YAML, policies: { main: policyWith('fine') } })
 })
 
-/** `policies/at-create.ts:8:24: `, counted from the text. */
+function placeIn(text: string, words: string) {
+  const lines = text.split('\n')
+  const at = lines.findIndex(each => each.includes(words))
+  return { line: at + 1, column: lines[at]!.indexOf(words) + 1 }
+}
+
+/** `policies/at-create.ts:8:24`, counted from the text. */
 function placeOf(file: string): string {
-  const lines = FILES[file]!.split('\n')
-  const line = lines.findIndex(each => each.includes(THROW))
-  return `${file}:${line + 1}:${lines[line]!.indexOf(THROW) + 'throw '.length + 1}`
+  const { line, column } = placeIn(FILES[file]!, "new Error('boom')")
+  return `${file}:${line}:${column}`
 }
 
 test.each(MISTAKES)('%s', async (name, _text, file = `policies/${name}.ts`) => {
@@ -104,6 +109,26 @@ test.each(MISTAKES)('%s', async (name, _text, file = `policies/${name}.ts`) => {
   process.kill(gateway.pid, 'SIGHUP')
   const line = await gateway.waitForLog(each => String(each['problem']).includes(told))
   expect(line['msg']).toBe('the configuration is not changed')
+})
+
+test.each([
+  ['rejection', `void Promise.reject(new Error('boom'))`, 'a promise that nobody waits for was rejected'],
+  [
+    'exception',
+    `setTimeout(() => { throw new Error('boom') })`,
+    'an error that nobody catches, at which a gateway ends',
+  ],
+])('check tells what goes astray in the dry run: %s', async (_name, deed, what) => {
+  const dir = await project()
+  const config = await writeConfiguration(dir, { yaml: YAML, policies: { main: policyWith('astray') } })
+  const text = plugin('astray', `create: () => async (_ctx, next) => { ${deed}; await next() },`)
+  await writeFile(join(dir, 'policies/astray.ts'), text)
+  const { code, stdout } = await tollgate(['check'], { config })
+  expect(code).toBe(1)
+  const { line, column } = placeIn(text, "new Error('boom')")
+  expect(stdout).toContain(
+    `policies/main.yaml:1:1: in the dry run, ${what}: boom (policies/astray.ts:${line}:${column})`,
+  )
 })
 
 test('a mistake at a real request, in the log', async () => {
