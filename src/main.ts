@@ -23,7 +23,6 @@ import { closeNow, closeSoon, createEnding, followMistakes, followSignals, undoA
 import { createGateway, type Gateway } from './gateway.ts'
 import { createGeneration } from './generation.ts'
 import { createOverload } from './http/overload.ts'
-import { exchangeLine } from './observe/exchange-line.ts'
 import { createLog, type Logger } from './observe/log.ts'
 import { createMetrics } from './observe/metrics.ts'
 import type { LoadedConfiguration } from './overview.ts'
@@ -33,7 +32,7 @@ import { builtinRegistry } from './pipeline/builtin.ts'
 import type { Registry } from './pipeline/registry.ts'
 import { notRehearsed, rehearse } from './rehearsal.ts'
 import { createReloads, type Loaded, type ReloadResult } from './reload.ts'
-import { houseCost, recordOf } from './send/record.ts'
+import { summaryOf } from './send/record.ts'
 import { realPath } from './store/files.ts'
 import { createIds } from './store/ids.ts'
 import { type Lock, takeLock } from './store/lock.ts'
@@ -216,17 +215,10 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
     reportBug: (exchange, error) => log.log.error({ exchange, error }, 'an unexpected error'),
     findRecent: past.find,
     record(trip, ending) {
-      const record = recordOf(trip, ending, clock)
-      past.remember(trip, record)
-      metrics.exchange({
-        ...record,
-        outcome: trip.exchange.outcome,
-        charged: trip.exchange.charge?.amount,
-        overrun: trip.exchange.charge?.overrun,
-        cost: houseCost(trip),
-      })
-      for (const attempt of trip.exchange.attempts) metrics.attempt(attempt)
-      log.log.info(exchangeLine(record), 'exchange')
+      const summary = summaryOf(trip, ending, clock)
+      past.remember(trip, summary)
+      metrics.exchange(summary)
+      log.exchange(summary)
     },
   })
   let people: ReturnType<typeof createPeople> | undefined

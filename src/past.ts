@@ -4,18 +4,17 @@
  */
 import type { PastExchangeView, ShadowStepView, ShadowView } from './admin/api/views.ts'
 import type { Generation, LiveRoute } from './generation.ts'
-import type { ExchangeRecord } from './observe/exchange-line.ts'
 import type { Metrics } from './observe/metrics.ts'
-import { createRecent, type RecentExchange } from './observe/recent.ts'
+import { createRecent } from './observe/recent.ts'
 import { createShadowFigures, type ShadowStep, shadowRun } from './observe/shadow.ts'
-import { recentOf } from './send/record.ts'
+import type { ExchangeSummary } from './observe/summary.ts'
 import type { Trip } from './send/trip.ts'
 
 export interface Past {
   /** Called once for each exchange, when it is over. */
-  remember(trip: Trip, record: ExchangeRecord): void
+  remember(trip: Trip, exchange: ExchangeSummary): void
   /** One of the last exchanges. */
-  find(id: string): RecentExchange | undefined
+  find(id: string): ExchangeSummary | undefined
   /** The same, for operators. */
   exchange(id: string): PastExchangeView | undefined
   /** Steps in shadow since the start, and those of the configuration that have not run yet. */
@@ -35,8 +34,7 @@ export function createPast({ metrics, startedAt, generation }: PastParts): Past 
   const recent = createRecent()
   const figures = createShadowFigures()
   return {
-    remember(trip, record) {
-      const exchange = recentOf(trip, record)
+    remember(trip, exchange) {
       recent.add(exchange)
       const inShadow = shadowSteps(trip.route.plan)
       if (inShadow === null) return
@@ -69,7 +67,7 @@ function shadowSteps(plan: LiveRoute['plan']): ReadonlySet<string> | null {
   return steps
 }
 
-function whoseOf({ id, at, policy, accountId, account, keyId, key }: RecentExchange) {
+function whoseOf({ id, at, policy, accountId, account, keyId, key }: ExchangeSummary) {
   return {
     id,
     at,
@@ -79,7 +77,7 @@ function whoseOf({ id, at, policy, accountId, account, keyId, key }: RecentExcha
   }
 }
 
-function exchangeView(exchange: RecentExchange): PastExchangeView {
+function exchangeView(exchange: ExchangeSummary): PastExchangeView {
   return {
     id: exchange.id,
     kept: 'memory',

@@ -1,78 +1,67 @@
-/** The one line that the log has of an exchange: who asked for what, how it ended, how long it took. No words of it. */
-import type { ErrorCode, Outcome, RouteKind, Usage } from '#contract'
+/** The one line that the log has of an exchange: who asked for what, how it ended, how long it took. */
+import { formatMoney, visibleJson } from '#contract'
+import type { ExchangeSummary } from './summary.ts'
 
-/** What is known of an exchange at its end; what is null or undefined is left out of the line. */
-export interface ExchangeRecord {
-  readonly id: string
-  /** The route's path as configured, not what the client asked for. */
-  readonly route: string
-  readonly kind?: RouteKind | undefined
-  readonly policy?: string | undefined
-  readonly method?: string | undefined
-  readonly model?: string | null | undefined
-  /** The target of the last attempt. */
-  readonly target?: string | null | undefined
-  /** Ids, never names or tokens. */
-  readonly account?: string | null | undefined
-  readonly key?: string | null | undefined
-  /** What the client got, or would have got; null when it left before there was one. */
-  readonly status?: number | null | undefined
-  readonly outcome?: Outcome | null | undefined
-  readonly code?: ErrorCode | null | undefined
-  /** The step that refused, failed or answered; `send` or `gateway` where no step did. */
-  readonly decidedBy?: string | null | undefined
-  readonly stream?: boolean | undefined
-  /** From the request's head to the end of the answer. */
-  readonly ms: number
-  /** From the request's head to the first piece of the answer. */
-  readonly firstChunkMs?: number | null | undefined
-  readonly usage?: Usage | null | undefined
-  readonly attempts?: number | undefined
-  /** Dollars, once committed. */
-  readonly charged?: string | null | undefined
-  /** The client's. */
-  readonly address?: string | undefined
-  /** The size of the request's body. */
-  readonly bytesIn?: number | undefined
-}
+/** Texts that were written before; in most lines every text is one of them. */
+const MAX_KNOWN = 4096
 
-/** The fields of the line, in the order in which people read them. */
-export function exchangeLine(record: ExchangeRecord): Record<string, string | number | boolean> {
-  const { usage } = record
-  const fields: Record<string, string | number | boolean | null | undefined> = {
-    id: record.id,
-    route: record.route,
-    kind: record.kind,
-    policy: record.policy,
-    method: record.method,
-    model: record.model,
-    target: record.target,
-    account: record.account,
-    key: record.key,
-    status: record.status,
-    outcome: record.outcome,
-    code: record.code,
-    decided_by: record.decidedBy,
-    stream: record.stream,
-    ms: rounded(record.ms),
-    first_chunk_ms: rounded(record.firstChunkMs),
-    prompt_tokens: usage?.promptTokens,
-    completion_tokens: usage?.completionTokens,
-    usage_source: usage?.source,
-    charged: record.charged,
-    attempts: record.attempts,
-    address: record.address,
-    bytes_in: record.bytesIn,
+/**
+ * Writes lines of one shape, without a general serializer: this line is written for each exchange. What is null is left out.
+ * Every text but the exchange's own id may come from outside: secrets are taken out of it.
+ */
+export class ExchangeLines {
+  readonly #clean: (text: string) => string
+  /** As JSON, with its quotes. */
+  readonly #known = new Map<string, string>()
+
+  /** @param clean takes secrets out of a text */
+  constructor(clean: (text: string) => string) {
+    this.#clean = clean
   }
-  const line: Record<string, string | number | boolean> = {}
-  for (const name in fields) {
-    const value = fields[name]
-    if (value != null) line[name] = value
+
+  /** The secrets have changed. */
+  forget(): void {
+    this.#known.clear()
   }
-  return line
+
+  /** @param time the field with the time, with the comma before it */
+  line(summary: ExchangeSummary, time: string): string {
+    const { usage, attempts, charge, code, status, stream, firstChunkMs } = summary
+    let line = `{"level":"info"${time},"id":"${summary.id}","route":${this.#text(summary.route)},"kind":"${summary.kind}"`
+    line += `,"policy":${this.#text(summary.policy)},"method":${this.#text(summary.method)}`
+    line += this.#field('model', summary.model) + this.#field('target', summary.target)
+    line += this.#field('account', summary.accountId) + this.#field('key', summary.keyId)
+    if (status !== null) line += `,"status":${status}`
+    if (summary.outcome !== null) line += `,"outcome":"${summary.outcome}"`
+    if (code !== null) line += `,"code":"${code}"`
+    line += this.#field('decided_by', summary.decidedBy)
+    if (stream !== null) line += `,"stream":${stream}`
+    line += `,"ms":${rounded(summary.ms)}`
+    if (firstChunkMs !== null) line += `,"first_chunk_ms":${rounded(firstChunkMs)}`
+    if (usage !== null) {
+      line += `,"prompt_tokens":${usage.promptTokens},"completion_tokens":${usage.completionTokens}`
+      line += `,"usage_source":"${usage.source}"`
+    }
+    if (charge !== null) line += `,"charged":"${formatMoney(charge.amount)}"`
+    line += `,"attempts":${attempts.length},"address":${this.#text(summary.address)}`
+    return `${line},"bytes_in":${summary.bytesIn},"msg":"exchange"}\n`
+  }
+
+  #field(name: string, value: string | null): string {
+    return value === null ? '' : `,"${name}":${this.#text(value)}`
+  }
+
+  #text(value: string): string {
+    const known = this.#known.get(value)
+    if (known !== undefined) return known
+    const text = visibleJson(JSON.stringify(this.#clean(value.toWellFormed())))
+    if (this.#known.size >= MAX_KNOWN) this.#known.clear()
+    this.#known.set(value, text)
+    return text
+  }
 }
 
 /** Tenths of a millisecond: more is noise. */
-function rounded(ms: number | null | undefined): number | null | undefined {
-  return ms == null ? ms : Math.round(ms * 10) / 10
+function rounded(ms: number): number {
+  return Math.round(ms * 10) / 10
 }

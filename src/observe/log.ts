@@ -5,8 +5,10 @@
 import fs from 'node:fs'
 import { type DestinationStream, destination as openDestination, pino } from 'pino'
 import type { Log } from '#contract'
+import { ExchangeLines } from './exchange-line.ts'
 import { PlainWriter } from './plain.ts'
 import { createRedactor } from './redact.ts'
+import type { ExchangeSummary } from './summary.ts'
 
 /** From which level on lines are written. */
 export const LOG_LEVELS = ['info', 'warn', 'error', 'silent'] as const
@@ -27,6 +29,8 @@ export interface Logger {
   readonly log: Log
   /** The log that a step gets: its id is in every line. */
   forStep(id: string): Log
+  /** The line of an exchange that is over. */
+  exchange(summary: ExchangeSummary): void
   /** A log with these fields in every line. */
   child(fields: Readonly<Record<string, unknown>>): Log
   /** Secrets of a configuration that was loaded later; the old ones stay secret. */
@@ -42,6 +46,10 @@ const RESERVED = ['level', 'time', 'msg']
 /** Lines that wait because nobody reads stdout, in bytes; beyond, new ones are dropped rather than eating the memory. */
 const MOST_WAITING_BYTES = 16 * 1024 * 1024
 
+/** Lines are written together: a system call for each costs more than the line. */
+const BATCH_BYTES = 15 * 1024
+const BATCH_MS = 100
+
 /** Throws when the level is none. */
 export function createLog({ level, secrets, destination, now = Date.now }: LogOptions): Logger {
   if (!(LOG_LEVELS as readonly string[]).includes(level)) {
@@ -50,25 +58,35 @@ export function createLog({ level, secrets, destination, now = Date.now }: LogOp
   const redactor = createRedactor(secrets)
   const plain = new PlainWriter(redactor.text, RESERVED)
   const standardOut = destination === undefined ? openStandardOut() : null
+  const out: DestinationStream = destination ? { write: line => void destination.write(line) } : standardOut!
+  const timestamp = timestamps(now)
   const root = pino(
     {
       level,
       base: null,
-      timestamp: timestamps(now),
+      timestamp,
       formatters: { level: label => ({ level: label }) },
       // Errors are plain already; pino would look at them again.
       serializers: { err: error => error },
       hooks: { streamWrite: redactor.line },
     },
-    destination ? { write: line => void destination.write(line) } : (standardOut as DestinationStream),
+    out,
   )
   const child = (fields: Readonly<Record<string, unknown>>): Log =>
     createLines(root.child(plain.fields(fields)), new PlainWriter(redactor.text, [...RESERVED, ...Object.keys(fields)]))
+  const lines = new ExchangeLines(redactor.text)
+  const hasExchanges = root.isLevelEnabled('info')
   return {
     log: createLines(root, plain),
+    exchange(summary) {
+      if (hasExchanges) out.write(lines.line(summary, timestamp()))
+    },
     forStep: id => child({ step: id }),
     child,
-    learn: redactor.learn,
+    learn(more) {
+      redactor.learn(more)
+      lines.forget()
+    },
     redact: redactor.text,
     flush() {
       if (standardOut) flushNow(standardOut)
@@ -135,7 +153,13 @@ function flushNow(standardOut: ReturnType<typeof openDestination>): void {
 
 /** Written in the background: a reader that is slow or stuck must not hold up the streams of all clients. */
 function openStandardOut(): ReturnType<typeof openDestination> {
-  const standardOut = openDestination({ dest: 1, sync: false, maxLength: MOST_WAITING_BYTES })
+  const standardOut = openDestination({
+    dest: 1,
+    sync: false,
+    maxLength: MOST_WAITING_BYTES,
+    minLength: BATCH_BYTES,
+    periodicFlush: BATCH_MS,
+  })
   let told = false
   const tell = (text: string) => {
     if (!told) process.stderr.write(`tollgate: ${text}\n`)

@@ -1,6 +1,7 @@
 /** What /metrics tells, about a dozen series: their names and meanings as data, and one method for each thing that happens. */
-import { type Attempt, type ErrorCode, formatMoney, type NanoUsd, type Outcome, type Usage } from '#contract'
+import { formatMoney } from '#contract'
 import { createRegistry, type MetricDefinition } from './registry.ts'
+import type { ExchangeSummary } from './summary.ts'
 
 /** Every metric, in the order of the page. */
 export const METRICS = [
@@ -109,26 +110,14 @@ export const METRICS = [
   { name: 'process_resident_memory_bytes', type: 'gauge', labels: [], help: 'Memory of the process in RAM.' },
 ] as const satisfies readonly MetricDefinition[]
 
-/** What an exchange was, at its end. */
-export interface ExchangeMeasures {
-  /** The route's path as configured; not what a client asked for, of which there are too many. */
-  readonly route: string
-  readonly outcome?: Outcome | null | undefined
-  readonly code?: ErrorCode | null | undefined
-  readonly ms: number
-  /** The catalog's id; without one nothing is counted for models. */
-  readonly model?: string | null | undefined
-  readonly firstChunkMs?: number | null | undefined
-  readonly usage?: Usage | null | undefined
-  readonly charged?: NanoUsd | null | undefined
-  readonly overrun?: NanoUsd | null | undefined
-  /** Who answered, and what that cost the house; null where nobody knows. */
-  readonly cost?: { readonly target: string; readonly amount: NanoUsd } | null | undefined
-}
+/** What is counted of an exchange. */
+export type ExchangeMeasures = Pick<
+  ExchangeSummary,
+  'route' | 'outcome' | 'code' | 'ms' | 'model' | 'firstChunkMs' | 'usage' | 'charge' | 'cost' | 'target' | 'attempts'
+>
 
 export interface Metrics {
-  exchange(measures: ExchangeMeasures): void
-  attempt(attempt: Pick<Attempt, 'target' | 'code'>): void
+  exchange(summary: ExchangeMeasures): void
   stepFailed(step: { readonly policy: string; readonly step: string }): void
   /** A step in shadow ran. `code` of what it would have refused; null: it let the exchange pass. */
   shadowRan(run: { readonly policy: string; readonly step: string; readonly code: string | null }): void
@@ -180,22 +169,24 @@ export function createMetrics(options: MetricsOptions): Metrics {
   registry.outside(metric('process_resident_memory_bytes'), () => process.memoryUsage.rss())
 
   return {
-    exchange({ route, outcome, code, ms, model, firstChunkMs, usage, charged: amount, overrun, cost }) {
+    exchange({ route, outcome, code, ms, model, firstChunkMs, usage, charge, cost, target, attempts: tries }) {
       exchanges.add(1, route, outcome ?? 'none', code ?? 'none')
       durations.observe(ms / 1000, route)
-      overruns.add(overrun ?? 0n)
-      if (cost) costs.add(cost.amount, cost.target)
+      for (const attempt of tries) attempts.add(1, attempt.target, attempt.code ?? 'none')
+      if (cost !== null) costs.add(cost, target!)
       // A raw route has no model of the catalog: what it earned stands under its path.
-      if (amount != null) charged.add(amount, model ?? route)
-      if (model == null) return
-      if (firstChunkMs != null) firstChunks.observe(firstChunkMs / 1000, model)
-      if (usage == null) return
+      if (charge !== null) {
+        charged.add(charge.amount, model ?? route)
+        overruns.add(charge.overrun)
+      }
+      if (model === null) return
+      if (firstChunkMs !== null) firstChunks.observe(firstChunkMs / 1000, model)
+      if (usage === null) return
       tokens.add(usage.promptTokens - usage.cachedTokens - usage.cacheWriteTokens, model, 'input')
       tokens.add(usage.cachedTokens, model, 'cached_input')
       tokens.add(usage.cacheWriteTokens, model, 'cache_write')
       tokens.add(usage.completionTokens, model, 'output')
     },
-    attempt: ({ target, code }) => attempts.add(1, target, code ?? 'none'),
     stepFailed: ({ policy, step }) => stepsFailed.add(1, policy, step),
     shadowRan({ policy, step, code }) {
       shadowRuns.add(1, policy, step)

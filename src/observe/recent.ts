@@ -6,37 +6,12 @@
  * remember one, 0.1 milliseconds to look for one that is not there. The trail and the attempts are those of the exchange itself,
  * nothing is copied; nothing else of the exchange is kept, so that requests do not live on with them.
  */
-import type { Attempt, ErrorCode, Outcome, RouteKind, TrailEntry } from '#contract'
-
-/** An exchange that is over. No words of it, no secrets, no address. */
-export interface RecentExchange {
-  readonly id: string
-  /** Milliseconds since the epoch. */
-  readonly at: number
-  readonly ms: number
-  readonly route: string
-  readonly kind: RouteKind
-  readonly policy: string
-  readonly method: string
-  readonly model: string | null
-  readonly stream: boolean | null
-  readonly accountId: string | null
-  readonly account: string | null
-  readonly keyId: string | null
-  readonly key: string | null
-  /** What the client got; null when it had left before. */
-  readonly status: number | null
-  readonly outcome: Outcome | null
-  readonly code: ErrorCode | null
-  /** The step that refused, failed or answered; `send` or `gateway` where no step did; null: answered by a provider. */
-  readonly decidedBy: string | null
-  readonly trail: readonly TrailEntry[]
-  readonly attempts: readonly Attempt[]
-}
+import type { TrailEntry } from '#contract'
+import type { ExchangeSummary } from './summary.ts'
 
 export interface Recent {
-  add(exchange: RecentExchange): void
-  find(id: string): RecentExchange | undefined
+  add(exchange: ExchangeSummary): void
+  find(id: string): ExchangeSummary | undefined
   /** How many are remembered, how many can be, and how much they take by a careful estimate. */
   readonly size: number
   readonly most: number
@@ -54,12 +29,12 @@ const LIMITS: RecentLimits = { exchanges: 10_000, bytes: 16 * 1024 * 1024 }
 const LONGEST_NOTE = 1000
 
 /** An object with its fields, and what of its texts is not shared with others. */
-const EXCHANGE_BYTES = 760
+const EXCHANGE_BYTES = 880
 const ENTRY_BYTES = 96
 const ATTEMPT_BYTES = 56
 
 export function createRecent({ exchanges: most, bytes: mostBytes }: RecentLimits = LIMITS): Recent {
-  const ring: (RecentExchange | undefined)[] = new Array<RecentExchange | undefined>(most).fill(undefined)
+  const ring: (ExchangeSummary | undefined)[] = new Array<ExchangeSummary | undefined>(most).fill(undefined)
   /** Where the next one goes, and how many there are before it. */
   let next = 0
   let size = 0
@@ -94,13 +69,13 @@ export function createRecent({ exchanges: most, bytes: mostBytes }: RecentLimits
   }
 }
 
-function bytesOf({ trail, attempts }: RecentExchange): number {
+function bytesOf({ trail, attempts }: ExchangeSummary): number {
   let bytes = EXCHANGE_BYTES + trail.length * ENTRY_BYTES + attempts.length * ATTEMPT_BYTES
   for (const { note } of trail) if (note !== undefined) bytes += 24 + 2 * note.length
   return bytes
 }
 
-function withShortNotes(exchange: RecentExchange): RecentExchange {
+function withShortNotes(exchange: ExchangeSummary): ExchangeSummary {
   if (!exchange.trail.some(isLong)) return exchange
   return { ...exchange, trail: exchange.trail.map(entry => (isLong(entry) ? shortened(entry) : entry)) }
 }

@@ -8,7 +8,7 @@ import {
   modelList,
   receiptEntry,
 } from '../answer/entries.ts'
-import type { RecentExchange } from '../observe/recent.ts'
+import type { ExchangeSummary } from '../observe/summary.ts'
 import { isForAnthropic } from './refusal.ts'
 import { endStopped, type SenderParts, type Trip } from './trip.ts'
 
@@ -30,7 +30,7 @@ export function sendModel(trip: Trip, id: string): void {
 }
 
 /** Finds one of the last exchanges that are over. */
-export type FindRecent = (id: string) => RecentExchange | undefined
+export type FindRecent = (id: string) => ExchangeSummary | undefined
 
 /**
  * `GET /v1/receipts/{id}`: of the key's own account, by the `x-request-id` of the exchange. Of one that never held money
@@ -45,14 +45,14 @@ export function sendReceipt(
   const receipt = store.findReceipt(id)
   const found = receipt ?? findRecent?.(id)
   if (!found || !account || found.accountId !== account.id) throw refuse('receipt_not_found')
-  answer(trip, receipt ? receiptEntry(receipt) : exchangeEntry(found as RecentExchange))
+  answer(trip, receipt ? receiptEntry(receipt) : exchangeEntry(found as ExchangeSummary))
 }
 
 /**
  * An exchange without a receipt, for the owner of its key: the fields of a receipt as far as there are any, and why it
  * ended so. Notes are left out: they are what steps say to the operator.
  */
-function exchangeEntry(exchange: RecentExchange): object {
+function exchangeEntry(exchange: ExchangeSummary): object {
   return {
     id: exchange.id,
     object: 'exchange',

@@ -1,8 +1,7 @@
-/** A trip that is over, as the log and the metrics want it. */
-import { type Clock, costOf, formatMoney, type NanoUsd, type Refusal } from '#contract'
+/** An exchange that is over, as the log, the metrics and the list of recent exchanges want it. */
+import { type Clock, costOf, type NanoUsd, type Refusal } from '#contract'
 import { countOr0 } from '../answer/meter.ts'
-import type { ExchangeRecord } from '../observe/exchange-line.ts'
-import type { RecentExchange } from '../observe/recent.ts'
+import type { ExchangeSummary } from '../observe/summary.ts'
 import type { Trip } from './trip.ts'
 
 export interface TripEnding {
@@ -12,67 +11,46 @@ export interface TripEnding {
   readonly decidedBy: string | null
 }
 
-/** What the answer cost the house: of the target that gave it, when its cost is known. */
-export function houseCost({ exchange }: Trip): { readonly target: string; readonly amount: NanoUsd } | null {
-  const last = exchange.attempts.at(-1)
-  const price = exchange.targets?.find(({ id }) => id === last?.target)?.cost
-  if (!price || !exchange.usage) return null
-  const { promptTokens, cachedTokens, cacheWriteTokens, completionTokens } = exchange.usage
-  const [prompt, cached, cacheWrite] = [countOr0(promptTokens), countOr0(cachedTokens), countOr0(cacheWriteTokens)]
-  const tokens = { prompt, cached, cacheWrite, completion: countOr0(completionTokens) }
-  return { target: last!.target, amount: costOf(price, tokens) }
-}
-
-export function recordOf(trip: Trip, { status, refusal, decidedBy }: TripEnding, clock: Clock): ExchangeRecord {
+export function summaryOf(trip: Trip, { status, refusal, decidedBy }: TripEnding, clock: Clock): ExchangeSummary {
   const { exchange, route, ctx, client, stopped } = trip
-  return {
-    id: exchange.id,
-    route: route.config.path,
-    kind: route.config.kind,
-    policy: route.plan.name,
-    method: ctx.method,
-    model: exchange.model?.id,
-    target: exchange.attempts.at(-1)?.target,
-    account: exchange.account?.id,
-    key: exchange.key?.id,
-    // Who has left got no status, whatever was prepared.
-    status: stopped === 'client_left' && exchange.outcome === 'client_left' ? null : status,
-    outcome: exchange.outcome,
-    code: refusal?.code,
-    decidedBy,
-    stream: exchange.chat?.stream,
-    ms: clock.now() - exchange.startedAt,
-    firstChunkMs: client.firstWriteMs === null ? null : client.firstWriteMs - client.openedMs,
-    usage: exchange.usage,
-    attempts: exchange.attempts.length,
-    charged: exchange.charge && formatMoney(exchange.charge.amount),
-    address: exchange.address,
-    bytesIn: exchange.bytes.length,
-  }
-}
-
-/** What is remembered of a trip when it is over. Nothing of it may lead to the request: it would live on with this. */
-export function recentOf({ exchange, route, ctx }: Trip, record: ExchangeRecord): RecentExchange {
-  const { account, key, chat } = exchange
+  const { account, key, attempts } = exchange
   return {
     id: exchange.id,
     at: exchange.startedAt,
-    ms: record.ms,
+    ms: clock.now() - exchange.startedAt,
+    firstChunkMs: client.firstWriteMs === null ? null : client.firstWriteMs - client.openedMs,
     route: route.config.path,
     kind: route.config.kind,
     policy: route.plan.name,
     method: ctx.method,
     model: exchange.model?.id ?? null,
-    stream: chat?.stream ?? null,
+    target: attempts.length === 0 ? null : attempts[attempts.length - 1]!.target,
+    stream: exchange.chat?.stream ?? null,
     accountId: account?.id ?? null,
     account: account?.name ?? null,
     keyId: key?.id ?? null,
     key: key?.name ?? null,
-    status: record.status ?? null,
+    // Who has left got no status, whatever was prepared.
+    status: stopped === 'client_left' && exchange.outcome === 'client_left' ? null : status,
     outcome: exchange.outcome,
-    code: record.code ?? null,
-    decidedBy: record.decidedBy ?? null,
+    code: refusal?.code ?? null,
+    decidedBy,
+    usage: exchange.usage,
+    charge: exchange.charge,
+    cost: operatorCost(trip),
+    address: exchange.address,
+    bytesIn: exchange.bytes.length,
     trail: exchange.trail,
-    attempts: exchange.attempts,
+    attempts,
   }
+}
+
+function operatorCost({ exchange: { attempts, targets, usage } }: Trip): NanoUsd | null {
+  if (!usage || attempts.length === 0) return null
+  const { target } = attempts[attempts.length - 1]!
+  const price = targets?.find(({ id }) => id === target)?.cost
+  if (!price) return null
+  const { promptTokens, cachedTokens, cacheWriteTokens, completionTokens } = usage
+  const [prompt, cached, cacheWrite] = [countOr0(promptTokens), countOr0(cachedTokens), countOr0(cacheWriteTokens)]
+  return costOf(price, { prompt, cached, cacheWrite, completion: countOr0(completionTokens) })
 }

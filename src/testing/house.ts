@@ -11,7 +11,7 @@ import type { Configuration } from '../config/configuration.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
 import { createGeneration, type Generation } from '../generation.ts'
 import { mistakeSentence, type StepReport } from '../pipeline/step-report.ts'
-import { recordOf } from '../send/record.ts'
+import { summaryOf } from '../send/record.ts'
 import type { Trip } from '../send/trip.ts'
 import { createIds } from '../store/ids.ts'
 import { openStore } from '../store/sqlite.ts'
@@ -30,10 +30,7 @@ export interface LogEntry {
 }
 
 /** How an exchange ended, as the gateway recorded it. */
-export type BenchRecord = ReturnType<typeof recordOf> & {
-  readonly trail: readonly TrailEntry[]
-  readonly signal: AbortSignal
-}
+export type BenchRecord = ReturnType<typeof summaryOf> & { readonly signal: AbortSignal }
 
 /** What recovery made of what a killed process had left. */
 export interface Recovered {
@@ -161,8 +158,8 @@ export async function openHouse(options: HouseOptions): Promise<House> {
     reportStep: report => void mistakes.push(report),
     reportBug: bug,
     record(trip, ending) {
-      const { trail, signal, id } = trip.exchange
-      records.set(id, { ...recordOf(trip, ending, clock), trail, signal })
+      const { signal, id } = trip.exchange
+      records.set(id, { ...summaryOf(trip, ending, clock), signal })
       exchanges.set(trip.ctx.req.socket, id)
     },
   })

@@ -1,50 +1,79 @@
 import { describe, expect, it } from 'vitest'
-import { exchangeLine } from '../../src/observe/exchange-line.ts'
+import { ExchangeLines } from '../../src/observe/exchange-line.ts'
+import { createRedactor, REDACTED } from '../../src/observe/redact.ts'
+import type { ExchangeSummary } from '../../src/observe/summary.ts'
+import { summary } from './summary.ts'
+
+const TIME = ',"time":"2026-01-02T03:04:05.678Z"'
+
+function lineOf(given: Partial<ExchangeSummary>, lines = new ExchangeLines(createRedactor([]).text)) {
+  const line = lines.line(summary(given), TIME)
+  expect(line.endsWith('\n') && line.indexOf('\n') === line.length - 1).toBe(true)
+  return JSON.parse(line) as Record<string, unknown>
+}
 
 describe('the line of an exchange', () => {
-  it('leaves out what is not known, and keeps zeros and false', () => {
-    const line = exchangeLine({
-      id: 'req_1',
-      route: '/v1/chat/completions',
-      model: null,
-      target: undefined,
-      status: null,
-      outcome: 'client_left',
-      code: null,
-      stream: false,
-      ms: 0,
-      firstChunkMs: null,
-      usage: null,
-      attempts: 0,
-      bytesIn: 0,
-    })
-    expect(line).toEqual({
-      id: 'req_1',
-      route: '/v1/chat/completions',
-      outcome: 'client_left',
-      stream: false,
-      ms: 0,
-      attempts: 0,
-      bytes_in: 0,
-    })
-    expect(JSON.stringify(line)).not.toContain('null')
+  const SECRET = 'canary-secret-0001'
+  it.each(['route', 'policy', 'method', 'model', 'target', 'accountId', 'keyId', 'decidedBy', 'address'] as const)(
+    'holds no secret in %s, nor one that is learned later, and nothing that breaks the line',
+    name => {
+      const redactor = createRedactor([])
+      const lines = new ExchangeLines(redactor.text)
+      const found = (value: string) => JSON.stringify(lineOf({ [name]: value }, lines))
+      expect(found(`a Bearer ${SECRET} b`)).toContain(REDACTED)
+      expect(found('sk-0123456789')).not.toContain('0123456789')
+      expect(found(`x${SECRET}`)).toContain(SECRET)
+      redactor.learn([SECRET])
+      lines.forget()
+      expect(found(`x${SECRET}`)).not.toContain(SECRET)
+      for (const odd of ['a"\n{}', '\u202ea', '\u2028', '\ud800', '\u0000']) {
+        const line = lines.line(summary({ [name]: odd }), TIME)
+        expect(line.slice(0, -1)).not.toMatch(/[\n\u202e\u0000]/)
+        expect(line.isWellFormed()).toBe(true)
+        JSON.parse(line)
+      }
+    },
+  )
+
+  it('has room for any number of texts', () => {
+    const lines = new ExchangeLines(text => text)
+    for (let index = 0; index < 10_000; index++) {
+      expect(lineOf({ address: `a${index}` }, lines)['address']).toBe(`a${index}`)
+    }
   })
 
-  it('has every field of a complete exchange, in a fixed order', () => {
-    const line = exchangeLine({
-      bytesIn: 321,
+  it('leaves out what is not known, and keeps zeros and false', () => {
+    const line = lineOf({ status: null, outcome: 'client_left', stream: false, ms: 0 })
+    expect(line).toEqual({
+      level: 'info',
+      time: '2026-01-02T03:04:05.678Z',
       id: 'req_1',
       route: '/v1/chat/completions',
       kind: 'chat',
       policy: 'standard',
       method: 'POST',
+      outcome: 'client_left',
+      stream: false,
+      ms: 0,
+      attempts: 0,
+      address: '203.0.113.7',
+      bytes_in: 0,
+      msg: 'exchange',
+    })
+  })
+
+  it('has every field of a complete exchange, in a fixed order', () => {
+    const attempt = { target: 'openai/some-mini', status: 200, code: null, ms: 5 }
+    const line = lineOf({
+      bytesIn: 321,
       model: 'chat-small',
       target: 'openai/some-mini',
-      account: 'acc_1',
-      key: 'key_1',
-      status: 200,
-      outcome: 'answered',
+      accountId: 'acc_1',
+      account: 'never a name',
+      keyId: 'key_1',
+      key: 'never a name',
       code: 'upstream_error',
+      decidedBy: 'send',
       stream: true,
       ms: 1234.5678,
       firstChunkMs: 98.7654,
@@ -56,10 +85,12 @@ describe('the line of an exchange', () => {
         reasoningTokens: 0,
         source: 'reported',
       },
-      attempts: 2,
-      address: '203.0.113.7',
+      charge: { amount: 1_500_000n, overrun: 0n },
+      attempts: [attempt, attempt],
     })
     expect(Object.entries(line)).toEqual([
+      ['level', 'info'],
+      ['time', '2026-01-02T03:04:05.678Z'],
       ['id', 'req_1'],
       ['route', '/v1/chat/completions'],
       ['kind', 'chat'],
@@ -72,15 +103,18 @@ describe('the line of an exchange', () => {
       ['status', 200],
       ['outcome', 'answered'],
       ['code', 'upstream_error'],
+      ['decided_by', 'send'],
       ['stream', true],
       ['ms', 1234.6],
       ['first_chunk_ms', 98.8],
       ['prompt_tokens', 10],
       ['completion_tokens', 7],
       ['usage_source', 'reported'],
+      ['charged', '0.001500000'],
       ['attempts', 2],
       ['address', '203.0.113.7'],
       ['bytes_in', 321],
+      ['msg', 'exchange'],
     ])
   })
 })

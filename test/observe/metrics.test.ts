@@ -2,6 +2,9 @@ import { describe, expect, it } from 'vitest'
 import type { Usage } from '#contract'
 import { createMetrics, METRICS, type MetricsOptions } from '../../src/observe/metrics.ts'
 import { MOST_LABEL_SETS } from '../../src/observe/registry.ts'
+import { summary } from './summary.ts'
+
+const ATTEMPT = { status: null, ms: 1 } as const
 
 describe('what must not happen', () => {
   it.each(['"} 1\nforged_total 9', 'back\\slash', '\\n', 'a"b', 'line\nfeed', '\r', '😀', '', '{le="1"}'])(
@@ -20,7 +23,7 @@ describe('what must not happen', () => {
     const total = MOST_LABEL_SETS + 250
     for (let round = 0; round < 2; round++) {
       for (let index = 0; index < total; index++) {
-        metrics.exchange({ route: `/r/${index}`, outcome: 'answered', ms: 5 })
+        metrics.exchange(summary({ route: `/r/${index}`, outcome: 'answered', ms: 5 }))
       }
     }
     const page = parse(metrics.render())
@@ -34,21 +37,23 @@ describe('what must not happen', () => {
 
   it('a label value of any length takes bounded room', () => {
     const metrics = create()
-    metrics.attempt({ target: 'x'.repeat(1_000_000), code: null })
+    metrics.exchange(summary({ attempts: [{ ...ATTEMPT, target: 'x'.repeat(1_000_000), code: null }] }))
     expect(metrics.render().length).toBeLessThan(20_000)
   })
 
   it.each([Number.NaN, -5, Number.POSITIVE_INFINITY])('the number %d spoils no sum', bad => {
     const metrics = create()
     const usage = usageOf({ promptTokens: bad, completionTokens: bad })
-    metrics.exchange({ route: '/r', outcome: 'answered', model: 'm', ms: bad, firstChunkMs: bad, usage })
-    metrics.exchange({
-      route: '/r',
-      outcome: 'answered',
-      model: 'm',
-      ms: 2000,
-      usage: usageOf({ completionTokens: 7 }),
-    })
+    metrics.exchange(summary({ route: '/r', outcome: 'answered', model: 'm', ms: bad, firstChunkMs: bad, usage }))
+    metrics.exchange(
+      summary({
+        route: '/r',
+        outcome: 'answered',
+        model: 'm',
+        ms: 2000,
+        usage: usageOf({ completionTokens: 7 }),
+      }),
+    )
     const page = parse(metrics.render())
     expect(page.value('tollgate_exchange_duration_seconds_sum', { route: '/r' })).toBe('2')
     expect(page.value('tollgate_exchange_duration_seconds_count', { route: '/r' })).toBe('2')
@@ -68,9 +73,10 @@ describe('what must not happen', () => {
     const metrics = create()
     const route = { route: '/r', outcome: 'answered', ms: 1, model: 'm' } as const
     // 2^53 + 1 nano-dollars, and then one at a time.
-    metrics.exchange({ ...route, charged: 9_007_199_254_740_993n, overrun: 1n })
-    for (let index = 0; index < 10; index++) metrics.exchange({ ...route, charged: 1n, overrun: 100_000_000n })
-    metrics.exchange({ ...route, charged: -5n, overrun: null })
+    metrics.exchange(summary({ ...route, charge: { amount: 9_007_199_254_740_993n, overrun: 1n } }))
+    for (let index = 0; index < 10; index++)
+      metrics.exchange(summary({ ...route, charge: { amount: 1n, overrun: 100_000_000n } }))
+    metrics.exchange(summary({ ...route, charge: { amount: -5n, overrun: 0n } }))
     const page = parse(metrics.render())
     expect(page.value('tollgate_charged_dollars_total', { model: 'm' })).toBe('9007199.254741003')
     expect(page.value('tollgate_overrun_dollars_total')).toBe('1.000000001')
@@ -80,17 +86,20 @@ describe('what must not happen', () => {
 describe('the page', () => {
   it('holds exactly the metrics of METRICS, in their order, with type, help and labels', () => {
     const metrics = create()
-    metrics.exchange({
-      route: '/v1/chat/completions',
-      outcome: 'answered',
-      ms: 1,
-      model: 'm',
-      firstChunkMs: 1,
-      usage: usageOf({ promptTokens: 1 }),
-      charged: 1n,
-      cost: { target: 'a/b', amount: 1n },
-    })
-    metrics.attempt({ target: 'a/b', code: null })
+    metrics.exchange(
+      summary({
+        route: '/v1/chat/completions',
+        outcome: 'answered',
+        ms: 1,
+        model: 'm',
+        firstChunkMs: 1,
+        usage: usageOf({ promptTokens: 1 }),
+        charge: { amount: 1n, overrun: 0n },
+        cost: 1n,
+        target: 'a/b',
+      }),
+    )
+    metrics.exchange(summary({ attempts: [{ ...ATTEMPT, target: 'a/b', code: null }] }))
     metrics.stepFailed({ policy: 'p', step: 's' })
     metrics.shadowRan({ policy: 'p', step: 's', code: 'rate_limit_exceeded' })
     metrics.reload('changed')
@@ -155,10 +164,10 @@ describe('the page', () => {
 describe('what is counted', () => {
   it('an exchange by route, outcome and code', () => {
     const metrics = create()
-    metrics.exchange({ route: '/a', outcome: 'refused', code: 'rate_limit_exceeded', ms: 1 })
-    metrics.exchange({ route: '/a', outcome: 'refused', code: 'rate_limit_exceeded', ms: 1 })
-    metrics.exchange({ route: '/a', outcome: 'client_left', code: null, ms: 1 })
-    metrics.exchange({ route: '/a', outcome: null, ms: 1 })
+    metrics.exchange(summary({ route: '/a', outcome: 'refused', code: 'rate_limit_exceeded', ms: 1 }))
+    metrics.exchange(summary({ route: '/a', outcome: 'refused', code: 'rate_limit_exceeded', ms: 1 }))
+    metrics.exchange(summary({ route: '/a', outcome: 'client_left', code: null, ms: 1 }))
+    metrics.exchange(summary({ route: '/a', outcome: null, ms: 1 }))
     const page = parse(metrics.render())
     const count = (outcome: string, code: string) =>
       page.value('tollgate_exchanges_total', { route: '/a', outcome, code })
@@ -176,7 +185,7 @@ describe('what is counted', () => {
       completionTokens: 9,
       reasoningTokens: 5,
     })
-    metrics.exchange({ route: '/a', outcome: 'answered', ms: 1, model: 'm', usage })
+    metrics.exchange(summary({ route: '/a', outcome: 'answered', ms: 1, model: 'm', usage }))
     const page = parse(metrics.render())
     const tokens = Object.fromEntries(
       page.samples('tollgate_tokens_total').map(({ labels, value }) => [labels['type'], value]),
@@ -186,8 +195,8 @@ describe('what is counted', () => {
 
   it('an attempt by target and code, a failed step by policy and step', () => {
     const metrics = create()
-    metrics.attempt({ target: 'openai/x', code: null })
-    metrics.attempt({ target: 'openai/x', code: 'upstream_timeout' })
+    metrics.exchange(summary({ attempts: [{ ...ATTEMPT, target: 'openai/x', code: null }] }))
+    metrics.exchange(summary({ attempts: [{ ...ATTEMPT, target: 'openai/x', code: 'upstream_timeout' }] }))
     metrics.stepFailed({ policy: 'standard', step: 'burst' })
     const page = parse(metrics.render())
     expect(page.value('tollgate_attempts_total', { target: 'openai/x', code: 'none' })).toBe('1')
@@ -197,7 +206,8 @@ describe('what is counted', () => {
 
   it('durations in cumulated buckets, a value on a limit inside it', () => {
     const metrics = create()
-    for (const ms of [1, 10, 11, 50, 900_000, 900_001]) metrics.exchange({ route: '/a', outcome: 'answered', ms })
+    for (const ms of [1, 10, 11, 50, 900_000, 900_001])
+      metrics.exchange(summary({ route: '/a', outcome: 'answered', ms }))
     const page = parse(metrics.render())
     const bucket = (le: string) => page.value('tollgate_exchange_duration_seconds_bucket', { route: '/a', le })
     expect([bucket('0.01'), bucket('0.05'), bucket('60'), bucket('900'), bucket('+Inf')]).toEqual([
@@ -215,7 +225,16 @@ describe('what is counted', () => {
 
   it('without a model nothing is counted for models', () => {
     const metrics = create()
-    metrics.exchange({ route: '/a', outcome: 'refused', ms: 1, firstChunkMs: 1, usage: usageOf({}), charged: 5n })
+    metrics.exchange(
+      summary({
+        route: '/a',
+        outcome: 'refused',
+        ms: 1,
+        firstChunkMs: 1,
+        usage: usageOf({}),
+        charge: { amount: 5n, overrun: 0n },
+      }),
+    )
     const page = parse(metrics.render())
     for (const name of ['tollgate_tokens_total', 'tollgate_first_chunk_seconds_count']) {
       expect(page.samples(name)).toEqual([])

@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import type { TrailEntry } from '#contract'
-import { createRecent, type RecentExchange } from '../../src/observe/recent.ts'
+import { createRecent } from '../../src/observe/recent.ts'
+import type { ExchangeSummary } from '../../src/observe/summary.ts'
 import { counts } from '../helpers/counts.ts'
+import { summary } from './summary.ts'
 
 describe('what is bounded', () => {
   test('by number: the oldest goes', () => {
@@ -75,26 +77,6 @@ function fiveSteps(): TrailEntry[] {
 const found = (recent: ReturnType<typeof createRecent>, upTo: number) =>
   Array.from({ length: upTo }, (_, nth) => recent.find(`req_${nth + 1}`)?.id).filter(id => id !== undefined)
 
-function anExchange(id: string, trail: readonly TrailEntry[] = []): RecentExchange {
-  return {
-    id,
-    at: 0,
-    ms: 1,
-    route: '/v1/chat/completions',
-    kind: 'chat',
-    policy: 'p',
-    method: 'POST',
-    model: 'm',
-    stream: false,
-    accountId: 'acc_1',
-    account: 'acme',
-    keyId: 'key_1',
-    key: 'laptop',
-    status: 429,
-    outcome: 'refused',
-    code: 'rate_limit_exceeded',
-    decidedBy: 'burst',
-    trail,
-    attempts: [],
-  }
+function anExchange(id: string, trail: readonly TrailEntry[] = []): ExchangeSummary {
+  return summary({ id, trail, outcome: 'refused', status: 429, code: 'rate_limit_exceeded', decidedBy: 'burst' })
 }

@@ -1,12 +1,12 @@
 /** One process of the gateway, from its start to its end: the real store, gateway, application and parser. */
 import { copyFileSync, existsSync } from 'node:fs'
-import { type Log, refuse } from '#contract'
+import { formatMoney, type Log, refuse } from '#contract'
 import { createClientApp, createListener, type Listener } from '../../src/app.ts'
 import { createWatchman, type Watchman } from '../../src/clock.ts'
 import type { Configuration } from '../../src/config/configuration.ts'
 import { createGateway, type Gateway } from '../../src/gateway.ts'
 import { createGeneration, type Generation } from '../../src/generation.ts'
-import { recordOf } from '../../src/send/record.ts'
+import { summaryOf } from '../../src/send/record.ts'
 import { createIds } from '../../src/store/ids.ts'
 import { openStore } from '../../src/store/sqlite.ts'
 import type { RecoveryReport, Store } from '../../src/store/store.ts'
@@ -107,7 +107,8 @@ export class Life {
         if (!this.isAlive) return
         this.parts.onOver(trip.exchange.idempotencyKey ?? '')
         const { idempotencyKey } = trip.exchange
-        const { status, outcome, code, charged } = recordOf(trip, ending, clock)
+        const { status, outcome, code, charge } = summaryOf(trip, ending, clock)
+        const charged = charge && formatMoney(charge.amount)
         world.note(`gateway: ${idempotencyKey} is over: ${outcome} ${status} ${code ?? ''} charged ${charged}`)
         world.count(`code ${code ?? 'none'}`)
       },

@@ -1,0 +1,46 @@
+/** What is known of an exchange when it is over. No words of it, no secrets. */
+import type { Attempt, ErrorCode, Exchange, NanoUsd, Outcome, RouteKind, TrailEntry, Usage } from '#contract'
+
+/**
+ * Made once for each exchange, all fields in one order. The log line, the metrics and the list of recent exchanges read it.
+ * Nothing of it may lead to the request: the list keeps it.
+ */
+export interface ExchangeSummary {
+  readonly id: string
+  /** When its head came, in milliseconds since the epoch. */
+  readonly at: number
+  /** From the request's head to the end of the answer. */
+  readonly ms: number
+  /** From the request's head to the first piece of the answer. */
+  readonly firstChunkMs: number | null
+  /** The route's path as configured, not what the client asked for. */
+  readonly route: string
+  readonly kind: RouteKind
+  readonly policy: string
+  readonly method: string
+  readonly model: string | null
+  /** The target of the last attempt. */
+  readonly target: string | null
+  readonly stream: boolean | null
+  readonly accountId: string | null
+  readonly account: string | null
+  readonly keyId: string | null
+  readonly key: string | null
+  /** What the client got, or would have got; null when it left before there was one. */
+  readonly status: number | null
+  readonly outcome: Outcome | null
+  readonly code: ErrorCode | null
+  /** The step that refused, failed or answered; `send` or `gateway` where no step did; null: answered by a provider. */
+  readonly decidedBy: string | null
+  readonly usage: Usage | null
+  /** Once committed. */
+  readonly charge: Exchange['charge']
+  /** What the answer cost the operator: of the target that gave it, when its cost is known. */
+  readonly cost: NanoUsd | null
+  /** The client's. */
+  readonly address: string
+  /** The size of the request's body. */
+  readonly bytesIn: number
+  readonly trail: readonly TrailEntry[]
+  readonly attempts: readonly Attempt[]
+}
