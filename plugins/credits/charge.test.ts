@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { ChargeSource, Outcome, Progress, Usage } from '#contract'
+import { type ChargeSource, NO_SEARCH, type Outcome, type Progress, type Searching, type Usage } from '#contract'
 import { read, tableOf } from '../../test/helpers/repository.ts'
 import { type Bounds, chargeFor, type Ending } from './charge.ts'
 import { PRICE, progress, usage } from './test-samples.ts'
@@ -238,6 +238,7 @@ describe('what is charged', () => {
       cacheWriteTokens: 0,
       completionTokens: 0,
       reasoningTokens: 0,
+      searches: 0,
     })
   })
 
@@ -258,6 +259,40 @@ describe('what is charged', () => {
       cacheWriteTokens: 3,
       completionTokens: 5,
       reasoningTokens: 2,
+      searches: 0,
+    })
+  })
+
+  describe('searches of the web', () => {
+    const SEARCHED = { ...PRICE, search: 10_000_000n }
+    const TOOL = { passes: 10, least: 0, most: 3 }
+    const ALWAYS = { passes: 1, least: 1, most: 1 }
+    const tokens = 10n * 1_000n + 5n * 2_000n
+
+    test.each<[name: string, searching: Searching, said: number | undefined, charged: number, source: string]>([
+      ['of a tool, as many as the provider says', TOOL, 2, 2, 'reported'],
+      ['of a tool that was not used', TOOL, undefined, 0, 'reported'],
+      ['as many as there may be', TOOL, 3, 3, 'reported'],
+      ['more than there may be', TOOL, 4, 3, 'clamped'],
+      ['fewer than none', TOOL, -1, 0, 'reported'],
+      ['half of one', TOOL, 1.5, 2, 'clamped'],
+      ['without an end', TOOL, Number.POSITIVE_INFINITY, 3, 'clamped'],
+      ['of a model that always searches and does not say so', ALWAYS, undefined, 1, 'reported'],
+      ['that nobody asked for', NO_SEARCH, 1, 0, 'clamped'],
+    ])('%s', (_name, searching, said, charged, source) => {
+      const used = usage(10, 5, said === undefined ? {} : { searches: said })
+      const ending = { outcome: 'answered' as const, usage: used, progress: SOME, stream: true, reasoning: false }
+      const result = chargeFor(ending, SEARCHED, { ...BOUNDS, hold: 10n ** 12n, searching })
+      expect(result).toMatchObject({ searches: charged, source, amount: tokens + BigInt(charged) * 10_000_000n })
+    })
+
+    test('are free where they have no price, and noted', () => {
+      const ending = { outcome: 'answered' as const, progress: SOME, stream: true, reasoning: false }
+      const used = usage(10, 5, { searches: 2 })
+      expect(chargeFor({ ...ending, usage: used }, PRICE, { ...BOUNDS, searching: TOOL })).toMatchObject({
+        amount: tokens,
+        searches: 2,
+      })
     })
   })
 })

@@ -2,7 +2,18 @@
  * What an exchange is charged, for every way in which it can end: one function, one table, no ledger. The README's table
  * "What is charged" says the same in words.
  */
-import { type ChargeSource, costOf, type NanoUsd, type Outcome, type Price, type Progress, type Usage } from '#contract'
+import {
+  type ChargeSource,
+  costOf,
+  type NanoUsd,
+  NO_SEARCH,
+  type Outcome,
+  type Price,
+  type PricedTokens,
+  type Progress,
+  type Searching,
+  type Usage,
+} from '#contract'
 
 export interface Ending {
   readonly outcome: Outcome | null
@@ -23,6 +34,8 @@ export interface Bounds {
   readonly hold: NanoUsd
   readonly promptCeiling: number
   readonly completionCeiling: number
+  /** Left out: nothing searches. */
+  readonly searching?: Searching
 }
 
 export interface Charge {
@@ -35,6 +48,7 @@ export interface Charge {
   readonly cacheWriteTokens: number
   readonly completionTokens: number
   readonly reasoningTokens: number
+  readonly searches: number
 }
 
 export function chargeFor(ending: Ending, price: Price, bounds: Bounds): Charge {
@@ -75,7 +89,7 @@ function promptCharge(ending: Ending, usage: Usage, price: Price, bounds: Bounds
 function cachedCharge({ outcome, stream, answerPrice = null }: Ending, usage: Usage, bounds: Bounds): Charge {
   const delivered = outcome === 'answered' || (outcome === 'client_left' && stream)
   if (answerPrice === null || !delivered) return nothing('cached')
-  return { ...fromUsage(usage, answerPrice, bounds), overrun: 0n, source: 'cached' }
+  return { ...fromUsage(usage, answerPrice, { ...bounds, searching: NO_SEARCH }), overrun: 0n, source: 'cached' }
 }
 
 /** Usage brought into the range of the possible. */
@@ -84,12 +98,15 @@ function fromUsage(usage: Usage, price: Price, bounds: Bounds): Charge {
   const completion = bounded(usage.completionTokens, bounds.completionCeiling)
   const cached = bounded(usage.cachedTokens, prompt.value)
   const cacheWrite = bounded(usage.cacheWriteTokens, prompt.value - cached.value)
-  const clamped = prompt.clamped || completion.clamped || cached.clamped || cacheWrite.clamped
+  const { least, most } = bounds.searching ?? NO_SEARCH
+  const searches = bounded(Math.max(usage.searches ?? 0, least), most)
+  const clamped = prompt.clamped || completion.clamped || cached.clamped || cacheWrite.clamped || searches.clamped
   const charge = within(price, bounds, {
     prompt: prompt.value,
     cached: cached.value,
     cacheWrite: cacheWrite.value,
     completion: completion.value,
+    searches: searches.value,
   })
   return {
     ...charge,
@@ -106,6 +123,7 @@ function beyond(usage: Usage, price: Price, amount: NanoUsd): NanoUsd {
     cached: 0,
     cacheWrite: 0,
     completion: bounded(usage.completionTokens, MOST).value,
+    searches: bounded(usage.searches ?? 0, MOST).value,
   })
   return claimed > amount ? claimed - amount : 0n
 }
@@ -122,7 +140,7 @@ function bounded(tokens: number, most: number): { value: number; clamped: boolea
 function within(
   price: Price,
   bounds: Bounds,
-  tokens: { prompt: number; cached: number; cacheWrite: number; completion: number },
+  tokens: Required<PricedTokens>,
 ): Omit<Charge, 'source' | 'reasoningTokens'> {
   const full = costOf(price, tokens)
   const amount = full > bounds.hold ? bounds.hold : full
@@ -133,6 +151,7 @@ function within(
     cachedTokens: tokens.cached,
     cacheWriteTokens: tokens.cacheWrite,
     completionTokens: tokens.completion,
+    searches: tokens.searches,
   }
 }
 
@@ -146,5 +165,6 @@ function nothing(source: ChargeSource): Charge {
     cacheWriteTokens: 0,
     completionTokens: 0,
     reasoningTokens: 0,
+    searches: 0,
   }
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { costOf, type Usage } from '#contract'
+import { costOf, searchingOf, type Usage } from '#contract'
 import { counts } from '../../test/helpers/counts.ts'
 import { chargeFor } from './charge.ts'
 import { affordableCap, completionCeiling, holdFor, promptCeiling, rawHold, smallestCap } from './hold.ts'
@@ -13,7 +13,7 @@ const tokens = (prompt: number, completion: number, cached = 0, cacheWrite = 0) 
   completion,
 })
 
-const native = (type: string) => ({ type: 'anthropic', anthropic: { type, name: 'a' } })
+const native = (type: string, more: object = {}) => ({ type: 'anthropic', anthropic: { type, name: 'a', ...more } })
 
 describe('what tokens cost', () => {
   test.each<[name: string, tokens: ReturnType<typeof tokens>, nano: bigint]>([
@@ -102,10 +102,16 @@ describe('the most tokens that a prompt can have', () => {
     ['a tool that the provider runs', { tools: [{ type: 'function' }, { type: 'web_search' }] }, WHOLE],
     ['a tool of null', { tools: [null] }, 16 + 1_024],
     ['a tool that Anthropic defines', { tools: [native('bash_20250124'), native('memory_20250818')] }, 16 + 3 * 1_024],
-    ['one that Anthropic runs', { tools: [native('web_search_20250305')] }, WHOLE],
+    ['one that Anthropic runs', { tools: [native('web_fetch_20250910')] }, WHOLE],
   ])('%s', (_name, body, beyondBytes) => {
     const of = chat(body)
     expect(promptCeiling(of, model())).toBe(beyondBytes === WHOLE ? 131_072 : of.bytes.length + beyondBytes)
+  })
+
+  test('a search of Anthropic reads the whole context in each of its passes', () => {
+    expect(promptCeiling(chat({ tools: [native('web_search_20250305')] }), model())).toBe(10 * 131_072)
+    // What code may do there has no bound, so that the provider is not asked: it is a tool like any other.
+    expect(promptCeiling(chat({ tools: [native('web_search_20260209')] }), model())).toBe(131_072)
   })
 
   test('is never more than the context', () => {
@@ -143,6 +149,18 @@ describe('a hold', () => {
     expect(holdFor(of, model(), { ...PRICE, request: 5n }, 100)).toBe(prompt * 1_250n + 300n * 2_000n + 5n)
   })
 
+  test.each<[name: string, body: Parameters<typeof chat>[0], passes: number, searches: bigint]>([
+    ['a search for each request', { web_search_options: {} }, 1, 1n],
+    ['a tool', { tools: [native('web_search_20250305')] }, 10, 10n],
+    ['a tool that may be used less', { tools: [native('web_search_20250305', { max_uses: 2 })] }, 10, 2n],
+    ['a tool that may be used more', { tools: [native('web_search_20250305', { max_uses: 11 })] }, 10, 10n],
+  ])('has the price of searches on top: %s', (_name, body, passes, searches) => {
+    const of = chat(body)
+    const tokens = BigInt(passes) * (131_072n * 1_250n + 100n * 2_000n)
+    expect(holdFor(of, model(), { ...PRICE, search: 7n }, 100)).toBe(tokens + searches * 7n)
+    expect(holdFor(of, model(), PRICE, 100)).toBe(tokens)
+  })
+
   test('counts what the most thoughtful target thinks beyond the cap', () => {
     const thinks = model({
       targets: [target(), target({ reasoningOutsideCap: 500 }), target({ reasoningOutsideCap: 100 })],
@@ -172,13 +190,21 @@ describe('a hold', () => {
           stream: fc.boolean(),
           estimated: fc.boolean(),
         }),
-        fc.record({ prompt: figure, completion: figure, cached: figure, cacheWrite: figure, reasoning: figure }),
+        fc.record({
+          prompt: figure,
+          completion: figure,
+          cached: figure,
+          cacheWrite: figure,
+          reasoning: figure,
+          searches: figure,
+        }),
         ({ of, on, price, outcome, stream, estimated }, shares) => {
           const hold = holdFor(of, on, price, of.cap)
           const bounds = {
             hold,
             promptCeiling: promptCeiling(of, on),
             completionCeiling: completionCeiling(of, on, of.cap),
+            searching: searchingOf(of.body),
           }
           // Shares up to 1 are possible figures; what is beyond is a lie. Rounded, as honest providers count in wholes.
           const honest = (share: number, most: number) =>
@@ -191,6 +217,7 @@ describe('a hold', () => {
             cacheWriteTokens: honest(shares.cacheWrite, promptTokens - cachedTokens),
             completionTokens: honest(shares.completion, bounds.completionCeiling),
             reasoningTokens: honest(shares.reasoning, 1_000),
+            searches: honest(shares.searches, bounds.searching.most),
             source: estimated ? 'estimated' : 'reported',
           }
           const ending = {
@@ -212,6 +239,7 @@ describe('a hold', () => {
             charge.cacheWriteTokens,
             charge.completionTokens,
             charge.reasoningTokens,
+            charge.searches,
           ]
           for (const count of counted) expect(Number.isSafeInteger(count) && count >= 0).toBe(true)
           if (charge.source !== 'reported') return
@@ -222,7 +250,10 @@ describe('a hold', () => {
             overrun: 0n,
           })
           expect(charge.amount).toBe(
-            costOf(price, tokens(promptTokens, used.completionTokens, cachedTokens, used.cacheWriteTokens)),
+            costOf(price, {
+              ...tokens(promptTokens, used.completionTokens, cachedTokens, used.cacheWriteTokens),
+              searches: Math.max(used.searches!, bounds.searching.least),
+            }),
           )
         },
       ),

@@ -11,6 +11,8 @@ import {
   mostOutput,
   type NanoUsd,
   type Price,
+  type Searching,
+  searchingOf,
 } from '#contract'
 
 export { rawHold } from '#contract'
@@ -22,10 +24,12 @@ const TOKENS_PER_MESSAGE = 16
  * The most tokens that a prompt can have. Tokenizers of these models work on bytes, so no text has more tokens than
  * UTF-8 bytes, and a JSON escape is never shorter than what it stands for: the body's own length is a ceiling
  * (characters / 4 is not; it was 28 % short of a provider's count). What an image, a sound or a file costs cannot be
- * told from its bytes, so a request with one counts as the whole context; so does one whose provider may search.
+ * told from its bytes, so a request with one counts as the whole context; so does one whose provider may search, each time
+ * that the model reads what was found.
  */
-export function promptCeiling(chat: Chat, model: Model): number {
+export function promptCeiling(chat: Chat, model: Model, { passes }: Searching = searchingOf(chat.body)): number {
   const { messages, tools, functions } = chat.body
+  if (passes > 1) return passes * model.context
   if (messages.some(hasPartOfUnknownSize) || letsProviderAdd(chat.body)) return model.context
   const overhead = tools?.length || (Array.isArray(functions) && functions.length > 0) ? model.inputOverhead : 0
   const ceiling = chat.bytes.length + TOKENS_PER_MESSAGE * messages.length + overhead + unseenIn(tools)
@@ -52,14 +56,21 @@ function letsProviderAdd(body: ChatRequest): boolean {
   return body.web_search_options != null || findProviderTool(body) >= 0
 }
 
-/** Output tokens that may be billed: the cap and what a target thinks outside of it, for every choice. */
-export function completionCeiling(chat: Chat, model: Model, cap: number): number {
-  return mostOutput(model, chat.choices, cap)
+/** Output tokens that may be billed: the cap and what a target thinks outside of it, for every choice and every pass. */
+export function completionCeiling(
+  chat: Chat,
+  model: Model,
+  cap: number,
+  { passes }: Searching = searchingOf(chat.body),
+): number {
+  return mostOutput(model, chat.choices * passes, cap)
 }
 
 /** The hold for an output cap, in nano-dollars. */
 export function holdFor(chat: Chat, model: Model, price: Price, cap: number): NanoUsd {
-  return mostOf(price, promptCeiling(chat, model), completionCeiling(chat, model, cap))
+  const searching = searchingOf(chat.body)
+  const [prompt, completion] = [promptCeiling(chat, model, searching), completionCeiling(chat, model, cap, searching)]
+  return mostOf(price, prompt, completion, searching.most)
 }
 
 /** The smallest cap worth an answer: fewer tokens would be thinking without a word. */
@@ -76,7 +87,8 @@ export function affordableCap(chat: Chat, model: Model, price: Price, available:
   if (price.output === 0n) return chat.cap
   const rest = available / 2n - holdFor(chat, model, price, 0)
   if (rest <= 0n) return smallest
-  const cap = Number((rest * 1_000_000n) / (price.output * BigInt(chat.choices)))
+  const answers = chat.choices * searchingOf(chat.body).passes
+  const cap = Number((rest * 1_000_000n) / (price.output * BigInt(answers)))
   return Math.min(chat.cap, Math.max(smallest, cap))
 }
 

@@ -23,6 +23,7 @@ import {
   refuse,
   type SettleRequest,
   type ShortHold,
+  searchingOf,
 } from '#contract'
 import { type Bounds, type Charge, chargeFor } from './charge.ts'
 import { type Checkpoints, startCheckpoints } from './checkpoints.ts'
@@ -144,6 +145,7 @@ function chatBill(chat: Chat, model: Model, price: Price): Bill {
       hold,
       promptCeiling: promptCeiling(chat, model),
       completionCeiling: completionCeiling(chat, model, chat.cap),
+      searching: searchingOf(chat.body),
     }),
   }
 }

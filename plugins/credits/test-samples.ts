@@ -90,6 +90,7 @@ export const anyPrice: fc.Arbitrary<Price> = fc.record({
   cacheWrite: perMillion,
   output: perMillion,
   request: fc.oneof(fc.constant(0n), fc.bigInt({ min: 0n, max: USD })),
+  search: fc.oneof(fc.constant(0n), fc.bigInt({ min: 0n, max: USD })),
 })
 
 const words = fc.oneof(
@@ -114,6 +115,12 @@ const message = fc.record(
 const tool = fc.oneof(
   { weight: 5, arbitrary: words.map(name => ({ type: 'function', function: { name } })) },
   { weight: 1, arbitrary: fc.constant({ type: 'web_search' }) },
+  {
+    weight: 1,
+    arbitrary: fc
+      .record({ max_uses: fc.constantFrom(1, 3, 10, 1_000_000) }, { requiredKeys: [] })
+      .map(uses => ({ type: 'anthropic', anthropic: { type: 'web_search_20250305', name: 'web_search', ...uses } })),
+  },
 )
 export const anyChat: fc.Arbitrary<Chat> = fc
   .record({

@@ -95,13 +95,14 @@ function statusOf(ctx: LineContext, told: Refusal | 'bug' | null): number | null
 
 function usageOf(usage: Usage | null) {
   if (usage === null) return null
-  const { promptTokens, cachedTokens, cacheWriteTokens, completionTokens, reasoningTokens, source } = usage
+  const { promptTokens, cachedTokens, cacheWriteTokens, completionTokens, reasoningTokens, searches, source } = usage
   return {
     prompt_tokens: tokens(promptTokens),
     cached_tokens: tokens(cachedTokens),
     cache_write_tokens: tokens(cacheWriteTokens),
     completion_tokens: tokens(completionTokens),
     reasoning_tokens: tokens(reasoningTokens),
+    ...(searches === undefined ? {} : { searches: tokens(searches) }),
     source,
   }
 }

@@ -46,7 +46,7 @@ export function anthropicModel(model: Model): object {
   return { ...modelEntry(model), type: 'model', display_name: model.id, created_at }
 }
 
-/** Dollars per million tokens, and per request, as exact strings. */
+/** Dollars per million tokens, per request, and per search of the web, as exact strings. */
 function pricing(price: Price): Record<string, string> {
   return {
     unit: '1M tokens',
@@ -55,6 +55,7 @@ function pricing(price: Price): Record<string, string> {
     cache_write: formatMoney(price.cacheWrite),
     output: formatMoney(price.output),
     request: formatMoney(price.request),
+    web_search: formatMoney(price.search ?? 0n),
   }
 }
 
@@ -104,6 +105,7 @@ export function receiptEntry(receipt: Receipt): object {
       cache_write_tokens: receipt.cacheWriteTokens,
       completion_tokens: receipt.completionTokens,
       reasoning_tokens: receipt.reasoningTokens,
+      searches: receipt.searches ?? 0,
       source: receipt.source,
     },
     attempts: receipt.attempts,

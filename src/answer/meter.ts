@@ -196,19 +196,26 @@ export function usageOf(wire: WireUsage | null, source: Usage['source']): Usage 
     cacheWriteTokens: countOr0(wire.prompt_tokens_details?.cache_write_tokens),
     completionTokens: isSound ? completion : completion + hidden,
     reasoningTokens: countOr0(wire.completion_tokens_details?.reasoning_tokens),
+    ...searchesOf(wire.server_tool_use?.web_search_requests),
     source,
   }
 }
 
+/** Kept as it was said, like the tokens: how many there can be the credits step knows. */
+function searchesOf(said: unknown): { readonly searches?: number } {
+  return typeof said === 'number' ? { searches: said } : {}
+}
+
 /** A usage of ours as clients read it; `source` says that it is an estimate. */
 export function wireUsageOf(usage: Usage): WireUsage {
-  const { promptTokens, completionTokens, cachedTokens, cacheWriteTokens, reasoningTokens, source } = usage
+  const { promptTokens, completionTokens, cachedTokens, cacheWriteTokens, reasoningTokens, searches, source } = usage
   return {
     prompt_tokens: promptTokens,
     completion_tokens: completionTokens,
     total_tokens: promptTokens + completionTokens,
     prompt_tokens_details: { cached_tokens: cachedTokens, cache_write_tokens: cacheWriteTokens },
     completion_tokens_details: { reasoning_tokens: reasoningTokens },
+    ...(searches === undefined ? {} : { server_tool_use: { web_search_requests: searches } }),
     ...(source === 'estimated' ? { source } : {}),
   }
 }

@@ -5,13 +5,17 @@
  */
 import type { Configuration } from '../config/configuration.ts'
 import {
+  dearestInput,
   MOST_CHOICES,
+  MOST_PASSES,
+  MOST_SEARCHES,
   type Model,
   mostOf,
   mostOutput,
   type NanoUsd,
   type Price,
   type Target,
+  takesSearch,
 } from '../contract/index.ts'
 import { type PolicyExposure, policyExposures } from './exposure-policies.ts'
 import { showNano } from './exposure-text.ts'
@@ -90,26 +94,62 @@ const FREE: Price = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: 0n, re
 
 function modelExposure(model: Model, configuration: Configuration, losses: readonly Loss[]): ModelExposure {
   const price = model.price ?? FREE
-  const costs = model.targets.map(target => costOfTarget(target, model, configuration))
-  const output = mostOutput(model, choicesOf(model), model.maxOutput)
+  const shapes = shapesOf(model)
+  const costs = model.targets.flatMap(target => {
+    const cost = costOfTarget(target, model, configuration)
+    return shapes.map(shape => ({ ...cost, shape }))
+  })
   const outside = mostOutput(model, 1, 0)
   const attempts = attemptsOf(configuration)
   return {
     id: model.id,
-    largestHold: {
-      amount: mostOf(price, model.context, output),
-      formula: sum(price, `context ${model.context}`, `${choicesOf(model)} choices x ${perChoice(model, outside)}`),
-    },
-    outsideCap: {
-      amount: mostOf({ ...FREE, output: price.output }, 0, choicesOf(model) * outside),
-      formula: `${choicesOf(model)} choices x ${outside} reasoning_outside_cap x ${perMillion(price.output)} output`,
-    },
-    margin: worst(costs, ({ cost, target }) => margin(model, target, cost, price)),
-    overrun: worst(costs, ({ cost, target }) => overrun(model, target, cost, outside)),
-    unpaid: worst(costs, ({ cost, target }) => unpaid(model, target, cost, attempts)),
-    worstExchange: worst(costs, cost => worstExchange(model, cost, attempts, losses)),
-    unpriced: model.price === null ? [] : model.allow,
+    largestHold: largest(shapes.map(shape => holdOf(model, price, shape))),
+    outsideCap: largest(
+      shapes.map(shape => ({
+        amount: mostOf({ ...FREE, output: price.output }, 0, answersOf(shape) * outside),
+        formula: `${times(shape)} x ${outside} reasoning_outside_cap x ${perMillion(price.output)} output`,
+      })),
+    ),
+    margin: largest(costs.map(cost => margin(model, cost, price))),
+    overrun: largest(costs.map(cost => overrun(model, cost, outside))),
+    unpaid: largest(costs.map(cost => unpaid(model, cost, attempts))),
+    worstExchange: largest(costs.map(cost => worstExchange(model, cost, attempts, losses))),
+    unpriced: model.price === null ? [] : unpricedOf(model, costs),
     remarks: [...new Set(costs.flatMap(({ remark }) => (remark === null ? [] : [remark])))],
+  }
+}
+
+/** A search is bounded where it is known what the house pays for one. */
+function unpricedOf({ allow }: Model, costs: readonly TargetCost[]): readonly string[] {
+  const isKnown = costs.every(({ cost }) => cost.search !== undefined)
+  return isKnown ? allow.filter(feature => feature !== 'web_search') : allow
+}
+
+/** What a request can be made of to be dear: many choices, or a search, in which the model is asked several times. */
+interface Shape {
+  readonly choices: number
+  readonly passes: number
+  readonly searches: number
+}
+
+function shapesOf(model: Model): readonly Shape[] {
+  const choices = model.maxChoices ?? MOST_CHOICES
+  const plain = { choices, passes: 1, searches: model.allow.includes('web_search') ? 1 : 0 }
+  if (!takesSearch(model, 'anthropic')) return [plain]
+  return [plain, { choices: 1, passes: MOST_PASSES, searches: MOST_SEARCHES }]
+}
+
+const answersOf = ({ choices, passes }: Shape) => choices * passes
+const times = ({ choices, passes }: Shape) => (passes === 1 ? `${choices} choices` : `${passes} passes`)
+const promptOf = ({ context }: Model, { passes }: Shape) =>
+  passes === 1 ? `context ${context}` : `${passes} passes x context ${context}`
+
+function holdOf(model: Model, price: Price, shape: Shape): Figure {
+  const output = mostOutput(model, answersOf(shape), model.maxOutput)
+  const answers = `${times(shape)} x ${perChoice(model, mostOutput(model, 1, 0))}`
+  return {
+    amount: mostOf(price, shape.passes * model.context, output, shape.searches),
+    formula: sum(price, promptOf(model, shape), answers, shape.searches),
   }
 }
 
@@ -118,6 +158,9 @@ interface TargetCost {
   readonly cost: Price
   readonly remark: string | null
 }
+
+/** For one shape of request. */
+type ShapeCost = TargetCost & { readonly shape: Shape }
 
 /** What the house pays: as it is said; nothing at the embedded demo; else as much as customers do. */
 function costOfTarget(target: Target, model: Model, { providers }: Configuration): TargetCost {
@@ -133,15 +176,13 @@ function costOfTarget(target: Target, model: Model, { providers }: Configuration
   }
 }
 
-function margin(model: Model, target: Target, cost: Price, price: Price): Figure {
+function margin(model: Model, { target, cost, shape }: ShapeCost, price: Price): Figure {
   const above = abovePrice(cost, price)
-  const output = mostOutput(model, choicesOf(model), model.maxOutput)
-  const formula = sum(above, `context ${model.context}`, `${output} tokens of output`)
-  return { amount: mostOf(above, model.context, output), formula: `${target.id}, cost above price: ${formula}` }
+  const output = mostOutput(model, answersOf(shape), model.maxOutput)
+  const formula = sum(above, promptOf(model, shape), `${output} tokens of output`, shape.searches)
+  const amount = mostOf(above, shape.passes * model.context, output, shape.searches)
+  return { amount, formula: `${target.id}, cost above price: ${formula}` }
 }
-
-/** `n`: the schema of requests refuses more than the model's targets give. */
-const choicesOf = ({ maxChoices = MOST_CHOICES }: Model) => maxChoices
 
 function abovePrice(cost: Price, price: Price): Price {
   return {
@@ -150,59 +191,70 @@ function abovePrice(cost: Price, price: Price): Price {
     cacheWrite: beyond(cost.cacheWrite, price.cacheWrite),
     output: beyond(cost.output, price.output),
     request: beyond(cost.request, price.request),
+    search: beyond(cost.search ?? 0n, price.search ?? 0n),
   }
 }
 
-/** The smallest request there is: a cap of one token, and a prompt of next to nothing. */
-function overrun(model: Model, target: Target, cost: Price, outside: number): Figure {
+/** The smallest request there is: a cap of one token, and a prompt of next to nothing. Its searches are paid for. */
+function overrun(model: Model, { target, cost, shape }: ShapeCost, outside: number): Figure {
   const beyondCap = Math.max(0, model.context - 1 - outside)
   const billed = { ...cost, request: 0n }
-  const formula = sum(
-    billed,
-    `context ${model.context}`,
-    `${choicesOf(model)} choices x ${beyondCap} beyond a cap of 1`,
-  )
-  return { amount: mostOf(billed, model.context, choicesOf(model) * beyondCap), formula: `${target.id}: ${formula}` }
+  const formula = sum(billed, promptOf(model, shape), `${times(shape)} x ${beyondCap} beyond a cap of 1`, 0)
+  const amount = mostOf(billed, shape.passes * model.context, answersOf(shape) * beyondCap)
+  return { amount, formula: `${target.id}: ${formula}` }
 }
 
-function unpaid(model: Model, target: Target, cost: Price, attempts: number): Figure {
-  const output = mostOutput(model, choicesOf(model), model.maxOutput)
-  const formula = sum(cost, `context ${model.context}`, `${output} tokens of output`)
-  return eachOf(attempts, target, { amount: mostOf(cost, model.context, output), formula })
+function unpaid(model: Model, { target, cost, shape }: ShapeCost, attempts: number): Figure {
+  const output = mostOutput(model, answersOf(shape), model.maxOutput)
+  const formula = sum(cost, promptOf(model, shape), `${output} tokens of output`, shape.searches)
+  const amount = mostOf(cost, shape.passes * model.context, output, shape.searches)
+  return eachOf(attempts, target, { amount, formula })
 }
 
 /**
  * The kinds do not exclude each other: each attempt may ignore the cap, and of attempts that all fail nobody is charged any.
  * That is the worst of all, and no answer that somebody pays a part of is worse. Without `unpaid` it is one answer.
  */
-function worstExchange(model: Model, { target, cost }: TargetCost, attempts: number, losses: readonly Loss[]): Figure {
+function worstExchange(model: Model, cost: ShapeCost, attempts: number, losses: readonly Loss[]): Figure {
   const price = model.price ?? FREE
   const outside = mostOutput(model, 1, 0)
   const overruns = losses.includes('overrun')
   if (losses.includes('unpaid')) {
-    return overruns ? ignored(model, target, cost, outside, attempts) : unpaid(model, target, cost, attempts)
+    return overruns ? ignored(model, cost, outside, attempts) : unpaid(model, cost, attempts)
   }
-  const beyondCap = overrun(model, target, cost, outside)
+  const beyondCap = overrun(model, cost, outside)
   if (!losses.includes('margin')) return overruns ? beyondCap : NO_LOSS
-  const atMost = margin(model, target, cost, price)
+  const atMost = margin(model, cost, price)
   if (!overruns) return atMost
   // The little that the smallest request does pay for may be paid below its cost.
-  const paid = choicesOf(model) * (1 + outside)
-  const below = mostOf(abovePrice(cost, price), 0, paid)
-  const amount = beyondCap.amount + below
+  const paid = answersOf(cost.shape) * (1 + outside)
+  const above = abovePrice(cost.cost, price)
+  const below = mostOf(above, 0, paid, cost.shape.searches)
+  const amount = beyondCap.amount + below - roundedTwice(model, cost, outside, BigInt(paid) * above.output)
   if (amount <= atMost.amount) return atMost
   return { amount, formula: `${beyondCap.formula} + cost above price for ${paid} tokens: ${showNano(below)}` }
 }
 
+/** Both of the sums are rounded up to a nano-dollar, and are one: 1 where that is one nano-dollar too much. */
+function roundedTwice(model: Model, { cost, shape }: ShapeCost, outside: number, paid: bigint): NanoUsd {
+  const beyondCap = Math.max(0, model.context - 1 - outside)
+  const prompt = BigInt(shape.passes * model.context) * dearestInput(cost)
+  const rest = (prompt + BigInt(answersOf(shape) * beyondCap) * cost.output) % MILLION
+  const up = (millionths: bigint) => (millionths + MILLION - 1n) / MILLION
+  return up(rest) + up(paid % MILLION) - up(rest + (paid % MILLION))
+}
+
+const MILLION = 1_000_000n
 const NO_LOSS: Figure = { amount: 0n, formula: 'neither margin nor overrun nor unpaid counts' }
 
 /** Attempts that nobody is charged for, at a provider that ignores the cap. */
-function ignored(model: Model, target: Target, cost: Price, outside: number, attempts: number): Figure {
+function ignored(model: Model, { target, cost, shape }: ShapeCost, outside: number, attempts: number): Figure {
   const { context, maxOutput } = model
   const inCap = maxOutput + outside
   const [perAnswer, output] = inCap > context ? [perChoice(model, outside), inCap] : [`context ${context}`, context]
-  const formula = sum(cost, `context ${context}`, `${choicesOf(model)} choices x ${perAnswer}`)
-  return eachOf(attempts, target, { amount: mostOf(cost, context, choicesOf(model) * output), formula })
+  const formula = sum(cost, promptOf(model, shape), `${times(shape)} x ${perAnswer}`, shape.searches)
+  const amount = mostOf(cost, shape.passes * context, answersOf(shape) * output, shape.searches)
+  return eachOf(attempts, target, { amount, formula })
 }
 
 function eachOf(attempts: number, target: Target, { amount, formula }: Figure): Figure {
@@ -223,8 +275,8 @@ function attemptsOf({ routes }: Configuration): number {
   return said.length === 0 ? 1 : Math.max(...said)
 }
 
-function worst(costs: readonly TargetCost[], figure: (cost: TargetCost) => Figure): Figure {
-  return costs.map(figure).reduce((most, each) => (each.amount > most.amount ? each : most))
+function largest(figures: readonly Figure[]): Figure {
+  return figures.reduce((most, each) => (each.amount > most.amount ? each : most))
 }
 
 function beyond(cost: NanoUsd, price: NanoUsd): NanoUsd {
@@ -235,11 +287,13 @@ function perChoice({ maxOutput }: Model, outside: number): string {
   return outside === 0 ? `max_output ${maxOutput}` : `(max_output ${maxOutput} + reasoning_outside_cap ${outside})`
 }
 
-/** `context 8192 x $0.15 + 128 choices x max_output 1024 x $0.60 per 1M tokens + $0.01 a request`. */
-function sum(price: Price, prompt: string, output: string): string {
+/** `context 8192 x $0.15 + 128 choices x max_output 1024 x $0.60 per 1M tokens + $0.01 a request + 10 searches x $0.01`. */
+function sum(price: Price, prompt: string, output: string, searches: number): string {
   const dearest = mostOf(price, 1_000_000, 0) - price.request
   const request = price.request === 0n ? '' : ` + ${showNano(price.request)} a request`
-  return `${prompt} x ${perMillion(dearest)} dearest input + ${output} x ${perMillion(price.output)} output${request}`
+  const { search = 0n } = price
+  const searched = search === 0n || searches === 0 ? '' : ` + ${searches} searches x ${showNano(search)}`
+  return `${prompt} x ${perMillion(dearest)} dearest input + ${output} x ${perMillion(price.output)} output${request}${searched}`
 }
 
 function perMillion(nano: NanoUsd): string {

@@ -9,6 +9,7 @@ export interface PriceShape {
   readonly cache_write?: NanoUsd
   readonly output?: NanoUsd
   readonly request?: NanoUsd
+  readonly web_search?: NanoUsd
 }
 
 export interface ProviderShape {

@@ -1,5 +1,13 @@
 /** `models`: the catalog, its prices in nano-dollars per million tokens, and its aliases. */
-import { formatMoney, MOST_CHOICES, type Model, type NanoUsd, type Price, type Target } from '#contract'
+import {
+  formatMoney,
+  MOST_CHOICES,
+  type Model,
+  type NanoUsd,
+  type Price,
+  type SearchForm,
+  type Target,
+} from '#contract'
 import type { Configuration, DialectName } from './configuration.ts'
 import type { GatewayShape, ModelShape, PriceShape, TargetShape } from './file-shapes.ts'
 import { didYouMean } from './problem.ts'
@@ -24,6 +32,14 @@ export const CHOICES_OF: Readonly<Partial<Record<DialectName | 'demo', number>>>
   ollama: 1,
   gemini: 8,
   vertex: 8,
+}
+
+/** In whose form a dialect takes a search of the web. Anthropic's own is not on Bedrock. */
+const SEARCHES_OF: Readonly<Partial<Record<DialectName | 'demo', SearchForm>>> = {
+  anthropic: 'anthropic',
+  'vertex-anthropic': 'anthropic',
+  openai: 'openai',
+  azure: 'openai',
 }
 
 /** The models that are sound. `providers` are those of the file, sound or not. */
@@ -51,9 +67,8 @@ export function buildCatalog(
 }
 
 function build(id: string, shape: ModelShape, providers: GatewayShape['providers']): Model {
-  const choices = shape.targets.map(
-    ({ provider }) => CHOICES_OF[providers[provider]?.dialect ?? 'demo'] ?? MOST_CHOICES,
-  )
+  const dialects = shape.targets.map(({ provider }) => providers[provider]?.dialect ?? 'demo')
+  const choices = dialects.map(dialect => CHOICES_OF[dialect] ?? MOST_CHOICES)
   return {
     id,
     targets: shape.targets.map(
@@ -77,6 +92,7 @@ function build(id: string, shape: ModelShape, providers: GatewayShape['providers
     reasoning: shape.reasoning,
     inputOverhead: shape.input_overhead,
     allow: shape.allow,
+    searches: [...new Set(dialects.flatMap(dialect => SEARCHES_OF[dialect] ?? []))],
     public: shape.public,
     enabled: shape.enabled,
     created: Date.parse(`${shape.created}T00:00:00Z`) / 1000,
@@ -96,6 +112,7 @@ export function priceFrom(shape: PriceShape | 'free'): Price | null {
     cacheWrite: shape.cache_write === undefined ? input : shape.cache_write * scale,
     output: (shape.output ?? 0n) * scale,
     request: shape.request ?? 0n,
+    ...(shape.web_search === undefined ? {} : { search: shape.web_search }),
   }
 }
 
@@ -103,10 +120,11 @@ export function priceFrom(shape: PriceShape | 'free'): Price | null {
 export function checkPriceSize(source: Source, at: string, shape: PriceShape | 'free' | undefined): void {
   if (typeof shape !== 'object') return
   const scale = shape.per === '1K tokens' ? 1000n : 1n
-  for (const part of ['input', 'cached_input', 'cache_write', 'output', 'request'] as const) {
-    const value = (shape[part] ?? 0n) * (part === 'request' ? 1n : scale)
+  for (const part of ['input', 'cached_input', 'cache_write', 'output', 'request', 'web_search'] as const) {
+    const each = { request: 'a request', web_search: 'a search' }[part as string]
+    const value = (shape[part] ?? 0n) * (each === undefined ? scale : 1n)
     if (value <= MAX_PRICE) continue
-    const most = `$${formatMoney(MAX_PRICE).replace(/\.0+$/, '')} ${part === 'request' ? 'a request' : 'per 1M tokens'}`
+    const most = `$${formatMoney(MAX_PRICE).replace(/\.0+$/, '')} ${each ?? 'per 1M tokens'}`
     source.report(`${at}/${part}`, `${part} is more than ${most}`, { rule: 'out-of-bounds' })
   }
 }

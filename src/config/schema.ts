@@ -22,6 +22,10 @@ const PRICE_PARTS = {
   cache_write: { ...unit('money'), description: 'Dollars for prompt tokens that the provider cached. Default: input.' },
   output: { ...unit('money'), description: 'Dollars for tokens of the answer, thinking included.' },
   request: { ...unit('money'), description: 'Dollars for each request, on top. Default: 0.' },
+  web_search: {
+    ...unit('money'),
+    description: 'Dollars for each search of the web that the provider makes, beside its tokens. Default: 0.',
+  },
 }
 
 /** A price is the word `free` or a map; `if` gives the errors of the right one of the two. */

@@ -31,9 +31,10 @@ interface Loaded {
 export function warnAbout({ source, configuration, routes, policies }: Loaded, { plansOf }: WarnOptions): void {
   const { providers, models, limits, store } = configuration
   for (const provider of providers.values()) warnOfHost(source, provider)
-  for (const { id, price, targets } of models.values()) {
+  for (const { id, price, allow, targets } of models.values()) {
     const at = pointer('models', id)
     warnOfPrice(source, `${at}/price`, price)
+    if (allow.includes('web_search')) warnOfSearch(source, `${at}/allow`, price)
     for (const [index, { cost }] of targets.entries()) {
       warnOfPrice(source, `${at}/targets/${index}/cost`, cost)
       warnOfCost(source, `${at}/targets/${index}/cost`, cost, price)
@@ -124,23 +125,31 @@ function warnOfScale(source: Source, at: string, price: Price): void {
 
 const dollars = (amount: NanoUsd) => formatMoney(amount).replace(/\.?0+$/, '')
 
-const PARTS = [
+const TOKEN_PARTS = [
   ['input', 'input'],
   ['cached_input', 'cachedInput'],
   ['cache_write', 'cacheWrite'],
   ['output', 'output'],
-  ['request', 'request'],
 ] as const
-const TOKEN_PARTS = PARTS.slice(0, 4)
-type TokenPart = (typeof PARTS)[number][1]
+const PARTS = [...TOKEN_PARTS, ['request', 'request'], ['web_search', 'search']] as const
+type TokenPart = (typeof TOKEN_PARTS)[number][1]
+
+/** Providers bill each search beside its tokens; where a model always searches, the price of the request may pay for it. */
+function warnOfSearch(source: Source, at: string, price: Price | null): void {
+  if (price === null || price.search !== undefined || price.request > 0n) return
+  source.warn(at, 'web_search is allowed, but the price has no web_search, so the house pays for each search', {
+    rule: 'odd-price',
+    suggestion: 'write what a search costs under price, or web_search: $0 to keep it so',
+  })
+}
 
 /** A model that is free is meant to cost the house. */
 function warnOfCost(source: Source, at: string, cost: Price | null, price: Price | null): void {
   if (cost === null || price === null) return
   // A part that is not written out follows from another, which is told.
-  const dearer = PARTS.filter(([key, part]) => cost[part] > price[part] && source.has(`${at}/${key}`)).map(
-    ([key]) => key,
-  )
+  const dearer = PARTS.filter(
+    ([key, part]) => (cost[part] ?? 0n) > (price[part] ?? 0n) && source.has(`${at}/${key}`),
+  ).map(([key]) => key)
   if (dearer.length === 0) return
   const message = `the cost is above the model's price (${listed(dearer, 'and')}), so the house pays for each answer`
   source.warn(at, message, { rule: 'odd-price', suggestion: 'raise the price, or remove this target' })

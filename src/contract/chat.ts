@@ -2,6 +2,7 @@
  * The canonical shapes: the chat-completions format itself (OpenAI's OpenAPI description 2.3.0), as far as the gateway
  * looks at it. Everything it does not look at is carried along untouched, hence the index signatures.
  */
+import { isAnthropicSearch } from './search.ts'
 
 /** A request body that passed validation. Read-only: what goes upstream is spliced from the bytes, not from here. */
 export interface ChatRequest {
@@ -29,17 +30,20 @@ export function findProviderTool({ tools }: Pick<ChatRequest, 'tools'>): number 
 const CLIENT_TOOLS: ReadonlySet<unknown> = new Set(['function', 'custom', undefined])
 
 function runsAtClient(tool: { readonly type?: unknown } | null): boolean {
-  return CLIENT_TOOLS.has(tool?.type) || anthropicToolIn(tool) !== null
+  if (CLIENT_TOOLS.has(tool?.type)) return true
+  const native = anthropicToolIn(tool)
+  return native !== null && isAnthropicClientTool(native.type)
 }
 
 /**
- * A tool that Anthropic defines and the client runs, as its own declaration; null where a tool is none. Only the Messages API
- * knows these, so in the canonical format one stands in an envelope: `{ type: 'anthropic', anthropic: declaration }`.
+ * A tool that Anthropic defines and the client runs, or its search of the web, as its own declaration; null where a tool is
+ * none. Only the Messages API knows these, so in the canonical format one stands in an envelope:
+ * `{ type: 'anthropic', anthropic: declaration }`.
  */
 export function anthropicToolIn(tool: unknown): AnthropicTool | null {
   const { type, anthropic } = (tool ?? {}) as { readonly type?: unknown; readonly anthropic?: Partial<AnthropicTool> }
-  if (type !== 'anthropic' || !isAnthropicClientTool(anthropic?.type)) return null
-  return typeof anthropic?.name === 'string' ? (anthropic as AnthropicTool) : null
+  if (type !== 'anthropic' || typeof anthropic?.name !== 'string') return null
+  return isAnthropicClientTool(anthropic.type) || isAnthropicSearch(anthropic) ? (anthropic as AnthropicTool) : null
 }
 
 /** Such a declaration. */
@@ -76,6 +80,8 @@ export interface WireUsage {
   total_tokens: number
   prompt_tokens_details?: { cached_tokens?: number; cache_write_tokens?: number; [field: string]: unknown } | null
   completion_tokens_details?: { reasoning_tokens?: number; [field: string]: unknown } | null
+  /** Searches of the web that the provider made; in the words of Anthropic and OpenRouter. */
+  server_tool_use?: { web_search_requests?: number; [field: string]: unknown } | null
   [field: string]: unknown
 }
 

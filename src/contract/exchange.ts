@@ -12,6 +12,8 @@ export interface Price {
   readonly output: NanoUsd
   /** Nano-dollars per request, on top. */
   readonly request: NanoUsd
+  /** Nano-dollars per search of the web that the provider makes. Left out: a search costs no more than its tokens. */
+  readonly search?: NanoUsd
 }
 
 /** A provider and its own name for a model. */
@@ -51,6 +53,8 @@ export interface Model {
   readonly inputOverhead: number
   /** Price-changing features that may be used on charged routes. */
   readonly allow: readonly PriceFeature[]
+  /** In whose form its targets take a search of the web; left out: in none. */
+  readonly searches?: readonly SearchForm[]
   readonly public: boolean
   readonly enabled: boolean
   /** Seconds since the epoch, as on the wire. */
@@ -69,6 +73,14 @@ export function mayUse(model: Model, key: Key | undefined): boolean {
 
 /** Request fields that change what a provider bills; refused on charged routes unless the model allows them. */
 export type PriceFeature = 'service_tier' | 'web_search' | 'audio' | 'prediction'
+
+/** Anthropic's tool of the Messages API, or OpenAI's `web_search_options` of chat completions. */
+export type SearchForm = 'anthropic' | 'openai'
+
+/** Whether a model searches the web for whoever asks in this form: it must list `web_search` under `allow`. */
+export function takesSearch({ allow, searches = [] }: Pick<Model, 'allow' | 'searches'>, form: SearchForm): boolean {
+  return allow.includes('web_search') && searches.includes(form)
+}
 
 /** Facts: what earlier steps found out. Each is given by exactly one step of a policy. */
 export interface Facts {
@@ -105,6 +117,8 @@ export interface Usage {
   readonly cacheWriteTokens: number
   readonly completionTokens: number
   readonly reasoningTokens: number
+  /** Searches of the web that the provider made. Left out: it has not said, and none was seen. */
+  readonly searches?: number
   /** `reported` by the provider, `estimated` from what was received, or `cached` (no provider was asked). */
   readonly source: 'reported' | 'estimated' | 'cached'
 }

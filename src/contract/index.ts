@@ -10,6 +10,7 @@ export { firstLineOf, mistakeText, placeOfMistake, shownFile, shownPlace } from 
 export * from './nearest.ts'
 export * from './plugin.ts'
 export * from './price.ts'
+export * from './search.ts'
 export * from './slices.ts'
 export * from './store.ts'
 export * from './units.ts'

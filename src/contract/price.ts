@@ -9,6 +9,8 @@ export interface PricedTokens {
   readonly cached: number
   readonly cacheWrite: number
   readonly completion: number
+  /** Searches of the web; left out: none. */
+  readonly searches?: number
 }
 
 /** What a million-token price makes of token counts, in nano-dollars: summed first, divided and rounded up once. */
@@ -19,7 +21,8 @@ export function costOf(price: Price, tokens: PricedTokens): NanoUsd {
     BigInt(tokens.cached) * price.cachedInput +
     BigInt(tokens.cacheWrite) * price.cacheWrite +
     BigInt(tokens.completion) * price.output
-  return (total + 999_999n) / 1_000_000n + price.request
+  const searches = price.search === undefined ? 0n : BigInt(tokens.searches ?? 0) * price.search
+  return (total + 999_999n) / 1_000_000n + price.request + searches
 }
 
 /** Answers that one request may ask for (`n`): the schema of requests refuses more, and a hold pays for all of them. */
@@ -30,9 +33,9 @@ export function dearestInput(price: Price): NanoUsd {
   return [price.cachedInput, price.cacheWrite].reduce((most, each) => (each > most ? each : most), price.input)
 }
 
-/** The most that so many tokens can cost: the whole prompt at its dearest. */
-export function mostOf(price: Price, prompt: number, completion: number): NanoUsd {
-  return costOf({ ...price, input: dearestInput(price) }, { prompt, cached: 0, cacheWrite: 0, completion })
+/** The most that so many tokens and searches can cost: the whole prompt at its dearest. */
+export function mostOf(price: Price, prompt: number, completion: number, searches = 0): NanoUsd {
+  return costOf({ ...price, input: dearestInput(price) }, { prompt, cached: 0, cacheWrite: 0, completion, searches })
 }
 
 /** Output tokens that a request may be billed: for each choice the cap, and what a target thinks outside of it. */

@@ -152,6 +152,8 @@ export interface SettleRequest {
   readonly cacheWriteTokens: number
   readonly completionTokens: number
   readonly reasoningTokens: number
+  /** Searches of the web; left out: none. */
+  readonly searches?: number
   readonly attempts: readonly Attempt[]
   readonly trail: readonly TrailEntry[]
 }
@@ -203,6 +205,8 @@ export interface Receipt {
   readonly cacheWriteTokens: number
   readonly completionTokens: number
   readonly reasoningTokens: number
+  /** Searches of the web; left out: none. */
+  readonly searches?: number
   readonly attempts: readonly Attempt[]
   readonly trail: readonly TrailEntry[]
   readonly idempotencyKey: string | null

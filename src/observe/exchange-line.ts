@@ -40,6 +40,7 @@ export class ExchangeLines {
     if (firstChunkMs !== null) line += `,"first_chunk_ms":${rounded(firstChunkMs)}`
     if (usage !== null) {
       line += `,"prompt_tokens":${usage.promptTokens},"completion_tokens":${usage.completionTokens}`
+      if (usage.searches !== undefined && Number.isFinite(usage.searches)) line += `,"searches":${usage.searches}`
       line += `,"usage_source":"${usage.source}"`
     }
     if (charge !== null) line += `,"charged":"${formatMoney(charge.amount)}"`

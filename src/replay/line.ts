@@ -154,6 +154,7 @@ function usageOf(raw: unknown): Usage | null {
     cacheWriteTokens: tokens('cache_write_tokens'),
     completionTokens: tokens('completion_tokens'),
     reasoningTokens: tokens('reasoning_tokens'),
+    ...(usage['searches'] === undefined ? {} : { searches: tokens('searches') }),
     source: source === 'estimated' || source === 'cached' ? source : 'reported',
   }
 }

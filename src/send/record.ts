@@ -1,5 +1,5 @@
 /** An exchange that is over, as the log, the metrics and the list of recent exchanges want it. */
-import { type Clock, costOf, type NanoUsd, type Refusal } from '#contract'
+import { type Clock, costOf, type NanoUsd, type Refusal, searchingOf } from '#contract'
 import { countOr0 } from '../answer/meter.ts'
 import type { ExchangeSummary } from '../observe/summary.ts'
 import type { Trip } from './trip.ts'
@@ -45,12 +45,13 @@ export function summaryOf(trip: Trip, { status, refusal, decidedBy }: TripEnding
   }
 }
 
-function operatorCost({ exchange: { attempts, targets, usage } }: Trip): NanoUsd | null {
+function operatorCost({ exchange: { attempts, targets, usage, chat } }: Trip): NanoUsd | null {
   if (!usage || attempts.length === 0) return null
   const { target } = attempts[attempts.length - 1]!
   const price = targets?.find(({ id }) => id === target)?.cost
   if (!price) return null
   const { promptTokens, cachedTokens, cacheWriteTokens, completionTokens } = usage
   const [prompt, cached, cacheWrite] = [countOr0(promptTokens), countOr0(cachedTokens), countOr0(cacheWriteTokens)]
-  return costOf(price, { prompt, cached, cacheWrite, completion: countOr0(completionTokens) })
+  const searches = countOr0(usage.searches ?? (chat ? searchingOf(chat.body).least : 0))
+  return costOf(price, { prompt, cached, cacheWrite, completion: countOr0(completionTokens), searches })
 }

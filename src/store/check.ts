@@ -28,6 +28,7 @@ export function checkSettle(request: SettleRequest): void {
   whole('settle', 'cacheWriteTokens', request.cacheWriteTokens)
   whole('settle', 'completionTokens', request.completionTokens)
   whole('settle', 'reasoningTokens', request.reasoningTokens)
+  whole('settle', 'searches', request.searches ?? 0)
 }
 
 export function checkCheckpoint(checkpoint: Checkpoint): void {

@@ -83,21 +83,23 @@ type HoldFields = [
 ]
 
 function holdFields({ exchange, accountId, keyId, amount, model, price, ...rest }: HoldRequest): HoldFields {
-  const { input, cachedInput, cacheWrite, output, request } = price
+  const { input, cachedInput, cacheWrite, output, request, search } = price
   const prices = [String(input), String(cachedInput), String(cacheWrite), String(output), String(request)]
+  if (search !== undefined) prices.push(String(search))
   return [exchange, accountId, keyId, String(amount), model, prices, rest.capTokens, rest.idempotencyKey]
 }
 
 function toHold(fields: HoldFields): HoldRequest {
   const [exchange, accountId, keyId, amount, model, prices, capTokens, idempotencyKey] = fields
-  const [input, cachedInput, cacheWrite, output, request] = prices.map(BigInt) as [
+  const [input, cachedInput, cacheWrite, output, request, search] = prices.map(BigInt) as [
     bigint,
     bigint,
     bigint,
     bigint,
     bigint,
+    bigint?,
   ]
-  const price = { input, cachedInput, cacheWrite, output, request }
+  const price = { input, cachedInput, cacheWrite, output, request, ...(search === undefined ? {} : { search }) }
   return { exchange, accountId, keyId, amount: BigInt(amount), model, price, capTokens, idempotencyKey }
 }
 

@@ -96,6 +96,7 @@ export function createLedgerOperations(
       price.request,
       request.capTokens,
       request.idempotencyKey,
+      price.search ?? null,
     )
     return changes !== 0
   }
@@ -178,6 +179,7 @@ export function createLedgerOperations(
       request.reasoningTokens,
       JSON.stringify(request.attempts),
       JSON.stringify(request.trail),
+      request.searches || null,
     )
     return changes !== 0
   }
@@ -221,15 +223,15 @@ function prepare(database: Database) {
     // Not INSERT OR IGNORE: that would swallow every other broken constraint too.
     putHold: database.prepare(`
       INSERT INTO event (id, kind, account, amount, at, key, model, price_input, price_cached_input, price_cache_write,
-        price_output, price_request, cap_tokens, idempotency_key)
-      VALUES (?, ${HOLD}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        price_output, price_request, cap_tokens, idempotency_key, price_search)
+      VALUES (?, ${HOLD}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
       ON CONFLICT (id, kind) DO NOTHING`),
     findHold: database.prepareMoney(`SELECT account, amount, key, model FROM event WHERE id = ? AND kind = ${HOLD}`),
     isSettled: database.prepare(`SELECT 1 FROM event WHERE id = ? AND kind = ${SETTLE}`),
     putSettle: database.prepare(`
       INSERT INTO event (id, kind, account, amount, at, overrun, source, outcome, code, prompt_tokens, cached_tokens,
-        cache_write_tokens, completion_tokens, reasoning_tokens, attempts, trail)
-      VALUES (?, ${SETTLE}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        cache_write_tokens, completion_tokens, reasoning_tokens, attempts, trail, searches)
+      VALUES (?, ${SETTLE}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
       ON CONFLICT (id, kind) DO NOTHING`),
     post: database.prepare('UPDATE balance SET held = held - ?, posted = posted - ? WHERE account = ?'),
     putCheckpoint: database.prepare(`

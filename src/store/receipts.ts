@@ -8,10 +8,10 @@ export function createReceiptReader(database: Database): (exchange: string) => R
   const find = database.prepareMoney(`
     SELECT hold.id, hold.account, hold.key, hold.model, hold.amount AS held, hold.at AS created_at,
       hold.price_input, hold.price_cached_input, hold.price_cache_write, hold.price_output, hold.price_request,
-      hold.idempotency_key,
+      hold.price_search, hold.idempotency_key,
       settle.amount AS charged, settle.at AS settled_at, settle.source, settle.outcome, settle.code,
       settle.prompt_tokens, settle.cached_tokens, settle.cache_write_tokens, settle.completion_tokens,
-      settle.reasoning_tokens, settle.attempts, settle.trail
+      settle.reasoning_tokens, settle.searches, settle.attempts, settle.trail
     FROM event AS hold LEFT JOIN event AS settle ON settle.id = hold.id AND settle.kind = ${SETTLE}
     WHERE hold.id = ? AND hold.kind = ${HOLD}`)
   return exchange => {
@@ -34,6 +34,7 @@ function toReceipt(row: Row): Receipt {
       cacheWrite: row['price_cache_write'] as bigint,
       output: row['price_output'] as bigint,
       request: row['price_request'] as bigint,
+      ...(row['price_search'] === null ? {} : { search: row['price_search'] as bigint }),
     },
     held: row['held'] as bigint,
     charged: row['charged'] as bigint | null,
@@ -45,6 +46,7 @@ function toReceipt(row: Row): Receipt {
     cacheWriteTokens: Number(row['cache_write_tokens'] ?? 0),
     completionTokens: Number(row['completion_tokens'] ?? 0),
     reasoningTokens: Number(row['reasoning_tokens'] ?? 0),
+    ...(row['searches'] === null ? {} : { searches: Number(row['searches']) }),
     attempts: JSON.parse((row['attempts'] as string | null) ?? '[]'),
     trail: JSON.parse((row['trail'] as string | null) ?? '[]'),
     idempotencyKey: row['idempotency_key'] as string | null,

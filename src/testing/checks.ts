@@ -34,8 +34,9 @@ export function moneyWrong(bench: Bench, answers: readonly BenchAnswer[], start:
       cachedTokens: cached,
       cacheWriteTokens: cacheWrite,
       completionTokens: completion,
+      searches = 0,
     } = receipt
-    const owed = costOf(receipt.price, { prompt, cached, cacheWrite, completion })
+    const owed = costOf(receipt.price, { prompt, cached, cacheWrite, completion, searches })
     if (owed !== receipt.charged) wrong.push(`the receipt's usage costs ${owed}, and ${receipt.charged} was charged`)
   }
   for (const { invariant, message } of bench.ledger.verify().violations)

@@ -66,6 +66,7 @@ describe('a model', () => {
         cache_write: '0.000000001',
         output: '0.600000000',
         request: '0.000000000',
+        web_search: '0.000000000',
       },
       supported_parameters: expect.arrayContaining(['max_tokens', 'tools']),
     })
@@ -132,6 +133,7 @@ describe('a receipt', () => {
         cache_write_tokens: 1,
         completion_tokens: 5,
         reasoning_tokens: 2,
+        searches: 0,
         source: 'reported',
       },
       key: 'key_1',

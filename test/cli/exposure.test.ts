@@ -2,9 +2,9 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { costOf, formatMoney, parseMoney } from '#contract'
+import { costOf, formatMoney, type Model, parseMoney, searchingOf } from '#contract'
 import { holdFor } from '../../plugins/credits/hold.ts'
-import { anyChat, anyModel, anyPrice } from '../../plugins/credits/test-samples.ts'
+import { anyChat, anyModel, anyPrice, model, target } from '../../plugins/credits/test-samples.ts'
 import { exposureOf, LOSSES, type Loss } from '../../src/cli/exposure-figures.ts'
 import type { Configuration } from '../../src/config/configuration.ts'
 import { CONFIGURATION, makePlace, type Place, STANDARD_POLICY } from './helpers.ts'
@@ -101,6 +101,27 @@ describe('as a gate', () => {
   })
 })
 
+test('a search is bounded where its price and its cost are known', async () => {
+  const priced = REAL.replaceAll('output: $12', 'output: $12, web_search: $0.02')
+    .replaceAll('output: $5 }', 'output: $5, web_search: $0.02 }')
+    .replace('request: $0.01', 'request: $0.01, web_search: $0.01')
+    .replace('max_output: 5000', 'max_output: 5000\n    allow: [web_search]')
+  place.write('gateway.yaml', priced)
+  const [model] = (await exposed()).models
+  expect(model.unpriced).toEqual([])
+  // One search of a request: $0.01 for customers, $0.02 for the house.
+  expect(model.largest_hold.amount).toBe(formatMoney(parseMoney('8')))
+  expect(model.margin.amount).toBe(formatMoney(parseMoney('1.546')))
+  place.write('gateway.yaml', priced.replace('dialect: openai', 'dialect: anthropic').replaceAll('5000', '20000'))
+  const [native] = (await exposed()).models
+  // Ten passes of the whole context, each of them up to the cap: 10 x 100000 x $3/1M + 10 x 21000 x $10/1M.
+  expect(native.largest_hold).toMatchObject({
+    amount: formatMoney(parseMoney('5.21')),
+    formula:
+      '10 passes x context 100000 x $3/1M dearest input + 10 passes x (max_output 20000 + reasoning_outside_cap 1000) x $10/1M output + $0.01 a request + 10 searches x $0.01',
+  })
+})
+
 test('the figures of a model, each with its formula', async () => {
   const { models, largest_hold, open_holds, overdraft } = await exposed()
   expect(models).toHaveLength(1)
@@ -163,30 +184,59 @@ describe('the worst exchange is made of the losses that count', () => {
 
   test('it is never less than one of them, nor than that of fewer kinds', () => {
     fc.assert(
-      fc.property(anyModel, anyPrice, anyPrice, fc.subarray([...LOSSES]), fc.subarray([...LOSSES]), (...drawn) => {
-        const [model, price, cost, some, others] = drawn
-        const targets = model.targets.map(target => ({ ...target, cost }))
-        const configuration = {
-          models: new Map([[model.id, { ...model, targets, price, enabled: true }]]),
-          providers: new Map(),
-          routes: [],
-          limits: { maxInflight: 1 },
-        } as unknown as Configuration
-        const of = (losses: readonly Loss[]) => exposureOf(configuration, losses).models[0]!
-        const found = of(some)
-        for (const kind of some) {
-          if (kind !== 'unpriced') expect(found.worstExchange.amount >= found[kind].amount).toBe(true)
-        }
-        expect(of([...some, ...others]).worstExchange.amount >= found.worstExchange.amount).toBe(true)
-      }),
+      fc.property(
+        anyModel,
+        anyPrice,
+        anyPrice,
+        fc.subarray([...LOSSES]),
+        fc.subarray([...LOSSES]),
+        fc.boolean(),
+        (...drawn) => {
+          const [model, price, cost, some, others, searches] = drawn
+          const search = searches ? { allow: ['web_search'], searches: ['anthropic'] } : {}
+          const targets = model.targets.map(target => ({ ...target, cost }))
+          const configuration = {
+            models: new Map([[model.id, { ...model, ...search, targets, price, enabled: true }]]),
+            providers: new Map(),
+            routes: [],
+            limits: { maxInflight: 1 },
+          } as unknown as Configuration
+          const of = (losses: readonly Loss[]) => exposureOf(configuration, losses).models[0]!
+          const found = of(some)
+          for (const kind of some) {
+            if (kind !== 'unpriced') expect(found.worstExchange.amount >= found[kind].amount).toBe(true)
+          }
+          expect(of([...some, ...others]).worstExchange.amount >= found.worstExchange.amount).toBe(true)
+        },
+      ),
     )
   })
+})
+
+test('tokens that are paid below their cost and those beyond the cap are rounded as one', () => {
+  const FREE = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: 0n, request: 0n }
+  const drawn = model({
+    context: 16_384,
+    price: FREE,
+    targets: [target({ cost: { ...FREE, output: 18_113_157_718_751n } })],
+  })
+  const configuration = {
+    models: new Map([[drawn.id, drawn]]),
+    providers: new Map(),
+    routes: [],
+    limits: { maxInflight: 1 },
+  } as unknown as Configuration
+  // 128 x 16384 x $18113.157718751 / 1M
+  const most = (128n * 16_384n * 18_113_157_718_751n + 999_999n) / 1_000_000n
+  expect(exposureOf(configuration, ['margin', 'overrun']).models[0]!.worstExchange.amount).toBe(most)
 })
 
 test('no hold is larger: the same sum as the step credits makes', () => {
   fc.assert(
     fc.property(anyChat, anyModel, anyPrice, (chat, model, price) => {
-      const priced = { ...model, price, enabled: true }
+      // A request has one such tool.
+      fc.pre(searchingOf(chat.body).most <= 10)
+      const priced: Model = { ...model, price, enabled: true, allow: ['web_search'], searches: ['anthropic'] }
       const configuration = {
         models: new Map([[model.id, priced]]),
         providers: new Map(),
@@ -194,15 +244,21 @@ test('no hold is larger: the same sum as the step credits makes', () => {
         limits: { maxInflight: 1 },
       } as unknown as Configuration
       const { amount } = exposureOf(configuration).models[0]!.largestHold
-      const choices = Math.min(chat.choices, 128)
+      // Who has Anthropic search gets one answer.
+      const choices = searchingOf(chat.body).passes > 1 ? 1 : Math.min(chat.choices, 128)
       const cap = Math.min(chat.cap, model.maxOutput)
       expect(holdFor({ ...chat, choices }, priced, price, cap) <= amount).toBe(true)
-      // And one request reaches it: a picture counts as the whole context.
+      // And one request reaches it: a picture counts as the whole context, a search as ten times that.
       const picture = [
         { role: 'user', content: [{ type: 'image_url', image_url: { url: 'https://example.com/a.png' } }] },
       ]
-      const worst = { ...chat, choices: 128, body: { ...chat.body, messages: picture } } as typeof chat
-      expect(holdFor(worst, priced, price, model.maxOutput)).toBe(amount)
+      const body = { ...chat.body, messages: picture, tools: [], web_search_options: {} }
+      const search = { type: 'anthropic', anthropic: { type: 'web_search_20250305', name: 'web_search' } }
+      const worst = [
+        { ...chat, choices: 128, body },
+        { ...chat, choices: 1, body: { ...body, tools: [search] } },
+      ].map(each => holdFor(each as typeof chat, priced, price, model.maxOutput))
+      expect(worst.reduce((most, each) => (each > most ? each : most))).toBe(amount)
     }),
   )
 })

@@ -293,7 +293,7 @@ test('models', async () => {
     targets:
       - { provider: far, model: huge, weight: 3, cap_field: max_tokens, reasoning_outside_cap: 2k }
       - { provider: demo, model: tiny, cost: { per: 1K tokens, input: 0.001, output: "$0.002" } }
-    price: { per: 1M tokens, input: $1, cached_input: $0.5, cache_write: 1.25, output: $4, request: $0.001 }
+    price: { per: 1M tokens, input: $1, cached_input: $0.5, cache_write: 1.25, output: $4, request: $0.001, web_search: $0.01 }
     context: 128Ki
     max_output: 16Ki
     default_output: 4Ki
@@ -343,6 +343,7 @@ test('models', async () => {
     reasoning: false,
     inputOverhead: 1024,
     allow: [],
+    searches: [],
     public: true,
     enabled: true,
     created: Date.UTC(2026, 0, 1) / 1000,
@@ -360,6 +361,7 @@ test('models', async () => {
       cacheWrite: 1_250_000_000n,
       output: 4_000_000_000n,
       request: 1_000_000n,
+      search: 10_000_000n,
     },
     defaultOutput: 4096,
     reasoning: true,

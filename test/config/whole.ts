@@ -84,6 +84,7 @@ models:
       cache_write: $0.12
       output: $0.40
       request: $0.001
+      web_search: $0.01
     context: 8Ki
     max_output: 1Ki
     default_output: 512

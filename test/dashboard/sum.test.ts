@@ -10,6 +10,7 @@ const PRICE = {
   cache_write: '0.190000000',
   output: '0.600000000',
   request: '0.000000000',
+  web_search: '0.000000000',
 } as const
 
 const spent = {
@@ -19,6 +20,7 @@ const spent = {
   cached_tokens: 0,
   cache_write_tokens: 0,
   completion_tokens: 10,
+  searches: 0,
 }
 
 /** A decimal of up to 15 places as an integer, to add up by another way than the code does. */
@@ -27,8 +29,9 @@ function units(text: string): bigint {
   return BigInt(whole + decimals.padEnd(15, '0'))
 }
 
-function addedUp({ lines, request, rounding }: Sum): bigint {
-  return lines.reduce((sum, { amount }) => sum + units(amount), 0n) + units(request ?? '0') + units(rounding ?? '0')
+function addedUp({ lines, request, searches, rounding }: Sum): bigint {
+  const rest = [request, searches?.amount, rounding].map(amount => units(amount ?? '0'))
+  return [...lines.map(({ amount }) => units(amount)), ...rest].reduce((sum, each) => sum + each, 0n)
 }
 
 describe('a receipt as a sum', () => {
@@ -41,6 +44,7 @@ describe('a receipt as a sum', () => {
     expect(sumOf({ ...spent, price, charged: '0.000000000', prompt_tokens: 0, completion_tokens: 0 })).toEqual({
       lines: [],
       request: null,
+      searches: null,
       rounding: null,
       total: '0.000000000',
       relief: null,
@@ -90,33 +94,47 @@ describe('a receipt as a sum', () => {
     const tokens = fc.nat(2_000_000)
     const money = fc.bigInt({ min: 0n, max: 10n ** 12n })
     fc.assert(
-      fc.property(tokens, tokens, tokens, tokens, fc.tuple(money, money, money, money, money), (a, b, c, d, prices) => {
-        fc.pre(a + b + c + d > 0)
-        const [input, cachedInput, cacheWrite, output, request] = prices
-        const prompt = a + b + c
-        const cost = costOf(
-          { input, cachedInput, cacheWrite, output, request },
-          { prompt, cached: b, cacheWrite: c, completion: d },
-        )
-        const sum = sumOf({
-          price: {
-            unit: '1M tokens',
-            input: formatMoney(input),
-            cached_input: formatMoney(cachedInput),
-            cache_write: formatMoney(cacheWrite),
-            output: formatMoney(output),
-            request: formatMoney(request),
-          },
-          charged: formatMoney(cost),
-          prompt_tokens: prompt,
-          cached_tokens: b,
-          cache_write_tokens: c,
-          completion_tokens: d,
-        })!
-        expect(sum.total).toBe(formatMoney(cost))
-        expect(sum).toMatchObject({ relief: null, excess: null })
-        expect(addedUp(sum)).toBe(units(sum.total))
-      }),
+      fc.property(
+        fc.array(tokens, { minLength: 5, maxLength: 5 }),
+        fc.array(money, { minLength: 6, maxLength: 6 }),
+        (counts, prices) => {
+          const [a, b, c, d, searches] = counts as [number, number, number, number, number]
+          fc.pre(a + b + c + d > 0)
+          const [input, cachedInput, cacheWrite, output, request, search] = prices as [
+            bigint,
+            bigint,
+            bigint,
+            bigint,
+            bigint,
+            bigint,
+          ]
+          const prompt = a + b + c
+          const cost = costOf(
+            { input, cachedInput, cacheWrite, output, request, search },
+            { prompt, cached: b, cacheWrite: c, completion: d, searches },
+          )
+          const sum = sumOf({
+            price: {
+              unit: '1M tokens',
+              input: formatMoney(input),
+              cached_input: formatMoney(cachedInput),
+              cache_write: formatMoney(cacheWrite),
+              output: formatMoney(output),
+              request: formatMoney(request),
+              web_search: formatMoney(search),
+            },
+            charged: formatMoney(cost),
+            prompt_tokens: prompt,
+            cached_tokens: b,
+            cache_write_tokens: c,
+            completion_tokens: d,
+            searches,
+          })!
+          expect(sum.total).toBe(formatMoney(cost))
+          expect(sum).toMatchObject({ relief: null, excess: null })
+          expect(addedUp(sum)).toBe(units(sum.total))
+        },
+      ),
     )
   })
 })

@@ -230,6 +230,7 @@ describe('an entry', () => {
         cache_write: '1.000000000',
         output: '2.000000000',
         request: '0.000000000',
+        web_search: '0.000000000',
       },
     })
     expect(entry['supported_parameters']).toContain('max_completion_tokens')

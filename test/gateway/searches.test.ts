@@ -32,6 +32,7 @@ beforeAll(async () => {
       models: {
         m: { ...model, price: PRICE },
         search: { ...model, price: { ...PRICE, request: '$0.025' }, allow: ['web_search'] },
+        fee: { ...model, price: { ...PRICE, web_search: '$0.01' }, allow: ['web_search'] },
       },
     },
   })
@@ -52,6 +53,20 @@ test('the fee of a model that searches is its price per request, held and charge
     held: 8_192_000n + 200_000n + 25_000_000n,
     source: 'reported',
   })
+})
+
+test('a search has a price of its own, and the receipt says how many there were', async () => {
+  const answer = await gateway.chat({ model: 'fee', web_search_options: {}, max_completion_tokens: 100 })
+  expect(gateway.receipt(answer)).toMatchObject({
+    charged: 1_000_000n + 20_000n + 10_000_000n,
+    held: 8_192_000n + 200_000n + 10_000_000n,
+    price: { search: 10_000_000n },
+    searches: 1,
+    source: 'reported',
+  })
+  const plain = await gateway.chat({ model: 'fee', max_completion_tokens: 100 })
+  expect(gateway.receipt(plain)!.charged).toBeLessThan(10_000_000n)
+  expect(gateway.receipt(plain)!.searches).toBeUndefined()
 })
 
 test('a model that does not list web_search takes none', async () => {

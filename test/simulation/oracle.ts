@@ -11,6 +11,8 @@ export interface Tariff {
   readonly input: bigint
   readonly cachedInput: bigint
   readonly output: bigint
+  /** For the search that each request makes, in nano-dollars; left out: it makes none. */
+  readonly search?: bigint
 }
 
 export interface Case {
@@ -70,9 +72,15 @@ export function caseOf(client: Client, cap: number): Case {
 
 /** What has to be set aside: the dearest that it can cost. */
 export function holdOf(about: Case): bigint {
-  const { tariff, context, bytes } = about
+  const { tariff } = about
   const dearest = tariff.cachedInput > tariff.input ? tariff.cachedInput : tariff.input
-  return roundUp(BigInt(Math.min(context, bytes + 16)) * dearest + BigInt(ceilingOf(about)) * tariff.output)
+  const tokens = BigInt(promptOf(about)) * dearest + BigInt(ceilingOf(about)) * tariff.output
+  return roundUp(tokens) + (tariff.search ?? 0n)
+}
+
+/** The most that the prompt can be: what a search finds nobody knows. */
+function promptOf({ tariff, context, bytes }: Case): number {
+  return tariff.search === undefined ? Math.min(context, bytes + 16) : context
 }
 
 export function ceilingOf({ choices, cap, outsideCap }: Case): number {
@@ -178,18 +186,18 @@ function numbersOf(usage: unknown): { prompt: number; completion: number; cached
 
 function priced(about: Case, prompt: number, cached: number, completion: number, source: string): Expected {
   const isPossible = [prompt, cached, completion].every(Number.isSafeInteger)
-  const most = Math.min(about.context, about.bytes + 16)
+  const most = promptOf(about)
   const within = (value: number, limit: number) => Math.ceil(Math.min(Math.max(value, 0), limit))
   const bounded = { prompt: within(prompt, most), completion: within(completion, ceilingOf(about)), cached: 0 }
   bounded.cached = within(cached, bounded.prompt)
   const isClamped =
     !isPossible || bounded.prompt !== prompt || bounded.completion !== completion || bounded.cached !== cached
   const { tariff } = about
-  const amount = roundUp(
+  const tokens =
     BigInt(bounded.prompt - bounded.cached) * tariff.input +
-      BigInt(bounded.cached) * tariff.cachedInput +
-      BigInt(bounded.completion) * tariff.output,
-  )
+    BigInt(bounded.cached) * tariff.cachedInput +
+    BigInt(bounded.completion) * tariff.output
+  const amount = roundUp(tokens) + (tariff.search ?? 0n)
   return { amount, source: isClamped && source === 'reported' ? 'clamped' : source }
 }
 

@@ -35,6 +35,14 @@ export const MODELS: Readonly<Record<string, SimulatedModel>> = {
     reasoning: true,
     outsideCap: 50,
   },
+  // Each request of it searches the web.
+  searcher: {
+    tariff: { input: 50_000_000n, cachedInput: 10_000_000n, output: 300_000_000n, search: 12_345n },
+    context: 2048,
+    maxOutput: 500,
+    reasoning: false,
+    outsideCap: 0,
+  },
 }
 
 export const PATHS = ['/v1/chat/completions', '/drain/v1/chat/completions', '/free/v1/chat/completions'] as const
@@ -139,7 +147,7 @@ function drawClient(index: number, random: Random, keys: readonly SimulatedKey[]
     atMs: random.chance(0.5) ? random.whole(1, 4) * 4_000 + random.whole(0, 30) : random.whole(10, SPAN_MS),
     key: random.pick(keys),
     path: random.pick(PATHS),
-    model: random.pick(['plain', 'plain', 'odd', 'thinker']),
+    model: random.pick(['plain', 'plain', 'odd', 'thinker', 'searcher']),
     stream,
     includeUsage: stream && random.chance(0.5),
     choices: random.chance(0.2) ? 2 : 1,

@@ -8,7 +8,7 @@ import { allowSpool, type Disk, refuseSpool } from './disk.ts'
 import type { Ground } from './ground.ts'
 import { Life } from './life.ts'
 import { createProvider, type Provider } from './provider.ts'
-import { drawScenario, type Mishap, type Scenario } from './scenario.ts'
+import { drawScenario, type Mishap, MODELS, type Scenario } from './scenario.ts'
 import { World } from './world.ts'
 
 export interface SeedResult {
@@ -99,6 +99,7 @@ class Run {
           messages: [{ role: 'user', content: `client ${plan.index} ${words.join('')}` }],
           ...(plan.stream ? { stream: true } : {}),
           ...(plan.includeUsage ? { stream_options: { include_usage: true } } : {}),
+          ...(MODELS[plan.model]!.tariff.search === undefined ? {} : { web_search_options: {} }),
           ...(plan.choices > 1 ? { n: plan.choices } : {}),
           ...(plan.cap === null ? {} : { max_completion_tokens: plan.cap }),
         }),

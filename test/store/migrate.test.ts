@@ -8,7 +8,7 @@ import { openStore } from '../../src/store/sqlite.ts'
 import { StoreError } from '../../src/store/store.ts'
 import { aHold, aSettle, folder, fund, SECRET, testClock, testStore } from './helpers.ts'
 
-const NEWEST = 7
+const NEWEST = 8
 
 describe('an address', () => {
   test.each([
@@ -85,14 +85,15 @@ describe('a database', () => {
 })
 
 describe('a store of an earlier version', () => {
-  /** What migration 7 made. */
-  const RESPONSES = 'DROP TABLE response_box; DROP TABLE response; DROP TABLE response_total;'
+  /** Takes back what migrations 7 and 8 made. */
+  const NEWER =
+    'DROP TABLE response_box; DROP TABLE response; DROP TABLE response_total; ALTER TABLE event DROP COLUMN price_search; ALTER TABLE event DROP COLUMN searches;'
 
-  /** Takes back what migrations 3 to 7 made. */
+  /** Takes back what migrations 3 to 8 made. */
   function downgrade(path: string): void {
     const database = connect(path)
     database.exec(`
-      PRAGMA foreign_keys = OFF; ${RESPONSES}
+      PRAGMA foreign_keys = OFF; ${NEWER}
       DROP INDEX key_alive; DROP INDEX secret_alive;
       DROP TABLE usage; DROP TABLE key_total; DROP INDEX event_by_account; DROP INDEX credit_by_account;
       DROP TABLE session; DROP TABLE link; DROP TABLE operator_token; DROP TABLE person;
@@ -116,7 +117,7 @@ describe('a store of an earlier version', () => {
     rename.run('\uff50\uff4c\uff41\uff49\uff4e@example.com', ids[1]!)
     rename.run('stra\u00dfe@example.com', ids[2]!)
     database.exec(
-      `${RESPONSES} DROP INDEX person_by_folded; ALTER TABLE person DROP COLUMN folded; PRAGMA user_version = 5`,
+      `${NEWER} DROP INDEX person_by_folded; ALTER TABLE person DROP COLUMN folded; PRAGMA user_version = 5`,
     )
     database.close()
 

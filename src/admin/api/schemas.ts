@@ -134,13 +134,14 @@ const VIEWS = {
     model: maybe(text),
     outcome: maybe(outcome),
   }),
-  PriceView: view('Dollars per million tokens, and per request.', {
+  PriceView: view('Dollars per million tokens, per request, and per search of the web.', {
     unit: { type: 'string', const: '1M tokens' },
     input: money,
     cached_input: money,
     cache_write: money,
     output: money,
     request: money,
+    web_search: money,
   }),
   ReceiptView: view('What became of one request, and what it cost.', {
     id: text,
@@ -159,6 +160,7 @@ const VIEWS = {
     cache_write_tokens: count,
     completion_tokens: count,
     reasoning_tokens: count,
+    searches: says(count, 'Searches of the web that the provider made.'),
     attempts,
     trail: says(trail, 'What the steps said.'),
     idempotency_key: maybe(text),

@@ -134,6 +134,7 @@ export function showReceipt(receipt: Receipt): ReceiptView {
     cache_write_tokens: receipt.cacheWriteTokens,
     completion_tokens: receipt.completionTokens,
     reasoning_tokens: receipt.reasoningTokens,
+    searches: receipt.searches ?? 0,
     attempts: receipt.attempts.map(({ target, status, code, ms }) => ({ target, status, code, ms })),
     trail: receipt.trail.map(({ step, verdict, code, note }) => ({
       step,
@@ -145,7 +146,7 @@ export function showReceipt(receipt: Receipt): ReceiptView {
   }
 }
 
-/** Dollars per million tokens, and per request. */
+/** Dollars per million tokens, per request, and per search of the web. */
 export function showPrice(price: Price): PriceView {
   return {
     unit: '1M tokens',
@@ -154,6 +155,7 @@ export function showPrice(price: Price): PriceView {
     cache_write: formatMoney(price.cacheWrite),
     output: formatMoney(price.output),
     request: formatMoney(price.request),
+    web_search: formatMoney(price.search ?? 0n),
   }
 }
 

@@ -119,6 +119,7 @@ export interface PriceView {
   readonly cache_write: string
   readonly output: string
   readonly request: string
+  readonly web_search: string
 }
 
 export interface ReceiptView {
@@ -140,6 +141,7 @@ export interface ReceiptView {
   readonly cache_write_tokens: number
   readonly completion_tokens: number
   readonly reasoning_tokens: number
+  readonly searches: number
   readonly attempts: readonly {
     readonly target: string
     readonly status: number | null

@@ -8,6 +8,8 @@ import {
   type NanoUsd,
   type Price,
   type Receipt,
+  type Searching,
+  searchingOf,
 } from '#contract'
 import { showNano } from '../exposure-text.ts'
 import { count } from '../format.ts'
@@ -39,10 +41,11 @@ export function holdStory(holds: readonly SeenHold[], exchange: Exchange | null)
   const last = holds.at(-1)
   if (!last?.result.held) return null
   const { amount, price, capTokens } = last.request
-  const ceiling = exchange?.chat ? inputCeiling(last) : null
+  const searching = exchange?.chat ? searchingOf(exchange.chat.body) : null
+  const ceiling = searching && inputCeiling(last, searching)
   return {
     amount,
-    formula: exchange?.chat ? chatFormula(last, ceiling, exchange) : rawFormula(last, exchange),
+    formula: exchange && searching ? chatFormula(last, ceiling, exchange, searching) : rawFormula(last, exchange),
     price,
     inputCeiling: ceiling,
     outputCap: capTokens,
@@ -51,26 +54,33 @@ export function holdStory(holds: readonly SeenHold[], exchange: Exchange | null)
 }
 
 /** What of the hold is for the prompt, in tokens; null when it cannot be told. */
-function inputCeiling({ request: { amount, price, capTokens } }: SeenHold): number | null {
+function inputCeiling({ request: { amount, price, capTokens } }: SeenHold, { most }: Searching): number | null {
   const dearest = dearestInput(price)
   if (dearest === 0n) return null
-  const forInput = (amount - price.request) * 1_000_000n - BigInt(capTokens) * price.output
-  const tokens = Number(forInput / dearest)
-  return mostOf(price, tokens, capTokens) === amount ? tokens : null
+  const fixed = price.request + BigInt(most) * (price.search ?? 0n)
+  const tokens = Number(((amount - fixed) * 1_000_000n - BigInt(capTokens) * price.output) / dearest)
+  return mostOf(price, tokens, capTokens, most) === amount ? tokens : null
 }
 
-function chatFormula({ request: { price, capTokens } }: SeenHold, ceiling: number | null, exchange: Exchange) {
+function chatFormula(
+  { request: { price, capTokens } }: SeenHold,
+  ceiling: number | null,
+  exchange: Exchange,
+  searching: Searching,
+) {
   const dearest = dearestInput(price)
   if (ceiling === null && dearest > 0n) return null
   const input =
     ceiling === null ? [] : [`input ceiling ${ceiling} tokens${ceilingWhy(ceiling, exchange)} x ${each(dearest)}`]
-  const output = `output cap ${capTokens} tokens${capWhy(capTokens, exchange.chat!)} x ${each(price.output)}`
-  return [...input, output, ...perRequest(price)].join(' + ')
+  const output = `output cap ${capTokens} tokens${capWhy(capTokens, exchange.chat!, searching)} x ${each(price.output)}`
+  return [...input, output, ...perRequest(price), ...perSearch(price, searching.most)].join(' + ')
 }
 
 /** Where a ceiling comes from, when one of the known ways leads to it. */
 function ceilingWhy(ceiling: number, { chat, model }: Exchange): string {
   if (!chat || !model) return ''
+  const { passes } = searchingOf(chat.body)
+  if (passes > 1) return ceiling === passes * model.context ? ` (${passes} passes of a search x the whole context)` : ''
   if (ceiling === model.context) return ' (the whole context: not to be told from its bytes)'
   const messages = chat.body.messages.length
   const own = chat.bytes.length + 16 * messages
@@ -79,11 +89,12 @@ function ceilingWhy(ceiling: number, { chat, model }: Exchange): string {
   return ceiling === own + model.inputOverhead ? ` (${counted} + ${model.inputOverhead} for tools)` : ''
 }
 
-function capWhy(capTokens: number, { choices, cap }: Chat): string {
-  const outside = capTokens / choices - cap
-  if (choices === 1 && outside === 0) return ''
+function capWhy(capTokens: number, { choices, cap }: Chat, { passes }: Searching): string {
+  const outside = capTokens / (choices * passes) - cap
+  if (choices === 1 && passes === 1 && outside === 0) return ''
   const thinking = outside > 0 ? ` + ${outside} of thinking outside of it` : ''
-  return ` (${choices} choices x ${cap}${thinking})`
+  const times = passes === 1 ? `${choices} choices` : `${choices * passes} passes of a search`
+  return ` (${times} x ${cap}${thinking})`
 }
 
 function rawFormula({ request: { amount, price } }: SeenHold, exchange: Exchange | null): string | null {
@@ -98,6 +109,8 @@ function rawFormula({ request: { amount, price } }: SeenHold, exchange: Exchange
 
 const each = (price: NanoUsd) => `${showNano(price)}/M`
 const perRequest = ({ request }: Price) => (request === 0n ? [] : [`${showNano(request)} for the request`])
+const perSearch = ({ search = 0n }: Price, searches: number) =>
+  searches === 0 || search === 0n ? [] : [`${searches} ${searches === 1 ? 'search' : 'searches'} x ${showNano(search)}`]
 
 /** What the receipt says; null when there was nothing to charge. */
 export function chargeStory(receipt: Receipt | undefined): ChargeStory | null {
@@ -106,12 +119,13 @@ export function chargeStory(receipt: Receipt | undefined): ChargeStory | null {
 }
 
 function chargeFormula(receipt: Receipt, charged: NanoUsd): string | null {
-  const { price, promptTokens, cachedTokens, cacheWriteTokens, completionTokens } = receipt
+  const { price, promptTokens, cachedTokens, cacheWriteTokens, completionTokens, searches = 0 } = receipt
   const tokens = {
     prompt: promptTokens,
     cached: cachedTokens,
     cacheWrite: cacheWriteTokens,
     completion: completionTokens,
+    searches,
   }
   if (charged === 0n || costOf(price, tokens) !== charged) return null
   const parts: readonly (readonly [number, string, NanoUsd])[] = [
@@ -123,5 +137,5 @@ function chargeFormula(receipt: Receipt, charged: NanoUsd): string | null {
   const sums = parts
     .filter(([tokens]) => tokens > 0)
     .map(([tokens, what, at]) => `${count(tokens, 'token')} ${what} x ${each(at)}`)
-  return [...sums, ...perRequest(price)].join(' + ') || null
+  return [...sums, ...perRequest(price), ...perSearch(price, searches)].join(' + ') || null
 }

@@ -43,7 +43,7 @@ export function storyJson(story: Story): string {
   })
 }
 
-/** Dollars for a million tokens, and for the request. */
+/** Dollars for a million tokens, for the request, and for a search of the web. */
 function priceJson(price: Price): object {
   return {
     input: formatMoney(price.input),
@@ -51,5 +51,6 @@ function priceJson(price: Price): object {
     cache_write: formatMoney(price.cacheWrite),
     output: formatMoney(price.output),
     request: formatMoney(price.request),
+    web_search: formatMoney(price.search ?? 0n),
   }
 }

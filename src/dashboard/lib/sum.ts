@@ -20,6 +20,8 @@ export interface Sum {
   readonly lines: readonly SumLine[]
   /** The price of a request on top; null: there is none. */
   readonly request: string | null
+  /** Searches of the web; null: there were none, or they had no price. */
+  readonly searches: { readonly count: number; readonly price: string; readonly amount: string } | null
   /** Added to come to a whole nano-dollar; null: nothing. */
   readonly rounding: string | null
   /** What all of it comes to. */
@@ -32,7 +34,7 @@ export interface Sum {
 
 type Spent = Pick<
   ReceiptView,
-  'price' | 'charged' | 'prompt_tokens' | 'cached_tokens' | 'cache_write_tokens' | 'completion_tokens'
+  'price' | 'charged' | 'prompt_tokens' | 'cached_tokens' | 'cache_write_tokens' | 'completion_tokens' | 'searches'
 >
 
 /** Null while the request is in progress. */
@@ -45,11 +47,14 @@ export function sumOf(receipt: Spent): Sum | null {
   const rounding = whole * MILLION - millionths
   // Where no token was charged, the request was not either, unless the charge says so.
   const request = used || nano(receipt.charged) > 0n ? nano(receipt.price.request) : 0n
-  const total = whole + request
+  const searched = BigInt(receipt.searches) * nano(receipt.price.web_search)
+  const total = whole + request + searched
   const relief = total - nano(receipt.charged)
   return {
     lines: lines.map(({ millionths: amount, ...line }) => ({ ...line, amount: exact(amount) })),
     request: request === 0n ? null : dollars(request),
+    searches:
+      searched === 0n ? null : { count: receipt.searches, price: receipt.price.web_search, amount: dollars(searched) },
     rounding: rounding === 0n ? null : exact(rounding),
     total: dollars(total),
     relief: relief > 0n ? dollars(relief) : null,

@@ -101,6 +101,7 @@ const COLUMNS = [
 
 function ModelName({ id, description, aliases, owned_by, reasoning, price }: ModelView): VNode {
   const request = price !== null && nano(price.request) > 0n ? price.request : null
+  const webSearch = price !== null && nano(price.web_search) > 0n ? price.web_search : null
   return (
     <div class="stack-tight models-name">
       <span class="row">
@@ -116,6 +117,11 @@ function ModelName({ id, description, aliases, owned_by, reasoning, price }: Mod
         {request !== null && (
           <>
             , <Money value={request} exact /> for each request on top
+          </>
+        )}
+        {webSearch !== null && (
+          <>
+            , <Money value={webSearch} exact /> for each search of the web
           </>
         )}
       </span>

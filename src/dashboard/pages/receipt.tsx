@@ -2,7 +2,7 @@
 import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
 import type { FoundReceiptView, KeyView, PageView, ReceiptView } from '../../admin/api/views.ts'
-import { count, duration, moneyColumn } from '../lib/format.ts'
+import { count, duration, exactMoney, moneyColumn } from '../lib/format.ts'
 import { navigate } from '../lib/router.tsx'
 import { useSession } from '../lib/session.tsx'
 import { aligned, type Sum, sumOf } from '../lib/sum.ts'
@@ -151,7 +151,7 @@ function SumCard({ receipt, sum }: { readonly receipt: ReceiptView; readonly sum
     <Card title="The charge" hint={sourceOf(receipt.source)}>
       {sum === null || receipt.charged === null ? (
         <p class="muted">It stands here when the request is over.</p>
-      ) : sum.lines.length === 0 && sum.request === null ? (
+      ) : sum.lines.length === 0 && sum.request === null && sum.searches === null ? (
         <p>
           Nothing was used, so nothing was charged. All of <Money value={receipt.held} exact /> is free again.
         </p>
@@ -170,6 +170,10 @@ function SumCard({ receipt, sum }: { readonly receipt: ReceiptView; readonly sum
   )
 }
 
+function searchesOf({ count: searches, price }: NonNullable<Sum['searches']>): string {
+  return `${searches} ${searches === 1 ? 'search' : 'searches'} of the web, ${exactMoney(price)} each`
+}
+
 interface SumProps {
   readonly charged: string
   /** The charge is all that had been set aside. */
@@ -178,9 +182,10 @@ interface SumProps {
 }
 
 function SumTable({ charged, capped, sum }: SumProps): VNode {
-  const { lines, request, rounding, relief, excess } = sum
+  const { lines, request, searches, rounding, relief, excess } = sum
   const rest = [
     ['For the request', request, ''],
+    [searches === null ? '' : searchesOf(searches), searches?.amount ?? null, ''],
     ['Rounded up to a billionth of a dollar', rounding, ''],
     [capped ? 'Beyond what was set aside: the house pays it' : 'Not charged', relief, '\u2212'],
     ['Not in these figures', excess, ''],
