@@ -9,6 +9,7 @@ import { Meter } from './answer/meter.ts'
 import { whenFacts } from './config/when.ts'
 import { inboundOf } from './dialects/inbound/index.ts'
 import { parseInSlices, parseJson } from './dialects/json-parse.ts'
+import { refusalOfLost } from './dialects/lost.ts'
 import type { Generation, LiveRoute } from './generation.ts'
 import { type ReadBody, readBody } from './http/body.ts'
 import { parseArrived } from './http/linger.ts'
@@ -201,6 +202,7 @@ export function createGateway(parts: GatewayParts): Gateway {
       idempotencyKey: ctx.get('idempotency-key').slice(0, 255) || null,
       parse: parseJson,
       translate: inbound ? body => inbound.decodeRequest(body, viewOf(trip, parts, memory)) : null,
+      refusalOfLost: inbound && route.plan.refusesTools && !route.config.counts ? refusalOfLostTool : null,
       progress: meter,
       answer: (completion, taps) => answerEarly(trip, parts, completion, taps),
     })
@@ -329,6 +331,11 @@ export function createGateway(parts: GatewayParts): Gateway {
     },
     idle: () => (trips.size === 0 ? Promise.resolve() : new Promise(resolve => waiting.push(resolve))),
   }
+}
+
+/** A tool that no target can make good is refused before credit is held. */
+function refusalOfLostTool(dropped: readonly string[]): Refusal | null {
+  return refusalOfLost({ dropped }, { dropped: [] }, 'refuse_tools')
 }
 
 /** A body of this size takes milliseconds to scan and as many to parse. */

@@ -11,6 +11,10 @@ const NO_TEXT: ReadonlySet<string> = new Set([
   'finish_reason',
   'cache_control',
   'signature',
+  // Of a search of the web: what only its provider can read, and in an answer all that was found.
+  'encrypted_content',
+  'encrypted_index',
+  'anthropic_content',
   'url',
   // Pictures, sound and files, as they are or where they lie.
   'data',

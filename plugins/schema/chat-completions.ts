@@ -84,6 +84,9 @@ const filePart = typed('file', 'file', {
   cache_control,
 })
 
+/** A block of an earlier answer that only the Messages API has: what a search of the web did. */
+const anthropicPart = typed('anthropic', 'anthropic', { anthropic: members('type', { type: text }), cache_control })
+
 /** Text, or a list of parts of these kinds. */
 const content = (least: number, ...parts: Schema[]): Schema => ({
   type: ['string', 'array'],
@@ -109,7 +112,7 @@ const message = kinds(
   tagged('role', 'user', 'content', { content: content(1, textPart, imagePart, audioPart, filePart), name }),
   // A model may have answered with nothing, and clients send that back too.
   tagged('role', 'assistant', '', {
-    content: optional(content(0, textPart, refusalPart)),
+    content: optional(content(0, textPart, refusalPart, anthropicPart)),
     refusal: optional(string),
     name,
     tool_calls: optional(list(toolCall)),

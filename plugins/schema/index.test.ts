@@ -120,7 +120,7 @@ describe('bodies that the format does not allow', () => {
       say({ role: 'assistant', content: [{ type: 'image_url', image_url: { url: 'data:,' } }] }),
       'invalid_value',
       'messages[0].content[0].type',
-      `"image_url" is not one of 'text', 'refusal'.`,
+      `"image_url" is not one of 'text', 'refusal', 'anthropic'.`,
     ],
     [
       say({ role: 'tool', tool_call_id: 'a', content: [{ type: 'refusal', refusal: '' }] }),

@@ -17,7 +17,7 @@ import {
 } from '#contract'
 import { chatCompletionsSchema } from './chat-completions.ts'
 import { complain } from './complaint.ts'
-import { refusePriceFeatures } from './price-features.ts'
+import { refusePriceFeatures, refuseUnfitSearch } from './price-features.ts'
 import { shortJson } from './words.ts'
 
 interface Settings {
@@ -128,6 +128,7 @@ function refuseUnfit(body: ChatRequest, model: Model, capAboveMax: Settings['cap
   }
   refuseUnfitChoices(body, model)
   refuseUnfitCap(body, model, capAboveMax)
+  refuseUnfitSearch(body, model)
   refusePriceFeatures(body, model)
 }
 

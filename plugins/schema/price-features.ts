@@ -2,7 +2,16 @@
  * Fields that change what a provider bills. The hold is made from the catalog's price, so on a model that has one they are
  * refused unless the catalog lists them under `allow`.
  */
-import { type ChatRequest, findProviderTool, type Model, type PriceFeature, refuse } from '#contract'
+import {
+  anthropicToolIn,
+  type ChatRequest,
+  findProviderTool,
+  isAnthropicSearchType,
+  type Model,
+  type PriceFeature,
+  refuse,
+  takesSearch,
+} from '#contract'
 import { shortJson } from './words.ts'
 
 /** Throws for the first such field that the model does not allow. */
@@ -28,6 +37,27 @@ function sentence(body: ChatRequest, model: string, param: string): string {
 interface Tool {
   readonly type: unknown
   readonly anthropic?: { readonly type?: unknown }
+}
+
+/** Throws for a search of Anthropic's that no target of the model makes, or of which the model's `allow` says nothing. */
+export function refuseUnfitSearch({ tools, n }: ChatRequest, model: Model): void {
+  const index = tools?.findIndex(tool => isAnthropicSearchType(anthropicToolIn(tool)?.type)) ?? -1
+  if (index < 0) return
+  if (!takesSearch(model, 'anthropic')) {
+    const param = `tools[${index}].type`
+    const message = `The model ${JSON.stringify(model.id)} does not take '${param}': it does not search the web in Anthropic's form.`
+    throw refuse('unsupported_parameter', { message, param })
+  }
+  const second = tools!.findIndex((tool, at) => at > index && isAnthropicSearchType(anthropicToolIn(tool)?.type))
+  if (second >= 0) {
+    const message = `tools[${second}] is a second search of the web, and a request has one.`
+    throw refuse('invalid_value', { message, param: `tools[${second}].type` })
+  }
+  if (n == null || n === 1) return
+  throw refuse('unsupported_parameter', {
+    message: `A request with a search gives one choice, but 'n' is ${n}.`,
+    param: 'n',
+  })
 }
 
 /** Where a body uses each feature; null when it does not. */

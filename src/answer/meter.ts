@@ -16,6 +16,8 @@ export class Meter implements Progress {
   abandoned = false
   #deltas = 0
   #bytes = 0
+  /** Of the web, seen in the answer. */
+  #searches = 0
   #usage: WireUsage | null = null
   /** Whether the last usage came when every choice had finished: then it speaks of the whole answer. */
   #usageIsLast = false
@@ -32,7 +34,7 @@ export class Meter implements Progress {
     this.chat = chat
     this.outputCeiling = outputCeiling
     this.started = this.finished = this.#usageIsLast = this.#usageIsPartial = false
-    this.#deltas = this.#bytes = 0
+    this.#deltas = this.#bytes = this.#searches = 0
     this.#usage = null
     this.#choices = []
   }
@@ -57,6 +59,7 @@ export class Meter implements Progress {
       cacheWriteTokens: 0,
       completionTokens: this.countedTokens,
       reasoningTokens: 0,
+      ...searchesOf(this.#searches || undefined),
       source: 'estimated',
     }
   }
@@ -68,8 +71,9 @@ export class Meter implements Progress {
    * @param whole whether the answer has ended as it should, so that no further usage could have come
    */
   spent(whole: boolean): Usage | null {
-    const reported = usageOf(this.#usage, 'reported')
-    if (reported === null) return this.started || this.abandoned ? this.estimate : null
+    const said = usageOf(this.#usage, 'reported')
+    if (said === null) return this.started || this.abandoned ? this.estimate : null
+    const reported = said.searches === undefined && this.#searches > 0 ? { ...said, searches: this.#searches } : said
     const counted = this.countedTokens
     // Some say zeros until they know better, and of a request that was given up they never do.
     if (this.abandoned && counted === 0 && !(reported.promptTokens > 0)) return this.estimate
@@ -123,6 +127,7 @@ export class Meter implements Progress {
         // Sound, or a content of a kind that nobody knows, has no bytes to count: it is a piece all the same.
         this.#deltas++
         this.#bytes += bytesOf(choice?.delta)
+        if (choice?.delta.anthropic_content !== undefined) this.#searches += searchesIn(choice.delta.anthropic_content)
       }
       if (choice?.finish_reason) {
         this.finished = true
@@ -142,6 +147,11 @@ export class Meter implements Progress {
     this.#usageIsPartial = false
     this.#usageIsLast = this.complete
   }
+}
+
+function searchesIn(pieces: unknown): number {
+  if (!Array.isArray(pieces)) return 0
+  return pieces.filter(piece => piece?.type === 'server_tool_use' && piece.name === 'web_search').length
 }
 
 /** Apart, so that counting needs no closure. */

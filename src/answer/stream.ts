@@ -240,6 +240,7 @@ export function carries(delta: Delta | null | undefined): boolean {
   if (delta.content || delta.reasoning_content || delta.refusal || delta['reasoning'] || delta['audio']) return true
   if (hasCalls(delta)) return true
   if (Array.isArray(delta['images']) && delta['images'].length > 0) return true
+  if (delta.anthropic_content !== undefined) return true
   return Boolean(delta['function_call'])
 }
 

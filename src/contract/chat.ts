@@ -92,7 +92,21 @@ export interface Delta {
   reasoning_content?: string | null
   refusal?: string | null
   tool_calls?: ToolCallDelta[]
+  /**
+   * Of an answer with searches of Anthropic's: its blocks in their order. What a search did is there as it came; a text says how
+   * many characters of `content` it is and what it quotes, and a signed thought only where it stood.
+   */
+  anthropic_content?: AnthropicPiece[]
   [field: string]: unknown
+}
+
+/** One block of `anthropic_content`: `text`, `thinking`, `server_tool_use` or `web_search_tool_result`. */
+export interface AnthropicPiece {
+  readonly type: string
+  /** Of a text, in UTF-16 units. */
+  readonly length?: number
+  readonly citations?: readonly unknown[]
+  readonly [field: string]: unknown
 }
 
 /** What a chunk adds to a tool call; in a whole answer, the call. */

@@ -39,6 +39,8 @@ export interface AnswerView {
   readonly createdAt: number
   /** Whether the client offered its tools as `functions`, the older parameter: it looks for `function_call` then. */
   readonly functions?: boolean
+  /** Whether the request has Anthropic's search of the web: what it did is told in `anthropic_content` then. */
+  readonly searches?: boolean
 }
 
 /** One canonical event of a decoded stream. */

@@ -78,7 +78,10 @@ export type PriceFeature = 'service_tier' | 'web_search' | 'audio' | 'prediction
 export type SearchForm = 'anthropic' | 'openai'
 
 /** Whether a model searches the web for whoever asks in this form: it must list `web_search` under `allow`. */
-export function takesSearch({ allow, searches = [] }: Pick<Model, 'allow' | 'searches'>, form: SearchForm): boolean {
+export function takesSearch(
+  { allow = [], searches = [] }: Partial<Pick<Model, 'allow' | 'searches'>>,
+  form: SearchForm,
+): boolean {
   return allow.includes('web_search') && searches.includes(form)
 }
 

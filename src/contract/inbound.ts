@@ -53,6 +53,9 @@ export interface KeptAnswers {
   keep(answer: KeptAnswer, response: Readonly<Record<string, unknown>>): void
 }
 
+/** What a format must know of a model. */
+export type KnownModel = Pick<Model, 'maxOutput'> & Partial<Pick<Model, 'allow' | 'searches'>>
+
 /** What an inbound dialect may know of the exchange. */
 export interface InboundView {
   /** The exchange's id: unique, for what needs an id of its own. */
@@ -61,9 +64,10 @@ export interface InboundView {
   readonly createdAt: number
   /**
    * What a model of the catalog can give, by the id or alias that the client sent; undefined when there is none. A format
-   * in which every client must name a cap fits it to the model. Left out: the `schema` step refuses a cap that is too high.
+   * in which every client must name a cap fits it to the model, and a search of the web goes to models that make one. Left out:
+   * the `schema` step refuses a cap that is too high, and a search.
    */
-  readonly findModel?: (id: string) => Pick<Model, 'maxOutput'> | undefined
+  readonly findModel?: (id: string) => KnownModel | undefined
   /** Left out (a replay): nothing is sealed, and what comes back sealed is not looked into. */
   readonly boxes?: Boxes
   /** Left out: the route keeps no answers. */

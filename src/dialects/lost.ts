@@ -26,6 +26,9 @@ export function refusalOfLost(
 
 function toolRefusal(name: string): Refusal {
   const codex = name === 'tools.web_search' ? ` (in Codex's config.toml: web_search = "disabled")` : ''
-  const message = `The gateway does not carry '${name}' to this model. Send the request without it${codex}. Or ask the operator for 'on_dropped: tell' at the step 'route', which leaves it out.`
+  const models = name.startsWith('tools.web_search')
+    ? " Models search the web that list web_search under 'allow' and have a target of the tool's own maker."
+    : ''
+  const message = `The gateway does not carry '${name}' to this model.${models} Send the request without it${codex}. Or ask the operator for 'on_dropped: tell' at the step 'route', which leaves it out.`
   return refuse('unsupported_parameter', { message, param: name })
 }

@@ -45,6 +45,8 @@ export type StepTap =
   | { readonly step: number; readonly kind: 'watch'; readonly fn: (chunk: Chunk) => void | Promise<void> }
   | { readonly step: number; readonly kind: 'edit'; readonly fn: (chunk: Chunk) => Edited | Promise<Edited> }
 
+const NOTHING_LOST: readonly string[] = []
+
 /** The body, while it has not been read. */
 const UNREAD: Buffer = Buffer.alloc(0)
 
@@ -59,6 +61,8 @@ export interface ExchangeParts {
   readonly parse: (bytes: Buffer) => unknown
   /** On a route of another format than chat completions: reads its requests. */
   readonly translate: ((body: unknown) => InboundRequest) | null
+  /** Why a request must not go without what its translation has left out; null or left out: the sender judges it. */
+  readonly refusalOfLost?: ((lost: readonly string[]) => Refusal | null) | null
   readonly progress: Progress
   /** Sends an early answer through the taps of the steps before the one that gives it. */
   readonly answer: (completion: ChatCompletion, taps: readonly StepTap[]) => Promise<void>
@@ -156,7 +160,11 @@ export class LiveExchange implements Exchange {
   request(): ReturnType<Exchange['request']> {
     const body = this.json()
     if (!this.#parts.translate) return { body, bytes: this.bytes }
-    this.inbound ??= this.#parts.translate(body)
+    if (this.inbound === null) {
+      this.inbound = this.#parts.translate(body)
+      const refusal = this.#parts.refusalOfLost?.(this.inbound.dropped ?? NOTHING_LOST)
+      if (refusal) throw refusal
+    }
     this.#translated ??= Buffer.from(JSON.stringify(this.inbound.body))
     const { body: asked, dropped = [] } = this.inbound
     return { body: asked, bytes: this.#translated, dropped }

@@ -28,6 +28,8 @@ export interface Plan {
   readonly steps: readonly PlannedStep[]
   /** The place of the first step that needs the request's body; the number of steps when none does. */
   readonly bodyFrom: number
+  /** Whether a tool that cannot be carried is refused whatever happens on the way: then it can be before credit is held. */
+  readonly refusesTools: boolean
   /**
    * Lets go of what the steps hold, once, when no exchange uses the plan any more. Takes `LET_GO_MS` at most; rejects with
    * what went wrong in all of them, and names those that had not gone by then.
@@ -94,7 +96,13 @@ export function createPlan(
     return Object.freeze({ ...step, critical, handle })
   })
   const first = planned.findIndex(needsBody)
-  return Object.freeze({ name, steps: Object.freeze(planned), bodyFrom: first < 0 ? planned.length : first, dispose })
+  return Object.freeze({
+    name,
+    steps: Object.freeze(planned),
+    bodyFrom: first < 0 ? planned.length : first,
+    refusesTools: refusesTools(planned),
+    dispose,
+  })
 }
 
 /** Of a middleware from npm nobody knows what it looks at. */
@@ -112,4 +120,12 @@ function reasonOf({ plugin, position }: PlannableStep, cause: unknown): string {
 /** Begins an error about a step: `policies/standard.yaml:4:10: `. */
 export function placeOf(policy: string, position: PlannableStep['position']): string {
   return position ? `${position.file}:${position.line}:${position.column}: ` : `policy "${policy}": `
+}
+
+/** By the word of whatever step chooses the targets: it must have one. */
+function refusesTools(steps: readonly PlannedStep[]): boolean {
+  const words = steps
+    .filter(({ plugin }) => plugin.gives?.includes('targets'))
+    .map(({ settings }) => (settings as { readonly on_dropped?: unknown } | null | undefined)?.on_dropped)
+  return words.length > 0 && words.every(word => typeof word === 'string' && word !== 'tell')
 }

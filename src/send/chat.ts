@@ -6,6 +6,7 @@ import {
   isRefusal,
   type Refusal,
   refuse,
+  searchingOf,
   type Target,
   type UpstreamFailure,
   type WireUsage,
@@ -120,16 +121,18 @@ async function tryTarget(trip: Trip, parts: SenderParts, { target, request, memo
   const { watchman } = parts
   const chat = exchange.chat!
   const upstream = generation.upstreams.get(target.provider)!
+  const { passes } = searchingOf(chat.body)
   const view = {
     model: exchange.model!.id,
     includeUsage: chat.includeUsage,
     exchange: exchange.id,
     createdAt: Math.floor(exchange.startedAt / 1000),
     functions: chat.body['functions'] != null && !chat.body.tools?.length,
+    searches: passes > 1,
   }
   tellDropped(trip, droppedOf(chat, request))
 
-  meter.begin(chat, chat.choices * (chat.cap + target.reasoningOutsideCap))
+  meter.begin(chat, chat.choices * passes * (chat.cap + target.reasoningOutsideCap))
   const common = {
     client,
     meter,

@@ -9,6 +9,8 @@ function metered(...chunks: Chunk[]): Meter {
   return meter
 }
 
+const EMPTY: Chunk = { id: 'a', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [] }
+
 describe('what a provider says it used', () => {
   const source = 'reported'
 
@@ -46,6 +48,8 @@ describe('what a provider says it used', () => {
       }),
       { ...base, cachedTokens: 4, cacheWriteTokens: 3, reasoningTokens: 2 },
     ],
+    ['searches', usage(10, 5, { server_tool_use: { web_search_requests: 2 } }), { ...base, searches: 2 }],
+    ['searches that are no number', usage(10, 5, { server_tool_use: { web_search_requests: '2' as never } }), base],
     ['details of null', usage(10, 5, { prompt_tokens_details: null, completion_tokens_details: null }), base],
     [
       'DeepSeek’s own name for what was cached',
@@ -122,6 +126,22 @@ describe('what a provider says it used', () => {
 
   test('the source is the caller’s', () => {
     expect(usageOf(usage(1, 1), 'cached')).toMatchObject({ source: 'cached' })
+  })
+
+  test('searches are those that the provider says, else those seen in the answer', () => {
+    const meter = metered()
+    const used = { type: 'server_tool_use', name: 'web_search' }
+    for (const piece of [used, { type: 'web_search_tool_result' }, used, { ...used, name: 'web_fetch' }]) {
+      meter.chunk({ ...EMPTY, choices: [{ index: 0, delta: { anthropic_content: [piece] } }] })
+    }
+    expect(meter.started).toBe(true)
+    expect(meter.estimate.searches).toBe(2)
+    meter.reported(usage(10, 5))
+    expect(meter.spent(true)).toMatchObject({ searches: 2, source: 'reported' })
+    meter.reported(usage(10, 5, { server_tool_use: { web_search_requests: 0 } }))
+    expect(meter.spent(true)).toMatchObject({ searches: 0 })
+    meter.begin({ body: { model: 'm', messages: [] } } as never, 1)
+    expect(meter.estimate.searches).toBeUndefined()
   })
 
   test('the last one counts', () => {

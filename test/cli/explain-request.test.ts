@@ -23,6 +23,18 @@ const GATEWAY = `${PROVIDERS}models:
     context: 8192
     max_output: 1000
     aliases: [little]
+  search:
+    targets: [{ provider: near, model: near-search }]
+    price: { per: 1M tokens, input: $1, output: $2, web_search: $0.01 }
+    allow: [web_search]
+    context: 8192
+    max_output: 1000
+  claude:
+    targets: [{ provider: other, model: other-search }]
+    price: { per: 1M tokens, input: $1, output: $2, web_search: $0.01 }
+    allow: [web_search]
+    context: 8192
+    max_output: 1000
   hidden: { targets: [{ provider: demo, model: demo-small }], price: free, context: 8192, max_output: 10, public: false }
   gone: { targets: [{ provider: demo, model: demo-small }], price: free, context: 8192, max_output: 10, enabled: false }
 routes:
@@ -263,6 +275,22 @@ describe('let through', () => {
     expect(story.charge.formula).toBe('10 tokens of the prompt x $1/M + 4 tokens of the answer x $2/M')
     expect(stepOf(story, 'credits')).toMatchObject({
       otherwise: expect.stringContaining('of $1 available; with less than'),
+    })
+  })
+
+  test('the same with searches', async () => {
+    const always = { ...CHAT, model: 'search', max_tokens: 100, web_search_options: {} }
+    const { story } = await tried(always, '--balance', '$1', '--upstream', 'One')
+    expect(story.hold.formula).toBe(
+      'input ceiling 8192 tokens (the whole context: not to be told from its bytes) x $1/M + output cap 100 tokens x $2/M + 1 search x $0.01',
+    )
+    expect(story.charge.formula).toContain(' of the answer x $2/M + 1 search x $0.01')
+    const tools = [{ type: 'anthropic', anthropic: { type: 'web_search_20250305', name: 'web_search', max_uses: 3 } }]
+    const { story: tool } = await tried({ ...CHAT, model: 'claude', max_tokens: 100, tools }, '--balance', '$1')
+    expect(tool.hold).toMatchObject({
+      amount: '0.113920000',
+      formula:
+        'input ceiling 81920 tokens (10 passes of a search x the whole context) x $1/M + output cap 1000 tokens (10 passes of a search x 100) x $2/M + 3 searches x $0.01',
     })
   })
 

@@ -151,8 +151,8 @@ test('where there is no route there is no decision', async () => {
 test.each<[string, string, object, 'answered' | 'refused' | 'failed', string | null]>([
   [
     'a tool that no target takes',
-    '/v1/responses',
-    { model: 'm', input: 'Hello', tools: [{ type: 'web_search' }] },
+    '/v1/messages',
+    { ...ASKED['/v1/messages'], tools: [{ type: 'bash_20250124', name: 'bash' }] },
     'refused',
     'unsupported_parameter',
   ],

@@ -1,5 +1,5 @@
 /** A whole answer of the Messages API as a chat completion. */
-import type { AnswerView, DecodedAnswer } from '#contract'
+import type { AnswerView, AnthropicPiece, DecodedAnswer } from '#contract'
 import {
   type Decoded,
   invalid,
@@ -59,6 +59,7 @@ function translated(message: Fields, blocks: readonly Fields[], view: AnswerView
       // What the provider's own tools did, and kinds to come, are nothing that an OpenAI client could answer.
     }
   }
+  const native = view.searches ? piecesOf(blocks) : []
   const stopReason = message['stop_reason']
   const refusal = refusalOf(stopReason, message['stop_details'])
   const usage = message['usage']
@@ -68,9 +69,45 @@ function translated(message: Fields, blocks: readonly Fields[], view: AnswerView
     details,
     refusal: refusal || null,
     calls,
+    native,
     finish: finishOf(stopReason, calls.length),
+    ...(view.searches && stopReason === PAUSE ? { stopReason: PAUSE } : {}),
   }
   return translatedAnswer(view, textIn(message['id']) || null, [choice], isFields(usage) ? usageOf(usage) : null)
+}
+
+/** The end of a turn that the provider goes on with when it gets it back. */
+export const PAUSE = 'pause_turn'
+
+/** What a search did, whole, in a block of its own. */
+export function isSearchBlock({ type, name }: Fields): boolean {
+  return type === 'web_search_tool_result' || (type === 'server_tool_use' && name === 'web_search')
+}
+
+/** Where each block stood, where there was a search; texts and thoughts are told elsewhere. */
+function piecesOf(blocks: readonly Fields[]): readonly AnthropicPiece[] {
+  if (!blocks.some(isSearchBlock)) return []
+  return blocks.flatMap((block): AnthropicPiece[] => {
+    if (isSearchBlock(block)) return [block as AnthropicPiece]
+    if (block['type'] === 'text') return [textPiece(textIn(block['text']).length, citationsOf(block['citations']))]
+    const isKept = textIn(block['signature']) !== '' || textIn(block['data']) !== ''
+    return isKept && /thinking$/.test(textIn(block['type'])) ? [{ type: 'thinking' }] : []
+  })
+}
+
+/** A text that is over. */
+export function textPiece(length: number, citations: readonly unknown[]): AnthropicPiece {
+  return { type: 'text', length, ...(citations.length > 0 ? { citations } : {}) }
+}
+
+/** What is quoted of the web. What is quoted of documents is none of the client's: it was sent as text. */
+function citationsOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value.filter(isWebCitation) : []
+}
+
+/** Whether a citation is one of a search. */
+export function isWebCitation(value: unknown): boolean {
+  return isFields(value) && value['type'] === 'web_search_result_location'
 }
 
 /** A call's arguments as JSON text. */

@@ -1,6 +1,13 @@
 /** The conversation as the Messages API takes it. */
 import { refuse } from '#contract'
-import type { Conversation, Part, Source, Text, Turn } from '../translate/conversation.ts'
+import {
+  type Conversation,
+  hasNative,
+  type Part,
+  type Source,
+  type Text,
+  type Turn,
+} from '../translate/conversation.ts'
 import { prefillRefusal } from '../translate/parameters.ts'
 import { type Block, marked } from './cache.ts'
 
@@ -75,7 +82,10 @@ function lonely(instructions: readonly Block[]): Block[] {
 }
 
 /** The provider refuses white space at the end of words that it is to continue. */
-function prefilled(content: readonly Block[], { place }: Turn, { prefill }: ContentRules): Block[] {
+function prefilled(content: readonly Block[], turn: Turn, { prefill }: ContentRules): Block[] {
+  // A turn that the provider has paused, for it to go on with.
+  if (hasNative(turn)) return [...content]
+  const { place } = turn
   if (!prefill) throw prefillRefusal(place)
   const last = content.at(-1)!
   if (last['type'] !== 'text') return [...content]
@@ -85,7 +95,9 @@ function prefilled(content: readonly Block[], { place }: Turn, { prefill }: Cont
 function writePart(part: Part, { place }: Turn, rules: ContentRules): Block[] {
   switch (part.kind) {
     case 'text':
-      return [textBlock(part.text)]
+      return [part.citations ? { ...textBlock(part.text), citations: part.citations } : textBlock(part.text)]
+    case 'native':
+      return rules.thoughts || !isThought(part.block as Block) ? [part.block as Block] : []
     case 'image':
       return [{ type: 'image', source: imageSource(part.source, place, rules) }]
     case 'file':

@@ -2,9 +2,10 @@
  * The events of a streamed message, one after the other, into chunks. It takes events that are parsed already, because
  * not every host frames them alike: the provider itself sends server-sent events, Bedrock binary frames.
  */
+import type { AnthropicPiece } from '#contract'
 import type { ChunkWriter } from '../translate/completion.ts'
 import { type Fields, isFields, textIn } from '../translate/value.ts'
-import { argumentsOf } from './answer.ts'
+import { argumentsOf, isSearchBlock, isWebCitation, PAUSE, textPiece } from './answer.ts'
 import type { ErrorReader } from './errors.ts'
 import { finishOf, refusalOf } from './finish.ts'
 import { JSON_TOOL } from './tools.ts'
@@ -16,8 +17,11 @@ type Block =
   | { readonly kind: 'call'; readonly index: number; readonly input: unknown; isArgued: boolean }
   /** A call whose arguments are the answer. */
   | { readonly kind: 'json'; readonly input: unknown; isArgued: boolean }
-  /** Text, and what is none of the client's business. */
-  | { readonly kind: 'text' | 'other' }
+  /** A search of the web: its words come in pieces. */
+  | { readonly kind: 'search'; readonly block: Fields; input: string }
+  | { readonly kind: 'text'; length: number; readonly citations: unknown[] }
+  /** What is none of the client's business. */
+  | { readonly kind: 'other' }
 
 export class MessageEvents {
   readonly #writer: ChunkWriter
@@ -29,10 +33,15 @@ export class MessageEvents {
   /** Whether the answer's tokens were counted behind the start, which can only say how many it begins with. */
   #isCounted = false
   #isOver = false
+  readonly #tellsSearches: boolean
+  /** From then on it is told where each text ends. */
+  #hasSearched = false
   #stopReason: unknown = null
   #refusal = ''
 
-  constructor(writer: ChunkWriter, errors: ErrorReader) {
+  /** @param tellsSearches whether the client asked for Anthropic's search of the web */
+  constructor(writer: ChunkWriter, errors: ErrorReader, tellsSearches = false) {
+    this.#tellsSearches = tellsSearches
     this.#writer = writer
     this.#errors = errors
   }
@@ -109,9 +118,11 @@ export class MessageEvents {
 
   #start(block: Fields): Block {
     switch (block['type']) {
-      case 'text':
-        this.#writer.text(textIn(block['text']))
-        return { kind: 'text' }
+      case 'text': {
+        const text = textIn(block['text'])
+        this.#writer.text(text)
+        return { kind: 'text', length: text.length, citations: [] }
+      }
       case 'thinking': {
         const text = textIn(block['thinking'])
         this.#writer.reasoning(text)
@@ -129,17 +140,29 @@ export class MessageEvents {
         return { kind: 'call', index, input, isArgued: false }
       }
       default:
-        return { kind: 'other' }
+        return this.#tellsSearches && isSearchBlock(block) ? this.#search(block) : { kind: 'other' }
     }
+  }
+
+  /** What was found comes whole; the call of the search has its words still to come. */
+  #search(block: Fields): Block {
+    this.#hasSearched = true
+    if (block['type'] === 'server_tool_use') return { kind: 'search', block, input: '' }
+    this.#writer.native(block as AnthropicPiece)
+    return { kind: 'other' }
   }
 
   #delta(block: Block | undefined, delta: Fields): void {
     switch (delta['type']) {
-      case 'text_delta':
-        if (block?.kind !== 'other') this.#writer.text(textIn(delta['text']))
+      case 'text_delta': {
+        const text = textIn(delta['text'])
+        if (block?.kind === 'text') block.length += text.length
+        if (block?.kind !== 'other') this.#writer.text(text)
         break
+      }
       case 'input_json_delta': {
         const text = textIn(delta['partial_json'])
+        if (block?.kind === 'search') block.input += text
         if (text === '' || (block?.kind !== 'call' && block?.kind !== 'json')) break
         block.isArgued = true
         if (block.kind === 'call') this.#writer.callArguments(block.index, text)
@@ -155,12 +178,17 @@ export class MessageEvents {
       case 'signature_delta':
         if (block?.kind === 'thought') block.signature += textIn(delta['signature'])
         break
-      // Citations and what is to come: no text of the answer.
+      case 'citations_delta':
+        if (block?.kind === 'text' && isWebCitation(delta['citation'])) block.citations.push(delta['citation'])
+        break
+      // What is to come is no text of the answer.
     }
   }
 
   #stop(block: Block | undefined): void {
-    if (block?.kind === 'thought' && block.signature !== '') {
+    if (block?.kind === 'search') this.#writer.native({ ...(block.block as AnthropicPiece), input: inputOf(block) })
+    else if (block?.kind === 'text') this.#endText(block)
+    else if (block?.kind === 'thought' && block.signature !== '') {
       // Whole, although its text has passed already: clients put lists together by appending.
       this.#writer.detail({ type: 'reasoning.text', text: block.text, signature: block.signature })
     } else if ((block?.kind === 'call' || block?.kind === 'json') && !block.isArgued) {
@@ -168,6 +196,10 @@ export class MessageEvents {
       if (block.kind === 'call') this.#writer.callArguments(block.index, text)
       else this.#writer.text(text)
     }
+  }
+
+  #endText({ length, citations }: Block & { readonly kind: 'text' }): void {
+    if (this.#hasSearched) this.#writer.native(textPiece(length, citations))
   }
 
   /** The finish waits for the end itself: an answer that breaks off behind its stop reason must not look finished. */
@@ -195,7 +227,8 @@ export class MessageEvents {
     for (const block of this.#blocks.values()) this.#stop(block)
     if (!this.#isCounted) this.#uncount()
     this.#writer.refusal(this.#refusal)
-    this.#writer.finish(finishOf(this.#stopReason, this.#writer.calls))
+    const isPaused = this.#tellsSearches && this.#stopReason === PAUSE
+    this.#writer.finish(finishOf(this.#stopReason, this.#writer.calls), isPaused ? PAUSE : undefined)
     this.#writer.done()
   }
 
@@ -209,5 +242,15 @@ export class MessageEvents {
   #fail(event: Fields): void {
     this.#isOver = true
     this.#writer.fail(this.#errors.inside(event))
+  }
+}
+
+/** The words of a search: what came in pieces, else what the block began with. Some break off at the cap. */
+function inputOf({ block, input }: { readonly block: Fields; readonly input: string }): unknown {
+  if (input === '') return block['input']
+  try {
+    return JSON.parse(input)
+  } catch {
+    return { INVALID_JSON: input }
   }
 }

@@ -46,7 +46,7 @@ export function encodeMessages(
   const { body, cap } = chat
   refuseImpossible(chat)
   const traits = traitsOf(model)
-  const conversation = readConversation(body)
+  const conversation = readConversation(body, undefined, true)
   const { tools: offered, choice, format, mustCall, dropped: lostTools } = planTools(body, traits, conversation)
   const thinking = planThinking(traits, { effort: readEffort(body), cap, mustCall, conversation })
   const written = writeConversation(conversation, {
@@ -55,7 +55,8 @@ export function encodeMessages(
     prefill: traits.prefill,
   })
   const { tools, system, messages, isCut } = withFitMarks({ tools: offered, ...written }, marks)
-  const dropped = [...droppedOf(body, CARRIED), ...lostIn(body), ...lostTools]
+  const lost = lostIn(body).filter(name => name !== 'messages.content.anthropic')
+  const dropped = [...droppedOf(body, CARRIED), ...lost, ...lostTools]
   if (thinking.isDropped) dropped.push('reasoning_effort')
   if (isCut) dropped.push('cache_control')
   const config = { ...(format ? { format } : {}), ...(thinking.effort ? { effort: thinking.effort } : {}) }

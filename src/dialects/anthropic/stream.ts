@@ -11,7 +11,7 @@ const NONE: readonly StreamItem[] = []
 export function decodeMessageStream(view: AnswerView, errors: ErrorReader): StreamDecoder {
   const reader = new SseReader()
   const writer = new ChunkWriter(view)
-  const machine = new MessageEvents(writer, errors)
+  const machine = new MessageEvents(writer, errors, view.searches)
   const take = (events: readonly SseEvent[]): readonly StreamItem[] => {
     for (const event of events) pass(event, machine)
     return events.length === 0 ? NONE : writer.take()

@@ -1,5 +1,5 @@
 /** Whether and how much a model thinks: `reasoning_effort` as the Messages API has it. */
-import type { Conversation } from '../translate/conversation.ts'
+import { type Conversation, hasNative } from '../translate/conversation.ts'
 import { hasLostItsThoughts } from '../translate/thoughts.ts'
 import type { Traits } from './traits.ts'
 
@@ -62,7 +62,8 @@ export function planThinking(traits: Traits, { effort, cap, mustCall, conversati
     if (mustCall) return off(false, traits.thinksUnasked)
     return traits.thinking === 'adaptive' ? UNSAID : off(false)
   }
-  const isPrefilled = conversation.turns.at(-1)?.role === 'assistant'
+  const last = conversation.turns.at(-1)
+  const isPrefilled = last?.role === 'assistant' && !hasNative(last)
   if (traits.thinking === 'none' || mustCall || isPrefilled || !Object.hasOwn(EFFORTS, effort)) return off(true)
   if (traits.thinking === 'adaptive') {
     const known = effort === 'xhigh' && !traits.knowsXhigh ? 'max' : EFFORTS[effort]!

@@ -1,5 +1,5 @@
 /** Tools, which of them may be called, and the shape of the answer: the three are one question to the Messages API. */
-import { type ChatRequest, refuse } from '#contract'
+import { type ChatRequest, isAnthropicSearch, refuse, usesOf } from '#contract'
 import type { Conversation } from '../translate/conversation.ts'
 import {
   checkChoice,
@@ -87,6 +87,8 @@ function allowed(tools: readonly Tool[], choice: ToolChoice | null): readonly To
 
 function writeTool(tool: Tool, traits: Traits, dropped: Set<string>) {
   const { name, description, parameters, strict, cache, native } = tool
+  // So many are held, also where the client has named no bound.
+  if (isAnthropicSearch(native)) return marked({ ...native, max_uses: usesOf(native) }, cache)
   if (native) return marked(native, cache)
   const schema = parameters['type'] === undefined ? { type: 'object', ...parameters } : parameters
   const isStrict = strict && traits.schemas

@@ -22,6 +22,8 @@ export function usageOf(usage: Fields): WireUsage | null {
   const cached = sum(passes, 'cache_read_input_tokens')
   const cacheWrite = sum(passes, 'cache_creation_input_tokens')
   const details = usage['output_tokens_details']
+  const tools = usage['server_tool_use']
+  const searches = isFields(tools) ? countOf(tools['web_search_requests']) : undefined
   const reasoning = isFields(details) ? sum([details], 'thinking_tokens') : undefined
   return wireUsage({
     prompt: prompt + (cached ?? 0) + (cacheWrite ?? 0),
@@ -29,6 +31,7 @@ export function usageOf(usage: Fields): WireUsage | null {
     ...(cached === undefined ? {} : { cached }),
     ...(cacheWrite === undefined ? {} : { cacheWrite }),
     ...(reasoning === undefined ? {} : { reasoning }),
+    ...(searches === undefined ? {} : { searches }),
   })
 }
 

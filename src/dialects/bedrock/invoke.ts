@@ -15,6 +15,7 @@ import {
 import { decodeMessage, type ErrorReader, encodeMessages, errorReader, MessageEvents } from '../anthropic/index.ts'
 import type { Redact } from '../failure.ts'
 import { ChunkWriter } from '../translate/completion.ts'
+import { refuseSearches } from '../translate/native.ts'
 import { awsErrorIn, awsFailures, type FailAws } from './failures.ts'
 import { modelRequest } from './request.ts'
 import { awsErrorOf, decodeFrames, isEvent, jsonIn } from './stream.ts'
@@ -63,7 +64,9 @@ function encodeRequest(chat: Chat, { model }: Target): EncodedRequest {
   return modelRequest(chat, model, chat.stream ? 'invoke-with-response-stream' : 'invoke', body, dropped)
 }
 
+/** AWS hosts the models, and nothing that searches for them. */
 function invokeBody(chat: Chat, model: string) {
+  refuseSearches(chat.body)
   const { body, dropped } = encodeMessages(chat, model, 'cloud', marksFor(model))
   return { body: { anthropic_version: 'bedrock-2023-05-31', ...body }, dropped }
 }

@@ -120,6 +120,8 @@ class Encoder {
 
   #block(part: Part, place: string): Block | undefined {
     switch (part.kind) {
+      case 'native':
+        return undefined
       case 'text':
         return { text: part.text }
       case 'image':

@@ -52,6 +52,8 @@ function signedParts(parts: readonly Part[]): readonly Part[] {
 
 function partOf(part: Part, platform: Platform, dropped: Set<string>): object | null {
   switch (part.kind) {
+    case 'native':
+      return null
     case 'text':
       return { text: part.text, ...(part.signature === undefined ? {} : { thoughtSignature: part.signature }) }
     case 'image':

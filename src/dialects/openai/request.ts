@@ -4,6 +4,7 @@
  */
 import { anthropicToolIn, type Chat, type ChatRequest, refuse, type Target } from '#contract'
 import { scanTopLevel, setMembers } from '../json-splice.ts'
+import { refuseNativeBlocks } from '../translate/native.ts'
 import { droppedOf, toolRefusal } from '../translate/parameters.ts'
 import { mayHaveExtensions } from './extensions.ts'
 import { mayHaveMarks, withoutMarks } from './marks.ts'
@@ -21,6 +22,7 @@ export function encodeBody(
   quirks: Quirks | undefined,
 ): { readonly body: Buffer; readonly dropped: readonly string[] } {
   if (Array.isArray(chat.body.tools)) refuseAnthropicTools(chat.body.tools)
+  refuseNativeBlocks(chat.body)
   const changes = ownChanges(chat, target, quirks)
   const left = quirks?.cacheMarks !== 'kept' && mayHaveMarks(chat.bytes) ? withoutMarks(chat.body) : null
   const isPassed = quirks === undefined || (quirks.isPlain === true && !mayHaveExtensions(chat.bytes))

@@ -6,6 +6,7 @@
  */
 import type {
   AnswerView,
+  AnthropicPiece,
   ChatCompletion,
   Chunk,
   DecodedAnswer,
@@ -47,7 +48,11 @@ export interface TranslatedChoice {
   readonly signature?: string | null
   /** Pictures that the model made, as data URLs. */
   readonly images?: readonly string[]
+  /** Where each block stood, of an answer with searches of Anthropic's. */
+  readonly native?: readonly AnthropicPiece[]
   readonly finish: FinishReason
+  /** The provider's own word for the end, where the canonical one does not say all. */
+  readonly stopReason?: string
 }
 
 /** Tokens on OpenAI's counting: `prompt` holds what was cached, `completion` what was thought. */
@@ -57,9 +62,11 @@ export interface Tokens {
   readonly cached?: number
   readonly cacheWrite?: number
   readonly reasoning?: number
+  /** Of the web. */
+  readonly searches?: number
 }
 
-export function wireUsage({ prompt, completion, cached, cacheWrite, reasoning }: Tokens): WireUsage {
+export function wireUsage({ prompt, completion, cached, cacheWrite, reasoning, searches }: Tokens): WireUsage {
   return {
     prompt_tokens: prompt,
     completion_tokens: completion,
@@ -73,6 +80,7 @@ export function wireUsage({ prompt, completion, cached, cacheWrite, reasoning }:
           },
         }),
     ...(reasoning === undefined ? {} : { completion_tokens_details: { reasoning_tokens: reasoning } }),
+    ...(searches === undefined ? {} : { server_tool_use: { web_search_requests: searches } }),
   }
 }
 
@@ -98,6 +106,7 @@ export function translatedAnswer(
       message: messageOf(choice, index, view),
       logprobs: null,
       finish_reason: finishFor(choice.finish, view),
+      ...(choice.stopReason === undefined ? {} : { stop_reason: choice.stopReason }),
     })),
     ...(usage === null ? {} : { usage }),
   }
@@ -105,7 +114,7 @@ export function translatedAnswer(
 }
 
 function messageOf(choice: TranslatedChoice, at: number, view: AnswerView): Delta {
-  const { text, reasoning, details, refusal, calls, signature, images } = choice
+  const { text, reasoning, details, refusal, calls, signature, images, native } = choice
   return {
     role: 'assistant',
     content: text,
@@ -113,6 +122,7 @@ function messageOf(choice: TranslatedChoice, at: number, view: AnswerView): Delt
     ...(reasoning ? { reasoning_content: reasoning } : {}),
     ...(details?.length ? { reasoning_details: details } : {}),
     ...(images?.length ? { images: images.map(imageOf) } : {}),
+    ...(native?.length ? { anthropic_content: [...native] } : {}),
     ...signed(signature),
     ...(calls?.length ? callsFor(calls, at, view) : {}),
   }
@@ -218,6 +228,11 @@ export class ChunkWriter {
     this.#chunk({ images: [imageOf(url)] }, null)
   }
 
+  /** A block of the Messages API that an answer with searches has, once it is whole. */
+  native(piece: AnthropicPiece): void {
+    this.#chunk({ anthropic_content: [piece] }, null)
+  }
+
   refusal(text: string): void {
     if (text !== '') this.#chunk({ refusal: text }, null)
   }
@@ -257,9 +272,10 @@ export class ChunkWriter {
     if (this.#argued[index] === false) this.callArguments(index, '{}')
   }
 
-  finish(reason: FinishReason): void {
+  /** @param stopReason see `TranslatedChoice` */
+  finish(reason: FinishReason, stopReason?: string): void {
     for (const index of this.#argued.keys()) this.callEnd(index)
-    this.#chunk({}, reason)
+    this.#chunk({}, reason, stopReason)
   }
 
   /** What is known of usage so far: the last word before `done` counts. */
@@ -295,7 +311,7 @@ export class ChunkWriter {
     this.#items.push({ kind: 'failure', failure })
   }
 
-  #chunk(delta: Delta, finish: FinishReason | null): void {
+  #chunk(delta: Delta, finish: FinishReason | null, stopReason?: string): void {
     if (this.#over) return
     const first = this.#begun
       ? {}
@@ -309,6 +325,7 @@ export class ChunkWriter {
           delta: { ...first, ...delta },
           logprobs: null,
           finish_reason: finish && finishFor(finish, this.#view),
+          ...(stopReason === undefined ? {} : { stop_reason: stopReason }),
         },
       ],
       ...(this.#view.includeUsage ? { usage: null } : {}),

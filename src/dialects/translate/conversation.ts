@@ -29,6 +29,15 @@ export interface Text {
   readonly text: string
   /** Google's, of the thought behind the text of the assistant, see `extra_content` in completion.ts. */
   readonly signature?: string
+  /** What of the web it quotes, as Anthropic's search has told it. */
+  readonly citations?: readonly unknown[]
+  readonly cache?: CacheMark
+}
+
+/** A block of an earlier answer that only the Messages API has, as it came from there. */
+export interface Native {
+  readonly kind: 'native'
+  readonly block: Readonly<Record<string, unknown>>
   readonly cache?: CacheMark
 }
 
@@ -38,6 +47,7 @@ export type Part =
   | { readonly kind: 'image'; readonly source: Source; readonly cache?: CacheMark }
   | { readonly kind: 'audio'; readonly format: string; readonly base64: string; readonly cache?: CacheMark }
   | { readonly kind: 'file'; readonly name: string | null; readonly source: Source; readonly cache?: CacheMark }
+  | Native
   | Reasoning
   | ToolCall
   | ToolResult
@@ -68,8 +78,13 @@ const WEB = /^https?:\/\//i
  * Throws a refusal that names the place for what no provider could take: arguments that are no JSON object, the result of
  * a call that nobody made, a part of an unknown kind.
  * @param addresses which addresses of images and files the provider may know
+ * @param takesNative whether the provider has the blocks of the Messages API; for others they are told by `lostIn`
  */
-export function readConversation({ messages }: Pick<ChatRequest, 'messages'>, addresses = WEB): Conversation {
+export function readConversation(
+  { messages }: Pick<ChatRequest, 'messages'>,
+  addresses = WEB,
+  takesNative = false,
+): Conversation {
   const system: string[] = []
   const markedSystem: Text[] = []
   const turns: { role: Turn['role']; parts: Part[]; place: string; thought?: string }[] = []
@@ -86,7 +101,7 @@ export function readConversation({ messages }: Pick<ChatRequest, 'messages'>, ad
     const role = message.role === 'assistant' ? 'assistant' : 'user'
     const parts =
       role === 'assistant'
-        ? [...assistantParts(message), ...calls.read(message, index)]
+        ? [...assistantParts(message, takesNative), ...calls.read(message, index)]
         : userParts(message, place, calls, addresses)
     if (parts.length === 0) continue
     if (turns.at(-1)?.role === role) turns.at(-1)!.parts.push(...parts)
@@ -132,25 +147,38 @@ export function textOf(content: ChatMessage['content']): string {
 export const isBlank = (text: string): boolean => text.trim() === ''
 
 /** All but the calls. */
-function assistantParts(message: ChatMessage): Part[] {
+function assistantParts(message: ChatMessage, takesNative: boolean): Part[] {
   const parts: Part[] = reasoningOf(message)
-  const texts = textsOf(message.content)
+  const said = saidIn(message.content, takesNative)
   const signature = signatureIn(message)
-  for (const [index, text] of texts.entries()) {
-    const last = index === texts.length - 1
-    parts.push(last && signature !== null ? { ...text, signature } : text)
+  for (const [index, part] of said.entries()) {
+    const last = index === said.length - 1
+    parts.push(last && signature !== null && part.kind === 'text' ? { ...part, signature } : part)
   }
   const refusal = message['refusal']
   if (typeof refusal === 'string' && !isBlank(refusal)) parts.push({ kind: 'text', text: refusal })
   return parts
 }
 
-function textsOf(content: ChatMessage['content']): Text[] {
-  const texts: Text[] =
-    typeof content === 'string'
-      ? [{ kind: 'text', text: content }]
-      : (content ?? []).map(part => ({ kind: 'text', text: textOf([part]), ...markedWith(cacheMarkOf(part)) }))
-  return texts.filter(({ text }) => !isBlank(text))
+function saidIn(content: ChatMessage['content'], takesNative: boolean): (Text | Native)[] {
+  if (typeof content === 'string') return isBlank(content) ? [] : [{ kind: 'text', text: content }]
+  const said: (Text | Native)[] = []
+  for (const part of content ?? []) {
+    const marks = markedWith(cacheMarkOf(part))
+    const { citations, anthropic } = part as { readonly citations?: unknown; readonly anthropic?: Native['block'] }
+    if (part.type === 'anthropic') {
+      if (takesNative) said.push({ kind: 'native', block: anthropic!, ...marks })
+      continue
+    }
+    const text = textOf([part])
+    if (!isBlank(text)) said.push({ kind: 'text', text, ...(Array.isArray(citations) ? { citations } : {}), ...marks })
+  }
+  return said
+}
+
+/** Whether a turn has blocks of the Messages API: the provider goes on with it where it has paused. */
+export function hasNative({ parts }: Pick<Turn, 'parts'>): boolean {
+  return parts.some(({ kind }) => kind === 'native')
 }
 
 /** The text of a content in pieces, of which every one but the last has a mark. No piece is blank. */

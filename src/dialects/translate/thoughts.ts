@@ -41,7 +41,9 @@ export function hasLostItsThoughts({ turns }: Pick<Conversation, 'turns'>): bool
   for (let at = turns.length - 1; at > 0; at -= 2) {
     const [answer, results] = [turns[at - 1]!, turns[at]!]
     if (results.role !== 'user' || results.parts[0]?.kind !== 'result') break
-    lost = !answer.parts.some(part => part.kind === 'reasoning')
+    lost = !answer.parts.some(
+      part => part.kind === 'reasoning' || (part.kind === 'native' && part.block['type'] === 'thinking'),
+    )
   }
   return lost
 }

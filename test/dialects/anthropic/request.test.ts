@@ -322,7 +322,9 @@ describe('parameters', () => {
     [{ n: 2 }, 'n'],
     [{ modalities: ['text', 'audio'] }, 'modalities'],
     [{ tools: [{ type: 'custom', custom: { name: 'a' } }] }, 'tools[0].type'],
-    [{ tools: [{ type: 'anthropic', anthropic: { type: 'web_search_20250305', name: 'a' } }] }, 'tools[0].type'],
+    [{ tools: [{ type: 'anthropic', anthropic: { type: 'web_fetch_20250910', name: 'a' } }] }, 'tools[0].type'],
+    // Called by code, unless it says otherwise.
+    [{ tools: [{ type: 'anthropic', anthropic: { type: 'web_search_20260209', name: 'a' } }] }, 'tools[0].type'],
   ])('%j is refused', (fields, param) => {
     expect(refusalOf(fields)).toMatchObject({ code: 'unsupported_parameter', param })
   })

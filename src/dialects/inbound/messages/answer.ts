@@ -68,7 +68,8 @@ const plain = (exchange: string) => exchange.replace(/^[a-z]+_/, '').replace(/[^
 
 /**
  * @param finish the canonical reason, or nothing where the provider gave none
- * @param stopped the sequence at which it stopped, where the provider names it beside the reason (vLLM does)
+ * @param stopped the sequence at which it stopped, where the provider names it beside the reason (vLLM does); `pause_turn` of
+ * Anthropic's own
  */
 export function endingOf(
   finish: string | null | undefined,
@@ -82,6 +83,8 @@ export function endingOf(
     return { ...ending('refusal'), stop_details }
   }
   if (finish === 'length') return ending('max_tokens')
+  // The client sends it back as it is, for the provider to go on.
+  if (stopped === 'pause_turn' && calls === 0) return ending(stopped)
   // Some providers say `stop` although there are calls; without any there is nothing that the client could run.
   if (calls > 0) return ending('tool_use')
   if (typeof stopped === 'string' && stopSequences.includes(stopped)) {
@@ -108,14 +111,16 @@ class MessageSink implements BlockSink {
     return this.#blocks.map(({ block, pieces }) => {
       let text = ''
       let signature = ''
+      const citations: unknown[] = []
       for (const piece of pieces) {
         if (piece.type === 'signature_delta') ({ signature } = piece)
+        else if (piece.type === 'citations_delta') citations.push(piece.citation)
         else if (piece.type === 'text_delta') ({ text } = { text: text + piece.text })
         else text += piece.type === 'thinking_delta' ? piece.thinking : piece.partial_json
       }
-      if (block.type === 'text') return { ...block, text }
+      if (block.type === 'text') return { ...block, text, ...(citations.length > 0 ? { citations } : {}) }
       if (block.type === 'thinking') return { ...block, thinking: text, signature }
-      return block.type === 'tool_use' ? { ...block, input: inputOf(text) } : block
+      return /tool_use$/.test(block.type) ? { ...block, input: inputOf(text) } : block
     })
   }
 }

@@ -20,12 +20,19 @@ export type Block =
       readonly name: string
       readonly input: Readonly<Record<string, never>>
     }
+  | SearchBlock
+
+/** What a search of the web did, as its provider told it: of its call the words come in pieces. */
+export type SearchBlock = Readonly<Record<string, unknown>> & {
+  readonly type: 'server_tool_use' | 'web_search_tool_result'
+}
 
 export type Piece =
   | { readonly type: 'text_delta'; readonly text: string }
   | { readonly type: 'thinking_delta'; readonly thinking: string }
   | { readonly type: 'signature_delta'; readonly signature: string }
   | { readonly type: 'input_json_delta'; readonly partial_json: string }
+  | { readonly type: 'citations_delta'; readonly citation: unknown }
 
 /** A block that has not ended yet. */
 export interface OpenBlock {

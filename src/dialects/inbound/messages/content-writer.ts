@@ -1,6 +1,6 @@
 /** Canonical deltas, or a whole message as one of them, as blocks: thoughts, text, calls. */
-import type { Delta, ToolCallDelta } from '#contract'
-import { BlockQueue, type BlockSink, type OpenBlock, type Piece } from './blocks.ts'
+import type { AnthropicPiece, Delta, ToolCallDelta } from '#contract'
+import { BlockQueue, type BlockSink, type OpenBlock, type Piece, type SearchBlock } from './blocks.ts'
 import { Call } from './call.ts'
 import { type Fields, isFields } from './fields.ts'
 import { detailMark, fieldMark, googleMark, type ThoughtField } from './marks.ts'
@@ -13,7 +13,7 @@ interface Thought extends OpenBlock {
 }
 
 interface Words extends OpenBlock {
-  readonly kind: 'text' | 'refusal' | 'sealed'
+  readonly kind: 'text' | 'refusal' | 'sealed' | 'search'
 }
 
 type AnyBlock = Thought | Call | Words
@@ -53,8 +53,13 @@ export class ContentWriter {
 
   /** @param isWhole whether it is a whole message, of which every call is a call of its own */
   add(delta: Delta, isWhole = false): void {
-    this.#think(delta)
-    this.#words('text', textOf(delta.content))
+    const pieces = listOf(delta.anthropic_content).filter(isFields) as AnthropicPiece[]
+    if (isWhole && pieces.length > 0) this.#inOrder(delta, pieces)
+    else {
+      this.#think(delta)
+      this.#words('text', textOf(delta.content))
+      for (const piece of pieces) this.#piece(piece)
+    }
     for (const _image of listOf(delta['images'])) this.#words('text', PICTURE)
     if (typeof delta.refusal === 'string') {
       this.#refusal += delta.refusal
@@ -68,6 +73,48 @@ export class ContentWriter {
 
   end(): void {
     this.#queue.end()
+  }
+
+  /**
+   * A whole message with searches: each block where it stood. A step may have changed the words since: then they stand behind
+   * the searches, without what they quoted.
+   */
+  #inOrder(delta: Delta, pieces: readonly AnthropicPiece[]): void {
+    const text = textOf(delta.content)
+    const isSame = pieces.reduce((sum, { length = 0 }) => sum + length, 0) === text.length
+    const details = listOf(delta['reasoning_details']).filter(isFields)
+    let [said, thought] = [0, 0]
+    for (const piece of pieces) {
+      if (piece.type === 'thinking') {
+        const detail = details[thought++]
+        if (detail) this.#detail(detail, false)
+        continue
+      }
+      if (isSame && piece.type === 'text') {
+        this.#words('text', text.slice(said, said + (piece.length ?? 0)))
+        said += piece.length ?? 0
+      }
+      if (isSame || piece.type !== 'text') this.#piece(piece)
+    }
+    for (const detail of details.slice(thought)) this.#detail(detail, false)
+    if (!isSame) this.#words('text', text)
+  }
+
+  /** A block of a search, or the end of a text and what that quotes of the web. */
+  #piece(piece: AnthropicPiece): void {
+    if (piece.type === 'text') {
+      const newest = this.#newest?.kind === 'text' ? this.#newest : null
+      for (const citation of listOf(piece.citations)) newest?.waiting.push({ type: 'citations_delta', citation })
+      if (newest) this.#newest = null
+    } else if (piece.type === 'web_search_tool_result') this.#search(piece as SearchBlock, [])
+    else if (piece.type === 'server_tool_use') {
+      const partial_json = JSON.stringify(piece['input'] ?? {})
+      this.#search({ ...(piece as SearchBlock), input: {} }, [{ type: 'input_json_delta', partial_json }])
+    }
+  }
+
+  #search(block: SearchBlock, waiting: Piece[]): void {
+    this.#begin({ kind: 'search', block, waiting, isWhole: always, last: nothing })
   }
 
   /**

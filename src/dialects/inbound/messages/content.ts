@@ -12,9 +12,16 @@ import {
   wrongWord,
 } from './fields.ts'
 
-export type TextPart = { readonly type: 'text'; readonly text: string } & Marked
+export type TextPart = {
+  readonly type: 'text'
+  readonly text: string
+  readonly citations?: readonly unknown[]
+} & Marked
+/** A block that only Anthropic itself has, as the client has got it from there. */
+export type NativePart = { readonly type: 'anthropic'; readonly anthropic: Fields } & Marked
 export type Part =
   | TextPart
+  | NativePart
   | ({ readonly type: 'image_url'; readonly image_url: { readonly url: string } } & Marked)
   | ({ readonly type: 'file'; readonly file: { readonly filename: string; readonly file_data: string } } & Marked)
 
@@ -24,7 +31,11 @@ export interface PlacedPart {
   readonly place: string
 }
 
-export const textPart = (text: string, mark: Marked = {}): TextPart => ({ type: 'text', text, ...mark })
+export const textPart = (text: string, mark: Omit<TextPart, 'type' | 'text'> = {}): TextPart => ({
+  type: 'text',
+  text,
+  ...mark,
+})
 
 /** A string, or a list of blocks; nothing at all is nothing. */
 export function readContent(content: unknown, place: string): PlacedPart[] {

@@ -1,6 +1,15 @@
 /** `system` and `messages` as canonical messages. */
 import { lastMarked, type Marked, readMark } from './cache.ts'
-import { foreignBlock, type PlacedPart, readBlock, readContent, readTexts, type TextPart, textPart } from './content.ts'
+import {
+  foreignBlock,
+  type NativePart,
+  type PlacedPart,
+  readBlock,
+  readContent,
+  readTexts,
+  type TextPart,
+  textPart,
+} from './content.ts'
 import {
   type Fields,
   fieldsIn,
@@ -35,10 +44,12 @@ interface Written {
 /**
  * Both lists have the same length. A turn of the user becomes one `tool` message for each result in it, and behind them
  * what else the user says: that is the order which providers insist on.
+ * @param searches whether blocks of Anthropic's search of the web may be among the answers
  */
 export function decodeConversation(
   system: unknown,
   messages: unknown,
+  searches = false,
 ): { readonly messages: readonly CanonicalMessage[]; readonly origins: readonly Origin[] } {
   const written: Written[] = []
   if (!isUnsaid(system)) written.push({ message: systemOf(system, 'system'), origin: { at: 'system' } })
@@ -54,7 +65,7 @@ export function decodeConversation(
         written.push(...userTurn(turn, at, names))
         break
       case 'assistant':
-        written.push(assistantTurn(turn, at, names))
+        written.push(assistantTurn(turn, at, names, searches))
         break
       case 'system':
         written.push({ message: systemOf(turn['content'], `${at}.content`), origin: { at } })
@@ -135,18 +146,26 @@ function shownMarked(others: readonly PlacedPart[], mark: Marked): PlacedPart[] 
 /** Canonical results do not say whether the tool failed, so their text does. */
 const FAILED = '[The tool failed.]'
 
-function assistantTurn({ content }: Fields, at: string, names: Map<string, string>): Written {
+function assistantTurn({ content }: Fields, at: string, names: Map<string, string>, searches: boolean): Written {
   if (typeof content === 'string') return { message: { role: 'assistant', content }, origin: { at } }
+  const blocks = listIn(content, `${at}.content`)
+  // The provider wants the blocks of a search, and what was thought between them, in their order.
+  const hasSearched = searches && blocks.some(block => isFields(block) && isSearchBlock(block))
   const texts: PlacedPart[] = []
   const calls: { readonly call: object; readonly place: string }[] = []
   const thoughts = new Thoughts()
-  for (const [index, value] of listIn(content, `${at}.content`).entries()) {
+  for (const [index, value] of blocks.entries()) {
     const place = `${at}.content[${index}]`
     const block = fieldsIn(value, place)
+    if (hasSearched && (isSearchBlock(block) || isOwnThought(block))) {
+      texts.push({ part: nativePart(block, place), place })
+      continue
+    }
     switch (block['type']) {
       case 'text': {
         const text = textIn(block['text'], `${place}.text`)
-        if (text !== '') texts.push({ part: textPart(text, readMark(block, place)), place })
+        const marks = { ...readMark(block, place), ...(hasSearched ? quoted(block) : {}) }
+        if (text !== '') texts.push({ part: textPart(text, marks), place })
         break
       }
       case 'thinking':
@@ -174,6 +193,29 @@ function assistantTurn({ content }: Fields, at: string, names: Map<string, strin
     },
     origin: { ...originOf(at, texts), calls: calls.map(({ place }) => place) },
   }
+}
+
+/** What a search of the web did; other tools that Anthropic runs are not here. */
+function isSearchBlock({ type, name }: Fields): boolean {
+  return type === 'web_search_tool_result' || (type === 'server_tool_use' && name === 'web_search')
+}
+
+/** A thought that Anthropic has signed. */
+function isOwnThought({ type, signature, data }: Fields): boolean {
+  const sealed = type === 'thinking' ? signature : type === 'redacted_thinking' ? data : null
+  return typeof sealed === 'string' && readThoughtMark(sealed).kind === 'own'
+}
+
+function nativePart(block: Fields, place: string): NativePart {
+  const { cache_control: _, ...anthropic } = block
+  return { type: 'anthropic', anthropic, ...readMark(block, place) }
+}
+
+/** What a text quotes of the web. Documents that it quotes were sent as text, which has no places. */
+function quoted({ citations }: Fields): { readonly citations?: readonly unknown[] } {
+  if (!Array.isArray(citations)) return {}
+  const ofWeb = citations.filter(each => isFields(each) && each['type'] === 'web_search_result_location')
+  return ofWeb.length > 0 ? { citations: ofWeb } : {}
 }
 
 function toolCall(block: Fields, place: string, names: Map<string, string>, signature: string | null): object {
@@ -234,7 +276,8 @@ const partsOf = (placed: readonly PlacedPart[]) => placed.map(({ part }) => part
 function contentOf(parts: readonly PlacedPart['part'][]): { readonly content: unknown } {
   const [first] = parts
   if (first === undefined) return { content: '' }
-  const isPlain = parts.length === 1 && first.type === 'text' && first.cache_control === undefined
+  const isPlain =
+    parts.length === 1 && first.type === 'text' && first.cache_control === undefined && first.citations === undefined
   return { content: isPlain ? first.text : parts }
 }
 

@@ -33,8 +33,10 @@ function typeOf({ status }: Refusal): string {
   return TYPES[status] ?? (status >= 500 ? 'api_error' : 'invalid_request_error')
 }
 
+type Places = Pick<DecodedRequest, 'origins' | 'effortPlace' | 'dropped'>
+
 /** The same refusal, saying of the client's body what it says of the canonical one. */
-export function inClientsWords(refusal: Refusal, request: Pick<DecodedRequest, 'origins' | 'effortPlace'>): Refusal {
+export function inClientsWords(refusal: Refusal, request: Places): Refusal {
   const { param, message } = refusal
   const own = param === null ? null : placeOf(param, request)
   let said = message.replaceAll(MESSAGE_PLACE, place => placeOf(place, request))
@@ -59,7 +61,9 @@ const NAMES: readonly (readonly [canonical: RegExp, own: string])[] = [
   [/^stream_options.*$/, 'stream'],
 ]
 
-function placeOf(place: string, { origins, effortPlace }: Pick<DecodedRequest, 'origins' | 'effortPlace'>): string {
+function placeOf(place: string, { origins, effortPlace, dropped }: Places): string {
+  const left = dropped.get(place)
+  if (left !== undefined) return left
   if (place === 'reasoning_effort') return effortPlace
   const inMessage = IN_MESSAGE.exec(place)
   if (inMessage) {

@@ -23,6 +23,7 @@ function decodeRequest(value: unknown, view: InboundView): InboundRequest {
   const asked = typeof model === 'string' ? model : ''
   return {
     body: request.body,
+    dropped: [...request.dropped.keys()],
     encodeAnswer: completion => encodeMessage(completion, context),
     encodeStream: () => new MessageStreamEncoder(context, asked, refusal => inClientsWords(refusal, request)),
     encodeError: refusal => errorBody(inClientsWords(refusal, request), view.exchange),

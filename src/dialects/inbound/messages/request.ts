@@ -1,6 +1,6 @@
 /** A request of the Messages API as a body of chat completions. */
 import { createHash } from 'node:crypto'
-import { type InboundView, refuse } from '#contract'
+import { type InboundView, refuse, takesSearch } from '#contract'
 import { readMark, withLastMarked } from './cache.ts'
 import { decodeConversation, type Origin } from './conversation.ts'
 import {
@@ -26,6 +26,8 @@ export interface DecodedRequest {
   readonly effortPlace: string
   /** The client's names of tools that the body calls otherwise, by those. */
   readonly toolNames: ReadonlyMap<string, string>
+  /** What was left out, with its place. */
+  readonly dropped: ReadonlyMap<string, string>
 }
 
 /** Carried as they are; the `schema` step checks them under the same names. `top_k` passes only where its settings say so. */
@@ -62,7 +64,10 @@ export function decodeRequestBody(value: unknown, { findModel }: Pick<InboundVie
   const body = fieldsIn(value, '')
   for (const [name, content] of Object.entries(body)) refuseUnknown(name, content)
   const model = typeof body['model'] === 'string' ? findModel?.(body['model']) : undefined
-  const { messages, origins } = decodeConversation(body['system'], body['messages'])
+  // A model that nobody has is the `schema` step's to name.
+  const searches = model === undefined || takesSearch(model, 'anthropic')
+  const { messages, origins } = decodeConversation(body['system'], body['messages'], searches)
+  const { fields: tools, dropped } = decodeTools(body['tools'], body['tool_choice'], searches)
   const config = isUnsaid(body['output_config']) ? {} : fieldsIn(body['output_config'], 'output_config')
   const effort = decodeEffort(body['thinking'], config)
   return {
@@ -72,7 +77,7 @@ export function decodeRequestBody(value: unknown, { findModel }: Pick<InboundVie
       max_tokens: capOf(body['max_tokens'], model?.maxOutput),
       ...streamOf(body['stream']),
       ...stopOf(body['stop_sequences']),
-      ...decodeTools(body['tools'], body['tool_choice']),
+      ...tools,
       ...(effort === null ? {} : { reasoning_effort: effort }),
       ...formatOf(
         config['format'] ?? body['output_format'],
@@ -84,6 +89,7 @@ export function decodeRequestBody(value: unknown, { findModel }: Pick<InboundVie
     origins,
     effortPlace: isUnsaid(config['effort']) ? 'thinking' : 'output_config.effort',
     toolNames: toolNamesOf(body['tools']),
+    dropped,
   }
 }
 

@@ -1,7 +1,8 @@
 /** Tools, and which of them may be called. */
-import { isAnthropicClientTool } from '#contract'
+import { isAnthropicClientTool, isAnthropicSearchType, isCalledDirectly, MOST_SEARCHES } from '#contract'
 import { readMark } from './cache.ts'
 import {
+  type Fields,
   fieldsIn,
   isFields,
   isUnsaid,
@@ -16,17 +17,31 @@ import {
 } from './fields.ts'
 import { longNames, shortName } from './names.ts'
 
+/** `tools`, `tool_choice` and `parallel_tool_calls`, and what was left out. */
+export interface DecodedTools {
+  readonly fields: Readonly<Record<string, unknown>>
+  /** The names under which tools that were left out are told, with the places of those tools. */
+  readonly dropped: ReadonlyMap<string, string>
+}
+
 /**
- * `tools`, `tool_choice` and `parallel_tool_calls`. Every tool is one that the client runs: its own, or one that
- * Anthropic defines, whose declaration goes as it is to providers of that format. What else a tool may carry
- * (`input_examples`, `defer_loading`, `allowed_callers`, `eager_input_streaming`) does not change what it is.
+ * Every tool is one that the client runs: its own, or one that Anthropic defines, whose declaration goes as it is to providers
+ * of that format. So does a search of the web, to models that make one. What else a tool may carry (`input_examples`,
+ * `defer_loading`, `eager_input_streaming`) does not change what it is.
+ * @param searches whether the model searches the web in this form
  */
-export function decodeTools(tools: unknown, choice: unknown): Readonly<Record<string, unknown>> {
-  if (isUnsaid(tools)) return withoutTools(choice)
-  return {
-    tools: listIn(tools, 'tools').map((tool, index) => decodeTool(tool, `tools[${index}]`)),
-    ...(isUnsaid(choice) ? {} : decodeChoice(choice)),
-  }
+export function decodeTools(tools: unknown, choice: unknown, searches: boolean): DecodedTools {
+  const dropped = new Map<string, string>()
+  if (isUnsaid(tools)) return { fields: withoutTools(choice), dropped }
+  const decoded = listIn(tools, 'tools').flatMap((value, index) => {
+    const place = `tools[${index}]`
+    const tool = fieldsIn(value, place)
+    if (searches || !isAnthropicSearchType(tool['type'])) return [decodeTool(tool, place)]
+    dropped.set(`tools.${tool['type']}`, `${place}.type`)
+    return []
+  })
+  if (decoded.length === 0) return { fields: withoutTools(choice), dropped }
+  return { fields: { tools: decoded, ...(isUnsaid(choice) ? {} : decodeChoice(choice)) }, dropped }
 }
 
 /** For the answer: what the client calls the tools that are called otherwise towards the provider. */
@@ -35,10 +50,11 @@ export function toolNamesOf(tools: unknown): ReadonlyMap<string, string> {
   return longNames(names.filter(name => typeof name === 'string'))
 }
 
-function decodeTool(value: unknown, place: string) {
-  const tool = fieldsIn(value, place)
+function decodeTool(tool: Fields, place: string) {
   const type = optionalTextIn(tool['type'], `${place}.type`)
-  if (isAnthropicClientTool(type)) {
+  const isSearch = isAnthropicSearchType(type)
+  if (isSearch) refuseUnbounded(tool, place)
+  if (isSearch || isAnthropicClientTool(type)) {
     textIn(tool['name'], `${place}.name`)
     const { cache_control: _, ...anthropic } = tool
     return { type: 'anthropic', anthropic, ...readMark(tool, place) }
@@ -60,12 +76,23 @@ function decodeTool(value: unknown, place: string) {
 const TAKEN = ['custom', 'bash_YYYYMMDD', 'text_editor_YYYYMMDD', 'memory_YYYYMMDD']
 /** What else the Messages API has: computer use, and what Anthropic runs. */
 const NOT_CARRIED =
-  /^(?:(?:web_search|web_fetch|code_execution|computer|advisor)_\d{8}|tool_search_tool_(?:regex|bm25)(?:_\d{8})?|mcp_toolset)$/
+  /^(?:(?:web_fetch|code_execution|computer|advisor)_\d{8}|tool_search_tool_(?:regex|bm25)(?:_\d{8})?|mcp_toolset)$/
 
 function refusedType(type: string, place: string) {
   if (!NOT_CARRIED.test(type)) return wrongWord(`${place}.type`, type, TAKEN)
-  const message = `${place} has the type ${shown(type)}: the gateway carries neither tools that Anthropic runs nor computer use. Send tools that the client runs: those with an 'input_schema', and bash, text_editor and memory.`
+  const message = `${place} has the type ${shown(type)}: of the tools that Anthropic runs the gateway carries web_search alone, and it carries no computer use. Send tools that the client runs: those with an 'input_schema', and bash, text_editor and memory.`
   return unsupported(`${place}.type`, message)
+}
+
+/** What a search can cost must be known before it is made. */
+function refuseUnbounded(tool: Fields, place: string): void {
+  const { type, max_uses: uses } = tool
+  if (!isCalledDirectly(tool)) {
+    const message = `${place} is called by code that Anthropic runs, whose cost has no bound. Send 'allowed_callers': ['direct'] with ${shown(String(type))}.`
+    throw unsupported(`${place}.allowed_callers`, message)
+  }
+  if (isUnsaid(uses) || (Number.isSafeInteger(uses) && (uses as number) > 0)) return
+  throw wrongValue(`${place}.max_uses`, `it must be an integer from 1 on, of which at most ${MOST_SEARCHES} are made`)
 }
 
 const CHOICES = ['auto', 'any', 'tool', 'none']

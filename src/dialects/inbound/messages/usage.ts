@@ -8,6 +8,8 @@ export interface Usage {
   readonly output_tokens: number
   /** Where the provider counts its thinking. It is part of the output. */
   readonly output_tokens_details?: { readonly thinking_tokens: number }
+  /** Where the provider has searched the web. */
+  readonly server_tool_use?: { readonly web_search_requests: number }
 }
 
 /** What a stream begins with: nobody has counted yet. The whole of it comes with the end. */
@@ -23,12 +25,14 @@ export function messagesUsage(usage: WireUsage | null | undefined): Usage {
   const read = countOf(usage.prompt_tokens_details?.cached_tokens)
   const written = countOf(usage.prompt_tokens_details?.cache_write_tokens)
   const thinking = usage.completion_tokens_details?.reasoning_tokens
+  const searches = countOf(usage.server_tool_use?.web_search_requests)
   return {
     input_tokens: Math.max(0, countOf(usage.prompt_tokens) - read - written),
     cache_creation_input_tokens: written,
     cache_read_input_tokens: read,
     output_tokens: countOf(usage.completion_tokens),
     ...(typeof thinking === 'number' ? { output_tokens_details: { thinking_tokens: countOf(thinking) } } : {}),
+    ...(searches > 0 ? { server_tool_use: { web_search_requests: searches } } : {}),
   }
 }
 

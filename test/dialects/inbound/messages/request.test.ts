@@ -62,7 +62,7 @@ describe('what is refused, with its place', () => {
       'container_upload',
     ],
     [
-      { messages: [...HI, assistant({ type: 'server_tool_use', id: 'a', name: 'web_search', input: {} })] },
+      { messages: [...HI, assistant({ type: 'server_tool_use', id: 'a', name: 'web_fetch', input: {} })] },
       'unsupported_parameter',
       'messages[1].content[0].type',
       'server_tool_use',
@@ -94,10 +94,10 @@ describe('what is refused, with its place', () => {
     [{ system: [image] }, 'invalid_value', 'system[0].type', `"image" is not one of 'text'`],
     [{ system: 5 }, 'invalid_type', 'system', 'expected an array, but got a number'],
     [
-      { tools: [{ type: 'web_search_20250305', name: 'web_search' }] },
+      { tools: [{ type: 'web_fetch_20250910', name: 'web_fetch' }] },
       'unsupported_parameter',
       'tools[0].type',
-      `tools[0] has the type "web_search_20250305": the gateway carries neither tools that Anthropic runs nor`,
+      `tools[0] has the type "web_fetch_20250910": of the tools that Anthropic runs the gateway carries web_search alone`,
     ],
     [{ tools: [{ type: 'mcp_toolset' }] }, 'unsupported_parameter', 'tools[0].type', 'has the type "mcp_toolset"'],
     ...['funtion', 'bsh_20250124', 'bash'].map((type): [object, string, string, string] => [
@@ -106,6 +106,19 @@ describe('what is refused, with its place', () => {
       'tools[1].type',
       `'tools[1].type': "${type}" is not one of 'custom', 'bash_YYYYMMDD', 'text_editor_YYYYMMDD', 'memory_YYYYMMDD'.`,
     ]),
+    [
+      { tools: [tool, { type: 'web_search_20260209', name: 'web_search' }] },
+      'unsupported_parameter',
+      'tools[1].allowed_callers',
+      "Send 'allowed_callers': ['direct']",
+    ],
+    [
+      { tools: [{ type: 'web_search_20250305', name: 'web_search', max_uses: 0 }] },
+      'invalid_value',
+      'tools[0].max_uses',
+      'it must be an integer from 1 on',
+    ],
+    [{ tools: [{ type: 'web_search_20250305' }] }, 'missing_required_parameter', 'tools[0].name', 'tools[0].name'],
     [{ tools: [{ type: 'bash_20250124' }] }, 'missing_required_parameter', 'tools[0].name', 'tools[0].name'],
     [{ tools: [tool, { name: 'b' }] }, 'missing_required_parameter', 'tools[1].input_schema', 'input_schema'],
     [{ tools: [tool], tool_choice: { type: 'some' } }, 'invalid_value', 'tool_choice.type', `"some" is not one of`],
