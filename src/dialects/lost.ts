@@ -25,10 +25,16 @@ export function refusalOfLost(
 }
 
 function toolRefusal(name: string): Refusal {
-  const codex = name === 'tools.web_search' ? ` (in Codex's config.toml: web_search = "disabled")` : ''
-  const models = name.startsWith('tools.web_search')
-    ? " Models search the web that list web_search under 'allow' and have a target of the tool's own maker."
-    : ''
-  const message = `The gateway does not carry '${name}' to this model.${models} Send the request without it${codex}. Or ask the operator for 'on_dropped: tell' at the step 'route', which leaves it out.`
+  const isCodex = name === 'tools.web_search' || name === 'tools.web_search.external_web_access'
+  const codex = isCodex ? ` (in Codex's config.toml: web_search = "disabled")` : ''
+  const message = `The gateway does not carry '${name}' to this model.${whyNoSearch(name)} Send the request without it${codex}. Or ask the operator for 'on_dropped: tell' at the step 'route', which leaves it out.`
   return refuse('unsupported_parameter', { message, param: name })
+}
+
+function whyNoSearch(name: string): string {
+  const [, tool, setting] = name.split('.')
+  if (!tool?.startsWith('web_search')) return ''
+  return setting === undefined
+    ? " Models search the web that list web_search under 'allow' and have a target of the tool's own maker."
+    : ' The provider is asked in chat completions, which have no such setting.'
 }

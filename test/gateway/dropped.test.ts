@@ -90,10 +90,11 @@ test.each([
   const refused = await ask(path, { tools: [{ type }] })
   expect(refused.status).toBe(400)
   expect(await refused.json()).toMatchObject({
-    error: { code: 'unsupported_parameter', param: `tools.${type}`, message: expect.stringContaining(says) },
+    error: { code: 'unsupported_parameter', param: 'tools[0].type', message: expect.stringContaining(says) },
   })
   expect(provider.requests.length).toBe(before)
-  expect(gateway.balance().held).toBe(0n)
+  // Nothing was held: there is no receipt.
+  expect(gateway.receipt(refused)).toBeUndefined()
 })
 
 test('it is left out and told where the policy says on_dropped: tell', async () => {

@@ -1,5 +1,5 @@
 /** Searches of the web that a provider makes: which pass, and what they cost. */
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type FakeProvider, startFakeProvider } from '../helpers/fake-provider.ts'
 import { type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
 
@@ -8,7 +8,19 @@ const ANSWER = {
   object: 'chat.completion',
   created: 1,
   model: 'searching',
-  choices: [{ index: 0, message: { role: 'assistant', content: 'Found.' }, finish_reason: 'stop' }],
+  choices: [
+    {
+      index: 0,
+      message: {
+        role: 'assistant',
+        content: 'Found.',
+        annotations: [
+          { type: 'url_citation', url_citation: { start_index: 0, end_index: 5, url: 'https://a', title: 'A' } },
+        ],
+      },
+      finish_reason: 'stop',
+    },
+  ],
   usage: { prompt_tokens: 1000, completion_tokens: 10, total_tokens: 1010 },
 }
 
@@ -29,9 +41,18 @@ beforeAll(async () => {
   gateway = await startInProcess({
     provider: provider.baseUrl,
     yaml: {
+      providers: {
+        p: { dialect: 'openai', base_url: provider.baseUrl },
+        a: { dialect: 'anthropic', base_url: provider.baseUrl },
+      },
+      routes: [
+        { path: '/v1/chat/completions', policy: 'test' },
+        { path: '/v1/responses', policy: 'test' },
+      ],
       models: {
         m: { ...model, price: PRICE },
         search: { ...model, price: { ...PRICE, request: '$0.025' }, allow: ['web_search'] },
+        other: { ...model, price: PRICE, targets: [{ provider: 'a', model: 'c' }], allow: ['web_search'] },
         fee: { ...model, price: { ...PRICE, web_search: '$0.01' }, allow: ['web_search'] },
       },
     },
@@ -75,4 +96,51 @@ test('a model that does not list web_search takes none', async () => {
   expect(answer.status).toBe(400)
   expect(await answer.json()).toMatchObject({ error: { code: 'unsupported_parameter', param: 'web_search_options' } })
   expect(provider.requests.length).toBe(before)
+})
+
+describe('the tool of Responses', () => {
+  const ask = (body: object) =>
+    fetch(`${gateway.url}/v1/responses`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ input: 'Hi', max_output_tokens: 100, tools: [{ type: 'web_search' }], ...body }),
+    })
+
+  test('goes to a model that always searches, which is one search', async () => {
+    const tools = [{ type: 'web_search', search_context_size: 'high' }]
+    const answer = await ask({ model: 'fee', tools })
+    expect(await answer.json()).toMatchObject({
+      output: [
+        { content: [{ text: 'Found.', annotations: [{ type: 'url_citation', url: 'https://a', end_index: 5 }] }] },
+      ],
+    })
+    const sent = provider.requests.at(-1)!.body
+    expect(sent).toMatchObject({ web_search_options: { search_context_size: 'high' } })
+    expect(sent).not.toHaveProperty('tools')
+    expect(gateway.receipt(answer)).toMatchObject({
+      charged: 1_000_000n + 20_000n + 10_000_000n,
+      held: 8_192_000n + 200_000n + 10_000_000n,
+      searches: 1,
+    })
+  })
+
+  test.each<[name: string, body: object, param: string, says: string]>([
+    ['a model that does not list web_search', { model: 'm' }, 'tools[0].type', "list web_search under 'allow'"],
+    ['a model of another maker', { model: 'other' }, 'tools[0].type', "a target of the tool's own maker"],
+    [
+      'a setting that chat completions do not have',
+      { model: 'fee', tools: [{ type: 'web_search', filters: { allowed_domains: ['a.example'] } }] },
+      'tools[0].filters',
+      'which have no such setting',
+    ],
+  ])('is refused before anything is held: %s', async (_name, body, param, says) => {
+    const before = provider.requests.length
+    const refused = await ask(body)
+    expect(refused.status).toBe(400)
+    expect(await refused.json()).toMatchObject({
+      error: { code: 'unsupported_parameter', param, message: expect.stringContaining(says) },
+    })
+    expect(gateway.receipt(refused)).toBeUndefined()
+    expect(provider.requests.length).toBe(before)
+  })
 })

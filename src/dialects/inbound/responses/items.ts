@@ -76,6 +76,8 @@ interface MessagePart {
   readonly kind: 'output_text' | 'refusal'
   text: string
   readonly logprobs: unknown[]
+  /** What it quotes of the web. */
+  readonly annotations: Fields[]
 }
 
 /** Words to the user; where the model goes over to a refusal, another part begins. */
@@ -92,6 +94,15 @@ export class MessageItem implements OpenItem {
     part.text += text
     part.logprobs.push(...logprobs)
     if (text !== '' || logprobs.length > 0) this.#emit('response.output_text.delta', { delta: text, logprobs })
+  }
+
+  /** Of the text so far. */
+  annotations(annotations: readonly Fields[]): void {
+    const part = this.#part('output_text')
+    for (const annotation of annotations) {
+      const annotation_index = part.annotations.push(annotation) - 1
+      this.#emit('response.output_text.annotation.added', { annotation_index, annotation })
+    }
   }
 
   refusal(text: string): void {
@@ -116,7 +127,7 @@ export class MessageItem implements OpenItem {
     const last = this.#parts.at(-1)
     if (last?.kind === kind) return last
     this.close()
-    const part: MessagePart = { kind, text: '', logprobs: [] }
+    const part: MessagePart = { kind, text: '', logprobs: [], annotations: [] }
     this.#parts.push(part)
     this.#emit('response.content_part.added', { part: partOf(part) })
     return part
@@ -127,9 +138,9 @@ export class MessageItem implements OpenItem {
   }
 }
 
-function partOf({ kind, text, logprobs }: MessagePart) {
+function partOf({ kind, text, logprobs, annotations }: MessagePart) {
   if (kind === 'refusal') return { type: kind, refusal: text }
-  return { type: kind, text, annotations: [], logprobs: [...logprobs] }
+  return { type: kind, text, annotations: [...annotations], logprobs: [...logprobs] }
 }
 
 /** A picture that the model made; it comes whole. */

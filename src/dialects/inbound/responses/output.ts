@@ -7,6 +7,7 @@ import { CallItem, MessageItem, PictureItem, picturesOf, ReasoningItem, type Sea
 import type { ToolNames } from './names.ts'
 import { type Fields, isFields } from './read.ts'
 import { extraOf } from './sealed.ts'
+import { citationsOf } from './searches.ts'
 
 export type OutputItem = Readonly<Record<string, unknown>>
 
@@ -66,6 +67,8 @@ export class Output {
     if (typeof delta.content === 'string' && (delta.content !== '' || logprobs.length > 0)) {
       this.#message().text(delta.content, logprobs)
     }
+    const quoted = citationsOf(delta['annotations'])
+    if (quoted.length > 0 && this.#open?.item instanceof MessageItem) this.#open.item.annotations(quoted)
     if (typeof delta.refusal === 'string' && delta.refusal !== '') this.#message().refusal(delta.refusal)
     for (const picture of picturesOf(delta['images'])) {
       this.#rest()

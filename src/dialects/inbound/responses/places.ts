@@ -19,6 +19,8 @@ export interface MessagePlace {
 export interface Places {
   readonly messages: readonly MessagePlace[]
   readonly tools: readonly string[]
+  /** Of what is called otherwise there: tools that were left out, and a search of the web. */
+  readonly named?: ReadonlyMap<string, string>
 }
 
 /** Canonical names on the top level. */
@@ -45,6 +47,8 @@ const PATH = /^(\w+)(?:\[(\d+)\])?(.*)$/
 
 /** One path of the canonical body as the client's. */
 function placeOf(param: string, places: Places): string {
+  const named = places.named?.get(param)
+  if (named !== undefined) return named
   const [, name, index, rest] = PATH.exec(param) ?? []
   if (name === undefined) return param
   if (name === 'messages' && index !== undefined) return messagePlace(places.messages[Number(index)], rest!)
@@ -83,7 +87,7 @@ function toolPlace(tool: string, rest: string): string {
  * gateway write them. A dot that ends the sentence belongs to no path.
  */
 const MENTIONS =
-  /\b(?:messages|tools)\[\d+\](?:\.\w+|\[\d+\])*|\b(?:response_format|max_completion_tokens|max_tokens|reasoning_effort|tool_choice)\b(?:\.\w+|\[\d+\])*|(?<=')(?:messages|verbosity|logprobs)(?=')/g
+  /\b(?:messages|tools)\[\d+\](?:\.\w+|\[\d+\])*|\b(?:response_format|max_completion_tokens|max_tokens|reasoning_effort|tool_choice)\b(?:\.\w+|\[\d+\])*|(?<=')(?:messages|verbosity|logprobs|web_search_options)(?=')/g
 
 function translateSentence(message: string, places: Places): string {
   return message.replace(MENTIONS, mention => placeOf(mention, places))

@@ -1,6 +1,6 @@
 /** The parameters of `POST /v1/responses` as a body of chat completions. */
 
-import { type InboundView, refuse } from '#contract'
+import { type InboundView, refuse, takesSearch } from '#contract'
 import { readInput } from './input.ts'
 import type { ToolNames } from './names.ts'
 import type { Places } from './places.ts'
@@ -15,7 +15,7 @@ import {
   unsupported,
   wrongType,
 } from './read.ts'
-import { readToolChoice, readTools } from './tools.ts'
+import { type ReadTools, readToolChoice, readTools } from './tools.ts'
 
 export interface ReadRequest {
   /** The canonical body. */
@@ -39,23 +39,24 @@ export function readRequest(value: unknown, view: InboundView): ReadRequest {
   if (value['input'] === undefined) throw missing('input')
   const instructions = optionalTextOf(value['instructions'], 'instructions')
   const { messages, places, toolLists, items } = readInput(value, instructions, view)
-  const {
-    tools,
-    places: toolPlaces,
-    names,
-    dropped,
-  } = readTools([{ tools: value['tools'] ?? [], place: 'tools' }, ...toolLists])
+  const model = typeof value['model'] === 'string' ? view.findModel?.(value['model']) : undefined
+  const lists = [{ tools: value['tools'] ?? [], place: 'tools' }, ...toolLists]
+  const read = readTools(lists, model !== undefined && takesSearch(model, 'openai'))
+  const { names, dropped } = read
   const body = {
     ...same(value),
     messages,
     ...renamed('max_completion_tokens', value['max_output_tokens']),
     ...streaming(value['stream']),
-    ...toolSettings(tools, value),
+    ...toolSettings(read, value),
     ...probabilities(value),
     ...textSettings(optionalFieldsOf(value['text'], 'text')),
     ...thinking(optionalFieldsOf(value['reasoning'], 'reasoning')),
   }
-  return { body, asked: value, items, places: { messages: places, tools: toolPlaces }, names, dropped: [...dropped] }
+  const named = new Map(dropped)
+  if (read.search) named.set('web_search_options', read.search.place)
+  const found = { messages: places, tools: read.places, named }
+  return { body, asked: value, items, places: found, names, dropped: [...dropped.keys()] }
 }
 
 /** Of the same name and meaning in both formats. */
@@ -188,11 +189,16 @@ function streaming(stream: unknown): Fields {
 }
 
 /** Providers refuse settings for tools where there are none, and clients send them all the same. */
-function toolSettings(tools: readonly Fields[], asked: Fields): Fields {
-  const choice = readToolChoice(asked['tool_choice'])
-  if (tools.length === 0) return choice === null || choice === 'none' ? {} : { tool_choice: choice }
+function toolSettings({ tools, search }: ReadTools, asked: Fields): Fields {
+  const choice = readToolChoice(asked['tool_choice'], search !== null)
+  const searching = search === null || choice === 'none' ? {} : { web_search_options: search.options }
+  if (tools.length === 0) {
+    const isKept = choice === null || choice === 'none' || (search !== null && choice === 'required')
+    return isKept ? searching : { tool_choice: choice }
+  }
   return {
     tools,
+    ...searching,
     ...renamed('tool_choice', choice),
     ...(asked['parallel_tool_calls'] === false ? { parallel_tool_calls: false } : {}),
   }

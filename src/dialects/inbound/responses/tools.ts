@@ -12,14 +12,17 @@ import {
   textOf,
   unsupported,
 } from './read.ts'
+import { isWebSearch, lostSetting, searchOptions } from './searches.ts'
 
 export interface ReadTools {
   readonly tools: readonly Fields[]
   /** Where each of them stands in the client's body. */
   readonly places: readonly string[]
   readonly names: ToolNames
-  /** Kinds of tools that were left out. */
-  readonly dropped: ReadonlySet<string>
+  /** `web_search_options`, and the place of the tool that they were; null: nothing searches. */
+  readonly search: { readonly options: Fields; readonly place: string } | null
+  /** The names under which tools that were left out are told, with the places of what could not be carried. */
+  readonly dropped: ReadonlyMap<string, string>
 }
 
 /** Tools as the client lists them: in `tools`, or in an item of the conversation. */
@@ -29,11 +32,12 @@ export interface ToolList {
 }
 
 /**
- * Throws a refusal for every tool that somebody else than the client would have to run. But for a search of the web: a
- * model may use it or not, and clients offer it unasked (Codex does), so a policy may have it left out (`on_dropped`).
+ * Throws a refusal for every tool that somebody else than the client would have to run. But for a search of the web: clients
+ * offer it unasked (Codex does), so where the model makes none a policy may have it left out (`on_dropped`).
+ * @param searches whether the model searches the web as chat completions ask for it
  */
-export function readTools(lists: readonly ToolList[]): ReadTools {
-  const read = { tools: [] as Fields[], places: [] as string[], names: new ToolNames(), dropped: new Set<string>() }
+export function readTools(lists: readonly ToolList[], searches = false): ReadTools {
+  const read: Reading = { tools: [], places: [], names: new ToolNames(), search: null, dropped: new Map(), searches }
   for (const [order, { tools, place }] of lists.entries()) {
     for (const [index, entry] of listOf(tools, place).entries()) {
       const where = `${place}[${index}]`
@@ -49,7 +53,9 @@ interface Reading {
   readonly tools: Fields[]
   readonly places: string[]
   readonly names: ToolNames
-  readonly dropped: Set<string>
+  search: ReadTools['search']
+  readonly dropped: Map<string, string>
+  readonly searches: boolean
 }
 
 interface Namespace {
@@ -71,8 +77,8 @@ function addNamespace(tool: Fields, place: string, isLater: boolean, read: Readi
 /** @param isLater whether the conversation brings the tool: it may bring one again that is there already */
 function addTool(tool: Fields, place: string, space: Namespace | null, isLater: boolean, read: Reading): void {
   const type = textOf(tool['type'], at(place, 'type'))
-  if (/^web_search(_|$)/.test(type)) {
-    read.dropped.add(`tools.${type}`)
+  if (isWebSearch(type)) {
+    addSearch(tool, type, place, read)
     return
   }
   const isSearch = type === 'tool_search' && tool['execution'] === 'client'
@@ -90,6 +96,13 @@ function addTool(tool: Fields, place: string, space: Namespace | null, isLater: 
   const common = { name, ...(description === '' ? {} : { description }) }
   read.tools.push(type === 'custom' ? customTool(tool, common, place) : functionTool(tool, common))
   read.places.push(place)
+}
+
+function addSearch(tool: Fields, type: string, place: string, read: Reading): void {
+  const lost = lostSetting(tool)
+  if (!read.searches) read.dropped.set(`tools.${type}`, at(place, 'type'))
+  else if (lost !== undefined) read.dropped.set(`tools.${type}.${lost}`, at(place, lost))
+  else read.search ??= { options: searchOptions(tool, place), place }
 }
 
 function addClientTool(type: ClientTool, place: string, isLater: boolean, read: Reading): void {
@@ -135,11 +148,15 @@ function readFormat(value: unknown, place: string): Fields | null {
   return { type: 'grammar', grammar: { definition, syntax } }
 }
 
-/** Null when it says no more than the default does. */
-export function readToolChoice(value: unknown): string | Fields | null {
+/**
+ * Null when it says no more than the default does.
+ * @param searches whether there is a search: it is made whatever the choice
+ */
+export function readToolChoice(value: unknown, searches = false): string | Fields | null {
   if (value == null || value === 'auto') return null
   if (typeof value === 'string') return value
   const choice = fieldsOf(value, 'tool_choice')
+  if (searches && isWebSearch(choice['type'])) return null
   const type = textOf(choice['type'], 'tool_choice.type')
   if (type === 'allowed_tools') {
     const tools = listOf(choice['tools'], 'tool_choice.tools')
