@@ -120,13 +120,23 @@ export function createGateway(parts: GatewayParts): Gateway {
       trip.body?.release()
       trip.kept?.release()
       trip.client.release()
-      parts.record(trip, {
-        status: ctx.res.headersSent ? ctx.res.statusCode : (refusal?.status ?? ctx.status),
-        refusal,
-        decidedBy: decider,
-      })
+      record(trip, refusal, decider)
       // It is over when the client's side is: until then its bytes wait here.
       void trip.client.flushed.then(() => over(trip))
+    }
+  }
+
+  /** What goes wrong here must not keep the exchange open. */
+  function record(trip: Trip, refusal: Refusal | null, decidedBy: string | null): void {
+    const { res, status } = trip.ctx
+    try {
+      parts.record(trip, {
+        status: res.headersSent ? res.statusCode : (refusal?.status ?? status),
+        refusal,
+        decidedBy,
+      })
+    } catch (error) {
+      parts.reportBug(trip.exchange.id, error)
     }
   }
 

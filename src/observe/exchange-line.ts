@@ -39,8 +39,9 @@ export class ExchangeLines {
     line += `,"ms":${rounded(summary.ms)}`
     if (firstChunkMs !== null) line += `,"first_chunk_ms":${rounded(firstChunkMs)}`
     if (usage !== null) {
-      line += `,"prompt_tokens":${usage.promptTokens},"completion_tokens":${usage.completionTokens}`
-      if (usage.searches !== undefined && Number.isFinite(usage.searches)) line += `,"searches":${usage.searches}`
+      line += `,"prompt_tokens":${number(usage.promptTokens)},"completion_tokens":${number(usage.completionTokens)}`
+      if (usage.searches !== undefined && Number.isFinite(usage.searches))
+        line += `,"searches":${number(usage.searches)}`
       line += `,"usage_source":"${usage.source}"`
     }
     if (charge !== null) line += `,"charged":"${formatMoney(charge.amount)}"`
@@ -63,6 +64,11 @@ export class ExchangeLines {
 }
 
 /** Tenths of a millisecond: more is noise. */
-function rounded(ms: number): number {
-  return Math.round(ms * 10) / 10
+function rounded(ms: number): number | null {
+  return number(Math.round(ms * 10) / 10)
+}
+
+/** As JSON writes it: a provider's count may be larger than any number. */
+function number(value: number): number | null {
+  return Number.isFinite(value) ? value : null
 }

@@ -1,10 +1,21 @@
 import { describe, expect, it } from 'vitest'
+import type { Usage } from '#contract'
 import { ExchangeLines } from '../../src/observe/exchange-line.ts'
 import { createRedactor, REDACTED } from '../../src/observe/redact.ts'
 import type { ExchangeSummary } from '../../src/observe/summary.ts'
 import { summary } from './summary.ts'
 
 const TIME = ',"time":"2026-01-02T03:04:05.678Z"'
+
+const USAGE: Usage = {
+  promptTokens: 10,
+  cachedTokens: 5,
+  cacheWriteTokens: 0,
+  completionTokens: 7,
+  reasoningTokens: 0,
+  searches: 2,
+  source: 'reported',
+}
 
 function lineOf(given: Partial<ExchangeSummary>, lines = new ExchangeLines(createRedactor([]).text)) {
   const line = lines.line(summary(given), TIME)
@@ -34,6 +45,11 @@ describe('the line of an exchange', () => {
       }
     },
   )
+
+  it.each([Number.POSITIVE_INFINITY, Number.NaN])('is JSON where a provider counted %d tokens', count => {
+    const usage = { ...USAGE, promptTokens: count, completionTokens: count }
+    expect(lineOf({ usage, ms: count, firstChunkMs: count })).toMatchObject({ prompt_tokens: null, ms: null })
+  })
 
   it('has room for any number of texts', () => {
     const lines = new ExchangeLines(text => text)
@@ -77,15 +93,7 @@ describe('the line of an exchange', () => {
       stream: true,
       ms: 1234.5678,
       firstChunkMs: 98.7654,
-      usage: {
-        promptTokens: 10,
-        cachedTokens: 5,
-        cacheWriteTokens: 0,
-        completionTokens: 7,
-        reasoningTokens: 0,
-        searches: 2,
-        source: 'reported',
-      },
+      usage: USAGE,
       charge: { amount: 1_500_000n, overrun: 0n },
       attempts: [attempt, attempt],
     })
