@@ -373,7 +373,7 @@ async function parseAhead(exchange: LiveExchange): Promise<void> {
 function stop(trip: Trip, why: 'client_left' | 'cut'): void {
   if (trip.stopped === 'cut' || trip.stopped === why) return
   trip.stopped = why
-  trip.exchange.abortController.abort(new Error(why === 'cut' ? 'the gateway is shutting down' : 'the client has left'))
+  trip.exchange.abort(new Error(why === 'cut' ? 'the gateway is shutting down' : 'the client has left'))
   trip.onStop?.()
 }
 

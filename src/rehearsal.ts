@@ -135,7 +135,7 @@ async function tryPlan(app: Koa, route: RouteConfig, plan: Plan, body: Buffer): 
   exchange.bytes = body
   ctx['exchange'] = exchange
   let mistake: Mistake | null = null
-  const giveUp = setTimeout(() => exchange.abortController.abort(new Error('the rehearsal is over')), GRACE_MS)
+  const giveUp = setTimeout(() => exchange.abort(new Error('the rehearsal is over')), GRACE_MS)
   try {
     await runPlan({
       plan,

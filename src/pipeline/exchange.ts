@@ -68,6 +68,14 @@ export interface ExchangeParts {
   readonly answer: (completion: ChatCompletion, taps: readonly StepTap[]) => Promise<void>
 }
 
+/** Who runs the steps: told of what ends an exchange. */
+export interface ExchangeWatcher {
+  /** An early answer is over. */
+  onAnswerOver(): void
+  /** Nobody waits for an answer any more. */
+  onAbort(): void
+}
+
 /** A word about a step, for the trail. */
 interface Said {
   readonly verdict: TrailEntry['verdict']
@@ -87,7 +95,6 @@ export class LiveExchange implements Exchange {
   rawModel: string | null = null
   readonly idempotencyKey: string | null
   readonly progress: Progress
-  readonly abortController = new AbortController()
   readonly taps: StepTap[] = []
   readonly attempts: Attempt[] = []
   usage: Usage | null = null
@@ -103,13 +110,14 @@ export class LiveExchange implements Exchange {
   answerPrice: Price | null = null
   /** What the sending of that answer has failed with: a step further out has refused it, or the gateway is going. */
   answerError: unknown = null
-  /** Told when an early answer is over; the runner's. */
-  onAnswerOver: (() => void) | null = null
+  watcher: ExchangeWatcher | null = null
   /** Nothing more may be watched, edited or given: the request is on its way. */
   sealed = false
   /** The step whose code runs now. */
   step = -1
   readonly #parts: ExchangeParts
+  #controller: AbortController | null = null
+  #abortReason: Error | null = null
   readonly #facts: Writable<Partial<Facts>> = {}
   #json: unknown
   #parsed = false
@@ -132,8 +140,25 @@ export class LiveExchange implements Exchange {
     this.progress = parts.progress
   }
 
+  /** Made when somebody asks for it. */
   get signal(): AbortSignal {
-    return this.abortController.signal
+    if (this.#controller === null) {
+      this.#controller = new AbortController()
+      if (this.#abortReason !== null) this.#controller.abort(this.#abortReason)
+    }
+    return this.#controller.signal
+  }
+
+  get aborted(): boolean {
+    return this.#abortReason !== null
+  }
+
+  /** Nobody waits for an answer any more: the client has left, or the gateway is going. */
+  abort(reason: Error): void {
+    if (this.#abortReason !== null) return
+    this.#abortReason = reason
+    this.watcher?.onAbort()
+    this.#controller?.abort(reason)
   }
 
   json(): unknown {
@@ -249,7 +274,7 @@ export class LiveExchange implements Exchange {
       this.answerError = error
       throw error
     } finally {
-      this.onAnswerOver?.()
+      this.watcher?.onAnswerOver()
     }
   }
 
@@ -281,6 +306,11 @@ export class LiveExchange implements Exchange {
     const broken = verdict === 'passed' ? this.#broken?.get(step) : undefined
     if (broken) {
       this.#write(step, broken)
+      return
+    }
+    const planned = this.#parts.plan.steps[step]
+    if (planned && verdict === 'passed' && note === undefined && !this.#notes?.has(step)) {
+      this.#trail[step] = planned.passed
       return
     }
     const said = { verdict, code, note }

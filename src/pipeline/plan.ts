@@ -1,6 +1,13 @@
 /** A policy made ready to run: its steps created once, in YAML order, frozen. */
 import { dirname, resolve } from 'node:path'
-import { type AnyPlugin, mistakeText, type StepInstance, type StepMiddleware, type StepRun } from '#contract'
+import {
+  type AnyPlugin,
+  mistakeText,
+  type StepInstance,
+  type StepMiddleware,
+  type StepRun,
+  type TrailEntry,
+} from '#contract'
 import { BUILT_IN } from './builtin.ts'
 import { letGoInTime, letGoOfAll } from './let-go.ts'
 
@@ -20,6 +27,8 @@ export interface PlannableStep {
 
 export interface PlannedStep extends PlannableStep {
   readonly critical: boolean
+  /** Its entry in the trail when it has passed and there is nothing to say: one for all exchanges. */
+  readonly passed: TrailEntry
   readonly handle: StepMiddleware
 }
 
@@ -74,7 +83,8 @@ export function createPlan(
   const failed = (step: PlannableStep, why: string, cause?: unknown) => new PlanError(name, step, why, cause, dispose())
   const planned = steps.map((step): PlannedStep => {
     const critical = step.plugin.critical === true
-    if (step.mode === 'off') return Object.freeze({ ...step, critical, handle: (_ctx, next) => next() })
+    const passed: TrailEntry = Object.freeze({ step: step.id, verdict: 'passed' })
+    if (step.mode === 'off') return Object.freeze({ ...step, critical, passed, handle: (_ctx, next) => next() })
     let made: StepMiddleware | StepInstance
     try {
       const folder = step.position && { folder: resolve(dirname(step.position.file)) }
@@ -93,7 +103,7 @@ export function createPlan(
       const go = made.dispose.bind(made)
       disposers.push(() => letGoInTime(`${placeOf(name, step.position)}the step "${step.id}"`, go, step.position?.file))
     }
-    return Object.freeze({ ...step, critical, handle })
+    return Object.freeze({ ...step, critical, passed, handle })
   })
   const first = planned.findIndex(needsBody)
   return Object.freeze({

@@ -249,7 +249,7 @@ export function createWorld(parts: WorldParts): World {
 
   /** In place of the provider: waits as long as it took, then ends as it ended. */
   async function send(run: Run, exchange: LiveExchange, progress: ReplayProgress): Promise<void> {
-    if (exchange.signal.aborted) throw refuse('rate_limit_exceeded')
+    if (exchange.aborted) throw refuse('rate_limit_exceeded')
     const sent = sentOf(run.line, means)
     run.sent = sent
     const more = sizes?.(run.line, growthOf(exchange))
@@ -277,7 +277,7 @@ export function createWorld(parts: WorldParts): World {
     timeline.at(timeline.now() + ms, () => {
       if (run.sent !== null || exchange.outcome !== null || !runs.has(run.line.id)) return
       run.waitedFor = exchange.trail.length > 0 || exchange.step >= 0 ? stepOf(exchange, run) : null
-      exchange.abortController.abort()
+      exchange.abort(new Error('the time to wait is over'))
     })
   }
 

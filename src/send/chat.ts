@@ -64,7 +64,7 @@ export async function sendChat(trip: Trip, parts: SenderParts, memory: Memory): 
   if (!chat || !model || !targets?.length)
     throw new Error('a chat route reached its end without chat, model and targets')
   // After the hold and whatever else took its time: nobody asks for somebody who has left.
-  if (exchange.signal.aborted) return endStopped(trip)
+  if (exchange.aborted) return endStopped(trip)
   if (chat.stream) client.startHeartbeat()
   generation.retries.earn()
 
@@ -87,7 +87,7 @@ export async function sendChat(trip: Trip, parts: SenderParts, memory: Memory): 
     if (!retry || (retry.where !== 'as_another' && !generation.retries.spend())) break
     if (retry.where === 'elsewhere') left = others
     else if (retry.where === 'here') await pause(trip, parts, retry.pauseMs)
-    if (exchange.signal.aborted) return endStopped(trip)
+    if (exchange.aborted) return endStopped(trip)
   }
 
   // A target that is only full may do what the others cannot.

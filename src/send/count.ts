@@ -31,7 +31,7 @@ export async function sendCount(trip: Trip, parts: SenderParts): Promise<void> {
     throw new Error('a route that counts reached its end without chat, model and targets')
   }
   const counted = await askTargets(trip, parts, trip.generation.board.arrange(targets))
-  if (exchange.signal.aborted) return endStopped(trip)
+  if (exchange.aborted) return endStopped(trip)
   if (counted === null) ctx.set(ESTIMATED_HEADER, 'input_tokens')
   exchange.outcome = 'answered'
   const body = inbound.encodeAnswer(completionOf(exchange, model.id, counted ?? promptEstimate(chat)))

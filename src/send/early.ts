@@ -15,7 +15,7 @@ export async function answerEarly(
   taps: readonly Tap[],
 ): Promise<void> {
   const { exchange, client, meter } = trip
-  if (exchange.signal.aborted) return endStopped(trip)
+  if (exchange.aborted) return endStopped(trip)
   // A step that answers before anybody has read the request: it is answered in its own format all the same.
   if (trip.route.config.kind !== 'chat') exchange.request()
   meter.started = true
@@ -32,7 +32,7 @@ export async function answerEarly(
     throw tapFailure(trip, parts, error instanceof TapError ? error : new TapError(-1, error))
   }
   trip.onStop = null
-  if (exchange.signal.aborted) endStopped(trip)
+  if (exchange.aborted) endStopped(trip)
   else exchange.outcome = 'answered'
 }
 
@@ -42,7 +42,7 @@ async function streamEarly(trip: Trip, completion: ChatCompletion, taps: readonl
   const { client, exchange } = trip
   const answer = streamTo(trip, taps)
   for (const chunk of chunksOf(completion, exchange.chat?.includeUsage ?? false)) {
-    if (exchange.signal.aborted) return
+    if (exchange.aborted) return
     const keepsUp = answer.chunk(chunk, null)
     if (answer.busy ? await answer.busy : keepsUp) continue
     await new Promise<void>(resolve => {

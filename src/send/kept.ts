@@ -156,7 +156,7 @@ export async function sendKept(trip: Trip, { store }: SenderParts, path: string)
   }
   const account = exchange.account?.id ?? ''
   const body = ctx.method === 'DELETE' ? await remove(id) : await slices.run(read(id), exchange.signal)
-  if (exchange.signal.aborted) return endStopped(trip)
+  if (exchange.aborted) return endStopped(trip)
   exchange.outcome = 'answered'
   const finish = () => client.sendWhole(200, JSON_HEADERS, JSON.stringify(body))
   trip.finish = finish

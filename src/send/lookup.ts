@@ -75,7 +75,7 @@ function exchangeEntry(exchange: ExchangeSummary): object {
 }
 
 function answer(trip: Trip, body: object): void {
-  if (trip.exchange.signal.aborted) {
+  if (trip.exchange.aborted) {
     endStopped(trip)
     return
   }

@@ -18,7 +18,7 @@ export async function sendRaw(trip: Trip, parts: SenderParts, memory: Memory): P
   const { exchange, client, meter, ctx, route, generation } = trip
   const { raw } = route.config
   if (!raw) throw new Error('a raw route without a target')
-  if (exchange.signal.aborted) return endStopped(trip)
+  if (exchange.aborted) return endStopped(trip)
   refuseEncodedBody(ctx.get('content-encoding'))
   refuseForbiddenModel(trip, raw.models)
   const upstream = generation.upstreams.get(raw.provider.name)!
@@ -67,7 +67,7 @@ export async function sendRaw(trip: Trip, parts: SenderParts, memory: Memory): P
     const finish = () => (streamed ? streamed.finish() : client.sendWhole(answer.status, answer.headers, answer.body))
     trip.finish = finish
   } catch (error) {
-    if (exchange.signal.aborted) {
+    if (exchange.aborted) {
       // Who was given up before its head came was tried all the same.
       if (exchange.attempts.length === 0) attempt(null, null)
       leave(trip, stream, error instanceof RawAbort && error.isBillable)

@@ -1,0 +1,305 @@
+/** One step of one exchange: calls it, and makes something of whatever it does. */
+import type { Context } from 'koa'
+import { isRefusal, type Refusal, refuse } from '#contract'
+import type { PlannedStep } from './plan.ts'
+import type { Run } from './runner.ts'
+import { Shadow } from './shadow.ts'
+
+/**
+ * A step of an exchange, from its call until it has returned or was given up. A step that behaves costs this object, two promises
+ * and the function `next`; whatever else can happen is in methods of their own.
+ */
+export class StepCall {
+  readonly #run: Run
+  readonly #step: PlannedStep
+  readonly #index: number
+  readonly #outer: StepCall | null
+  readonly #shadow: Shadow | null
+  /** What became of its `next`. */
+  #state: 'not called' | 'pending' | 'over' | 'failed' = 'not called'
+  #error: unknown = undefined
+  #inner: Promise<void> | null = null
+  /** It has returned, thrown or was given up: the first of these counts. */
+  #isBack = false
+  /** All is done: what it still calls comes too late. */
+  #closed = false
+  readonly #over: PromiseWithResolvers<void> = Promise.withResolvers<void>()
+
+  constructor(run: Run, step: PlannedStep, index: number, outer: StepCall | null) {
+    const { ctx, exchange } = run.parts
+    this.#run = run
+    this.#step = step
+    this.#index = index
+    this.#outer = outer
+    this.#shadow = step.mode === 'shadow' ? new Shadow(ctx, exchange, index) : null
+  }
+
+  /** Calls the step. The promise is that of its end, with all that is inside it. */
+  start(): Promise<void> {
+    this.#run.opened(this)
+    this.#run.parts.exchange.step = this.#index
+    void this.#call()
+    return this.#over.promise
+  }
+
+  /** What is inside this step is over. */
+  innerOver(): void {
+    this.#state = 'over'
+    this.#resumed()
+  }
+
+  innerFailed(error: unknown): void {
+    this.#state = 'failed'
+    this.#error = error
+    // What stands behind the steps may refuse without a word about it; a receipt is written on the way out.
+    this.#run.parts.exchange.outcome ??= isRefusal(error) ? 'refused' : 'failed'
+    this.#resumed()
+  }
+
+  /** It does not return when it is over for everybody else: the others go on without it. */
+  giveUp(): void {
+    if (this.#isBack) return
+    this.#isBack = true
+    this.#shadow?.undo()
+    try {
+      this.#late()
+    } catch (error) {
+      this.#fail(error)
+      return
+    }
+    this.#end()
+  }
+
+  #resumed(): void {
+    this.#run.parts.exchange.step = this.#index
+    this.#shadow?.look()
+  }
+
+  async #call(): Promise<void> {
+    try {
+      await this.#step.handle((this.#shadow?.ctx ?? this.#run.parts.ctx) as never, () => this.#next())
+    } catch (error) {
+      if (!this.#isBack) this.#back(true, error)
+      return
+    }
+    if (!this.#isBack) this.#back(false, undefined)
+  }
+
+  #back(threw: boolean, error: unknown): void {
+    this.#isBack = true
+    this.#shadow?.undo()
+    if (!threw && this.#state === 'over') {
+      this.#passed()
+      this.#end()
+      return
+    }
+    const handled = threw ? this.#threw(error) : this.#returned()
+    handled.then(
+      () => this.#end(),
+      failure => this.#fail(failure),
+    )
+  }
+
+  #end(): void {
+    this.#closed = true
+    this.#run.closed(this)
+    this.#outer?.innerOver()
+    this.#over.resolve()
+  }
+
+  #fail(error: unknown): void {
+    this.#closed = true
+    this.#run.closed(this)
+    this.#outer?.innerFailed(error)
+    // The step outside may leave its `next()` unobserved; the runner knows of it.
+    this.#over.promise.catch(ignore)
+    this.#over.reject(error)
+  }
+
+  /** Once, whatever the step does: a second call gets the first one's promise. Too late, or beside an answer: not at all. */
+  #next(): Promise<void> {
+    if (this.#inner) return this.#inner
+    const { exchange } = this.#run.parts
+    const mistake = this.#closed
+      ? 'called next() after it was over'
+      : exchange.answered && !this.#shadow
+        ? 'called next() after it had answered'
+        : null
+    if (mistake === null) {
+      this.#shadow?.undo()
+      this.#state = 'pending'
+      exchange.record(this.#index, 'passed', undefined, this.#shadow?.note())
+      this.#inner = this.#run.from(this.#index + 1, this)
+      return this.#inner
+    }
+    this.#run.report(this.#step, mistake)
+    // Nobody may be waiting for it any more.
+    return observed(Promise.reject(new TypeError(`the step "${this.#step.id}" ${mistake}`)))
+  }
+
+  async #returned(): Promise<void> {
+    const { exchange, ctx } = this.#run.parts
+    if (this.#state === 'pending') {
+      // It did not await `next()`, so its after-part ran too early. The answer is waited for here.
+      this.#run.report(this.#step, 'returned while its next() was pending')
+      await this.#inner!.catch(() => {})
+      exchange.record(this.#index, 'failed', 'plugin_error', 'did not await next()')
+      if (this.#error !== undefined) throw this.#error
+      return
+    }
+    if (this.#state === 'failed') {
+      this.#run.report(this.#step, 'caught what next() rejected with and kept it')
+      exchange.record(this.#index, 'passed', undefined, 'kept an inner error; it stands all the same')
+      throw this.#error
+    }
+    if (this.#state === 'over') {
+      this.#passed()
+      return
+    }
+    if (this.#shadow) {
+      exchange.record(this.#index, this.#shadow.wouldAnswer ? 'would_refuse' : 'passed', undefined, this.#shadow.note())
+      return this.#run.from(this.#index + 1, null)
+    }
+    if (exchange.answered || answeredByKoa(ctx)) {
+      exchange.answered = true
+      exchange.outcome ??= 'answered'
+      exchange.record(this.#index, 'answered')
+      return
+    }
+    this.#run.report(this.#step, 'returned without next(), an answer or a refusal')
+    exchange.record(this.#index, 'failed', 'plugin_error', 'returned without next(), an answer or a refusal')
+    throw this.#run.failed(this.#step, undefined)
+  }
+
+  /** It has gone on and come back; in this.#shadow it may have wanted to stop the answer between. */
+  #passed(): void {
+    const code = this.#shadow?.wouldStop ?? undefined
+    this.#run.parts.exchange.record(
+      this.#index,
+      code === undefined ? 'passed' : 'would_refuse',
+      code,
+      this.#shadow?.note(),
+    )
+  }
+
+  async #threw(error: unknown): Promise<void> {
+    const { exchange } = this.#run.parts
+    if (this.#state === 'pending') await this.#inner!.catch(() => {})
+    if (this.#state === 'failed' && (error === this.#error || !isRefusal(error) || this.#shadow)) {
+      // The inner error stands. One of the step's own behind it is a bug to be reported, not what the client needs.
+      if (error === this.#error) this.#passed()
+      else if (this.#shadow && isRefusal(error))
+        exchange.record(this.#index, 'would_refuse', error.code, this.#shadow.note())
+      else {
+        this.#run.report(this.#step, 'threw after an inner error', error)
+        exchange.record(this.#index, 'failed', 'plugin_error', 'threw after an inner error')
+      }
+      throw this.#error
+    }
+    if (this.#state === 'not called') return this.#threwBefore(error)
+    if (this.#shadow) {
+      exchange.record(this.#index, 'would_refuse', isRefusal(error) ? error.code : 'plugin_error', this.#shadow.note())
+      return
+    }
+    throw this.#afterAnswer(this.#ownRefusal(error))
+  }
+
+  /**
+   * A step refuses an answer that is over, or breaks on it: both end the exchange badly. A stream's head, or a comment in it, is
+   * nothing of the answer.
+   */
+  #afterAnswer(refusal: Refusal): Refusal {
+    const { exchange, ctx } = this.#run.parts
+    if (exchange.outcome !== 'answered') return refusal
+    exchange.endBadly(refusal, exchange.chat?.stream ? exchange.progress.delivered : ctx.res.headersSent)
+    return refusal
+  }
+
+  /** The step's own error, before anything inner has run: the only one that `shadow` and `skip` are about. */
+  async #threwBefore(error: unknown): Promise<void> {
+    const { exchange } = this.#run.parts
+    if (this.#shadow) {
+      const code = isRefusal(error) ? error.code : 'plugin_error'
+      if (!isRefusal(error)) this.#run.report(this.#step, 'threw (in this.#shadow)', error)
+      exchange.record(this.#index, 'would_refuse', code, this.#shadow.note())
+      return this.#run.from(this.#index + 1, null)
+    }
+    const skippable = !isRefusal(error) && refusalOfHttpError(error) === null && !exchange.answered
+    if (this.#step.onError === 'skip' && skippable) {
+      this.#run.report(this.#step, 'threw and was skipped (onError: skip)', error)
+      exchange.record(this.#index, 'failed', 'plugin_error', 'skipped by onError')
+      return this.#run.from(this.#index + 1, null)
+    }
+    if (exchange.answered && error === exchange.answerError) {
+      // The step has done its part; who has not let the answer through says so in its own line.
+      exchange.record(this.#index, 'answered')
+      throw error
+    }
+    // It may have answered by itself before.
+    throw this.#afterAnswer(this.#ownRefusal(error))
+  }
+
+  #ownRefusal(error: unknown): Refusal {
+    const { exchange } = this.#run.parts
+    const refusal = isRefusal(error) ? error : refusalOfHttpError(error)
+    if (refusal) {
+      exchange.record(this.#index, 'refused', refusal.code)
+      exchange.outcome ??= 'refused'
+      return refusal
+    }
+    this.#run.report(this.#step, 'threw', error)
+    exchange.record(this.#index, 'failed', 'plugin_error')
+    return this.#run.failed(this.#step, error)
+  }
+
+  #late(): void {
+    const { exchange, graceMs } = this.#run.parts
+    this.#run.report(this.#step, `did not return within ${graceMs} ms after the exchange was over`)
+    exchange.record(this.#index, 'late', 'plugin_error')
+    if (this.#state === 'failed') throw this.#error
+    if (this.#state === 'not called' && !exchange.answered) {
+      // It never went on: the client has left or the gateway is going, and there is no answer.
+      throw this.#run.failed(this.#step, new Error('the step did not go on'))
+    }
+    // An answer must not leave without what auth and money have to say about it.
+    if (!this.#step.critical) return
+    if (exchange.outcome === 'answered') exchange.outcome = 'failed'
+    throw this.#run.failed(this.#step, new Error('a critical step did not return'))
+  }
+}
+
+const ignore = () => {}
+
+/** A promise that nobody needs to wait for. */
+export function observed(promise: Promise<void>): Promise<void> {
+  promise.catch(ignore)
+  return promise
+}
+
+/** Whether a Koa middleware has answered by an explicit status or body. */
+function answeredByKoa(ctx: Context): boolean {
+  const response = ctx.response as unknown as { _explicitStatus?: boolean; body?: unknown }
+  return response._explicitStatus === true || (response.body !== undefined && response.body !== null)
+}
+
+/** `ctx.throw(403, …)` of a Koa middleware as a refusal; null for anything that is not such an error. */
+function refusalOfHttpError(error: unknown): Refusal | null {
+  if (typeof error !== 'object' || error === null) return null
+  const { status, expose, message, headers } = error as {
+    status?: unknown
+    expose?: unknown
+    message?: string
+    headers?: Record<string, string>
+  }
+  if (typeof status !== 'number' || status < 400 || status > 499 || expose !== true) return null
+  const code =
+    status === 401
+      ? 'unauthorized'
+      : status === 403
+        ? 'forbidden'
+        : status === 429
+          ? 'rate_limit_exceeded'
+          : 'bad_request'
+  const ours = refuse(code, { ...(message ? { message } : {}), headers: headers ?? {} })
+  return status === ours.status ? ours : Object.assign(ours, { status })
+}
