@@ -268,6 +268,8 @@ describe.skipIf(BROWSER === null)(`people at the page${BROWSER === null ? ` (${N
     const visitor = await visit(browser, { url: stage.dashboard })
     const { page, open, problems } = visitor
     await register(visitor, 'key@example.com')
+    // What the page still asks for would be refused without its cookie.
+    await page.waitForLoadState('networkidle')
     await visitor.context.clearCookies()
     await open('/keys')
     await page.getByRole('heading', { level: 1, name: 'Sign in' }).waitFor()

@@ -184,7 +184,7 @@ export const PLANTED: readonly PlantedBug[] = [
     'dispatch-for-nobody',
     'the request goes out for a client that has left meanwhile',
     CHAT,
-    'if (exchange.signal.aborted) return endStopped(trip)\n  if (chat.stream)',
+    'if (exchange.aborted) return endStopped(trip)\n  if (chat.stream)',
     'if (chat.stream)',
   ),
   one(
