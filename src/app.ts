@@ -139,7 +139,7 @@ function createApp(parts: AppParts, isForOperators: (ctx: Context) => boolean = 
   app.use(async (ctx, next) => {
     const id = parts.nextId()
     ctx.state['requestId'] = id
-    ctx.set('x-request-id', id)
+    ctx.res.setHeader('x-request-id', id)
     try {
       const problem = headProblem(ctx.req)
       if (problem) {
@@ -200,10 +200,12 @@ export function createJsonReader(): (ctx: Context, of: ApiBody) => Promise<unkno
 function createRoutes({ gateway }: AppParts, generation: Generation): Koa.Middleware {
   // As written: two paths that differ in case or in a last slash may have two policies.
   const router = new Router({ sensitive: true, strict: true })
+  /** Most requests are for one of these: found at once, without the router's patterns. */
+  const exact = new Map<string, Koa.Middleware>()
   for (const route of generation.routes) {
     const { path, methods } = route.config
     const takesOptions = route.plan.steps.some(step => step.foreign)
-    router.all(path.replace('{id}', '*id'), async ctx => {
+    const serve = async (ctx: Koa.ParameterizedContext, id: string) => {
       ctx.state['kind'] = route.config.kind
       if (!methods.includes(ctx.method) && !(takesOptions && ctx.method === 'OPTIONS')) {
         throw refuse('method_not_allowed', {
@@ -215,11 +217,14 @@ function createRoutes({ gateway }: AppParts, generation: Generation): Koa.Middle
         const problem = mediaTypeProblem(ctx.req)
         if (problem) throw problem
       }
-      ctx.state['id'] = idOf(ctx.params['id'])
+      ctx.state['id'] = id
       await gateway.handle(ctx as unknown as Context, route, generation)
-    })
+    }
+    if (/^[\w/.~-]+$/.test(path)) exact.set(path, ctx => serve(ctx, ''))
+    else router.all(path.replace('{id}', '*id'), ctx => serve(ctx, idOf(ctx.params['id'])))
   }
-  return router.routes() as unknown as Koa.Middleware
+  const patterns = router.routes() as unknown as Koa.Middleware
+  return (ctx, next) => (exact.get(ctx.path) ?? patterns)(ctx, next)
 }
 
 /** A wildcard's segments are decoded one by one; an id with slashes is whole again when they are joined. */

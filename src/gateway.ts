@@ -202,7 +202,7 @@ export function createGateway(parts: GatewayParts): Gateway {
     const id = ctx.state['requestId'] as string
     const startedAt = parts.clock.now()
     const inbound = inboundOf(route.config)
-    if (inbound?.idHeader) ctx.set(inbound.idHeader, id)
+    if (inbound?.idHeader) ctx.res.setHeader(inbound.idHeader, id)
     const exchange = new LiveExchange({
       id,
       startedAt,

@@ -142,7 +142,7 @@ const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[
   'src/store/backlog.ts': [['setTimeout'], 'settles that could not be written are tried again'],
   'src/store/readiness.ts': [['setTimeout'], 'a probe of the disk that takes too long'],
   'src/ending.ts': [['setTimeout', 'performance.now'], 'drain, last answers, Ctrl-C that comes twice'],
-  'src/observe/log.ts': [['Date.now'], 'a default that tests replace'],
+  'src/observe/log.ts': [['Date.now', 'setTimeout'], 'a default that tests replace'],
   'src/pipeline/grace.ts': [['setInterval'], 'a step that does not return in time is left behind'],
   'src/pipeline/find-plugin.ts': [['setTimeout'], 'a plugin that never finishes loading'],
   'src/upstream/demo/play.ts': [['setTimeout'], 'the pace of the demo provider'],

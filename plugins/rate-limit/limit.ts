@@ -39,7 +39,8 @@ export function showLimit(ctx: Headers, { kind, shape }: Limit, grant: Pick<Gran
     // Compared as shares, without dividing.
     if (remaining * shape.capacity <= grant.remaining * Number(limit)) return
   }
-  for (const [name, value] of Object.entries(limitHeaders(kind, shape, grant))) ctx.set(name, value)
+  const headers = limitHeaders(kind, shape, grant)
+  for (const name in headers) ctx.set(name, headers[name]!)
 }
 
 export function limitHeaders(

@@ -235,15 +235,21 @@ export function wireUsageOf(usage: Usage): WireUsage {
  * which have it in the details too (in all of 32 recorded answers).
  */
 function hiddenIn({ total_tokens: total }: WireUsage, prompt: number, completion: number): number {
-  const areCounts = [total, prompt, completion].every(each => Number.isSafeInteger(each) && each >= 0)
+  const areCounts = isCount(total) && isCount(prompt) && isCount(completion)
   return areCounts ? Math.max(0, total - prompt - completion) : 0
 }
 
-/** OpenAI's name, then DeepSeek's, Mistral's and Moonshot's own. */
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0
+
+/** DeepSeek's, Mistral's and Moonshot's own names of it. */
+const CACHED = ['prompt_cache_hit_tokens', 'num_cached_tokens', 'cached_tokens'] as const
+
+/** OpenAI's name, then the others. */
 function cachedIn(wire: WireUsage): number {
-  const names = ['prompt_cache_hit_tokens', 'num_cached_tokens', 'cached_tokens']
-  const own = names.map(name => wire[name]).find(value => typeof value === 'number')
-  return countOr0(wire.prompt_tokens_details?.cached_tokens ?? own)
+  const said = wire.prompt_tokens_details?.cached_tokens
+  if (said != null) return countOr0(said)
+  for (const name of CACHED) if (typeof wire[name] === 'number') return countOr0(wire[name])
+  return 0
 }
 
 /** Providers say anything: what is no count is none. */

@@ -74,7 +74,7 @@ export interface Edit {
 
 /** Applies edits, in any order; a new buffer, the old one is left alone. Overlapping edits throw a RangeError. */
 export function splice(bytes: Buffer, edits: readonly Edit[]): Buffer {
-  const sorted = edits.length > 1 ? [...edits].sort((a, b) => a.start - b.start || a.end - b.end) : edits
+  const sorted = isSorted(edits) ? edits : [...edits].sort((a, b) => a.start - b.start || a.end - b.end)
   let size = bytes.length
   let previousEnd = 0
   for (const { start, end, replacement } of sorted) {
@@ -95,6 +95,11 @@ export function splice(bytes: Buffer, edits: readonly Edit[]): Buffer {
   }
   bytes.copy(result, written, read)
   return result
+}
+
+function isSorted(edits: readonly Edit[]): boolean {
+  for (let i = 1; i < edits.length; i++) if (edits[i]!.start < edits[i - 1]!.end) return false
+  return true
 }
 
 /**

@@ -46,8 +46,8 @@ const RESERVED = ['level', 'time', 'msg']
 /** Lines that wait because nobody reads stdout, in bytes; beyond, new ones are dropped rather than eating the memory. */
 const MOST_WAITING_BYTES = 16 * 1024 * 1024
 
-/** Lines are written together: a system call for each costs more than the line. */
-const BATCH_BYTES = 15 * 1024
+/** A batch of lines is written when it is so long, or its first line has waited so long. */
+const BATCH_CHARACTERS = 15 * 1024
 const BATCH_MS = 100
 
 /** Throws when the level is none. */
@@ -57,7 +57,7 @@ export function createLog({ level, secrets, destination, now = Date.now }: LogOp
   }
   const redactor = createRedactor(secrets)
   const plain = new PlainWriter(redactor.text, RESERVED)
-  const standardOut = destination === undefined ? openStandardOut() : null
+  const standardOut = destination === undefined ? new Batches(openStandardOut()) : null
   const out: DestinationStream = destination ? { write: line => void destination.write(line) } : standardOut!
   const timestamp = timestamps(now)
   const root = pino(
@@ -89,7 +89,7 @@ export function createLog({ level, secrets, destination, now = Date.now }: LogOp
     },
     redact: redactor.text,
     flush() {
-      if (standardOut) flushNow(standardOut)
+      standardOut?.flush()
     },
   }
 }
@@ -151,14 +151,48 @@ function flushNow(standardOut: ReturnType<typeof openDestination>): void {
   }
 }
 
+/** Stdout, lines written together: a system call for each costs more than the line. */
+class Batches {
+  readonly #out: ReturnType<typeof openDestination>
+  #text = ''
+  #timer: NodeJS.Timeout | null = null
+
+  constructor(out: ReturnType<typeof openDestination>) {
+    this.#out = out
+    process.once('exit', () => this.flush())
+  }
+
+  write(line: string): void {
+    this.#text += line
+    if (this.#text.length >= BATCH_CHARACTERS) this.#hand()
+    else if (this.#timer === null) {
+      this.#timer = setTimeout(() => this.#hand(), BATCH_MS)
+      this.#timer.unref()
+    }
+  }
+
+  /** Writes out all that waits, now. */
+  flush(): void {
+    this.#hand()
+    flushNow(this.#out)
+  }
+
+  #hand(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer = null
+    if (this.#text === '') return
+    // The stream looks at the length of all that it has at each write, so it gets a batch at a time.
+    this.#out.write(this.#text)
+    this.#text = ''
+  }
+}
+
 /** Written in the background: a reader that is slow or stuck must not hold up the streams of all clients. */
 function openStandardOut(): ReturnType<typeof openDestination> {
   const standardOut = openDestination({
     dest: 1,
     sync: false,
     maxLength: MOST_WAITING_BYTES,
-    minLength: BATCH_BYTES,
-    periodicFlush: BATCH_MS,
   })
   let told = false
   const tell = (text: string) => {

@@ -27,7 +27,8 @@ export function createIds(clock: Clock, randomBytes: (size: number) => Uint8Arra
   let time = -1
   let prefixOfTime = ''
   let counter = 0
-  let pool: Uint8Array = new Uint8Array(0)
+  /** Random characters, made many at a time. */
+  let pool = ''
   let used = 0
 
   function tick(): void {
@@ -46,14 +47,20 @@ export function createIds(clock: Clock, randomBytes: (size: number) => Uint8Arra
     next(prefix) {
       tick()
       if (used + RANDOM_CHARACTERS > pool.length) {
-        pool = randomBytes(POOL_BYTES)
+        pool = charactersOf(randomBytes(POOL_BYTES))
         used = 0
       }
-      let id = prefix + prefixOfTime + ALPHABET[counter >> 10] + ALPHABET[(counter >> 5) & 31] + ALPHABET[counter & 31]
-      for (const end = used + RANDOM_CHARACTERS; used < end; used++) id += ALPHABET[pool[used]! & 31]
-      return id
+      const random = pool.slice(used, (used += RANDOM_CHARACTERS))
+      return prefix + prefixOfTime + COUNTERS[counter >> 5]! + ALPHABET[counter & 31]! + random
     },
   }
+}
+
+/** The characters of the counter but for its last one. */
+const COUNTERS: readonly string[] = Array.from({ length: 1024 }, (_, at) => ALPHABET[at >> 5]! + ALPHABET[at & 31]!)
+
+function charactersOf(random: Uint8Array): string {
+  return Buffer.from(random.map(byte => ALPHABET.charCodeAt(byte & 31))).toString('latin1')
 }
 
 function encodeTime(ms: number): string {
