@@ -59,6 +59,7 @@ export function createLog({ level, secrets, destination, now = Date.now }: LogOp
   const plain = new PlainWriter(redactor.text, RESERVED)
   const standardOut = destination === undefined ? new Batches(openStandardOut()) : null
   const out: DestinationStream = destination ? { write: line => void destination.write(line) } : standardOut!
+  const later = destination ? out.write : (line: string) => standardOut!.add(line)
   const timestamp = timestamps(now)
   const root = pino(
     {
@@ -79,7 +80,7 @@ export function createLog({ level, secrets, destination, now = Date.now }: LogOp
   return {
     log: createLines(root, plain),
     exchange(summary) {
-      if (hasExchanges) out.write(lines.line(summary, timestamp()))
+      if (hasExchanges) later(lines.line(summary, timestamp()))
     },
     forStep: id => child({ step: id }),
     child,
@@ -151,7 +152,10 @@ function flushNow(standardOut: ReturnType<typeof openDestination>): void {
   }
 }
 
-/** Stdout, lines written together: a system call for each costs more than the line. */
+/**
+ * Stdout. Lines of exchanges are written together: a system call for each costs more than the line. Any other line is written at
+ * once, behind those that wait: it may be the last one.
+ */
 class Batches {
   readonly #out: ReturnType<typeof openDestination>
   #text = ''
@@ -163,6 +167,12 @@ class Batches {
   }
 
   write(line: string): void {
+    this.#text += line
+    this.#hand()
+  }
+
+  /** The line of an exchange. */
+  add(line: string): void {
     this.#text += line
     if (this.#text.length >= BATCH_CHARACTERS) this.#hand()
     else if (this.#timer === null) {

@@ -348,6 +348,36 @@ describe('stdout', () => {
     expect(out).not.toContain('canary')
   })
 
+  it('gets the lines of exchanges together, before any other line, within 100 ms and at the end', async () => {
+    const summary = new URL('./summary.ts', import.meta.url).href
+    const child = run(`
+      import { summary } from '${summary}'
+      const { log, exchange } = createLog({ level: 'info', secrets: [] })
+      const ids = (from, to) => { for (let id = from; id < to; id++) exchange(summary({ id: 'req_' + id })) }
+      ids(0, 3)
+      log.warn({}, 'behind 3')
+      ids(3, 5)
+      process.stdin.resume().once('end', () => {
+        ids(5, 500)
+        process.exit(0)
+      })`)
+    const lines: { id?: string; msg: string }[] = []
+    let rest = ''
+    let writes = 0
+    child.stdout.on('data', data => {
+      writes++
+      const parts = (rest + data).split('\n')
+      rest = parts.pop()!
+      lines.push(...parts.map(line => JSON.parse(line)))
+    })
+    await expect.poll(() => lines.length).toBe(6)
+    expect(lines.map(({ id, msg }) => id ?? msg)).toEqual(['req_0', 'req_1', 'req_2', 'behind 3', 'req_3', 'req_4'])
+    child.stdin.end()
+    await once(child, 'close')
+    expect(lines.filter(({ msg }) => msg === 'exchange')).toHaveLength(500)
+    expect(writes).toBeLessThan(50)
+  })
+
   it('that nobody reads any more is no reason to die; it is said once on stderr', async () => {
     const child = run(`
       const { log, flush } = createLog({ level: 'info', secrets: [] })
