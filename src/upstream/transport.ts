@@ -191,7 +191,7 @@ class Dispatch implements Dispatcher.DispatchHandler {
       this.#stop?.(Object.assign(new Error(`status ${status}`), { code: 'UND_ERR_RESPONSE' }))
       return true
     }
-    this.handler.onHeaders(status, headersOf(raw), resume)
+    this.handler.onHeaders(status, headersOf(status, raw), resume)
     return true
   }
 
@@ -217,13 +217,21 @@ class Dispatch implements Dispatcher.DispatchHandler {
   }
 }
 
-/** Raw header pairs as a record with lower-case names; repeated ones are joined as RFC 9110 5.3 says. */
-function headersOf(raw: readonly Buffer[]): Record<string, string> {
+/**
+ * Raw header pairs as a record with lower-case names; repeated ones are joined as RFC 9110 5.3 says. Of a good answer only those
+ * that say what its body is: nobody asks for the others, and each is two strings.
+ */
+function headersOf(status: number, raw: readonly Buffer[]): Record<string, string> {
+  const isGood = status < 300
   const headers: Record<string, string> = Object.create(null)
   for (let index = 0; index + 1 < raw.length; index += 2) {
+    if (isGood && !OF_BODY.has(raw[index]!.length)) continue
     const name = raw[index]!.toString('latin1').toLowerCase()
     const value = raw[index + 1]!.toString('latin1')
     headers[name] = headers[name] === undefined ? value : `${headers[name]}, ${value}`
   }
   return headers
 }
+
+/** The lengths of the names: another header of such a length does no harm. */
+const OF_BODY: ReadonlySet<number> = new Set(['content-type'.length, 'content-encoding'.length])
