@@ -286,6 +286,16 @@ describe('what is charged', () => {
       expect(result).toMatchObject({ searches: charged, source, amount: tokens + BigInt(charged) * 10_000_000n })
     })
 
+    test('that the provider does not count are in what it claims, and an absurd count is no claim', () => {
+      const ending = { outcome: 'answered' as const, progress: SOME, stream: true, reasoning: false }
+      const beyond = (more: Partial<Usage>, searching: Searching) =>
+        chargeFor({ ...ending, usage: usage(10, 1_500, more) }, SEARCHED, { ...BOUNDS, hold: 10n ** 12n, searching })
+          .overrun
+      expect(beyond({}, ALWAYS)).toBe(beyond({ searches: 1 }, ALWAYS))
+      expect(beyond({}, ALWAYS)).toBe(500n * 2_000n)
+      expect(beyond({ searches: Number.POSITIVE_INFINITY }, ALWAYS)).toBeLessThan(20_000_000_000n)
+    })
+
     test('are free where they have no price, and noted', () => {
       const ending = { outcome: 'answered' as const, progress: SOME, stream: true, reasoning: false }
       const used = usage(10, 5, { searches: 2 })

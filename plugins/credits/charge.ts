@@ -110,26 +110,31 @@ function fromUsage(usage: Usage, price: Price, bounds: Bounds): Charge {
   })
   return {
     ...charge,
-    overrun: clamped ? beyond(usage, price, charge.amount) : charge.overrun,
+    overrun: clamped ? beyond(usage, price, charge.amount, searches.value) : charge.overrun,
     source: clamped ? 'clamped' : 'reported',
     reasoningTokens: bounded(usage.reasoningTokens, completion.value).value,
   }
 }
 
-/** What the provider's own figures would have cost above the charge, as far as they are figures. */
-function beyond(usage: Usage, price: Price, amount: NanoUsd): NanoUsd {
+/**
+ * What the provider's own figures would have cost above the charge, as far as they are figures.
+ * @param charged searches that are charged, also where the provider counts none
+ */
+function beyond(usage: Usage, price: Price, amount: NanoUsd, charged: number): NanoUsd {
   const claimed = costOf(price, {
     prompt: bounded(usage.promptTokens, MOST).value,
     cached: 0,
     cacheWrite: 0,
     completion: bounded(usage.completionTokens, MOST).value,
-    searches: bounded(usage.searches ?? 0, MOST).value,
+    searches: Math.max(bounded(usage.searches ?? 0, MOST_CLAIMED_SEARCHES).value, charged),
   })
   return claimed > amount ? claimed - amount : 0n
 }
 
 /** Beyond this a count is nonsense and not a claim. */
 const MOST = 1_000_000_000
+/** The same of searches, of which each costs a cent. */
+const MOST_CLAIMED_SEARCHES = 1_000
 
 function bounded(tokens: number, most: number): { value: number; clamped: boolean } {
   if (!Number.isFinite(tokens)) return { value: tokens > 0 ? most : 0, clamped: true }

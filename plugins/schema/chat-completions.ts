@@ -85,7 +85,12 @@ const filePart = typed('file', 'file', {
 })
 
 /** A block of an earlier answer that only the Messages API has: what a search of the web did. */
-const anthropicPart = typed('anthropic', 'anthropic', { anthropic: members('type', { type: text }), cache_control })
+const anthropicPart = typed('anthropic', 'anthropic', {
+  anthropic: members('type', {
+    type: oneOf('server_tool_use', 'web_search_tool_result', 'thinking', 'redacted_thinking'),
+  }),
+  cache_control,
+})
 
 /** Text, or a list of parts of these kinds. */
 const content = (least: number, ...parts: Schema[]): Schema => ({

@@ -5,7 +5,7 @@
 import { IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'
 
-/** Takes part in nothing: no listener, no body, no end. */
+/** Takes part in nothing: no listener, no header, no body, no end. */
 class Leftover extends IncomingMessage {
   constructor() {
     const socket = new Socket()
@@ -15,6 +15,8 @@ class Leftover extends IncomingMessage {
   override on(): this {
     return this
   }
+  /** Node's own: one request of all strangers must not collect what they send. */
+  _addHeaderLines(): void {}
   override push(): boolean {
     return false
   }

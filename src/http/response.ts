@@ -21,12 +21,19 @@ export class CutResponse extends ServerResponse<IncomingMessage> {
   }
 }
 
-/** The response to `LEFTOVER`. */
+/** The response to `LEFTOVER`. Node itself may answer a head that lacks something: nothing of that goes anywhere. */
 class Unsent extends CutResponse {
   override on(): this {
     return this
   }
   override assignSocket(): void {}
+  override writeContinue(): void {}
+  override writeHead(): this {
+    return this
+  }
+  override end(): this {
+    return this
+  }
 }
 
 const UNSENT: CutResponse = new Unsent(Object.create(LEFTOVER))

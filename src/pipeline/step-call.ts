@@ -60,8 +60,8 @@ export class StepCall {
   giveUp(): void {
     if (this.#isBack) return
     this.#isBack = true
-    this.#shadow?.undo()
     try {
+      this.#shadow?.undo()
       this.#late()
     } catch (error) {
       this.#fail(error)
@@ -171,7 +171,7 @@ export class StepCall {
     throw this.#run.failed(this.#step, undefined)
   }
 
-  /** It has gone on and come back; in this.#shadow it may have wanted to stop the answer between. */
+  /** It has gone on and come back; in shadow it may have wanted to stop the answer between. */
   #passed(): void {
     const code = this.#shadow?.wouldStop ?? undefined
     this.#run.parts.exchange.record(
@@ -220,7 +220,7 @@ export class StepCall {
     const { exchange } = this.#run.parts
     if (this.#shadow) {
       const code = isRefusal(error) ? error.code : 'plugin_error'
-      if (!isRefusal(error)) this.#run.report(this.#step, 'threw (in this.#shadow)', error)
+      if (!isRefusal(error)) this.#run.report(this.#step, 'threw (in shadow)', error)
       exchange.record(this.#index, 'would_refuse', code, this.#shadow.note())
       return this.#run.from(this.#index + 1, null)
     }

@@ -144,3 +144,17 @@ describe('the tool of Responses', () => {
     expect(provider.requests.length).toBe(before)
   })
 })
+
+test('of the blocks of an earlier answer only those of a search pass', async () => {
+  const content = [{ type: 'anthropic', anthropic: { type: 'document', source: { type: 'text', data: 'a' } } }]
+  const messages = [
+    { role: 'user', content: 'hi' },
+    { role: 'assistant', content },
+    { role: 'user', content: 'go on' },
+  ]
+  const answer = await gateway.chat({ model: 'other', messages })
+  expect([answer.status, await answer.json()]).toMatchObject([
+    400,
+    { error: { code: 'invalid_value', param: 'messages[1].content[0].anthropic.type' } },
+  ])
+})

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { type AddressInfo, connect } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import { oneAtATime } from '../../src/http/connections.ts'
-import { ClientRequest } from '../../src/http/leftover.ts'
+import { ClientRequest, LEFTOVER } from '../../src/http/leftover.ts'
 import { CutResponse } from '../../src/http/response.ts'
 
 const HEAD = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
@@ -21,7 +21,8 @@ async function start(answer: (response: ServerResponse) => void) {
     isClosed: () => false,
     stallMs: () => 60_000,
   })
-  const server = createServer({ IncomingMessage: ClientRequest, ServerResponse: CutResponse }, (request, response) => {
+  const options = { IncomingMessage: ClientRequest, ServerResponse: CutResponse, requireHostHeader: false }
+  const server = createServer(options, (request, response) => {
     heads++
     requests.add(request)
     responses.add(response)
@@ -52,6 +53,17 @@ test('heads behind the one that ends the connection are all one request', async 
   // And again, on other connections: it is still that one.
   await send(port, HEAD.repeat(2000))
   expect(requests.size).toBeLessThan(1060)
+})
+
+test.each([
+  ['whole', 'GET / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nx-a: 1\r\n\r\n'],
+  ['without its body', 'POST / HTTP/1.1\r\nHost: a\r\nx-a: 1\r\nContent-Length: 1000000\r\n\r\n'],
+  ['with trailers', 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nx-a: 1\r\n\r\n'],
+])('nothing that comes behind the end is kept: %s', async (_name, last) => {
+  const { port, requests } = await start(() => {})
+  for (let round = 0; round < 3; round++) await send(port, HEAD.repeat(600) + last)
+  expect(requests.has(LEFTOVER)).toBe(true)
+  expect([LEFTOVER.headers, LEFTOVER.rawHeaders, LEFTOVER.trailers, LEFTOVER.rawTrailers]).toEqual([{}, [], {}, []])
 })
 
 test('nothing of it reaches the next connection', async () => {

@@ -167,7 +167,9 @@ function saidIn(content: ChatMessage['content'], takesNative: boolean): (Text | 
     const marks = markedWith(cacheMarkOf(part))
     const { citations, anthropic } = part as { readonly citations?: unknown; readonly anthropic?: Native['block'] }
     if (part.type === 'anthropic') {
-      if (takesNative) said.push({ kind: 'native', block: anthropic!, ...marks })
+      // A mark of its own would be beyond the marks that are counted.
+      const { cache_control: _, ...block } = anthropic!
+      if (takesNative) said.push({ kind: 'native', block, ...marks })
       continue
     }
     const text = textOf([part])

@@ -98,7 +98,9 @@ export function readTools(body: ChatRequest, takesNative = false): Tool[] {
     if (tool.function) return toolOf(tool.function, cacheMarkOf(tool))
     const native = anthropicToolIn(tool)
     if (native === null || !takesNative) throw toolRefusal(tool.type, native, index)
-    return { ...toolOf(native, cacheMarkOf(tool)), native }
+    // A mark of its own would be beyond the marks that are counted.
+    const { cache_control: _, ...unmarked } = native
+    return { ...toolOf(native, cacheMarkOf(tool)), native: unmarked }
   })
   return [...offered, ...((body['functions'] ?? []) as WireFunction[]).map(described => toolOf(described, undefined))]
 }

@@ -58,6 +58,19 @@ describe('a request', () => {
     expect(dropped).toEqual([])
   })
 
+  test('a mark inside of what is Anthropic’s own is none: it would be beyond those that are counted', () => {
+    const mark = { cache_control: { type: 'ephemeral' } }
+    const { body } = encoded({
+      messages: [
+        ...HI,
+        { role: 'assistant', content: [{ type: 'anthropic', anthropic: { ...found, ...mark } }] },
+        ...HI,
+      ],
+      tools: [search(mark)],
+    })
+    expect(JSON.stringify(body)).not.toContain('cache_control')
+  })
+
   const citations = [quote]
   const part = (anthropic: object) => ({ type: 'anthropic', anthropic })
   const earlier = {
