@@ -1,5 +1,5 @@
 /** Opening: addresses, foreign files, and the schema's way from one version to the next. */
-import { mkdirSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { connect, openDatabase } from '../../src/store/database.ts'
@@ -8,7 +8,7 @@ import { openStore } from '../../src/store/sqlite.ts'
 import { StoreError } from '../../src/store/store.ts'
 import { aHold, aSettle, folder, fund, SECRET, testClock, testStore } from './helpers.ts'
 
-const NEWEST = 8
+const NEWEST = 9
 
 describe('an address', () => {
   test.each([
@@ -242,6 +242,21 @@ describe('migrations', () => {
     expect(migrate(database, files(first))).toBe(1)
     expect(migrate(database, files({ ...first, '002-second.sql': 'UPDATE a SET x = x + 1;' }))).toBe(2)
     expect(database.prepare('SELECT x FROM a').all()).toMatchObject([{ x: 2 }])
+  })
+
+  test('responses that were kept in one piece go, and the account has its room again', () => {
+    const database = openDatabase(':memory:')
+    const own = new URL('../../src/store/migrations/', import.meta.url)
+    const old = readdirSync(own).filter(name => name < '008')
+    migrate(database, files(Object.fromEntries(old.map(name => [name, readFileSync(new URL(name, own), 'utf8')]))))
+    database.exec(`PRAGMA foreign_keys = OFF;
+      INSERT INTO response VALUES ('resp_1', 'acc_1', 1, 100);
+      INSERT INTO response_box VALUES ('resp_1', x'00');
+      PRAGMA foreign_keys = ON`)
+    expect(migrate(database)).toBe(NEWEST)
+    expect(database.prepare('SELECT id FROM response').all()).toEqual([])
+    expect(database.prepare('SELECT bytes FROM response_total').all()).toMatchObject([{ bytes: 0 }])
+    expect(database.prepare('SELECT part FROM response_box').all()).toEqual([])
   })
 
   test('those of the store end at the newest', () => {

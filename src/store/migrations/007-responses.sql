@@ -1,22 +1,19 @@
 -- Responses that clients may refer to for a while. What they say is encrypted under the store's secret (vault.ts), in a
--- table of its own: prolonging one does not write it again. Each part has its own box, because most readers want one part:
--- the input may repeat a whole conversation.
+-- table of its own: prolonging one does not write it again.
 
 CREATE TABLE response (
   id         TEXT    NOT NULL PRIMARY KEY,
   account    TEXT    NOT NULL REFERENCES account (id) ON DELETE CASCADE,
   expires_at INTEGER NOT NULL,
-  bytes      INTEGER NOT NULL CHECK (bytes > 0) -- of the boxes and of these rows
+  bytes      INTEGER NOT NULL CHECK (bytes > 0) -- of the box and of these rows
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX response_by_age ON response (expires_at);
 CREATE INDEX response_by_account ON response (account, expires_at);
 
 CREATE TABLE response_box (
-  response TEXT NOT NULL REFERENCES response (id) ON DELETE CASCADE,
-  part     TEXT NOT NULL,
-  box      BLOB NOT NULL,
-  UNIQUE (response, part)
+  response TEXT NOT NULL PRIMARY KEY REFERENCES response (id) ON DELETE CASCADE,
+  box      BLOB NOT NULL
 ) STRICT;
 
 -- What each account has, so that nobody has to add it up.
