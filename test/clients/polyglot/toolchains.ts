@@ -75,9 +75,13 @@ export const claudeCode: Prepare = async () => {
   }
 }
 
-/** The environment of a program or a build: the machine's, without what would lead a client elsewhere. */
+/**
+ * The environment of a program or a build: the machine's, without what would lead a client elsewhere. The certificates that it
+ * trusts stay: a package may come by a proxy.
+ */
 export function cleanEnvironment(more: Readonly<Record<string, string>> = {}): Record<string, string> {
-  const dropped = /^(OPENAI|ANTHROPIC|CLAUDE|LANGCHAIN|LANGSMITH|LITELLM|VITEST|NODE_|npm_|GOFLAGS|PYTHONPATH)/
+  const dropped =
+    /^(OPENAI|ANTHROPIC|CLAUDE|LANGCHAIN|LANGSMITH|LITELLM|VITEST|NODE_(?!EXTRA_CA_CERTS)|npm_|GOFLAGS|PYTHONPATH)/
   const kept = Object.entries(process.env).filter(([name, value]) => value !== undefined && !dropped.test(name))
   return { ...(Object.fromEntries(kept) as Record<string, string>), ...more }
 }
