@@ -35,6 +35,6 @@ function whyNoSearch(name: string): string {
   const [, tool, setting] = name.split('.')
   if (!tool?.startsWith('web_search')) return ''
   return setting === undefined
-    ? " Models search the web that list web_search under 'allow' and have a target of the tool's own maker."
+    ? " A model can search the web if its 'allow' lists web_search and it has a target at OpenAI, or at Anthropic for /v1/messages."
     : ' The provider is asked in chat completions, which have no such setting.'
 }

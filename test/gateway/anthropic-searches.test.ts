@@ -223,7 +223,7 @@ describe("is refused before anything is held, at the client's own place", () => 
       error: {
         code: 'unsupported_parameter',
         param: 'tools[0].type',
-        message: expect.stringContaining("list web_search under 'allow'"),
+        message: expect.stringContaining("its 'allow' lists web_search"),
       },
     })
     // Nothing was held: there is no receipt.

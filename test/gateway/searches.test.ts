@@ -125,8 +125,8 @@ describe('the tool of Responses', () => {
   })
 
   test.each<[name: string, body: object, param: string, says: string]>([
-    ['a model that does not list web_search', { model: 'm' }, 'tools[0].type', "list web_search under 'allow'"],
-    ['a model of another maker', { model: 'other' }, 'tools[0].type', "a target of the tool's own maker"],
+    ['a model that does not list web_search', { model: 'm' }, 'tools[0].type', "its 'allow' lists web_search"],
+    ['a model of another maker', { model: 'other' }, 'tools[0].type', 'a target at OpenAI'],
     [
       'a setting that chat completions do not have',
       { model: 'fee', tools: [{ type: 'web_search', filters: { allowed_domains: ['a.example'] } }] },
