@@ -87,17 +87,23 @@ export class StepCall {
 
   #back(threw: boolean, error: unknown): void {
     this.#isBack = true
-    this.#shadow?.undo()
-    if (!threw && this.#state === 'over') {
+    // Whatever goes wrong here settles the step: everybody outside of it waits for that.
+    try {
+      this.#shadow?.undo()
+      if (threw || this.#state !== 'over') {
+        const handled = threw ? this.#threw(error) : this.#returned()
+        handled.then(
+          () => this.#end(),
+          failure => this.#fail(failure),
+        )
+        return
+      }
       this.#passed()
-      this.#end()
+    } catch (failure) {
+      this.#fail(failure)
       return
     }
-    const handled = threw ? this.#threw(error) : this.#returned()
-    handled.then(
-      () => this.#end(),
-      failure => this.#fail(failure),
-    )
+    this.#end()
   }
 
   #end(): void {
