@@ -13,12 +13,13 @@ export interface AnswerRoom {
 export const UNCOUNTED_BYTES = 256 * 1024
 
 /** Why so many bytes of an answer cannot be kept; null: they can. */
-export function tooMuch(bytes: number, { largestBytes, holds }: AnswerRoom): UpstreamFailure | null {
+export function tooMuch(bytes: number, room: AnswerRoom): UpstreamFailure | null {
+  const { largestBytes } = room
   if (bytes > largestBytes) {
     const detail = `the answer, or an event of it, is larger than ${largestBytes} bytes (limits.answer)`
     return { code: 'upstream_too_large', detail }
   }
-  return holds(bytes) ? null : NO_ROOM
+  return room.holds(bytes) ? null : NO_ROOM
 }
 
 /** The gateway's own limit, and it passes: the answer itself may be of any size. */

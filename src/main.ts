@@ -20,7 +20,7 @@ import { loadConfiguration } from './config/load.ts'
 import { modelNames } from './config/models.ts'
 import type { Problem } from './config/problem.ts'
 import { closeNow, closeSoon, createEnding, followMistakes, followSignals, undoAll } from './ending.ts'
-import { createGateway, type Gateway } from './gateway.ts'
+import { Gateway } from './gateway.ts'
 import { createGeneration } from './generation.ts'
 import { createOverload } from './http/overload.ts'
 import { createLog, type Logger } from './observe/log.ts'
@@ -197,7 +197,7 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
   const ids = createIds(clock)
   let draining = false
   const past = createPast({ metrics, startedAt: reloads.running().at, generation: reloads.generation })
-  const gateway: Gateway = createGateway({
+  const gateway = new Gateway({
     store,
     clock,
     random,
@@ -214,9 +214,9 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
     },
     reportBug: (exchange, error) => log.log.error({ exchange, error }, 'an unexpected error'),
     findRecent: past.find,
-    record(trip, ending) {
-      const summary = summaryOf(trip, ending, clock)
-      past.remember(trip, summary)
+    record(exchange, told) {
+      const summary = summaryOf(exchange, told, clock)
+      past.remember(summary, exchange.plan)
       metrics.exchange(summary)
       log.exchange(summary)
     },

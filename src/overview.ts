@@ -8,16 +8,16 @@ import type { Configuration } from './config/configuration.ts'
 import type { LoadResult } from './config/load.ts'
 import type { Problem } from './config/problem.ts'
 import type { Generation } from './generation.ts'
-import type { Trip } from './send/trip.ts'
+import type { LiveExchange } from './send/exchange.ts'
 
 /** An exchange under way. */
-export function exchangeView({ exchange, route, asking }: Trip): ExchangeView {
-  const { key, account, chat, model, attempts } = exchange
+export function exchangeView(exchange: LiveExchange): ExchangeView {
+  const { key, account, chat, model, attempts, live, asking } = exchange
   return {
     id: exchange.id,
     started_at: timeView(exchange.startedAt),
-    route: route.config.path,
-    policy: route.plan.name,
+    route: live.config.path,
+    policy: exchange.plan.name,
     account_id: account?.id ?? null,
     account: account?.name ?? null,
     key_id: key?.id ?? null,
@@ -25,7 +25,7 @@ export function exchangeView({ exchange, route, asking }: Trip): ExchangeView {
     stream: chat?.stream ?? null,
     target: asking ?? attempts.at(-1)?.target ?? null,
     attempts: attempts.length + (asking === null ? 0 : 1),
-    tokens: exchange.progress.countedTokens,
+    tokens: exchange.meter.countedTokens,
     address: exchange.address,
   }
 }

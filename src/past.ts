@@ -8,11 +8,10 @@ import type { Metrics } from './observe/metrics.ts'
 import { createRecent } from './observe/recent.ts'
 import { createShadowFigures, type ShadowStep, shadowRun } from './observe/shadow.ts'
 import type { ExchangeSummary } from './observe/summary.ts'
-import type { Trip } from './send/trip.ts'
 
 export interface Past {
   /** Called once for each exchange, when it is over. */
-  remember(trip: Trip, exchange: ExchangeSummary): void
+  remember(exchange: ExchangeSummary, plan: LiveRoute['plan']): void
   /** One of the last exchanges. */
   find(id: string): ExchangeSummary | undefined
   /** The same, for operators. */
@@ -34,9 +33,9 @@ export function createPast({ metrics, startedAt, generation }: PastParts): Past 
   const recent = createRecent()
   const figures = createShadowFigures()
   return {
-    remember(trip, exchange) {
+    remember(exchange, plan) {
       recent.add(exchange)
-      const inShadow = shadowSteps(trip.route.plan)
+      const inShadow = shadowSteps(plan)
       if (inShadow === null) return
       for (const entry of exchange.trail) {
         const code = inShadow.has(entry.step) ? shadowRun(entry) : undefined

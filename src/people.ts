@@ -33,7 +33,7 @@ export interface PeopleParts {
   readonly clock: Clock
   readonly log: Log
   readonly version: string
-  readonly gateway: Pick<Gateway, 'trips'>
+  readonly gateway: Pick<Gateway, 'exchanges'>
   readonly past: PastParts
   generation(): Generation
   loaded(): LoadedConfiguration
@@ -68,7 +68,7 @@ export function createPeople(parts: PeopleParts) {
     aliases: id => [...configuration().aliases].filter(([, model]) => model === id).map(([alias]) => alias),
     readiness: parts.readiness,
     past: parts.past,
-    exchanges: () => parts.gateway.trips().map(exchangeView),
+    exchanges: () => parts.gateway.exchanges().map(exchangeView),
     providers: () => providerViews(parts.generation(), clock.now()),
     configuration: () => configurationView(loaded()),
     playground: () => playgroundDoor(parts.generation(), clients.port),

@@ -9,11 +9,12 @@ import { Socket } from 'node:net'
 import Koa from 'koa'
 import { asksModel, type Catalog, isRefusal, mistakeText, type Progress, refuse } from '#contract'
 import type { RouteConfig } from './config/configuration.ts'
-import { whenFacts } from './config/when.ts'
+import { factsOf } from './config/when.ts'
 import type { Generation } from './generation.ts'
-import { LiveExchange, NOTHING_USED } from './pipeline/exchange.ts'
+import { NOTHING_USED } from './pipeline/exchange.ts'
 import { createPlan, type Plan, PlanError, placeOf } from './pipeline/plan.ts'
 import { runsDry, saysWho } from './pipeline/played.ts'
+import { PlayedExchange, playedReply } from './pipeline/played-exchange.ts'
 import { identityOf, insteadOf, type RealServices, servicesFor } from './pipeline/rehearsed.ts'
 import { runPlan } from './pipeline/runner.ts'
 import { mistakeSentence } from './pipeline/step-report.ts'
@@ -120,39 +121,34 @@ async function tryPlan(app: Koa, route: RouteConfig, plan: Plan, body: Buffer): 
   request.url = route.path
   request.headers['content-type'] = 'application/json'
   const ctx = app.createContext(request, new ServerResponse(request))
-  const exchange = new LiveExchange({
+  const exchange = new PlayedExchange({
     id: 'req_rehearsal',
     startedAt: 0,
     route,
     plan,
     address: '127.0.0.1',
     idempotencyKey: null,
-    parse: bytes => JSON.parse(bytes.toString()) as unknown,
-    translate: null,
     progress: NOTHING_YET,
-    answer: async () => {},
+    ctx,
+    bytes: body,
+    parse: bytes => JSON.parse(bytes.toString()) as unknown,
+    facts: factsOf,
+    send: async () => {
+      throw refuse('shutting_down')
+    },
+    answer: async () => playedReply('answered', null),
   })
-  exchange.bytes = body
-  ctx['exchange'] = exchange
   let mistake: Mistake | null = null
-  const giveUp = setTimeout(() => exchange.abort(new Error('the rehearsal is over')), GRACE_MS)
+  const giveUp = setTimeout(() => exchange.stop('cut', 'the rehearsal is over'), GRACE_MS)
   try {
-    await runPlan({
-      plan,
-      ctx,
-      exchange,
-      receive: async () => {},
-      innermost: async () => {
-        throw refuse('shutting_down')
-      },
-      facts: () => whenFacts({ method: ctx.method, path: ctx.path, get: name => ctx.get(name), exchange }),
-      report(report) {
+    await runPlan(exchange, {
+      reportStep(report) {
         const { step } = report
         const { position } = plan.steps.find(({ id }) => id === step)!
         const message = mistakeSentence(report)
         mistake ??= { policy: plan.name, step, message, sentence: `${placeOf(plan.name, position)}${message}` }
       },
-      graceMs: GRACE_MS,
+      stepGraceMs: GRACE_MS,
     })
   } catch (error) {
     if (!isRefusal(error)) {

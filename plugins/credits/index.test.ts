@@ -10,7 +10,7 @@ import {
   retryHeaders,
   type Usage,
 } from '#contract'
-import type { LiveExchange } from '../../src/pipeline/exchange.ts'
+import type { Exchange } from '../../src/pipeline/exchange.ts'
 import { StoreUnavailable } from '../../src/store/store.ts'
 import { counts } from '../../test/helpers/counts.ts'
 import { readSettings, type StepRequest } from '../../test/helpers/step.ts'
@@ -436,7 +436,7 @@ describe('many at once on a small balance', () => {
     })
     const gate = Promise.withResolvers<void>()
     let sent = 0
-    const next = async (exchange: LiveExchange) => {
+    const next = async (exchange: Exchange) => {
       sent++
       await gate.promise
       ends('failed', null, progress({ started: false, finished: false }))(exchange)

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { Context } from 'koa'
 import { afterEach, expect, vi } from 'vitest'
 import { type Checkpoint, type Ledger, type Outcome, type Progress, parseMoney, type Usage } from '#contract'
-import type { LiveExchange } from '../../src/pipeline/exchange.ts'
+import type { Exchange } from '../../src/pipeline/exchange.ts'
 import { openStore } from '../../src/store/sqlite.ts'
 import { createSteps, type StepRequest, type StepText } from '../../test/helpers/step.ts'
 import credits from './index.ts'
@@ -99,7 +99,7 @@ export async function rig({ url = 'memory', settings = {}, credit = '$1', cap, w
       const { posted, held } = store.findAccount(id)!
       return { posted, held }
     },
-    receipt: (exchange: LiveExchange) => store.findReceipt(exchange.id),
+    receipt: (exchange: Exchange) => store.findReceipt(exchange.id),
     /** Every promise of the ledger is kept, and no hold is open. */
     sound() {
       expect(store.verify().violations).toEqual([])
@@ -111,7 +111,7 @@ export async function rig({ url = 'memory', settings = {}, credit = '$1', cap, w
 
 /** What is behind the step: an exchange ends like this. */
 export function ends(outcome: Outcome | null, used: Usage | null, progressed: Progress, error?: unknown) {
-  return (exchange: LiveExchange) => {
+  return (exchange: Exchange) => {
     Object.assign(exchange, { outcome, usage: used, progress: progressed })
     if (error !== undefined) throw error
   }

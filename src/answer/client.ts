@@ -12,10 +12,19 @@ export interface ClientOptions {
   readonly stallMs: number
   /** Silence until the first comment, and between comments. The first one commits status 200. */
   readonly heartbeat: { readonly firstMs: number; readonly everyMs: number }
-  /** A whole answer of so many bytes is kept until `flushed`. */
-  onWhole?(bytes: number): void
+}
+
+/** Whose client it is. */
+export interface ClientOwner {
+  /** A whole answer of so many bytes is kept until it is flushed. */
+  onWhole(bytes: number): void
   /** The client has left (a FIN is leaving: there is no half-close here), or was cut because it stalled. */
   onLeave(): void
+  /**
+   * The kernel has everything, or the connection is gone: only then may the process end. An answer behind another one on
+   * its connection (pipelining) waits for that one first.
+   */
+  onFlushed(): void
 }
 
 /** A client that does not take so much within its time counts as one that takes nothing. */
@@ -51,6 +60,7 @@ const STREAM_HEAD = {
 
 export class Client {
   readonly #response: ServerResponse
+  readonly #owner: ClientOwner
   readonly #options: ClientOptions
   readonly #unwatch: () => void
   #stallMs: number
@@ -75,35 +85,20 @@ export class Client {
   firstWriteMs: number | null = null
   /** When the exchange began; monotonic milliseconds. */
   readonly openedMs: number
-  /**
-   * Resolves when the kernel has everything, or the connection is gone: only then may the process end. An answer behind
-   * another one on its connection (pipelining) waits for that one first.
-   */
-  readonly flushed: Promise<void>
+  /** Whether the owner was told `onFlushed`. */
+  isFlushed = false
+  #awaitsDrain = false
 
-  constructor(response: ServerResponse, options: ClientOptions) {
+  constructor(response: ServerResponse, owner: ClientOwner, options: ClientOptions) {
     this.#response = response
+    this.#owner = owner
     this.#options = options
     this.#stallMs = options.stallMs
     this.#lastWrite = this.openedMs = options.watchman.now()
-    const { promise, resolve } = Promise.withResolvers<void>()
-    this.flushed = promise
-    response.on('finish', () => {
-      this.#unwatch()
-      resolve()
-    })
-    response.on('close', () => {
-      this.#closed()
-      this.#unwatch()
-      resolve()
-    })
-    response.on('drain', () => this.#drained())
     this.#unwatch = options.watchman.watch(now => this.#look(now))
-    if (response.destroyed || response.socket?.destroyed) {
-      this.#unwatch()
-      this.#closed()
-      resolve()
-    }
+    if (response.destroyed || response.socket?.destroyed) this.#gone()
+    // Node emits it behind `finish` too.
+    else response.on('close', () => this.#gone())
   }
 
   get left(): boolean {
@@ -167,9 +162,21 @@ export class Client {
       this.#isQueueFull = this.#queue.held + response.writableLength >= response.writableHighWaterMark
       return !this.#isQueueFull
     }
-    if (response.writableLength === 0 || frame.length >= SMALL_BYTES) return response.write(frame)
+    if (response.writableLength === 0 || frame.length >= SMALL_BYTES) return this.#keepsUp(response.write(frame))
     this.#isWriting = true
-    return response.write(frame, () => this.#written())
+    return this.#keepsUp(response.write(frame, () => this.#written()))
+  }
+
+  /** @param keepsUp what a write has returned; when it has not, the response says when it has drained */
+  #keepsUp(keepsUp: boolean): boolean {
+    if (!keepsUp && !this.#awaitsDrain) {
+      this.#awaitsDrain = true
+      this.#response.once('drain', () => {
+        this.#awaitsDrain = false
+        this.#drained()
+      })
+    }
+    return keepsUp
   }
 
   /** What was written has reached the kernel. */
@@ -178,8 +185,7 @@ export class Client {
     if (this.#ended || this.#response.destroyed || !this.#queue || this.#queue.size === 0) return
     const wasFull = this.#isQueueFull
     this.#isQueueFull = false
-    // Otherwise the response says when it has drained.
-    if (this.#response.write(this.#queue.take()) && wasFull) this.#drained()
+    if (this.#keepsUp(this.#response.write(this.#queue.take())) && wasFull) this.#drained()
   }
 
   /** The frame with what waits before it. */
@@ -225,7 +231,7 @@ export class Client {
     const bytes = typeof body === 'string' ? Buffer.from(body) : body
     this.#head(status, status === 204 ? headers : { ...headers, 'content-length': bytes.length })
     this.#finish()
-    this.#options.onWhole?.(bytes.length)
+    this.#owner.onWhole(bytes.length)
     this.#sendRest(bytes)
   }
 
@@ -268,7 +274,7 @@ export class Client {
 
   /** The last resort: an answer for which there are no words is a broken connection, not silence. */
   destroy(): void {
-    this.#response.destroy()
+    if (!this.#response.writableEnded) this.#response.destroy()
   }
 
   /** The watchman stays: the client may still refuse to take the rest. */
@@ -278,12 +284,17 @@ export class Client {
     if (this.#blockedSince === 0) this.#blockedSince = this.#options.watchman.now()
   }
 
-  #closed(): void {
-    if (this.#left || this.#ended) return
-    this.#left = true
-    this.#beating = false
-    this.#options.onLeave()
-    this.#resume?.()
+  /** Nothing more reaches it: it has everything, or its connection is gone. */
+  #gone(): void {
+    this.#unwatch()
+    if (!this.#left && !this.#ended) {
+      this.#left = true
+      this.#beating = false
+      this.#owner.onLeave()
+      this.#resume?.()
+    }
+    this.isFlushed = true
+    this.#owner.onFlushed()
   }
 
   #drained(): void {

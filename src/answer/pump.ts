@@ -108,6 +108,11 @@ export abstract class Pump implements Sink {
     this.source?.resume()
   }
 
+  onStop(why: 'client_left' | 'cut'): void {
+    if (why === 'cut') this.cut()
+    else this.leave()
+  }
+
   /** Shutdown's patience is over. */
   cut(): void {
     this.#stop({ ending: 'cut' })
@@ -197,10 +202,10 @@ export class StreamPump extends Pump {
   readonly #filler: FinishFiller | null
   #unwatchBody: (() => void) | null = null
 
-  constructor(parts: PumpParts & { readonly decoder: StreamDecoder; readonly answer: StreamAnswer }) {
+  constructor(parts: PumpParts, decoder: StreamDecoder, answer: StreamAnswer) {
     super(parts)
-    this.#decoder = parts.decoder
-    this.#answer = parts.answer
+    this.#decoder = decoder
+    this.#answer = answer
     this.#filler = parts.fillsFinish ? new FinishFiller() : null
   }
 

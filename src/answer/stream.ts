@@ -19,7 +19,12 @@ export interface StreamFormat extends Omit<StreamEncoder, 'chunk'> {
 const CHAT_FORMAT: StreamFormat = {
   chunk: (chunk, raw) => frameOf(raw ?? Buffer.from(JSON.stringify(chunk))),
   finish: () => DONE,
-  fail: refusal => frameOf(Buffer.from(JSON.stringify(envelope(refusal)))),
+  fail: failureFrame,
+}
+
+/** The last event of a stream that went wrong. */
+export function failureFrame(refusal: Refusal): Buffer {
+  return frameOf(Buffer.from(JSON.stringify(envelope(refusal))))
 }
 
 /** More than this behind a finish reason is no tail but an attack. */

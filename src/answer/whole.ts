@@ -6,31 +6,27 @@ import { FINISHED_WITH_ERROR, Pump, type PumpParts } from './pump.ts'
 import { carries, hasCalls } from './stream.ts'
 import { completionThroughTaps, isPromise, onlyWatched, type Tap } from './taps.ts'
 
+/** How a whole answer is read, and how it is written. */
+export interface WholeFormat {
+  readonly dialect: Dialect
+  readonly view: AnswerView
+  readonly taps: readonly Tap[]
+  /** Left out: as it is. */
+  readonly write?: WriteWhole | undefined
+}
+
 /** A whole answer is collected, checked, and sent by the gateway when the pipeline has unwound. */
 export class WholePump extends Pump {
   /** Nothing of it leaves before it is over. */
   readonly begun = false
-  readonly #dialect: Dialect
-  readonly #view: AnswerView
-  readonly #taps: readonly Tap[]
-  readonly #write: WriteWhole | null
+  readonly #format: WholeFormat
   readonly #bytes = new ByteCollector()
   /** The answer as it will be sent; set when `over` says complete. */
   body: Buffer | null = null
 
-  constructor(
-    parts: PumpParts & {
-      readonly dialect: Dialect
-      readonly view: AnswerView
-      readonly taps: readonly Tap[]
-      readonly write?: WriteWhole | undefined
-    },
-  ) {
+  constructor(parts: PumpParts, format: WholeFormat) {
     super(parts)
-    this.#dialect = parts.dialect
-    this.#view = parts.view
-    this.#taps = parts.taps
-    this.#write = parts.write ?? null
+    this.#format = format
   }
 
   data(bytes: Buffer): boolean {
@@ -53,7 +49,7 @@ export class WholePump extends Pump {
       return
     }
     try {
-      const body = bodyOf(decoded.completion, decoded.raw, this.#taps, this.#write ?? this.#writeChat())
+      const body = bodyOf(decoded.completion, decoded.raw, this.#format.taps, this.#format.write ?? this.#writeChat())
       if (isPromise(body)) void this.#wait(body)
       else this.#complete(body)
     } catch (error) {
@@ -88,7 +84,7 @@ export class WholePump extends Pump {
   #counted(bytes: Buffer): DecodedAnswer | { readonly failure: UpstreamFailure } {
     const { meter } = this.parts
     try {
-      const decoded = this.#dialect.decodeAnswer(bytes, this.#view)
+      const decoded = this.#format.dialect.decodeAnswer(bytes, this.#format.view)
       if ('failure' in decoded) return decoded
       if (decoded.completion.choices.some(choice => choice.finish_reason === 'error')) {
         return { failure: FINISHED_WITH_ERROR }

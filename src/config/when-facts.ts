@@ -41,6 +41,14 @@ export function whenFacts(context: WhenContext): Record<string, unknown> {
   return new WhenFacts(context) as unknown as Record<string, unknown>
 }
 
+/** The same of an exchange with its context. */
+export function factsOf(
+  exchange: WhenContext['exchange'] & { readonly ctx: Omit<WhenContext, 'exchange'> },
+): Record<string, unknown> {
+  const { ctx } = exchange
+  return whenFacts({ method: ctx.method, path: ctx.path, get: name => ctx.get(name), exchange })
+}
+
 /** All of it; the getters make a wrapper only when the condition names the fact. */
 export class WhenFacts {
   readonly #context: WhenContext

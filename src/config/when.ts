@@ -13,7 +13,7 @@ import { forbidden, type Node, namesIn, type WhenError, wordsFor } from './when-
 import { WHEN_FIELDS, WHEN_NAMES, WHEN_TYPES, type WhenFacts, type WhenName } from './when-facts.ts'
 import { unbound } from './when-macros.ts'
 
-export { WHEN_FIELDS, type WhenContext, whenFacts } from './when-facts.ts'
+export { factsOf, WHEN_FIELDS, type WhenContext, whenFacts } from './when-facts.ts'
 
 // Functions of the environment do not see the facts, and evaluation is synchronous: so the facts of the evaluation
 // under way stand here.

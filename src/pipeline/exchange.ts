@@ -1,4 +1,5 @@
-/** The exchange as the gateway handles it: what steps see (the contract's `Exchange`), and the setters they do not. */
+/** The exchange: one request and its answer. Whoever runs the steps of its plan says what stands behind them. */
+import type { Context } from 'koa'
 import {
   type Account,
   type Attempt,
@@ -8,7 +9,6 @@ import {
   type ChatRequest,
   type Chunk,
   type Edited,
-  type Exchange,
   type FactName,
   type Facts,
   FIXED_FIELDS,
@@ -27,7 +27,8 @@ import {
   type Usage,
   visible,
 } from '#contract'
-import type { Plan } from './plan.ts'
+import { type Broken, outcomeAfter, type Reply, type Stop } from './finish.ts'
+import type { Plan, PlannedStep } from './plan.ts'
 import { asAsked, type Rewriting } from './rewritings.ts'
 
 /** The estimate of an exchange before anything has come. */
@@ -50,6 +51,14 @@ const NOTHING_LOST: readonly string[] = []
 /** The body, while it has not been read. */
 const UNREAD: Buffer = Buffer.alloc(0)
 
+/**
+ * Where an exchange is. `opening`: before its steps. `receiving`: its body comes. `deciding`: its steps run. `sending`: the
+ * answer is on its way. `settling`: the steps return. `closing`: what was kept back leaves, and it is recorded. `flushing`: the
+ * client takes the rest. `over`: nothing is left of it.
+ */
+export type Phase = 'opening' | 'receiving' | 'deciding' | 'sending' | 'settling' | 'closing' | 'flushing' | 'over'
+
+/** What an exchange is made of. */
 export interface ExchangeParts {
   readonly id: string
   readonly startedAt: number
@@ -57,23 +66,16 @@ export interface ExchangeParts {
   readonly plan: Plan
   readonly address: string
   readonly idempotencyKey: string | null
-  /** Parses the scanned body; throws the refusal for a bad one. */
-  readonly parse: (bytes: Buffer) => unknown
-  /** On a route of another format than chat completions: reads its requests. */
-  readonly translate: ((body: unknown) => InboundRequest) | null
-  /** Why a request must not go without what its translation has left out; null or left out: the sender judges it. */
-  readonly refusalOfLost?: ((lost: readonly string[]) => Refusal | null) | null
   readonly progress: Progress
-  /** Sends an early answer through the taps of the steps before the one that gives it. */
-  readonly answer: (completion: ChatCompletion, taps: readonly StepTap[]) => Promise<void>
+  readonly ctx: Context
 }
 
-/** Who runs the steps: told of what ends an exchange. */
-export interface ExchangeWatcher {
-  /** An early answer is over. */
-  onAnswerOver(): void
-  /** Nobody waits for an answer any more. */
-  onAbort(): void
+/** Told of what ends an exchange. */
+export interface ExchangeListener {
+  /** Nobody waits for an answer any more. A second time when the client has left and then the gateway goes. */
+  onStop(why: Stop): void
+  /** A step's own answer is over. */
+  onAnswered?(): void
 }
 
 /** A word about a step, for the trail. */
@@ -85,24 +87,38 @@ interface Said {
 
 type Writable<Value> = { -readonly [Name in keyof Value]: Value[Name] }
 
-export class LiveExchange implements Exchange {
+/** All fields are set in the constructor, in one order: every exchange has the same shape. Steps get a `StepHandle`. */
+export abstract class Exchange {
   readonly id: string
   readonly startedAt: number
   readonly route: RouteView
+  readonly plan: Plan
   readonly address: string
+  readonly idempotencyKey: string | null
+  readonly progress: Progress
+  readonly ctx: Context
+  phase: Phase = 'opening'
+  /** Why nobody waits for an answer any more; null while somebody does. */
+  stopped: Stop | null = null
   /** Set when the body was read, before the first step that needs it. */
   bytes: Buffer = UNREAD
   rawModel: string | null = null
-  readonly idempotencyKey: string | null
-  readonly progress: Progress
+  key: Key | undefined = undefined
+  account: Account | undefined = undefined
+  chat: Chat | undefined = undefined
+  model: Model | undefined = undefined
+  targets: readonly Target[] | undefined = undefined
+  hold: NanoUsd | undefined = undefined
   readonly taps: StepTap[] = []
   readonly attempts: Attempt[] = []
+  /** What was sent; null while nothing was, and where a Koa middleware has answered. */
+  reply: Reply | null = null
   usage: Usage | null = null
   outcome: Outcome | null = null
   attemptsAtMost = 1
-  onDropped: Exchange['onDropped'] = 'refuse_tools'
+  onDropped: 'tell' | 'refuse_tools' | 'refuse' = 'refuse_tools'
   onDisconnect: OnDisconnect = 'cancel'
-  charge: Exchange['charge'] = null
+  charge: { readonly amount: NanoUsd; readonly overrun: NanoUsd } | null = null
   /** What was asked in another format than chat completions, once it is read: it writes the answer too. */
   inbound: InboundRequest | null = null
   /** Whether a step has answered by itself. */
@@ -110,16 +126,12 @@ export class LiveExchange implements Exchange {
   answerPrice: Price | null = null
   /** What the sending of that answer has failed with: a step further out has refused it, or the gateway is going. */
   answerError: unknown = null
-  watcher: ExchangeWatcher | null = null
-  /** Nothing more may be watched, edited or given: the request is on its way. */
-  sealed = false
-  /** The step whose code runs now. */
+  /** The place of the step whose code runs now. */
   step = -1
-  readonly #parts: ExchangeParts
   #controller: AbortController | null = null
-  #abortReason: Error | null = null
-  readonly #facts: Writable<Partial<Facts>> = {}
-  #json: unknown
+  #stopReason: Error | null = null
+  readonly #listeners: ExchangeListener[] = []
+  #json: unknown = undefined
   #parsed = false
   #badJson: Refusal | null = null
   #translated: Buffer | null = null
@@ -130,42 +142,86 @@ export class LiveExchange implements Exchange {
   /** By the step's place; the last one is what stands behind the steps. */
   readonly #trail: (TrailEntry | undefined)[] = []
 
-  constructor(parts: ExchangeParts) {
-    this.#parts = parts
-    this.id = parts.id
-    this.startedAt = parts.startedAt
-    this.route = parts.route
-    this.address = parts.address
-    this.idempotencyKey = parts.idempotencyKey
-    this.progress = parts.progress
+  constructor({ id, startedAt, route, plan, address, idempotencyKey, progress, ctx }: ExchangeParts) {
+    this.id = id
+    this.startedAt = startedAt
+    this.route = route
+    this.plan = plan
+    this.address = address
+    this.idempotencyKey = idempotencyKey
+    this.progress = progress
+    this.ctx = ctx
+  }
+
+  /** Reads the body, before the first step that needs it; throws the refusal of a bad one. */
+  abstract receive(): Promise<void>
+  /** What stands behind the steps: sends the request on and resolves when the answer is over. Null: nothing was sent. */
+  abstract send(): Promise<Reply | null>
+  /** Sends an early answer through the taps of the steps before the one that gives it. */
+  abstract answer(completion: ChatCompletion, taps: readonly StepTap[]): Promise<Reply>
+  /** Facts for `when`. */
+  abstract facts(): Record<string, unknown>
+  /** Parses the scanned body; throws the refusal for a bad one. */
+  protected abstract parse(bytes: Buffer): unknown
+  /** Reads a request of another format than chat completions; null where the route has that format. */
+  protected abstract translate(body: unknown): InboundRequest | null
+  /** Why a request must not go without what its translation has left out; null: the sender judges it. */
+  protected refusalOfLost(_lost: readonly string[]): Refusal | null {
+    return null
+  }
+
+  /** The request is on its way, or answered: nothing more may be watched, edited or given. */
+  get sealed(): boolean {
+    return this.phase === 'sending' || this.phase === 'settling' || this.reply !== null
   }
 
   /** Made when somebody asks for it. */
   get signal(): AbortSignal {
     if (this.#controller === null) {
       this.#controller = new AbortController()
-      if (this.#abortReason !== null) this.#controller.abort(this.#abortReason)
+      if (this.#stopReason !== null) this.#controller.abort(this.#stopReason)
     }
     return this.#controller.signal
   }
 
-  get aborted(): boolean {
-    return this.#abortReason !== null
+  /** Nobody waits for an answer any more: the client has left, or the gateway is going, which also ends what is read on. */
+  stop(why: Stop, reason: string): void {
+    if (this.stopped === 'cut' || this.stopped === why) return
+    this.stopped = why
+    this.#stopReason ??= new Error(reason)
+    // One of them may end what another one listens for.
+    for (const listener of [...this.#listeners]) listener.onStop(why)
+    this.#controller?.abort(this.#stopReason)
   }
 
-  /** Nobody waits for an answer any more: the client has left, or the gateway is going. */
-  abort(reason: Error): void {
-    if (this.#abortReason !== null) return
-    this.#abortReason = reason
-    this.watcher?.onAbort()
-    this.#controller?.abort(reason)
+  listen(listener: ExchangeListener): void {
+    this.#listeners.push(listener)
+  }
+
+  unlisten(listener: ExchangeListener): void {
+    const at = this.#listeners.indexOf(listener)
+    if (at >= 0) this.#listeners.splice(at, 1)
+  }
+
+  /** The one place where an outcome is written down. A reply is the exchange's from here on. */
+  end(how: Reply | Broken | { readonly outcome: Outcome }): void {
+    this.outcome = outcomeAfter(this.outcome, how)
+    if (!('commit' in how)) return
+    this.reply = how
+    this.usage = how.usage
+  }
+
+  /** A mistake or a refusal: of a step, or from behind the steps. A stream's head, or a comment in it, is nothing seen. */
+  broke(error: unknown): void {
+    const hasSeen = () => (this.chat?.stream ? this.progress.delivered : this.ctx.res.headersSent)
+    this.end({ error, hasSeen: this.outcome === 'answered' && hasSeen() })
   }
 
   json(): unknown {
     if (this.#badJson) throw this.#badJson
     if (!this.#parsed) {
       if (this.bytes === UNREAD) throw new TypeError('the body has not been read: this plugin says `needsBody: false`')
-      this.#json = this.#parts.parse(this.bytes)
+      this.#json = this.parse(this.bytes)
       this.#parsed = true
     }
     return this.#json
@@ -182,12 +238,12 @@ export class LiveExchange implements Exchange {
     this.#badJson = refusal
   }
 
-  request(): ReturnType<Exchange['request']> {
+  request(): { readonly body: unknown; readonly bytes: Buffer; readonly dropped?: readonly string[] } {
     const body = this.json()
-    if (!this.#parts.translate) return { body, bytes: this.bytes }
     if (this.inbound === null) {
-      this.inbound = this.#parts.translate(body)
-      const refusal = this.#parts.refusalOfLost?.(this.inbound.dropped ?? NOTHING_LOST)
+      this.inbound = this.translate(body)
+      if (this.inbound === null) return { body, bytes: this.bytes }
+      const refusal = this.refusalOfLost(this.inbound.dropped ?? NOTHING_LOST)
       if (refusal) throw refusal
     }
     this.#translated ??= Buffer.from(JSON.stringify(this.inbound.body))
@@ -195,42 +251,15 @@ export class LiveExchange implements Exchange {
     return { body: asked, bytes: this.#translated, dropped }
   }
 
-  give<F extends FactName>(name: F, value: Facts[F]): void {
-    const step = this.#current('give')
-    if (!step.plugin.gives?.includes(name)) {
-      throw new TypeError(`step "${step.id}" gives "${name}", but its plugin does not say so in \`gives\``)
+  give<F extends FactName>({ id, plugin }: PlannedStep, name: F, value: Facts[F]): void {
+    if (!plugin.gives?.includes(name)) {
+      throw new TypeError(`step "${id}" gives "${name}", but its plugin does not say so in \`gives\``)
     }
-    if (this[name] !== undefined) throw new TypeError(`step "${step.id}" gives "${name}" a second time`)
-    this.#facts[name] = value
+    if (this[name] !== undefined) throw new TypeError(`step "${id}" gives "${name}" a second time`)
+    ;(this as Partial<Writable<Facts>>)[name] = value
   }
 
-  // Without setters: a step that assigns a fact in place of giving it fails.
-  get key(): Key | undefined {
-    return this.#facts.key
-  }
-
-  get account(): Account | undefined {
-    return this.#facts.account
-  }
-
-  get chat(): Chat | undefined {
-    return this.#facts.chat
-  }
-
-  get model(): Model | undefined {
-    return this.#facts.model
-  }
-
-  get targets(): readonly Target[] | undefined {
-    return this.#facts.targets
-  }
-
-  get hold(): NanoUsd | undefined {
-    return this.#facts.hold
-  }
-
-  rewrite(changes: ChatChanges, own: readonly object[] = []): void {
-    const { id } = this.#current('rewrite')
+  rewrite({ id }: PlannedStep, changes: ChatChanges, own: readonly object[]): void {
     const { chat } = this
     if (chat === undefined)
       throw new TypeError(`step "${id}" rewrites a request that nobody has read; let it need "chat"`)
@@ -251,46 +280,31 @@ export class LiveExchange implements Exchange {
     return this.#rewritings === null ? refusal : asAsked(refusal, this.#rewritings)
   }
 
-  watch(fn: (chunk: Chunk) => void | Promise<void>): void {
-    this.#current('watch')
-    this.taps.push({ step: this.step, kind: 'watch', fn })
-  }
-
-  edit(fn: (chunk: Chunk) => Edited | Promise<Edited>): void {
-    this.#current('edit')
-    this.taps.push({ step: this.step, kind: 'edit', fn })
-  }
-
-  async answer(completion: ChatCompletion, price: Price | null = null): Promise<void> {
-    const step = this.#current('answer')
-    if (this.answered) throw new TypeError(`step "${step.id}" answers a second time`)
+  /** A step answers by itself. Resolves when that answer is over. */
+  async answerEarly(step: number, completion: ChatCompletion, price: Price | null): Promise<void> {
+    if (this.answered) throw new TypeError(`step "${this.plan.steps[step]!.id}" answers a second time`)
     this.answered = true
     this.answerPrice = price
-    this.sealed = true
-    const outside = this.taps.filter(tap => tap.step < this.step)
+    this.phase = 'sending'
+    const outside = this.taps.filter(tap => tap.step < step)
     try {
-      await this.#parts.answer(completion, outside)
+      const reply = await this.answer(completion, outside)
+      this.end(reply)
+      if (reply.refusal) throw reply.refusal
     } catch (error) {
       this.answerError = error
       throw error
     } finally {
-      this.watcher?.onAnswerOver()
+      this.phase = 'settling'
+      for (const listener of [...this.#listeners]) listener.onAnswered?.()
     }
   }
 
-  /**
-   * A step has refused the answer, or broken on it (null). It is refused where the client has seen nothing of it; what has been
-   * delivered is paid for.
-   */
-  endBadly(refusal: Refusal | null, hasSeen: boolean): void {
-    this.outcome = refusal === null || refusal.status >= 500 || hasSeen ? 'failed' : 'refused'
-  }
-
-  note(text: string): void {
+  note(step: number, text: string): void {
     this.#notes ??= new Map()
-    const before = this.#notes.get(this.step)
+    const before = this.#notes.get(step)
     const remark = visible(text)
-    this.#notes.set(this.step, before === undefined ? remark : `${before}; ${remark}`)
+    this.#notes.set(step, before === undefined ? remark : `${before}; ${remark}`)
   }
 
   /** In the order of the policy; a step that has gone on and not come back yet counts as passed. */
@@ -308,7 +322,7 @@ export class LiveExchange implements Exchange {
       this.#write(step, broken)
       return
     }
-    const planned = this.#parts.plan.steps[step]
+    const planned = this.plan.steps[step]
     if (planned && verdict === 'passed' && note === undefined && !this.#notes?.has(step)) {
       this.#trail[step] = planned.passed
       return
@@ -319,18 +333,12 @@ export class LiveExchange implements Exchange {
   }
 
   #write(step: number, { verdict, code, note }: Said): void {
-    const { steps } = this.#parts.plan
+    const { steps } = this.plan
     const before = this.#notes?.get(step)
     const remark = before !== undefined && note !== undefined ? `${before}; ${note}` : (before ?? note)
     const entry: Writable<TrailEntry> = { step: steps[step]?.id ?? 'send', verdict }
     if (code !== undefined) entry.code = code
     if (remark !== undefined) entry.note = remark
     this.#trail[steps[step] ? step : steps.length] = entry
-  }
-
-  #current(deed: string) {
-    const step = this.#parts.plan.steps[this.step]
-    if (!step || this.sealed) throw new TypeError(`${deed}() is for a step, before it calls next()`)
-    return step
   }
 }

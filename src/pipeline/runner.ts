@@ -3,69 +3,61 @@
  * returns when the answer is over; the runner owns `next` and remembers what became of it, so that no step can lose an
  * inner refusal or send twice; and no step can keep the others waiting for ever.
  */
-import type { Context } from 'koa'
 import { placeOfMistake, type Refusal, refuse, shownPlace } from '#contract'
-import type { ExchangeWatcher, LiveExchange } from './exchange.ts'
+import type { Exchange, ExchangeListener } from './exchange.ts'
 import { type GraceClock, graceClock } from './grace.ts'
-import type { Plan, PlannedStep } from './plan.ts'
+import type { PlannedStep } from './plan.ts'
 import { observed, StepCall } from './step-call.ts'
 import type { StepReport } from './step-report.ts'
 
-export interface RunParts {
-  readonly plan: Plan
-  readonly ctx: Context
-  readonly exchange: LiveExchange
-  /** Reads the body, before the first step that needs it; throws the refusal of a bad one. */
-  readonly receive: () => Promise<void>
-  /** The innermost middleware: sends the request on and resolves when the answer is over. */
-  readonly innermost: () => Promise<void>
-  /** Facts for `when`; called only for steps that have one. */
-  readonly facts: () => Record<string, unknown>
-  report(report: StepReport): void
+export interface RunOptions {
   /** How long a step may go on after the answer is over. */
-  readonly graceMs: number
+  readonly stepGraceMs: number
+  reportStep(report: StepReport): void
 }
 
 /** Resolves when every step has returned (or was given up); rejects with what the client is to be told. */
-export async function runPlan(parts: RunParts): Promise<void> {
-  const run = new Run(parts)
+export async function runPlan(exchange: Exchange, options: RunOptions): Promise<void> {
+  const run = new Run(exchange, options)
   try {
     await run.from(0, null)
   } finally {
-    run.stop()
+    run.over()
   }
 }
 
-export class Run implements ExchangeWatcher {
-  readonly parts: RunParts
+export class Run implements ExchangeListener {
+  readonly exchange: Exchange
+  readonly options: RunOptions
   /** The steps that have not returned yet, outermost first. */
   readonly #open: StepCall[] = []
   readonly #grace: GraceClock
-  #sending = false
 
-  constructor(parts: RunParts) {
-    this.parts = parts
-    this.#grace = graceClock(parts.graceMs)
-    parts.exchange.watcher = this
+  constructor(exchange: Exchange, options: RunOptions) {
+    this.exchange = exchange
+    this.options = options
+    this.#grace = graceClock(options.stepGraceMs)
+    exchange.phase = 'deciding'
+    exchange.listen(this)
   }
 
-  /** While an answer is on its way, the pump decides what is waited for. Before, nobody waits for a client that left. */
-  onAbort(): void {
-    if (!this.#sending) this.#startGrace()
+  /** While an answer is on its way, the sender decides what is waited for. Before, nobody waits for a client that left. */
+  onStop(): void {
+    if (!this.#isSending) this.#startGrace()
   }
 
-  onAnswerOver(): void {
+  onAnswered(): void {
     this.#startGrace()
   }
 
   /** From a step on. @param outer the step outside of it, which is told of the end before the promise settles */
   from(index: number, outer: StepCall | null): Promise<void> {
-    return index === this.parts.plan.bodyFrom ? observed(this.#receive(index, outer)) : this.#run(index, outer)
+    return index === this.exchange.plan.bodyFrom ? observed(this.#receive(index, outer)) : this.#run(index, outer)
   }
 
-  stop(): void {
+  over(): void {
     this.#grace.delete(this)
-    this.parts.exchange.watcher = null
+    this.exchange.unlisten(this)
   }
 
   opened(call: StepCall): void {
@@ -76,7 +68,7 @@ export class Run implements ExchangeWatcher {
     if (this.#open.at(-1) === call) this.#open.pop()
     else this.#open.splice(this.#open.indexOf(call), 1)
     // The step outside of it is the one that everybody waits for now.
-    if (!this.#sending) this.#startGrace()
+    if (!this.#isSending) this.#startGrace()
   }
 
   /** The time of the innermost open step is over. */
@@ -84,9 +76,34 @@ export class Run implements ExchangeWatcher {
     this.#open.at(-1)?.giveUp()
   }
 
+  failed(step: PlannedStep, cause: unknown): Refusal {
+    return refuse('plugin_error', { detail: `step "${step.id}"`, cause })
+  }
+
+  report(step: PlannedStep, what: string, error?: unknown): void {
+    const { id, plan } = this.exchange
+    const at = shownPlace(placeOfMistake(error), step.position?.file)
+    this.options.reportStep({
+      exchange: id,
+      policy: plan.name,
+      step: step.id,
+      what,
+      error,
+      ...(at === null ? {} : { at }),
+    })
+  }
+
+  /** A step's own answer is waited for by that step, which may be given up. */
+  get #isSending(): boolean {
+    return this.exchange.phase === 'sending' && !this.exchange.answered
+  }
+
   async #receive(index: number, outer: StepCall | null): Promise<void> {
+    const { exchange } = this
     try {
-      await this.parts.receive()
+      exchange.phase = 'receiving'
+      await exchange.receive()
+      exchange.phase = 'deciding'
     } catch (error) {
       outer?.innerFailed(error)
       throw error
@@ -95,8 +112,8 @@ export class Run implements ExchangeWatcher {
   }
 
   #run(index: number, outer: StepCall | null): Promise<void> {
-    const step = this.parts.plan.steps[index]
-    if (!step) return observed(this.#innermost(outer))
+    const step = this.exchange.plan.steps[index]
+    if (!step) return observed(this.#send(outer))
     try {
       if (!this.#runs(step, index)) return this.from(index + 1, outer)
     } catch (error) {
@@ -106,13 +123,14 @@ export class Run implements ExchangeWatcher {
     return new StepCall(this, step, index, outer).start()
   }
 
-  async #innermost(outer: StepCall | null): Promise<void> {
-    const { exchange, innermost } = this.parts
-    exchange.sealed = true
-    this.#sending = true
+  async #send(outer: StepCall | null): Promise<void> {
+    const { exchange } = this
+    exchange.phase = 'sending'
     this.#grace.delete(this)
     try {
-      await innermost()
+      const reply = await exchange.send()
+      if (reply) exchange.end(reply)
+      if (reply?.refusal) throw reply.refusal
     } catch (error) {
       this.#sent()
       outer?.innerFailed(error)
@@ -123,20 +141,20 @@ export class Run implements ExchangeWatcher {
   }
 
   #sent(): void {
-    this.#sending = false
+    this.exchange.phase = 'settling'
     this.#startGrace()
   }
 
   /** Whether a step takes part: it is on, and its condition holds. */
   #runs(step: PlannedStep, index: number): boolean {
-    const { exchange, facts } = this.parts
+    const { exchange } = this
     if (step.mode === 'off') {
       exchange.record(index, 'off')
       return false
     }
     if (!step.when) return true
     try {
-      if (step.when.evaluate(facts())) return true
+      if (step.when.evaluate(exchange.facts())) return true
       exchange.record(index, 'skipped', undefined, '`when` is false')
       return false
     } catch (error) {
@@ -145,17 +163,6 @@ export class Run implements ExchangeWatcher {
       exchange.record(index, 'failed', 'plugin_error', '`when` threw')
       throw this.failed(step, error)
     }
-  }
-
-  failed(step: PlannedStep, cause: unknown): Refusal {
-    this.parts.exchange.outcome ??= 'failed'
-    return refuse('plugin_error', { detail: `step "${step.id}"`, cause })
-  }
-
-  report(step: PlannedStep, what: string, error?: unknown): void {
-    const { exchange, plan, report } = this.parts
-    const at = shownPlace(placeOfMistake(error), step.position?.file)
-    report({ exchange: exchange.id, policy: plan.name, step: step.id, what, error, ...(at === null ? {} : { at }) })
   }
 
   /** From when it is over, the innermost open step has its time; then the next one outward has its own. */

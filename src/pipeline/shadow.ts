@@ -2,7 +2,8 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Context } from 'koa'
 import { type Chunk, type ErrorCode, isRefusal } from '#contract'
-import type { LiveExchange } from './exchange.ts'
+import type { Exchange } from './exchange.ts'
+import type { StepHandle } from './handle.ts'
 
 /**
  * Lets a step run without effect: what it does to the response is undone when it goes on and when it ends, however it
@@ -19,7 +20,8 @@ export class Shadow {
   #seen: ResponseState
 
   /** @param index the step's place in its policy */
-  constructor(ctx: Context, exchange: LiveExchange, index: number) {
+  constructor(exchange: Exchange, handle: StepHandle, index: number) {
+    const { ctx } = exchange
     this.#response = ctx.response as unknown as ShadowedResponse
     this.#seen = this.#state()
     const onStop = (error: unknown) => {
@@ -30,7 +32,7 @@ export class Shadow {
       exchange.record(index, 'would_refuse', this.wouldStop, this.note())
     }
     const handler = new ShadowedExchange(this.#deeds, () => void (this.wouldAnswer = true), onStop)
-    const shadowed = new Proxy(exchange, handler)
+    const shadowed = new Proxy(handle, handler)
     this.ctx = Object.create(ctx) as Context
     this.ctx['exchange'] = shadowed
   }
@@ -80,7 +82,7 @@ export class Shadow {
  * The exchange as a step in shadow has it: it reads everything, and what would change something is recorded or stays
  * with the step. One proxy a request: a copy of all members would cost twenty times as much.
  */
-class ShadowedExchange implements ProxyHandler<LiveExchange> {
+class ShadowedExchange implements ProxyHandler<StepHandle> {
   readonly #deeds: Set<string>
   readonly #wouldAnswer: () => void
   readonly #onStop: (error: unknown) => void
@@ -94,7 +96,7 @@ class ShadowedExchange implements ProxyHandler<LiveExchange> {
     this.#onStop = onStop
   }
 
-  get(exchange: LiveExchange, name: PropertyKey): unknown {
+  get(exchange: StepHandle, name: PropertyKey): unknown {
     if (this.#own !== null && Object.hasOwn(this.#own, name)) return this.#own[name]
     switch (name) {
       case 'edit':
@@ -112,12 +114,12 @@ class ShadowedExchange implements ProxyHandler<LiveExchange> {
       case 'watch':
         return (fn: (chunk: Chunk) => void) => this.#watch(exchange, fn)
     }
-    const value = exchange[name as keyof LiveExchange] as unknown
+    const value = exchange[name as keyof StepHandle] as unknown
     // What touches private fields does so on the exchange itself.
     return typeof value === 'function' ? value.bind(exchange) : value
   }
 
-  set(exchange: LiveExchange, name: PropertyKey, value: unknown): boolean {
+  set(exchange: StepHandle, name: PropertyKey, value: unknown): boolean {
     const facts = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(exchange), name)
     if (facts) return false
     this.#own ??= {}
@@ -125,7 +127,7 @@ class ShadowedExchange implements ProxyHandler<LiveExchange> {
     return true
   }
 
-  #watch(exchange: LiveExchange, fn: (chunk: Chunk) => unknown): void {
+  #watch(exchange: StepHandle, fn: (chunk: Chunk) => unknown): void {
     const stop = (error: unknown) => {
       this.#stopped = true
       this.#onStop(error)

@@ -1,6 +1,7 @@
 /** One step of one exchange: calls it, and makes something of whatever it does. */
 import type { Context } from 'koa'
 import { isRefusal, type Refusal, refuse } from '#contract'
+import { StepHandle } from './handle.ts'
 import type { PlannedStep } from './plan.ts'
 import type { Run } from './runner.ts'
 import { Shadow } from './shadow.ts'
@@ -14,6 +15,7 @@ export class StepCall {
   readonly #step: PlannedStep
   readonly #index: number
   readonly #outer: StepCall | null
+  readonly #handle: StepHandle
   readonly #shadow: Shadow | null
   /** What became of its `next`. */
   #state: 'not called' | 'pending' | 'over' | 'failed' = 'not called'
@@ -26,18 +28,18 @@ export class StepCall {
   readonly #over: PromiseWithResolvers<void> = Promise.withResolvers<void>()
 
   constructor(run: Run, step: PlannedStep, index: number, outer: StepCall | null) {
-    const { ctx, exchange } = run.parts
     this.#run = run
     this.#step = step
     this.#index = index
     this.#outer = outer
-    this.#shadow = step.mode === 'shadow' ? new Shadow(ctx, exchange, index) : null
+    this.#handle = new StepHandle(run.exchange, index)
+    this.#shadow = step.mode === 'shadow' ? new Shadow(run.exchange, this.#handle, index) : null
   }
 
   /** Calls the step. The promise is that of its end, with all that is inside it. */
   start(): Promise<void> {
     this.#run.opened(this)
-    this.#run.parts.exchange.step = this.#index
+    this.#runs()
     void this.#call()
     return this.#over.promise
   }
@@ -51,8 +53,8 @@ export class StepCall {
   innerFailed(error: unknown): void {
     this.#state = 'failed'
     this.#error = error
-    // What stands behind the steps may refuse without a word about it; a receipt is written on the way out.
-    this.#run.parts.exchange.outcome ??= isRefusal(error) ? 'refused' : 'failed'
+    // A receipt is written on the way out.
+    this.#run.exchange.broke(error)
     this.#resumed()
   }
 
@@ -71,13 +73,20 @@ export class StepCall {
   }
 
   #resumed(): void {
-    this.#run.parts.exchange.step = this.#index
+    this.#runs()
     this.#shadow?.look()
+  }
+
+  /** The code of this step runs now: `ctx.exchange` is its own. */
+  #runs(): void {
+    const { exchange } = this.#run
+    exchange.step = this.#index
+    exchange.ctx['exchange'] = this.#handle
   }
 
   async #call(): Promise<void> {
     try {
-      await this.#step.handle((this.#shadow?.ctx ?? this.#run.parts.ctx) as never, () => this.#next())
+      await this.#step.handle((this.#shadow?.ctx ?? this.#run.exchange.ctx) as never, () => this.#next())
     } catch (error) {
       if (!this.#isBack) this.#back(true, error)
       return
@@ -116,7 +125,8 @@ export class StepCall {
   #fail(error: unknown): void {
     this.#closed = true
     this.#run.closed(this)
-    this.#outer?.innerFailed(error)
+    if (this.#outer) this.#outer.innerFailed(error)
+    else this.#run.exchange.broke(error)
     // The step outside may leave its `next()` unobserved; the runner knows of it.
     this.#over.promise.catch(ignore)
     this.#over.reject(error)
@@ -125,7 +135,7 @@ export class StepCall {
   /** Once, whatever the step does: a second call gets the first one's promise. Too late, or beside an answer: not at all. */
   #next(): Promise<void> {
     if (this.#inner) return this.#inner
-    const { exchange } = this.#run.parts
+    const { exchange } = this.#run
     const mistake = this.#closed
       ? 'called next() after it was over'
       : exchange.answered && !this.#shadow
@@ -144,7 +154,7 @@ export class StepCall {
   }
 
   async #returned(): Promise<void> {
-    const { exchange, ctx } = this.#run.parts
+    const { exchange } = this.#run
     if (this.#state === 'pending') {
       // It did not await `next()`, so its after-part ran too early. The answer is waited for here.
       this.#run.report(this.#step, 'returned while its next() was pending')
@@ -166,9 +176,9 @@ export class StepCall {
       exchange.record(this.#index, this.#shadow.wouldAnswer ? 'would_refuse' : 'passed', undefined, this.#shadow.note())
       return this.#run.from(this.#index + 1, null)
     }
-    if (exchange.answered || answeredByKoa(ctx)) {
+    if (exchange.answered || answeredByKoa(exchange.ctx)) {
+      if (!exchange.answered) exchange.end({ outcome: 'answered' })
       exchange.answered = true
-      exchange.outcome ??= 'answered'
       exchange.record(this.#index, 'answered')
       return
     }
@@ -180,16 +190,11 @@ export class StepCall {
   /** It has gone on and come back; in shadow it may have wanted to stop the answer between. */
   #passed(): void {
     const code = this.#shadow?.wouldStop ?? undefined
-    this.#run.parts.exchange.record(
-      this.#index,
-      code === undefined ? 'passed' : 'would_refuse',
-      code,
-      this.#shadow?.note(),
-    )
+    this.#run.exchange.record(this.#index, code === undefined ? 'passed' : 'would_refuse', code, this.#shadow?.note())
   }
 
   async #threw(error: unknown): Promise<void> {
-    const { exchange } = this.#run.parts
+    const { exchange } = this.#run
     if (this.#state === 'pending') await this.#inner!.catch(() => {})
     if (this.#state === 'failed' && (error === this.#error || !isRefusal(error) || this.#shadow)) {
       // The inner error stands. One of the step's own behind it is a bug to be reported, not what the client needs.
@@ -207,23 +212,12 @@ export class StepCall {
       exchange.record(this.#index, 'would_refuse', isRefusal(error) ? error.code : 'plugin_error', this.#shadow.note())
       return
     }
-    throw this.#afterAnswer(this.#ownRefusal(error))
-  }
-
-  /**
-   * A step refuses an answer that is over, or breaks on it: both end the exchange badly. A stream's head, or a comment in it, is
-   * nothing of the answer.
-   */
-  #afterAnswer(refusal: Refusal): Refusal {
-    const { exchange, ctx } = this.#run.parts
-    if (exchange.outcome !== 'answered') return refusal
-    exchange.endBadly(refusal, exchange.chat?.stream ? exchange.progress.delivered : ctx.res.headersSent)
-    return refusal
+    throw this.#ownError(error)
   }
 
   /** The step's own error, before anything inner has run: the only one that `shadow` and `skip` are about. */
   async #threwBefore(error: unknown): Promise<void> {
-    const { exchange } = this.#run.parts
+    const { exchange } = this.#run
     if (this.#shadow) {
       const code = isRefusal(error) ? error.code : 'plugin_error'
       if (!isRefusal(error)) this.#run.report(this.#step, 'threw (in shadow)', error)
@@ -242,15 +236,15 @@ export class StepCall {
       throw error
     }
     // It may have answered by itself before.
-    throw this.#afterAnswer(this.#ownRefusal(error))
+    throw this.#ownError(error)
   }
 
-  #ownRefusal(error: unknown): Refusal {
-    const { exchange } = this.#run.parts
+  /** What the client is to be told of a step's own error. A refusal of an answer that is over ends the exchange badly too. */
+  #ownError(error: unknown): unknown {
+    const { exchange } = this.#run
     const refusal = isRefusal(error) ? error : refusalOfHttpError(error)
     if (refusal) {
       exchange.record(this.#index, 'refused', refusal.code)
-      exchange.outcome ??= 'refused'
       return refusal
     }
     this.#run.report(this.#step, 'threw', error)
@@ -259,8 +253,8 @@ export class StepCall {
   }
 
   #late(): void {
-    const { exchange, graceMs } = this.#run.parts
-    this.#run.report(this.#step, `did not return within ${graceMs} ms after the exchange was over`)
+    const { exchange, options } = this.#run
+    this.#run.report(this.#step, `did not return within ${options.stepGraceMs} ms after the exchange was over`)
     exchange.record(this.#index, 'late', 'plugin_error')
     if (this.#state === 'failed') throw this.#error
     if (this.#state === 'not called' && !exchange.answered) {
@@ -269,7 +263,6 @@ export class StepCall {
     }
     // An answer must not leave without what auth and money have to say about it.
     if (!this.#step.critical) return
-    if (exchange.outcome === 'answered') exchange.outcome = 'failed'
     throw this.#run.failed(this.#step, new Error('a critical step did not return'))
   }
 }

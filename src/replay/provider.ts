@@ -1,7 +1,9 @@
 /** What stands behind the steps of a replay: the provider as the line has seen it, or as others of its model were. */
 import { type Chunk, ERRORS, mostOutput, type Progress, refuse, type Usage } from '#contract'
 import { throughTaps } from '../answer/taps.ts'
-import { type LiveExchange, NOTHING_USED } from '../pipeline/exchange.ts'
+import { type Exchange, NOTHING_USED } from '../pipeline/exchange.ts'
+import type { Reply } from '../pipeline/finish.ts'
+import { playedReply } from '../pipeline/played-exchange.ts'
 import type { LogLine } from './line.ts'
 
 /** How an exchange goes on behind its steps. */
@@ -105,7 +107,7 @@ export class Sizes {
 export type AtSend = (line: LogLine, growth: number) => () => number
 
 /** By how many bytes the steps have made the request longer. */
-export function growthOf(exchange: LiveExchange): number {
+export function growthOf(exchange: Exchange): number {
   const { chat } = exchange
   if (!chat) return 0
   const { body, bytes } = exchange.request()
@@ -161,31 +163,24 @@ export class ReplayProgress implements Progress {
   }
 }
 
-/** Writes down how the answer ended, and throws what the client was told of a bad end. */
-export async function endAs(
-  exchange: LiveExchange,
-  progress: ReplayProgress,
-  line: LogLine,
-  sent: Sent,
-): Promise<void> {
+/** How the answer ended, and what the client was told of a bad end. */
+export async function endAs(exchange: Exchange, progress: ReplayProgress, line: LogLine, sent: Sent): Promise<Reply> {
   const usage = withinCap(exchange, sent.usage)
-  exchange.usage = usage
-  if (sent.isEstimate) {
-    progress.over(usage, true)
-    exchange.outcome = 'answered'
-  } else {
+  // A refusal behind the steps costs nothing, whoever has decided it.
+  const outcome = sent.isEstimate ? 'answered' : line.outcome
+  if (sent.isEstimate) progress.over(usage, true)
+  else {
     exchange.attempts.push(...line.attempts)
     const isStopped = line.outcome === 'client_left' || line.outcome === 'cut'
     progress.over(usage, line.outcome === 'answered' || line.charged > 0n, isStopped)
-    // A refusal behind the steps costs nothing, whoever has decided it.
-    exchange.outcome = line.outcome
-    if (line.code !== null) throw refuse(line.code)
+    if (line.code !== null) return playedReply(outcome, usage, refuse(line.code))
   }
   if (exchange.taps.length > 0) for (const chunk of chunksOf(exchange)) await throughTaps(exchange.taps, chunk)
+  return playedReply(outcome, usage)
 }
 
 /** A provider stops where it is told to. */
-function withinCap({ chat, model }: LiveExchange, usage: Usage | null): Usage | null {
+function withinCap({ chat, model }: Exchange, usage: Usage | null): Usage | null {
   if (usage === null || !chat || !model) return usage
   const most = mostOutput(model, chat.choices, chat.cap)
   if (usage.completionTokens <= most || chat.cap >= (chat.requestedCap ?? model.defaultOutput)) return usage
@@ -193,7 +188,7 @@ function withinCap({ chat, model }: LiveExchange, usage: Usage | null): Usage | 
 }
 
 /** For steps that look at answers: one of as many choices as were asked for, whose words nobody knows. */
-function chunksOf({ id, chat, model }: LiveExchange): Chunk[] {
+function chunksOf({ id, chat, model }: Exchange): Chunk[] {
   const head = { id, object: 'chat.completion.chunk', created: 0, model: model?.id ?? '' }
   return Array.from({ length: chat?.choices ?? 1 }, (_, index) => ({
     ...head,

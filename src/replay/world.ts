@@ -17,13 +17,15 @@ import {
 } from '#contract'
 import { usageOf } from '../answer/meter.ts'
 import type { Configuration, RouteConfig } from '../config/configuration.ts'
-import { whenFacts } from '../config/when.ts'
+import { factsOf } from '../config/when.ts'
 import { inboundOf } from '../dialects/inbound/index.ts'
 import { BUILT_IN } from '../pipeline/builtin.ts'
-import { LiveExchange } from '../pipeline/exchange.ts'
+import type { Exchange } from '../pipeline/exchange.ts'
+import type { Reply } from '../pipeline/finish.ts'
 import { letGoOfAll } from '../pipeline/let-go.ts'
 import { createPlan, type Plan } from '../pipeline/plan.ts'
 import { played } from '../pipeline/played.ts'
+import { PlayedExchange, playedReply } from '../pipeline/played-exchange.ts'
 import { runPlan } from '../pipeline/runner.ts'
 import { koaContext, lightContext } from './context.ts'
 import { type LikenessOf, looksAtAnswers } from './differ.ts'
@@ -187,28 +189,19 @@ export function createWorld(parts: WorldParts): World {
   async function go(route: Route, run: Run): Promise<Verdict> {
     const { line } = run
     const progress = new ReplayProgress()
-    const { exchange, ctx } = open(route, run, progress)
+    const exchange = open(route, run, progress)
     if (route.waitMs > 0) giveUpAfter(route.waitMs, run, exchange)
     let refusal: Refusal | null = null
     try {
-      await runPlan({
-        plan: route.plan,
-        ctx,
-        exchange,
-        receive: async () => {},
-        innermost: () => send(run, exchange, progress),
-        facts: () => whenFacts({ method: ctx.method, path: ctx.path, get: name => ctx.get(name), exchange }),
-        report() {},
-        graceMs: GRACE_MS,
-      })
+      await runPlan(exchange, { reportStep() {}, stepGraceMs: GRACE_MS })
     } catch (error) {
       refusal = isRefusal(error) ? error : refuse('internal_error', { cause: error })
-      exchange.outcome ??= 'refused'
+      exchange.broke(refusal)
     }
     return verdictOf(line, run, exchange, refusal)
   }
 
-  function open({ config, plan, isOurs }: Route, run: Run, progress: ReplayProgress) {
+  function open({ config, plan, isOurs }: Route, run: Run, progress: ReplayProgress): Exchange {
     const { line } = run
     const ctx = isOurs ? lightContext(line) : koaContext(app, socket, line)
     const given = bodyOf(line)
@@ -219,25 +212,26 @@ export function createWorld(parts: WorldParts): World {
       findModel: services.catalog.find,
       kept: config.keepResponsesMs === null ? undefined : notInLog(run),
     }
-    const exchange: LiveExchange = new LiveExchange({
+    return new PlayedExchange({
       id: line.id,
       startedAt: timeline.now(),
       route: config,
       plan,
       address: addressOf(line),
       idempotencyKey: null,
+      progress,
+      ctx,
+      bytes: given.bytes,
       parse: () => fitted(parsed(run, given.body), line),
       translate: inbound ? body => inbound.decodeRequest(body, view) : null,
-      progress,
-      async answer(completion) {
-        exchange.usage = usageOf(completion.usage ?? null, 'cached')
-        exchange.outcome = 'answered'
-        progress.over(exchange.usage, true)
+      facts: factsOf,
+      send: exchange => send(run, exchange, progress),
+      async answer(_exchange, completion) {
+        const usage = usageOf(completion.usage ?? null, 'cached')
+        progress.over(usage, true)
+        return playedReply('answered', usage)
       },
     })
-    exchange.bytes = given.bytes
-    ctx['exchange'] = exchange
-    return { exchange, ctx }
   }
 
   /** In a format in which every client must name a cap it is fitted to the model, as its translation does. */
@@ -248,8 +242,8 @@ export function createWorld(parts: WorldParts): World {
   }
 
   /** In place of the provider: waits as long as it took, then ends as it ended. */
-  async function send(run: Run, exchange: LiveExchange, progress: ReplayProgress): Promise<void> {
-    if (exchange.aborted) throw refuse('rate_limit_exceeded')
+  async function send(run: Run, exchange: Exchange, progress: ReplayProgress): Promise<Reply> {
+    if (exchange.stopped) throw refuse('rate_limit_exceeded')
     const sent = sentOf(run.line, means)
     run.sent = sent
     const more = sizes?.(run.line, growthOf(exchange))
@@ -260,11 +254,11 @@ export function createWorld(parts: WorldParts): World {
     if (run.isRecorded && wasSaidOfAnswer(run.line) && !isStillSaid(run, exchange)) run.unknown ??= 'answer'
     const bytes = more?.() ?? 0
     run.isResized = bytes !== 0 && sent.usage !== null
-    await endAs(exchange, progress, run.line, resized(sent, bytes))
+    return endAs(exchange, progress, run.line, resized(sent, bytes))
   }
 
   /** Whether the step that has refused the recorded answer is there, takes part, and has not become another one. */
-  function isStillSaid({ line }: Run, exchange: LiveExchange): boolean {
+  function isStillSaid({ line }: Run, exchange: Exchange): boolean {
     const { route, decidedBy: id } = line
     const step = routes.get(route)?.plan.steps.find(each => each.id === id)
     if (step?.mode !== 'enforce' || (!isBase && ['words', 'other'].includes(likeness(route, step.id)))) return false
@@ -273,15 +267,15 @@ export function createWorld(parts: WorldParts): World {
   }
 
   /** The queue of a step waits in real time; here its time is over when the replay's is. */
-  function giveUpAfter(ms: number, run: Run, exchange: LiveExchange): void {
+  function giveUpAfter(ms: number, run: Run, exchange: Exchange): void {
     timeline.at(timeline.now() + ms, () => {
       if (run.sent !== null || exchange.outcome !== null || !runs.has(run.line.id)) return
       run.waitedFor = exchange.trail.length > 0 || exchange.step >= 0 ? stepOf(exchange, run) : null
-      exchange.abort(new Error('the time to wait is over'))
+      exchange.stop('cut', 'the time to wait is over')
     })
   }
 
-  function stepOf(exchange: LiveExchange, { line }: Run): string | null {
+  function stepOf(exchange: Exchange, { line }: Run): string | null {
     return routes.get(line.route)?.plan.steps[exchange.step]?.id ?? null
   }
 
@@ -297,7 +291,7 @@ export function createWorld(parts: WorldParts): World {
   }
 }
 
-function verdictOf(line: LogLine, run: Run, exchange: LiveExchange, refusal: Refusal | null): Verdict {
+function verdictOf(line: LogLine, run: Run, exchange: Exchange, refusal: Refusal | null): Verdict {
   const { trail } = exchange
   const outcome = exchange.outcome ?? 'failed'
   const code = refusal?.code ?? null

@@ -14,9 +14,12 @@ import {
 import { promptEstimate } from '../answer/meter.ts'
 import { ByteCollector } from '../bytes.ts'
 import type { Upstream } from '../generation.ts'
+import type { Reply } from '../pipeline/finish.ts'
 import { startAttempt } from '../upstream/attempt.ts'
-import { ESTIMATED_HEADER, JSON_HEADERS, requestFor } from './chat.ts'
-import { endStopped, recordAttempt, type SenderParts, type Trip } from './trip.ts'
+import { AttemptRecord } from './attempt-record.ts'
+import { ESTIMATED_HEADER, requestFor } from './chat.ts'
+import type { LiveExchange } from './exchange.ts'
+import { stoppedReply, WholeReply } from './reply.ts'
 
 /** A client waits for a count before it asks what it wants to ask. */
 const LONGEST_MS = 10_000
@@ -24,23 +27,22 @@ const LONGEST_MS = 10_000
 const LARGEST_BYTES = 64 * 1024
 
 /** Resolves when the count is known, or the client has left. Rejects with the refusal when no target takes the request. */
-export async function sendCount(trip: Trip, parts: SenderParts): Promise<void> {
-  const { exchange, client, ctx } = trip
-  const { chat, model, targets, inbound } = exchange
+export async function sendCount(exchange: LiveExchange): Promise<Reply> {
+  const { chat, model, targets, inbound, ctx } = exchange
   if (!chat || !model || !targets || !inbound) {
     throw new Error('a route that counts reached its end without chat, model and targets')
   }
-  const counted = await askTargets(trip, parts, trip.generation.board.arrange(targets))
-  if (exchange.aborted) return endStopped(trip)
+  const counted = await askTargets(exchange, exchange.generation.board.arrange(targets))
+  if (exchange.stopped) return stoppedReply(exchange)
   if (counted === null) ctx.set(ESTIMATED_HEADER, 'input_tokens')
-  exchange.outcome = 'answered'
-  const body = inbound.encodeAnswer(completionOf(exchange, model.id, counted ?? promptEstimate(chat)))
-  const finish = () => client.sendWhole(200, JSON_HEADERS, body)
-  trip.finish = finish
+  return new WholeReply(
+    exchange,
+    inbound.encodeAnswer(completionOf(exchange, model.id, counted ?? promptEstimate(chat))),
+  )
 }
 
 /** The count as its format reads it. */
-function completionOf({ id, startedAt }: Trip['exchange'], model: string, tokens: number): ChatCompletion {
+function completionOf({ id, startedAt }: LiveExchange, model: string, tokens: number): ChatCompletion {
   const usage = { prompt_tokens: tokens, completion_tokens: 0, total_tokens: tokens }
   return { id, object: 'chat.completion', created: Math.floor(startedAt / 1000), model, choices: [], usage }
 }
@@ -49,19 +51,18 @@ function completionOf({ id, startedAt }: Trip['exchange'], model: string, tokens
  * The count of the first that counts and takes the request; null when there is none, or the exchange was stopped. Throws the
  * last target's refusal when none takes it: then it would get no answer either.
  */
-async function askTargets(trip: Trip, parts: SenderParts, targets: readonly Target[]): Promise<number | null> {
-  const { signal } = trip.exchange
+async function askTargets(exchange: LiveExchange, targets: readonly Target[]): Promise<number | null> {
   let isTaken = false
   let unfit: Refusal | null = null
   for (const target of targets) {
-    if (signal.aborted) return null
-    const request = requestFor(trip, target)
+    if (exchange.stopped) return null
+    const request = requestFor(exchange, target)
     if (isRefusal(request)) {
       unfit = request
       continue
     }
     isTaken = true
-    const count = await askTarget(trip, parts, target)
+    const count = await askTarget(exchange, target)
     if (count !== null) return count
   }
   if (!isTaken && unfit) throw unfit
@@ -69,13 +70,12 @@ async function askTargets(trip: Trip, parts: SenderParts, targets: readonly Targ
 }
 
 /** Null: it does not count this, or did not answer with a count. */
-async function askTarget(trip: Trip, parts: SenderParts, target: Target): Promise<number | null> {
-  const { exchange, generation } = trip
-  const upstream = generation.upstreams.get(target.provider)!
+async function askTarget(exchange: LiveExchange, target: Target): Promise<number | null> {
+  const upstream = exchange.generation.upstreams.get(target.provider)!
   const { counting } = upstream.dialect
-  const request = counting && countRequestFor(trip, counting.encodeRequest, target)
+  const request = counting && countRequestFor(exchange, counting.encodeRequest, target)
   if (!request || exchange.attempts.length >= exchange.attemptsAtMost) return null
-  const answer = await fetchAnswer(trip, parts, { target, upstream, request })
+  const answer = await fetchAnswer(exchange, { target, upstream, request })
   if (answer === null) return null
   if (Buffer.isBuffer(answer)) {
     const count = countIn(answer, counting.field)
@@ -83,12 +83,15 @@ async function askTarget(trip: Trip, parts: SenderParts, target: Target): Promis
   }
   const failure = Buffer.isBuffer(answer) ? { code: 'upstream_invalid', detail: 'the answer has no count' } : answer
   const { code, detail } = failure
-  parts.log.warn({ exchange: exchange.id, target: target.id, code, detail }, 'a provider did not count: estimated')
+  exchange.host.log.warn(
+    { exchange: exchange.id, target: target.id, code, detail },
+    'a provider did not count: estimated',
+  )
   return null
 }
 
 /** What the provider answers and does not count is estimated. */
-function countRequestFor({ exchange }: Trip, encode: Encode, target: Target): EncodedRequest | null {
+function countRequestFor(exchange: LiveExchange, encode: Encode, target: Target): EncodedRequest | null {
   try {
     return encode(exchange.chat!, target)
   } catch (error) {
@@ -107,8 +110,7 @@ interface Asked {
 
 /** One attempt. Null: the exchange was stopped meanwhile. */
 function fetchAnswer(
-  trip: Trip,
-  parts: SenderParts,
+  exchange: LiveExchange,
   { target, upstream, request }: Asked,
 ): Promise<Buffer | UpstreamFailure | null> {
   const { provider, dialect, transport } = upstream
@@ -116,11 +118,12 @@ function fetchAnswer(
   const bytes = new ByteCollector()
   const limit = (ms: number) => Math.min(ms, LONGEST_MS)
   const { firstByteMs, totalMs } = provider.timeouts
+  const record = new AttemptRecord(exchange, target.id)
   const attempt = startAttempt({
     transport,
     request: {
       path: request.path,
-      headers: { ...upstream.sign(request).headers, 'x-request-id': trip.exchange.id, via: trip.via },
+      headers: { ...upstream.sign(request).headers, 'x-request-id': exchange.id, via: exchange.via },
       body: request.body,
     },
     sink: {
@@ -131,20 +134,20 @@ function fetchAnswer(
       end: () => resolve(bytes.take()),
       fail: resolve,
     },
-    watchman: parts.watchman,
+    watchman: exchange.host.watchman,
     timeouts: { ...provider.timeouts, firstByteMs: limit(firstByteMs), totalMs: limit(totalMs) },
     stream: false,
     decodeError: dialect.decodeError,
-    onHead: recordAttempt(trip, parts, target.id),
+    onHead: (status, failure) => record.head(status, failure),
   })
-  const onStop = () => {
-    attempt.abort()
-    resolve(null)
+  const listener = {
+    onStop() {
+      attempt.abort()
+      resolve(null)
+    },
   }
-  trip.onStop = onStop
-  return promise.finally(() => {
-    trip.onStop = null
-  })
+  exchange.listen(listener)
+  return promise.finally(() => exchange.unlisten(listener))
 }
 
 function countIn(answer: Buffer, field: string): number | null {

@@ -1,14 +1,15 @@
 /** Answers that are kept for an account: those that a request names, the one that it leaves, and their own addresses. */
 import { atOnce, type KeptAnswer, type KeptAnswers, type KeptItem, refuse, type Sliced, slices } from '#contract'
 import type { Room } from '../http/shares.ts'
-import { StoreUnavailable } from '../store/store.ts'
-import type { SenderParts, Trip } from './trip.ts'
-import { endStopped } from './trip.ts'
+import type { Reply } from '../pipeline/finish.ts'
+import { type Store, StoreUnavailable } from '../store/store.ts'
+import type { LiveExchange } from './exchange.ts'
+import { stoppedReply, WholeReply } from './reply.ts'
 
 const JSON_HEADERS = { 'content-type': 'application/json', 'cache-control': 'no-store' }
 
 interface Parts {
-  readonly store: SenderParts['store']
+  readonly store: Store
   readonly account: string
   /** What the request's own body and all that it names may have together. */
   readonly mostBytes: number
@@ -127,14 +128,16 @@ interface KeptParts extends Readonly<Record<string, string>> {
  * Keeps the answer that has just been sent. Nobody waits for the disk: the next request finds it already. When it cannot
  * be written, the answer stands, and the log says so.
  */
-export function keepAnswer({ exchange, route, generation, kept }: Trip, { store, log }: SenderParts): void {
+export function keepAnswer(exchange: LiveExchange): void {
+  const { live, generation, kept, host } = exchange
+  const { store, log } = host
   const { left, used } = kept!
   if (left === null) return
   const { keptResponseBytes, keptAccountBytes } = generation.configuration.limits
   const response = {
     ...left,
     account: exchange.account!.id,
-    keepMs: route.config.keepResponsesMs!,
+    keepMs: live.config.keepResponsesMs!,
     used,
     most: { responseBytes: keptResponseBytes, accountBytes: keptAccountBytes },
   }
@@ -148,18 +151,17 @@ export function keepAnswer({ exchange, route, generation, kept }: Trip, { store,
 }
 
 /** `GET` and `DELETE /v1/responses/{id}`, and `GET /v1/responses/{id}/input_items`: of the key's own account. */
-export async function sendKept(trip: Trip, { store }: SenderParts, path: string): Promise<void> {
-  const { exchange, ctx, client } = trip
+export async function sendKept(exchange: LiveExchange, path: string): Promise<Reply> {
+  const { ctx } = exchange
+  const { store } = exchange.host
   const [id, part, ...more] = path.split('/') as [string, string?, ...string[]]
   if (more.length > 0 || (part !== undefined && (part !== 'input_items' || ctx.method === 'DELETE'))) {
     throw refuse('unknown_url')
   }
   const account = exchange.account?.id ?? ''
   const body = ctx.method === 'DELETE' ? await remove(id) : await slices.run(read(id), exchange.signal)
-  if (exchange.aborted) return endStopped(trip)
-  exchange.outcome = 'answered'
-  const finish = () => client.sendWhole(200, JSON_HEADERS, JSON.stringify(body))
-  trip.finish = finish
+  if (exchange.stopped) return stoppedReply(exchange)
+  return new WholeReply(exchange, JSON.stringify(body), { headers: JSON_HEADERS })
 
   function* read(id: string): Sliced<object> {
     if (part !== undefined) return page(((yield* readPart(id, 'input')) as Asked).input, ctx.query)

@@ -9,24 +9,26 @@ import {
   receiptEntry,
 } from '../answer/entries.ts'
 import type { ExchangeSummary } from '../observe/summary.ts'
+import type { Reply } from '../pipeline/finish.ts'
+import type { LiveExchange } from './exchange.ts'
 import { isForAnthropic } from './refusal.ts'
-import { endStopped, type SenderParts, type Trip } from './trip.ts'
+import { stoppedReply, WholeReply } from './reply.ts'
 
 const JSON_HEADERS = { 'content-type': 'application/json', 'cache-control': 'no-store' }
 
 /** `GET /v1/models`; for Anthropic's clients the fields of their API stand beside the others. */
-export function sendModels(trip: Trip): void {
-  const models = listedModels(trip.generation.catalog, trip.exchange.key)
-  answer(trip, isForAnthropic(trip.ctx.req, 'models') ? anthropicModels(models) : modelList(models))
+export function sendModels(exchange: LiveExchange): Reply {
+  const models = listedModels(exchange.generation.catalog, exchange.key)
+  return answer(exchange, isForAnthropic(exchange.ctx.req, 'models') ? anthropicModels(models) : modelList(models))
 }
 
 /** `GET /v1/models/{id}`; ids may contain slashes, encoded or not. */
-export function sendModel(trip: Trip, id: string): void {
-  const model = trip.generation.catalog.find(id)
-  if (!model || !mayUse(model, trip.exchange.key)) {
+export function sendModel(exchange: LiveExchange, id: string): Reply {
+  const model = exchange.generation.catalog.find(id)
+  if (!model || !mayUse(model, exchange.key)) {
     throw refuse('model_not_found', { param: 'model' })
   }
-  answer(trip, isForAnthropic(trip.ctx.req, 'model') ? anthropicModel(model) : modelEntry(model))
+  return answer(exchange, isForAnthropic(exchange.ctx.req, 'model') ? anthropicModel(model) : modelEntry(model))
 }
 
 /** Finds one of the last exchanges that are over. */
@@ -36,16 +38,12 @@ export type FindRecent = (id: string) => ExchangeSummary | undefined
  * `GET /v1/receipts/{id}`: of the key's own account, by the `x-request-id` of the exchange. Of one that never held money
  * there is no receipt; while it is remembered, what a client may know of it is told in its place.
  */
-export function sendReceipt(
-  trip: Trip,
-  { store, findRecent }: Pick<SenderParts, 'store'> & { readonly findRecent?: FindRecent },
-  id: string,
-): void {
-  const { account } = trip.exchange
-  const receipt = store.findReceipt(id)
+export function sendReceipt(exchange: LiveExchange, id: string, findRecent: FindRecent | undefined): Reply {
+  const { account, host } = exchange
+  const receipt = host.store.findReceipt(id)
   const found = receipt ?? findRecent?.(id)
   if (!found || !account || found.accountId !== account.id) throw refuse('receipt_not_found')
-  answer(trip, receipt ? receiptEntry(receipt) : exchangeEntry(found as ExchangeSummary))
+  return answer(exchange, receipt ? receiptEntry(receipt) : exchangeEntry(found as ExchangeSummary))
 }
 
 /**
@@ -74,13 +72,7 @@ function exchangeEntry(exchange: ExchangeSummary): object {
   }
 }
 
-function answer(trip: Trip, body: object): void {
-  if (trip.exchange.aborted) {
-    endStopped(trip)
-    return
-  }
-  const json = JSON.stringify(body)
-  trip.exchange.outcome = 'answered'
-  const finish = () => trip.client.sendWhole(200, JSON_HEADERS, json)
-  trip.finish = finish
+function answer(exchange: LiveExchange, body: object): Reply {
+  if (exchange.stopped) return stoppedReply(exchange)
+  return new WholeReply(exchange, JSON.stringify(body), { headers: JSON_HEADERS })
 }

@@ -1,7 +1,7 @@
 /** The memory of bodies and whole answers: who has how much of it, and who gets more. */
 import { addressGroup, refuse } from '#contract'
 import { freeShare, type Room, type ShareLimits, Shares } from '../http/shares.ts'
-import type { Trip } from './trip.ts'
+import type { LiveExchange } from './exchange.ts'
 
 /** What a whole answer is taken for before it is there. */
 const LEAST_ANSWER_BYTES = 16 * 1024
@@ -11,13 +11,13 @@ const MOST_GUESSED_BYTES = 256 * 1024
 
 export interface Memory {
   /** Where the body of a request is counted. */
-  forBody(trip: Trip): Room
+  forBody(exchange: LiveExchange): Room
   /** Counts a whole answer before it is asked for; throws the refusal `overloaded`. Before the dispatch it costs nothing. */
-  reserveAnswer(trip: Trip): void
+  reserveAnswer(exchange: LiveExchange): void
   /** Counts what has been collected of an answer, where that is more than was counted for it. @returns false: no room */
-  growAnswer(trip: Trip, bytes: number): boolean
+  growAnswer(exchange: LiveExchange, bytes: number): boolean
   /** Counts what the answer really is; 0 when its client has it, or has gone. */
-  countAnswer(trip: Trip, bytes: number): void
+  countAnswer(exchange: LiveExchange, bytes: number): void
 }
 
 /** @param limits those of the configuration that serves now */
@@ -34,15 +34,15 @@ export function createMemory(limits: () => { readonly bodyBytes: number; readonl
   const answers = new Shares(shares)
 
   return {
-    forBody(trip) {
-      const { account } = trip.exchange
-      return account ? bodies.of(account.id) : strangersBodies.of(ownerOf(trip))
+    forBody(exchange) {
+      const { account } = exchange
+      return account ? bodies.of(account.id) : strangersBodies.of(ownerOf(exchange))
     },
-    reserveAnswer(trip) {
-      const { chat } = trip.exchange
+    reserveAnswer(exchange) {
+      const { chat } = exchange
       const tokens = chat ? chat.cap * chat.choices : 0
       const bytes = Math.min(LEAST_ANSWER_BYTES + tokens * BYTES_A_TOKEN, MOST_GUESSED_BYTES)
-      const owner = ownerOf(trip)
+      const owner = ownerOf(exchange)
       if (!answers.take(owner, bytes)) {
         // The first one has room in any case: whatever others do not read.
         if (answers.held(owner) > 0) {
@@ -50,30 +50,30 @@ export function createMemory(limits: () => { readonly bodyBytes: number; readonl
         }
         answers.add(owner, bytes)
       }
-      trip.answerBytes = bytes
+      exchange.answerBytes = bytes
     },
-    growAnswer(trip, bytes) {
-      const more = bytes - trip.answerBytes
+    growAnswer(exchange, bytes) {
+      const more = bytes - exchange.answerBytes
       if (more <= 0) return true
-      const owner = ownerOf(trip)
+      const owner = ownerOf(exchange)
       if (!answers.take(owner, more)) {
-        if (answers.held(owner) > trip.answerBytes) return false
+        if (answers.held(owner) > exchange.answerBytes) return false
         answers.add(owner, more)
       }
-      trip.answerBytes = bytes
+      exchange.answerBytes = bytes
       return true
     },
-    countAnswer(trip, bytes) {
-      answers.add(ownerOf(trip), bytes - trip.answerBytes)
-      trip.answerBytes = bytes
+    countAnswer(exchange, bytes) {
+      answers.add(ownerOf(exchange), bytes - exchange.answerBytes)
+      exchange.answerBytes = bytes
     },
   }
 }
 
 /** Whose memory an exchange uses: the account's, or while that is not known, the address's. */
-export function ownerOf(trip: Trip): string {
-  const { account, address } = trip.exchange
+export function ownerOf(exchange: LiveExchange): string {
+  const { account, address } = exchange
   if (account) return account.id
-  trip.network ??= addressGroup(address)
-  return trip.network
+  exchange.network ??= addressGroup(address)
+  return exchange.network
 }

@@ -4,8 +4,9 @@
  * follows. So an answer never looks finished before its charge is committed.
  */
 import type { ServerResponse } from 'node:http'
-import type { UpstreamFailure, Usage } from '#contract'
+import type { Refusal, UpstreamFailure, Usage } from '#contract'
 import { type Client, FRAMING } from '../answer/client.ts'
+import { failureFrame } from '../answer/stream.ts'
 import { type AnswerRoom, ByteCollector, tooMuch, UNCOUNTED_BYTES } from '../bytes.ts'
 import { RawFailure, type RawHead } from '../upstream/raw.ts'
 import { usageIn } from './raw-usage.ts'
@@ -21,6 +22,8 @@ export interface RawStream {
   end(): void
   /** Lets out what was kept back. */
   finish(): void
+  /** Tells what went wrong, where there is a way to tell it, and ends the connection. */
+  fail(refusal: Refusal): void
 }
 
 /** The client's end, and the head that it gets before the first piece. */
@@ -90,6 +93,10 @@ export class ByteStream implements RawStream {
   finish(): void {
     writeEnd(this.#outlet, this.#kept)
   }
+
+  fail(): void {
+    this.#outlet.client.destroy()
+  }
 }
 
 const NOTHING: Buffer = Buffer.alloc(0)
@@ -153,6 +160,11 @@ export class EventStream implements RawStream {
 
   finish(): void {
     writeEnd(this.#outlet, Buffer.concat(this.#tail))
+  }
+
+  /** By an event. */
+  fail(refusal: Refusal): void {
+    this.#outlet.client.breakStream(failureFrame(refusal))
   }
 
   #event(event: Buffer, released: Buffer[]): void {

@@ -2,150 +2,169 @@
  * The innermost middleware of a raw route: the bytes pass, and only what they cost is looked at. Small answers and JSON
  * leave whole, when the pipeline has unwound; sound, files and events leave as they come, but for their end.
  */
-import { isRefusal, refuse, type UpstreamFailure, type Usage } from '#contract'
-import { StreamAnswer } from '../answer/stream.ts'
-import type { Upstream } from '../generation.ts'
-import { RawAbort, RawFailure, type RawHead } from '../upstream/raw.ts'
-import type { Memory } from './memory.ts'
+import { isRefusal, refuse, type Usage } from '#contract'
+import type { Signed, Upstream } from '../generation.ts'
+import type { Reply } from '../pipeline/finish.ts'
+import { RawAbort, type RawAnswer, RawFailure, type RawHead, type RawSink } from '../upstream/raw.ts'
+import { AttemptRecord } from './attempt-record.ts'
+import { refusalOf } from './chat.ts'
+import type { LiveExchange } from './exchange.ts'
 import { modelOfForm } from './raw-form.ts'
 import { queryNamesModel, upstreamPath } from './raw-path.ts'
 import { ByteStream, EventStream, howItLeaves, type RawStream } from './raw-stream.ts'
 import { reportedIn, usageOfRaw } from './raw-usage.ts'
-import { endStopped, recordAttempt, refusalOf, type SenderParts, type Trip } from './trip.ts'
+import { type End, stoppedReply, WholeReply } from './reply.ts'
 
-/** Resolves when the answer is over or the client has left; rejects with the refusal when it failed. */
-export async function sendRaw(trip: Trip, parts: SenderParts, memory: Memory): Promise<void> {
-  const { exchange, client, meter, ctx, route, generation } = trip
-  const { raw } = route.config
+/** Resolves when the answer is over, however it ended; rejects with the refusal of a request that may not be sent. */
+export async function sendRaw(exchange: LiveExchange): Promise<Reply> {
+  const { ctx, live, generation } = exchange
+  const { raw } = live.config
   if (!raw) throw new Error('a raw route without a target')
-  if (exchange.aborted) return endStopped(trip)
+  if (exchange.stopped) return stoppedReply(exchange)
   refuseEncodedBody(ctx.get('content-encoding'))
-  refuseForbiddenModel(trip, raw.models)
+  refuseForbiddenModel(exchange, raw.models)
   const upstream = generation.upstreams.get(raw.provider.name)!
   const routes = generation.routes.map(each => each.config.path)
-  const path = upstreamPath({ route: route.config.path, upstream: raw.path, routes }, ctx.path, ctx.querystring)
-  const type = ctx.get('content-type')
-  const signed = upstream.sign({
-    method: ctx.method,
-    path,
-    headers: type === '' ? {} : { 'content-type': type },
-    body: exchange.bytes,
-  })
-  const attempt = recordAttempt(trip, parts, raw.provider.name)
-  const holds = (bytes: number) => memory.growAnswer(trip, bytes)
-  let stream: RawStream | null = null
-  try {
-    const answer = await parts.rawProxy.send({
-      request: ctx.req,
-      bytes: exchange.bytes,
-      provider: raw.provider,
-      headers: { ...signed.headers, via: trip.via },
-      path,
-      requestId: exchange.id,
-      signal: exchange.signal,
-      watchman: parts.watchman,
-      largestBytes: generation.configuration.limits.answerBytes,
-      holds,
-      begin(head, resume) {
-        signed.taken()
-        attempt(head.status, null)
-        stream = streamFor(trip, head, upstream, holds)
-        if (stream === null) return null
-        client.onResume(resume)
-        return bytes => stream!.take(bytes)
-      },
-      decodeError: upstream.dialect.decodeError,
-    })
-    // Assigned in `begin`, where the compiler does not look.
-    const streamed = stream as RawStream | null
-    streamed?.end()
-    meter.started = meter.finished = true
-    exchange.usage = streamed
-      ? usageSoFar(trip, streamed)
-      : usageOfWhole(trip, answer.headers['content-type'] ?? '', answer.body)
-    exchange.outcome = client.left ? 'client_left' : 'answered'
-    const finish = () => (streamed ? streamed.finish() : client.sendWhole(answer.status, answer.headers, answer.body))
-    trip.finish = finish
-  } catch (error) {
-    if (exchange.aborted) {
-      // Who was given up before its head came was tried all the same.
-      if (exchange.attempts.length === 0) attempt(null, null)
-      leave(trip, stream, error instanceof RawAbort && error.isBillable)
-      return endStopped(trip)
+  const path = upstreamPath({ route: live.config.path, upstream: raw.path, routes }, ctx.path, ctx.querystring)
+  return new RawTry(exchange, upstream, path).run()
+}
+
+/** The one attempt of a raw route. */
+class RawTry {
+  readonly #exchange: LiveExchange
+  readonly #upstream: Upstream
+  readonly #path: string
+  readonly #signed: Signed
+  readonly #record: AttemptRecord
+  readonly #holds = (bytes: number) => this.#exchange.host.memory.growAnswer(this.#exchange, bytes)
+  /** Set at a head whose answer leaves as it comes. */
+  #stream: RawStream | null = null
+
+  constructor(exchange: LiveExchange, upstream: Upstream, path: string) {
+    const { ctx, bytes } = exchange
+    const type = ctx.get('content-type')
+    const headers: Readonly<Record<string, string>> = type === '' ? {} : { 'content-type': type }
+    this.#exchange = exchange
+    this.#upstream = upstream
+    this.#path = path
+    this.#signed = upstream.sign({ method: ctx.method, path, headers, body: bytes })
+    this.#record = new AttemptRecord(exchange, upstream.provider.name)
+  }
+
+  async run(): Promise<Reply> {
+    const exchange = this.#exchange
+    try {
+      const answer = await this.#ask()
+      this.#stream?.end()
+      exchange.meter.started = exchange.meter.finished = true
+      const outcome = exchange.client.left ? 'client_left' : 'answered'
+      if (this.#stream) return this.#reply({ outcome, usage: this.#usageSoFar(this.#stream), refusal: null })
+      const { status, headers, body } = answer
+      return new WholeReply(exchange, body, { usage: this.#usageOfWhole(answer), status, headers, outcome })
+    } catch (error) {
+      if (exchange.stopped) return this.#stopped(error)
+      if (!(error instanceof RawFailure)) throw error
+      // A 403 says as often that a file is somebody else's, and then nothing about the credential.
+      if (error.status === 401) this.#signed.refused()
+      this.#record.failed(error.status, error.failure)
+      const { code, detail } = error.failure
+      const fields = { exchange: exchange.id, target: this.#upstream.provider.name, code, detail }
+      exchange.host.log.warn(fields, 'an attempt failed')
+      return this.#reply({ outcome: 'failed', usage: null, refusal: refusalOf(error.failure) })
     }
-    exchange.outcome = 'failed'
-    if (!(error instanceof RawFailure)) throw error
-    // A 403 says as often that a file is somebody else's, and then nothing about the credential.
-    if (error.status === 401) signed.refused()
-    noteFailure(trip, parts, error, attempt)
-    throw refusalOf(error.failure)
   }
-}
 
-/** The client's stream for an answer that leaves as it comes; null for one that is collected. */
-function streamFor(
-  trip: Trip,
-  head: RawHead,
-  { dialect }: Upstream,
-  holds: (bytes: number) => boolean,
-): RawStream | null {
-  const { client, ctx, generation } = trip
-  const outlet = { client, response: ctx.res, head }
-  switch (howItLeaves(head)) {
-    case 'events':
-      // Once it has begun, what goes wrong is told by an event and then the connection's end.
-      trip.stream = new StreamAnswer(client, [])
-      return new EventStream(outlet, {
-        failureOf: said => dialect.decodeError(500, {}, said),
-        largestBytes: generation.configuration.limits.answerBytes,
-        holds,
-      })
-    case 'bytes':
-      return new ByteStream(outlet)
-    case null:
-      return null
+  #ask(): Promise<RawAnswer> {
+    const { ctx, bytes, live, id, signal, via, host, generation } = this.#exchange
+    return host.rawProxy.send({
+      request: ctx.req,
+      bytes,
+      provider: live.config.raw!.provider,
+      headers: { ...this.#signed.headers, via },
+      path: this.#path,
+      requestId: id,
+      signal,
+      watchman: host.watchman,
+      largestBytes: generation.configuration.limits.answerBytes,
+      holds: this.#holds,
+      begin: (head, resume) => this.#begin(head, resume),
+      decodeError: this.#upstream.dialect.decodeError,
+    })
   }
-}
 
-/**
- * Who leaves in the middle has had the half of it: the request, and what had come. Who leaves before anything of it came
- * has had the request read.
- */
-function leave(trip: Trip, stream: RawStream | null, isBillable: boolean): void {
-  const { client, meter, exchange, route } = trip
-  if (stream && client.headSent) {
-    meter.started = meter.finished = true
-    exchange.usage = usageSoFar(trip, stream)
-  } else if (isBillable && client.left) {
-    meter.abandoned = true
-    const sizes = { requestBytes: exchange.bytes.length, answerBytes: 0 }
-    const said = stream?.usage ?? null
-    exchange.usage = usageOfRaw(route.config.price, said && said.promptTokens > 0 ? said : null, sizes)
+  #begin(head: RawHead, resume: () => void): RawSink | null {
+    this.#signed.taken()
+    this.#record.head(head.status, null)
+    const stream = this.#streamFor(head)
+    if (stream === null) return null
+    this.#stream = stream
+    this.#exchange.client.onResume(resume)
+    return bytes => stream.take(bytes)
   }
-}
 
-function usageSoFar({ route, exchange }: Trip, stream: RawStream): Usage {
-  const sizes = { requestBytes: exchange.bytes.length, answerBytes: stream.bytes }
-  return usageOfRaw(route.config.price, stream.usage, sizes)
-}
+  /** The client's stream for an answer that leaves as it comes; null for one that is collected. */
+  #streamFor(head: RawHead): RawStream | null {
+    const { client, ctx, generation } = this.#exchange
+    const outlet = { client, response: ctx.res, head }
+    switch (howItLeaves(head)) {
+      case 'events':
+        return new EventStream(outlet, {
+          failureOf: said => this.#upstream.dialect.decodeError(500, {}, said),
+          largestBytes: generation.configuration.limits.answerBytes,
+          holds: this.#holds,
+        })
+      case 'bytes':
+        return new ByteStream(outlet)
+      case null:
+        return null
+    }
+  }
 
-function usageOfWhole({ route, exchange }: Trip, type: string, body: Buffer): Usage {
-  const reported = route.config.price !== null && /json/i.test(type) ? reportedIn(body) : null
-  return usageOfRaw(route.config.price, reported, { requestBytes: exchange.bytes.length, answerBytes: body.length })
-}
+  /** With whatever of a stream has left. */
+  #reply(end: End): Reply {
+    const { client } = this.#exchange
+    const stream = this.#stream
+    return {
+      ...end,
+      commit: () => stream?.finish(),
+      fail: refusal => (stream ? stream.fail(refusal) : client.destroy()),
+    }
+  }
 
-/** Writes down a failure, also one of an answer whose head was good, and tells the operator. */
-function noteFailure(
-  { exchange, route }: Trip,
-  { log }: SenderParts,
-  { status, failure }: RawFailure,
-  attempt: (status: number | null, failure: UpstreamFailure) => void,
-): void {
-  const last = exchange.attempts.at(-1)
-  if (last) exchange.attempts[exchange.attempts.length - 1] = { ...last, code: failure.code }
-  else attempt(status, failure)
-  const { code, detail } = failure
-  log.warn({ exchange: exchange.id, target: route.config.raw?.provider.name, code, detail }, 'an attempt failed')
+  /**
+   * Who leaves in the middle has had the half of it: the request, and what had come. Who leaves before anything of it came
+   * has had the request read.
+   */
+  #stopped(error: unknown): Reply {
+    const { client, meter, bytes, live, stopped } = this.#exchange
+    const stream = this.#stream
+    // Who was given up before its head came was tried all the same.
+    this.#record.head(null, null)
+    let usage: Usage | null = null
+    if (stream && client.headSent) {
+      meter.started = meter.finished = true
+      usage = this.#usageSoFar(stream)
+    } else if (error instanceof RawAbort && error.isBillable && client.left) {
+      meter.abandoned = true
+      const said = stream?.usage ?? null
+      const sizes = { requestBytes: bytes.length, answerBytes: 0 }
+      usage = usageOfRaw(live.config.price, said && said.promptTokens > 0 ? said : null, sizes)
+    }
+    const refusal = stopped === 'cut' ? refuse('shutting_down', { retryAfterMs: 1000 }) : null
+    return this.#reply({ outcome: stopped!, usage, refusal })
+  }
+
+  #usageSoFar(stream: RawStream): Usage {
+    const { bytes, live } = this.#exchange
+    return usageOfRaw(live.config.price, stream.usage, { requestBytes: bytes.length, answerBytes: stream.bytes })
+  }
+
+  #usageOfWhole({ headers, body }: RawAnswer): Usage {
+    const { bytes, live } = this.#exchange
+    const isJson = /json/i.test(headers['content-type'] ?? '')
+    const reported = live.config.price !== null && isJson ? reportedIn(body) : null
+    return usageOfRaw(live.config.price, reported, { requestBytes: bytes.length, answerBytes: body.length })
+  }
 }
 
 /** The header does not go upstream, so the provider would take the body for what it is not; nor could its tokens be held. */
@@ -159,46 +178,46 @@ function refuseEncodedBody(encoding: string): void {
  * route names its models, nobody pays its price for another one. Without them a path, a query or a file may say which
  * model is asked, and nobody here knows.
  */
-function refuseForbiddenModel(trip: Trip, models: readonly string[] | null): void {
-  const allowed = trip.exchange.key?.models ?? null
+function refuseForbiddenModel(exchange: LiveExchange, models: readonly string[] | null): void {
+  const allowed = exchange.key?.models ?? null
   if (models === null) {
     if (allowed === null) return
     const message = 'This key may use some models only, and nobody can say which one a request to this URL would reach.'
     throw refuse('model_not_found', { message })
   }
-  const model = listedModel(trip, models)
+  const model = listedModel(exchange, models)
   if (model === null || !(allowed === null || allowed.includes(model)))
     throw refuse('model_not_found', { param: 'model' })
 }
 
 /** The provider's model that a request is about, when its route lists it; null for all others. */
-function listedModel(trip: Trip, models: readonly string[]): string | null {
-  const model = modelOf(trip)
-  return model !== null && models.includes(model) && !queryNamesModel(trip.ctx.querystring) ? model : null
+function listedModel(exchange: LiveExchange, models: readonly string[]): string | null {
+  const model = modelOf(exchange)
+  return model !== null && models.includes(model) && !queryNamesModel(exchange.ctx.querystring) ? model : null
 }
 
 /**
  * Notes the model for receipts and usage. Only one that the route lists: what clients write there otherwise is theirs, and the
  * sums of usage would have as many rows as they like. What is wrong with the body is told when it is sent.
  */
-export function noteRawModel(trip: Trip): void {
-  const models = trip.route.config.raw?.models
+export function noteRawModel(exchange: LiveExchange): void {
+  const models = exchange.live.config.raw?.models
   if (!models) return
   try {
-    trip.exchange.rawModel = listedModel(trip, models)
+    exchange.rawModel = listedModel(exchange, models)
   } catch (error) {
     if (!isRefusal(error)) throw error
   }
 }
 
 /** The model that a body is about. Null: nobody can see which one, or none, so it is none that is allowed. */
-function modelOf(trip: Trip): string | null {
-  const { exchange, ctx } = trip
+function modelOf(exchange: LiveExchange): string | null {
+  const { ctx } = exchange
   const type = ctx.get('content-type')
   if (/^multipart\//i.test(type)) {
     // A step may have changed the header since it was read: the provider reads the form by the one that is sent.
-    if (trip.form?.type !== type) trip.form = { type, model: modelOfForm(type, exchange.bytes) }
-    return trip.form.model
+    if (exchange.form?.type !== type) exchange.form = { type, model: modelOfForm(type, exchange.bytes) }
+    return exchange.form.model
   }
   if (!JSON_TYPE.test(type)) return null
   const body = exchange.json()

@@ -2,26 +2,27 @@
 import { type Clock, costOf, type NanoUsd, type Refusal, searchingOf } from '#contract'
 import { countOr0 } from '../answer/meter.ts'
 import type { ExchangeSummary } from '../observe/summary.ts'
-import type { Trip } from './trip.ts'
+import { statusAfter } from '../pipeline/finish.ts'
+import type { LiveExchange } from './exchange.ts'
 
-export interface TripEnding {
-  readonly status: number
+/** What the client was told of a bad end, and who decided how the exchange ended. */
+export interface Told {
   readonly refusal: Refusal | null
   /** The step that refused, failed or answered; `send` or `gateway` where no step did; null: answered by a provider. */
   readonly decidedBy: string | null
 }
 
-export function summaryOf(trip: Trip, { status, refusal, decidedBy }: TripEnding, clock: Clock): ExchangeSummary {
-  const { exchange, route, ctx, client, stopped } = trip
-  const { account, key, attempts } = exchange
+export function summaryOf(exchange: LiveExchange, { refusal, decidedBy }: Told, clock: Clock): ExchangeSummary {
+  const { live, ctx, client, account, key, attempts, outcome } = exchange
+  const { res } = ctx
   return {
     id: exchange.id,
     at: exchange.startedAt,
     ms: clock.now() - exchange.startedAt,
     firstChunkMs: client.firstWriteMs === null ? null : client.firstWriteMs - client.openedMs,
-    route: route.config.path,
-    kind: route.config.kind,
-    policy: route.plan.name,
+    route: live.config.path,
+    kind: live.config.kind,
+    policy: exchange.plan.name,
     method: ctx.method,
     model: exchange.model?.id ?? null,
     target: attempts.length === 0 ? null : attempts[attempts.length - 1]!.target,
@@ -30,14 +31,17 @@ export function summaryOf(trip: Trip, { status, refusal, decidedBy }: TripEnding
     account: account?.name ?? null,
     keyId: key?.id ?? null,
     key: key?.name ?? null,
-    // Who has left got no status, whatever was prepared.
-    status: stopped === 'client_left' && exchange.outcome === 'client_left' ? null : status,
-    outcome: exchange.outcome,
+    status: statusAfter(outcome, exchange.stopped, {
+      sent: res.headersSent ? res.statusCode : null,
+      refused: refusal?.status ?? null,
+      prepared: ctx.status,
+    }),
+    outcome,
     code: refusal?.code ?? null,
     decidedBy,
     usage: exchange.usage,
     charge: exchange.charge,
-    cost: operatorCost(trip),
+    cost: operatorCost(exchange),
     address: exchange.address,
     bytesIn: exchange.bytes.length,
     trail: exchange.trail,
@@ -45,7 +49,7 @@ export function summaryOf(trip: Trip, { status, refusal, decidedBy }: TripEnding
   }
 }
 
-function operatorCost({ exchange: { attempts, targets, usage, chat } }: Trip): NanoUsd | null {
+function operatorCost({ attempts, targets, usage, chat }: LiveExchange): NanoUsd | null {
   if (!usage || attempts.length === 0) return null
   const { target } = attempts[attempts.length - 1]!
   const price = targets?.find(({ id }) => id === target)?.cost

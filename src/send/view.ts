@@ -1,49 +1,44 @@
 /** What a format for clients may know of the exchange: made when its request is read, when the account is known. */
-import { type Boxes, type InboundDialect, type InboundView, isRefusal, slices } from '#contract'
+import { type Boxes, type InboundView, isRefusal, slices } from '#contract'
 import type { Vault } from '../store/store.ts'
+import type { LiveExchange } from './exchange.ts'
 import { ExchangeAnswers } from './kept.ts'
-import type { Memory } from './memory.ts'
-import type { SenderParts, Trip } from './trip.ts'
 
 /** Thoughts in `encrypted_content`; responses at rest have another purpose. */
 const THOUGHT = 'thought'
 
-export function viewOf(trip: Trip, { store }: Pick<SenderParts, 'store'>, memory: Memory): InboundView {
-  const { exchange, generation } = trip
+export function viewOf(exchange: LiveExchange): InboundView {
+  const { generation, account, host } = exchange
   return {
     exchange: exchange.id,
     createdAt: Math.floor(exchange.startedAt / 1000),
     findModel: generation.catalog.find,
-    boxes: new AccountBoxes(store.vault, exchange.account?.id ?? ''),
-    kept: keptOf(trip, store, memory) ?? undefined,
+    boxes: new AccountBoxes(host.store.vault, account?.id ?? ''),
+    kept: keptOf(exchange) ?? undefined,
   }
 }
 
 /** Null: the route keeps no answers, or nobody knows whose they would be. */
-function keptOf(trip: Trip, store: SenderParts['store'], memory: Memory): ExchangeAnswers | null {
-  const { exchange, generation, route } = trip
-  if (route.config.keepResponsesMs === null || !exchange.account) return null
+function keptOf(exchange: LiveExchange): ExchangeAnswers | null {
+  const { generation, live, account, bytes, host } = exchange
+  if (live.config.keepResponsesMs === null || !account) return null
   const { bodyBytes: mostBytes } = generation.configuration.limits
-  const { account, bytes } = exchange
   const sizes = { mostBytes, bodyBytes: bytes.length }
-  trip.kept ??= new ExchangeAnswers({ store, account: account.id, ...sizes, room: memory.forBody(trip) })
-  return trip.kept
+  const room = host.memory.forBody(exchange)
+  exchange.kept ??= new ExchangeAnswers({ store: host.store, account: account.id, ...sizes, room })
+  return exchange.kept
 }
 
 /**
  * Reads the kept answers that a request names, in turns of the event loop, before the first step asks for the request. Where
  * no step has said yet whose it is, they are read when it is asked for.
  */
-export async function readKeptAhead(
-  trip: Trip,
-  inbound: InboundDialect | undefined,
-  { store }: Pick<SenderParts, 'store'>,
-  memory: Memory,
-): Promise<void> {
-  const kept = inbound?.readAhead ? keptOf(trip, store, memory) : null
+export async function readKeptAhead(exchange: LiveExchange): Promise<void> {
+  const { format } = exchange
+  const kept = format?.readAhead ? keptOf(exchange) : null
   if (kept === null) return
   try {
-    await slices.run(inbound!.readAhead!(trip.exchange.json(), kept), trip.exchange.signal)
+    await slices.run(format!.readAhead!(exchange.json(), kept), exchange.signal)
   } catch (error) {
     // The step that asks for the request is the one that refuses it.
     if (!isRefusal(error)) throw error

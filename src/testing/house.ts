@@ -8,11 +8,11 @@ import { join } from 'node:path'
 import { type Log, mistakeText, type Random, type StepRun, type TrailEntry } from '#contract'
 import { createClientApp, createListener, type Listener } from '../app.ts'
 import type { Configuration } from '../config/configuration.ts'
-import { createGateway, type Gateway } from '../gateway.ts'
+import { Gateway } from '../gateway.ts'
 import { createGeneration, type Generation } from '../generation.ts'
 import { mistakeSentence, type StepReport } from '../pipeline/step-report.ts'
+import type { LiveExchange } from '../send/exchange.ts'
 import { summaryOf } from '../send/record.ts'
-import type { Trip } from '../send/trip.ts'
 import { createIds } from '../store/ids.ts'
 import { openStore } from '../store/sqlite.ts'
 import type { RecoveryReport, Store } from '../store/store.ts'
@@ -118,7 +118,7 @@ export async function openHouse(options: HouseOptions): Promise<House> {
   const mistakes: House['mistakes'][number][] = []
   const records = new Map<string, BenchRecord>()
   const visits = new Map<unknown, Visit>()
-  const visitOf = (trip: Trip | undefined) => visits.get(trip?.ctx.req.socket)
+  const visitOf = (exchange: LiveExchange | undefined) => visits.get(exchange?.ctx.req.socket)
   const upstream = createUpstream(time, ({ headers }) => asked(headers['x-request-id']))
   const parts = {
     configuration,
@@ -143,7 +143,7 @@ export async function openHouse(options: HouseOptions): Promise<House> {
   })
   const retired = new Set<Generation>()
   const bug = (exchange: string, error: unknown) => void mistakes.push({ exchange, error })
-  const gateway = createGateway({
+  const gateway = new Gateway({
     store,
     clock,
     random,
@@ -157,10 +157,10 @@ export async function openHouse(options: HouseOptions): Promise<House> {
     stepGraceMs: options.stepGraceMs,
     reportStep: report => void mistakes.push(report),
     reportBug: bug,
-    record(trip, ending) {
-      const { signal, id } = trip.exchange
-      records.set(id, { ...summaryOf(trip, ending, clock), signal })
-      exchanges.set(trip.ctx.req.socket, id)
+    record(exchange, told) {
+      const { signal, id } = exchange
+      records.set(id, { ...summaryOf(exchange, told, clock), signal })
+      exchanges.set(exchange.ctx.req.socket, id)
     },
   })
   const exchanges = new Map<unknown, string>()
@@ -178,10 +178,10 @@ export async function openHouse(options: HouseOptions): Promise<House> {
     () => ids.next('req_'),
   )
 
-  function asked(exchange: UpstreamCall['headers'][string] | undefined): void {
-    const trips = gateway.trips()
+  function asked(id: UpstreamCall['headers'][string] | undefined): void {
+    const running = gateway.exchanges()
     // A raw request does not carry the id of its exchange: then it is the only one that can be meant.
-    visitOf(trips.find(trip => trip.exchange.id === exchange) ?? trips.at(-1))?.asked()
+    visitOf(running.find(exchange => exchange.id === id) ?? running.at(-1))?.asked()
   }
 
   async function send(request: BenchRequest, headers: Readonly<Record<string, string>>): Promise<BenchAnswer> {
@@ -214,10 +214,10 @@ export async function openHouse(options: HouseOptions): Promise<House> {
         nowMs = clock.now()
         nth = Math.min(nth, QUICK_TURNS)
       }
-      const trip = gateway.trips().find(each => each.ctx.req.socket === (visit.wire as unknown))
-      if (nth > QUICK_TURNS + patienceMs) throw stuck(trip)
-      if (!trip && isClosed) return
-      if (!trip || !isPausing(trip)) continue
+      const running = gateway.exchanges().find(each => each.ctx.req.socket === (visit.wire as unknown))
+      if (nth > QUICK_TURNS + patienceMs) throw stuck(running)
+      if (!running && isClosed) return
+      if (!running || !isPausing(running)) continue
       await time.pass(100)
       nowMs = clock.now()
     }
@@ -225,7 +225,7 @@ export async function openHouse(options: HouseOptions): Promise<House> {
 
   async function disposeRetired(): Promise<void> {
     for (const old of retired) {
-      if (gateway.trips().some(trip => trip.generation === old)) continue
+      if (gateway.exchanges().some(({ generation }) => generation === old)) continue
       retired.delete(old)
       await old.dispose()
     }
@@ -263,11 +263,11 @@ export async function openHouse(options: HouseOptions): Promise<House> {
   }
 }
 
-function stuck(trip: Trip | undefined): StuckError {
-  if (!trip) return new StuckError('the request does not come to its end: nobody answers it')
-  const { trail, step, sealed } = trip.exchange
+function stuck(exchange: LiveExchange | undefined): StuckError {
+  if (!exchange) return new StuckError('the request does not come to its end: nobody answers it')
+  const { trail, step, sealed, plan } = exchange
   const way = trail.map(each => `${each.step} ${each.verdict}`).join(', ')
-  const underWay = sealed ? null : (trip.route.plan.steps[step]?.id ?? null)
+  const underWay = sealed ? null : (plan.steps[step]?.id ?? null)
   const where = underWay === null ? '' : `, and the step "${underWay}" is under way`
   return new StuckError(
     `the request does not come to its end: its trail so far is: ${way || 'empty'}${where}`,
@@ -295,9 +295,8 @@ async function inTime(work: Promise<unknown>, complaint: string): Promise<void> 
 }
 
 /** Between two tries at a provider: nothing happens before time has passed. */
-function isPausing({ client, exchange, asking, onStop }: Trip): boolean {
-  if (client.isParting) return true
-  return onStop !== null && asking === null && exchange.outcome === null && exchange.attempts.at(-1)?.code != null
+function isPausing({ client, phase, asking, attempts }: LiveExchange): boolean {
+  return client.isParting || (phase === 'sending' && asking === null && attempts.at(-1)?.code != null)
 }
 
 function logInto(log: LogEntry[], step: string | null): Log {

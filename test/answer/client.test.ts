@@ -169,7 +169,7 @@ describe('a client that does not keep up', () => {
     ['a broken stream’s last event', (client, body) => client.breakStream(body)],
   ])('is cut also while %s wait for it', async (_name, send) => {
     await using wire = await openWire()
-    const { client, watchman } = clientOn(wire.response)
+    const { client, watchman, flushed } = clientOn(wire.response)
     wire.raw.pause()
     send(client, Buffer.alloc(16 * 1024 * 1024, 'x'))
     while (await drains(wire.response));
@@ -179,13 +179,13 @@ describe('a client that does not keep up', () => {
     // Without a deadline this would wait for ever, and so would 16 MiB.
     expect(wire.response.destroyed).toBe(true)
     expect(wire.response.writableFinished).toBe(false)
-    await client.flushed
+    await flushed
     expect(watchman.watched).toBe(0)
   })
 
   test('but slow is not stalled: who takes a little now and then gets all of it', async () => {
     await using wire = await openWire()
-    const { client, watchman } = clientOn(wire.response)
+    const { client, watchman, flushed } = clientOn(wire.response)
     const size = 32 * 1024 * 1024
     const start = watchman.now()
     let received = 0
@@ -197,7 +197,7 @@ describe('a client that does not keep up', () => {
     while (!wire.response.writableFinished && !wire.response.destroyed) {
       watchman.advance(50_000)
       wire.raw.resume()
-      await Promise.race([once(wire.response, 'drain'), client.flushed])
+      await Promise.race([once(wire.response, 'drain'), flushed])
       wire.raw.pause()
       while (await drains(wire.response));
     }
@@ -209,10 +209,10 @@ describe('a client that does not keep up', () => {
 
   test('is not watched any more when it has taken all', async () => {
     await using wire = await openWire()
-    const { client, watchman } = clientOn(wire.response)
+    const { client, watchman, flushed } = clientOn(wire.response)
     const { socket } = wire.response
     client.sendWhole(200, {}, Buffer.alloc(8 * 1024 * 1024, 'x'))
-    await client.flushed
+    await flushed
     expect(watchman.watched).toBe(0)
     watchman.advance(1_000_000)
     expect((await wire.raw.readResponse()).body).toHaveLength(8 * 1024 * 1024)
@@ -261,7 +261,7 @@ describe('small frames', () => {
 describe('what Koa sends', () => {
   test('may take its time: only a client that takes nothing of it is cut', async () => {
     await using wire = await openWire()
-    const { client, watchman } = clientOn(wire.response)
+    const { client, watchman, flushed } = clientOn(wire.response)
     client.release()
     for (let piece = 0; piece < 3; piece++) {
       watchman.advance(100_000)
@@ -277,7 +277,7 @@ describe('what Koa sends', () => {
     expect(wire.response.destroyed).toBe(false)
     watchman.advance(1)
     expect(wire.response.destroyed).toBe(true)
-    await client.flushed
+    await flushed
     expect(watchman.watched).toBe(0)
   })
 
@@ -315,18 +315,14 @@ describe('behind another answer on its connection', () => {
   test('nobody is slow, and nothing is flushed, until that one is over', async () => {
     await using pipeline = await openPipeline()
     const [first, second] = pipeline.responses
-    const { client, watchman } = clientOn(second!)
-    let flushed = false
-    void client.flushed.then(() => {
-      flushed = true
-    })
+    const { client, watchman, flushed } = clientOn(second!)
     client.sendWhole(200, {}, 'second')
     watchman.advance(60_001)
     watchman.advance(60_001)
     await new Promise(resolve => setImmediate(resolve))
-    expect([second!.destroyed, flushed]).toEqual([false, false])
+    expect([second!.destroyed, client.isFlushed]).toEqual([false, false])
     first!.end('first')
-    await client.flushed
+    await flushed
     expect((await pipeline.raw.readResponse()).text()).toBe('first')
     expect((await pipeline.raw.readResponse()).text()).toBe('second')
     expect(watchman.watched).toBe(0)
@@ -466,31 +462,27 @@ describe('an answer', () => {
   test('that is whole is told with its bytes, and is flushed when the client has it', async () => {
     await using wire = await openWire()
     const told: number[] = []
-    const { client } = clientOn(wire.response, { onWhole: bytes => void told.push(bytes) })
-    let isFlushed = false
-    void client.flushed.then(() => {
-      isFlushed = true
-    })
+    const { client, flushed } = clientOn(wire.response, { onWhole: bytes => void told.push(bytes) })
     wire.raw.pause()
     client.sendWhole(200, {}, Buffer.alloc(16 * 1024 * 1024))
     while (await drains(wire.response));
-    expect([told, isFlushed]).toEqual([[16 * 1024 * 1024], false])
+    expect([told, client.isFlushed]).toEqual([[16 * 1024 * 1024], false])
     wire.raw.resume()
-    await client.flushed
+    await flushed
   })
 
   test('that is whole is flushed when the client has gone', async () => {
     await using wire = await openWire()
-    const { client } = clientOn(wire.response, {})
+    const { client, flushed } = clientOn(wire.response, {})
     wire.raw.pause()
     client.sendWhole(200, {}, Buffer.alloc(16 * 1024 * 1024))
     wire.raw.reset()
-    await client.flushed
+    await flushed
   })
 
   test('that breaks has its last event, and then no end but the connection’s', async () => {
     await using wire = await openWire()
-    const { client, watchman } = clientOn(wire.response)
+    const { client, watchman, flushed } = clientOn(wire.response)
     client.writeStream(frame('a'))
     client.breakStream(frame('error'))
     await wire.raw.readUntil('data: error\n\n')
@@ -501,7 +493,7 @@ describe('an answer', () => {
     const { end, text } = await wire.raw.readResponse()
     expect([end, text()]).toEqual(['cut', 'data: a\n\ndata: error\n\n'])
     expect(await wire.raw.closed).toBe('fin')
-    await client.flushed
+    await flushed
   })
 
   test('that breaks over HTTP/1.0 ends in a reset, which no client takes for its end', async () => {
@@ -538,12 +530,12 @@ describe('an answer', () => {
 
   test('that breaks is not offered beyond its client’s time', async () => {
     await using wire = await openWire('HTTP/1.0')
-    const { client, watchman } = clientOn(wire.response)
+    const { client, watchman, flushed } = clientOn(wire.response)
     wire.raw.pause()
     await fill(client, wire.response)
     client.breakStream(frame('error'))
     watchman.advance(60_001)
-    await client.flushed
+    await flushed
     wire.raw.resume()
     expect((await wire.raw.readResponse()).end).toBe('cut')
   })

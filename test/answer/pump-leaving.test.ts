@@ -128,7 +128,7 @@ describe('the client leaves a stream', () => {
       exchange: 'req_1',
       createdAt: 1_700_000_000,
     })
-    const pump = new StreamPump({ ...common, decoder, answer: new StreamAnswer(client, []) })
+    const pump = new StreamPump(common, decoder, new StreamAnswer(client, []))
     pump.feedFrom(source)
     expect(source.aborts).toBe(1)
     expect(await pump.over).toEqual(LEFT)

@@ -102,11 +102,8 @@ describe('a stream that goes wrong', () => {
   test('what was over before the source was known is given up as soon as it is', async () => {
     const { common, source } = await parts({})
     const answer = new StreamAnswer(common.client, [])
-    const pump = new StreamPump({
-      ...common,
-      decoder: openai.decodeStream({ model: 'm', includeUsage: false, exchange: 'req_1', createdAt: 1_700_000_000 }),
-      answer,
-    })
+    const view = { model: 'm', includeUsage: false, exchange: 'req_1', createdAt: 1_700_000_000 }
+    const pump = new StreamPump(common, openai.decodeStream(view), answer)
     pump.data(Buffer.from('data: {"error":{"message":"x"}}\n\n'))
     pump.feedFrom(source)
     expect(source.aborts).toBe(1)

@@ -76,7 +76,7 @@ export async function streaming(options: PumpOptions = {}) {
     createdAt: 1_700_000_000,
   }
   const decoder = (options.dialect ?? openai).decodeStream(view)
-  const pump = new StreamPump({ ...common, decoder, answer })
+  const pump = new StreamPump(common, decoder, answer)
   pump.feedFrom(source)
   return {
     wire,
@@ -109,7 +109,7 @@ export async function streaming(options: PumpOptions = {}) {
 export async function collecting(options: PumpOptions = {}) {
   const { wire, client, watchman, meter, source, common } = await parts(options)
   const view = { model: 'chat-small', includeUsage: false, exchange: 'req_1', createdAt: 1_700_000_000 }
-  const pump = new WholePump({ ...common, dialect: options.dialect ?? openai, view, taps: options.taps ?? [] })
+  const pump = new WholePump(common, { dialect: options.dialect ?? openai, view, taps: options.taps ?? [] })
   pump.feedFrom(source)
   return {
     wire,

@@ -1,7 +1,7 @@
 /** A real answer on a real connection, and time that the test moves. */
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { Client, type ClientOptions } from '../../src/answer/client.ts'
+import { Client, type ClientOptions, type ClientOwner } from '../../src/answer/client.ts'
 import type { Check, Watchman } from '../../src/clock.ts'
 import { CutResponse } from '../../src/http/response.ts'
 import { openRaw, type RawClient } from '../helpers/raw-client.ts'
@@ -60,17 +60,14 @@ export function handWatchman(): HandWatchman {
 }
 
 /** A client with a gateway's usual deadlines, on the test's time. */
-export function clientOn(response: ServerResponse, options: Partial<ClientOptions> = {}) {
+export function clientOn(response: ServerResponse, options: Partial<ClientOptions & ClientOwner> = {}) {
   const watchman = handWatchman()
   const left: number[] = []
-  const client = new Client(response, {
-    watchman,
-    stallMs: 60_000,
-    heartbeat: { firstMs: 10_000, everyMs: 15_000 },
-    onLeave: () => left.push(watchman.now()),
-    ...options,
-  })
-  return { client, watchman, left }
+  const { promise: flushed, resolve: onFlushed } = Promise.withResolvers<void>()
+  const owner = { onLeave: () => left.push(watchman.now()), onWhole() {}, onFlushed, ...options }
+  const heartbeat = { firstMs: 10_000, everyMs: 15_000 }
+  const client = new Client(response, owner, { watchman, stallMs: 60_000, heartbeat, ...options })
+  return { client, watchman, left, flushed }
 }
 
 /** Resolves when it is so; asks after each turn of the event loop. */

@@ -21,9 +21,10 @@ import {
 import type { Client } from '../../src/answer/client.ts'
 import { StreamAnswer } from '../../src/answer/stream.ts'
 import type { Tap } from '../../src/answer/taps.ts'
-import { compileWhen, whenFacts } from '../../src/config/when.ts'
-import { LiveExchange } from '../../src/pipeline/exchange.ts'
+import { compileWhen, factsOf } from '../../src/config/when.ts'
+import type { Exchange } from '../../src/pipeline/exchange.ts'
 import { createPlan, type Plan, type PlannableStep } from '../../src/pipeline/plan.ts'
+import { PlayedExchange, playedReply } from '../../src/pipeline/played-exchange.ts'
 import { runPlan } from '../../src/pipeline/runner.ts'
 import { median } from './report.ts'
 
@@ -183,20 +184,11 @@ async function costOf(plan: Plan): Promise<number> {
   const before = process.cpuUsage()
   for (let index = 0; index < REQUESTS; index++) {
     const exchange = exchangeOf(plan)
-    ctx['exchange'] = exchange
-    await runPlan({
-      plan,
-      ctx,
-      exchange,
-      receive: async () => {},
-      innermost: async () => {
-        exchange.outcome = 'answered'
-      },
-      facts: () => whenFacts({ method: ctx.method, path: ctx.path, get: name => ctx.get(name), exchange }),
-      report: ({ step, what }) => {
+    await runPlan(exchange, {
+      reportStep: ({ step, what }) => {
         throw new Error(`${step} ${what}`)
       },
-      graceMs: 5000,
+      stepGraceMs: 5000,
     })
     entries += exchange.trail.length
   }
@@ -205,16 +197,19 @@ async function costOf(plan: Plan): Promise<number> {
   return spent / REQUESTS
 }
 
-function exchangeOf(plan: Plan): LiveExchange {
-  return new LiveExchange({
+function exchangeOf(plan: Plan): Exchange {
+  return new PlayedExchange({
     id: 'req_01MCC5RM000002V79Q0Q68211K',
     startedAt: 0,
     route: { path: '/v1/chat/completions', kind: 'chat', policy: 'bench', price: null },
     plan,
     address: '127.0.0.1',
     idempotencyKey: null,
+    ctx,
+    bytes: Buffer.alloc(0),
     parse: () => body,
-    translate: null,
+    facts: factsOf,
+    send: async () => playedReply('answered', null),
     progress: {
       started: false,
       finished: false,

@@ -8,8 +8,9 @@ import Koa, { type Context } from 'koa'
 import { type AnyPlugin, type Facts, isRefusal, type Refusal, type RouteView, refuse, type Services } from '#contract'
 import { compileSchema } from '../../src/config/ajv.ts'
 import { scanJson } from '../../src/dialects/json-scan.ts'
-import { LiveExchange, NOTHING_USED } from '../../src/pipeline/exchange.ts'
+import { type Exchange, NOTHING_USED } from '../../src/pipeline/exchange.ts'
 import { createPlan } from '../../src/pipeline/plan.ts'
+import { PlayedExchange } from '../../src/pipeline/played-exchange.ts'
 import { runPlan } from '../../src/pipeline/runner.ts'
 import type { StepReport } from '../../src/pipeline/step-report.ts'
 
@@ -30,11 +31,11 @@ export interface StepRequest {
   readonly route?: Partial<RouteView>
   /** What earlier steps have given. */
   readonly facts?: Partial<Facts>
-  readonly next?: (exchange: LiveExchange) => void | Promise<void>
+  readonly next?: (exchange: Exchange) => void | Promise<void>
 }
 
 export interface StepResult {
-  readonly exchange: LiveExchange
+  readonly exchange: Exchange
   readonly ctx: Context
   /** What the client would be told; null when every step let it pass. */
   readonly refusal: Refusal | null
@@ -64,15 +65,27 @@ export function createSteps(
   )
   let count = 0
   return async (request = {}) => {
-    const exchange = new LiveExchange({
+    const route: RouteView = {
+      path: '/v1/chat/completions',
+      kind: 'chat',
+      policy: 'test',
+      price: null,
+      ...request.route,
+    }
+    const ctx = contextOf(request.headers ?? [], route.path)
+    const reports: StepReport[] = []
+    let passed = false
+    const exchange = new PlayedExchange({
       id: `req_test_${++count}`,
       startedAt: 0,
-      route: { path: '/v1/chat/completions', kind: 'chat', policy: 'test', price: null, ...request.route },
+      route,
       plan,
       address: request.address ?? '127.0.0.1',
       idempotencyKey: null,
+      ctx,
+      bytes: request.bytes ?? Buffer.from(request.body === undefined ? '' : JSON.stringify(request.body)),
       parse: parseBody,
-      translate: null,
+      facts: () => ({}),
       progress: {
         started: false,
         finished: false,
@@ -82,30 +95,19 @@ export function createSteps(
         countedTokens: 0,
         estimate: NOTHING_USED,
       },
+      async send(exchange) {
+        passed = true
+        await request.next?.(exchange)
+        return null
+      },
       answer: () => Promise.reject(new Error('this test has nothing to answer with')),
     })
-    exchange.bytes = request.bytes ?? Buffer.from(request.body === undefined ? '' : JSON.stringify(request.body))
-    for (const [name, value] of Object.entries(request.facts ?? {})) Object.defineProperty(exchange, name, { value })
-    const ctx = contextOf(request.headers ?? [], exchange)
-    const reports: StepReport[] = []
-    let passed = false
-    const innermost = async () => {
-      passed = true
-      await request.next?.(exchange)
+    for (const [name, value] of Object.entries(request.facts ?? {})) {
+      Object.defineProperty(exchange, name, { value, writable: true })
     }
-    const report = (report: StepReport) => void reports.push(report)
     let refusal: Refusal | null = null
     try {
-      await runPlan({
-        plan,
-        ctx,
-        exchange,
-        receive: async () => {},
-        innermost,
-        facts: () => ({}),
-        report,
-        graceMs: 1000,
-      })
+      await runPlan(exchange, { reportStep: report => void reports.push(report), stepGraceMs: 1000 })
     } catch (error) {
       if (!isRefusal(error)) throw error
       refusal = error
@@ -142,16 +144,14 @@ function service(services: Partial<Services>, name: keyof Services): unknown {
 
 const koa = new Koa()
 
-function contextOf(headers: NonNullable<StepRequest['headers']>, exchange: LiveExchange): Context {
+function contextOf(headers: NonNullable<StepRequest['headers']>, path: string): Context {
   const request = new IncomingMessage(new Socket())
   request.method = 'POST'
-  request.url = exchange.route.path
+  request.url = path
   for (const [name, value] of headers) {
     request.rawHeaders.push(name, value)
     // Of two with one name Node keeps the first, as it does for Authorization.
     request.headers[name.toLowerCase()] ??= value
   }
-  const ctx = koa.createContext(request, new ServerResponse(request)) as Context & { exchange: LiveExchange }
-  ctx.exchange = exchange
-  return ctx
+  return koa.createContext(request, new ServerResponse(request)) as Context
 }

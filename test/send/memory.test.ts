@@ -1,15 +1,15 @@
 import { expect, test } from 'vitest'
+import type { LiveExchange } from '../../src/send/exchange.ts'
 import { createMemory } from '../../src/send/memory.ts'
-import type { Trip } from '../../src/send/trip.ts'
 
 const KIB = 1024
-const tripOf = (account: string) =>
-  ({ exchange: { account: { id: account }, chat: null }, answerBytes: 0 }) as unknown as Trip
+const exchangeOf = (account: string) =>
+  ({ account: { id: account }, chat: null, answerBytes: 0 }) as unknown as LiveExchange
 const create = () => createMemory(() => ({ bodyBytes: 100 * KIB, bodyBytesInflight: 1000 * KIB }))
 
 test('what is collected beyond the guess is counted, once, and given back at the end', () => {
   const memory = create()
-  const [first, second, third] = [tripOf('a'), tripOf('a'), tripOf('a')]
+  const [first, second, third] = [exchangeOf('a'), exchangeOf('a'), exchangeOf('a')]
   memory.reserveAnswer(first)
   memory.reserveAnswer(second)
   expect(memory.growAnswer(first, 10 * KIB), 'less than was guessed').toBe(true)

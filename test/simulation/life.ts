@@ -4,7 +4,7 @@ import { formatMoney, type Log, refuse } from '#contract'
 import { createClientApp, createListener, type Listener } from '../../src/app.ts'
 import { createWatchman, type Watchman } from '../../src/clock.ts'
 import type { Configuration } from '../../src/config/configuration.ts'
-import { createGateway, type Gateway } from '../../src/gateway.ts'
+import { Gateway } from '../../src/gateway.ts'
 import { createGeneration, type Generation } from '../../src/generation.ts'
 import { summaryOf } from '../../src/send/record.ts'
 import { createIds } from '../../src/store/ids.ts'
@@ -90,7 +90,7 @@ export class Life {
     const road = { transport: provider.dispatch }
     const upstreams = new Map([...generation.upstreams].map(([name, upstream]) => [name, { ...upstream, ...road }]))
     this.#generation = { ...generation, upstreams }
-    this.gateway = createGateway({
+    this.gateway = new Gateway({
       store,
       clock,
       random: () => world.random.next(),
@@ -103,11 +103,11 @@ export class Life {
       stepGraceMs: 5_000,
       reportStep: ({ step, what, error }) => this.#mistake(`step ${step} ${what}`, error),
       reportBug: (_exchange, error) => this.#mistake('an unexpected error', error),
-      record: (trip, ending) => {
+      record: (exchange, told) => {
         if (!this.isAlive) return
-        this.parts.onOver(trip.exchange.idempotencyKey ?? '')
-        const { idempotencyKey } = trip.exchange
-        const { status, outcome, code, charge } = summaryOf(trip, ending, clock)
+        const { idempotencyKey } = exchange
+        this.parts.onOver(idempotencyKey ?? '')
+        const { status, outcome, code, charge } = summaryOf(exchange, told, clock)
         const charged = charge && formatMoney(charge.amount)
         world.note(`gateway: ${idempotencyKey} is over: ${outcome} ${status} ${code ?? ''} charged ${charged}`)
         world.count(`code ${code ?? 'none'}`)

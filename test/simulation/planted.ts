@@ -114,8 +114,8 @@ export const PLANTED: readonly PlantedBug[] = [
     'finish-before-settle',
     'the end of an answer leaves before its charge is on disk',
     CHAT,
-    "exchange.outcome = 'answered'\n      return\n    case 'client_left'",
-    "exchange.outcome = 'answered'\n      trip.finish?.()\n      return\n    case 'client_left'",
+    'if (!(pump instanceof WholePump)) {',
+    'if (!(pump instanceof WholePump)) {\n        answer?.finish()',
   ),
   one(
     'failed-commit-is-done',
@@ -177,14 +177,14 @@ export const PLANTED: readonly PlantedBug[] = [
     'silent-end',
     'a stream that broke off ends as if it had been all',
     GATEWAY,
-    'if (stream) stream.fail(refusal)',
-    "if (stream) client.endStream(Buffer.from('\\n'))",
+    'if (reply) reply.fail(refusal)',
+    "if (reply) client.endStream(Buffer.from('\\n'))",
   ),
   one(
     'dispatch-for-nobody',
     'the request goes out for a client that has left meanwhile',
     CHAT,
-    'if (exchange.aborted) return endStopped(trip)\n  if (chat.stream)',
+    'if (exchange.stopped) return stoppedReply(exchange)\n  if (chat.stream)',
     'if (chat.stream)',
   ),
   one(

@@ -1,0 +1,47 @@
+/** How an answer reaches this client: in its format, as a stream or whole. */
+import { isRefusal, type Refusal, refuse, type Usage } from '#contract'
+import { wireUsageOf } from '../answer/meter.ts'
+import { StreamAnswer } from '../answer/stream.ts'
+import type { Tap, TapError } from '../answer/taps.ts'
+import type { WriteWhole } from '../answer/whole.ts'
+import { outcomeOfBroken } from '../pipeline/finish.ts'
+import type { LiveExchange } from './exchange.ts'
+import type { End } from './reply.ts'
+
+/** The client's stream. */
+export function streamTo({ client, meter, inbound }: LiveExchange, taps: readonly Tap[]): StreamAnswer {
+  return new StreamAnswer(client, taps, inbound?.encodeStream(), () => void (meter.delivered = true))
+}
+
+/**
+ * How this client wants its whole answer; undefined: as it is.
+ * @param known what it used; left out: what has been counted when it is written
+ */
+export function writerOf({ inbound, meter }: LiveExchange, known: Usage | null = null): WriteWhole | undefined {
+  if (!inbound) return undefined
+  return completion => {
+    const usage = known ?? meter.spent(true)
+    return inbound.encodeAnswer(usage ? { ...completion, usage: wireUsageOf(usage) } : completion)
+  }
+}
+
+/** A step's watch or edit threw: its own refusal (a guard's), or a bug. The exchange ends with it. */
+export function endOfTapped(exchange: LiveExchange, { step, cause }: TapError): Omit<End, 'usage'> {
+  const refusal = isRefusal(cause) ? cause : null
+  const outcome = outcomeOfBroken(refusal, exchange.meter.delivered)
+  return { outcome, refusal: refusal ? refusedBy(exchange, step, refusal) : brokenBy(exchange, step, cause) }
+}
+
+function refusedBy(exchange: LiveExchange, step: number, refusal: Refusal): Refusal {
+  exchange.record(step, 'refused', refusal.code, 'in the middle of the answer')
+  return refusal
+}
+
+function brokenBy(exchange: LiveExchange, step: number, error: unknown): Refusal {
+  const { plan, host } = exchange
+  const name = plan.steps[step]?.id ?? 'send'
+  const what = 'watch or edit threw'
+  host.reportStep({ exchange: exchange.id, policy: plan.name, step: name, what, error })
+  exchange.record(step, 'failed', 'plugin_error', what)
+  return refuse('plugin_error', { detail: `step "${name}"`, cause: error })
+}
