@@ -289,7 +289,7 @@ function* ownTurn(): Sliced<void> {
 /** Parses a long body in turns of the event loop, before the first step asks for it: others run between. */
 async function parseAhead(exchange: LiveExchange): Promise<void> {
   try {
-    const body = await slices.run(parseInSlices(exchange.bytes), exchange.signal)
+    const body = await slices.run(parseInSlices(exchange.bytes, exchange.spans), exchange.signal)
     if (body !== undefined) exchange.setJson(body)
   } catch (error) {
     // The step that asks for the body is the one that refuses it.

@@ -16,6 +16,13 @@ export interface EncodedRequest {
   readonly dropped: readonly string[]
 }
 
+/**
+ * Where the outermost object of a JSON text stands: its opening and its closing brace, then three numbers for each member in
+ * their order: the opening quote of its key, its value, and what follows the value. Offsets are bytes. A flat list, because
+ * it lives as long as a request.
+ */
+export type Spans = readonly number[]
+
 /** What a provider's failure means to the client; the provider's own words stay in the log. */
 export interface UpstreamFailure {
   readonly code: ErrorCode
@@ -86,7 +93,8 @@ export interface TokenCounting {
 /** The four moves, and the name that providers are configured with. */
 export interface Dialect {
   readonly name: string
-  encodeRequest(chat: Chat, target: Target): EncodedRequest
+  /** @param spans of the members of `chat.bytes`; empty or left out: nobody has looked yet */
+  encodeRequest(chat: Chat, target: Target, spans?: Spans): EncodedRequest
   /** Left out: the provider does not count. */
   readonly counting?: TokenCounting
   /** A 200 whose body is an error, or no answer at all, is a failure. */

@@ -52,7 +52,7 @@ export function skipScalar(bytes: Buffer, from: number): number {
 }
 
 /** Short strings are read byte by byte; only past this many bytes is a native search worth its call. */
-const NEAR = 64
+const NEAR = 32
 
 /**
  * From the opening quote to the byte after the closing one, or -1. A long string is searched natively for its next quote,

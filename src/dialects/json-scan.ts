@@ -55,19 +55,23 @@ export const SCAN_LIMITS: ScanLimits = { depth: 64, structural: 50_000 }
 /**
  * Scans a whole body in one pass. Never throws, whatever the bytes. A few nanoseconds a byte at worst, so that 4 MiB of
  * anything block the event loop for milliseconds only.
+ *
+ * @param spans empty; filled with where the members of the body stand, when it is an object
  */
-export function scanJson(bytes: Buffer, limits: ScanLimits = SCAN_LIMITS): ScanResult {
+export function scanJson(bytes: Buffer, limits: ScanLimits = SCAN_LIMITS, spans: number[] = []): ScanResult {
   const broken = notText(bytes)
   if (broken) return { ok: false, problem: { code: 'invalid_json', ...broken, param: null } }
-  const scanner = new Scanner(bytes, limits)
+  const scanner = new Scanner(bytes, limits, spans)
   try {
     scanner.body()
-    return { ok: true }
+    return SOUND
   } catch (error) {
     if (error instanceof Stop) return { ok: false, problem: error.problem }
     throw error
   }
 }
+
+const SOUND: ScanResult = { ok: true }
 
 /** Leaves the scan at the first problem. Not an Error: its stack trace would cost the sender nothing and us much. */
 class Stop {
@@ -119,6 +123,7 @@ class Scanner {
   readonly bytes: Buffer
   readonly limits: ScanLimits
   readonly scratch: Scratch
+  readonly spans: number[]
   at = 0
   depth = 0
   structural = 0
@@ -129,9 +134,10 @@ class Scanner {
   /** The current key decoded, when it has escapes. */
   name: string | undefined
 
-  constructor(bytes: Buffer, limits: ScanLimits) {
+  constructor(bytes: Buffer, limits: ScanLimits, spans: number[]) {
     this.bytes = bytes
     this.limits = limits
+    this.spans = spans
     if (scratch.depth < limits.depth) scratch = new Scratch(limits.depth)
     this.scratch = scratch
   }
@@ -177,16 +183,21 @@ class Scanner {
   object(): void {
     const level = this.enter()
     const base = this.top
+    const { spans } = this
+    if (level === 1) spans.push(this.at - 1, 0)
     let escaped: Set<string> | null = null
     if (this.next() !== BRACE_CLOSE) {
       for (;;) {
+        const keyStart = this.at
         this.key()
         if (this.name !== undefined) escaped = this.collect(escaped, this.name)
         if (level === 1) this.parameter()
         if (this.next() !== COLON) this.expected('":"')
         this.mark()
         this.space()
+        const valueStart = this.at
         this.value()
+        if (level === 1) spans.push(keyStart, valueStart, this.at)
         if (this.next() !== COMMA) break
         this.mark()
         this.space()
@@ -194,6 +205,7 @@ class Scanner {
       if (this.next() !== BRACE_CLOSE) this.expected('"," or "}"')
       this.distinct(base, escaped)
     }
+    if (level === 1) spans[1] = this.at
     this.mark()
     this.depth--
     this.top = base

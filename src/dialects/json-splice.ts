@@ -2,7 +2,9 @@
  * Splicing: changes members of an object while every other byte stays as it was sent. So a request goes upstream with
  * another `model`, and a chunk to the client with the catalog's, without being encoded again.
  */
+import type { Spans } from '#contract'
 import {
+  BACKSLASH,
   BRACE_CLOSE,
   BRACE_OPEN,
   COLON,
@@ -14,92 +16,52 @@ import {
   skipValue,
 } from './json-bytes.ts'
 
-/** A member of an object: its key, and where it stands. Offsets are bytes; `valueEnd` is the first byte after it. */
-export interface Member {
-  /** Decoded: `"\u006dodel"` is `model`. */
-  readonly key: string
-  /** Of the key's opening quote. */
-  readonly keyStart: number
-  readonly valueStart: number
-  readonly valueEnd: number
-}
-
-/** The outermost object: where its braces stand, and its members in their order. */
-export interface Spans {
-  readonly open: number
-  readonly close: number
-  readonly members: readonly Member[]
-}
-
 /**
  * The members of an object that is known to be JSON, such as a chunk of a stream: nothing inside the values is checked,
  * so it is cheaper than a scan (below a microsecond for a usual chunk). Null when it is not an object or breaks off.
  */
 export function scanTopLevel(bytes: Buffer): Spans | null {
+  const { length } = bytes
   const open = skipSpace(bytes, 0)
-  if (open >= bytes.length || bytes[open] !== BRACE_OPEN) return null
-  const members: Member[] = []
+  if (open >= length || bytes[open] !== BRACE_OPEN) return null
+  const spans = [open, 0]
   let at = skipSpace(bytes, open + 1)
-  if (at < bytes.length && bytes[at] === BRACE_CLOSE) return endsAfter(bytes, at) ? { open, close: at, members } : null
-  while (at < bytes.length) {
-    const keyStart = at
+  while (at < length && (bytes[at] !== BRACE_CLOSE || spans.length > 2)) {
     const keyEnd = bytes[at] === QUOTE ? skipString(bytes, at) : -1
     if (keyEnd < 0) return null
-    const key = decodeKey(bytes, keyStart + 1, keyEnd - 1)
-    at = skipSpace(bytes, keyEnd)
-    if (key === undefined || at >= bytes.length || bytes[at] !== COLON) return null
-    const valueStart = skipSpace(bytes, at + 1)
+    const colon = skipSpace(bytes, keyEnd)
+    if (colon >= length || bytes[colon] !== COLON) return null
+    const valueStart = skipSpace(bytes, colon + 1)
     const valueEnd = skipValue(bytes, valueStart)
     if (valueEnd <= valueStart) return null
-    members.push({ key, keyStart, valueStart, valueEnd })
+    spans.push(at, valueStart, valueEnd)
     at = skipSpace(bytes, valueEnd)
-    if (at >= bytes.length) return null
-    if (bytes[at] === BRACE_CLOSE) return endsAfter(bytes, at) ? { open, close: at, members } : null
-    if (bytes[at] !== COMMA) return null
+    if (at >= length || bytes[at] !== COMMA) break
     at = skipSpace(bytes, at + 1)
   }
-  return null
+  if (at >= length || bytes[at] !== BRACE_CLOSE || skipSpace(bytes, at + 1) < length) return null
+  spans[1] = at
+  return spans
 }
 
-function endsAfter(bytes: Buffer, close: number): boolean {
-  return skipSpace(bytes, close + 1) === bytes.length
-}
-
-/** Bytes from `start` up to `end` become `replacement`; equal offsets insert. */
-export interface Edit {
-  readonly start: number
-  readonly end: number
-  readonly replacement: Buffer | string
-}
-
-/** Applies edits, in any order; a new buffer, the old one is left alone. Overlapping edits throw a RangeError. */
-export function splice(bytes: Buffer, edits: readonly Edit[]): Buffer {
-  const sorted = isSorted(edits) ? edits : [...edits].sort((a, b) => a.start - b.start || a.end - b.end)
-  let size = bytes.length
-  let previousEnd = 0
-  for (const { start, end, replacement } of sorted) {
-    if (!(start >= previousEnd && end >= start && end <= bytes.length)) {
-      throw new RangeError(`splice: the edit ${start}..${end} overlaps another or leaves the ${bytes.length} bytes`)
+/** Which of the names the key is whose quote opens there: `"\u006dodel"` is `model`. Most keys are compared byte by byte. */
+function nameAt(bytes: Buffer, quote: number, names: readonly string[]): string | undefined {
+  let end = quote + 1
+  while (bytes[end] !== QUOTE) {
+    if (bytes[end] === BACKSLASH || bytes[end]! > 127) {
+      const key = decodeKey(bytes, quote + 1, skipString(bytes, quote) - 1)
+      return names.find(name => name === key)
     }
-    size += (typeof replacement === 'string' ? Buffer.byteLength(replacement) : replacement.length) - (end - start)
-    previousEnd = end
+    end++
   }
-  const result = Buffer.allocUnsafe(size)
-  let read = 0
-  let written = 0
-  for (const { start, end, replacement } of sorted) {
-    written += bytes.copy(result, written, read, start)
-    if (typeof replacement === 'string') written += result.write(replacement, written)
-    else written += replacement.copy(result, written)
-    read = end
+  for (let i = 0; i < names.length; i++) {
+    const name = names[i]!
+    if (name.length !== end - quote - 1) continue
+    let same = 0
+    while (same < name.length && name.charCodeAt(same) === bytes[quote + 1 + same]) same++
+    if (same === name.length) return name
   }
-  bytes.copy(result, written, read)
-  return result
-}
-
-function isSorted(edits: readonly Edit[]): boolean {
-  for (let i = 1; i < edits.length; i++) if (edits[i]!.start < edits[i - 1]!.end) return false
-  return true
+  return undefined
 }
 
 /**
@@ -107,35 +69,71 @@ function isSorted(edits: readonly Edit[]): boolean {
  * set to undefined, with their comma. A key that stands there twice is changed in both places, so that no reader can
  * see the old value. Returns the same buffer when nothing was to be done.
  *
+ * @param allocate makes the memory of the result
+ *
  * @example
  * setMembers(bytes, spans, { model: '"some-mini"', user: undefined })
  */
-export function setMembers(bytes: Buffer, spans: Spans, changes: Readonly<Record<string, string | undefined>>): Buffer {
-  const { members } = spans
-  const edits: Edit[] = []
-  const missing = new Set<string>()
-  for (const key of Object.keys(changes)) if (changes[key] !== undefined) missing.add(key)
-  let lastKept: Member | undefined
-  for (let i = 0; i < members.length; i++) {
-    const member = members[i]!
-    const changed = Object.hasOwn(changes, member.key)
-    const value = changed ? changes[member.key] : undefined
-    if (!changed || value !== undefined) {
-      lastKept = member
-      missing.delete(member.key)
-      if (value !== undefined) edits.push({ start: member.valueStart, end: member.valueEnd, replacement: value })
-    } else if (lastKept) {
+export function setMembers(
+  bytes: Buffer,
+  spans: Spans,
+  changes: Readonly<Record<string, string | undefined>>,
+  allocate: (size: number) => Buffer = Buffer.allocUnsafe,
+): Buffer {
+  const names = Object.keys(changes)
+  const edits: Edits = []
+  let lastKept = 0
+  // Members are added behind the edits up to this one.
+  let place = 0
+  for (let i = 2; i < spans.length; i += 3) {
+    const name = nameAt(bytes, spans[i]!, names)
+    const value = name === undefined ? undefined : changes[name]
+    if (name === undefined || value !== undefined) {
+      lastKept = i
+      if (value !== undefined) edits.push(spans[i + 1]!, spans[i + 2]!, value, name!)
+      place = edits.length
+    } else if (lastKept > 0) {
       // The comma before it goes along.
-      edits.push({ start: members[i - 1]!.valueEnd, end: member.valueEnd, replacement: '' })
+      edits.push(spans[i - 1]!, spans[i + 2]!, '', -1)
     } else {
       // Nothing is left before it, so the comma after it goes along.
-      edits.push({ start: member.keyStart, end: members[i + 1]?.keyStart ?? member.valueEnd, replacement: '' })
+      edits.push(spans[i]!, spans[i + 3] ?? spans[i + 2]!, '', -1)
     }
   }
-  if (missing.size > 0) {
-    const added = Array.from(missing, key => `${JSON.stringify(key)}:${changes[key]}`).join(',')
-    const start = lastKept?.valueEnd ?? spans.close
-    edits.push({ start, end: start, replacement: lastKept ? `,${added}` : added })
+  let added = ''
+  for (const name of names) {
+    if (changes[name] === undefined || isSet(edits, name)) continue
+    added += `${added !== '' || lastKept > 0 ? ',' : ''}${JSON.stringify(name)}:${changes[name]}`
   }
-  return edits.length === 0 ? bytes : splice(bytes, edits)
+  if (added !== '') {
+    const at = lastKept > 0 ? spans[lastKept + 2]! : spans[1]!
+    edits.splice(lastKept > 0 ? place : edits.length, 0, at, at, added, -1)
+  }
+  return edits.length === 0 ? bytes : splice(bytes, edits, allocate)
+}
+
+/** Four for each, in order: where it begins, where it ends, the text that takes the place, and the key whose value that is, or -1. */
+type Edits = (number | string)[]
+
+function isSet(edits: Edits, name: string): boolean {
+  for (let i = 3; i < edits.length; i += 4) if (edits[i] === name) return true
+  return false
+}
+
+/** A new buffer; the old one is left alone. */
+function splice(bytes: Buffer, edits: Edits, allocate: (size: number) => Buffer): Buffer {
+  let size = bytes.length
+  for (let i = 0; i < edits.length; i += 4) {
+    size += Buffer.byteLength(edits[i + 2] as string) - ((edits[i + 1] as number) - (edits[i] as number))
+  }
+  const result = allocate(size)
+  let read = 0
+  let written = 0
+  for (let i = 0; i < edits.length; i += 4) {
+    written += bytes.copy(result, written, read, edits[i] as number)
+    if (edits[i + 2] !== '') written += result.write(edits[i + 2] as string, written)
+    read = edits[i + 1] as number
+  }
+  bytes.copy(result, written, read)
+  return result
 }

@@ -102,6 +102,8 @@ export abstract class Exchange {
   stopped: Stop | null = null
   /** Set when the body was read, before the first step that needs it. */
   bytes: Buffer = UNREAD
+  /** Of the members of `bytes`; empty until they are scanned. */
+  readonly spans: number[] = []
   rawModel: string | null = null
   key: Key | undefined = undefined
   account: Account | undefined = undefined
@@ -161,8 +163,8 @@ export abstract class Exchange {
   abstract answer(completion: ChatCompletion, taps: readonly StepTap[]): Promise<Reply>
   /** Facts for `when`. */
   abstract facts(): Record<string, unknown>
-  /** Parses the scanned body; throws the refusal for a bad one. */
-  protected abstract parse(bytes: Buffer): unknown
+  /** Scans and parses the body; throws the refusal for a bad one. Fills `spans`, or leaves them empty. */
+  protected abstract parse(bytes: Buffer, spans: number[]): unknown
   /** Reads a request of another format than chat completions; null where the route has that format. */
   protected abstract translate(body: unknown): InboundRequest | null
   /** Why a request must not go without what its translation has left out; null: the sender judges it. */
@@ -221,7 +223,7 @@ export abstract class Exchange {
     if (this.#badJson) throw this.#badJson
     if (!this.#parsed) {
       if (this.bytes === UNREAD) throw new TypeError('the body has not been read: this plugin says `needsBody: false`')
-      this.#json = this.parse(this.bytes)
+      this.#json = this.parse(this.bytes, this.spans)
       this.#parsed = true
     }
     return this.#json

@@ -54,11 +54,12 @@ export async function sendChat(exchange: LiveExchange): Promise<Reply> {
 const without = (targets: readonly Target[], target: Target) => targets.filter(other => other !== target)
 
 /** What this target would be sent, or why it cannot be asked that. */
-export function requestFor({ chat, generation, onDropped }: LiveExchange, target: Target): EncodedRequest | Refusal {
-  const { dialect } = generation.upstreams.get(target.provider)!
+export function requestFor(exchange: LiveExchange, target: Target): EncodedRequest | Refusal {
+  const { dialect } = exchange.generation.upstreams.get(target.provider)!
+  const chat = exchange.chat!
   try {
-    const request = dialect.encodeRequest(chat!, target)
-    return refusalOfLost(chat!, request, onDropped) ?? request
+    const request = dialect.encodeRequest(chat, target, chat.bytes === exchange.bytes ? exchange.spans : undefined)
+    return refusalOfLost(chat, request, exchange.onDropped) ?? request
   } catch (error) {
     if (isRefusal(error)) return error
     throw error

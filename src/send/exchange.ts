@@ -120,8 +120,8 @@ export class LiveExchange extends Exchange implements ClientOwner {
     if (this.phase === 'over') this.host.over(this)
   }
 
-  protected parse(bytes: Buffer): unknown {
-    return parseJson(bytes)
+  protected parse(bytes: Buffer, spans: number[]): unknown {
+    return parseJson(bytes, spans)
   }
 
   protected translate(body: unknown): InboundRequest | null {

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { AnswerView, Chat, Chunk, Delta, StreamItem, Target, WireUsage } from '#contract'
+import { parseJson } from '../../src/dialects/json-parse.ts'
 import { openAiDialect } from '../../src/dialects/openai/index.ts'
 import { counts } from '../helpers/counts.ts'
 
@@ -134,6 +135,19 @@ describe('a request', () => {
       stream_options: { include_usage: true },
       max_completion_tokens: 100,
     })
+  })
+
+  test('with the spans of the scan it is the same, and nobody looks for them again', () => {
+    const chat = chatOf('{"user":"é","max_tokens":7,"model":"chat-small","messages":[]}')
+    const spans: number[] = []
+    expect(parseJson(chat.bytes, spans)).toEqual(chat.body)
+    const sent = (known: number[]) => dialect.encodeRequest(chat, target(), known).body.toString()
+    expect(sent(spans)).toBe('{"user":"é","model":"some-mini","messages":[],"max_completion_tokens":100}')
+    expect(sent([])).toBe(sent(spans))
+    // Only the first member is said to be there.
+    expect(sent(spans.slice(0, 5))).toContain(
+      '"user":"é","model":"some-mini","max_completion_tokens":100,"max_tokens":7,',
+    )
   })
 
   test('it goes to the path of chat completions and says what it wants back', () => {

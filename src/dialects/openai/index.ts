@@ -54,10 +54,10 @@ function dialectOf(
   const fail: Fail = (status, answered, details) => failureOf(status, answered, details, now(), redact)
   return {
     name,
-    encodeRequest: (chat, target) => ({
+    encodeRequest: (chat, target, spans) => ({
       path: path(target.model),
       headers: { ...headers, accept: chat.stream ? 'text/event-stream' : 'application/json' },
-      ...encodeBody(chat, target, quirks),
+      ...encodeBody(chat, target, quirks, spans),
     }),
     decodeAnswer: (body, view) => decodeAnswer(body, view, fail),
     decodeStream: view => decodeOpenAiStream(view, fail),

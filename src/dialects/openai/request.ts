@@ -2,7 +2,7 @@
  * A chat request as OpenAI or a relative takes it. What differs from the client's own bytes is spliced in; the members
  * that nothing has to be changed in stay as they were sent, with relatives too.
  */
-import { anthropicToolIn, type Chat, type ChatRequest, refuse, type Target } from '#contract'
+import { anthropicToolIn, type Chat, type ChatRequest, refuse, type Spans, type Target } from '#contract'
 import { scanTopLevel, setMembers } from '../json-splice.ts'
 import { refuseNativeBlocks } from '../translate/native.ts'
 import { droppedOf, toolRefusal } from '../translate/parameters.ts'
@@ -20,6 +20,7 @@ export function encodeBody(
   chat: Chat,
   target: Target,
   quirks: Quirks | undefined,
+  spans: Spans = [],
 ): { readonly body: Buffer; readonly dropped: readonly string[] } {
   if (Array.isArray(chat.body.tools)) refuseAnthropicTools(chat.body.tools)
   refuseNativeBlocks(chat.body)
@@ -28,7 +29,7 @@ export function encodeBody(
   const isPassed = quirks === undefined || (quirks.isPlain === true && !mayHaveExtensions(chat.bytes))
   const dropped = isPassed ? NOTHING : addQuirks(changes, left === null ? chat.body : { ...chat.body, ...left }, quirks)
   if (left !== null) addUnmarked(changes, chat.body, left)
-  return { body: ownMemory(spliced(chat, changes)), dropped }
+  return { body: spliced(chat, changes, spans), dropped }
 }
 
 const NOTHING: readonly string[] = []
@@ -100,24 +101,12 @@ function refuseIf(body: ChatRequest, { name, having, sentence }: Refused): void 
   throw refuse('unsupported_parameter', { message: sentence, param: name })
 }
 
-function spliced(chat: Chat, changes: Readonly<Changes>): Buffer {
-  const spans = scanTopLevel(chat.bytes)
-  if (spans) return setMembers(chat.bytes, spans, changes)
-  const body: Record<string, unknown> = { ...chat.body }
-  for (const [name, json] of Object.entries(changes)) {
-    if (json === undefined) delete body[name]
-    else body[name] = JSON.parse(json)
-  }
-  return Buffer.from(JSON.stringify(body))
-}
-
 /**
  * Out of Node's pool: a request's bytes stay as long as its answer goes on, and a small piece of the pool keeps all of
  * its 64 KiB. (2,000 streams whose readers stalled: 60 KiB less for each.)
  */
-function ownMemory(bytes: Buffer): Buffer {
-  if (bytes.buffer.byteLength === bytes.length) return bytes
-  const own = Buffer.allocUnsafeSlow(bytes.length)
-  bytes.copy(own)
-  return own
+function spliced({ body, bytes }: Pick<Chat, 'body' | 'bytes'>, changes: Readonly<Changes>, spans: Spans): Buffer {
+  const found = spans.length > 0 ? spans : scanTopLevel(bytes)
+  if (found) return setMembers(bytes, found, changes, Buffer.allocUnsafeSlow)
+  return spliced({ body, bytes: Buffer.from(JSON.stringify(body)) }, changes, [])
 }
