@@ -2,7 +2,7 @@
  * Counts what comes from upstream while it passes: counters, not text. A provider's own usage always wins; the count is
  * for answers that end without it.
  */
-import type { Chat, Chunk, ContentPart, Progress, Usage, WireUsage } from '#contract'
+import type { Chat, ChatCompletion, Chunk, ContentPart, Delta, Progress, Usage, WireUsage } from '#contract'
 import { carries, indexOf } from './stream.ts'
 
 export class Meter implements Progress {
@@ -115,26 +115,36 @@ export class Meter implements Progress {
   chunk(chunk: Chunk): Chunk {
     let late: Set<unknown> | null = null
     for (const choice of chunk.choices) {
-      const index = indexOf(choice?.index)
-      if (carries(choice?.delta)) {
-        if (this.#choices[index] === 'finished') {
-          late ??= new Set()
-          late.add(choice)
-          continue
-        }
-        this.started = true
-        this.#choices[index] = 'begun'
-        // Sound, or a content of a kind that nobody knows, has no bytes to count: it is a piece all the same.
-        this.#deltas++
-        this.#bytes += bytesOf(choice?.delta)
-        if (choice?.delta.anthropic_content !== undefined) this.#searches += searchesIn(choice.delta.anthropic_content)
-      }
-      if (choice?.finish_reason) {
-        this.finished = true
-        this.#choices[index] = 'finished'
-      }
+      if (this.#count(indexOf(choice?.index), choice?.delta, choice?.finish_reason)) continue
+      late ??= new Set()
+      late.add(choice)
     }
     return late === null ? chunk : without(chunk, late)
+  }
+
+  /** Counts a whole answer. Each choice is one of its own, whatever index it has. */
+  whole({ choices }: Pick<ChatCompletion, 'choices'>): void {
+    for (const [index, { message, finish_reason }] of choices.entries()) {
+      this.#count(indexOf(index), message, finish_reason)
+    }
+  }
+
+  /** @returns false for content of a choice that has finished */
+  #count(index: number, delta: Delta | null | undefined, finish: string | null | undefined): boolean {
+    if (delta && carries(delta)) {
+      if (this.#choices[index] === 'finished') return false
+      this.started = true
+      this.#choices[index] = 'begun'
+      // Sound, or a content of a kind that nobody knows, has no bytes to count: it is a piece all the same.
+      this.#deltas++
+      this.#bytes += bytesOf(delta)
+      if (delta.anthropic_content !== undefined) this.#searches += searchesIn(delta.anthropic_content)
+    }
+    if (finish) {
+      this.finished = true
+      this.#choices[index] = 'finished'
+    }
+    return true
   }
 
   reported(usage: WireUsage): void {
@@ -159,8 +169,7 @@ function without(chunk: Chunk, late: ReadonlySet<unknown>): Chunk {
   return { ...chunk, choices: chunk.choices.filter(choice => !late.has(choice)) }
 }
 
-function bytesOf(delta: Chunk['choices'][number]['delta'] | undefined): number {
-  if (!delta) return 0
+function bytesOf(delta: Delta): number {
   let bytes = sizeOf(delta.content) + sizeOf(delta.reasoning_content ?? delta['reasoning']) + sizeOf(delta.refusal)
   if (Array.isArray(delta.tool_calls)) {
     for (const call of delta.tool_calls) {

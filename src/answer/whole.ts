@@ -1,7 +1,7 @@
 /** The pump of a whole answer: it is collected, read, sent through the taps, and kept until the pipeline has unwound. */
 import type { AnswerView, ChatCompletion, DecodedAnswer, Dialect, UpstreamFailure } from '#contract'
 import { ByteCollector } from '../bytes.ts'
-import { type Meter, wireUsageOf } from './meter.ts'
+import { wireUsageOf } from './meter.ts'
 import { FINISHED_WITH_ERROR, Pump, type PumpParts } from './pump.ts'
 import { carries, hasCalls } from './stream.ts'
 import { completionThroughTaps, isPromise, onlyWatched, type Tap } from './taps.ts'
@@ -96,7 +96,7 @@ export class WholePump extends Pump {
       if (!isFinished && !isFilled) return { failure: UNFINISHED }
       meter.started = true
       const answer = isFinished ? decoded : { completion: withFinishes(decoded.completion), raw: null }
-      countWhole(meter, answer.completion)
+      meter.whole(answer.completion)
       if (answer.completion.usage) meter.reported(answer.completion.usage)
       return answer
     } catch (error) {
@@ -133,13 +133,4 @@ function withFinishes(completion: ChatCompletion): ChatCompletion {
     finish_reason: choice.finish_reason || (hasCalls(choice.message) ? 'tool_calls' : 'stop'),
   }))
   return { ...completion, choices }
-}
-
-function countWhole(meter: Meter, completion: ChatCompletion): void {
-  const { choices: _, ...head } = completion
-  meter.chunk({
-    ...head,
-    // Each is a choice of its own, whatever index it has.
-    choices: completion.choices.map(({ message, ...rest }, index) => ({ ...rest, index, delta: message ?? {} })),
-  })
 }

@@ -1,13 +1,26 @@
 import { describe, expect, test } from 'vitest'
 import type { Chat, Chunk, Delta, WireUsage } from '#contract'
 import { Meter, usageOf } from '../../src/answer/meter.ts'
-import { chunk, finish, text, usage, usageChunk } from './chunks.ts'
+import { chunk, completion, finish, text, usage, usageChunk } from './chunks.ts'
 
 function metered(...chunks: Chunk[]): Meter {
   const meter = new Meter()
   for (const each of chunks) meter.chunk(each)
   return meter
 }
+
+test('a whole answer counts like its chunks, and each choice is one of its own, whatever index it has', () => {
+  const [first, second, empty] = completion('abcdefgh', 'ijkl', null as never).choices
+  const meter = new Meter()
+  meter.begin({ choices: 3 } as Chat, 100)
+  meter.whole({ choices: [first!, { ...second!, index: 0 }, { ...empty!, message: null as never }] })
+  expect(meter.countedTokens).toBe(3)
+  expect({ started: meter.started, finished: meter.finished, complete: meter.complete }).toEqual({
+    started: true,
+    finished: true,
+    complete: true,
+  })
+})
 
 const EMPTY: Chunk = { id: 'a', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [] }
 
