@@ -2,7 +2,7 @@
  * Counts what comes from upstream while it passes: counters, not text. A provider's own usage always wins; the count is
  * for answers that end without it.
  */
-import type { Chat, ChatCompletion, Chunk, ContentPart, Delta, Progress, Usage, WireUsage } from '#contract'
+import type { Chat, ChatCompletion, Chunk, ContentPart, Delta, Progress, TextPiece, Usage, WireUsage } from '#contract'
 import { carries, indexOf } from './stream.ts'
 
 export class Meter implements Progress {
@@ -120,6 +120,17 @@ export class Meter implements Progress {
       late.add(choice)
     }
     return late === null ? chunk : without(chunk, late)
+  }
+
+  /**
+   * Counts a piece that only adds text to a choice that has begun.
+   * @returns false where it has not begun, or has finished: then nothing is counted, and the chunk has to be looked at
+   */
+  text({ index, bytes }: TextPiece): boolean {
+    if (this.#choices[indexOf(index)] !== 'begun') return false
+    this.#deltas++
+    this.#bytes += bytes
+    return true
   }
 
   /** Counts a whole answer. Each choice is one of its own, whatever index it has. */

@@ -280,8 +280,11 @@ export class StreamPump extends Pump {
   }
 
   #chunk(item: ChunkItem): boolean {
-    const { chunk, raw, usage } = item
     const { meter, client } = this.parts
+    const { text } = item
+    const isPassed = text && this.begun && this.#filler === null && !client.left && this.#answer.passesText
+    if (isPassed && meter.text(text)) return this.#isBeyond() || this.#answer.text(text)
+    const { chunk, raw, usage } = item
     this.#filler?.note(chunk)
     const isError = chunk.choices.some(choice => choice?.finish_reason === 'error')
     const kept = isError ? chunk : meter.chunk(chunk)
@@ -291,10 +294,7 @@ export class StreamPump extends Pump {
       this.broken(FINISHED_WITH_ERROR)
       return true
     }
-    if (meter.beyondCeiling) {
-      this.broken({ code: 'upstream_invalid', detail: 'the provider ignores the output cap that it was sent' })
-      return true
-    }
+    if (this.#isBeyond()) return true
     if (client.left) {
       if (meter.complete) this.awaitUsage()
       return true
@@ -309,6 +309,13 @@ export class StreamPump extends Pump {
       return true
     }
     return this.#filler === null ? this.#hand(chunk, raw) : this.#handInOrder(item, this.#filler)
+  }
+
+  /** Whether the provider goes on and on. Then the answer has ended. */
+  #isBeyond(): boolean {
+    if (!this.parts.meter.beyondCeiling) return false
+    this.broken({ code: 'upstream_invalid', detail: 'the provider ignores the output cap that it was sent' })
+    return true
   }
 
   /** What has usage and no content waits for the next chunk: the finish that is filled in leaves before it. */

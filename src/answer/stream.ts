@@ -3,7 +3,15 @@
  * a choice goes on that has not finished, or the pipeline has unwound. So what the client sees last (finish, usage, `[DONE]`) leaves only
  * after its charge is committed, and an answer that could not be charged never looks finished.
  */
-import { type Chunk, type Delta, envelope, type Refusal, type StreamEncoder, type WireUsage } from '#contract'
+import {
+  type Chunk,
+  type Delta,
+  envelope,
+  type Refusal,
+  type StreamEncoder,
+  type TextPiece,
+  type WireUsage,
+} from '#contract'
 import type { Client } from './client.ts'
 import { isPromise, onlyWatched, type Tap, throughTaps } from './taps.ts'
 
@@ -65,6 +73,19 @@ export class StreamAnswer {
     this.#taps = taps
     this.#format = format
     this.#rawPasses = onlyWatched(taps)
+  }
+
+  /** Whether text for a choice that has begun leaves as it is: nobody looks at it, and nothing is kept back. */
+  get passesText(): boolean {
+    return this.#first !== null && this.#tail === null && this.#taps.length === 0 && this.#format === CHAT_FORMAT
+  }
+
+  /**
+   * Hands on what `passesText`.
+   * @returns false when the client does not keep up
+   */
+  text({ event }: TextPiece): boolean {
+    return this.#write(event, true)
   }
 
   /**

@@ -50,6 +50,16 @@ export interface AnswerView {
   readonly searches?: boolean
 }
 
+/** A chunk that only adds text, or thinking, to a choice. */
+export interface TextPiece {
+  /** Of the choice, as the provider has said it. */
+  readonly index: number
+  /** The length of the text in UTF-8. */
+  readonly bytes: number
+  /** The chunk's `raw` as an event of an event stream. */
+  readonly event: Buffer
+}
+
 /** One canonical event of a decoded stream. */
 export type StreamItem =
   | {
@@ -60,6 +70,8 @@ export type StreamItem =
       readonly raw: Buffer | null
       /** What the event said of usage, shown to the client or not. */
       readonly usage: WireUsage | null
+      /** Set where it does nothing but add text to a choice. Who needs no more than this spares the parsing of `chunk`. */
+      readonly text?: TextPiece
     }
   /** Usage that the client did not ask for, in an event of its own. */
   | { readonly kind: 'usage'; readonly usage: WireUsage }

@@ -64,6 +64,13 @@ function nameAt(bytes: Buffer, quote: number, names: readonly string[]): string 
   return undefined
 }
 
+/** Where the last member of that name begins in the spans; -1: there is none. */
+export function findMember(bytes: Buffer, spans: Spans, name: string): number {
+  const names = [name]
+  for (let i = spans.length - 3; i >= 2; i -= 3) if (nameAt(bytes, spans[i]!, names) === name) return i
+  return -1
+}
+
 /**
  * Sets members of the outermost object to JSON texts: replaces values, adds missing members at the end, and removes those
  * set to undefined, with their comma. A key that stands there twice is changed in both places, so that no reader can

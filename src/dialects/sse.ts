@@ -44,7 +44,7 @@ export class SseReader {
     while (at < input.length) {
       const end = lineEnd(input, Math.max(at, searched), hasCr)
       if (end === -1) break
-      this.#line(input.subarray(at, end), events)
+      this.#line(input, at, end, events)
       at = end + 1
       searched = 0
       this.#first = false
@@ -61,10 +61,10 @@ export class SseReader {
   end(): SseEvent[] {
     const events: SseEvent[] = []
     if (this.#restSize > 0) {
-      const line = this.#rest.subarray(0, this.#restSize)
+      const [rest, size] = [this.#rest, this.#restSize]
       this.#rest = NOTHING
       this.#restSize = 0
-      this.#line(line, events)
+      this.#line(rest, 0, size, events)
     }
     this.#dispatch(events)
     return events
@@ -109,19 +109,22 @@ export class SseReader {
     this.#restSize = size
   }
 
-  #line(line: Buffer, events: SseEvent[]): void {
-    if (line.length === 0) {
+  /** @param at where the line begins in the input; `end` is behind its last byte */
+  #line(input: Buffer, at: number, end: number, events: SseEvent[]): void {
+    const size = end - at
+    if (size === 0) {
       this.#dispatch(events)
       return
     }
-    const isData = line[0] === 0x64 && line[1] === 0x61 && line[2] === 0x74 && line[3] === 0x61
-    if (isData && (line.length === 4 || line[4] === COLON)) {
-      const data = line.subarray(line[5] === SPACE ? 6 : Math.min(5, line.length))
-      this.#addData(data)
+    const isData =
+      size > 3 && input[at] === 0x64 && input[at + 1] === 0x61 && input[at + 2] === 0x74 && input[at + 3] === 0x61
+    if (isData && (size === 4 || input[at + 4] === COLON)) {
+      const skipped = size > 5 && input[at + 5] === SPACE ? 6 : 5
+      this.#addData(input.subarray(Math.min(at + skipped, end), end))
       return
     }
-    if (line[0] === 0x65 && line.toString('latin1', 0, 6) === 'event:') {
-      this.#event = line.toString('utf8', line[6] === SPACE ? 7 : 6)
+    if (size > 5 && input[at] === 0x65 && input.toString('latin1', at, at + 6) === 'event:') {
+      this.#event = input.toString('utf8', size > 6 && input[at + 6] === SPACE ? at + 7 : at + 6, end)
     }
     // Comments, `id`, `retry` and unknown fields mean nothing here.
   }

@@ -3,6 +3,7 @@ import type { AnswerView, Chunk, StreamDecoder, StreamItem, UpstreamFailure, Wir
 import { detailsOf, type ErrorDetails } from '../failure.ts'
 import { scanTopLevel, setMembers } from '../json-splice.ts'
 import { type SseEvent, SseReader } from '../sse.ts'
+import { TextPattern } from './pattern.ts'
 import { type CallPlaces, repairChunk } from './repair.ts'
 
 const NONE: readonly StreamItem[] = []
@@ -13,13 +14,16 @@ export type Fail = (status: number, headers: Readonly<Record<string, string>>, d
 /** @param fail makes the failure of an error in the middle of the stream */
 export function decodeOpenAiStream(view: AnswerView, fail: Fail): StreamDecoder {
   const reader = new SseReader()
-  const modelJson = JSON.stringify(view.model)
-  const places: CallPlaces = new Map()
+  const reading = { view, modelJson: JSON.stringify(view.model), fail, places: new Map(), pattern: new TextPattern() }
   const items = (events: readonly SseEvent[]): readonly StreamItem[] => {
     if (events.length === 0) return NONE
+    if (events.length === 1) {
+      const item = itemOf(events[0]!, reading)
+      return item ? [item] : NONE
+    }
     const found: StreamItem[] = []
     for (const event of events) {
-      const item = itemOf(event, { view, modelJson, fail, places })
+      const item = itemOf(event, reading)
       if (item) found.push(item)
     }
     return found
@@ -33,9 +37,14 @@ interface Reading {
   readonly modelJson: string
   readonly fail: Fail
   readonly places: CallPlaces
+  readonly pattern: TextPattern
 }
 
 function itemOf({ event, data }: SseEvent, reading: Reading): StreamItem | null {
+  if (event === '') {
+    const text = reading.pattern.match(data)
+    if (text !== null) return text
+  }
   if (data.length < 16 && data.toString('latin1').trim() === '[DONE]') return { kind: 'done' }
   let parsed: unknown
   try {
@@ -52,7 +61,9 @@ function itemOf({ event, data }: SseEvent, reading: Reading): StreamItem | null 
     // A keep-alive or an extension without choices: nothing that our client asked for.
     return null
   }
-  return chunkItem(parsed as Chunk, data, reading)
+  const item = chunkItem(parsed as Chunk, data, reading)
+  if (event === '' && item?.kind === 'chunk') reading.pattern.learn(data, item)
+  return item
 }
 
 /** The chunk as the client sees it: bytes are spliced where only `model` and `usage` differ. */
