@@ -174,6 +174,8 @@ export abstract class Pump implements Sink {
   }
 }
 
+const isErrored = (choice: Chunk['choices'][number]) => choice?.finish_reason === 'error'
+
 /** What may wait before the first content: a role, annotations of a filter. */
 const LONGEST_PRELUDE = 16
 /** So many chunks with content behind their finish reason are dropped. */
@@ -286,7 +288,7 @@ export class StreamPump extends Pump {
     if (isPassed && meter.text(text)) return this.#isBeyond() || this.#answer.text(text)
     const { chunk, raw, usage } = item
     this.#filler?.note(chunk)
-    const isError = chunk.choices.some(choice => choice?.finish_reason === 'error')
+    const isError = chunk.choices.some(isErrored)
     const kept = isError ? chunk : meter.chunk(chunk)
     // Behind its chunk: whether that was the last one decides how far the usage is believed.
     if (usage) meter.reported(usage)

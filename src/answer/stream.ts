@@ -170,7 +170,7 @@ export class StreamAnswer {
     const frame = this.#format.chunk(chunk, raw)
     const goesOn = this.#follow(chunk)
     if (this.#tail === null) {
-      if (!finishes(chunk)) return this.#write(frame, hasContent(chunk))
+      if (!finishes(chunk)) return this.#write(frame, this.#delivered || hasContent(chunk))
       this.#tail = [frame]
       this.#tailHasContent = hasContent(chunk)
       // Its own size says nothing: in another format the first frame may repeat the whole request.
@@ -202,14 +202,15 @@ export class StreamAnswer {
     return keepsUp
   }
 
-  /** Notes which choices begin and finish in a chunk that leaves. Returns whether it has content of an unfinished one. */
+  /** Notes which choices begin and finish in a chunk that leaves. Returns whether it has content that what is kept back waits for. */
   #follow(chunk: Chunk): boolean {
     let goesOn = false
     for (const choice of chunk.choices) {
       const index = indexOf(choice?.index)
-      this.#begun.add(index)
-      // What comes behind a choice's own finish is no reason to let that finish go.
-      if (carries(choice?.delta) && !this.#finished.has(index)) goesOn = true
+      // Only an edit can swallow a finish, and only then is it asked who has begun.
+      if (!this.#rawPasses) this.#begun.add(index)
+      // What comes behind a choice's own finish is no reason to let that finish go; before a finish nothing waits.
+      if (this.#tail !== null && carries(choice?.delta) && !this.#finished.has(index)) goesOn = true
       if (choice?.finish_reason) this.#finished.add(index)
     }
     return goesOn

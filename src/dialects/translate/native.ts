@@ -4,7 +4,9 @@ import { toolRefusal } from './parameters.ts'
 
 /** Throws for a block of an earlier answer that is none of the canonical format's own. */
 export function refuseNativeBlocks({ messages }: Pick<ChatRequest, 'messages'>): void {
-  for (const [index, { role, content }] of messages.entries()) {
+  // By index: an iterator would make an array for each of what may be hundreds.
+  for (let index = 0; index < messages.length; index++) {
+    const { role, content } = messages[index]!
     if (role !== 'assistant' || !Array.isArray(content)) continue
     const at = content.findIndex(({ type }) => type === 'anthropic')
     if (at < 0) continue
