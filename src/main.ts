@@ -30,6 +30,7 @@ import { createPast } from './past.ts'
 import { createPeople, preparePage } from './people.ts'
 import { builtinRegistry } from './pipeline/builtin.ts'
 import type { Registry } from './pipeline/registry.ts'
+import { mistakeWords } from './pipeline/step-report.ts'
 import { notRehearsed, rehearse } from './rehearsal.ts'
 import { createReloads, type Loaded, type ReloadResult } from './reload.ts'
 import { summaryOf } from './send/record.ts'
@@ -210,7 +211,10 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
     stepGraceMs: options.stepGraceMs ?? 5_000,
     reportStep({ error, ...report }) {
       metrics.stepFailed({ policy: report.policy, step: report.step })
-      log.log.error({ ...report, ...(error === undefined ? {} : { error }) }, 'a step made a mistake')
+      log.log.error(
+        { ...report, what: mistakeWords(report), ...(error === undefined ? {} : { error }) },
+        'a step made a mistake',
+      )
     },
     reportBug: (exchange, error) => log.log.error({ exchange, error }, 'an unexpected error'),
     findRecent: past.find,

@@ -95,12 +95,7 @@ function exchangeView(exchange: ExchangeSummary): PastExchangeView {
     outcome: exchange.outcome,
     code: exchange.code,
     decided_by: exchange.decidedBy,
-    trail: exchange.trail.map(({ step, verdict, code, note }) => ({
-      step,
-      verdict,
-      ...(code === undefined ? {} : { code }),
-      ...(note === undefined ? {} : { note }),
-    })),
+    trail: exchange.trail,
     attempts: exchange.attempts.map(({ target, status, code, ms }) => ({ target, status, code, ms })),
     receipt: null,
   }

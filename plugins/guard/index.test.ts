@@ -199,7 +199,8 @@ describe('requests', () => {
       { role: 'tool', tool_call_id: 'call_1', content: 'sent to <mail>' },
     ])
     const entry = gateway.receipt(answer)!.trail.find(({ step }) => step === 'guard')
-    expect(entry).toEqual({ step: 'guard', verdict: 'passed', note: 'in the request: email 7, shout 1' })
+    const note = 'in the request: email 7, shout 1'
+    expect(entry).toEqual({ step: 'guard', plugin: 'guard-here', verdict: 'passed', note })
     expect(JSON.stringify([gateway.receipt(answer)!.trail, gateway.log])).not.toContain('ada@')
   })
 

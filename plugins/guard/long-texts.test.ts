@@ -76,8 +76,8 @@ describe('texts that take longer than a slice', () => {
       const answer = await gateway.chat({ stream: isStream })
       expect((await answer.clone().text()).includes(MAIL)).toBe(true)
       await answer.text()
-      const { note } = gateway.receipt(answer)!.trail.find(({ step }) => step === 'guard')!
-      expect(note).toBe('in the answer: email 1; would have: edited')
+      const entry = gateway.receipt(answer)!.trail.find(({ step }) => step === 'guard')
+      expect(entry).toMatchObject({ note: 'in the answer: email 1', would: [{ deed: 'edit' }] })
     }
   })
 

@@ -10,6 +10,7 @@ import { type AddCommand, configOf, example, pathOf } from './commands.ts'
 import { environmentOf, problemText, shownPath } from './configuration.ts'
 import { count, json } from './format.ts'
 import { CommandError, type ExitCode, progressLine, type Terminal } from './terminal.ts'
+import { remarksOf } from './trail-words.ts'
 
 type Format = 'text' | 'json' | 'junit'
 
@@ -143,9 +144,11 @@ function failureText(failures: readonly StepFailure[]): string {
         `    - expected ${expected}`,
         `    + got      ${got}`,
       ])
-      const way = (trail ?? []).map(({ step: id, verdict, code, note }) =>
-        [`    ${id}: ${verdict}`, code ?? '', note ? `(${note})` : ''].filter(each => each !== '').join(' '),
-      )
+      const way = (trail ?? []).map(entry => {
+        const remarks = remarksOf(entry).join('; ')
+        const parts = [`    ${entry.step}: ${entry.verdict}`, entry.code ?? '', remarks && `(${remarks})`]
+        return parts.filter(each => each !== '').join(' ')
+      })
       const told = mistakes.map(mistake => `    ${mistake}`)
       const shown = trail === null ? [] : ['  trail', ...(way.length > 0 ? way : ['    no step was reached'])]
       return [...lines, ...shown, ...told].join('\n')

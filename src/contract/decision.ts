@@ -11,14 +11,12 @@ export type Stage = 'gateway' | 'send'
  */
 export function decidedBy(
   trail: readonly TrailEntry[],
-  refusal: Pick<Refusal, 'code' | 'detail'> | null,
+  refusal: Pick<Refusal, 'code' | 'step'> | null,
   stage: Stage,
 ): string | null {
   if (refusal === null) return trail.find(({ verdict }) => verdict === 'answered')?.step ?? null
-  const { code, detail } = refusal
-  // A step's mistake: the runner says whose. In the trail others may have made one that ended nothing.
-  const failed = code === 'plugin_error' && trail.find(({ step }) => detail === `step "${step}"`)
-  if (failed) return failed.step
+  // Of a mistake the refusal says whose it is: other steps may have made some that ended nothing.
+  if (refusal.step !== undefined) return refusal.step
   // The outermost one: a step that turned the refusal of an inner one into its own has the last word.
-  return trail.find(entry => entry.verdict === 'refused' && entry.code === code)?.step ?? stage
+  return trail.find(entry => entry.verdict === 'refused' && entry.code === refusal.code)?.step ?? stage
 }

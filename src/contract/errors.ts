@@ -163,6 +163,8 @@ export interface RefusalOptions {
   readonly headers?: Readonly<Record<string, string>>
   /** For the log only. */
   readonly detail?: string
+  /** The id of the step whose mistake this is. The gateway sets it. */
+  readonly step?: string
   readonly cause?: unknown
 }
 
@@ -190,6 +192,7 @@ export class Refusal extends Error {
   readonly retryAfterMs: number | undefined
   readonly headers: Readonly<Record<string, string>>
   readonly detail: string | undefined
+  readonly step: string | undefined
 
   constructor(code: ErrorCode, options: RefusalOptions = {}) {
     // It may quote a client or a provider.
@@ -206,6 +209,7 @@ export class Refusal extends Error {
     this.retryAfterMs = options.retryAfterMs
     this.headers = options.headers ?? {}
     this.detail = options.detail === undefined ? undefined : visible(options.detail)
+    this.step = options.step
   }
 }
 
@@ -221,13 +225,14 @@ export function refuse(code: ErrorCode, options: RefusalOptions = {}): Refusal {
 /** The same refusal with another sentence and another place; itself where both are as they were. */
 export function reworded(refusal: Refusal, { message, param }: { message: string; param: string | null }): Refusal {
   if (message === refusal.message && param === refusal.param) return refusal
-  const { code, retryAfterMs, headers, detail, cause } = refusal
+  const { code, retryAfterMs, headers, detail, step, cause } = refusal
   return refuse(code, {
     message,
     param,
     headers,
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
     ...(detail === undefined ? {} : { detail }),
+    ...(step === undefined ? {} : { step }),
     ...(cause === undefined ? {} : { cause }),
   })
 }

@@ -159,11 +159,43 @@ export interface Attempt {
   readonly ms: number
 }
 
-/** One line of the trail: what a step did. */
+/** Why a step has its verdict, where the verdict does not say it. */
+export const TRAIL_WHYS = [
+  /** Refused or failed: in its `watch` or `edit`, while the answer was on its way. */
+  'in_answer',
+  /** Failed: its `when` threw. */
+  'when_threw',
+  /** Failed: it threw, and the exchange went on without it (`onError: skip`). */
+  'skipped_on_error',
+  /** Failed: it returned while its `next()` was pending. */
+  'not_awaited',
+  /** Failed: it returned without `next()`, an answer or a refusal. */
+  'no_decision',
+  /** Failed: it threw an error of its own after a later step had failed. That step's error ended the exchange. */
+  'threw_after_error',
+  /** Passed: it caught the error of a later step and kept it. The error ended the exchange. */
+  'kept_error',
+] as const
+/** One of them. */
+export type TrailWhy = (typeof TRAIL_WHYS)[number]
+
+/** What a step in shadow would have done. */
+export interface TrailDeed {
+  readonly deed: 'answer' | 'edit' | 'rewrite' | 'set_header'
+  /** The name of the header that it would have set. */
+  readonly header?: string
+}
+
+/** One line of the trail: what a step did. Plain JSON: receipts keep it. */
 export interface TrailEntry {
   readonly step: string
+  /** The name of the step's plugin, where its id is another. */
+  readonly plugin?: string
   readonly verdict: 'passed' | 'answered' | 'refused' | 'failed' | 'skipped' | 'off' | 'would_refuse' | 'late'
   readonly code?: ErrorCode
+  readonly why?: TrailWhy
+  readonly would?: readonly TrailDeed[]
+  /** What the step itself said by `exchange.note(text)`: words for people, which no code reads. */
   readonly note?: string
 }
 

@@ -23,7 +23,9 @@ import {
   type Refusal,
   type RouteView,
   type Target,
+  type TrailDeed,
   type TrailEntry,
+  type TrailWhy,
   type Usage,
   visible,
 } from '#contract'
@@ -47,6 +49,9 @@ export type StepTap =
   | { readonly step: number; readonly kind: 'edit'; readonly fn: (chunk: Chunk) => Edited | Promise<Edited> }
 
 const NOTHING_LOST: readonly string[] = []
+
+/** The line of what is behind the last step. */
+const SENT: TrailEntry = Object.freeze({ step: 'send', verdict: 'passed' })
 
 /** The body, while it has not been read. */
 const UNREAD: Buffer = Buffer.alloc(0)
@@ -76,13 +81,6 @@ export interface ExchangeListener {
   onStop(why: Stop): void
   /** A step's own answer is over. */
   onAnswered?(): void
-}
-
-/** A word about a step, for the trail. */
-interface Said {
-  readonly verdict: TrailEntry['verdict']
-  readonly code: TrailEntry['code']
-  readonly note: string | undefined
 }
 
 type Writable<Value> = { -readonly [Name in keyof Value]: Value[Name] }
@@ -139,8 +137,6 @@ export abstract class Exchange {
   #translated: Buffer | null = null
   #notes: Map<number, string> | null = null
   #rewritings: Rewriting[] | null = null
-  /** What was said of steps that have refused or failed. */
-  #broken: Map<number, Said> | null = null
   /** By the step's place; the last one is what stands behind the steps. */
   readonly #trail: (TrailEntry | undefined)[] = []
 
@@ -318,29 +314,32 @@ export abstract class Exchange {
    * Writes a step's line of the trail, with its notes; the last word about it stands. But who has refused or failed in the
    * middle of the answer has not passed because it has also come back.
    */
-  record(step: number, verdict: TrailEntry['verdict'], code?: TrailEntry['code'], note?: string): void {
-    const broken = verdict === 'passed' ? this.#broken?.get(step) : undefined
-    if (broken) {
-      this.#write(step, broken)
-      return
-    }
-    const planned = this.plan.steps[step]
-    if (planned && verdict === 'passed' && note === undefined && !this.#notes?.has(step)) {
-      this.#trail[step] = planned.passed
-      return
-    }
-    const said = { verdict, code, note }
-    if (verdict === 'refused' || verdict === 'failed') (this.#broken ??= new Map()).set(step, said)
-    this.#write(step, said)
-  }
-
-  #write(step: number, { verdict, code, note }: Said): void {
+  record(
+    step: number,
+    verdict: TrailEntry['verdict'],
+    code?: TrailEntry['code'],
+    why?: TrailWhy,
+    would?: readonly TrailDeed[],
+  ): void {
     const { steps } = this.plan
-    const before = this.#notes?.get(step)
-    const remark = before !== undefined && note !== undefined ? `${before}; ${note}` : (before ?? note)
-    const entry: Writable<TrailEntry> = { step: steps[step]?.id ?? 'send', verdict }
+    const planned = steps[step]
+    const passed = planned?.passed ?? SENT
+    const at = planned ? step : steps.length
+    const note = this.#notes?.get(step)
+    const before = this.#trail[at]
+    if (verdict === 'passed' && (before?.verdict === 'refused' || before?.verdict === 'failed')) {
+      if (note !== undefined) this.#trail[at] = { ...before, note }
+      return
+    }
+    if (verdict === 'passed' && note === undefined && why === undefined && would === undefined) {
+      this.#trail[at] = passed
+      return
+    }
+    const entry: Writable<TrailEntry> = { ...passed, verdict }
     if (code !== undefined) entry.code = code
-    if (remark !== undefined) entry.note = remark
-    this.#trail[steps[step] ? step : steps.length] = entry
+    if (why !== undefined) entry.why = why
+    if (would !== undefined) entry.would = would
+    if (note !== undefined) entry.note = note
+    this.#trail[at] = entry
   }
 }

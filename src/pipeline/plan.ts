@@ -83,7 +83,7 @@ export function createPlan(
   const failed = (step: PlannableStep, why: string, cause?: unknown) => new PlanError(name, step, why, cause, dispose())
   const planned = steps.map((step): PlannedStep => {
     const critical = step.plugin.critical === true
-    const passed: TrailEntry = Object.freeze({ step: step.id, verdict: 'passed' })
+    const passed: TrailEntry = Object.freeze({ step: step.id, ...pluginOf(step), verdict: 'passed' })
     if (step.mode === 'off') return Object.freeze({ ...step, critical, passed, handle: (_ctx, next) => next() })
     let made: StepMiddleware | StepInstance
     try {
@@ -113,6 +113,11 @@ export function createPlan(
     refusesTools: refusesTools(planned),
     dispose,
   })
+}
+
+/** For the trail: a step is called as its plugin, or the plugin is named. */
+function pluginOf({ id, plugin: { name } }: PlannableStep): Pick<TrailEntry, 'plugin'> {
+  return id === name ? {} : { plugin: name }
 }
 
 /** Of a middleware from npm nobody knows what it looks at. */

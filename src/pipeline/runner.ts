@@ -8,7 +8,7 @@ import type { Exchange, ExchangeListener } from './exchange.ts'
 import { type GraceClock, graceClock } from './grace.ts'
 import type { PlannedStep } from './plan.ts'
 import { observed, StepCall } from './step-call.ts'
-import type { StepReport } from './step-report.ts'
+import type { StepMistake, StepReport } from './step-report.ts'
 
 export interface RunOptions {
   /** How long a step may go on after the answer is over. */
@@ -77,18 +77,19 @@ export class Run implements ExchangeListener {
   }
 
   failed(step: PlannedStep, cause: unknown): Refusal {
-    return refuse('plugin_error', { detail: `step "${step.id}"`, cause })
+    return refuse('plugin_error', { step: step.id, cause })
   }
 
-  report(step: PlannedStep, what: string, error?: unknown): void {
+  report(step: PlannedStep, mistake: StepMistake, error?: unknown): void {
     const { id, plan } = this.exchange
     const at = shownPlace(placeOfMistake(error), step.position?.file)
     this.options.reportStep({
       exchange: id,
       policy: plan.name,
       step: step.id,
-      what,
+      mistake,
       error,
+      ...(mistake === 'late' ? { waitedMs: this.options.stepGraceMs } : {}),
       ...(at === null ? {} : { at }),
     })
   }
@@ -155,12 +156,12 @@ export class Run implements ExchangeListener {
     if (!step.when) return true
     try {
       if (step.when.evaluate(exchange.facts())) return true
-      exchange.record(index, 'skipped', undefined, '`when` is false')
+      exchange.record(index, 'skipped')
       return false
     } catch (error) {
-      this.report(step, 'its `when` threw', error)
+      this.report(step, 'when_threw', error)
       if (step.critical) return true
-      exchange.record(index, 'failed', 'plugin_error', '`when` threw')
+      exchange.record(index, 'failed', 'plugin_error', 'when_threw')
       throw this.failed(step, error)
     }
   }

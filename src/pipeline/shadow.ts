@@ -1,7 +1,7 @@
 /** `mode: shadow`: a step that runs and changes nothing. */
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Context } from 'koa'
-import { type Chunk, type ErrorCode, isRefusal } from '#contract'
+import { type Chunk, type ErrorCode, isRefusal, type TrailDeed } from '#contract'
 import type { Exchange } from './exchange.ts'
 import type { StepHandle } from './handle.ts'
 
@@ -15,7 +15,8 @@ export class Shadow {
   wouldAnswer = false
   /** With what it would have stopped the answer. */
   wouldStop: ErrorCode | null = null
-  readonly #deeds = new Set<string>()
+  /** What it would have done; undefined: nothing. */
+  would: readonly TrailDeed[] | undefined = undefined
   readonly #response: ShadowedResponse
   #seen: ResponseState
 
@@ -27,12 +28,10 @@ export class Shadow {
     const onStop = (error: unknown) => {
       if (this.wouldStop !== null) return
       this.wouldStop = isRefusal(error) ? error.code : 'plugin_error'
-      this.#deeds.add('refused in the middle')
       // At once: the receipt may be written before the step is over.
-      exchange.record(index, 'would_refuse', this.wouldStop, this.note())
+      exchange.record(index, 'would_refuse', this.wouldStop, 'in_answer', this.would)
     }
-    const handler = new ShadowedExchange(this.#deeds, () => void (this.wouldAnswer = true), onStop)
-    const shadowed = new Proxy(handle, handler)
+    const shadowed = new Proxy(handle, new ShadowedExchange(this, onStop))
     this.ctx = Object.create(ctx) as Context
     this.ctx['exchange'] = shadowed
   }
@@ -51,25 +50,29 @@ export class Shadow {
     for (const name in now.headers) {
       if (before.headers[name] !== undefined) continue
       res.removeHeader(name)
-      this.#deeds.add(`set ${name}`)
+      this.did('set_header', name)
     }
     for (const name in before.headers) {
       const value = before.headers[name]
       if (now.headers[name] === value || value === undefined) continue
       res.setHeader(name, value)
-      this.#deeds.add(`set ${name}`)
+      this.did('set_header', name)
     }
     if (now.body !== before.body || now.explicitStatus !== before.explicitStatus) {
-      this.wouldAnswer = true
-      this.#deeds.add('answered')
+      this.did('answer')
       this.#response._body = before.body
       this.#response._explicitStatus = before.explicitStatus
       res.statusCode = before.status
     }
   }
 
-  note(): string | undefined {
-    return this.#deeds.size > 0 ? `would have: ${[...this.#deeds].join(', ')}` : undefined
+  /** Writes down once what the step would have done. @param header of `set_header` */
+  did(deed: TrailDeed['deed'], header?: string): void {
+    if (deed === 'answer') this.wouldAnswer = true
+    const before = this.would ?? []
+    if (before.some(each => each.deed === deed && each.header === header)) return
+    // A new list: the old one may be in a trail that somebody keeps.
+    this.would = [...before, header === undefined ? { deed } : { deed, header }]
   }
 
   #state(): ResponseState {
@@ -83,16 +86,14 @@ export class Shadow {
  * with the step. One proxy a request: a copy of all members would cost twenty times as much.
  */
 class ShadowedExchange implements ProxyHandler<StepHandle> {
-  readonly #deeds: Set<string>
-  readonly #wouldAnswer: () => void
+  readonly #shadow: Shadow
   readonly #onStop: (error: unknown) => void
   #stopped = false
   /** What the step has assigned. */
   #own: Record<PropertyKey, unknown> | null = null
 
-  constructor(deeds: Set<string>, wouldAnswer: () => void, onStop: (error: unknown) => void) {
-    this.#deeds = deeds
-    this.#wouldAnswer = wouldAnswer
+  constructor(shadow: Shadow, onStop: (error: unknown) => void) {
+    this.#shadow = shadow
     this.#onStop = onStop
   }
 
@@ -102,15 +103,12 @@ class ShadowedExchange implements ProxyHandler<StepHandle> {
       case 'edit':
         return (fn: (chunk: Chunk) => unknown) => {
           this.#watch(exchange, chunk => edited(fn(structuredClone(chunk))))
-          this.#deeds.add('edited')
+          this.#shadow.did('edit')
         }
       case 'rewrite':
-        return () => void this.#deeds.add('rewritten')
+        return () => this.#shadow.did('rewrite')
       case 'answer':
-        return async () => {
-          this.#wouldAnswer()
-          this.#deeds.add('answered')
-        }
+        return async () => this.#shadow.did('answer')
       case 'watch':
         return (fn: (chunk: Chunk) => void) => this.#watch(exchange, fn)
     }

@@ -5,6 +5,7 @@ import { StepHandle } from './handle.ts'
 import type { PlannedStep } from './plan.ts'
 import type { Run } from './runner.ts'
 import { Shadow } from './shadow.ts'
+import { mistakeWords } from './step-report.ts'
 
 /**
  * A step of an exchange, from its call until it has returned or was given up. A step that behaves costs this object, two promises
@@ -136,36 +137,32 @@ export class StepCall {
   #next(): Promise<void> {
     if (this.#inner) return this.#inner
     const { exchange } = this.#run
-    const mistake = this.#closed
-      ? 'called next() after it was over'
-      : exchange.answered && !this.#shadow
-        ? 'called next() after it had answered'
-        : null
+    const mistake = this.#closed ? 'next_after_end' : exchange.answered && !this.#shadow ? 'next_after_answer' : null
     if (mistake === null) {
       this.#shadow?.undo()
       this.#state = 'pending'
-      exchange.record(this.#index, 'passed', undefined, this.#shadow?.note())
+      exchange.record(this.#index, 'passed', undefined, undefined, this.#shadow?.would)
       this.#inner = this.#run.from(this.#index + 1, this)
       return this.#inner
     }
     this.#run.report(this.#step, mistake)
     // Nobody may be waiting for it any more.
-    return observed(Promise.reject(new TypeError(`the step "${this.#step.id}" ${mistake}`)))
+    return observed(Promise.reject(new TypeError(`the step "${this.#step.id}" ${mistakeWords({ mistake })}`)))
   }
 
   async #returned(): Promise<void> {
     const { exchange } = this.#run
     if (this.#state === 'pending') {
       // It did not await `next()`, so its after-part ran too early. The answer is waited for here.
-      this.#run.report(this.#step, 'returned while its next() was pending')
+      this.#run.report(this.#step, 'not_awaited')
       await this.#inner!.catch(() => {})
-      exchange.record(this.#index, 'failed', 'plugin_error', 'did not await next()')
+      exchange.record(this.#index, 'failed', 'plugin_error', 'not_awaited')
       if (this.#error !== undefined) throw this.#error
       return
     }
     if (this.#state === 'failed') {
-      this.#run.report(this.#step, 'caught what next() rejected with and kept it')
-      exchange.record(this.#index, 'passed', undefined, 'kept an inner error; it stands all the same')
+      this.#run.report(this.#step, 'kept_error')
+      exchange.record(this.#index, 'passed', undefined, 'kept_error')
       throw this.#error
     }
     if (this.#state === 'over') {
@@ -173,7 +170,8 @@ export class StepCall {
       return
     }
     if (this.#shadow) {
-      exchange.record(this.#index, this.#shadow.wouldAnswer ? 'would_refuse' : 'passed', undefined, this.#shadow.note())
+      const { wouldAnswer, would } = this.#shadow
+      exchange.record(this.#index, wouldAnswer ? 'would_refuse' : 'passed', undefined, undefined, would)
       return this.#run.from(this.#index + 1, null)
     }
     if (exchange.answered || answeredByKoa(exchange.ctx)) {
@@ -182,15 +180,17 @@ export class StepCall {
       exchange.record(this.#index, 'answered')
       return
     }
-    this.#run.report(this.#step, 'returned without next(), an answer or a refusal')
-    exchange.record(this.#index, 'failed', 'plugin_error', 'returned without next(), an answer or a refusal')
+    this.#run.report(this.#step, 'no_decision')
+    exchange.record(this.#index, 'failed', 'plugin_error', 'no_decision')
     throw this.#run.failed(this.#step, undefined)
   }
 
   /** It has gone on and come back; in shadow it may have wanted to stop the answer between. */
   #passed(): void {
+    const { exchange } = this.#run
     const code = this.#shadow?.wouldStop ?? undefined
-    this.#run.exchange.record(this.#index, code === undefined ? 'passed' : 'would_refuse', code, this.#shadow?.note())
+    if (code === undefined) exchange.record(this.#index, 'passed', undefined, undefined, this.#shadow?.would)
+    else exchange.record(this.#index, 'would_refuse', code, 'in_answer', this.#shadow?.would)
   }
 
   async #threw(error: unknown): Promise<void> {
@@ -200,16 +200,17 @@ export class StepCall {
       // The inner error stands. One of the step's own behind it is a bug to be reported, not what the client needs.
       if (error === this.#error) this.#passed()
       else if (this.#shadow && isRefusal(error))
-        exchange.record(this.#index, 'would_refuse', error.code, this.#shadow.note())
+        exchange.record(this.#index, 'would_refuse', error.code, undefined, this.#shadow.would)
       else {
-        this.#run.report(this.#step, 'threw after an inner error', error)
-        exchange.record(this.#index, 'failed', 'plugin_error', 'threw after an inner error')
+        this.#run.report(this.#step, 'threw_after_error', error)
+        exchange.record(this.#index, 'failed', 'plugin_error', 'threw_after_error')
       }
       throw this.#error
     }
     if (this.#state === 'not called') return this.#threwBefore(error)
     if (this.#shadow) {
-      exchange.record(this.#index, 'would_refuse', isRefusal(error) ? error.code : 'plugin_error', this.#shadow.note())
+      const code = isRefusal(error) ? error.code : 'plugin_error'
+      exchange.record(this.#index, 'would_refuse', code, undefined, this.#shadow.would)
       return
     }
     throw this.#ownError(error)
@@ -220,14 +221,14 @@ export class StepCall {
     const { exchange } = this.#run
     if (this.#shadow) {
       const code = isRefusal(error) ? error.code : 'plugin_error'
-      if (!isRefusal(error)) this.#run.report(this.#step, 'threw (in shadow)', error)
-      exchange.record(this.#index, 'would_refuse', code, this.#shadow.note())
+      if (!isRefusal(error)) this.#run.report(this.#step, 'threw_in_shadow', error)
+      exchange.record(this.#index, 'would_refuse', code, undefined, this.#shadow.would)
       return this.#run.from(this.#index + 1, null)
     }
     const skippable = !isRefusal(error) && refusalOfHttpError(error) === null && !exchange.answered
     if (this.#step.onError === 'skip' && skippable) {
-      this.#run.report(this.#step, 'threw and was skipped (onError: skip)', error)
-      exchange.record(this.#index, 'failed', 'plugin_error', 'skipped by onError')
+      this.#run.report(this.#step, 'skipped_on_error', error)
+      exchange.record(this.#index, 'failed', 'plugin_error', 'skipped_on_error')
       return this.#run.from(this.#index + 1, null)
     }
     if (exchange.answered && error === exchange.answerError) {
@@ -253,8 +254,8 @@ export class StepCall {
   }
 
   #late(): void {
-    const { exchange, options } = this.#run
-    this.#run.report(this.#step, `did not return within ${options.stepGraceMs} ms after the exchange was over`)
+    const { exchange } = this.#run
+    this.#run.report(this.#step, 'late')
     exchange.record(this.#index, 'late', 'plugin_error')
     if (this.#state === 'failed') throw this.#error
     if (this.#state === 'not called' && !exchange.answered) {

@@ -33,15 +33,14 @@ export function endOfTapped(exchange: LiveExchange, { step, cause }: TapError): 
 }
 
 function refusedBy(exchange: LiveExchange, step: number, refusal: Refusal): Refusal {
-  exchange.record(step, 'refused', refusal.code, 'in the middle of the answer')
+  exchange.record(step, 'refused', refusal.code, 'in_answer')
   return refusal
 }
 
 function brokenBy(exchange: LiveExchange, step: number, error: unknown): Refusal {
   const { plan, host } = exchange
   const name = plan.steps[step]?.id ?? 'send'
-  const what = 'watch or edit threw'
-  host.reportStep({ exchange: exchange.id, policy: plan.name, step: name, what, error })
-  exchange.record(step, 'failed', 'plugin_error', what)
-  return refuse('plugin_error', { detail: `step "${name}"`, cause: error })
+  host.reportStep({ exchange: exchange.id, policy: plan.name, step: name, mistake: 'threw_in_answer', error })
+  exchange.record(step, 'failed', 'plugin_error', 'in_answer')
+  return refuse('plugin_error', { step: name, cause: error })
 }

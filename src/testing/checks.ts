@@ -1,7 +1,7 @@
 /** What `conform` looks at when an ending has been played; each answers with sentences, none where all is well. */
 import { getEventListeners } from 'node:events'
 import { type AnyPlugin, type Chunk, costOf, mistakeText } from '#contract'
-import { mistakeSentence } from '../pipeline/step-report.ts'
+import { mistakeSentence, type StepMistake } from '../pipeline/step-report.ts'
 import type { Bench } from './bench.ts'
 import { AROUND, type Ending } from './endings.ts'
 import { turn } from './time.ts'
@@ -95,8 +95,9 @@ export function stepWrong(
   for (const mistake of bench.mistakes) {
     const step = 'step' in mistake ? mistake.step : null
     if (step === AROUND.inner || step === AROUND.outer) continue
-    if (!('what' in mistake)) wrong.push(`the gateway met an error that nobody expected: ${mistakeText(mistake.error)}`)
-    else if (!isExcused(ending, mistake.what)) wrong.push(mistakeSentence(mistake))
+    if (!('mistake' in mistake))
+      wrong.push(`the gateway met an error that nobody expected: ${mistakeText(mistake.error)}`)
+    else if (!isExcused(ending, mistake.mistake)) wrong.push(mistakeSentence(mistake))
   }
   const entries = answers.flatMap(answer => bench.trail(answer).filter(({ step }) => step === plugin.name))
   if (entries.some(({ verdict }) => verdict === 'late')) wrong.push('the step did not return when the answer was over')
@@ -104,8 +105,8 @@ export function stepWrong(
 }
 
 /** Without its services a step may throw. */
-function isExcused({ isServed }: Ending, what: string): boolean {
-  return isServed === false && what === 'threw'
+function isExcused({ isServed }: Ending, mistake: StepMistake): boolean {
+  return isServed === false && mistake === 'threw'
 }
 
 /** What a start would find if the process were killed now. */

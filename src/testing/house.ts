@@ -74,7 +74,7 @@ export interface House {
 
 /** A mistake as a sentence without a full stop. */
 export function houseMistakeText(mistake: House['mistakes'][number]): string {
-  return 'what' in mistake ? mistakeSentence(mistake) : `an unexpected error: ${mistakeText(mistake.error)}`
+  return 'mistake' in mistake ? mistakeSentence(mistake) : `an unexpected error: ${mistakeText(mistake.error)}`
 }
 
 /** Then it is something real that is waited for: a file, another process. */

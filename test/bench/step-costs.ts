@@ -26,6 +26,7 @@ import type { Exchange } from '../../src/pipeline/exchange.ts'
 import { createPlan, type Plan, type PlannableStep } from '../../src/pipeline/plan.ts'
 import { PlayedExchange, playedReply } from '../../src/pipeline/played-exchange.ts'
 import { runPlan } from '../../src/pipeline/runner.ts'
+import { mistakeSentence } from '../../src/pipeline/step-report.ts'
 import { median } from './report.ts'
 
 /** Steps of a kind in one policy. */
@@ -185,8 +186,8 @@ async function costOf(plan: Plan): Promise<number> {
   for (let index = 0; index < REQUESTS; index++) {
     const exchange = exchangeOf(plan)
     await runPlan(exchange, {
-      reportStep: ({ step, what }) => {
-        throw new Error(`${step} ${what}`)
+      reportStep: report => {
+        throw new Error(mistakeSentence(report))
       },
       stepGraceMs: 5000,
     })

@@ -55,7 +55,7 @@ const REFUSED: PastExchangeView = {
   decided_by: 'burst',
   trail: [
     { step: 'api-key', verdict: 'passed' },
-    { step: 'volume', verdict: 'skipped', note: '`when` is false' },
+    { step: 'volume', verdict: 'skipped' },
     { step: 'burst', verdict: 'refused', code: 'rate_limit_exceeded' },
   ],
   attempts: [],

@@ -1,14 +1,12 @@
 import { describe, expect, test } from 'vitest'
-import { type ChargeSource, ERRORS } from '#contract'
+import { type ChargeSource, ERRORS, TRAIL_WHYS } from '#contract'
 import type { TrailLine } from '../../src/dashboard/lib/trail.ts'
 import { explain, OUTCOME_NAMES, outcomeOf, reasonOf, sourceOf } from '../../src/dashboard/lib/trail.ts'
 
 type Row = [line: TrailLine, sentence: string, more?: string]
 
 const CAPPED = 'output capped at 64 tokens: the balance does not pay for 4096'
-const CAPPED_MORE = 'The balance did not pay for an answer of 4096 tokens, so it was limited to 64.'
-const HID = 'kept an inner error; it stands all the same'
-const HID_MORE = 'It hid the error of a later step; the error stands all the same.'
+const HID = 'It hid the error of a later step; the error ended the request all the same.'
 const FAULT = 'failed. That is a fault of the gateway, not of the request.'
 
 describe('a line of the trail', () => {
@@ -28,7 +26,7 @@ describe('a line of the trail', () => {
     ],
     [{ step: 'guard', verdict: 'refused' }, 'guard refused the request.'],
     [
-      { step: 'guard', verdict: 'refused', code: 'forbidden', note: 'in the middle of the answer' },
+      { step: 'guard', verdict: 'refused', code: 'forbidden', why: 'in_answer' },
       'guard stopped the answer on its way: this is not allowed.',
     ],
     [
@@ -41,38 +39,32 @@ describe('a line of the trail', () => {
     [{ step: 'tags', verdict: 'failed' }, `tags ${FAULT}`],
     [{ step: 'tags', verdict: 'failed', code: 'store_unavailable' }, 'tags failed: the ledger could not be written.'],
     [
-      { step: 'tags', verdict: 'failed', code: 'plugin_error', note: 'skipped by onError' },
+      { step: 'tags', verdict: 'failed', code: 'plugin_error', why: 'skipped_on_error' },
       'tags failed; the request went on without it, as its settings say.',
     ],
     [
-      { step: 'tags', verdict: 'failed', code: 'plugin_error', note: '`when` threw' },
+      { step: 'tags', verdict: 'failed', code: 'plugin_error', why: 'when_threw' },
       `tags ${FAULT}`,
       'Its condition could not be worked out.',
     ],
     [
-      { step: 'tags', verdict: 'failed', code: 'plugin_error', note: 'did not await next()' },
+      { step: 'tags', verdict: 'failed', code: 'plugin_error', why: 'not_awaited' },
       `tags ${FAULT}`,
       'It did not wait for the answer.',
     ],
     [
-      {
-        step: 'tags',
-        verdict: 'failed',
-        code: 'plugin_error',
-        note: 'returned without next(), an answer or a refusal',
-      },
+      { step: 'tags', verdict: 'failed', code: 'plugin_error', why: 'no_decision' },
       `tags ${FAULT}`,
       'It neither went on, nor answered, nor refused.',
     ],
     [
-      { step: 'tags', verdict: 'failed', code: 'plugin_error', note: 'threw after an inner error' },
+      { step: 'tags', verdict: 'failed', code: 'plugin_error', why: 'threw_after_error' },
       `tags ${FAULT}`,
       'It broke when a later step had failed already.',
     ],
     [
-      { step: 'tags', verdict: 'failed', code: 'plugin_error', note: 'watch or edit threw' },
-      `tags ${FAULT}`,
-      'It broke while it read the answer.',
+      { step: 'tags', verdict: 'failed', code: 'plugin_error', why: 'in_answer' },
+      'tags failed while it read the answer. That is a fault of the gateway.',
     ],
     // In shadow.
     [
@@ -80,18 +72,28 @@ describe('a line of the trail', () => {
       'burst would have refused the request (too many requests in a short time), but it only watches (shadow mode): the request went on.',
     ],
     [
-      { step: 'cache', verdict: 'would_refuse', note: 'would have: answered' },
+      { step: 'guard', verdict: 'would_refuse', code: 'forbidden', why: 'in_answer', would: [{ deed: 'edit' }] },
+      'guard would have stopped the answer (this is not allowed), but it only watches (shadow mode): the request went on.',
+      'Shadow mode held back what it did: edited the answer.',
+    ],
+    [
+      { step: 'cache', verdict: 'would_refuse', would: [{ deed: 'answer' }] },
       'cache would have answered by itself, but it only watches (shadow mode): the request went on.',
       'Shadow mode held back what it did: answered.',
     ],
     [
-      { step: 'tags', verdict: 'passed', note: 'would have: set x-tag, set x-other' },
+      {
+        step: 'tags',
+        verdict: 'passed',
+        would: [{ deed: 'set_header', header: 'x-tag' }, { deed: 'rewrite' }],
+        note: 'seen',
+      },
       'tags let the request pass.',
-      'Shadow mode held back what it did: set x-tag, set x-other.',
+      'Shadow mode held back what it did: set x-tag, rewrote the request. It noted: “seen”.',
     ],
     // Not run, or not to the end.
     [
-      { step: 'free-tokens', verdict: 'skipped', note: '`when` is false' },
+      { step: 'free-tokens', verdict: 'skipped' },
       'free-tokens did not run: its condition did not hold for this request.',
     ],
     [{ step: 'tags', verdict: 'off' }, 'tags is switched off.'],
@@ -106,46 +108,50 @@ describe('a line of the trail', () => {
     [{ step: 'rate-limit', verdict: 'passed' }, 'rate-limit let it pass: it was within the limits.'],
     [{ step: 'route', verdict: 'passed' }, 'route chose the model provider to send it to.'],
     [{ step: 'credits', verdict: 'passed' }, 'credits set the money aside before, and settled the charge after.'],
-    [{ step: 'credits', verdict: 'passed', note: 'free' }, 'credits let it pass: this costs nothing.'],
     [
       { step: 'credits', verdict: 'passed', note: CAPPED },
       'credits set the money aside before, and settled the charge after.',
-      CAPPED_MORE,
+      `It noted: “${CAPPED}”.`,
     ],
     [{ step: 'burst', verdict: 'passed' }, 'burst let the request pass.'],
-    [{ step: 'burst', verdict: 'passed', note: HID }, 'burst let the request pass.', HID_MORE],
-    // Whatever a later gateway may say.
-    [{ step: 'burst', verdict: 'put_off', code: 'some_new_code' }, 'burst: put off: some new code.'],
+    [{ step: 'burst', verdict: 'passed', why: 'kept_error' }, 'burst let the request pass.', HID],
+    // What a step does is said by its plugin, not by the id that it has.
+    [{ step: 'burst', plugin: 'rate-limit', verdict: 'passed' }, 'burst let it pass: it was within the limits.'],
+    [{ step: 'credits', plugin: 'mine', verdict: 'passed' }, 'credits let the request pass.'],
   ])('%j', (line, sentence, more) => {
-    expect(explain(line)).toMatchObject({ sentence, more: more ?? null })
+    expect(explain(line)).toEqual({ sentence, more: more ?? null, tone: expect.any(String) })
   })
 
-  test.each<[note: string, more: string | null]>([
-    ['hello; world', 'It noted: “hello”. It noted: “world”.'],
-    [`hello; ${HID}`, `It noted: “hello”. ${HID_MORE}`],
-    [`${CAPPED}; ${HID}`, `${CAPPED_MORE} ${HID_MORE}`],
-    ['`when` threw up; x', 'It noted: “`when` threw up”. It noted: “x”.'],
-    [
-      'would have: set x-tag; watch or edit threw',
-      'Shadow mode held back what it did: set x-tag. It broke while it read the answer.',
-    ],
-    ['freely', 'It noted: “freely”.'],
-    ['cost $1 and $2', 'It noted: “cost $1 and $2”.'],
-    [';;; ;', null],
-    ['', null],
-  ])('the remark %j of a step is told', (note, more) => {
-    expect(explain({ step: 'mine', verdict: 'passed', note }).more).toBe(more)
+  test('whatever a later gateway may say', () => {
+    const line = { step: 'burst', verdict: 'put_off', code: 'some_new_code', why: 'some_why' } as unknown as TrailLine
+    expect(explain(line)).toMatchObject({ sentence: 'burst did this: put off: some new code.', more: null })
   })
 
-  test('a long remark of nothing that is known comes to an end', () => {
-    const note = 'a;b '.repeat(5000)
-    expect(explain({ step: 'mine', verdict: 'passed', note }).more).toContain('It noted: “b a”.')
+  test.each(TRAIL_WHYS)('the reason %s is told', why => {
+    const line = { step: 'a', verdict: why === 'kept_error' ? 'passed' : 'failed', code: 'plugin_error' } as const
+    expect(explain({ ...line, why })).not.toEqual(explain(line))
+  })
+
+  // As receipts of earlier versions have them: notes were the gateway's sentences too. They are shown, and not read.
+  test.each([
+    'in the middle of the answer',
+    'skipped by onError',
+    '`when` is false',
+    'did not await next()',
+    'free',
+    'would have: set x-tag; watch or edit threw',
+    'in_answer',
+    'cost $1 and $2;; “x”',
+  ])('the note %j changes nothing but itself', note => {
+    for (const verdict of ['passed', 'refused', 'failed', 'skipped', 'would_refuse'] as const) {
+      const line = { step: 'credits', verdict, ...(verdict === 'refused' ? { code: 'forbidden' as const } : {}) }
+      expect(explain({ ...line, note })).toEqual({ ...explain(line), more: `It noted: “${note}”.` })
+    }
   })
 
   test('the tone says whether it went well', () => {
-    const tones = ['passed', 'answered', 'refused', 'failed', 'late', 'would_refuse', 'skipped', 'off'].map(
-      verdict => explain({ step: 'a', verdict }).tone,
-    )
+    const verdicts = ['passed', 'answered', 'refused', 'failed', 'late', 'would_refuse', 'skipped', 'off'] as const
+    const tones = verdicts.map(verdict => explain({ step: 'a', verdict }).tone)
     expect(tones).toEqual(['good', 'good', 'bad', 'bad', 'warning', 'warning', 'neutral', 'neutral'])
   })
 })

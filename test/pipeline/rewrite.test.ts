@@ -119,6 +119,6 @@ describe('what was rewritten', () => {
     const answer = await shadow.chat()
     expect(answer.status).toBe(200)
     expect(shadow.upstream.calls[0]!.body!['messages']).toEqual([{ role: 'user', content: 'Hello' }])
-    expect(shadow.trail(answer).find(({ step }) => step === 'mine')?.note).toBe('would have: rewritten')
+    expect(shadow.trail(answer).find(({ step }) => step === 'mine')?.would).toEqual([{ deed: 'rewrite' }])
   })
 })

@@ -284,7 +284,7 @@ describe('what the trail says', () => {
           await textOf(answer)
           return answer
         })
-        expect(verdictOf(answer)).toEqual({ step: 'deed', ...entry, note: expect.stringMatching(/^saw one; /) })
+        expect(verdictOf(answer)).toEqual({ step: 'deed', ...entry, why: 'in_answer', note: 'saw one' })
         // The role and a word of the stream have left, and nothing of the whole answer.
         const outcome = entry.verdict === 'refused' && !mode.stream ? 'refused' : 'failed'
         expect(gateway.receipt(answer)).toMatchObject({ outcome, code: entry.code })
@@ -314,7 +314,7 @@ describe('what the trail says', () => {
       expect(await textOf(answer)).toContain('content_filter')
       const { trail, outcome } = other.receipt(answer)!
       expect(trail.slice(-2)).toEqual([
-        { step: 'outer', verdict: 'refused', code: 'content_filter', note: 'in the middle of the answer' },
+        { step: 'outer', verdict: 'refused', code: 'content_filter', why: 'in_answer' },
         { step: 'deed', verdict: 'answered' },
       ])
       expect(outcome).toBe('refused')

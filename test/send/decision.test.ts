@@ -1,14 +1,19 @@
 import { describe, expect, test } from 'vitest'
-import { decidedBy, refuse, type TrailEntry } from '#contract'
+import { decidedBy, refuse, reworded, type TrailEntry, type TrailWhy } from '#contract'
 import { decisionHeader } from '../../src/send/decision.ts'
 
-const entry = (step: string, verdict: TrailEntry['verdict'], code?: TrailEntry['code'], note?: string): TrailEntry => ({
+const entry = (
+  step: string,
+  verdict: TrailEntry['verdict'],
+  code?: TrailEntry['code'],
+  why?: TrailWhy,
+): TrailEntry => ({
   step,
   verdict,
   ...(code === undefined ? {} : { code }),
-  ...(note === undefined ? {} : { note }),
+  ...(why === undefined ? {} : { why }),
 })
-const mistake = (step: string) => refuse('plugin_error', { detail: `step "${step}"` })
+const mistake = (step: string) => refuse('plugin_error', { step })
 
 describe('who decided', () => {
   test.each<[string, TrailEntry[], Parameters<typeof decidedBy>[1], string | null]>([
@@ -41,15 +46,27 @@ describe('who decided', () => {
     ],
     [
       'not a mistake that was skipped',
-      [entry('a', 'failed', 'plugin_error', 'skipped by onError'), entry('b', 'failed', 'plugin_error')],
+      [entry('a', 'failed', 'plugin_error', 'skipped_on_error'), entry('b', 'failed', 'plugin_error')],
       mistake('b'),
       'b',
     ],
     [
       'not a mistake behind an inner error',
-      [entry('a', 'failed', 'plugin_error', 'threw after an inner error'), entry('b', 'refused', 'forbidden')],
+      [entry('a', 'failed', 'plugin_error', 'threw_after_error'), entry('b', 'refused', 'forbidden')],
       refuse('forbidden'),
       'b',
+    ],
+    [
+      'nobody whom the words for the log name',
+      [entry('a', 'failed', 'plugin_error', 'skipped_on_error')],
+      refuse('plugin_error', { detail: 'step "a"' }),
+      'send',
+    ],
+    [
+      'the same step when the refusal is reworded',
+      [entry('a', 'failed', 'plugin_error')],
+      reworded(mistake('a'), { message: 'Another sentence.', param: null }),
+      'a',
     ],
     ['a step that never came back', [entry('slow', 'late', 'plugin_error')], mistake('slow'), 'slow'],
   ])('%s', (_name, trail, refusal, who) => {

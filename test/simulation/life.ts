@@ -101,7 +101,7 @@ export class Life {
       entered() {},
       left() {},
       stepGraceMs: 5_000,
-      reportStep: ({ step, what, error }) => this.#mistake(`step ${step} ${what}`, error),
+      reportStep: ({ step, mistake, error }) => this.#mistake(`step ${step}: ${mistake}`, error),
       reportBug: (_exchange, error) => this.#mistake('an unexpected error', error),
       record: (exchange, told) => {
         if (!this.isAlive) return

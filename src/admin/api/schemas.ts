@@ -2,54 +2,40 @@
  * The views of views.ts as JSON Schemas: what the description of the API (openapi.ts) says, and what a test holds every
  * answer of the real server against. Every property is always there; what may be missing is null.
  */
+import { TRAIL_WHYS } from '#contract'
 import type { Schema } from './route.ts'
+import {
+  count,
+  flag,
+  list,
+  maybe,
+  money,
+  oneOf,
+  type Properties,
+  ref,
+  says,
+  shape,
+  text,
+  time,
+  view,
+} from './schema-parts.ts'
 
-type Properties = Readonly<Record<string, Schema>>
-
-/** Names that end in `?` may be left out. */
-function view(description: string, properties: Properties): Schema {
-  return { description, ...shape(properties) }
-}
-
-function shape(properties: Properties): Schema {
-  const names = Object.keys(properties)
-  return {
-    type: 'object',
-    additionalProperties: false,
-    properties: Object.fromEntries(names.map(name => [name.replace(/\?$/, ''), properties[name]])),
-    required: names.filter(name => !name.endsWith('?')),
-  }
-}
-
-/** The same schema with a description. */
-function says(schema: Schema, description: string): Schema {
-  return { ...schema, description }
-}
-
-function maybe(schema: Schema): Schema {
-  if ('$ref' in schema) return { anyOf: [schema, { type: 'null' }] }
-  const { type, enum: values } = schema as { type: string; enum?: readonly unknown[] }
-  return { ...schema, type: [type, 'null'], ...(values ? { enum: [...values, null] } : {}) }
-}
-
-const ref = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` })
-const list = (items: Schema): Schema => ({ type: 'array', items })
-const oneOf = (...values: readonly string[]): Schema => ({ type: 'string', enum: values })
-
-const text: Schema = { type: 'string' }
-const flag: Schema = { type: 'boolean' }
-const count: Schema = { type: 'integer', minimum: 0 }
-const time: Schema = { type: 'string', format: 'date-time' }
-const money: Schema = {
-  type: 'string',
-  pattern: '^-?\\d+\\.\\d{9}$',
-  description: 'Dollars with 9 decimals.',
-}
 const role = oneOf('member', 'operator')
 const outcome = oneOf('answered', 'refused', 'failed', 'client_left', 'cut')
 const registration = oneOf('open', 'invitation', 'closed')
 
-const trail = list(shape({ step: text, verdict: text, 'code?': text, 'note?': text }))
+const would = list(shape({ deed: oneOf('answer', 'edit', 'rewrite', 'set_header'), 'header?': text }))
+const trail = list(
+  shape({
+    step: text,
+    'plugin?': says(text, "The plugin's name, where the step's id is another."),
+    verdict: text,
+    'code?': text,
+    'why?': says(oneOf(...TRAIL_WHYS), 'Why it has the verdict, where the verdict does not say it.'),
+    'would?': says(would, 'What a step in shadow would have done.'),
+    'note?': says(text, 'What the step itself noted, in free words.'),
+  }),
+)
 const attempts = list(shape({ target: text, status: maybe(count), code: maybe(text), ms: { type: 'number' } }))
 
 /** What usage and its total count. */
@@ -162,7 +148,7 @@ const VIEWS = {
     reasoning_tokens: count,
     searches: says(count, 'Searches of the web that the provider made.'),
     attempts,
-    trail: says(trail, 'What the steps said.'),
+    trail: says(trail, 'What the steps did.'),
     idempotency_key: maybe(text),
   }),
   UsageRowView: view('One span of time, key and model; what was summed over is null.', {
@@ -267,7 +253,7 @@ const VIEWS = {
       maybe(text),
       'The step that refused, failed or answered; send or gateway, where no step did; null: a provider answered.',
     ),
-    trail: says(trail, 'What the steps said, with their notes.'),
+    trail: says(trail, 'What the steps did.'),
     attempts,
     receipt: says(maybe(ref('ReceiptView')), 'Its money; null: nothing was held.'),
   }),

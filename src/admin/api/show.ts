@@ -136,12 +136,7 @@ export function showReceipt(receipt: Receipt): ReceiptView {
     reasoning_tokens: receipt.reasoningTokens,
     searches: receipt.searches ?? 0,
     attempts: receipt.attempts.map(({ target, status, code, ms }) => ({ target, status, code, ms })),
-    trail: receipt.trail.map(({ step, verdict, code, note }) => ({
-      step,
-      verdict,
-      ...(code === undefined ? {} : { code }),
-      ...(note === undefined ? {} : { note }),
-    })),
+    trail: receipt.trail,
     idempotency_key: receipt.idempotencyKey,
   }
 }

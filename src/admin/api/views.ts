@@ -4,6 +4,7 @@
  *
  * Money is a string in dollars with 9 decimals, times are ISO 8601 in UTC, lists are `{ items, next }`.
  */
+import type { TrailEntry } from '#contract'
 
 export interface PageView<Item> {
   readonly items: readonly Item[]
@@ -148,12 +149,7 @@ export interface ReceiptView {
     readonly code: string | null
     readonly ms: number
   }[]
-  readonly trail: readonly {
-    readonly step: string
-    readonly verdict: string
-    readonly code?: string
-    readonly note?: string
-  }[]
+  readonly trail: readonly TrailEntry[]
   readonly idempotency_key: string | null
 }
 
@@ -294,7 +290,7 @@ export interface PastExchangeView {
   readonly code: string | null
   /** The step that refused, failed or answered; `send` or `gateway` where no step did; null: a provider answered. */
   readonly decided_by: string | null
-  readonly trail: readonly ReceiptView['trail'][number][]
+  readonly trail: readonly TrailEntry[]
   readonly attempts: readonly ReceiptView['attempts'][number][]
   /** Its money; null: nothing was held. */
   readonly receipt: ReceiptView | null

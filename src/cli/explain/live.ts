@@ -10,6 +10,7 @@ import { logFile } from '../commands.ts'
 import { count, json as jsonText, pairs, showMoney, showTime, table } from '../format.ts'
 import { operate } from '../operate.ts'
 import { CommandError, type ExitCode, progressLine, type Terminal } from '../terminal.ts'
+import { remarksOf } from '../trail-words.ts'
 import type { LoggedExchange } from './logged.ts'
 import { wrapped } from './text.ts'
 
@@ -94,7 +95,7 @@ function aboutText(exchange: PastExchangeView): string {
   ])
 }
 
-/** Each step in a line, and what it noted beneath. */
+/** Each step in a line, and what else there is to say of it beneath. */
 function trailText(trail: PastExchangeView['trail']): string {
   const rows = trail.map(({ step, verdict, code = '' }, index) => [`  ${index + 1}`, visible(step), verdict, code])
   const [head = '', ...lines] = table(
@@ -104,8 +105,8 @@ function trailText(trail: PastExchangeView['trail']): string {
     .trimEnd()
     .split('\n')
   const noted = lines.flatMap((line, index) => {
-    const note = trail[index]?.note
-    return note === undefined ? [line] : [line, wrapped(visible(note), '      ')]
+    const remarks = remarksOf(trail[index]!)
+    return remarks.length === 0 ? [line] : [line, wrapped(visible(remarks.join('; ')), '      ')]
   })
   return [head, ...noted].map(line => `${line}\n`).join('')
 }

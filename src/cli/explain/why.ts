@@ -2,6 +2,7 @@
 import { type Exchange, formatSpan, type NanoUsd, type TrailEntry } from '#contract'
 import type { StepConfig } from '../../config/configuration.ts'
 import { showNano } from '../exposure-text.ts'
+import { remarksOf } from '../trail-words.ts'
 import { valuesText } from './when.ts'
 import type { SeenHold, SeenStep } from './witness.ts'
 
@@ -23,7 +24,7 @@ export function reasonOf({ step, seen, entry }: WhyParts): string {
   if (entry.verdict === 'would_refuse') parts.push('in shadow, so it goes on')
   if (seen.said !== null) parts.push(seen.said)
   // That a condition is false is said above, with its values.
-  if (entry.note !== undefined && entry.verdict !== 'skipped') parts.push(entry.note)
+  if (entry.verdict !== 'skipped') parts.push(...remarksOf(entry))
   return joined(parts)
 }
 

@@ -1,8 +1,8 @@
 /**
  * What happened to a request, in words: a receipt's trail, its codes, its outcome, and how its charge was found.
  *
- * Steps have the names that the operator gave them. Of the steps that the gateway brings along the sentence says what
- * they do; of any other only what became of it.
+ * Steps have the names that the operator gave them. Of the gateway's own plugins the sentence says what they do; of any
+ * other only what became of it.
  */
 import type { OutcomeName, ReceiptView } from '../../admin/api/views.ts'
 
@@ -21,121 +21,73 @@ export interface Explained {
 }
 
 /** One step's line of the trail as a sentence that begins with the step's name. */
-export function explain({ step, verdict, code, note }: TrailLine): Explained {
-  const why = code === undefined ? null : reasonOf(code)
-  const because = why === null ? '' : `: ${why}`
+export function explain(line: TrailLine): Explained {
+  const [tone, predicate] = predicateOf(line)
+  const more = [WHYS[line.why ?? ''], heldBack(line), line.note && `It noted: “${line.note}”.`].filter(Boolean)
+  return { tone, sentence: `${line.step} ${predicate}`, more: more.length === 0 ? null : more.join(' ') }
+}
+
+function predicateOf({ step, plugin = step, verdict, code, why }: TrailLine): readonly [Tone, predicate: string] {
+  const reason = code === undefined ? null : reasonOf(code)
+  const because = reason === null ? '' : `: ${reason}`
   switch (verdict) {
     case 'passed':
-      return said('good', PASSED[step]?.(note) ?? `${step} let the request pass.`, note)
+      return ['good', PASSED[plugin] ?? 'let the request pass.']
     case 'answered':
-      return said('good', `${step} answered the request itself; no model provider was asked.`, note)
+      return ['good', 'answered the request itself; no model provider was asked.']
     case 'refused':
-      if (note?.includes(IN_THE_MIDDLE)) return said('bad', `${step} stopped the answer on its way${because}.`, note)
-      return said('bad', `${step} refused the request${because}.`, note)
+      return ['bad', `${why === 'in_answer' ? 'stopped the answer on its way' : 'refused the request'}${because}.`]
     case 'failed':
-      return failed(step, code, note)
+      if (why === 'skipped_on_error') {
+        return ['warning', 'failed; the request went on without it, as its settings say.']
+      }
+      if (why === 'in_answer') return ['bad', 'failed while it read the answer. That is a fault of the gateway.']
+      return code === undefined || code === 'plugin_error'
+        ? ['bad', 'failed. That is a fault of the gateway, not of the request.']
+        : ['bad', `failed${because}.`]
     case 'skipped':
-      return said('neutral', `${step} did not run: its condition did not hold for this request.`, note)
+      return ['neutral', 'did not run: its condition did not hold for this request.']
     case 'off':
-      return said('neutral', `${step} is switched off.`, note)
+      return ['neutral', 'is switched off.']
     case 'would_refuse':
-      return wouldRefuse(step, why, note)
+      return ['warning', `${wouldHave(reason, why)}, but it only watches (shadow mode): the request went on.`]
     case 'late':
-      return said('warning', `${step} did not finish in time, and the gateway went on without it.`, note)
+      return ['warning', 'did not finish in time, and the gateway went on without it.']
     default:
-      return said('neutral', `${step}: ${spaced(verdict)}${because}.`, note)
+      return ['neutral', `did this: ${spaced(verdict)}${because}.`]
   }
 }
 
-/** What the steps of the gateway itself do when they let a request pass. */
-const PASSED: Readonly<Record<string, (note: string | undefined) => string>> = {
-  'api-key': () => 'api-key let the request in: its key is known and valid.',
-  schema: () => 'schema found the request well formed, and its model in the catalog.',
-  'rate-limit': () => 'rate-limit let it pass: it was within the limits.',
-  credits: note =>
-    note?.split('; ').includes(FREE)
-      ? 'credits let it pass: this costs nothing.'
-      : 'credits set the money aside before, and settled the charge after.',
-  route: () => 'route chose the model provider to send it to.',
+/** What the gateway's own plugins do when they let a request pass. */
+const PASSED: Readonly<Record<string, string>> = {
+  'api-key': 'let the request in: its key is known and valid.',
+  schema: 'found the request well formed, and its model in the catalog.',
+  'rate-limit': 'let it pass: it was within the limits.',
+  credits: 'set the money aside before, and settled the charge after.',
+  route: 'chose the model provider to send it to.',
 }
 
-function failed(step: string, code: string | undefined, note: string | undefined): Explained {
-  if (note?.includes(SKIPPED_BY_ERROR)) {
-    return said('warning', `${step} failed; the request went on without it, as its settings say.`, note)
-  }
-  if (code === undefined || code === 'plugin_error') {
-    return said('bad', `${step} failed. That is a fault of the gateway, not of the request.`, note)
-  }
-  return said('bad', `${step} failed: ${reasonOf(code)}.`, note)
+/** Without a code it would have given an answer of its own. */
+function wouldHave(reason: string | null, why: TrailLine['why']): string {
+  if (reason === null) return 'would have answered by itself'
+  return `would have ${why === 'in_answer' ? 'stopped the answer' : 'refused the request'} (${reason})`
 }
 
-/** In shadow a step only watches; without a code it would have given an answer of its own. */
-function wouldRefuse(step: string, why: string | null, note: string | undefined): Explained {
-  const deed = why === null ? 'would have answered by itself' : `would have refused the request (${why})`
-  return said('warning', `${step} ${deed}, but it only watches (shadow mode): the request went on.`, note)
+/** Reasons that the sentence does not say. */
+const WHYS: Readonly<Record<string, string>> = {
+  when_threw: 'Its condition could not be worked out.',
+  not_awaited: 'It did not wait for the answer.',
+  no_decision: 'It neither went on, nor answered, nor refused.',
+  threw_after_error: 'It broke when a later step had failed already.',
+  kept_error: 'It hid the error of a later step; the error ended the request all the same.',
+} satisfies Partial<Record<NonNullable<TrailLine['why']>, string>>
+
+function heldBack({ would = [] }: TrailLine): string | null {
+  const deeds = would.map(({ deed, header }) => (deed === 'set_header' ? `set ${header}` : DEEDS[deed]))
+  return deeds.length === 0 ? null : `Shadow mode held back what it did: ${deeds.join(', ')}.`
 }
 
-const IN_THE_MIDDLE = 'in the middle of the answer'
-const SKIPPED_BY_ERROR = 'skipped by onError'
-const FREE = 'free'
-
-/** Remarks that the sentence has said already. */
-const SAID: readonly string[] = [IN_THE_MIDDLE, SKIPPED_BY_ERROR, FREE, '`when` is false']
-
-/** Remarks of the gateway itself, and what they mean. Longer ones stand before shorter ones that they begin with. */
-const REMARKS: readonly (readonly [pattern: RegExp, meaning: string])[] = [
-  [
-    /^output capped at (\d+) tokens: the balance does not pay for (\d+)/,
-    'The balance did not pay for an answer of $2 tokens, so it was limited to $1.',
-  ],
-  [/^kept an inner error; it stands all the same/, 'It hid the error of a later step; the error stands all the same.'],
-  [/^threw after an inner error/, 'It broke when a later step had failed already.'],
-  [/^did not await next\(\)/, 'It did not wait for the answer.'],
-  [/^returned without next\(\), an answer or a refusal/, 'It neither went on, nor answered, nor refused.'],
-  [/^watch or edit threw/, 'It broke while it read the answer.'],
-  [/^`when` threw/, 'Its condition could not be worked out.'],
-  [/^would have: ([^;]+)/, 'Shadow mode held back what it did: $1.'],
-]
-
-/** The sentence, and the remarks that it has not said yet. */
-function said(tone: Tone, sentence: string, note: string | undefined): Explained {
-  return { tone, sentence, more: note === undefined ? null : remarks(note) }
-}
-
-/**
- * The gateway joins a step's remarks by semicolons, and a remark may have one itself: known remarks are taken off the
- * front, and what is not known is quoted up to the next semicolon.
- */
-function remarks(note: string): string | null {
-  const found: string[] = []
-  let rest = note.trim()
-  while (rest !== '') {
-    const { text, length } = firstRemark(rest)
-    if (text !== null) found.push(text)
-    rest = rest.slice(length).replace(/^;?\s*/, '')
-  }
-  return found.length === 0 ? null : found.join(' ')
-}
-
-function firstRemark(rest: string): { readonly text: string | null; readonly length: number } {
-  for (const [pattern, meaning] of REMARKS) {
-    const match = pattern.exec(rest)
-    if (match && endsThere(rest, match[0].length)) {
-      return { text: meaning.replace(/\$(\d)/g, (_, index: string) => match[Number(index)]!), length: match[0].length }
-    }
-  }
-  const said = SAID.find(each => rest.startsWith(each) && endsThere(rest, each.length))
-  if (said !== undefined) return { text: null, length: said.length }
-  const end = rest.indexOf(';')
-  // At least one character, so that a remark of nothing but semicolons comes to an end.
-  const length = Math.max(1, end === -1 ? rest.length : end)
-  const own = rest.slice(0, length).replace(/;$/, '').trim()
-  return { text: own === '' ? null : `It noted: “${own}”.`, length }
-}
-
-function endsThere(text: string, length: number): boolean {
-  return text.length === length || text[length] === ';'
-}
+const DEEDS = { answer: 'answered', edit: 'edited the answer', rewrite: 'rewrote the request' } as const
 
 /** An error's code as the end of a sentence: `rate_limit_exceeded` is "too many requests in a short time". */
 export function reasonOf(code: string): string {

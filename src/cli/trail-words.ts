@@ -1,0 +1,17 @@
+/** Lines of the trail in words, for a terminal. */
+import type { TrailEntry } from '#contract'
+import { whyWords } from '../pipeline/step-report.ts'
+
+const DEEDS = { answer: 'answered', edit: 'edited', rewrite: 'rewritten' } as const
+
+/** What a line says beyond its verdict and code; what the step noted is the last of it. */
+export function remarksOf({ verdict, why, would, note }: TrailEntry): readonly string[] {
+  const deeds = would?.map(({ deed, header }) => (deed === 'set_header' ? `set ${header}` : DEEDS[deed]))
+  return [
+    // Older receipts say it in the note.
+    ...(verdict === 'skipped' && note === undefined ? ['`when` is false'] : []),
+    ...(why === undefined ? [] : [whyWords(why)]),
+    ...(deeds === undefined ? [] : [`would have: ${deeds.join(', ')}`]),
+    ...(note === undefined ? [] : [note]),
+  ]
+}
