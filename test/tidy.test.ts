@@ -344,6 +344,24 @@ describe('code', () => {
     expect(found).toEqual([])
   })
 
+  test('reads no note: what code has to know of a step is in fields of the trail', () => {
+    const reads =
+      /\bnote\)?[?!]?\.(includes|startsWith|endsWith|indexOf|search|match|matchAll|split|replace)\(|\.(test|exec)\([^)]*\bnote\b|\bnote [!=]==? [`'"](?!['"])|\bcase .*\bnote\b/
+    const old = [
+      'note?.includes(IN_THE_MIDDLE)',
+      "note?.split('; ').includes(FREE)",
+      '/^free/.test(entry.note)',
+      "note === 'free'",
+    ]
+    for (const line of old) expect(line).toMatch(reads)
+    const found = product.flatMap(file =>
+      read(file)
+        .split('\n')
+        .flatMap((line, index) => (reads.test(line) ? [`${file}:${index + 1}: ${line.trim()}`] : [])),
+    )
+    expect(found).toEqual([])
+  })
+
   test('the contract says of every export what it is for', () => {
     const silent: string[] = []
     let count = 0

@@ -6,7 +6,7 @@
  * remember one, 0.1 milliseconds to look for one that is not there. The trail and the attempts are those of the exchange itself,
  * nothing is copied; nothing else of the exchange is kept, so that requests do not live on with them.
  */
-import type { TrailEntry } from '#contract'
+import type { TrailDeed, TrailEntry } from '#contract'
 import type { ExchangeSummary } from './summary.ts'
 
 export interface Recent {
@@ -32,6 +32,10 @@ const LONGEST_NOTE = 1000
 const EXCHANGE_BYTES = 880
 const ENTRY_BYTES = 96
 const ATTEMPT_BYTES = 56
+/** With its place in the list, and the text of a header's name, which is ASCII. */
+const DEED_BYTES = 72
+
+const NOTHING: readonly TrailDeed[] = []
 
 export function createRecent({ exchanges: most, bytes: mostBytes }: RecentLimits = LIMITS): Recent {
   const ring: (ExchangeSummary | undefined)[] = new Array<ExchangeSummary | undefined>(most).fill(undefined)
@@ -71,7 +75,10 @@ export function createRecent({ exchanges: most, bytes: mostBytes }: RecentLimits
 
 function bytesOf({ trail, attempts }: ExchangeSummary): number {
   let bytes = EXCHANGE_BYTES + trail.length * ENTRY_BYTES + attempts.length * ATTEMPT_BYTES
-  for (const { note } of trail) if (note !== undefined) bytes += 24 + 2 * note.length
+  for (const { note, would = NOTHING } of trail) {
+    if (note !== undefined) bytes += 24 + 2 * note.length
+    for (const { header = '' } of would) bytes += DEED_BYTES + header.length
+  }
   return bytes
 }
 

@@ -171,6 +171,23 @@ Money
     expect(exchangeText({ ...REFUSED, ...change }).split('\n')[0]).toContain(sentence)
   })
 
+  test.each<[PastExchangeView['trail'][number], string | null]>([
+    [{ step: 'a', verdict: 'passed' }, null],
+    [{ step: 'a', verdict: 'skipped' }, '`when` is false'],
+    [{ step: 'a', verdict: 'refused', code: 'forbidden', why: 'in_answer' }, 'in the middle of the answer'],
+    [{ step: 'a', verdict: 'failed', code: 'plugin_error', why: 'when_threw', note: 'x' }, 'its `when` threw; x'],
+    [
+      { step: 'a', verdict: 'passed', would: [{ deed: 'set_header', header: 'x-a' }, { deed: 'edit' }] },
+      'would have: set x-a, edited',
+    ],
+    // Receipts of older versions have such words in the note.
+    [{ step: 'a', verdict: 'skipped', note: '`when` is false' }, '`when` is false'],
+    [{ step: 'a', verdict: 'passed', note: 'hi; would have: set x-a' }, 'hi; would have: set x-a'],
+  ])('beneath the line %j', (entry, words) => {
+    const [, line] = exchangeText({ ...REFUSED, trail: [entry] }).split(/VERDICT +CODE\n.*\n/)
+    expect(line!.split('\n')[0]!.trim()).toBe(words ?? '')
+  })
+
   test('what steps noted cannot move the cursor, and is wrapped', () => {
     const note = `\x1b[2J\u202e${'a long remark '.repeat(20)}`
     const text = exchangeText({ ...REFUSED, trail: [{ step: 's\r', verdict: 'passed', note }] })

@@ -31,6 +31,17 @@ describe('what is bounded', () => {
     expect(found(recent, 22)).toEqual(['req_22'])
   })
 
+  test('what a step in shadow would have done counts, by the length of its headers', () => {
+    const deeds = (header: string) => Array.from({ length: 10 }, () => ({ deed: 'set_header' as const, header }))
+    const [none, short, long] = [undefined, deeds('x'), deeds('x'.repeat(101))].map(would => {
+      const recent = createRecent()
+      recent.add(anExchange('req_1', [{ step: 'a', verdict: 'passed', ...(would && { would }) }]))
+      return recent.bytes
+    })
+    expect(short! - none!).toBeGreaterThan(500)
+    expect(long! - short!).toBe(1000)
+  })
+
   test('a note is cut; the trail that it came in is not touched', () => {
     const trail: TrailEntry[] = [
       { step: 'a', verdict: 'passed' },
