@@ -1,6 +1,6 @@
 /** Lines of the trail in words, for a terminal. */
 import type { TrailEntry } from '#contract'
-import { whyWords } from '../pipeline/step-report.ts'
+import { mistakeWords } from '../pipeline/step-report.ts'
 
 const DEEDS = { answer: 'answered', edit: 'edited', rewrite: 'rewritten' } as const
 
@@ -10,7 +10,9 @@ export function remarksOf({ verdict, why, would, note }: TrailEntry): readonly s
   return [
     // Older receipts say it in the note.
     ...(verdict === 'skipped' && note === undefined ? ['`when` is false'] : []),
-    ...(why === undefined ? [] : [whyWords(why)]),
+    ...(why === undefined
+      ? []
+      : [why === 'in_answer' ? 'in the middle of the answer' : mistakeWords({ mistake: why })]),
     ...(deeds === undefined ? [] : [`would have: ${deeds.join(', ')}`]),
     ...(note === undefined ? [] : [note]),
   ]

@@ -1,4 +1,4 @@
-import { firstLineOf, type TrailWhy } from '#contract'
+import { firstLineOf } from '#contract'
 
 /** What a step can do wrong, in words without a subject. */
 const MISTAKES = {
@@ -34,11 +34,6 @@ export interface StepReport {
 /** A mistake in words, for the log: `threw`. */
 export function mistakeWords({ mistake, waitedMs }: Pick<StepReport, 'mistake' | 'waitedMs'>): string {
   return waitedMs === undefined ? MISTAKES[mistake] : `did not return within ${waitedMs} ms after the exchange was over`
-}
-
-/** The reason of a line of the trail in words, for a terminal. */
-export function whyWords(why: TrailWhy): string {
-  return why === 'in_answer' ? 'in the middle of the answer' : MISTAKES[why]
 }
 
 /** A step's mistake as a sentence without a full stop. */
