@@ -1,0 +1,71 @@
+/**
+ * Objects of the hot path keep their fast properties until their exchange is over. An object that V8 turns into a
+ * dictionary (a field was deleted, or there are too many) costs a hash look-up at each access.
+ */
+import { setFlagsFromString } from 'node:v8'
+import { expect, test, vi } from 'vitest'
+import type { TripEnding } from '../../src/send/record.ts'
+import type { Trip } from '../../src/send/trip.ts'
+import { FIVE_STEPS, startInProcess } from '../helpers/in-process.ts'
+
+type Recorded = readonly [trip: Trip, summary: object]
+
+/** What is checked: one line each. */
+const CHECKED: Readonly<Record<string, (recorded: Recorded) => object>> = {
+  LiveExchange: ([trip]) => trip.exchange,
+  Trip: ([trip]) => trip,
+  summary: ([, summary]) => summary,
+}
+
+const recorded = vi.hoisted((): Recorded[] => [])
+
+// The real function, and what it was called with: nobody keeps a trip that is over.
+vi.mock('../../src/send/record.ts', async original => {
+  const module = await original<typeof import('../../src/send/record.ts')>()
+  const summaryOf: typeof module.summaryOf = (trip: Trip, ending: TripEnding, clock) => {
+    const summary = module.summaryOf(trip, ending, clock)
+    recorded.push([trip, summary])
+    return summary
+  }
+  return { ...module, summaryOf }
+})
+
+// Only what is compiled between the two lines may use V8's own functions.
+setFlagsFromString('--allow-natives-syntax')
+const isFast = new Function('value', 'return %HasFastProperties(value)') as (value: object) => boolean
+setFlagsFromString('--no-allow-natives-syntax')
+
+const WITHOUT_CREDITS = FIVE_STEPS.filter(step => !('use' in step && step.use === 'credits'))
+
+test('the check tells an object with a deleted field', () => {
+  const value: { a?: number; b: number } = { a: 1, b: 2 }
+  expect(isFast(value)).toBe(true)
+  delete value.a
+  expect(isFast(value)).toBe(false)
+})
+
+test.each([
+  ['a whole answer', FIVE_STEPS, {}, {}, 200],
+  ['a stream', FIVE_STEPS, { stream: true }, {}, 200],
+  ['a whole answer without credits', WITHOUT_CREDITS, {}, {}, 200],
+  ['a refusal', FIVE_STEPS, { messages: 1 }, {}, 400],
+  ['an unknown key', FIVE_STEPS, {}, { authorization: 'Bearer nobody' }, 401],
+] as const)('%s leaves fast properties', async (_name, steps, body, headers, status) => {
+  recorded.length = 0
+  const routes = [{ path: '/v1/chat/completions', policy: 'test', unmetered: true }]
+  await using gateway = await startInProcess({ steps, ...(steps === WITHOUT_CREDITS ? { yaml: { routes } } : {}) })
+  const authorization = `Bearer ${gateway.key}`
+  // More than one: V8 changes shapes while it learns them.
+  for (let nth = 0; nth < 5; nth++) {
+    const init = { headers: { 'content-type': 'application/json', authorization, ...headers } }
+    const answer = await gateway.chat(body, init)
+    await answer.text()
+    expect(answer.status).toBe(status)
+    await gateway.exchangeLine(answer.headers.get('x-request-id')!)
+  }
+  // After this nothing more happens to any of them.
+  await gateway.stop()
+  expect(recorded).toHaveLength(5)
+  const slow = Object.entries(CHECKED).flatMap(([name, of]) => (recorded.some(each => !isFast(of(each))) ? [name] : []))
+  expect(slow).toEqual([])
+})
