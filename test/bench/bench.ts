@@ -5,7 +5,7 @@ import { mkdirSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { type Contestant, type Name, type Rig, start } from './contestants.ts'
 import { type CpuTime, memoryOf } from './cpu.ts'
-import type { Job, JobOptions, Model, Result } from './load.ts'
+import type { Job, JobOptions, Latency, Model, Result } from './load.ts'
 import { readProfiles } from './profile.ts'
 import type { Memory, Round } from './report.ts'
 
@@ -27,11 +27,18 @@ export class Bench {
   readonly rig: Rig
   readonly #load: ChildProcess
   readonly #windowMs: number
+  readonly #countsInstructions: boolean
   readonly #progress: (text: string) => void
 
-  constructor(load: ChildProcess, rig: Rig, windowMs: number, progress: (text: string) => void) {
+  constructor(
+    load: ChildProcess,
+    rig: Rig,
+    { windowMs, countsInstructions }: { readonly windowMs: number; readonly countsInstructions: boolean },
+    progress: (text: string) => void,
+  ) {
     this.#load = load
     this.rig = rig
+    this.#countsInstructions = countsInstructions
     this.#windowMs = windowMs
     this.#progress = progress
   }
@@ -62,24 +69,24 @@ export class Bench {
   async #saturated(target: Contestant, model: 'json-1k' | 'json-16k'): Promise<Round> {
     if (target.pid === null) return {}
     const lengths = { warmMs: WARM_MS, windowMs: this.#windowMs }
-    const job = { kind: 'saturate', connections: CONNECTIONS } as const
-    const { cpu, answers, seconds } = await this.#run(job, { target, model, ...lengths })
-    return { [model]: { cpu: divided(cpu!, answers), perSecond: answers / seconds } }
+    const job = { kind: 'saturate', connections: CONNECTIONS, countsInstructions: this.#countsInstructions } as const
+    const { cpu, answers, seconds, instructions, rss, latency } = await this.#run(job, { target, model, ...lengths })
+    const { p50, p99 } = measured(latency)
+    return { [model]: { cpu: divided(cpu!, answers), instructions, perSecond: answers / seconds, p50, p99, rss: rss! } }
   }
 
   async #atRate(target: Contestant): Promise<Round> {
     const lengths = { warmMs: WARM_MS, windowMs: this.#windowMs }
     const job = { kind: 'rate', perSecond: REQUESTS_PER_SECOND } as const
-    const { cpu, answers, latencies } = await this.#run(job, { target, model: 'json-1k', ...lengths })
-    const [p50, p99] = [quantile(latencies, 0.5), quantile(latencies, 0.99)]
-    return { rate: { p50, p99, cpu: cpu && divided(cpu, answers) } }
+    const { cpu, answers, latency } = await this.#run(job, { target, model: 'json-1k', ...lengths })
+    return { rate: { ...measured(latency), cpu: cpu && divided(cpu, answers) } }
   }
 
   async #streams(target: Contestant): Promise<Round> {
     const lengths = { warmMs: STREAM_WARM_MS, windowMs: this.#windowMs }
     const job = { kind: 'rate', perSecond: STREAMS_PER_SECOND } as const
-    const { cpu, events, latencies } = await this.#run(job, { target, model: 'paced', ...lengths })
-    const [first50, first99] = [quantile(latencies, 0.5), quantile(latencies, 0.99)]
+    const { cpu, events, latency } = await this.#run(job, { target, model: 'paced', ...lengths })
+    const { p50: first50, p99: first99 } = measured(latency)
     return { streams: { cpu: cpu && divided(cpu, events), first50, first99 } }
   }
 
@@ -136,9 +143,9 @@ function divided(cpu: CpuTime, count: number): CpuTime {
   return { main: cpu.main / count, ledger: cpu.ledger / count, helpers: cpu.helpers / count }
 }
 
-function quantile(sorted: readonly number[], part: number): number {
-  if (sorted.length === 0) throw new Error('nothing was answered in the window; try more --seconds')
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))]!
+function measured(latency: Latency | null): Latency {
+  if (latency === null) throw new Error('nothing was answered in the window; try more --seconds')
+  return latency
 }
 
 function sleep(ms: number): Promise<void> {

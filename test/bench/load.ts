@@ -3,7 +3,8 @@
  * itself, so that the time and the count of what was answered belong to the same window.
  */
 import { Worker } from 'node:worker_threads'
-import { type CpuTime, cpuBetween, cpuOf } from './cpu.ts'
+import { type CpuTime, cpuBetween, cpuOf, memoryOf } from './cpu.ts'
+import { startCounting } from './instructions.ts'
 import { openWire, type Wire } from './wire.ts'
 
 export interface Target {
@@ -21,7 +22,7 @@ export type Model = 'json-1k' | 'json-16k' | 'paced' | 'open' | `stream-${string
 
 export type Job =
   /** So many connections, each with the next request as soon as the last is answered. */
-  | { readonly kind: 'saturate'; readonly connections: number }
+  | { readonly kind: 'saturate'; readonly connections: number; readonly countsInstructions?: boolean }
   /** So many requests a second, whatever becomes of those before. */
   | { readonly kind: 'rate'; readonly perSecond: number }
   /** So many streams that stay open, begun at 500 a second; they end with the job `close`. */
@@ -43,11 +44,20 @@ export interface Result {
   readonly events: number
   /** Microseconds of the gateway in the window; null without a process. */
   readonly cpu: CpuTime | null
+  /** Of the gateway, for each answer; null where they are not counted. */
+  readonly instructions: number | null
+  /** MiB in RAM at the end of the window; null without a process. */
+  readonly rss: number | null
   /**
-   * Milliseconds from the moment for which a request was planned to the end of its answer, or for streams to the first
-   * event; sorted. Only of jobs with a rate.
+   * Milliseconds to the end of an answer, or for streams at a rate to the first event. At a rate they begin at the moment
+   * for which the request was planned, else when it was sent. Null when nothing was answered.
    */
-  readonly latencies: readonly number[]
+  readonly latency: Latency | null
+}
+
+export interface Latency {
+  readonly p50: number
+  readonly p99: number
 }
 
 /** The window begins after the reading of /proc, which takes a few milliseconds in which nothing is sent. */
@@ -55,6 +65,8 @@ const AFTER_READING_MS = 50
 const OPENING_PER_SECOND = 500
 /** After the window, for what is still under way. */
 const PATIENCE_MS = 20_000
+
+const NOTHING: Result = { seconds: 0, answers: 0, events: 0, cpu: null, instructions: null, rss: null, latency: null }
 
 const openStreams: Wire[] = []
 
@@ -70,26 +82,31 @@ process.on('message', async ({ job, options }: { job: Job; options: JobOptions }
 async function run(job: Job, options: JobOptions): Promise<Result> {
   switch (job.kind) {
     case 'saturate':
-      return saturate(job.connections, options)
+      return saturate(job, options)
     case 'rate':
       return atRate(job.perSecond, options)
     case 'open':
       return openMany(job.count, options)
     case 'close':
       for (const wire of openStreams.splice(0)) wire.destroy()
-      return { seconds: 0, answers: 0, events: 0, cpu: null, latencies: [] }
+      return NOTHING
   }
 }
 
-async function saturate(connections: number, options: JobOptions): Promise<Result> {
+async function saturate(
+  { connections, countsInstructions = false }: Job & { readonly kind: 'saturate' },
+  options: JobOptions,
+): Promise<Result> {
   const { promise: broken, reject } = Promise.withResolvers<never>()
   const requests = requestsOf(options)
   const wires = Array.from({ length: connections }, () => openWire(options.target.port, fail))
   const isStream = options.model.startsWith('stream-')
+  const latencies: number[] = []
   let [answers, events] = [0, 0]
-  let isOver = false
+  let [isMeasured, isOver] = [false, false]
   const next = (wire: Wire, place: number): void => {
     if (isOver) return
+    const sentMs = now()
     wire.send(requests[place % requests.length]!, {
       ...(isStream && {
         onEvents(count: number) {
@@ -98,6 +115,7 @@ async function saturate(connections: number, options: JobOptions): Promise<Resul
       }),
       onEnd() {
         answers++
+        if (isMeasured) latencies.push(now() - sentMs)
         next(wire, place + connections)
       },
     })
@@ -109,11 +127,21 @@ async function saturate(connections: number, options: JobOptions): Promise<Resul
   }
   try {
     await Promise.race([sleep(options.warmMs), broken])
-    const window = openWindow(options.target.pid)
+    const { pid } = options.target
+    const counting = countsInstructions && pid !== null ? await startCounting(pid) : null
+    const countedFrom = answers
+    const window = openWindow(pid)
     const before = { answers, events }
+    isMeasured = true
     await Promise.race([sleep(options.windowMs), broken])
+    isMeasured = false
     const counted = { answers: answers - before.answers, events: events - before.events }
-    return { ...window.close(), ...counted, latencies: [] }
+    const read = window.close()
+    // Of a window of its own, a little longer: perf says when it has begun and when it has stopped.
+    const instructions = counting && (await counting.stop())
+    const each = instructions === null ? null : instructions / (answers - countedFrom)
+    const rss = pid === null ? null : memoryOf(pid).rss / 1024
+    return { ...read, ...counted, instructions: each, rss, latency: latencyOf(latencies) }
   } finally {
     isOver = true
     for (const wire of wires) wire.destroy()
@@ -182,7 +210,7 @@ async function atRate(perSecond: number, options: JobOptions): Promise<Result> {
       if (now() > deadline) throw new Error(`${underWay} answers did not end`)
       await Promise.race([sleep(20), broken])
     }
-    return { ...read, ...counted, latencies: latencies.sort((a, b) => a - b) }
+    return { ...read, ...counted, instructions: null, rss: null, latency: latencyOf(latencies) }
   } finally {
     ticker.stop()
     for (const wire of all) wire.destroy()
@@ -216,7 +244,14 @@ async function openMany(count: number, options: JobOptions): Promise<Result> {
   }
   await Promise.race([sleep(options.windowMs), broken])
   broken.catch(() => {})
-  return { seconds: 0, answers: 0, events: 0, cpu: null, latencies: [] }
+  return NOTHING
+}
+
+function latencyOf(latencies: number[]): Latency | null {
+  if (latencies.length === 0) return null
+  const sorted = Float64Array.from(latencies).sort()
+  const at = (part: number) => sorted[Math.floor(sorted.length * part)]!
+  return { p50: at(0.5), p99: at(0.99) }
 }
 
 function openWindow(pid: number | null): { close(): Pick<Result, 'seconds' | 'cpu'> } {

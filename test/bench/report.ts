@@ -4,13 +4,27 @@ import { type CpuTime, wholeOf } from './cpu.ts'
 
 /** One contestant in one round. */
 export interface Round {
-  /** Microseconds of CPU a request, and requests a second by the clock. */
-  readonly 'json-1k'?: { readonly cpu: CpuTime; readonly perSecond: number }
-  readonly 'json-16k'?: { readonly cpu: CpuTime; readonly perSecond: number }
+  readonly 'json-1k'?: Saturated
+  readonly 'json-16k'?: Saturated
   /** Milliseconds at a fixed rate. */
   readonly rate?: { readonly p50: number; readonly p99: number; readonly cpu: CpuTime | null }
   /** Paced streams: microseconds of CPU a chunk, milliseconds to the first one. */
   readonly streams?: { readonly cpu: CpuTime | null; readonly first50: number; readonly first99: number }
+}
+
+/** With as many requests under way as there are connections. */
+export interface Saturated {
+  /** Microseconds of CPU a request. */
+  readonly cpu: CpuTime
+  /** A request; null where they are not counted. */
+  readonly instructions: number | null
+  /** By the clock. */
+  readonly perSecond: number
+  /** Milliseconds from sending a request to the end of its answer. */
+  readonly p50: number
+  readonly p99: number
+  /** MiB in RAM at the end. */
+  readonly rss: number
 }
 
 export interface Memory {
@@ -23,6 +37,8 @@ export interface Memory {
 export interface Measured {
   readonly machine: string
   readonly conditions: string
+  /** Why instructions are not counted; null when they are. */
+  readonly uncounted: string | null
   /** In the order in which they are shown; `direct` is among them. */
   readonly names: readonly Name[]
   readonly rounds: ReadonlyMap<Name, readonly Round[]>
@@ -43,27 +59,37 @@ const TITLES: Readonly<Record<Name, string>> = {
 
 type Pick = (round: Round) => number | null
 
-const cpuAt = (kind: 'json-1k' | 'json-16k', part: (cpu: CpuTime) => number = wholeOf): Pick => {
+const cpuAt = (kind: Saturation, part: (cpu: CpuTime) => number = wholeOf): Pick => {
   return round => (round[kind] ? part(round[kind].cpu) : null)
 }
+type Saturation = 'json-1k' | 'json-16k'
+const instructionsAt = (kind: Saturation): Pick => {
+  return round => (round[kind]?.instructions == null ? null : round[kind].instructions / 1000)
+}
+const atSaturation = (value: (saturated: Saturated) => number): Pick => {
+  return round => (round['json-1k'] ? value(round['json-1k']) : null)
+}
+const tail = atSaturation(({ p50, p99 }) => p99 / p50)
 const cpuOfChunk: Pick = round => (round.streams?.cpu ? wholeOf(round.streams.cpu) : null)
 
 export function tables(measured: Measured): string {
-  return [measured.machine, '', measured.conditions, '', figures(measured), '', aims(measured)].join('\n')
+  const { uncounted } = measured
+  const note = uncounted === null ? [] : [`Instructions a request are left out: ${uncounted}.`, '']
+  return [measured.machine, '', measured.conditions, '', ...note, figures(measured), '', aims(measured)].join('\n')
 }
 
 function figures(measured: Measured): string {
   const { memory, messaging } = measured
   const names = measured.names.filter(name => name !== 'direct')
   const row = (title: string, cell: (name: Name) => string) => [title, ...names.map(cell)]
-  const cpu = (pick: Pick) => (name: Name) => bestAndMedian(valuesOf(measured, name, pick))
+  const figure = (pick: Pick) => (name: Name) => bestAndMedian(valuesOf(measured, name, pick))
   const ratio = (pick: Pick) => (name: Name) => ratioCell(measured, name, pick)
   const added = (pick: Pick) => (name: Name) => milliseconds(addedOf(measured, name, pick))
   const onlyTollgate = (cell: (name: Name) => string) => (name: Name) =>
     name === 'credits' || name === 'unmetered' ? cell(name) : ''
   const part = (which: keyof CpuTime) =>
     onlyTollgate(name =>
-      which === 'ledger' && name !== 'credits' ? '–' : cpu(cpuAt('json-1k', each => each[which]))(name),
+      which === 'ledger' && name !== 'credits' ? '–' : figure(cpuAt('json-1k', each => each[which]))(name),
     )
   const message = onlyTollgate(name => {
     const main = median(
@@ -75,17 +101,29 @@ function figures(measured: Measured): string {
     )
     return name === 'credits' && messaging !== null && main !== null ? `– / ${(main * messaging).toFixed(1)}` : '–'
   })
+  const instructions = (kind: Saturation, size: string) =>
+    measured.uncounted === null
+      ? [
+          row(`**instructions a request, thousand, ${size}**`, figure(instructionsAt(kind))),
+          row('… × bare proxy', ratio(instructionsAt(kind))),
+        ]
+      : []
   const rows = [
-    row('**CPU µs a request, 1 kB**', cpu(cpuAt('json-1k'))),
+    ...instructions('json-1k', '1 kB'),
+    ...instructions('json-16k', '16 kB'),
+    row('**CPU µs a request, 1 kB**', figure(cpuAt('json-1k'))),
     row('… × bare proxy', ratio(cpuAt('json-1k'))),
     row('… main thread', part('main')),
     row('… … messages to and from the ledger', message),
     row("… ledger's thread", part('ledger')),
     row('… V8, libuv', part('helpers')),
     row('requests/s a core from it (best)', name => perCore(measured, name)),
-    row('**CPU µs a request, 16 kB**', cpu(cpuAt('json-16k'))),
+    row('**CPU µs a request, 16 kB**', figure(cpuAt('json-16k'))),
     row('… × bare proxy', ratio(cpuAt('json-16k'))),
-    row('**CPU µs a chunk**, paced streams', cpu(cpuOfChunk)),
+    row('closed loop of 64, 1 kB, p50, ms', figure(atSaturation(({ p50 }) => p50))),
+    row('closed loop of 64, 1 kB, p99, ms', figure(atSaturation(({ p99 }) => p99))),
+    row('… p99 / p50', figure(tail)),
+    row('**CPU µs a chunk**, paced streams', figure(cpuOfChunk)),
     row('… × bare proxy', ratio(cpuOfChunk)),
     row(
       'added p50 at 500/s, ms',
@@ -99,6 +137,7 @@ function figures(measured: Measured): string {
       'added to the first chunk, p50, ms',
       added(round => round.streams?.first50 ?? null),
     ),
+    row('memory at saturation, 1 kB, MiB', figure(rss)),
     row('memory idle, MiB', name => memory.get(name)?.idle.toFixed(0) ?? '–'),
     row('memory a stream, 2,000 open, KiB', name => memory.get(name)?.perStream.toFixed(0) ?? '–'),
   ]
@@ -113,6 +152,13 @@ interface Aim {
   value(measured: Measured): number | null
 }
 
+const medianAim = (what: string, name: Name, most: number, unit: string, pick: Pick): Aim => ({
+  what,
+  name,
+  most,
+  unit,
+  value: measured => median(valuesOf(measured, name, pick)),
+})
 const ratioAim = (what: string, name: Name, most: number, pick: Pick): Aim => ({
   what,
   name,
@@ -136,15 +182,24 @@ const memoryAim = (what: string, name: Name, most: number, unit: 'MiB' | 'KiB', 
 })
 const [p50, first]: [Pick, Pick] = [round => round.rate?.p50 ?? null, round => round.streams?.first50 ?? null]
 
+const rss = atSaturation(each => each.rss)
+
 const AIMS: readonly Aim[] = [
-  ratioAim('CPU a request, 1 kB, without credits', 'unmetered', 1.4, cpuAt('json-1k')),
-  ratioAim('CPU a request, 1 kB, with credits', 'credits', 1.8, cpuAt('json-1k')),
-  ratioAim('CPU a chunk, without credits', 'unmetered', 1.15, cpuOfChunk),
-  ratioAim('CPU a chunk, with credits', 'credits', 1.15, cpuOfChunk),
+  ratioAim('instructions a request, 1 kB, without credits', 'unmetered', 1.9, instructionsAt('json-1k')),
+  ratioAim('instructions a request, 1 kB, with credits', 'credits', 2.5, instructionsAt('json-1k')),
+  ratioAim('instructions a request, 16 kB, without credits', 'unmetered', 1.6, instructionsAt('json-16k')),
+  ratioAim('instructions a request, 16 kB, with credits', 'credits', 2, instructionsAt('json-16k')),
+  ratioAim('CPU a request, 1 kB, without credits', 'unmetered', 2.2, cpuAt('json-1k')),
+  ratioAim('CPU a request, 1 kB, with credits', 'credits', 2.9, cpuAt('json-1k')),
+  ratioAim('CPU a chunk, without credits', 'unmetered', 1.3, cpuOfChunk),
+  ratioAim('CPU a chunk, with credits', 'credits', 1.5, cpuOfChunk),
+  medianAim('closed loop of 64, p99 / p50, without credits', 'unmetered', 2.5, '×', tail),
+  medianAim('closed loop of 64, p99 / p50, with credits', 'credits', 2.5, '×', tail),
   addedAim('added p50 at 500/s, without credits', 'unmetered', 0.3, p50),
-  addedAim('added p50 at 500/s, with credits', 'credits', 1, p50),
-  addedAim('added to the first chunk, without credits', 'unmetered', 0.8, first),
-  addedAim('added to the first chunk, with credits', 'credits', 0.8, first),
+  addedAim('added p50 at 500/s, with credits', 'credits', 0.8, p50),
+  addedAim('added to the first chunk, without credits', 'unmetered', 0.3, first),
+  addedAim('added to the first chunk, with credits', 'credits', 0.9, first),
+  medianAim('memory at saturation, 1 kB', 'credits', 200, 'MiB', rss),
   memoryAim('memory idle', 'credits', 100, 'MiB', 'idle'),
   memoryAim('memory a stream, 2,000 open', 'credits', 60, 'KiB', 'perStream'),
 ]

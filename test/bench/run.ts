@@ -15,6 +15,7 @@ import { parseArgs } from 'node:util'
 import { Bench, CONNECTIONS, type Profiles, STREAMS_PER_SECOND } from './bench.ts'
 import { type Contestant, hasNginx, launch, NAMES, type Name, start, temporaryFolder } from './contestants.ts'
 import { type CpuTime, whyNotHere } from './cpu.ts'
+import { whyNoInstructions } from './instructions.ts'
 import type { Spent } from './profile.ts'
 import { type Measured, type Memory, median, type Round, tables } from './report.ts'
 import { measureSteps, type StepFigures, stepsTable } from './steps.ts'
@@ -89,8 +90,10 @@ async function main(): Promise<void> {
   const load = startScript('load.ts', cores.rig, folder)
   const upstreamPort = await portOf(startScript('upstream.ts', cores.rig, folder))
   const undici8 = options.undici8 === undefined ? null : resolve(options.undici8)
-  const bench = new Bench(load, { folder, upstreamPort, core: cores.gateway, undici8 }, seconds * 1000, progress)
-  const head = { machine: machine(), conditions: conditions(rounds, seconds, cores) }
+  const uncounted = whyNoInstructions()
+  const lengths = { windowMs: seconds * 1000, countsInstructions: uncounted === null }
+  const bench = new Bench(load, { folder, upstreamPort, core: cores.gateway, undici8 }, lengths, progress)
+  const head = { machine: machine(), conditions: conditions(rounds, seconds, cores), uncounted }
 
   const compared = names.length === 0 ? null : await compare(bench, names, rounds, head)
   const nativePort = PARTS.some(isWanted) ? await portOf(startScript('native-upstream.ts', cores.rig, folder)) : 0
@@ -115,7 +118,7 @@ async function compare(
   bench: Bench,
   names: readonly Name[],
   rounds: number,
-  head: Pick<Measured, 'machine' | 'conditions'>,
+  head: Pick<Measured, 'machine' | 'conditions' | 'uncounted'>,
 ): Promise<{ readonly measured: Measured; readonly profiles: Profiles }> {
   const measured = new Map<Name, Round[]>(names.map(name => [name, []]))
   const memory = new Map<Name, Memory>()
