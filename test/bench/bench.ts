@@ -59,14 +59,15 @@ export class Bench {
         figures.set(target.name, { ...figures.get(target.name), ...(await measure(target)) })
       }
     }
-    await each('1 kB', target => this.#saturated(target, 'json-1k'))
-    await each('16 kB', target => this.#saturated(target, 'json-16k'))
+    await each('1 kB', target => this.saturated(target, 'json-1k'))
+    await each('16 kB', target => this.saturated(target, 'json-16k'))
     await each(`${REQUESTS_PER_SECOND} a second`, target => this.#atRate(target))
     await each('streams', target => this.#streams(target))
     return figures
   }
 
-  async #saturated(target: Contestant, model: 'json-1k' | 'json-16k'): Promise<Round> {
+  /** A round of one kind alone: whole answers, as many as there can be. */
+  async saturated(target: Contestant, model: 'json-1k' | 'json-16k'): Promise<Round> {
     if (target.pid === null) return {}
     const lengths = { warmMs: WARM_MS, windowMs: this.#windowMs }
     const job = { kind: 'saturate', connections: CONNECTIONS, countsInstructions: this.#countsInstructions } as const

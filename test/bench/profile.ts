@@ -107,12 +107,13 @@ function isWaiting(functionName: string, file: string): boolean {
 }
 
 /** Functions of the runtime that are a system call: they are shown by themselves. */
-const SYSTEM_CALLS = /^(writev|writeUtf8String|writeLatin1String|writeBuffer|writeAsciiString)$/
+export const SYSTEM_CALLS = /^(writev|writeUtf8String|writeLatin1String|writeBuffer|writeAsciiString)$/
 
 function nameOfPart(file: string): string {
   const module = /^node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(file)?.[1]
   if (module !== undefined) return module
   if (file.startsWith('node:')) return file.replace(/^node:internal\//, 'node:').split('/')[0]!
+  if (MESSAGING.includes(file)) return 'src/store: link to the ledger'
   return file.split('/').slice(0, 2).join('/')
 }
 

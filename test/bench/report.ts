@@ -47,7 +47,7 @@ export interface Measured {
   readonly messaging: number | null
 }
 
-const TITLES: Readonly<Record<Name, string>> = {
+export const TITLES: Readonly<Record<Name, string>> = {
   direct: 'direct',
   bare: 'bare proxy',
   nginx: 'nginx',

@@ -13,16 +13,19 @@ import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { Bench, CONNECTIONS, type Profiles, STREAMS_PER_SECOND } from './bench.ts'
+import { type Budget, budgetTable } from './budget.ts'
 import { type Contestant, hasNginx, launch, NAMES, type Name, start, temporaryFolder } from './contestants.ts'
 import { type CpuTime, whyNotHere } from './cpu.ts'
 import { whyNoInstructions } from './instructions.ts'
 import type { Spent } from './profile.ts'
-import { type Measured, type Memory, median, type Round, tables } from './report.ts'
+import { type Measured, type Memory, median, type Round, TITLES, tables } from './report.ts'
 import { measureSteps, type StepFigures, stepsTable } from './steps.ts'
 import { measureTranslation, type Translation, translationTable } from './translation.ts'
 
 const HELP = `npm run bench -- [parts] [options]
 
+  profile          only where the CPU time of a request goes, by part of the program (2 minutes);
+                   --only says of whom, default: unmetered,credits
   steps            only what a step of a policy costs (3 minutes)
   translation      only what translation costs
 
@@ -47,6 +50,7 @@ Example: what a step costs, in seven rounds
 `
 
 const TOP_FUNCTIONS = 25
+const WHERE_IT_GOES = 'profile'
 /** What `--only` may name beside the contestants. */
 const PARTS = ['translation', 'steps'] as const
 type Part = (typeof PARTS)[number]
@@ -71,8 +75,8 @@ const { values: options, positionals } = parseArgs({
 
 /** What is measured; undefined: everything. */
 const only =
-  positionals.length > 0 || options.only !== undefined
-    ? [...positionals, ...(options.only?.split(',') ?? [])]
+  positionals.some(name => name !== WHERE_IT_GOES) || options.only !== undefined
+    ? [...positionals.filter(name => name !== WHERE_IT_GOES), ...(options.only?.split(',') ?? [])]
     : undefined
 
 if (options.help) console.log(HELP)
@@ -95,6 +99,7 @@ async function main(): Promise<void> {
   const bench = new Bench(load, { folder, upstreamPort, core: cores.gateway, undici8 }, lengths, progress)
   const head = { machine: machine(), conditions: conditions(rounds, seconds, cores), uncounted }
 
+  if (positionals.includes(WHERE_IT_GOES)) return whereItGoes(bench, names, rounds, head)
   const compared = names.length === 0 ? null : await compare(bench, names, rounds, head)
   const nativePort = PARTS.some(isWanted) ? await portOf(startScript('native-upstream.ts', cores.rig, folder)) : 0
   const translation = isWanted('translation') ? await measureTranslation(bench, nativePort, rounds, progress) : null
@@ -139,6 +144,40 @@ async function compare(
   )
   const messaging = profiles.get('credits')?.main.messaging ?? null
   return { measured: { ...head, names, rounds: measured, memory, messaging }, profiles }
+}
+
+/** Of processes that are not profiled, how much; of others, which part of it where. */
+async function whereItGoes(
+  bench: Bench,
+  names: readonly Name[],
+  rounds: number,
+  head: Pick<Measured, 'machine' | 'conditions' | 'uncounted'>,
+): Promise<void> {
+  const compared = names.filter(name => name !== 'direct' && name !== 'nginx')
+  const measured = new Map<Name, Round[]>(compared.map(name => [name, []]))
+  const contestants: Contestant<Name>[] = []
+  for (const name of compared) contestants.push(await start(name, bench.rig))
+  for (const contestant of contestants) await bench.warm(contestant)
+  for (let index = 0; index < rounds; index++) {
+    for (const contestant of contestants) {
+      progress(`round ${index + 1} of ${rounds}: ${contestant.name}`)
+      measured.get(contestant.name)!.push(await bench.saturated(contestant, 'json-1k'))
+    }
+  }
+  for (const contestant of contestants) await contestant.stop()
+  const profiles = await bench.profile(compared, options.profile)
+  const budgets = compared.map((name): Budget => {
+    const middle = (value: (round: Required<Round>['json-1k']) => number | null) =>
+      median(measured.get(name)!.flatMap(round => value(round['json-1k']!) ?? []))
+    const part = (which: keyof CpuTime) => middle(({ cpu }) => cpu[which])!
+    const cpu = { main: part('main'), ledger: part('ledger'), helpers: part('helpers') }
+    return { name, cpu, instructions: middle(({ instructions }) => instructions), main: profiles.get(name)!.main }
+  })
+  progress('')
+  const left = head.uncounted === null ? '' : ` Instructions are left out: ${head.uncounted}.`
+  console.log(`${head.machine}${left}\n\n${budgetTable(budgets, TITLES)}`)
+  if (options.profile !== undefined) printProfiles(profiles, measured)
+  if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify({ ...head, budgets }, null, 1)}\n`)
 }
 
 /** Whether a part is measured: all are, unless `--only` says which. */
