@@ -4,27 +4,28 @@
  */
 import { setFlagsFromString } from 'node:v8'
 import { expect, test, vi } from 'vitest'
-import type { TripEnding } from '../../src/send/record.ts'
-import type { Trip } from '../../src/send/trip.ts'
+import type { LiveExchange } from '../../src/send/exchange.ts'
+import type { Told } from '../../src/send/record.ts'
 import { FIVE_STEPS, startInProcess } from '../helpers/in-process.ts'
 
-type Recorded = readonly [trip: Trip, summary: object]
+type Recorded = readonly [exchange: LiveExchange, summary: object]
 
 /** What is checked: one line each. */
 const CHECKED: Readonly<Record<string, (recorded: Recorded) => object>> = {
-  LiveExchange: ([trip]) => trip.exchange,
-  Trip: ([trip]) => trip,
+  LiveExchange: ([exchange]) => exchange,
+  Client: ([exchange]) => exchange.client,
+  Meter: ([exchange]) => exchange.meter,
   summary: ([, summary]) => summary,
 }
 
 const recorded = vi.hoisted((): Recorded[] => [])
 
-// The real function, and what it was called with: nobody keeps a trip that is over.
+// The real function, and what it was called with: nobody keeps an exchange that is over.
 vi.mock('../../src/send/record.ts', async original => {
   const module = await original<typeof import('../../src/send/record.ts')>()
-  const summaryOf: typeof module.summaryOf = (trip: Trip, ending: TripEnding, clock) => {
-    const summary = module.summaryOf(trip, ending, clock)
-    recorded.push([trip, summary])
+  const summaryOf: typeof module.summaryOf = (exchange: LiveExchange, told: Told, clock) => {
+    const summary = module.summaryOf(exchange, told, clock)
+    recorded.push([exchange, summary])
     return summary
   }
   return { ...module, summaryOf }
