@@ -4,6 +4,7 @@
  * write succeeds. While there are any, no new hold is taken, so that there are never more than there were exchanges in flight.
  */
 import { type Clock, formatMoney, type Log, type SettleRequest } from '#contract'
+import { settleRecord } from './ledger.ts'
 import { replay } from './recovery.ts'
 import type { Spool } from './spool.ts'
 import { StoreUnavailable } from './store.ts'
@@ -115,7 +116,7 @@ export function createBacklog({ writer, spool, log, clock }: BacklogParts): Back
   async function write(request: SettleRequest): Promise<boolean> {
     const kept = charges.get(request.exchange) === request ? charges : doubts
     try {
-      const result = await writer.op('settle', request)
+      const result = await writer.op('settle', settleRecord(request))
       if (kept === charges && result === 'no_hold') reject(request, 'there is no hold')
       if (result === 'settled') written++
     } catch (error) {
@@ -131,7 +132,10 @@ export function createBacklog({ writer, spool, log, clock }: BacklogParts): Back
     replaying = spooled
     spooled = 0
     try {
-      const { replayed, rejected } = await replay({ spool: from, settle: request => writer.op('settle', request) })
+      const { replayed, rejected } = await replay({
+        spool: from,
+        settle: request => writer.op('settle', settleRecord(request)),
+      })
       written += replayed
       if (rejected > 0)
         log.error({ rejected }, 'the ledger refuses settles of the spool; they are beside it, in *.rejected')

@@ -1,48 +1,190 @@
 /**
- * Operations and their answers as text, for the way to the ledger's thread and back. What comes with every exchange is
- * a JSON list of its fields, money as a decimal string (measured, both ways: 1.3 us; a structured clone is 4 to 10 us);
- * what is rare is a structured clone in base64, which needs no code of its own.
+ * Operations and their answers in a mailbox, for the way to the ledger's thread and back. What comes with every exchange
+ * (a hold, a settle, and what they answer) is a record with its numbers at fixed places (records.ts). Everything else, and
+ * what does not fit such a record, is a structured clone; one that is too large for the mailbox goes through a port and
+ * leaves its mark.
  */
 import { deserialize, serialize } from 'node:v8'
-import type { Checkpoint, HoldRequest, HoldResult, SettleRequest, ShortHold } from '#contract'
+import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
+import type { HoldRequest, HoldResult } from '#contract'
+import type { SettleRecord } from './ledger.ts'
+import { type Mailbox, NONE } from './mailbox.ts'
+import {
+  fits64,
+  holdBytes,
+  holdText,
+  readHold,
+  readSettle,
+  settleBytes,
+  settleText,
+  writeHold,
+  writeSettle,
+} from './records.ts'
 import { StoreError, StoreUnavailable } from './store.ts'
-import type { Name, Operation } from './writer.ts'
+import type { Operation } from './writer.ts'
 
-/** A JSON value, in whose texts and lists everything is that `decode…` needs. */
-export type Encoded = readonly unknown[]
-
-export function encodeOperation({ name, request }: Operation): Encoded {
-  if (name === 'hold') return ['hold', ...holdFields(request as HoldRequest)]
-  if (name === 'settle') return ['settle', ...settleFields(request as SettleRequest)]
-  if (name === 'checkpoint') return ['checkpoint', (request as readonly Checkpoint[]).map(checkpointFields)]
-  return [name, serialize(request).toString('base64')]
+/** An operation on its way; its answer has the same number. */
+export interface Numbered extends Operation {
+  readonly id: number
 }
 
-export function decodeOperation([name, ...fields]: Encoded): Operation {
-  if (name === 'hold') return { name, request: toHold(fields as HoldFields) }
-  if (name === 'settle') return { name, request: toSettle(fields as SettleFields) }
-  if (name === 'checkpoint') return { name, request: (fields[0] as CheckpointFields[]).map(toCheckpoint) }
-  return { name: name as Name, request: deserialize(Buffer.from(fields[0] as string, 'base64')) }
+export interface Reply {
+  readonly id: number
+  readonly result: unknown
+  readonly error: Error | undefined
 }
 
-/** What an operation answered: of a hold with its money as strings, of all others as it is. */
-export function encodeResult(name: Name, result: unknown): unknown {
-  if (name !== 'hold') return result
-  const hold = result as HoldResult
-  if (hold.held) return String(hold.available)
-  return hold.reason === 'short' ? [String(hold.available), String(hold.onHold), hold.of] : hold
+/** One direction: the mailbox, and the port for what is too large for it. */
+export interface Way {
+  readonly ring: Mailbox
+  readonly port: MessagePort
 }
 
-export function decodeResult(name: Name, encoded: unknown): unknown {
-  if (name !== 'hold') return encoded
-  if (typeof encoded === 'string') return { held: true, available: BigInt(encoded) }
-  if (!Array.isArray(encoded)) return encoded
-  const [available, onHold, of] = encoded as [string, string, ShortHold['of']]
-  return { held: false, reason: 'short', of, available: BigInt(available), onHold: BigInt(onHold) }
+/** Kinds of records. */
+const END = 0
+const CLONE = 1
+const ELSEWHERE = 2
+const HOLD = 3
+const SETTLE = 4
+const HELD = 5
+const SHORT = 6
+const WORD = 7
+
+// Places in a record, in bytes: its kind, a detail of the kind's own, the operation's id, the time it was sent.
+const DETAIL = 4
+const ID = 8
+const SENT_AT = 16
+const BODY = 24
+
+/** Results that are the same every time; `detail` of a `WORD`. */
+const WORDS: readonly unknown[] = ['settled', 'already_settled', 'no_hold', undefined]
+/** What is short; `detail` of a `SHORT`. */
+const SHORT_OF = ['account', 'key'] as const
+
+/** Puts a request. False, and nothing is put, when there is no room now. Throws for what cannot be cloned. */
+export function writeRequest(way: Way, { id, name, request }: Numbered, sentAtMs: number): boolean {
+  const { ring } = way
+  if (name === 'hold') {
+    const hold = request as HoldRequest
+    const text = holdText(hold)
+    if (text !== null && BODY + holdBytes(text) <= ring.largest) {
+      const at = begin(ring, BODY + holdBytes(text), HOLD, 0, id, sentAtMs)
+      return at !== NONE && put(ring, BODY + writeHold(ring, at + BODY, hold, text))
+    }
+  } else if (name === 'settle') {
+    const settle = request as SettleRecord
+    const text = settleText(settle)
+    if (text !== null && BODY + settleBytes(text) <= ring.largest) {
+      const at = begin(ring, BODY + settleBytes(text), SETTLE, 0, id, sentAtMs)
+      return at !== NONE && put(ring, BODY + writeSettle(ring, at + BODY, settle, text))
+    }
+  }
+  return writeClone(way, id, sentAtMs, [name, request])
+}
+
+/** The request at a place; undefined for the end. */
+export function readRequest(way: Way, at: number): Numbered | undefined {
+  const { ring } = way
+  const kind = ring.view.getInt32(at, true)
+  if (kind === END) return undefined
+  const id = ring.view.getFloat64(at + ID, true)
+  const length = ring.lengthAt(at) - BODY
+  if (kind === HOLD) return { id, name: 'hold', request: readHold(ring, at + BODY, length) }
+  if (kind === SETTLE) return { id, name: 'settle', request: readSettle(ring, at + BODY, length) }
+  const [name, request] = readClone(way, at) as [Operation['name'], unknown]
+  return { id, name, request }
+}
+
+/** When the request at a place was sent, in milliseconds since the epoch. */
+export const sentAt = (ring: Mailbox, at: number): number => ring.view.getFloat64(at + SENT_AT, true)
+
+/** Puts what ends the thread. False when there is no room now. */
+export function writeEnd(ring: Mailbox, sentAtMs: number): boolean {
+  return begin(ring, BODY, END, 0, 0, sentAtMs) !== NONE && put(ring, BODY)
+}
+
+/** Puts what an operation answered. False, and nothing is put, when there is no room now. */
+export function writeResult(way: Way, { id, name }: Numbered, result: unknown): boolean {
+  const { ring } = way
+  const word = WORDS.indexOf(result)
+  if (word !== -1) return begin(ring, BODY, WORD, word, id, 0) !== NONE && put(ring, BODY)
+  const hold = name === 'hold' ? (result as HoldResult) : undefined
+  if (hold?.held && fits64(hold.available)) {
+    const at = begin(ring, BODY + 8, HELD, 0, id, 0)
+    if (at === NONE) return false
+    ring.view.setBigInt64(at + BODY, hold.available, true)
+    return put(ring, BODY + 8)
+  }
+  if (hold?.held === false && hold.reason === 'short' && fits64(hold.available) && fits64(hold.onHold)) {
+    const at = begin(ring, BODY + 16, SHORT, SHORT_OF.indexOf(hold.of), id, 0)
+    if (at === NONE) return false
+    ring.view.setBigInt64(at + BODY, hold.available, true)
+    ring.view.setBigInt64(at + BODY + 8, hold.onHold, true)
+    return put(ring, BODY + 16)
+  }
+  return writeClone(way, id, 0, [result])
+}
+
+/** Puts why an operation has no result. False, and nothing is put, when there is no room now. */
+export function writeFailure(way: Way, { id }: Numbered, error: unknown): boolean {
+  return writeClone(way, id, 0, [undefined, encodeError(error)])
+}
+
+export function readReply(way: Way, at: number): Reply {
+  const { view } = way.ring
+  const kind = view.getInt32(at, true)
+  const detail = view.getInt32(at + DETAIL, true)
+  const id = view.getFloat64(at + ID, true)
+  if (kind === WORD) return { id, result: WORDS[detail], error: undefined }
+  if (kind === HELD || kind === SHORT) {
+    const available = view.getBigInt64(at + BODY, true)
+    if (kind === HELD) return { id, result: { held: true, available }, error: undefined }
+    const onHold = view.getBigInt64(at + BODY + 8, true)
+    return { id, result: { held: false, reason: 'short', of: SHORT_OF[detail], available, onHold }, error: undefined }
+  }
+  const [result, error] = readClone(way, at) as [unknown, EncodedError?]
+  return { id, result, error: error && decodeError(error) }
+}
+
+/** Where a record was begun; `NONE` when there is no room for it. */
+function begin(ring: Mailbox, most: number, kind: number, detail: number, id: number, sentAtMs: number): number {
+  const at = ring.reserve(most)
+  if (at === NONE) return NONE
+  const { view } = ring
+  view.setInt32(at, kind, true)
+  view.setInt32(at + DETAIL, detail, true)
+  view.setFloat64(at + ID, id, true)
+  view.setFloat64(at + SENT_AT, sentAtMs, true)
+  return at
+}
+
+function put(ring: Mailbox, length: number): true {
+  ring.put(length)
+  return true
+}
+
+function writeClone({ ring, port }: Way, id: number, sentAtMs: number, value: unknown): boolean {
+  const clone = serialize(value)
+  const length = BODY + clone.length
+  const isHere = length <= ring.largest
+  const at = begin(ring, isHere ? length : BODY, isHere ? CLONE : ELSEWHERE, 0, id, sentAtMs)
+  if (at === NONE) return false
+  if (isHere) ring.bytes.set(clone, at + BODY)
+  // Sent before its mark is seen, so that it is there when somebody looks for it.
+  else port.postMessage(clone)
+  return put(ring, isHere ? length : BODY)
+}
+
+function readClone({ ring, port }: Way, at: number): unknown {
+  const kind = ring.view.getInt32(at, true)
+  if (kind === ELSEWHERE) return deserialize(receiveMessageOnPort(port)!.message as Uint8Array)
+  if (kind !== CLONE) throw new Error(`There is no kind ${kind} of records`)
+  // Of a copy: bytes in it stay where they are.
+  return deserialize(Buffer.from(ring.bytes.subarray(at + BODY, at + ring.lengthAt(at))))
 }
 
 /** An error as data: its class by name, and what SQLite says beside its message. */
-export interface EncodedError {
+interface EncodedError {
   readonly name: string
   readonly message: string
   readonly written?: 'not_written' | 'unknown'
@@ -51,7 +193,7 @@ export interface EncodedError {
   readonly errcode?: number
 }
 
-export function encodeError(error: unknown): EncodedError {
+function encodeError(error: unknown): EncodedError {
   if (!(error instanceof Error)) return { name: 'Error', message: String(error) }
   const { name, message } = error
   if (error instanceof StoreUnavailable) {
@@ -63,62 +205,10 @@ export function encodeError(error: unknown): EncodedError {
 
 const CLASSES: Readonly<Record<string, new (message: string) => Error>> = { StoreError, TypeError, RangeError }
 
-export function decodeError({ name, message, written, cause, code, errcode }: EncodedError): Error {
+function decodeError({ name, message, written, cause, code, errcode }: EncodedError): Error {
   if (written !== undefined) return new StoreUnavailable(written, cause && decodeError(cause))
   const error = new (CLASSES[name] ?? Error)(message)
   if (code !== undefined) Object.assign(error, { code })
   if (errcode !== undefined) Object.assign(error, { errcode })
   return error
-}
-
-type HoldFields = [
-  exchange: string,
-  accountId: string,
-  keyId: string,
-  amount: string,
-  model: string,
-  prices: string[],
-  capTokens: number,
-  idempotencyKey: string | null,
-]
-
-function holdFields({ exchange, accountId, keyId, amount, model, price, ...rest }: HoldRequest): HoldFields {
-  const { input, cachedInput, cacheWrite, output, request, search } = price
-  const prices = [String(input), String(cachedInput), String(cacheWrite), String(output), String(request)]
-  if (search !== undefined) prices.push(String(search))
-  return [exchange, accountId, keyId, String(amount), model, prices, rest.capTokens, rest.idempotencyKey]
-}
-
-function toHold(fields: HoldFields): HoldRequest {
-  const [exchange, accountId, keyId, amount, model, prices, capTokens, idempotencyKey] = fields
-  const [input, cachedInput, cacheWrite, output, request, search] = prices.map(BigInt) as [
-    bigint,
-    bigint,
-    bigint,
-    bigint,
-    bigint,
-    bigint?,
-  ]
-  const price = { input, cachedInput, cacheWrite, output, request, ...(search === undefined ? {} : { search }) }
-  return { exchange, accountId, keyId, amount: BigInt(amount), model, price, capTokens, idempotencyKey }
-}
-
-type SettleFields = [amount: string, overrun: string, rest: Omit<SettleRequest, 'amount' | 'overrun'>]
-
-function settleFields({ amount, overrun, ...rest }: SettleRequest): SettleFields {
-  return [String(amount), String(overrun), rest]
-}
-
-function toSettle([amount, overrun, rest]: SettleFields): SettleRequest {
-  return { ...rest, amount: BigInt(amount), overrun: BigInt(overrun) }
-}
-
-type CheckpointFields = [exchange: string, amount: string, promptTokens: number, completionTokens: number]
-
-function checkpointFields({ exchange, amount, promptTokens, completionTokens }: Checkpoint): CheckpointFields {
-  return [exchange, String(amount), promptTokens, completionTokens]
-}
-
-function toCheckpoint([exchange, amount, promptTokens, completionTokens]: CheckpointFields): Checkpoint {
-  return { exchange, amount: BigInt(amount), promptTokens, completionTokens }
 }

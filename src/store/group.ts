@@ -26,15 +26,15 @@ export interface Work<Operation, Result> {
 }
 
 /** Who waits for an operation; told once, after its COMMIT or its last failure. */
-export interface Waiter<Result> {
-  resolve(result: Result): void
-  reject(error: unknown): void
+export interface Waiter<Operation, Result> {
+  resolve(result: Result, operation: Operation): void
+  reject(error: unknown, operation: Operation): void
 }
 
 export interface Group<Operation, Result> {
   op(operation: Operation): Promise<Result>
   /** Like `op`, for a caller that has no turns of an event loop in which promises resolve. */
-  add(operation: Operation, waiter: Waiter<Result>): void
+  add(operation: Operation, waiter: Waiter<Operation, Result>): void
   /** Resolves when nothing is waiting any more. */
   idle(): Promise<void>
   /** False from an operation that the disk refused until the next commit that succeeds. */
@@ -43,7 +43,7 @@ export interface Group<Operation, Result> {
 
 interface Waiting<Operation, Result> {
   readonly operation: Operation
-  readonly waiter: Waiter<Result>
+  readonly waiter: Waiter<Operation, Result>
   tries: number
   /** Whether a COMMIT with it has failed: then nobody can say any more that it was not written. */
   uncertain: boolean
@@ -111,7 +111,7 @@ export function createGroup<Operation, Result>(
     }
     healthy = true
     group.forEach((member, index) => {
-      member.waiter.resolve(results[index]!)
+      member.waiter.resolve(results[index]!, member.operation)
     })
   }
 
@@ -126,15 +126,16 @@ export function createGroup<Operation, Result>(
   /** A caller's mistake is told as it is; a disk that fails is not the caller's. */
   function fail(member: Member, error: unknown): void {
     if (isStorageFailure(error)) giveUp(member, error)
-    else member.waiter.reject(error)
+    else member.waiter.reject(error, member.operation)
   }
 
   function giveUp(member: Member, error: unknown): void {
     healthy = false
-    member.waiter.reject(new StoreUnavailable(member.uncertain ? 'unknown' : 'not_written', error))
+    const unavailable = new StoreUnavailable(member.uncertain ? 'unknown' : 'not_written', error)
+    member.waiter.reject(unavailable, member.operation)
   }
 
-  function add(operation: Operation, waiter: Waiter<Result>): void {
+  function add(operation: Operation, waiter: Waiter<Operation, Result>): void {
     queue.push({ operation, waiter, tries: 0, uncertain: false })
     arm()
   }

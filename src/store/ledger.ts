@@ -30,9 +30,19 @@ export const CREDIT = 2
 /** Grants share the table, and its key, with exchanges. */
 export const CREDIT_PREFIX = 'credit:'
 
+/** A settle as it is written: its lists are JSON. */
+export type SettleRecord = Omit<SettleRequest, 'attempts' | 'trail'> & {
+  readonly attempts: string
+  readonly trail: string
+}
+
+export function settleRecord(request: SettleRequest): SettleRecord {
+  return { ...request, attempts: JSON.stringify(request.attempts), trail: JSON.stringify(request.trail) }
+}
+
 export interface LedgerOperations {
   hold(request: HoldRequest): HoldResult
-  settle(request: SettleRequest): SettleResult
+  settle(request: SettleRecord): SettleResult
   checkpoint(checkpoints: readonly Checkpoint[]): void
   /** Whether this call granted it; `account` is an id. */
   credit(grant: CreditGrant): boolean
@@ -142,7 +152,7 @@ export function createLedgerOperations(
     return { held: false, reason: 'short', of: 'key', available: cap! - spent - held, onHold: held }
   }
 
-  function settle(request: SettleRequest): SettleResult {
+  function settle(request: SettleRecord): SettleResult {
     open.closed(request.exchange)
     const held = statements.findHold.get(request.exchange) as FoundHold | undefined
     if (held === undefined) return 'no_hold'
@@ -162,7 +172,7 @@ export function createLedgerOperations(
     return 'settled'
   }
 
-  function putSettle(request: SettleRequest, account: string, now: number): boolean {
+  function putSettle(request: SettleRecord, account: string, now: number): boolean {
     const { changes } = statements.putSettle.run(
       request.exchange,
       account,
@@ -177,8 +187,8 @@ export function createLedgerOperations(
       request.cacheWriteTokens,
       request.completionTokens,
       request.reasoningTokens,
-      JSON.stringify(request.attempts),
-      JSON.stringify(request.trail),
+      request.attempts,
+      request.trail,
       request.searches || null,
     )
     return changes !== 0

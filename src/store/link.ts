@@ -5,17 +5,10 @@
  */
 import { getCompileCacheDir } from 'node:module'
 import { dirname, extname } from 'node:path'
-import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads'
+import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads'
+import { type Numbered, type Reply, readReply, type Way, writeEnd, writeRequest } from './codec.ts'
 import type { Connector } from './database.ts'
-import {
-  createMailbox,
-  createMailboxMemory,
-  ELSEWHERE,
-  HEAD,
-  type Mailbox,
-  type MailboxMemory,
-  TAIL,
-} from './mailbox.ts'
+import { createMailbox, createMailboxMemory, HEAD, type MailboxMemory, NONE, TAIL } from './mailbox.ts'
 
 /** What the thread is given at its birth. */
 export interface ThreadParts {
@@ -25,7 +18,7 @@ export interface ThreadParts {
   readonly replies: MailboxMemory
   /** Indexes below. */
   readonly state: Int32Array<SharedArrayBuffer>
-  /** For texts that are too large for a mailbox; each has its mark there. */
+  /** For what is too large for a mailbox; each has its mark there. */
   readonly port: MessagePort
 }
 
@@ -36,21 +29,23 @@ export const HEALTHY = 1
 /** In `state`: how many holds are open. */
 export const OPEN_HOLDS = 2
 
-/** The text that ends the thread. */
-export const END = ''
-
 export interface LinkOptions {
   readonly path: string
   readonly connector: Connector | null
-  /** A text of the thread. */
-  onReply(text: string): void
-  /** The thread is gone, and every text it wrote was handed over. */
+  onReply(reply: Reply): void
+  /** All replies that were there have been told. */
+  onReplies(): void
+  /** The thread is gone, and every reply that it published was told. */
   onEnd(error: Error): void
 }
 
 export interface Link {
-  /** False when there is no room until the thread has read. */
-  send(text: string): boolean
+  /** Puts an operation. False when there is no room until the thread has read. Throws for what cannot be cloned. */
+  put(operation: Numbered, sentAtMs: number): boolean
+  /** Hands what was put over to the thread, and wakes it when it sleeps. */
+  send(): void
+  /** Ends the thread when it has done everything before. */
+  end(sentAtMs: number): void
   healthy(): boolean
   openHolds(): number
   /** Whether the process has to live for this thread; at first it has. */
@@ -63,12 +58,12 @@ const MAILBOX_BYTES = 1 << 20
 /** What it needs is a few; beyond this the thread ends, and not the process. */
 const MOST_MEMORY_MB = 512
 
-export function startThread({ path, connector, onReply, onEnd }: LinkOptions): Link {
+export function startThread({ path, connector, onReply, onReplies, onEnd }: LinkOptions): Link {
   const { port1: port, port2 } = new MessageChannel()
   const state = new Int32Array(new SharedArrayBuffer(12))
   const memory = { requests: createMailboxMemory(MAILBOX_BYTES), replies: createMailboxMemory(MAILBOX_BYTES) }
-  const requests = createMailbox(memory.requests)
-  const replies = createMailbox(memory.replies)
+  const requests: Way = { ring: createMailbox(memory.requests), port }
+  const replies: Way = { ring: createMailbox(memory.replies), port }
   const parts: ThreadParts = { path, connector, ...memory, state, port: port2 }
   // Where types are not stripped, both files are compiled ones.
   const entry = new URL(`./thread${extname(import.meta.url)}`, import.meta.url)
@@ -99,9 +94,19 @@ export function startThread({ path, connector, onReply, onEnd }: LinkOptions): L
   })
 
   function handOver(): void {
-    for (let text = receive(replies, port); text !== undefined; text = receive(replies, port)) onReply(text)
+    const { ring } = replies
+    let at = ring.next()
+    if (at === NONE) return
+    for (; at !== NONE; at = ring.next()) onReply(readReply(replies, at))
+    ring.release()
     // The thread waits when its mailbox is full.
     Atomics.notify(memory.replies.ends, HEAD)
+    onReplies()
+  }
+
+  function send(): void {
+    requests.ring.publish()
+    if (Atomics.load(state, SLEEPING) === 1) Atomics.notify(memory.requests.ends, TAIL)
   }
 
   function listen(): void {
@@ -116,29 +121,14 @@ export function startThread({ path, connector, onReply, onEnd }: LinkOptions): L
   // Behind the return: what it hands over is for whoever started the thread, and has it by then.
   queueMicrotask(listen)
   return {
-    send(text) {
-      if (!send(requests, port, text)) return false
-      if (Atomics.load(state, SLEEPING) === 1) Atomics.notify(memory.requests.ends, TAIL)
-      return true
+    put: (operation, sentAtMs) => writeRequest(requests, operation, sentAtMs),
+    send,
+    end(sentAtMs) {
+      writeEnd(requests.ring, sentAtMs)
+      send()
     },
     healthy: () => Atomics.load(state, HEALTHY) === 1,
     openHolds: () => Atomics.load(state, OPEN_HOLDS),
     keepAlive: busy => (busy ? worker.ref() : worker.unref()),
   }
-}
-
-/** Writes a text, through the port when it is too large. False when there is no room now. */
-export function send(mailbox: Mailbox, port: MessagePort, text: string): boolean {
-  // Three bytes of UTF-8 at most for each of its characters: so most texts need not be measured.
-  if (text.length * 3 <= mailbox.largest || Buffer.byteLength(text) <= mailbox.largest) return mailbox.write(text)
-  if (!mailbox.writable()) return false
-  // First the text, so that it is there when its mark is found.
-  port.postMessage(text)
-  return mailbox.writeElsewhere()
-}
-
-/** The next text, wherever it lies; undefined when there is none. */
-export function receive(mailbox: Mailbox, port: MessagePort): string | undefined {
-  const text = mailbox.read()
-  return text === ELSEWHERE ? (receiveMessageOnPort(port)!.message as string) : text
 }

@@ -1,10 +1,10 @@
 /**
- * A mailbox between two threads: one writes texts into shared memory, the other reads them in order. No message of the
- * runtime is needed for either, so that a busy reader is not woken for what it will find anyway; who sleeps is woken
+ * A mailbox between two threads: one writes records into shared memory, the other reads them in order. Neither needs a
+ * message of the runtime for it, so that a busy reader is not woken for what it will find anyway; who sleeps is woken
  * through `tail`.
  *
- * The memory is a ring of frames, each a length and as many bytes of UTF-8. Both ends only ever grow (modulo 2^32):
- * `head` is the reader's, `tail` the writer's, and what lies between is unread.
+ * The memory is a ring of frames, each a length and as many bytes. Both ends only ever grow (modulo 2^32): `head` is the
+ * reader's, `tail` the writer's, and what lies between is unread. Records are written and read in place.
  */
 
 /** Shared by both ends; structured clones of it are the same mailbox. */
@@ -15,22 +15,29 @@ export interface MailboxMemory {
 }
 
 export interface Mailbox {
-  /** False when there is no room for it now; `largest` bytes always fit into an empty one. */
-  write(text: string): boolean
-  /** Whether there is room for a mark. */
-  writable(): boolean
-  /** Puts a mark in a text's place: that text comes another way. False when there is no room. */
-  writeElsewhere(): boolean
-  /** The oldest unread text, `ELSEWHERE` for a mark, or undefined. */
-  read(): string | typeof ELSEWHERE | undefined
-  /** Whether everything was read. */
-  empty(): boolean
-  /** Most bytes of one text. */
+  /** The memory, in both of which a place is the same number. */
+  readonly bytes: Buffer
+  readonly view: DataView
+  /** Most bytes of one record. */
   readonly largest: number
+  /** Where a record of at most so many bytes may be written; `NONE` when there is no room now. `largest` fit when all is read. */
+  reserve(most: number): number
+  /** What was written at the last reserved place is a record of so many bytes. */
+  put(length: number): void
+  /** Shows the other end all records that were put. */
+  publish(): void
+  /** Where the next record begins; `NONE` when there is none. It stays there until `release`. */
+  next(): number
+  /** Of the record at a place, in bytes. */
+  lengthAt(place: number): number
+  /** Gives the room of all records that `next` has returned back to the writer. */
+  release(): void
+  /** Whether `next` has returned everything. */
+  empty(): boolean
 }
 
-/** Says: this text was too large for the mailbox. */
-export const ELSEWHERE = Symbol('elsewhere')
+/** In the place of a place. */
+export const NONE = -1
 
 /** Indexes in `ends`. */
 export const HEAD = 0
@@ -38,7 +45,6 @@ export const TAIL = 1
 
 /** In the place of a frame's length. */
 const SKIP = -1
-const MARK = -2
 const LENGTH_BYTES = 4
 
 /** @param size Of the ring in bytes: a power of 2. */
@@ -50,65 +56,55 @@ export function createMailboxMemory(size: number): MailboxMemory {
   }
 }
 
-/** One end of it; a thread uses either `write` or `read`, never both. */
+/** One end of it: a thread either writes (`reserve`, `put`, `publish`) or reads (`next`, `release`), never both. */
 export function createMailbox({ ends, bytes }: MailboxMemory): Mailbox {
   const size = bytes.length
-  const buffer = Buffer.from(bytes.buffer)
   const words = new Int32Array(bytes.buffer)
   // A frame is never broken in two: what does not fit before the end begins at the start.
   const largest = size / 2 - LENGTH_BYTES
+  // The writer's: where the reserved frame begins, and where the one behind the last that was put will.
+  let begin = Atomics.load(ends, TAIL)
+  let end = begin
+  // The reader's: behind the last frame that `next` has returned, and how far it has seen the writer come.
+  let read = Atomics.load(ends, HEAD)
+  let seen = read
 
-  const used = () => (Atomics.load(ends, TAIL) - Atomics.load(ends, HEAD)) >>> 0
-  const placeOf = (end: number) => (end >>> 0) & (size - 1)
-
-  /** Where a frame of so many bytes can begin; undefined when there is no room. */
-  function reserve(length: number): { place: number; next: number } | undefined {
-    const tail = Atomics.load(ends, TAIL)
-    const place = placeOf(tail)
-    const needed = LENGTH_BYTES + aligned(length)
-    const skipped = needed > size - place ? size - place : 0
-    if (used() + skipped + needed > size) return undefined
-    if (skipped > 0) words[place / LENGTH_BYTES] = SKIP
-    return { place: skipped > 0 ? 0 : place, next: (tail + skipped + needed) | 0 }
-  }
-
-  function mark(length: number, word: number, text: string): boolean {
-    const room = reserve(length)
-    if (room === undefined) return false
-    words[room.place / LENGTH_BYTES] = word
-    if (length > 0) buffer.write(text, room.place + LENGTH_BYTES, length, 'utf8')
-    // Only now can the other end see it.
-    Atomics.store(ends, TAIL, room.next)
-    return true
-  }
-
-  function read(): string | typeof ELSEWHERE | undefined {
-    if (used() === 0) return undefined
-    const head = Atomics.load(ends, HEAD)
-    const place = placeOf(head)
-    const length = words[place / LENGTH_BYTES]!
-    if (length === SKIP) {
-      Atomics.store(ends, HEAD, (head + size - place) | 0)
-      return read()
-    }
-    const start = place + LENGTH_BYTES
-    const text = length === MARK ? ELSEWHERE : buffer.toString('utf8', start, start + length)
-    Atomics.store(ends, HEAD, (head + LENGTH_BYTES + (length === MARK ? 0 : aligned(length))) | 0)
-    return text
-  }
+  const placeOf = (at: number) => at & (size - 1)
 
   return {
-    write(text) {
-      const length = Buffer.byteLength(text)
-      if (length > largest) throw new RangeError(`A text of ${length} bytes is beyond the mailbox's ${largest}`)
-      return mark(length, length, text)
-    },
-    writable: () => reserve(0) !== undefined,
-    writeElsewhere: () => mark(0, MARK, ''),
-    read,
-    empty: () => used() === 0,
+    bytes: Buffer.from(bytes.buffer),
+    view: new DataView(bytes.buffer),
     largest,
+    reserve(most) {
+      if (most > largest) throw new RangeError(`A record of ${most} bytes is beyond the mailbox's ${largest}`)
+      const place = placeOf(end)
+      const needed = frameBytes(most)
+      const skipped = needed > size - place ? size - place : 0
+      const used = (end - Atomics.load(ends, HEAD)) >>> 0
+      if (used + skipped + needed > size) return NONE
+      if (skipped > 0) words[place / LENGTH_BYTES] = SKIP
+      begin = (end + skipped) | 0
+      return placeOf(begin) + LENGTH_BYTES
+    },
+    put(length) {
+      words[placeOf(begin) / LENGTH_BYTES] = length
+      end = (begin + frameBytes(length)) | 0
+    },
+    // Only now can the other end see them.
+    publish: () => void Atomics.store(ends, TAIL, end),
+    next() {
+      if (read === seen) seen = Atomics.load(ends, TAIL)
+      if (read === seen) return NONE
+      // Behind a gap at the end of the ring there is always a frame at its start.
+      if (words[placeOf(read) / LENGTH_BYTES] === SKIP) read = (read + size - placeOf(read)) | 0
+      const place = placeOf(read)
+      read = (read + frameBytes(words[place / LENGTH_BYTES]!)) | 0
+      return place + LENGTH_BYTES
+    },
+    lengthAt: place => words[place / LENGTH_BYTES - 1]!,
+    release: () => void Atomics.store(ends, HEAD, read),
+    empty: () => Atomics.load(ends, TAIL) === read,
   }
 }
 
-const aligned = (length: number): number => (length + LENGTH_BYTES - 1) & ~(LENGTH_BYTES - 1)
+const frameBytes = (length: number): number => LENGTH_BYTES + ((length + LENGTH_BYTES - 1) & ~(LENGTH_BYTES - 1))

@@ -18,6 +18,7 @@ import { type FileWatch, realPath, watchFiles } from './files.ts'
 import { createIds } from './ids.ts'
 import { createKeyLister } from './key-list.ts'
 import { checkExpiry, checkGrace, checkKey, checkKeyChange, createKeyReader, KEY_PREFIX } from './keys.ts'
+import { settleRecord } from './ledger.ts'
 import { migrate } from './migrate.ts'
 import { createPeople } from './people-service.ts'
 import { createReadiness } from './readiness.ts'
@@ -137,7 +138,7 @@ function assemble(parts: Parts): Store {
     },
     async settle(request) {
       checkSettle(request)
-      const result = await writer.op('settle', request)
+      const result = await writer.op('settle', settleRecord(request))
       // The ledger is back: then what had to wait is written too.
       if (!backlog.isEmpty()) void backlog.catchUp()
       return result

@@ -6,29 +6,39 @@
  * Started by link.ts. When it throws, it ends, and worker.ts tells everybody who waits.
  */
 import { workerData } from 'node:worker_threads'
-import { decodeOperation, type Encoded, encodeError, encodeResult } from './codec.ts'
+import { type Numbered, readRequest, sentAt, type Way, writeFailure, writeResult } from './codec.ts'
 import { type Database, loadConnector } from './database.ts'
-import { END, HEALTHY, OPEN_HOLDS, receive, SLEEPING, send, type ThreadParts } from './link.ts'
-import { createMailbox, HEAD, TAIL } from './mailbox.ts'
-import { createWriter, type DirectWriter } from './writer.ts'
+import type { Waiter } from './group.ts'
+import { HEALTHY, OPEN_HOLDS, SLEEPING, type ThreadParts } from './link.ts'
+import { createMailbox, HEAD, NONE, TAIL } from './mailbox.ts'
+import { createWriter, type DirectWriter, type Operation } from './writer.ts'
 
 const { path, connector, state, port, ...memory } = workerData as ThreadParts
-const requests = createMailbox(memory.requests)
-const replies = createMailbox(memory.replies)
+const requests: Way = { ring: createMailbox(memory.requests), port }
+const replies: Way = { ring: createMailbox(memory.replies), port }
 
 const connect = await loadConnector(connector)
 // Time comes with the requests: there is one clock, that of the thread that serves.
 let nowMs = 0
-let answered: unknown[] = []
 let nextGroup: (() => void) | undefined
+let writer: DirectWriter | undefined
+
+const waiter: Waiter<Operation, unknown> = {
+  resolve: (result, operation) => answer(writeResult, operation as Numbered, result),
+  reject: (error, operation) => answer(writeFailure, operation as Numbered, error),
+}
+
+/** The answer to nobody's operation: that the database is open, or why it is not. */
+const OPENED: Numbered = { id: 0, name: 'probe', request: undefined }
 
 const database = open()
 if (database !== undefined) {
   const schedule = (group: () => void) => {
     nextGroup = group
   }
-  const writer = createWriter(database, { now: () => nowMs }, schedule, path)
-  ready(writer)
+  writer = createWriter(database, { now: () => nowMs }, schedule, path)
+  answer(writeResult, OPENED, undefined)
+  publish()
   serve(writer)
   database.close()
 }
@@ -38,17 +48,10 @@ function open(): Database | undefined {
   try {
     return connect(path)
   } catch (error) {
-    answered.push([0, null, encodeError(error)])
-    answer()
+    answer(writeFailure, OPENED, error)
+    publish()
     return undefined
   }
-}
-
-function ready(writer: DirectWriter): void {
-  Atomics.store(state, HEALTHY, 1)
-  Atomics.store(state, OPEN_HOLDS, writer.openHolds())
-  answered.push([0, null])
-  answer()
 }
 
 /** Until the end is asked for; what came before it is done by then. */
@@ -59,10 +62,7 @@ function serve(writer: DirectWriter): void {
       const run = nextGroup
       nextGroup = undefined
       run()
-      // Before the answers, so that whoever gets one finds these as they are then.
-      Atomics.store(state, HEALTHY, writer.healthy() ? 1 : 0)
-      Atomics.store(state, OPEN_HOLDS, writer.openHolds())
-      answer()
+      publish()
     } else if (ended) return
     else sleep()
   }
@@ -70,32 +70,36 @@ function serve(writer: DirectWriter): void {
 
 /** Everything that has come; true when the end is among it. */
 function take(writer: DirectWriter): boolean {
-  for (let text = receive(requests, port); text !== undefined; text = receive(requests, port)) {
-    if (text === END) return true
-    const [sentAtMs, ...operations] = JSON.parse(text) as [number, ...[id: number, ...Encoded][]]
-    nowMs = sentAtMs
-    for (const [id, ...encoded] of operations) enter(writer, id, encoded)
+  const { ring } = requests
+  let ended = false
+  for (let at = ring.next(); at !== NONE; at = ring.next()) {
+    nowMs = sentAt(ring, at)
+    const operation = readRequest(requests, at)
+    if (operation === undefined) ended = true
+    else writer.add(operation, waiter)
   }
-  return false
+  ring.release()
+  return ended
 }
 
-function enter(writer: DirectWriter, id: number, encoded: Encoded): void {
-  const operation = decodeOperation(encoded)
-  writer.add(operation, {
-    resolve: result => void answered.push([id, encodeResult(operation.name, result)]),
-    reject: error => void answered.push([id, null, encodeError(error)]),
-  })
-}
-
-function answer(): void {
-  if (answered.length === 0) return
-  const text = JSON.stringify(answered)
-  answered = []
+/** Puts an answer; a whole group of them is published at once, unless there is no room for it. */
+function answer(write: typeof writeResult, operation: Numbered, value: unknown): void {
   for (;;) {
     const head = Atomics.load(memory.replies.ends, HEAD)
-    if (send(replies, port, text)) break
+    if (write(replies, operation, value)) return
+    publish()
     Atomics.wait(memory.replies.ends, HEAD, head)
   }
+}
+
+/** Shows the other side the answers that were put, and wakes it. */
+function publish(): void {
+  if (writer !== undefined) {
+    // Before the answers, so that whoever gets one finds these as they are then.
+    Atomics.store(state, HEALTHY, writer.healthy() ? 1 : 0)
+    Atomics.store(state, OPEN_HOLDS, writer.openHolds())
+  }
+  replies.ring.publish()
   Atomics.notify(memory.replies.ends, TAIL)
 }
 
@@ -103,6 +107,6 @@ function answer(): void {
 function sleep(): void {
   const tail = Atomics.load(memory.requests.ends, TAIL)
   Atomics.store(state, SLEEPING, 1)
-  if (requests.empty()) Atomics.wait(memory.requests.ends, TAIL, tail)
+  if (requests.ring.empty()) Atomics.wait(memory.requests.ends, TAIL, tail)
   Atomics.store(state, SLEEPING, 0)
 }

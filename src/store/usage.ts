@@ -2,9 +2,9 @@
  * Usage: what was used, summed up in the transaction of each settle, by hour and by day. Pages and charts read these rows
  * and never the ledger.
  */
-import type { NanoUsd, SettleRequest } from '#contract'
+import type { NanoUsd } from '#contract'
 import type { Database, Row, Statement } from './database.ts'
-import { LARGEST } from './ledger.ts'
+import { LARGEST, type SettleRecord } from './ledger.ts'
 import { type Reports, TooMuch, type UsageRow } from './reports.ts'
 
 const HOUR_MS = 3_600_000
@@ -27,7 +27,7 @@ export interface Used {
 /** Counts what a transaction settles and writes it as its last thing, so that exchanges that share a row share its write. */
 export interface UsageWriter {
   /** Adds an exchange that has just been settled, once: the caller knows that it was not settled before. */
-  add(used: Used, settle: SettleRequest, nowMs: number): void
+  add(used: Used, settle: SettleRecord, nowMs: number): void
   /** As a part of the transaction. */
   beforeCommit(): void
   /** The transaction is over, or there was none of it: what was counted is written, or never was. */
@@ -60,7 +60,7 @@ export function createUsageWriter(database: Database): UsageWriter {
       charged = charged + min(excluded.charged, ${LARGEST} - charged)`)
   const sums = new Map<string, Sum>()
 
-  function count(used: Used, grain: number, at: number, settle: SettleRequest): void {
+  function count(used: Used, grain: number, at: number, settle: SettleRecord): void {
     const name = `${grain} ${at} ${used.account} ${used.key} ${used.model}`
     let sum = sums.get(name)
     if (sum === undefined) {

@@ -1,14 +1,14 @@
 /**
  * The writer for everybody outside the ledger's thread: what is asked in one turn of the event loop goes into the
- * thread's mailbox as one text, and a commit, however slow, holds up nobody but those who wait for it.
+ * thread's mailbox and wakes it once. A slow commit delays only those who wait for it.
  *
  * When the thread dies, what it had been given is in doubt and is told so (`unknown`: ask again with the same id), and
  * another thread is started, a few times. The process keeps the lock on the store all the while.
  */
 import type { Clock } from '#contract'
-import { decodeError, decodeResult, type EncodedError, encodeOperation } from './codec.ts'
+import type { Numbered, Reply } from './codec.ts'
 import type { Connector } from './database.ts'
-import { END, type Link, startThread } from './link.ts'
+import { type Link, startThread } from './link.ts'
 import { StoreError, StoreUnavailable } from './store.ts'
 import type { Name, Request, Result, Writer } from './writer.ts'
 
@@ -21,19 +21,11 @@ export interface ThreadWriterOptions {
   readonly schedule: (fn: () => void) => void
 }
 
-interface Waiting {
-  readonly id: number
-  readonly name: Name
-  /** The operation as the thread gets it. */
-  readonly text: string
+interface Waiting extends Numbered {
   resolve(result: unknown): void
   reject(error: unknown): void
 }
 
-type Reply = readonly [id: number, result: unknown, error?: EncodedError]
-
-/** In one text; what the thread commits together is its own affair. */
-const MOST_AT_ONCE = 512
 /** Threads that are started anew within a minute: one that dies of what it finds would die for ever. */
 const MOST_STARTS = 5
 const MINUTE_MS = 60_000
@@ -65,18 +57,16 @@ export async function createThreadWriter({ path, connector, clock, schedule }: T
     link = startThread({
       path,
       connector,
-      onReply(text) {
-        for (const reply of JSON.parse(text) as Reply[]) {
-          if (reply[0] !== 0) finish(reply)
-          else if (reply[2] !== undefined) refusal = decodeError(reply[2])
-          else {
-            phase = 'ready'
-            latest = link
-            onReady()
-          }
+      onReply(reply) {
+        if (reply.id !== 0) finish(reply)
+        else if (reply.error !== undefined) refusal = reply.error
+        else {
+          phase = 'ready'
+          latest = link
+          onReady()
         }
-        progress()
       },
+      onReplies: progress,
       onEnd(error) {
         const before = phase
         if (before === 'closed') return onClosed()
@@ -116,23 +106,20 @@ export async function createThreadWriter({ path, connector, clock, schedule }: T
 
   function enqueue<N extends Name>(name: N, request: Request<N>): Promise<Result<N>> {
     return new Promise((resolve, reject) => {
-      const id = ++lastId
-      // What cannot be said as text throws here, before it could harm a neighbour.
-      const text = JSON.stringify([id, ...encodeOperation({ name, request })])
-      queue.push({ id, name, text, resolve: resolve as (result: unknown) => void, reject })
+      queue.push({ id: ++lastId, name, request, resolve: resolve as (result: unknown) => void, reject })
       if (phase === 'dead') startAgain()
       progress()
     })
   }
 
-  function finish([id, result, error]: Reply): void {
+  function finish({ id, result, error }: Reply): void {
     const waiting = sent.get(id)!
     sent.delete(id)
     if (error !== undefined) {
-      waiting.reject(decodeError(error))
+      waiting.reject(error)
     } else {
       proven = true
-      waiting.resolve(decodeResult(waiting.name, result))
+      waiting.resolve(result)
     }
   }
 
@@ -154,13 +141,26 @@ export async function createThreadWriter({ path, connector, clock, schedule }: T
 
   function flush(): void {
     armed = false
-    while (phase === 'ready' && queue.length > 0) {
-      const batch = queue.length <= MOST_AT_ONCE ? queue : queue.slice(0, MOST_AT_ONCE)
-      // No room until the thread has read; its next answer comes after that, and progress() with it.
-      if (!link.send(`[${clock.now()},${batch.map(({ text }) => text).join(',')}]`)) return
-      queue = queue.slice(batch.length)
-      for (const waiting of batch) sent.set(waiting.id, waiting)
+    if (phase !== 'ready') return
+    const now = clock.now()
+    // No room until the thread has read; its next answer comes after that, and progress() with it.
+    const left = queue.findIndex(waiting => !put(waiting, now))
+    link.send()
+    queue = left === -1 ? [] : queue.slice(left)
+    // Perhaps none of them could be put.
+    if (left === -1) progress()
+  }
+
+  /** False when there is no room now. */
+  function put(waiting: Waiting, now: number): boolean {
+    try {
+      if (!link.put(waiting, now)) return false
+      sent.set(waiting.id, waiting)
+    } catch (error) {
+      // What cannot be said harms no neighbour.
+      waiting.reject(error)
     }
+    return true
   }
 
   function idle(): Promise<void> {
@@ -187,7 +187,7 @@ export async function createThreadWriter({ path, connector, clock, schedule }: T
       await new Promise<void>(resolve => {
         onClosed = resolve
         link.keepAlive(true)
-        link.send(END)
+        link.end(clock.now())
       })
     },
   }

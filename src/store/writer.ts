@@ -59,7 +59,7 @@ export interface Writer {
 /** A writer in the thread of its connection. */
 export interface DirectWriter extends Writer {
   /** Like `op`, for a thread without turns in which promises resolve. */
-  add(operation: Operation, waiter: Waiter<unknown>): void
+  add(operation: Operation, waiter: Waiter<Operation, unknown>): void
 }
 
 /** Half of what a probe writes: eight pages and its row. Measured: a hold changes three to six pages, a settle five to eight. */

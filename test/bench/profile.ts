@@ -37,7 +37,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const ROOT_URL = pathToFileURL(ROOT).href
 
 /** What is between asking for an operation and hearing of its commit. */
-const MESSAGING = ['src/store/worker.ts', 'src/store/link.ts', 'src/store/mailbox.ts', 'src/store/codec.ts']
+const MESSAGING = ['worker', 'link', 'mailbox', 'codec', 'records'].map(name => `src/store/${name}.ts`)
 
 /**
  * The profiles of the main thread and, where there is one, of the ledger's, in a folder of a single process.

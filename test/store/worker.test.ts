@@ -125,8 +125,11 @@ describe('more than the mailbox holds', () => {
       store.ledger.settle(aSettle({ exchange: 'req_1' })),
     ]
     expect(await Promise.all(all)).toEqual([expect.objectContaining({ held: true }), undefined, 'settled'])
+    const model = 'm\u00fc'.repeat(200_000)
+    await store.ledger.hold(aHold({ accountId, exchange: 'req_2', model }))
+    expect(store.findReceipt('req_2')?.model).toBe(model)
     const next = await reopened(store)
-    expect(next.verify()).toMatchObject({ openHolds: 0, violations: [] })
+    expect(next.verify()).toMatchObject({ openHolds: 1, violations: [] })
   })
 
   test('a flood waits here, and comes through whole and in order', async () => {
