@@ -136,6 +136,7 @@ function createApp(parts: AppParts, isForOperators: (ctx: Context) => boolean = 
   // Koa's own error printing is not needed: the boundary below sees everything first.
   app.silent = true
   guardAnswerAfterNext(app)
+  leaveOwnAnswersAlone(app)
   app.use(async (ctx, next) => {
     const id = parts.nextId()
     ctx.state['requestId'] = id
@@ -258,6 +259,30 @@ function unknownUrl(method: string, path: string, generation: Generation): strin
   const shown = `${method} ${path.length > 100 ? `${path.slice(0, 99)}…` : path}`
   if (withPrefix) return `There is nothing at ${shown}. The base URL must end in /v1: try ${withPrefix.config.path}`
   return `There is nothing at ${shown}.`
+}
+
+/**
+ * Koa listens to every response for errors of its own writing, which takes four listeners a request. Where the gateway has
+ * answered (`ctx.respond` is false) there is nothing of Koa's to listen to; all else goes Koa's way.
+ */
+function leaveOwnAnswersAlone(app: Koa): void {
+  const koa = app as unknown as { handleRequest(ctx: Context, run: (ctx: Context) => Promise<void>): Promise<void> }
+  const handleByKoa = koa.handleRequest
+  const handle: typeof handleByKoa = async (ctx, run) => {
+    ctx.res.statusCode = 404
+    try {
+      await run(ctx)
+    } catch (error) {
+      ctx.onerror(error as Error)
+      return
+    }
+    if (ctx.respond === false) return
+    const { statusCode } = ctx.res
+    await handleByKoa.call(app, ctx, async () => {
+      ctx.res.statusCode = statusCode
+    })
+  }
+  koa.handleRequest = handle
 }
 
 /**

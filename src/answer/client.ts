@@ -138,11 +138,12 @@ export class Client {
 
   #drop(names: readonly string[]): void {
     const response = this.#response
-    const saidConnection = response.hasHeader('connection')
     // Node takes the removal of a header that is not there as a wish to send none.
-    for (const name of names) if (response.hasHeader(name)) response.removeHeader(name)
+    const there = response.getHeaderNames().filter(name => names.includes(name))
+    for (const name of there) response.removeHeader(name)
     // ... and that of one that is there too; whether the connection stays must be said all the same.
-    if (saidConnection) response.setHeader('connection', response.shouldKeepAlive ? 'keep-alive' : 'close')
+    if (there.includes('connection'))
+      response.setHeader('connection', response.shouldKeepAlive ? 'keep-alive' : 'close')
   }
 
   #write(frame: Buffer): boolean {

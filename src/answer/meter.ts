@@ -92,7 +92,9 @@ export class Meter implements Progress {
   /** Whether every choice that was asked for or has begun has its finish reason: one of several is not the end. */
   get complete(): boolean {
     if (!this.finished || this.#choices.includes('begun')) return false
-    return this.#choices.filter(state => state === 'finished').length >= (this.chat?.choices ?? 1)
+    let finished = 0
+    for (let index = 0; index < this.#choices.length; index++) if (this.#choices[index] === 'finished') finished++
+    return finished >= (this.chat?.choices ?? 1)
   }
 
   /** The choices that have begun and have no finish reason. */
@@ -135,7 +137,8 @@ export class Meter implements Progress {
 
   /** Counts a whole answer. Each choice is one of its own, whatever index it has. */
   whole({ choices }: Pick<ChatCompletion, 'choices'>): void {
-    for (const [index, { message, finish_reason }] of choices.entries()) {
+    for (let index = 0; index < choices.length; index++) {
+      const { message, finish_reason } = choices[index]!
       this.#count(indexOf(index), message, finish_reason)
     }
   }

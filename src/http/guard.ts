@@ -5,15 +5,17 @@
 import type { IncomingMessage } from 'node:http'
 import { type Refusal, refuse } from '#contract'
 
-/** Headers of which there may be one: the second would be dropped silently, or read by somebody else. */
-const ONCE = new Set([
-  'host',
-  'authorization',
-  'content-type',
-  'content-length',
-  'transfer-encoding',
-  'idempotency-key',
-])
+/** Headers of which there may be one: the second would be dropped silently, or read by somebody else. Each has its bit. */
+const ONCE: ReadonlyMap<string, number> = new Map(
+  ['host', 'authorization', 'content-type', 'content-length', 'transfer-encoding', 'idempotency-key'].map(
+    (name, place) => [name, 1 << place],
+  ),
+)
+const PROTO = '__proto__'
+/** Only names of these lengths are looked at closely. */
+const LENGTHS: ReadonlySet<number> = new Set([...ONCE.keys(), PROTO].map(({ length }) => length))
+
+const malformed = (message: string): Refusal => refuse('bad_request', { message })
 
 /** A name, an address or nothing, and a port: so that `a, b` or `me@a` is not one host here and another elsewhere. */
 const HOST = /^([a-z0-9._~-]*|\[[0-9a-f:.]+\])(:\d{0,5})?$/i
@@ -23,7 +25,6 @@ const MOST_HEADERS = 100
 /** The first thing that is wrong with a request's head, or null. */
 export function headProblem(request: IncomingMessage): Refusal | null {
   const { rawHeaders, httpVersion, url = '', headers } = request
-  const malformed = (message: string) => refuse('bad_request', { message })
   if (httpVersion !== '1.1' && httpVersion !== '1.0') return malformed('Only HTTP/1.1 is spoken here.')
   if (httpVersion === '1.1' && headers.host === undefined) return malformed('The header Host is missing.')
   if (headers.host !== undefined && !HOST.test(headers.host)) return malformed('The header Host is not a host name.')
@@ -32,16 +33,17 @@ export function headProblem(request: IncomingMessage): Refusal | null {
   if (rawHeaders.length > MOST_HEADERS * 2) {
     return refuse('headers_too_large', { message: `There are more than ${MOST_HEADERS} headers.` })
   }
-  const seen = new Set<string>()
+  let seen = 0
   for (let index = 0; index < rawHeaders.length; index += 2) {
+    if (!LENGTHS.has(rawHeaders[index]!.length)) continue
     const name = rawHeaders[index]!.toLowerCase()
     if (name.includes('_') && ONCE.has(name.replaceAll('_', '-'))) {
       return malformed(`The header ${name.slice(0, 40)} is written with an underscore.`)
     }
-    if (name === '__proto__') return malformed('A header has a name that is not allowed.')
-    if (!ONCE.has(name)) continue
-    if (seen.has(name)) return malformed(`The header ${name} stands there twice.`)
-    seen.add(name)
+    if (name === PROTO) return malformed('A header has a name that is not allowed.')
+    const bit = ONCE.get(name) ?? 0
+    if ((seen & bit) !== 0) return malformed(`The header ${name} stands there twice.`)
+    seen |= bit
   }
   const encoding = headers['transfer-encoding']
   if (encoding !== undefined && encoding.toLowerCase() !== 'chunked') {

@@ -134,7 +134,7 @@ class LabelSets<Values> {
     const { labels, name } = this.#definition
     if (values.length !== labels.length) throw new Error(`${name} has ${labels.length} labels, not ${values.length}`)
     let branch: Branch<Values> | undefined = this.#root
-    for (const value of values) branch = branch?.next.get(shortened(value))
+    for (let at = 0; at < values.length; at++) branch = branch?.next.get(shortened(values[at]!))
     return (branch?.set ?? this.#new(values.map(shortened))).values
   }
 

@@ -7,7 +7,7 @@ import { placeOfMistake, type Refusal, refuse, shownPlace } from '#contract'
 import type { Exchange, ExchangeListener } from './exchange.ts'
 import { type GraceClock, graceClock } from './grace.ts'
 import type { PlannedStep } from './plan.ts'
-import { observed, StepCall } from './step-call.ts'
+import { StepCall } from './step-call.ts'
 import type { StepMistake, StepReport } from './step-report.ts'
 
 export interface RunOptions {
@@ -52,7 +52,7 @@ export class Run implements ExchangeListener {
 
   /** From a step on. @param outer the step outside of it, which is told of the end before the promise settles */
   from(index: number, outer: StepCall | null): Promise<void> {
-    return index === this.exchange.plan.bodyFrom ? observed(this.#receive(index, outer)) : this.#run(index, outer)
+    return index === this.exchange.plan.bodyFrom ? this.#receive(index, outer) : this.#run(index, outer)
   }
 
   over(): void {
@@ -114,12 +114,12 @@ export class Run implements ExchangeListener {
 
   #run(index: number, outer: StepCall | null): Promise<void> {
     const step = this.exchange.plan.steps[index]
-    if (!step) return observed(this.#send(outer))
+    if (!step) return this.#send(outer)
     try {
       if (!this.#runs(step, index)) return this.from(index + 1, outer)
     } catch (error) {
       outer?.innerFailed(error)
-      return observed(Promise.reject(error))
+      return Promise.reject(error)
     }
     return new StepCall(this, step, index, outer).start()
   }

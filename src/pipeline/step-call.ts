@@ -54,6 +54,8 @@ export class StepCall {
   innerFailed(error: unknown): void {
     this.#state = 'failed'
     this.#error = error
+    // The step may leave its `next()` unobserved; the runner knows of it. What fails at once fails before it is assigned.
+    queueMicrotask(() => this.#inner?.catch(ignore))
     // A receipt is written on the way out.
     this.#run.exchange.broke(error)
     this.#resumed()
@@ -128,8 +130,6 @@ export class StepCall {
     this.#run.closed(this)
     if (this.#outer) this.#outer.innerFailed(error)
     else this.#run.exchange.broke(error)
-    // The step outside may leave its `next()` unobserved; the runner knows of it.
-    this.#over.promise.catch(ignore)
     this.#over.reject(error)
   }
 
@@ -147,7 +147,9 @@ export class StepCall {
     }
     this.#run.report(this.#step, mistake)
     // Nobody may be waiting for it any more.
-    return observed(Promise.reject(new TypeError(`the step "${this.#step.id}" ${mistakeWords({ mistake })}`)))
+    const late = Promise.reject(new TypeError(`the step "${this.#step.id}" ${mistakeWords({ mistake })}`))
+    late.catch(ignore)
+    return late
   }
 
   async #returned(): Promise<void> {
@@ -269,12 +271,6 @@ export class StepCall {
 }
 
 const ignore = () => {}
-
-/** A promise that nobody needs to wait for. */
-export function observed(promise: Promise<void>): Promise<void> {
-  promise.catch(ignore)
-  return promise
-}
 
 /** Whether a Koa middleware has answered by an explicit status or body. */
 function answeredByKoa(ctx: Context): boolean {
