@@ -4,6 +4,7 @@
  */
 import { setFlagsFromString } from 'node:v8'
 import { expect, test, vi } from 'vitest'
+import { definePlugin } from '#contract'
 import type { LiveExchange } from '../../src/send/exchange.ts'
 import type { Told } from '../../src/send/record.ts'
 import { FIVE_STEPS, startInProcess } from '../helpers/in-process.ts'
@@ -36,6 +37,18 @@ setFlagsFromString('--allow-natives-syntax')
 const isFast = new Function('value', 'return %HasFastProperties(value)') as (value: object) => boolean
 setFlagsFromString('--no-allow-natives-syntax')
 
+/** Keeps what a step has of its exchange. */
+const handles: object[] = []
+const keeps = definePlugin({
+  name: 'keeps',
+  settings: { type: 'object', additionalProperties: false, properties: {} },
+  needsBody: false,
+  create: () => (ctx, next) => {
+    handles.push(ctx.exchange)
+    return next()
+  },
+})
+
 const WITHOUT_CREDITS = FIVE_STEPS.filter(step => !('use' in step && step.use === 'credits'))
 
 test('the check tells an object with a deleted field', () => {
@@ -53,8 +66,13 @@ test.each([
   ['an unknown key', FIVE_STEPS, {}, { authorization: 'Bearer nobody' }, 401],
 ] as const)('%s leaves fast properties', async (_name, steps, body, headers, status) => {
   recorded.length = 0
+  handles.length = 0
   const routes = [{ path: '/v1/chat/completions', policy: 'test', unmetered: true }]
-  await using gateway = await startInProcess({ steps, ...(steps === WITHOUT_CREDITS ? { yaml: { routes } } : {}) })
+  await using gateway = await startInProcess({
+    plugins: [keeps],
+    steps: [{ use: 'keeps' }, ...steps],
+    ...(steps === WITHOUT_CREDITS ? { yaml: { routes } } : {}),
+  })
   const authorization = `Bearer ${gateway.key}`
   // More than one: V8 changes shapes while it learns them.
   for (let nth = 0; nth < 5; nth++) {
@@ -69,4 +87,5 @@ test.each([
   expect(recorded).toHaveLength(5)
   const slow = Object.entries(CHECKED).flatMap(([name, of]) => (recorded.some(each => !isFast(of(each))) ? [name] : []))
   expect(slow).toEqual([])
+  expect(handles.map(isFast)).toEqual(Array(5).fill(true))
 })
