@@ -270,6 +270,7 @@ export class Client {
     this.#beating = false
     this.#released = true
     this.#blockedSince = 0
+    this.#response.on('drain', () => this.#drained())
     if (!this.#response.headersSent) this.#drop(HOP_BY_HOP)
   }
 
