@@ -41,7 +41,7 @@ export class StepCall {
   start(): Promise<void> {
     this.#run.opened(this)
     this.#runs()
-    void this.#call()
+    this.#call()
     return this.#over.promise
   }
 
@@ -87,17 +87,23 @@ export class StepCall {
     exchange.ctx['exchange'] = this.#handle
   }
 
-  async #call(): Promise<void> {
+  #call(): void {
+    let returned: unknown
     try {
-      await this.#step.handle((this.#shadow?.ctx ?? this.#run.exchange.ctx) as never, () => this.#next())
+      returned = this.#step.handle((this.#shadow?.ctx ?? this.#run.exchange.ctx) as never, () => this.#next())
     } catch (error) {
-      if (!this.#isBack) this.#back(true, error)
+      this.#back(true, error)
       return
     }
-    if (!this.#isBack) this.#back(false, undefined)
+    const promise = returned instanceof Promise ? returned : Promise.resolve(returned)
+    promise.then(
+      () => this.#back(false, undefined),
+      error => this.#back(true, error),
+    )
   }
 
   #back(threw: boolean, error: unknown): void {
+    if (this.#isBack) return
     this.#isBack = true
     // Whatever goes wrong here settles the step: everybody outside of it waits for that.
     try {
