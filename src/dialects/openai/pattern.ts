@@ -3,7 +3,7 @@
  * an event that has the bytes of an earlier one around its text says the same, and nobody has to parse it to know that.
  */
 import type { Chunk, StreamItem, TextPiece } from '#contract'
-import { BACKSLASH, QUOTE } from '../json-bytes.ts'
+import { BACKSLASH, QUOTE, skipString } from '../json-bytes.ts'
 import { findMember, scanTopLevel } from '../json-splice.ts'
 
 type ChunkItem = Extract<StreamItem, { kind: 'chunk' }>
@@ -15,8 +15,11 @@ const BEHIND = Buffer.from('\n\n')
 /** After so many patterns that no event has followed, none is looked for: each chunk of this stream has something of its own. */
 const MOST_IN_VAIN = 4
 
-/** It is kept as long as the stream. */
+/** Of an event. A pattern is kept as long as its stream, and a long text is read quicker by the parser. */
 const LONGEST_BYTES = 4096
+
+/** Bytes that are not simply text in a string: quotes, backslashes and control characters are 1. */
+const STOPS = Uint8Array.from({ length: 256 }, (_, byte) => Number(byte < 0x20 || byte === QUOTE || byte === BACKSLASH))
 
 export class TextPattern {
   /** What stands around the strings that differ, as it comes. The first of these strings is the text. */
@@ -31,6 +34,7 @@ export class TextPattern {
 
   /** The event as a chunk; null when it has to be parsed. */
   match(data: Buffer): ChunkItem | null {
+    if (data.length > LONGEST_BYTES) return null
     const came = this.#came
     const strings = this.#strings
     let textBytes = 0
@@ -40,12 +44,10 @@ export class TextPattern {
       if (start > data.length || data.compare(came[i]!, 0, came[i]!.length, at, start) !== 0) return null
       at = start
       if (i === came.length - 1) break
-      let isPlain = true
-      for (; at < data.length && data[at] !== QUOTE && data[at]! >= 0x20; at++) {
-        if (data[at] !== BACKSLASH) continue
-        isPlain = false
-        at++
-      }
+      at = plainEnd(data, start)
+      const isPlain = at >= data.length || data[at] !== BACKSLASH
+      if (!isPlain) at = skipString(data, start - 1) - 1
+      if (at < 0) return null
       const bytes = isPlain ? at - start : decodedBytes(data, start, at)
       if (bytes < 0) return null
       if (i === 0) textBytes = bytes
@@ -115,6 +117,14 @@ class TextItem implements TextPiece {
     this.#chunk ??= JSON.parse(this.raw.toString('utf8')) as Chunk
     return this.#chunk
   }
+}
+
+/** To the first byte that is not simply text. */
+function plainEnd(data: Buffer, from: number): number {
+  const { length } = data
+  let at = from
+  while (at < length && STOPS[data[at]!] === 0) at++
+  return at
 }
 
 /** The bytes of a string with escapes, decoded; -1 when it is none. */

@@ -98,7 +98,7 @@ describe('is parsed:', () => {
     ['a bad escape', chunk({ content: 'c@' }).replace('@', '\\x')],
     ['an escape that breaks off', chunk({ content: 'c@' }).replace('@', '\\u12')],
     ['a control character', chunk({ content: 'c@' }).replace('@', '\u0007')],
-    ['a text over 4 KiB', chunk({ content: 'c' }, { more: 'm'.repeat(4096) })],
+    ['a text over 4 KiB', chunk({ content: 'c'.repeat(4096) })],
   ])('%s', (_name, data) => {
     expect(knownOf([...before, data]).at(-1)).toBe(false)
   })
@@ -108,6 +108,11 @@ describe('is parsed:', () => {
     for (const data of before) decoder.push(event(data))
     const [item] = decoder.push(Buffer.concat([Buffer.from('event: error\n'), event(before[1]!)]))
     expect(item?.kind).toBe('failure')
+  })
+
+  test('whatever is like an event over 4 KiB', () => {
+    const long = chunk({ content: 'c' }, { more: 'm'.repeat(4096) })
+    expect(knownOf([long, long, ...before])).toEqual([false, false, false, true])
   })
 
   test('all of a stream whose every chunk has something of its own', () => {
