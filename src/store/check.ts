@@ -15,7 +15,13 @@ const TEXT = /^[^\p{C}]{1,200}$/u
 export function checkHold(request: HoldRequest): void {
   exchange(request.exchange)
   money('hold', 'amount', request.amount)
-  for (const [name, price] of Object.entries(request.price)) money('hold', `price.${name}`, price)
+  const { price } = request
+  money('hold', 'price.input', price.input)
+  money('hold', 'price.cachedInput', price.cachedInput)
+  money('hold', 'price.cacheWrite', price.cacheWrite)
+  money('hold', 'price.output', price.output)
+  money('hold', 'price.request', price.request)
+  if (price.search !== undefined) money('hold', 'price.search', price.search)
   whole('hold', 'capTokens', request.capTokens)
 }
 

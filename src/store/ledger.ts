@@ -130,8 +130,7 @@ export function createLedgerOperations(
 
   // A search of its own: RETURNING in the UPDATE costs more than both.
   function available(account: string): NanoUsd {
-    const { posted, held } = balance(account)!
-    return posted - held
+    return statements.findAvailable.get(account)!['available'] as NanoUsd
   }
 
   function balance(account: string): Balance | undefined {
@@ -253,6 +252,7 @@ function prepare(database: Database) {
     putCredit: database.prepare(`
       INSERT INTO event (id, kind, account, amount, at, actor, note) VALUES (?, ${CREDIT}, ?, ?, ?, ?, ?)`),
     grant: database.prepare('UPDATE balance SET posted = posted + ? WHERE account = ?'),
+    findAvailable: database.prepareMoney('SELECT posted - held AS available FROM balance WHERE account = ?'),
     findBalance: database.prepareMoney('SELECT posted, held, frozen FROM balance WHERE account = ?'),
   }
 }

@@ -60,8 +60,8 @@ export function createOpenHolds(database: Database): OpenHolds {
   // Undefined after an uncertain commit that moved it: the next one has to say it again.
   let onDisk: string | undefined = readOpenFrom(database)
   let movedAtMs = Number.NEGATIVE_INFINITY
-  // What the running transaction has done: open (true) or not any more. `written` is what it says about open_from.
-  const pending = new Map<string, boolean>()
+  // What the running transaction has done, in order: open (true) or not any more. `written` is what it says about open_from.
+  const pending: [exchange: string, isOpen: boolean][] = []
   let written: string | undefined
 
   function isTime(nowMs: number): boolean {
@@ -73,20 +73,21 @@ export function createOpenHolds(database: Database): OpenHolds {
 
   /** Of those open after this commit. With none open the newest there was: later ones are larger, or move it back. */
   function smallest(): string {
-    const opening = [...pending.keys()].filter(exchange => pending.get(exchange))
-    const left = [...open].filter(exchange => pending.get(exchange) !== false).concat(opening)
+    const last = new Map(pending)
+    const opening = [...last.keys()].filter(exchange => last.get(exchange))
+    const left = [...open].filter(exchange => last.get(exchange) !== false).concat(opening)
     return left.length > 0 ? left.reduce(smaller) : larger(newest, onDisk ?? '')
   }
 
   function finish(): void {
-    pending.clear()
+    pending.length = 0
     written = undefined
   }
 
   return {
     count: () => open.size,
-    opened: exchange => void pending.set(exchange, true),
-    closed: exchange => void pending.set(exchange, false),
+    opened: exchange => void pending.push([exchange, true]),
+    closed: exchange => void pending.push([exchange, false]),
     beforeCommit(nowMs) {
       if (!isTime(nowMs)) return
       movedAtMs = nowMs

@@ -35,9 +35,12 @@ export interface UsageWriter {
 }
 
 /** What is still to be added to a row. */
-interface Sum extends Used {
+interface Sum extends Used, Added {
   readonly grain: number
   readonly at: number
+}
+
+interface Added {
   requests: number
   failed: number
   promptTokens: number
@@ -58,13 +61,14 @@ export function createUsageWriter(database: Database): UsageWriter {
       completion_tokens = completion_tokens + excluded.completion_tokens,
       reasoning_tokens = reasoning_tokens + excluded.reasoning_tokens,
       charged = charged + min(excluded.charged, ${LARGEST} - charged)`)
+  // By hour and whose it was; days, and all accounts together, are made of these.
   const sums = new Map<string, Sum>()
 
-  function count(used: Used, grain: number, at: number, settle: SettleRecord): void {
-    const name = `${grain} ${at} ${used.account} ${used.key} ${used.model}`
-    let sum = sums.get(name)
+  function sumOf(into: Map<string, Sum>, { account, key, model }: Used, grain: number, at: number): Sum {
+    const name = `${grain} ${at} ${account} ${key} ${model}`
+    let sum = into.get(name)
     if (sum === undefined) {
-      const nothing = {
+      const counts = {
         requests: 0,
         failed: 0,
         promptTokens: 0,
@@ -72,30 +76,38 @@ export function createUsageWriter(database: Database): UsageWriter {
         completionTokens: 0,
         reasoningTokens: 0,
       }
-      sum = { ...used, grain, at, ...nothing, charged: 0n }
-      sums.set(name, sum)
+      sum = { account, key, model, grain, at, ...counts, charged: 0n }
+      into.set(name, sum)
     }
-    sum.requests++
-    if (settle.outcome !== 'answered') sum.failed++
-    sum.promptTokens += settle.promptTokens
-    sum.cachedTokens += settle.cachedTokens
-    sum.completionTokens += settle.completionTokens
-    sum.reasoningTokens += settle.reasoningTokens
-    sum.charged += settle.amount
+    return sum
+  }
+
+  function add(sum: Sum, more: Added): void {
+    sum.requests += more.requests
+    sum.failed += more.failed
+    sum.promptTokens += more.promptTokens
+    sum.cachedTokens += more.cachedTokens
+    sum.completionTokens += more.completionTokens
+    sum.reasoningTokens += more.reasoningTokens
+    sum.charged += more.charged
   }
 
   return {
-    add({ account, key, model }, settle, nowMs) {
-      for (const used of [
-        { account, key, model },
-        { account: ALL, key: ALL, model },
-      ]) {
-        count(used, HOURS, startOf(HOUR_MS, nowMs), settle)
-        count(used, DAYS, startOf(DAY_MS, nowMs), settle)
-      }
+    add(used, settle, nowMs) {
+      const { outcome, promptTokens, cachedTokens, completionTokens, reasoningTokens, amount: charged } = settle
+      const failed = outcome === 'answered' ? 0 : 1
+      const tokens = { promptTokens, cachedTokens, completionTokens, reasoningTokens }
+      add(sumOf(sums, used, HOURS, startOf(HOUR_MS, nowMs)), { requests: 1, failed, ...tokens, charged })
     },
     beforeCommit() {
+      const rows = new Map<string, Sum>()
       for (const sum of sums.values()) {
+        for (const used of [sum, { account: ALL, key: ALL, model: sum.model }]) {
+          add(sumOf(rows, used, HOURS, sum.at), sum)
+          add(sumOf(rows, used, DAYS, startOf(DAY_MS, sum.at)), sum)
+        }
+      }
+      for (const sum of rows.values()) {
         const { account, grain, at, key, model, requests, failed } = sum
         const { promptTokens, cachedTokens, completionTokens, reasoningTokens } = sum
         const charged = sum.charged < LARGEST ? sum.charged : LARGEST
