@@ -205,8 +205,8 @@ export const PLANTED: readonly PlantedBug[] = [
     'late-content-counted',
     'what a provider says behind the finish reason is charged and not delivered',
     'src/answer/meter.ts',
-    'late.add(choice)\n          continue',
-    'late.add(choice)',
+    "if (this.#choices[index] === 'finished') return false",
+    "if (this.#choices[index] === 'finished') {\n        this.#deltas++\n        this.#bytes += bytesOf(delta)\n        return false\n      }",
   ),
   one(
     'prompt-for-nothing',
