@@ -10,8 +10,9 @@ import type { Gateway } from './gateway.ts'
 import type { Generation } from './generation.ts'
 import { clientAddress } from './http/address.ts'
 import { readBody } from './http/body.ts'
-import { oneAtATime } from './http/connections.ts'
+import { Connections } from './http/connections.ts'
 import { headProblem, mediaTypeProblem } from './http/guard.ts'
+import { guardAnswerAfterNext, leaveOwnAnswersAlone } from './http/koa.ts'
 import { ClientRequest } from './http/leftover.ts'
 import { lingerAtEnd } from './http/linger.ts'
 import { answerMalformed, answerUnserved, refuseBody } from './http/malformed.ts'
@@ -261,52 +262,6 @@ function unknownUrl(method: string, path: string, generation: Generation): strin
   return `There is nothing at ${shown}.`
 }
 
-/**
- * Koa listens to every response for errors of its own writing, which takes four listeners a request. Where the gateway has
- * answered (`ctx.respond` is false) there is nothing of Koa's to listen to; all else goes Koa's way.
- */
-function leaveOwnAnswersAlone(app: Koa): void {
-  const koa = app as unknown as { handleRequest(ctx: Context, run: (ctx: Context) => Promise<void>): Promise<void> }
-  const handleByKoa = koa.handleRequest
-  const handle: typeof handleByKoa = async (ctx, run) => {
-    ctx.res.statusCode = 404
-    try {
-      await run(ctx)
-    } catch (error) {
-      ctx.onerror(error as Error)
-      return
-    }
-    if (ctx.respond === false) return
-    const { statusCode } = ctx.res
-    await handleByKoa.call(app, ctx, async () => {
-      ctx.res.statusCode = statusCode
-    })
-  }
-  koa.handleRequest = handle
-}
-
-/**
- * An answer set after `next()` would do nothing, because the pump has sent one; so it throws, and the runner names the
- * step. On Koa's response, because `ctx.body` and `ctx.status` only pass on to it.
- */
-function guardAnswerAfterNext(app: Koa): void {
-  for (const [name, instead] of [
-    ['body', 'use exchange.edit before it'],
-    ['status', 'throw refuse(…) to refuse the answer'],
-  ] as const) {
-    const { get, set } = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(app.response) as object, name)!
-    Object.defineProperty(app.response, name, {
-      configurable: true,
-      get: get!,
-      set(this: Koa.Response, value: unknown) {
-        const exchange = this.ctx['exchange'] as { sealed?: boolean } | undefined
-        if (exchange?.sealed) throw new TypeError(`ctx.${name} after next() does nothing: ${instead}`)
-        set!.call(this, value)
-      },
-    })
-  }
-}
-
 export interface Listener {
   readonly server: Server
   /** Refuses the requests whose bodies are still coming. */
@@ -331,7 +286,8 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string, o
     response.once('close', () => coming.delete(request))
     void callback(request, response)
   }
-  const connections = oneAtATime(begin, { isClosed: () => !server.listening, stallMs: () => stalls.get(server)! })
+  const connections = new Connections(begin, { isClosed: () => !server.listening, stallMs: () => stalls.get(server)! })
+  const beginInTurn = (request: IncomingMessage, response: ServerResponse) => connections.begin(request, response)
   const server = createServer(
     {
       IncomingMessage: ClientRequest,
@@ -345,12 +301,12 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string, o
       // Node would answer these itself, without JSON; `headProblem` does.
       requireHostHeader: false,
     },
-    connections.begin,
+    beginInTurn,
   )
   setTimeouts(server, limits)
   // A client that waits for `100 Continue` gets it when its body is read: `readBody` says it.
-  server.on('checkContinue', connections.begin)
-  server.on('checkExpectation', connections.begin)
+  server.on('checkContinue', beginInTurn)
+  server.on('checkExpectation', beginInTurn)
   server.once('listening', () => {
     const look = setInterval(() => connections.cutStalled(performance.now()), STALLS_EVERY_MS)
     look.unref()

@@ -3,14 +3,25 @@
  * providers. Exchanges keep the generation in which they began.
  */
 import { isDeepStrictEqual } from 'node:util'
-import type { AnyPlugin, Catalog, Clock, Dialect, EncodedRequest, Log, Random, Services, StepRun } from '#contract'
+import type {
+  AnyPlugin,
+  Catalog,
+  Clock,
+  Dialect,
+  EncodedRequest,
+  Log,
+  Random,
+  Services,
+  StepRun,
+  TargetsView,
+} from '#contract'
 import type { Watchman } from './clock.ts'
 import type { Configuration, Credential, Provider, RouteConfig, ServiceAccount } from './config/configuration.ts'
 import { createDialect } from './dialects/index.ts'
 import { letGoOfAll } from './pipeline/let-go.ts'
 import { createPlan, type Plan, PlanError } from './pipeline/plan.ts'
 import type { Store } from './store/store.ts'
-import { type Board, createBoard } from './upstream/board.ts'
+import { Board } from './upstream/board.ts'
 import { createCredentials } from './upstream/credentials.ts'
 import { createDemo } from './upstream/demo/demo.ts'
 import { keepToken, type TokenKeeper } from './upstream/google-token.ts'
@@ -94,9 +105,10 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
     // What is known of targets outlives a change of the configuration, and so does the budget of retries.
     const board =
       previous?.board ??
-      createBoard(parts.watchman.now, (target, forMs) =>
+      new Board(parts.watchman.now, (target, forMs) =>
         parts.log.warn({ target, for_ms: forMs }, 'a target fails and is put behind the others for a while'),
       )
+    const targets: TargetsView = { latencyMs: (target, streams) => board.latencyMs(target, streams) }
     const roads = new Map<string, Road>()
     const starting: Promise<void>[] = []
     for (const provider of configuration.providers.values()) {
@@ -119,12 +131,7 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
     const planOf = ({ policy, steps }: RouteConfig): Plan => {
       const known = plans.get(policy)
       if (known) return known
-      const plan = createPlan(
-        policy,
-        steps.steps,
-        step => servicesOf(step, parts, { catalog, targets: board }),
-        parts.run,
-      )
+      const plan = createPlan(policy, steps.steps, step => servicesOf(step, parts, { catalog, targets }), parts.run)
       closers.push(plan.dispose)
       plans.set(policy, plan)
       return plan

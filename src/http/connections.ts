@@ -27,19 +27,6 @@ interface Connection {
   blockedSinceMs: number
 }
 
-export interface Connections {
-  readonly begin: Begin
-  /**
-   * Node's parser has given up on a connection. Requests that had come whole are still answered, and then the connection
-   * ends; one that waits and had not come whole is not begun.
-   * @returns who is to be told: the request in progress, which may be the broken one; nobody, because the answers before the
-   * broken one still come; or the connection, on which there is no request
-   */
-  giveUp(socket: object): 'current' | 'nobody' | 'connection'
-  /** Cuts the connections whose clients take nothing of their answers. @param nowMs any clock that does not go back */
-  cutStalled(nowMs: number): void
-}
-
 /** The memory of a request that waits: its objects, and the pieces of its body that Node has read ahead. */
 const HEAD_BYTES = 8 * 1024
 const BODY_BYTES = 96 * 1024
@@ -60,106 +47,120 @@ export interface ConnectionsOptions {
   stallMs(): number
 }
 
-/** Makes a listener for `request` that begins the requests of each connection one after the other. */
-export function oneAtATime(begin: Begin, { isClosed, stallMs }: ConnectionsOptions): Connections {
-  const connections = new WeakMap<Socket, Connection>()
-  const busy = new Set<Connection>()
-  let waitingBytes = 0
+/** Begins the requests of each connection one after the other. */
+export class Connections {
+  readonly #begin: Begin
+  readonly #options: ConnectionsOptions
+  readonly #known = new WeakMap<Socket, Connection>()
+  readonly #busy = new Set<Connection>()
+  #waitingBytes = 0
 
-  function start(connection: Connection, request: IncomingMessage, response: ServerResponse): void {
-    connection.current = response
-    connection.blockedSinceMs = 0
-    busy.add(connection)
-    response.once('close', () => ended(connection, response))
-    begin(request, response)
+  constructor(begin: Begin, options: ConnectionsOptions) {
+    this.#begin = begin
+    this.#options = options
   }
 
-  function wait(connection: Connection, request: IncomingMessage, response: ServerResponse): void {
+  /** A request has come. */
+  begin(request: IncomingMessage, response: ServerResponse): void {
+    if (request === LEFTOVER) return
+    const { socket } = request
+    let connection = this.#known.get(socket)
+    if (!connection) {
+      connection = { socket, current: null, waiting: [], isOver: false, takenBytes: 0, blockedSinceMs: 0 }
+      this.#known.set(socket, connection)
+    }
+    if (connection.isOver) return
+    if (connection.current === null && connection.waiting.length === 0) this.#start(connection, request, response)
+    else this.#wait(connection, request, response)
+  }
+
+  /**
+   * Node's parser has given up on a connection. Requests that had come whole are still answered, and then the connection
+   * ends; one that waits and had not come whole is not begun.
+   * @returns who is to be told: the request in progress, which may be the broken one; nobody, because the answers before the
+   * broken one still come; or the connection, on which there is no request
+   */
+  giveUp(socket: object): 'current' | 'nobody' | 'connection' {
+    const connection = this.#known.get(socket as Socket)
+    if (!connection) return 'connection'
+    connection.isOver = true
+    const { waiting, current } = connection
+    const broken = waiting.at(-1)?.request.complete === false ? waiting.pop() : null
+    if (broken) this.#waitingBytes -= broken.bytes
+    const last = waiting.at(-1)?.response ?? (broken ? current : null)
+    if (!last) return current === null ? 'connection' : 'current'
+    last.shouldKeepAlive = false
+    return 'nobody'
+  }
+
+  /** Cuts the connections whose clients take nothing of their answers. @param nowMs any clock that does not go back */
+  cutStalled(nowMs: number): void {
+    for (const connection of this.#busy) {
+      const { socket } = connection
+      const takenBytes = socket.bytesWritten - socket.writableLength
+      if (socket.writableLength === 0) connection.blockedSinceMs = 0
+      else if (connection.blockedSinceMs === 0 || takenBytes > connection.takenBytes) connection.blockedSinceMs = nowMs
+      else if (nowMs - connection.blockedSinceMs > this.#options.stallMs()) (connection.current ?? socket).destroy()
+      connection.takenBytes = takenBytes
+    }
+  }
+
+  #start(connection: Connection, request: IncomingMessage, response: ServerResponse): void {
+    connection.current = response
+    connection.blockedSinceMs = 0
+    this.#busy.add(connection)
+    response.once('close', () => this.#ended(connection, response))
+    this.#begin(request, response)
+  }
+
+  #wait(connection: Connection, request: IncomingMessage, response: ServerResponse): void {
     const bytes = costOf(request)
-    if (connection.waiting.length === MAX_WAITING || waitingBytes + bytes > MAX_WAITING_BYTES) {
-      end(connection)
+    if (connection.waiting.length === MAX_WAITING || this.#waitingBytes + bytes > MAX_WAITING_BYTES) {
+      this.#end(connection)
       request.socket.destroy()
       return
     }
-    waitingBytes += bytes
+    this.#waitingBytes += bytes
     connection.waiting.push({ request, response, bytes })
     // Not now: behind each whole request Node's parser goes on reading.
     if (connection.waiting.length === PAUSED_FROM) setImmediate(pause, connection)
   }
 
-  function pause({ waiting, socket }: Connection): void {
-    if (waiting.length >= PAUSED_FROM) socket.pause()
-  }
-
-  function ended(connection: Connection, response: ServerResponse): void {
+  #ended(connection: Connection, response: ServerResponse): void {
     const { socket } = connection
     connection.current = null
-    busy.delete(connection)
+    this.#busy.delete(connection)
     // RFC 9112, 9.6: what came behind an answer that ends the connection is not looked at.
-    if (isClosed() || endsConnection(response) || socket.destroyed) {
-      end(connection)
+    if (this.#options.isClosed() || endsConnection(response) || socket.destroyed) {
+      this.#end(connection)
       // The head may have promised more: it left before the end was in sight.
       socket.destroySoon()
       return
     }
     // One a turn: requests whose answers are there at once would let nobody else in until the last of them.
-    if (connection.waiting.length > 0) setImmediate(startNext, connection)
+    if (connection.waiting.length > 0) setImmediate(() => this.#startNext(connection))
   }
 
-  function startNext(connection: Connection): void {
-    if (isClosed() || connection.socket.destroyed) {
-      end(connection)
+  #startNext(connection: Connection): void {
+    if (this.#options.isClosed() || connection.socket.destroyed) {
+      this.#end(connection)
       connection.socket.destroySoon()
     }
     const next = connection.waiting.shift()
     if (!next) return
-    waitingBytes -= next.bytes
+    this.#waitingBytes -= next.bytes
     if (connection.waiting.length < PAUSED_FROM) connection.socket.resume()
-    start(connection, next.request, next.response)
+    this.#start(connection, next.request, next.response)
   }
 
-  function end(connection: Connection): void {
+  #end(connection: Connection): void {
     connection.isOver = true
-    for (const { bytes } of connection.waiting.splice(0)) waitingBytes -= bytes
+    for (const { bytes } of connection.waiting.splice(0)) this.#waitingBytes -= bytes
   }
+}
 
-  return {
-    begin(request, response) {
-      if (request === LEFTOVER) return
-      const { socket } = request
-      let connection = connections.get(socket)
-      if (!connection) {
-        connection = { socket, current: null, waiting: [], isOver: false, takenBytes: 0, blockedSinceMs: 0 }
-        connections.set(socket, connection)
-      }
-      if (connection.isOver) return
-      if (connection.current === null && connection.waiting.length === 0) start(connection, request, response)
-      else wait(connection, request, response)
-    },
-    giveUp(socket) {
-      const connection = connections.get(socket as Socket)
-      if (!connection) return 'connection'
-      connection.isOver = true
-      const { waiting, current } = connection
-      const broken = waiting.at(-1)?.request.complete === false ? waiting.pop() : null
-      if (broken) waitingBytes -= broken.bytes
-      const last = waiting.at(-1)?.response ?? (broken ? current : null)
-      if (!last) return current === null ? 'connection' : 'current'
-      last.shouldKeepAlive = false
-      return 'nobody'
-    },
-    cutStalled(nowMs) {
-      for (const connection of busy) {
-        const { socket } = connection
-        const takenBytes = socket.bytesWritten - socket.writableLength
-        if (socket.writableLength === 0) connection.blockedSinceMs = 0
-        else if (connection.blockedSinceMs === 0 || takenBytes > connection.takenBytes)
-          connection.blockedSinceMs = nowMs
-        else if (nowMs - connection.blockedSinceMs > stallMs()) (connection.current ?? socket).destroy()
-        connection.takenBytes = takenBytes
-      }
-    },
-  }
+function pause({ waiting, socket }: Connection): void {
+  if (waiting.length >= PAUSED_FROM) socket.pause()
 }
 
 function costOf({ headers }: IncomingMessage): number {

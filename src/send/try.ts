@@ -16,6 +16,7 @@ import { WholePump } from '../answer/whole.ts'
 import type { Watchman } from '../clock.ts'
 import type { Signed, Upstream } from '../generation.ts'
 import { type AttemptOptions, startAttempt } from '../upstream/attempt.ts'
+import type { Ticket } from '../upstream/board.ts'
 import { THE_CREDENTIALS } from '../upstream/retry.ts'
 import type { UpstreamRequest } from '../upstream/transport.ts'
 import { streamTo, writerOf } from './answer.ts'
@@ -55,7 +56,7 @@ export class Try implements AttemptOptions, PumpParts {
   tookMs = 0
   readonly #exchange: LiveExchange
   readonly #signed: Signed
-  readonly #ticket: ReturnType<LiveExchange['generation']['board']['begin']>
+  readonly #ticket: Ticket
   readonly #record: AttemptRecord
 
   constructor(exchange: LiveExchange, target: Target, encoded: EncodedRequest) {

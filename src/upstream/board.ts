@@ -33,28 +33,6 @@ const NOT_ITS_FAULT: ReadonlySet<ErrorCode> = new Set([
 /** Until when a limited target is left alone when it does not say. */
 const LIMITED_MS = 1000
 
-/** An attempt under way, seen from the board. Exactly one of the two ends is called, once. */
-export interface Ticket {
-  /** The answer has begun. @param streams whether it is a stream: of whole ones nothing comes before all is made */
-  begun(streams: boolean): void
-  /** It went well as far as the target is concerned. */
-  good(): void
-  bad(failure: UpstreamFailure): void
-  /** Given up by us: nothing is learned of the target. */
-  dropped(): void
-}
-
-export interface Board extends TargetsView {
-  /**
-   * Those that may be asked now, best first: the given order, with the sick and the limited behind. A target with as many
-   * attempts under way as it takes is left out.
-   */
-  arrange(targets: readonly Target[]): readonly Target[]
-  begin(target: Target): Ticket
-  /** What is known of a target now, for operators; undefined when it was never asked. */
-  look(target: string): TargetHealth | undefined
-}
-
 /** How a target does. Times are spans from now. */
 export interface TargetHealth {
   readonly state: TargetState
@@ -72,6 +50,17 @@ export interface TargetHealth {
 /** `half_open`: its time behind the others is over, and one attempt tries it. */
 export type TargetState = 'well' | 'limited' | 'ejected' | 'half_open'
 
+class Latency {
+  ms: number | null = null
+  measuredAtMs = 0
+
+  take(ms: number, atMs: number): void {
+    const isFresh = this.ms !== null && atMs - this.measuredAtMs < LATENCY_FRESH_MS
+    this.ms = isFresh ? this.ms! + LATENCY_SHARE * (ms - this.ms!) : ms
+    this.measuredAtMs = atMs
+  }
+}
+
 /** What is known of one target. */
 class Knowledge {
   inflight = 0
@@ -85,137 +74,182 @@ class Knowledge {
   limitedAtMs = 0
   /** Half-open: one attempt tries it, and the others wait for what it finds. */
   probing = false
-  readonly latency = { stream: new Latency(), whole: new Latency() }
-}
+  readonly stream = new Latency()
+  readonly whole = new Latency()
 
-class Latency {
-  ms: number | null = null
-  measuredAtMs = 0
-
-  take(ms: number, atMs: number): void {
-    const isFresh = this.ms !== null && atMs - this.measuredAtMs < LATENCY_FRESH_MS
-    this.ms = isFresh ? this.ms! + LATENCY_SHARE * (ms - this.ms!) : ms
-    this.measuredAtMs = atMs
-  }
-}
-
-/** @param now monotonic milliseconds */
-export function createBoard(now: () => number, onEjected: (target: string, forMs: number) => void = () => {}): Board {
-  const records = new Map<string, Knowledge>()
-  const recordOf = (target: string): Knowledge => {
-    let record = records.get(target)
-    if (!record) {
-      record = new Knowledge()
-      records.set(target, record)
-    }
-    return record
-  }
-
-  function stateOf(record: Knowledge): TargetState {
-    const at = now()
-    if (at < record.ejectedUntilMs) return 'ejected'
-    if (at < record.limitedUntilMs) return 'limited'
-    return record.ejections > 0 ? 'half_open' : 'well'
+  stateAt(atMs: number): TargetState {
+    if (atMs < this.ejectedUntilMs) return 'ejected'
+    if (atMs < this.limitedUntilMs) return 'limited'
+    return this.ejections > 0 ? 'half_open' : 'well'
   }
 
   /** 0: to be asked; 1: limited, which ends soon; 2: sick. */
-  function rankOf(record: Knowledge): number {
-    const state = stateOf(record)
+  rankAt(atMs: number): number {
+    const state = this.stateAt(atMs)
     if (state === 'well') return 0
-    if (state === 'half_open') return record.probing ? 2 : 0
+    if (state === 'half_open') return this.probing ? 2 : 0
     return state === 'limited' ? 1 : 2
   }
 
-  function eject(target: string, record: Knowledge): void {
+  note(atMs: number, failed: boolean): void {
+    this.results.push({ atMs, failed })
+    while (this.results[0]!.atMs < atMs - WINDOW_MS || this.results.length > 200) this.results.shift()
+  }
+
+  /** Whether the failures are too many for a target that is asked like the others. */
+  get isSick(): boolean {
+    const failures = this.results.filter(result => result.failed).length
+    const half = this.results.length >= FEWEST_TO_JUDGE && failures * 2 >= this.results.length
+    return this.inARow >= FAILURES_IN_A_ROW || half
+  }
+}
+
+/** An attempt under way. Exactly one of `good`, `bad` and `dropped` counts: the first. */
+export class Ticket {
+  readonly #board: Board
+  readonly #target: string
+  readonly #record: Knowledge
+  readonly #startedMs: number
+  readonly #isProbe: boolean
+  #isOver = false
+
+  constructor(board: Board, target: string, record: Knowledge) {
+    this.#board = board
+    this.#target = target
+    this.#record = record
+    this.#startedMs = board.now()
+    this.#isProbe = record.stateAt(this.#startedMs) === 'half_open' && !record.probing
+    if (this.#isProbe) record.probing = true
+    record.inflight++
+  }
+
+  /** The answer has begun. @param streams whether it is a stream: of whole ones nothing comes before all is made */
+  begun(streams: boolean): void {
+    const atMs = this.#board.now()
+    this.#record[streams ? 'stream' : 'whole'].take(atMs - this.#startedMs, atMs)
+  }
+
+  /** It went well as far as the target is concerned. */
+  good(): void {
+    if (!this.#ends()) return
+    const record = this.#record
+    record.inARow = 0
+    // One that was begun before the ejection, or the limit, says nothing about the time after it.
+    if (this.#isProbe) record.ejections = 0
+    if (this.#startedMs > record.limitedAtMs) record.limitedUntilMs = 0
+    record.note(this.#board.now(), false)
+  }
+
+  bad(failure: UpstreamFailure): void {
+    if (!this.#ends()) return
+    const record = this.#record
+    if (failure.code === 'upstream_rate_limited') {
+      record.limitedAtMs = this.#board.now()
+      record.limitedUntilMs = record.limitedAtMs + (failure.retryAfterMs ?? LIMITED_MS)
+    } else if (!NOT_ITS_FAULT.has(failure.code)) this.#failed()
+    // Who refuses a request lives.
+    else if (this.#isProbe && failure.code !== 'overloaded') record.ejections = 0
+  }
+
+  /** Given up by us: nothing is learned of the target. */
+  dropped(): void {
+    this.#ends()
+  }
+
+  #ends(): boolean {
+    if (this.#isOver) return false
+    this.#isOver = true
+    this.#record.inflight--
+    if (this.#isProbe) this.#record.probing = false
+    return true
+  }
+
+  #failed(): void {
+    const record = this.#record
+    const atMs = this.#board.now()
+    record.inARow++
+    record.note(atMs, true)
+    if (this.#isProbe || (record.stateAt(atMs) === 'well' && record.isSick)) this.#board.eject(this.#target, record)
+  }
+}
+
+export class Board implements TargetsView {
+  readonly now: () => number
+  readonly #onEjected: (target: string, forMs: number) => void
+  readonly #records = new Map<string, Knowledge>()
+
+  /**
+   * @param now monotonic milliseconds
+   * @param onEjected told of a target that is put behind the others, and for how long
+   */
+  constructor(now: () => number, onEjected: (target: string, forMs: number) => void = () => {}) {
+    this.now = now
+    this.#onEjected = onEjected
+  }
+
+  /**
+   * Those that may be asked now, best first: the given order, with the sick and the limited behind. A target with as many
+   * attempts under way as it takes is left out.
+   */
+  arrange(targets: readonly Target[]): readonly Target[] {
+    const atMs = this.now()
+    // Nearly always all are well: then nothing moves.
+    if (targets.every(target => this.#isOpen(target) && this.#recordOf(target.id).rankAt(atMs) === 0)) return targets
+    const rankOf = ({ id }: Target) => this.#recordOf(id).rankAt(atMs)
+    return targets.filter(target => this.#isOpen(target)).sort((one, other) => rankOf(one) - rankOf(other))
+  }
+
+  begin({ id }: Target): Ticket {
+    return new Ticket(this, id, this.#recordOf(id))
+  }
+
+  /** What is known of a target now, for operators; undefined when it was never asked. */
+  look(target: string): TargetHealth | undefined {
+    const record = this.#records.get(target)
+    if (!record) return undefined
+    const atMs = this.now()
+    const recent = record.results.filter(result => result.atMs >= atMs - WINDOW_MS)
+    const { ms, measuredAtMs } = record.stream
+    return {
+      state: record.stateAt(atMs),
+      forMs: Math.max(0, record.ejectedUntilMs - atMs, record.limitedUntilMs - atMs),
+      inflight: record.inflight,
+      failuresInARow: record.inARow,
+      attempts: recent.length,
+      failed: recent.filter(({ failed }) => failed).length,
+      latencyMs: atMs - measuredAtMs < LATENCY_FRESH_MS ? ms : null,
+    }
+  }
+
+  latencyMs(target: string, streams: boolean): number | null {
+    const record = this.#records.get(target)
+    if (!record) return null
+    const latency = record[streams ? 'stream' : 'whole']
+    // One request is enough to learn it anew: until its answer begins, the old value stands for the others.
+    const isStale = this.now() - latency.measuredAtMs >= LATENCY_FRESH_MS
+    return isStale && record.inflight === 0 ? null : latency.ms
+  }
+
+  /** Puts a target behind the others for a while: longer each time. */
+  eject(target: string, record: Knowledge): void {
     const forMs = Math.min(EJECTED_MS * 2 ** record.ejections, LONGEST_EJECTED_MS)
     record.ejections++
-    record.ejectedUntilMs = now() + forMs
+    record.ejectedUntilMs = this.now() + forMs
     record.results = []
     record.inARow = 0
-    onEjected(target, forMs)
+    this.#onEjected(target, forMs)
   }
 
-  function failed(target: string, record: Knowledge, wasProbe: boolean): void {
-    record.inARow++
-    note(record, true)
-    const failures = record.results.filter(result => result.failed).length
-    const half = record.results.length >= FEWEST_TO_JUDGE && failures * 2 >= record.results.length
-    if (wasProbe || (stateOf(record) === 'well' && (record.inARow >= FAILURES_IN_A_ROW || half))) eject(target, record)
+  #isOpen({ id, maxInflight }: Target): boolean {
+    return this.#recordOf(id).inflight < maxInflight
   }
 
-  function note(record: Knowledge, failed: boolean): void {
-    const atMs = now()
-    record.results.push({ atMs, failed })
-    while (record.results[0]!.atMs < atMs - WINDOW_MS || record.results.length > 200) record.results.shift()
-  }
-
-  return {
-    arrange(targets) {
-      const open = targets.filter(target => recordOf(target.id).inflight < target.maxInflight)
-      // Nearly always all are well: then nothing moves.
-      if (open.every(target => rankOf(recordOf(target.id)) === 0)) return open
-      return open.toSorted((one, other) => rankOf(recordOf(one.id)) - rankOf(recordOf(other.id)))
-    },
-    begin(target) {
-      const record = recordOf(target.id)
-      const startedMs = now()
-      const isProbe = stateOf(record) === 'half_open' && !record.probing
-      if (isProbe) record.probing = true
-      record.inflight++
-      let over = false
-      const end = (act: () => void) => {
-        if (over) return
-        over = true
-        record.inflight--
-        if (isProbe) record.probing = false
-        act()
-      }
-      return {
-        begun(streams) {
-          record.latency[streams ? 'stream' : 'whole'].take(now() - startedMs, now())
-        },
-        good: () =>
-          end(() => {
-            record.inARow = 0
-            // One that was begun before the ejection, or the limit, says nothing about the time after it.
-            if (isProbe) record.ejections = 0
-            if (startedMs > record.limitedAtMs) record.limitedUntilMs = 0
-            note(record, false)
-          }),
-        bad: failure =>
-          end(() => {
-            if (failure.code === 'upstream_rate_limited') {
-              record.limitedAtMs = now()
-              record.limitedUntilMs = now() + (failure.retryAfterMs ?? LIMITED_MS)
-            } else if (!NOT_ITS_FAULT.has(failure.code)) failed(target.id, record, isProbe)
-            // Who refuses a request lives.
-            else if (isProbe && failure.code !== 'overloaded') record.ejections = 0
-          }),
-        dropped: () => end(() => {}),
-      }
-    },
-    look(target) {
-      const record = records.get(target)
-      if (!record) return undefined
-      const recent = record.results.filter(({ atMs }) => atMs >= now() - WINDOW_MS)
-      const { ms, measuredAtMs } = record.latency.stream
-      return {
-        state: stateOf(record),
-        forMs: Math.max(0, record.ejectedUntilMs - now(), record.limitedUntilMs - now()),
-        inflight: record.inflight,
-        failuresInARow: record.inARow,
-        attempts: recent.length,
-        failed: recent.filter(({ failed }) => failed).length,
-        latencyMs: now() - measuredAtMs < LATENCY_FRESH_MS ? ms : null,
-      }
-    },
-    latencyMs(target, streams) {
-      const record = records.get(target)
-      const latency = record?.latency[streams ? 'stream' : 'whole']
-      if (!record || !latency) return null
-      // One request is enough to learn it anew: until its answer begins, the old value stands for the others.
-      const isStale = now() - latency.measuredAtMs >= LATENCY_FRESH_MS
-      return isStale && record.inflight === 0 ? null : latency.ms
-    },
+  #recordOf(target: string): Knowledge {
+    let record = this.#records.get(target)
+    if (!record) {
+      record = new Knowledge()
+      this.#records.set(target, record)
+    }
+    return record
   }
 }

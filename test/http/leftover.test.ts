@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
-import { oneAtATime } from '../../src/http/connections.ts'
+import { Connections } from '../../src/http/connections.ts'
 import { ClientRequest, LEFTOVER } from '../../src/http/leftover.ts'
 import { CutResponse } from '../../src/http/response.ts'
 
@@ -17,7 +17,7 @@ async function start(answer: (response: ServerResponse) => void) {
   const requests = new Set<IncomingMessage>()
   const responses = new Set<ServerResponse>()
   let heads = 0
-  const { begin } = oneAtATime((_request, response) => answer(response), {
+  const connections = new Connections((_request, response) => answer(response), {
     isClosed: () => false,
     stallMs: () => 60_000,
   })
@@ -26,7 +26,7 @@ async function start(answer: (response: ServerResponse) => void) {
     heads++
     requests.add(request)
     responses.add(response)
-    begin(request, response)
+    connections.begin(request, response)
   })
   await once(server.listen(0, '127.0.0.1'), 'listening')
   closers.push(() => server.close())

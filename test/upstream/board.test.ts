@@ -1,7 +1,7 @@
 /** What is known of each target, and the order that follows from it; time is passed in. */
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { ErrorCode, Target } from '#contract'
-import { type Board, createBoard } from '../../src/upstream/board.ts'
+import { Board } from '../../src/upstream/board.ts'
 
 const target = (id: string, maxInflight = Number.POSITIVE_INFINITY): Target => ({
   id,
@@ -23,7 +23,7 @@ let ejected: [target: string, forMs: number][]
 beforeEach(() => {
   now = 1000
   ejected = []
-  board = createBoard(
+  board = new Board(
     () => now,
     (id, forMs) => ejected.push([id, forMs]),
   )

@@ -1,0 +1,49 @@
+/** What of Koa's ways the gateway changes. */
+import type Koa from 'koa'
+import type { Context } from 'koa'
+
+/**
+ * Koa listens to every response for errors of its own writing, which takes four listeners a request. Where the gateway has
+ * answered (`ctx.respond` is false) there is nothing of Koa's to listen to; all else goes Koa's way.
+ */
+export function leaveOwnAnswersAlone(app: Koa): void {
+  const koa = app as unknown as { handleRequest(ctx: Context, run: (ctx: Context) => Promise<void>): Promise<void> }
+  const handleByKoa = koa.handleRequest
+  const handle: typeof handleByKoa = async (ctx, run) => {
+    ctx.res.statusCode = 404
+    try {
+      await run(ctx)
+    } catch (error) {
+      ctx.onerror(error as Error)
+      return
+    }
+    if (ctx.respond === false) return
+    const { statusCode } = ctx.res
+    await handleByKoa.call(app, ctx, async () => {
+      ctx.res.statusCode = statusCode
+    })
+  }
+  koa.handleRequest = handle
+}
+
+/**
+ * An answer set after `next()` would do nothing, because the pump has sent one; so it throws, and the runner names the
+ * step. On Koa's response, because `ctx.body` and `ctx.status` only pass on to it.
+ */
+export function guardAnswerAfterNext(app: Koa): void {
+  for (const [name, instead] of [
+    ['body', 'use exchange.edit before it'],
+    ['status', 'throw refuse(…) to refuse the answer'],
+  ] as const) {
+    const { get, set } = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(app.response) as object, name)!
+    Object.defineProperty(app.response, name, {
+      configurable: true,
+      get: get!,
+      set(this: Koa.Response, value: unknown) {
+        const exchange = this.ctx['exchange'] as { sealed?: boolean } | undefined
+        if (exchange?.sealed) throw new TypeError(`ctx.${name} after next() does nothing: ${instead}`)
+        set!.call(this, value)
+      },
+    })
+  }
+}
