@@ -34,7 +34,7 @@ async function link() {
   })
   await until(1)
   looks.length = 0
-  return { thread, faults, looks, until, accountId }
+  return { store, thread, faults, looks, until, accountId }
 }
 
 test('what is put in one turn is one commit, and all of its answers come at once', async () => {
@@ -51,14 +51,16 @@ test('what is put in one turn is one commit, and all of its answers come at once
 })
 
 test('a thread whose answers find no room waits until they are read, and loses none', async () => {
-  const { thread, looks, until } = await link()
+  const { store, thread, looks, until } = await link()
   // Two of them fill a mailbox: of five, two answers are there, the thread waits with the third, and two requests wait.
+  // Nothing is read before, because this turn does not end.
   const plan = 'x'.repeat(400_000)
   for (let id = 1; id <= 5; id++) {
     const request = { id: `acc_${id}`, name: `customer ${id}`, plan }
     while (!thread.put({ id, name: 'createAccount', request }, 7)) {}
     thread.send()
   }
+  while (store.findAccount('acc_3') === undefined) {}
   await until(5)
   expect(looks.flat().map(({ id, result }) => [id, (result as { plan: string }).plan === plan])).toEqual(
     [1, 2, 3, 4, 5].map(id => [id, true]),
