@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import Koa, { type Context } from 'koa'
 import Router from 'koa-router'
 import { asksModel, isRefusal, type Refusal, type RouteKind, refuse, retryHeaders } from '#contract'
+import { Chain } from './chain.ts'
 import { isLoopback, urlHost } from './config/address.ts'
 import type { Address, Limits } from './config/configuration.ts'
 import { parseJson } from './dialects/json-parse.ts'
@@ -271,7 +272,7 @@ export interface Listener {
 /** An HTTP server with limits that Node leaves wide. */
 export function createListener(app: Koa, limits: Limits, nextId: () => string, overload?: Overload): Listener {
   const callback = app.callback()
-  const coming = new Set<IncomingMessage>()
+  const coming = new Chain<IncomingMessage>()
   const begin = (request: IncomingMessage, response: ServerResponse) => {
     // No further request on a connection of a server that has been closed.
     if (!server.listening) response.shouldKeepAlive = false
@@ -281,9 +282,9 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string, o
     if (overload?.refusesRequest() && !isHealth(request.url) && headProblem(request) === null) {
       return refuseOverloaded(request, response, nextId())
     }
-    coming.add(request)
+    const link = coming.add(request)
     // Not the request's own: Node emits none for a body that was refused and never came whole.
-    response.once('close', () => coming.delete(request))
+    response.once('close', () => coming.remove(link))
     void callback(request, response)
   }
   const connections = new Connections(begin, { isClosed: () => !server.listening, stallMs: () => stalls.get(server)! })

@@ -5,6 +5,7 @@
  * timer of its own would have to be re-armed each time, a number that somebody looks at now and then costs nothing.
  */
 import type { Clock } from '#contract'
+import { Chain } from './chain.ts'
 
 export const systemClock: Clock = { now: () => Date.now() }
 
@@ -21,7 +22,7 @@ export interface Watchman {
 
 /** @param roundMs how often the watchman goes round; a deadline is noticed at most so much late */
 export function createWatchman(roundMs = 50): Watchman {
-  const checks = new Set<Check>()
+  const checks = new Chain<Check>()
   let timer: NodeJS.Timeout | null = null
   const now = () => performance.now()
   const round = () => {
@@ -35,12 +36,12 @@ export function createWatchman(roundMs = 50): Watchman {
   return {
     now,
     watch(check) {
-      checks.add(check)
+      const link = checks.add(check)
       if (timer === null) {
         timer = setInterval(round, roundMs)
         timer.unref()
       }
-      return () => checks.delete(check)
+      return () => checks.remove(link)
     },
     stop() {
       checks.clear()

@@ -4,6 +4,7 @@
  */
 import type { Context } from 'koa'
 import { decidedBy, isRefusal, type Refusal, refuse, type Sliced, slices } from '#contract'
+import { Chain } from './chain.ts'
 import { factsOf } from './config/when.ts'
 import { parseInSlices } from './dialects/json-parse.ts'
 import type { Generation, LiveRoute } from './generation.ts'
@@ -45,11 +46,11 @@ export class Gateway {
   readonly #parts: GatewayParts
   readonly #host: ExchangeHost
   /** All of them: the gateway ends when there is none. */
-  readonly #exchanges = new Set<LiveExchange>()
+  readonly #exchanges = new Chain<LiveExchange>()
   /** Those whose bodies are still coming, the longest waiting first. */
-  readonly #arriving = new Set<LiveExchange>()
+  readonly #arriving = new Chain<LiveExchange>()
   /** Those whose bodies have come. */
-  readonly #admitted = new Set<LiveExchange>()
+  #admitted = 0
   readonly #via = createVia()
   #waiting: (() => void)[] = []
   #draining = false
@@ -79,7 +80,7 @@ export class Gateway {
       if (onward === null) throw refuse('loop_detected')
       if (this.#draining) throw refuse('shutting_down', { retryAfterMs: 1000 })
       this.#checkRoom(generation)
-      this.#exchanges.add(exchange)
+      exchange.link = this.#exchanges.add(exchange)
       // 3. The steps, in the order of the policy. The body is read before the first one that needs it: every step from
       // there on may want to look at all of it. Behind the last one, `send`.
       await runPlan(exchange, this.#parts)
@@ -104,7 +105,7 @@ export class Gateway {
 
   /** Exchanges under way: those whose bodies have come, which `max_inflight` bounds. */
   inflight(): number {
-    return this.#admitted.size
+    return this.#admitted
   }
 
   /** All that are under way, the oldest first; also those whose bodies are still coming. */
@@ -133,7 +134,7 @@ export class Gateway {
   }
 
   #checkRoom(generation: Generation): void {
-    if (this.#admitted.size < generation.configuration.limits.maxInflight) return
+    if (this.#admitted < generation.configuration.limits.maxInflight) return
     throw refuse('overloaded', { retryAfterMs: 1000, detail: 'too many exchanges under way' })
   }
 
@@ -144,7 +145,8 @@ export class Gateway {
     this.#checkRoom(exchange.generation)
     exchange.bytes = exchange.body.bytes
     if (config.kind === 'raw') noteRawModel(exchange)
-    this.#admitted.add(exchange)
+    exchange.isAdmitted = true
+    this.#admitted++
     if (exchange.bytes.length > LONG_BODY_BYTES && config.kind !== 'raw') await parseAhead(exchange)
     if (config.keepResponsesMs !== null) await readKeptAhead(exchange)
   }
@@ -157,7 +159,8 @@ export class Gateway {
     const { ctx, generation } = exchange
     const { maxInflight, bodyBytes } = generation.configuration.limits
     if (this.#arriving.size >= maxInflight) this.#giveUpSlowest()
-    this.#arriving.add(exchange)
+    const link = this.#arriving.add(exchange)
+    exchange.arriving = link
     try {
       return await readBody(ctx.req, ctx.res, bodyBytes, this.#host.memory.forBody(exchange))
     } catch (error) {
@@ -165,7 +168,7 @@ export class Gateway {
       if (exchange.stopped) exchange.end({ outcome: exchange.stopped })
       throw error
     } finally {
-      this.#arriving.delete(exchange)
+      this.#arriving.remove(link)
     }
   }
 
@@ -174,7 +177,7 @@ export class Gateway {
     for (const each of this.#arriving) counts.set(ownerOf(each), (counts.get(ownerOf(each)) ?? 0) + 1)
     const most = Math.max(...counts.values())
     const slowest = [...this.#arriving].find(each => counts.get(ownerOf(each)) === most)!
-    this.#arriving.delete(slowest)
+    this.#arriving.remove(slowest.arriving!)
     refuseBody(
       slowest.ctx.req,
       refuse('overloaded', { retryAfterMs: 1000, detail: 'too many bodies are coming, and this one took longest' }),
@@ -273,8 +276,8 @@ export class Gateway {
 
   #over(exchange: LiveExchange): void {
     this.#host.memory.countAnswer(exchange, 0)
-    this.#exchanges.delete(exchange)
-    this.#admitted.delete(exchange)
+    if (exchange.link) this.#exchanges.remove(exchange.link)
+    if (exchange.isAdmitted) this.#admitted--
     this.#parts.left(exchange.generation)
     if (this.#exchanges.size > 0) return
     for (const resolve of this.#waiting) resolve()

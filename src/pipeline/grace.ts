@@ -1,7 +1,12 @@
 /** The time that steps have to return when their exchange is over. */
 
+import { Chain, type Link } from '../chain.ts'
+
 /** Who waits for a step. */
 export interface Patient {
+  /** Its place, and since when it has it, in parts; for the clock alone. */
+  graceLink: Link<Patient> | null
+  graceSince: number
   /** The time is over. */
   giveUp(): void
 }
@@ -12,8 +17,7 @@ const GRACE_PARTS = 8
 /** One timer for all exchanges whose steps have so long. Adding one, or giving it its time anew, costs no timer. */
 export class GraceClock {
   readonly #partMs: number
-  /** When each began, in parts. */
-  readonly #since = new Map<Patient, number>()
+  readonly #patients = new Chain<Patient>()
   #now = 0
   #timer: NodeJS.Timeout | null = null
 
@@ -22,7 +26,9 @@ export class GraceClock {
   }
 
   add(each: Patient): void {
-    this.#since.set(each, this.#now)
+    this.delete(each)
+    each.graceLink = this.#patients.add(each)
+    each.graceSince = this.#now
     if (this.#timer === null) {
       this.#timer = setInterval(() => this.#tick(), this.#partMs)
       this.#timer.unref()
@@ -30,19 +36,21 @@ export class GraceClock {
   }
 
   delete(each: Patient): void {
-    this.#since.delete(each)
+    if (each.graceLink === null) return
+    this.#patients.remove(each.graceLink)
+    each.graceLink = null
   }
 
   #tick(): void {
-    if (this.#since.size === 0) {
+    if (this.#patients.size === 0) {
       clearInterval(this.#timer!)
       this.#timer = null
       return
     }
     this.#now++
-    for (const [each, since] of this.#since) {
-      if (this.#now - since <= GRACE_PARTS) continue
-      this.#since.delete(each)
+    for (const each of this.#patients) {
+      if (this.#now - each.graceSince <= GRACE_PARTS) continue
+      this.delete(each)
       each.giveUp()
     }
   }

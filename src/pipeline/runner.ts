@@ -5,7 +5,7 @@
  */
 import { placeOfMistake, type Refusal, refuse, shownPlace } from '#contract'
 import type { Exchange, ExchangeListener } from './exchange.ts'
-import { type GraceClock, graceClock } from './grace.ts'
+import { type GraceClock, graceClock, type Patient } from './grace.ts'
 import type { PlannedStep } from './plan.ts'
 import { StepCall } from './step-call.ts'
 import type { StepMistake, StepReport } from './step-report.ts'
@@ -26,12 +26,14 @@ export async function runPlan(exchange: Exchange, options: RunOptions): Promise<
   }
 }
 
-export class Run implements ExchangeListener {
+export class Run implements ExchangeListener, Patient {
   readonly exchange: Exchange
   readonly options: RunOptions
   /** The steps that have not returned yet, outermost first. */
   readonly #open: StepCall[] = []
   readonly #grace: GraceClock
+  graceLink: Patient['graceLink'] = null
+  graceSince = 0
 
   constructor(exchange: Exchange, options: RunOptions) {
     this.exchange = exchange

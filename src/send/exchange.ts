@@ -3,6 +3,7 @@ import type { Context } from 'koa'
 import type { ChatCompletion, Clock, InboundDialect, InboundRequest, Log, Random, Refusal } from '#contract'
 import { Client, type ClientOwner } from '../answer/client.ts'
 import { Meter } from '../answer/meter.ts'
+import type { Link } from '../chain.ts'
 import type { Watchman } from '../clock.ts'
 import { inboundOf } from '../dialects/inbound/index.ts'
 import { parseJson } from '../dialects/json-parse.ts'
@@ -50,6 +51,12 @@ export class LiveExchange extends Exchange implements ClientOwner {
   readonly via: string
   readonly meter: Meter
   readonly client: Client
+  /** Its place among all exchanges; null: it was refused at once. */
+  link: Link<LiveExchange> | null = null
+  /** The same among those whose bodies come. */
+  arriving: Link<LiveExchange> | null = null
+  /** Whether it counts for `max_inflight`. */
+  isAdmitted = false
   /** Null until it has been read. */
   body: ReadBody | null = null
   /** The model that a form is about, under the content type by which it was read; null: none was read. */
