@@ -84,9 +84,10 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'people.ts': ['overview.ts', 'app.ts', 'gateway.ts', 'generation.ts', 'config/', 'store/', 'admin/', 'contract/'],
   'past.ts': ['generation.ts', 'observe/', 'admin/'],
   'overview.ts': ['generation.ts', 'send/', 'config/', 'admin/'],
-  'app.ts': ['gateway.ts', 'send/', 'generation.ts', 'config/', 'dialects/', 'http/', 'contract/'],
-  'gateway.ts': ['send/', 'generation.ts', 'config/', 'pipeline/', 'dialects/', 'http/', 'contract/'],
+  'app.ts': ['chain.ts', 'gateway.ts', 'send/', 'generation.ts', 'config/', 'dialects/', 'http/', 'contract/'],
+  'gateway.ts': ['chain.ts', 'send/', 'generation.ts', 'config/', 'pipeline/', 'dialects/', 'http/', 'contract/'],
   'send/': [
+    'chain.ts',
     'http/',
     'generation.ts',
     'pipeline/',
@@ -102,7 +103,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'generation.ts': ['clock.ts', 'config/', 'pipeline/', 'dialects/', 'upstream/', 'store/', 'contract/'],
   // The folders in the middle: none imports another, but for admin/, which offers the verbs of store/.
   'config/': ['contract/'],
-  'pipeline/': ['contract/'],
+  'pipeline/': ['chain.ts', 'contract/'],
   'dialects/': ['bytes.ts', 'contract/'],
   'answer/': ['clock.ts', 'bytes.ts', 'contract/'],
   'upstream/': ['clock.ts', 'bytes.ts', 'contract/'],
@@ -112,7 +113,8 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   // The page: of the server it has only the types of its answers.
   'dashboard/': ['admin/'],
   'admin/': ['store/', 'bytes.ts', 'contract/'],
-  'clock.ts': ['contract/'],
+  'clock.ts': ['chain.ts', 'contract/'],
+  'chain.ts': [],
   'bytes.ts': ['contract/'],
   'version.ts': [],
 

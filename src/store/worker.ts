@@ -22,8 +22,38 @@ export interface ThreadWriterOptions {
 }
 
 interface Waiting extends Numbered {
+  id: number
   resolve(result: unknown): void
   reject(error: unknown): void
+}
+
+/**
+ * What the thread has been given, by numbers from 1 that are used again. Not a map: V8 gives one whose entries come and go a
+ * new table again and again, and old tables keep what is over (see `Chain`).
+ */
+class Sent {
+  readonly #places: (Waiting | null)[] = [null]
+  readonly #free: number[] = []
+
+  get size(): number {
+    return this.#places.length - 1 - this.#free.length
+  }
+
+  add(waiting: Waiting): void {
+    waiting.id = this.#free.pop() ?? this.#places.length
+    this.#places[waiting.id] = waiting
+  }
+
+  take(id: number): Waiting {
+    const waiting = this.#places[id]!
+    this.#places[id] = null
+    this.#free.push(id)
+    return waiting
+  }
+
+  takeAll(): Waiting[] {
+    return this.#places.flatMap(waiting => (waiting === null ? [] : [this.take(waiting.id)]))
+  }
 }
 
 /** Threads that are started anew within a minute: one that dies of what it finds would die for ever. */
@@ -33,8 +63,7 @@ const MINUTE_MS = 60_000
 /** Starts the thread; rejects when it cannot open the database. */
 export async function createThreadWriter({ path, connector, clock, schedule }: ThreadWriterOptions): Promise<Writer> {
   let queue: Waiting[] = []
-  const sent = new Map<number, Waiting>()
-  let lastId = 0
+  const sent = new Sent()
   let phase: 'starting' | 'ready' | 'dead' | 'closed' = 'dead'
   let link: Link
   // The one that was ready last: its count of open holds outlives it.
@@ -83,9 +112,7 @@ export async function createThreadWriter({ path, connector, clock, schedule }: T
   function died(error: Error): void {
     lastError = new Error(`the thread that writes has ended (${error.message})`, { cause: error })
     proven = false
-    const lost = [...sent.values()]
-    sent.clear()
-    for (const waiting of lost) waiting.reject(new StoreUnavailable('unknown', lastError))
+    for (const waiting of sent.takeAll()) waiting.reject(new StoreUnavailable('unknown', lastError))
     startAgain()
     progress()
   }
@@ -106,15 +133,14 @@ export async function createThreadWriter({ path, connector, clock, schedule }: T
 
   function enqueue<N extends Name>(name: N, request: Request<N>): Promise<Result<N>> {
     return new Promise((resolve, reject) => {
-      queue.push({ id: ++lastId, name, request, resolve: resolve as (result: unknown) => void, reject })
+      queue.push({ id: 0, name, request, resolve: resolve as (result: unknown) => void, reject })
       if (phase === 'dead') startAgain()
       progress()
     })
   }
 
   function finish({ id, result, error }: Reply): void {
-    const waiting = sent.get(id)!
-    sent.delete(id)
+    const waiting = sent.take(id)
     if (error !== undefined) {
       waiting.reject(error)
     } else {
@@ -153,14 +179,17 @@ export async function createThreadWriter({ path, connector, clock, schedule }: T
 
   /** False when there is no room now. */
   function put(waiting: Waiting, now: number): boolean {
+    sent.add(waiting)
     try {
-      if (!link.put(waiting, now)) return false
-      sent.set(waiting.id, waiting)
+      if (link.put(waiting, now)) return true
+      sent.take(waiting.id)
+      return false
     } catch (error) {
       // What cannot be said harms no neighbour.
+      sent.take(waiting.id)
       waiting.reject(error)
+      return true
     }
-    return true
   }
 
   function idle(): Promise<void> {
