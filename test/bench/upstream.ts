@@ -18,8 +18,9 @@ const END_OF_HEAD = Buffer.from('\r\n\r\n')
 const BEFORE_MODEL = Buffer.from('"model":"')
 
 const whole = { 'json-1k': wholeAnswer(950), 'json-16k': wholeAnswer(16_384) }
-const firstOfStream = Buffer.concat([streamHead(), frame(chunk({ role: 'assistant', content: '' }))])
 const oneOfStream = frame(chunk({ content: ' word, and' }))
+/** With a word: a role alone waits in the gateway for the first content, so that another target may still be asked. */
+const firstOfStream = Buffer.concat([streamHead(), frame(chunk({ role: 'assistant', content: '' })), oneOfStream])
 const endOfStream = Buffer.from(
   [
     frame(chunk({}, 'stop')),
@@ -83,7 +84,7 @@ function answer(socket: Socket, request: Buffer): Stream | null {
     socket.write(whole[model])
     return null
   }
-  const stream = { socket, left: CHUNKS - 1 }
+  const stream = { socket, left: CHUNKS - 2 }
   const slots = model === 'paced' ? paced : open
   slots[beat % slots.length]!.add(stream)
   socket.write(firstOfStream)
