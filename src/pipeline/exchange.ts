@@ -123,6 +123,8 @@ export abstract class Exchange {
   inbound: InboundRequest | null = null
   /** Whether a step has answered by itself. */
   answered = false
+  /** Settles when that answer is over; null: there is none, or Koa sends it. */
+  answering: Promise<void> | null = null
   answerPrice: Price | null = null
   /** What the sending of that answer has failed with: a step further out has refused it, or the gateway is going. */
   answerError: unknown = null
@@ -279,21 +281,28 @@ export abstract class Exchange {
   }
 
   /** A step answers by itself. Resolves when that answer is over. */
-  async answerEarly(step: number, completion: ChatCompletion, price: Price | null): Promise<void> {
+  answerEarly(step: number, completion: ChatCompletion, price: Price | null): Promise<void> {
     if (this.answered) throw new TypeError(`step "${this.plan.steps[step]!.id}" answers a second time`)
     this.answered = true
     this.answerPrice = price
     this.phase = 'sending'
     const outside = this.taps.filter(tap => tap.step < step)
+    this.answering = this.#answer(completion, outside)
+    return this.answering
+  }
+
+  async #answer(completion: ChatCompletion, taps: readonly StepTap[]): Promise<void> {
     try {
-      const reply = await this.answer(completion, outside)
+      const reply = await this.answer(completion, taps)
+      // Its step was given up meanwhile: the exchange has ended without it.
+      if (this.phase !== 'sending') return
       this.end(reply)
       if (reply.refusal) throw reply.refusal
     } catch (error) {
       this.answerError = error
       throw error
     } finally {
-      this.phase = 'settling'
+      if (this.phase === 'sending') this.phase = 'settling'
       for (const listener of [...this.#listeners]) listener.onAnswered?.()
     }
   }

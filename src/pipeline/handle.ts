@@ -167,8 +167,9 @@ export class StepHandle implements ExchangeOfSteps {
 
   /** The step, while it may still decide: its turn, and not yet past its `next()`. */
   #current(deed: string) {
-    const { plan, step, sealed } = this.#exchange
-    if (step !== this.#step || sealed) throw new TypeError(`${deed}() is for a step, before it calls next()`)
+    const { plan, step, phase } = this.#exchange
+    if (step !== this.#step || phase !== 'deciding')
+      throw new TypeError(`${deed}() is for a step, before it calls next()`)
     return plan.steps[step]!
   }
 }

@@ -118,8 +118,8 @@ class ShadowedExchange implements ProxyHandler<StepHandle> {
   }
 
   set(exchange: StepHandle, name: PropertyKey, value: unknown): boolean {
-    const facts = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(exchange), name)
-    if (facts) return false
+    const member = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(exchange), name)
+    if (member && !member.set) return false
     this.#own ??= {}
     this.#own[name] = value
     return true

@@ -104,6 +104,15 @@ export class StepCall {
 
   #back(threw: boolean, error: unknown): void {
     if (this.#isBack) return
+    const { phase, answering } = this.#run.exchange
+    if (answering !== null && phase === 'sending' && this.#state === 'not called') {
+      // It does not wait for its own answer. Everybody else does, and it may still be given up.
+      answering.then(
+        () => this.#back(threw, error),
+        failure => this.#back(true, threw ? error : failure),
+      )
+      return
+    }
     this.#isBack = true
     // Whatever goes wrong here settles the step: everybody outside of it waits for that.
     try {
@@ -181,6 +190,11 @@ export class StepCall {
       const { wouldAnswer, would } = this.#shadow
       exchange.record(this.#index, wouldAnswer ? 'would_refuse' : 'passed', undefined, undefined, would)
       return this.#run.from(this.#index + 1, null)
+    }
+    if (exchange.answerError !== null) {
+      this.#run.report(this.#step, 'kept_error')
+      exchange.record(this.#index, 'answered', undefined, 'kept_error')
+      throw exchange.answerError
     }
     if (exchange.answered || answeredByKoa(exchange.ctx)) {
       if (!exchange.answered) exchange.end({ outcome: 'answered' })
@@ -266,8 +280,10 @@ export class StepCall {
     this.#run.report(this.#step, 'late')
     exchange.record(this.#index, 'late', 'plugin_error')
     if (this.#state === 'failed') throw this.#error
-    if (this.#state === 'not called' && !exchange.answered) {
-      // It never went on: the client has left or the gateway is going, and there is no answer.
+    if (this.#state === 'not called' && exchange.answerError !== null) throw exchange.answerError
+    if (this.#state === 'not called' && (!exchange.answered || exchange.phase === 'sending')) {
+      // It never went on: the client has left or the gateway is going, and there is no answer, or not all of it.
+      exchange.phase = 'settling'
       throw this.#run.failed(this.#step, new Error('the step did not go on'))
     }
     // An answer must not leave without what auth and money have to say about it.
