@@ -248,7 +248,7 @@ export class Gateway {
     const { ctx, client, reply, live, id } = exchange
     if (client.headSent) {
       if (reply) reply.fail(refusal)
-      else if (!ctx.res.writableEnded) client.destroy()
+      else exchange.breakOff(refusal)
       return
     }
     // A step may have said what the answer cost that is now not sent.

@@ -34,6 +34,7 @@ export class Run implements ExchangeListener, Patient {
   readonly #grace: GraceClock
   graceLink: Patient['graceLink'] = null
   graceSince = 0
+  #isStopped = false
 
   constructor(exchange: Exchange, options: RunOptions) {
     this.exchange = exchange
@@ -45,7 +46,8 @@ export class Run implements ExchangeListener, Patient {
 
   /** While an answer is on its way, the sender decides what is waited for. Before, nobody waits for a client that left. */
   onStop(): void {
-    if (!this.#isSending) this.#startGrace()
+    if (!this.#isStopped && !this.#isSending) this.#startGrace()
+    this.#isStopped = true
   }
 
   onAnswered(): void {

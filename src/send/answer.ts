@@ -9,8 +9,10 @@ import type { LiveExchange } from './exchange.ts'
 import type { End } from './reply.ts'
 
 /** The client's stream. */
-export function streamTo({ client, meter, inbound }: LiveExchange, taps: readonly Tap[]): StreamAnswer {
-  return new StreamAnswer(client, taps, inbound?.encodeStream(), () => void (meter.delivered = true))
+export function streamTo(exchange: LiveExchange, taps: readonly Tap[]): StreamAnswer {
+  const { client, meter, inbound } = exchange
+  exchange.stream = new StreamAnswer(client, taps, inbound?.encodeStream(), () => void (meter.delivered = true))
+  return exchange.stream
 }
 
 /**

@@ -100,26 +100,26 @@ function pause(exchange: LiveExchange, pauseMs: number): Promise<void> {
 }
 
 /** How the answer ended, and what the client is to be told of a bad end. */
-function replyOf(exchange: LiveExchange, { target, pump, answer }: Try, ending: PumpEnding): Reply {
+function replyOf(exchange: LiveExchange, { target, pump }: Try, ending: PumpEnding): Reply {
   // A whole answer is collected before anything is known of it; its failures were not known at its head.
   const usage = exchange.meter.spent(ending.ending === 'complete')
   switch (ending.ending) {
     case 'complete':
       if (!(pump instanceof WholePump)) {
-        return new StreamReply(exchange, { outcome: 'answered', usage, refusal: null }, answer)
+        return new StreamReply(exchange, { outcome: 'answered', usage, refusal: null })
       }
       if (usage?.source === 'estimated') exchange.ctx.set(ESTIMATED_HEADER, 'usage')
       return new WholeReply(exchange, pump.body!, { usage })
     case 'client_left':
-      return new StreamReply(exchange, { outcome: 'client_left', usage, refusal: null }, answer)
+      return new StreamReply(exchange, { outcome: 'client_left', usage, refusal: null })
     case 'cut':
-      return stoppedReply(exchange, usage, answer)
+      return stoppedReply(exchange, usage)
     case 'tapped':
-      return new StreamReply(exchange, { ...endOfTapped(exchange, ending.error), usage }, answer)
+      return new StreamReply(exchange, { ...endOfTapped(exchange, ending.error), usage })
     case 'failed': {
       const names = { theirs: target.model, ours: exchange.model!.id }
       const refusal = refusalOf(ending.failure, names, exchange.attempts.length > 1)
-      return new StreamReply(exchange, { outcome: 'failed', usage, refusal }, answer)
+      return new StreamReply(exchange, { outcome: 'failed', usage, refusal })
     }
   }
 }

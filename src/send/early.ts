@@ -54,10 +54,10 @@ const streamEarly: Early = async (exchange, completion, taps, usage) => {
       await taken(exchange)
     }
   } catch (error) {
-    return new StreamReply(exchange, { ...endOfTapped(exchange, tapErrorOf(error)), usage }, answer)
+    return new StreamReply(exchange, { ...endOfTapped(exchange, tapErrorOf(error)), usage })
   }
-  if (exchange.stopped) return stoppedReply(exchange, usage, answer)
-  return new StreamReply(exchange, { outcome: 'answered', usage, refusal: null }, answer)
+  if (exchange.stopped) return stoppedReply(exchange, usage)
+  return new StreamReply(exchange, { outcome: 'answered', usage, refusal: null })
 }
 
 /** Until the client has taken what was written, or the exchange is stopped. */

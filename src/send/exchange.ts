@@ -3,6 +3,7 @@ import type { Context } from 'koa'
 import type { ChatCompletion, Clock, InboundDialect, InboundRequest, Log, Random, Refusal } from '#contract'
 import { Client, type ClientOwner } from '../answer/client.ts'
 import { Meter } from '../answer/meter.ts'
+import type { StreamAnswer } from '../answer/stream.ts'
 import type { Link } from '../chain.ts'
 import type { Watchman } from '../clock.ts'
 import { inboundOf } from '../dialects/inbound/index.ts'
@@ -33,6 +34,8 @@ export interface SenderParts extends RunOptions {
 /** Who reads the body of an exchange and sends it on. */
 export interface ExchangeHost extends SenderParts {
   readonly memory: Memory
+  /** An error that nobody expected. */
+  reportBug(exchange: string, error: unknown): void
   /** What a condition (`when`) may ask of it. */
   facts(exchange: LiveExchange): Record<string, unknown>
   receive(exchange: LiveExchange): Promise<void>
@@ -61,6 +64,8 @@ export class LiveExchange extends Exchange implements ClientOwner {
   body: ReadBody | null = null
   /** The model that a form is about, under the content type by which it was read; null: none was read. */
   form: { readonly type: string; readonly model: string | null } | null = null
+  /** The client's stream, from when one exists: what goes wrong is told in it. */
+  stream: StreamAnswer | null = null
   /** On a route that keeps answers, from the moment at which its request is read. */
   kept: ExchangeAnswers | null = null
   /** Bytes that are counted for its whole answer: a guess before it is asked for, and what it is once it is there. */
@@ -107,6 +112,12 @@ export class LiveExchange extends Exchange implements ClientOwner {
 
   facts(): Record<string, unknown> {
     return this.host.facts(this)
+  }
+
+  /** Ends an answer whose head has left: by the stream's last event where there is a stream. */
+  breakOff(refusal: Refusal): void {
+    if (this.stream) this.stream.fail(refusal)
+    else this.client.destroy()
   }
 
   onLeave(): void {

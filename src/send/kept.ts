@@ -4,9 +4,7 @@ import type { Room } from '../http/shares.ts'
 import type { Reply } from '../pipeline/finish.ts'
 import { type Store, StoreUnavailable } from '../store/store.ts'
 import type { LiveExchange } from './exchange.ts'
-import { stoppedReply, WholeReply } from './reply.ts'
-
-const JSON_HEADERS = { 'content-type': 'application/json', 'cache-control': 'no-store' }
+import { jsonReply } from './reply.ts'
 
 interface Parts {
   readonly store: Store
@@ -160,8 +158,7 @@ export async function sendKept(exchange: LiveExchange, path: string): Promise<Re
   }
   const account = exchange.account?.id ?? ''
   const body = ctx.method === 'DELETE' ? await remove(id) : await slices.run(read(id), exchange.signal)
-  if (exchange.stopped) return stoppedReply(exchange)
-  return new WholeReply(exchange, JSON.stringify(body), { headers: JSON_HEADERS })
+  return jsonReply(exchange, body)
 
   function* read(id: string): Sliced<object> {
     if (part !== undefined) return page(((yield* readPart(id, 'input')) as Asked).input, ctx.query)

@@ -12,14 +12,12 @@ import type { ExchangeSummary } from '../observe/summary.ts'
 import type { Reply } from '../pipeline/finish.ts'
 import type { LiveExchange } from './exchange.ts'
 import { isForAnthropic } from './refusal.ts'
-import { stoppedReply, WholeReply } from './reply.ts'
-
-const JSON_HEADERS = { 'content-type': 'application/json', 'cache-control': 'no-store' }
+import { jsonReply } from './reply.ts'
 
 /** `GET /v1/models`; for Anthropic's clients the fields of their API stand beside the others. */
 export function sendModels(exchange: LiveExchange): Reply {
   const models = listedModels(exchange.generation.catalog, exchange.key)
-  return answer(exchange, isForAnthropic(exchange.ctx.req, 'models') ? anthropicModels(models) : modelList(models))
+  return jsonReply(exchange, isForAnthropic(exchange.ctx.req, 'models') ? anthropicModels(models) : modelList(models))
 }
 
 /** `GET /v1/models/{id}`; ids may contain slashes, encoded or not. */
@@ -28,7 +26,7 @@ export function sendModel(exchange: LiveExchange, id: string): Reply {
   if (!model || !mayUse(model, exchange.key)) {
     throw refuse('model_not_found', { param: 'model' })
   }
-  return answer(exchange, isForAnthropic(exchange.ctx.req, 'model') ? anthropicModel(model) : modelEntry(model))
+  return jsonReply(exchange, isForAnthropic(exchange.ctx.req, 'model') ? anthropicModel(model) : modelEntry(model))
 }
 
 /** Finds one of the last exchanges that are over. */
@@ -43,7 +41,7 @@ export function sendReceipt(exchange: LiveExchange, id: string, findRecent: Find
   const receipt = host.store.findReceipt(id)
   const found = receipt ?? findRecent?.(id)
   if (!found || !account || found.accountId !== account.id) throw refuse('receipt_not_found')
-  return answer(exchange, receipt ? receiptEntry(receipt) : exchangeEntry(found as ExchangeSummary))
+  return jsonReply(exchange, receipt ? receiptEntry(receipt) : exchangeEntry(found as ExchangeSummary))
 }
 
 /**
@@ -70,9 +68,4 @@ function exchangeEntry(exchange: ExchangeSummary): object {
     })),
     key: exchange.keyId,
   }
-}
-
-function answer(exchange: LiveExchange, body: object): Reply {
-  if (exchange.stopped) return stoppedReply(exchange)
-  return new WholeReply(exchange, JSON.stringify(body), { headers: JSON_HEADERS })
 }

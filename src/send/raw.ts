@@ -63,7 +63,7 @@ class RawTry {
       return new WholeReply(exchange, body, { usage: this.#usageOfWhole(answer), status, headers, outcome })
     } catch (error) {
       if (exchange.stopped) return this.#stopped(error)
-      if (!(error instanceof RawFailure)) throw error
+      if (!(error instanceof RawFailure)) return this.#broke(error)
       // A 403 says as often that a file is somebody else's, and then nothing about the credential.
       if (error.status === 401) this.#signed.refused()
       this.#record.failed(error.status, error.failure)
@@ -118,6 +118,13 @@ class RawTry {
       case null:
         return null
     }
+  }
+
+  /** A mistake of our own. */
+  #broke(error: unknown): Reply {
+    const { host, id } = this.#exchange
+    host.reportBug(id, error)
+    return this.#reply({ outcome: 'failed', usage: null, refusal: refuse('internal_error', { cause: error }) })
   }
 
   /** With whatever of a stream has left. */

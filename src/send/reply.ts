@@ -2,7 +2,6 @@
 import { type Outcome, type Refusal, refuse, type Usage, type WireUsage } from '#contract'
 import type { Client } from '../answer/client.ts'
 import { wireUsageOf } from '../answer/meter.ts'
-import type { StreamAnswer } from '../answer/stream.ts'
 import type { Reply } from '../pipeline/finish.ts'
 import type { LiveExchange } from './exchange.ts'
 
@@ -60,24 +59,20 @@ export class StreamReply implements Reply {
   readonly usage: Usage | null
   readonly refusal: Refusal | null
   readonly #exchange: LiveExchange
-  readonly #answer: StreamAnswer | null
 
-  /** @param answer null: nothing of a stream can have left */
-  constructor(exchange: LiveExchange, { outcome, usage, refusal }: End, answer: StreamAnswer | null = null) {
+  constructor(exchange: LiveExchange, { outcome, usage, refusal }: End) {
     this.outcome = outcome
     this.usage = usage
     this.refusal = refusal
     this.#exchange = exchange
-    this.#answer = answer
   }
 
   commit(): void {
-    this.#answer?.finish(lastUsage(this.#exchange, this.usage))
+    this.#exchange.stream?.finish(lastUsage(this.#exchange, this.usage))
   }
 
   fail(refusal: Refusal): void {
-    if (this.#answer) this.#answer.fail(refusal)
-    else this.#exchange.client.destroy()
+    this.#exchange.breakOff(refusal)
   }
 }
 
@@ -92,8 +87,14 @@ function lastUsage({ inbound, chat }: LiveExchange, usage: Usage | null): WireUs
 }
 
 /** Of an exchange that was stopped: who left is not told, who is cut is. */
-export function stoppedReply(exchange: LiveExchange, usage: Usage | null = null, answer?: StreamAnswer | null): Reply {
+export function stoppedReply(exchange: LiveExchange, usage: Usage | null = null): Reply {
   const outcome = exchange.stopped ?? 'cut'
   const refusal = outcome === 'cut' ? refuse('shutting_down', { retryAfterMs: 1000 }) : null
-  return new StreamReply(exchange, { outcome, usage, refusal }, answer)
+  return new StreamReply(exchange, { outcome, usage, refusal })
+}
+
+/** The gateway's own answer to a question about what it knows. Undefined: it was stopped while it looked. */
+export function jsonReply(exchange: LiveExchange, body: object | undefined): Reply {
+  if (exchange.stopped) return stoppedReply(exchange)
+  return new WholeReply(exchange, JSON.stringify(body), { headers: { ...JSON_HEADERS, 'cache-control': 'no-store' } })
 }
