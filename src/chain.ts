@@ -8,6 +8,8 @@
 export class Chain<Value> {
   readonly #ends: Link<Value> = new Link<Value>(null)
   size = 0
+  /** Where `forEach` goes on. */
+  #next: Link<Value> | null = null
 
   constructor() {
     this.#ends.before = this.#ends.after = this.#ends
@@ -26,12 +28,22 @@ export class Chain<Value> {
   /** What has left already does not leave again. */
   remove(link: Link<Value>): void {
     if (link.before === null) return
+    if (link === this.#next) this.#next = link.after
     link.before.after = link.after
     link.after!.before = link.before
     // It leads nowhere: who still has it keeps nobody else.
     link.before = link.after = null
     link.value = null
     this.size--
+  }
+
+  /** Calls it with each, makes nothing for it, and may be called for one chain at a time only. Who leaves meanwhile is left out. */
+  forEach(visit: (value: Value) => void): void {
+    for (let at = this.#ends.after!; at !== this.#ends; at = this.#next!) {
+      this.#next = at.after
+      visit(at.value as Value)
+    }
+    this.#next = null
   }
 
   clear(): void {

