@@ -143,12 +143,12 @@ export class StepHandle implements ExchangeOfSteps {
 
   watch(fn: (chunk: Chunk) => void | Promise<void>): void {
     this.#current('watch')
-    this.#exchange.taps.push({ step: this.#step, kind: 'watch', fn })
+    this.#exchange.taps.push({ step: this.#step, kind: 'watch', fn: this.#bound(fn) })
   }
 
   edit(fn: (chunk: Chunk) => Edited | Promise<Edited>): void {
     this.#current('edit')
-    this.#exchange.taps.push({ step: this.#step, kind: 'edit', fn })
+    this.#exchange.taps.push({ step: this.#step, kind: 'edit', fn: this.#bound(fn) })
   }
 
   async answer(completion: ChatCompletion, price: Price | null = null): Promise<void> {
@@ -163,6 +163,20 @@ export class StepHandle implements ExchangeOfSteps {
   /** For whoever guards Koa's response: nothing may be set behind it. */
   get sealed(): boolean {
     return this.#exchange.sealed
+  }
+
+  /** While it runs, `ctx.exchange` is this handle: other steps run between two chunks. */
+  #bound<Made>(fn: (chunk: Chunk) => Made): (chunk: Chunk) => Made {
+    const { ctx } = this.#exchange
+    return chunk => {
+      const before: unknown = ctx['exchange']
+      ctx['exchange'] = this
+      try {
+        return fn(chunk)
+      } finally {
+        ctx['exchange'] = before
+      }
+    }
   }
 
   /** The step, while it may still decide: its turn, and not yet past its `next()`. */

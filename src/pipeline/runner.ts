@@ -3,12 +3,12 @@
  * returns when the answer is over; the runner owns `next` and remembers what became of it, so that no step can lose an
  * inner refusal or send twice; and no step can keep the others waiting for ever.
  */
-import { placeOfMistake, type Refusal, refuse, shownPlace } from '#contract'
+import { type Refusal, refuse } from '#contract'
 import type { Exchange, ExchangeListener } from './exchange.ts'
 import { type GraceClock, graceClock, type Patient } from './grace.ts'
 import type { PlannedStep } from './plan.ts'
 import { StepCall } from './step-call.ts'
-import type { StepMistake, StepReport } from './step-report.ts'
+import { reportOf, type StepMistake, type StepReport } from './step-report.ts'
 
 export interface RunOptions {
   /** How long a step may go on after the answer is over. */
@@ -85,17 +85,9 @@ export class Run implements ExchangeListener, Patient {
   }
 
   report(step: PlannedStep, mistake: StepMistake, error?: unknown): void {
-    const { id, plan } = this.exchange
-    const at = shownPlace(placeOfMistake(error), step.position?.file)
-    this.options.reportStep({
-      exchange: id,
-      policy: plan.name,
-      step: step.id,
-      mistake,
-      error,
-      ...(mistake === 'late' ? { waitedMs: this.options.stepGraceMs } : {}),
-      ...(at === null ? {} : { at }),
-    })
+    const report = reportOf(this.exchange, step, mistake, error)
+    const { reportStep, stepGraceMs } = this.options
+    reportStep(mistake === 'late' ? { ...report, waitedMs: stepGraceMs } : report)
   }
 
   /** A step's own answer is waited for by that step, which may be given up. */

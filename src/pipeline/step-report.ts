@@ -1,4 +1,6 @@
-import { firstLineOf } from '#contract'
+import { firstLineOf, placeOfMistake, shownPlace } from '#contract'
+import type { Exchange } from './exchange.ts'
+import type { PlannedStep } from './plan.ts'
 
 /** What a step can do wrong, in words without a subject. */
 const MISTAKES = {
@@ -29,6 +31,17 @@ export interface StepReport {
   readonly error?: unknown
   /** Where in the plugin's code it was thrown: `policies/mine.ts:4:11`. */
   readonly at?: string
+}
+
+/** The report of a step's mistake, with its place in the plugin's code where the error has one. */
+export function reportOf(
+  { id, plan }: Exchange,
+  step: Pick<PlannedStep, 'id' | 'position'>,
+  mistake: StepMistake,
+  error?: unknown,
+): StepReport {
+  const at = shownPlace(placeOfMistake(error), step.position?.file)
+  return { exchange: id, policy: plan.name, step: step.id, mistake, error, ...(at === null ? {} : { at }) }
 }
 
 /** A mistake in words, for the log: `threw`. */

@@ -5,6 +5,7 @@ import { StreamAnswer } from '../answer/stream.ts'
 import type { Tap, TapError } from '../answer/taps.ts'
 import type { WriteWhole } from '../answer/whole.ts'
 import { outcomeOfBroken } from '../pipeline/finish.ts'
+import { reportOf } from '../pipeline/step-report.ts'
 import type { LiveExchange } from './exchange.ts'
 import type { End } from './reply.ts'
 
@@ -40,9 +41,8 @@ function refusedBy(exchange: LiveExchange, step: number, refusal: Refusal): Refu
 }
 
 function brokenBy(exchange: LiveExchange, step: number, error: unknown): Refusal {
-  const { plan, host } = exchange
-  const name = plan.steps[step]?.id ?? 'send'
-  host.reportStep({ exchange: exchange.id, policy: plan.name, step: name, mistake: 'threw_in_answer', error })
+  const planned = exchange.plan.steps[step] ?? { id: 'send' }
+  exchange.host.reportStep(reportOf(exchange, planned, 'threw_in_answer', error))
   exchange.record(step, 'failed', 'plugin_error', 'in_answer')
-  return refuse('plugin_error', { step: name, cause: error })
+  return refuse('plugin_error', { step: planned.id, cause: error })
 }

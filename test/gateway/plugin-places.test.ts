@@ -4,7 +4,7 @@
  */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test, vi } from 'vitest'
 import {
   createAccount,
   type Gateway,
@@ -131,19 +131,22 @@ test.each([
   )
 })
 
-test('a mistake at a real request, in the log', async () => {
-  const text = FILES['policies/at-request.ts']!.replace('dryRun: true', 'dryRun: false')
-  await writeFile(join(gateway.dir, 'policies/late.ts'), text)
-  await writeFile(join(gateway.dir, 'policies/main.yaml'), policyWith('late'))
+const WATCHES = `create: () => (ctx, next) => { ctx.exchange.watch(() => { ${THROW} }); return next() },`
+
+test.each([
+  ['behind the answer', 'late', FILES['policies/at-request.ts']!.replace('dryRun: true', 'dryRun: false')],
+  ['in a watch', 'watches', plugin('watches', WATCHES)],
+])('a mistake at a real request, in the log: %s', async (_where, file, text) => {
+  await writeFile(join(gateway.dir, `policies/${file}.ts`), text)
+  await writeFile(join(gateway.dir, 'policies/main.yaml'), policyWith(file))
   process.kill(gateway.pid, 'SIGHUP')
-  await gateway.waitForLog(each => each['msg'] === 'the configuration has changed')
+  const changed = () => gateway.logs().filter(each => each['msg'] === 'the configuration has changed').length
+  await vi.waitFor(() => expect(changed()).toBe(file === 'late' ? 1 : 2), 10_000)
   const { key } = await createAccount(gateway, { credit: 1 })
   const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hello' }] })
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
   await fetch(`${gateway.url}/v1/chat/completions`, { method: 'POST', headers, body })
-  const line = await gateway.waitForLog(each => each['msg'] === 'a step made a mistake')
-  expect(line).toMatchObject({
-    step: 'at-request',
-    at: placeOf('policies/at-request.ts').replace('at-request', 'late'),
-  })
+  const { line, column } = placeIn(text, "new Error('boom')")
+  const at = `policies/${file}.ts:${line}:${column}`
+  await gateway.waitForLog(each => each['msg'] === 'a step made a mistake' && each['at'] === at)
 })

@@ -69,6 +69,20 @@ describe('a step that', () => {
       entry: failed('in_answer'),
       decider: 'mine',
     },
+    'notes something of the answer while it passes other steps': {
+      act: async (ctx, next) => {
+        const { exchange } = ctx
+        ctx.exchange.watch(() => ctx.exchange.note('watched'))
+        ctx.exchange.edit(chunk => {
+          exchange.note('edited')
+          return chunk
+        })
+        await next()
+        ctx.exchange.note('over')
+      },
+      entry: { verdict: 'passed', note: 'edited; watched; over' },
+      decider: null,
+    },
     'refuses an answer in its edit, with a note': {
       act: (ctx, next) => {
         ctx.exchange.note('skipped by onError; in the middle')
