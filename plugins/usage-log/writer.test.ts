@@ -148,8 +148,9 @@ describe('what cannot be written', () => {
     clock.time += 1
     lines.write(() => 'lost 4')
     const lost = () => told.slice(1).reduce((sum, each) => sum + Number(each['lost']), 0)
-    await settled(() => lost() === 2)
-    expect(lost()).toBe(2)
+    // Both, or one where the disk took its time to refuse it: then the other one waits for the next minute, or the end.
+    await settled(() => lost() > 0)
+    expect(lost()).toBeGreaterThan(0)
     lines.write(() => 'lost 5')
     await lines.close()
     expect(lost()).toBe(3)

@@ -122,8 +122,9 @@ describe('readers that stall', () => {
         ].join('\n'),
       )
       if (full) expect(most).toBeLessThanOrEqual(600 * MEBIBYTE)
-      // Whatever the kernel takes off its hands, the gateway itself must not keep what nobody reads.
-      expect((most - empty) / READERS).toBeLessThan(MEBIBYTE)
+      // Whatever the kernel takes off its hands, the gateway itself must not keep what nobody reads. Beside that V8 leaves
+      // buffers that are over until it collects, which has nothing to do with the number of readers.
+      expect(most - empty).toBeLessThan(128 * MEBIBYTE + (READERS * MEBIBYTE) / 4)
 
       for (const reader of readers) reader.reset()
       await expect.poll(() => metric(gateway, 'tollgate_inflight_exchanges'), { timeout: 30_000 }).toBe(0)
