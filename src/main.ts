@@ -75,8 +75,6 @@ export interface Running {
   readonly configuration: Configuration
   /** Loads the files again; they serve when nothing is wrong with them. */
   reload(): Promise<ReloadResult>
-  /** Exchanges in progress. */
-  inflight(): number
   /** The exit code, when it has ended. */
   readonly finished: Promise<number>
   /** Begins the orderly end; a second call cuts. */
@@ -320,8 +318,7 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
   )
   const dashboardUrl = dashboard?.url ?? null
   const reload = () => reloads.reload('asked')
-  const inflight = () => gateway.inflight()
-  return { url, adminUrl, dashboardUrl, store, configuration, inflight, finished, reload, drain: end }
+  return { url, adminUrl, dashboardUrl, store, configuration, finished, reload, drain: end }
 }
 
 function threadCpuMs(): number {

@@ -138,7 +138,6 @@ const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[
   'src/contract/slices.ts': [['performance.now', 'setTimeout'], 'the one queue of the process; tests make their own'],
   'src/clock.ts': [['Date.now', 'performance.now', 'setInterval'], 'it is the clock'],
   'src/main.ts': [['Math.random'], 'the default chance'],
-  'src/cli/start-memory.ts': [['setTimeout'], 'the memory of the start is given back when nobody waits'],
   'src/app.ts': [['setInterval', 'performance.now'], 'connections whose clients take nothing'],
   'src/http/pace.ts': [['setTimeout', 'performance.now'], 'bodies in tiny pieces wait for their turn'],
   'src/http/linger.ts': [['setInterval', 'performance.now'], 'the end of a connection on which a body still comes'],

@@ -2,7 +2,6 @@
 import type { Command } from 'commander'
 import { type AddCommand, configOf, example, pathOf } from './commands.ts'
 import { environmentOf, type Problems, problemText, readConfiguration } from './configuration.ts'
-import { releaseStartMemory } from './start-memory.ts'
 import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 
 export const addServe: AddCommand = (program, { terminal, finish }) => {
@@ -29,7 +28,6 @@ async function serveUntilEnd(terminal: Terminal, config: string): Promise<ExitCo
   const running = await started.catch(async (error: unknown) => {
     throw await readable(terminal, config, error)
   })
-  releaseStartMemory(() => running.inflight() === 0)
   terminal.out((await quickStart(running, terminal.self)) ?? startText(running, terminal.self))
   return (await running.finished) === 0 ? 0 : 1
 }
