@@ -8,11 +8,11 @@ import { join } from 'node:path'
 import { Command } from 'commander'
 import { describe, expect, test } from 'vitest'
 import { ERRORS } from '#contract'
-import { ROUTES } from '../src/admin/api/routes.ts'
+import { ROUTES } from '../src/api/routes.ts'
 import type { AddCommand } from '../src/cli/commands.ts'
 import { GATEWAY_SCHEMA } from '../src/config/schema.ts'
+import { BUILT_IN } from '../src/loader/builtin.ts'
 import { METRICS } from '../src/observe/metrics.ts'
-import { BUILT_IN } from '../src/pipeline/builtin.ts'
 import {
   allFiles,
   importsOf,
@@ -28,102 +28,143 @@ import {
 /** What each part of src imports besides its own files, from top to bottom as in the drawing of src/README.md. */
 const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'cli/': [
-    'main.ts',
-    'rehearsal.ts',
-    'generation.ts',
     'testing/',
     'replay/',
+    'main.ts',
+    'runtime/',
+    'simulate/',
+    'runtime/generation.ts',
     'config/',
-    'pipeline/',
-    'dialects/',
-    'upstream/',
-    'store/',
+    'request/pipeline/',
+    'loader/',
+    'providers/dialects/',
+    'providers/',
     'observe/',
-    'admin/',
+    'api/',
+    'store/',
     'contract/',
   ],
-  // What `main.ts` puts together with sockets, without them.
   'testing/': [
     'app.ts',
     'gateway.ts',
-    'send/',
-    'generation.ts',
+    'request/send/',
+    'simulate/',
+    'runtime/generation.ts',
     'config/',
-    'pipeline/',
-    'upstream/',
+    'request/pipeline/',
+    'loader/',
+    'providers/',
     'store/',
-    'clock.ts',
+    'common/',
     'contract/',
   ],
-  'replay/': ['config/', 'pipeline/', 'dialects/', 'answer/', 'store/', 'contract/'],
+  'replay/': [
+    'simulate/',
+    'config/',
+    'request/pipeline/',
+    'request/',
+    'loader/',
+    'providers/dialects/',
+    'request/answer/',
+    'store/',
+    'contract/',
+  ],
   'main.ts': [
-    'reload.ts',
-    'rehearsal.ts',
-    'ending.ts',
-    'people.ts',
-    'past.ts',
-    'overview.ts',
+    'runtime/',
     'app.ts',
-    'http/',
     'gateway.ts',
-    'send/',
-    'generation.ts',
+    'request/send/',
+    'runtime/generation.ts',
     'config/',
-    'pipeline/',
-    'upstream/',
-    'store/',
+    'request/pipeline/',
+    'loader/',
+    'providers/',
+    'request/http/',
     'observe/',
-    'admin/',
-    'clock.ts',
-    'version.ts',
+    'api/',
+    'store/',
+    'common/',
     'contract/',
   ],
-  'reload.ts': ['generation.ts', 'clock.ts', 'config/', 'contract/'],
-  'rehearsal.ts': ['generation.ts', 'config/', 'pipeline/', 'contract/'],
-  'ending.ts': ['app.ts', 'gateway.ts', 'store/', 'observe/', 'contract/'],
-  'people.ts': ['overview.ts', 'app.ts', 'gateway.ts', 'generation.ts', 'config/', 'store/', 'admin/', 'contract/'],
-  'past.ts': ['generation.ts', 'observe/', 'admin/'],
-  'overview.ts': ['generation.ts', 'send/', 'config/', 'admin/'],
-  'app.ts': ['chain.ts', 'gateway.ts', 'send/', 'generation.ts', 'config/', 'dialects/', 'http/', 'contract/'],
-  'gateway.ts': ['chain.ts', 'send/', 'generation.ts', 'config/', 'pipeline/', 'dialects/', 'http/', 'contract/'],
-  'send/': [
-    'chain.ts',
-    'http/',
-    'generation.ts',
-    'pipeline/',
-    'dialects/',
-    'answer/',
-    'upstream/',
-    'store/',
+  'runtime/': [
+    'app.ts',
+    'gateway.ts',
+    'request/send/',
+    'simulate/',
+    'runtime/generation.ts',
+    'config/',
+    'request/pipeline/',
+    'request/',
+    'loader/',
     'observe/',
-    'clock.ts',
-    'bytes.ts',
+    'api/',
+    'store/',
+    'common/',
     'contract/',
   ],
-  'generation.ts': ['clock.ts', 'config/', 'pipeline/', 'dialects/', 'upstream/', 'store/', 'contract/'],
-  // The folders in the middle: none imports another, but for admin/, which offers the verbs of store/.
+  'app.ts': [
+    'gateway.ts',
+    'request/send/',
+    'runtime/generation.ts',
+    'config/',
+    'providers/dialects/',
+    'request/http/',
+    'common/',
+    'contract/',
+  ],
+  'gateway.ts': [
+    'request/send/',
+    'runtime/generation.ts',
+    'config/',
+    'request/pipeline/',
+    'request/',
+    'providers/dialects/',
+    'request/http/',
+    'common/',
+    'contract/',
+  ],
+  'request/send/': [
+    'runtime/generation.ts',
+    'request/pipeline/',
+    'request/',
+    'providers/dialects/',
+    'request/answer/',
+    'providers/',
+    'request/http/',
+    'observe/',
+    'store/',
+    'common/',
+    'contract/',
+  ],
+  'simulate/': ['request/', 'loader/', 'contract/'],
+  'runtime/generation.ts': [
+    'config/',
+    'loader/',
+    'providers/dialects/',
+    'providers/',
+    'store/',
+    'common/',
+    'contract/',
+  ],
   'config/': ['contract/'],
-  'pipeline/': ['chain.ts', 'contract/'],
-  'dialects/': ['bytes.ts', 'contract/'],
-  'answer/': ['clock.ts', 'bytes.ts', 'contract/'],
-  'upstream/': ['clock.ts', 'bytes.ts', 'contract/'],
-  'store/': ['contract/'],
-  'http/': ['bytes.ts', 'contract/'],
+  'request/pipeline/': ['request/', 'loader/', 'common/', 'contract/'],
+  'request/': ['loader/', 'contract/'],
+  'loader/': ['contract/'],
+  'providers/dialects/': ['common/', 'contract/'],
+  'request/answer/': ['common/', 'contract/'],
+  'providers/': ['common/', 'contract/'],
+  'request/http/': ['common/', 'contract/'],
   'observe/': ['contract/'],
-  // The page: of the server it has only the types of its answers.
-  'dashboard/': ['admin/'],
-  'admin/': ['store/', 'bytes.ts', 'contract/'],
-  'clock.ts': ['chain.ts', 'contract/'],
-  'chain.ts': [],
-  'bytes.ts': ['contract/'],
-  'version.ts': [],
-
+  'dashboard/': ['api/'],
+  'api/': ['store/', 'common/', 'contract/'],
+  'store/': ['contract/'],
+  'common/': ['contract/'],
   'contract/': [],
   'node-runtime/': [],
 }
 
 /** The one file of src that knows the plugins. */
-const KNOWS_PLUGINS = 'src/pipeline/builtin.ts'
+const KNOWS_PLUGINS = 'src/loader/builtin.ts'
 /** Packages that a plugin of this repository may use beside `#contract`. */
 const PLUGIN_PACKAGES: Readonly<Record<string, readonly string[]>> = {
   cache: ['lru-cache'],
@@ -136,20 +177,23 @@ const KNOWS_SQLITE = ['src/store/database.ts']
 /** Time and chance are passed in, everywhere but here. */
 const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[], why: string]>> = {
   'src/contract/slices.ts': [['performance.now', 'setTimeout'], 'the one queue of the process; tests make their own'],
-  'src/clock.ts': [['Date.now', 'performance.now', 'setInterval'], 'it is the clock'],
+  'src/common/clock.ts': [['Date.now', 'performance.now', 'setInterval'], 'it is the clock'],
   'src/main.ts': [['Math.random'], 'the default chance'],
   'src/app.ts': [['setInterval', 'performance.now'], 'connections whose clients take nothing'],
-  'src/http/pace.ts': [['setTimeout', 'performance.now'], 'bodies in tiny pieces wait for their turn'],
-  'src/http/linger.ts': [['setInterval', 'performance.now'], 'the end of a connection on which a body still comes'],
+  'src/request/http/pace.ts': [['setTimeout', 'performance.now'], 'bodies in tiny pieces wait for their turn'],
+  'src/request/http/linger.ts': [
+    ['setInterval', 'performance.now'],
+    'the end of a connection on which a body still comes',
+  ],
   'src/store/backlog.ts': [['setTimeout'], 'settles that could not be written are tried again'],
   'src/store/readiness.ts': [['setTimeout'], 'a probe of the disk that takes too long'],
-  'src/ending.ts': [['setTimeout', 'performance.now'], 'drain, last answers, Ctrl-C that comes twice'],
+  'src/runtime/shutdown.ts': [['setTimeout', 'performance.now'], 'drain, last answers, Ctrl-C that comes twice'],
   'src/observe/log.ts': [['Date.now', 'setTimeout'], 'a default that tests replace'],
-  'src/pipeline/grace.ts': [['setInterval'], 'a step that does not return in time is left behind'],
-  'src/pipeline/find-plugin.ts': [['setTimeout'], 'a plugin that never finishes loading'],
-  'src/upstream/demo/play.ts': [['setTimeout'], 'the pace of the demo provider'],
-  'src/upstream/transport.ts': [['node:timers'], 'turns of the event loop between the pieces of a long body'],
-  'src/upstream/google-token.ts': [['setTimeout'], 'a default that tests replace'],
+  'src/request/pipeline/grace.ts': [['setInterval'], 'a step that does not return in time is left behind'],
+  'src/loader/find-plugin.ts': [['setTimeout'], 'a plugin that never finishes loading'],
+  'src/providers/demo/play.ts': [['setTimeout'], 'the pace of the demo provider'],
+  'src/providers/transport.ts': [['node:timers'], 'turns of the event loop between the pieces of a long body'],
+  'src/providers/google-token.ts': [['setTimeout'], 'a default that tests replace'],
   'src/cli/explain.ts': [['Date.now'], 'a command: a request comes now unless it says when'],
   'src/cli/person.ts': [['Date.now'], 'a command'],
   'src/cli/quick-start.ts': [['Date.now'], 'a command'],
@@ -158,15 +202,15 @@ const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[
   'src/cli/account.ts': [['Date.now', 'new Date()'], 'a command: it has the time of its own process'],
   'src/cli/key.ts': [['Date.now'], 'a command'],
   'src/cli/operate.ts': [['Date.now', 'node:timers', 'setTimeout'], 'a command that waits for the owner of the store'],
-  'src/cli/beginnings.ts': [
+  'src/cli/plugin-starts.ts': [
     ['Date.now', 'Math.random', 'setTimeout'],
     'a command: steps are created with them, and what they set going goes wrong later',
   ],
   'src/cli/tollgate.js': [['setTimeout'], 'the launcher: its end when a signal does not end it'],
   'src/replay/replay.ts': [['setTimeout'], 'plugins of other people that wait in real time'],
   'src/store/lock.ts': [['node:timers', 'setTimeout'], 'a gateway that waits for a command to let go of the store'],
-  'src/rehearsal.ts': [['setTimeout'], 'nobody waits for a step that hangs'],
-  'src/testing/house.ts': [['setTimeout'], 'waits for what is real: a file, another process'],
+  'src/runtime/dry-run.ts': [['setTimeout'], 'nobody waits for a step that hangs'],
+  'src/testing/gateway.ts': [['setTimeout'], 'waits for what is real: a file, another process'],
   'src/testing/wire.ts': [['setTimeout'], 'a method that a socket has'],
   'plugins/concurrency/slots.ts': [['setTimeout'], 'the end of a wait for a slot'],
   'plugins/credits/index.ts': [['setTimeout'], 'pauses between two tries of a settle'],
@@ -261,14 +305,15 @@ describe('imports', () => {
     const upwards = Object.entries(ARROWS).flatMap(([from, to]) =>
       to.filter(each => order.indexOf(each) <= order.indexOf(from)).map(each => `${from} -> ${each}`),
     )
-    expect(upwards).toEqual(['admin/ -> store/'])
+    expect(upwards).toEqual([])
     expect(drawing()).toEqual(order)
   })
 
   test('the drawing of src/README.md has everything in src, and nothing else', () => {
     const there = readdirSync(join(ROOT, 'src'), { withFileTypes: true })
     const names = there.map(entry => (entry.isDirectory() ? `${entry.name}/` : entry.name))
-    expect(drawing().sort()).toEqual(names.filter(name => name !== 'README.md').sort())
+    const drawn = drawing().map(part => part.replace(/(?<=\/).*/, ''))
+    expect([...new Set(drawn)].sort()).toEqual(names.filter(name => name !== 'README.md').sort())
   })
 
   test('plugins import #contract, their own folder, Node.js, and the packages that are said', () => {
@@ -324,9 +369,9 @@ describe('code', () => {
         return lines.flatMap(line => (assigned.test(line) ? [`${file}: ${line.trim()}`] : []))
       })
     // A reply and a summary are made with theirs, once.
-    const ofReplies = found.filter(line => line.startsWith('src/send/reply.ts: this.outcome = outcome'))
+    const ofReplies = found.filter(line => line.startsWith('src/request/send/reply.ts: this.outcome = outcome'))
     expect(found.filter(line => !ofReplies.includes(line))).toEqual([
-      'src/pipeline/exchange.ts: this.outcome = outcomeAfter(this.outcome, how)',
+      'src/request/exchange.ts: this.outcome = outcomeAfter(this.outcome, how)',
     ])
   })
 
@@ -442,9 +487,9 @@ describe('README.md', () => {
     expect(tableOf(read('src/observe/README.md'), 'metric')).toEqual(rows)
   })
 
-  test('src/admin/README.md has a row for every route of the account API, as the code says it', () => {
+  test('src/api/README.md has a row for every route of the account API, as the code says it', () => {
     const rows = ROUTES.map(({ method, path, audience, summary }) => [`\`${method} ${path}\``, audience, summary])
-    expect(tableOf(read('src/admin/README.md'), 'Route')).toEqual(rows)
+    expect(tableOf(read('src/api/README.md'), 'Route')).toEqual(rows)
   })
 
   test('has a row for every command', () => {
@@ -539,10 +584,11 @@ function isPage(file: string): boolean {
   return file.startsWith('src/dashboard/')
 }
 
-/** `src/store/ledger.ts` is part of `store/`, `src/main.ts` of itself. */
+/** `src/store/ledger.ts` is part of `store/`, `src/main.ts` of itself: the longest row of the table that holds the file. */
 function partOf(file: string): string {
-  const [, first, ...rest] = file.split('/')
-  return rest.length > 0 ? `${first}/` : first!
+  const path = file.slice('src/'.length)
+  const rows = Object.keys(ARROWS).filter(part => path.startsWith(part))
+  return rows.sort((a, b) => b.length - a.length)[0] ?? path
 }
 
 function packageOf(specifier: string): string {
@@ -553,7 +599,7 @@ function packageOf(specifier: string): string {
 /** The names at the left of the drawing. */
 function drawing(): string[] {
   const { text } = samplesOf('src/README.md')[0]!
-  return [...text.matchAll(/^[ │├└─]*([a-z-]+(?:\/|\.ts)) /gm)].map(match => match[1]!)
+  return [...text.matchAll(/^([a-z/-]+(?:\/|\.ts)) /gm)].map(match => match[1]!)
 }
 
 /** `tollgate account create`: read from the program that the files in src/cli build. */

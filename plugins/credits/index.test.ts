@@ -10,7 +10,7 @@ import {
   retryHeaders,
   type Usage,
 } from '#contract'
-import type { Exchange } from '../../src/pipeline/exchange.ts'
+import type { Exchange } from '../../src/request/exchange.ts'
 import { StoreUnavailable } from '../../src/store/store.ts'
 import { counts } from '../../test/helpers/counts.ts'
 import { readSettings, type StepRequest } from '../../test/helpers/step.ts'

@@ -1,6 +1,6 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Log } from '#contract'
-import { BUILT_IN } from '../../src/pipeline/builtin.ts'
+import { BUILT_IN } from '../../src/loader/builtin.ts'
 import { startInProcess } from '../../test/helpers/in-process.ts'
 import { createSteps } from '../../test/helpers/step.ts'
 import jwt from './index.ts'

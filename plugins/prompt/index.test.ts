@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Account, Chat, ChatMessage, Model } from '#contract'
-import { BUILT_IN } from '../../src/pipeline/builtin.ts'
+import { BUILT_IN } from '../../src/loader/builtin.ts'
 import { openBench } from '../../src/testing/index.ts'
 import { counts } from '../../test/helpers/counts.ts'
 import { errorAnswer, exact, startFakeProvider } from '../../test/helpers/fake-provider.ts'

@@ -1,6 +1,6 @@
 /** `tollgate account`: who may use the gateway, and the credit they have. */
 import type { Command } from 'commander'
-import type { AccountView, KeyView } from '../admin/verbs.ts'
+import type { AccountView, KeyView } from '../api/control/verbs.ts'
 import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
 import { json, pairs, showMoney, showTime, table } from './format.ts'
 import { keyTable } from './key.ts'

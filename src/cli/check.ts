@@ -1,9 +1,9 @@
 /** `tollgate check`: what a pull request runs. Says everything that is wrong with configurations, and where. */
 import { type Command, Option } from 'commander'
-import { tryBeginnings } from './beginnings.ts'
 import { type AddCommand, configOf, example } from './commands.ts'
 import { readConfiguration } from './configuration.ts'
 import { plansOf } from './plans.ts'
+import { tryBeginnings } from './plugin-starts.ts'
 import { type Checked, isPassed, jsonReport, type ReportContext, textReport, wantsColours } from './report.ts'
 import { githubReport } from './report-github.ts'
 import { sarifReport } from './report-sarif.ts'

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { parseEnv } from 'node:util'
 import type { LoadResult } from '../config/load.ts'
-import type { Problem } from '../config/problem.ts'
 import type { WarnOptions } from '../config/warnings.ts'
+import type { Problem } from '../config/yaml/problem.ts'
 import { pathOf } from './commands.ts'
 import { CommandError, type Terminal } from './terminal.ts'
 
@@ -29,7 +29,7 @@ export function environmentOf(terminal: Terminal, config: string): Environment {
 export async function readConfiguration(terminal: Terminal, config: string, warn?: WarnOptions): Promise<LoadResult> {
   const [{ loadConfiguration }, { builtinRegistry }] = await Promise.all([
     import('../config/load.ts'),
-    import('../pipeline/builtin.ts'),
+    import('../loader/builtin.ts'),
   ])
   const env = environmentOf(terminal, config)
   return loadConfiguration(pathOf(terminal, config), { env, registry: builtinRegistry(), ...(warn ? { warn } : {}) })
@@ -43,7 +43,7 @@ export interface Problems {
 
 /** Problems as text: `file:line:column: sentence`, each with its line and a caret. */
 export async function problemText(terminal: Terminal, { problems, sources }: Problems): Promise<string> {
-  const { formatProblem } = await import('../config/problem.ts')
+  const { formatProblem } = await import('../config/yaml/problem.ts')
   return problems
     .map(problem => {
       const shown = { ...problem, file: shownPath(terminal, problem.file) }

@@ -23,7 +23,7 @@ const CREDIT = '1'
 async function demo(terminal: Terminal): Promise<ExitCode> {
   const [{ serve }, { runVerb }, { demoModel }] = await Promise.all([
     import('../main.ts'),
-    import('../admin/verbs.ts'),
+    import('../api/control/verbs.ts'),
     import('./quick-start.ts'),
   ])
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-demo-'))
@@ -68,7 +68,7 @@ async function streamOne(client: Client): Promise<string> {
   const question = 'Greet me in two sentences.'
   terminal.out(`\n1. A stream\n\n   > ${question}\n   `)
   const response = await ask(client, question, true)
-  const { SseReader } = await import('../dialects/sse.ts')
+  const { SseReader } = await import('../providers/dialects/sse.ts')
   const reader = new SseReader()
   let finished = false
   let done = false

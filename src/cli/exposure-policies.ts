@@ -1,7 +1,7 @@
 /** What the steps of each policy let in: how many exchanges at once, who pays for them, and who may come at all. */
 import type { Configuration, RouteConfig, StepConfig } from '../config/configuration.ts'
 import { asksModel, type Rate, rawHold } from '../contract/index.ts'
-import { LONGEST_PAUSE_MS, SLOW_MS } from '../upstream/retry.ts'
+import { LONGEST_PAUSE_MS, SLOW_MS } from '../providers/retry.ts'
 import type { Figure, ModelExposure } from './exposure-figures.ts'
 import { showNano } from './exposure-text.ts'
 

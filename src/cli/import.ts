@@ -129,8 +129,8 @@ async function readPrices(terminal: Terminal, file: string): Promise<PriceList> 
 async function problemsOf(files: ReadonlyMap<string, string>, { variables }: Imported): Promise<string[]> {
   const [{ loadConfiguration }, { builtinRegistry }, { sentence }, { sampleAccount }] = await Promise.all([
     import('../config/load.ts'),
-    import('../pipeline/builtin.ts'),
-    import('../config/problem.ts'),
+    import('../loader/builtin.ts'),
+    import('../config/yaml/problem.ts'),
     import('./import-litellm/clouds.ts'),
   ])
   const folder = resolve('/tollgate-import')

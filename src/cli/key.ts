@@ -1,6 +1,6 @@
 /** `tollgate key`: the keys that clients send. A secret is shown once, when it is made. */
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import type { IssuedKeyView, KeyView } from '../admin/verbs.ts'
+import type { IssuedKeyView, KeyView } from '../api/control/verbs.ts'
 import { LONGEST_GRACE_MS, MOST_KEYS_LISTED } from '../store/store.ts'
 import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
 import { json, showMoney, showTime, table } from './format.ts'

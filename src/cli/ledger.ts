@@ -1,6 +1,6 @@
 /** `tollgate ledger verify`: recomputes every balance from the ledger's events. */
 import type { Command } from 'commander'
-import type { VerifyView } from '../admin/verbs.ts'
+import type { VerifyView } from '../api/control/verbs.ts'
 import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
 import { count, json, table } from './format.ts'
 import { verifyLedger } from './operate.ts'

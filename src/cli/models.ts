@@ -1,5 +1,5 @@
 /** Checks the models that a key is limited to: a misspelt one would make a key that nothing answers. */
-import type { ModelNames } from '../admin/verbs.ts'
+import type { ModelNames } from '../api/control/verbs.ts'
 import { readConfiguration } from './configuration.ts'
 import { askGateway } from './operate.ts'
 import { findStore } from './place.ts'
@@ -13,7 +13,7 @@ export async function checkModels(terminal: Terminal, configFile: string, models
   const names =
     (await askGateway(await findStore(terminal, configFile), 'model.list', {})) ?? (await inFiles(terminal, configFile))
   if (names === null) return
-  const { nearest } = await import('../config/problem.ts')
+  const { nearest } = await import('../config/yaml/problem.ts')
   const known = new Set(names.models)
   for (const name of models) {
     if (known.has(name)) continue

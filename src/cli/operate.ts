@@ -4,7 +4,7 @@
  */
 import { userInfo } from 'node:os'
 import { setTimeout as wait } from 'node:timers/promises'
-import type { VerbName, VerbResults, VerifyView } from '../admin/verbs.ts'
+import type { VerbName, VerbResults, VerifyView } from '../api/control/verbs.ts'
 import { realPath } from '../store/files.ts'
 import type { Store } from '../store/store.ts'
 import { findStore, type StorePlace } from './place.ts'
@@ -27,7 +27,7 @@ export async function operate<Name extends VerbName>(
   args: Args,
 ): Promise<VerbResults[Name]> {
   const place = await findStore(terminal, config)
-  const { runVerb } = await import('../admin/verbs.ts')
+  const { runVerb } = await import('../api/control/verbs.ts')
   const deadline = Date.now() + PATIENCE_MS
   for (;;) {
     const result = await askGateway(place, verb, args)
@@ -45,7 +45,7 @@ export async function askGateway<Name extends VerbName>(
   verb: Name,
   args: Args,
 ): Promise<VerbResults[Name] | null> {
-  const { callControl, controlPath, NoGateway } = await import('../admin/control.ts')
+  const { callControl, controlPath, NoGateway } = await import('../api/control/socket.ts')
   try {
     return await callControl(controlPath(place.store, place.configFile), verb, args)
   } catch (error) {
@@ -66,7 +66,7 @@ export async function verifyLedger(terminal: Terminal, config: string): Promise<
     import('../store/database.ts'),
     import('../store/migrate.ts'),
     import('../store/verify.ts'),
-    import('../admin/verbs.ts'),
+    import('../api/control/verbs.ts'),
   ])
   // Opening would say so too, in SQLite's words.
   if (!existsSync(place.database)) throw new CommandError(`There is no store at ${place.database} yet.`)

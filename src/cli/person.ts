@@ -1,7 +1,7 @@
 /** `tollgate person`: who may sign in to the dashboard. Links work once; their secret stands behind `#`. */
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import type { LinkView } from '../admin/api/views.ts'
-import type { IssuedLink } from '../admin/people-verbs.ts'
+import type { IssuedLink } from '../api/control/people-verbs.ts'
+import type { LinkView } from '../api/views.ts'
 import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
 import { json, showMoney, showTime, table } from './format.ts'
 import { actor, operate } from './operate.ts'

@@ -3,7 +3,7 @@
  * policy, and from a shell that has none of the gateway's environment variables.
  */
 import { dirname, resolve } from 'node:path'
-import { readTextFile } from '../config/text-file.ts'
+import { readTextFile } from '../config/yaml/text-file.ts'
 import { pathOf } from './commands.ts'
 import { environmentOf, problemText, readConfiguration } from './configuration.ts'
 import { CommandError, type Terminal } from './terminal.ts'
@@ -31,7 +31,7 @@ export async function findStore(terminal: Terminal, config: string): Promise<Sto
     throw new CommandError(`The configuration ${config} cannot be read: ${reason}. Name another with --config.`)
   })
   const [{ readSource }, { GATEWAY_SCHEMA }] = await Promise.all([
-    import('../config/source.ts'),
+    import('../config/yaml/source.ts'),
     import('../config/schema.ts'),
   ])
   const env = environmentOf(terminal, configFile)

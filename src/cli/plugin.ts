@@ -46,7 +46,7 @@ async function create(terminal: Terminal, name: string, parent: string): Promise
       `  ${isOwn ? ownTestCommand(name) : testCommand(test)}`,
       '',
       ...(isOwn
-        ? ['Let policies name it: a line in src/pipeline/builtin.ts, a row in README.md, and then', `  - use: ${name}`]
+        ? ['Let policies name it: a line in src/loader/builtin.ts, a row in README.md, and then', `  - use: ${name}`]
         : ['Use it, in a policy of this folder:', `  - use: ${useOf(terminal, folder)}`]),
       '    with: { most: 20 }',
       '',
@@ -61,7 +61,7 @@ async function checkName(name: string): Promise<void> {
       `"${name}" is no name for a plugin: up to 40 lower-case letters, digits and dashes, a letter first`,
     )
   }
-  const { BUILT_IN } = await import('../pipeline/builtin.ts')
+  const { BUILT_IN } = await import('../loader/builtin.ts')
   if (BUILT_IN.some(plugin => plugin.name === name)) {
     throw new CommandError(`"${name}" is a plugin of the gateway itself; take another name`)
   }
@@ -175,7 +175,7 @@ const messages = (count: number) => Array.from({ length: count }, () => ({ role:
 
 function ownTestOf(name: string): string {
   return `import { expect, test } from 'vitest'
-import { conform, openBench } from '../../src/testing/index.ts'
+import { conform, openBench } from '../testing/index.ts'
 import plugin from './index.ts'
 
 ${stepsOf(name)}

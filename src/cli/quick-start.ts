@@ -3,7 +3,7 @@
  * key and a line to paste; on later starts, where it answers and how to make a key.
  */
 import type { Model } from '#contract'
-import { runVerb } from '../admin/verbs.ts'
+import { runVerb } from '../api/control/verbs.ts'
 import { basePath, chatPath, isLoopback, urlHost } from '../config/address.ts'
 import type { Configuration, RouteConfig } from '../config/configuration.ts'
 import type { Store } from '../store/store.ts'

@@ -2,7 +2,7 @@
 import { exceeds, type Gate, tooLittle } from '../replay/gate.ts'
 import type { ReplayResult } from '../replay/replay.ts'
 import { reportJson } from '../replay/report.ts'
-import type { Strays } from '../replay/strays.ts'
+import type { Strays } from '../simulate/unhandled-errors.ts'
 import { shownPath } from './configuration.ts'
 import { json } from './format.ts'
 import { replayText, skippedText } from './replay-text.ts'
@@ -62,7 +62,7 @@ const MOST_ACCOUNTS_SAID = 5
 /** Why no line was taken: mostly an account that is mistyped. */
 async function whyNothing({ passedBy, otherAccounts }: ReplayResult, account: string | null): Promise<string> {
   if (account === null || passedBy === 0) return 'there is no line to replay'
-  const { didYouMean } = await import('../config/problem.ts')
+  const { didYouMean } = await import('../config/yaml/problem.ts')
   const names = [...new Set(otherAccounts.values())]
   const near = didYouMean(account, [...names, ...otherAccounts.keys()])
   const said = names.slice(0, MOST_ACCOUNTS_SAID).map(name => JSON.stringify(name))

@@ -4,7 +4,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import { parseMoney, UnitError } from '../contract/units.ts'
 import { type Gate, GateError, parseGate } from '../replay/gate.ts'
 import type { ReplayOptions } from '../replay/replay.ts'
-import type { Strays } from '../replay/strays.ts'
+import type { Strays } from '../simulate/unhandled-errors.ts'
 import { type AddCommand, configOf, example, existingFile, jsonOption, logFile, pathOf } from './commands.ts'
 import { problemText } from './configuration.ts'
 import type { ReportOptions } from './replay-result.ts'
@@ -62,7 +62,7 @@ async function replayLogs(
   config: string,
   options: Options,
 ): Promise<ExitCode> {
-  const { keepStrays } = await import('../replay/strays.ts')
+  const { keepStrays } = await import('../simulate/unhandled-errors.ts')
   // From before a plugin is loaded: what it breaks in a later turn must not keep the report.
   const strays = keepStrays()
   try {
@@ -127,7 +127,7 @@ async function replayKept(
 async function load(terminal: Terminal, config: string) {
   const [{ loadConfiguration }, { builtinRegistry }, { standIns }] = await Promise.all([
     import('../config/load.ts'),
-    import('../pipeline/builtin.ts'),
+    import('../loader/builtin.ts'),
     import('../testing/policy/stand-ins.ts'),
   ])
   const { environmentOf } = await import('./configuration.ts')

@@ -4,7 +4,7 @@ import { type Checked, problemsOf, type ReportContext, summary } from './report.
 
 /** One `::error …::…`, `::warning …::…` or `::notice …::…` a problem, and a plain line that sums it up. */
 export async function githubReport(checked: readonly Checked[], { terminal }: ReportContext): Promise<string> {
-  const { sentence } = await import('../config/problem.ts')
+  const { sentence } = await import('../config/yaml/problem.ts')
   const commands = problemsOf(checked).map(problem => {
     const file = property(shownPath(terminal, problem.file))
     const place = `file=${file},line=${problem.line},col=${problem.column}`

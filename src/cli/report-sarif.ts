@@ -1,7 +1,7 @@
 /** What `tollgate check` found as SARIF 2.1.0, which code scanning of GitHub, GitLab and Azure DevOps reads. */
 import { isAbsolute } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import type { Problem } from '../config/problem.ts'
+import type { Problem } from '../config/yaml/problem.ts'
 import { shownPath } from './configuration.ts'
 import { json } from './format.ts'
 import { type Checked, isPassed, problemsOf, type ReportContext } from './report.ts'
@@ -15,7 +15,10 @@ export async function sarifReport(
   checked: readonly Checked[],
   { terminal, version, strict }: ReportContext,
 ): Promise<string> {
-  const [{ sentence }, { RULES }] = await Promise.all([import('../config/problem.ts'), import('../config/rules.ts')])
+  const [{ sentence }, { RULES }] = await Promise.all([
+    import('../config/yaml/problem.ts'),
+    import('../config/yaml/rules.ts'),
+  ])
   const rules = Object.keys(RULES)
   const results = problemsOf(checked).map(problem => ({
     ruleId: problem.rule,

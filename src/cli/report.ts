@@ -1,7 +1,7 @@
 /** What `tollgate check` found, for people and as JSON; the formats of other tools have files of their own. */
 import { resolve } from 'node:path'
 import type { LoadResult } from '../config/load.ts'
-import type { Problem } from '../config/problem.ts'
+import type { Problem } from '../config/yaml/problem.ts'
 import { shownPath } from './configuration.ts'
 import { count, json } from './format.ts'
 import type { Terminal } from './terminal.ts'
@@ -27,7 +27,7 @@ export type Report = (checked: readonly Checked[], context: ReportContext) => st
 
 /** `file:line:column: sentence` with the line and a caret; what is fine is counted; one line sums it up. */
 export async function textReport(checked: readonly Checked[], { terminal, colours }: ReportContext): Promise<string> {
-  const { formatProblem } = await import('../config/problem.ts')
+  const { formatProblem } = await import('../config/yaml/problem.ts')
   const paint = (code: string, text: string) => (colours ? `\x1b[${code}m${text}\x1b[0m` : text)
   const parts = checked.map(({ file, loaded }) => {
     const problems = foundIn(loaded).map(problem => {

@@ -30,8 +30,8 @@ export const addSchema: AddCommand = (program, { terminal, finish }) => {
 async function writeSchema(terminal: Terminal, config: string, out: string | undefined): Promise<ExitCode> {
   const [{ editorSchema }, { outsidePlugins }, { builtinRegistry }, { POLICY_TEST_SCHEMA }] = await Promise.all([
     import('../config/json-schema.ts'),
-    import('../config/outside-plugins.ts'),
-    import('../pipeline/builtin.ts'),
+    import('../config/policy/outside-plugins.ts'),
+    import('../loader/builtin.ts'),
     import('../testing/policy/schema.ts'),
   ])
   const configFile = pathOf(terminal, config)

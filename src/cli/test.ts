@@ -2,8 +2,8 @@
 import { readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Command, Option } from 'commander'
-import type { Problem } from '../config/problem.ts'
-import type { Guard } from '../testing/policy/guard.ts'
+import type { Problem } from '../config/yaml/problem.ts'
+import type { Guard } from '../testing/policy/isolation.ts'
 import type { PolicyTests, ReadProblems } from '../testing/policy/read.ts'
 import type { StepFailure, TestResult } from '../testing/policy/run.ts'
 import { type AddCommand, configOf, example, pathOf } from './commands.ts'
@@ -54,7 +54,7 @@ function isChosen({ env }: Terminal, command: Command): boolean {
 async function test(terminal: Terminal, said: readonly string[], options: Options): Promise<ExitCode> {
   const { config } = options
   const files = said.length > 0 ? said.map(file => pathOf(terminal, file)) : filesBeside(pathOf(terminal, config))
-  const { standGuard } = await import('../testing/policy/guard.ts')
+  const { standGuard } = await import('../testing/policy/isolation.ts')
   const guard = standGuard()
   const results: FileResult[] = []
   try {
@@ -94,7 +94,7 @@ async function runFile(
   const [{ readPolicyTests }, { runTest, wentWrongLater }, { builtinRegistry }] = await Promise.all([
     import('../testing/policy/read.ts'),
     import('../testing/policy/run.ts'),
-    import('../pipeline/builtin.ts'),
+    import('../loader/builtin.ts'),
   ])
   const env = environmentOf(terminal, config)
   const read: PolicyTests | ReadProblems = await readPolicyTests(file, {

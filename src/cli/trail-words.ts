@@ -1,6 +1,6 @@
 /** Lines of the trail in words, for a terminal. */
 import type { TrailEntry } from '#contract'
-import { mistakeWords } from '../pipeline/step-report.ts'
+import { mistakeWords } from '../request/pipeline/step-report.ts'
 
 const DEEDS = { answer: 'answered', edit: 'edited', rewrite: 'rewritten' } as const
 

@@ -5,7 +5,7 @@
  */
 import type { AzurePlace } from './configuration.ts'
 import type { ProviderShape } from './file-shapes.ts'
-import type { Source } from './source.ts'
+import type { Source } from './yaml/source.ts'
 
 /** As Azure's documentation writes them: a day, mostly a preview of what comes. */
 const VERSION = /^(\d{4}-\d\d-\d\d(-preview)?|preview|latest|v1)$/

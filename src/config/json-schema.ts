@@ -6,8 +6,8 @@
  * everybody writes the same line at the top. The checks at load say more: this schema never refuses what they accept.
  */
 import { type AnyPlugin, UNITS_ID, type UnitName } from '#contract'
-import type { Within } from './ajv.ts'
 import { GATEWAY_SCHEMA, POLICY_SCHEMA } from './schema.ts'
+import type { Within } from './yaml/ajv.ts'
 
 /** A plugin as policies name it: `rate-limit`, `./plugins/office-hours.ts`. */
 export interface NamedPlugin {

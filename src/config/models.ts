@@ -10,8 +10,8 @@ import {
 } from '#contract'
 import type { Configuration, DialectName } from './configuration.ts'
 import type { GatewayShape, ModelShape, PriceShape, TargetShape } from './file-shapes.ts'
-import { didYouMean } from './problem.ts'
-import { entriesOf, pointer, type Source } from './source.ts'
+import { didYouMean } from './yaml/problem.ts'
+import { entriesOf, pointer, type Source } from './yaml/source.ts'
 
 interface Catalog {
   readonly models: Map<string, Model>

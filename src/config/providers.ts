@@ -7,7 +7,7 @@ import type { GatewayShape, ProviderShape } from './file-shapes.ts'
 import { type Listeners, ownListener } from './own-listeners.ts'
 import { BY_REFERENCE, WRITTEN_OUT } from './server.ts'
 import { checkServiceAccount, serviceAccountOf } from './service-account.ts'
-import { entriesOf, pointer, type Source } from './source.ts'
+import { entriesOf, pointer, type Source } from './yaml/source.ts'
 
 const DEMO_PACE_MS = 25
 

@@ -3,8 +3,8 @@ import { asksModel, type NanoUsd, type Price, type RouteKind } from '#contract'
 import type { Provider, RawTarget } from './configuration.ts'
 import type { GatewayShape, RouteShape } from './file-shapes.ts'
 import { checkPriceSize, checkProviderName, priceFrom } from './models.ts'
-import { listed, nearest } from './problem.ts'
-import { pointer, type Source } from './source.ts'
+import { listed, nearest } from './yaml/problem.ts'
+import { pointer, type Source } from './yaml/source.ts'
 
 /** A route before its policy is known. */
 export interface PlannedRoute {

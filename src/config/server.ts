@@ -2,9 +2,9 @@
 import { dirname, resolve } from 'node:path'
 import { isLoopback, parseAddress, urlHost } from './address.ts'
 import type { Address, Configuration } from './configuration.ts'
+import { buildPeople } from './dashboard.ts'
 import type { GatewayShape } from './file-shapes.ts'
-import { buildPeople } from './people.ts'
-import type { Source } from './source.ts'
+import type { Source } from './yaml/source.ts'
 
 type Server = Pick<
   Configuration,

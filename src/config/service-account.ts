@@ -4,7 +4,7 @@ import { isLoopback } from './address.ts'
 import type { ServiceAccount } from './configuration.ts'
 import type { ProviderShape } from './file-shapes.ts'
 import { BY_REFERENCE, WRITTEN_OUT } from './server.ts'
-import type { Source } from './source.ts'
+import type { Source } from './yaml/source.ts'
 
 /** Of a text that has passed the check. */
 export function serviceAccountOf(text: string): ServiceAccount {

@@ -4,15 +4,15 @@
  */
 import { formatMoney, type NanoUsd, type Price } from '#contract'
 import { isWellKnown, spokenInstead } from './base-urls.ts'
+import { parseWhen } from './conditions/when.ts'
 import type { Configuration, Provider } from './configuration.ts'
-import { warnOfLimits } from './limit-warnings.ts'
-import type { LoadedPolicy } from './policy.ts'
-import { didYouMean, listed } from './problem.ts'
+import { warnOfLimits } from './policy/limit-warnings.ts'
+import type { LoadedPolicy } from './policy/policy.ts'
+import { comparedIn } from './policy/when-models.ts'
 import { SECRET_HEADER } from './providers.ts'
 import type { PlannedRoute } from './routes.ts'
-import { pointer, type Source } from './source.ts'
-import { parseWhen } from './when.ts'
-import { comparedIn } from './when-models.ts'
+import { didYouMean, listed } from './yaml/problem.ts'
+import { pointer, type Source } from './yaml/source.ts'
 
 export interface WarnOptions {
   /** The plans that accounts of a store have; null when nobody knows. */

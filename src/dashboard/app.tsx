@@ -1,7 +1,7 @@
 /** Who is here, which page that is, and what stands in the place of a page that cannot be shown. */
 import { Component, type ComponentChildren, type ComponentType, type VNode } from 'preact'
 import { useCallback, useEffect, useState } from 'preact/hooks'
-import type { AboutView, SessionView } from '../admin/api/views.ts'
+import type { AboutView, SessionView } from '../api/views.ts'
 import { Layout } from './layout.tsx'
 import { ApiError, api, onSignedOut } from './lib/api.ts'
 import { match, type Params, placeAfter } from './lib/places.ts'

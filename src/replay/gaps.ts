@@ -1,8 +1,8 @@
 /** What a replay cannot know: each with a sentence, and only where this log and this configuration meet it. */
 import type { Configuration, PolicyConfig } from '../config/configuration.ts'
-import { didYouMean } from '../config/problem.ts'
-import { BUILT_IN } from '../pipeline/builtin.ts'
-import { runsDry } from '../pipeline/played.ts'
+import { didYouMean } from '../config/yaml/problem.ts'
+import { BUILT_IN } from '../loader/builtin.ts'
+import { runsDry } from '../simulate/configuration.ts'
 import { looksAtAnswers, rewritesRequests } from './differ.ts'
 import type { BalanceOf } from './ledger.ts'
 import type { LogLine } from './line.ts'

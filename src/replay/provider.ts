@@ -1,9 +1,9 @@
 /** What stands behind the steps of a replay: the provider as the line has seen it, or as others of its model were. */
 import { type Chunk, ERRORS, mostOutput, type Progress, refuse, type Usage } from '#contract'
-import { throughTaps } from '../answer/taps.ts'
-import { type Exchange, NOTHING_USED } from '../pipeline/exchange.ts'
-import type { Reply } from '../pipeline/finish.ts'
-import { playedReply } from '../pipeline/played-exchange.ts'
+import { throughTaps } from '../request/answer/taps.ts'
+import { type Exchange, NOTHING_USED } from '../request/exchange.ts'
+import type { Reply } from '../request/finish.ts'
+import { playedReply } from '../simulate/exchange.ts'
 import type { LogLine } from './line.ts'
 
 /** How an exchange goes on behind its steps. */

@@ -3,7 +3,7 @@
  * lasting as long as it did, so that those that were under way together are so again.
  */
 import type { Configuration } from '../config/configuration.ts'
-import { letGoOfAll } from '../pipeline/let-go.ts'
+import { letGoOfAll } from '../loader/dispose.ts'
 import { type Comparison, compare, emptyComparison, recorded } from './compare.ts'
 import { likenessOf } from './differ.ts'
 import { type Gap, gapsOf, Seen } from './gaps.ts'

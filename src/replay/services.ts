@@ -14,7 +14,7 @@ import {
   type TrailEntry,
 } from '#contract'
 import type { Configuration, StepConfig } from '../config/configuration.ts'
-import { runsDry, saysWho } from '../pipeline/played.ts'
+import { runsDry, saysWho } from '../simulate/configuration.ts'
 import { createBuckets } from '../store/buckets.ts'
 import { NOT_RUN } from './compare.ts'
 import { looksAtAnswers, looksAtRequests } from './differ.ts'

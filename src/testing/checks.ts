@@ -1,7 +1,7 @@
 /** What `conform` looks at when an ending has been played; each answers with sentences, none where all is well. */
 import { getEventListeners } from 'node:events'
 import { type AnyPlugin, type Chunk, costOf, mistakeText } from '#contract'
-import { mistakeSentence, type StepMistake } from '../pipeline/step-report.ts'
+import { mistakeSentence, type StepMistake } from '../request/pipeline/step-report.ts'
 import type { Bench } from './bench.ts'
 import { AROUND, type Ending } from './endings.ts'
 import { turn } from './time.ts'

@@ -16,7 +16,7 @@ import {
   STREAM_ENDINGS,
   WELL,
 } from './endings.ts'
-import { StuckError } from './house.ts'
+import { StuckError } from './gateway.ts'
 import { namesOf, refuseUnknown } from './known.ts'
 import { turn } from './time.ts'
 import type { BenchAnswer, BenchRequest } from './visit.ts'

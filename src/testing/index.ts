@@ -9,6 +9,6 @@ export {
   STANDARD_STEPS,
 } from './bench.ts'
 export { ConformError, type ConformFailure, type ConformOptions, type ConformReport, conform } from './conform.ts'
-export type { BenchRecord, LogEntry, Recovered } from './house.ts'
+export type { BenchRecord, LogEntry, Recovered } from './gateway.ts'
 export type { Script, ScriptedUpstream, UpstreamCall } from './upstream.ts'
 export type { BenchAnswer, BenchRequest } from './visit.ts'

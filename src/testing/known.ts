@@ -2,7 +2,7 @@
  * Options that there are. Node.js runs a plugin's test without looking at its types, so a misspelt option would be left out
  * in silence, and the test would try something else than it says.
  */
-import { didYouMean, listed } from '../config/problem.ts'
+import { didYouMean, listed } from '../config/yaml/problem.ts'
 
 /** The names of options, of which the type checker knows that none is missing. */
 export const namesOf = <Options extends object>(names: Readonly<Record<keyof Options, true>>): readonly string[] =>

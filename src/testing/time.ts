@@ -3,7 +3,7 @@
  * deadlines. What falls due on the way happens at its moment.
  */
 import type { Clock } from '#contract'
-import type { Check, Watchman } from '../clock.ts'
+import type { Check, Watchman } from '../common/clock.ts'
 
 /** A test's own time. */
 export interface BenchTime {

@@ -1,8 +1,8 @@
 /** The providers behind a bench: they answer what a test has scripted, and remember what they were asked. */
 
-import { failureOfError } from '../upstream/attempt.ts'
-import { RawAbort, RawFailure, type RawProxy, type RawRequest, type RawSink } from '../upstream/raw.ts'
-import type { QueuedHandler, Transport } from '../upstream/transport.ts'
+import { failureOfError } from '../providers/attempt.ts'
+import { RawAbort, RawFailure, type RawProxy, type RawRequest, type RawSink } from '../providers/raw.ts'
+import type { QueuedHandler, Transport } from '../providers/transport.ts'
 import { ANSWER_NAMES, type Fault, render, type ScriptedAnswer } from './answers.ts'
 import { refuseUnknown } from './known.ts'
 import { type BenchTime, turn } from './time.ts'

@@ -1,6 +1,6 @@
 /**
  * What Tollgate is measured against: the least that a proxy in Node can be. It reads the body, replaces `authorization`,
- * sends the request over undici as src/upstream does, and writes the answer as it comes, with backpressure. It knows no
+ * sends the request over undici as src/providers does, and writes the answer as it comes, with backpressure. It knows no
  * keys, no limits and no money.
  *
  *     node test/bench/bare.ts PORT UPSTREAM_PORT [http | UNDICI]
@@ -130,7 +130,7 @@ function overHttp(): Send {
   }
 }
 
-/** As src/upstream/transport.ts has them. */
+/** As src/providers/transport.ts has them. */
 function poolOptions() {
   const deadlines = { headersTimeout: 0, bodyTimeout: 0, keepAliveTimeout: 30_000 }
   return { connections: CONNECTIONS, pipelining: 1, ...deadlines, maxHeaderSize: 65_536, allowH2: false }

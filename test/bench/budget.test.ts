@@ -25,14 +25,14 @@ const CALLS = [
   ['compose', ours('node_modules/koa-compose/index.js'), 0, 'Koa, router'],
   ['dispatch', ours('node_modules/undici/lib/client.js'), 0, 'undici'],
   ['info', ours('node_modules/pino/pino.js'), 0, 'other packages'],
-  ['runPlan', ours('src/pipeline/runner.ts'), 0, 'src/pipeline'],
+  ['runPlan', ours('src/request/pipeline/runner.ts'), 0, 'src/request/pipeline'],
   ['handle', ours('src/gateway.ts'), 0, 'src: files at the top'],
   ['find', ours('src/store/keys.ts'), 0, 'src/store'],
   ['post', ours('src/store/link.ts'), 0, 'src/store: link to the ledger'],
   ['check', ours('plugins/schema/index.ts'), 0, 'plugins'],
   ['onData', ours('test/bench/bare.ts'), 0, 'the bare proxy itself'],
   // The runtime's own: for whoever called it, but for what is a system call.
-  ['stringify', '', 11, 'src/pipeline'],
+  ['stringify', '', 11, 'src/request/pipeline'],
   ['writev', '', 4, 'writes to sockets and files'],
   ['(idle)', '', 0, null],
 ] as const

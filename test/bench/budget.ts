@@ -42,7 +42,8 @@ function rowOf(part: string): string {
   if (part === 'undici') return part
   if (part.startsWith('plugins/')) return 'plugins'
   if (part.startsWith('test/')) return 'the bare proxy itself'
-  if (part.startsWith('src/')) return part.endsWith('.ts') ? 'src: files at the top' : part
+  if (part === 'src') return 'src: files at the top'
+  if (part.startsWith('src/')) return part
   // '(program)', and functions in C++ that no JavaScript has called.
   return part.startsWith('(') ? NATIVE : PACKAGES
 }

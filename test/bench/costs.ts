@@ -4,7 +4,7 @@
  * machine does falls on all alike.
  */
 import type { AnswerView, Chat, ChatRequest, Dialect, Target } from '#contract'
-import { createDialect, type DialectName } from '../../src/dialects/index.ts'
+import { createDialect, type DialectName } from '../../src/providers/dialects/index.ts'
 import { NATIVES, type Native } from './native.ts'
 
 /** Microseconds, the median of the rounds. */

@@ -2,7 +2,7 @@
  * The same answer in the format of every dialect, so that what is compared is the translation and nothing else: a stream
  * of pieces of text, and a whole answer of about 1 kB.
  */
-import { event } from '../dialects/bedrock/frames.ts'
+import { event } from '../providers/dialects/bedrock/frames.ts'
 
 /** One dialect's way to say it. */
 export interface Native {

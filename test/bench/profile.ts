@@ -1,6 +1,6 @@
 /** Reads what `node --cpu-prof` has written: which functions a thread spent its time in, each without those it called. */
 import { readdirSync, readFileSync } from 'node:fs'
-import { join, relative } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
 /** As V8 writes it. */
@@ -114,7 +114,7 @@ function nameOfPart(file: string): string {
   if (module !== undefined) return module
   if (file.startsWith('node:')) return file.replace(/^node:internal\//, 'node:').split('/')[0]!
   if (MESSAGING.includes(file)) return 'src/store: link to the ledger'
-  return file.split('/').slice(0, 2).join('/')
+  return dirname(file).split('/').slice(0, 3).join('/')
 }
 
 /** Relative to the repository; empty for what V8 and Node have in C++. */

@@ -18,15 +18,15 @@ import {
   refuse,
   type StepMiddleware,
 } from '#contract'
-import type { Client } from '../../src/answer/client.ts'
-import { StreamAnswer } from '../../src/answer/stream.ts'
-import type { Tap } from '../../src/answer/taps.ts'
-import { compileWhen, factsOf } from '../../src/config/when.ts'
-import type { Exchange } from '../../src/pipeline/exchange.ts'
-import { createPlan, type Plan, type PlannableStep } from '../../src/pipeline/plan.ts'
-import { PlayedExchange, playedReply } from '../../src/pipeline/played-exchange.ts'
-import { runPlan } from '../../src/pipeline/runner.ts'
-import { mistakeSentence } from '../../src/pipeline/step-report.ts'
+import { compileWhen, factsOf } from '../../src/config/conditions/when.ts'
+import { createPlan, type Plan, type PlannableStep } from '../../src/loader/plan.ts'
+import type { Client } from '../../src/request/answer/client.ts'
+import { StreamAnswer } from '../../src/request/answer/stream.ts'
+import type { Tap } from '../../src/request/answer/taps.ts'
+import type { Exchange } from '../../src/request/exchange.ts'
+import { runPlan } from '../../src/request/pipeline/runner.ts'
+import { mistakeSentence } from '../../src/request/pipeline/step-report.ts'
+import { PlayedExchange, playedReply } from '../../src/simulate/exchange.ts'
 import { median } from './report.ts'
 
 /** Steps of a kind in one policy. */

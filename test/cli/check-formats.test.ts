@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { wantsColours } from '../../src/cli/report.ts'
-import { RULES } from '../../src/config/rules.ts'
+import { RULES } from '../../src/config/yaml/rules.ts'
 import { CONFIGURATION, makePlace, type Place, STANDARD_POLICY } from './helpers.ts'
 
 let place: Place

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { editorSchema } from '../../src/config/json-schema.ts'
-import { BUILT_IN } from '../../src/pipeline/builtin.ts'
+import { BUILT_IN } from '../../src/loader/builtin.ts'
 import { POLICY_TEST_SCHEMA } from '../../src/testing/policy/schema.ts'
 import { ROOT } from '../helpers/repository.ts'
 

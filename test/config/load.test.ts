@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { parseAddress } from '../../src/config/address.ts'
 import { loadConfiguration } from '../../src/config/load.ts'
-import { formatProblem } from '../../src/config/problem.ts'
+import { formatProblem } from '../../src/config/yaml/problem.ts'
 import { registry } from './stand-ins.ts'
 import { expectOneProblem, type Gateway, openWorkshop, PARTS, STANDARD } from './workshop.ts'
 

@@ -1,6 +1,6 @@
 /** Each policy that cannot work has its problem, at its place and with its words. */
 import { afterAll, expect, test } from 'vitest'
-import { sentence } from '../../src/config/problem.ts'
+import { sentence } from '../../src/config/yaml/problem.ts'
 import { POLICY_ROWS } from './policy-rows.ts'
 import { markIn, openWorkshop } from './workshop.ts'
 

@@ -6,8 +6,8 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
-import { formatProblem, sentence } from '../../src/config/problem.ts'
-import { substitute } from '../../src/config/substitute.ts'
+import { formatProblem, sentence } from '../../src/config/yaml/problem.ts'
+import { substitute } from '../../src/config/yaml/substitute.ts'
 import { expectOneProblem, type Files, openWorkshop, PARTS, STANDARD } from './workshop.ts'
 
 const workshop = openWorkshop()

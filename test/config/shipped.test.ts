@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, expect, test } from 'vitest'
 import { loadConfiguration } from '../../src/config/load.ts'
-import { formatProblem } from '../../src/config/problem.ts'
 import { GATEWAY_SCHEMA, POLICY_SCHEMA } from '../../src/config/schema.ts'
-import { createRegistry } from '../../src/pipeline/registry.ts'
+import { formatProblem } from '../../src/config/yaml/problem.ts'
+import { createRegistry } from '../../src/loader/registry.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'tollgate-shipped-'))

@@ -1,7 +1,7 @@
 /** Plugins with the names, needs and gifts of the real ones, and settings small enough to see at one glance. */
 import { basename } from 'node:path'
 import { type AnyPlugin, definePlugin, type RouteKind, unit } from '#contract'
-import { createRegistry, type Registry } from '../../src/pipeline/registry.ts'
+import { createRegistry, type Registry } from '../../src/loader/registry.ts'
 
 const settings = (properties: Record<string, object>, more: object = {}) =>
   ({ type: 'object', additionalProperties: false, properties, ...more }) as const

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path'
 import { expect } from 'vitest'
 import type { Configuration } from '../../src/config/configuration.ts'
 import { type LoadResult, loadConfiguration } from '../../src/config/load.ts'
-import { formatProblem, type Problem, sentence } from '../../src/config/problem.ts'
+import { formatProblem, type Problem, sentence } from '../../src/config/yaml/problem.ts'
 import { registry } from './stand-ins.ts'
 
 /** The place that a problem must name, written into the text itself. */

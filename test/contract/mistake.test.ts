@@ -3,7 +3,7 @@ import { mistakeText, placeOfMistake, shownPlace } from '#contract'
 
 const thrown = (stack: string, cause?: unknown) => Object.assign(new Error('boom', { cause }), { stack })
 const frames = (...lines: readonly string[]) => `Error: boom\n${lines.map(line => `    at ${line}`).join('\n')}`
-const OWN = new URL('../../src/pipeline/exchange.ts', import.meta.url).href
+const OWN = new URL('../../src/request/exchange.ts', import.meta.url).href
 
 describe('the place of a mistake', () => {
   test.each<[string, string, string | null]>([

@@ -11,7 +11,7 @@ import {
   type StreamItem,
   type ToolCallDelta,
 } from '#contract'
-import { createDialect, type DialectName } from '../../src/dialects/index.ts'
+import { createDialect, type DialectName } from '../../src/providers/dialects/index.ts'
 import { seeded } from '../helpers/seeded.ts'
 import {
   byProvider,

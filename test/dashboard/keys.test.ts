@@ -1,6 +1,6 @@
 /** What the page says and asks about keys, passwords and credit. */
 import { expect, test } from 'vitest'
-import type { KeyView, UsageRowView } from '../../src/admin/api/views.ts'
+import type { KeyView, UsageRowView } from '../../src/api/views.ts'
 import { capOf, changeOf, endingSoon, expiryOf, inOrder } from '../../src/dashboard/lib/keys.ts'
 import { emailError, passwordError, passwordHint } from '../../src/dashboard/lib/password.ts'
 import { curlSnippet, nodeSnippet, pythonSnippet } from '../../src/dashboard/lib/snippets.ts'

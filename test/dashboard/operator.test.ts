@@ -1,6 +1,6 @@
 /** What the operators' pages compute before they show it: amounts, references, listings, words for health, addresses. */
 import { describe, expect, test } from 'vitest'
-import type { ProblemView, ProviderView, TargetHealthView } from '../../src/admin/api/views.ts'
+import type { ProblemView, ProviderView, TargetHealthView } from '../../src/api/views.ts'
 import { parseMoney } from '../../src/contract/units.ts'
 import { search } from '../../src/dashboard/lib/api.ts'
 import { requestIn } from '../../src/dashboard/lib/request.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { KeyView, UsageRowView } from '../../src/admin/api/views.ts'
+import type { KeyView, UsageRowView } from '../../src/api/views.ts'
 import { dollars, nano } from '../../src/dashboard/lib/format.ts'
 import {
   type By,

@@ -4,7 +4,7 @@
  *
  *     node kill.child.ts serve --config FILE      (TEST_COMMIT_MS, TEST_COMMIT_FAILS in its environment)
  */
-import { systemClock } from '../../src/clock.ts'
+import { systemClock } from '../../src/common/clock.ts'
 import { serve } from '../../src/main.ts'
 import { openStore } from '../../src/store/sqlite.ts'
 import { faultyConnector } from '../store/faulty.ts'

@@ -2,7 +2,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { signRequest } from '../../src/dialects/bedrock/index.ts'
+import { signRequest } from '../../src/providers/dialects/bedrock/index.ts'
 import {
   errorAnswer,
   errorBody,

@@ -8,9 +8,9 @@
  */
 import { rm } from 'node:fs/promises'
 import { type AnyPlugin, parseMoney } from '#contract'
+import { BUILT_IN } from '../../src/loader/builtin.ts'
+import { createRegistry } from '../../src/loader/registry.ts'
 import { type Running, type ServeOptions, serve } from '../../src/main.ts'
-import { BUILT_IN } from '../../src/pipeline/builtin.ts'
-import { createRegistry } from '../../src/pipeline/registry.ts'
 import { type LogLine, temporaryDirectory, writeConfiguration } from './gateway.ts'
 
 export interface InProcessOptions {

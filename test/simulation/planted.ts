@@ -19,12 +19,12 @@ const GROUP = 'src/store/group.ts'
 const RECOVERY = 'src/store/recovery.ts'
 const BACKLOG = 'src/store/backlog.ts'
 const SQLITE = 'src/store/sqlite.ts'
-const STREAM = 'src/answer/stream.ts'
-const PUMP = 'src/answer/pump.ts'
-const CLIENT = 'src/answer/client.ts'
-const CHAT = 'src/send/chat.ts'
+const STREAM = 'src/request/answer/stream.ts'
+const PUMP = 'src/request/answer/pump.ts'
+const CLIENT = 'src/request/answer/client.ts'
+const CHAT = 'src/request/send/chat.ts'
 const GATEWAY = 'src/gateway.ts'
-const ATTEMPT = 'src/upstream/attempt.ts'
+const ATTEMPT = 'src/providers/attempt.ts'
 
 const one = (name: string, what: string, file: string, old: string, changed: string): PlantedBug => ({
   name,
@@ -204,7 +204,7 @@ export const PLANTED: readonly PlantedBug[] = [
   one(
     'late-content-counted',
     'what a provider says behind the finish reason is charged and not delivered',
-    'src/answer/meter.ts',
+    'src/request/answer/meter.ts',
     "if (this.#choices[index] === 'finished') return false",
     "if (this.#choices[index] === 'finished') {\n        this.#deltas++\n        this.#bytes += bytesOf(delta)\n        return false\n      }",
   ),

@@ -2,7 +2,7 @@
  * The provider behind a virtual road: does what its scripts say, and keeps the books of what it was asked, what it
  * handed over and when it was given up.
  */
-import type { QueuedHandler, Transport, UpstreamRequest } from '../../src/upstream/transport.ts'
+import type { QueuedHandler, Transport, UpstreamRequest } from '../../src/providers/transport.ts'
 import { drawScript, type Item, type Script } from './answers.ts'
 import type { Entry, World } from './world.ts'
 

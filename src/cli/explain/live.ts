@@ -4,7 +4,7 @@
  */
 import { statSync } from 'node:fs'
 import { visible } from '#contract'
-import type { PastExchangeView } from '../../admin/api/views.ts'
+import type { PastExchangeView } from '../../api/views.ts'
 import type { ShadowStep, Touched } from '../../observe/shadow.ts'
 import { logFile } from '../commands.ts'
 import { count, json as jsonText, pairs, showMoney, showTime, table } from '../format.ts'

@@ -14,7 +14,7 @@ export interface Loaded {
 export async function loadForExplain(terminal: Terminal, config: string): Promise<Loaded | null> {
   const [{ loadConfiguration }, { builtinRegistry }, { standIns }] = await Promise.all([
     import('../../config/load.ts'),
-    import('../../pipeline/builtin.ts'),
+    import('../../loader/builtin.ts'),
     import('../../testing/policy/stand-ins.ts'),
   ])
   const env = standIns(environmentOf(terminal, config))

@@ -13,7 +13,7 @@ import {
 } from '#contract'
 import { showNano } from '../exposure-text.ts'
 import { count } from '../format.ts'
-import type { SeenHold } from './witness.ts'
+import type { SeenHold } from './recorder.ts'
 
 /** An amount, and what it is made of; the formula is null where it is not known. */
 export interface Sum {

@@ -3,15 +3,15 @@ import type { Exchange, Receipt, StepMiddleware } from '#contract'
 import type { Configuration } from '../../config/configuration.ts'
 import type { ScriptedAnswer } from '../../testing/answers.ts'
 import { headersOf, sameNumbers } from '../../testing/bench.ts'
-import { type BenchRecord, type House, houseMistakeText, openHouse, StuckError } from '../../testing/house.ts'
-import { settle } from '../../testing/policy/people.ts'
+import { type BenchRecord, type House, houseMistakeText, openHouse, StuckError } from '../../testing/gateway.ts'
+import { settle } from '../../testing/policy/accounts.ts'
 import { createTime } from '../../testing/time.ts'
 import type { UpstreamCall } from '../../testing/upstream.ts'
 import type { BenchAnswer } from '../../testing/visit.ts'
 import { CommandError } from '../terminal.ts'
+import { type Caller, type Seen, standInsFor, witnessed } from './recorder.ts'
 import type { RunOptions, TriedRequest } from './request.ts'
 import { type Fit, fitsOf } from './targets.ts'
-import { type Caller, type Seen, standInsFor, witnessed } from './witness.ts'
 
 /** What became of the request, and what was seen on the way. */
 export interface Ran {

@@ -1,15 +1,15 @@
 /** What became of a request, put together from what was seen: the same for people and for machines. */
 import type { Attempt, Exchange, NanoUsd, TrailEntry } from '#contract'
 import type { Configuration, StepConfig } from '../../config/configuration.ts'
-import { didYouMean, listed } from '../../config/problem.ts'
-import { BUILT_IN } from '../../pipeline/builtin.ts'
+import { didYouMean, listed } from '../../config/yaml/problem.ts'
+import { BUILT_IN } from '../../loader/builtin.ts'
 import { type ChargeStory, chargeStory, type HoldStory, holdStory } from './money.ts'
 import { findRoute, otherPaths } from './plan.ts'
+import { isNotRun, type SeenStep } from './recorder.ts'
 import type { RunOptions, TriedRequest } from './request.ts'
 import type { Ran } from './run.ts'
 import { type Change, changesOf, type Fit } from './targets.ts'
 import { otherwiseOf, reasonOf, shortText } from './why.ts'
-import { isNotRun, type SeenStep } from './witness.ts'
 
 /** What one step did, why, and when it would have done otherwise. */
 export interface StepStory {

@@ -4,8 +4,8 @@
  */
 import { type Chat, type EncodedRequest, type Exchange, isRefusal, type Refusal, type Target } from '#contract'
 import type { Configuration, Provider } from '../../config/configuration.ts'
-import { createDialect } from '../../dialects/index.ts'
-import { refusalOfLost } from '../../dialects/lost.ts'
+import { createDialect } from '../../providers/dialects/index.ts'
+import { refusalOfLost } from '../../providers/dialects/lost.ts'
 
 /** A target of the request, and what its dialect makes of it. */
 export interface Fit {

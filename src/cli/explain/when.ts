@@ -1,6 +1,7 @@
 /** What a condition names, with the values that it had: `account.plan` is "default". */
-import { parseWhen } from '../../config/when.ts'
-import { isNode } from '../../config/when-errors.ts'
+
+import { isNode } from '../../config/conditions/errors.ts'
+import { parseWhen } from '../../config/conditions/when.ts'
 
 /** A field of a fact, or a header, as the condition writes it. */
 export interface NamedValue {

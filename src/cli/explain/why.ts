@@ -3,8 +3,8 @@ import { type Exchange, formatSpan, type NanoUsd, type TrailEntry } from '#contr
 import type { StepConfig } from '../../config/configuration.ts'
 import { showNano } from '../exposure-text.ts'
 import { remarksOf } from '../trail-words.ts'
+import type { SeenHold, SeenStep } from './recorder.ts'
 import { valuesText } from './when.ts'
-import type { SeenHold, SeenStep } from './witness.ts'
 
 /** A step with what became of it. */
 export interface WhyParts {

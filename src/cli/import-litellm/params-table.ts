@@ -64,7 +64,7 @@ export const PARAMS: Readonly<Record<string, Known>> = {
   ],
   drop_params: ['it is said once, at the step route', 'on_dropped: tell or refuse'],
   additional_drop_params: ['single parameters cannot be left out', 'ask clients not to send them'],
-  allowed_openai_params: ['what a target takes is known by its dialect', 'see src/dialects/README.md'],
+  allowed_openai_params: ['what a target takes is known by its dialect', 'see src/providers/dialects/README.md'],
   mock_response: ['answers are not made up', 'use the dialect demo for tests'],
   mock_timeout: ['answers are not made up', 'use the dialect demo for tests'],
   max_retries: TRIES,

@@ -1,5 +1,5 @@
 /** What the page knows about keys: when they end, and which of them need somebody's attention. */
-import type { KeyView } from '../../admin/api/views.ts'
+import type { KeyView } from '../../api/views.ts'
 import { amountOf, nano } from './format.ts'
 
 const DAY_MS = 86_400_000

@@ -1,6 +1,6 @@
 /** A one-time link: its secret stands behind `#`, which browsers do not send to servers. */
 import { useEffect, useState } from 'preact/hooks'
-import type { LinkPurposeView } from '../../admin/api/views.ts'
+import type { LinkPurposeView } from '../../api/views.ts'
 import { type ApiError, api } from './api.ts'
 
 export interface OneTimeLink {

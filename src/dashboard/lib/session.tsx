@@ -1,7 +1,7 @@
 /** Who is signed in, for everything inside. */
 import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
-import type { AboutView, SessionView } from '../../admin/api/views.ts'
+import type { AboutView, SessionView } from '../../api/views.ts'
 
 export interface Signed {
   readonly about: AboutView

@@ -1,5 +1,5 @@
 /** What the overview says about money: spent lately, and how long the rest will do. */
-import type { UsageRowView } from '../../admin/api/views.ts'
+import type { UsageRowView } from '../../api/views.ts'
 import { dollars, nano } from './format.ts'
 
 const DAY_MS = 86_400_000

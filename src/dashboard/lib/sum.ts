@@ -2,7 +2,7 @@
  * A receipt's charge as a little sum that adds up: tokens by their price, the fraction that is rounded up, and what the
  * gateway took off or left out.
  */
-import type { PriceView, ReceiptView } from '../../admin/api/views.ts'
+import type { PriceView, ReceiptView } from '../../api/views.ts'
 import { dollars, nano } from './format.ts'
 
 /** One line: so many tokens at so much a million. */

@@ -1,5 +1,5 @@
 /** A conversation in the playground: what was asked, what has come of each answer, and what is sent next. */
-import type { AccountView, ReceiptView } from '../../admin/api/views.ts'
+import type { AccountView, ReceiptView } from '../../api/views.ts'
 import type { StreamEvent } from './sse.ts'
 
 /** `failed`: in an error; `broken`: the connection ended without one, and without an end of the answer. */

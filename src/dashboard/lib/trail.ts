@@ -4,7 +4,7 @@
  * Steps have the names that the operator gave them. Of the gateway's own plugins the sentence says what they do; of any
  * other only what became of it.
  */
-import type { OutcomeName, ReceiptView } from '../../admin/api/views.ts'
+import type { OutcomeName, ReceiptView } from '../../api/views.ts'
 
 /** One line of a receipt's trail. */
 export type TrailLine = ReceiptView['trail'][number]

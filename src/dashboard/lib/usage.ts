@@ -2,7 +2,7 @@
  * Usage, made ready to be drawn: gaps filled with zeros, sums by model or key, what is too much for one chart put together.
  * Every figure is a `bigint`; only a bar's height is ever a floating-point number.
  */
-import type { KeyView, UsageRowView } from '../../admin/api/views.ts'
+import type { KeyView, UsageRowView } from '../../api/views.ts'
 import { compact, dollars, money, nano } from './format.ts'
 
 /** What a chart shows: nano-dollars, requests, or tokens of prompts and answers. */

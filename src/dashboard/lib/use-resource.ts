@@ -1,6 +1,6 @@
 /** Reading from the API in a component: what is there, what went wrong, and how to ask again. */
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import type { PageView } from '../../admin/api/views.ts'
+import type { PageView } from '../../api/views.ts'
 import { type ApiError, api, type Query, search } from './api.ts'
 
 export interface Resource<T> {

@@ -1,6 +1,6 @@
 /** The playground's conversation as it happens: sends a question, reads the answer, stops it, and asks what it cost. */
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { AccountView, ReceiptView } from '../../admin/api/views.ts'
+import type { AccountView, ReceiptView } from '../../api/views.ts'
 import { ApiError, api } from './api.ts'
 import { readStream, Sentences } from './sse.ts'
 import { type Answer, isOpen, newAnswer, requestOf, type Settings, type Turn, withEnd, withEvent } from './talk.ts'

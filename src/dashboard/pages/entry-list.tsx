@@ -1,6 +1,6 @@
 /** The ledger as a table: one's own, and that of any account for operators. */
 import type { ComponentChildren, VNode } from 'preact'
-import type { EntryView } from '../../admin/api/views.ts'
+import type { EntryView } from '../../api/views.ts'
 import type { Pages } from '../lib/use-resource.ts'
 import { type Column, Empty, Loaded, Pager, Table, Time } from '../ui/index.ts'
 import { OutcomeBadge } from './receipt-list.tsx'

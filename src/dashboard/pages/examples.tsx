@@ -1,6 +1,6 @@
 /** A first request, ready to be pasted: for a terminal, Node.js and Python. */
 import type { VNode } from 'preact'
-import type { ModelView, PageView } from '../../admin/api/views.ts'
+import type { ModelView, PageView } from '../../api/views.ts'
 import { useSession } from '../lib/session.tsx'
 import { curlSnippet, nodeSnippet, pythonSnippet } from '../lib/snippets.ts'
 import { useResource } from '../lib/use-resource.ts'

@@ -1,6 +1,6 @@
 /** An invitation: it makes a person, and an account unless it leads into one that is there. */
 import type { VNode } from 'preact'
-import type { SessionView } from '../../admin/api/views.ts'
+import type { SessionView } from '../../api/views.ts'
 import { api } from '../lib/api.ts'
 import { moneyAtLeast, nano } from '../lib/format.ts'
 import { useLink } from '../lib/link.ts'

@@ -1,7 +1,7 @@
 /** The dialogs of the keys page: a new key, the secret that is shown once, rotating, changing. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
-import type { IssuedKeyView, KeyView, ModelView, PageView } from '../../admin/api/views.ts'
+import type { IssuedKeyView, KeyView, ModelView, PageView } from '../../api/views.ts'
 import { api } from '../lib/api.ts'
 import { date, dateTime, exactMoney, money } from '../lib/format.ts'
 import { capOf, changeOf, EXPIRIES, type Expiry, expiryOf, GRACES, type Models } from '../lib/keys.ts'

@@ -1,7 +1,7 @@
 /** The account's keys: what each may do and has spent, and everything one does with them. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
-import type { IssuedKeyView, KeyView, PageView } from '../../admin/api/views.ts'
+import type { IssuedKeyView, KeyView, PageView } from '../../api/views.ts'
 import { api } from '../lib/api.ts'
 import { date, plural, relative } from '../lib/format.ts'
 import { endingSoon, inOrder, SOON_MS } from '../lib/keys.ts'

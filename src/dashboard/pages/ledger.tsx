@@ -1,7 +1,7 @@
 /** The account's ledger: the credit that came in, and every charge. */
 import type { VNode } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
-import type { EntryView, KeyView, PageView } from '../../admin/api/views.ts'
+import type { EntryView, KeyView, PageView } from '../../api/views.ts'
 import { search } from '../lib/api.ts'
 import { setQuery, usePlace } from '../lib/router.tsx'
 import { keyNames, rangeOf } from '../lib/usage.ts'

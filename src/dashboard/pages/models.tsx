@@ -1,7 +1,7 @@
 /** The models that one may use, with what they cost. */
 import type { VNode } from 'preact'
 import { useMemo } from 'preact/hooks'
-import type { ModelView, PageView } from '../../admin/api/views.ts'
+import type { ModelView, PageView } from '../../api/views.ts'
 import { search } from '../lib/api.ts'
 import { count, limit, nano, plural } from '../lib/format.ts'
 import { setQuery, usePlace } from '../lib/router.tsx'

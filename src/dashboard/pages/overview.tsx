@@ -1,7 +1,7 @@
 /** The first page: what is there, what was spent, what happened last, and what to do next. */
 import type { VNode } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import type { AccountView, KeyView, PageView, ReceiptView, UsageView } from '../../admin/api/views.ts'
+import type { AccountView, KeyView, PageView, ReceiptView, UsageView } from '../../api/views.ts'
 import { compact, exactMoney, moneyAtLeast, nano, plural } from '../lib/format.ts'
 import { useSession } from '../lib/session.tsx'
 import { LOOK_BACK_DAYS, lookBack, spentIn, supplyOf } from '../lib/spending.ts'

@@ -1,7 +1,7 @@
 /** Tries a model: a conversation that streams, and what each answer took and cost. */
 import type { VNode } from 'preact'
 import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import type { ModelView, PageView } from '../../admin/api/views.ts'
+import type { ModelView, PageView } from '../../api/views.ts'
 import { exactMoney } from '../lib/format.ts'
 import { setQuery, usePlace } from '../lib/router.tsx'
 import { useSession } from '../lib/session.tsx'

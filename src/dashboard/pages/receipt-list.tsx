@@ -1,6 +1,6 @@
 /** Receipts as a table: one's own, and those of any account for operators. */
 import type { VNode } from 'preact'
-import type { OutcomeName, ReceiptView } from '../../admin/api/views.ts'
+import type { OutcomeName, ReceiptView } from '../../api/views.ts'
 import { compact, count, plural } from '../lib/format.ts'
 import { OUTCOME_NAMES, outcomeOf } from '../lib/trail.ts'
 import type { Pages } from '../lib/use-resource.ts'

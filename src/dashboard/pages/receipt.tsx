@@ -1,7 +1,7 @@
 /** One receipt: what was held and charged, why exactly so much, and what happened on the way. */
 import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
-import type { FoundReceiptView, KeyView, PageView, ReceiptView } from '../../admin/api/views.ts'
+import type { FoundReceiptView, KeyView, PageView, ReceiptView } from '../../api/views.ts'
 import { count, duration, exactMoney, moneyColumn } from '../lib/format.ts'
 import { navigate } from '../lib/router.tsx'
 import { useSession } from '../lib/session.tsx'

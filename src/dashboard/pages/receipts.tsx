@@ -1,7 +1,7 @@
 /** The account's requests, the newest first: when, what, by which key, for how much, and how they ended. */
 import type { VNode } from 'preact'
 import { useEffect, useMemo } from 'preact/hooks'
-import type { KeyView, ModelView, PageView, ReceiptView } from '../../admin/api/views.ts'
+import type { KeyView, ModelView, PageView, ReceiptView } from '../../api/views.ts'
 import { requestIn } from '../lib/request.ts'
 import { navigate, setQuery, usePlace } from '../lib/router.tsx'
 import { OUTCOME_NAMES } from '../lib/trail.ts'

@@ -1,6 +1,6 @@
 /** Making an account by oneself, where the gateway allows it. */
 import type { VNode } from 'preact'
-import type { SessionView } from '../../admin/api/views.ts'
+import type { SessionView } from '../../api/views.ts'
 import { api } from '../lib/api.ts'
 import { moneyAtLeast, nano } from '../lib/format.ts'
 import { useSigned } from '../lib/session.tsx'

@@ -1,6 +1,6 @@
 /** A new password by a one-time link from an operator. */
 import type { VNode } from 'preact'
-import type { SessionView } from '../../admin/api/views.ts'
+import type { SessionView } from '../../api/views.ts'
 import { api } from '../lib/api.ts'
 import { useLink } from '../lib/link.ts'
 import { navigate } from '../lib/router.tsx'

@@ -1,7 +1,7 @@
 /** The person's own things: who they are, their password, how the page looks. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
-import type { SessionView } from '../../admin/api/views.ts'
+import type { SessionView } from '../../api/views.ts'
 import { ThemeSwitch } from '../layout.tsx'
 import { api } from '../lib/api.ts'
 import { dateTime } from '../lib/format.ts'

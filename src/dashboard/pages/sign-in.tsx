@@ -1,7 +1,7 @@
 /** Signing in. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
-import type { SessionView } from '../../admin/api/views.ts'
+import type { SessionView } from '../../api/views.ts'
 import { api } from '../lib/api.ts'
 import { emailError } from '../lib/password.ts'
 import { useSigned } from '../lib/session.tsx'

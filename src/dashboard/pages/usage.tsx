@@ -1,7 +1,7 @@
 /** What was used and what it cost, over time, by model and by key. */
 import type { VNode } from 'preact'
 import { useMemo } from 'preact/hooks'
-import type { KeyView, PageView, UsageView } from '../../admin/api/views.ts'
+import type { KeyView, PageView, UsageView } from '../../api/views.ts'
 import { search } from '../lib/api.ts'
 import { compact, count, dollars, percent } from '../lib/format.ts'
 import { setQuery, usePlace } from '../lib/router.tsx'

@@ -6,7 +6,7 @@ import type { VNode } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
-import type { UsageRowView } from '../../admin/api/views.ts'
+import type { UsageRowView } from '../../api/views.ts'
 import { dollars } from '../lib/format.ts'
 import { useTheme } from '../lib/theme.ts'
 import {

@@ -1,7 +1,7 @@
 /** The chart of usage, which brings a library with it: it is loaded where it is shown, after the figures. */
 import type { ComponentType, VNode } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import type { ModelView, PageView } from '../../admin/api/views.ts'
+import type { ModelView, PageView } from '../../api/views.ts'
 import { useResource } from '../lib/use-resource.ts'
 import type { UsageChartProps } from './chart.tsx'
 import { Loading } from './state.tsx'

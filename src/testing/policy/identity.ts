@@ -4,7 +4,7 @@
  */
 import type { Model } from '#contract'
 import type { Configuration, RouteConfig, StepConfig } from '../../config/configuration.ts'
-import { BUILT_IN } from '../../pipeline/builtin.ts'
+import { BUILT_IN } from '../../loader/builtin.ts'
 
 /** What a token is about. */
 export interface Bearer {

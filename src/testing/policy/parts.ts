@@ -1,8 +1,8 @@
 /** gateway.yaml with what a file of policy tests says in place of its own parts, and each problem at its place in the one or the other. */
 import { isDeepStrictEqual } from 'node:util'
 import { type Document, isMap, isScalar, isSeq, type Node, parse, parseDocument } from 'yaml'
-import type { Problem } from '../../config/problem.ts'
-import { pointer, readSource, type Source } from '../../config/source.ts'
+import type { Problem } from '../../config/yaml/problem.ts'
+import { pointer, readSource, type Source } from '../../config/yaml/source.ts'
 
 /** What stands in for the parts of gateway.yaml, by their names there. */
 export type Parts = Readonly<Record<string, unknown>>

@@ -1,6 +1,6 @@
 /** Bedrock: Converse, and Anthropic's Messages inside of InvokeModel. Streams are binary frames with check sums. */
 import { crc32 } from 'node:zlib'
-import { event, exception, frame, u32 } from '../../dialects/bedrock/frames.ts'
+import { event, exception, frame, u32 } from '../../providers/dialects/bedrock/frames.ts'
 import type { ProviderRequest } from '../fake-provider.ts'
 import {
   framedTwice,

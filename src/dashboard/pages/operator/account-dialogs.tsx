@@ -1,7 +1,7 @@
 /** What operators do to an account: make one, give credit, change the plan, freeze. */
 import type { VNode } from 'preact'
 import { useId, useState } from 'preact/hooks'
-import type { AccountView, CreditView } from '../../../admin/api/views.ts'
+import type { AccountView, CreditView } from '../../../api/views.ts'
 import { api } from '../../lib/api.ts'
 import { exactMoney } from '../../lib/format.ts'
 import { useAction } from '../../lib/use-resource.ts'

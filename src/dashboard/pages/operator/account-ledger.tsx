@@ -1,7 +1,7 @@
 /** An account's ledger and its receipts, page by page. */
 import type { VNode } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { EntryView, KeyView, ReceiptView } from '../../../admin/api/views.ts'
+import type { EntryView, KeyView, ReceiptView } from '../../../api/views.ts'
 import { keyNames } from '../../lib/usage.ts'
 import { usePages } from '../../lib/use-resource.ts'
 import { Button, Card, Empty, SelectField } from '../../ui/index.ts'

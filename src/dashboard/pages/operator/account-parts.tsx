@@ -1,7 +1,7 @@
 /** The people and the keys of an account. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
-import type { AccountView, KeyView, PersonView } from '../../../admin/api/views.ts'
+import type { AccountView, KeyView, PersonView } from '../../../api/views.ts'
 import { api } from '../../lib/api.ts'
 import {
   announce,

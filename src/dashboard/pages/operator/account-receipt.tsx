@@ -1,6 +1,6 @@
 /** One receipt of an account, as its owner sees it. */
 import type { VNode } from 'preact'
-import type { AccountDetailView, FoundReceiptView } from '../../../admin/api/views.ts'
+import type { AccountDetailView, FoundReceiptView } from '../../../api/views.ts'
 import { keyNames } from '../../lib/usage.ts'
 import { useResource } from '../../lib/use-resource.ts'
 import { Copy, Loaded, Page } from '../../ui/index.ts'

@@ -1,7 +1,7 @@
 /** What an account used in the last 30 days. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
-import type { KeyView, UsageView } from '../../../admin/api/views.ts'
+import type { KeyView, UsageView } from '../../../api/views.ts'
 import { compact, count, plural } from '../../lib/format.ts'
 import { type By, keyNames, METRIC_NAMES, type Metric } from '../../lib/usage.ts'
 import { useResource } from '../../lib/use-resource.ts'

@@ -1,7 +1,7 @@
 /** One account, as operators see it: credit, plan, people, keys, ledger, usage, receipts. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
-import type { AccountDetailView, AccountView, PageView, PlanView } from '../../../admin/api/views.ts'
+import type { AccountDetailView, AccountView, PageView, PlanView } from '../../../api/views.ts'
 import { setQuery, usePlace } from '../../lib/router.tsx'
 import { useSession } from '../../lib/session.tsx'
 import { type Resource, useResource } from '../../lib/use-resource.ts'

@@ -1,7 +1,7 @@
 /** All accounts: how the gateway does as a whole, and one list to find an account in. */
 import type { VNode } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import type { AccountView, FoundReceiptView, PageView, PlanView } from '../../../admin/api/views.ts'
+import type { AccountView, FoundReceiptView, PageView, PlanView } from '../../../api/views.ts'
 import { requestIn } from '../../lib/request.ts'
 import { navigate, setQuery, usePlace } from '../../lib/router.tsx'
 import { usePages, useResource } from '../../lib/use-resource.ts'

@@ -1,7 +1,7 @@
 /** The configuration as it runs, and what is wrong with the files as they are now. The page shows files and edits none. */
 import type { VNode } from 'preact'
 import { useMemo } from 'preact/hooks'
-import type { ConfigurationView, ProblemView } from '../../../admin/api/views.ts'
+import type { ConfigurationView, ProblemView } from '../../../api/views.ts'
 import { plural } from '../../lib/format.ts'
 import { useResource } from '../../lib/use-resource.ts'
 import { Badge, Button, Card, Code, Empty, Icon, Loaded, Note, Page, Tabs, Time } from '../../ui/index.ts'

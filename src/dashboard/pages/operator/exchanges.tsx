@@ -1,7 +1,7 @@
 /** Requests in progress, read again every two seconds while somebody looks. */
 import type { VNode } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
-import type { ExchangeView, PageView } from '../../../admin/api/views.ts'
+import type { ExchangeView, PageView } from '../../../api/views.ts'
 import { count, dateTime, duration, plural } from '../../lib/format.ts'
 import { useResource } from '../../lib/use-resource.ts'
 import { announce, Badge, Button, Card, type Column, Empty, Loaded, Page, Stat, Stats, Table } from '../../ui/index.ts'

@@ -1,5 +1,5 @@
 /** A target's health in words: what its state is called, what it means, and what its figures say. */
-import type { ProviderView, TargetHealthView } from '../../../admin/api/views.ts'
+import type { ProviderView, TargetHealthView } from '../../../api/views.ts'
 
 /** How a state is shown. Colour is never the only sign: the word and the icon say the same. */
 export interface StateWords {

@@ -1,7 +1,7 @@
 /** Links that let people in, or let them choose a new password: they are made here, and shown once. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
-import type { AccountView, IssuedLinkView, PageView, PersonView } from '../../../admin/api/views.ts'
+import type { AccountView, IssuedLinkView, PageView, PersonView } from '../../../api/views.ts'
 import { api } from '../../lib/api.ts'
 import { dateTime } from '../../lib/format.ts'
 import { useAction, useResource } from '../../lib/use-resource.ts'

@@ -1,5 +1,5 @@
 /** The running configuration as a listing: lines with their numbers, and what is wrong at each of them. */
-import type { ConfigurationView, ProblemView } from '../../../admin/api/views.ts'
+import type { ConfigurationView, ProblemView } from '../../../api/views.ts'
 
 type File = ConfigurationView['files'][number]
 

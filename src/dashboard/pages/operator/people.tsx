@@ -1,7 +1,7 @@
 /** Everybody who can sign in, and the links that are still open. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
-import type { LinkView, PageView, PersonView } from '../../../admin/api/views.ts'
+import type { LinkView, PageView, PersonView } from '../../../api/views.ts'
 import { api } from '../../lib/api.ts'
 import { setQuery, usePlace } from '../../lib/router.tsx'
 import { useSession } from '../../lib/session.tsx'

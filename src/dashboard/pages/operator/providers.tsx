@@ -1,6 +1,6 @@
 /** The providers and how well their targets are. */
 import type { VNode } from 'preact'
-import type { PageView, ProviderView, TargetHealthView } from '../../../admin/api/views.ts'
+import type { PageView, ProviderView, TargetHealthView } from '../../../api/views.ts'
 import { count, dateTime, duration, plural } from '../../lib/format.ts'
 import { useNow, useResource } from '../../lib/use-resource.ts'
 import {

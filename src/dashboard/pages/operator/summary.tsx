@@ -1,6 +1,6 @@
 /** The gateway at a glance, for operators. */
 import type { VNode } from 'preact'
-import type { SummaryView } from '../../../admin/api/views.ts'
+import type { SummaryView } from '../../../api/views.ts'
 import { count, plural } from '../../lib/format.ts'
 import { useResource } from '../../lib/use-resource.ts'
 import { Badge, Icon, Loaded, Money, Note, Stat, Stats, Time } from '../../ui/index.ts'

@@ -1,7 +1,7 @@
 /** Tokens with which machines reach the operators' API: a payment's webhook, a script. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
-import type { ConfigurationView, IssuedTokenView, PageView, TokenView } from '../../../admin/api/views.ts'
+import type { ConfigurationView, IssuedTokenView, PageView, TokenView } from '../../../api/views.ts'
 import { api } from '../../lib/api.ts'
 import { useAction, useResource } from '../../lib/use-resource.ts'
 import {

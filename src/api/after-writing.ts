@@ -1,0 +1,25 @@
+/** What is said when a route has written something and the rest of its work fails: then "nothing was changed" would be a lie. */
+import { refuse } from '#contract'
+import { StoreError, StoreUnavailable } from '../store/store.ts'
+
+/**
+ * Does the rest of the work. Where the store fails at it, the refusal says what was done and what was not.
+ *
+ * @param done Whole sentences, true whether the rest was written or not: the store may not know.
+ */
+export async function afterWriting<Result>(
+  done: string,
+  rest: () => Promise<Result>,
+  param: string | null = null,
+): Promise<Result> {
+  try {
+    return await rest()
+  } catch (error) {
+    if (error instanceof StoreUnavailable) {
+      throw refuse('store_unavailable', { message: done, retryAfterMs: 1000, cause: error })
+    }
+    if (error instanceof StoreError)
+      throw refuse('conflict', { param, message: `${done} ${error.message}`, cause: error })
+    throw error
+  }
+}

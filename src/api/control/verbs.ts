@@ -1,0 +1,268 @@
+/**
+ * What an operator can do to accounts, keys and the ledger, and ask of what happened: one table of verbs, used by the control socket of a running
+ * gateway and by a command that opens the store itself, so that both take the same arguments and answer the same.
+ *
+ * Arguments and results are JSON: money is a string in dollars with 9 decimals, times are ISO 8601 in UTC.
+ */
+import type { AccountBalance, KeySummary } from '#contract'
+import { LONGEST_GRACE_MS, type Store, StoreError, type VerifyReport } from '../../store/store.ts'
+import type { PastParts } from '../parts.ts'
+import { findExchange, notRemembered } from '../recent.ts'
+import { namesOf, showAccount, showKeyAsKept } from '../show.ts'
+import type { AccountView, KeyView as KeyNow, PastExchangeView, ShadowView } from '../views.ts'
+import { type Arguments, readArguments, VerbError } from './arguments.ts'
+import { PEOPLE_VERBS, type PeopleVerbResults } from './people-verbs.ts'
+
+export type { AccountView }
+export { VerbError }
+
+/** A key as the commands show it: with the name of its account, and without what depends on the time. */
+export interface KeyView extends Omit<KeyNow, 'state'> {
+  readonly account: string
+}
+
+/** A key with its secret: the only time the secret is seen. */
+export interface IssuedKeyView {
+  readonly key: KeyView
+  readonly token: string
+}
+
+export interface VerifyView {
+  readonly accounts: number
+  readonly events: number
+  readonly open_holds: number
+  readonly violations: VerifyReport['violations']
+}
+
+/** What each verb answers with. */
+export interface VerbResults extends PeopleVerbResults {
+  'account.create': { readonly account: AccountView }
+  'account.credit': { readonly granted: boolean; readonly reference: string; readonly account: AccountView }
+  'account.show': { readonly account: AccountView; readonly keys: readonly KeyView[] }
+  'account.list': { readonly accounts: readonly AccountView[] }
+  'account.freeze': { readonly account: AccountView }
+  'account.unfreeze': { readonly account: AccountView }
+  'account.plan': { readonly account: AccountView }
+  'key.create': IssuedKeyView
+  'key.list': { readonly keys: readonly KeyView[] }
+  'key.update': { readonly key: KeyView }
+  'key.rotate': IssuedKeyView
+  'key.revoke': { readonly key: KeyView }
+  'ledger.verify': VerifyView
+  'exchange.show': PastExchangeView
+  'shadow.show': ShadowView
+  'model.list': ModelNames
+}
+
+/** What a key may be limited to: models of the catalog and of raw routes, and by which other names they are known. */
+export interface ModelNames {
+  readonly models: readonly string[]
+  readonly aliases: Readonly<Record<string, string>>
+}
+
+/** What a running gateway knows beyond its store. */
+export interface RunningParts {
+  readonly past?: PastParts
+  models?(): ModelNames
+}
+
+export type VerbName = keyof VerbResults
+
+type Verbs = {
+  readonly [Name in VerbName]: (
+    store: Store,
+    args: Arguments,
+    running: RunningParts,
+  ) => Promise<VerbResults[Name]> | VerbResults[Name]
+}
+
+/**
+ * What a gateway with a database does not do for others: reading a whole ledger takes seconds, in which no stream would
+ * go on. The command reads the database itself.
+ */
+export const REFUSED_WITH_DATABASE: Readonly<Partial<Record<VerbName, string>>> = {
+  'ledger.verify':
+    'the gateway does not verify its database while it serves; run "tollgate ledger verify" where the database is, ' +
+    'which reads it beside the gateway',
+}
+
+// Each verb reads all its arguments before it touches the store: a mistake in the last one must not leave half a change.
+const VERBS: Verbs = {
+  async 'account.create'(store, args) {
+    const name = args.name('name')
+    const plan = args.optional('plan', args.name)
+    const credit = args.optional('credit', args.money)
+    const actor = args.optional('actor', args.name) ?? 'unknown'
+    args.end()
+    const account = await store.createAccount(plan === undefined ? { name } : { name, plan })
+    if (credit !== undefined) {
+      // The account is new, so its first credit can have only this reference.
+      await store.credit({ account: account.id, amount: credit, reference: `create:${account.id}`, actor })
+    }
+    return { account: showAccount(balanceOf(store, account.id)) }
+  },
+
+  async 'account.credit'(store, args) {
+    const account = args.name('account')
+    const amount = args.money('amount')
+    const reference = args.name('reference')
+    const actor = args.optional('actor', args.name) ?? 'unknown'
+    const note = args.optional('note', args.name)
+    args.end()
+    const grant = { account: balanceOf(store, account).id, amount, reference, actor }
+    const result = await store.credit(note === undefined ? grant : { ...grant, note })
+    return { granted: result.granted, reference, account: showAccount(result.balance) }
+  },
+
+  'account.show'(store, args) {
+    const account = args.name('account')
+    args.end()
+    const balance = balanceOf(store, account)
+    return { account: showAccount(balance), keys: store.listKeys(balance.id).map(key => keyView(key, balance.name)) }
+  },
+
+  'account.list'(store, args) {
+    args.end()
+    return { accounts: store.listAccounts().map(showAccount) }
+  },
+
+  async 'account.plan'(store, args) {
+    const account = args.name('account')
+    const plan = args.name('plan')
+    args.end()
+    const { id } = await store.setPlan(balanceOf(store, account).id, plan)
+    return { account: showAccount(balanceOf(store, id)) }
+  },
+
+  'account.freeze': (store, args) => freeze(store, args, true),
+  'account.unfreeze': (store, args) => freeze(store, args, false),
+
+  async 'key.create'(store, args) {
+    const account = args.name('account')
+    const name = args.name('name')
+    const models = args.optional('models', args.names) ?? null
+    const expiresAt = args.optional('expires_at', args.time) ?? null
+    const spendingCap = args.optional('spending_cap', args.money) ?? null
+    args.end()
+    const owner = balanceOf(store, account)
+    const issued = await store.createKey({ account: owner.id, name, models, expiresAt, spendingCap })
+    return { key: keyOf(store, issued.key.id), token: issued.token }
+  },
+
+  'key.list'(store, args) {
+    const account = args.optional('account', args.name)
+    args.end()
+    const owner = account === undefined ? undefined : balanceOf(store, account)
+    const names = new Map(store.listAccounts().map(({ id, name }) => [id, name]))
+    const keys = store.listKeys(owner?.id)
+    return { keys: keys.map(key => keyView(key, names.get(key.accountId) ?? key.accountId)) }
+  },
+
+  async 'key.update'(store, args) {
+    const id = args.name('key')
+    const name = args.optional('name', args.name)
+    const models = args.nullable('models', args.names)
+    const expiresAt = args.nullable('expires_at', args.time)
+    const spendingCap = args.nullable('spending_cap', args.money)
+    args.end()
+    if (name === undefined && models === undefined && expiresAt === undefined && spendingCap === undefined) {
+      throw new VerbError('key.update: it needs one of "name", "models", "expires_at" and "spending_cap"')
+    }
+    await store.changeKey({ id, name, models, expiresAt, spendingCap })
+    return { key: keyOf(store, id) }
+  },
+
+  async 'key.rotate'(store, args) {
+    const id = args.name('key')
+    const graceMs = args.milliseconds('grace_ms', LONGEST_GRACE_MS)
+    const expiresAt = args.optional('expires_at', args.time)
+    args.end()
+    const issued = await store.rotateKey(id, graceMs, expiresAt)
+    return { key: keyOf(store, issued.key.id), token: issued.token }
+  },
+
+  async 'key.revoke'(store, args) {
+    const id = args.name('key')
+    args.end()
+    await store.revokeKey(id)
+    return { key: keyOf(store, id) }
+  },
+
+  'ledger.verify'(store, args) {
+    args.end()
+    return verifyView(store.verify())
+  },
+
+  'exchange.show'(store, args, { past }) {
+    const id = args.name('exchange')
+    args.end()
+    const exchange = findExchange(store, past, id)
+    if (!exchange) throw new StoreError(notRemembered(id, past?.most ?? null))
+    return exchange
+  },
+
+  'shadow.show'(_store, args, { past }) {
+    args.end()
+    if (!past)
+      throw new VerbError('no gateway runs, and what steps in shadow would have done is kept in its memory only')
+    return past.shadow()
+  },
+
+  'model.list'(_store, args, { models }) {
+    args.end()
+    if (!models) throw new VerbError('no gateway runs, and the models are those of its configuration')
+    return models()
+  },
+
+  ...PEOPLE_VERBS,
+}
+
+/** Whether a text is a verb of the table. */
+export function isVerb(name: string): name is VerbName {
+  return Object.hasOwn(VERBS, name)
+}
+
+/**
+ * Does one verb. Arguments come as JSON: a `VerbError` says which one is wrong and why; a `StoreError` is the store's
+ * own sentence (no such account, a name that is taken). @param running what only a gateway that runs can tell
+ */
+export async function runVerb<Name extends VerbName>(
+  store: Store,
+  verb: Name,
+  args: Readonly<Record<string, unknown>>,
+  running: RunningParts = {},
+): Promise<VerbResults[Name]> {
+  if (!isVerb(verb)) throw new VerbError(`"${verb}" is not a verb; there are: ${Object.keys(VERBS).join(', ')}`)
+  return VERBS[verb](store, readArguments(verb, args), running)
+}
+
+async function freeze(store: Store, args: Arguments, frozen: boolean): Promise<{ account: AccountView }> {
+  const account = args.name('account')
+  args.end()
+  const { id } = await store.freeze(balanceOf(store, account).id, frozen)
+  return { account: showAccount(balanceOf(store, id)) }
+}
+
+function balanceOf(store: Store, idOrName: string): AccountBalance {
+  const account = store.findAccount(idOrName)
+  if (!account) throw new StoreError(`there is no account "${idOrName}" (an account is named by its id or its name)`)
+  return account
+}
+
+function keyOf(store: Store, id: string): KeyView {
+  const key = store.findKey(id)
+  if (!key) throw new StoreError(`there is no key "${id}"`)
+  return keyView(key, namesOf(store).account(key.accountId))
+}
+
+function keyView(key: KeySummary, account: string): KeyView {
+  const shown = showKeyAsKept(key)
+  // As the commands have always written them: the oldest secret first.
+  return { ...shown, account, secrets: shown.secrets.toReversed() }
+}
+
+/** A report of `verify` as JSON. */
+export function verifyView(report: VerifyReport): VerifyView {
+  const { accounts, events, openHolds, violations } = report
+  return { accounts, events, open_holds: openHolds, violations }
+}

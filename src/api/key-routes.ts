@@ -1,0 +1,217 @@
+/** An account's keys, for its people: make, list, change, rotate, revoke. Somebody else's key is one that there is not. */
+import { type KeySummary, mayUse, parseMoney, refuse } from '#contract'
+import type { IssuedKey } from '../store/store.ts'
+import { fields, ids, MONEY, NAME, orNull, TIME } from './inputs.ts'
+import type { ApiParts } from './parts.ts'
+import { type ApiRoute, type Call, route, type Schema } from './route.ts'
+import { showAll, showKey, showKeys } from './show.ts'
+import type { IssuedKeyView, KeyView } from './views.ts'
+
+const HOUR_MS = 3_600_000
+
+const CAP = orNull({ ...MONEY, description: 'What the key may spend in its life; null: whatever the account has.' })
+const EXPIRY = orNull({ ...TIME, description: 'When it stops to work; null: never.' })
+const MODELS: Schema = {
+  type: ['array', 'null'],
+  items: { type: 'string', minLength: 1, maxLength: 200 },
+  minItems: 1,
+  maxItems: 100,
+  uniqueItems: true,
+  description: 'Ids of the models that it may use; null: every public one.',
+}
+
+interface NewKeyBody {
+  readonly name: string
+  readonly models?: readonly string[] | null
+  readonly expires_at?: string | null
+  readonly spending_cap?: string | null
+}
+
+interface RotationBody {
+  readonly grace_hours: number
+  readonly expires_at?: string | null
+}
+
+interface ChangeBody {
+  readonly name?: string
+  readonly models?: readonly string[] | null
+  readonly expires_at?: string | null
+  readonly spending_cap?: string | null
+}
+
+type OneKey<Body = unknown> = Call<{ id: string }, object, Body>
+
+export const KEY_ROUTES: readonly ApiRoute[] = [
+  route({
+    method: 'GET',
+    path: '/api/keys',
+    summary: "The account's keys: those that work, then the newest others, 200 at most.",
+    audience: 'person',
+    answers: 'KeyPage',
+    handle: call => {
+      const now = call.parts.clock.now()
+      return { body: showAll(showKeys(call.parts.store.listKeys(accountOf(call)), now)) }
+    },
+  }),
+  route<object, object, NewKeyBody>({
+    method: 'POST',
+    path: '/api/keys',
+    summary: 'Makes a key. Its secret is in this answer and never again.',
+    audience: 'person',
+    body: fields({ name: NAME, 'models?': MODELS, 'expires_at?': EXPIRY, 'spending_cap?': CAP }),
+    answers: 'IssuedKeyView',
+    status: 201,
+    errors: ['conflict'],
+    handle: createKey,
+  }),
+  route<{ id: string }, object, RotationBody>({
+    method: 'POST',
+    path: '/api/keys/{id}/rotate',
+    summary: 'Gives a key a new secret; the old one works for a while longer.',
+    audience: 'person',
+    params: ids(),
+    body: fields({
+      'grace_hours?': {
+        type: 'integer',
+        minimum: 0,
+        maximum: 168,
+        default: 24,
+        description: 'How long the old secret still works.',
+      },
+      'expires_at?': orNull({ ...TIME, description: "The key's new expiry; null: never. Left out: as it was." }),
+    }),
+    answers: 'IssuedKeyView',
+    errors: ['not_found', 'conflict'],
+    handle: rotateKey,
+  }),
+  route<{ id: string }>({
+    method: 'POST',
+    path: '/api/keys/{id}/revoke',
+    summary: 'Ends a key: the next request with it is refused.',
+    audience: 'person',
+    params: ids(),
+    body: fields({}),
+    answers: 'KeyView',
+    errors: ['not_found'],
+    handle: async call => {
+      await call.parts.store.revokeKey(ownKey(call).id)
+      return { body: keyNow(call, call.params.id) }
+    },
+  }),
+  route<{ id: string }, object, ChangeBody>({
+    method: 'PATCH',
+    path: '/api/keys/{id}',
+    summary: 'Changes the name, the models, the expiry or the spending cap of a key.',
+    audience: 'person',
+    params: ids(),
+    body: {
+      ...fields({ 'name?': NAME, 'models?': MODELS, 'expires_at?': EXPIRY, 'spending_cap?': CAP }),
+      minProperties: 1,
+    },
+    answers: 'KeyView',
+    errors: ['not_found', 'conflict'],
+    handle: changeKey,
+  }),
+]
+
+async function createKey(call: Call<object, object, NewKeyBody>) {
+  const { parts, body } = call
+  const account = accountOf(call)
+  const now = parts.clock.now()
+  checkModels(parts, body.models ?? null)
+  const expiresAt = expiryOf(body.expires_at ?? null, now)
+  const spendingCap = capOf(body.spending_cap ?? null)
+  const issued = await parts.store.createKey({
+    account,
+    name: body.name,
+    models: body.models ?? null,
+    expiresAt,
+    spendingCap,
+  })
+  return { body: issuedView(call, issued) }
+}
+
+async function changeKey(call: OneKey<ChangeBody>) {
+  const { name, models, expires_at, spending_cap } = call.body
+  const { id, purpose, models: before } = ownKey(call)
+  if (purpose === 'playground' && expires_at != null) {
+    throw refuse('conflict', { message: "This is the playground's own key: it does not expire." })
+  }
+  // What the operator has let this key use it may keep.
+  checkModels(call.parts, models ?? null, before ?? [])
+  const now = call.parts.clock.now()
+  await call.parts.store.changeKey({
+    id,
+    name,
+    models,
+    expiresAt: expires_at === undefined ? undefined : expiryOf(expires_at, now),
+    spendingCap: spending_cap === undefined ? undefined : capOf(spending_cap),
+  })
+  return { body: keyNow(call, id) }
+}
+
+async function rotateKey(call: OneKey<RotationBody>) {
+  const { parts, body } = call
+  const key = ownKey(call)
+  if (key.purpose === 'playground') {
+    throw refuse('conflict', { message: "This is the playground's own key: the gateway rotates it when it has to." })
+  }
+  if (key.revokedAt !== null) {
+    throw refuse('conflict', { message: 'This key was revoked. Make a new one.' })
+  }
+  const graceMs = body.grace_hours * HOUR_MS
+  const expiry = body.expires_at === undefined ? undefined : expiryOf(body.expires_at, parts.clock.now())
+  const issued = await parts.store.rotateKey(key.id, graceMs, expiry)
+  return { body: issuedView(call, issued) }
+}
+
+function accountOf({ caller }: Call): string {
+  if (!caller.person) throw refuse('not_signed_in')
+  return caller.person.accountId
+}
+
+function ownKey(call: OneKey): KeySummary {
+  const key = call.parts.store.findKey(call.params.id)
+  if (key?.accountId !== accountOf(call)) throw refuse('not_found')
+  return key
+}
+
+function keyNow({ parts }: Pick<Call, 'parts'>, id: string): KeyView {
+  const key = parts.store.findKey(id)
+  if (!key) throw refuse('not_found')
+  return showKey(key, parts.clock.now())
+}
+
+function issuedView(call: Pick<Call, 'parts'>, { key, token }: IssuedKey): IssuedKeyView {
+  return { key: keyNow(call, key.id), token }
+}
+
+/** A key may not be for what its account may not use: only public models, and only such as there are. */
+function checkModels(parts: ApiParts, models: readonly string[] | null, before: readonly string[] = []): void {
+  const known = new Set(before)
+  for (const model of parts.models()) if (mayUse(model, undefined)) known.add(model.id)
+  const wrong = (models ?? []).findIndex(id => !known.has(id))
+  if (wrong < 0) return
+  const param = `models[${wrong}]`
+  throw refuse('invalid_value', {
+    message: `Invalid value for '${param}': there is no such model; GET /api/models lists them.`,
+    param,
+  })
+}
+
+function capOf(text: string | null): bigint | null {
+  if (text === null) return null
+  const cap = parseMoney(text)
+  if (cap > 0n) return cap
+  throw refuse('invalid_value', {
+    message: "Invalid value for 'spending_cap': it must be more than 0; revoke a key that may spend nothing.",
+    param: 'spending_cap',
+  })
+}
+
+function expiryOf(text: string | null, now: number): number | null {
+  if (text === null) return null
+  const at = Date.parse(text)
+  if (at > now) return at
+  throw refuse('invalid_value', { message: "Invalid value for 'expires_at': it is past.", param: 'expires_at' })
+}

@@ -1,0 +1,374 @@
+/** What operators see and do: accounts and their credit, plans, requests in progress, providers, the configuration. */
+import { type AccountBalance, formatMoney, type NanoUsd, parseMoney, refuse } from '#contract'
+import { ACCOUNT_PREFIX } from '../store/accounts.ts'
+import type { Store } from '../store/store.ts'
+import { afterWriting } from './after-writing.ts'
+import { fields, ids, line, MONEY, NAME } from './inputs.ts'
+import { findExchange, notRemembered } from './recent.ts'
+import {
+  ENTRIES_QUERY,
+  type EntriesQuery,
+  PAGE,
+  type PageQuery,
+  RECEIPTS_QUERY,
+  type ReceiptsQuery,
+  receiptPage,
+  USAGE_QUERY,
+  type UsageQuery,
+} from './report-routes.ts'
+import { type ApiRoute, type Caller, route } from './route.ts'
+import {
+  namesOf,
+  showAccount,
+  showAll,
+  showEntryToOperators,
+  showKey,
+  showKeys,
+  showPerson,
+  showReceipt,
+  showTime,
+} from './show.ts'
+import { USAGE_RANGE, usageView } from './usage.ts'
+import type { AccountDetailView, CreditView, EntryView, FoundReceiptView, PageView, SummaryView } from './views.ts'
+
+interface AccountsQuery extends PageQuery {
+  readonly search?: string
+  readonly plan?: string
+  readonly frozen?: boolean
+}
+
+interface NewAccountBody {
+  readonly name: string
+  readonly plan?: string
+  readonly credit?: string
+  readonly reference?: string
+}
+
+interface CreditBody {
+  readonly amount: string
+  readonly reference: string
+  readonly note?: string
+}
+
+type Id = { readonly id: string }
+
+/** For operators, and for their machines with a token. */
+export const OPERATOR_ROUTES: readonly ApiRoute[] = [
+  route({
+    method: 'GET',
+    path: '/api/operator/summary',
+    summary: 'The gateway at a glance.',
+    audience: 'operator',
+    answers: 'SummaryView',
+    handle({ parts }) {
+      const { accounts, posted, held } = parts.store.reports.totals()
+      const { ready, reason = null } = parts.readiness()
+      const summary: SummaryView = {
+        accounts,
+        posted: formatMoney(posted),
+        held: formatMoney(held),
+        inflight: parts.exchanges().length,
+        open_holds: parts.store.openHolds(),
+        ready,
+        reason,
+        started_at: showTime(parts.startedAt),
+        version: parts.version,
+      }
+      return { body: summary }
+    },
+  }),
+  route<object, AccountsQuery>({
+    method: 'GET',
+    path: '/api/operator/accounts',
+    summary: 'Accounts by name.',
+    audience: 'operator',
+    query: fields({
+      'search?': line('A part of the name, or the beginning of an id.', 200),
+      'plan?': line('Only those with this plan.', 200),
+      'frozen?': { type: 'boolean', description: 'Only those that are frozen, or only those that are not.' },
+      ...PAGE,
+    }),
+    answers: 'AccountPage',
+    handle({ parts, query }) {
+      const { items, next } = parts.store.reports.accounts(query)
+      return { body: { items: items.map(showAccount), next } }
+    },
+  }),
+  route<object, object, NewAccountBody>({
+    method: 'POST',
+    path: '/api/operator/accounts',
+    summary: 'Makes an account.',
+    audience: 'operator',
+    body: fields({
+      name: { ...NAME, description: 'How people call it; no other account has this name.' },
+      'plan?': line('What policies may ask for; `default`, when it is left out.'),
+      'credit?': { ...MONEY, description: 'Its first credit in dollars: "25.00".' },
+      'reference?': line('Of the first credit; made from the id, when it is left out.', 200),
+    }),
+    answers: 'AccountView',
+    status: 201,
+    errors: ['conflict'],
+    async handle({ parts: { store }, body, caller, note }) {
+      const { name, plan, reference } = body
+      const credit = readCredit(body)
+      note({ credit: formatMoney(credit) })
+      const { id } = await store.createAccount({ name, ...(plan === undefined ? {} : { plan }) })
+      note({ id })
+      if (credit > 0n) await giveFirstCredit(store, id, { credit, reference: reference ?? `create:${id}`, caller })
+      return { status: 201, body: showAccount(accountOf(store, id)) }
+    },
+  }),
+  route<Id>({
+    method: 'GET',
+    path: '/api/operator/accounts/{id}',
+    summary: 'An account with its people and keys.',
+    audience: 'operator',
+    params: ids(),
+    answers: 'AccountDetailView',
+    errors: ['not_found'],
+    handle({ parts: { store, clock }, params }) {
+      const account = accountOf(store, params.id)
+      const now = clock.now()
+      const detail: AccountDetailView = {
+        account: showAccount(account),
+        people: store.people.list(account.id).map(person => showPerson(person, account.name)),
+        keys: showKeys(store.listKeys(account.id), now),
+      }
+      return { body: detail }
+    },
+  }),
+  route<Id, object, { plan?: string; frozen?: boolean }>({
+    method: 'PATCH',
+    path: '/api/operator/accounts/{id}',
+    summary: 'Gives an account another plan, or freezes it: its keys are refused until it is not frozen any more.',
+    audience: 'operator',
+    params: ids(),
+    body: {
+      ...fields({
+        'plan?': line('The new plan.'),
+        'frozen?': { type: 'boolean', description: 'Whether its requests are refused.' },
+      }),
+      minProperties: 1,
+    },
+    answers: 'AccountView',
+    errors: ['not_found', 'conflict'],
+    async handle({ parts: { store }, params, body: { plan, frozen }, note }) {
+      const { id } = accountOf(store, params.id)
+      note({ ...(plan === undefined ? {} : { plan }), ...(frozen === undefined ? {} : { frozen }) })
+      // What stops requests goes first.
+      if (frozen !== undefined) await store.freeze(id, frozen)
+      if (plan !== undefined) {
+        const setPlan = () => store.setPlan(id, plan)
+        const done = `The account is ${frozen ? 'frozen' : 'not frozen'} now. Its plan may still be the old one: look.`
+        await (frozen === undefined ? setPlan() : afterWriting(done, setPlan))
+      }
+      return { body: showAccount(accountOf(store, id)) }
+    },
+  }),
+  route<Id, object, CreditBody>({
+    method: 'POST',
+    path: '/api/operator/accounts/{id}/credit',
+    summary: 'Gives credit. The same reference again changes nothing and says so: a payment webhook may repeat itself.',
+    audience: 'operator',
+    params: ids(),
+    body: fields({
+      amount: MONEY,
+      reference: line("The payment's own id: one reference is credited once.", 200),
+      'note?': line('For people; the owner of the account reads it.', 200),
+    }),
+    answers: 'CreditView',
+    errors: ['not_found', 'conflict'],
+    async handle({ parts: { store }, params, body, caller, note: tell }) {
+      const { id } = accountOf(store, params.id)
+      const amount = parseMoney(body.amount)
+      if (amount === 0n) throw refuse('invalid_value', { param: 'amount', message: '`amount` must be more than 0.' })
+      const { reference, note } = body
+      tell({ amount: formatMoney(amount), reference })
+      const grant = { account: id, amount, reference, actor: caller.actor }
+      const { granted, balance } = await store.credit(note === undefined ? grant : { ...grant, note })
+      const view: CreditView = { granted, reference, account: showAccount(balance) }
+      return { body: view }
+    },
+  }),
+  route<Id, EntriesQuery>({
+    method: 'GET',
+    path: '/api/operator/accounts/{id}/entries',
+    summary: "An account's ledger, the newest first.",
+    audience: 'operator',
+    params: ids(),
+    query: ENTRIES_QUERY,
+    answers: 'EntryPage',
+    errors: ['not_found'],
+    handle: ({ parts: { store }, params, query }) => ({
+      body: operatorsEntryPage(store, accountOf(store, params.id).id, query),
+    }),
+  }),
+  route<Id, ReceiptsQuery>({
+    method: 'GET',
+    path: '/api/operator/accounts/{id}/receipts',
+    summary: "An account's receipts, the newest first.",
+    audience: 'operator',
+    params: ids(),
+    query: RECEIPTS_QUERY,
+    answers: 'ReceiptPage',
+    errors: ['not_found'],
+    handle: ({ parts: { store }, params, query }) => ({
+      body: receiptPage(store, accountOf(store, params.id).id, query),
+    }),
+  }),
+  route<Id, UsageQuery>({
+    method: 'GET',
+    path: '/api/operator/accounts/{id}/usage',
+    summary: 'What an account used over time.',
+    audience: 'operator',
+    params: ids(),
+    query: USAGE_QUERY,
+    answers: 'UsageView',
+    errors: ['not_found'],
+    handle: ({ parts: { store, clock }, params, query }) => ({
+      body: usageView(store, accountOf(store, params.id).id, query, clock.now()),
+    }),
+  }),
+  route<{ id: string; key: string }>({
+    method: 'POST',
+    path: '/api/operator/accounts/{id}/keys/{key}/revoke',
+    summary: 'Revokes a key of an account, for good and at once.',
+    audience: 'operator',
+    params: ids('id', 'key'),
+    answers: 'KeyView',
+    errors: ['not_found'],
+    async handle({ parts: { store, clock }, params }) {
+      const { id } = accountOf(store, params.id)
+      if (store.findKey(params.key)?.accountId !== id) throw refuse('not_found')
+      await store.revokeKey(params.key)
+      return { body: showKey(store.findKey(params.key)!, clock.now()) }
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/api/operator/plans',
+    summary: 'The plans that accounts have.',
+    audience: 'operator',
+    answers: 'PlanPage',
+    handle: ({ parts }) => ({
+      body: showAll(parts.store.reports.plans().map(({ plan, accounts }) => ({ plan, accounts }))),
+    }),
+  }),
+  route<object, UsageQuery>({
+    method: 'GET',
+    path: '/api/operator/usage',
+    summary: 'What all accounts together used over time.',
+    audience: 'operator',
+    query: fields({
+      ...USAGE_RANGE,
+      'by?': {
+        type: 'string',
+        enum: ['none', 'model'],
+        default: 'none',
+        description: 'Whether each model has rows of its own.',
+      },
+    }),
+    answers: 'UsageView',
+    handle: ({ parts: { store, clock }, query }) => ({ body: usageView(store, undefined, query, clock.now()) }),
+  }),
+  route<Id>({
+    method: 'GET',
+    path: '/api/operator/receipts/{id}',
+    summary: "Anybody's receipt, by the x-request-id of its answer.",
+    audience: 'operator',
+    params: ids(),
+    answers: 'FoundReceiptView',
+    errors: ['not_found'],
+    handle({ parts, params }) {
+      const receipt = parts.store.findReceipt(params.id)
+      const account = receipt && parts.store.findAccount(receipt.accountId)
+      if (!receipt || !account) throw refuse('not_found')
+      const body: FoundReceiptView = { receipt: showReceipt(receipt), account: showAccount(account) }
+      return { body }
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/api/operator/exchanges',
+    summary: 'Requests in progress, the oldest first.',
+    audience: 'operator',
+    answers: 'ExchangePage',
+    handle: ({ parts }) => ({ body: showAll(parts.exchanges()) }),
+  }),
+  route<Id>({
+    method: 'GET',
+    path: '/api/operator/exchanges/{id}',
+    summary: 'One request that is over, whole: of the last 10,000, or what its receipt says.',
+    audience: 'operator',
+    params: ids(),
+    answers: 'PastExchangeView',
+    errors: ['not_found'],
+    handle({ parts: { store, past }, params }) {
+      const exchange = findExchange(store, past, params.id)
+      if (!exchange) throw refuse('not_found', { message: notRemembered(params.id, past.most) })
+      return { body: exchange }
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/api/operator/shadow',
+    summary: 'What steps in shadow would have refused since the start of the gateway, and whom.',
+    audience: 'operator',
+    answers: 'ShadowView',
+    handle: ({ parts }) => ({ body: parts.past.shadow() }),
+  }),
+  route({
+    method: 'GET',
+    path: '/api/operator/providers',
+    summary: 'Providers, and how well their targets are.',
+    audience: 'operator',
+    answers: 'ProviderPage',
+    handle: ({ parts }) => ({ body: showAll(parts.providers()) }),
+  }),
+  route({
+    method: 'GET',
+    path: '/api/operator/configuration',
+    summary: 'The configuration as it runs, and what is wrong with the files as they are now.',
+    audience: 'operator',
+    answers: 'ConfigurationView',
+    handle: async ({ parts }) => ({ body: await parts.configuration() }),
+  }),
+]
+
+/** By id only: a name could be anybody's. */
+export function accountOf(store: Store, id: string): AccountBalance {
+  const account = id.startsWith(ACCOUNT_PREFIX) ? store.findAccount(id) : undefined
+  if (!account) throw refuse('not_found', { message: 'There is no account by this id.' })
+  return account
+}
+
+/** With who gave what; the account's own people are not told which operator it was. */
+function operatorsEntryPage(store: Store, accountId: string, query: EntriesQuery): PageView<EntryView> {
+  const { items, next } = store.reports.entries(accountId, query)
+  const names = namesOf(store)
+  return { items: items.map(entry => showEntryToOperators(entry, names)), next }
+}
+
+/** The first credit of a new account; none is 0. */
+function readCredit({ credit, reference }: NewAccountBody): NanoUsd {
+  const amount = credit === undefined ? 0n : parseMoney(credit)
+  if (amount > 0n || reference === undefined) return amount
+  throw refuse('invalid_value', { param: 'reference', message: '`reference` is for a first credit; there is none.' })
+}
+
+interface FirstCredit {
+  readonly credit: NanoUsd
+  readonly reference: string
+  readonly caller: Caller
+}
+
+/** The account is there by now; so a failure says that, or somebody would make a second one. */
+async function giveFirstCredit(store: Store, id: string, { credit, reference, caller }: FirstCredit): Promise<void> {
+  const done = `The account ${id} was made, but its credit was not given, or it is not known. \
+Give it with the reference ${reference}: the same one is credited once.`
+  await afterWriting(
+    done,
+    () => store.credit({ account: id, amount: credit, reference, actor: caller.actor }),
+    'reference',
+  )
+}

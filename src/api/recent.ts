@@ -1,0 +1,56 @@
+/** Exchanges that are over, for operators: one of the last as the gateway remembers it, else what its receipt says. */
+import type { Receipt } from '#contract'
+import type { Store } from '../store/store.ts'
+import type { PastParts } from './parts.ts'
+import { namesOf, showReceipt, showTime } from './show.ts'
+import type { PastExchangeView } from './views.ts'
+
+/** Undefined when it is not remembered, and never held money. @param past of a gateway that runs */
+export function findExchange(store: Store, past: PastParts | undefined, id: string): PastExchangeView | undefined {
+  const remembered = past?.exchange(id)
+  const receipt = store.findReceipt(id)
+  if (remembered) return { ...remembered, receipt: receipt ? showReceipt(receipt) : null }
+  return receipt && fromReceipt(store, receipt)
+}
+
+function fromReceipt(store: Store, kept: Receipt): PastExchangeView {
+  const receipt = showReceipt(kept)
+  return {
+    id: kept.id,
+    kept: 'receipt',
+    started_at: showTime(kept.createdAt),
+    ms: null,
+    route: null,
+    policy: null,
+    method: null,
+    account_id: kept.accountId,
+    account: namesOf(store).account(kept.accountId),
+    key_id: kept.keyId,
+    key: store.findKey(kept.keyId)?.name ?? null,
+    model: kept.model,
+    stream: null,
+    status: null,
+    outcome: kept.outcome,
+    code: kept.code,
+    decided_by: deciderOf(kept),
+    trail: receipt.trail,
+    attempts: receipt.attempts,
+    receipt,
+  }
+}
+
+/** As far as the trail says it: what stands behind the steps has no line of its own. */
+function deciderOf({ trail, code, outcome }: Receipt): string | null {
+  if (outcome === 'answered') return trail.find(({ verdict }) => verdict === 'answered')?.step ?? null
+  if (code === null) return null
+  return trail.find(entry => entry.verdict === 'refused' && entry.code === code)?.step ?? null
+}
+
+/** What is kept for how long, for who asks for one that is not. @param most null where no gateway runs */
+export function notRemembered(id: string, most: number | null): string {
+  const remembered =
+    most === null
+      ? 'No gateway runs that would remember its last requests'
+      : `The gateway remembers the last ${most.toLocaleString('en')} since its start`
+  return `There is nothing about ${id}. ${remembered}; those for which money was held have a receipt, which is kept for good.`
+}

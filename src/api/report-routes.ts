@@ -1,0 +1,290 @@
+/** What a person sees of their own account: balance, ledger, receipts, usage, and the models with their prices. */
+import { formatMoney, mayUse, type Outcome, refuse } from '#contract'
+import type { Entry } from '../store/reports.ts'
+import type { Store } from '../store/store.ts'
+import { type Column, csvHeader, csvLines, toCsv } from './csv.ts'
+import { createFiles, type Files } from './files.ts'
+import { fields, ID, ids, line } from './inputs.ts'
+import { type ApiRoute, type Call, route, type Schema } from './route.ts'
+import {
+  actorForMembers,
+  showAccount,
+  showAll,
+  showEntry,
+  showMaybe,
+  showModel,
+  showReceipt,
+  showTime,
+  showUsed,
+} from './show.ts'
+import type { Guard } from './sign-in.ts'
+import {
+  checkSize,
+  findUsage,
+  RANGE,
+  type Range,
+  type RangeQuery,
+  readRange,
+  type SummedRow,
+  USAGE_RANGE,
+  type UsageQueryText,
+  usageView,
+} from './usage.ts'
+import type { EntryView, PageView, ReceiptView } from './views.ts'
+
+/** What lists that come in pages take. */
+export const PAGE: Readonly<Record<string, Schema>> = {
+  'limit?': { type: 'integer', minimum: 1, maximum: 100, default: 50, description: 'At most so many items.' },
+  'after?': line('Goes on behind a page: its `next`.', 2000),
+}
+
+/** What a list of entries may be asked for. */
+export const ENTRIES_QUERY: Schema = fields({
+  'kind?': { type: 'string', enum: ['credit', 'charge'], description: 'Only credit that came, or only charges.' },
+  ...PAGE,
+})
+
+/** What a list of receipts may be asked for. */
+export const RECEIPTS_QUERY: Schema = fields({
+  'key?': { ...ID, description: "Only this key's." },
+  'model?': line("Only this model's.", 200),
+  'outcome?': {
+    type: 'string',
+    enum: ['answered', 'refused', 'failed', 'client_left', 'cut'],
+    description: 'Only those that ended so.',
+  },
+  ...PAGE,
+})
+
+const BY = { type: 'string', enum: ['none', 'key', 'model', 'both'], description: 'What has rows of its own.' }
+
+/** What one account's usage may be asked for. */
+export const USAGE_QUERY: Schema = fields({
+  ...USAGE_RANGE,
+  'by?': { ...BY, default: 'none' },
+})
+
+/** `PAGE`, when it has been checked. */
+export interface PageQuery {
+  readonly limit: number
+  readonly after?: string
+}
+
+/** `ENTRIES_QUERY`, when it has been checked. */
+export interface EntriesQuery extends PageQuery {
+  readonly kind?: 'credit' | 'charge'
+}
+
+/** `RECEIPTS_QUERY`, when it has been checked. */
+export interface ReceiptsQuery extends PageQuery {
+  readonly key?: string
+  readonly model?: string
+  readonly outcome?: Outcome
+}
+
+/** `USAGE_QUERY`, when it has been checked. */
+export type UsageQuery = UsageQueryText
+
+/** All of them are about the caller's own account, whatever is asked. */
+export const REPORT_ROUTES: readonly ApiRoute[] = [
+  route({
+    method: 'GET',
+    path: '/api/account',
+    summary: 'The account with its balance.',
+    audience: 'person',
+    answers: 'AccountView',
+    handle: call => {
+      const account = call.parts.store.findAccount(ownAccount(call))
+      if (!account) throw refuse('not_found')
+      return { body: showAccount(account) }
+    },
+  }),
+  route<object, EntriesQuery>({
+    method: 'GET',
+    path: '/api/entries',
+    summary: "The account's ledger, the newest first.",
+    audience: 'person',
+    query: ENTRIES_QUERY,
+    answers: 'EntryPage',
+    handle: call => ({ body: entryPage(call.parts.store, ownAccount(call), call.query) }),
+  }),
+  route<object, RangeQuery>({
+    method: 'GET',
+    path: '/api/entries.csv',
+    summary: "The account's ledger as a file for spreadsheets.",
+    audience: 'person',
+    query: fields(RANGE),
+    answers: 'csv',
+    errors: ['too_many_attempts'],
+    handle: call => {
+      const range = readRange(call.query, call.parts.clock.now())
+      const { store } = call.parts
+      const accountId = ownAccount(call)
+      if (store.reports.countEvents(accountId, { ...range, most: MOST_EVENTS + 1 }) > MOST_EVENTS) {
+        throw refuse('invalid_value', {
+          param: 'from',
+          message: `There are more than ${MOST_EVENTS} requests and credits in this time; ask for less of it.`,
+        })
+      }
+      return filesOf(call).send(call.ctx, {
+        owner: call.caller.person!.id,
+        filename: filename('ledger', range),
+        pieces: entryLines(store, accountId, range),
+      })
+    },
+  }),
+  route<object, ReceiptsQuery>({
+    method: 'GET',
+    path: '/api/receipts',
+    summary: 'Requests for which money was set aside, the newest first.',
+    audience: 'person',
+    query: RECEIPTS_QUERY,
+    answers: 'ReceiptPage',
+    handle: call => ({ body: receiptPage(call.parts.store, ownAccount(call), call.query) }),
+  }),
+  route<{ id: string }>({
+    method: 'GET',
+    path: '/api/receipts/{id}',
+    summary: 'One receipt, by the x-request-id of its answer.',
+    audience: 'person',
+    params: ids(),
+    answers: 'ReceiptView',
+    errors: ['not_found'],
+    handle: call => {
+      const receipt = call.parts.store.findReceipt(call.params.id)
+      if (receipt?.accountId !== ownAccount(call)) throw refuse('not_found')
+      return { body: showReceipt(receipt) }
+    },
+  }),
+  route<object, UsageQuery>({
+    method: 'GET',
+    path: '/api/usage',
+    summary: 'What was used over time.',
+    audience: 'person',
+    query: USAGE_QUERY,
+    answers: 'UsageView',
+    handle: call => ({ body: usageView(call.parts.store, ownAccount(call), call.query, call.parts.clock.now()) }),
+  }),
+  route<object, UsageQuery>({
+    method: 'GET',
+    path: '/api/usage.csv',
+    summary: 'What was used over time, as a file for spreadsheets.',
+    audience: 'person',
+    query: fields({ ...USAGE_RANGE, 'by?': { ...BY, default: 'both' } }),
+    answers: 'csv',
+    handle: call => {
+      const { store, clock } = call.parts
+      const { range, step, rows } = findUsage(store, ownAccount(call), call.query, clock.now())
+      const csv = toCsv(usageColumns(keyNames(store, rows)), rows)
+      checkSize(csv, step, call.query.by)
+      return { csv, filename: filename('usage', range) }
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/api/models',
+    summary: 'The models that everybody may use, with their prices.',
+    audience: 'person',
+    answers: 'ModelPage',
+    handle: ({ parts }) => ({
+      body: showAll(
+        parts
+          .models()
+          .filter(model => mayUse(model, undefined))
+          .map(model => showModel(model, parts.aliases(model.id))),
+      ),
+    }),
+  }),
+]
+
+/** A page of an account's ledger. */
+export function entryPage(store: Store, accountId: string, query: EntriesQuery): PageView<EntryView> {
+  const { items, next } = store.reports.entries(accountId, query)
+  return { items: items.map(showEntry), next }
+}
+
+/** A page of an account's receipts. */
+export function receiptPage(store: Store, accountId: string, query: ReceiptsQuery): PageView<ReceiptView> {
+  const { key, ...rest } = query
+  const { items, next } = store.reports.receipts(accountId, { ...rest, ...(key === undefined ? {} : { keyId: key }) })
+  return { items: items.map(showReceipt), next }
+}
+
+/** The routes here are for persons; the server has seen to it that there is one. */
+export function ownAccount({ caller }: Pick<Call, 'caller'>): string {
+  if (!caller.person) throw refuse('not_signed_in')
+  return caller.person.accountId
+}
+
+/** So many lines are a file that a spreadsheet still opens. Free requests make none, and are looked at all the same. */
+export const MOST_EVENTS = 50_000
+const LINES_AT_ONCE = 500
+
+/** The newest first, a page at a time. What comes in meanwhile is later than the range and moves nothing. */
+function* entryLines(store: Store, accountId: string, range: Range): Generator<string> {
+  yield csvHeader(entryColumns(new Map()))
+  for (let after: string | null | undefined; after !== null; ) {
+    const page = store.reports.entries(accountId, { ...range, limit: LINES_AT_ONCE, after })
+    yield csvLines(entryColumns(keyNames(store, page.items)), page.items)
+    after = page.next
+  }
+}
+
+const filesAt = new WeakMap<Guard, Files>()
+
+/** Those that are sent through one door. */
+function filesOf({ guard, parts }: Pick<Call, 'guard' | 'parts'>): Files {
+  const files = filesAt.get(guard) ?? createFiles(parts)
+  filesAt.set(guard, files)
+  return files
+}
+
+type KeyNames = ReadonlyMap<string, string>
+
+/** Of the keys that rows are about, for keys that ended long ago too. */
+function keyNames(store: Store, rows: readonly { readonly keyId: string | null }[]): KeyNames {
+  const found = new Set(rows.map(({ keyId }) => keyId).filter(keyId => keyId !== null))
+  return store.keyNames([...found])
+}
+
+const nameOf = (names: KeyNames, keyId: string | null) => (keyId === null ? null : (names.get(keyId) ?? null))
+
+function entryColumns(names: KeyNames): Column<Entry>[] {
+  return [
+    { name: 'at', of: entry => showTime(entry.at) },
+    { name: 'kind', of: entry => entry.kind },
+    { name: 'amount_usd', of: entry => formatMoney(entry.amount) },
+    { name: 'balance_usd', of: entry => showMaybe(entry.balance, formatMoney) },
+    { name: 'id', of: entry => entry.id },
+    { name: 'reference', of: entry => entry.reference },
+    { name: 'note', of: entry => entry.note },
+    { name: 'actor', of: entry => actorForMembers(entry.actor) },
+    { name: 'key_id', of: entry => entry.keyId },
+    { name: 'key', of: entry => nameOf(names, entry.keyId) },
+    { name: 'model', of: entry => entry.model },
+    { name: 'outcome', of: entry => entry.outcome },
+  ]
+}
+
+function usageColumns(names: KeyNames): Column<SummedRow>[] {
+  const used = (name: keyof ReturnType<typeof showUsed>) => ({ name, of: (row: SummedRow) => showUsed(row)[name] })
+  return [
+    { name: 'at', of: row => showTime(row.at) },
+    { name: 'key_id', of: row => row.keyId },
+    { name: 'key', of: row => nameOf(names, row.keyId) },
+    { name: 'model', of: row => row.model },
+    used('requests'),
+    used('failed'),
+    used('prompt_tokens'),
+    used('cached_tokens'),
+    used('completion_tokens'),
+    used('reasoning_tokens'),
+    { name: 'charged_usd', of: row => formatMoney(row.charged) },
+  ]
+}
+
+/** `tollgate-usage-2026-01-01-2026-01-31.csv`: the first and the last day in it. */
+function filename(what: string, { from, to }: Range): string {
+  const day = (ms: number) => showTime(ms).slice(0, 10)
+  return `tollgate-${what}-${day(from)}-${day(to - 1)}.csv`
+}

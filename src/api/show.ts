@@ -1,0 +1,244 @@
+/**
+ * What the store keeps, as the account API shows it (views.ts): money as text, times as ISO 8601, every property named one
+ * by one, so that nothing is shown because it happened to be there.
+ */
+import { type AccountBalance, formatMoney, type KeySummary, type Model, type Price, type Receipt } from '#contract'
+import { type Link, type OperatorToken, type Person, TOKEN_PREFIX } from '../store/people.ts'
+import type { Entry, UsageRow } from '../store/reports.ts'
+import type { Store } from '../store/store.ts'
+import type {
+  AccountView,
+  EntryView,
+  KeyView,
+  LinkView,
+  ModelView,
+  PageView,
+  PersonView,
+  PriceView,
+  ReceiptView,
+  TokenView,
+  UsageRowView,
+} from './views.ts'
+
+/** An account with its money. */
+export function showAccount(account: AccountBalance): AccountView {
+  return {
+    id: account.id,
+    name: account.name,
+    plan: account.plan,
+    frozen: account.frozen,
+    created_at: showTime(account.createdAt),
+    posted: formatMoney(account.posted),
+    held: formatMoney(account.held),
+    available: formatMoney(account.posted - account.held),
+  }
+}
+
+/** A person, without anything of the password; `account` is the name of theirs. */
+export function showPerson(person: Person, account: string): PersonView {
+  return {
+    id: person.id,
+    email: person.email,
+    role: person.role,
+    account_id: person.accountId,
+    account,
+    created_at: showTime(person.createdAt),
+  }
+}
+
+/** A key without its secret; whether it is live depends on the time. */
+export function showKey(key: KeySummary, nowMs: number): KeyView {
+  return { ...showKeyAsKept(key), state: stateOf(key, nowMs) }
+}
+
+/** The same without what depends on the time: for whoever reads it later. */
+export function showKeyAsKept(key: KeySummary): Omit<KeyView, 'state'> {
+  return {
+    id: key.id,
+    account_id: key.accountId,
+    name: key.name,
+    models: key.models,
+    created_at: showTime(key.createdAt),
+    expires_at: showMaybe(key.expiresAt, showTime),
+    revoked_at: showMaybe(key.revokedAt, showTime),
+    last_used_at: showMaybe(key.lastUsedAt, showTime),
+    spending_cap: showMaybe(key.spendingCap, formatMoney),
+    spent: formatMoney(key.spent),
+    purpose: key.purpose,
+    secrets: key.secrets
+      .map(({ last4, expiresAt }) => ({ last4, expires_at: showMaybe(expiresAt, showTime) }))
+      .reverse(),
+  }
+}
+
+function stateOf({ revokedAt, expiresAt }: KeySummary, nowMs: number): KeyView['state'] {
+  if (revokedAt !== null) return 'revoked'
+  return expiresAt !== null && expiresAt <= nowMs ? 'expired' : 'live'
+}
+
+/** A list of the keys of an account: those that work, then the newest of those that do not any more. */
+export function showKeys(keys: readonly KeySummary[], nowMs: number): readonly KeyView[] {
+  const shown = keys.map(key => showKey(key, nowMs))
+  // Ids are in the order of time.
+  const ended = shown.filter(({ state }) => state !== 'live').reverse()
+  return [...shown.filter(({ state }) => state === 'live'), ...ended]
+}
+
+/** Who gave credit, as the people of the account read it: which of the operators it was is not for them. */
+export function actorForMembers(actor: string | null): string | null {
+  return actor === null || actor === 'registration' ? actor : 'operator'
+}
+
+/** A line of the ledger, for the people of the account. */
+export function showEntry(entry: Entry): EntryView {
+  return { ...showWholeEntry(entry), actor: actorForMembers(entry.actor) }
+}
+
+/** A line of the ledger with who it was. */
+export function showEntryToOperators(entry: Entry, names: Names): EntryView {
+  return { ...showWholeEntry(entry), actor: showMaybe(entry.actor, names.maker) }
+}
+
+function showWholeEntry(entry: Entry): EntryView {
+  return {
+    id: entry.id,
+    kind: entry.kind,
+    at: showTime(entry.at),
+    amount: formatMoney(entry.amount),
+    balance: showMaybe(entry.balance, formatMoney),
+    actor: entry.actor,
+    note: entry.note,
+    reference: entry.reference,
+    key_id: entry.keyId,
+    model: entry.model,
+    outcome: entry.outcome,
+  }
+}
+
+/** A receipt, for whoever may read it. */
+export function showReceipt(receipt: Receipt): ReceiptView {
+  return {
+    id: receipt.id,
+    key_id: receipt.keyId,
+    model: receipt.model,
+    created_at: showTime(receipt.createdAt),
+    settled_at: showMaybe(receipt.settledAt, showTime),
+    outcome: receipt.outcome,
+    code: receipt.code,
+    held: formatMoney(receipt.held),
+    charged: showMaybe(receipt.charged, formatMoney),
+    source: receipt.source,
+    price: showPrice(receipt.price),
+    prompt_tokens: receipt.promptTokens,
+    cached_tokens: receipt.cachedTokens,
+    cache_write_tokens: receipt.cacheWriteTokens,
+    completion_tokens: receipt.completionTokens,
+    reasoning_tokens: receipt.reasoningTokens,
+    searches: receipt.searches ?? 0,
+    attempts: receipt.attempts.map(({ target, status, code, ms }) => ({ target, status, code, ms })),
+    trail: receipt.trail,
+    idempotency_key: receipt.idempotencyKey,
+  }
+}
+
+/** Dollars per million tokens, per request, and per search of the web. */
+export function showPrice(price: Price): PriceView {
+  return {
+    unit: '1M tokens',
+    input: formatMoney(price.input),
+    cached_input: formatMoney(price.cachedInput),
+    cache_write: formatMoney(price.cacheWrite),
+    output: formatMoney(price.output),
+    request: formatMoney(price.request),
+    web_search: formatMoney(price.search ?? 0n),
+  }
+}
+
+/** What of a row of usage is a sum; the rest says of what. */
+export function showUsed(row: Omit<UsageRow, 'at' | 'keyId' | 'model'>): Omit<UsageRowView, 'at' | 'key_id' | 'model'> {
+  return {
+    requests: row.requests,
+    failed: row.failed,
+    prompt_tokens: row.promptTokens,
+    cached_tokens: row.cachedTokens,
+    completion_tokens: row.completionTokens,
+    reasoning_tokens: row.reasoningTokens,
+    charged: formatMoney(row.charged),
+  }
+}
+
+/** A model of the catalog; its targets are the gateway's own business. */
+export function showModel(model: Model, aliases: readonly string[]): ModelView {
+  return {
+    id: model.id,
+    description: model.description,
+    aliases,
+    owned_by: model.ownedBy,
+    context: model.context,
+    max_output: model.maxOutput,
+    reasoning: model.reasoning,
+    price: showMaybe(model.price, showPrice),
+  }
+}
+
+/** What a view says of others than what it shows, by the names that people know. */
+export interface Names {
+  /** Of an account; its id, when it is not there. */
+  account(id: string): string
+  /** Of whoever made something: persons by their address, as long as they are there, tokens as `token:NAME`. */
+  maker(id: string): string
+}
+
+/** The names as they are in the store. */
+export function namesOf({ people, findAccount }: Pick<Store, 'people' | 'findAccount'>): Names {
+  return {
+    account: id => findAccount(id)?.name ?? id,
+    maker: id => {
+      const token = id.startsWith(TOKEN_PREFIX) ? people.getToken(id) : undefined
+      return token === undefined ? (people.find(id)?.email ?? id) : `token:${token.name}`
+    },
+  }
+}
+
+/** A link without its secret. */
+export function showLink(link: Link, names: Names): LinkView {
+  return {
+    id: link.id,
+    kind: link.kind,
+    role: link.role,
+    account_id: link.accountId,
+    account: showMaybe(link.accountId, names.account),
+    email: link.email,
+    plan: link.plan,
+    credit: formatMoney(link.credit),
+    created_at: showTime(link.createdAt),
+    expires_at: showTime(link.expiresAt),
+    created_by: names.maker(link.createdBy),
+  }
+}
+
+/** An operator's token without its secret. */
+export function showToken(token: OperatorToken, names: Names): TokenView {
+  return {
+    id: token.id,
+    name: token.name,
+    last4: token.last4,
+    created_at: showTime(token.createdAt),
+    expires_at: showMaybe(token.expiresAt, showTime),
+    created_by: names.maker(token.createdBy),
+  }
+}
+
+/** A list that is always shown as a whole. */
+export function showAll<Item>(items: readonly Item[]): PageView<Item> {
+  return { items, next: null }
+}
+
+/** ISO 8601, in UTC. */
+export function showTime(ms: number): string {
+  return new Date(ms).toISOString()
+}
+
+export function showMaybe<Value, Shown>(value: Value | null, show: (value: Value) => Shown): Shown | null {
+  return value === null ? null : show(value)
+}

@@ -1,0 +1,112 @@
+/**
+ * What keeps a configuration from being served although it reads well. Plugins from elsewhere are created for a moment, over
+ * services that keep nothing; those that write down what happens are asked whether they could, and write nothing. Policies
+ * whose steps can be created have the dry run of a reload.
+ */
+import { dirname, resolve } from 'node:path'
+import type { Configuration, PolicyConfig, StepConfig } from '../config/configuration.ts'
+import type { LoadResult } from '../config/load.ts'
+import type { Source } from '../config/yaml/source.ts'
+import type { RealServices } from '../simulate/stand-in-services.ts'
+import type { StrayKind } from '../simulate/unhandled.ts'
+import { environmentOf } from './configuration.ts'
+import type { Terminal } from './terminal.ts'
+
+/** What was loaded; or the problems of its steps that a start or a reload would meet. */
+export async function tryBeginnings(terminal: Terminal, config: string, loaded: LoadResult): Promise<LoadResult> {
+  if ('problems' in loaded) return loaded
+  const { BUILT_IN } = await import('../loader/builtin.ts')
+  const { configuration, reads } = loaded
+  const isTried = ({ plugin }: StepConfig) => (plugin.records ? plugin.check !== undefined : !BUILT_IN.includes(plugin))
+  const policies = new Map(configuration.routes.map(({ steps }) => [steps.name, steps]))
+  const tried = [...policies.values()].filter(({ steps }) => steps.some(isTried))
+  const sources: Source[] = []
+  for (const policy of tried) {
+    const source = await sourceOf(policy, loaded.sources, environmentOf(terminal, config))
+    for (const [i, step] of policy.steps.entries()) {
+      if (isTried(step)) await tryStep(source, `/steps/${i}`, step, { policy: policy.name, configuration })
+    }
+    if (source.problems.length === 0) await rehearsePolicy(source, policy, configuration)
+    if (source.problems.length > 0) sources.push(source)
+  }
+  if (sources.length === 0) return loaded
+  return {
+    problems: sources.flatMap(source => source.problems),
+    sources: new Map(sources.map(source => [source.file, source.text])),
+    reads,
+  }
+}
+
+/** The policy's file once more, with the places of its values. It was read without a problem a moment ago. */
+async function sourceOf(
+  { steps }: PolicyConfig,
+  texts: ReadonlyMap<string, string>,
+  env: Terminal['env'],
+): Promise<Source> {
+  const [{ readSource }, { readTextFile }] = await Promise.all([
+    import('../config/yaml/source.ts'),
+    import('../config/yaml/text-file.ts'),
+  ])
+  const { file } = steps[0]!.position
+  return readSource(file, texts.get(resolve(file)) ?? '', { env, readFile: readTextFile })
+}
+
+async function tryStep(
+  source: Source,
+  address: string,
+  step: StepConfig,
+  { policy, configuration }: { readonly policy: string; readonly configuration: Configuration },
+): Promise<void> {
+  const { id, mode, plugin, settings } = step
+  if (mode === 'off') return
+  if (plugin.records) {
+    const { askPlugin } = await import('../config/policy/step-settings.ts')
+    const place = { policy, id, mode, folder: resolve(dirname(source.file)) }
+    askPlugin(source, address, { plugin, settings, place })
+    return
+  }
+  const { whyNotCreated } = await import('../simulate/stand-in-services.ts')
+  const why = await whyNotCreated(policy, step, await servicesIn(configuration))
+  if (why !== null) source.report(`${address}/use`, why.split('\n', 1)[0]!, { rule: 'broken-plugin' })
+}
+
+/** What a reload would find by its dry run. */
+async function rehearsePolicy(source: Source, policy: PolicyConfig, configuration: Configuration): Promise<void> {
+  const [{ rehearse }, { watchStrays }] = await Promise.all([
+    import('../runtime/dry-run.ts'),
+    import('../simulate/unhandled.ts'),
+  ])
+  const rule = 'broken-plugin'
+  const told = (kind: StrayKind, words: string) => source.report('', `${STRAY[kind]}: ${words}`, { rule })
+  const endStrays = watchStrays(told, source.file)
+  try {
+    const routes = configuration.routes.filter(({ steps }) => steps === policy)
+    for (const { step, message } of await rehearse(routes, await servicesIn(configuration), 'check')) {
+      const at = policy.steps.findIndex(({ id }) => id === step)
+      source.report(at < 0 ? '' : `/steps/${at}/use`, message.split('\n', 1)[0]!, { rule })
+    }
+    await new Promise(resolve => setTimeout(resolve, STRAYS_MS))
+  } finally {
+    endStrays()
+  }
+}
+
+/** What a step has set going goes wrong a moment later. */
+const STRAYS_MS = 20
+
+const STRAY: Readonly<Record<StrayKind, string>> = {
+  exception: 'in the dry run, an error that nobody catches, at which a gateway ends',
+  rejection: 'in the dry run, a promise that nobody waits for was rejected',
+}
+
+/** What steps may ask about besides the store, in a gateway that has answered nobody yet. */
+async function servicesIn(configuration: Configuration): Promise<RealServices> {
+  const { createCatalog } = await import('../runtime/generation.ts')
+  return {
+    catalog: createCatalog(configuration),
+    targets: { latencyMs: () => null },
+    // A clock of its own, because steps keep by it what they share.
+    clock: { now: () => Date.now() },
+    random: Math.random,
+  }
+}

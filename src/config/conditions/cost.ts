@@ -1,0 +1,164 @@
+/**
+ * How long a condition can take. Its author writes a few words, and a client decides how much there is to do: a macro
+ * inside a macro over the letters of a header is a hundred million rounds, during which nobody else is served. So the
+ * most that a condition can cost is worked out at load, with every header as long as headers can be.
+ */
+import { isNode, type Node, type WhenError } from './errors.ts'
+import { macroOf } from './macros.ts'
+
+/** One step is about 100 ns: that much for one request is a tenth of a second. */
+const MOST_STEPS = 1_000_000
+/** All headers of a request and its path are no longer than this (`maxHeaderSize` in app.ts). */
+const SENT = 16 * 1024
+/** Names, plans and ids: what operators write down. */
+const KEPT = 200
+/** Lists that are longer are also looked at as a list of one long text. */
+const FEW = 64
+
+/** What is known of a value: at most so many characters in all, and of a list so many items. */
+interface Bulk {
+  readonly size: number
+  readonly items: number
+}
+
+const ONE: Bulk = { size: 1, items: 1 }
+
+class TooLong extends Error {
+  readonly steps: number
+  readonly node: Node
+  constructor(steps: number, node: Node) {
+    super('too long')
+    this.steps = steps
+    this.node = node
+  }
+}
+
+/** Why a condition could keep the gateway busy, and where; null when it cannot. */
+export function tooLong(root: Node): WhenError | null {
+  try {
+    estimate(root, new Map())
+    return null
+  } catch (error) {
+    if (!(error instanceof TooLong)) throw error
+    const { steps, node } = error
+    const [most, allowed] = [steps, MOST_STEPS].map(inMillions)
+    return {
+      message: `a client could keep the gateway busy here: ${most} steps for one request, where ${allowed} are allowed`,
+      suggestion:
+        (node.args as unknown[])[0] === 'duration'
+          ? 'let duration() read only what is written out here'
+          : 'look at what a client sends only once, with ==, in, startsWith() or one macro',
+      offset: node.start ?? node.pos ?? 0,
+    }
+  }
+}
+
+function inMillions(steps: number): string {
+  return steps > 1e12 ? 'more than a million million' : `${Math.ceil(steps / 1e6).toLocaleString('en-US')} million`
+}
+
+type Scope = ReadonlyMap<string, Bulk>
+
+interface Estimate extends Bulk {
+  readonly steps: number
+}
+
+function estimate(node: Node, scope: Scope): Estimate {
+  const found = estimateOf(node, scope)
+  if (found.steps > MOST_STEPS || found.size > MOST_STEPS * 64)
+    throw new TooLong(Math.max(found.steps, found.size), node)
+  return found
+}
+
+function estimateOf(node: Node, scope: Scope): Estimate {
+  const args = node.args as unknown[]
+  if (node.op === 'value') return { ...ONE, size: sizeOf(node.args), steps: 0 }
+  if (node.op === 'id') return { ...(scope.get(String(node.args)) ?? ONE), steps: 0 }
+  const macro = macroOf(node)
+  if (macro !== null) return estimateMacro(macro, scope)
+  const parts = nodesIn(args).map(part => estimate(part, scope))
+  const before = sum(parts.map(part => part.steps))
+  const all: Bulk = { size: sum(parts.map(part => part.size)), items: sum(parts.map(part => part.items)) }
+  switch (node.op) {
+    case '.':
+      return { ...fieldOf(node, all), steps: before + 1 }
+    case 'list':
+      return { size: all.size, items: parts.length, steps: before + parts.length }
+    case 'map':
+    case '[]':
+    case '+':
+      return { ...all, steps: before + 1 + all.size / 64 }
+    case '?:':
+      return { ...all, steps: before + 1 }
+    case 'call':
+    case 'rcall':
+      return called(String(args[0]), parts, all, before)
+    case 'in':
+      return { ...ONE, steps: before + 1 + all.size / 64 + all.items / 4 }
+    default:
+      // Two texts are compared no further than the shorter one goes.
+      return { ...ONE, steps: before + 1 + Math.min(...parts.map(part => part.size)) / 64 }
+  }
+}
+
+/** The list is taken as one of many short items and as one of a single long one: what is dearer lies at one of the two. */
+function estimateMacro({ name, variable, range, bodies }: NonNullable<ReturnType<typeof macroOf>>, scope: Scope) {
+  const list = estimate(range, scope)
+  const round = (value: Bulk) => {
+    const inner = new Map(scope).set(variable, value)
+    const parts = bodies.map(body => estimate(body, inner))
+    return { ...parts.at(-1)!, steps: sum(parts.map(part => part.steps)) }
+  }
+  if (name === null) {
+    const body = round(list)
+    return { ...body, steps: list.steps + body.steps + 1 }
+  }
+  const { size, items } = list
+  const ways = items > FEW ? [round({ size: size / items, items: size / items }), round(list)] : [round(list)]
+  const steps = list.steps + (ways[0]!.steps + 1) * items + (ways[1]?.steps ?? 0)
+  if (name === 'map') return { size: ways[0]!.size * items + (ways[1]?.size ?? 0), items, steps }
+  return name === 'filter' ? { size, items, steps } : { ...ONE, steps }
+}
+
+function called(name: string, parts: readonly Estimate[], all: Bulk, before: number): Estimate {
+  const [on = ONE, other = ONE] = parts
+  const text = (steps: number, size = all.size): Estimate => ({ size, items: size, steps: before + 1 + steps })
+  switch (name) {
+    case 'header':
+      return text(1 + all.size / 64, SENT)
+    case 'split':
+      return text(on.size / 8, on.size + 1)
+    case 'join':
+      return text(on.items / 8, on.size + on.items * (parts.length > 1 ? other.size : 0))
+    case 'contains':
+    case 'indexOf':
+    case 'lastIndexOf':
+      return { ...ONE, steps: before + 1 + on.size / 64 + (on.size * other.size) / 400 }
+    case 'size':
+      return { ...ONE, steps: before + 1 + on.size / 2 }
+    // Its regular expression goes back over the digits again and again.
+    case 'duration':
+      return { ...ONE, steps: before + 1 + on.size ** 3 / 100 }
+  }
+  // With a time zone.
+  if (/^get[A-Z]/.test(name)) return { ...ONE, steps: before + (parts.length > 1 ? 500 : 1) }
+  return text(all.size / 16, all.size * (name === 'hex' || name === 'base64' ? 2 : 1))
+}
+
+function fieldOf(node: Node, all: Bulk): Bulk {
+  const [object, field] = node.args as [Node, string]
+  if (object.op !== 'id') return all
+  const size = object.args === 'request' && field === 'path' ? SENT : KEPT
+  return { size, items: size }
+}
+
+const sizeOf = (value: unknown): number =>
+  typeof value === 'string' ? value.length : value instanceof Uint8Array ? value.length : 1
+
+/** The nodes among the arguments, also of a map's pairs. */
+function nodesIn(args: unknown): Node[] {
+  if (Array.isArray(args)) return args.flatMap(nodesIn)
+  return isNode(args) ? [args] : []
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0)

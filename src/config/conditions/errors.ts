@@ -1,0 +1,142 @@
+/** What is wrong with a condition, in words and with its offset; and the parts of CEL that a condition may not use. */
+import { didYouMean, listed } from '../yaml/problem.ts'
+import { WHEN_FIELDS, type WhenName } from './facts.ts'
+
+export interface WhenError {
+  readonly message: string
+  readonly suggestion?: string
+  /** Characters from the start of the condition. */
+  readonly offset: number
+}
+
+/** A node of the parsed condition, as far as it is looked at. */
+export interface Node {
+  readonly op: string
+  readonly args: unknown
+  readonly pos?: number
+  readonly start?: number
+}
+
+/** Whether something is a node of the tree (and not a name, a value or a list). */
+export const isNode = (value: unknown): value is Node => typeof value === 'object' && value !== null && 'op' in value
+
+/** Every name that a condition mentions. */
+export function namesIn(node: unknown): Set<string> {
+  const names = new Set<string>()
+  walk(node, each => {
+    if (each.op === 'id') names.add(String(each.args))
+  })
+  return names
+}
+
+/** `account.plan`; null for what is no field of a fact. */
+export function fieldName(node: unknown): string | null {
+  if (!isNode(node) || node.op !== '.') return null
+  const [object, field] = node.args as unknown[]
+  return isNode(object) && object.op === 'id' ? `${String(object.args)}.${String(field)}` : null
+}
+
+/** Visits every node of a tree, from the root down. */
+export function walk(node: unknown, visit: (node: Node) => void): void {
+  if (Array.isArray(node)) for (const part of node) walk(part, visit)
+  else if (isNode(node)) {
+    visit(node)
+    walk(node.args, visit)
+  }
+}
+
+/**
+ * The first part of a condition that could get around the check at load, or that a client could make slow; null when
+ * there is none.
+ */
+export function forbidden(root: Node): WhenError | null {
+  let found: WhenError | null = null
+  walk(root, node => {
+    found ??= refusal(node)
+  })
+  return found
+}
+
+function refusal(node: Node): WhenError | null {
+  const offset = node.pos ?? node.start ?? 0
+  const args = node.args as unknown[]
+  switch (node.op) {
+    case 'call':
+      if (args[0] === 'dyn') return { message: 'dyn() would hide mistakes until a request comes', offset }
+      return null
+    case 'rcall':
+      if (args[0] !== 'matches') return null
+      return {
+        message: 'matches() is not allowed: a regular expression on what clients send can be made to run for hours',
+        suggestion: 'use ==, in, startsWith(), endsWith() or contains()',
+        offset,
+      }
+    case '[]':
+      if (!isFact(args[0])) return null
+      if (isNode(args[1]) && args[1].op === 'value') return unknownField(args[0], String(args[1].args), offset)
+      return { message: `a field of ${factOf(args[0])} must be named`, suggestion: 'write it with a dot', offset }
+    case '.':
+      return unknownField(args[0], String(args[1]), offset)
+  }
+  return null
+}
+
+const isFact = (node: unknown): node is Node & { args: WhenName } =>
+  isNode(node) && node.op === 'id' && Object.hasOwn(WHEN_FIELDS, String(node.args))
+const factOf = (node: unknown): string => String((node as Node).args)
+
+/** Found here and not by the type check, because `has(account.plna)` passes that one. */
+function unknownField(object: unknown, field: string, offset: number): WhenError | null {
+  if (!isFact(object)) return null
+  const fields = Object.keys(WHEN_FIELDS[object.args])
+  if (fields.includes(field)) return null
+  const suggestion = didYouMean(field, fields) ?? `it has ${listed(fields, 'and')}`
+  return { message: `${object.args} has no field "${field}"`, suggestion, offset }
+}
+
+/** The checker's own error in a sentence; `variable` when it is an unknown name. */
+export function wordsFor(error: unknown, source: string): WhenError & { readonly variable?: string } {
+  const { code, summary, range, node, message } = error as {
+    code?: string
+    summary?: string
+    range?: { start: number }
+    node?: Node
+    message?: string
+  }
+  const offset = range?.start ?? 0
+  if (code === 'unknown_variable' && typeof node?.args === 'string') return { message: '', offset, variable: node.args }
+  const text = (summary ?? message ?? String(error)).split('\n', 1)[0]!
+  const unfit = unfitTypes(text)
+  const words = unfit?.message ?? `the condition is wrong here: ${text[0]?.toLowerCase()}${text.slice(1)}`
+  const suggestion = unfit?.suggestion ?? parseHint(source, offset, code)
+  return { message: words, offset, ...(suggestion === undefined ? {} : { suggestion }) }
+}
+
+const KINDS: Readonly<Record<string, string>> = {
+  string: 'a text',
+  int: 'a whole number',
+  double: 'a number with a point',
+  bool: 'a boolean',
+  list: 'a list',
+}
+
+/** "No such overload: string == int" is how compilers of other languages speak. */
+function unfitTypes(text: string): { readonly message: string; readonly suggestion?: string } | null {
+  const [, left, operator, right] = /^no such overload: (\w+)(?:<[^>]*>)? (\S+) (\w+)(?:<[^>]*>)?$/i.exec(text) ?? []
+  const [one, other] = [KINDS[left ?? ''], KINDS[right ?? '']]
+  if (operator === undefined || one === undefined || other === undefined) return null
+  const message = `${operator} does not take ${one} and ${other}`
+  if (operator === 'in')
+    return { message, suggestion: 'lists are written ["a", "b"]; a part of a text is found by contains()' }
+  if (left === right) return { message }
+  if (right === 'string') return { message, suggestion: `write the value without quotes` }
+  return left === 'string' ? { message, suggestion: 'write the value in quotes' } : { message }
+}
+
+function parseHint(source: string, offset: number, code: string | undefined): string | undefined {
+  if (!code?.startsWith('unexpected')) return undefined
+  if (source[offset] === '=') return 'equality is written =='
+  const word = /\b(and|or|not|AND|OR|NOT)\b/.exec(source)?.[1]?.toLowerCase()
+  if (word === undefined) return undefined
+  return `"${word}" is written ${{ and: '&&', or: '||', not: '!' }[word]}`
+}

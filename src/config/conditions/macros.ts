@@ -1,0 +1,46 @@
+/** Where in a condition a name is bound: `list.exists(x, …)` and `cel.bind(x, …, …)`, and what is free all the same. */
+import { isNode, type Node } from './errors.ts'
+
+export interface Macro {
+  /** Null for `cel.bind`. */
+  readonly name: 'all' | 'exists' | 'exists_one' | 'filter' | 'map' | null
+  readonly variable: string
+  /** The list, or of `cel.bind` the value. */
+  readonly range: Node
+  /** What is worked out with the variable. */
+  readonly bodies: readonly Node[]
+}
+
+const OVER_LISTS = ['all', 'exists', 'exists_one', 'filter', 'map'] as const
+
+/** The macro that a node is; null when it is none. */
+export function macroOf(node: Node): Macro | null {
+  if (node.op !== 'rcall') return null
+  const [word, receiver, [variable, ...rest]] = node.args as [string, Node, Node[]]
+  if (variable?.op !== 'id') return null
+  const bound = String(variable.args)
+  if (word === 'bind' && receiver.op === 'id' && receiver.args === 'cel' && rest.length === 2)
+    return { name: null, variable: bound, range: rest[0]!, bodies: [rest[1]!] }
+  const name = OVER_LISTS.find(each => each === word)
+  return name === undefined || rest.length === 0 ? null : { name, variable: bound, range: receiver, bodies: rest }
+}
+
+/** The nodes that stand for something from outside: names that no macro around them binds, and calls of `header()`. */
+export function* unbound(node: unknown, bound: ReadonlySet<string> = new Set()): Generator<Node> {
+  if (Array.isArray(node)) for (const part of node) yield* unbound(part, bound)
+  if (!isNode(node)) return
+  if (node.op === 'id') {
+    if (!bound.has(String(node.args))) yield node
+    return
+  }
+  if (node.op === 'call' && (node.args as unknown[])[0] === 'header') yield node
+  const macro = macroOf(node)
+  if (macro === null) yield* unbound(node.args, bound)
+  else {
+    yield* unbound(macro.range, bound)
+    yield* unbound(macro.bodies, new Set([...bound, macro.variable]))
+  }
+}
+
+/** Whether a part of a condition has the same value for every request. */
+export const isConstant = (node: unknown): boolean => unbound(node).next().done === true

@@ -1,0 +1,196 @@
+/**
+ * Whether a condition can be true at all. Such a question has no complete answer; this one is never wrong about "always"
+ * and "never", and says nothing (null) where it does not know: about what clients send and what the store holds.
+ */
+
+import { contradictory } from './claims.ts'
+import { fieldName, isNode, type Node } from './errors.ts'
+import { parseWhen } from './when.ts'
+
+/** A way by which requests come to a policy: what is known of them before any step has run. */
+export interface Door {
+  readonly method: string
+  /** As the route says it: with `{id}` in it, it is known in part only. */
+  readonly path: string
+}
+
+/** A model of the catalog, as far as conditions compare with it; in tokens. */
+export interface ModelSizes {
+  readonly context: number
+  readonly maxOutput: number
+}
+
+/** What is known of a request before it comes. */
+interface Known {
+  readonly door: Door | null
+  readonly model: ModelSizes | null
+}
+
+const NOTHING: Known = { door: null, model: null }
+
+/**
+ * Whether a condition is always true or always false for requests at a door (null: nothing is known of them) that ask a
+ * model (null: any). Of the output cap it is taken that the model's own bounds it.
+ */
+export function truthOf(when: string, door: Door | null, model: ModelSizes | null = null): boolean | null {
+  const root = parseWhen(when)
+  return root === null ? null : asTruth(meaningOf(root, { door, model }))
+}
+
+/** Not known before the request comes. */
+const UNKNOWN = Symbol('unknown')
+
+const asTruth = (value: unknown): boolean | null => (typeof value === 'boolean' ? value : null)
+
+function meaningOf(node: unknown, known: Known): unknown {
+  if (!isNode(node)) return UNKNOWN
+  const args = node.args as unknown[]
+  switch (node.op) {
+    case 'value':
+      return node.args
+    case '.':
+      return fieldOf(node, known)
+    case '!_':
+      return negated(meaningOf(node.args, known))
+    case '&&':
+      return every(partsOf(node), known)
+    case '||':
+      return some(partsOf(node), known)
+    case '?:': {
+      const asked = meaningOf(args[0], known)
+      return typeof asked === 'boolean' ? meaningOf(args[asked ? 1 : 2], known) : UNKNOWN
+    }
+    case 'in':
+      return isIn(args[0], args[1], known)
+    case 'rcall':
+      return calledOn(args, known)
+  }
+  const sides = Array.isArray(args) ? args.map(each => meaningOf(each, known)) : []
+  const compare = COMPARE[node.op]
+  if (compare !== undefined) return byCap(node, sides, known) ?? compared(compare, sides[0], sides[1])
+  return CALCULATE[node.op] === undefined ? UNKNOWN : calculated(CALCULATE[node.op]!, sides[0], sides[1])
+}
+
+/** What is known of the request's method and path, and of the model's sizes. */
+function fieldOf(node: Node, { door, model }: Known): unknown {
+  switch (fieldName(node)) {
+    case 'request.method':
+      return door?.method ?? UNKNOWN
+    case 'request.path':
+      return door === null || door.path.includes('{') ? UNKNOWN : door.path
+    case 'model.context':
+      return model === null ? UNKNOWN : BigInt(model.context)
+    case 'model.max_output':
+      return model === null ? UNKNOWN : BigInt(model.maxOutput)
+  }
+  return UNKNOWN
+}
+
+const COMPARE: Readonly<Record<string, (a: never, b: never) => boolean>> = {
+  '==': (a, b) => a === b,
+  '!=': (a, b) => a !== b,
+  '<': (a, b) => a < b,
+  '<=': (a, b) => a <= b,
+  '>': (a, b) => a > b,
+  '>=': (a, b) => a >= b,
+}
+
+function compared(compare: (a: never, b: never) => boolean, a: unknown, b: unknown): unknown {
+  // Bytes and durations are objects, which CEL compares by what is in them.
+  const isKnown = a !== UNKNOWN && typeof a !== 'object' && typeof a === typeof b && b !== UNKNOWN
+  return isKnown ? compare(a as never, b as never) : UNKNOWN
+}
+
+/** `chat.cap > model.max_output`: the cap is not known, but what it is at most. Null where that says nothing. */
+function byCap({ op, args }: Node, [left, right]: readonly unknown[], { model }: Known): boolean | null {
+  if (model === null) return null
+  const [one, other] = args as unknown[]
+  const turned = fieldName(other) === 'chat.cap'
+  const bound = turned ? left : right
+  if ((!turned && fieldName(one) !== 'chat.cap') || typeof bound !== 'bigint') return null
+  const most = BigInt(model.maxOutput)
+  switch (turned ? (TURNED[op] ?? op) : op) {
+    case '>':
+      return bound >= most ? false : null
+    case '<=':
+      return bound >= most ? true : null
+    case '>=':
+    case '==':
+      return bound > most ? false : null
+    case '<':
+    case '!=':
+      return bound > most ? true : null
+  }
+  return null
+}
+
+const TURNED: Readonly<Record<string, string>> = { '<': '>', '<=': '>=', '>': '<', '>=': '<=' }
+
+const CALCULATE: Readonly<Record<string, (a: bigint, b: bigint) => bigint>> = {
+  '+': (a, b) => a + b,
+  '-': (a, b) => a - b,
+  '*': (a, b) => a * b,
+  '/': (a, b) => a / b,
+  '%': (a, b) => a % b,
+}
+
+/** Of whole numbers; what CEL cannot hold, or cannot divide, has no value. */
+function calculated(calculate: (a: bigint, b: bigint) => bigint, a: unknown, b: unknown): unknown {
+  if (typeof a !== 'bigint' || typeof b !== 'bigint') return UNKNOWN
+  try {
+    const result = calculate(a, b)
+    return BigInt.asIntN(64, result) === result ? result : UNKNOWN
+  } catch {
+    return UNKNOWN
+  }
+}
+
+const negated = (value: unknown) => (typeof value === 'boolean' ? !value : UNKNOWN)
+
+/** The parts of `a && b && c`, which the parser nests. */
+function partsOf(node: Node): unknown[] {
+  return (node.args as unknown[]).flatMap(part => (isNode(part) && part.op === node.op ? partsOf(part) : [part]))
+}
+
+function every(parts: readonly unknown[], known: Known): unknown {
+  const values = parts.map(part => meaningOf(part, known))
+  if (values.includes(false) || contradictory(parts, true, constantOf)) return false
+  return values.every(value => value === true) ? true : UNKNOWN
+}
+
+function some(parts: readonly unknown[], known: Known): unknown {
+  const values = parts.map(part => meaningOf(part, known))
+  if (values.includes(true) || contradictory(parts, false, constantOf)) return true
+  return values.every(value => value === false) ? false : UNKNOWN
+}
+
+/** The value that a part has for all requests; undefined when there is none that can be compared. */
+function constantOf(node: unknown): unknown {
+  const value = meaningOf(node, NOTHING)
+  return value === UNKNOWN || typeof value === 'object' ? undefined : value
+}
+
+function constantsOf(list: unknown): unknown[] | null {
+  if (!isNode(list) || list.op !== 'list') return null
+  return (list.args as unknown[]).map(item => meaningOf(item, NOTHING))
+}
+
+function isIn(item: unknown, list: unknown, known: Known): unknown {
+  const values = constantsOf(list)
+  if (values === null || values.includes(UNKNOWN)) return UNKNOWN
+  if (values.length === 0) return false
+  const value = meaningOf(item, known)
+  return value === UNKNOWN ? UNKNOWN : values.includes(value)
+}
+
+const TEXT_CALLS: Readonly<Record<string, (text: string, part: string) => boolean>> = {
+  startsWith: (text, part) => text.startsWith(part),
+  endsWith: (text, part) => text.endsWith(part),
+  contains: (text, part) => text.includes(part),
+}
+
+function calledOn([name, on, args]: readonly unknown[], known: Known): unknown {
+  const call = TEXT_CALLS[String(name)]
+  const [text, part] = [meaningOf(on, known), meaningOf((args as unknown[])[0], known)]
+  return call === undefined || typeof text !== 'string' || typeof part !== 'string' ? UNKNOWN : call(text, part)
+}

@@ -1,0 +1,123 @@
+/**
+ * `when`: a step's condition, in CEL. It is checked when the configuration is loaded, against exactly the facts that
+ * earlier steps surely give at its place, so that at run time nothing can be missing: a text that is not there is "",
+ * a number 0.
+ */
+import { Environment } from '@marcbachmann/cel-js'
+import type { FactName } from '#contract'
+import type { CompiledWhen } from '../configuration.ts'
+import { didYouMean, listed } from '../yaml/problem.ts'
+import { failingPart } from './constants.ts'
+import { tooLong } from './cost.ts'
+import { forbidden, type Node, namesIn, type WhenError, wordsFor } from './errors.ts'
+import { WHEN_FIELDS, WHEN_NAMES, WHEN_TYPES, type WhenFacts, type WhenName } from './facts.ts'
+import { unbound } from './macros.ts'
+
+export { factsOf, WHEN_FIELDS, type WhenContext, whenFacts } from './facts.ts'
+
+// Functions of the environment do not see the facts, and evaluation is synchronous: so the facts of the evaluation
+// under way stand here.
+let current: WhenFacts | null = null
+
+let shared: Environment | undefined
+
+/** The environment with all types and no variables; each condition gets a copy with the variables of its place. */
+function environment(): Environment {
+  if (shared !== undefined) return shared
+  shared = new Environment({ limits: { maxAstNodes: 1000, maxDepth: 50 } })
+  for (const name of WHEN_NAMES)
+    shared.registerType(typeName(name), { ctor: WHEN_TYPES[name], fields: WHEN_FIELDS[name] })
+  shared.registerFunction('header(string): string', (name: string) => current!.readHeader(name))
+  return shared
+}
+
+const typeName = (name: WhenName) => `${name[0]!.toUpperCase()}${name.slice(1)}Facts`
+
+/** What a condition may name at its place. */
+export interface WhenPlace {
+  /** Facts that earlier steps surely give. */
+  readonly given: ReadonlySet<FactName>
+  /** Why a fact that is not given is not: a sentence's end, and what to do. */
+  readonly missing: (fact: FactName) => { readonly message: string; readonly suggestion?: string }
+}
+
+export type WhenResult = { readonly when: CompiledWhen } | { readonly error: WhenError }
+
+/** Checks and compiles a condition for its place. */
+export function compileWhen(source: string, place: WhenPlace): WhenResult {
+  const names = WHEN_NAMES.filter(name => name === 'request' || place.given.has(name))
+  const scope = environment().clone()
+  for (const name of names) scope.registerVariable(name, typeName(name))
+  try {
+    const program = scope.parse(source)
+    const wrong = forbidden(program.ast as unknown as Node)
+    if (wrong !== null) return { error: wrong }
+    const { valid, type, error } = program.check()
+    if (!valid) return { error: explain(error, source, names, place) }
+    if (type !== 'bool')
+      return { error: { message: `the condition must be true or false, and is of type ${type}`, offset: 0 } }
+    const late = failsLater(source, names)
+    if (late !== null) return { error: late }
+    return { when: { source, evaluate: facts => evaluate(program, facts) } }
+  } catch (error) {
+    return { error: explain(error, source, names, place) }
+  }
+}
+
+/** What passes the check of the types, and fails or takes too long when requests come. Looks at a tree of its own. */
+function failsLater(source: string, names: readonly WhenName[]): WhenError | null {
+  const scope = environment().clone()
+  const root = scope.parse(source).ast as unknown as Node
+  // CEL has names of its own, of types and of what is switched off, and takes them for values.
+  for (const node of unbound(root))
+    if (node.op === 'id' && !names.includes(node.args as WhenName))
+      return unknownName(String(node.args), names, node.start ?? 0)
+  const worth = (part: Node) => {
+    const holder = scope.parse('[0]')
+    ;(holder.ast.args as unknown[])[0] = part
+    return (holder({}) as unknown[])[0]
+  }
+  return tooLong(root) ?? failingPart(root, worth)
+}
+
+function evaluate(program: (facts: Record<string, unknown>) => unknown, facts: Record<string, unknown>): boolean {
+  const before = current
+  current = facts as unknown as WhenFacts
+  try {
+    return program(facts) === true
+  } finally {
+    current = before
+  }
+}
+
+function explain(error: unknown, source: string, names: readonly WhenName[], place: WhenPlace): WhenError {
+  const words = wordsFor(error, source)
+  const { variable } = words
+  if (variable === undefined) return words
+  const { offset } = words
+  if (variable !== 'request' && Object.hasOwn(WHEN_FIELDS, variable)) {
+    const { message, suggestion } = place.missing(variable as FactName)
+    return { message, offset, ...(suggestion === undefined ? {} : { suggestion }) }
+  }
+  return unknownName(variable, names, offset)
+}
+
+function unknownName(name: string, names: readonly WhenName[], offset: number): WhenError {
+  const suggestion = didYouMean(name, names) ?? `here there are ${listed([...names, 'header("name")'], 'and')}`
+  return { message: `nothing is called "${name}" here`, offset, suggestion }
+}
+
+/** The facts that a condition names, or none when it cannot be parsed. */
+export function factsIn(source: string): FactName[] {
+  const names = namesIn(parseWhen(source))
+  return WHEN_NAMES.filter(name => name !== 'request' && names.has(name)) as FactName[]
+}
+
+/** The tree of a condition; null when it cannot be parsed. */
+export function parseWhen(source: string): Node | null {
+  try {
+    return environment().clone().parse(source).ast as unknown as Node
+  } catch {
+    return null
+  }
+}

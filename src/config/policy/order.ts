@@ -1,0 +1,225 @@
+/**
+ * Whether the steps of a policy can work in the order in which they stand. Nothing is ever reordered: an order that
+ * cannot work is refused, and one that does is printed when the same steps have one.
+ */
+import { asksModel, FACT_NAMES, type FactName, type RouteKind } from '#contract'
+import { compileWhen, factsIn } from '../conditions/when.ts'
+import type { CompiledWhen, PluginRegistry } from '../configuration.ts'
+import { listed } from '../yaml/problem.ts'
+import type { Source } from '../yaml/source.ts'
+import type { LoadedStep } from './policy.ts'
+
+/** Facts that only a chat request has. */
+export const CHAT_ONLY: readonly FactName[] = ['chat', 'model', 'targets']
+
+/** The facts that the steps surely give: those of steps that always run, and to their end. */
+export function surelyGiven(steps: readonly LoadedStep[]): Set<FactName> {
+  return new Set(steps.filter(step => step.weakness === null).flatMap(step => step.gives))
+}
+
+/** Reports needs without an earlier giver, facts given twice, and switches that a step cannot have. */
+export function checkOrder(source: Source, steps: readonly LoadedStep[], kind: RouteKind, registry: Givers): void {
+  for (const [i, step] of steps.entries()) {
+    checkSwitches(source, step)
+    checkServices(source, step)
+    if (step.mode === 'off') continue
+    checkGivenOnce(source, step, steps.slice(0, i))
+    checkNeeds(source, steps, i, kind, registry)
+    checkBefore(source, steps, i, kind)
+    checkPrecedes(source, steps, i, kind)
+  }
+}
+
+function checkSwitches(source: Source, { address, id, plugin, mode, onError, gives }: LoadedStep): void {
+  if (plugin.critical && mode !== 'enforce') {
+    const message = `the step "${id}" guards keys or money, so it cannot be in mode ${mode}`
+    source.report(`${address}/mode`, message, { rule: 'critical-step', suggestion: 'remove this line' })
+  } else if (gives.length > 0 && mode === 'shadow') {
+    const message = `the step "${id}" gives ${listed(gives, 'and')}, so it cannot be in shadow mode`
+    source.report(`${address}/mode`, message, { rule: 'critical-step', suggestion: 'remove this line' })
+  } else if (plugin.records && mode === 'shadow') {
+    const message = `the step "${id}" refuses nothing and only writes down, which it does in shadow mode too`
+    source.report(`${address}/mode`, message, { rule: 'useless-key', suggestion: 'remove this line, or say off' })
+  }
+  if (plugin.critical && onError === 'skip') {
+    const message = `the step "${id}" guards keys or money, so its errors cannot be skipped`
+    source.report(`${address}/onError`, message, { rule: 'critical-step', suggestion: 'remove this line' })
+  }
+}
+
+function checkServices(source: Source, { address, plugin, builtIn }: LoadedStep): void {
+  if (!plugin.uses?.includes('ledger') || (builtIn && plugin.critical)) return
+  const message = `the plugin "${plugin.name}" uses the ledger, which only the gateway's own critical plugins may`
+  source.report(`${address}/use`, message, { rule: 'critical-step' })
+}
+
+function checkGivenOnce(source: Source, step: LoadedStep, earlier: readonly LoadedStep[]): void {
+  for (const fact of step.gives) {
+    const other = earlier.find(each => each.mode !== 'off' && each.gives.includes(fact))
+    if (other === undefined) continue
+    const message = `"${step.id}" gives ${fact}, which the step "${other.id}" (line ${other.position.line}) gives already`
+    source.report(`${step.address}/use`, message, { rule: 'given-twice', suggestion: 'remove one of the two' })
+    return
+  }
+}
+
+/** A step that changes what a fact is made from stands before it: also where that is not surely given. */
+function checkBefore(source: Source, steps: readonly LoadedStep[], index: number, kind: RouteKind): void {
+  const step = steps[index]!
+  for (const fact of mustPrecedeGivers(step, kind)) {
+    const giver = steps.slice(0, index).find(each => each.mode !== 'off' && each.gives.includes(fact))
+    if (giver === undefined) continue
+    const order = workingOrder(steps, kind)
+    const suggestion = order === null ? `move "${step.id}" up` : `this order works: ${order.join(', ')}`
+    const where = `the step "${giver.id}" (line ${giver.position.line})`
+    const why =
+      fact === 'chat' && givesReader(step, kind)
+        ? 'it gives the account, for which parts of a Responses request are sealed or kept'
+        : `it changes what ${fact} is made from`
+    const message = `"${step.id}" must stand before ${where}: ${why}`
+    source.report(`${step.address}/use`, message, { rule: 'order', suggestion })
+    return
+  }
+}
+
+function mustPrecedeGivers(step: LoadedStep, kind: RouteKind): readonly FactName[] {
+  const own = step.before.get(kind) ?? []
+  return givesReader(step, kind) ? [...own, 'chat'] : own
+}
+
+/** Whoever reads a Responses request opens sealed and kept parts of it, which only their account can open. */
+const givesReader = ({ gives }: LoadedStep, kind: RouteKind): boolean =>
+  kind === 'responses' && gives.includes('account') && !gives.includes('chat')
+
+/** A step that looks at what the client sent stands before those that add to it. In shadow they add nothing. */
+function checkPrecedes(source: Source, steps: readonly LoadedStep[], index: number, kind: RouteKind): void {
+  const step = steps[index]!
+  const other = steps.slice(0, index).find(each => each.mode === 'enforce' && mustPrecede(step, each))
+  if (other === undefined) return
+  const order = workingOrder(steps, kind)
+  const suggestion = order === null ? 'remove one of the two' : `this order works: ${order.join(', ')}`
+  const where = `the step "${other.id}" (line ${other.position.line})`
+  const message = `"${step.id}" must stand before ${where}: it would take what that step adds for the client's own`
+  source.report(`${step.address}/use`, message, { rule: 'order', suggestion })
+}
+
+function mustPrecede(step: LoadedStep, other: LoadedStep): boolean {
+  return step.precedes.includes(other.plugin.name)
+}
+
+/** One problem for all facts that are missing for the same reason. */
+function checkNeeds(
+  source: Source,
+  steps: readonly LoadedStep[],
+  index: number,
+  kind: RouteKind,
+  registry: Givers,
+): void {
+  const step = steps[index]!
+  const given = surelyGiven(steps.slice(0, index))
+  const reasons = new Map<string, { facts: FactName[]; reason: Reason }>()
+  for (const fact of step.needs.get(kind) ?? []) {
+    // Where no model is asked such a fact cannot be given at all, which is said at the route.
+    if (given.has(fact) || (!asksModel(kind) && CHAT_ONLY.includes(fact))) continue
+    const reason = reasonFor(fact, steps, index, registry, kind)
+    const entry = reasons.get(reason.message) ?? { facts: [], reason }
+    entry.facts.push(fact)
+    reasons.set(reason.message, entry)
+  }
+  for (const { facts, reason } of reasons.values()) {
+    source.report(`${step.address}/use`, `"${step.id}" needs ${listed(facts, 'and')}, which ${reason.message}`, reason)
+  }
+}
+
+type Givers = Pick<PluginRegistry, 'givers'>
+
+interface Reason {
+  readonly rule: 'order' | 'no-giver'
+  readonly message: string
+  readonly suggestion?: string
+}
+
+/** Why a fact is not there at a step's place. */
+function reasonFor(
+  fact: FactName,
+  steps: readonly LoadedStep[],
+  index: number,
+  registry: Givers,
+  kind: RouteKind,
+): Reason {
+  const givers = steps.filter((step, i) => i !== index && step.gives.includes(fact))
+  const weak = givers.find(step => step.weakness !== null)
+  const later = givers.find(step => step.weakness === null)
+  if (later !== undefined) {
+    const order = workingOrder(steps, kind)
+    const suggestion = order === null ? `move "${later.id}" up` : `this order works: ${order.join(', ')}`
+    return {
+      rule: 'order',
+      message: `the step "${later.id}" gives only later (line ${later.position.line})`,
+      suggestion,
+    }
+  }
+  if (weak !== undefined) {
+    const where = `the step "${weak.id}" (line ${weak.position.line})`
+    return {
+      rule: 'no-giver',
+      message: `${where} does not surely give: ${weak.weakness}, so it counts as giving nothing`,
+    }
+  }
+  const plugins = registry.givers(fact)
+  if (plugins.length === 0) return { rule: 'no-giver', message: 'no step gives' }
+  return { rule: 'no-giver', message: 'no step gives', suggestion: `add "- use: ${plugins[0]}" before it` }
+}
+
+/** The ids of the same steps in an order in which every need is met, as near to theirs as can be; null without one. */
+function workingOrder(steps: readonly LoadedStep[], kind: RouteKind): string[] | null {
+  const rest = steps.filter(step => step.mode !== 'off')
+  const order: LoadedStep[] = []
+  while (rest.length > 0) {
+    const given = surelyGiven(order)
+    const waitedFor = rest.flatMap(step => mustPrecedeGivers(step, kind))
+    const next = rest.findIndex(
+      step =>
+        wants(step, kind).every(fact => given.has(fact)) &&
+        !step.gives.some(fact => waitedFor.includes(fact)) &&
+        !rest.some(other => other !== step && mustPrecede(other, step)),
+    )
+    if (next < 0) return null
+    order.push(...rest.splice(next, 1))
+  }
+  return order.map(step => step.id)
+}
+
+/** What a step needs, its condition included. */
+export function wants(step: LoadedStep, kind: RouteKind): FactName[] {
+  const named = step.when === null ? [] : factsIn(step.when)
+  return FACT_NAMES.filter(fact => step.needs.get(kind)?.includes(fact) || named.includes(fact))
+}
+
+/** Compiles the `when` of each step for its place. With an unknown plugin before it, any fact may be there. */
+export function compileConditions(
+  source: Source,
+  steps: readonly LoadedStep[],
+  complete: boolean,
+  registry: Givers,
+  kind: RouteKind,
+): (CompiledWhen | null)[] {
+  return steps.map((step, i) => {
+    if (step.when === null) return null
+    const at = `${step.address}/when`
+    if (!source.sound(at)) return null
+    const result = compileWhen(step.when, {
+      given: complete ? surelyGiven(steps.slice(0, i)) : new Set(FACT_NAMES),
+      missing: fact => {
+        const reason = reasonFor(fact, steps, i, registry, kind)
+        return { ...reason, message: `the condition names ${fact}, which ${reason.message}` }
+      },
+    })
+    if ('when' in result) return result.when
+    const { message, suggestion, offset } = result.error
+    // The sentence may quote a part of the condition, which then may be a part of a secret.
+    if (source.substituted(at)) source.report(at, 'the condition is wrong with its ${…} filled in', { rule: 'when' })
+    else source.report(at, message, { rule: 'when', offset, suggestion })
+    return null
+  })
+}

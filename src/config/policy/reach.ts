@@ -1,0 +1,45 @@
+/**
+ * Steps that can never run, and conditions that say nothing: a policy that silently does nothing is what its author will
+ * not find by reading it.
+ */
+
+import { type Door, truthOf } from '../conditions/truth.ts'
+import { listed } from '../yaml/problem.ts'
+import type { Source } from '../yaml/source.ts'
+import type { LoadedStep } from './policy.ts'
+
+/** Reports them. @param doors where requests to this policy come in; null when that is not known */
+export function checkReach(source: Source, steps: readonly LoadedStep[], doors: readonly Door[] | null): void {
+  for (const [i, step] of steps.entries()) {
+    if (step.mode === 'off') continue
+    checkBehind(source, step, steps.slice(0, i))
+    if (step.when !== null && source.sound(`${step.address}/when`)) checkCondition(source, step, step.when, doors)
+  }
+}
+
+function checkBehind(source: Source, step: LoadedStep, earlier: readonly LoadedStep[]): void {
+  const end = earlier.find(each => each.ends && each.weakness === null)
+  if (end === undefined) return
+  const message = `"${step.id}" never runs: the step "${end.id}" (line ${end.position.line}) before it ends every request`
+  const suggestion = `move it above "${end.id}", or remove it`
+  source.report(`${step.address}/use`, message, { rule: 'unreachable-step', suggestion })
+}
+
+function checkCondition(source: Source, { address, id }: LoadedStep, when: string, doors: readonly Door[] | null) {
+  const at = `${address}/when`
+  const always = truthOf(when, null)
+  if (always === true) {
+    source.report(at, 'the condition is always true', { rule: 'constant-when', suggestion: 'remove this line' })
+  } else if (always === false) {
+    source.report(at, `the condition is never true, so "${id}" never runs`, {
+      rule: 'unreachable-step',
+      suggestion: 'remove the step, or say "mode: off"',
+    })
+  } else if (doors !== null && doors.length > 0 && doors.every(door => truthOf(when, door) === false)) {
+    const where = listed([...new Set(doors.map(({ method, path }) => `${method} ${path}`))], 'and')
+    source.report(at, `the condition is never true on ${where}, where this policy is used, so "${id}" never runs`, {
+      rule: 'unreachable-step',
+      suggestion: 'change the condition, or remove the step',
+    })
+  }
+}

@@ -1,0 +1,81 @@
+/** What is wrong in a configuration file: where, in one sentence, and what would be right. */
+import { inColumns, visible } from '#contract'
+import type { Position } from '../configuration.ts'
+import type { Rule } from './rules.ts'
+
+export { didYouMean, nearest } from '#contract'
+
+export interface Problem extends Position {
+  /** What kind of problem it is: stable, for CI systems and searches. */
+  readonly rule: Rule
+  /** One sentence without a full stop. Never holds a secret: what came from `${…}` is shown as it stands in the file. */
+  readonly message: string
+  /** What to do about it, continuing the sentence after a semicolon. */
+  readonly suggestion?: string
+  /** Left out: `error`. With the others the configuration is taken all the same; `--strict` fails on warnings only. */
+  readonly level?: 'warning' | 'note'
+  /** The source line holds a secret, of this problem or of something beside it, so it must not be printed. */
+  readonly concealed?: boolean
+}
+
+export interface FormatOptions {
+  /** ANSI colours, for terminals. */
+  readonly colours?: boolean
+}
+
+const WIDTH = 120
+
+/**
+ * A problem as text: `file:line:column: sentence`, which editors and CI turn into links, and, when the file's text is
+ * given, the source line with a caret under the place.
+ */
+export function formatProblem(problem: Problem, sourceText?: string, { colours = false }: FormatOptions = {}): string {
+  const paint = (code: string, text: string) => (colours ? `\x1b[${code}m${text}\x1b[0m` : text)
+  const { file, line, column } = problem
+  const mark = problem.level === undefined ? '' : `${paint('33', `${problem.level}:`)} `
+  const head = `${paint('1', visible(`${file}:${line}:${column}:`))} ${mark}${sentence(problem)}`
+  const source = problem.concealed ? undefined : sourceText?.split(/\r?\n/)[line - 1]
+  if (source === undefined || source.trim() === '') return head
+  const { text, caret } = excerpt(source, column - 1)
+  const number = String(line).padStart(4)
+  return `${head}\n${paint('2', `${number} |`)} ${text}\n${paint('2', '     |')} ${caret}${paint('31', '^')}`
+}
+
+/** The message with its suggestion. */
+export function sentence({ message, suggestion }: Problem): string {
+  return visible(suggestion === undefined ? message : `${message}; ${suggestion}`)
+}
+
+/** The part of a line around an index, and the blanks that bring a caret under it (tabs stay tabs, so it lines up). */
+function excerpt(line: string, index: number): { text: string; caret: string } {
+  const from = line.length <= WIDTH ? 0 : Math.max(0, Math.min(index - WIDTH / 2, line.length - WIDTH))
+  const text = inColumns(line.slice(from, from + WIDTH))
+  const caret = text.slice(0, index - from).replace(/[^\t]/g, ' ')
+  return { text, caret: caret.padEnd(index - from, ' ') }
+}
+
+/** `a, b or c`, for sentences. */
+export function listed(words: readonly string[], conjunction = 'or'): string {
+  if (words.length < 2) return words.join('')
+  return `${words.slice(0, -1).join(', ')} ${conjunction} ${words.at(-1)}`
+}
+
+/** A value as a sentence can carry it: text in quotes, cut short when long. */
+export function show(value: unknown): string {
+  if (Array.isArray(value)) return 'a list'
+  if (typeof value === 'object' && value !== null) return 'a map'
+  const text = typeof value === 'string' ? `"${value.length > 60 ? `${value.slice(0, 57)}...` : value}"` : String(value)
+  return visible(text)
+}
+
+/** Reading order, each problem once (an alias lets one place of the file count twice). */
+export function ordered(problems: readonly Problem[], files: readonly string[]): Problem[] {
+  const seen = new Set<string>()
+  const rank = (file: string) => (files.includes(file) ? files.indexOf(file) : files.length)
+  return problems
+    .filter(problem => {
+      const mark = `${problem.file}:${problem.line}:${problem.column}:${problem.message}`
+      return seen.has(mark) ? false : seen.add(mark)
+    })
+    .sort((a, b) => rank(a.file) - rank(b.file) || a.line - b.line || a.column - b.column)
+}

@@ -1,0 +1,396 @@
+/**
+ * One YAML file as plain values, with the place of each: what the checks look at, and what they report to.
+ *
+ * The values are built here from the parser's nodes rather than by its own `toJS`, because each alias must become a
+ * value of its own (checking parses units in place), and because `${…}` is resolved on the way.
+ */
+import { dirname, resolve } from 'node:path'
+import { type Document, isAlias, isMap, isScalar, isSeq, type Pair, type Scalar, visit } from 'yaml'
+import type { Position } from '../configuration.ts'
+import { type Problem, show } from './problem.ts'
+import type { Rule } from './rules.ts'
+import { indexInFile } from './scalar-offset.ts'
+import { type WrittenSecrets, writtenSecrets } from './secret-lines.ts'
+import { type Surroundings, substitute, wantedFiles } from './substitute.ts'
+import { parseYaml } from './yaml-text.ts'
+
+export interface Reading {
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Reads a text file; rejects as `fs.readFile` does. */
+  readonly readFile: (path: string) => Promise<string>
+}
+
+/** Where a value stands: ranges of offsets in the file's text. */
+interface Place {
+  readonly key: readonly [number, number] | null
+  readonly value: readonly [number, number]
+  readonly node: Scalar | null
+  /** What `${…}` became, when the value has any. */
+  readonly resolved: string | null
+}
+
+export interface ReportOptions {
+  /** The kind of problem. Default: `wrong-value`. */
+  readonly rule?: Rule
+  /** Point at the key instead of the value. */
+  readonly key?: boolean
+  /** So many characters into the (text) value. */
+  readonly offset?: number
+  readonly suggestion?: string | undefined
+  /** The line holds a secret and must not be printed. */
+  readonly concealed?: boolean
+}
+
+const MAX_DEPTH = 64
+const MAX_NODES = 50_000
+const MAX_ALIASES = 100
+/** What a sentence has in place of a secret. */
+const HIDDEN = '***'
+
+/** `/models/chat-small/targets/0`: the address of a value in its file (a JSON pointer, as ajv writes it). */
+export function pointer(...path: readonly (string | number)[]): string {
+  return path.map(part => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
+}
+
+/** The entries of what should be a map, and may be anything. */
+export function entriesOf<T>(map: Readonly<Record<string, T>> | undefined): [string, T][] {
+  return typeof map === 'object' && map !== null && !Array.isArray(map) ? Object.entries(map) : []
+}
+
+/** Reads and parses a file. What is wrong with it stands in `problems`; `usable` says whether there is a value at all. */
+export async function readSource(file: string, text: string, reading: Reading): Promise<Source> {
+  const source = new Source(file, text)
+  const document = parseYaml(text, (offset, rule, message, suggestion) =>
+    source.reportAt(offset, rule, message, suggestion),
+  )
+  if (document === null) return source
+  const files = await readWanted(document, file, reading)
+  source.build(document, { env: reading.env, files })
+  return source
+}
+
+async function readWanted(document: Document, file: string, { readFile }: Reading) {
+  const wanted = new Set<string>()
+  visit(document, {
+    Scalar: (_, node) => {
+      if (typeof node.value === 'string') for (const path of wantedFiles(node.value)) wanted.add(path)
+    },
+  })
+  const files = new Map<string, string | Error>()
+  for (const path of wanted) {
+    if (path === '') continue
+    const read = readFile(resolve(dirname(file), path))
+    files.set(path, await read.catch((error: NodeJS.ErrnoException) => new Error(reasonOf(error))))
+  }
+  return files
+}
+
+/** Why a file could not be read, without its path. */
+export function reasonOf(error: NodeJS.ErrnoException): string {
+  if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return 'there is no such file'
+  if (error.code === 'EACCES') return 'no permission'
+  return error.message.split('\n', 1)[0]!
+}
+
+/** A sentence without a value, which `show` may have cut short. */
+function withoutValue(text: string, value: string): string {
+  const shown = show(value).slice(1, -1)
+  return text.replaceAll(value, HIDDEN).replaceAll(shown, HIDDEN)
+}
+
+export class Source {
+  readonly file: string
+  readonly text: string
+  /** Values that came from `${…}`. */
+  readonly secrets = new Set<string>()
+  /** The whole file as plain values; undefined when the YAML could not be read. */
+  value: unknown = undefined
+  /** Offset of each line's first character. */
+  readonly #lines: readonly number[]
+  readonly #places = new Map<string, Place>()
+  readonly #broken = new Set<string>()
+  readonly #found: Problem[] = []
+  readonly #warned: Problem[] = []
+  /** What `problems` was last made of these. */
+  #told: readonly Problem[] = []
+  #document: Document | null = null
+  #writtenOut: WrittenSecrets | null = null
+  #nodes = 0
+  #aliases = 0
+  #tooBig = false
+
+  constructor(file: string, text: string) {
+    this.file = file
+    this.text = text
+    this.#lines = [0, ...[...text.matchAll(/\n/g)].map(match => match.index + 1)]
+  }
+
+  /**
+   * What is wrong with the file. Whatever line holds a secret is concealed for each of its problems, and no sentence
+   * repeats a secret that is written out.
+   */
+  get problems(): readonly Problem[] {
+    if (this.#told.length !== this.#found.length) this.#told = this.#withoutSecrets(this.#found)
+    return this.#told
+  }
+
+  /** What is probably a mistake and keeps nothing from working, and what may be worth a look (level `note`). */
+  get warnings(): readonly Problem[] {
+    return this.#withoutSecrets(this.#warned)
+  }
+
+  get usable(): boolean {
+    return this.value !== undefined
+  }
+
+  /** Whether nothing was reported at or below an address, so that its value may be built from. */
+  sound(address: string): boolean {
+    for (const broken of this.#broken) if (broken === address || broken.startsWith(`${address}/`)) return false
+    return true
+  }
+
+  /**
+   * What of a map can still be looked at: a copy without the entries at which something was reported. So one mistake
+   * does not hide the next one beside it. Null when the value is no map.
+   */
+  remains<T extends object>(address: string, value: T): Partial<T> | null {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return null
+    return this.#remains(address, value) as Partial<T>
+  }
+
+  #remains(address: string, value: unknown): unknown {
+    if (typeof value !== 'object' || value === null) return value
+    if (Array.isArray(value)) return value.map((item, i) => this.#remains(`${address}/${i}`, item))
+    const kept = Object.entries(value).filter(([key]) => !this.#broken.has(address + pointer(key)))
+    return Object.fromEntries(kept.map(([key, inner]) => [key, this.#remains(address + pointer(key), inner)]))
+  }
+
+  /** Whether something was reported at exactly that address. */
+  reported(address: string): boolean {
+    return this.#broken.has(address)
+  }
+
+  /** Whether the file itself has a value there (and not only a default). */
+  has(address: string): boolean {
+    return this.#places.has(address)
+  }
+
+  /** Whether the value there came, wholly or partly, from `${…}`. */
+  substituted(address: string): boolean {
+    return this.#places.get(address)?.resolved != null
+  }
+
+  /** For a plain, unquoted value that is nothing but `${NAME}`: its text, so that it may also be a number or a boolean. */
+  wholly(address: string): string | null {
+    const place = this.#places.get(address)
+    if (place?.resolved == null || place.node?.type !== 'PLAIN') return null
+    return /^\$\{[^}]*\}$/.test(String(place.node.source)) ? place.resolved : null
+  }
+
+  /** A value as a sentence can carry it; what came from `${…}` is shown as it stands in the file, a secret not at all. */
+  show(address: string, value: unknown): string {
+    const place = this.#places.get(address)
+    if (typeof value === 'object') return show(value)
+    // A word of three letters keeps no secret, and says what was mistaken for what.
+    if (place !== undefined && String(value).length > 3 && this.#isWrittenOut(place.value)) return HIDDEN
+    return place?.resolved == null ? show(value) : this.text.slice(place.value[0], place.value[1])
+  }
+
+  /** Where a value (or its key) stands; of a value that is a default, where its parent stands. */
+  position(address: string, { key = false, offset }: ReportOptions = {}): Position {
+    const place = this.#nearestPlace(address)
+    if (place === undefined) return this.#at(0)
+    const empty = place.value[0] >= place.value[1]
+    if (place.key !== null && (key || empty)) return this.#at(place.key[0])
+    if (offset !== undefined && place.node !== null && place.resolved === null) {
+      return this.#at(indexInFile(this.text, place.node, offset))
+    }
+    return this.#at(place.value[0])
+  }
+
+  report(address: string, message: string, options: ReportOptions = {}): void {
+    this.#broken.add(address)
+    this.#found.push(this.#problemAt(address, message, options))
+  }
+
+  /** Nothing may be built from what should be there, and no further complaint made: its key is misspelt, which is told. */
+  giveUp(address: string): void {
+    this.#broken.add(address)
+  }
+
+  /** Of something sound that is probably not meant so. */
+  warn(address: string, message: string, options: ReportOptions & Pick<Problem, 'rule' | 'level'>): void {
+    this.#warned.push({ ...this.#problemAt(address, message, options), level: options.level ?? 'warning' })
+  }
+
+  #problemAt(address: string, message: string, options: ReportOptions): Problem {
+    return {
+      ...this.position(address, options),
+      rule: options.rule ?? 'wrong-value',
+      message: this.#conceal(address, message),
+      ...(options.suggestion === undefined ? {} : { suggestion: this.#conceal(address, options.suggestion) }),
+      ...(options.concealed ? { concealed: true } : {}),
+    }
+  }
+
+  /** Reports a problem of the text itself. */
+  reportAt(offset: number, rule: Rule, message: string, suggestion?: string): void {
+    this.#found.push({ ...this.#at(offset), rule, message, ...(suggestion === undefined ? {} : { suggestion }) })
+  }
+
+  /** What came from `${…}` may be a secret: a sentence shows the reference instead. */
+  #conceal(address: string, message: string): string {
+    const place = this.#places.get(address)
+    let shown = message
+    if (place?.resolved && place.node) {
+      shown = shown.replaceAll(place.resolved, this.text.slice(place.value[0], place.value[1]))
+    }
+    for (const secret of this.secrets) if (secret.length > 7) shown = shown.replaceAll(secret, HIDDEN)
+    // A key of the file may hold anything; a sentence is one line, and never an order to a terminal.
+    return shown.replace(/[\x00-\x1f\x7f]/g, ' ')
+  }
+
+  get #written(): WrittenSecrets {
+    this.#writtenOut ??= writtenSecrets(this.text, this.#document)
+    return this.#writtenOut
+  }
+
+  #isWrittenOut([start, end]: readonly [number, number]): boolean {
+    return this.#written.ranges.some(([from, to]) => from < end && to > start)
+  }
+
+  #withoutSecrets(found: readonly Problem[]): Problem[] {
+    const { ranges, values } = this.#written
+    const hidden = new Set(found.filter(problem => problem.concealed).map(({ line }) => line))
+    for (const [from, to] of ranges) {
+      const last = this.#at(Math.max(from, to - 1)).line
+      for (let { line } = this.#at(from); line <= last; line++) hidden.add(line)
+    }
+    // Many problems have one sentence.
+    const known = new Map<string, string>()
+    const told = (text: string) => {
+      const words = known.get(text) ?? values.reduce(withoutValue, text)
+      known.set(text, words)
+      return words
+    }
+    return found.map(({ message, suggestion, concealed: _, ...place }) => ({
+      ...place,
+      message: told(message),
+      ...(suggestion === undefined ? {} : { suggestion: told(suggestion) }),
+      ...(hidden.has(place.line) ? { concealed: true } : {}),
+    }))
+  }
+
+  #nearestPlace(address: string): Place | undefined {
+    for (let at = address; ; at = at.slice(0, at.lastIndexOf('/'))) {
+      const place = this.#places.get(at)
+      if (place !== undefined || at === '') return place
+    }
+  }
+
+  #at(offset: number): Position {
+    const line = this.#lines.findLastIndex(start => start <= Math.min(offset, this.text.length))
+    return { file: this.file, line: line + 1, column: Math.min(offset, this.text.length) - this.#lines[line]! + 1 }
+  }
+
+  /** Builds the values. */
+  build(document: Document, surroundings: Surroundings): void {
+    this.#document = document
+    const value = this.#value(document.contents, '', null, { document, surroundings, open: [] })
+    if (!this.#tooBig) this.value = value ?? null
+  }
+
+  #value(node: unknown, address: string, key: readonly [number, number] | null, walk: Walk): unknown {
+    if (isAlias(node)) return this.#alias(node, address, key, walk)
+    const range = (node as { range?: [number, number, number] } | null)?.range ?? [key?.[1] ?? 0, key?.[1] ?? 0]
+    const place = { key, value: [range[0], range[1]] as const, node: isScalar(node) ? node : null, resolved: null }
+    this.#places.set(address, place)
+    if (this.#tooBig) return null
+    if (++this.#nodes > MAX_NODES || walk.open.length > MAX_DEPTH) {
+      this.#tooBig = true
+      this.report(address, 'the file is too large or nested too deeply', { rule: 'yaml' })
+      return null
+    }
+    // An unknown tag was reported by the parser, and makes the value something else than what was meant.
+    if ((node as { tag?: string } | null)?.tag?.startsWith('!')) this.#broken.add(address)
+    const inner = { ...walk, open: [...walk.open, node] }
+    if (isMap(node)) return this.#map(node.items as Pair[], address, inner)
+    if (isSeq(node)) return node.items.map((item, i) => this.#value(item, `${address}/${i}`, null, inner))
+    if (!isScalar(node)) return null
+    return typeof node.value === 'string' ? this.#text(node.value, address, place, walk) : this.#plain(node, address)
+  }
+
+  #map(items: readonly Pair[], address: string, walk: Walk): Record<string, unknown> {
+    const map: Record<string, unknown> = {}
+    for (const { key, value } of items) {
+      const name = isScalar(key) ? String(key.value) : ''
+      const range = isScalar(key) && key.range ? ([key.range[0], key.range[1]] as const) : null
+      const inner = address + pointer(name)
+      const built = this.#value(value, inner, range, walk)
+      if (name === '<<') {
+        this.report(inner, 'merge keys (<<) are not read', {
+          rule: 'yaml',
+          key: true,
+          suggestion: 'write the entries out',
+        })
+      }
+      // `__proto__` must become an ordinary key, to be refused like any other unknown one.
+      Object.defineProperty(map, name, { value: built, enumerable: true, configurable: true, writable: true })
+    }
+    return map
+  }
+
+  #alias(node: { source: string; range?: unknown }, address: string, key: Place['key'], walk: Walk): unknown {
+    const range = node.range as [number, number, number]
+    const target = (node as unknown as { resolve(document: Document): unknown }).resolve(walk.document)
+    const place = { key, value: [range[0], range[1]] as const, node: null, resolved: null }
+    const complain = (message: string) => {
+      this.#places.set(address, place)
+      this.report(address, message, { rule: 'yaml' })
+      return null
+    }
+    if (target === undefined) return complain(`*${node.source} names an anchor that is not set above it`)
+    if (walk.open.includes(target)) return complain(`*${node.source} contains itself`)
+    if (this.#tooBig) return null
+    if (++this.#aliases > MAX_ALIASES) {
+      // Of so many the first says enough.
+      this.#tooBig = true
+      return complain(`the file has more than ${MAX_ALIASES} aliases`)
+    }
+    const value = this.#value(target, address, key, walk)
+    const inner = this.#places.get(address)
+    if (!isMap(target) && !isSeq(target)) this.#places.set(address, { ...place, resolved: inner?.resolved ?? null })
+    return value
+  }
+
+  #text(text: string, address: string, place: Place, { surroundings }: Walk): string {
+    if (!text.includes('${')) return text
+    const result = substitute(text, surroundings)
+    for (const { rule, message, suggestion } of result.problems) this.report(address, message, { rule, suggestion })
+    for (const value of result.values) this.secrets.add(value)
+    if (result.values.length > 0) this.#places.set(address, { ...place, resolved: result.text })
+    return result.text
+  }
+
+  /** Numbers, booleans, null. A number that the parser had to round is refused: it may be money. */
+  #plain(node: Scalar, address: string): unknown {
+    const digits = (node.source ?? '')
+      .replace(/[eE].*$/, '')
+      .replace(/\D/g, '')
+      .replace(/^0+/, '')
+    if (typeof node.value === 'number' && digits.length > 15) {
+      this.report(address, `${node.source} has more digits than a number can hold`, {
+        rule: 'yaml',
+        suggestion: 'put it in quotes',
+      })
+    }
+    return node.value
+  }
+}
+
+interface Walk {
+  readonly document: Document
+  readonly surroundings: Surroundings
+  /** The nodes around this one: an alias to one of them would never end. */
+  readonly open: readonly unknown[]
+}

@@ -1,0 +1,146 @@
+/** A policy made ready to run: its steps created once, in YAML order, frozen. */
+import { dirname, resolve } from 'node:path'
+import {
+  type AnyPlugin,
+  mistakeText,
+  type StepInstance,
+  type StepMiddleware,
+  type StepRun,
+  type TrailEntry,
+} from '#contract'
+import { BUILT_IN } from './builtin.ts'
+import { letGoInTime, letGoOfAll } from './dispose.ts'
+
+/** What a plan needs to know of a configured step. */
+export interface PlannableStep {
+  readonly id: string
+  readonly plugin: AnyPlugin
+  /** A Koa middleware from npm. */
+  readonly foreign: boolean
+  readonly settings: unknown
+  readonly when: { evaluate(facts: Record<string, unknown>): boolean } | null
+  readonly mode: 'enforce' | 'shadow' | 'off'
+  readonly onError: 'refuse' | 'skip'
+  /** Where the policy says it. */
+  readonly position?: { readonly file: string; readonly line: number; readonly column: number }
+}
+
+export interface PlannedStep extends PlannableStep {
+  readonly critical: boolean
+  /** Its entry in the trail when it has passed and there is nothing to say: one for all exchanges. */
+  readonly passed: TrailEntry
+  readonly handle: StepMiddleware
+}
+
+export interface Plan {
+  readonly name: string
+  readonly steps: readonly PlannedStep[]
+  /** The place of the first step that needs the request's body; the number of steps when none does. */
+  readonly bodyFrom: number
+  /** Whether a tool that cannot be carried is refused whatever happens on the way: then it can be before credit is held. */
+  readonly refusesTools: boolean
+  /**
+   * Lets go of what the steps hold, once, when no exchange uses the plan any more. Takes `LET_GO_MS` at most; rejects with
+   * what went wrong in all of them, and names those that had not gone by then.
+   */
+  dispose(): Promise<void>
+}
+
+/** A plugin's `create` threw: the policy cannot run. */
+export class PlanError extends Error {
+  override readonly name = 'PlanError'
+  /** The id of the step. */
+  readonly step: string
+  /** The message without the place in the policy. */
+  readonly reason: string
+  /** Resolves when the steps before it are let go of; rejects with what went wrong there. */
+  readonly undone: Promise<void>
+
+  constructor(policy: string, step: PlannableStep, why: string, cause: unknown, undone: Promise<void>) {
+    const reason = `the step "${step.id}" cannot be created${why}`
+    super(`${placeOf(policy, step.position)}${reason}`, { cause })
+    this.step = step.id
+    this.reason = reason
+    this.undone = undone
+    undone.catch(() => {})
+  }
+}
+
+/**
+ * Creates every step of a policy. `servicesFor` gives a step exactly the services that its plugin names in `uses`.
+ * Steps that are off are not created.
+ *
+ * @param run what a step is told of where it runs
+ */
+export function createPlan(
+  name: string,
+  steps: readonly PlannableStep[],
+  servicesFor: (step: PlannableStep) => Readonly<Record<string, unknown>>,
+  run: StepRun = 'serve',
+): Plan {
+  const disposers: (() => Promise<void>)[] = []
+  const dispose = () => letGoOfAll(disposers.splice(0))
+  const failed = (step: PlannableStep, why: string, cause?: unknown) => new PlanError(name, step, why, cause, dispose())
+  const planned = steps.map((step): PlannedStep => {
+    const critical = step.plugin.critical === true
+    const passed: TrailEntry = Object.freeze({ step: step.id, ...pluginOf(step), verdict: 'passed' })
+    if (step.mode === 'off') return Object.freeze({ ...step, critical, passed, handle: (_ctx, next) => next() })
+    let made: StepMiddleware | StepInstance
+    try {
+      const folder = step.position && { folder: resolve(dirname(step.position.file)) }
+      const place = { policy: name, id: step.id, mode: step.mode, run, ...folder }
+      made = step.plugin.create(step.settings as never, servicesFor(step) as never, place) as
+        | StepMiddleware
+        | StepInstance
+    } catch (cause) {
+      throw failed(step, `: ${reasonOf(step, cause)}`, cause)
+    }
+    const handle = typeof made === 'function' ? made : made?.handle
+    if (typeof handle !== 'function') {
+      throw failed(step, ': create() returned neither a middleware nor { handle }')
+    }
+    if (typeof made !== 'function' && made.dispose) {
+      const go = made.dispose.bind(made)
+      disposers.push(() => letGoInTime(`${placeOf(name, step.position)}the step "${step.id}"`, go, step.position?.file))
+    }
+    return Object.freeze({ ...step, critical, passed, handle })
+  })
+  const first = planned.findIndex(needsBody)
+  return Object.freeze({
+    name,
+    steps: Object.freeze(planned),
+    bodyFrom: first < 0 ? planned.length : first,
+    refusesTools: refusesTools(planned),
+    dispose,
+  })
+}
+
+/** For the trail: a step is called as its plugin, or the plugin is named. */
+function pluginOf({ id, plugin: { name } }: PlannableStep): Pick<TrailEntry, 'plugin'> {
+  return id === name ? {} : { plugin: name }
+}
+
+/** Of a middleware from npm nobody knows what it looks at. */
+function needsBody({ plugin, foreign, mode, settings }: PlannedStep): boolean {
+  if (mode === 'off') return false
+  const needs = plugin.needsBody ?? true
+  return foreign || (typeof needs === 'function' ? needs(settings as never) : needs)
+}
+
+/** What a built-in plugin throws is for who wrote the policy, and its own place would say nothing to them. */
+function reasonOf({ plugin, position }: PlannableStep, cause: unknown): string {
+  return BUILT_IN.includes(plugin) ? (cause as Error).message : mistakeText(cause, position?.file)
+}
+
+/** Begins an error about a step: `policies/standard.yaml:4:10: `. */
+export function placeOf(policy: string, position: PlannableStep['position']): string {
+  return position ? `${position.file}:${position.line}:${position.column}: ` : `policy "${policy}": `
+}
+
+/** By the word of whatever step chooses the targets: it must have one. */
+function refusesTools(steps: readonly PlannedStep[]): boolean {
+  const words = steps
+    .filter(({ plugin }) => plugin.gives?.includes('targets'))
+    .map(({ settings }) => (settings as { readonly on_dropped?: unknown } | null | undefined)?.on_dropped)
+  return words.length > 0 && words.every(word => typeof word === 'string' && word !== 'tell')
+}

@@ -1,0 +1,229 @@
+/**
+ * One try at one target: a request goes out, its answer goes into a sink, and every way in which that can fail becomes
+ * one failure of the closed vocabulary, within the provider's deadlines.
+ */
+import type { UpstreamFailure } from '#contract'
+import { ByteCollector } from '../common/bytes.ts'
+import type { Watchman } from '../common/clock.ts'
+import { headFailure, LARGEST_ERROR_BYTES } from './head.ts'
+import type { QueuedHandler, Transport, UpstreamRequest } from './transport.ts'
+
+/** Where the answer goes. Exactly one of `end` and `fail` is called, once, unless the attempt was aborted. */
+export interface AttemptSink {
+  /** @returns false to pause until `resume()` */
+  data(bytes: Buffer): boolean
+  end(): void
+  fail(failure: UpstreamFailure): void
+}
+
+export interface AttemptOptions {
+  readonly transport: Transport
+  readonly request: UpstreamRequest
+  readonly sink: AttemptSink
+  readonly watchman: Watchman
+  readonly timeouts: {
+    readonly connectMs: number
+    readonly firstByteMs: number
+    readonly idleMs: number
+    readonly totalMs: number
+  }
+  /** Whether the answer should be an event stream. */
+  readonly stream: boolean
+  decodeError(status: number, headers: Readonly<Record<string, string>>, body: Buffer): UpstreamFailure
+  /** The response head has come, or the attempt has failed before it (status null). */
+  onHead(status: number | null, failure: UpstreamFailure | null): void
+}
+
+/** An attempt under way. */
+export interface RunningAttempt {
+  abort(): void
+  /** Continues after the sink has paused it. */
+  resume(): void
+  /** False while it waits for a connection: what is given up then was never seen by the provider. */
+  readonly isSent: boolean
+  /** Whether the provider may bill it: it has been sent, and no error was answered. Not to be asked when it is over. */
+  readonly isBillable: boolean
+  /** Whether it waits for its client: what runs out meanwhile is not the provider's time. */
+  readonly isPaused: boolean
+}
+
+export function startAttempt(options: AttemptOptions): RunningAttempt {
+  const attempt = new LiveAttempt(options)
+  options.transport(options.request, attempt)
+  return attempt
+}
+
+class LiveAttempt implements QueuedHandler, RunningAttempt {
+  readonly #options: AttemptOptions
+  readonly #startedMs: number
+  readonly #unwatch: () => void
+  #lastMs: number
+  #phase: 'head' | 'first' | 'answer' | 'error' | 'over' = 'head'
+  #paused = false
+  isSent = true
+  #isQueued = false
+  #abortTransport: ((reason?: Error) => void) | null = null
+  #resumeTransport: (() => void) | null = null
+  #status = 0
+  #headers: Readonly<Record<string, string>> = {}
+  /** Made for an error only: most answers are none. */
+  #errorBody: ByteCollector | null = null
+  #headTold = false
+
+  constructor(options: AttemptOptions) {
+    this.#options = options
+    this.#startedMs = this.#lastMs = options.watchman.now()
+    this.#unwatch = options.watchman.watch(now => this.#look(now))
+  }
+
+  get isBillable(): boolean {
+    return this.isSent && this.#phase !== 'error'
+  }
+
+  get isPaused(): boolean {
+    return this.#paused
+  }
+
+  abort(): void {
+    this.#over()
+    this.#abortTransport?.()
+  }
+
+  resume(): void {
+    if (!this.#paused) return
+    this.#paused = false
+    this.#lastMs = this.#options.watchman.now()
+    this.#resumeTransport?.()
+  }
+
+  onConnect(abort: (reason?: Error) => void): void {
+    this.#abortTransport = abort
+    // Given up while it waited for a connection: it must not go upstream for nobody.
+    if (this.#phase === 'over') abort()
+  }
+
+  onQueued(): void {
+    this.isSent = false
+    this.#isQueued = true
+  }
+
+  onTurn(): void {
+    this.#isQueued = false
+  }
+
+  onSent(): void {
+    this.isSent = true
+  }
+
+  onHeaders(status: number, headers: Record<string, string>, resume: () => void): void {
+    if (this.#phase === 'over') return
+    this.#resumeTransport = resume
+    this.#lastMs = this.#options.watchman.now()
+    this.#status = status
+    this.#headers = headers
+    const failure = headFailure(status, headers, this.#options.decodeError)
+    if (failure) this.#fail(failure)
+    else if (status >= 400) this.#phase = 'error'
+    else {
+      this.#phase = this.#options.stream ? 'first' : 'answer'
+      this.#tellHead(null)
+    }
+  }
+
+  onData(bytes: Buffer): boolean {
+    if (this.#phase === 'over') return true
+    this.#lastMs = this.#options.watchman.now()
+    if (this.#phase === 'error') {
+      this.#errorBody ??= new ByteCollector()
+      this.#errorBody.add(bytes)
+      if (this.#errorBody.size > LARGEST_ERROR_BYTES) this.#failWithBody()
+      return true
+    }
+    this.#phase = 'answer'
+    const goOn = this.#options.sink.data(bytes)
+    if (!goOn) this.#paused = true
+    return goOn
+  }
+
+  onComplete(): void {
+    if (this.#phase === 'over') return
+    if (this.#phase === 'error') {
+      this.#failWithBody()
+      return
+    }
+    this.#over()
+    this.#options.sink.end()
+  }
+
+  onError(error: Error): void {
+    if (this.#phase === 'over') return
+    const begun = this.#phase === 'answer' || this.#phase === 'first'
+    this.#fail(this.#phase === 'error' ? this.#decodedError() : failureOfError(error, begun))
+  }
+
+  #look(now: number): void {
+    const { timeouts } = this.#options
+    if (now - this.#startedMs > timeouts.totalMs) this.#late(`the whole answer took longer than ${timeouts.totalMs} ms`)
+    else if (this.#paused) return
+    else if (this.#phase === 'answer' || this.#phase === 'error') {
+      if (now - this.#lastMs > timeouts.idleMs) this.#late(`nothing came for ${timeouts.idleMs} ms`)
+    } else if (now - this.#startedMs > timeouts.firstByteMs) {
+      this.#late(`no answer within ${timeouts.firstByteMs} ms`)
+    }
+  }
+
+  #late(detail: string): void {
+    if (!this.#isQueued) this.#fail({ code: 'upstream_timeout', detail })
+    else
+      this.#fail({
+        code: 'overloaded',
+        retryAfterMs: 1000,
+        detail: `no connection to the provider was free: ${detail}`,
+      })
+  }
+
+  #failWithBody(): void {
+    this.#fail(this.#decodedError())
+  }
+
+  #decodedError(): UpstreamFailure {
+    return this.#options.decodeError(this.#status, this.#headers, this.#errorBody?.take() ?? Buffer.alloc(0))
+  }
+
+  /** Ends the attempt, and the connection with it unless its answer was read to the end. */
+  #fail(failure: UpstreamFailure): void {
+    this.#over()
+    this.#tellHead(failure)
+    this.#abortTransport?.()
+    this.#options.sink.fail(failure)
+  }
+
+  #tellHead(failure: UpstreamFailure | null): void {
+    if (this.#headTold) return
+    this.#headTold = true
+    this.#options.onHead(this.#status === 0 ? null : this.#status, failure)
+  }
+
+  #over(): void {
+    this.#phase = 'over'
+    this.#unwatch()
+  }
+}
+
+/** A transport's error in our vocabulary. `begun`: a good response head had come. */
+export function failureOfError(error: Error, begun: boolean): UpstreamFailure {
+  const code = (error as { code?: string }).code ?? error.name
+  const detail = `${code}: ${error.message}`
+  if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT') return { code: 'upstream_timeout', detail }
+  if (code.startsWith('HPE_') || NO_HTTP.has(code)) return { code: 'upstream_invalid', detail }
+  if (begun) return { code: 'upstream_truncated', detail }
+  return { code: code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH' ? 'upstream_invalid' : 'upstream_unreachable', detail }
+}
+
+/** Bytes came that are no HTTP: undici asserts what a status line may say, and has no code for some errors of its parser. */
+const NO_HTTP: ReadonlySet<string> = new Set([
+  'UND_ERR_HEADERS_OVERFLOW',
+  'UND_ERR_RESPONSE',
+  'ERR_ASSERTION',
+  'HTTPParserError',
+])

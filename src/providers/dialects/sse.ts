@@ -1,0 +1,159 @@
+/**
+ * The reader of `text/event-stream` (WHATWG HTML, 9.2): bytes in, events out, the same events however the bytes were
+ * split. It works on bytes so that an event's data can be passed on without being decoded; data that lies in one piece
+ * of input is a view of it, not a copy.
+ */
+import { ByteCollector } from '../../common/bytes.ts'
+
+export interface SseEvent {
+  /** The `event:` field, or an empty string. */
+  readonly event: string
+  readonly data: Buffer
+}
+
+const LF = 10
+const CR = 13
+const COLON = 58
+const SPACE = 32
+const NOTHING = Buffer.alloc(0)
+const NEWLINE = Buffer.from('\n')
+
+/** It keeps an event whatever its length: who feeds it decides how much may come. */
+export class SseReader {
+  /** The beginning of a line whose end has not arrived. Not of Node's pool: it may stay for long, and keep 64 KiB of it. */
+  #rest: Buffer = NOTHING
+  #restSize = 0
+  #event = ''
+  /** Null before the first line of data. */
+  #data: Buffer | null = null
+  /** All lines, where there are several. */
+  readonly #lines = new ByteCollector()
+  /** The last piece ended in CR: an LF at the start of the next one belongs to it. */
+  #afterCr = false
+  #first = true
+
+  /** Takes the next piece of the body and returns the events that it completes. */
+  push(bytes: Buffer): SseEvent[] {
+    const events: SseEvent[] = []
+    // What was kept holds no line end, so only the new bytes are searched.
+    let searched = this.#restSize
+    const input = searched > 0 ? this.#joined(bytes) : bytes
+    // A CR anywhere is rare, so it is looked for once and not for every line.
+    const hasCr = bytes.includes(CR)
+    let at = this.#start(input)
+    while (at < input.length) {
+      const end = lineEnd(input, Math.max(at, searched), hasCr)
+      if (end === -1) break
+      this.#line(input, at, end, events)
+      at = end + 1
+      searched = 0
+      this.#first = false
+      if (input[end] === CR) {
+        if (at === input.length) this.#afterCr = true
+        else if (input[at] === LF) at++
+      }
+    }
+    this.#keep(input, at)
+    return events
+  }
+
+  /** The body is over: an event without its closing blank line still counts, because providers end that way. */
+  end(): SseEvent[] {
+    const events: SseEvent[] = []
+    if (this.#restSize > 0) {
+      const [rest, size] = [this.#rest, this.#restSize]
+      this.#rest = NOTHING
+      this.#restSize = 0
+      this.#line(rest, 0, size, events)
+    }
+    this.#dispatch(events)
+    return events
+  }
+
+  /** Where reading begins: after a byte order mark, and after the LF of a CRLF whose CR ended the last piece. */
+  #start(input: Buffer): number {
+    if (this.#afterCr && input.length > 0) {
+      this.#afterCr = false
+      return input[0] === LF ? 1 : 0
+    }
+    // Shorter than a mark: what was kept comes again from its beginning.
+    if (!this.#first || input.length < 3) return 0
+    this.#first = false
+    return input[0] === 0xef && input[1] === 0xbb && input[2] === 0xbf ? 3 : 0
+  }
+
+  /**
+   * The kept beginning of a line and the new bytes, in a buffer with room to grow: a long line that arrives byte by
+   * byte is copied a logarithmic number of times, not once a byte.
+   */
+  #joined(bytes: Buffer): Buffer {
+    const size = this.#restSize + bytes.length
+    if (size > this.#rest.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(size, this.#rest.length * 2, 1024))
+      this.#rest.copy(larger, 0, 0, this.#restSize)
+      this.#rest = larger
+    }
+    bytes.copy(this.#rest, this.#restSize)
+    return this.#rest.subarray(0, size)
+  }
+
+  /** Keeps the unfinished line. Events are views of the old buffer, so unless nothing was read a new one is made. */
+  #keep(input: Buffer, at: number): void {
+    const size = input.length - at
+    if (size > 0 && (at > 0 || this.#restSize === 0)) {
+      this.#rest = Buffer.allocUnsafeSlow(Math.max(size * 2, 1024))
+      input.copy(this.#rest, 0, at)
+    } else if (size === 0) {
+      this.#rest = NOTHING
+    }
+    this.#restSize = size
+  }
+
+  /** @param at where the line begins in the input; `end` is behind its last byte */
+  #line(input: Buffer, at: number, end: number, events: SseEvent[]): void {
+    const size = end - at
+    if (size === 0) {
+      this.#dispatch(events)
+      return
+    }
+    const isData =
+      size > 3 && input[at] === 0x64 && input[at + 1] === 0x61 && input[at + 2] === 0x74 && input[at + 3] === 0x61
+    if (isData && (size === 4 || input[at + 4] === COLON)) {
+      const skipped = size > 5 && input[at + 5] === SPACE ? 6 : 5
+      this.#addData(input.subarray(Math.min(at + skipped, end), end))
+      return
+    }
+    if (size > 5 && input[at] === 0x65 && input.toString('latin1', at, at + 6) === 'event:') {
+      this.#event = input.toString('utf8', size > 6 && input[at + 6] === SPACE ? at + 7 : at + 6, end)
+    }
+    // Comments, `id`, `retry` and unknown fields mean nothing here.
+  }
+
+  /** One line stays a view of the input; several are joined as they come, because each may be empty. */
+  #addData(line: Buffer): void {
+    if (this.#data === null) {
+      this.#data = line
+      return
+    }
+    if (this.#lines.size === 0) this.#lines.add(this.#data)
+    this.#lines.add(NEWLINE)
+    this.#lines.add(line)
+  }
+
+  #dispatch(events: SseEvent[]): void {
+    if (this.#data !== null) {
+      const data = this.#lines.size > 0 ? this.#lines.take() : this.#data
+      if (data.length > 0) events.push({ event: this.#event, data })
+      this.#data = null
+    }
+    this.#event = ''
+  }
+}
+
+/** The next LF or CR from `from` on, or -1. */
+function lineEnd(input: Buffer, from: number, hasCr: boolean): number {
+  const lf = input.indexOf(LF, from)
+  if (!hasCr) return lf
+  const cr = input.indexOf(CR, from)
+  return cr !== -1 && (lf === -1 || cr < lf) ? cr : lf
+}

@@ -1,0 +1,130 @@
+/**
+ * Access tokens of a Google service account, kept fresh: its key signs an assertion, which Google exchanges for a token of
+ * an hour (RFC 7523, 2.1; Google's "OAuth 2.0 for server to server applications"). Requests take the token that is there;
+ * none waits for a new one.
+ */
+import { createPrivateKey, sign } from 'node:crypto'
+import { ByteCollector } from '../common/bytes.ts'
+
+/** What Google's console gives out as a JSON file, as far as it is needed. */
+export interface ServiceAccount {
+  readonly clientEmail: string
+  /** PEM. */
+  readonly privateKey: string
+  readonly tokenUri: string
+}
+
+export interface TokenKeeper {
+  /** Null until the first one has come, and when the last one has run out. */
+  current(): string | null
+  /** Resolves when the first try is over, well or not. */
+  readonly tried: Promise<void>
+  close(): void
+}
+
+export interface TokenKeeperOptions {
+  readonly account: ServiceAccount
+  /** Milliseconds since the epoch. */
+  now(): number
+  /** Runs something after so many milliseconds, until the returned function is called. */
+  readonly schedule?: (ms: number, act: () => void) => () => void
+  /** Told each time no token could be had; the words hold no secret. */
+  onProblem(detail: string): void
+}
+
+const SCOPE = 'https://www.googleapis.com/auth/cloud-platform'
+const LIFETIME_S = 3600
+/** A new token is fetched so long before the old one runs out. */
+const EARLY_MS = 5 * 60_000
+const RETRY_MS = 15_000
+const SHORTEST_MS = 5_000
+const PATIENCE_MS = 10_000
+/** Real answers have some kilobytes. */
+const LARGEST_ANSWER_BYTES = 64 * 1024
+
+export function keepToken({ account, now, schedule = after, onProblem }: TokenKeeperOptions): TokenKeeper {
+  let token: { readonly text: string; readonly untilMs: number } | null = null
+  let cancel = () => {}
+  let closed = false
+
+  async function renew(): Promise<void> {
+    let nextMs = RETRY_MS
+    try {
+      const { text, lifetimeMs } = await fetchToken(account, now())
+      token = { text, untilMs: now() + lifetimeMs }
+      nextMs = Math.max(SHORTEST_MS, lifetimeMs - EARLY_MS)
+    } catch (error) {
+      onProblem(detailOf(error))
+    }
+    if (!closed) cancel = schedule(nextMs, () => void renew())
+  }
+
+  return {
+    current: () => (token !== null && now() < token.untilMs ? token.text : null),
+    tried: renew(),
+    close() {
+      closed = true
+      cancel()
+    },
+  }
+}
+
+/** The signed statement that is exchanged for a token: a JWT (RFC 7519) with RS256. */
+export function assertionFor({ clientEmail, privateKey, tokenUri }: ServiceAccount, nowMs: number): string {
+  const issued = Math.floor(nowMs / 1000)
+  const claims = { iss: clientEmail, scope: SCOPE, aud: tokenUri, iat: issued, exp: issued + LIFETIME_S }
+  const signed = `${base64url({ alg: 'RS256', typ: 'JWT' })}.${base64url(claims)}`
+  return `${signed}.${sign('sha256', Buffer.from(signed), createPrivateKey(privateKey)).toString('base64url')}`
+}
+
+async function fetchToken(account: ServiceAccount, nowMs: number): Promise<{ text: string; lifetimeMs: number }> {
+  const response = await fetch(account.tokenUri, {
+    method: 'POST',
+    body: new URLSearchParams({
+      grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer',
+      assertion: assertionFor(account, nowMs),
+    }),
+    redirect: 'error',
+    signal: AbortSignal.timeout(PATIENCE_MS),
+  })
+  const said = await readJson(response)
+  if (!response.ok) throw new TokenRefused(response.status, said?.['error'])
+  const { access_token: text, expires_in: seconds } = said ?? {}
+  if (typeof text !== 'string' || !/^[\x21-\x7e]+$/.test(text)) throw new Error('the answer holds no access_token')
+  return { text, lifetimeMs: (typeof seconds === 'number' && seconds > 0 ? seconds : LIFETIME_S) * 1000 }
+}
+
+/** Null when it is no JSON. Rejects when it is too long. */
+async function readJson({ body }: Response): Promise<Readonly<Record<string, unknown>> | null> {
+  const bytes = new ByteCollector()
+  for await (const chunk of body ?? []) {
+    bytes.add(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength))
+    if (bytes.size > LARGEST_ANSWER_BYTES) throw new Error(`the answer is longer than ${LARGEST_ANSWER_BYTES} bytes`)
+  }
+  try {
+    return JSON.parse(bytes.take().toString('utf8'))
+  } catch {
+    return null
+  }
+}
+
+class TokenRefused extends Error {
+  /** @param error Google's word for it: `invalid_grant` */
+  constructor(status: number, error: unknown) {
+    super(`status ${status}${typeof error === 'string' && /^\w{1,40}$/.test(error) ? `, ${error}` : ''}`)
+  }
+}
+
+/** Of what `fetch` throws the cause says more. */
+function detailOf(error: unknown): string {
+  const { message, cause } = error as Error
+  return cause instanceof Error ? `${message}: ${cause.message}` : message
+}
+
+const base64url = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+
+function after(ms: number, act: () => void): () => void {
+  const timer = setTimeout(act, ms)
+  timer.unref()
+  return () => clearTimeout(timer)
+}

@@ -1,0 +1,117 @@
+/**
+ * Informational (1xx) responses that nobody asked for. RFC 9110, 15.2 tells clients to ignore them; undici destroys the
+ * connection at a `100 Continue`. So they are dropped before undici reads them.
+ */
+import type { Socket } from 'node:net'
+import { ByteCollector } from '../common/bytes.ts'
+import { MOST_INFORMATIONAL, SWITCHES } from './head.ts'
+
+const START = Buffer.from('HTTP/1.1 1')
+/** A head that is longer is left to undici, which refuses it. */
+const LONGEST_HEAD_BYTES = 16 * 1024
+const HEAD_END = '\r\n\r\n'
+const NOTHING: Buffer = Buffer.alloc(0)
+
+/**
+ * Drops them from what is read of a connection to a provider; the first bytes that come after something was written are
+ * the beginning of a head. Destroys the connection with the code `UND_ERR_RESPONSE` after more than 100 of them, and at a
+ * `101 Switching Protocols`. What is not certainly such a head passes unchanged.
+ */
+export function withoutInformational<Connection extends Socket>(socket: Connection): Connection {
+  const readAny = socket.read.bind(socket)
+  const filter = new Filter(socket, readAny)
+  // Node reads 0 bytes to begin reading; undici reads all that is there.
+  const read = (size?: number): Buffer | null => (size === undefined ? filter.read() : readAny(size))
+  socket.read = read
+  return socket
+}
+
+class Filter {
+  readonly #socket: Socket
+  readonly #read: () => Buffer | null
+  #written = -1
+  #expectsHead = false
+  #count = 0
+  /** The beginning of a head whose end has not come. */
+  readonly #kept = new ByteCollector()
+  /** Its last bytes: the end may begin in them. */
+  #last: Buffer = NOTHING
+
+  constructor(socket: Socket, read: () => Buffer | null) {
+    this.#socket = socket
+    this.#read = read
+  }
+
+  read(): Buffer | null {
+    for (let bytes = this.#read(); bytes !== null; bytes = this.#read()) {
+      const rest = this.#expects() ? this.#afterHeads(bytes) : bytes
+      if (rest !== null) return rest
+    }
+    return null
+  }
+
+  /** Each request is written at once, and before its answer comes. */
+  #expects(): boolean {
+    const { bytesWritten } = this.#socket
+    if (bytesWritten === this.#written) return this.#expectsHead
+    this.#written = bytesWritten
+    this.#count = 0
+    this.#expectsHead = true
+    return true
+  }
+
+  /** What follows the informational heads; null when that has not come. */
+  #afterHeads(bytes: Buffer): Buffer | null {
+    if (this.#kept.size >= START.length && !this.#mayEnd(bytes)) return null
+    this.#kept.add(bytes)
+    let rest = this.#kept.take()
+    while (rest.length > 0) {
+      if (!startsInformational(rest)) return this.#pass(rest)
+      const end = rest.indexOf(HEAD_END)
+      if (end === -1 && rest.length <= LONGEST_HEAD_BYTES) {
+        this.#keep(rest)
+        return null
+      }
+      const head = rest.toString('latin1', 0, Math.max(end, 0))
+      // Two readers must agree where a head ends: by a bare line feed undici may see another end.
+      if (!/^HTTP\/1\.1 1\d\d(?:[ \r]|$)/.test(head) || /(?<!\r)\n/.test(head)) return this.#pass(rest)
+      const why = this.#whyRefused(head)
+      if (why !== null) {
+        this.#socket.destroy(Object.assign(new Error(why), { code: 'UND_ERR_RESPONSE' }))
+        return null
+      }
+      rest = rest.subarray(end + HEAD_END.length)
+    }
+    return null
+  }
+
+  /** Keeps bytes that do not end the head. A head may come byte by byte: only what is new is looked at. */
+  #mayEnd(bytes: Buffer): boolean {
+    const seam = Buffer.concat([this.#last, bytes])
+    if (seam.includes(HEAD_END) || this.#kept.size + bytes.length > LONGEST_HEAD_BYTES) return true
+    this.#kept.add(bytes)
+    this.#last = seam.subarray(1 - HEAD_END.length)
+    return false
+  }
+
+  #keep(rest: Buffer): void {
+    this.#kept.add(rest)
+    this.#last = rest.subarray(1 - HEAD_END.length)
+  }
+
+  #pass(rest: Buffer): Buffer {
+    this.#expectsHead = false
+    return rest
+  }
+
+  #whyRefused(head: string): string | null {
+    if (head.startsWith('101', START.length - 1)) return SWITCHES
+    return ++this.#count > MOST_INFORMATIONAL ? 'too many informational responses' : null
+  }
+}
+
+/** Whether the bytes are the beginning of such a head, or may become it. */
+function startsInformational(bytes: Buffer): boolean {
+  const length = Math.min(bytes.length, START.length)
+  return bytes.compare(START, 0, length, 0, length) === 0
+}

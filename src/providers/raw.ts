@@ -1,0 +1,396 @@
+/**
+ * Raw routes (`/v1/embeddings` and the like): the body goes to the provider as it came and the answer comes back, byte
+ * for byte, over http-proxy. The answer is collected here, or handed on piece by piece where the gateway asks for that;
+ * what leaves when is the gateway's business.
+ *
+ * http-proxy copies the request's headers and, when the provider dies, destroys the response it was given. Neither may
+ * happen to the client's own, so it gets a prepared pair: a request that holds nothing but the headers built below, and
+ * a response that nobody reads. Closing that response is how http-proxy is told that the client has left.
+ */
+import { type ClientRequest, Agent as HttpAgent, IncomingMessage, ServerResponse } from 'node:http'
+import { Agent as HttpsAgent } from 'node:https'
+import { Socket } from 'node:net'
+import { type Duplex, Readable } from 'node:stream'
+import { createProxyServer } from 'http-proxy'
+import type { UpstreamFailure } from '#contract'
+import { type AnswerRoom, ByteCollector, tooMuch } from '../common/bytes.ts'
+import type { Watchman } from '../common/clock.ts'
+import { failureOfError } from './attempt.ts'
+import { headFailure, LARGEST_ERROR_BYTES, MOST_INFORMATIONAL, SWITCHES } from './head.ts'
+
+export interface RawRequest extends AnswerRoom {
+  /** The client's: its method and its content type go upstream, nothing else of it. */
+  readonly request: Pick<IncomingMessage, 'method' | 'headers'>
+  /** The body, read already. */
+  readonly bytes: Buffer
+  readonly provider: {
+    readonly name: string
+    /** Without a trailing slash. */
+    readonly baseUrl: string
+    /** Sockets at most. */
+    readonly connections: number
+    readonly timeouts: {
+      readonly connectMs: number
+      readonly firstByteMs: number
+      readonly idleMs: number
+      readonly totalMs: number
+    }
+  }
+  /** Who we are at this provider, as in `Upstream`; lower-case names. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Appended to the base URL's path. */
+  readonly path: string
+  readonly requestId: string
+  /** Aborting it closes the upstream connection at once. */
+  readonly signal: AbortSignal
+  readonly watchman: Watchman
+  /**
+   * Asked at a head with a 2xx status: where the body goes as it comes, or null to have it collected.
+   * @param resume goes on after the sink has paused it
+   */
+  begin?(head: RawHead, resume: () => void): RawSink | null
+  decodeError(status: number, headers: Readonly<Record<string, string>>, body: Buffer): UpstreamFailure
+}
+
+/** Of an answer with a 2xx status. */
+export interface RawHead {
+  readonly status: number
+  /** `content-type` and `content-disposition`, where the provider sent them. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Of the body in bytes, where the provider says it. */
+  readonly length: number | null
+}
+
+/** Takes a piece of the body. False pauses the answer until it is resumed; what it throws ends the answer. */
+export type RawSink = (bytes: Buffer) => boolean
+
+/** A complete answer with a 2xx status. */
+export interface RawAnswer extends RawHead {
+  /** Empty where a sink has taken it. */
+  readonly body: Buffer
+}
+
+/** Anything but a complete answer with a 2xx status. The message is for the log. */
+export class RawFailure extends Error {
+  override readonly name = 'RawFailure'
+  readonly failure: UpstreamFailure
+  /** The provider's, or null when no response head came. */
+  readonly status: number | null
+
+  constructor(failure: UpstreamFailure, status: number | null) {
+    super(`${failure.code}: ${failure.detail}`)
+    this.failure = failure
+    this.status = status
+  }
+}
+
+/** The signal has aborted: the request was given up. */
+export class RawAbort extends Error {
+  override readonly name = 'AbortError'
+  /** Whether the provider may bill it: all of the request had gone out, and no error had come back. */
+  readonly isBillable: boolean
+
+  constructor({ reason }: AbortSignal, isBillable: boolean) {
+    super(`The request was given up: ${String(reason?.message ?? reason)}`)
+    this.isBillable = isBillable
+  }
+}
+
+export interface RawProxy {
+  /** Rejects with a `RawFailure`, or with a `RawAbort` when the signal aborts. */
+  send(request: RawRequest): Promise<RawAnswer>
+  /** Ends every connection; what is under way fails. */
+  close(): void
+}
+
+/**
+ * Without an agent http-proxy 1.x sent `connection: close`, at twice the CPU per request; the timeout is that of idle
+ * sockets, and does not touch the ones at work.
+ */
+const AGENT = { keepAlive: true, maxFreeSockets: 32, timeout: 30_000 }
+
+export function createRawProxy(): RawProxy {
+  // A reload that changes nothing about a provider keeps its sockets; those of an old one close when they are idle.
+  const agents = new Map<string, HttpAgent>()
+  const agentFor = ({ name, connections }: RawRequest['provider'], { protocol, host }: URL): HttpAgent => {
+    const place = [name, protocol, host, connections].join(' ')
+    let agent = agents.get(place)
+    if (!agent) {
+      agent = new (protocol === 'https:' ? HttpsAgent : HttpAgent)({ ...AGENT, maxSockets: connections })
+      agents.set(place, agent)
+    }
+    return agent
+  }
+  return {
+    async send(options) {
+      if (options.signal.aborted) throw new RawAbort(options.signal, false)
+      const target = new URL(options.provider.baseUrl)
+      const { status, headers, body } = await new Passage(options, target, agentFor(options.provider, target)).answer
+      if (status > 299) throw new RawFailure(options.decodeError(status, headers, body), status)
+      return { ...headOf(status, headers), body }
+    },
+    close() {
+      for (const agent of agents.values()) agent.destroy()
+    },
+  }
+}
+
+/** An answer of any status, with all its headers. */
+interface Collected {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Buffer
+}
+
+/** One request on its way through http-proxy. */
+class Passage {
+  readonly answer: Promise<Collected>
+  readonly #options: RawRequest
+  readonly #settle: PromiseWithResolvers<Collected>
+  readonly #response: ServerResponse
+  readonly #startedMs: number
+  readonly #unwatch: () => void
+  readonly #onAbort = () => this.#giveUp(new RawAbort(this.#options.signal, this.#isBillable))
+  #phase: 'head' | 'body' | 'over' = 'head'
+  #outgoing: ClientRequest | null = null
+  #connectingSinceMs: number | null = null
+  #lastMs: number
+  #status: number | null = null
+  #headers: Record<string, string> = {}
+  #informational = 0
+  readonly #body = new ByteCollector()
+  #sink: RawSink | null = null
+  #paused = false
+
+  constructor(options: RawRequest, target: URL, agent: HttpAgent) {
+    this.#options = options
+    this.#settle = Promise.withResolvers()
+    this.answer = this.#settle.promise
+    this.#startedMs = this.#lastMs = options.watchman.now()
+    this.#unwatch = options.watchman.watch(now => this.#look(now))
+    options.signal.addEventListener('abort', this.#onAbort, { once: true })
+    const request = preparedRequest(options)
+    this.#response = new ServerResponse(request)
+    this.#dispatch(request, target, agent)
+  }
+
+  /** A proxy of its own for each request, which is cheap: so its events need not be told apart. */
+  #dispatch(request: IncomingMessage, { protocol, hostname, port, pathname }: URL, agent: HttpAgent): void {
+    const proxy = createProxyServer()
+    const failed = (error: Error) => this.#failed(error)
+    proxy.on('proxyReq', outgoing => this.#gotSocket(outgoing))
+    proxy.on('proxyRes', answer => this.#gotHead(answer))
+    proxy.on('error', failed)
+    proxy.on('econnreset', failed)
+    const options = {
+      // Not the URL itself: node:http takes an IPv6 address without the brackets.
+      target: { protocol, hostname: hostname.replace(/^\[|\]$/g, ''), port, pathname },
+      agent,
+      buffer: Readable.from([this.#options.bytes], { objectMode: false }),
+      selfHandleResponse: true,
+      followRedirects: false,
+      xfwd: false,
+    }
+    proxy.web(request, this.#response, options).catch(failed)
+  }
+
+  #gotSocket(outgoing: ClientRequest): void {
+    this.#outgoing = outgoing
+    outgoing.on('information', () => this.#gotInformation())
+    // Without a listener Node closes the connection and says nothing.
+    outgoing.on('upgrade', (_, socket) => this.#switched(socket))
+    const { socket } = outgoing
+    const secure = 'secureConnecting' in (socket ?? {}) ? (socket as { secureConnecting?: unknown }) : null
+    if (!socket?.connecting && secure?.secureConnecting !== true) return
+    this.#connectingSinceMs = this.#options.watchman.now()
+    socket!.once(secure ? 'secureConnect' : 'connect', () => {
+      this.#connectingSinceMs = null
+    })
+  }
+
+  #gotInformation(): void {
+    if (this.#phase === 'over') return
+    this.#informational++
+    if (this.#informational > MOST_INFORMATIONAL) {
+      this.#fail({ code: 'upstream_invalid', detail: 'too many informational responses' })
+    }
+  }
+
+  #switched(socket: Duplex): void {
+    socket.destroy()
+    if (this.#phase !== 'over') this.#fail({ code: 'upstream_invalid', detail: SWITCHES })
+  }
+
+  #gotHead(answer: IncomingMessage): void {
+    if (this.#phase === 'over') return
+    this.#phase = 'body'
+    this.#lastMs = this.#options.watchman.now()
+    this.#status = answer.statusCode ?? 0
+    this.#headers = flatHeaders(answer)
+    const failure = headFailure(this.#status, this.#headers, this.#options.decodeError) ?? this.#begin(answer)
+    if (failure) {
+      this.#fail(failure)
+      return
+    }
+    answer.on('data', (bytes: Buffer) => this.#gotData(answer, bytes))
+    answer.on('end', () => this.#gotEnd(answer.complete))
+    answer.on('close', () => this.#gotEnd(answer.complete))
+  }
+
+  /** Asks where a good answer goes; one that is collected must not be too large. */
+  #begin(answer: IncomingMessage): UpstreamFailure | null {
+    if (this.#status! > 299) return null
+    const resume = () => {
+      if (!this.#paused) return
+      this.#paused = false
+      this.#lastMs = this.#options.watchman.now()
+      answer.resume()
+    }
+    this.#sink = this.#options.begin?.(headOf(this.#status!, this.#headers), resume) ?? null
+    return this.#sink ? null : this.#sizeFailure(this.#headers['content-length'])
+  }
+
+  #gotData(answer: IncomingMessage, bytes: Buffer): void {
+    if (this.#phase === 'over') return
+    this.#lastMs = this.#options.watchman.now()
+    if (this.#sink) {
+      this.#handOn(this.#sink, answer, bytes)
+      return
+    }
+    this.#body.add(bytes)
+    if (this.#status! > 299) {
+      if (this.#body.size > LARGEST_ERROR_BYTES) this.#cutShort()
+    } else {
+      const failure = this.#sizeFailure(this.#body.size)
+      if (failure) this.#fail(failure)
+    }
+  }
+
+  #handOn(sink: RawSink, answer: IncomingMessage, bytes: Buffer): void {
+    try {
+      if (sink(bytes)) return
+      this.#paused = true
+      answer.pause()
+    } catch (error) {
+      this.#giveUp(error as Error)
+    }
+  }
+
+  #gotEnd(complete: boolean): void {
+    if (this.#phase === 'over') return
+    if (complete) this.#complete()
+    else this.#failed(new Error('the connection closed before the end of the answer'))
+  }
+
+  #failed(error: Error): void {
+    if (this.#phase === 'over') return
+    // Of an error's body the beginning is enough.
+    if (this.#status !== null && this.#status > 299) this.#cutShort()
+    else this.#fail(failureOfError(error, this.#phase === 'body'))
+  }
+
+  #sizeFailure(bytes: number | string | undefined): UpstreamFailure | null {
+    if (this.#status! > 299 || bytes === undefined) return null
+    return tooMuch(Number(bytes), this.#options)
+  }
+
+  /** Deadlines, in the order of an answer's life. */
+  #look(now: number): void {
+    const { connectMs, firstByteMs, idleMs, totalMs } = this.#options.provider.timeouts
+    if (now - this.#startedMs > totalMs) this.#late(`the whole answer took longer than ${totalMs} ms`)
+    else if (this.#phase === 'body') {
+      // Whoever was told to wait is not late.
+      if (!this.#paused && now - this.#lastMs > idleMs) this.#late(`nothing came for ${idleMs} ms`)
+    } else if (now - this.#startedMs > firstByteMs) this.#late(`no answer within ${firstByteMs} ms`)
+    else if (this.#connectingSinceMs !== null && now - this.#connectingSinceMs > connectMs) {
+      this.#late(`no connection within ${connectMs} ms`)
+    }
+  }
+
+  #late(detail: string): void {
+    const why = `no connection to the provider was free: ${detail}`
+    if (this.#outgoing) this.#fail({ code: 'upstream_timeout', detail })
+    else this.#fail({ code: 'overloaded', retryAfterMs: 1000, detail: why })
+  }
+
+  get #isBillable(): boolean {
+    return this.#outgoing?.writableFinished === true && (this.#status ?? 200) <= 299
+  }
+
+  #complete(): void {
+    this.#over()
+    this.#settle.resolve({ status: this.#status!, headers: this.#headers, body: this.#body.take() })
+  }
+
+  #cutShort(): void {
+    this.#complete()
+    this.#closeUpstream()
+  }
+
+  #fail(failure: UpstreamFailure): void {
+    this.#giveUp(new RawFailure(failure, this.#status))
+  }
+
+  #giveUp(error: Error): void {
+    this.#over()
+    this.#settle.reject(error)
+    this.#closeUpstream()
+  }
+
+  #over(): void {
+    this.#phase = 'over'
+    this.#unwatch()
+    this.#options.signal.removeEventListener('abort', this.#onAbort)
+  }
+
+  /** As if the client had closed its connection: http-proxy then destroys the request and what came of the answer. */
+  #closeUpstream(): void {
+    this.#body.clear()
+    this.#response.emit('close')
+  }
+}
+
+/** The request as http-proxy sees it: its headers are built here, and it copies no others. */
+function preparedRequest({ request, bytes, headers, path, requestId }: RawRequest): IncomingMessage {
+  // What the body is, only the client knows; a signature covers what was said of it when it was made.
+  const { 'content-type': said, ...ours } = headers
+  const contentType = request.headers['content-type'] ?? (Object.hasOwn(ours, SIGNED) ? said : undefined)
+  const prepared = new IncomingMessage(new Socket())
+  prepared.method = request.method ?? 'POST'
+  prepared.url = path
+  prepared.headers = {
+    ...ours,
+    accept: '*/*',
+    'accept-encoding': 'identity',
+    'x-request-id': requestId,
+    ...(contentType === undefined ? {} : { 'content-type': contentType }),
+    ...(bytes.length === 0 && (prepared.method === 'GET' || prepared.method === 'HEAD')
+      ? {}
+      : { 'content-length': String(bytes.length) }),
+  }
+  return prepared
+}
+
+/** There where the headers are signed (AWS). */
+const SIGNED = 'x-amz-date'
+
+function flatHeaders({ headers }: IncomingMessage): Record<string, string> {
+  const flat: Record<string, string> = Object.create(null)
+  for (const [name, value] of Object.entries(headers)) {
+    if (value !== undefined) flat[name] = Array.isArray(value) ? value.join(', ') : value
+  }
+  return flat
+}
+
+const KEPT_HEADERS = ['content-type', 'content-disposition']
+
+function headOf(status: number, headers: Readonly<Record<string, string>>): RawHead {
+  const length = headers['content-length']
+  return {
+    status,
+    headers: Object.fromEntries(
+      KEPT_HEADERS.filter(name => headers[name] !== undefined).map(name => [name, headers[name]!]),
+    ),
+    length: length === undefined ? null : Number(length),
+  }
+}

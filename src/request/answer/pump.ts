@@ -1,0 +1,385 @@
+/**
+ * The pumps: what turns the bytes of one attempt into the client's answer. Each resolves once, when the answer is over:
+ * everything that may leave before the charge has left, or it failed, or the client has gone and nothing more is
+ * awaited from upstream.
+ */
+import type { Chunk, OnDisconnect, StreamDecoder, StreamItem, UpstreamFailure } from '#contract'
+import { type AnswerRoom, tooMuch, UNCOUNTED_BYTES } from '../../common/bytes.ts'
+import type { Watchman } from '../../common/clock.ts'
+import type { Client } from './client.ts'
+import { type ChunkItem, FinishFiller } from './fill.ts'
+import type { Meter } from './meter.ts'
+import { finishes, hasContent, type StreamAnswer } from './stream.ts'
+import { TapError } from './taps.ts'
+
+/** How an answer ended, as far as the pump can know. */
+export type PumpEnding =
+  | { readonly ending: 'complete' }
+  | { readonly ending: 'failed'; readonly failure: UpstreamFailure }
+  /** A step's watch or edit threw. */
+  | { readonly ending: 'tapped'; readonly error: TapError }
+  | { readonly ending: 'client_left' }
+  | { readonly ending: 'cut' }
+
+/** What a pump may ask of the attempt that feeds it. */
+export interface Source {
+  /** Ends the upstream request now. */
+  abort(): void
+  resume(): void
+  /** Whether the request has gone out: what still waits for a connection costs nobody anything. */
+  readonly isSent: boolean
+  /** Whether the provider may bill it: the request has gone out, and no error has come back. */
+  readonly isBillable: boolean
+}
+
+/** Where an attempt puts its answer. Exactly one of `end` and `fail` is called, once. */
+export interface Sink {
+  /** @returns false to pause until `resume()` */
+  data(bytes: Buffer): boolean
+  end(): void
+  fail(failure: UpstreamFailure): void
+}
+
+/** After upstream's finish event nothing is cancelled for so long: its usage is about to come. */
+const USAGE_WAIT_MS = 2_000
+/** How long an abandoned answer is read on when the policy says `drain`. */
+const DRAIN_MS = 30_000
+/** After `[DONE]` the body ought to end by itself; a connection that goes on is not kept. */
+const AFTER_DONE_MS = 1_000
+
+export const FINISHED_WITH_ERROR = {
+  code: 'upstream_error',
+  detail: 'the answer finished with the reason "error"',
+} as const
+
+const TOO_LATE = { code: 'upstream_invalid', detail: 'the stream goes on and on after its finish reason' } as const
+
+export interface PumpParts extends AnswerRoom {
+  readonly client: Client
+  readonly meter: Meter
+  readonly watchman: Watchman
+  readonly onDisconnect: OnDisconnect
+  /** Whether an answer that ends in good order without a finish reason is given one. */
+  readonly fillsFinish: boolean
+}
+
+/** What both pumps share: one ending, and what happens when the client leaves or the gateway cuts. */
+export abstract class Pump implements Sink {
+  readonly over: Promise<PumpEnding>
+  /** Whether the answer could not be kept. Another attempt would cost the same again, so none is made. */
+  overflowed = false
+  protected source: Source | null = null
+  protected readonly parts: PumpParts
+  #resolve: (ending: PumpEnding) => void
+  #isOver = false
+  #unwatch: (() => void) | null = null
+  #awaitsUsage = false
+
+  constructor(parts: PumpParts) {
+    this.parts = parts
+    const { promise, resolve } = Promise.withResolvers<PumpEnding>()
+    this.over = promise
+    this.#resolve = resolve
+  }
+
+  abstract data(bytes: Buffer): boolean
+  abstract end(): void
+
+  /** Connects the attempt that will feed this pump. */
+  feedFrom(source: Source): void {
+    this.source = source
+    this.parts.client.onResume(() => source.resume())
+    // A transport may be quicker than this call: what is over already needs no more of it.
+    if (this.#isOver) source.abort()
+    else if (this.parts.client.left) this.leave()
+  }
+
+  fail(failure: UpstreamFailure): void {
+    this.finish(this.parts.client.left ? { ending: 'client_left' } : { ending: 'failed', failure })
+  }
+
+  /** The client has gone: stop, or read on for what the answer will have cost. What was not sent is not sent any more. */
+  leave(): void {
+    if (this.#isOver || this.#unwatch) return
+    this.parts.meter.left = true
+    if (this.parts.meter.complete) this.awaitUsage()
+    else if (this.parts.onDisconnect === 'drain' && this.source?.isSent) this.#stopAfter(DRAIN_MS)
+    else this.#stop({ ending: 'client_left' })
+    this.source?.resume()
+  }
+
+  onStop(why: 'client_left' | 'cut'): void {
+    if (why === 'cut') this.cut()
+    else this.leave()
+  }
+
+  /** Shutdown's patience is over. */
+  cut(): void {
+    this.#stop({ ending: 'cut' })
+  }
+
+  protected get isOver(): boolean {
+    return this.#isOver
+  }
+
+  protected finish(ending: PumpEnding): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#unwatch?.()
+    this.#resolve(ending)
+  }
+
+  /** Upstream has finished and nobody listens any more. Once: who goes on and on after its finish gets no more time. */
+  protected awaitUsage(): void {
+    if (this.#awaitsUsage) return
+    this.#awaitsUsage = true
+    this.#stopAfter(USAGE_WAIT_MS)
+  }
+
+  /** A tap threw, or what it had promised has failed. */
+  protected tapped(error: unknown): void {
+    this.finish({ ending: 'tapped', error: error instanceof TapError ? error : new TapError(-1, error) })
+  }
+
+  /** Ends the answer when so much of it cannot be kept. */
+  protected keep(bytes: number): void {
+    const failure = tooMuch(bytes, this.parts)
+    if (failure === null) return
+    this.overflowed = true
+    this.broken(failure)
+  }
+
+  /** Upstream cannot be followed any further. */
+  protected broken(failure: UpstreamFailure): void {
+    this.fail(failure)
+    this.source?.abort()
+  }
+
+  /** Aborts upstream when it has not ended by itself after so long. */
+  #stopAfter(waitMs: number): void {
+    this.#unwatch?.()
+    const until = this.parts.watchman.now() + waitMs
+    this.#unwatch = this.parts.watchman.watch(now => {
+      if (now >= until) this.#stop({ ending: 'client_left' })
+    })
+  }
+
+  #stop(ending: PumpEnding): void {
+    if (this.#isOver) return
+    const { meter } = this.parts
+    // An attempt that failed, or an answer that ended by itself, costs one who left no more than one who stayed.
+    if (meter.left && !meter.finished && this.source?.isBillable) meter.abandoned = true
+    this.finish(ending)
+    this.source?.abort()
+  }
+}
+
+const isErrored = (choice: Chunk['choices'][number]) => choice?.finish_reason === 'error'
+
+/** What may wait before the first content: a role, annotations of a filter. */
+const LONGEST_PRELUDE = 16
+/** So many chunks with content behind their finish reason are dropped. */
+const MOST_LATE_CHUNKS = 1_000
+
+/**
+ * Bytes to events to the client, as they come. Only what comes before the first content waits for it: while nothing has
+ * left, an attempt that fails can still be followed by another one, and an error still has a status.
+ */
+export class StreamPump extends Pump {
+  /** Whether anything has been handed to the client's stream. */
+  begun = false
+  #prelude: ChunkItem[] = []
+  readonly #decoder: StreamDecoder
+  readonly #answer: StreamAnswer
+  #done = false
+  #anything = false
+  /** A tap has promised what it makes of a chunk. */
+  #waits = false
+  /** Upstream has ended meanwhile. */
+  #endWaits = false
+  #lateChunks = 0
+  /** Of an event that is still coming: what has come since the last one that was whole. */
+  #waitingBytes = 0
+  /** Only where finish reasons are filled in. */
+  readonly #filler: FinishFiller | null
+  #unwatchBody: (() => void) | null = null
+
+  constructor(parts: PumpParts, decoder: StreamDecoder, answer: StreamAnswer) {
+    super(parts)
+    this.#decoder = decoder
+    this.#answer = answer
+    this.#filler = parts.fillsFinish ? new FinishFiller() : null
+  }
+
+  data(bytes: Buffer): boolean {
+    if (this.isOver || this.#done) return true
+    this.#waitingBytes += bytes.length
+    const keepsUp = this.#take(() => this.#decoder.push(bytes))
+    const largest = Math.min(this.parts.largestBytes, UNCOUNTED_BYTES)
+    if (this.#waitingBytes > largest && !this.isOver) this.keep(this.#waitingBytes)
+    return keepsUp
+  }
+
+  end(): void {
+    this.#unwatchBody?.()
+    if (this.isOver) return
+    if (!this.#done) this.#take(() => this.#decoder.end())
+    if (this.isOver) return
+    if (this.#done && this.#filler && !this.parts.meter.finished) this.#fillFinish(this.#filler)
+    if (this.isOver) return
+    if (this.#waits) this.#endWaits = true
+    else this.#complete()
+  }
+
+  /** All of it has come: what still waits is the gateway's own. */
+  override fail(failure: UpstreamFailure): void {
+    if (!this.#endWaits) super.fail(failure)
+  }
+
+  #complete(): void {
+    const { client, meter } = this.parts
+    if (client.left) this.finish({ ending: 'client_left' })
+    // Who says [DONE] is believed after one finish reason; who just stops has to have finished every choice.
+    else if (this.#done ? meter.finished : meter.complete) this.finish({ ending: 'complete' })
+    else this.finish({ ending: 'failed', failure: this.#unfinished() })
+  }
+
+  /** Why a stream that ended in good order is no answer. */
+  #unfinished(): UpstreamFailure {
+    if (!this.#anything) return { code: 'upstream_invalid', detail: 'nothing in the answer was an event of a stream' }
+    const detail = this.#done
+      ? 'the stream said [DONE] without a finish reason (missing_finish)'
+      : 'the stream ended without a finish reason for every choice'
+    return { code: 'upstream_truncated', detail }
+  }
+
+  /** What a hostile stream makes the decoder or the meter throw ends this answer, not the process. */
+  #take(decode: () => readonly StreamItem[]): boolean {
+    let keepsUp = true
+    try {
+      for (const item of decode()) {
+        this.#anything = true
+        this.#waitingBytes = 0
+        if (item.kind === 'chunk') keepsUp = this.#chunk(item) && keepsUp
+        else if (item.kind === 'usage') this.parts.meter.reported(item.usage)
+        else if (item.kind === 'done') this.#ended()
+        else this.broken(item.failure)
+        if (this.isOver || this.#done) return true
+      }
+    } catch (error) {
+      this.broken({ code: 'upstream_invalid', detail: `the stream could not be read: ${error}` })
+    }
+    return keepsUp
+  }
+
+  /** Providers that leave the finish reason out say what they have to say before `[DONE]`. */
+  #fillFinish(filler: FinishFiller): void {
+    const held = filler.release()
+    const finish = filler.finish(this.parts.meter.unfinished)
+    if (finish === null) return
+    this.#chunk(finish)
+    if (held && !this.isOver && !this.parts.client.left) this.#hand(held.chunk, held.raw)
+  }
+
+  #chunk(item: ChunkItem): boolean {
+    const { meter, client } = this.parts
+    const { text } = item
+    const isPassed = text && this.begun && this.#filler === null && !client.left && this.#answer.passesText
+    if (isPassed && meter.text(text)) return this.#isBeyond() || this.#answer.text(text)
+    const { chunk, raw, usage } = item
+    this.#filler?.note(chunk)
+    const isError = chunk.choices.some(isErrored)
+    const kept = isError ? chunk : meter.chunk(chunk)
+    // Behind its chunk: whether that was the last one decides how far the usage is believed.
+    if (usage) meter.reported(usage)
+    if (isError) {
+      this.broken(FINISHED_WITH_ERROR)
+      return true
+    }
+    if (this.#isBeyond()) return true
+    if (client.left) {
+      if (meter.complete) this.awaitUsage()
+      return true
+    }
+    if (kept !== chunk) {
+      if (++this.#lateChunks > MOST_LATE_CHUNKS) this.broken(TOO_LATE)
+      else if (kept.choices.length > 0 || kept.usage) return this.#hand(kept, null)
+      return true
+    }
+    if (!this.begun && !hasContent(chunk) && !finishes(chunk) && this.#prelude.length < LONGEST_PRELUDE) {
+      this.#prelude.push(item)
+      return true
+    }
+    return this.#filler === null ? this.#hand(chunk, raw) : this.#handInOrder(item, this.#filler)
+  }
+
+  /** Whether the provider goes on and on. Then the answer has ended. */
+  #isBeyond(): boolean {
+    if (!this.parts.meter.beyondCeiling) return false
+    this.broken({ code: 'upstream_invalid', detail: 'the provider ignores the output cap that it was sent' })
+    return true
+  }
+
+  /** What has usage and no content waits for the next chunk: the finish that is filled in leaves before it. */
+  #handInOrder(item: ChunkItem, filler: FinishFiller): boolean {
+    const before = filler.release()
+    const keepsUp = before === null || this.#hand(before.chunk, before.raw)
+    if (this.isOver) return true
+    if (item.usage && !this.parts.meter.finished && !hasContent(item.chunk)) {
+      filler.hold(item)
+      return keepsUp
+    }
+    return this.#hand(item.chunk, item.raw) && keepsUp
+  }
+
+  #hand(chunk: Chunk, raw: Buffer | null): boolean {
+    try {
+      this.begun = true
+      const prelude = this.#prelude
+      if (prelude.length > 0) {
+        this.#prelude = []
+        for (const before of prelude) this.#answer.chunk(before.chunk, before.raw)
+      }
+      const keepsUp = this.#answer.chunk(chunk, raw)
+      if (this.#answer.busy && !this.#waits) void this.#wait()
+      if (this.#answer.tailTooLong) this.broken(TOO_LATE)
+      return keepsUp
+    } catch (error) {
+      this.tapped(error)
+      this.source?.abort()
+      return true
+    }
+  }
+
+  /** Until the taps have kept what they have promised. Meanwhile upstream is paused, and its end waits too. */
+  async #wait(): Promise<void> {
+    this.#waits = true
+    try {
+      let keepsUp = true
+      while (this.#answer.busy) keepsUp = await this.#answer.busy
+      this.#waits = false
+      if (this.isOver) return
+      if (this.#answer.tailTooLong) this.broken(TOO_LATE)
+      else if (this.#endWaits) this.#complete()
+      else if (keepsUp) this.source?.resume()
+    } catch (error) {
+      if (this.isOver) return
+      this.tapped(error)
+      this.source?.abort()
+    }
+  }
+
+  /** `[DONE]`: the answer is over; the body gets a moment to end by itself, so that the connection can be used again. */
+  #ended(): void {
+    this.#done = true
+    this.end()
+    const { watchman } = this.parts
+    const until = watchman.now() + AFTER_DONE_MS
+    const unwatch = watchman.watch(now => {
+      if (now < until) return
+      unwatch()
+      this.source?.abort()
+    })
+    this.#unwatchBody = unwatch
+  }
+}

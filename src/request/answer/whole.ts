@@ -1,0 +1,136 @@
+/** The pump of a whole answer: it is collected, read, sent through the taps, and kept until the pipeline has unwound. */
+import type { AnswerView, ChatCompletion, DecodedAnswer, Dialect, UpstreamFailure } from '#contract'
+import { ByteCollector } from '../../common/bytes.ts'
+import { wireUsageOf } from './meter.ts'
+import { FINISHED_WITH_ERROR, Pump, type PumpParts } from './pump.ts'
+import { carries, hasCalls } from './stream.ts'
+import { completionThroughTaps, isPromise, onlyWatched, type Tap } from './taps.ts'
+
+/** How a whole answer is read, and how it is written. */
+export interface WholeFormat {
+  readonly dialect: Dialect
+  readonly view: AnswerView
+  readonly taps: readonly Tap[]
+  /** Left out: as it is. */
+  readonly write?: WriteWhole | undefined
+}
+
+/** A whole answer is collected, checked, and sent by the gateway when the pipeline has unwound. */
+export class WholePump extends Pump {
+  /** Nothing of it leaves before it is over. */
+  readonly begun = false
+  readonly #format: WholeFormat
+  readonly #bytes = new ByteCollector()
+  /** The answer as it will be sent; set when `over` says complete. */
+  body: Buffer | null = null
+
+  constructor(parts: PumpParts, format: WholeFormat) {
+    super(parts)
+    this.#format = format
+  }
+
+  data(bytes: Buffer): boolean {
+    if (this.isOver) return true
+    this.#bytes.add(bytes)
+    this.keep(this.#bytes.size)
+    if (this.isOver) this.#bytes.clear()
+    return true
+  }
+
+  end(): void {
+    if (this.isOver) return
+    const decoded = this.#counted(this.#bytes.take())
+    if ('failure' in decoded) {
+      this.fail(decoded.failure)
+      return
+    }
+    if (this.parts.client.left) {
+      this.finish({ ending: 'client_left' })
+      return
+    }
+    try {
+      const body = bodyOf(decoded.completion, decoded.raw, this.#format.taps, this.#format.write ?? this.#writeChat())
+      if (isPromise(body)) void this.#wait(body)
+      else this.#complete(body)
+    } catch (error) {
+      this.tapped(error)
+    }
+  }
+
+  async #wait(promised: PromiseLike<Buffer>): Promise<void> {
+    try {
+      const body = await promised
+      if (this.parts.client.left) this.finish({ ending: 'client_left' })
+      else this.#complete(body)
+    } catch (error) {
+      this.tapped(error)
+    }
+  }
+
+  #complete(body: Buffer): void {
+    if (this.isOver) return
+    this.body = body
+    this.finish({ ending: 'complete' })
+  }
+
+  /** The provider's own answer, with the usage that is charged for where it has said none that can be believed. */
+  #writeChat(): WriteWhole {
+    const usage = this.parts.meter.spent(true)
+    if (usage?.source !== 'estimated') return writeJson
+    return completion => Buffer.from(JSON.stringify({ ...completion, usage: wireUsageOf(usage) }))
+  }
+
+  /** The answer, decoded and counted. What a hostile one makes the decoder throw ends this answer, not the process. */
+  #counted(bytes: Buffer): DecodedAnswer | { readonly failure: UpstreamFailure } {
+    const { meter } = this.parts
+    try {
+      const decoded = this.#format.dialect.decodeAnswer(bytes, this.#format.view)
+      if ('failure' in decoded) return decoded
+      if (decoded.completion.choices.some(choice => choice.finish_reason === 'error')) {
+        return { failure: FINISHED_WITH_ERROR }
+      }
+      const unfinished = decoded.completion.choices.filter(choice => !choice.finish_reason)
+      const isFinished = unfinished.length === 0
+      // As of a stream: where nothing has come, nothing says that it is all.
+      const isFilled = this.parts.fillsFinish && unfinished.every(choice => carries(choice.message))
+      if (!isFinished && !isFilled) return { failure: UNFINISHED }
+      meter.started = true
+      const answer = isFinished ? decoded : { completion: withFinishes(decoded.completion), raw: null }
+      meter.whole(answer.completion)
+      if (answer.completion.usage) meter.reported(answer.completion.usage)
+      return answer
+    } catch (error) {
+      return { failure: { code: 'upstream_invalid', detail: `the answer could not be read: ${error}` } }
+    }
+  }
+}
+
+/** How a whole answer is written to a client. `raw` is the answer as the provider wrote it, when nobody has edited it. */
+export type WriteWhole = (completion: ChatCompletion, raw: Buffer | null) => Buffer
+
+const writeJson: WriteWhole = (completion, raw) => raw ?? Buffer.from(JSON.stringify(completion))
+
+/** The bytes of a whole answer after the taps: the provider's own where nobody edits. A promise only where a tap has returned one. */
+export function bodyOf(
+  completion: ChatCompletion,
+  raw: Buffer | null,
+  taps: readonly Tap[],
+  write: WriteWhole = writeJson,
+): Buffer | Promise<Buffer> {
+  const seen = completionThroughTaps(taps, completion)
+  const passed = onlyWatched(taps) ? raw : null
+  return isPromise(seen) ? seen.then(each => write(each, passed)) : write(seen, passed)
+}
+
+const UNFINISHED: UpstreamFailure = {
+  code: 'upstream_truncated',
+  detail: 'the answer has no finish reason (missing_finish)',
+}
+
+function withFinishes(completion: ChatCompletion): ChatCompletion {
+  const choices = completion.choices.map(choice => ({
+    ...choice,
+    finish_reason: choice.finish_reason || (hasCalls(choice.message) ? 'tool_calls' : 'stop'),
+  }))
+  return { ...completion, choices }
+}

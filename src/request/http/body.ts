@@ -1,0 +1,107 @@
+/** Reads a request's body: once, bounded, and counted by the memory that it takes. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { isRefusal, refuse } from '#contract'
+import { ByteCollector } from '../../common/bytes.ts'
+import { earlyRefusal } from './malformed.ts'
+import { PacedReading, TINY_BYTES } from './pace.ts'
+import type { Room } from './shares.ts'
+
+export interface ReadBody {
+  readonly bytes: Buffer
+  /** Gives the bytes back to their room; once. */
+  release(): void
+}
+
+/**
+ * Only bytes that have come are counted: what a client merely says that it will send takes nobody's room.
+ *
+ * Throws the refusal `request_too_large`, `overloaded` or `bad_request` (the client left in the middle of it), or the one
+ * with which `refuseBody` ended the reading.
+ *
+ * @param response asked for `100 Continue` where the client waits for it before it sends the body (RFC 9110, 10.1.1)
+ */
+export async function readBody(
+  request: IncomingMessage,
+  response: ServerResponse,
+  limitBytes: number,
+  room: Room,
+): Promise<ReadBody> {
+  const early = earlyRefusal(request)
+  if (early) throw early
+  const declared = Number(request.headers['content-length'] ?? 0)
+  if (declared > limitBytes) throw tooLarge(limitBytes)
+  if (request.headers.expect !== undefined) response.writeContinue()
+  let taken = 0
+  let released = false
+  const release = () => {
+    if (released) return
+    released = true
+    room.give(taken)
+  }
+  const hold = (bytes: number) => {
+    if (bytes < taken) room.give(taken - bytes)
+    else if (bytes > taken && !room.take(bytes - taken)) {
+      throw refuse('overloaded', { retryAfterMs: 1000, detail: 'too many bytes of bodies in flight' })
+    }
+    taken = bytes
+  }
+  try {
+    const bytes = await collect(request, limitBytes, hold)
+    hold(bytes.length)
+    return { bytes, release }
+  } catch (error) {
+    release()
+    throw error
+  }
+}
+
+/** @param hold called with the bytes that are kept now, before more are waited for; may throw */
+function collect(request: IncomingMessage, limitBytes: number, hold: (bytes: number) => void): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    // Node copies what its parser has found: a piece is nobody else's.
+    const collected = new ByteCollector(true)
+    let paced: PacedReading | null = null
+    const settle = (act: () => void) => {
+      paced?.resume()
+      request.off('data', onData)
+      request.off('end', onEnd)
+      request.off('error', onError)
+      request.off('close', onGone)
+      act()
+    }
+    const onData = (piece: Buffer) => {
+      try {
+        collected.add(piece)
+        if (collected.size > limitBytes) throw tooLarge(limitBytes)
+        hold(collected.held)
+        if (piece.length < TINY_BYTES) {
+          paced ??= new PacedReading(request)
+          paced.took()
+        }
+      } catch (error) {
+        collected.clear()
+        settle(() => reject(error))
+      }
+    }
+    const onEnd = () => settle(() => resolve(collected.take()))
+    const onError = (error: unknown) => settle(() => reject(isRefusal(error) ? error : brokenOff()))
+    const onGone = () => settle(() => reject(brokenOff()))
+    // Left already, maybe behind a body that came whole: nothing of the below would ever be called.
+    if (request.destroyed) {
+      onGone()
+      return
+    }
+    request.on('data', onData)
+    request.on('end', onEnd)
+    request.on('error', onError)
+    request.on('close', onGone)
+  })
+}
+
+function brokenOff() {
+  return refuse('bad_request', { message: 'The body broke off.' })
+}
+
+function tooLarge(limitBytes: number) {
+  return refuse('request_too_large', { message: `The body is larger than ${limitBytes} bytes.` })
+}

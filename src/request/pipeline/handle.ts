@@ -1,0 +1,189 @@
+/** `ctx.exchange`: an exchange as the code of one step has it. */
+import type {
+  Account,
+  Attempt,
+  Chat,
+  ChatChanges,
+  ChatCompletion,
+  Chunk,
+  Edited,
+  Exchange as ExchangeOfSteps,
+  FactName,
+  Facts,
+  Key,
+  Model,
+  NanoUsd,
+  OnDisconnect,
+  Outcome,
+  Price,
+  Progress,
+  RouteView,
+  Target,
+  TrailEntry,
+  Usage,
+} from '#contract'
+import type { Exchange } from '../exchange.ts'
+
+/**
+ * Bound to its step: whatever it is asked, and whenever, is that step's deed. It shows what the contract names, and nothing of
+ * the gateway.
+ */
+export class StepHandle implements ExchangeOfSteps {
+  readonly #exchange: Exchange
+  readonly #step: number
+
+  constructor(exchange: Exchange, step: number) {
+    this.#exchange = exchange
+    this.#step = step
+  }
+
+  get id(): string {
+    return this.#exchange.id
+  }
+  get startedAt(): number {
+    return this.#exchange.startedAt
+  }
+  get route(): RouteView {
+    return this.#exchange.route
+  }
+  get address(): string {
+    return this.#exchange.address
+  }
+  get idempotencyKey(): string | null {
+    return this.#exchange.idempotencyKey
+  }
+  get bytes(): Buffer {
+    return this.#exchange.bytes
+  }
+  get rawModel(): string | null {
+    return this.#exchange.rawModel
+  }
+  get signal(): AbortSignal {
+    return this.#exchange.signal
+  }
+  get progress(): Progress {
+    return this.#exchange.progress
+  }
+  get attempts(): readonly Attempt[] {
+    return this.#exchange.attempts
+  }
+  get trail(): readonly TrailEntry[] {
+    return this.#exchange.trail
+  }
+  get usage(): Usage | null {
+    return this.#exchange.usage
+  }
+  get outcome(): Outcome | null {
+    return this.#exchange.outcome
+  }
+  get answerPrice(): Price | null {
+    return this.#exchange.answerPrice
+  }
+
+  // Without setters: a step that assigns a fact in place of giving it fails.
+  get key(): Key | undefined {
+    return this.#exchange.key
+  }
+  get account(): Account | undefined {
+    return this.#exchange.account
+  }
+  get chat(): Chat | undefined {
+    return this.#exchange.chat
+  }
+  get model(): Model | undefined {
+    return this.#exchange.model
+  }
+  get targets(): readonly Target[] | undefined {
+    return this.#exchange.targets
+  }
+  get hold(): NanoUsd | undefined {
+    return this.#exchange.hold
+  }
+
+  get attemptsAtMost(): number {
+    return this.#exchange.attemptsAtMost
+  }
+  set attemptsAtMost(most: number) {
+    this.#exchange.attemptsAtMost = most
+  }
+  get onDropped(): ExchangeOfSteps['onDropped'] {
+    return this.#exchange.onDropped
+  }
+  set onDropped(wish: ExchangeOfSteps['onDropped']) {
+    this.#exchange.onDropped = wish
+  }
+  get onDisconnect(): OnDisconnect {
+    return this.#exchange.onDisconnect
+  }
+  set onDisconnect(wish: OnDisconnect) {
+    this.#exchange.onDisconnect = wish
+  }
+  get charge(): ExchangeOfSteps['charge'] {
+    return this.#exchange.charge
+  }
+  set charge(charge: ExchangeOfSteps['charge']) {
+    this.#exchange.charge = charge
+  }
+
+  json(): unknown {
+    return this.#exchange.json()
+  }
+
+  request(): ReturnType<ExchangeOfSteps['request']> {
+    return this.#exchange.request()
+  }
+
+  give<F extends FactName>(name: F, value: Facts[F]): void {
+    this.#exchange.give(this.#current('give'), name, value)
+  }
+
+  rewrite(changes: ChatChanges, own: readonly object[] = []): void {
+    this.#exchange.rewrite(this.#current('rewrite'), changes, own)
+  }
+
+  watch(fn: (chunk: Chunk) => void | Promise<void>): void {
+    this.#current('watch')
+    this.#exchange.taps.push({ step: this.#step, kind: 'watch', fn: this.#bound(fn) })
+  }
+
+  edit(fn: (chunk: Chunk) => Edited | Promise<Edited>): void {
+    this.#current('edit')
+    this.#exchange.taps.push({ step: this.#step, kind: 'edit', fn: this.#bound(fn) })
+  }
+
+  async answer(completion: ChatCompletion, price: Price | null = null): Promise<void> {
+    this.#current('answer')
+    await this.#exchange.answerEarly(this.#step, completion, price)
+  }
+
+  note(text: string): void {
+    this.#exchange.note(this.#step, text)
+  }
+
+  /** For whoever guards Koa's response: nothing may be set behind it. */
+  get sealed(): boolean {
+    return this.#exchange.sealed
+  }
+
+  /** While it runs, `ctx.exchange` is this handle: other steps run between two chunks. */
+  #bound<Made>(fn: (chunk: Chunk) => Made): (chunk: Chunk) => Made {
+    const { ctx } = this.#exchange
+    return chunk => {
+      const before: unknown = ctx['exchange']
+      ctx['exchange'] = this
+      try {
+        return fn(chunk)
+      } finally {
+        ctx['exchange'] = before
+      }
+    }
+  }
+
+  /** The step, while it may still decide: its turn, and not yet past its `next()`. */
+  #current(deed: string) {
+    const { plan, step, phase } = this.#exchange
+    if (step !== this.#step || phase !== 'deciding')
+      throw new TypeError(`${deed}() is for a step, before it calls next()`)
+    return plan.steps[step]!
+  }
+}

@@ -1,0 +1,323 @@
+/** One step of one exchange: calls it, and makes something of whatever it does. */
+import type { Context } from 'koa'
+import { isRefusal, type Refusal, refuse } from '#contract'
+import type { PlannedStep } from '../../loader/plan.ts'
+import { StepHandle } from './handle.ts'
+import type { Run } from './runner.ts'
+import { Shadow } from './shadow.ts'
+import { mistakeWords } from './step-report.ts'
+
+/**
+ * A step of an exchange, from its call until it has returned or was given up. A step that behaves costs this object, two promises
+ * and the function `next`; whatever else can happen is in methods of their own.
+ */
+export class StepCall {
+  readonly #run: Run
+  readonly #step: PlannedStep
+  readonly #index: number
+  readonly #outer: StepCall | null
+  readonly #handle: StepHandle
+  readonly #shadow: Shadow | null
+  /** What became of its `next`. */
+  #state: 'not called' | 'pending' | 'over' | 'failed' = 'not called'
+  #error: unknown = undefined
+  #inner: Promise<void> | null = null
+  /** It has returned, thrown or was given up: the first of these counts. */
+  #isBack = false
+  /** All is done: what it still calls comes too late. */
+  #closed = false
+  readonly #over: PromiseWithResolvers<void> = Promise.withResolvers<void>()
+
+  constructor(run: Run, step: PlannedStep, index: number, outer: StepCall | null) {
+    this.#run = run
+    this.#step = step
+    this.#index = index
+    this.#outer = outer
+    this.#handle = new StepHandle(run.exchange, index)
+    this.#shadow = step.mode === 'shadow' ? new Shadow(run.exchange, this.#handle, index) : null
+  }
+
+  /** Calls the step. The promise is that of its end, with all that is inside it. */
+  start(): Promise<void> {
+    this.#run.opened(this)
+    this.#runs()
+    this.#call()
+    return this.#over.promise
+  }
+
+  /** What is inside this step is over. */
+  innerOver(): void {
+    this.#state = 'over'
+    this.#resumed()
+  }
+
+  innerFailed(error: unknown): void {
+    this.#state = 'failed'
+    this.#error = error
+    // The step may leave its `next()` unobserved; the runner knows of it. What fails at once fails before it is assigned.
+    queueMicrotask(() => this.#inner?.catch(ignore))
+    // A receipt is written on the way out.
+    this.#run.exchange.broke(error)
+    this.#resumed()
+  }
+
+  /** It does not return when it is over for everybody else: the others go on without it. */
+  giveUp(): void {
+    if (this.#isBack) return
+    this.#isBack = true
+    try {
+      this.#shadow?.undo()
+      this.#late()
+    } catch (error) {
+      this.#fail(error)
+      return
+    }
+    this.#end()
+  }
+
+  #resumed(): void {
+    this.#runs()
+    this.#shadow?.look()
+  }
+
+  /** The code of this step runs now: `ctx.exchange` is its own. */
+  #runs(): void {
+    const { exchange } = this.#run
+    exchange.step = this.#index
+    exchange.ctx['exchange'] = this.#handle
+  }
+
+  #call(): void {
+    let returned: unknown
+    try {
+      returned = this.#step.handle((this.#shadow?.ctx ?? this.#run.exchange.ctx) as never, () => this.#next())
+    } catch (error) {
+      this.#back(true, error)
+      return
+    }
+    const promise = returned instanceof Promise ? returned : Promise.resolve(returned)
+    promise.then(
+      () => this.#back(false, undefined),
+      error => this.#back(true, error),
+    )
+  }
+
+  #back(threw: boolean, error: unknown): void {
+    if (this.#isBack) return
+    const { phase, answering } = this.#run.exchange
+    if (answering !== null && phase === 'sending' && this.#state === 'not called') {
+      // It does not wait for its own answer. Everybody else does, and it may still be given up.
+      answering.then(
+        () => this.#back(threw, error),
+        failure => this.#back(true, threw ? error : failure),
+      )
+      return
+    }
+    this.#isBack = true
+    // Whatever goes wrong here settles the step: everybody outside of it waits for that.
+    try {
+      this.#shadow?.undo()
+      if (threw || this.#state !== 'over') {
+        const handled = threw ? this.#threw(error) : this.#returned()
+        handled.then(
+          () => this.#end(),
+          failure => this.#fail(failure),
+        )
+        return
+      }
+      this.#passed()
+    } catch (failure) {
+      this.#fail(failure)
+      return
+    }
+    this.#end()
+  }
+
+  #end(): void {
+    this.#closed = true
+    this.#run.closed(this)
+    this.#outer?.innerOver()
+    this.#over.resolve()
+  }
+
+  #fail(error: unknown): void {
+    this.#closed = true
+    this.#run.closed(this)
+    if (this.#outer) this.#outer.innerFailed(error)
+    else this.#run.exchange.broke(error)
+    this.#over.reject(error)
+  }
+
+  /** Once, whatever the step does: a second call gets the first one's promise. Too late, or beside an answer: not at all. */
+  #next(): Promise<void> {
+    if (this.#inner) return this.#inner
+    const { exchange } = this.#run
+    const mistake = this.#closed ? 'next_after_end' : exchange.answered && !this.#shadow ? 'next_after_answer' : null
+    if (mistake === null) {
+      this.#shadow?.undo()
+      this.#state = 'pending'
+      exchange.record(this.#index, 'passed', undefined, undefined, this.#shadow?.would)
+      this.#inner = this.#run.from(this.#index + 1, this)
+      return this.#inner
+    }
+    this.#run.report(this.#step, mistake)
+    // Nobody may be waiting for it any more.
+    const late = Promise.reject(new TypeError(`the step "${this.#step.id}" ${mistakeWords({ mistake })}`))
+    late.catch(ignore)
+    return late
+  }
+
+  async #returned(): Promise<void> {
+    const { exchange } = this.#run
+    if (this.#state === 'pending') {
+      // It did not await `next()`, so its after-part ran too early. The answer is waited for here.
+      this.#run.report(this.#step, 'not_awaited')
+      await this.#inner!.catch(() => {})
+      exchange.record(this.#index, 'failed', 'plugin_error', 'not_awaited')
+      if (this.#error !== undefined) throw this.#error
+      return
+    }
+    if (this.#state === 'failed') {
+      this.#run.report(this.#step, 'kept_error')
+      exchange.record(this.#index, 'passed', undefined, 'kept_error')
+      throw this.#error
+    }
+    if (this.#state === 'over') {
+      this.#passed()
+      return
+    }
+    if (this.#shadow) {
+      const { wouldAnswer, would } = this.#shadow
+      exchange.record(this.#index, wouldAnswer ? 'would_refuse' : 'passed', undefined, undefined, would)
+      return this.#run.from(this.#index + 1, null)
+    }
+    if (exchange.answerError !== null) {
+      this.#run.report(this.#step, 'kept_error')
+      exchange.record(this.#index, 'answered', undefined, 'kept_error')
+      throw exchange.answerError
+    }
+    if (exchange.answered || answeredByKoa(exchange.ctx)) {
+      if (!exchange.answered) exchange.end({ outcome: 'answered' })
+      exchange.answered = true
+      exchange.record(this.#index, 'answered')
+      return
+    }
+    this.#run.report(this.#step, 'no_decision')
+    exchange.record(this.#index, 'failed', 'plugin_error', 'no_decision')
+    throw this.#run.failed(this.#step, undefined)
+  }
+
+  /** It has gone on and come back; in shadow it may have wanted to stop the answer between. */
+  #passed(): void {
+    const { exchange } = this.#run
+    const code = this.#shadow?.wouldStop ?? undefined
+    if (code === undefined) exchange.record(this.#index, 'passed', undefined, undefined, this.#shadow?.would)
+    else exchange.record(this.#index, 'would_refuse', code, 'in_answer', this.#shadow?.would)
+  }
+
+  async #threw(error: unknown): Promise<void> {
+    const { exchange } = this.#run
+    if (this.#state === 'pending') await this.#inner!.catch(() => {})
+    if (this.#state === 'failed' && (error === this.#error || !isRefusal(error) || this.#shadow)) {
+      // The inner error stands. One of the step's own behind it is a bug to be reported, not what the client needs.
+      if (error === this.#error) this.#passed()
+      else if (this.#shadow && isRefusal(error))
+        exchange.record(this.#index, 'would_refuse', error.code, undefined, this.#shadow.would)
+      else {
+        this.#run.report(this.#step, 'threw_after_error', error)
+        exchange.record(this.#index, 'failed', 'plugin_error', 'threw_after_error')
+      }
+      throw this.#error
+    }
+    if (this.#state === 'not called') return this.#threwBefore(error)
+    if (this.#shadow) {
+      const code = isRefusal(error) ? error.code : 'plugin_error'
+      exchange.record(this.#index, 'would_refuse', code, undefined, this.#shadow.would)
+      return
+    }
+    throw this.#ownError(error)
+  }
+
+  /** The step's own error, before anything inner has run: the only one that `shadow` and `skip` are about. */
+  async #threwBefore(error: unknown): Promise<void> {
+    const { exchange } = this.#run
+    if (this.#shadow) {
+      const code = isRefusal(error) ? error.code : 'plugin_error'
+      if (!isRefusal(error)) this.#run.report(this.#step, 'threw_in_shadow', error)
+      exchange.record(this.#index, 'would_refuse', code, undefined, this.#shadow.would)
+      return this.#run.from(this.#index + 1, null)
+    }
+    const skippable = !isRefusal(error) && refusalOfHttpError(error) === null && !exchange.answered
+    if (this.#step.onError === 'skip' && skippable) {
+      this.#run.report(this.#step, 'skipped_on_error', error)
+      exchange.record(this.#index, 'failed', 'plugin_error', 'skipped_on_error')
+      return this.#run.from(this.#index + 1, null)
+    }
+    if (exchange.answered && error === exchange.answerError) {
+      // The step has done its part; who has not let the answer through says so in its own line.
+      exchange.record(this.#index, 'answered')
+      throw error
+    }
+    // It may have answered by itself before.
+    throw this.#ownError(error)
+  }
+
+  /** What the client is to be told of a step's own error. A refusal of an answer that is over ends the exchange badly too. */
+  #ownError(error: unknown): unknown {
+    const { exchange } = this.#run
+    const refusal = isRefusal(error) ? error : refusalOfHttpError(error)
+    if (refusal) {
+      exchange.record(this.#index, 'refused', refusal.code)
+      return refusal
+    }
+    this.#run.report(this.#step, 'threw', error)
+    exchange.record(this.#index, 'failed', 'plugin_error')
+    return this.#run.failed(this.#step, error)
+  }
+
+  #late(): void {
+    const { exchange } = this.#run
+    this.#run.report(this.#step, 'late')
+    exchange.record(this.#index, 'late', 'plugin_error')
+    if (this.#state === 'failed') throw this.#error
+    if (this.#state === 'not called' && exchange.answerError !== null) throw exchange.answerError
+    if (this.#state === 'not called' && (!exchange.answered || exchange.phase === 'sending')) {
+      // It never went on: the client has left or the gateway is going, and there is no answer, or not all of it.
+      exchange.phase = 'settling'
+      throw this.#run.failed(this.#step, new Error('the step did not go on'))
+    }
+    // An answer must not leave without what auth and money have to say about it.
+    if (!this.#step.critical) return
+    throw this.#run.failed(this.#step, new Error('a critical step did not return'))
+  }
+}
+
+const ignore = () => {}
+
+/** Whether a Koa middleware has answered by an explicit status or body. */
+function answeredByKoa(ctx: Context): boolean {
+  const response = ctx.response as unknown as { _explicitStatus?: boolean; body?: unknown }
+  return response._explicitStatus === true || (response.body !== undefined && response.body !== null)
+}
+
+/** `ctx.throw(403, …)` of a Koa middleware as a refusal; null for anything that is not such an error. */
+function refusalOfHttpError(error: unknown): Refusal | null {
+  if (typeof error !== 'object' || error === null) return null
+  const { status, expose, message, headers } = error as {
+    status?: unknown
+    expose?: unknown
+    message?: string
+    headers?: Record<string, string>
+  }
+  if (typeof status !== 'number' || status < 400 || status > 499 || expose !== true) return null
+  const code =
+    status === 401
+      ? 'unauthorized'
+      : status === 403
+        ? 'forbidden'
+        : status === 429
+          ? 'rate_limit_exceeded'
+          : 'bad_request'
+  const ours = refuse(code, { ...(message ? { message } : {}), headers: headers ?? {} })
+  return status === ours.status ? ours : Object.assign(ours, { status })
+}

@@ -1,0 +1,57 @@
+import { firstLineOf, placeOfMistake, shownPlace } from '#contract'
+import type { PlannedStep } from '../../loader/plan.ts'
+import type { Exchange } from '../exchange.ts'
+
+/** What a step can do wrong, in words without a subject. */
+const MISTAKES = {
+  threw: 'threw',
+  threw_in_shadow: 'threw (in shadow)',
+  threw_in_answer: 'watch or edit threw',
+  threw_after_error: 'threw after an inner error',
+  skipped_on_error: 'threw and was skipped (onError: skip)',
+  kept_error: 'caught what next() rejected with and kept it',
+  not_awaited: 'returned while its next() was pending',
+  no_decision: 'returned without next(), an answer or a refusal',
+  when_threw: 'its `when` threw',
+  next_after_end: 'called next() after it was over',
+  next_after_answer: 'called next() after it had answered',
+  late: 'did not return in time after the exchange was over',
+} as const
+
+export type StepMistake = keyof typeof MISTAKES
+
+/** What the runner tells of a step's mistake: for the log and the metrics, never for the client. */
+export interface StepReport {
+  readonly exchange: string
+  readonly policy: string
+  readonly step: string
+  readonly mistake: StepMistake
+  /** Of `late`: how long the gateway waited for the step. */
+  readonly waitedMs?: number
+  readonly error?: unknown
+  /** Where in the plugin's code it was thrown: `policies/mine.ts:4:11`. */
+  readonly at?: string
+}
+
+/** The report of a step's mistake, with its place in the plugin's code where the error has one. */
+export function reportOf(
+  { id, plan }: Exchange,
+  step: Pick<PlannedStep, 'id' | 'position'>,
+  mistake: StepMistake,
+  error?: unknown,
+): StepReport {
+  const at = shownPlace(placeOfMistake(error), step.position?.file)
+  return { exchange: id, policy: plan.name, step: step.id, mistake, error, ...(at === null ? {} : { at }) }
+}
+
+/** A mistake in words, for the log: `threw`. */
+export function mistakeWords({ mistake, waitedMs }: Pick<StepReport, 'mistake' | 'waitedMs'>): string {
+  return waitedMs === undefined ? MISTAKES[mistake] : `did not return within ${waitedMs} ms after the exchange was over`
+}
+
+/** A step's mistake as a sentence without a full stop. */
+export function mistakeSentence(report: StepReport): string {
+  const { step, error, at } = report
+  const why = error === undefined ? '' : `: ${firstLineOf(error)}`
+  return `the step "${step}" ${mistakeWords(report)}${why}${at === undefined ? '' : ` (${at})`}`
+}

@@ -1,0 +1,48 @@
+/** How an answer reaches this client: in its format, as a stream or whole. */
+import { isRefusal, type Refusal, refuse, type Usage } from '#contract'
+import { wireUsageOf } from '../answer/meter.ts'
+import { StreamAnswer } from '../answer/stream.ts'
+import type { Tap, TapError } from '../answer/taps.ts'
+import type { WriteWhole } from '../answer/whole.ts'
+import { outcomeOfBroken } from '../finish.ts'
+import { reportOf } from '../pipeline/step-report.ts'
+import type { LiveExchange } from './live-exchange.ts'
+import type { End } from './reply.ts'
+
+/** The client's stream. */
+export function streamTo(exchange: LiveExchange, taps: readonly Tap[]): StreamAnswer {
+  const { client, meter, inbound } = exchange
+  exchange.stream = new StreamAnswer(client, taps, inbound?.encodeStream(), () => void (meter.delivered = true))
+  return exchange.stream
+}
+
+/**
+ * How this client wants its whole answer; undefined: as it is.
+ * @param known what it used; left out: what has been counted when it is written
+ */
+export function writerOf({ inbound, meter }: LiveExchange, known: Usage | null = null): WriteWhole | undefined {
+  if (!inbound) return undefined
+  return completion => {
+    const usage = known ?? meter.spent(true)
+    return inbound.encodeAnswer(usage ? { ...completion, usage: wireUsageOf(usage) } : completion)
+  }
+}
+
+/** A step's watch or edit threw: its own refusal (a guard's), or a bug. The exchange ends with it. */
+export function endOfTapped(exchange: LiveExchange, { step, cause }: TapError): Omit<End, 'usage'> {
+  const refusal = isRefusal(cause) ? cause : null
+  const outcome = outcomeOfBroken(refusal, exchange.meter.delivered)
+  return { outcome, refusal: refusal ? refusedBy(exchange, step, refusal) : brokenBy(exchange, step, cause) }
+}
+
+function refusedBy(exchange: LiveExchange, step: number, refusal: Refusal): Refusal {
+  exchange.record(step, 'refused', refusal.code, 'in_answer')
+  return refusal
+}
+
+function brokenBy(exchange: LiveExchange, step: number, error: unknown): Refusal {
+  const planned = exchange.plan.steps[step] ?? { id: 'send' }
+  exchange.host.reportStep(reportOf(exchange, planned, 'threw_in_answer', error))
+  exchange.record(step, 'failed', 'plugin_error', 'in_answer')
+  return refuse('plugin_error', { step: planned.id, cause: error })
+}

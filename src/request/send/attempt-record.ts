@@ -1,0 +1,44 @@
+/** How an attempt went, for receipts, the log and the list of exchanges under way. */
+import type { ErrorCode, UpstreamFailure } from '#contract'
+import type { LiveExchange } from './live-exchange.ts'
+
+/** Made when a try at a target begins; the target is asked from then on. */
+export class AttemptRecord {
+  readonly #exchange: LiveExchange
+  readonly #target: string
+  readonly #startedMs: number
+  #isWritten = false
+
+  constructor(exchange: LiveExchange, target: string) {
+    this.#exchange = exchange
+    this.#target = target
+    this.#startedMs = exchange.host.watchman.now()
+    exchange.asking = target
+  }
+
+  /** Milliseconds since it began. */
+  get tookMs(): number {
+    return this.#exchange.host.watchman.now() - this.#startedMs
+  }
+
+  /** The head has come, or it failed before that, or was given up (both null). What is told behind the first does not count. */
+  head(status: number | null, failure: UpstreamFailure | null): void {
+    if (this.#isWritten) return
+    this.#isWritten = true
+    this.#exchange.asking = null
+    this.#exchange.attempts.push({
+      target: this.#target,
+      status,
+      code: failure?.code ?? null,
+      ms: Math.round(this.tookMs),
+    })
+  }
+
+  /** It failed; of that its head may have said nothing. */
+  failed(status: number | null, failure: UpstreamFailure): void {
+    this.head(status, failure)
+    const { attempts } = this.#exchange
+    const last = attempts.at(-1)!
+    if (last.code === null) attempts[attempts.length - 1] = { ...last, code: failure.code satisfies ErrorCode }
+  }
+}

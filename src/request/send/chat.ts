@@ -1,0 +1,147 @@
+/** The innermost middleware of a chat route: asks a target, and another when that may help, and pumps the answer to the client. */
+import { type EncodedRequest, isRefusal, type Refusal, refuse, type Target, type UpstreamFailure } from '#contract'
+import { refusalOfLost } from '../../providers/dialects/lost.ts'
+import { type Retry, retryAfterFailure } from '../../providers/retry.ts'
+import type { PumpEnding } from '../answer/pump.ts'
+import { WholePump } from '../answer/whole.ts'
+import type { Reply } from '../finish.ts'
+import { endOfTapped } from './answer.ts'
+import type { LiveExchange } from './live-exchange.ts'
+import { StreamReply, stoppedReply, WholeReply } from './reply.ts'
+import { Try } from './try.ts'
+
+/** Names what of an answer the gateway has estimated. */
+export const ESTIMATED_HEADER = 'x-tollgate-estimated'
+
+const ALL_FULL = { retryAfterMs: 1000, detail: 'every target has as many requests as it takes' }
+
+/** Resolves when the answer is over, however it ended; rejects with the refusal when nobody could be asked. */
+export async function sendChat(exchange: LiveExchange): Promise<Reply> {
+  const { chat, model, targets, client, generation } = exchange
+  if (!chat || !model || !targets?.length)
+    throw new Error('a chat route reached its end without chat, model and targets')
+  // After the hold and whatever else took its time: nobody asks for somebody who has left.
+  if (exchange.stopped) return stoppedReply(exchange)
+  if (chat.stream) client.startHeartbeat()
+  generation.retries.earn()
+
+  let last: Reply | null = null
+  let unfit: Refusal | null = null
+  let left = targets
+  for (;;) {
+    const [target] = generation.board.arrange(left)
+    if (!target && last) return last
+    // A target that is only full may do what the others cannot.
+    if (!target) throw left.length === 0 && unfit ? unfit : refuse('overloaded', ALL_FULL)
+    const request = requestFor(exchange, target)
+    if (isRefusal(request)) {
+      unfit = request
+      left = without(left, target)
+      continue
+    }
+    const tried = new Try(exchange, target, request)
+    const ending = await tried.run()
+    last = replyOf(exchange, tried, ending)
+    const retry = ending.ending === 'failed' ? mayRetry(exchange, tried, ending.failure, left) : null
+    // Another credential costs no retry: there are only so many of them.
+    if (!retry || (retry.where !== 'as_another' && !generation.retries.spend())) return last
+    if (retry.where === 'elsewhere') left = without(left, target)
+    else if (retry.where === 'here') await pause(exchange, retry.pauseMs)
+    if (exchange.stopped) return stoppedReply(exchange)
+  }
+}
+
+const without = (targets: readonly Target[], target: Target) => targets.filter(other => other !== target)
+
+/** What this target would be sent, or why it cannot be asked that. */
+export function requestFor(exchange: LiveExchange, target: Target): EncodedRequest | Refusal {
+  const { dialect } = exchange.generation.upstreams.get(target.provider)!
+  const chat = exchange.chat!
+  try {
+    const request = dialect.encodeRequest(chat, target, chat.bytes === exchange.bytes ? exchange.spans : undefined)
+    return refusalOfLost(chat, request, exchange.onDropped) ?? request
+  } catch (error) {
+    if (isRefusal(error)) return error
+    throw error
+  }
+}
+
+/** Null when this attempt was the last one: its answer has begun, or nothing speaks for another. */
+function mayRetry(
+  exchange: LiveExchange,
+  { pump, target, tookMs, hasCredential }: Try,
+  failure: UpstreamFailure,
+  left: readonly Target[],
+): Retry | null {
+  const { attempts: made, attemptsAtMost, generation, host } = exchange
+  if (pump.begun || pump.overflowed || made.length >= attemptsAtMost) return null
+  const attempts = made.filter(attempt => attempt.target === target.id).length
+  const others = generation.board.arrange(without(left, target))
+  const hasOther = others.some(other => !isRefusal(requestFor(exchange, other)))
+  return retryAfterFailure({ failure, tookMs, attempts, hasOther, hasCredential }, host.random)
+}
+
+/** Waits, until the time is over or the exchange is stopped. */
+function pause(exchange: LiveExchange, pauseMs: number): Promise<void> {
+  const { watchman } = exchange.host
+  const until = watchman.now() + pauseMs
+  return new Promise(resolve => {
+    const unwatch = watchman.watch(now => {
+      if (now >= until) over()
+    })
+    const over = () => {
+      unwatch()
+      exchange.unlisten(listener)
+      resolve()
+    }
+    const listener = { onStop: over }
+    exchange.listen(listener)
+  })
+}
+
+/** How the answer ended, and what the client is to be told of a bad end. */
+function replyOf(exchange: LiveExchange, { target, pump }: Try, ending: PumpEnding): Reply {
+  // A whole answer is collected before anything is known of it; its failures were not known at its head.
+  const usage = exchange.meter.spent(ending.ending === 'complete')
+  switch (ending.ending) {
+    case 'complete':
+      if (!(pump instanceof WholePump)) {
+        return new StreamReply(exchange, { outcome: 'answered', usage, refusal: null })
+      }
+      if (usage?.source === 'estimated') exchange.ctx.set(ESTIMATED_HEADER, 'usage')
+      return new WholeReply(exchange, pump.body!, { usage })
+    case 'client_left':
+      return new StreamReply(exchange, { outcome: 'client_left', usage, refusal: null })
+    case 'cut':
+      return stoppedReply(exchange, usage)
+    case 'tapped':
+      return new StreamReply(exchange, { ...endOfTapped(exchange, ending.error), usage })
+    case 'failed': {
+      const names = { theirs: target.model, ours: exchange.model!.id }
+      const refusal = refusalOf(ending.failure, names, exchange.attempts.length > 1)
+      return new StreamReply(exchange, { outcome: 'failed', usage, refusal })
+    }
+  }
+}
+
+/** A client that tries again makes the gateway use all its attempts again: one call reached a provider 34 times. */
+const DO_NOT_RETRY = { 'x-should-retry': 'false' }
+
+/**
+ * A provider's failure as our client is to hear it: names of the provider's models become the catalog's.
+ * @param isSpent whether the gateway has tried again itself; then a client should only where waiting can help
+ */
+export function refusalOf(
+  { code, message, param, retryAfterMs, detail }: UpstreamFailure,
+  names?: { readonly theirs: string; readonly ours: string },
+  isSpent = false,
+): Refusal {
+  const said = message && names && names.theirs.length > 3 ? message.replaceAll(names.theirs, names.ours) : message
+  return refuse(code, {
+    ...(said ? { message: said } : {}),
+    ...(param === undefined ? {} : { param }),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(isSpent && retryAfterMs === undefined && code !== 'overloaded' ? { headers: DO_NOT_RETRY } : {}),
+    detail,
+  })
+}

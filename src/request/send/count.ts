@@ -1,0 +1,160 @@
+/**
+ * The innermost middleware of a route that counts tokens: asks a provider that counts, and estimates where none does or none
+ * answers. A count is an aid and costs nothing, so it is not tried again, and what a provider makes of it says nothing of how
+ * it answers: neither its targets nor its credentials are judged by it.
+ */
+import {
+  type ChatCompletion,
+  type EncodedRequest,
+  isRefusal,
+  type Refusal,
+  type Target,
+  type UpstreamFailure,
+} from '#contract'
+import { ByteCollector } from '../../common/bytes.ts'
+import { startAttempt } from '../../providers/attempt.ts'
+import type { Upstream } from '../../runtime/generation.ts'
+import { promptEstimate } from '../answer/meter.ts'
+import type { Reply } from '../finish.ts'
+import { AttemptRecord } from './attempt-record.ts'
+import { ESTIMATED_HEADER, requestFor } from './chat.ts'
+import type { LiveExchange } from './live-exchange.ts'
+import { stoppedReply, WholeReply } from './reply.ts'
+
+/** A client waits for a count before it asks what it wants to ask. */
+const LONGEST_MS = 10_000
+/** The answers have some dozen bytes. */
+const LARGEST_BYTES = 64 * 1024
+
+/** Resolves when the count is known, or the client has left. Rejects with the refusal when no target takes the request. */
+export async function sendCount(exchange: LiveExchange): Promise<Reply> {
+  const { chat, model, targets, inbound, ctx } = exchange
+  if (!chat || !model || !targets || !inbound) {
+    throw new Error('a route that counts reached its end without chat, model and targets')
+  }
+  const counted = await askTargets(exchange, exchange.generation.board.arrange(targets))
+  if (exchange.stopped) return stoppedReply(exchange)
+  if (counted === null) ctx.set(ESTIMATED_HEADER, 'input_tokens')
+  return new WholeReply(
+    exchange,
+    inbound.encodeAnswer(completionOf(exchange, model.id, counted ?? promptEstimate(chat))),
+  )
+}
+
+/** The count as its format reads it. */
+function completionOf({ id, startedAt }: LiveExchange, model: string, tokens: number): ChatCompletion {
+  const usage = { prompt_tokens: tokens, completion_tokens: 0, total_tokens: tokens }
+  return { id, object: 'chat.completion', created: Math.floor(startedAt / 1000), model, choices: [], usage }
+}
+
+/**
+ * The count of the first that counts and takes the request; null when there is none, or the exchange was stopped. Throws the
+ * last target's refusal when none takes it: then it would get no answer either.
+ */
+async function askTargets(exchange: LiveExchange, targets: readonly Target[]): Promise<number | null> {
+  let isTaken = false
+  let unfit: Refusal | null = null
+  for (const target of targets) {
+    if (exchange.stopped) return null
+    const request = requestFor(exchange, target)
+    if (isRefusal(request)) {
+      unfit = request
+      continue
+    }
+    isTaken = true
+    const count = await askTarget(exchange, target)
+    if (count !== null) return count
+  }
+  if (!isTaken && unfit) throw unfit
+  return null
+}
+
+/** Null: it does not count this, or did not answer with a count. */
+async function askTarget(exchange: LiveExchange, target: Target): Promise<number | null> {
+  const upstream = exchange.generation.upstreams.get(target.provider)!
+  const { counting } = upstream.dialect
+  const request = counting && countRequestFor(exchange, counting.encodeRequest, target)
+  if (!request || exchange.attempts.length >= exchange.attemptsAtMost) return null
+  const answer = await fetchAnswer(exchange, { target, upstream, request })
+  if (answer === null) return null
+  if (Buffer.isBuffer(answer)) {
+    const count = countIn(answer, counting.field)
+    if (count !== null) return count
+  }
+  const failure = Buffer.isBuffer(answer) ? { code: 'upstream_invalid', detail: 'the answer has no count' } : answer
+  const { code, detail } = failure
+  exchange.host.log.warn(
+    { exchange: exchange.id, target: target.id, code, detail },
+    'a provider did not count: estimated',
+  )
+  return null
+}
+
+/** What the provider answers and does not count is estimated. */
+function countRequestFor(exchange: LiveExchange, encode: Encode, target: Target): EncodedRequest | null {
+  try {
+    return encode(exchange.chat!, target)
+  } catch (error) {
+    if (isRefusal(error)) return null
+    throw error
+  }
+}
+
+type Encode = NonNullable<Upstream['dialect']['counting']>['encodeRequest']
+
+interface Asked {
+  readonly target: Target
+  readonly upstream: Upstream
+  readonly request: EncodedRequest
+}
+
+/** One attempt. Null: the exchange was stopped meanwhile. */
+function fetchAnswer(
+  exchange: LiveExchange,
+  { target, upstream, request }: Asked,
+): Promise<Buffer | UpstreamFailure | null> {
+  const { provider, dialect, transport } = upstream
+  const { promise, resolve } = Promise.withResolvers<Buffer | UpstreamFailure | null>()
+  const bytes = new ByteCollector()
+  const limit = (ms: number) => Math.min(ms, LONGEST_MS)
+  const { firstByteMs, totalMs } = provider.timeouts
+  const record = new AttemptRecord(exchange, target.id)
+  const attempt = startAttempt({
+    transport,
+    request: {
+      path: request.path,
+      headers: { ...upstream.sign(request).headers, 'x-request-id': exchange.id, via: exchange.via },
+      body: request.body,
+    },
+    sink: {
+      data(piece) {
+        if (bytes.size <= LARGEST_BYTES) bytes.add(piece)
+        return true
+      },
+      end: () => resolve(bytes.take()),
+      fail: resolve,
+    },
+    watchman: exchange.host.watchman,
+    timeouts: { ...provider.timeouts, firstByteMs: limit(firstByteMs), totalMs: limit(totalMs) },
+    stream: false,
+    decodeError: dialect.decodeError,
+    onHead: (status, failure) => record.head(status, failure),
+  })
+  const listener = {
+    onStop() {
+      attempt.abort()
+      resolve(null)
+    },
+  }
+  exchange.listen(listener)
+  return promise.finally(() => exchange.unlisten(listener))
+}
+
+function countIn(answer: Buffer, field: string): number | null {
+  try {
+    const count = (JSON.parse(answer.toString('utf8')) as Readonly<Record<string, unknown>> | null)?.[field]
+    return Number.isSafeInteger(count) && (count as number) >= 0 ? (count as number) : null
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,76 @@
+/** An answer that a step gives by itself (a cache, a mock): through the taps of the steps outside of it, whole or as a stream. */
+import type { ChatCompletion, Usage } from '#contract'
+import { chunksOf } from '../answer/early.ts'
+import { usageOf } from '../answer/meter.ts'
+import { type Tap, TapError } from '../answer/taps.ts'
+import { bodyOf } from '../answer/whole.ts'
+import type { Reply } from '../finish.ts'
+import { endOfTapped, streamTo, writerOf } from './answer.ts'
+import type { LiveExchange } from './live-exchange.ts'
+import { StreamReply, stoppedReply, WholeReply } from './reply.ts'
+
+/** `exchange.answer()`: a step's own completion, through the taps of the steps outside of it. */
+export async function answerEarly(
+  exchange: LiveExchange,
+  completion: ChatCompletion,
+  taps: readonly Tap[],
+): Promise<Reply> {
+  const { meter, chat, live } = exchange
+  if (exchange.stopped) return stoppedReply(exchange)
+  // A step that answers before anybody has read the request: it is answered in its own format all the same.
+  if (live.config.kind !== 'chat') exchange.request()
+  meter.started = true
+  meter.finished = true
+  const usage = usageOf(completion.usage ?? NO_USAGE, 'cached')
+  return chat?.stream ? streamEarly(exchange, completion, taps, usage) : wholeEarly(exchange, completion, taps, usage)
+}
+
+const NO_USAGE = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
+
+type Early = (
+  exchange: LiveExchange,
+  completion: ChatCompletion,
+  taps: readonly Tap[],
+  usage: Usage | null,
+) => Promise<Reply>
+
+const wholeEarly: Early = async (exchange, completion, taps, usage) => {
+  try {
+    const body = await bodyOf(completion, null, taps, writerOf(exchange, usage))
+    return exchange.stopped ? stoppedReply(exchange, usage) : new WholeReply(exchange, body, { usage })
+  } catch (error) {
+    return new StreamReply(exchange, { ...endOfTapped(exchange, tapErrorOf(error)), usage })
+  }
+}
+
+const streamEarly: Early = async (exchange, completion, taps, usage) => {
+  const { chat } = exchange
+  const answer = streamTo(exchange, taps)
+  try {
+    for (const chunk of chunksOf(completion, chat!.includeUsage)) {
+      if (exchange.stopped) break
+      const keepsUp = answer.chunk(chunk, null)
+      if (answer.busy ? await answer.busy : keepsUp) continue
+      await taken(exchange)
+    }
+  } catch (error) {
+    return new StreamReply(exchange, { ...endOfTapped(exchange, tapErrorOf(error)), usage })
+  }
+  if (exchange.stopped) return stoppedReply(exchange, usage)
+  return new StreamReply(exchange, { outcome: 'answered', usage, refusal: null })
+}
+
+/** Until the client has taken what was written, or the exchange is stopped. */
+function taken(exchange: LiveExchange): Promise<void> {
+  return new Promise(resolve => {
+    const over = () => {
+      exchange.unlisten(listener)
+      resolve()
+    }
+    const listener = { onStop: over }
+    exchange.listen(listener)
+    exchange.client.onResume(over)
+  })
+}
+
+const tapErrorOf = (error: unknown) => (error instanceof TapError ? error : new TapError(-1, error))

@@ -1,0 +1,71 @@
+/** The innermost middleware of the catalog's routes: models and receipts, answered by the gateway itself. */
+import { formatMoney, mayUse, refuse } from '#contract'
+import type { ExchangeSummary } from '../../observe/summary.ts'
+import {
+  anthropicModel,
+  anthropicModels,
+  listedModels,
+  modelEntry,
+  modelList,
+  receiptEntry,
+} from '../answer/entries.ts'
+import type { Reply } from '../finish.ts'
+import type { LiveExchange } from './live-exchange.ts'
+import { isForAnthropic } from './refusal.ts'
+import { jsonReply } from './reply.ts'
+
+/** `GET /v1/models`; for Anthropic's clients the fields of their API stand beside the others. */
+export function sendModels(exchange: LiveExchange): Reply {
+  const models = listedModels(exchange.generation.catalog, exchange.key)
+  return jsonReply(exchange, isForAnthropic(exchange.ctx.req, 'models') ? anthropicModels(models) : modelList(models))
+}
+
+/** `GET /v1/models/{id}`; ids may contain slashes, encoded or not. */
+export function sendModel(exchange: LiveExchange, id: string): Reply {
+  const model = exchange.generation.catalog.find(id)
+  if (!model || !mayUse(model, exchange.key)) {
+    throw refuse('model_not_found', { param: 'model' })
+  }
+  return jsonReply(exchange, isForAnthropic(exchange.ctx.req, 'model') ? anthropicModel(model) : modelEntry(model))
+}
+
+/** Finds one of the last exchanges that are over. */
+export type FindRecent = (id: string) => ExchangeSummary | undefined
+
+/**
+ * `GET /v1/receipts/{id}`: of the key's own account, by the `x-request-id` of the exchange. Of one that never held money
+ * there is no receipt; while it is remembered, what a client may know of it is told in its place.
+ */
+export function sendReceipt(exchange: LiveExchange, id: string, findRecent: FindRecent | undefined): Reply {
+  const { account, host } = exchange
+  const receipt = host.store.findReceipt(id)
+  const found = receipt ?? findRecent?.(id)
+  if (!found || !account || found.accountId !== account.id) throw refuse('receipt_not_found')
+  return jsonReply(exchange, receipt ? receiptEntry(receipt) : exchangeEntry(found as ExchangeSummary))
+}
+
+/**
+ * An exchange without a receipt, for the owner of its key: the fields of a receipt as far as there are any, and why it
+ * ended so. Notes are left out: they are what steps say to the operator.
+ */
+function exchangeEntry(exchange: ExchangeSummary): object {
+  return {
+    id: exchange.id,
+    object: 'exchange',
+    model: exchange.model,
+    created: Math.floor(exchange.at / 1000),
+    outcome: exchange.outcome,
+    status: exchange.status,
+    code: exchange.code,
+    decided_by: exchange.decidedBy,
+    held: formatMoney(0n),
+    charged: formatMoney(0n),
+    attempts: exchange.attempts,
+    trail: exchange.trail.map(({ step, verdict, code }) => ({
+      step,
+      verdict,
+      ...(code === undefined ? {} : { code }),
+    })),
+    key: exchange.keyId,
+  }
+}

@@ -1,0 +1,292 @@
+/**
+ * A raw answer that leaves as it comes: sound, files, events. Its bytes pass unchanged, and its end is kept back until
+ * the pipeline has unwound: of bytes the last piece, of events the last one, or the one that says the usage and whatever
+ * follows. So an answer never looks finished before its charge is committed.
+ */
+import type { ServerResponse } from 'node:http'
+import type { Refusal, UpstreamFailure, Usage } from '#contract'
+import { type AnswerRoom, ByteCollector, tooMuch, UNCOUNTED_BYTES } from '../../common/bytes.ts'
+import { RawFailure, type RawHead } from '../../providers/raw.ts'
+import { type Client, FRAMING } from '../answer/client.ts'
+import { failureFrame } from '../answer/stream.ts'
+import { usageIn } from './raw-usage.ts'
+
+export interface RawStream {
+  /** What has come so far. */
+  readonly bytes: number
+  /** What the events have said so far. */
+  readonly usage: Usage | null
+  /** @returns false when the client does not keep up. Throws a `RawFailure` when the provider says that it failed. */
+  take(bytes: Buffer): boolean
+  /** The body is over, and complete. */
+  end(): void
+  /** Lets out what was kept back. */
+  finish(): void
+  /** Tells what went wrong, where there is a way to tell it, and ends the connection. */
+  fail(refusal: Refusal): void
+}
+
+/** The client's end, and the head that it gets before the first piece. */
+export interface RawOutlet {
+  readonly client: Client
+  readonly response: ServerResponse
+  readonly head: RawHead
+}
+
+/** Bodies up to this size do not leave before they are whole: so they can still be refused, and say what they cost. */
+const SMALL_BYTES = 256 * 1024
+
+/**
+ * How an answer leaves, by its head: null, when it is to be collected. JSON always is, because nobody can use half of it
+ * and its usage may stand anywhere.
+ */
+export function howItLeaves({ headers, length }: RawHead): 'events' | 'bytes' | null {
+  const type = (headers['content-type'] ?? '').split(';')[0]!.trim().toLowerCase()
+  if (type === 'text/event-stream') return 'events'
+  if (type === 'application/json' || type.endsWith('+json')) return null
+  return length !== null && length <= SMALL_BYTES ? null : 'bytes'
+}
+
+/** Writes with a head that says what the provider said of the body. */
+function write({ client, response, head }: RawOutlet, bytes: Buffer): boolean {
+  if (bytes.length === 0 || client.left) return true
+  if (!client.headSent) writeHead(response, head)
+  return client.writeStream(bytes)
+}
+
+function writeHead(response: ServerResponse, { status, headers, length }: RawHead): void {
+  const saidConnection = response.hasHeader('connection')
+  for (const name of FRAMING) if (response.hasHeader(name)) response.removeHeader(name)
+  // Node takes the removal for a wish to say nothing of it.
+  if (saidConnection) response.setHeader('connection', response.shouldKeepAlive ? 'keep-alive' : 'close')
+  const framing = length === null ? { 'x-accel-buffering': 'no' } : { 'content-length': length }
+  response.writeHead(status, { 'cache-control': 'no-store, no-transform', ...headers, ...framing })
+}
+
+/** The last bytes of an answer; all of them, when none has left yet. */
+function writeEnd({ client, head }: RawOutlet, bytes: Buffer): void {
+  if (client.headSent) client.endStream(bytes)
+  else client.sendWhole(head.status, head.headers, bytes)
+}
+
+/** Any body: one piece behind. */
+export class ByteStream implements RawStream {
+  readonly usage = null
+  bytes = 0
+  readonly #outlet: RawOutlet
+  #kept: Buffer = NOTHING
+
+  constructor(outlet: RawOutlet) {
+    this.#outlet = outlet
+  }
+
+  take(bytes: Buffer): boolean {
+    this.bytes += bytes.length
+    if (bytes.length === 0) return true
+    const before = this.#kept
+    this.#kept = bytes
+    return write(this.#outlet, before)
+  }
+
+  end(): void {}
+
+  finish(): void {
+    writeEnd(this.#outlet, this.#kept)
+  }
+
+  fail(): void {
+    this.#outlet.client.destroy()
+  }
+}
+
+const NOTHING: Buffer = Buffer.alloc(0)
+
+/** When so much follows an event with usage, that was not the last one. */
+const LONGEST_TAIL_BYTES = 64 * 1024
+/** What the object around an event takes, about. */
+const EVENT_BYTES = 128
+
+export interface EventRules extends AnswerRoom {
+  /** What an event that says an error means. */
+  failureOf(said: Buffer): UpstreamFailure
+}
+
+/**
+ * `text/event-stream`: whole events, so that an error can follow the last one. Comments overtake what is kept back: they
+ * say nothing, and are there to be seen in time.
+ */
+export class EventStream implements RawStream {
+  usage: Usage | null = null
+  bytes = 0
+  readonly #outlet: RawOutlet
+  readonly #rules: EventRules
+  readonly #split = new EventSplitter()
+  /** The last event; or all from the one with the usage on, and from the one before [DONE]. */
+  #tail: Buffer[] = []
+  /** Memory of what follows. */
+  #tailBytes = 0
+  #isEnding = false
+
+  constructor(outlet: RawOutlet, rules: EventRules) {
+    // Without the provider's length: an error event may be the last one, and could end the body where that length ends.
+    this.#outlet = { ...outlet, head: { ...outlet.head, length: null } }
+    this.#rules = rules
+  }
+
+  take(bytes: Buffer): boolean {
+    this.bytes += bytes.length
+    const released: Buffer[] = []
+    let keepsUp = true
+    try {
+      for (const event of this.#split.push(bytes)) this.#event(event, released)
+    } finally {
+      // In one piece what came in one; also what came before an error.
+      keepsUp = write(this.#outlet, released.length === 1 ? released[0]! : Buffer.concat(released))
+    }
+    const { waitingBytes } = this.#split
+    if (waitingBytes <= Math.min(this.#rules.largestBytes, UNCOUNTED_BYTES)) return keepsUp
+    const failure = tooMuch(waitingBytes, this.#rules)
+    if (failure === null) return keepsUp
+    throw new RawFailure(failure, this.#outlet.head.status)
+  }
+
+  end(): void {
+    const rest = this.#split.rest()
+    if (rest.length === 0) return
+    this.#saysUsage(rest)
+    // Whoever leaves out the blank line at the end has ended with it all the same.
+    this.#tail.push(rest)
+  }
+
+  finish(): void {
+    writeEnd(this.#outlet, Buffer.concat(this.#tail))
+  }
+
+  /** By an event. */
+  fail(refusal: Refusal): void {
+    this.#outlet.client.breakStream(failureFrame(refusal))
+  }
+
+  #event(event: Buffer, released: Buffer[]): void {
+    const saysUsage = this.#saysUsage(event)
+    const says = !isComment(event)
+    if (!says && (this.#tail.length === 0 || isWhole(event))) {
+      released.push(event)
+      return
+    }
+    const isEnding = this.#isEnding || isDone(event)
+    if (!saysUsage && (isEnding || !says)) {
+      this.#isEnding = isEnding
+      this.#tail.push(event)
+      this.#tailBytes += event.length + EVENT_BYTES
+      if (this.#tailBytes <= LONGEST_TAIL_BYTES) return
+      released.push(...this.#tail.splice(0, this.#tail.length - 1))
+    } else {
+      // Usage that is said again and again was not the last one before.
+      released.push(...this.#tail)
+      this.#tail = [event]
+    }
+    this.#isEnding = saysUsage
+    this.#tailBytes = 0
+  }
+
+  #saysUsage(event: Buffer): boolean {
+    if (!event.includes('"usage"') && !event.includes('error')) return false
+    const said = parsed(dataOf(event))
+    if (isError(said)) {
+      throw new RawFailure(this.#rules.failureOf(Buffer.from(JSON.stringify(said))), this.#outlet.head.status)
+    }
+    const usage = usageIn(said)
+    this.usage = usage ?? this.usage
+    return usage !== null
+  }
+}
+
+/** Not where the stream was cut between the two halves of a line end: those stay beside each other. */
+const isWhole = (event: Buffer) => event[0] !== LF && event.at(-1) === LF
+
+const isDone = (event: Buffer) => event.includes('[DONE]') && dataOf(event) === '[DONE]'
+
+function isError(said: unknown): boolean {
+  if (typeof said !== 'object' || said === null) return false
+  const { type, error } = said as { type?: unknown; error?: unknown }
+  if (type === 'error') return true
+  // Some say in every event that there is none: false, "" or [].
+  return typeof error === 'string' || Array.isArray(error)
+    ? error.length > 0
+    : typeof error === 'object' && error !== null
+}
+
+/** Nothing but comments: no field, so no event for anybody. */
+const isComment = (event: Buffer) =>
+  event.includes(':') &&
+  event
+    .toString('latin1')
+    .split(/[\r\n]+/)
+    .every(line => line === '' || line.startsWith(':'))
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}
+
+/** The `data` of one event (WHATWG HTML, 9.2.6). */
+function dataOf(event: Buffer): string {
+  return event
+    .toString('utf8')
+    .split(/\r\n|\n|\r/)
+    .filter(line => line.startsWith('data:'))
+    .map(line => line.slice(line[5] === ' ' ? 6 : 5))
+    .join('\n')
+}
+
+const LF = 10
+const CR = 13
+
+/** Bytes to events, each with the blank line that ends it (WHATWG HTML, 9.2.5: lines end in LF, CR or both). */
+class EventSplitter {
+  readonly #waiting = new ByteCollector()
+  #lineIsEmpty = true
+  /** Blank lines before an event belong to it. */
+  #hasLines = false
+  #afterCr = false
+
+  get waitingBytes(): number {
+    return this.#waiting.size
+  }
+
+  push(bytes: Buffer): Buffer[] {
+    const events: Buffer[] = []
+    let from = 0
+    for (let at = 0; at < bytes.length; at++) {
+      const byte = bytes[at]!
+      const isSecondHalf = byte === LF && this.#afterCr
+      this.#afterCr = byte === CR
+      if (isSecondHalf) continue
+      const isLineEnd = byte === LF || byte === CR
+      if (isLineEnd && this.#lineIsEmpty && this.#hasLines) {
+        if (byte === CR && bytes[at + 1] === LF) at++
+        const last = bytes.subarray(from, at + 1)
+        from = at + 1
+        if (this.#waiting.size === 0) events.push(last)
+        else {
+          this.#waiting.add(last)
+          events.push(this.#waiting.take())
+        }
+        this.#hasLines = false
+      }
+      this.#lineIsEmpty = isLineEnd
+      if (!isLineEnd) this.#hasLines = true
+    }
+    if (from < bytes.length) this.#waiting.add(bytes.subarray(from))
+    return events
+  }
+
+  /** What has come of an event that is not over. */
+  rest(): Buffer {
+    return this.#waiting.take()
+  }
+}

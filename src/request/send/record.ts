@@ -1,0 +1,61 @@
+/** An exchange that is over, as the log, the metrics and the list of recent exchanges want it. */
+import { type Clock, costOf, type NanoUsd, type Refusal, searchingOf } from '#contract'
+import type { ExchangeSummary } from '../../observe/summary.ts'
+import { countOr0 } from '../answer/meter.ts'
+import { statusAfter } from '../finish.ts'
+import type { LiveExchange } from './live-exchange.ts'
+
+/** What the client was told of a bad end, and who decided how the exchange ended. */
+export interface Told {
+  readonly refusal: Refusal | null
+  /** The step that refused, failed or answered; `send` or `gateway` where no step did; null: answered by a provider. */
+  readonly decidedBy: string | null
+}
+
+export function summaryOf(exchange: LiveExchange, { refusal, decidedBy }: Told, clock: Clock): ExchangeSummary {
+  const { live, ctx, client, account, key, attempts, outcome } = exchange
+  const { res } = ctx
+  return {
+    id: exchange.id,
+    at: exchange.startedAt,
+    ms: clock.now() - exchange.startedAt,
+    firstChunkMs: client.firstWriteMs === null ? null : client.firstWriteMs - client.openedMs,
+    route: live.config.path,
+    kind: live.config.kind,
+    policy: exchange.plan.name,
+    method: ctx.method,
+    model: exchange.model?.id ?? null,
+    target: attempts.length === 0 ? null : attempts[attempts.length - 1]!.target,
+    stream: exchange.chat?.stream ?? null,
+    accountId: account?.id ?? null,
+    account: account?.name ?? null,
+    keyId: key?.id ?? null,
+    key: key?.name ?? null,
+    status: statusAfter(outcome, exchange.stopped, {
+      sent: res.headersSent ? res.statusCode : null,
+      refused: refusal?.status ?? null,
+      prepared: ctx.status,
+    }),
+    outcome,
+    code: refusal?.code ?? null,
+    decidedBy,
+    usage: exchange.usage,
+    charge: exchange.charge,
+    cost: operatorCost(exchange),
+    address: exchange.address,
+    bytesIn: exchange.bytes.length,
+    trail: exchange.trail,
+    attempts,
+  }
+}
+
+function operatorCost({ attempts, targets, usage, chat }: LiveExchange): NanoUsd | null {
+  if (!usage || attempts.length === 0) return null
+  const { target } = attempts[attempts.length - 1]!
+  const price = targets?.find(({ id }) => id === target)?.cost
+  if (!price) return null
+  const { promptTokens, cachedTokens, cacheWriteTokens, completionTokens } = usage
+  const [prompt, cached, cacheWrite] = [countOr0(promptTokens), countOr0(cachedTokens), countOr0(cacheWriteTokens)]
+  const searches = countOr0(usage.searches ?? (chat ? searchingOf(chat.body).least : 0))
+  return costOf(price, { prompt, cached, cacheWrite, completion: countOr0(completionTokens), searches })
+}

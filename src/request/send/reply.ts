@@ -1,0 +1,100 @@
+/** The replies of the senders: what was kept back until the steps have returned, and how it leaves. */
+import { type Outcome, type Refusal, refuse, type Usage, type WireUsage } from '#contract'
+import type { Client } from '../answer/client.ts'
+import { wireUsageOf } from '../answer/meter.ts'
+import type { Reply } from '../finish.ts'
+import type { LiveExchange } from './live-exchange.ts'
+
+export const JSON_HEADERS = { 'content-type': 'application/json' }
+
+/** A whole answer: nothing of it has left. */
+export class WholeReply implements Reply {
+  readonly outcome: Outcome
+  readonly usage: Usage | null
+  readonly refusal = null
+  readonly #client: Client
+  readonly #body: Buffer | string
+  readonly #status: number
+  readonly #headers: Readonly<Record<string, string>>
+
+  constructor(
+    { client }: LiveExchange,
+    body: Buffer | string,
+    { usage = null, status = 200, headers = JSON_HEADERS, outcome = 'answered' }: Partial<WholeParts> = {},
+  ) {
+    this.outcome = outcome
+    this.usage = usage
+    this.#client = client
+    this.#body = body
+    this.#status = status
+    this.#headers = headers
+  }
+
+  commit(): void {
+    this.#client.sendWhole(this.#status, this.#headers, this.#body)
+  }
+
+  fail(): void {
+    this.#client.destroy()
+  }
+}
+
+interface WholeParts {
+  readonly usage: Usage | null
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly outcome: Outcome
+}
+
+/** How an answer ended. */
+export interface End {
+  readonly outcome: Outcome
+  readonly usage: Usage | null
+  readonly refusal: Refusal | null
+}
+
+/** A streamed answer: its end is kept back. Or one that ended badly, with whatever of it has left. */
+export class StreamReply implements Reply {
+  readonly outcome: Outcome
+  readonly usage: Usage | null
+  readonly refusal: Refusal | null
+  readonly #exchange: LiveExchange
+
+  constructor(exchange: LiveExchange, { outcome, usage, refusal }: End) {
+    this.outcome = outcome
+    this.usage = usage
+    this.refusal = refusal
+    this.#exchange = exchange
+  }
+
+  commit(): void {
+    this.#exchange.stream?.finish(lastUsage(this.#exchange, this.usage))
+  }
+
+  fail(refusal: Refusal): void {
+    this.#exchange.breakOff(refusal)
+  }
+}
+
+/**
+ * What a stream says of the usage at its end: what is charged for, wherever the provider has said it. Null in the canonical
+ * format where the provider's own stands, or nobody has asked.
+ */
+function lastUsage({ inbound, chat }: LiveExchange, usage: Usage | null): WireUsage | null {
+  if (usage === null) return null
+  if (!inbound && !(chat?.includeUsage && usage.source === 'estimated')) return null
+  return wireUsageOf(usage)
+}
+
+/** Of an exchange that was stopped: who left is not told, who is cut is. */
+export function stoppedReply(exchange: LiveExchange, usage: Usage | null = null): Reply {
+  const outcome = exchange.stopped ?? 'cut'
+  const refusal = outcome === 'cut' ? refuse('shutting_down', { retryAfterMs: 1000 }) : null
+  return new StreamReply(exchange, { outcome, usage, refusal })
+}
+
+/** The gateway's own answer to a question about what it knows. Undefined: it was stopped while it looked. */
+export function jsonReply(exchange: LiveExchange, body: object | undefined): Reply {
+  if (exchange.stopped) return stoppedReply(exchange)
+  return new WholeReply(exchange, JSON.stringify(body), { headers: { ...JSON_HEADERS, 'cache-control': 'no-store' } })
+}

@@ -1,0 +1,181 @@
+/** One attempt of a chat route: a target is asked, and what it answers is pumped to the client. */
+import {
+  type Chat,
+  type EncodedRequest,
+  type ErrorCode,
+  type OnDisconnect,
+  searchingOf,
+  type Target,
+  type UpstreamFailure,
+} from '#contract'
+import type { Watchman } from '../../common/clock.ts'
+import { type AttemptOptions, startAttempt } from '../../providers/attempt.ts'
+import type { Ticket } from '../../providers/health.ts'
+import { THE_CREDENTIALS } from '../../providers/retry.ts'
+import type { UpstreamRequest } from '../../providers/transport.ts'
+import type { Signed, Upstream } from '../../runtime/generation.ts'
+import type { Client } from '../answer/client.ts'
+import type { Meter } from '../answer/meter.ts'
+import { type PumpEnding, type PumpParts, StreamPump } from '../answer/pump.ts'
+import type { StreamAnswer } from '../answer/stream.ts'
+import { WholePump } from '../answer/whole.ts'
+import { streamTo, writerOf } from './answer.ts'
+import { AttemptRecord } from './attempt-record.ts'
+import type { LiveExchange } from './live-exchange.ts'
+
+/** Failures that only the operator can mend: a key, a quota, a base_url, a target's model. */
+const OPERATORS: ReadonlySet<ErrorCode> = new Set([
+  'upstream_auth',
+  'upstream_quota',
+  'model_not_found',
+  'loop_detected',
+])
+
+/** So many names of dropped parameters are told one by one. */
+const MOST_DROPPED = 20
+
+/** Made for one attempt: what its pump and its way to the provider need to know, and what came of it. */
+export class Try implements AttemptOptions, PumpParts {
+  readonly target: Target
+  readonly transport: AttemptOptions['transport']
+  readonly request: UpstreamRequest
+  readonly timeouts: AttemptOptions['timeouts']
+  readonly decodeError: AttemptOptions['decodeError']
+  readonly stream: boolean
+  readonly watchman: Watchman
+  readonly client: Client
+  readonly meter: Meter
+  readonly onDisconnect: OnDisconnect
+  readonly fillsFinish: boolean
+  readonly largestBytes: number
+  /** Null: the answer is a whole one. */
+  readonly answer: StreamAnswer | null
+  readonly pump: StreamPump | WholePump
+  /** The provider has refused one of its credentials, and there are others. */
+  hasCredential = false
+  tookMs = 0
+  readonly #exchange: LiveExchange
+  readonly #signed: Signed
+  readonly #ticket: Ticket
+  readonly #record: AttemptRecord
+
+  constructor(exchange: LiveExchange, target: Target, encoded: EncodedRequest) {
+    const { generation, host } = exchange
+    const chat = exchange.chat!
+    const upstream = generation.upstreams.get(target.provider)!
+    const { provider, dialect } = upstream
+    this.target = target
+    this.transport = upstream.transport
+    this.timeouts = provider.timeouts
+    this.decodeError = dialect.decodeError
+    this.stream = chat.stream
+    this.watchman = host.watchman
+    this.client = exchange.client
+    this.meter = exchange.meter
+    this.onDisconnect = exchange.onDisconnect
+    this.fillsFinish = provider.fillsFinish
+    this.largestBytes = generation.configuration.limits.answerBytes
+    tellDropped(exchange, droppedOf(chat, encoded))
+    this.#exchange = exchange
+    const { passes } = searchingOf(chat.body)
+    this.meter.begin(chat, chat.choices * passes * (chat.cap + target.reasoningOutsideCap))
+    this.answer = chat.stream ? streamTo(exchange, exchange.taps) : null
+    this.pump = this.#pumpFor(chat, upstream, passes > 1)
+    this.#signed = upstream.sign(encoded)
+    this.request = {
+      path: encoded.path,
+      headers: { ...this.#signed.headers, 'x-request-id': exchange.id, via: exchange.via },
+      body: encoded.body,
+    }
+    this.#ticket = generation.board.begin(target)
+    this.#record = new AttemptRecord(exchange, target.id)
+  }
+
+  /** From the request to the end of its answer. */
+  async run(): Promise<PumpEnding> {
+    const { pump } = this
+    this.#exchange.listen(pump)
+    const attempt = startAttempt(this)
+    pump.feedFrom(attempt)
+    const ending = await pump.over
+    this.#exchange.unlisten(pump)
+    // Who was given up before its head came was tried all the same.
+    this.#record.head(null, null)
+    this.tookMs = this.#record.tookMs
+    this.#judge(ending, attempt.isPaused)
+    return ending
+  }
+
+  get sink(): StreamPump | WholePump {
+    return this.pump
+  }
+
+  /** Counts what is kept of the answer. @returns false: there is no room for it */
+  holds(bytes: number): boolean {
+    return this.#exchange.host.memory.growAnswer(this.#exchange, bytes)
+  }
+
+  onHead(status: number | null, failure: UpstreamFailure | null): void {
+    if (failure === null) {
+      this.#ticket.begun(this.stream)
+      this.#signed.taken()
+    } else this.hasCredential = credentialAfter(this.#signed, failure)
+    this.#record.head(status, failure)
+  }
+
+  #pumpFor(chat: Chat, { dialect }: Upstream, searches: boolean): StreamPump | WholePump {
+    const exchange = this.#exchange
+    const view = {
+      model: exchange.model!.id,
+      includeUsage: chat.includeUsage,
+      exchange: exchange.id,
+      createdAt: Math.floor(exchange.startedAt / 1000),
+      functions: chat.body['functions'] != null && !chat.body.tools?.length,
+      searches,
+    }
+    if (this.answer) return new StreamPump(this, dialect.decodeStream(view), this.answer)
+    return new WholePump(this, { dialect, view, taps: exchange.taps, write: writerOf(exchange) })
+  }
+
+  /** What the end of the attempt says of its target. */
+  #judge(ending: PumpEnding, isPaused: boolean): void {
+    if (ending.ending === 'failed') {
+      this.#noteFailure(ending.failure)
+      // A credential's failure is the target's only when there is no other; a client that reads too slowly is nobody's.
+      if (this.hasCredential || isPaused) this.#ticket.dropped()
+      else this.#ticket.bad(ending.failure)
+    } else if (ending.ending === 'complete' || ending.ending === 'tapped') this.#ticket.good()
+    else this.#ticket.dropped()
+  }
+
+  /** Writes down a failure, also one of which the head said nothing, and tells the operator. */
+  #noteFailure(failure: UpstreamFailure): void {
+    this.#record.failed(null, failure)
+    const { id, host } = this.#exchange
+    const { code, detail } = failure
+    const fields = { exchange: id, target: this.target.id, code, detail }
+    if (OPERATORS.has(code))
+      host.log.error(fields, "an attempt failed: the provider's entry in gateway.yaml may be wrong")
+    else host.log.warn(fields, 'an attempt failed')
+  }
+}
+
+const droppedOf = (chat: Chat, request: EncodedRequest) =>
+  chat.dropped ? [...chat.dropped, ...request.dropped] : request.dropped
+
+/** What was not sent stands in a header. Names come from the client, and may be anything where unknown ones pass. */
+function tellDropped({ ctx }: LiveExchange, names: readonly string[]): void {
+  if (names.length === 0) {
+    ctx.remove('x-tollgate-dropped')
+    return
+  }
+  const sayable = names.filter(name => /^[\w.[\]-]{1,64}$/.test(name)).slice(0, MOST_DROPPED)
+  const rest = names.length - sayable.length
+  ctx.set('x-tollgate-dropped', (rest > 0 ? [...sayable, `${rest} more`] : sayable).join(', '))
+}
+
+/** Tells the provider's credentials of a failure that may be theirs. Returns whether another one is good. */
+function credentialAfter(signed: Signed, { code, retryAfterMs = 0 }: UpstreamFailure): boolean {
+  if (!THE_CREDENTIALS.has(code)) return false
+  return (code === 'upstream_rate_limited' ? signed.limited(retryAfterMs) : signed.refused()) > 0
+}

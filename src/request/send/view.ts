@@ -1,0 +1,65 @@
+/** What a format for clients may know of the exchange: made when its request is read, when the account is known. */
+import { type Boxes, type InboundView, isRefusal, slices } from '#contract'
+import type { Vault } from '../../store/store.ts'
+import { ExchangeAnswers } from './kept.ts'
+import type { LiveExchange } from './live-exchange.ts'
+
+/** Thoughts in `encrypted_content`; responses at rest have another purpose. */
+const THOUGHT = 'thought'
+
+export function viewOf(exchange: LiveExchange): InboundView {
+  const { generation, account, host } = exchange
+  return {
+    exchange: exchange.id,
+    createdAt: Math.floor(exchange.startedAt / 1000),
+    findModel: generation.catalog.find,
+    boxes: new AccountBoxes(host.store.vault, account?.id ?? ''),
+    kept: keptOf(exchange) ?? undefined,
+  }
+}
+
+/** Null: the route keeps no answers, or nobody knows whose they would be. */
+function keptOf(exchange: LiveExchange): ExchangeAnswers | null {
+  const { generation, live, account, bytes, host } = exchange
+  if (live.config.keepResponsesMs === null || !account) return null
+  const { bodyBytes: mostBytes } = generation.configuration.limits
+  const sizes = { mostBytes, bodyBytes: bytes.length }
+  const room = host.memory.forBody(exchange)
+  exchange.kept ??= new ExchangeAnswers({ store: host.store, account: account.id, ...sizes, room })
+  return exchange.kept
+}
+
+/**
+ * Reads the kept answers that a request names, in turns of the event loop, before the first step asks for the request. Where
+ * no step has said yet whose it is, they are read when it is asked for.
+ */
+export async function readKeptAhead(exchange: LiveExchange): Promise<void> {
+  const { format } = exchange
+  const kept = format?.readAhead ? keptOf(exchange) : null
+  if (kept === null) return
+  try {
+    await slices.run(format!.readAhead!(exchange.json(), kept), exchange.signal)
+  } catch (error) {
+    // The step that asks for the request is the one that refuses it.
+    if (!isRefusal(error)) throw error
+  }
+}
+
+/** On a route without keys nobody is anybody: what is sealed there opens there. */
+class AccountBoxes implements Boxes {
+  readonly #vault: Vault
+  readonly #account: string
+
+  constructor(vault: Vault, account: string) {
+    this.#vault = vault
+    this.#account = account
+  }
+
+  seal(text: string): string {
+    return this.#vault.seal(THOUGHT, this.#account, Buffer.from(text)).toString('base64url')
+  }
+
+  open(box: string): string | null {
+    return this.#vault.open(THOUGHT, this.#account, Buffer.from(box, 'base64url'))?.toString('utf8') ?? null
+  }
+}

@@ -1,0 +1,106 @@
+/** Introduces the account API to the gateway: the dashboard's listener, and what the API may know of what runs. */
+import type { Server } from 'node:http'
+import { fileURLToPath } from 'node:url'
+import type { Context, Middleware } from 'koa'
+import type { Clock, Log } from '#contract'
+import { createPageFiles } from '../api/page-files.ts'
+import type { ApiParts, PastParts } from '../api/parts.ts'
+import { createApi, tokenOf } from '../api/server.ts'
+import { type AppParts, createDashboardApp, createJsonReader, createListener, listen } from '../app.ts'
+import { basePath, urlHost } from '../config/address.ts'
+import type { Address } from '../config/configuration.ts'
+import type { Gateway } from '../gateway.ts'
+import type { Store } from '../store/store.ts'
+import type { Generation } from './generation.ts'
+import {
+  configurationView,
+  exchangeView,
+  type LoadedConfiguration,
+  playgroundDoor,
+  providerViews,
+} from './operator-views.ts'
+
+/** Where the page is built to. */
+const PAGE_FOLDER = fileURLToPath(new URL('../dashboard/dist', import.meta.url))
+
+/**
+ * Builds the page where somebody can, and reads it: begun before the rest of the start, because it takes half a second of
+ * other cores. @param build answers with the folder
+ */
+export function preparePage(build: () => Promise<string> = async () => PAGE_FOLDER): Promise<Middleware> {
+  const page = build().then(createPageFiles)
+  // Whoever waits for it hears of it; a start that fails before has no more need of it.
+  page.catch(() => {})
+  return page
+}
+
+export interface PeopleParts {
+  readonly store: Store
+  readonly clock: Clock
+  readonly log: Log
+  readonly version: string
+  readonly gateway: Pick<Gateway, 'exchanges'>
+  readonly past: PastParts
+  generation(): Generation
+  loaded(): LoadedConfiguration
+  readiness(): { readonly ready: boolean; readonly reason?: string }
+  /** The clients' listener, as it really listens. */
+  readonly clients: { readonly url: string; readonly port: number }
+}
+
+/** What the listeners for people and operators need; the dashboard's origins are known once it listens. */
+export function createPeople(parts: PeopleParts) {
+  const { clock, loaded, clients } = parts
+  const configuration = () => loaded().configuration
+  const startedAt = loaded().at
+  /** Without a `dashboard_url`: known once it listens. */
+  let own: readonly string[] = []
+  const origins = () => {
+    const { dashboardUrl } = configuration()
+    return dashboardUrl === null ? own : [dashboardUrl]
+  }
+  const api: ApiParts = {
+    store: parts.store,
+    clock,
+    log: parts.log,
+    version: parts.version,
+    startedAt,
+    get registration() {
+      return configuration().registration
+    },
+    origins,
+    baseUrl: () => configuration().publicUrl ?? clients.url + basePath(configuration().routes),
+    models: () => parts.generation().catalog.list(),
+    aliases: id => [...configuration().aliases].filter(([, model]) => model === id).map(([alias]) => alias),
+    readiness: parts.readiness,
+    past: parts.past,
+    exchanges: () => parts.gateway.exchanges().map(exchangeView),
+    providers: () => providerViews(parts.generation(), clock.now()),
+    configuration: () => configurationView(loaded()),
+    playground: () => playgroundDoor(parts.generation(), clients.port),
+  }
+  return {
+    /** What `GET /` says. */
+    about: () => ({ baseUrl: api.baseUrl(), dashboard: origins()[0] ?? null }),
+    /** The operators' part of the API, for their own listener; not made without one, for its schemas take a tenth of a second. */
+    operators: () => createApi(api, 'admin', { readJson: createJsonReader() }),
+    /** Whether a request brings an operator's token. */
+    isOperator: (ctx: Context) => tokenOf(ctx, parts.store) !== undefined,
+    /** Opens the listener for people, and answers with the address that they type. */
+    async open(app: AppParts, address: Address, page: Promise<Middleware>): Promise<{ server: Server; url: string }> {
+      const people = createApi(api, 'dashboard', { readJson: createJsonReader() })
+      const dashboard = createDashboardApp(app, people, await page)
+      const { server } = createListener(dashboard, configuration().limits, app.nextId)
+      const port = await listen(server, address)
+      own = ownOrigins(address.host, port)
+      return { server, url: origins()[0]! }
+    },
+  }
+}
+
+/** The names of a loopback listener: all of them lead to this machine and to nobody else. */
+function ownOrigins(host: string, port: number): string[] {
+  return [...new Set([urlHost(host), '127.0.0.1', 'localhost', '[::1]'])].map(
+    name => new URL(`http://${name}:${port}`).origin,
+  )
+}

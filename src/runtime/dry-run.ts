@@ -1,0 +1,173 @@
+/**
+ * Requests to nobody through each policy of a configuration that does not serve yet: a step that breaks on them is found
+ * before it meets a client. One comes without a key, as far as the policy lets it; one is let in as a made-up key and account.
+ * Nothing is sent, nothing is held: what identifies and what pays are played, and a step that does not say that it may run
+ * here lets both pass.
+ */
+import { IncomingMessage, ServerResponse } from 'node:http'
+import { Socket } from 'node:net'
+import Koa from 'koa'
+import { asksModel, type Catalog, isRefusal, mistakeText, type Progress, refuse } from '#contract'
+import { factsOf } from '../config/conditions/when.ts'
+import type { RouteConfig } from '../config/configuration.ts'
+import { createPlan, type Plan, PlanError, placeOf } from '../loader/plan.ts'
+import { NOTHING_USED } from '../request/exchange.ts'
+import { runPlan } from '../request/pipeline/runner.ts'
+import { mistakeSentence } from '../request/pipeline/step-report.ts'
+import { runsDry, saysWho } from '../simulate/configuration.ts'
+import { PlayedExchange, playedReply } from '../simulate/exchange.ts'
+import { identityOf, insteadOf, type RealServices, servicesFor } from '../simulate/stand-in-services.ts'
+import type { Generation } from './generation.ts'
+
+/** So long the steps may take until somebody is refused, and then each to return: nobody waits for a step that hangs. */
+const GRACE_MS = 1000
+
+/** What went wrong in the dry run of a policy. */
+export interface Mistake {
+  readonly policy: string
+  /** The id of the step; null: no step alone is at fault. */
+  readonly step: string | null
+  /** One sentence without the place in the policy. */
+  readonly message: string
+  /** The same with that place. */
+  readonly sentence: string
+}
+
+/**
+ * The dry run of every policy that a route uses: `reload` does it before a changed configuration serves, `check` in place of
+ * that. Answers with the first mistake of each policy.
+ *
+ * @param services what is as it will be; the others are played
+ * @param run what the steps are told of where they run
+ */
+export async function rehearse(
+  routes: readonly RouteConfig[],
+  services: RealServices,
+  run: 'check' | 'reload',
+): Promise<Mistake[]> {
+  // A clock of its own, because steps keep by it what they share.
+  const own: RealServices = { ...services, clock: { now: () => services.clock.now() } }
+  const app = new Koa()
+  app.silent = true
+  const tried = new Set<string>()
+  const mistakes: Mistake[] = []
+  for (const route of routes) {
+    if (tried.has(route.policy)) continue
+    tried.add(route.policy)
+    const mistake = await tryRoute(app, route, own, run)
+    if (mistake !== null) mistakes.push(mistake)
+  }
+  return mistakes
+}
+
+/** The steps that the rehearsal does not run, as `policy/step`: nobody knows whether they let a request pass. */
+export function notRehearsed({ routes }: Pick<Generation, 'routes'>): string[] {
+  const plans = [...new Set(routes.map(({ plan }) => plan))]
+  return plans.flatMap(({ name, steps }) =>
+    steps
+      .filter(step => step.mode !== 'off' && !step.plugin.records && !saysWho(step.plugin) && !runsDry(step))
+      .map(({ id }) => `${name}/${id}`),
+  )
+}
+
+async function tryRoute(
+  app: Koa,
+  route: RouteConfig,
+  services: RealServices,
+  run: 'check' | 'reload',
+): Promise<Mistake | null> {
+  const policy = route.steps.name
+  let plan: Plan
+  try {
+    plan = rehearsalPlan(route.steps, services, run)
+  } catch (error) {
+    if (!(error instanceof PlanError)) throw error
+    return { policy, step: error.step, message: error.reason, sentence: error.message }
+  }
+  const body = bodyFor(route, services.catalog)
+  const identified = plan.steps.map(step => ({ ...step, handle: identityOf(step.plugin) ?? step.handle }))
+  const asksWho = plan.steps.some(step => identityOf(step.plugin) !== null)
+  try {
+    // As nobody, for those who ask who it is; then behind them.
+    const mistake = await tryPlan(app, route, plan, body)
+    if (mistake !== null || !asksWho) return mistake
+    return await tryPlan(app, route, { ...plan, steps: identified }, body)
+  } finally {
+    await plan.dispose().catch(() => {})
+  }
+}
+
+/** A policy's steps once more, over services that keep nothing; something else stands for those that are not run here. */
+function rehearsalPlan({ name, steps }: RouteConfig['steps'], services: RealServices, run: 'check' | 'reload'): Plan {
+  const tried = steps.map(step => {
+    const handle = insteadOf(step)
+    return handle === null ? step : { ...step, plugin: { ...step.plugin, uses: [], create: () => handle } }
+  })
+  return createPlan(name, tried, step => servicesFor(step.plugin, services), run)
+}
+
+/** The least that may be asked: of the first model, where one is asked. */
+function bodyFor({ kind }: RouteConfig, catalog: Catalog): Buffer {
+  if (!asksModel(kind)) return Buffer.from('{}')
+  const models = catalog.list().filter(model => model.enabled)
+  const model = models.find(each => each.public) ?? models[0]
+  return Buffer.from(JSON.stringify({ model: model?.id, messages: [{ role: 'user', content: 'Hello' }] }))
+}
+
+async function tryPlan(app: Koa, route: RouteConfig, plan: Plan, body: Buffer): Promise<Mistake | null> {
+  const socket = new Socket()
+  const request = new IncomingMessage(socket)
+  request.method = route.methods[0] ?? 'GET'
+  request.url = route.path
+  request.headers['content-type'] = 'application/json'
+  const ctx = app.createContext(request, new ServerResponse(request))
+  const exchange = new PlayedExchange({
+    id: 'req_rehearsal',
+    startedAt: 0,
+    route,
+    plan,
+    address: '127.0.0.1',
+    idempotencyKey: null,
+    progress: NOTHING_YET,
+    ctx,
+    bytes: body,
+    parse: bytes => JSON.parse(bytes.toString()) as unknown,
+    facts: factsOf,
+    send: async () => {
+      throw refuse('shutting_down')
+    },
+    answer: async () => playedReply('answered', null),
+  })
+  let mistake: Mistake | null = null
+  const giveUp = setTimeout(() => exchange.stop('cut', 'the rehearsal is over'), GRACE_MS)
+  try {
+    await runPlan(exchange, {
+      reportStep(report) {
+        const { step } = report
+        const { position } = plan.steps.find(({ id }) => id === step)!
+        const message = mistakeSentence(report)
+        mistake ??= { policy: plan.name, step, message, sentence: `${placeOf(plan.name, position)}${message}` }
+      },
+      stepGraceMs: GRACE_MS,
+    })
+  } catch (error) {
+    if (!isRefusal(error)) {
+      const message = mistakeText(error)
+      mistake ??= { policy: plan.name, step: null, message, sentence: `policy "${plan.name}": ${message}` }
+    }
+  } finally {
+    clearTimeout(giveUp)
+    socket.destroy()
+  }
+  return mistake
+}
+
+const NOTHING_YET: Progress = {
+  started: false,
+  finished: false,
+  delivered: false,
+  left: false,
+  abandoned: false,
+  countedTokens: 0,
+  estimate: NOTHING_USED,
+}

@@ -1,0 +1,149 @@
+/** What operators see of a running gateway: exchanges under way, how its providers do, and which configuration runs. */
+import { readFile } from 'node:fs/promises'
+import { basename, dirname, relative } from 'node:path'
+import type { PlaygroundDoor } from '../api/parts.ts'
+import type { ConfigurationView, ExchangeView, ProblemView, ProviderView, TargetHealthView } from '../api/views.ts'
+import { urlHost } from '../config/address.ts'
+import type { Configuration } from '../config/configuration.ts'
+import type { LoadResult } from '../config/load.ts'
+import type { Problem } from '../config/yaml/problem.ts'
+import type { LiveExchange } from '../request/send/live-exchange.ts'
+import type { Generation } from './generation.ts'
+
+/** An exchange under way. */
+export function exchangeView(exchange: LiveExchange): ExchangeView {
+  const { key, account, chat, model, attempts, live, asking } = exchange
+  return {
+    id: exchange.id,
+    started_at: timeView(exchange.startedAt),
+    route: live.config.path,
+    policy: exchange.plan.name,
+    account_id: account?.id ?? null,
+    account: account?.name ?? null,
+    key_id: key?.id ?? null,
+    model: model?.id ?? null,
+    stream: chat?.stream ?? null,
+    target: asking ?? attempts.at(-1)?.target ?? null,
+    attempts: attempts.length + (asking === null ? 0 : 1),
+    tokens: exchange.meter.countedTokens,
+    address: exchange.address,
+  }
+}
+
+/** Every provider with the targets that lead to it. @param nowMs milliseconds since the epoch */
+export function providerViews({ configuration, upstreams, board }: Generation, nowMs: number): ProviderView[] {
+  const models = [...configuration.models.values()]
+  return [...configuration.providers.values()].map(provider => {
+    const targets = new Map<string, string[]>()
+    for (const model of models) {
+      for (const target of model.targets) {
+        if (target.provider === provider.name) targets.set(target.id, [...(targets.get(target.id) ?? []), model.id])
+      }
+    }
+    return {
+      name: provider.name,
+      dialect: provider.dialect,
+      base_url: provider.dialect === 'demo' ? null : provider.baseUrl,
+      credentials: {
+        total: provider.dialect === 'demo' ? 0 : provider.credentials.length,
+        good: upstreams.get(provider.name)?.goodCredentials() ?? 0,
+      },
+      targets: [...targets].map(([target, models]) => targetView(target, models, board, nowMs)),
+    }
+  })
+}
+
+function targetView(
+  target: string,
+  models: readonly string[],
+  board: Generation['board'],
+  nowMs: number,
+): TargetHealthView {
+  const health = board.look(target)
+  return {
+    target,
+    models,
+    state: health?.state ?? 'well',
+    until: health && health.forMs > 0 ? timeView(nowMs + health.forMs) : null,
+    inflight: health?.inflight ?? 0,
+    failures_in_a_row: health?.failuresInARow ?? 0,
+    attempts: health?.attempts ?? 0,
+    failed: health?.failed ?? 0,
+    latency_ms: health?.latencyMs == null ? null : Math.round(health.latencyMs),
+  }
+}
+
+export interface LoadedConfiguration {
+  readonly configuration: Configuration
+  /** The texts of its YAML files when it was loaded, by absolute path. */
+  readonly sources: ReadonlyMap<string, string>
+  /** Milliseconds since the epoch. */
+  readonly at: number
+  /** Loads the files as they are now. */
+  again(): Promise<LoadResult>
+  /** Takes secrets out of a text. */
+  redact(text: string): string
+}
+
+/** The files that run, how they differ from those on disk, and what would be wrong with these. */
+export async function configurationView(loaded: LoadedConfiguration): Promise<ConfigurationView> {
+  const { configuration, sources, redact } = loaded
+  const home = dirname(configuration.file)
+  const files = [...sources].map(async ([path, text]) => {
+    const now = await readFile(path, 'utf8').catch(() => null)
+    return { path: relative(home, path) || basename(path), text: redact(text), changed: now !== text }
+  })
+  const result = await loaded.again()
+  return {
+    files: await Promise.all(files),
+    loaded_at: timeView(loaded.at),
+    problems: 'problems' in result ? result.problems.map(problem => problemView(problem, home, redact)) : [],
+    routes: configuration.routes.map(({ path, kind, policy, steps }) => ({
+      path,
+      kind,
+      policy,
+      steps: steps.steps.map(({ id, plugin, mode, when }) => ({
+        id,
+        use: plugin.name,
+        mode,
+        when: when?.source ?? null,
+      })),
+    })),
+  }
+}
+
+function problemView(problem: Problem, home: string, redact: (text: string) => string): ProblemView {
+  const { file, line, column, message, suggestion } = problem
+  const path = relative(home, file)
+  return {
+    file: path === '' || path.startsWith('..') ? file : path,
+    line,
+    column,
+    message: redact(message),
+    suggestion: suggestion === undefined ? null : redact(suggestion),
+  }
+}
+
+/**
+ * Where the playground sends its requests: the first chat route that takes a key, on the clients' own listener. Null
+ * when there is none.
+ * @param port the port that is really listened on
+ */
+export function playgroundDoor({ configuration }: Generation, port: number): PlaygroundDoor | null {
+  const route = configuration.routes.find(
+    ({ kind, steps }) => kind === 'chat' && steps.steps.some(({ plugin }) => plugin.gives?.includes('key')),
+  )
+  if (route === undefined) return null
+  const { host } = configuration.listen
+  const reached = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
+  return {
+    host: reached,
+    port,
+    path: route.path,
+    hostHeader: configuration.hosts?.[0] ?? `${urlHost(reached)}:${port}`,
+  }
+}
+
+function timeView(ms: number): string {
+  return new Date(ms).toISOString()
+}

@@ -1,0 +1,119 @@
+/**
+ * What is known of exchanges that are over, beyond their receipts: the trails of the last ones, and what steps in shadow
+ * would have done. In memory, since the start, over reloads.
+ */
+import type { PastExchangeView, ShadowStepView, ShadowView } from '../api/views.ts'
+import type { Metrics } from '../observe/metrics.ts'
+import { createRecent } from '../observe/recent.ts'
+import { createShadowFigures, type ShadowStep, shadowRun } from '../observe/shadow.ts'
+import type { ExchangeSummary } from '../observe/summary.ts'
+import type { Generation, LiveRoute } from './generation.ts'
+
+export interface Past {
+  /** Called once for each exchange, when it is over. */
+  remember(exchange: ExchangeSummary, plan: LiveRoute['plan']): void
+  /** One of the last exchanges. */
+  find(id: string): ExchangeSummary | undefined
+  /** The same, for operators. */
+  exchange(id: string): PastExchangeView | undefined
+  /** Steps in shadow since the start, and those of the configuration that have not run yet. */
+  shadow(): ShadowView
+  /** How many exchanges are remembered at most. */
+  readonly most: number
+}
+
+export interface PastParts {
+  readonly metrics: Pick<Metrics, 'shadowRan'>
+  /** Milliseconds since the epoch. */
+  readonly startedAt: number
+  generation(): Pick<Generation, 'routes'>
+}
+
+export function createPast({ metrics, startedAt, generation }: PastParts): Past {
+  const recent = createRecent()
+  const figures = createShadowFigures()
+  return {
+    remember(exchange, plan) {
+      recent.add(exchange)
+      const inShadow = shadowSteps(plan)
+      if (inShadow === null) return
+      for (const entry of exchange.trail) {
+        const code = inShadow.has(entry.step) ? shadowRun(entry) : undefined
+        if (code === undefined) continue
+        metrics.shadowRan({ policy: exchange.policy, step: entry.step, code })
+        figures.count(whoseOf(exchange), entry.step, code)
+      }
+    },
+    find: recent.find,
+    exchange(id) {
+      const found = recent.find(id)
+      return found && exchangeView(found)
+    },
+    shadow: () => shadowView(figures.steps(), generation().routes, startedAt),
+    most: recent.most,
+  }
+}
+
+/** By plan, so that an exchange whose policy has no step in shadow costs a look. */
+const shadowByPlan = new WeakMap<LiveRoute['plan'], ReadonlySet<string> | null>()
+
+function shadowSteps(plan: LiveRoute['plan']): ReadonlySet<string> | null {
+  const known = shadowByPlan.get(plan)
+  if (known !== undefined) return known
+  const ids = plan.steps.filter(({ mode }) => mode === 'shadow').map(({ id }) => id)
+  const steps = ids.length === 0 ? null : new Set(ids)
+  shadowByPlan.set(plan, steps)
+  return steps
+}
+
+function whoseOf({ id, at, policy, accountId, account, keyId, key }: ExchangeSummary) {
+  return {
+    id,
+    at,
+    policy,
+    account: accountId === null ? null : { id: accountId, name: account ?? accountId },
+    key: keyId === null ? null : { id: keyId, name: key ?? keyId },
+  }
+}
+
+function exchangeView(exchange: ExchangeSummary): PastExchangeView {
+  return {
+    id: exchange.id,
+    kept: 'memory',
+    started_at: timeView(exchange.at),
+    ms: Math.round(exchange.ms * 10) / 10,
+    route: exchange.route,
+    policy: exchange.policy,
+    method: exchange.method,
+    account_id: exchange.accountId,
+    account: exchange.account,
+    key_id: exchange.keyId,
+    key: exchange.key,
+    model: exchange.model,
+    stream: exchange.stream,
+    status: exchange.status,
+    outcome: exchange.outcome,
+    code: exchange.code,
+    decided_by: exchange.decidedBy,
+    trail: exchange.trail,
+    attempts: exchange.attempts.map(({ target, status, code, ms }) => ({ target, status, code, ms })),
+    receipt: null,
+  }
+}
+
+function shadowView(steps: readonly ShadowStep[], routes: Generation['routes'], startedAt: number): ShadowView {
+  const views = steps.map((each): ShadowStepView => ({ ...each, now: false }))
+  const byName = new Map(views.map(each => [`${each.policy}\n${each.step}`, each]))
+  for (const { plan } of routes) {
+    for (const step of shadowSteps(plan) ?? []) {
+      const name = `${plan.name}\n${step}`
+      const silent = { policy: plan.name, step, since: null, ran: 0, would_refuse: 0, refusals: [] }
+      byName.set(name, { ...(byName.get(name) ?? silent), now: true })
+    }
+  }
+  return { since: timeView(startedAt), steps: [...byName.values()] }
+}
+
+function timeView(ms: number): string {
+  return new Date(ms).toISOString()
+}

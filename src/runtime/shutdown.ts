@@ -1,0 +1,174 @@
+/** The end of the process: signals, the drain, the listeners' last answers, and what nobody has caught. */
+import type { Server } from 'node:http'
+import { refuse } from '#contract'
+import type { Listener } from '../app.ts'
+import type { Gateway } from '../gateway.ts'
+import type { Logger } from '../observe/log.ts'
+import type { Store } from '../store/store.ts'
+
+export interface EndingParts {
+  readonly gateway: Gateway
+  /** The operators' listener stays to the end: it tells /readyz and /metrics while streams finish. */
+  readonly clients: Listener
+  readonly log: Logger
+  /** How long streams may go on, and what could not be written is tried again. */
+  drainMs(): number
+  readonly store: Pick<Store, 'safe' | 'unwritten'>
+  readonly undo: readonly (() => unknown)[]
+  finish(code: number): void
+}
+
+/**
+ * Undoes what was done, the last first. One that fails keeps none of the others: the store closes, and its lock is given
+ * back. Answers whether all went well.
+ */
+export async function undoAll(undo: readonly (() => unknown)[], { log }: Logger): Promise<boolean> {
+  let isOrderly = true
+  for (const step of [...undo].reverse()) {
+    try {
+      await step()
+    } catch (error) {
+      isOrderly = false
+      log.error({ error }, 'the end was not orderly')
+    }
+  }
+  return isOrderly
+}
+
+/** What is left after the cut has this long to settle. */
+const AFTER_CUT_MS = 15_000
+/** What the process holds has this long to be let go of, once no exchange is under way. */
+const UNDO_MS = 20_000
+
+/**
+ * First call: no new work, streams go on until they are done or `drain` is over. Second call, or time over: each gets an
+ * error event. Either way everything is settled before the store closes: settles that could not be written are waited for
+ * as long as streams are. The exit code is 1 when that did not succeed.
+ */
+export function createEnding({ gateway, clients, log, drainMs, store, undo, finish }: EndingParts): () => void {
+  const { promise: cutting, resolve: startCut } = Promise.withResolvers<void>()
+  let calls = 0
+  let isIdle = false
+  let timer: NodeJS.Timeout
+  const ended = (exitCode: number) => {
+    clearTimeout(timer)
+    log.flush()
+    finish(exitCode)
+  }
+  const cut = () => {
+    clearTimeout(timer)
+    startCut()
+    gateway.cut()
+    clients.cutBodies(refuse('shutting_down', { retryAfterMs: 1000 }))
+    // A step that hangs before it went on could hold the process for ever; recovery settles what it leaves open.
+    timer = setTimeout(() => {
+      log.log.error({ inflight: gateway.inflight() }, 'exchanges did not end after they were cut')
+      ended(1)
+    }, AFTER_CUT_MS)
+  }
+  return () => {
+    calls++
+    // Once all are over there is nothing to cut, and the rest has its own time.
+    if (calls === 2 && !isIdle) cut()
+    if (calls > 1) return
+    log.log.info({ inflight: gateway.inflight(), drain_ms: drainMs() }, 'shutting down')
+    gateway.drain()
+    clients.server.close()
+    clients.server.closeIdleConnections()
+    timer = setTimeout(cut, drainMs())
+    void gateway
+      .idle()
+      .then(() => {
+        const { waiting } = store.unwritten()
+        if (waiting > 0)
+          log.log.warn({ settles: waiting }, 'every exchange has ended; waiting for settles to be written')
+        return Promise.race([store.safe(), cutting])
+      })
+      .then(() => {
+        isIdle = true
+        clearTimeout(timer)
+        timer = setTimeout(() => {
+          log.log.error({}, 'every exchange has ended, but what the gateway holds was not let go of in time')
+          ended(1)
+        }, UNDO_MS)
+        return undoAll(undo, log)
+      })
+      .then(isOrderly => {
+        if (isOrderly) log.log.info({}, 'ended')
+        ended(isOrderly ? 0 : 1)
+      })
+  }
+}
+
+/** npm passes Ctrl-C on although the terminal has told us already: so soon after the first it is the same one. */
+const SAME_INTERRUPT_MS = 500
+
+/**
+ * SIGTERM and SIGINT drain, a second one cuts. A closed terminal (SIGHUP) is an end too; without a terminal SIGHUP asks
+ * for a reload.
+ */
+export function followSignals(end: () => void, reload: () => void, finished: Promise<number>): void {
+  let interruptedAt = Number.NEGATIVE_INFINITY
+  listenUntil(finished, {
+    SIGTERM: end,
+    SIGINT() {
+      const now = performance.now()
+      if (now - interruptedAt < SAME_INTERRUPT_MS) return
+      interruptedAt = now
+      end()
+    },
+    SIGHUP() {
+      if (process.stdin.isTTY) end()
+      else reload()
+    },
+  })
+}
+
+/**
+ * A promise that nobody waited for is a bug of one plugin, and no reason to end the answers of all the others: it is
+ * told and counted. An error that nobody caught may have left anything half done: Node ends the process, and recovery
+ * settles what is open; here it only gets its line in the log.
+ */
+export function followMistakes(count: () => void, log: Logger, finished: Promise<number>): void {
+  listenUntil(finished, {
+    unhandledRejection(error) {
+      count()
+      log.log.error({ error }, 'a rejection that nobody handled')
+    },
+    uncaughtExceptionMonitor(error) {
+      log.log.error({ error }, 'an error that nobody caught; the process ends')
+      log.flush()
+    },
+  })
+}
+
+/** Listens to the process until the gateway has ended. */
+function listenUntil(finished: Promise<number>, listeners: Readonly<Record<string, (reason: unknown) => void>>): void {
+  for (const [name, listener] of Object.entries(listeners)) process.on(name, listener)
+  void finished.then(() => {
+    for (const [name, listener] of Object.entries(listeners)) process.off(name, listener)
+  })
+}
+
+/** Closes a server whose answers are all out. */
+export function closeNow(server: Server): Promise<void> {
+  return new Promise(resolve => {
+    server.close(() => resolve())
+    server.closeAllConnections()
+  })
+}
+
+/** What a playground has still to pass on, or a page to be told, has this long. */
+const LAST_ANSWERS_MS = 1000
+
+/** Closes a server whose last answers may still be on their way. */
+export function closeSoon(server: Server): Promise<void> {
+  return new Promise(resolve => {
+    const timer = setTimeout(() => server.closeAllConnections(), LAST_ANSWERS_MS)
+    server.close(() => {
+      clearTimeout(timer)
+      resolve()
+    })
+    server.closeIdleConnections()
+  })
+}

@@ -1,0 +1,327 @@
+/**
+ * The real gateway put together without sockets, network and waiting: its application, pipeline and store, under a clock
+ * that stands still, with scripted providers. What a bench and the policy tests have in common.
+ */
+import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Log, mistakeText, type Random, type StepRun, type TrailEntry } from '#contract'
+import { createClientApp, createListener, type Listener } from '../app.ts'
+import type { Configuration } from '../config/configuration.ts'
+import { Gateway } from '../gateway.ts'
+import { mistakeSentence, type StepReport } from '../request/pipeline/step-report.ts'
+import type { LiveExchange } from '../request/send/live-exchange.ts'
+import { summaryOf } from '../request/send/record.ts'
+import { createGeneration, type Generation } from '../runtime/generation.ts'
+import { createIds } from '../store/ids.ts'
+import { openStore } from '../store/sqlite.ts'
+import type { RecoveryReport, Store } from '../store/store.ts'
+import { type BenchTime, turn } from './time.ts'
+import { createUpstream, type ScriptedUpstream, type UpstreamCall } from './upstream.ts'
+import { type BenchAnswer, type BenchRequest, Visit } from './visit.ts'
+
+/** A line that the gateway or a step wrote to the log. */
+export interface LogEntry {
+  readonly level: 'info' | 'warn' | 'error'
+  /** Null: the gateway's own. */
+  readonly step: string | null
+  readonly message: string
+  readonly fields: Readonly<Record<string, unknown>>
+}
+
+/** How an exchange ended, as the gateway recorded it. */
+export type BenchRecord = ReturnType<typeof summaryOf> & { readonly signal: AbortSignal }
+
+/** What recovery made of what a killed process had left. */
+export interface Recovered {
+  readonly report: RecoveryReport
+  readonly openHolds: number
+  readonly violations: readonly string[]
+  /** Of each account, in nano-dollars. */
+  readonly balances: readonly { readonly id: string; readonly posted: bigint; readonly held: bigint }[]
+}
+
+export interface HouseOptions {
+  readonly configuration: Configuration
+  readonly time: BenchTime
+  readonly random: Random
+  /** How long a step may go on when the exchange is over; real time. */
+  readonly stepGraceMs: number
+  /** How long a request may come to no end before that is told; real time. Default: 10 s. */
+  readonly patienceMs?: number
+  /** `file`: in a folder of its own, so that a crash can be played. */
+  readonly store: 'memory' | 'file'
+  /** What steps are told of where they run. Default: `test`. */
+  readonly run?: StepRun
+}
+
+export interface House {
+  readonly store: Store
+  readonly upstream: ScriptedUpstream
+  readonly log: readonly LogEntry[]
+  /** What steps did wrong, and errors that nobody expected. */
+  readonly mistakes: readonly (StepReport | { readonly exchange: string; readonly error: unknown })[]
+  readonly records: ReadonlyMap<string, BenchRecord>
+  readonly gateway: Gateway
+  /** Sends a request and resolves when all of its exchange is over. */
+  send(request: BenchRequest, headers: Readonly<Record<string, string>>): Promise<BenchAnswer>
+  /** A new generation from the same configuration; the old one is disposed of when its last exchange is over. */
+  reload(): Promise<void>
+  /** What a start would find if the process were killed now. Only with a store in a file. */
+  crash(): Promise<Recovered>
+  close(): Promise<void>
+}
+
+/** A mistake as a sentence without a full stop. */
+export function houseMistakeText(mistake: House['mistakes'][number]): string {
+  return 'mistake' in mistake ? mistakeSentence(mistake) : `an unexpected error: ${mistakeText(mistake.error)}`
+}
+
+/** Then it is something real that is waited for: a file, another process. */
+const QUICK_TURNS = 2_000
+const PATIENCE_MS = 10_000
+/** How long what is left of exchanges and steps may take to end when the house is closed; real time, and more than steps have. */
+const CLOSING_MS = 10_000
+
+/** A request that does not come to its end. */
+export class StuckError extends Error {
+  override readonly name = 'StuckError'
+  /** Of the exchange, as far as it has come. */
+  readonly trail: readonly TrailEntry[]
+  /** The step that is under way; null: none is, or no exchange was begun. */
+  readonly step: string | null
+
+  constructor(message: string, trail: readonly TrailEntry[] = [], step: string | null = null) {
+    super(message)
+    this.trail = trail
+    this.step = step
+  }
+}
+
+/** Few people come to a bench, and room for 65,536 of them takes longer than all the rest. */
+const MOST_REMEMBERED = 1024
+
+const SECRET = 'a secret for a store that nobody keeps'
+
+export async function openHouse(options: HouseOptions): Promise<House> {
+  const { configuration, time, random, patienceMs = PATIENCE_MS } = options
+  const { clock, watchman } = time
+  const folder = options.store === 'file' ? mkdtempSync(join(tmpdir(), 'tollgate-bench-')) : null
+  const store = await openStore({
+    url: folder === null ? 'memory' : `sqlite:${join(folder, 'store.db')}`,
+    secret: SECRET,
+    clock,
+    writes: 'here',
+    mostRemembered: MOST_REMEMBERED,
+  })
+  const log: LogEntry[] = []
+  const mistakes: House['mistakes'][number][] = []
+  const records = new Map<string, BenchRecord>()
+  const visits = new Map<unknown, Visit>()
+  const visitOf = (exchange: LiveExchange | undefined) => visits.get(exchange?.ctx.req.socket)
+  const upstream = createUpstream(time, ({ headers }) => asked(headers['x-request-id']))
+  const parts = {
+    configuration,
+    store,
+    clock,
+    random,
+    version: '0',
+    watchman,
+    log: logInto(log, null),
+    logFor: (step: string) => logInto(log, step),
+    redact: (text: string) => text,
+    transportTo: upstream.transportTo,
+    run: options.run ?? 'test',
+  }
+  const letGo = async () => {
+    await store.close()
+    if (folder !== null) rmSync(folder, { recursive: true, force: true })
+  }
+  let generation = await createGeneration(parts).catch(async (error: unknown) => {
+    await letGo()
+    throw error
+  })
+  const retired = new Set<Generation>()
+  const bug = (exchange: string, error: unknown) => void mistakes.push({ exchange, error })
+  const gateway = new Gateway({
+    store,
+    clock,
+    random,
+    watchman,
+    rawProxy: upstream.rawProxy,
+    log: parts.log,
+    generation: () => generation,
+    // Which exchanges a generation still has is asked of the gateway itself.
+    entered() {},
+    left() {},
+    stepGraceMs: options.stepGraceMs,
+    reportStep: report => void mistakes.push(report),
+    reportBug: bug,
+    record(exchange, told) {
+      const { signal, id } = exchange
+      records.set(id, { ...summaryOf(exchange, told, clock), signal })
+      exchanges.set(exchange.ctx.req.socket, id)
+    },
+  })
+  const exchanges = new Map<unknown, string>()
+  const ids = createIds(clock)
+  const listener: Listener = createListener(
+    createClientApp({
+      gateway,
+      generation: () => generation,
+      nextId: () => ids.next('req_'),
+      ready: () => ({ ready: true }),
+      metrics: () => '',
+      reportBug: bug,
+    }),
+    configuration.limits,
+    () => ids.next('req_'),
+  )
+
+  function asked(id: UpstreamCall['headers'][string] | undefined): void {
+    const running = gateway.exchanges()
+    // A raw request does not carry the id of its exchange: then it is the only one that can be meant.
+    visitOf(running.find(exchange => exchange.id === id) ?? running.at(-1))?.asked()
+  }
+
+  async function send(request: BenchRequest, headers: Readonly<Record<string, string>>): Promise<BenchAnswer> {
+    const visit = new Visit(request)
+    visits.set(visit.wire, visit)
+    try {
+      listener.server.emit('connection', visit.wire)
+      visit.send(request, headers)
+      await settled(visit)
+      const exchange = exchanges.get(visit.wire) ?? null
+      return visit.answer(exchange)
+    } finally {
+      visits.delete(visit.wire)
+      exchanges.delete(visit.wire)
+      await disposeRetired()
+    }
+  }
+
+  /** Until the connection and the exchange are over. A pause between two tries is over at once. */
+  async function settled(visit: Visit): Promise<void> {
+    let isClosed = false
+    void visit.closed.then(() => {
+      isClosed = true
+    })
+    let nowMs = clock.now()
+    for (let nth = 0; ; nth++) {
+      await (nth < QUICK_TURNS ? turn() : pause(1))
+      // A provider that is silent lets time pass, which is something that happens.
+      if (clock.now() !== nowMs) {
+        nowMs = clock.now()
+        nth = Math.min(nth, QUICK_TURNS)
+      }
+      const running = gateway.exchanges().find(each => each.ctx.req.socket === (visit.wire as unknown))
+      if (nth > QUICK_TURNS + patienceMs) throw stuck(running)
+      if (!running && isClosed) return
+      if (!running || !isPausing(running)) continue
+      await time.pass(100)
+      nowMs = clock.now()
+    }
+  }
+
+  async function disposeRetired(): Promise<void> {
+    for (const old of retired) {
+      if (gateway.exchanges().some(({ generation }) => generation === old)) continue
+      retired.delete(old)
+      await old.dispose()
+    }
+  }
+
+  return {
+    store,
+    upstream,
+    log,
+    mistakes,
+    records,
+    gateway,
+    send,
+    async reload() {
+      const old = generation
+      generation = await createGeneration({ ...parts, previous: old })
+      retired.add(old)
+      await disposeRetired()
+    },
+    async crash() {
+      if (folder === null) throw new Error("openBench: a crash is played with store: 'file'")
+      return recoverCopy(join(folder, 'store.db'), join(folder, `crash-${ids.next('')}.db`), time)
+    },
+    async close() {
+      gateway.cut()
+      try {
+        await inTime(gateway.idle(), 'an exchange that was cut does not come to its end')
+        for (const each of [...retired, generation]) {
+          await inTime(each.dispose(), "a step's dispose() does not come to its end")
+        }
+      } finally {
+        await letGo()
+      }
+    },
+  }
+}
+
+function stuck(exchange: LiveExchange | undefined): StuckError {
+  if (!exchange) return new StuckError('the request does not come to its end: nobody answers it')
+  const { trail, step, sealed, plan } = exchange
+  const way = trail.map(each => `${each.step} ${each.verdict}`).join(', ')
+  const underWay = sealed ? null : (plan.steps[step]?.id ?? null)
+  const where = underWay === null ? '' : `, and the step "${underWay}" is under way`
+  return new StuckError(
+    `the request does not come to its end: its trail so far is: ${way || 'empty'}${where}`,
+    trail,
+    underWay,
+  )
+}
+
+/** Lets real milliseconds pass, for what happens outside of the test's own time. */
+export function pause(ms: number): Promise<void> {
+  return new Promise(resolve => setTimeout(resolve, ms))
+}
+
+/** Rejects when it takes too long. Its timer also keeps the process there: a step that waits for ever does not. */
+async function inTime(work: Promise<unknown>, complaint: string): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new StuckError(complaint)), CLOSING_MS)
+  })
+  try {
+    await Promise.race([work, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Between two tries at a provider: nothing happens before time has passed. */
+function isPausing({ client, phase, asking, attempts }: LiveExchange): boolean {
+  return client.isParting || (phase === 'sending' && asking === null && attempts.at(-1)?.code != null)
+}
+
+function logInto(log: LogEntry[], step: string | null): Log {
+  const writer =
+    (level: LogEntry['level']) =>
+    (fields: Readonly<Record<string, unknown>>, message: string): void =>
+      void log.push({ level, step, message, fields })
+  return { info: writer('info'), warn: writer('warn'), error: writer('error') }
+}
+
+/** What was committed is copied as it stands, and a new owner recovers it. */
+async function recoverCopy(path: string, copy: string, { clock }: BenchTime): Promise<Recovered> {
+  for (const end of ['', '-wal', '.spool']) if (existsSync(path + end)) copyFileSync(path + end, copy + end)
+  const store = await openStore({ url: `sqlite:${copy}`, secret: SECRET, clock, writes: 'here' })
+  try {
+    const report = await store.recover()
+    return {
+      report,
+      openHolds: store.openHolds(),
+      violations: store
+        .verify()
+        .violations.map(({ invariant, subject, message }) => `${invariant} ${subject}: ${message}`),
+      balances: store.listAccounts().map(({ id, posted, held }) => ({ id, posted, held })),
+    }
+  } finally {
+    await store.close()
+  }
+}

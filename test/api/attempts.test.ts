@@ -1,0 +1,165 @@
+/** Sliding windows, held against the plainest way to count; delays that grow; and whose tries are counted together. */
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { isRefusal } from '#contract'
+import { createAttempts, createDelays } from '../../src/api/attempts.ts'
+import { counts } from '../helpers/counts.ts'
+import { testClock } from '../store/helpers.ts'
+
+const WINDOW_MS = 1000
+
+/** Whether it was taken; otherwise for how long to wait. */
+function tried(take: () => unknown): true | number {
+  try {
+    take()
+    return true
+  } catch (error) {
+    if (!isRefusal(error) || error.code !== 'too_many_attempts') throw error
+    return error.retryAfterMs!
+  }
+}
+
+describe('a window', () => {
+  test('never lets more through than it says in any span, and says when the next may come', () => {
+    const steps = fc.array(fc.record({ pause: fc.integer({ min: 0, max: 400 }), right: fc.boolean() }), {
+      maxLength: 60,
+    })
+    fc.assert(
+      fc.property(steps, fc.integer({ min: 1, max: 5 }), (moves, most) => {
+        const clock = testClock()
+        const attempts = createAttempts(clock, { most, windowMs: WINDOW_MS })
+        const counted: number[] = []
+        for (const { pause, right } of moves) {
+          clock.ms += pause
+          const recent = counted.filter(at => at > clock.ms - WINDOW_MS)
+          let takeBack: (() => void) | undefined
+          const result = tried(() => {
+            takeBack = attempts.take('a')
+          })
+          expect(result).toBe(recent.length < most ? true : recent[0]! + WINDOW_MS - clock.ms)
+          if (result !== true) continue
+          if (right) takeBack!()
+          else counted.push(clock.ms)
+        }
+      }),
+      { numRuns: counts(200, 5000) },
+    )
+  })
+
+  test('counts each subject for itself', () => {
+    const attempts = createAttempts(testClock(), { most: 1, windowMs: WINDOW_MS })
+    expect(['a', 'b', 'a', '__proto__', '__proto__', ''].map(subject => tried(() => attempts.take(subject)))).toEqual([
+      true,
+      true,
+      WINDOW_MS,
+      true,
+      WINDOW_MS,
+      true,
+    ])
+  })
+
+  test('a try that is taken back twice is one', () => {
+    const attempts = createAttempts(testClock(), { most: 2, windowMs: WINDOW_MS })
+    const takeBack = attempts.take('a')
+    attempts.take('a')
+    takeBack()
+    takeBack()
+    expect(tried(() => attempts.take('a'))).toBe(true)
+    expect(tried(() => attempts.take('a'))).toBe(WINDOW_MS)
+  })
+
+  test('a clock that is set back locks nobody out', () => {
+    const clock = testClock()
+    const attempts = createAttempts(clock, { most: 1, windowMs: WINDOW_MS })
+    attempts.take('a')
+    clock.ms -= 3_600_000
+    expect(tried(() => attempts.take('a'))).toBe(true)
+    expect(tried(() => attempts.take('a'))).toBe(WINDOW_MS)
+  })
+
+  test('remembers so many subjects, and forgets the one that tried longest ago', () => {
+    const attempts = createAttempts(testClock(), { most: 1, windowMs: WINDOW_MS }, 3)
+    for (const subject of ['a', 'b', 'c']) attempts.take(subject)
+    expect(tried(() => attempts.take('a'))).toBe(WINDOW_MS)
+    attempts.take('d')
+    expect(['a', 'c', 'd'].map(subject => tried(() => attempts.take(subject)))).toEqual([
+      WINDOW_MS,
+      WINDOW_MS,
+      WINDOW_MS,
+    ])
+    expect(tried(() => attempts.take('b'))).toBe(true)
+  })
+})
+
+describe('delays', () => {
+  const GROWTH = { free: 2, firstMs: 10, longestMs: 100 }
+
+  test('double with each try, up to the longest, and each such time without one takes one back', () => {
+    const clock = testClock()
+    const delays = createDelays(clock, GROWTH)
+    const waits: (true | number)[] = []
+    for (let count = 0; count < 12; count++) {
+      const result = tried(() => delays.take('a'))
+      waits.push(result)
+      // Knocking one moment early changes nothing.
+      if (result === true) continue
+      clock.ms += result - 1
+      expect(tried(() => delays.take('a'))).toBe(1)
+      clock.ms += 1
+    }
+    expect(waits).toEqual([true, true, 10, true, 20, true, 40, true, 80, true, 100, true])
+    // At the longest delay, one try is forgotten as another one comes: it stays there.
+    expect(tried(() => delays.take('a'))).toBe(100)
+    clock.ms += 100
+    expect(tried(() => delays.take('a'))).toBe(true)
+    expect(tried(() => delays.take('a'))).toBe(100)
+    clock.ms += 10_000
+    expect([1, 2, 3].map(() => tried(() => delays.take('a')))).toEqual([true, true, 10])
+  })
+
+  test('are as they were when a try is taken back, however often', () => {
+    const clock = testClock()
+    const delays = createDelays(clock, GROWTH)
+    for (let count = 0; count < 5; count++) {
+      const takeBack = delays.take('a')
+      takeBack()
+      takeBack()
+    }
+    delays.take('a')
+    delays.take('a')
+    clock.ms += 10
+    delays.take('a')()
+    expect(tried(() => delays.take('a'))).toBe(true)
+    expect(tried(() => delays.take('a'))).toBe(20)
+  })
+
+  test('keep the tries of others when one is taken back late', () => {
+    const delays = createDelays(testClock(), GROWTH)
+    const takeBack = delays.take('a')
+    delays.take('a')
+    takeBack()
+    expect([1, 2].map(() => tried(() => delays.take('a')))).toEqual([true, 10])
+  })
+
+  test('a clock that is set back locks nobody out', () => {
+    const clock = testClock()
+    const delays = createDelays(clock, GROWTH)
+    delays.take('a')
+    delays.take('a')
+    clock.ms -= 3_600_000
+    expect([1, 2].map(() => tried(() => delays.take('a')))).toEqual([true, 20])
+  })
+
+  test('are of each subject by itself, and of so many', () => {
+    const delays = createDelays(testClock(), { ...GROWTH, free: 1 }, 2)
+    for (const subject of ['a', 'b', 'c']) delays.take(subject)
+    expect(['b', 'c', 'a'].map(subject => tried(() => delays.take(subject)))).toEqual([10, 10, true])
+  })
+})
+
+test('a try that is taken back pushes nobody out of memory', () => {
+  const attempts = createAttempts(testClock(), { most: 1, windowMs: WINDOW_MS }, 2)
+  attempts.take('a')
+  for (let index = 0; index < 10; index++) attempts.take(`made up ${index}`)()
+  expect(tried(() => attempts.take('a'))).toBe(WINDOW_MS)
+})

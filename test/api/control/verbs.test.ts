@@ -1,0 +1,165 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { runVerb, VerbError, type VerbName } from '../../../src/api/control/verbs.ts'
+import { openStore } from '../../../src/store/sqlite.ts'
+import { type Store, StoreError } from '../../../src/store/store.ts'
+
+const NOW = Date.UTC(2026, 10, 21, 10)
+let store: Store
+let now: number
+
+beforeEach(async () => {
+  now = NOW
+  store = await openStore({
+    url: 'memory',
+    secret: 'a secret for tests that is long enough',
+    clock: { now: () => now },
+  })
+})
+afterEach(() => store.close())
+
+describe('arguments that are refused, before anything is changed', () => {
+  const long = 'x'.repeat(201)
+  test.each<[VerbName, Record<string, unknown>, string]>([
+    ['account.create', {}, '"name" is missing'],
+    ['account.create', { name: null }, '"name" is missing'],
+    ['account.create', { name: 7 }, '"name" must be a text'],
+    ['account.create', { name: '' }, '"name" is empty'],
+    ['account.create', { name: '  ' }, '"name" is empty'],
+    ['account.create', { name: ' a' }, '"name" has spaces around it'],
+    ['account.create', { name: 'a\nb' }, '"name" has line breaks'],
+    ['account.create', { name: '\x1b[31mred' }, 'cannot be seen'],
+    ['account.create', { name: 'evil\u202egnp' }, 'cannot be seen'],
+    ['account.create', { name: long }, '"name" is longer than 200'],
+    ['account.create', { name: 'b', plan: '' }, '"plan" is empty'],
+    ['account.create', { name: 'b', credit: 5 }, '"credit" must be a text'],
+    ['account.create', { name: 'b', credit: '0' }, '"credit" must be more than $0'],
+    ['account.create', { name: 'b', credit: '-1' }, '"credit" is wrong'],
+    ['account.create', { name: 'b', credit: '1.0000000001' }, 'at most 9 decimals'],
+    ['account.create', { name: 'b', credits: '5' }, '"credits" is not an argument of this verb'],
+    ['account.create', { name: 'b', __proto__: null, constructor: 'x' }, '"constructor" is not an argument'],
+    ['account.credit', { account: 'acme', amount: '1' }, '"reference" is missing'],
+    ['account.credit', { account: 'acme', reference: 'r' }, '"amount" is missing'],
+    ['account.list', { limit: 5 }, '"limit" is not an argument'],
+    ['key.create', { account: 'acme' }, '"name" is missing'],
+    ['key.create', { account: 'acme', name: 'k', models: [] }, '"models" must be a list of at least one'],
+    ['key.create', { account: 'acme', name: 'k', models: 'chat' }, '"models" must be a list'],
+    ['key.create', { account: 'acme', name: 'k', models: [1] }, '"models" must be a text'],
+    ['key.create', { account: 'acme', name: 'k', expires_at: 'soon' }, '"expires_at" must be a time'],
+    ['key.update', { key: 'key_1' }, 'it needs one of "name", "models", "expires_at" and "spending_cap"'],
+    ['key.update', { key: 'key_1', models: [] }, '"models" must be a list of at least one'],
+    ['key.update', { key: 'key_1', spending_cap: '0' }, '"spending_cap" must be more than $0'],
+    ['key.update', { key: 'key_1', name: 'x', cap: null }, '"cap" is not an argument'],
+    ['model.list', {}, 'no gateway runs'],
+    ['key.rotate', { key: 'key_1' }, '"grace_ms" must be a whole number'],
+    ['key.rotate', { key: 'key_1', grace_ms: -1 }, 'from 0 to'],
+    ['key.rotate', { key: 'key_1', grace_ms: 1.5 }, 'whole number'],
+    ['key.rotate', { key: 'key_1', grace_ms: 168 * 3_600_000 + 1 }, 'from 0 to 604800000'],
+  ])('%s %j: %s', async (verb, args, sentence) => {
+    await runVerb(store, 'account.create', { name: 'acme' })
+    const call = runVerb(store, verb, args)
+    await expect(call).rejects.toThrow(VerbError)
+    await expect(call).rejects.toThrow(sentence)
+    expect(store.listAccounts().map(({ name, posted }) => [name, posted])).toEqual([['acme', 0n]])
+    expect(store.listKeys()).toEqual([])
+  })
+
+  test('a verb that does not exist', async () => {
+    await expect(runVerb(store, 'constructor' as VerbName, {})).rejects.toThrow('there are: account.create')
+  })
+
+  test.each<[VerbName, Record<string, unknown>]>([
+    ['account.show', { account: 'nobody' }],
+    ['account.freeze', { account: 'nobody' }],
+    ['account.unfreeze', { account: 'acc_0' }],
+    ['account.credit', { account: 'nobody', amount: '1', reference: 'r' }],
+    ['key.create', { account: 'nobody', name: 'k' }],
+    ['key.list', { account: 'nobody' }],
+    ['key.rotate', { key: 'key_0', grace_ms: 0 }],
+    ['key.update', { key: 'key_0', spending_cap: null }],
+    ['key.revoke', { key: 'key_0' }],
+  ])('%s of something that is not there', async (verb, args) => {
+    await expect(runVerb(store, verb, args)).rejects.toThrow(StoreError)
+  })
+})
+
+test('an account from its creation to a freeze', async () => {
+  const created = await runVerb(store, 'account.create', { name: 'acme', plan: 'free', credit: '10', actor: 'cli:me' })
+  expect(created.account).toEqual({
+    id: expect.stringMatching(/^acc_/),
+    name: 'acme',
+    plan: 'free',
+    frozen: false,
+    created_at: '2026-11-21T10:00:00.000Z',
+    posted: '10.000000000',
+    held: '0.000000000',
+    available: '10.000000000',
+  })
+  const more = { account: 'acme', amount: '0.000000001', reference: 'r1', actor: 'cli:me' }
+  expect(await runVerb(store, 'account.credit', more)).toMatchObject({
+    granted: true,
+    reference: 'r1',
+    account: { available: '10.000000001' },
+  })
+  expect(await runVerb(store, 'account.credit', more)).toMatchObject({
+    granted: false,
+    account: { available: '10.000000001' },
+  })
+  await expect(runVerb(store, 'account.credit', { ...more, amount: '3' })).rejects.toThrow(StoreError)
+
+  expect((await runVerb(store, 'account.freeze', { account: created.account.id })).account.frozen).toBe(true)
+  expect((await runVerb(store, 'account.show', { account: 'acme' })).account.frozen).toBe(true)
+  expect((await runVerb(store, 'account.unfreeze', { account: 'acme' })).account.frozen).toBe(false)
+  expect(await runVerb(store, 'ledger.verify', {})).toEqual({ accounts: 1, events: 2, open_holds: 0, violations: [] })
+})
+
+test('a key from its creation to its revocation; the secret is in the first answer only', async () => {
+  await runVerb(store, 'account.create', { name: 'acme' })
+  const args = { account: 'acme', name: 'laptop', models: ['chat-small'], expires_at: '2027-01-01T00:00:00.000Z' }
+  const { key, token } = await runVerb(store, 'key.create', args)
+  expect(key).toMatchObject({ account: 'acme', name: 'laptop', models: ['chat-small'], expires_at: args.expires_at })
+  expect(store.keys.find(token, NOW).found).toBe('live')
+
+  now = NOW + 60_000
+  const rotated = await runVerb(store, 'key.rotate', { key: key.id, grace_ms: 3_600_000 })
+  expect(rotated.key.id).toBe(key.id)
+  expect(store.keys.find(token, now).found).toBe('live')
+  expect(store.keys.find(token, now + 3_600_001).found).toBe('expired')
+  expect(store.keys.find(rotated.token, now + 3_600_001).found).toBe('live')
+
+  const { keys } = await runVerb(store, 'key.list', { account: 'acme' })
+  expect(keys[0]?.secrets?.map(({ last4 }) => last4)).toEqual([token.slice(-4), rotated.token.slice(-4)])
+  expect(JSON.stringify([keys, await runVerb(store, 'account.show', { account: 'acme' })])).not.toContain(token)
+
+  expect((await runVerb(store, 'key.revoke', { key: key.id })).key.revoked_at).toBe('2026-11-21T10:01:00.000Z')
+  expect(store.keys.find(rotated.token, now).found).toBe('revoked')
+  await expect(runVerb(store, 'key.rotate', { key: key.id, grace_ms: 0 })).rejects.toThrow('revoked')
+})
+
+test('keys of all accounts, each with its owner', async () => {
+  for (const name of ['acme', 'umbrella']) {
+    await runVerb(store, 'account.create', { name })
+    await runVerb(store, 'key.create', { account: name, name: 'k' })
+  }
+  const { keys } = await runVerb(store, 'key.list', {})
+  expect(keys.map(({ account }) => account)).toEqual(['acme', 'umbrella'])
+})
+
+test('an account that is also held shows what is available', async () => {
+  const { account } = await runVerb(store, 'account.create', { name: 'acme', credit: '1' })
+  const { key } = await runVerb(store, 'key.create', { account: 'acme', name: 'k' })
+  await store.ledger.hold({
+    exchange: 'req_1',
+    accountId: account.id,
+    keyId: key.id,
+    amount: 250_000_001n,
+    model: 'm',
+    price: { input: 1n, cachedInput: 1n, cacheWrite: 1n, output: 1n, request: 0n },
+    capTokens: 1,
+    idempotencyKey: null,
+  })
+  expect((await runVerb(store, 'account.list', {})).accounts[0]).toMatchObject({
+    posted: '1.000000000',
+    held: '0.250000001',
+    available: '0.749999999',
+  })
+})

@@ -1,0 +1,244 @@
+/** What one person can take from the others: places in the room of the hashes, tries, accounts, places to sign in. */
+import { describe, expect, test } from 'vitest'
+import { isRefusal } from '#contract'
+import { createAttempts, takeAll } from '../../src/api/attempts.ts'
+import { createPasswords } from '../../src/api/password.ts'
+import { testClock } from '../store/helpers.ts'
+import { PASSWORD, type Reply, type Rig, startRig } from './rig.ts'
+
+const ALICE = 'alice@example.com'
+const QUARTER_HOUR_MS = 15 * 60_000
+
+describe('places where passwords are hashed', () => {
+  test.each<[what: string, by: (index: number) => string[]]>([
+    ['an address', index => ['address 10.0.0.1', `person ${index}`]],
+    ['a person', index => [`address ${index}`, 'person a']],
+  ])('%s has two, and has them again when they are free', async (_, by) => {
+    const { promise: open, resolve } = Promise.withResolvers<void>()
+    const passwords = createPasswords(async ({ tagLength }) => {
+      await open
+      return new Uint8Array(tagLength)
+    })
+    const tries = [0, 1, 2, 3].map(index => passwords.hash(PASSWORD, { by: by(index), isStranger: false }))
+    const other = passwords.hash(PASSWORD, { by: ['address other', 'person other'], isStranger: false })
+    const turnedAway = await Promise.allSettled(tries.slice(2))
+    for (const each of turnedAway) {
+      expect(each.status === 'rejected' && isRefusal(each.reason) && each.reason.code).toBe('overloaded')
+    }
+    resolve()
+    await Promise.all([...tries.slice(0, 2), other])
+    await expect(passwords.hash(PASSWORD, { by: by(0), isStranger: false })).resolves.toMatch(/^\$argon2id/)
+  })
+
+  test('one who signs in without end keeps nobody else out', async () => {
+    const gates: (() => void)[] = []
+    await using rig = await startRig({
+      derive: async ({ tagLength }) => {
+        await new Promise<void>(resolve => gates.push(resolve))
+        return new Uint8Array(tagLength)
+      },
+    })
+    const mallory = Array.from({ length: 40 }, () => signIn(rig, { email: 'mallory@example.com', from: '10.0.0.1' }))
+    const early: Reply[] = []
+    for (const each of mallory) void each.then(reply => early.push(reply))
+    await expect.poll(() => early.length).toBe(38)
+    const bob = signIn(rig, { email: 'bob@example.com', from: '10.0.0.2' })
+    let over = false
+    void bob.then(() => {
+      over = true
+    })
+    await expect
+      .poll(() => {
+        for (const gate of gates.splice(0)) gate()
+        return over
+      })
+      .toBe(true)
+    expect((await bob).status).toBe(401)
+  })
+})
+
+describe('tries', () => {
+  test('that one window refuses take nothing from the others', () => {
+    const clock = testClock()
+    const wide = createAttempts(clock, { most: 2, windowMs: 1000 })
+    const shut = createAttempts(clock, { most: 1, windowMs: 1000 })
+    shut.take('a')
+    for (let round = 0; round < 5; round++) {
+      expect(() =>
+        takeAll([
+          [wide, 'a'],
+          [shut, 'a'],
+        ]),
+      ).toThrow('Too many attempts')
+    }
+    wide.take('a')
+    takeAll([[wide, 'a']])()
+    wide.take('a')
+    expect(() => wide.take('a')).toThrow('Too many attempts')
+  })
+
+  test('at somebody who is locked do not lock the place where they come from', async () => {
+    await using rig = await startRig()
+    await rig.member(ALICE)
+    for (let round = 0; round < 10; round++) await signIn(rig, { password: 'wrong password', from: `10.1.${round}.1` })
+    const codes: string[] = []
+    for (let round = 0; round < 200; round++) codes.push(codeOf(await signIn(rig, { password: 'wrong password' })))
+    expect(codes).toEqual(Array(200).fill('too_many_attempts'))
+    expect(codeOf(await signIn(rig, { email: 'other@example.com' }))).toBe('wrong_credentials')
+  })
+
+  test('that are right are counted too, in a wider window', async () => {
+    await using rig = await startRig()
+    await rig.member(ALICE)
+    const before = rig.hashes()
+    const statuses: number[] = []
+    for (let round = 0; round < 70; round++) {
+      statuses.push((await signIn(rig, { from: `10.0.${round}.1` })).status)
+      rig.clock.ms += 500
+    }
+    expect(statuses).toEqual([...Array(60).fill(201), ...Array(10).fill(429)])
+    expect(rig.hashes() - before).toBe(60)
+    rig.clock.ms += QUARTER_HOUR_MS
+    expect((await signIn(rig)).status).toBe(201)
+  })
+
+  test('of strangers keep nobody who is signed in from another password', async () => {
+    await using rig = await startRig()
+    const alice = await rig.member(ALICE)
+    for (let round = 0; round < 12; round++) await signIn(rig, { password: 'wrong password', from: `10.1.${round}.1` })
+    expect(codeOf(await signIn(rig))).toBe('too_many_attempts')
+    const change = (current: string) => alice.post('/api/password', { current, new: 'another password' })
+    expect((await change('wrong password')).status).toBe(401)
+    expect((await change(PASSWORD)).status).toBe(200)
+  })
+
+  test('with a stolen session are ten, and leave the owner theirs', async () => {
+    await using rig = await startRig()
+    const alice = await rig.member(ALICE)
+    const thief = rig.browser()
+    thief.cookie = alice.cookie
+    const desk = rig.browser()
+    await desk.post('/api/session', { email: ALICE, password: PASSWORD })
+    const statuses: number[] = []
+    for (let round = 0; round < 12; round++) {
+      statuses.push((await thief.post('/api/password', { current: 'wrong password', new: 'another password' })).status)
+    }
+    expect(statuses).toEqual([...Array(10).fill(401), 429, 429])
+    expect((await desk.post('/api/password', { current: PASSWORD, new: 'another password' })).status).toBe(200)
+  })
+})
+
+describe('accounts', () => {
+  test('of those that people make by themselves, a hundred an hour', async () => {
+    await using rig = await startRig()
+    const register = (index: number) =>
+      rig.browser().call('POST', '/api/register', {
+        body: { email: `new${index}@example.com`, password: PASSWORD },
+        headers: { 'x-forwarded-for': `10.1.${index}.1` },
+      })
+    // Those that fail leave room for others.
+    await rig.member('new0@example.com')
+    for (let round = 0; round < 5; round++) expect((await register(0)).status).toBe(409)
+    const statuses: number[] = []
+    for (let index = 1; index <= 110; index++) statuses.push((await register(index)).status)
+    expect(statuses).toEqual([...Array(100).fill(201), ...Array(10).fill(429)])
+    expect(rig.store.listAccounts()).toHaveLength(101)
+    rig.clock.ms += 3_600_000
+    expect((await register(111)).status).toBe(201)
+  })
+
+  test('an invitation for anybody tells ten times an hour whether somebody is here', async () => {
+    await using rig = await startRig()
+    await rig.member(ALICE)
+    const link = { kind: 'invitation', role: 'member', accountId: null, plan: null, credit: 0n, email: null } as const
+    const expiresAt = rig.clock.ms + 3_600_000
+    const { token } = await rig.store.people.createLink({ ...link, personId: null, createdBy: 'test', expiresAt })
+    const join = (email: string) => rig.browser().post('/api/join', { token, email, password: PASSWORD })
+    const statuses: number[] = []
+    for (let round = 0; round < 12; round++) statuses.push((await join(ALICE)).status)
+    expect(statuses).toEqual([...Array(10).fill(409), 429, 429])
+    rig.clock.ms += 3_600_000 - 1
+    expect((await join('new@example.com')).status).toBe(429)
+  })
+})
+
+describe('a password that is changed meanwhile', () => {
+  /** Every hash from now on waits until it is let on. */
+  function gated() {
+    const gates: (() => void)[] = []
+    let isShut = false
+    return {
+      gates,
+      shut: () => {
+        isShut = true
+      },
+      open: () => {
+        isShut = false
+        for (const gate of gates.splice(0)) gate()
+      },
+      derive: async ({ message, tagLength }: { message: unknown; tagLength: number }) => {
+        if (isShut) await new Promise<void>(resolve => gates.push(resolve))
+        const tag = new Uint8Array(tagLength)
+        tag.set((message as Uint8Array).subarray(0, tagLength))
+        return tag
+      },
+    }
+  }
+
+  test('lets nobody in who showed the old one', async () => {
+    const { gates, shut, open, derive } = gated()
+    await using rig = await startRig({ derive })
+    const { person } = await rig.member(ALICE)
+    const next = await createPasswords(derive).hash('another password')
+    shut()
+    const late = signIn(rig)
+    await expect.poll(() => gates.length).toBe(1)
+    await rig.store.people.setPassword(person.id, next)
+    open()
+    expect(codeOf(await late)).toBe('wrong_credentials')
+  })
+
+  test('is not set back by a change that showed the old one', async () => {
+    const { gates, shut, open, derive } = gated()
+    await using rig = await startRig({ derive })
+    const alice = await rig.member(ALICE)
+    const next = await createPasswords(derive).hash('another password')
+    shut()
+    const late = alice.post('/api/password', { current: PASSWORD, new: 'of the thief' })
+    await expect.poll(() => gates.length).toBe(1)
+    await rig.store.people.setPassword(alice.person.id, next)
+    open()
+    expect(codeOf(await late)).toBe('conflict')
+    expect(rig.store.people.findByEmail(ALICE)!.password).toBe(next)
+  })
+
+  test('only hashed better meanwhile, the sign-in goes on', async () => {
+    const { gates, shut, open, derive } = gated()
+    await using rig = await startRig({ derive })
+    const { person } = await rig.member(ALICE)
+    const better = await createPasswords(derive).hash(PASSWORD)
+    shut()
+    const late = signIn(rig)
+    await expect.poll(() => gates.length).toBe(1)
+    await rig.store.people.upgradePassword(person.id, better)
+    open()
+    expect((await late).status).toBe(201)
+  })
+})
+
+interface SignIn {
+  readonly email?: string
+  readonly password?: string
+  readonly from?: string
+}
+
+function signIn(rig: Rig, { email = ALICE, password = PASSWORD, from = '10.0.0.1' }: SignIn = {}): Promise<Reply> {
+  return rig.browser().call('POST', '/api/session', {
+    body: { email, password },
+    headers: { 'x-forwarded-for': from },
+  })
+}
+
+function codeOf({ body }: Reply): string {
+  return (body as { error?: { code: string } }).error?.code ?? 'none'
+}

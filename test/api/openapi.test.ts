@@ -1,0 +1,239 @@
+/** The description of the API: that it is sound OpenAPI 3.1, and that it agrees with views.ts and with the server. */
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { describe, expect, test } from 'vitest'
+import { ERRORS } from '#contract'
+import { FORMATS } from '../../src/api/check.ts'
+import { describeApi } from '../../src/api/openapi.ts'
+import { ROUTES } from '../../src/api/routes.ts'
+import { SCHEMAS } from '../../src/api/schemas.ts'
+import { read } from '../helpers/repository.ts'
+import { startRig } from './rig.ts'
+
+interface Operation {
+  readonly operationId: string
+  readonly summary: string
+  readonly tags: readonly string[]
+  readonly security: readonly Record<string, unknown>[]
+  readonly parameters?: readonly {
+    readonly name: string
+    readonly in: string
+    readonly required: boolean
+    readonly schema: object
+  }[]
+  readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema: object }>> }
+  readonly responses: Readonly<Record<string, { readonly description: string; readonly content?: object }>>
+}
+
+interface Document {
+  readonly openapi: string
+  readonly info: { readonly title: string; readonly version: string }
+  readonly tags: readonly { readonly name: string }[]
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+  readonly components: {
+    readonly schemas: Readonly<Record<string, object>>
+    readonly securitySchemes: Readonly<Record<string, unknown>>
+  }
+}
+
+const document = JSON.parse(JSON.stringify(describeApi(ROUTES, '1.2.3'))) as Document
+const operations = Object.entries(document.paths).flatMap(([path, item]) =>
+  Object.entries(item).map(([method, operation]) => ({ name: `${method} ${path}`, path, method, operation })),
+)
+
+describe('the document', () => {
+  test('is of version 3.1, with what that wants at the top', () => {
+    expect(document.openapi).toBe('3.1.0')
+    expect(document.info).toMatchObject({ title: expect.any(String), version: '1.2.3' })
+    expect(Object.keys(document).sort()).toEqual(
+      ['components', 'info', 'jsonSchemaDialect', 'openapi', 'paths', 'tags'].sort(),
+    )
+  })
+
+  test('has every route, once, under an id of its own', () => {
+    expect(operations.map(({ name }) => name).sort()).toEqual(
+      ROUTES.map(({ method, path }) => `${method.toLowerCase()} ${path}`).sort(),
+    )
+    const ids = operations.map(({ operation }) => operation.operationId)
+    expect(new Set(ids).size).toBe(ids.length)
+    expect(ids.filter(id => !/^[a-z]+(_\w+)+$/.test(id))).toEqual([])
+  })
+
+  test('resolves every $ref, and uses every schema', () => {
+    const refs = [...JSON.stringify(document).matchAll(/"\$ref":"([^"]+)"/g)].map(match => match[1]!)
+    expect(refs.length).toBeGreaterThan(100)
+    const known = Object.keys(document.components.schemas).map(name => `#/components/schemas/${name}`)
+    expect(refs.filter(ref => !known.includes(ref))).toEqual([])
+    expect(known.filter(name => !refs.includes(name))).toEqual([])
+  })
+
+  test('declares the places of each path, the tags and the ways to prove who asks', () => {
+    const tags = document.tags.map(({ name }) => name)
+    const schemes = Object.keys(document.components.securitySchemes)
+    for (const { name, path, operation } of operations) {
+      const places = [...path.matchAll(/\{(\w+)\}/g)].map(match => match[1])
+      const said = (operation.parameters ?? []).filter(each => each.in === 'path')
+      expect(
+        said.map(each => each.name),
+        name,
+      ).toEqual(places)
+      expect(said.every(({ required }) => required)).toBe(true)
+      const names = (operation.parameters ?? []).map(each => `${each.in} ${each.name}`)
+      expect(new Set(names).size, name).toBe(names.length)
+      expect(
+        operation.tags.every(tag => tags.includes(tag)),
+        name,
+      ).toBe(true)
+      expect(
+        operation.security.flatMap(each => Object.keys(each)).every(each => schemes.includes(each)),
+        name,
+      ).toBe(true)
+      expect(operation.summary, name).toMatch(/^[A-Z].*\.$/)
+    }
+    expect(tags.filter(tag => !operations.some(({ operation }) => operation.tags.includes(tag)))).toEqual([])
+  })
+
+  test('says of each operation what comes when it succeeds and when it does not', () => {
+    for (const { name, method, operation } of operations) {
+      const statuses = Object.keys(operation.responses)
+      expect(
+        statuses.filter(status => status.startsWith('2')),
+        name,
+      ).toHaveLength(1)
+      expect(
+        statuses.some(status => status.startsWith('4')),
+        name,
+      ).toBe(true)
+      for (const { description } of Object.values(operation.responses)) expect(description).not.toBe('')
+      expect(operation.requestBody !== undefined, name).toBe(method === 'post' || method === 'patch')
+    }
+  })
+
+  test('has schemas that compile, of what comes and of what is sent', () => {
+    const ajv = new Ajv2020({ strict: true, allowUnionTypes: true })
+    for (const name of Object.keys(FORMATS)) ajv.addFormat(name, true)
+    ajv.addVocabulary(['components'])
+    ajv.addSchema({ $id: 'api', components: document.components } as object)
+    for (const name of Object.keys(document.components.schemas)) {
+      expect(ajv.getSchema(`api#/components/schemas/${name}`), name).toBeTypeOf('function')
+    }
+    const sent = operations.flatMap(({ operation }) => [
+      ...(operation.parameters ?? []).map(({ schema }) => schema),
+      ...Object.values(operation.requestBody?.content ?? {}).map(({ schema }) => schema),
+    ])
+    expect(sent.length).toBeGreaterThan(40)
+    for (const schema of sent) expect(ajv.compile(schema)).toBeTypeOf('function')
+  })
+
+  test('takes no body, query or path with anything that it does not name', () => {
+    const open = ROUTES.flatMap(({ method, path, params, query, body }) =>
+      [params, query, body].some(schema => schema !== undefined && !closed(schema)) ? [`${method} ${path}`] : [],
+    )
+    expect(open).toEqual([])
+  })
+
+  test('describes every field that can be sent', () => {
+    const silent = ROUTES.flatMap(({ method, path, params, query, body }) =>
+      [params, query, body].flatMap(schema =>
+        Object.entries((schema?.['properties'] ?? {}) as Record<string, { description?: string }>)
+          .filter(([, { description }]) => !description)
+          .map(([field]) => `${method} ${path}: ${field}`),
+      ),
+    )
+    expect(silent).toEqual([])
+  })
+
+  test('names codes that there are', () => {
+    const unknown = ROUTES.flatMap(({ errors = [] }) => errors.filter(code => !Object.hasOwn(ERRORS, code)))
+    expect(unknown).toEqual([])
+  })
+
+  test('is served to everybody, the same at both doors, and itself described', async () => {
+    await using rig = await startRig()
+    const [here, there] = [
+      await rig.browser().get<Document>('/api/openapi.json'),
+      await rig.machine().get('/api/openapi.json'),
+    ]
+    expect(here.status).toBe(200)
+    expect(here.headers['content-type']).toBe('application/json; charset=utf-8')
+    expect(there.body).toEqual(here.body)
+    expect(Object.keys(here.body.paths).sort()).toEqual([...Object.keys(document.paths), '/api/openapi.json'].sort())
+    expect(here.body.info.version).toBe(rig.parts.version)
+  })
+})
+
+describe('views.ts and schemas.ts', () => {
+  const views = interfacesOf(read('src/api/views.ts'))
+  const names = Object.keys(SCHEMAS).filter(name => name !== 'ErrorView' && !name.endsWith('Page'))
+
+  test('have the same views', () => {
+    expect(views.size).toBeGreaterThan(20)
+    expect([...views.keys()].filter(name => name !== 'PageView').sort()).toEqual(names.sort())
+  })
+
+  test.each(names)('%s: the same properties of the same kinds', name => {
+    const schema = SCHEMAS[name as keyof typeof SCHEMAS] as unknown as ObjectSchema
+    const said = Object.fromEntries(Object.entries(schema.properties).map(([field, each]) => [field, kindOf(each)]))
+    expect(said).toEqual(views.get(name))
+    expect([...schema.required].sort()).toEqual(Object.keys(said).sort())
+    expect(schema.additionalProperties).toBe(false)
+  })
+
+  test('would differ if one did', () => {
+    const one = interfacesOf('export interface A {\n  readonly b: string | null\n  readonly c: readonly string[]\n}\n')
+    expect(one.get('A')).toEqual({ b: 'string?', c: 'array' })
+  })
+})
+
+interface ObjectSchema {
+  readonly properties: Readonly<Record<string, Record<string, unknown>>>
+  readonly required: readonly string[]
+  readonly additionalProperties: boolean
+}
+
+function closed(schema: Readonly<Record<string, unknown>>): boolean {
+  return schema['type'] === 'object' && schema['additionalProperties'] === false
+}
+
+/** A schema's kind: `string`, `string?` where it may be null, the name of the view, `array`, `object`. */
+function kindOf(schema: Record<string, unknown>): string {
+  const forks = schema['anyOf'] as Record<string, unknown>[] | undefined
+  if (forks) return `${kindOf(forks[0]!)}?`
+  if (typeof schema['$ref'] === 'string') return schema['$ref'].split('/').at(-1)!
+  const types = [schema['type']].flat() as string[]
+  const [type] = types.filter(each => each !== 'null')
+  return `${type === 'integer' ? 'number' : type}${types.includes('null') ? '?' : ''}`
+}
+
+/** The interfaces of views.ts as name -> property -> kind; reads the top level of each, which is what the file has. */
+function interfacesOf(source: string): Map<string, Record<string, string>> {
+  const code = source.replace(/\/\*[\s\S]*?\*\//g, '')
+  const parents = new Map<string, Record<string, string>>()
+  for (const match of code.matchAll(/export interface (\w+)(?:<\w+>)? \{\n([\s\S]*?)\n\}/g)) {
+    parents.set(match[1]!, Object.fromEntries(propertiesOf(match[2]!)))
+  }
+  return parents
+}
+
+function propertiesOf(body: string): [string, string][] {
+  const found: [string, string][] = []
+  const lines = body.split('\n')
+  for (const [index, line] of lines.entries()) {
+    const match = /^ {2}readonly (\w+)(\??): ?(.*)$/.exec(line)
+    if (!match) continue
+    // A type that goes on in the next lines ends where the indentation does.
+    const rest = lines.slice(index + 1)
+    const end = rest.findIndex(each => /^ {2}(readonly|\/\*\*)/.test(each))
+    const type = [match[3], ...rest.slice(0, end < 0 ? undefined : end)].join(' ').trim()
+    found.push([match[1]!, kindOfType(type)])
+  }
+  return found
+}
+
+function kindOfType(type: string): string {
+  const nullable = / \| null$/.test(type) ? '?' : ''
+  const plain = type.replace(/ \| null$/, '').trim()
+  if (/\[\]$/.test(plain)) return `array${nullable}`
+  if (plain.startsWith('{') || plain.startsWith('Omit<')) return `object${nullable}`
+  if (plain.startsWith("'") || plain === 'OutcomeName') return `string${nullable}`
+  return `${plain}${nullable}`
+}

@@ -1,0 +1,106 @@
+/** How much one may ask for at once: what is refused, what the refusal advises, and that the advice helps. */
+import { describe, expect, test } from 'vitest'
+import type { ErrorEnvelope } from '#contract'
+import { MOST_ROWS } from '../../src/api/usage.ts'
+import type { UsageView } from '../../src/api/views.ts'
+import { aHold, aSettle } from '../store/requests.ts'
+import { readCsv } from './read-csv.ts'
+import { type Rig, type SignedIn, startRig } from './rig.ts'
+
+const HOUR = 3_600_000
+
+/** So many exchanges of so many models with two keys, one after the other in time. */
+async function use(
+  rig: Rig,
+  who: SignedIn,
+  { count, name, spreadMs = 0 }: { count: number; name: (index: number) => string; spreadMs?: number },
+): Promise<void> {
+  const begin = rig.clock.ms
+  for (let at = 0; at < count; at += 500) {
+    const some = Array.from({ length: Math.min(500, count - at) }, (_, index) => at + index)
+    rig.clock.ms = begin + Math.floor((at / count) * spreadMs)
+    const ids = some.map(index => ({ exchange: `req_${index}`, keyId: `key_${index % 2}`, model: name(index) }))
+    await Promise.all(ids.map(each => rig.store.ledger.hold(aHold({ ...each, accountId: who.accountId, amount: 1n }))))
+    await Promise.all(ids.map(({ exchange }) => rig.store.ledger.settle(aSettle({ exchange, amount: 1n }))))
+  }
+  rig.clock.ms += 1
+  who.cookie = await rig.store.people.createSession(who.person.id)
+}
+
+describe('usage', () => {
+  test('of more rows than an answer holds is refused, and what is advised is answered', async () => {
+    await using rig = await startRig()
+    const alice = await rig.member('alice@example.com')
+    await use(rig, alice, { count: MOST_ROWS + 1, name: index => `m${index}` })
+    const operator = await rig.operator()
+    const refused = {
+      'step=day&by=both': ['by', 'Ask for a shorter time, by=model or by=key.'],
+      'step=day&by=model': ['by', 'Ask for a shorter time or by=none.'],
+      'step=hour&by=model': ['by', 'Ask for a shorter time, step=day or by=none.'],
+    }
+    const to = new Date(rig.clock.ms).toISOString()
+    const from = new Date(rig.clock.ms - 24 * HOUR).toISOString()
+    for (const [query, [param, advice]] of Object.entries(refused)) {
+      for (const path of ['/api/usage', '/api/usage.csv', `/api/operator/accounts/${alice.accountId}/usage`]) {
+        const who = path.includes('operator') ? operator : alice
+        const { status, body } = await who.get<ErrorEnvelope>(`${path}?${query}&from=${from}&to=${to}`)
+        expect([path, status, body.error.code, body.error.param]).toEqual([path, 400, 'invalid_value', param])
+        expect(body.error.message).toBe(`That is more than one answer holds. ${advice}`)
+      }
+    }
+    expect((await operator.get(`/api/operator/usage?by=model&step=day`)).status).toBe(400)
+    const { body } = await alice.get<UsageView>('/api/usage?step=day&by=key')
+    expect(body.rows.map(({ key_id, requests }) => [key_id, requests])).toEqual([
+      ['key_0', MOST_ROWS / 2 + 1],
+      ['key_1', MOST_ROWS / 2],
+    ])
+    expect(body.total).toMatchObject({ requests: MOST_ROWS + 1, charged: '0.000004001' })
+  })
+
+  test('by the step that fits, when none is said', async () => {
+    await using rig = await startRig()
+    const alice = await rig.member('alice@example.com')
+    // The same thousand models in five hours of one day: too much by the hour.
+    rig.clock.ms = Math.ceil(rig.clock.ms / (24 * HOUR)) * 24 * HOUR
+    await use(rig, alice, { count: 5000, spreadMs: 10 * HOUR, name: index => `m${index % 1000}` })
+    const from = `from=${new Date(rig.clock.ms - 12 * HOUR).toISOString()}`
+    expect((await alice.get(`/api/usage?by=model&step=hour&${from}`)).status).toBe(400)
+    const { body } = await alice.get<UsageView>(`/api/usage?by=model&${from}`)
+    expect([body.step, body.rows.length, body.total.requests]).toEqual(['day', 1000, 5000])
+    expect((await alice.get<UsageView>(`/api/usage?by=none&${from}`)).body.step).toBe('hour')
+  })
+
+  test('is never an answer of more than a million bytes, whatever models are called', async () => {
+    await using rig = await startRig()
+    const alice = await rig.member('alice@example.com')
+    await use(rig, alice, { count: 1200, name: index => `${'é'.repeat(400)}${index}` })
+    const answer = await alice.get<ErrorEnvelope>('/api/usage?by=model')
+    expect([answer.status, answer.body.error.message]).toEqual([
+      400,
+      'That is more than one answer holds. Ask for a shorter time or by=none.',
+    ])
+    expect((await alice.get('/api/usage.csv?by=model')).status).toBe(400)
+    expect((await alice.get<UsageView>('/api/usage?by=none')).body.total.requests).toBe(1200)
+  })
+})
+
+describe('the ledger as a file', () => {
+  test('with several pages, most of them free requests, has all that was charged; the head alone costs nobody a turn', async () => {
+    await using rig = await startRig()
+    const alice = await rig.member('alice@example.com')
+    await use(rig, alice, { count: 1400, name: () => 'm' })
+    for (let index = 0; index < 2500; index++) {
+      const exchange = `req_free_${index}`
+      void rig.store.ledger.hold(aHold({ exchange, accountId: alice.accountId, amount: 0n }))
+      const settled = rig.store.ledger.settle(aSettle({ exchange, amount: 0n }))
+      if (index % 500 === 499) await settled
+    }
+    rig.clock.ms += 1
+    const head = await alice.call('HEAD', '/api/entries.csv')
+    expect([head.status, head.text, head.headers['content-type']]).toEqual([200, '', 'text/csv; charset=utf-8'])
+    const [header, ...rows] = readCsv((await alice.get('/api/entries.csv')).text)
+    expect(header![0]).toBe('at')
+    expect(rows).toHaveLength(1401)
+    expect(new Set(rows.map(row => row[3])).size).toBe(1401)
+  })
+})

@@ -1,0 +1,204 @@
+/**
+ * What the table of who-may-see-what is made of: a world with two tenants, and for each route what to send about whom.
+ * The columns are in tenancy.test.ts.
+ */
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { parseMoney } from '#contract'
+import { aHold, aSettle } from '../store/helpers.ts'
+import { type Browser, type Client, PASSWORD, type Rig, type SignedIn, startRig } from './rig.ts'
+
+/** Somebody's things, by their ids. */
+export interface Things {
+  readonly account: string
+  readonly person: string
+  readonly email: string
+  readonly key: string
+  readonly receipt: string
+}
+
+export interface World extends AsyncDisposable {
+  readonly rig: Rig
+  readonly alice: SignedIn
+  readonly bob: SignedIn
+  readonly operator: SignedIn
+  readonly nobody: Browser
+  /** An operator's token on the admin listener. */
+  readonly machine: Client
+  readonly token: string
+  /** A key of Alice, as clients send it. */
+  readonly apiKey: string
+  readonly things: { readonly alice: Things; readonly bob: Things; readonly none: Things }
+  /** Links that work, and their secrets. */
+  readonly invitation: { readonly id: string; readonly secret: string }
+  readonly reset: { readonly id: string; readonly secret: string }
+  readonly tokenId: string
+}
+
+/** What to send: `{id}` in the path is filled in by `path`. */
+export interface Sent {
+  readonly path?: Readonly<Record<string, string>>
+  readonly query?: string
+  readonly body?: unknown
+}
+
+export interface Row {
+  /** About whom it is: for a member's own things, for somebody else's, for what there is not. */
+  readonly send: (things: Things, world: World) => Sent
+  /** It names a thing in its path, which has an owner: another's is as one that there is not. */
+  readonly owned?: true
+  /** For operators: the path names a thing, and one that there is not is `not_found`. */
+  readonly named?: true
+}
+
+const nothing: Row = { send: () => ({}) }
+const byAccount = (more: Omit<Sent, 'path'> = {}): Row => ({
+  named: true,
+  send: ({ account }) => ({ path: { id: account }, ...more }),
+})
+const byKey = (body?: unknown): Row => ({ owned: true, send: ({ key }) => ({ path: { id: key }, body }) })
+const someone = { email: 'new@example.com', password: PASSWORD }
+
+/** By method and path. A route without a row fails the test, and so does a row without a route. */
+export const ROWS: Readonly<Record<string, Row>> = {
+  'GET /api/about': nothing,
+  'GET /api/openapi.json': nothing,
+  'POST /api/register': { send: () => ({ body: someone }) },
+  'POST /api/link': { send: (_, { invitation }) => ({ body: { token: invitation.secret } }) },
+  'POST /api/join': { send: (_, { invitation }) => ({ body: { ...someone, token: invitation.secret } }) },
+  'POST /api/reset': { send: (_, { reset }) => ({ body: { token: reset.secret, password: PASSWORD } }) },
+  'POST /api/session': { send: ({ email }) => ({ body: { email, password: PASSWORD } }) },
+  'GET /api/session': nothing,
+  'DELETE /api/session': nothing,
+  'POST /api/password': { send: () => ({ body: { current: PASSWORD, new: 'another password' } }) },
+
+  'GET /api/keys': nothing,
+  'POST /api/keys': { send: () => ({ body: { name: 'another' } }) },
+  'POST /api/keys/{id}/rotate': byKey({}),
+  'POST /api/keys/{id}/revoke': byKey({}),
+  'PATCH /api/keys/{id}': byKey({ name: 'renamed' }),
+
+  'GET /api/account': nothing,
+  'GET /api/entries': nothing,
+  'GET /api/entries.csv': nothing,
+  'GET /api/receipts': nothing,
+  'GET /api/receipts/{id}': { owned: true, send: ({ receipt }) => ({ path: { id: receipt } }) },
+  'GET /api/usage': { send: () => ({ query: 'by=both' }) },
+  'GET /api/usage.csv': nothing,
+  'GET /api/models': nothing,
+  'POST /api/playground': { send: () => ({ body: { model: 'm', messages: [{ role: 'user', content: 'Hello' }] } }) },
+
+  'GET /api/operator/summary': nothing,
+  'GET /api/operator/accounts': nothing,
+  'POST /api/operator/accounts': { send: () => ({ body: { name: 'another' } }) },
+  'GET /api/operator/accounts/{id}': byAccount(),
+  'PATCH /api/operator/accounts/{id}': byAccount({ body: { plan: 'gold' } }),
+  'POST /api/operator/accounts/{id}/credit': byAccount({ body: { amount: '5', reference: 'payment 1' } }),
+  'GET /api/operator/accounts/{id}/entries': byAccount(),
+  'GET /api/operator/accounts/{id}/receipts': byAccount(),
+  'GET /api/operator/accounts/{id}/usage': byAccount(),
+  'POST /api/operator/accounts/{id}/keys/{key}/revoke': {
+    named: true,
+    send: ({ account, key }) => ({ path: { id: account, key }, body: {} }),
+  },
+  'GET /api/operator/plans': nothing,
+  'GET /api/operator/usage': nothing,
+  'GET /api/operator/receipts/{id}': { named: true, send: ({ receipt }) => ({ path: { id: receipt } }) },
+  'GET /api/operator/exchanges': nothing,
+  'GET /api/operator/exchanges/{id}': { named: true, send: ({ receipt }) => ({ path: { id: receipt } }) },
+  'GET /api/operator/shadow': nothing,
+  'GET /api/operator/providers': nothing,
+  'GET /api/operator/configuration': nothing,
+  'GET /api/operator/people': nothing,
+  'PATCH /api/operator/people/{id}': {
+    named: true,
+    send: ({ person }) => ({ path: { id: person }, body: { role: 'operator' } }),
+  },
+  'DELETE /api/operator/people/{id}': { named: true, send: ({ person }) => ({ path: { id: person } }) },
+  'POST /api/operator/people/{id}/reset': { named: true, send: ({ person }) => ({ path: { id: person }, body: {} }) },
+  'GET /api/operator/links': nothing,
+  'POST /api/operator/links': {
+    send: ({ account }) => ({ body: { kind: 'invitation', role: 'member', account_id: account } }),
+  },
+  'DELETE /api/operator/links/{id}': {
+    named: true,
+    send: (things, { invitation }) => ({ path: { id: things.key === NONE.key ? 'lnk_none' : invitation.id } }),
+  },
+  'GET /api/operator/tokens': nothing,
+  'POST /api/operator/tokens': { send: () => ({ body: { name: 'another' } }) },
+  'DELETE /api/operator/tokens/{id}': {
+    named: true,
+    send: (things, { tokenId }) => ({ path: { id: things.key === NONE.key ? 'otk_none' : tokenId } }),
+  },
+}
+
+/** Ids in the form of real ones, of nothing. */
+const NONE: Things = {
+  account: `acc_${'0'.repeat(26)}`,
+  person: `per_${'0'.repeat(26)}`,
+  email: 'none@example.com',
+  key: `key_${'0'.repeat(26)}`,
+  receipt: `req_${'0'.repeat(26)}`,
+}
+
+/** Alice and Bob, each with a key that was used, an operator, and what else routes are about. */
+export async function createWorld(): Promise<World> {
+  const door = createServer((_, response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' }).end('data: [DONE]\n\n')
+  })
+  door.listen(0, '127.0.0.1')
+  await once(door, 'listening')
+  const { port } = door.address() as AddressInfo
+  const playground = { host: '127.0.0.1', port, path: '/v1/chat/completions', hostHeader: `127.0.0.1:${port}` }
+  const rig = await startRig({ parts: { playground: () => playground } })
+  const { people } = rig.store
+
+  const [alice, bob, operator] = [
+    await rig.member('alice@example.com'),
+    await rig.member('bob@example.com'),
+    await rig.operator(),
+  ]
+  const own = { alice: await thingsOf(rig, alice), bob: await thingsOf(rig, bob) }
+  const link = { role: 'member', accountId: null, plan: null, credit: 0n, email: null, createdBy: 'test' } as const
+  const expiresAt = rig.clock.ms + 3_600_000
+  const invitation = await people.createLink({
+    ...link,
+    kind: 'invitation',
+    personId: null,
+    plan: 'default',
+    expiresAt,
+  })
+  const reset = await people.createLink({ ...link, kind: 'reset', personId: alice.person.id, expiresAt })
+  const token = await rig.token('used by the test')
+  await rig.token('one more')
+  return {
+    rig,
+    alice,
+    bob,
+    operator,
+    nobody: rig.browser(),
+    machine: rig.machine(token),
+    token,
+    apiKey: own.alice.token,
+    things: { alice: own.alice.things, bob: own.bob.things, none: NONE },
+    invitation: { id: invitation.link.id, secret: invitation.token },
+    reset: { id: reset.link.id, secret: reset.token },
+    tokenId: people.tokens().find(({ name }) => name === 'one more')!.id,
+    async [Symbol.asyncDispose]() {
+      await rig[Symbol.asyncDispose]()
+      door.closeAllConnections()
+      await new Promise(resolve => door.close(resolve))
+    },
+  }
+}
+
+async function thingsOf({ store }: Rig, { person, accountId }: SignedIn): Promise<{ things: Things; token: string }> {
+  const { key, token } = await store.createKey({ account: accountId, name: `key of ${person.email}` })
+  const receipt = `req_${accountId.slice(4)}`
+  const amount = parseMoney('0.01')
+  await store.ledger.hold(aHold({ exchange: receipt, accountId, keyId: key.id, amount, model: 'm' }))
+  await store.ledger.settle(aSettle({ exchange: receipt, amount }))
+  const things = { account: accountId, person: person.id, email: person.email, key: key.id, receipt }
+  return { things, token }
+}

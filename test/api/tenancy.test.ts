@@ -1,0 +1,259 @@
+/**
+ * Who may see and change what: every route, asked by everybody, about their own things and others'. The table is made from
+ * the routes themselves, so that a new one cannot be forgotten.
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { ApiRoute } from '../../src/api/route.ts'
+import { ROUTES } from '../../src/api/routes.ts'
+import type { CallOptions, Client, Reply } from './rig.ts'
+import { createWorld, ROWS, type Row, type Sent, type Things, type World } from './tenancy-table.ts'
+
+interface Case {
+  readonly name: string
+  readonly route: Pick<ApiRoute, 'method' | 'path' | 'audience' | 'answers' | 'status'>
+  readonly row: Row
+}
+
+const DESCRIPTION = { method: 'GET', path: '/api/openapi.json', audience: 'anyone', answers: 'document' } as const
+
+const cases: readonly Case[] = [...ROUTES, DESCRIPTION].flatMap(route => {
+  const name = `${route.method} ${route.path}`
+  return ROWS[name] ? [{ name, route, row: ROWS[name] }] : []
+})
+const isFor = (audience: ApiRoute['audience']) => (each: Case) => each.route.audience === audience
+const open = cases.filter(isFor('anyone'))
+const personal = cases.filter(isFor('person'))
+const operators = cases.filter(isFor('operator'))
+
+/** For everything that is refused: nothing may change in it, so one will do. */
+let stillWorld: World
+beforeAll(async () => {
+  stillWorld = await createWorld()
+})
+afterAll(() => stillWorld[Symbol.asyncDispose]())
+const still = () => stillWorld
+
+test('every route has a row, and every row a route', () => {
+  const routes = [...ROUTES, DESCRIPTION].map(({ method, path }) => `${method} ${path}`)
+  expect(new Set(routes).size).toBe(routes.length)
+  expect(Object.keys(ROWS).sort()).toEqual(routes.sort())
+  expect(cases.length).toBe(routes.length)
+  // Those with an id in their path say what becomes of an id that is not theirs.
+  const silent = cases.filter(({ route, row }) => route.path.includes('{') && !row.owned && !row.named)
+  expect(silent.map(({ name }) => name)).toEqual([])
+})
+
+describe('signed out', () => {
+  test.each(open)('$name: answers', async each => {
+    await using world = await createWorld()
+    expect(await ask(world.nobody, each, world, world.things.alice)).toMatchObject({ status: goodStatus(each) })
+  })
+
+  test.each([...personal, ...operators])('$name: refused, and nothing has changed', async each => {
+    const world = still()
+    const before = stateOf(world)
+    for (const things of Object.values(world.things)) {
+      expect(await ask(world.nobody, each, world, things)).toMatchObject(refused(401, 'not_signed_in'))
+    }
+    expect(stateOf(world)).toEqual(before)
+  })
+})
+
+describe('a member', () => {
+  test.each(personal)('$name: about their own things, and nothing of others comes with it', async each => {
+    await using world = await createWorld()
+    const before = ofTenant(world, world.things.bob)
+    const reply = await ask(world.alice, each, world, world.things.alice)
+    expect(reply).toMatchObject({ status: goodStatus(each) })
+    for (const secret of Object.values(world.things.bob)) expect(reply.text).not.toContain(secret)
+    expect(ofTenant(world, world.things.bob)).toEqual(before)
+  })
+
+  test.each(personal.filter(({ row }) => row.owned))("$name: another's is as one that there is not", async each => {
+    const world = still()
+    const before = stateOf(world)
+    const others = await ask(world.alice, each, world, world.things.bob)
+    expect(others).toMatchObject(refused(404, 'not_found'))
+    const none = await ask(world.alice, each, world, world.things.none)
+    expect(comparable(others)).toEqual(comparable(none))
+    expect(stateOf(world)).toEqual(before)
+  })
+
+  test.each(operators)("$name: an operator's route is refused, about whomever", async each => {
+    const world = still()
+    const before = stateOf(world)
+    for (const things of Object.values(world.things)) {
+      expect(await ask(world.alice, each, world, things)).toMatchObject(refused(403, 'forbidden'))
+    }
+    expect(stateOf(world)).toEqual(before)
+  })
+
+  test("filters by another's key find nothing", async () => {
+    await using world = await createWorld()
+    const { alice, things } = world
+    expect((await alice.get(`/api/receipts?key=${things.alice.key}`)).text).toContain(things.alice.receipt)
+    expect((await alice.get(`/api/receipts?key=${things.bob.key}`)).body).toEqual({ items: [], next: null })
+  })
+
+  test("a page does not go on in another's list", async () => {
+    await using world = await createWorld()
+    const { alice, bob, rig, things } = world
+    await rig.store.credit({ account: bob.accountId, amount: 1n, reference: 'another', actor: 'test' })
+    const { next } = (await bob.get<{ next: string }>('/api/entries?limit=1')).body
+    const page = await alice.get(`/api/entries?limit=100&after=${encodeURIComponent(next)}`)
+    for (const secret of Object.values(things.bob)) expect(page.text).not.toContain(secret)
+  })
+
+  test('two people of one account see the same', async () => {
+    await using world = await createWorld()
+    const carol = await world.rig.member('carol@example.com', world.alice.accountId)
+    for (const path of ['/api/account', '/api/keys', '/api/receipts', '/api/entries', '/api/usage']) {
+      expect((await carol.get(path)).body, path).toEqual((await world.alice.get(path)).body)
+    }
+  })
+})
+
+describe('an operator', () => {
+  test.each(operators)('$name: answers, with a session', async each => {
+    await using world = await createWorld()
+    expect(await ask(world.operator, each, world, world.things.alice)).toMatchObject({ status: goodStatus(each) })
+  })
+
+  test.each(operators)('$name: answers, with a token on the admin listener', async each => {
+    await using world = await createWorld()
+    expect(await ask(world.machine, each, world, world.things.alice)).toMatchObject({ status: goodStatus(each) })
+  })
+
+  test.each(operators.filter(({ row }) => row.named))('$name: what there is not is not found', async each => {
+    const world = still()
+    const before = stateOf(world)
+    expect(await ask(world.operator, each, world, world.things.none)).toMatchObject(refused(404, 'not_found'))
+    expect(await ask(world.machine, each, world, world.things.none)).toMatchObject(refused(404, 'not_found'))
+    expect(stateOf(world)).toEqual(before)
+  })
+
+  test.each(personal.filter(({ row }) => row.owned))(
+    "$name: a person's route is for their own account only",
+    async each => {
+      await using world = await createWorld()
+      expect(await ask(world.operator, each, world, world.things.alice)).toMatchObject(refused(404, 'not_found'))
+    },
+  )
+})
+
+describe('the wrong proof', () => {
+  test.each([...personal, ...operators])('$name: the dashboard takes neither keys nor tokens', async each => {
+    const world = still()
+    const before = stateOf(world)
+    for (const secret of [world.apiKey, world.token]) {
+      const headers = { authorization: `Bearer ${secret}`, 'x-api-key': secret }
+      const reply = await ask(world.nobody, each, world, world.things.alice, headers)
+      expect(reply).toMatchObject(refused(401, 'not_signed_in'))
+      // Nor where a session's secret belongs.
+      const cookie = await ask(world.nobody, each, world, world.things.alice, { cookie: `tollgate=${secret}` })
+      expect(cookie).toMatchObject(refused(401, 'not_signed_in'))
+    }
+    expect(stateOf(world)).toEqual(before)
+  })
+
+  test.each(operators)('$name: the admin listener takes neither keys nor sessions', async each => {
+    const world = still()
+    const before = stateOf(world)
+    const admin = world.rig.machine()
+    const session = world.operator.cookie!
+    for (const headers of [
+      {},
+      { cookie: `tollgate=${session}` },
+      { authorization: `Bearer ${session}` },
+      { authorization: `Bearer ${world.apiKey}` },
+      { authorization: `Basic ${Buffer.from(`x:${world.token}`).toString('base64')}` },
+      { authorization: `Bearer ${world.token}x` },
+      { authorization: `Bearer ${world.token} x` },
+      { authorization: 'Bearer ' },
+      { 'x-api-key': world.token },
+    ]) {
+      const reply = await ask(admin, each, world, world.things.alice, headers)
+      expect(reply, JSON.stringify(headers)).toMatchObject(refused(401, 'unauthorized'))
+      expect(reply.headers['www-authenticate']).toBe('Bearer')
+    }
+    expect(stateOf(world)).toEqual(before)
+  })
+
+  test.each([...personal, ...open.filter(({ route }) => route !== DESCRIPTION)])(
+    '$name: is not on the admin listener',
+    async each => {
+      const world = still()
+      const before = stateOf(world)
+      expect(await ask(world.machine, each, world, world.things.alice)).toMatchObject(refused(404, 'unknown_url'))
+      expect(stateOf(world)).toEqual(before)
+    },
+  )
+
+  test('a token that was revoked or is past is none', async () => {
+    await using world = await createWorld()
+    const { rig, machine } = world
+    const { people } = rig.store
+    const short = await people.createToken({ name: 'short', expiresAt: rig.clock.ms + 1000, createdBy: 'test' })
+    expect((await rig.machine(short.secret).get('/api/operator/plans')).status).toBe(200)
+    rig.clock.ms += 1000
+    expect((await rig.machine(short.secret).get('/api/operator/plans')).status).toBe(401)
+    expect((await machine.get('/api/operator/plans')).status).toBe(200)
+    for (const { id } of people.tokens()) await people.revokeToken(id)
+    expect((await machine.get('/api/operator/plans')).status).toBe(401)
+  })
+})
+
+function ask(
+  client: Client,
+  { route, row }: Case,
+  world: World,
+  things: Things,
+  headers: NonNullable<CallOptions['headers']> = {},
+): Promise<Reply> {
+  const { path = {}, query, body }: Sent = row.send(things, world)
+  const filled = route.path.replace(/\{(\w+)\}/g, (_, name: string) => path[name]!)
+  const takesBody = route.method === 'POST' || route.method === 'PATCH'
+  return client.call(route.method, query === undefined ? filled : `${filled}?${query}`, {
+    ...(takesBody ? { body: body ?? {} } : {}),
+    headers,
+  })
+}
+
+function goodStatus({ route }: Case): number {
+  return route.status ?? (route.answers === null ? 204 : 200)
+}
+
+function refused(status: number, code: string) {
+  return { status, body: { error: { code } } }
+}
+
+/** All of an answer but what names this one request. */
+function comparable({ headers: { date, 'x-request-id': id, ...headers }, ...rest }: Reply) {
+  return { ...rest, headers }
+}
+
+/** Everything that a request could have changed. */
+function stateOf(world: World): unknown {
+  const { people } = world.rig.store
+  return [
+    ofTenant(world, world.things.alice),
+    ofTenant(world, world.things.bob),
+    world.rig.store.listAccounts(),
+    people.list(),
+    people.links(),
+    people.tokens(),
+    [world.alice, world.bob, world.operator].map(({ cookie }) => people.findSession(cookie!)),
+  ]
+}
+
+function ofTenant({ rig: { store } }: World, { account, person, email }: Things): unknown {
+  const { entries, receipts } = store.reports
+  return [
+    store.findAccount(account),
+    store.listKeys(account),
+    store.people.find(person),
+    store.people.findByEmail(email),
+    entries(account, { limit: 100 }),
+    receipts(account, { limit: 100 }),
+  ]
+}

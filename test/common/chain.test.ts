@@ -1,0 +1,52 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { Chain, type Link } from '../../src/common/chain.ts'
+
+test('has the order and the size of a set, whoever leaves and however often', () => {
+  fc.assert(
+    fc.property(fc.array(fc.tuple(fc.constantFrom('add', 'remove', 'clear'), fc.nat(20))), deeds => {
+      const chain = new Chain<number>()
+      const set = new Set<number>()
+      const links: Link<number>[] = []
+      for (const [deed, nth] of deeds) {
+        if (deed === 'add') {
+          set.add(links.length)
+          links.push(chain.add(links.length))
+        } else if (deed === 'clear') {
+          set.clear()
+          chain.clear()
+        } else if (links.length > 0) {
+          set.delete(nth % links.length)
+          chain.remove(links[nth % links.length]!)
+        }
+        expect([...chain]).toEqual([...set])
+        expect(chain.size).toBe(set.size)
+      }
+    }),
+  )
+})
+
+test.each<[name: string, go: (chain: Chain<string>, visit: (value: string) => void) => void]>([
+  ['for of', (chain, visit) => [...chain].forEach(visit)],
+  ['forEach', (chain, visit) => chain.forEach(visit)],
+])('who leaves while the others are gone through does not end that (%s)', (name, go) => {
+  const chain = new Chain<string>()
+  const links = ['a', 'b', 'c', 'd', 'e'].map(value => chain.add(value))
+  const seen: string[] = []
+  go(chain, value => {
+    seen.push(value)
+    // Itself, and the next two.
+    if (value === 'a') for (const link of links.slice(0, 3)) chain.remove(link)
+  })
+  if (name === 'forEach') expect(seen).toEqual(['a', 'd', 'e'])
+  expect(seen.at(-1)).toBe('e')
+  expect([...chain]).toEqual(['d', 'e'])
+})
+
+test('who has left leads to nobody', () => {
+  const chain = new Chain<object>()
+  const first = chain.add({})
+  chain.add({})
+  chain.remove(first)
+  expect([first.before, first.after, first.value]).toEqual([null, null, null])
+})

@@ -1,0 +1,26 @@
+/** That the schemas which a start takes on trust are schemas; what the keywords of our own do stands in the problems' tests. */
+import { Ajv2020, type AnySchema } from 'ajv/dist/2020.js'
+import { describe, expect, test } from 'vitest'
+import { UNIT_SCHEMAS } from '#contract'
+import { chatCompletionsSchema } from '../../../plugins/schema/chat-completions.ts'
+import { GATEWAY_SCHEMA, POLICY_SCHEMA } from '../../../src/config/schema.ts'
+import { BUILT_IN } from '../../../src/loader/builtin.ts'
+import { POLICY_TEST_SCHEMA } from '../../../src/testing/policy/schema.ts'
+
+const trusted: readonly (readonly [name: string, schema: object])[] = [
+  ['the units', UNIT_SCHEMAS],
+  ['gateway.yaml', GATEWAY_SCHEMA],
+  ['policies', POLICY_SCHEMA],
+  ['the tests of policies', POLICY_TEST_SCHEMA],
+  ['chat completions', chatCompletionsSchema('refuse')],
+  ['chat completions with fields of others', chatCompletionsSchema('pass')],
+  ...BUILT_IN.map(({ name, settings }) => [`the plugin ${name}`, settings] as const),
+]
+
+describe('sound by the schema of schemas', () => {
+  const ajv = new Ajv2020()
+  test.each(trusted)('%s', (_name, schema) => {
+    ajv.validateSchema(schema as AnySchema)
+    expect(ajv.errors ?? null).toBeNull()
+  })
+})

@@ -1,0 +1,68 @@
+/** How a policy's steps are let go of. */
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { type AnyPlugin, definePlugin } from '#contract'
+import { LET_GO_MS } from '../../src/loader/dispose.ts'
+import { createPlan, type PlannableStep } from '../../src/loader/plan.ts'
+
+beforeEach(() => void vi.useFakeTimers())
+afterEach(() => void vi.useRealTimers())
+
+const gone: string[] = []
+afterEach(() => void gone.splice(0))
+
+function step(id: string, dispose: () => void | Promise<void>): PlannableStep {
+  const plugin = definePlugin<Record<string, never>>({
+    name: 'holder',
+    settings: { type: 'object', additionalProperties: false, properties: {} },
+    create: () => ({
+      handle: (_ctx, next) => next(),
+      dispose() {
+        gone.push(id)
+        return dispose()
+      },
+    }),
+  }) as AnyPlugin
+  const position = { file: 'policies/p.yaml', line: 4, column: 5 }
+  return { id, plugin, foreign: false, settings: {}, when: null, mode: 'enforce', onError: 'refuse', position }
+}
+
+const never = () => new Promise<void>(() => {})
+const late = `was not let go of: its dispose() did not end within ${LET_GO_MS / 1000} s`
+
+test.each([
+  ['one that never ends', { a: never }, [`policies/p.yaml:4:5: the step "a" ${late}`]],
+  ['two of them, in the time of one', { a: never, b: never }, [`the step "a" ${late}`, `the step "b" ${late}`]],
+  [
+    'one that throws',
+    {
+      a() {
+        throw new Error('it does not go')
+      },
+    },
+    ['it does not go'],
+  ],
+])('%s is told, and keeps none of the others', async (_name, disposers, says) => {
+  const steps = [...Object.entries(disposers).map(([id, dispose]) => step(id, dispose)), step('last', () => {})]
+  const plan = createPlan('p', steps, () => ({}))
+  const over = plan.dispose().then(
+    () => '',
+    (error: Error) => error.message,
+  )
+  await vi.advanceTimersByTimeAsync(LET_GO_MS)
+  for (const words of says) expect(await over).toContain(words)
+  expect(gone).toEqual([...Object.keys(disposers), 'last'])
+  expect(vi.getTimerCount()).toBe(0)
+})
+
+test('one that takes its time is waited for, and nothing is left of the waiting', async () => {
+  let done = false
+  const slow = async () => {
+    await new Promise(resolve => setTimeout(resolve, LET_GO_MS - 1))
+    done = true
+  }
+  const over = createPlan('p', [step('slow', slow)], () => ({})).dispose()
+  await vi.advanceTimersByTimeAsync(LET_GO_MS - 1)
+  await over
+  expect(done).toBe(true)
+  expect(vi.getTimerCount()).toBe(0)
+})

@@ -1,0 +1,151 @@
+/** What the tests of the demo share: time that stands still, a handler that writes down what it is told, and short ways to ask. */
+import { expect } from 'vitest'
+import type { ChatCompletion, Chunk } from '#contract'
+import { createDemo } from '../../src/providers/demo/demo.ts'
+import type { SetTimer } from '../../src/providers/demo/play.ts'
+import type { AnswerHandler } from '../../src/providers/handler.ts'
+import { parseSse } from '../helpers/sse.ts'
+
+/** Between two tokens, in milliseconds. */
+export const PACE_MS = 20
+/** Milliseconds since the epoch. */
+export const NOW = 1_790_000_000_123
+
+export const weather = {
+  type: 'function',
+  function: {
+    name: 'get_weather',
+    description: 'The forecast for a place',
+    parameters: {
+      type: 'object',
+      properties: {
+        city: { type: 'string' },
+        unit: { enum: ['celsius', 'fahrenheit'] },
+        days: { type: 'integer', minimum: 2 },
+      },
+      required: ['city', 'unit', 'days'],
+    },
+  },
+}
+
+export function user(content: unknown) {
+  return { role: 'user', content }
+}
+
+export function asking(content: string) {
+  return { model: 'demo', messages: [user(content)] }
+}
+
+export function demoWith(time: Time) {
+  return createDemo({ paceMs: PACE_MS, clock: { now: () => NOW }, setTimer: time.setTimer })
+}
+
+export function callOf(body: unknown) {
+  return { path: '/chat/completions', body: Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)) }
+}
+
+export function dispatch(body: unknown, recorder: Recorder, time: Time) {
+  demoWith(time).dispatch(callOf(body), recorder)
+}
+
+/** The answer to a body, to its end. */
+export function ask(body: unknown, time = new Time(), demo = demoWith(time)) {
+  const recorder = new Recorder()
+  demo.dispatch(callOf(body), recorder)
+  time.runAll()
+  expect(recorder.calls.at(-1)).toBe('complete')
+  return { status: recorder.status, headers: recorder.headers, text: recorder.text() }
+}
+
+export function said(body: unknown): string {
+  return (JSON.parse(ask(body).text) as ChatCompletion).choices[0]!.message.content!
+}
+
+export function chunksOf(text: string): Chunk[] {
+  return parseSse(text).events.map(({ data }) => JSON.parse(data) as Chunk)
+}
+
+export function contentPieces(text: string): string[] {
+  const deltas = chunksOf(text).flatMap(chunk => chunk.choices.map(({ delta }) => delta.content))
+  return deltas.filter(content => typeof content === 'string' && content !== '') as string[]
+}
+
+/** A handler that writes down what it is told. */
+export class Recorder implements AnswerHandler {
+  readonly calls: string[] = []
+  readonly data: Buffer[] = []
+  status = 0
+  headers: Record<string, string> = {}
+  /** What `onData` returns is the opposite. */
+  full = false
+  onCall: (name: string) => unknown = () => {}
+  abort = (): void => {}
+  resume = (): void => {}
+
+  get over(): boolean {
+    return /^complete|^error/.test(this.calls.at(-1) ?? '')
+  }
+  text(): string {
+    return Buffer.concat(this.data).toString('utf8')
+  }
+  onConnect(abort: () => void): void {
+    const wrapped = this.abort
+    this.abort = () => {
+      abort()
+      wrapped()
+    }
+    this.called('connect')
+  }
+  onHeaders(status: number, headers: Record<string, string>, resume: () => void): void {
+    Object.assign(this, { status, headers, resume })
+    this.called('headers')
+  }
+  onData(bytes: Buffer): boolean {
+    this.data.push(bytes)
+    this.called('data')
+    return !this.full
+  }
+  onComplete(): void {
+    this.called('complete')
+  }
+  onError(error: Error): void {
+    this.called(`error: ${error.message}`)
+  }
+  private called(name: string): void {
+    this.calls.push(name)
+    this.onCall(name)
+  }
+}
+
+/** Time that stands still until it is told to go on. */
+export class Time {
+  private now = 0
+  private timers: { due: number; run: () => void }[] = []
+
+  get pending(): number {
+    return this.timers.length
+  }
+  readonly setTimer: SetTimer = (run, ms) => {
+    const timer = { due: this.now + ms, run }
+    this.timers.push(timer)
+    return () => {
+      this.timers = this.timers.filter(other => other !== timer)
+    }
+  }
+  advance(ms: number): void {
+    const until = this.now + ms
+    for (let next = this.next(until); next; next = this.next(until)) {
+      this.now = Math.max(this.now, next.due)
+      this.timers = this.timers.filter(timer => timer !== next)
+      next.run()
+    }
+    this.now = until
+  }
+  /** Runs until nothing waits any more. */
+  runAll(): void {
+    this.advance(1e9)
+  }
+  private next(until: number) {
+    return this.timers.filter(({ due }) => due <= until).toSorted((a, b) => a.due - b.due)[0]
+  }
+}

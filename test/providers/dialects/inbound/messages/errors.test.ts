@@ -1,0 +1,148 @@
+/** Errors in the form of the Messages API, as the official library reads them, and in the client's own words. */
+import Anthropic from '@anthropic-ai/sdk'
+import { describe, expect, test } from 'vitest'
+import { ERRORS, type ErrorCode, refuse } from '#contract'
+import { messagesInbound } from '../../../../../src/providers/dialects/inbound/messages/index.ts'
+import { clientOf, read, VIEW } from './support.ts'
+
+async function thrownFor(code: ErrorCode): Promise<unknown> {
+  const refusal = refuse(code, { param: 'a' })
+  const body = messagesInbound.encodeError(refusal, VIEW)
+  const headers = { 'content-type': 'application/json', 'request-id': VIEW.exchange }
+  const client = clientOf(() => new Response(body, { status: refusal.status, headers }))
+  return client.messages.create({ model: 'm', max_tokens: 1, messages: [] }).catch((error: unknown) => error)
+}
+
+const CLASSES: Readonly<Record<number, unknown>> = {
+  400: Anthropic.BadRequestError,
+  401: Anthropic.AuthenticationError,
+  403: Anthropic.PermissionDeniedError,
+  404: Anthropic.NotFoundError,
+  409: Anthropic.ConflictError,
+  429: Anthropic.RateLimitError,
+}
+
+const TYPES: Readonly<Record<number, string>> = {
+  400: 'invalid_request_error',
+  401: 'authentication_error',
+  402: 'billing_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  405: 'invalid_request_error',
+  408: 'timeout_error',
+  409: 'invalid_request_error',
+  413: 'request_too_large',
+  415: 'invalid_request_error',
+  429: 'rate_limit_error',
+  431: 'invalid_request_error',
+  500: 'api_error',
+  502: 'api_error',
+  503: 'overloaded_error',
+  504: 'timeout_error',
+  508: 'api_error',
+}
+
+test.each(Object.keys(ERRORS) as ErrorCode[])('%s', async code => {
+  const { status, message } = ERRORS[code]
+  const error = await thrownFor(code)
+  const known = CLASSES[status] ?? (status >= 500 ? Anthropic.InternalServerError : Anthropic.APIError)
+  expect(error).toBeInstanceOf(known)
+  expect(TYPES).toHaveProperty(String(status))
+  const type = TYPES[status]
+  expect(error).toMatchObject({
+    status,
+    type,
+    apiMessage: message,
+    errorCode: code,
+    requestID: VIEW.exchange,
+    error: { type: 'error', error: { type, message, code, param: 'a' }, request_id: VIEW.exchange },
+  })
+})
+
+test('a thread is refused in the words after which the library goes on without', () => {
+  const refusal = refuse('unsupported_parameter', { message: 'No.', param: 'thread' })
+  expect(JSON.parse(messagesInbound.encodeError(refusal, VIEW)).error).toMatchObject({
+    code: 'unsupported_parameter',
+    details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] },
+  })
+})
+
+describe('places of the canonical body', () => {
+  const call = (id: string) => ({ type: 'tool_use', id, name: 'look', input: {} })
+  const image = { type: 'image', source: { type: 'url', url: 'https://example.com/a.png' } }
+  const request = {
+    system: 'Be brief.',
+    messages: [
+      { role: 'user', content: [{ type: 'text', text: 'Look' }, image] },
+      { role: 'assistant', content: [{ type: 'text', text: 'I do.' }, call('a'), call('b')] },
+      {
+        role: 'user',
+        content: [
+          { type: 'tool_result', tool_use_id: 'a', content: '1' },
+          { type: 'tool_result', tool_use_id: 'b', content: [{ type: 'text', text: '2' }, image] },
+          { type: 'text', text: 'Go on.' },
+        ],
+      },
+    ],
+    tools: [{ name: 'look', input_schema: { type: 'object' } }],
+  }
+  /** The canonical messages: system, user, assistant, tool a, tool b, user (label, image, text). */
+  test.each<[string, string]>([
+    ['messages[0].content', 'system'],
+    ['messages[0]', 'system'],
+    ['messages[1]', 'messages[0]'],
+    ['messages[1].content', 'messages[0].content'],
+    ['messages[1].content[1].image_url.url', 'messages[0].content[1]'],
+    ['messages[2].content', 'messages[1].content'],
+    ['messages[2].tool_calls[0]', 'messages[1].content[1]'],
+    ['messages[2].tool_calls[1].function.arguments', 'messages[1].content[2].input'],
+    ['messages[3].tool_call_id', 'messages[2].content[0].tool_use_id'],
+    ['messages[4].content', 'messages[2].content[1].content'],
+    ['messages[5].content[1].image_url', 'messages[2].content[1].content[1]'],
+    ['messages[5].content[2]', 'messages[2].content[2]'],
+    ['messages[9].content', 'messages[9].content'],
+    ['max_completion_tokens', 'max_tokens'],
+    ['max_tokens', 'max_tokens'],
+    ['stop[2]', 'stop_sequences[2]'],
+    ['parallel_tool_calls', 'tool_choice.disable_parallel_tool_use'],
+    ['reasoning_effort', 'thinking'],
+    ['response_format.json_schema.schema', 'output_config.format.schema'],
+    ['user', 'metadata.user_id'],
+    ['tools[0].function.parameters', 'tools[0].input_schema'],
+    ['tools[0].function.name', 'tools[0].name'],
+    ['tools[0].type', 'tools[0].type'],
+    ['model', 'model'],
+  ])('%s is %s', (place, own) => {
+    const told = (message: string, param: string | null) =>
+      JSON.parse(read(request).encodeError!(refuse('invalid_value', { message, param }))).error
+    expect(told(`Invalid value for '${place}': no.`, place)).toMatchObject({
+      message: `Invalid value for '${own}': no.`,
+      param: own,
+    })
+    // Places of messages and this name are known anywhere; other words may be the client's own.
+    const bare = place.startsWith('messages') || place === 'max_completion_tokens' ? own : place
+    expect(told(`${place} is odd, '${place}'.`, null)).toMatchObject({
+      message: `${bare} is odd, '${bare}'.`,
+      param: null,
+    })
+  })
+
+  test('what was not read cannot be said otherwise', () => {
+    const refusal = refuse('invalid_value', { message: "'messages[1]'", param: 'messages[1]' })
+    expect(JSON.parse(messagesInbound.encodeError(refusal, VIEW)).error).toMatchObject({ param: 'messages[1]' })
+  })
+
+  test('an effort has the name under which it was said', () => {
+    const refusal = refuse('unsupported_parameter', { message: "'reasoning_effort'.", param: 'reasoning_effort' })
+    const encode = (fields: object) => JSON.parse(read(fields).encodeError!(refusal)).error.param
+    expect(encode({ output_config: { effort: 'low' }, thinking: { type: 'adaptive' } })).toBe('output_config.effort')
+    expect(encode({ thinking: { type: 'adaptive' } })).toBe('thinking')
+  })
+
+  test('all else of a refusal stays', () => {
+    const message = "'messages[1]' is odd."
+    const refusal = refuse('rate_limit_exceeded', { message, param: 'messages[1]', retryAfterMs: 5, detail: 'd' })
+    expect(JSON.parse(read({}).encodeError!(refusal)).error).toMatchObject({ type: 'rate_limit_error', message })
+    expect(refusal).toMatchObject({ message, param: 'messages[1]', retryAfterMs: 5, detail: 'd' })
+  })
+})

@@ -1,0 +1,156 @@
+/** What a provider wants to have back of its thinking goes to the client and returns, over several turns. */
+import type Anthropic from '@anthropic-ai/sdk'
+import { describe, expect, test } from 'vitest'
+import type { Chat, ChatRequest, Chunk, Dialect } from '#contract'
+import { anthropicDialect } from '../../../../../src/providers/dialects/anthropic/index.ts'
+import { geminiDialect } from '../../../../../src/providers/dialects/gemini/index.ts'
+import { answer, bodyOf, chunk, completionOf, folded, streamed } from './support.ts'
+
+const TOOLS = [{ name: 'look', input_schema: { type: 'object', properties: { at: { type: 'string' } } } }]
+const ASKED = { role: 'user', content: 'Look twice.' }
+const THINKING = { type: 'adaptive' }
+
+/** What goes to the provider when the client sends back what it was given. */
+function sentTo(dialect: Dialect, model: string, content: unknown, results: readonly string[]) {
+  const body = bodyOf({
+    model: 'thinker',
+    max_tokens: 4000,
+    thinking: THINKING,
+    tools: TOOLS,
+    messages: [
+      ASKED,
+      { role: 'assistant', content },
+      { role: 'user', content: results.map(tool_use_id => ({ type: 'tool_result', tool_use_id, content: 'seen' })) },
+    ],
+  }) as ChatRequest
+  const chat: Chat = {
+    body,
+    bytes: Buffer.from(JSON.stringify(body)),
+    stream: false,
+    includeUsage: false,
+    choices: 1,
+    requestedCap: null,
+    cap: 4000,
+  }
+  const target = {
+    id: 'a/b',
+    provider: 'a',
+    model,
+    weight: 1,
+    cost: null,
+    capField: 'max_tokens' as const,
+    reasoningOutsideCap: 0,
+    priority: 1,
+    maxInflight: Number.POSITIVE_INFINITY,
+  }
+  return JSON.parse(dialect.encodeRequest(chat, target).body.toString('utf8'))
+}
+
+/** Canonical chunks of a provider's stream. */
+function chunksOf(dialect: Dialect, body: string): Chunk[] {
+  const decoder = dialect.decodeStream({ model: 'thinker', includeUsage: true, exchange: 'req_1', createdAt: 1 })
+  const items = [...decoder.push(Buffer.from(body)), ...decoder.end()]
+  return items.flatMap(item => (item.kind === 'chunk' ? [item.chunk] : []))
+}
+
+/** The content that the client has in the end, from a stream and from a whole answer: the same. */
+async function received(chunks: readonly Chunk[]): Promise<Anthropic.ContentBlock[]> {
+  const { content } = await folded(streamed(chunks, { model: 'thinker' }))
+  expect(answer(completionOf(chunks)).content).toEqual(content)
+  return content
+}
+
+test.each(['claude-sonnet-4-6', 'claude-sonnet-4-5'])('thoughts of %s', async model => {
+  const anthropic = anthropicDialect(() => 0)
+  const blocks = [
+    { type: 'thinking', thinking: 'First this,', signature: 'c2lnMQ==' },
+    { type: 'redacted_thinking', data: 'c2VhbGVk' },
+    { type: 'thinking', thinking: 'then that.', signature: 'c2lnMg==' },
+    { type: 'text', text: 'I look.' },
+    { type: 'tool_use', id: 'toolu_1', name: 'look', input: { at: 'a' } },
+    { type: 'tool_use', id: 'toolu_2', name: 'look', input: {} },
+  ]
+  const events: object[] = [{ type: 'message_start', message: { id: 'msg_1', usage: { input_tokens: 1 } } }]
+  for (const [index, { thinking, signature, text, input, ...block }] of (
+    blocks as Record<string, unknown>[]
+  ).entries()) {
+    events.push({ type: 'content_block_start', index, content_block: { ...block, thinking: '', text: '', input: {} } })
+    const deltas = [
+      thinking && { type: 'thinking_delta', thinking },
+      signature && { type: 'signature_delta', signature },
+      text && { type: 'text_delta', text },
+      input && { type: 'input_json_delta', partial_json: JSON.stringify(input) },
+    ]
+    for (const delta of deltas) if (delta) events.push({ type: 'content_block_delta', index, delta })
+    events.push({ type: 'content_block_stop', index })
+  }
+  events.push({ type: 'message_delta', delta: { stop_reason: 'tool_use' }, usage: { output_tokens: 9 } })
+  events.push({ type: 'message_stop' })
+  const chunks = chunksOf(anthropic, events.map(event => `data: ${JSON.stringify(event)}\n\n`).join(''))
+
+  const content = await received(chunks)
+  expect(content).toEqual(blocks)
+  const { messages, thinking } = sentTo(anthropic, model, content, ['toolu_1', 'toolu_2'])
+  expect(thinking).toMatchObject({ type: model.endsWith('5') ? 'enabled' : 'adaptive' })
+  expect(messages).toEqual([
+    { role: 'user', content: [{ type: 'text', text: 'Look twice.' }] },
+    { role: 'assistant', content: blocks },
+    {
+      role: 'user',
+      content: ['toolu_1', 'toolu_2'].map(tool_use_id => ({ type: 'tool_result', tool_use_id, content: 'seen' })),
+    },
+  ])
+})
+
+describe('Google’s signatures', () => {
+  const gemini = geminiDialect(() => 0)
+  const call = (at: string, thoughtSignature?: string) => ({
+    functionCall: { name: 'look', args: { at } },
+    ...(thoughtSignature ? { thoughtSignature } : {}),
+  })
+  test.each<[string, object[]]>([
+    ['after a thought', [{ text: 'Hm', thought: true }, call('a', 'sigA'), call('b')]],
+    ['after a text', [{ text: 'I look.' }, call('a', 'sigA'), call('b')]],
+    ['alone', [call('a', 'sigA'), call('b', 'sigB')]],
+  ])('of calls %s', async (_name, parts) => {
+    const event = { candidates: [{ content: { role: 'model', parts }, finishReason: 'STOP', index: 0 }] }
+    const content = await received(chunksOf(gemini, `data: ${JSON.stringify(event)}\r\n\r\n`))
+    const ids = content.flatMap(block => (block.type === 'tool_use' ? [block.id] : []))
+    expect(ids).toHaveLength(2)
+    const { contents } = sentTo(gemini, 'gemini-3-pro', content, ids)
+    const back = contents[1].parts.map(({ functionCall, ...part }: Record<string, Record<string, unknown>>) =>
+      functionCall ? { ...part, functionCall: { name: functionCall['name'], args: functionCall['args'] } } : part,
+    )
+    expect(back).toEqual(parts.filter(part => !('thought' in part)))
+  })
+
+  test('that the client has lost are not missed', () => {
+    const content = [{ type: 'tool_use', id: 'c', name: 'look', input: {} }]
+    const { contents } = sentTo(gemini, 'gemini-3-pro', content, ['c'])
+    expect(contents[1].parts[0].thoughtSignature).toBe('skip_thought_signature_validator')
+  })
+})
+
+test.each(['reasoning_content', 'reasoning'])('unsigned thoughts go back in their own field, %s', async field => {
+  const content = await received([
+    chunk({ [field]: 'a' }),
+    chunk({ [field]: 'b' }),
+    chunk({ tool_calls: [{ index: 0, id: 'c', type: 'function', function: { name: 'look', arguments: '{}' } }] }),
+  ])
+  expect(bodyOf({ messages: [ASKED, { role: 'assistant', content }] }).messages[1]).toEqual({
+    role: 'assistant',
+    content: null,
+    [field]: 'ab',
+    tool_calls: [{ id: 'c', type: 'function', function: { name: 'look', arguments: '{}' } }],
+  })
+})
+
+test('a detail with more in it than this gateway gives out comes back as it was', async () => {
+  const detail = { type: 'reasoning.encrypted', data: 'xyz', id: 'rs_1', format: 'openai-responses-v1', index: 1 }
+  const content = await received([chunk({ reasoning_details: [detail] }), chunk({ content: 'Hello' })])
+  expect(bodyOf({ messages: [ASKED, { role: 'assistant', content }] }).messages[1]).toEqual({
+    role: 'assistant',
+    content: 'Hello',
+    reasoning_details: [detail],
+  })
+})

@@ -1,0 +1,194 @@
+/** Thinking with calls, by providers that want their thoughts back, to clients that send back the items they got. */
+import type { Response } from 'openai/resources/responses/responses'
+import { describe, expect, test } from 'vitest'
+import type { ChatCompletion, Chunk } from '#contract'
+import { responsesInbound } from '../../../../../src/providers/dialects/inbound/responses/index.ts'
+import * as claude from '../../anthropic/helpers.ts'
+import * as gemini from '../../gemini/support.ts'
+import {
+  answered,
+  boxesOf,
+  canonical,
+  chunk,
+  eventsOf,
+  type Json,
+  MINIMAL,
+  messagesOf,
+  refusalOf,
+  streamed,
+  VIEW,
+} from './helpers.ts'
+
+const TOOLS = ['weather', 'time'].map(name => ({ type: 'function', name }))
+
+function wholeOf(completion: ChatCompletion): Response {
+  const request = responsesInbound.decodeRequest({ ...MINIMAL, tools: TOOLS }, VIEW)
+  return JSON.parse(request.encodeAnswer(completion).toString())
+}
+
+function streamOf(chunks: readonly Chunk[]): Response {
+  const last = eventsOf(streamed(chunks, { tools: TOOLS })).at(-1)
+  if (last?.type !== 'response.completed') throw new Error(`the stream ends in ${last?.type}`)
+  return last.response
+}
+
+/** What each kind of client sends back of an item. */
+const CLIENTS: readonly (readonly [name: string, keep: (item: Json) => Json])[] = [
+  ['one that sends everything', item => item],
+  // Codex: no ids of items, no status.
+  ['one that keeps what it knows', ({ id: _, status: __, ...item }) => item],
+]
+
+describe.each(CLIENTS)('%s', (_client, keep) => {
+  const nextTurn = ({ output }: Response): Json =>
+    canonical({
+      input: [
+        { role: 'user', content: 'Hi' },
+        ...(output as unknown as Json[]).map(keep),
+        ...output.flatMap(item =>
+          item.type === 'function_call'
+            ? [{ type: 'function_call_output', call_id: item.call_id, output: 'rain' }]
+            : [],
+        ),
+      ],
+      tools: TOOLS,
+      reasoning: { effort: 'high' },
+    })
+
+  const BLOCKS = [
+    { type: 'thinking', thinking: 'Both at once.', signature: 'EqQB+/=' },
+    { type: 'redacted_thinking', data: 'EmwKAh==' },
+    { type: 'text', text: 'Let me look.' },
+    { type: 'tool_use', id: 'toolu_1', name: 'weather', input: { city: 'Zürich' } },
+    { type: 'tool_use', id: 'toolu_2', name: 'time', input: {} },
+  ]
+
+  function claudeWhole(): Response {
+    const message = { id: 'msg_1', type: 'message', content: BLOCKS, stop_reason: 'tool_use' }
+    const answer = claude.dialect.decodeAnswer(Buffer.from(JSON.stringify(message)), claude.view())
+    if ('failure' in answer) throw new Error(answer.failure.detail)
+    return wholeOf(answer.completion)
+  }
+
+  function claudeStream(): Response {
+    const events = [
+      claude.blockStart(0, { type: 'thinking', thinking: '', signature: '' }),
+      claude.delta(0, 'thinking_delta', { thinking: 'Both ' }),
+      claude.delta(0, 'thinking_delta', { thinking: 'at once.' }),
+      claude.delta(0, 'signature_delta', { signature: 'EqQB+/=' }),
+      claude.blockStop(0),
+      claude.blockStart(1, BLOCKS[1]!),
+      claude.blockStop(1),
+      ...claude.text(2, 'Let me ', 'look.'),
+      claude.blockStart(3, { ...BLOCKS[3]!, input: {} }),
+      claude.delta(3, 'input_json_delta', { partial_json: '{"city":"Zürich"}' }),
+      claude.blockStop(3),
+      claude.blockStart(4, BLOCKS[4]!),
+      claude.blockStop(4),
+    ]
+    const items = claude.itemsOfEvents([claude.start(), ...events, ...claude.end('tool_use')], true)
+    return streamOf(claude.chunksOf(items))
+  }
+
+  test.each([
+    ['whole', claudeWhole],
+    ['streamed', claudeStream],
+  ])('Anthropic, %s: gets its own blocks back, and thinks on', (_how, answer) => {
+    const response = answer()
+    expect(response.output.map(({ type }) => type)).toEqual(['reasoning', 'message', 'function_call', 'function_call'])
+    const { body } = claude.dialect.encodeRequest(claude.chatOf(nextTurn(response)), claude.target())
+    const sent = JSON.parse(body.toString())
+    expect(sent.messages[1]).toEqual({ role: 'assistant', content: BLOCKS })
+    expect(sent.messages[2].content).toMatchObject([{ tool_use_id: 'toolu_1' }, { tool_use_id: 'toolu_2' }])
+    expect(sent.thinking).toMatchObject({ type: 'enabled' })
+  })
+
+  const PARTS = [
+    { text: 'Hm.', thought: true },
+    { functionCall: { name: 'weather', args: { city: 'Zürich' } }, thoughtSignature: 'c2ln' },
+    { functionCall: { name: 'time', args: {} } },
+  ]
+  const answer = gemini.parts(PARTS, { finishReason: 'STOP' })
+
+  function geminiWhole(): Response {
+    const decoded = gemini.studio.decodeAnswer(Buffer.from(JSON.stringify(answer)), gemini.view)
+    if ('failure' in decoded) throw new Error(decoded.failure.detail)
+    return wholeOf(decoded.completion)
+  }
+
+  function geminiStream(): Response {
+    const items = gemini.decoded([
+      gemini.sse(gemini.parts(PARTS.slice(0, 1)), gemini.parts(PARTS.slice(1), { finishReason: 'STOP' })),
+    ])
+    return streamOf(items.flatMap(item => (item.kind === 'chunk' ? [item.chunk] : [])))
+  }
+
+  test.each([
+    ['whole', geminiWhole],
+    ['streamed', geminiStream],
+  ])('Google, %s: gets its signature back with its call', (_how, respond) => {
+    const response = respond()
+    expect(response.output.map(({ type }) => type)).toEqual(['reasoning', 'function_call', 'function_call'])
+    const { wire } = gemini.encode(nextTurn(response), 'gemini-3.6-flash')
+    expect(wire.contents[1].parts).toMatchObject([
+      { functionCall: { name: 'weather', args: { city: 'Zürich' } }, thoughtSignature: 'c2ln' },
+      { functionCall: { name: 'time' } },
+    ])
+  })
+})
+
+/** What a model of OpenAI's format with open thoughts says, which nobody has signed. */
+describe('thoughts without a signature', () => {
+  const CALL = { id: 'c1', type: 'function', function: { name: 'weather', arguments: '{}' } }
+  const BOXED = { include: ['reasoning.encrypted_content'] }
+  const RESULT = { type: 'function_call_output', call_id: 'c1', output: 'rain' }
+
+  const whole = (request: Json) =>
+    answered({ reasoning_content: 'Hm. 🤔', tool_calls: [CALL] }, { finish: 'tool_calls', request })
+      .output as unknown as Json[]
+
+  function stream(request: Json): Json[] {
+    const chunks = [
+      chunk({ reasoning_content: 'Hm. ' }),
+      chunk({ reasoning_content: '🤔' }),
+      chunk({ tool_calls: [{ index: 0, ...CALL }] }, 'tool_calls'),
+    ]
+    return eventsOf(streamed(chunks, request)).flatMap(event =>
+      event.type === 'response.output_item.done' ? [event.item as unknown as Json] : [],
+    )
+  }
+
+  const turn = (thought: Json, call: Json) => [{ role: 'user', content: 'Hi' }, thought, call, RESULT]
+
+  test.each([
+    ['whole', whole],
+    ['streamed', stream],
+  ])('%s: are sealed when the client asks for it, and the provider gets them back', (_how, answer) => {
+    const [thought, call] = answer(BOXED) as [Json, Json]
+    expect(thought).toMatchObject({ type: 'reasoning', summary: [{ text: 'Hm. 🤔' }] })
+    expect(thought['encrypted_content']).toMatch(/^tollgate2\.[\w-]+$/)
+    // Some clients keep the box alone.
+    for (const kept of [thought, { ...thought, summary: [] }]) {
+      expect(messagesOf(turn(kept, call))).toMatchObject([
+        {},
+        { role: 'assistant', reasoning_content: 'Hm. 🤔', tool_calls: [CALL] },
+        { role: 'tool' },
+      ])
+    }
+    expect(answer({})[0]).not.toHaveProperty('encrypted_content')
+    expect(answer({ include: ['message.output_text.logprobs'] })[0]).not.toHaveProperty('encrypted_content')
+  })
+
+  test("a box that was changed, or is another account's, is an error that names its place", () => {
+    const [thought, call] = whole(BOXED) as [Json, Json]
+    const box = thought['encrypted_content'] as string
+    const theirs = `tollgate2.${boxesOf('acct_2').seal('{"text":"Hm."}')}`
+    const damaged = [box.slice(0, -8), `${box.slice(0, 20)}${box[20] === 'A' ? 'B' : 'A'}${box.slice(21)}`]
+    for (const encrypted_content of [theirs, ...damaged, 'tollgate2.']) {
+      const refusal = refusalOf({ ...MINIMAL, input: turn({ ...thought, encrypted_content }, call) })
+      expect(refusal).toMatchObject({ code: 'invalid_value', param: 'input[1].encrypted_content' })
+      expect(refusal.message).toContain('another account')
+      expect(refusal.message).not.toContain(encrypted_content)
+    }
+  })
+})

@@ -1,0 +1,31 @@
+/** Whether a request may go without what is left out of it, by the policy's word. */
+import { expect, test } from 'vitest'
+import { refusalOfLost } from '../../../src/providers/dialects/lost.ts'
+
+interface Row {
+  /** Left out on the way into the canonical format. */
+  readonly before?: readonly string[]
+  /** Left out for the target. */
+  readonly dropped?: readonly string[]
+  /** What the refusal names, by `on_dropped`. */
+  readonly tools: string | null
+  readonly all: string | null
+}
+
+test.each<Row>([
+  { tools: null, all: null },
+  { dropped: ['seed'], tools: null, all: 'seed' },
+  { before: ['reasoning_effort'], tools: null, all: null },
+  { dropped: ['tools.function.strict'], tools: null, all: 'tools.function.strict' },
+  { before: ['reasoning_effort', 'tools.web_search'], tools: 'tools.web_search', all: 'tools.web_search' },
+  { dropped: ['seed', 'tools.custom'], tools: 'tools.custom', all: 'tools.custom' },
+  { dropped: ['tools'], tools: 'tools', all: 'tools' },
+  { dropped: ['functions'], tools: 'functions', all: 'functions' },
+  { dropped: ['tool_choice'], tools: null, all: 'tool_choice' },
+])('$before and $dropped', ({ before, dropped = [], tools, all }) => {
+  const chat = before === undefined ? {} : { dropped: before }
+  const named = (['tell', 'refuse_tools', 'refuse'] as const).map(
+    onDropped => refusalOfLost(chat, { dropped }, onDropped)?.param ?? null,
+  )
+  expect(named).toEqual([null, tools, all])
+})

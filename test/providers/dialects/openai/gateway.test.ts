@@ -1,0 +1,83 @@
+/** What a relative receives of the whole gateway: the address, the way to say who we are, and the body. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type FakeProvider, startFakeProvider, whole } from '../../../helpers/fake-provider.ts'
+import { startInProcess } from '../../../helpers/in-process.ts'
+
+let provider: FakeProvider
+
+beforeAll(async () => {
+  provider = await startFakeProvider({ script: whole() })
+})
+afterAll(() => provider.close())
+
+const ENV = { HOUSE_KEY: 'house-key-0123456789', ENTRA: 'eyJhbGci.eyJhdWQi.c2lnbmVk' }
+const ASK = { seed: 7, messages: [{ role: 'developer', content: 'a', name: 'ann' }] }
+
+interface Received {
+  readonly path: string
+  readonly who: Readonly<Record<string, string>>
+  readonly names: readonly string[]
+  readonly dropped: string | null
+}
+
+test.each<[name: string, base: string, settings: object, received: Received]>([
+  [
+    'azure, classic',
+    '',
+    { dialect: 'azure', api_version: '2024-10-21', api_key: '${HOUSE_KEY}' },
+    {
+      path: '/openai/deployments/tiny/chat/completions?api-version=2024-10-21',
+      who: { 'api-key': 'house-key-0123456789' },
+      names: ['model', 'messages', 'seed', 'max_completion_tokens'],
+      dropped: null,
+    },
+  ],
+  [
+    'azure, v1, as one of Entra',
+    '/openai/v1',
+    { dialect: 'azure', auth: 'bearer', api_key: '${ENTRA}' },
+    {
+      path: '/openai/v1/chat/completions',
+      who: { authorization: 'Bearer eyJhbGci.eyJhdWQi.c2lnbmVk' },
+      names: ['model', 'messages', 'seed', 'max_completion_tokens'],
+      dropped: null,
+    },
+  ],
+  [
+    'azure, Foundry',
+    '/models',
+    { dialect: 'azure', api_version: '2024-05-01-preview', api_key: '${HOUSE_KEY}' },
+    {
+      path: '/models/chat/completions?api-version=2024-05-01-preview',
+      who: { 'api-key': 'house-key-0123456789' },
+      names: ['model', 'messages', 'seed', 'max_tokens'],
+      dropped: null,
+    },
+  ],
+  [
+    'mistral',
+    '/v1',
+    { dialect: 'mistral', api_key: '${HOUSE_KEY}' },
+    {
+      path: '/v1/chat/completions',
+      who: { authorization: 'Bearer house-key-0123456789' },
+      names: ['model', 'messages', 'max_tokens', 'random_seed'],
+      dropped: 'messages.name',
+    },
+  ],
+])('%s', async (_name, base, settings, received) => {
+  const index = provider.requests.length
+  await using gateway = await startInProcess({
+    env: ENV,
+    yaml: { providers: { near: { base_url: provider.url + base, ...settings } } },
+    model: { targets: [{ provider: 'near', model: 'tiny' }] },
+  })
+  const answer = await gateway.chat(ASK)
+  expect(answer.status).toBe(200)
+  const { path, headers, body } = await provider.waitForRequest(index)
+  const who = Object.fromEntries(
+    ['api-key', 'authorization'].flatMap(name => (headers[name] ? [[name, headers[name]]] : [])),
+  )
+  const names = Object.keys(body ?? {})
+  expect({ path, who, names, dropped: answer.headers.get('x-tollgate-dropped') }).toEqual(received)
+})

@@ -1,0 +1,267 @@
+/** What is known of each target, and the order that follows from it; time is passed in. */
+import { beforeEach, describe, expect, test } from 'vitest'
+import type { ErrorCode, Target } from '#contract'
+import { Board } from '../../src/providers/health.ts'
+
+const target = (id: string, maxInflight = Number.POSITIVE_INFINITY): Target => ({
+  id,
+  provider: id,
+  model: id,
+  weight: 1,
+  cost: null,
+  capField: 'max_tokens',
+  reasoningOutsideCap: 0,
+  priority: 0,
+  maxInflight,
+})
+const [a, b, c] = [target('a'), target('b'), target('c')]
+
+let now: number
+let board: Board
+let ejected: [target: string, forMs: number][]
+
+beforeEach(() => {
+  now = 1000
+  ejected = []
+  board = new Board(
+    () => now,
+    (id, forMs) => ejected.push([id, forMs]),
+  )
+})
+
+const order = (...targets: Target[]) =>
+  board
+    .arrange(targets)
+    .map(({ id }) => id)
+    .join('')
+const fail = (of: Target, code: ErrorCode = 'upstream_error', retryAfterMs?: number) =>
+  board.begin(of).bad({ code, detail: '', ...(retryAfterMs === undefined ? {} : { retryAfterMs }) })
+const failTimes = (of: Target, times: number) => {
+  for (let i = 0; i < times; i++) fail(of)
+}
+
+describe('a target that fails', () => {
+  test('five times in a row is put behind the others, for 15 s', () => {
+    failTimes(a, 4)
+    expect(order(a, b)).toBe('ab')
+    fail(a)
+    expect(order(a, b, c)).toBe('bca')
+    expect(ejected).toEqual([['a', 15_000]])
+    now += 14_999
+    expect(order(a, b)).toBe('ba')
+    now += 1
+    expect(order(a, b)).toBe('ab')
+  })
+
+  test('and is the only one is asked all the same', () => {
+    failTimes(a, 5)
+    expect(order(a)).toBe('a')
+    failTimes(b, 5)
+    expect(order(a, b)).toBe('ab')
+  })
+
+  test('half of ten times is put behind the others too, but not when it was long ago', () => {
+    for (let i = 0; i < 5; i++) {
+      board.begin(a).good()
+      fail(a)
+    }
+    expect(order(a, b)).toBe('ba')
+    for (let i = 0; i < 5; i++) {
+      board.begin(c).good()
+      if (i < 4) fail(c)
+    }
+    now += 30_001
+    fail(c)
+    expect(order(c, b)).toBe('cb')
+  })
+
+  test('as half-open gets one attempt, which decides: longer out, or well again', () => {
+    failTimes(a, 5)
+    now += 15_000
+    const probe = board.begin(a)
+    expect(order(a, b)).toBe('ba')
+    probe.bad({ code: 'upstream_error', detail: '' })
+    expect(ejected.at(-1)).toEqual(['a', 30_000])
+    now += 29_999
+    expect(order(a, b)).toBe('ba')
+    now += 1
+    const second = board.begin(a)
+    expect(order(a, b)).toBe('ba')
+    second.good()
+    expect(order(a, b)).toBe('ab')
+    failTimes(a, 5)
+    expect(ejected.at(-1)).toEqual(['a', 15_000])
+  })
+
+  test('again and again is out for two minutes at most', () => {
+    failTimes(a, 5)
+    for (let i = 0; i < 6; i++) {
+      now += 120_000
+      fail(a)
+    }
+    expect(ejected.map(([, forMs]) => forMs)).toEqual([15, 30, 60, 120, 120, 120, 120].map(s => s * 1000))
+  })
+
+  test('a probe that we gave up says nothing: the next one may try', () => {
+    failTimes(a, 5)
+    now += 15_000
+    board.begin(a).dropped()
+    expect(order(a, b)).toBe('ab')
+  })
+
+  test('a probe whose request is refused has found it alive', () => {
+    failTimes(a, 5)
+    now += 15_000
+    fail(a, 'upstream_rejected')
+    failTimes(a, 5)
+    expect(ejected.at(-1)).toEqual(['a', 15_000])
+  })
+
+  test('attempts that were begun before the ejection do not end it', () => {
+    const before = board.begin(a)
+    failTimes(a, 5)
+    before.good()
+    expect(order(a, b)).toBe('ba')
+  })
+
+  test.each<ErrorCode>([
+    'upstream_rejected',
+    'context_length_exceeded',
+    'content_filter',
+    'request_too_large',
+    'unsupported_parameter',
+    'overloaded',
+  ])("%s is the request's failure, or ours, not the target's", code => {
+    for (let i = 0; i < 20; i++) fail(a, code)
+    expect(order(a, b)).toBe('ab')
+  })
+})
+
+describe('a limited target', () => {
+  test.each([
+    ['for as long as it says', 7000, 7000],
+    ['for a second when it does not say', undefined, 1000],
+  ])('is behind the well ones %s', (_name, retryAfterMs, outMs) => {
+    for (let i = 0; i < 20; i++) fail(a, 'upstream_rate_limited', retryAfterMs)
+    expect(order(a, b)).toBe('ba')
+    now += outMs
+    expect(order(a, b)).toBe('ab')
+    expect(ejected).toEqual([])
+  })
+
+  test('that was sick before is behind too: to ask it would be in vain', () => {
+    failTimes(a, 5)
+    now += 15_000
+    fail(a, 'upstream_rate_limited', 60_000)
+    expect(order(a, b)).toBe('ba')
+    now += 60_000
+    expect(order(a, b)).toBe('ab')
+  })
+
+  test('is well again with an answer to a later request, not to an earlier one', () => {
+    const earlier = board.begin(a)
+    now += 10
+    fail(a, 'upstream_rate_limited', 60_000)
+    earlier.good()
+    expect(order(a, b)).toBe('ba')
+    now += 10
+    board.begin(a).good()
+    expect(order(a, b)).toBe('ab')
+  })
+
+  test('is before a sick one', () => {
+    failTimes(a, 5)
+    fail(b, 'upstream_rate_limited')
+    expect(order(a, b, c)).toBe('cba')
+  })
+})
+
+describe('attempts under way', () => {
+  test('as many as a target takes: it is left out, also as the only one', () => {
+    const narrow = target('n', 2)
+    const one = board.begin(narrow)
+    expect(order(narrow, a)).toBe('na')
+    const two = board.begin(narrow)
+    expect(order(narrow, a)).toBe('a')
+    expect(order(narrow)).toBe('')
+    one.good()
+    // A second end counts for nothing.
+    one.dropped()
+    expect(order(narrow)).toBe('n')
+    two.dropped()
+    const three = board.begin(narrow)
+    expect(order(narrow)).toBe('n')
+    three.good()
+  })
+
+  test('are timed to the begin of their answers, the last ones most', () => {
+    expect(board.latencyMs('a', true)).toBeNull()
+    const first = board.begin(a)
+    now += 100
+    first.begun(true)
+    expect(board.latencyMs('a', true)).toBe(100)
+    const second = board.begin(a)
+    now += 200
+    second.begun(true)
+    expect(board.latencyMs('a', true)).toBeCloseTo(120)
+  })
+
+  test('streams and whole answers have times of their own', () => {
+    const whole = board.begin(a)
+    now += 5000
+    whole.begun(false)
+    expect(board.latencyMs('a', true)).toBeNull()
+    expect(board.latencyMs('a', false)).toBe(5000)
+  })
+
+  test('that are old are learned anew, by one request', () => {
+    const slow = board.begin(a)
+    now += 5000
+    slow.begun(true)
+    slow.good()
+    now += 59_999
+    expect(board.latencyMs('a', true)).toBe(5000)
+    now += 1
+    expect(board.latencyMs('a', true)).toBeNull()
+    const again = board.begin(a)
+    expect(board.latencyMs('a', true)).toBe(5000)
+    now += 40
+    again.begun(true)
+    expect(board.latencyMs('a', true)).toBe(40)
+  })
+})
+
+describe('what operators see', () => {
+  test('of a target that was never asked: nothing', () => {
+    expect(board.look('a')).toBeUndefined()
+  })
+
+  test('state, spans, failures of the last half minute, latency while it is fresh', () => {
+    const ticket = board.begin(a)
+    now += 40
+    ticket.begun(true)
+    expect(board.look('a')).toEqual({
+      state: 'well',
+      forMs: 0,
+      inflight: 1,
+      failuresInARow: 0,
+      attempts: 0,
+      failed: 0,
+      latencyMs: 40,
+    })
+    ticket.good()
+    fail(a)
+    expect(board.look('a')).toMatchObject({ inflight: 0, failuresInARow: 1, attempts: 2, failed: 1 })
+    now += 30_001
+    expect(board.look('a')).toMatchObject({ attempts: 0, failed: 0, latencyMs: 40 })
+    now += 30_000
+    expect(board.look('a')).toMatchObject({ latencyMs: null })
+    fail(a, 'upstream_rate_limited', 2500)
+    expect(board.look('a')).toMatchObject({ state: 'limited', forMs: 2500 })
+    failTimes(b, 5)
+    now += 5000
+    expect(board.look('b')).toMatchObject({ state: 'ejected', forMs: 10_000 })
+    now += 10_000
+    expect(board.look('b')).toMatchObject({ state: 'half_open', forMs: 0 })
+  })
+})

@@ -1,0 +1,226 @@
+/** A client that leaves its stream, and a gateway that cuts it. */
+import { describe, expect, test } from 'vitest'
+import { StreamPump } from '../../../src/request/answer/pump.ts'
+import { StreamAnswer } from '../../../src/request/answer/stream.ts'
+import { finish, text, usage, usageChunk } from './chunks.ts'
+import { COMPLETE, chatOf, LEFT, openai, type PumpOptions, parts, ROLE, streaming, USAGE } from './pumping.ts'
+import { until } from './wire.ts'
+
+describe('the client leaves a stream', () => {
+  const MOMENTS: [name: string, events: (object | string)[], finished: boolean][] = [
+    ['before anything came', [], false],
+    ['after the role', [ROLE], false],
+    ['after some content', [ROLE, text('a'), text('b')], false],
+    ['after the finish of one of two choices', [text('a', 0), text('b', 1), finish(0)], false],
+    ['after the finish', [text('a'), finish()], true],
+    ['after the usage', [text('a'), finish(), usageChunk(USAGE)], true],
+  ]
+
+  for (const how of ['fin', 'reset'] as const) {
+    test.each(MOMENTS)(`cancel: %s (${how})`, async (_name, events, finished) => {
+      const { put, leaves, ending, source } = await streaming()
+      if (events.length > 0) put(...events)
+      await leaves(how)
+      expect(await ending()).toEqual(finished ? null : LEFT)
+      expect(source.aborts).toBe(finished ? 0 : 1)
+    })
+  }
+
+  test.each(MOMENTS)('drain: %s; the rest is read for its usage', async (_name, events) => {
+    const { put, pump, leaves, ending, source, meter } = await streaming({ onDisconnect: 'drain' })
+    if (events.length > 0) put(...events)
+    await leaves()
+    expect(await ending()).toBeNull()
+    put(text('c', 1), finish(0), finish(1), usageChunk(USAGE), '[DONE]')
+    pump.end()
+    expect(await ending()).toEqual(LEFT)
+    expect(source.aborts).toBe(0)
+    expect(meter.usage).toEqual(USAGE)
+  })
+
+  test('after the finish the usage is waited for, two seconds', async () => {
+    const { put, leaves, ending, source, watchman, meter } = await streaming()
+    put(text('a'), finish())
+    await leaves()
+    watchman.advance(1_999)
+    expect(await ending()).toBeNull()
+    put(usageChunk(USAGE))
+    expect(meter.usage).toEqual(USAGE)
+    watchman.advance(1)
+    expect(await ending()).toEqual(LEFT)
+    expect(source.aborts).toBe(1)
+  })
+
+  test('and not longer when the usage and the end come', async () => {
+    const { put, leaves, ending, source, watchman } = await streaming()
+    put(text('a'), finish())
+    await leaves()
+    const before = watchman.watched
+    put(usageChunk(USAGE), '[DONE]')
+    expect(await ending()).toEqual(LEFT)
+    expect(source.aborts).toBe(0)
+    expect(watchman.watched).toBe(before)
+  })
+
+  test('what waits for a connection is not sent any more, also when the rest would be read', async () => {
+    const { leaves, ending, source } = await streaming({ onDisconnect: 'drain' })
+    source.isSent = false
+    await leaves()
+    expect(await ending()).toEqual(LEFT)
+    expect(source.aborts).toBe(1)
+  })
+
+  test('draining takes thirty seconds at most', async () => {
+    const { put, leaves, ending, source, watchman } = await streaming({ onDisconnect: 'drain' })
+    put(text('a'))
+    await leaves()
+    for (let second = 0; second < 29; second++) {
+      watchman.advance(1_000)
+      put(text('b'))
+    }
+    expect(await ending()).toBeNull()
+    watchman.advance(1_000)
+    expect(await ending()).toEqual(LEFT)
+    expect(source.aborts).toBe(1)
+  })
+
+  test('a provider that finishes again and again gets two seconds, once', async () => {
+    const { put, leaves, ending, watchman } = await streaming({ onDisconnect: 'drain' })
+    put(text('a'))
+    await leaves()
+    watchman.advance(10_000)
+    put(finish())
+    watchman.advance(1_500)
+    put(finish(), text('b'))
+    watchman.advance(499)
+    expect(await ending()).toBeNull()
+    watchman.advance(1)
+    expect(await ending()).toEqual(LEFT)
+  })
+
+  test('while it drains, one finished choice of two is not the end', async () => {
+    const { put, leaves, ending, watchman } = await streaming({ onDisconnect: 'drain' })
+    put(text('a', 0), text('b', 1))
+    await leaves()
+    put(finish(0))
+    watchman.advance(10_000)
+    expect(await ending()).toBeNull()
+    put(finish(1))
+    watchman.advance(2_000)
+    expect(await ending()).toEqual(LEFT)
+  })
+
+  test('a failure while it drains is not told to anybody', async () => {
+    const { put, pump, leaves, ending } = await streaming({ onDisconnect: 'drain' })
+    put(text('a'))
+    await leaves()
+    pump.fail({ code: 'upstream_truncated', detail: '' })
+    expect(await ending()).toEqual(LEFT)
+  })
+
+  test('a client that had left before the source was known stops it', async () => {
+    const { common, wire, client, source } = await parts({})
+    wire.raw.reset()
+    await until(() => client.left)
+    const decoder = openai.decodeStream({
+      model: 'm',
+      includeUsage: false,
+      exchange: 'req_1',
+      createdAt: 1_700_000_000,
+    })
+    const pump = new StreamPump(common, decoder, new StreamAnswer(client, []))
+    pump.feedFrom(source)
+    expect(source.aborts).toBe(1)
+    expect(await pump.over).toEqual(LEFT)
+  })
+
+  type Came = readonly (object | string)[]
+  test.each<[name: string, options: PumpOptions, before: Came, after: Came | null, spent: unknown]>([
+    ['before anything', {}, [], null, [6, 0, 'estimated']],
+    ['behind its usage', {}, [usageChunk(usage(7, 1))], null, [7, 1, 'reported']],
+    ['behind a usage of zeros', {}, [usageChunk(usage(0, 0))], null, [6, 0, 'estimated']],
+    ['and half a minute is over', { onDisconnect: 'drain' }, [ROLE], [], [6, 0, 'estimated']],
+    ['and then a token comes', { onDisconnect: 'drain' }, [], [text('a')], [6, 1, 'estimated']],
+    ['behind a finish without a token', {}, [finish()], [], null],
+  ])('before the first token, %s: the prompt at least was used', async (_name, options, before, after, spent) => {
+    const { put, pump, leaves, ending, meter, watchman } = await streaming(options)
+    meter.begin(chatOf('Hello'), 100)
+    if (before.length > 0) put(...before)
+    await leaves()
+    if (after && after.length > 0) put(...after)
+    if (after) watchman.advance(30_000)
+    expect(await ending()).toEqual(LEFT)
+    expect(meter.abandoned).toBe(spent !== null)
+    const used = meter.spent(false)
+    expect(used && [used.promptTokens, used.completionTokens, used.source]).toEqual(spent)
+    pump.end()
+    expect(meter.abandoned).toBe(spent !== null)
+  })
+
+  test.each<[name: string, of: (pump: StreamPump) => void]>([
+    ['the provider fails', pump => pump.fail({ code: 'upstream_error', detail: '' })],
+    ['the answer ends by itself', pump => pump.end()],
+  ])('%s while it drains, before the first token: as for one who stays', async (_name, end) => {
+    const { pump, leaves, ending, meter } = await streaming({ onDisconnect: 'drain' })
+    meter.begin(chatOf('Hello'), 100)
+    await leaves()
+    end(pump)
+    expect(await ending()).toEqual(LEFT)
+    expect(meter.abandoned).toBe(false)
+    expect(meter.spent(false)).toBeNull()
+  })
+
+  test('what was not sent, or answered by an error, is nothing that was used', async () => {
+    const { leaves, ending, source, meter } = await streaming()
+    source.isBillable = false
+    await leaves()
+    expect(await ending()).toEqual(LEFT)
+    expect(meter.abandoned).toBe(false)
+  })
+
+  test('leaving twice, or after the end, does nothing', async () => {
+    const { put, pump, leaves, ending, source } = await streaming()
+    put(finish(), '[DONE]')
+    pump.end()
+    expect(await ending()).toEqual(COMPLETE)
+    await leaves()
+    pump.leave()
+    expect(await ending()).toEqual(COMPLETE)
+    expect(source.aborts).toBe(0)
+  })
+
+  test('what came while it was gone is counted: it came from upstream', async () => {
+    const { put, leaves, meter } = await streaming({ onDisconnect: 'drain' })
+    put(text('a'))
+    await leaves()
+    put(text('b'), text('c'))
+    expect(meter.countedTokens).toBe(3)
+  })
+})
+
+describe('a stream that is cut', () => {
+  test.each<[string, object[]]>([
+    ['before anything', []],
+    ['in the middle', [text('a')]],
+    ['after its finish', [text('a'), finish()]],
+  ])('%s', async (_name, events) => {
+    const { put, pump, ending, source } = await streaming()
+    if (events.length > 0) put(...events)
+    pump.cut()
+    expect(await ending()).toEqual({ ending: 'cut' })
+    expect(source.aborts).toBe(1)
+    pump.cut()
+    pump.leave()
+    expect(source.aborts).toBe(1)
+  })
+
+  test('while it drains for nobody', async () => {
+    const { put, pump, leaves, ending, watchman, meter } = await streaming({ onDisconnect: 'drain' })
+    put(text('a'))
+    await leaves()
+    pump.cut()
+    expect(await ending()).toEqual({ ending: 'cut' })
+    expect(watchman.watched).toBe(0)
+    expect(meter.abandoned).toBe(true)
+  })
+})

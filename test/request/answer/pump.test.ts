@@ -1,0 +1,442 @@
+import { describe, expect, test } from 'vitest'
+import type { ChatCompletion, Chunk, Dialect } from '#contract'
+import { StreamPump } from '../../../src/request/answer/pump.ts'
+import { StreamAnswer } from '../../../src/request/answer/stream.ts'
+import { type Tap, TapError } from '../../../src/request/answer/taps.ts'
+import { bodyOf } from '../../../src/request/answer/whole.ts'
+import { parseSse } from '../../helpers/sse.ts'
+import { chunk, completion, finish, text, usage, usageChunk } from './chunks.ts'
+import { COMPLETE, collecting, failed, LEFT, openai, parts, ROLE, streaming, USAGE } from './pumping.ts'
+import { until } from './wire.ts'
+
+describe('a stream that goes wrong', () => {
+  test.each<[name: string, events: (object | string)[], code: string]>([
+    ['nothing at all', [], 'upstream_invalid'],
+    ['the role only', [ROLE], 'upstream_truncated'],
+    ['content without a finish', [ROLE, text('a')], 'upstream_truncated'],
+    ['content and usage without a finish', [text('a'), usageChunk(USAGE)], 'upstream_truncated'],
+    ['[DONE] at once', ['[DONE]'], 'upstream_truncated'],
+    ['[DONE] without a finish', [text('a'), '[DONE]'], 'upstream_truncated'],
+    ['[DONE] after an empty finish', [text('a'), finish(0, ''), '[DONE]'], 'upstream_truncated'],
+    ['one of two choices unfinished', [text('a', 0), text('b', 1), finish(0)], 'upstream_truncated'],
+    ['no JSON', [text('a'), '{"choices": [{'], 'upstream_invalid'],
+    ['an error', [text('a'), { error: { message: 'x', type: 'server_error' } }], 'upstream_error'],
+    ['an error at once', [{ error: { code: 429, message: 'x' } }], 'upstream_rate_limited'],
+    ['an error after the finish', [text('a'), finish(), { error: { message: 'x' } }], 'upstream_error'],
+    ['the finish reason "error"', [text('a'), finish(0, 'error')], 'upstream_error'],
+    ['the finish reason "error" of one choice', [text('a'), finish(0), finish(1, 'error')], 'upstream_error'],
+    [
+      'no end after the finish',
+      [text('a'), finish(), ...Array(300).fill(chunk({ p: 'x'.repeat(1000) }))],
+      'upstream_invalid',
+    ],
+    ['no end of content after the finish', [text('a'), finish(), ...Array(1_001).fill(text('b'))], 'upstream_invalid'],
+  ])('%s: %s', async (_name, events, code) => {
+    const { put, pump, ending, answer, client } = await streaming()
+    if (events.length > 0) put(...events)
+    pump.end()
+    expect(await ending()).toEqual(failed(code))
+    // Nothing of a finish has left: the error event is still the truth. Before the first content nothing has left at all.
+    expect(client.headSent).toBe(events.some(event => JSON.stringify(event).includes('"content":"a"')))
+    answer.fail({ message: 'm', type: 'server_error', param: null, code } as never)
+  })
+
+  test('by an event that is larger than an answer may be: what came before has left', async () => {
+    const { put, pump, ending, source, client } = await streaming({ largestBytes: 1000 })
+    put(text('a'))
+    for (let sent = 0; sent < 1000; sent += 100) pump.data(Buffer.alloc(100, 'x'))
+    expect(source.aborts).toBe(0)
+    pump.data(Buffer.from('x'))
+    expect(await ending()).toEqual(failed('upstream_too_large'))
+    expect([source.aborts, client.headSent]).toEqual([1, true])
+  })
+
+  test('by an event for which there is no room', async () => {
+    const held: number[] = []
+    const holds = (bytes: number) => held.push(bytes) < 3
+    const { pump, ending } = await streaming({ holds })
+    for (let pieces = 0; pieces < 20; pieces++) pump.data(Buffer.alloc(64 * 1024, 'x'))
+    expect(await ending()).toEqual(failed('overloaded'))
+    // What every stream has is not counted.
+    expect(held).toEqual([5, 6, 7].map(pieces => pieces * 64 * 1024))
+  })
+
+  test('is given up upstream at once', async () => {
+    const { put, source, pump } = await streaming()
+    put(text('a'), { error: { message: 'x' } }, text('b'), finish(), '[DONE]')
+    expect(source.aborts).toBe(1)
+    // What still comes is for nobody.
+    expect(put(text('c'))).toBe(true)
+    pump.end()
+    pump.fail({ code: 'upstream_truncated', detail: '' })
+    expect(source.aborts).toBe(1)
+  })
+
+  test('the first failure counts', async () => {
+    const { pump, ending } = await streaming()
+    pump.fail({ code: 'upstream_timeout', detail: 'one' })
+    pump.fail({ code: 'upstream_truncated', detail: 'two' })
+    pump.end()
+    expect(await ending()).toEqual({ ending: 'failed', failure: { code: 'upstream_timeout', detail: 'one' } })
+  })
+
+  test('a decoder that throws ends this answer, and no exception comes out', async () => {
+    const dialect: Dialect = {
+      ...openai,
+      decodeStream: () => ({
+        push: () => {
+          throw new RangeError('too deep')
+        },
+        end: () => [],
+      }),
+    }
+    const { put, ending, source } = await streaming({ dialect })
+    expect(() => put(text('a'))).not.toThrow()
+    expect(await ending()).toEqual({
+      ending: 'failed',
+      failure: { code: 'upstream_invalid', detail: 'the stream could not be read: RangeError: too deep' },
+    })
+    expect(source.aborts).toBe(1)
+  })
+
+  test('what was over before the source was known is given up as soon as it is', async () => {
+    const { common, source } = await parts({})
+    const answer = new StreamAnswer(common.client, [])
+    const view = { model: 'm', includeUsage: false, exchange: 'req_1', createdAt: 1_700_000_000 }
+    const pump = new StreamPump(common, openai.decodeStream(view), answer)
+    pump.data(Buffer.from('data: {"error":{"message":"x"}}\n\n'))
+    pump.feedFrom(source)
+    expect(source.aborts).toBe(1)
+  })
+})
+
+describe('a stream that goes well', () => {
+  test.each<[name: string, events: (object | string)[], end: boolean]>([
+    ['with [DONE] and an end', [ROLE, text('a'), finish(), usageChunk(USAGE), '[DONE]'], true],
+    ['with [DONE]; the end may come later', [ROLE, text('a'), finish(), usageChunk(USAGE), '[DONE]'], false],
+    ['without [DONE]', [text('a'), finish(), usageChunk(USAGE)], true],
+    ['without usage', [text('a'), finish(), '[DONE]'], true],
+    ['without content', [finish(), usageChunk(USAGE), '[DONE]'], true],
+    ['with two finishes', [text('a'), finish(), finish(), usageChunk(USAGE), '[DONE]'], true],
+    ['with usage beside the finish', [text('a'), { ...finish(), usage: USAGE }, '[DONE]'], true],
+    ['with usage first', [usageChunk(USAGE), text('a'), finish(), '[DONE]'], true],
+    ['with one finish for two choices, and [DONE]', [text('a', 0), text('b', 1), finish(0), '[DONE]'], true],
+    ['with more after [DONE]', [text('a'), finish(), '[DONE]', text('b'), { error: { message: 'x' } }], true],
+  ])('%s', async (_name, events, end) => {
+    const { put, pump, ending, source } = await streaming()
+    put(...events)
+    if (end) pump.end()
+    expect(await ending()).toEqual(COMPLETE)
+    expect(source.aborts).toBe(0)
+  })
+
+  test('content behind a finish reason is neither delivered nor counted nor seen by a step; its usage is both', async () => {
+    const seen: string[] = []
+    const fn = (each: Chunk) => void seen.push(...each.choices.map(({ delta }) => String(delta?.content)))
+    const { put, meter, answer, received, ending } = await streaming({
+      includeUsage: true,
+      taps: [{ step: 0, kind: 'watch', fn }],
+    })
+    const late = text('late')
+    put(text('a'), finish(), late, { ...late, usage: USAGE }, '[DONE]')
+    expect(await ending()).toEqual(COMPLETE)
+    answer.finish()
+    const all = await received('[DONE]\n\n')
+    expect(all).not.toContain('late')
+    expect(all).toContain('"prompt_tokens":7')
+    expect(seen).not.toContain('late')
+    expect(meter).toMatchObject({ countedTokens: 1, usage: USAGE })
+  })
+
+  test('an event without its blank line still counts when the body ends', async () => {
+    const { pump, ending, meter } = await streaming()
+    pump.data(Buffer.from(`data: ${JSON.stringify(text('a'))}\n\ndata: ${JSON.stringify(finish())}`))
+    expect(await ending()).toBeNull()
+    pump.end()
+    expect(await ending()).toEqual(COMPLETE)
+    expect(meter).toMatchObject({ started: true, finished: true, countedTokens: 1 })
+  })
+
+  test('its usage is known, whether the client sees it or not', async () => {
+    for (const includeUsage of [false, true]) {
+      const { put, meter, answer, received } = await streaming({ includeUsage })
+      put(text('a'), finish(), usageChunk(USAGE), '[DONE]')
+      answer.finish()
+      expect(meter.usage).toEqual(USAGE)
+      expect((await received('[DONE]\n\n')).includes('prompt_tokens')).toBe(includeUsage)
+    }
+  })
+
+  test('of several usages the last one counts', async () => {
+    const { put, meter } = await streaming()
+    put({ ...text('a'), usage: usage(7, 1) }, { ...finish(), usage: usage(7, 5) }, '[DONE]')
+    expect(meter.usage).toEqual(usage(7, 5))
+  })
+
+  test('the client sees content at once, and the end only when it is let go', async () => {
+    const { put, answer, received } = await streaming()
+    put(ROLE, text('a'))
+    expect(await received('"content":"a"')).not.toContain('finish_reason":"stop"')
+    put(text('b'), finish(), '[DONE]')
+    const before = await received('"content":"b"')
+    expect(before).not.toContain('"stop"')
+    expect(before).not.toContain('[DONE]')
+    answer.finish()
+    expect(await received('[DONE]')).toContain('"stop"')
+  })
+
+  test('after [DONE] the body has a second to end, or the connection is not kept', async () => {
+    const { put, watchman, source, client } = await streaming()
+    put(finish(), '[DONE]')
+    client.release()
+    watchman.advance(999)
+    expect(source.aborts).toBe(0)
+    watchman.advance(1)
+    expect(source.aborts).toBe(1)
+    watchman.advance(10_000)
+    expect(source.aborts).toBe(1)
+  })
+
+  test('a body that ends behind its [DONE] is watched no longer', async () => {
+    const { put, pump, watchman, source } = await streaming()
+    const before = watchman.watched
+    put(finish(), '[DONE]')
+    expect(watchman.watched).toBe(before + 1)
+    pump.end()
+    expect(watchman.watched).toBe(before)
+    watchman.advance(5_000)
+    expect(source.aborts).toBe(0)
+  })
+})
+
+describe('a client that does not keep up with a stream', () => {
+  const large = text('x'.repeat(64 * 1024))
+
+  test('pauses the source, and its reading on resumes it', async () => {
+    const { put, wire, source } = await streaming()
+    wire.raw.pause()
+    let puts = 0
+    while (put(large)) if (++puts > 5_000) throw new Error('this client keeps up with everything')
+    const before = source.resumes
+    wire.raw.resume()
+    await until(() => source.resumes > before)
+  })
+
+  test('its leaving resumes the source too: nobody waits for who is gone', async () => {
+    const { put, source, leaves, ending } = await streaming({ onDisconnect: 'drain' })
+    while (put(large));
+    await leaves()
+    expect(source.resumes).toBeGreaterThan(0)
+    // And from then on nothing pauses.
+    for (let i = 0; i < 20; i++) expect(put(large)).toBe(true)
+    expect(await ending()).toBeNull()
+  })
+})
+
+describe('a tap that throws in the middle of a stream', () => {
+  test.each<Tap['kind']>(['watch', 'edit'])('%s: the step is named, upstream is given up', async kind => {
+    const cause = new Error('bug')
+    const fn = (each: Chunk) => {
+      if (each.choices[0]?.delta.content === 'b') throw cause
+      return each
+    }
+    const { put, ending, source, received } = await streaming({ taps: [{ step: 4, kind, fn } as Tap] })
+    put(text('a'), text('b'), text('c'))
+    expect(await ending()).toEqual({ ending: 'tapped', error: expect.objectContaining({ step: 4, cause }) })
+    expect(source.aborts).toBe(1)
+    expect(await received('"content":"a"')).not.toContain('"content":"b"')
+  })
+})
+
+describe('a whole answer that goes wrong', () => {
+  const noFinish = completion('a')
+  noFinish.choices[0]!.finish_reason = 'error'
+
+  test.each<[name: string, body: object | string, code: string]>([
+    ['nothing', '', 'upstream_invalid'],
+    ['no JSON', '{"choices": [', 'upstream_invalid'],
+    ['an error', { error: { message: 'x' } }, 'upstream_error'],
+    ['the finish reason "error"', noFinish, 'upstream_error'],
+  ])('%s', async (_name, body, code) => {
+    const { put, pump, ending, meter } = await collecting()
+    put(body)
+    pump.end()
+    expect(await ending()).toEqual(failed(code))
+    expect(pump.body).toBeNull()
+    // Nothing was delivered and nothing is charged.
+    expect(meter).toMatchObject({ started: false, usage: null })
+  })
+
+  test('without room for it: it is given up', async () => {
+    const { pump, ending, source } = await collecting({ holds: bytes => bytes < 100 })
+    pump.data(Buffer.alloc(99, 'x'))
+    expect(source.aborts).toBe(0)
+    pump.data(Buffer.from('x'))
+    expect(await ending()).toEqual(failed('overloaded'))
+    expect(source.aborts).toBe(1)
+  })
+
+  test('too large: it is given up and not kept', async () => {
+    const largestBytes = 8 * 1024 * 1024
+    const { pump, ending, source } = await collecting({ largestBytes })
+    const piece = Buffer.alloc(1024 * 1024, 'x')
+    for (let size = 0; size < largestBytes; size += piece.length) {
+      expect(pump.data(piece)).toBe(true)
+      expect(source.aborts).toBe(0)
+    }
+    pump.data(Buffer.from('x'))
+    expect(await ending()).toEqual(failed('upstream_too_large'))
+    expect(source.aborts).toBe(1)
+    pump.data(piece)
+    pump.end()
+    expect(source.aborts).toBe(1)
+  })
+
+  test('a decoder that throws ends this answer, and no exception comes out', async () => {
+    const decodeAnswer = () => {
+      throw new RangeError('too deep')
+    }
+    const { put, pump, ending } = await collecting({ dialect: { ...openai, decodeAnswer } })
+    put('{}')
+    expect(() => pump.end()).not.toThrow()
+    expect(await ending()).toEqual(failed('upstream_invalid'))
+  })
+
+  test.each<Tap['kind']>(['watch', 'edit'])('a %s that throws is named', async kind => {
+    const fn = () => {
+      throw new Error('bug')
+    }
+    const { put, pump, ending } = await collecting({ taps: [{ step: 4, kind, fn } as Tap] })
+    put(completion('a'))
+    pump.end()
+    const end = await ending()
+    expect(end).toMatchObject({ ending: 'tapped', error: { step: 4 } })
+    expect((end as { error: unknown }).error).toBeInstanceOf(TapError)
+  })
+})
+
+describe('a whole answer that goes well', () => {
+  test('is kept until the gateway sends it', async () => {
+    const { put, pump, ending, meter, client } = await collecting()
+    put(completion('abcdefgh'))
+    expect(await ending()).toBeNull()
+    pump.end()
+    expect(await ending()).toEqual(COMPLETE)
+    expect(JSON.parse(pump.body!.toString())).toEqual(completion('abcdefgh'))
+    expect(meter).toMatchObject({ started: true, finished: true, countedTokens: 2, usage: usage(3, 1) })
+    expect(client.headSent).toBe(false)
+  })
+
+  test('may come in pieces, cut anywhere', async () => {
+    const { pump, ending } = await collecting()
+    for (const byte of Buffer.from(JSON.stringify(completion('na\u00efve \u{1f600}')))) pump.data(Buffer.of(byte))
+    pump.end()
+    expect(await ending()).toEqual(COMPLETE)
+    expect(JSON.parse(pump.body!.toString())).toEqual(completion('na\u00efve \u{1f600}'))
+  })
+
+  test('all choices are counted', async () => {
+    const { put, pump, meter } = await collecting()
+    put({ ...completion('abcdefgh', 'abcdefgh', { role: 'assistant', content: null, tool_calls: [] }), usage: null })
+    pump.end()
+    expect(meter).toMatchObject({ countedTokens: 4, usage: null })
+  })
+
+  test('is what the taps have made of it', async () => {
+    const fn = (each: Chunk) => ({
+      ...each,
+      choices: [{ ...each.choices[0]!, delta: { role: 'assistant', content: '***' } }],
+    })
+    const { put, pump } = await collecting({ taps: [{ step: 0, kind: 'edit', fn }] })
+    put(completion('secret'))
+    pump.end()
+    expect(JSON.parse(pump.body!.toString())).toEqual(completion('***'))
+  })
+})
+
+describe('the client leaves a whole answer', () => {
+  test.each<[name: string, body: string | null]>([
+    ['before anything came', null],
+    ['in the middle', '{"choices":['],
+  ])('cancel: %s', async (_name, body) => {
+    const { put, leaves, ending, source, meter } = await collecting()
+    if (body) put(body)
+    await leaves()
+    expect(await ending()).toEqual(LEFT)
+    expect(source.aborts).toBe(1)
+    expect(meter.started).toBe(false)
+  })
+
+  test('drain: the rest is read for its usage', async () => {
+    const { pump, leaves, ending, source, meter } = await collecting({ onDisconnect: 'drain' })
+    const bytes = Buffer.from(JSON.stringify(completion('a')))
+    pump.data(bytes.subarray(0, 20))
+    await leaves()
+    expect(await ending()).toBeNull()
+    pump.data(bytes.subarray(20))
+    pump.end()
+    expect(await ending()).toEqual(LEFT)
+    expect(source.aborts).toBe(0)
+    expect(meter).toMatchObject({ started: true, usage: usage(3, 1) })
+    expect(pump.body).toBeNull()
+  })
+
+  test('drain: thirty seconds at most', async () => {
+    const { leaves, ending, source, watchman } = await collecting({ onDisconnect: 'drain' })
+    await leaves()
+    watchman.advance(29_999)
+    expect(await ending()).toBeNull()
+    watchman.advance(1)
+    expect(await ending()).toEqual(LEFT)
+    expect(source.aborts).toBe(1)
+  })
+
+  test('drain: a bad end is not told to anybody', async () => {
+    const { put, pump, leaves, ending } = await collecting({ onDisconnect: 'drain' })
+    await leaves()
+    put('{"choices": [')
+    pump.end()
+    expect(await ending()).toEqual(LEFT)
+  })
+
+  test('a cut is a cut', async () => {
+    const { pump, ending, source } = await collecting()
+    pump.cut()
+    expect(await ending()).toEqual({ ending: 'cut' })
+    expect(source.aborts).toBe(1)
+  })
+})
+
+describe('the bytes of a whole answer', () => {
+  const raw = Buffer.from('{"the provider’s":"own"}')
+  const answer: ChatCompletion = completion('a')
+  const look: Tap = { step: 0, kind: 'watch', fn: () => {} }
+  const edit: Tap = { step: 0, kind: 'edit', fn: each => each }
+
+  test.each<[name: string, raw: Buffer | null, taps: Tap[], own: boolean]>([
+    ['are the provider’s', raw, [], true],
+    ['are the provider’s when it is only watched', raw, [look], true],
+    ['are new when it is edited', raw, [look, edit], false],
+    ['are new when the provider’s cannot be used', null, [look], false],
+    ['are new when the provider’s cannot be used and nobody looks', null, [], false],
+  ])('%s', (_name, bytes, taps, own) => {
+    const body = bodyOf(answer, bytes, taps)
+    if (own) expect(body).toBe(raw)
+    else expect(JSON.parse(body.toString())).toEqual(answer)
+  })
+})
+
+test('a stream reads strictly at the client’s end, whatever the provider’s looked like', async () => {
+  const { pump, answer, received } = await streaming({ includeUsage: true })
+  const pretty = JSON.stringify(text('a\nb'), null, 2).replace(/^/gm, 'data:').replaceAll('\n', '\r\n')
+  pump.data(Buffer.from(`\ufeff: hi\r\n\r\nevent: x\nid: 7\n${pretty}\r\n\r\n`))
+  pump.data(
+    Buffer.from(`data:${JSON.stringify(finish())}\r\rdata: ${JSON.stringify(usageChunk(USAGE))}\n\ndata: [DONE]`),
+  )
+  pump.end()
+  answer.finish()
+  const whole = (await received('[DONE]\n\n')).replace(/^[0-9a-f]+\r\n|\r\n/gm, '')
+  const { events, done } = parseSse(whole.slice(0, whole.indexOf('[DONE]\n\n') + 8))
+  expect(done).toBe(true)
+  expect(events.map(({ data }) => JSON.parse(data))).toEqual([text('a\nb'), finish(), usageChunk(USAGE)])
+})

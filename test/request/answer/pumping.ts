@@ -1,0 +1,136 @@
+/** Both pumps with a client on a real connection, a source that counts, and time that the test moves. */
+import { afterEach, expect } from 'vitest'
+import type { Chat, Chunk, Dialect, OnDisconnect } from '#contract'
+import { openAiDialect } from '../../../src/providers/dialects/openai/index.ts'
+import { Meter } from '../../../src/request/answer/meter.ts'
+import { type PumpEnding, StreamPump } from '../../../src/request/answer/pump.ts'
+import { StreamAnswer } from '../../../src/request/answer/stream.ts'
+import type { Tap } from '../../../src/request/answer/taps.ts'
+import { WholePump } from '../../../src/request/answer/whole.ts'
+import { chunk, usage } from './chunks.ts'
+import { clientOn, openWire, until, type Wire } from './wire.ts'
+
+const wires: Wire[] = []
+afterEach(async () => {
+  for (const wire of wires.splice(0)) await wire[Symbol.asyncDispose]()
+})
+
+/** What a test may choose. */
+export interface PumpOptions {
+  readonly onDisconnect?: OnDisconnect
+  readonly taps?: readonly Tap[]
+  readonly dialect?: Dialect
+  readonly includeUsage?: boolean
+  readonly largestBytes?: number
+  readonly fillsFinish?: boolean
+  holds?(bytes: number): boolean
+}
+
+export const openai = openAiDialect(() => 0)
+/** A request of one message. */
+export const chatOf = (content: string) =>
+  ({ choices: 1, body: { messages: [{ role: 'user', content }] } }) as unknown as Chat
+
+/** What both kinds of pump are tested with: a client on a real connection, and a source that counts. */
+export async function parts(options: PumpOptions) {
+  const { onDisconnect = 'cancel', largestBytes = 32 * 1024 * 1024 } = options
+  const wire = await openWire()
+  wires.push(wire)
+  const { client, watchman } = clientOn(wire.response)
+  const meter = new Meter()
+  const source = {
+    aborts: 0,
+    resumes: 0,
+    isSent: true,
+    isBillable: true,
+    abort: () => void source.aborts++,
+    resume: () => void source.resumes++,
+  }
+  const room = { fillsFinish: options.fillsFinish ?? false, largestBytes, holds: options.holds ?? (() => true) }
+  return { wire, client, watchman, meter, source, common: { client, meter, watchman, onDisconnect, ...room } }
+}
+
+/** Remembers how a pump ended, so that a test can ask without waiting. */
+function watched(pump: StreamPump | WholePump) {
+  const end = { ending: null as PumpEnding | null }
+  void pump.over.then(ending => {
+    end.ending = ending
+  })
+  const settle = () => new Promise(resolve => setImmediate(resolve))
+  return {
+    /** How it ended, or null while it goes on. */
+    async ending() {
+      await settle()
+      return end.ending
+    },
+  }
+}
+
+export async function streaming(options: PumpOptions = {}) {
+  const { wire, client, watchman, meter, source, common } = await parts(options)
+  const answer = new StreamAnswer(client, options.taps ?? [])
+  const view = {
+    model: 'chat-small',
+    includeUsage: options.includeUsage ?? false,
+    exchange: 'req_1',
+    createdAt: 1_700_000_000,
+  }
+  const decoder = (options.dialect ?? openai).decodeStream(view)
+  const pump = new StreamPump(common, decoder, answer)
+  pump.feedFrom(source)
+  return {
+    wire,
+    client,
+    watchman,
+    meter,
+    source,
+    pump,
+    answer,
+    ...watched(pump),
+    /** Upstream sends events. */
+    put: (...events: (Chunk | object | string)[]) =>
+      pump.data(
+        Buffer.from(events.map(each => `data: ${typeof each === 'string' ? each : JSON.stringify(each)}\n\n`).join('')),
+      ),
+    async leaves(how: 'fin' | 'reset' = 'reset') {
+      wire.raw[how]()
+      await until(() => client.left)
+      pump.leave()
+    },
+    /** What the client has received so far, once `marker` has come. */
+    async received(marker: string) {
+      await wire.raw.readUntil(marker)
+      const all = wire.raw.received().toString()
+      return all.slice(all.indexOf('\r\n\r\n') + 4)
+    },
+  }
+}
+
+export async function collecting(options: PumpOptions = {}) {
+  const { wire, client, watchman, meter, source, common } = await parts(options)
+  const view = { model: 'chat-small', includeUsage: false, exchange: 'req_1', createdAt: 1_700_000_000 }
+  const pump = new WholePump(common, { dialect: options.dialect ?? openai, view, taps: options.taps ?? [] })
+  pump.feedFrom(source)
+  return {
+    wire,
+    client,
+    watchman,
+    meter,
+    source,
+    pump,
+    ...watched(pump),
+    put: (answer: object | string) =>
+      pump.data(Buffer.from(typeof answer === 'string' ? answer : JSON.stringify(answer))),
+    async leaves() {
+      wire.raw.reset()
+      await until(() => client.left)
+      pump.leave()
+    },
+  }
+}
+
+export const ROLE = chunk({ role: 'assistant', content: '' })
+export const USAGE = usage(7, 2)
+export const COMPLETE = { ending: 'complete' }
+export const LEFT = { ending: 'client_left' }
+export const failed = (code: string) => ({ ending: 'failed', failure: expect.objectContaining({ code }) })

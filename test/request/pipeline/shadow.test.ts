@@ -1,0 +1,111 @@
+/** A step in shadow that would stop or change the answer: it does neither, and the trail and the metrics say that it would have. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Chunk, definePlugin, refuse } from '#contract'
+import { exact, type FakeProvider, startFakeProvider } from '../../helpers/fake-provider.ts'
+import { FIVE_STEPS, startInProcess } from '../../helpers/in-process.ts'
+import { textOf } from '../../helpers/sse.ts'
+
+let provider: FakeProvider
+beforeAll(async () => {
+  provider = await startFakeProvider({ script: exact({ tokens: ['mail ', 'me at ', 'joe@example.com', ' now'] }) })
+})
+afterAll(() => provider.close())
+
+/** What the client gets, without what is new each time. */
+async function contentOf(answer: Response): Promise<string> {
+  const text = await textOf(answer)
+  return `${answer.status} ${text.replaceAll(/"(id|created)":("[^"]*"|\d+)/g, '')}`
+}
+
+/** A step whose edit is `fn`. */
+const editor = (fn: (chunk: Chunk) => unknown) =>
+  definePlugin({
+    name: 'editor',
+    settings: { type: 'object', additionalProperties: false, properties: {} },
+    create: () => async (ctx, next) => {
+      ctx.exchange.edit(fn as never)
+      await next()
+    },
+  })
+
+const GUARD = { use: 'guard', with: { rules: [{ detect: 'email', action: 'refuse', on: 'answer' }] } }
+const EDITOR = { use: 'editor' }
+
+const spoils = editor(chunk => {
+  for (const choice of chunk.choices) Object.assign(choice, { delta: { content: 'spoiled' }, finish_reason: 'stop' })
+  return chunk
+})
+const rejects = editor(async () => {
+  throw refuse('content_filter')
+})
+const breaks = editor(() => {
+  throw new Error('a bug')
+})
+const returnsNothing = editor(() => undefined)
+const drops = editor(() => null)
+
+type Row = [
+  name: string,
+  step: object,
+  plugin: typeof spoils | null,
+  verdict: string,
+  code: string | null,
+  note?: string,
+]
+const ROWS: readonly Row[] = [
+  ['a guard that refuses', GUARD, null, 'would_refuse', 'content_filter', 'in the answer: refused by email'],
+  ['an edit with a bug', EDITOR, breaks, 'would_refuse', 'plugin_error'],
+  ['an edit that is async', EDITOR, rejects, 'would_refuse', 'content_filter'],
+  ['an edit that returns nothing', EDITOR, returnsNothing, 'would_refuse', 'plugin_error'],
+  ['an edit that changes what it is given', EDITOR, spoils, 'passed', null],
+  ['an edit that drops everything', EDITOR, drops, 'passed', null],
+]
+
+test.each(ROWS)('%s: the answer is what it would have been', async (_name, step, plugin, verdict, code, note) => {
+  const start = (mode: string) =>
+    startInProcess({
+      provider: provider.baseUrl,
+      plugins: plugin ? [plugin] : [],
+      steps: [...FIVE_STEPS.slice(0, 4), { ...step, id: 'tried', mode }, ...FIVE_STEPS.slice(4)],
+      yaml: { admin: '127.0.0.1:0' },
+    })
+  await using off = await start('off')
+  await using shadow = await start('shadow')
+  for (const stream of [false, true]) {
+    const answer = await shadow.chat({ stream })
+    expect(await contentOf(answer)).toBe(await contentOf(await off.chat({ stream })))
+    const { outcome, charged, trail } = shadow.receipt(answer)!
+    expect({ outcome, isCharged: charged! > 0n }).toEqual({ outcome: 'answered', isCharged: true })
+    const entry = trail.find(each => each.step === 'tried')
+    expect(entry).toEqual({
+      step: 'tried',
+      plugin: plugin?.name ?? 'guard',
+      verdict,
+      ...(code === null ? {} : { code, why: 'in_answer' }),
+      would: [{ deed: 'edit' }],
+      ...(note === undefined ? {} : { note }),
+    })
+  }
+  expect(shadow.log.filter(({ level }) => level === 'error')).toEqual([])
+  const metrics = await (await fetch(`${shadow.running.adminUrl}/metrics`)).text()
+  expect(metrics).toContain('tollgate_shadow_runs_total{policy="test",step="tried"} 2')
+  const refusals = /tollgate_shadow_refusals_total\{policy="test",step="tried",code="(\w+)"\} (\d)/.exec(metrics)
+  expect(refusals?.slice(1) ?? null).toEqual(code === null ? null : [code, '2'])
+})
+
+test.each([{ stream: false }, { stream: true }])(
+  'outside of the money, where the receipt is written before the step is over, the receipt says it too ($stream)',
+  async mode => {
+    await using gateway = await startInProcess({
+      provider: provider.baseUrl,
+      steps: [...FIVE_STEPS.slice(0, 3), { ...GUARD, mode: 'shadow' }, ...FIVE_STEPS.slice(3)],
+    })
+    const answer = await gateway.chat(mode)
+    expect(await textOf(answer)).toContain('joe@example.com')
+    const { trail } = gateway.receipt(answer)!
+    expect(trail.find(({ step }) => step === 'guard')).toMatchObject({
+      verdict: 'would_refuse',
+      code: 'content_filter',
+    })
+  },
+)

@@ -1,0 +1,54 @@
+/** Places of a rewritten request in an error, as places of the request that the client sent. */
+import { expect, test } from 'vitest'
+import { type ChatMessage, type ChatRequest, refuse } from '#contract'
+import { asAsked, type Rewriting } from '../../src/request/rewritings.ts'
+
+const ours = { role: 'system', content: 'Be kind.' }
+const first = { role: 'user', content: [{ type: 'text', text: 'one' }] } as ChatMessage
+const second = { role: 'user', content: 'two' }
+const guarded = { role: 'user', content: [{ type: 'text', text: '[one]' }] } as ChatMessage
+const tool = { type: 'function', function: { name: 'theirs' } }
+const added = { type: 'function', function: { name: 'ours' } }
+const body = (messages: readonly ChatMessage[], more: object = {}) => ({ model: 'm', messages, ...more }) as ChatRequest
+
+const added1: Rewriting = { before: body([first, second]), after: body([ours, first, second]), own: [ours] }
+const guarded1: Rewriting = { before: added1.after, after: body([ours, guarded, second]), own: [] }
+const guarded0: Rewriting = { before: body([first, second]), after: body([guarded, second]), own: [] }
+const added2: Rewriting = { before: guarded0.after, after: body([ours, guarded, second]), own: [ours] }
+const replaced: Rewriting = { before: body([ours, second]), after: body([first, second]), own: [first] }
+const dropped: Rewriting = { before: body([ours, first, second]), after: body([guarded, second]), own: [] }
+const tools: Rewriting = {
+  before: body([first], { tools: [tool] }),
+  after: body([first], { tools: [added, tool] }),
+  own: [added],
+}
+
+test.each<[string, Rewriting[], string, string | null]>([
+  ['a message behind an added one', [added1], 'messages[1].content', 'messages[0].content'],
+  ['a part of it', [added1], 'messages[1].content[0].text', 'messages[0].content[0].text'],
+  ['as providers write it', [added1], 'messages.[2].content', 'messages.[1].content'],
+  ['the added one', [added1], 'messages[0].content', null],
+  ['a message that does not exist', [added1], 'messages[7]', 'messages'],
+  ['the list', [added1], 'messages', 'messages'],
+  ['what was not rewritten', [added1], 'tools[1].function.name', 'tools[1].function.name'],
+  ['a place in the words of another format', [added1], 'messages.1.content', 'messages.1.content'],
+  [
+    'added, then replaced at its place',
+    [added1, guarded1],
+    'messages[1].content[0].text',
+    'messages[0].content[0].text',
+  ],
+  ['replaced at its place, then added', [guarded0, added2], 'messages[1].content[0]', 'messages[0].content[0]'],
+  ['behind both', [guarded0, added2], 'messages[2]', 'messages[1]'],
+  ['one in place of another', [replaced], 'messages[0].content', null],
+  ['its neighbour', [replaced], 'messages[1].content', 'messages[1].content'],
+  ['one whose place nobody knows', [dropped], 'messages[0].content', 'messages'],
+  ['one that is known by itself', [dropped], 'messages[1].content', 'messages[2].content'],
+  ['another list', [tools], 'tools[1].function.name', 'tools[0].function.name'],
+])('%s', (_name, rewritings, param, expected) => {
+  const told = asAsked(refuse('invalid_value', { message: `Invalid '${param}'.`, param, retryAfterMs: 5 }), rewritings)
+  expect(told.param).toBe(expected)
+  expect(told.retryAfterMs).toBe(5)
+  const named = param.includes('[') ? (expected ?? 'a message of this gateway') : param
+  expect(told.message).toBe(`Invalid '${named}'.`)
+})

@@ -1,0 +1,128 @@
+/** What a request reads of kept answers: each part once, and no more than it names. */
+import { expect, test } from 'vitest'
+import { atOnce, isRefusal } from '#contract'
+import { responsesInbound } from '../../../src/providers/dialects/inbound/responses/index.ts'
+import { ExchangeAnswers } from '../../../src/request/send/kept.ts'
+import type { Responses, Store } from '../../../src/store/store.ts'
+import { completion } from '../../providers/dialects/inbound/responses/helpers.ts'
+import { fund, testStore } from '../../store/helpers.ts'
+
+const WORDS = 'so many words '.repeat(100)
+const MOST = { responseBytes: 2 ** 30, accountBytes: 2 ** 32 }
+
+/** A store that counts what is read of kept answers. */
+async function counting() {
+  const store = await testStore()
+  const account = await fund(store, 1n)
+  const seen = { reads: 0, bytes: 0 }
+  const read: Responses['read'] = function* counted(id, of, part) {
+    const found = yield* store.responses.read(id, of, part)
+    seen.reads++
+    seen.bytes += found?.length ?? 0
+    return found
+  }
+  return { store: { ...store, responses: { ...store.responses, read } } as Store, account, seen }
+}
+
+type Counting = Awaited<ReturnType<typeof counting>>
+
+function answersOf({ store, account }: Counting, mostBytes = 2 ** 30) {
+  const room = {
+    held: 0,
+    take: (bytes: number) => (room.held += bytes) > 0,
+    give: (bytes: number) => (room.held -= bytes),
+  }
+  return { room, kept: new ExchangeAnswers({ store, account, mostBytes, bodyBytes: 0, room: room as never }) }
+}
+
+/** A request of a conversation, and what it leaves. */
+async function ask(all: Counting, exchange: string, body: object) {
+  const { kept } = answersOf(all)
+  const request = responsesInbound.decodeRequest({ model: 'm', ...body }, { exchange, createdAt: 1, kept })
+  request.encodeAnswer(completion({ content: WORDS }))
+  const { id, parts } = kept.left!
+  const response = { id, parts, account: all.account, keepMs: 1000, used: kept.used, most: MOST }
+  expect(await all.store.responses.keep(response)).toBe('kept')
+  return id
+}
+
+/** As the AI SDK asks: each request brings what the user said, and names what the model answered. */
+async function byReferences(all: Counting, turns: number) {
+  const input: object[] = []
+  for (let turn = 0; turn < turns; turn++) {
+    input.push({ role: 'user', content: WORDS })
+    const id = await ask(all, `req_R${turns}x${turn}`, { input })
+    input.push({ type: 'item_reference', id: `${id.replace('resp', 'msg')}_0` })
+  }
+  return { input }
+}
+
+async function byPrevious(all: Counting, turns: number) {
+  let previous: string | null = null
+  for (let turn = 0; turn < turns; turn++) {
+    previous = await ask(all, `req_P${turns}x${turn}`, { input: WORDS, previous_response_id: previous })
+  }
+  return { input: WORDS, previous_response_id: previous }
+}
+
+test.each([
+  ['references', byReferences, 1],
+  ['previous_response_id', byPrevious, 2],
+])('a conversation by %s is read in parts as large as what was said', async (_name, converse, parts) => {
+  const all = await counting()
+  for (const turns of [10, 40]) {
+    const body = await converse(all, turns)
+    Object.assign(all.seen, { reads: 0, bytes: 0 })
+    const { kept } = answersOf(all)
+    atOnce(responsesInbound.readAhead!(body, kept))
+    expect(all.seen.reads).toBe(turns * parts)
+    // What an item has beside its words is less than its words.
+    expect(all.seen.bytes).toBeLessThan(2 * parts * turns * WORDS.length)
+    // Now it is there.
+    const { body: asked } = responsesInbound.decodeRequest(
+      { model: 'm', ...body },
+      { exchange: 'req_A', createdAt: 1, kept },
+    )
+    expect(asked['messages']).toHaveLength(parts === 1 ? 2 * turns : 2 * turns + 1)
+    expect(all.seen.reads).toBe(turns * parts)
+  }
+})
+
+test('what is read is counted once, and an item that is named again once more', async () => {
+  const all = await counting()
+  const { input } = await byReferences(all, 1)
+  const { kept, room } = answersOf(all)
+  const reference = input[1] as { id: string }
+  const answer = reference.id.replace('msg', 'resp').replace('_0', '')
+  const item = () => kept.item(answer, 'output', reference.id)
+  expect(item()).toBeDefined()
+  const once = room.held
+  expect(once).toBe(all.seen.bytes)
+  item()
+  expect(room.held).toBeGreaterThan(once + WORDS.length)
+  const twice = room.held
+  expect(kept.find(answer)).toMatchObject({ id: answer, previous: null })
+  // The input is new, the output is there twice already.
+  expect(room.held).toBeGreaterThan(twice + 2 * WORDS.length)
+  expect(all.seen.reads).toBe(2)
+  kept.release()
+  expect(room.held).toBe(0)
+})
+
+test('more than a body may have is refused, and reading ahead leaves that to who asks', async () => {
+  const all = await counting()
+  const body = await byPrevious(all, 3)
+  const { kept } = answersOf(all, 3 * WORDS.length)
+  const refusalOf = (work: () => unknown) => {
+    try {
+      work()
+    } catch (error) {
+      if (isRefusal(error)) return error.code
+    }
+    return null
+  }
+  expect(refusalOf(() => atOnce(responsesInbound.readAhead!(body, kept)))).toBe('request_too_large')
+  const decode = () =>
+    responsesInbound.decodeRequest({ model: 'm', ...body }, { exchange: 'req_A', createdAt: 1, kept })
+  expect(refusalOf(decode)).toBe('request_too_large')
+})

@@ -1,0 +1,222 @@
+import type { ServerResponse } from 'node:http'
+import { describe, expect, test } from 'vitest'
+import { RawFailure } from '../../../src/providers/raw.ts'
+import type { Client } from '../../../src/request/answer/client.ts'
+import { EventStream, howItLeaves } from '../../../src/request/send/raw-stream.ts'
+import { usageIn, usageOfRaw } from '../../../src/request/send/raw-usage.ts'
+
+const HEAD = { status: 200, headers: { 'content-type': 'text/event-stream' }, length: null }
+
+/** A client that notes what leaves, and when. */
+function setUp() {
+  const pieces: string[] = []
+  let headSent = false
+  const client = {
+    left: false,
+    get headSent() {
+      return headSent
+    },
+    writeStream(bytes: Buffer) {
+      pieces.push(bytes.toString())
+      return true
+    },
+    endStream: (bytes: Buffer) => void pieces.push(`end:${bytes}`),
+    sendWhole: (_status: number, _headers: object, bytes: Buffer) => void pieces.push(`whole:${bytes}`),
+  } as unknown as Client
+  const response = {
+    hasHeader: () => false,
+    writeHead() {
+      headSent = true
+    },
+  } as unknown as ServerResponse
+  const stream = new EventStream(
+    { client, response, head: HEAD },
+    {
+      failureOf: said => ({ code: 'upstream_error', detail: said.toString() }),
+      largestBytes: 4_000_000,
+      holds: bytes => bytes <= 2_000_000,
+    },
+  )
+  return { pieces, stream }
+}
+
+const DELTA = 'data: {"delta":"a"}\n\n'
+const LAST = 'data: {"type":"transcript.text.done"}\n\n'
+const PING = ': ping\n\n'
+const USAGE = 'event: done\ndata: {"usage":{"input_tokens":3,"output_tokens":4}}\n\n'
+const DONE = 'data: [DONE]\n\n'
+
+describe('events', () => {
+  test.each<[string, readonly string[], readonly string[]]>([
+    ['the usage and what follows wait', [DELTA, DELTA, USAGE, DONE], [DELTA, DELTA, `end:${USAGE}${DONE}`]],
+    ['usage alone', [USAGE], [`whole:${USAGE}`]],
+    ['usage said again and again', [DELTA, USAGE, USAGE, DONE], [DELTA, USAGE, `end:${USAGE}${DONE}`]],
+    ['[DONE] without usage: what it ends waits too', [DELTA, LAST, DONE], [DELTA, `end:${LAST}${DONE}`]],
+    ['nothing that says it is the end: the last one', [DELTA, DELTA, LAST], [DELTA, DELTA, `end:${LAST}`]],
+    ['one event alone', [LAST], [`whole:${LAST}`]],
+    ['a comment behind the last one', [DELTA, LAST, PING], [DELTA, PING, `end:${LAST}`]],
+    ['a comment behind the usage', [DELTA, USAGE, PING, DONE], [DELTA, PING, `end:${USAGE}${DONE}`]],
+    ['an end without a blank line', [DELTA, LAST, USAGE.trimEnd()], [DELTA, `end:${LAST}${USAGE.trimEnd()}`]],
+    ['a word of usage that is none', ['data: "usage"\n\n', DELTA], ['data: "usage"\n\n', `end:${DELTA}`]],
+    ['comments', [PING, DELTA, USAGE], [PING, DELTA, `end:${USAGE}`]],
+    ...['null', 'false', '""', '[]', '0'].map((none): [string, string[], string[]] => {
+      const event = `data: {"error":${none}}\n\n`
+      return [`an error that is ${none}`, [event, USAGE], [event, `end:${USAGE}`]]
+    }),
+    ['nothing', [], ['whole:']],
+  ])('%s', (_title, events, leaves) => {
+    const { pieces, stream } = setUp()
+    for (const each of events) stream.take(Buffer.from(each))
+    stream.end()
+    stream.finish()
+    expect(pieces).toEqual(leaves)
+  })
+
+  test('what comes in one piece leaves in one', () => {
+    const { pieces, stream } = setUp()
+    stream.take(Buffer.from(`\n\n${DELTA}${DELTA}${USAGE}`))
+    expect(pieces).toEqual([`\n\n${DELTA}${DELTA}`])
+  })
+
+  test.each(['\n', '\r\n', '\r'])('pass byte for byte however they are cut, with lines that end in %j', lineEnd => {
+    const text = [PING, DELTA, 'data: 1\ndata: 2\n\n', USAGE, DONE].join('').replaceAll('\n', lineEnd)
+    for (let size = 1; size < 12; size++) {
+      const { pieces, stream } = setUp()
+      const bytes = Buffer.from(text)
+      for (let at = 0; at < bytes.length; at += size) stream.take(bytes.subarray(at, at + size))
+      stream.end()
+      const before = pieces.join('')
+      stream.finish()
+      const end = pieces.at(-1)!
+      expect(before + end.slice('end:'.length)).toBe(text)
+      expect(before).not.toContain('usage')
+      expect(stream.usage).toMatchObject({ promptTokens: 3, completionTokens: 4 })
+    }
+  })
+
+  test.each(['\n', '\r\n', '\r'])(
+    'a comment overtakes without breaking an event, with lines that end in %j',
+    lineEnd => {
+      const [last, ping] = [LAST, PING].map(each => each.replaceAll('\n', lineEnd)) as [string, string]
+      for (let size = 1; size < 12; size++) {
+        const { pieces, stream } = setUp()
+        const bytes = Buffer.from(last + ping + last)
+        for (let at = 0; at < bytes.length; at += size) stream.take(bytes.subarray(at, at + size))
+        stream.end()
+        expect(pieces.join('').split('transcript').length - 1, 'the last one waits').toBe(1)
+        stream.finish()
+        const all = pieces.join('').replace('end:', '')
+        expect([ping + last + last, last + ping + last]).toContain(all)
+      }
+    },
+  )
+
+  test.each([
+    ['larger than an answer may be', 4_000_001, 'upstream_too_large', 'limits.answer'],
+    ['for which there is no room', 2_000_001, 'overloaded', 'limits.bodies_in_flight'],
+  ])('one %s is given up', (_name, size, code, limit) => {
+    const { stream } = setUp()
+    stream.take(Buffer.alloc(2_000_000, 'x'))
+    expect(() => stream.take(Buffer.alloc(size - 2_000_000, 'x'))).toThrow(
+      expect.objectContaining({
+        failure: expect.objectContaining({ code, detail: expect.stringContaining(limit) }),
+      }),
+    )
+  })
+
+  test('a usage that is followed by very much was not the end', () => {
+    const { pieces, stream } = setUp()
+    stream.take(Buffer.from(USAGE))
+    for (let index = 0; index < 10; index++) stream.take(Buffer.from(`data: ${'x'.repeat(10_000)}\n\n`))
+    expect(pieces.join('')).toContain('usage')
+  })
+
+  test.each(['{"type":"error","message":"no"}', '{"error":{"message":"no"}}', '{"error":"no"}', '{"error":["no"]}'])(
+    '%s is a failure, and neither it nor what may have been the end leaves',
+    said => {
+      const { pieces, stream } = setUp()
+      expect(() => stream.take(Buffer.from(`${DELTA}${LAST}data: ${said}\n\n`))).toThrow(RawFailure)
+      expect(pieces).toEqual([DELTA])
+    },
+  )
+
+  test('a piece with very many of them is read in no time', () => {
+    const { stream } = setUp()
+    const startedMs = performance.now()
+    stream.take(Buffer.from('data: 1\r\n\r\n'.repeat(100_000)))
+    stream.take(Buffer.from('\n'.repeat(1_000_000)))
+    expect(performance.now() - startedMs).toBeLessThan(3000)
+  })
+})
+
+test.each<[string | undefined, number | null, ReturnType<typeof howItLeaves>]>([
+  ['application/json', null, null],
+  ['application/json; charset=utf-8', 100_000_000, null],
+  ['application/vnd.api+json', null, null],
+  ['text/event-stream', null, 'events'],
+  ['Text/Event-Stream; charset=utf-8', 10, 'events'],
+  ['audio/mpeg', null, 'bytes'],
+  ['audio/mpeg', 1000, null],
+  ['audio/mpeg', 1_000_000, 'bytes'],
+  ['application/jsonl', 1_000_000, 'bytes'],
+  ['text/plain', null, 'bytes'],
+  [undefined, 0, null],
+  [undefined, null, 'bytes'],
+])('an answer of type %s and length %s leaves as %s', (type, length, how) => {
+  expect(howItLeaves({ status: 200, headers: type === undefined ? {} : { 'content-type': type }, length })).toBe(how)
+})
+
+const none = { promptTokens: 0, cachedTokens: 0, cacheWriteTokens: 0, completionTokens: 0, reasoningTokens: 0 }
+
+test.each<[string, unknown, object | null]>([
+  ['embeddings', { prompt_tokens: 5, total_tokens: 5 }, { promptTokens: 5 }],
+  ['a sum only', { total_tokens: 5 }, { promptTokens: 5 }],
+  ['pictures', { input_tokens: 5, output_tokens: 6, total_tokens: 11 }, { promptTokens: 5, completionTokens: 6 }],
+  [
+    'with details',
+    {
+      prompt_tokens: 5,
+      completion_tokens: 6,
+      prompt_tokens_details: { cached_tokens: 2 },
+      completion_tokens_details: { reasoning_tokens: 3 },
+    },
+    { promptTokens: 5, cachedTokens: 2, completionTokens: 6, reasoningTokens: 3 },
+  ],
+  ['a sum beside an answer', { output_tokens: 6, total_tokens: 11 }, null],
+  ['seconds', { type: 'duration', seconds: 3 }, null],
+  ['text', { prompt_tokens: '5' }, null],
+  ['nothing', null, null],
+  ['a list', [5], null],
+  ['something inherited', Object.create({ prompt_tokens: 5 }), null],
+])('usage of %s', (_title, usage, expected) => {
+  const found = expected && { ...none, ...expected, source: 'reported' }
+  expect(usageIn({ usage })).toEqual(found)
+  expect(usageIn({ type: 'response.completed', response: { usage } })).toEqual(found)
+})
+
+describe('what is charged by', () => {
+  const price = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: 0n, request: 1n }
+  const reported = usageIn({ usage: { input_tokens: 5, output_tokens: 6 } })
+  const sizes = { requestBytes: 9, answerBytes: 41 }
+
+  test.each<[string, object | null, typeof reported, object]>([
+    ['a price for requests: no tokens', price, reported, { source: 'reported' }],
+    ['no price', null, null, { source: 'reported' }],
+    ['a price for prompts', { ...price, input: 1n }, reported, { promptTokens: 5, source: 'reported' }],
+    [
+      'a price for both',
+      { ...price, input: 1n, output: 1n },
+      reported,
+      { promptTokens: 5, completionTokens: 6, source: 'reported' },
+    ],
+    ['a price for prompts, unsaid', { ...price, input: 1n }, null, { promptTokens: 3, source: 'estimated' }],
+    [
+      'a price for both, unsaid',
+      { ...price, output: 1n },
+      null,
+      { promptTokens: 3, completionTokens: 11, source: 'estimated' },
+    ],
+  ])('%s', (_title, given, said, expected) => {
+    expect(usageOfRaw(given as typeof price | null, said, sizes)).toEqual({ ...none, ...expected })
+  })
+})

@@ -1,0 +1,209 @@
+/** Exchanges that are over and steps in shadow, as operators see them: by the API, the control socket and the metrics. */
+import { writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { stringify } from 'yaml'
+import { definePlugin } from '#contract'
+import { callControl, controlPath } from '../../src/api/control/socket.ts'
+import type { FoundReceiptView, PastExchangeView, ShadowView } from '../../src/api/views.ts'
+import { exact, type FakeProvider, startFakeProvider } from '../helpers/fake-provider.ts'
+import { type InProcess, startInProcess } from '../helpers/in-process.ts'
+
+/** Exchanges that were, as long as anybody keeps them. */
+const seen: WeakRef<object>[] = []
+
+/** Notes what it is sent, as a careless author would. */
+const chatty = definePlugin({
+  name: 'chatty',
+  settings: { type: 'object', additionalProperties: false, properties: {} },
+  create: () => async (ctx, next) => {
+    seen.push(new WeakRef(ctx.exchange))
+    if (ctx.get('x-note')) ctx.exchange.note(ctx.get('x-note'))
+    await next()
+  },
+})
+
+const once = { per: 'account', requests: '2 per hour', burst: 2 }
+const STEPS = [
+  { use: 'api-key' },
+  { use: 'chatty' },
+  { use: 'schema' },
+  { use: 'rate-limit', id: 'new-limit', mode: 'shadow', with: once },
+  { use: 'rate-limit', id: 'never', mode: 'shadow', when: 'account.plan == "none"', with: once },
+  { use: 'credits' },
+  { use: 'route', with: { attempts: 1 } },
+]
+
+let provider: FakeProvider
+let gateway: InProcess
+let get: (path: string) => Promise<Response>
+
+beforeAll(async () => {
+  provider = await startFakeProvider({ script: exact({ tokens: 3 }) })
+  gateway = await startInProcess({
+    provider: provider.baseUrl,
+    plugins: [chatty],
+    steps: STEPS,
+    yaml: { admin: '127.0.0.1:0' },
+  })
+  const { secret } = await gateway.running.store.people.createToken({ name: 't', expiresAt: null, createdBy: 'test' })
+  get = path => fetch(`${gateway.running.adminUrl}${path}`, { headers: { authorization: `Bearer ${secret}` } })
+})
+afterAll(async () => {
+  await gateway.stop()
+  await provider.close()
+})
+
+async function view<Body>(path: string): Promise<Body> {
+  const answer = await get(`/api/operator/${path}`)
+  expect(answer.status).toBe(200)
+  return (await answer.json()) as Body
+}
+
+/** The id of an exchange that is over. */
+async function over(answer: Response): Promise<string> {
+  await answer.text()
+  const id = answer.headers.get('x-request-id')!
+  await gateway.exchangeLine(id)
+  return id
+}
+
+const ofSocket = () =>
+  controlPath(gateway.running.configuration.store, join(dirname(gateway.running.configuration.file), 'gateway.yaml'))
+
+describe('one that is not there', () => {
+  test('by the API', async () => {
+    const answer = await get(`/api/operator/exchanges/req_${'0'.repeat(26)}`)
+    expect(answer.status).toBe(404)
+    const { error } = (await answer.json()) as { error: { message: string; code: string } }
+    expect(error.code).toBe('not_found')
+    expect(error.message).toMatch(
+      /^There is nothing about req_0+\. The gateway remembers the last 10,000 since its start/,
+    )
+  })
+
+  test('by the socket', async () => {
+    const call = callControl(ofSocket(), 'exchange.show', { exchange: 'req_nothing' })
+    await expect(call).rejects.toThrow('There is nothing about req_nothing. The gateway remembers the last 10,000')
+    await expect(callControl(ofSocket(), 'exchange.show', {})).rejects.toThrow('"exchange" is missing')
+    await expect(callControl(ofSocket(), 'shadow.show', { all: true })).rejects.toThrow('"all" is not an argument')
+  })
+})
+
+describe('an exchange', () => {
+  test('that was refused before any money was held, with what its steps noted', async () => {
+    const headers = { 'content-type': 'application/json', authorization: `Bearer ${gateway.key}`, 'x-note': 'seen' }
+    const id = await over(await gateway.chat({ model: 'none' }, { headers }))
+    const shown = await view<PastExchangeView>(`exchanges/${id}`)
+    expect(shown).toEqual({
+      id,
+      kept: 'memory',
+      started_at: expect.stringMatching(/^\d{4}-.*Z$/),
+      ms: expect.any(Number),
+      route: '/v1/chat/completions',
+      policy: 'test',
+      method: 'POST',
+      account_id: gateway.accountId,
+      account: 'test',
+      key_id: expect.stringMatching(/^key_/),
+      key: 'test',
+      model: null,
+      stream: null,
+      status: 404,
+      outcome: 'refused',
+      code: 'model_not_found',
+      decided_by: 'schema',
+      trail: [
+        { step: 'api-key', verdict: 'passed' },
+        { step: 'chatty', verdict: 'passed', note: 'seen' },
+        { step: 'schema', verdict: 'refused', code: 'model_not_found' },
+      ],
+      attempts: [],
+      receipt: null,
+    } satisfies PastExchangeView)
+    expect(await callControl(ofSocket(), 'exchange.show', { exchange: id })).toEqual(shown)
+  })
+
+  test('whose key nobody knows', async () => {
+    const id = await over(await gateway.chat({}, { headers: { 'content-type': 'application/json' } }))
+    expect(await view(`exchanges/${id}`)).toMatchObject({ account_id: null, key_id: null, decided_by: 'api-key' })
+  })
+
+  test('that was answered, with its money', async () => {
+    const id = await over(await gateway.chat({ stream: true }))
+    const shown = await view<PastExchangeView>(`exchanges/${id}`)
+    const { receipt } = await view<FoundReceiptView>(`receipts/${id}`)
+    expect(shown).toMatchObject({ outcome: 'answered', status: 200, decided_by: null, stream: true, model: 'm' })
+    expect(shown.attempts).toMatchObject([{ target: 'p/upstream-model', status: 200, code: null }])
+    expect(shown.receipt).toEqual(receipt)
+    expect(shown.receipt!.charged).toBe('0.000016000')
+  })
+})
+
+test('what is remembered of requests does not keep them', async () => {
+  seen.length = 0
+  for (let nth = 0; nth < 20; nth++) await over(await gateway.chat({ model: nth % 2 ? 'm' : 'none' }))
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  // What a socket and a promise still hold of the last ones is let go of in a later turn.
+  await expect
+    .poll(() => {
+      collect()
+      return seen.filter(each => each.deref()).length
+    })
+    .toBeLessThanOrEqual(2)
+  expect(seen).toHaveLength(20)
+})
+
+describe('steps in shadow', () => {
+  test('how often they ran, what they would have refused and whom; a reload keeps the count', async () => {
+    const before = await figures()
+    const ids: string[] = []
+    for (let nth = 0; nth < 4; nth++) ids.push(await over(await gateway.chat()))
+    const after = await figures()
+    expect(after.ran - before.ran).toBe(4)
+    expect(after.would_refuse).toBeGreaterThanOrEqual(2)
+    const [refusal] = after.refusals
+    expect(refusal).toMatchObject({
+      code: 'rate_limit_exceeded',
+      count: after.would_refuse,
+      accounts: { distinct: 1, more: false, top: [{ id: gateway.accountId, name: 'test', count: after.would_refuse }] },
+      keys: { distinct: 1, top: [{ name: 'test' }] },
+    })
+    expect(refusal!.examples[0]!.id).toBe(ids.at(-1))
+
+    const metrics = await fetch(`${gateway.running.adminUrl}/metrics`).then(answer => answer.text())
+    const labels = 'policy="test",step="new-limit"'
+    expect(metrics).toContain(`tollgate_shadow_runs_total{${labels}} ${after.ran}\n`)
+    expect(metrics).toContain(
+      `tollgate_shadow_refusals_total{${labels},code="rate_limit_exceeded"} ${after.would_refuse}\n`,
+    )
+
+    // Another step is in shadow now, and this one is enforced.
+    const steps = STEPS.map(step => ('id' in step && step.id === 'new-limit' ? { ...step, mode: 'enforce' } : step))
+    writeFileSync(join(dirname(gateway.running.configuration.file), 'policies/test.yaml'), stringify({ steps }))
+    expect(await gateway.running.reload()).toBe('changed')
+    const answer = await gateway.chat()
+    expect([answer.status, answer.headers.get('x-tollgate-decision')]).toEqual([
+      429,
+      'new-limit; code=rate_limit_exceeded',
+    ])
+    await over(answer)
+    const { steps: shown } = await callControl(ofSocket(), 'shadow.show', {})
+    expect(shown).toEqual([
+      { ...after, now: false },
+      { policy: 'test', step: 'never', now: true, since: null, ran: 0, would_refuse: 0, refusals: [] },
+    ])
+    expect((await view<ShadowView>('shadow')).steps).toEqual(shown)
+  })
+
+  async function figures() {
+    const { steps, since } = await view<ShadowView>('shadow')
+    expect(Date.parse(since)).toBeLessThanOrEqual(Date.now())
+    const found = steps.find(({ step }) => step === 'new-limit')!
+    expect(found.now).toBe(true)
+    return found
+  }
+})

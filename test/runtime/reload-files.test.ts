@@ -1,0 +1,269 @@
+/** What a reload notices: changed files, wherever they are named, and those that were missed; and in which order. */
+import { cpSync, mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import type { Configuration } from '../../src/config/configuration.ts'
+import { type LoadResult, loadConfiguration } from '../../src/config/load.ts'
+import { recordReads } from '../../src/config/yaml/reads.ts'
+import { builtinRegistry } from '../../src/loader/builtin.ts'
+import type { Generation } from '../../src/runtime/generation.ts'
+import { createReloads, type Loaded, type ReloadResult } from '../../src/runtime/reload.ts'
+import { temporaryDirectory } from '../helpers/gateway.ts'
+
+const GOOD = 'steps: [{ use: api-key }]'
+const MODELS = '{ m: { targets: [{ provider: demo, model: x }], price: free, context: 8192, max_output: 100 } }'
+
+describe('the files are watched', () => {
+  const loading = (file: string) => async (): Promise<LoadResult> => {
+    const { reads, readFile } = recordReads(async path => readFileSync(path, 'utf8'), builtinRegistry())
+    return {
+      configuration: { file, files: [file], secrets: [], routes: [] } as unknown as Configuration,
+      warnings: [],
+      sources: new Map([[file, await readFile(file)]]),
+      reads,
+    }
+  }
+
+  interface Made {
+    readonly generation: Generation
+    disposed: boolean
+  }
+
+  /** Reloads of one file, whose text is all there is to a configuration, or of what `load` reads. */
+  async function watching(file: string, load = loading(file)) {
+    const made: Made[] = []
+    const results: ReloadResult[] = []
+    const reloads = await createReloads({
+      first: (await load()) as Loaded,
+      load,
+      async build() {
+        const one: Made = {
+          generation: { dispose: async () => void (one.disposed = true) } as unknown as Generation,
+          disposed: false,
+        }
+        made.push(one)
+        return one.generation
+      },
+      attempt: async () => [],
+      notRun: () => [],
+      log: { info() {}, warn() {}, error() {} },
+      redact: text => text,
+      now: () => 0,
+      done: result => results.push(result),
+    })
+    return { reloads, made, results }
+  }
+
+  test('a symlink that is swapped, as Kubernetes does it', async () => {
+    const dir = await temporaryDirectory()
+    for (const name of ['one', 'two']) {
+      mkdirSync(join(dir, name))
+      writeFileSync(join(dir, name, 'gateway.yaml'), name)
+    }
+    symlinkSync('one', join(dir, 'data'))
+    symlinkSync('data/gateway.yaml', join(dir, 'gateway.yaml'))
+    const { reloads, results } = await watching(join(dir, 'gateway.yaml'))
+    reloads.watch(20)
+    // Again and again: whether the watching has begun cannot be seen.
+    let swaps = 0
+    const swap = () => {
+      cpSync(join(dir, 'two'), join(dir, `two-${++swaps}`), { recursive: true })
+      symlinkSync(`two-${swaps}`, join(dir, 'next'))
+      renameSync(join(dir, 'next'), join(dir, 'data'))
+      return results
+    }
+    await expect.poll(swap, { timeout: 5000 }).toContain('changed')
+    expect([...reloads.running().sources.values()]).toEqual(['two'])
+    await reloads.dispose()
+  })
+
+  test('a file that is only touched makes no new generation', async () => {
+    const dir = await temporaryDirectory()
+    const file = join(dir, 'gateway.yaml')
+    writeFileSync(file, 'one')
+    const { reloads, made, results } = await watching(file)
+    reloads.watch(20)
+    const touch = () => {
+      writeFileSync(file, 'one')
+      return results.length
+    }
+    await expect.poll(touch, { timeout: 5000 }).toBeGreaterThan(0)
+    expect(results).toContain('unchanged')
+    expect(made).toHaveLength(1)
+    await reloads.dispose()
+  })
+
+  describe('what is written while files are loaded is noticed', () => {
+    test('at the start', async () => {
+      const dir = await temporaryDirectory()
+      const file = join(dir, 'gateway.yaml')
+      writeFileSync(file, 'one')
+      const { reloads, results } = await watching(file)
+      writeFileSync(file, 'another')
+      reloads.watch(20)
+      await expect.poll(() => results, { timeout: 5000 }).toContain('changed')
+      expect([...reloads.running().sources.values()]).toEqual(['another'])
+      await reloads.dispose()
+    })
+
+    test('at a reload, once', async () => {
+      const dir = await temporaryDirectory()
+      const file = join(dir, 'gateway.yaml')
+      writeFileSync(file, 'one')
+      let late: string | null = null
+      const { reloads, results } = await watching(file, async () => {
+        const loaded = await loading(file)()
+        if (late !== null) writeFileSync(file, late)
+        late = null
+        return loaded
+      })
+      reloads.watch(20)
+      late = 'and a third'
+      writeFileSync(file, 'another')
+      await expect.poll(() => [...reloads.running().sources.values()], { timeout: 5000 }).toEqual(['and a third'])
+      const asked = results.length
+      // Some looks later.
+      await new Promise(resolve => setTimeout(resolve, 200))
+      expect(results.length - asked).toBeLessThan(2)
+      await reloads.dispose()
+    })
+
+    test('a policy that comes after the gateway.yaml which names it', async () => {
+      const dir = await temporaryDirectory()
+      const { config, second, nameSecond } = writeConfig(dir)
+      const registry = builtinRegistry()
+      let isLate = false
+      const { reloads, results } = await watching(config, async () => {
+        const loaded = await loadConfiguration(config, { env: {}, registry })
+        if (isLate) writeFileSync(second, GOOD)
+        isLate = false
+        return loaded
+      })
+      reloads.watch(20)
+      isLate = true
+      nameSecond()
+      await expect.poll(() => results, { timeout: 5000 }).toContain('changed')
+      expect(results[0]).toBe('refused')
+      expect(reloads.problem()).toBe(null)
+      await reloads.dispose()
+    })
+  })
+
+  /** A configuration with one policy, beside which there can be a second one. */
+  function writeConfig(dir: string) {
+    const config = join(dir, 'gateway.yaml')
+    const write = (routes: string) =>
+      writeFileSync(
+        config,
+        `version: 1\nproviders: { demo: { dialect: demo } }\nmodels: ${MODELS}\nroutes: [${routes}]\n`,
+      )
+    const route = (path: string, policy: string) => `{ path: ${path}/v1/models, policy: ${policy}, kind: models }`
+    mkdirSync(join(dir, 'policies'))
+    writeFileSync(join(dir, 'policies/first.yaml'), GOOD)
+    write(route('', 'first'))
+    const nameSecond = () => write(`${route('', 'first')}, ${route('/two', 'second')}`)
+    return { config, second: join(dir, 'policies/second.yaml'), nameSecond }
+  }
+
+  test('generations live until their last exchange is over, eight at most', async () => {
+    const dir = await temporaryDirectory()
+    const file = join(dir, 'gateway.yaml')
+    writeFileSync(file, '0')
+    const { reloads, made } = await watching(file)
+    for (let number = 1; number <= 8; number++) {
+      reloads.entered(reloads.generation())
+      writeFileSync(file, String(number))
+      expect(await reloads.reload('test')).toBe(number < 8 ? 'changed' : 'refused')
+    }
+    expect(reloads.problem()).toMatch(/8 configurations are in use/)
+    expect(made.map(({ disposed }) => disposed)).not.toContain(true)
+    reloads.left(made[0]!.generation)
+    expect(made[0]!.disposed).toBe(true)
+    expect(reloads.live()).toBe(7)
+    expect(await reloads.reload('test')).toBe('changed')
+    await reloads.dispose()
+    expect(made.every(({ disposed }) => disposed)).toBe(true)
+  })
+
+  test('a reload that was refused because eight live is made up for, when one of them is over', async () => {
+    const dir = await temporaryDirectory()
+    const file = join(dir, 'gateway.yaml')
+    writeFileSync(file, '0')
+    const { reloads, made, results } = await watching(file)
+    for (let number = 1; number <= 8; number++) {
+      reloads.entered(reloads.generation())
+      writeFileSync(file, String(number))
+      await reloads.reload('test')
+    }
+    expect(results.at(-1)).toBe('refused')
+    reloads.left(made[0]!.generation)
+    await expect.poll(() => results.at(-1)).toBe('changed')
+    expect(reloads.problem()).toBe(null)
+    expect([...reloads.running().sources.values()]).toEqual(['8'])
+    await reloads.dispose()
+  })
+
+  test('one at a time, however often it is asked for, and the last one sees the last files', async () => {
+    const dir = await temporaryDirectory()
+    const file = join(dir, 'gateway.yaml')
+    writeFileSync(file, '0')
+    let [active, most, loads] = [0, 0, 0]
+    const { reloads } = await watching(file, async () => {
+      most = Math.max(most, ++active)
+      loads++
+      await new Promise(resolve => setImmediate(resolve))
+      active--
+      return loading(file)()
+    })
+    const first = reloads.reload('one').then(() => reloads.reload('three'))
+    const second = reloads.reload('two').then(() => reloads.reload('four'))
+    writeFileSync(file, '1')
+    await Promise.all([first, second, reloads.reload('five')])
+    expect(most).toBe(1)
+    expect(loads).toBeLessThan(6)
+    expect([...reloads.running().sources.values()]).toEqual(['1'])
+    await reloads.dispose()
+  })
+
+  test('one that breaks keeps none of the next ones', async () => {
+    const dir = await temporaryDirectory()
+    const file = join(dir, 'gateway.yaml')
+    writeFileSync(file, '0')
+    let isBroken = false
+    const { reloads } = await watching(file, async () => {
+      if (isBroken) throw new Error('broken')
+      return loading(file)()
+    })
+    isBroken = true
+    const asked = [reloads.reload('one'), reloads.reload('two')]
+    expect((await Promise.allSettled(asked)).map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+    isBroken = false
+    writeFileSync(file, '1')
+    expect(await reloads.reload('three')).toBe('changed')
+    await reloads.dispose()
+  })
+
+  test.each([
+    ['a mistake in a policy that is new', 'steps: [{ use: api-kee }]'],
+    ['a policy that is not there', null],
+    ['a policy that names a file which is not there', 'steps: [{ use: api-key, with: { a: "${file:./wanted}" } }]'],
+  ])('%s is noticed where it is mended', async (_name, text) => {
+    const dir = await temporaryDirectory()
+    const { config, second, nameSecond } = writeConfig(dir)
+    const registry = builtinRegistry()
+    const { reloads, results } = await watching(config, () => loadConfiguration(config, { env: {}, registry }))
+    reloads.watch(20)
+    if (text !== null) writeFileSync(second, text)
+    nameSecond()
+    expect(await reloads.reload('test')).toBe('refused')
+    expect(reloads.problem()).not.toBe(null)
+    // `api-key` takes no setting, so the third one is only read again.
+    const [mended, then] = text?.includes('wanted') ? [join(dir, 'policies/wanted'), 'x'] : [second, GOOD]
+    const mend = () => {
+      writeFileSync(mended, then)
+      return results.slice(1)
+    }
+    await expect.poll(mend, { timeout: 5000 }).toContain(then === GOOD ? 'changed' : 'refused')
+    await reloads.dispose()
+  })
+})

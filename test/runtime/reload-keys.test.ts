@@ -1,0 +1,387 @@
+/** Every key of gateway.yaml: a reload carries it over, which is shown, or refuses its change. A new key fails here. */
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { definePlugin } from '#contract'
+import { GATEWAY_SCHEMA } from '../../src/config/schema.ts'
+import { edit, type Yaml } from '../helpers/edit-configuration.ts'
+import { exact, type FakeProvider, gated, startFakeProvider, stream } from '../helpers/fake-provider.ts'
+import { FIVE_STEPS, type InProcess, type InProcessOptions, startInProcess } from '../helpers/in-process.ts'
+import { openRaw } from '../helpers/raw-client.ts'
+
+let provider: FakeProvider
+beforeEach(async () => {
+  provider = await startFakeProvider({ script: exact() })
+})
+afterEach(() => provider.close())
+
+/** Tells whom the gateway believes to be asking. */
+const mirror = definePlugin({
+  name: 'mirror',
+  settings: { type: 'object', additionalProperties: false, properties: {} },
+  create: () => (ctx, next) => {
+    ctx.set('x-address', ctx.exchange.address)
+    return next()
+  },
+})
+
+interface Row {
+  readonly change: (yaml: Yaml) => void
+  /** What it begins with. */
+  readonly yaml?: Record<string, unknown>
+  readonly model?: InProcessOptions['model']
+  /** What is to be seen before and after. */
+  readonly sees?: (gateway: InProcess) => Promise<unknown>
+  readonly before?: unknown
+  /** Null: the change is refused. */
+  readonly after: unknown
+}
+
+const PEOPLE = { dashboard: '127.0.0.1:0', registration: { mode: 'open', credit: '$1' } }
+const status = async (answer: Promise<Response>) => {
+  const { status, body } = await answer
+  await body?.cancel()
+  return status
+}
+const about = async (gateway: InProcess) =>
+  (await fetch(`${gateway.running.dashboardUrl}/api/about`)).json() as Promise<Record<string, unknown>>
+
+let people = 0
+async function register(gateway: InProcess) {
+  const origin = gateway.running.dashboardUrl!
+  const email = `somebody${++people}@example.com`
+  const answer = await fetch(`${gateway.running.dashboardUrl}/api/register`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-tollgate-dashboard': '1', origin },
+    body: JSON.stringify({ email, password: 'correct horse battery' }),
+  })
+  await answer.body?.cancel()
+  return { status: answer.status, account: gateway.running.store.findAccount(email) }
+}
+
+/** How a body that never comes is answered before the standard 30 s are over; null: not soon. */
+async function slowBody(gateway: InProcess, head: string): Promise<string | null> {
+  const client = await openRaw(gateway.url)
+  client.socket.write(head)
+  const soon = new Promise<null>(resolve => setTimeout(resolve, 3000, null))
+  const answered = client.readResponse().then(({ status }) => String(status))
+  const seen = await Promise.race([answered, soon])
+  answered.catch(() => {})
+  client.socket.destroy()
+  return seen
+}
+const HALF_HEAD = 'POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n'
+const HALF_BODY = `${HALF_HEAD}content-type: application/json\r\ncontent-length: 100\r\n\r\n{`
+
+/** How many comments a stream has after so long a silence. */
+async function pings(gateway: InProcess, silenceMs: number): Promise<number> {
+  provider.script(gated({ tokens: 1 }))
+  const index = provider.requests.length
+  const answer = gateway.chat({ stream: true })
+  const request = await provider.waitForRequest(index)
+  await new Promise(resolve => setTimeout(resolve, silenceMs))
+  request.release()
+  const text = await (await answer).text()
+  provider.script(exact())
+  return text.match(/^: ?ping/gm)?.length ?? 0
+}
+
+const KEEPING = [
+  { path: '/v1/chat/completions', policy: 'test' },
+  { path: '/v1/responses', policy: 'test', keep_responses: '1h' },
+]
+
+/** Asks on the route that keeps responses, and answers with the status of each when it is read afterwards. */
+async function kept({ url, key }: InProcess, inputs: readonly string[]): Promise<number[]> {
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  const ids: string[] = []
+  for (const input of inputs) {
+    const body = JSON.stringify({ model: 'm', input })
+    const answer = await fetch(`${url}/v1/responses`, { method: 'POST', headers, body })
+    ids.push(((await answer.json()) as { id: string }).id)
+  }
+  return Promise.all(ids.map(id => status(fetch(`${url}/v1/responses/${id}`, { headers }))))
+}
+
+const LIMIT = (key: string, value: unknown) => (yaml: Yaml) => {
+  yaml['limits'] = { ...(yaml['limits'] as object), [key]: value }
+}
+const SET = (key: string, value: unknown) => (yaml: Yaml) => {
+  yaml[key] = value
+}
+
+const ROWS: Readonly<Record<string, Row>> = {
+  version: { change: SET('version', 2), after: null },
+  listen: { change: SET('listen', '127.0.0.1:1'), after: null },
+  admin: { change: SET('admin', '127.0.0.1:1'), after: null },
+  dashboard: { change: SET('dashboard', '127.0.0.1:0'), after: null },
+  store: { change: SET('store', 'sqlite:./other.db'), after: null },
+  secret: { change: SET('secret', '${OTHER}'), after: null },
+  metrics: {
+    change: SET('metrics', 'token'),
+    async sees({ running: { store, adminUrl } }) {
+      const { secret } = await store.people.createToken({ name: 'prometheus', expiresAt: null, createdBy: 'test' })
+      const headers = { authorization: `Bearer ${secret}` }
+      return [await status(fetch(`${adminUrl}/metrics`)), await status(fetch(`${adminUrl}/metrics`, { headers }))]
+    },
+    before: [200, 200],
+    after: [401, 200],
+  },
+  dashboard_url: {
+    yaml: { ...PEOPLE, trust_proxy: 1 },
+    change: SET('dashboard_url', 'https://gate.example.com'),
+    // Its own address is then none of its names any more.
+    sees: gateway => status(fetch(`${gateway.running.dashboardUrl}/api/about`)),
+    before: 200,
+    after: 404,
+  },
+  public_url: {
+    yaml: { ...PEOPLE, public_url: 'https://one.example.com/v1' },
+    change: SET('public_url', 'https://two.example.com/v1'),
+    sees: async gateway => (await about(gateway))['base_url'],
+    before: 'https://one.example.com/v1',
+    after: 'https://two.example.com/v1',
+  },
+  'registration.mode': {
+    yaml: PEOPLE,
+    change: SET('registration', { mode: 'closed' }),
+    sees: async gateway => (await register(gateway)).status,
+    before: 201,
+    after: 403,
+  },
+  'registration.credit': {
+    yaml: PEOPLE,
+    change: SET('registration', { mode: 'open', credit: '$2' }),
+    sees: async gateway => (await register(gateway)).account!.posted,
+    before: 1_000_000_000n,
+    after: 2_000_000_000n,
+  },
+  'registration.plan': {
+    yaml: PEOPLE,
+    change: SET('registration', { mode: 'open', credit: '$1', plan: 'gold' }),
+    sees: async gateway => (await register(gateway)).account!.plan,
+    before: 'default',
+    after: 'gold',
+  },
+  trust_proxy: {
+    change: SET('trust_proxy', 1),
+    async sees(gateway) {
+      const headers = {
+        authorization: `Bearer ${gateway.key}`,
+        'content-type': 'application/json',
+        'x-forwarded-for': '192.0.2.7',
+      }
+      const answer = await gateway.chat({}, { headers })
+      await answer.body?.cancel()
+      return answer.headers.get('x-address')
+    },
+    before: '127.0.0.1',
+    after: '192.0.2.7',
+  },
+  hosts: {
+    change: SET('hosts', ['gate.example.com']),
+    sees: gateway => status(gateway.chat()),
+    before: 200,
+    after: 404,
+  },
+  'limits.max_inflight': {
+    change: LIMIT('max_inflight', 1),
+    async sees(gateway) {
+      provider.script(gated({ tokens: 1 }))
+      const index = provider.requests.length
+      const first = gateway.chat()
+      const request = await provider.waitForRequest(index)
+      provider.script(exact())
+      const second = await status(gateway.chat())
+      request.release()
+      await (await first).text()
+      await gateway.exchangeLine((await first).headers.get('x-request-id')!)
+      return second
+    },
+    before: 200,
+    after: 503,
+  },
+  'limits.body': {
+    change: LIMIT('body', '1KiB'),
+    sees: gateway => status(gateway.chat({ messages: [{ role: 'user', content: 'x'.repeat(3000) }] })),
+    before: 200,
+    after: 413,
+  },
+  'limits.answer': {
+    change: LIMIT('answer', '1KiB'),
+    async sees(gateway) {
+      provider.script(exact({ tokens: ['x'.repeat(5000)] }))
+      const seen = await status(gateway.chat({ max_tokens: 900 }))
+      provider.script(exact())
+      return seen
+    },
+    before: 200,
+    after: 502,
+  },
+  'limits.bodies_in_flight': {
+    model: { context: '10M' },
+    change: LIMIT('bodies_in_flight', '1MiB'),
+    sees: gateway => status(gateway.chat({ messages: [{ role: 'user', content: 'x'.repeat(1_500_000) }] })),
+    before: 200,
+    after: 503,
+  },
+  'limits.kept_response': {
+    yaml: { routes: KEEPING },
+    change: LIMIT('kept_response', '1KiB'),
+    sees: async gateway => (await kept(gateway, ['x'.repeat(3000)]))[0],
+    before: 200,
+    after: 404,
+  },
+  'limits.kept_responses': {
+    yaml: { routes: KEEPING },
+    model: { context: '10M' },
+    change: LIMIT('kept_responses', '1MiB'),
+    // The second one takes the room of the first.
+    sees: async gateway => (await kept(gateway, ['x'.repeat(700_000), 'y'.repeat(700_000)])).join(),
+    before: '200,200',
+    after: '404,200',
+  },
+  'limits.event_loop': {
+    yaml: { limits: { event_loop: '10s' } },
+    change: LIMIT('event_loop', '1ms'),
+    // The clients of this test keep the loop busy for more than a millisecond at a stretch.
+    async sees(gateway) {
+      const until = performance.now() + 1000
+      const seen = new Set<number>()
+      while (performance.now() < until) {
+        for (const answer of await Promise.all(Array.from({ length: 10 }, () => gateway.chat())))
+          seen.add(answer.status)
+      }
+      return seen.has(503)
+    },
+    before: false,
+    after: true,
+  },
+  'limits.headers': {
+    change: LIMIT('headers', '100ms'),
+    sees: gateway => slowBody(gateway, HALF_HEAD),
+    before: null,
+    after: '408',
+  },
+  'limits.request': {
+    change: yaml => {
+      yaml['limits'] = { request: '200ms', headers: '100ms' }
+    },
+    sees: gateway => slowBody(gateway, HALF_BODY),
+    before: null,
+    after: '408',
+  },
+  'limits.stall': {
+    model: { context: '100M', max_output: '50M' },
+    yaml: { limits: { stall: '10m' } },
+    change: LIMIT('stall', '500ms'),
+    async sees(gateway) {
+      const piece = 'x'.repeat(60_000)
+      provider.script(stream({ tokens: Array.from({ length: 1000 }, () => piece), obeyCap: false }))
+      const client = await openRaw(gateway.url)
+      client.pause()
+      const body = { model: 'm', stream: true, messages: [{ role: 'user', content: 'Hello' }] }
+      await client.post('/v1/chat/completions', body, { authorization: `Bearer ${gateway.key}` })
+      const line = gateway.waitForLog(each => each['msg'] === 'exchange').then(each => each['outcome'])
+      const seen = await Promise.race([line, new Promise(resolve => setTimeout(resolve, 3000, 'goes on'))])
+      client.socket.destroy()
+      if (seen === 'goes on') {
+        await line
+        ;(gateway.log as unknown[]).length = 0
+      }
+      provider.script(exact())
+      return seen
+    },
+    before: 'goes on',
+    after: 'client_left',
+  },
+  drain: {
+    change: SET('drain', '50ms'),
+    async sees(gateway) {
+      provider.script(gated({ tokens: 1 }))
+      const index = provider.requests.length
+      const answer = gateway.chat({ stream: true })
+      await provider.waitForRequest(index)
+      gateway.running.drain()
+      const text = await (await answer).text()
+      provider.script(exact())
+      return text.includes('"error"')
+    },
+    after: true,
+  },
+  'heartbeat.first': {
+    change: SET('heartbeat', { first: '50ms' }),
+    sees: gateway => pings(gateway, 600),
+    before: 0,
+    after: 1,
+  },
+  'heartbeat.every': {
+    yaml: { heartbeat: { first: '50ms' } },
+    change: SET('heartbeat', { first: '50ms', every: '1s' }),
+    sees: gateway => pings(gateway, 1700),
+    before: 1,
+    after: 2,
+  },
+  providers: {
+    change: yaml => {
+      yaml.providers['p']!['headers'] = { 'x-team': 'blue' }
+    },
+    async sees(gateway) {
+      await status(gateway.chat())
+      return provider.requests.at(-1)!.headers['x-team']
+    },
+    before: undefined,
+    after: 'blue',
+  },
+  models: {
+    change: yaml => {
+      yaml.models['n'] = { ...yaml.models['m']! }
+    },
+    sees: gateway => status(gateway.chat({ model: 'n' })),
+    before: 404,
+    after: 200,
+  },
+  routes: {
+    change: yaml => {
+      yaml.routes.push({ path: '/new/v1/chat/completions', policy: 'test', kind: 'chat' })
+    },
+    sees: gateway => status(fetch(`${gateway.url}/new/v1/chat/completions`, { method: 'POST' })),
+    before: 404,
+    after: 415,
+  },
+}
+
+/** Of a map that is a part of the configuration itself each key counts; `providers` and the like have names in them. */
+function keysOf({ properties }: { readonly properties: object }): string[] {
+  return Object.entries(properties).flatMap(([key, schema]: [string, { readonly properties?: object }]) =>
+    schema.properties ? Object.keys(schema.properties).map(inner => `${key}.${inner}`) : [key],
+  )
+}
+
+test('the table has every key', () => {
+  expect(Object.keys(ROWS).toSorted()).toEqual(keysOf(GATEWAY_SCHEMA).toSorted())
+})
+
+test.each(Object.entries(ROWS))('%s', { timeout: 30_000 }, async (key, row) => {
+  provider.script(exact())
+  await using gateway = await startInProcess({
+    provider: provider.baseUrl,
+    plugins: [mirror],
+    steps: [{ use: 'mirror' }, ...FIVE_STEPS],
+    credit: '1000',
+    env: { OTHER: 'another secret that is long enough' },
+    yaml: { admin: '127.0.0.1:0', ...row.yaml },
+    ...(row.model ? { model: row.model } : {}),
+  })
+  if ('before' in row) expect(await row.sees!(gateway)).toEqual(row.before)
+  edit(gateway, row.change)
+  const result = await gateway.running.reload()
+  if (row.after === null) {
+    expect(result).toBe('refused')
+    const told = (await fetch(`${gateway.running.adminUrl}/readyz`).then(answer => answer.json())) as object
+    const says = key === 'version' ? 'must be 1' : `:1: a change of ${key} needs a restart`
+    expect(told).toMatchObject({ configuration: expect.stringContaining(says) })
+    expect(await status(gateway.chat())).toBe(200)
+  } else {
+    expect(result, JSON.stringify(gateway.log.at(-1))).toBe('changed')
+    expect(await row.sees!(gateway)).toEqual(row.after)
+  }
+})

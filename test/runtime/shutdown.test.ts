@@ -1,0 +1,113 @@
+/** The end of a gateway, as people at the dashboard see it; what clients see is in gateway/shutdown.test.ts. */
+import { existsSync } from 'node:fs'
+import { afterAll, expect, test, vi } from 'vitest'
+import { definePlugin } from '#contract'
+import type { Listener } from '../../src/app.ts'
+import type { Gateway } from '../../src/gateway.ts'
+import type { Logger } from '../../src/observe/log.ts'
+import { createEnding } from '../../src/runtime/shutdown.ts'
+import { beside } from '../helpers/edit-configuration.ts'
+import { type FakeProvider, gated, startFakeProvider } from '../helpers/fake-provider.ts'
+import { FIVE_STEPS, startInProcess } from '../helpers/in-process.ts'
+
+const STREAMS = 4
+
+let provider: FakeProvider | null = null
+afterAll(() => provider?.close())
+
+test('playground answers that are under way at the end come whole', async () => {
+  provider = await startFakeProvider({ script: gated({ tokens: 3 }) })
+  const gateway = await startInProcess({
+    provider: provider.baseUrl,
+    yaml: { dashboard: '127.0.0.1:0', registration: { mode: 'open', credit: '$5' } },
+  })
+  const url = gateway.running.dashboardUrl!
+  const post = (path: string, body: object, cookie = '') =>
+    fetch(url + path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-tollgate-dashboard': '1', origin: url, cookie },
+      body: JSON.stringify(body),
+    })
+  const registered = await post('/api/register', { email: 'ada@example.com', password: 'correct horse battery' })
+  expect(registered.status).toBe(201)
+  const cookie = registered.headers.getSetCookie()[0]!.split(';')[0]!
+  const asked = { model: 'm', messages: [{ role: 'user', content: 'Hello' }] }
+  const answers = Array.from({ length: STREAMS }, () => post('/api/playground', asked, cookie))
+  await provider.waitForRequest(STREAMS - 1)
+  gateway.running.drain()
+  provider.release()
+  for (const answer of await Promise.all(answers)) {
+    expect(answer.status).toBe(200)
+    expect((await answer.text()).trimEnd().endsWith('data: [DONE]')).toBe(true)
+  }
+  expect(await gateway.running.finished).toBe(0)
+})
+
+test('a step that does not go keeps neither the others nor the store; the exit code says so', async () => {
+  const settings = { type: 'object', additionalProperties: false, properties: {} } as const
+  const gone: string[] = []
+  const plugins = ['rude', 'polite'].map(name =>
+    definePlugin<Record<string, never>>({
+      name,
+      settings,
+      create: () => ({
+        handle: (_ctx, next) => next(),
+        dispose() {
+          gone.push(name)
+          if (name === 'rude') throw new Error('it does not go')
+        },
+      }),
+    }),
+  )
+  const gateway = await startInProcess({
+    plugins,
+    steps: [{ use: 'rude' }, { use: 'polite' }, ...FIVE_STEPS],
+    store: 'sqlite:./ledger.db',
+  })
+  const owner = beside(gateway, 'ledger.db.owner')
+  expect(existsSync(owner)).toBe(true)
+  gateway.running.drain()
+  expect(await gateway.running.finished).toBe(1)
+  expect(gone).toEqual(['rude', 'polite'])
+  expect(JSON.stringify(gateway.log)).toContain('it does not go')
+  expect(() => gateway.running.store.findAccount(gateway.accountId)).toThrow()
+  expect(existsSync(owner)).toBe(false)
+  await gateway.stop()
+})
+
+test.each([
+  ['when exchanges do not end', false, 'exchanges did not end after they were cut'],
+  ['when they have ended and something is held', true, /^every exchange has ended, but what the gateway holds/],
+])('the process ends all the same %s, and says which it was', async (_name, isIdle, says) => {
+  vi.useFakeTimers()
+  try {
+    const never = new Promise<void>(() => {})
+    const lines: string[] = []
+    const write = (_fields: object, message: string) => void lines.push(message)
+    const codes: number[] = []
+    let cuts = 0
+    const end = createEnding({
+      gateway: {
+        inflight: () => 0,
+        drain() {},
+        cut: () => void cuts++,
+        idle: () => (isIdle ? Promise.resolve() : never),
+      } as unknown as Gateway,
+      clients: { server: { close() {}, closeIdleConnections() {} }, cutBodies() {} } as unknown as Listener,
+      log: { log: { info: write, error: write }, flush() {} } as unknown as Logger,
+      drainMs: () => 1000,
+      store: { safe: () => Promise.resolve(), unwritten: () => ({ spooled: 0, waiting: 0 }) },
+      undo: [() => never],
+      finish: code => codes.push(code),
+    })
+    end()
+    await vi.advanceTimersByTimeAsync(1)
+    end()
+    await vi.advanceTimersByTimeAsync(60_000)
+    expect(codes).toEqual([1])
+    expect(lines).toEqual(['shutting down', expect.stringMatching(says)])
+    expect(cuts).toBe(isIdle ? 0 : 1)
+  } finally {
+    vi.useRealTimers()
+  }
+})
