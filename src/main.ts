@@ -13,7 +13,7 @@ import {
   type Readiness,
   setTimeouts,
 } from './app.ts'
-import { createWatchman, systemClock } from './common/clock.ts'
+import { createDeadlineClock, systemClock } from './common/clock.ts'
 import { VERSION } from './common/version.ts'
 import { urlHost } from './config/address.ts'
 import type { Configuration } from './config/configuration.ts'
@@ -29,13 +29,13 @@ import { createRawProxy } from './providers/raw.ts'
 import { createOverload } from './request/http/overload.ts'
 import { mistakeWords } from './request/pipeline/step-report.ts'
 import { summaryOf } from './request/send/record.ts'
-import { createPeople, preparePage } from './runtime/dashboard-server.ts'
-import { notRehearsed, rehearse } from './runtime/dry-run.ts'
+import { createDashboardServer, preparePage } from './runtime/dashboard-server.ts'
+import { notDryRun, runDry } from './runtime/dry-run.ts'
 import { createGeneration } from './runtime/generation.ts'
 import type { LoadedConfiguration } from './runtime/operator-views.ts'
-import { createPast } from './runtime/recent.ts'
+import { createRecentTrails } from './runtime/recent.ts'
 import { createReloads, type Loaded, type ReloadResult } from './runtime/reload.ts'
-import { closeNow, closeSoon, createEnding, followMistakes, followSignals, undoAll } from './runtime/shutdown.ts'
+import { closeNow, closeSoon, createShutdown, followMistakes, followSignals, undoAll } from './runtime/shutdown.ts'
 import { realPath } from './store/files.ts'
 import { createIds } from './store/ids.ts'
 import { type Lock, takeLock } from './store/lock.ts'
@@ -142,10 +142,10 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
   }
 
   // 2. What the configuration describes.
-  const watchman = createWatchman()
-  undo.push(watchman.stop)
-  reportLosses(store, configuration.store, { log: log.log, watch: watchman.watch })
-  sweepResponses(store, { log: log.log, watch: watchman.watch })
+  const deadlineClock = createDeadlineClock()
+  undo.push(deadlineClock.stop)
+  reportLosses(store, configuration.store, { log: log.log, watch: deadlineClock.watch })
+  sweepResponses(store, { log: log.log, watch: deadlineClock.watch })
   const servers: Server[] = []
   let isOverloaded = false
   const metrics = createMetrics({
@@ -169,17 +169,17 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
         clock,
         random,
         version: VERSION,
-        watchman,
+        deadlineClock,
         log: own,
         logFor,
         redact,
       })
     },
-    async attempt({ configuration: { routes }, catalog, board }) {
-      const mistakes = await rehearse(routes, { catalog, targets: board, clock, random }, 'reload')
+    async attempt({ configuration: { routes }, catalog, healthTracker }) {
+      const mistakes = await runDry(routes, { catalog, targets: healthTracker, clock, random }, 'reload')
       return mistakes.map(({ sentence }) => sentence)
     },
-    notRun: notRehearsed,
+    notRun: notDryRun,
     log: log.log,
     redact: log.redact,
     now: clock.now,
@@ -197,12 +197,12 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
   undo.push(rawProxy.close)
   const ids = createIds(clock)
   let draining = false
-  const past = createPast({ metrics, startedAt: reloads.running().at, generation: reloads.generation })
+  const past = createRecentTrails({ metrics, startedAt: reloads.running().at, generation: reloads.generation })
   const gateway = new Gateway({
     store,
     clock,
     random,
-    watchman,
+    deadlineClock,
     rawProxy,
     log: log.log,
     generation: reloads.generation,
@@ -225,7 +225,7 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
       log.exchange(summary)
     },
   })
-  let people: ReturnType<typeof createPeople> | undefined
+  let people: ReturnType<typeof createDashboardServer> | undefined
   const ready = () => readiness(draining, store.problem(), reloads.problem())
   const parts: AppParts = {
     gateway,
@@ -249,12 +249,12 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
       else log.log.warn({}, 'the event loop is no longer overloaded')
     },
   })
-  undo.push(watchman.watch(overload.round))
+  undo.push(deadlineClock.watch(overload.round))
   const clients = createListener(createClientApp(parts), configuration.limits, parts.nextId, overload)
   const port = await listen(clients.server, configuration.listen)
   const url = urlOf(configuration.listen.host, port)
   undo.push(() => closeNow(clients.server))
-  people = createPeople({
+  people = createDashboardServer({
     store,
     clock,
     log: log.log,
@@ -288,7 +288,7 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
   undo.push(control.close)
   // 5. The end, when it comes.
   const { promise: finished, resolve: finish } = Promise.withResolvers<number>()
-  const ending = createEnding({
+  const ending = createShutdown({
     gateway,
     clients,
     log,

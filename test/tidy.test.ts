@@ -1,5 +1,5 @@
 /**
- * Keeps the house as src/README.md and README.md describe it: who may import whom, who may ask for time and chance, and
+ * Keeps the repository as src/README.md and README.md describe it: who may import whom, who may ask for time and chance, and
  * that every error, plugin, command, metric, key, setting and package is documented, and nothing that is not there.
  */
 import { existsSync, readdirSync } from 'node:fs'

@@ -327,7 +327,7 @@ describe('usage outside of the possible', () => {
     expect(result).toMatchObject({ source: 'clamped', promptTokens, completionTokens })
     expect(result.amount).toBeLessThanOrEqual(BOUNDS.hold)
     expect(result.cachedTokens + result.cacheWriteTokens).toBeLessThanOrEqual(promptTokens)
-    // What the provider claims beyond the charge is the house's loss; cached tokens count in full for it.
+    // What the provider claims beyond the charge is the operator's loss; cached tokens count in full for it.
     if (used.cachedTokens === 0) expect(result.overrun).toBe(overrun)
   })
 

@@ -40,7 +40,7 @@ export interface Bounds {
 
 export interface Charge {
   readonly amount: NanoUsd
-  /** What the usage would have cost beyond the hold: the house's loss. */
+  /** What the usage would have cost beyond the hold: the operator's loss. */
   readonly overrun: NanoUsd
   readonly source: ChargeSource
   readonly promptTokens: number
@@ -56,8 +56,8 @@ export function chargeFor(ending: Ending, price: Price, bounds: Bounds): Charge 
   if (usage === null) return nothing(outcome === 'answered' ? 'insurance' : 'released')
   if (usage.source === 'cached') return cachedCharge(ending, usage, bounds)
   if (isPromptOnly(ending)) return promptCharge(ending, usage, price, bounds)
-  // An answer of which nothing reached the client is worth nothing to it, whatever it cost the house. But for one that has
-  // left while the house reads on for it: it did not wait for what has come since.
+  // An answer of which nothing reached the client is worth nothing to it, whatever it cost the operator. But for one that has
+  // left while the operator reads on for it: it did not wait for what has come since.
   const hasCome = progress.delivered || (progress.left && progress.countedTokens > 0)
   const streamed = stream && hasCome && outcome !== 'refused'
   const delivered = outcome === 'answered' || outcome === 'client_left' || streamed
@@ -126,7 +126,7 @@ function beyond(usage: Usage, price: Price, amount: NanoUsd, charged: number): N
     cached: 0,
     cacheWrite: 0,
     completion: bounded(usage.completionTokens, MOST).value,
-    searches: Math.max(bounded(usage.searches ?? 0, MOST_CLAIMED_SEARCHES).value, charged),
+    searches: Math.max(bounded(usage.searches ?? 0, MAX_CLAIMED_SEARCHES).value, charged),
   })
   return claimed > amount ? claimed - amount : 0n
 }
@@ -134,7 +134,7 @@ function beyond(usage: Usage, price: Price, amount: NanoUsd, charged: number): N
 /** Beyond this a count is nonsense and not a claim. */
 const MOST = 1_000_000_000
 /** The same of searches, of which each costs a cent. */
-const MOST_CLAIMED_SEARCHES = 1_000
+const MAX_CLAIMED_SEARCHES = 1_000
 
 function bounded(tokens: number, most: number): { value: number; clamped: boolean } {
   if (!Number.isFinite(tokens)) return { value: tokens > 0 ? most : 0, clamped: true }

@@ -1,6 +1,6 @@
 /**
  * Every five seconds the ledger is told how far each open stream has come, so that after a crash the account is charged
- * for what it got and the house loses five seconds at most.
+ * for what it got and the operator loses five seconds at most.
  */
 import type { Checkpoint, Ledger, Log } from '#contract'
 

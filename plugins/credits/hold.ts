@@ -93,10 +93,10 @@ export function affordableCap(chat: Chat, model: Model, price: Price, available:
 }
 
 /** Beyond this a count of tokens is nonsense. */
-const MOST_TOKENS = 1_000_000_000
+const MAX_TOKENS = 1_000_000_000
 
 /** How many tokens can honestly be said: where the operator has bounded the cost, any number that is one. */
 export function rawCeilings(bytes: number, most: NanoUsd | null) {
   if (most === null) return { promptCeiling: bytes, completionCeiling: 0 }
-  return { promptCeiling: MOST_TOKENS, completionCeiling: MOST_TOKENS }
+  return { promptCeiling: MAX_TOKENS, completionCeiling: MAX_TOKENS }
 }

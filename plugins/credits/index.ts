@@ -39,7 +39,7 @@ const CAP_HEADER = 'x-tollgate-max-output-tokens'
 /** A settle is tried again for so long; the runner gives every step 5 s after an answer, and the spool needs a moment. */
 const SETTLE_FOR_MS = 4_500
 const FIRST_PAUSE_MS = 20
-const LONGEST_PAUSE_MS = 500
+const MAX_PAUSE_MS = 500
 /** What a 64-bit column holds; no account owns more, so that a larger hold is short of credit wherever it is asked for. */
 const LARGEST_HOLD: NanoUsd = 2n ** 63n - 1n
 
@@ -350,7 +350,7 @@ const FREE: Price = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: 0n, re
 async function persistently<Result>({ clock }: Books, attempt: () => Promise<Result>): Promise<Result> {
   const until = clock.now() + SETTLE_FOR_MS
   let paused = 0
-  for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+  for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, MAX_PAUSE_MS)) {
     paused += pause
     try {
       return await attempt()

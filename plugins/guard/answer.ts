@@ -4,7 +4,7 @@
  * another text.
  */
 import type { Chunk, Delta, Sliced } from '#contract'
-import { costOf, type Findings, MOST_IN_ONE_GO, type Rule } from './rules.ts'
+import { costOf, type Findings, MAX_IN_ONE_GO, type Rule } from './rules.ts'
 import type { Sieves } from './sieve.ts'
 import { isArguments, isSilent, lengthOf, mapTexts, objectWith, type Step, wordsOf } from './texts.ts'
 
@@ -39,7 +39,7 @@ export class AnswerGuard {
   isLong({ choices }: Chunk): boolean {
     let cost = 0
     for (const { delta } of choices) cost += costOf(lengthOf(delta), this.#rules)
-    return cost > MOST_IN_ONE_GO
+    return cost > MAX_IN_ONE_GO
   }
 
   /** What of a chunk may leave now. Throws the refusal of a rule that refuses. */

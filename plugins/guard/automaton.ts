@@ -18,7 +18,7 @@ export const DEAD = 0
 export const NONE = -1
 
 /** More states than this are not remembered. */
-const MOST_STATES = 2_000
+const MAX_STATES = 2_000
 
 const CHARACTER = 0
 const FORK = 1
@@ -190,7 +190,7 @@ export class Automaton {
     for (const place of reached) if (fits[atoms[place]!]) places.add(next[place]![0]!)
     if (this.#anywhere) places.add(first)
     this.#effort.steps += WORK * (from.places.length + reached.length)
-    const remembers = this.#states.length < MOST_STATES
+    const remembers = this.#states.length < MAX_STATES
     if (!remembers) {
       this.isTooLarge = true
       this.#forget()

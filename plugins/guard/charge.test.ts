@@ -127,7 +127,7 @@ test.each<Row>([
     ...(isCharged ? {} : { source: 'released', promptTokens: 0, completionTokens: 0 }),
   })
   const line = await gateway.exchangeLine(answer.headers.get('x-request-id')!)
-  // What the provider was asked is known all the same: the house pays for it.
+  // What the provider was asked is known all the same: the operator pays for it.
   expect(line).toMatchObject({ outcome, usage_source: expect.stringMatching(/reported|estimated/) })
   expect(gateway.balance().held).toBe(0n)
   expect(gateway.running.store.verify()).toMatchObject({ violations: [], openHolds: 0 })

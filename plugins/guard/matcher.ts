@@ -77,7 +77,7 @@ export class Matcher {
     this.#reach = 2 * pattern.longest
     this.#needed = pattern.needed
     this.#check = check
-    if (this.#here.unfold(SAMPLE, MOST_STATES)) return
+    if (this.#here.unfold(SAMPLE, MAX_STATES)) return
     throw new PatternError('can be read in too many ways at once: let its repetitions differ in how they begin')
   }
 
@@ -171,7 +171,7 @@ const SAMPLE: readonly number[] = Array.from({ length: 0x180 + 650 }, (_, i) =>
   i < 0x180 ? i : (i - 0x180) * 97 + 0x180,
 )
 /** A pattern that may be in more states than this is dear on some text. */
-const MOST_STATES = 1_000
+const MAX_STATES = 1_000
 
 /** The place itself, or the one before when it is in the middle of a character. */
 function whole(text: string, at: number, least: number): number {

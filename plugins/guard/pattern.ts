@@ -28,7 +28,7 @@ export class PatternError extends Error {
 }
 
 /** So many characters a pattern may name, repetitions counted one by one. */
-const MOST_PLACES = 10_000
+const MAX_PLACES = 10_000
 
 /** Reads a pattern. Throws `PatternError` for one that is none, that has no longest match, or that can match nothing. */
 export function readPattern(text: string, ignoreCase = false): Pattern {
@@ -43,7 +43,7 @@ export function readPattern(text: string, ignoreCase = false): Pattern {
   const root = reader.choice()
   const { least, most, places } = measure(root)
   if (least === 0) throw new PatternError('matches an empty text, so it would match everywhere')
-  if (places > MOST_PLACES) throw new PatternError(`is too large: ${places} characters, repetitions counted`)
+  if (places > MAX_PLACES) throw new PatternError(`is too large: ${places} characters, repetitions counted`)
   const { atoms } = reader
   return { root, atoms, longest: most, needed: finder(neededBy(root, atoms), atoms) }
 }

@@ -1,6 +1,6 @@
 /** The request as the provider may see it: its texts through the rules. */
 import type { Chat, ChatChanges, Sliced } from '#contract'
-import { costOf, type Findings, MOST_IN_ONE_GO, type Rule } from './rules.ts'
+import { costOf, type Findings, MAX_IN_ONE_GO, type Rule } from './rules.ts'
 import { isArguments, mapTexts, type Step } from './texts.ts'
 
 /** What people write. Tools, schemas and the like are the developer's. */
@@ -35,12 +35,12 @@ export function* guardTexts(texts: readonly Place[], rules: readonly Rule[], fin
   let sinceYield = 0
   for (const { text, path } of texts) {
     const cost = costOf(text.length, rules)
-    if ((sinceYield += cost) > MOST_IN_ONE_GO) {
+    if ((sinceYield += cost) > MAX_IN_ONE_GO) {
       yield
       sinceYield = cost
     }
     const sieves = findings.sieves(rules, path, isArguments(path))
-    const out = cost <= MOST_IN_ONE_GO ? sieves.all(text) : (yield* sieves.pushInSlices(text)) + sieves.end()
+    const out = cost <= MAX_IN_ONE_GO ? sieves.all(text) : (yield* sieves.pushInSlices(text)) + sieves.end()
     hasChanged ||= sieves.hasChanged
     guarded.push(sieves.hasChanged ? out : null)
   }

@@ -96,7 +96,7 @@ export function costOf(length: number, rules: readonly Rule[]): number {
 }
 
 /** So much is read in one go: about a millisecond. */
-export const MOST_IN_ONE_GO = 65_536
+export const MAX_IN_ONE_GO = 65_536
 
 /** What became of one exchange: how often each rule has found something, and which one has refused. */
 export class Findings {

@@ -7,7 +7,7 @@ import type { Answer, Question } from './thread.ts'
 
 /** Reading patterns takes tens of milliseconds. There are as many entries as steps, until reloads have changed them often. */
 const known = new Map<string, readonly Rule[]>()
-const MOST_KNOWN = 64
+const MAX_KNOWN = 64
 /** Of 19, the lowest. */
 const LOWER_PRIORITY = 10
 
@@ -38,7 +38,7 @@ function rulesOf(texts: readonly RuleText[], window: number): readonly Rule[] {
   const name = JSON.stringify([texts, window])
   let rules = known.get(name)
   if (rules === undefined) {
-    if (known.size >= MOST_KNOWN) known.clear()
+    if (known.size >= MAX_KNOWN) known.clear()
     rules = readRules(texts, window)
     known.set(name, rules)
   }

@@ -38,7 +38,7 @@ interface Task {
 }
 
 /** For strings in memory twice or three times; beyond this the thread ends, and not the process. */
-const MOST_MEMORY_MB = 1024
+const MAX_MEMORY_MB = 1024
 
 class GuardThread {
   #worker: Worker | null = null
@@ -131,7 +131,7 @@ class GuardThread {
       stderr: true,
       // Nothing of the process's environment is its affair.
       env: cache === undefined ? {} : { NODE_COMPILE_CACHE: dirname(cache) },
-      resourceLimits: { maxOldGenerationSizeMb: MOST_MEMORY_MB },
+      resourceLimits: { maxOldGenerationSizeMb: MAX_MEMORY_MB },
     })
     let failure: Error | null = null
     worker.on('message', (answer: Answer) => {

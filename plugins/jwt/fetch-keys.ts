@@ -3,8 +3,8 @@ import type { Jwks } from './key-set.ts'
 import { isForSignatures, whyUnusable } from './usable.ts'
 
 /** Real ones have some kilobytes. */
-const MOST_BYTES = 256 * 1024
-const MOST_KEYS = 100
+const MAX_BYTES = 256 * 1024
+const MAX_KEYS = 100
 
 interface Bounds {
   readonly timeoutMs: number
@@ -39,10 +39,10 @@ export async function fetchKeys(url: string, { timeoutMs, signal }: Bounds): Pro
 
 async function readBounded({ body }: Response): Promise<string> {
   // Room for all of it: an array for each chunk would take hundreds of bytes, however short the chunk is.
-  const bytes = Buffer.alloc(MOST_BYTES)
+  const bytes = Buffer.alloc(MAX_BYTES)
   let size = 0
   for await (const chunk of body ?? []) {
-    if (size + chunk.length > MOST_BYTES) throw new Error(`the answer is longer than ${MOST_BYTES} bytes`)
+    if (size + chunk.length > MAX_BYTES) throw new Error(`the answer is longer than ${MAX_BYTES} bytes`)
     bytes.set(chunk, size)
     size += chunk.length
   }
@@ -58,8 +58,7 @@ function toJwks(text: string): Omit<FetchedKeys, 'text'> {
     throw new Error('the answer is not JSON')
   }
   const keys: unknown = (value as { keys?: unknown } | null)?.keys
-  if (!Array.isArray(keys) || keys.length > MOST_KEYS)
-    throw new Error(`the answer is no set of up to ${MOST_KEYS} keys`)
+  if (!Array.isArray(keys) || keys.length > MAX_KEYS) throw new Error(`the answer is no set of up to ${MAX_KEYS} keys`)
   const usable: Jwks['keys'][number][] = []
   const leftOut: string[] = []
   for (const [i, key] of keys.entries()) {

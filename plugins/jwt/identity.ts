@@ -28,7 +28,7 @@ export type Claims = Readonly<Record<string, unknown>>
 
 /** As the ledger takes names: no control characters, no halves of characters. */
 const NAME = /^[^\p{C}]{1,200}$/u
-const MOST_MODELS = 1000
+const MAX_MODELS = 1000
 
 /** Reads the claims as the settings say; throws the refusal when one that is needed is not there. */
 export function createReader(settings: ClaimSettings): (claims: Claims) => Identity {
@@ -63,7 +63,7 @@ function nameIn(claims: Claims, claim: string, whom: string): string {
 function modelsIn(claims: Claims, claim: string): readonly string[] {
   const value = Object.hasOwn(claims, claim) ? claims[claim] : undefined
   const models = typeof value === 'string' ? value.split(' ').filter(word => word !== '') : value
-  if (Array.isArray(models) && models.length <= MOST_MODELS && models.every(each => typeof each === 'string')) {
+  if (Array.isArray(models) && models.length <= MAX_MODELS && models.every(each => typeof each === 'string')) {
     return models
   }
   throw refuse('forbidden', { message: `The token has no claim ${JSON.stringify(claim)} with a list of models.` })

@@ -2,7 +2,7 @@
 import { createPublicKey, type JsonWebKeyInput } from 'node:crypto'
 
 /** What RS and PS signatures take (RFC 7518, 3.3 and 3.5). */
-const LEAST_RSA_BITS = 2048
+const MIN_RSA_BITS = 2048
 const CURVES: ReadonlySet<unknown> = new Set(['P-256', 'P-384', 'P-521'])
 
 /** Whether a key says that it is for signatures, or does not say what for. The others are no business of this step. */
@@ -20,7 +20,7 @@ export function whyUnusable(jwk: Readonly<Record<string, unknown>>): string | nu
   try {
     const key = createPublicKey({ key: jwk, format: 'jwk' } as JsonWebKeyInput)
     const bits = key.asymmetricKeyDetails?.modulusLength
-    if (bits !== undefined && bits < LEAST_RSA_BITS) return `it has ${bits} bits, and ${LEAST_RSA_BITS} are the least`
+    if (bits !== undefined && bits < MIN_RSA_BITS) return `it has ${bits} bits, and ${MIN_RSA_BITS} are the least`
     return null
   } catch {
     return `it is no public key of the family ${kty}`

@@ -20,7 +20,7 @@ export interface VerifierParts {
 }
 
 /** Some megabytes at most: what is kept of each token is short. */
-const MOST_KNOWN = 4096
+const MAX_KNOWN = 4096
 
 /** Throws the refusal for a token that is not good. */
 export function createVerifier({ keys, clock, read, ...rules }: VerifierParts): (token: string) => Promise<Identity> {
@@ -29,7 +29,7 @@ export function createVerifier({ keys, clock, read, ...rules }: VerifierParts): 
   /** The first that came goes first: who sends its token again is checked again. */
   function remember(name: string, by: JWTVerifyGetKey, identity: Identity): void {
     const [first] = known.keys()
-    if (known.size >= MOST_KNOWN && first !== undefined) known.delete(first)
+    if (known.size >= MAX_KNOWN && first !== undefined) known.delete(first)
     known.set(name, { keys: by, identity })
   }
 

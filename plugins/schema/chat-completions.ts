@@ -9,7 +9,7 @@
  * Where a value is one of several kinds of object, `discriminator` picks the kind by its tag, so that an error is about
  * the kind that was meant, and only about that one.
  */
-import { MOST_CHOICES } from '#contract'
+import { MAX_CHOICES } from '#contract'
 
 type Schema = Readonly<Record<string, unknown>>
 
@@ -184,7 +184,7 @@ export const PARAMETERS: Readonly<Record<string, Schema>> = {
   stream_options: optional(members('', { include_usage: optional(boolean), include_obfuscation: optional(boolean) })),
   max_completion_tokens: optional(integer(1)),
   max_tokens: optional(integer(1)),
-  n: optional(integer(1, MOST_CHOICES)),
+  n: optional(integer(1, MAX_CHOICES)),
   temperature: optional(number(0, 2)),
   top_p: optional(number(0, 1)),
   frequency_penalty: optional(number(-2, 2)),

@@ -10,7 +10,7 @@ import {
   type ChatRequest,
   definePlugin,
   type Key,
-  MOST_CHOICES,
+  MAX_CHOICES,
   type Model,
   mayUse,
   refuse,
@@ -133,7 +133,7 @@ function refuseUnfit(body: ChatRequest, model: Model, capAboveMax: Settings['cap
 }
 
 /** Before credit is held for answers that no target of the model gives. */
-function refuseUnfitChoices({ n }: ChatRequest, { id, maxChoices = MOST_CHOICES }: Model): void {
+function refuseUnfitChoices({ n }: ChatRequest, { id, maxChoices = MAX_CHOICES }: Model): void {
   if (n == null || n <= maxChoices) return
   const most = maxChoices === 1 ? 'one choice' : `${maxChoices} choices`
   const message = `The model ${shortJson(id)} gives ${most} an answer, but 'n' is ${n}.`

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { definePlugin, refuse } from '#contract'
-import { rehearse } from '../../src/runtime/dry-run.ts'
+import { runDry } from '../../src/runtime/dry-run.ts'
 import { type BenchOptions, conform, openBench } from '../../src/testing/index.ts'
 import { readSettings } from '../../test/helpers/step.ts'
 import usageLog from './index.ts'
@@ -289,11 +289,11 @@ describe('what became of an exchange', () => {
     expect(receipt.charged).toBeGreaterThan(0n)
   })
 
-  test('the rehearsal before a reload has no line', async () => {
+  test('the dryRun before a reload has no line', async () => {
     const { bench, file, lines } = await open()
     const services = { clock: bench.clock, catalog: { find: () => undefined, list: () => [] }, random: () => 0 }
     const targets = { latencyMs: () => null }
-    expect(await rehearse(bench.configuration.routes, { ...services, targets }, 'reload')).toEqual([])
+    expect(await runDry(bench.configuration.routes, { ...services, targets }, 'reload')).toEqual([])
     await bench.chat()
     expect(await lines()).toHaveLength(1)
     expect(existsSync(file)).toBe(true)

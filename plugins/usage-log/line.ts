@@ -32,9 +32,9 @@ export interface LineContext {
 
 /** A larger body is not kept, its digest is. */
 export const LARGEST_BODY_BYTES = 1024 * 1024
-const LONGEST_HEADER = 1024
-const LONGEST_NAME = 256
-const MOST_PARAMETERS = 100
+const MAX_HEADER = 1024
+const MAX_NAME_LENGTH = 256
+const MAX_PARAMETERS = 100
 
 /**
  * One line, without its line feed.
@@ -117,7 +117,7 @@ function headersOf(ctx: LineContext, names: readonly string[]): Record<string, s
   const headers: Record<string, string> = {}
   for (const name of names) {
     const value = ctx.get(name)
-    if (value !== '') headers[name] = isSecret(value, ctx) ? '***' : value.slice(0, LONGEST_HEADER)
+    if (value !== '') headers[name] = isSecret(value, ctx) ? '***' : value.slice(0, MAX_HEADER)
   }
   return headers
 }
@@ -180,10 +180,10 @@ function shapeOf(body: AskedBody) {
   const messages = Array.isArray(body.messages) ? body.messages : Array.isArray(body.input) ? body.input : null
   const names = Object.keys(body)
   return {
-    model: typeof body.model === 'string' ? body.model.slice(0, LONGEST_NAME) : null,
+    model: typeof body.model === 'string' ? body.model.slice(0, MAX_NAME_LENGTH) : null,
     n: countOr(body.n, null),
     cap: countOr(body.max_completion_tokens ?? body.max_tokens ?? body.max_output_tokens, null),
-    params: names.slice(0, MOST_PARAMETERS).map(name => name.slice(0, LONGEST_NAME)),
+    params: names.slice(0, MAX_PARAMETERS).map(name => name.slice(0, MAX_NAME_LENGTH)),
     messages: messages?.length ?? null,
     tools: Array.isArray(body.tools) ? body.tools.length : 0,
     unsized: (messages?.some(hasMedia) ?? false) || letsProviderAdd(body),

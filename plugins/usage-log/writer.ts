@@ -36,7 +36,7 @@ export interface Lines {
 }
 
 /** Lines that wait for a slow disk; beyond, new ones are lost and counted. */
-const MOST_WAITING_BYTES = 16 * 1024 * 1024
+const MAX_WAITING_BYTES = 16 * 1024 * 1024
 const TELL_EVERY_MS = 60_000
 /** So often somebody else's rename of the file is looked for. */
 const LOOK_EVERY_MS = 1_000
@@ -147,7 +147,7 @@ export class Writer {
   write(line: () => string): void {
     try {
       const text = `${line()}\n`
-      if (this.#waitingBytes + text.length > MOST_WAITING_BYTES) throw new Error('the disk is too slow')
+      if (this.#waitingBytes + text.length > MAX_WAITING_BYTES) throw new Error('the disk is too slow')
       this.#waiting.push(text)
       this.#waitingBytes += text.length
       this.#going ??= this.#goOn()

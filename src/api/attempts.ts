@@ -16,10 +16,10 @@ export interface Window {
 }
 
 /** Beyond so many subjects the ones that tried longest ago are forgotten. */
-const MOST_SUBJECTS = 50_000
+const MAX_SUBJECTS = 50_000
 
 /** @param mostSubjects only for tests */
-export function createAttempts(clock: Clock, { most, windowMs }: Window, mostSubjects = MOST_SUBJECTS): Attempts {
+export function createAttempts(clock: Clock, { most, windowMs }: Window, mostSubjects = MAX_SUBJECTS): Attempts {
   const tries = boundedMap<number[]>(mostSubjects)
   return {
     take(subject) {
@@ -68,7 +68,7 @@ interface Tried {
 export function createDelays(
   clock: Clock,
   { free, firstMs, longestMs }: Growth,
-  mostSubjects = MOST_SUBJECTS,
+  mostSubjects = MAX_SUBJECTS,
 ): Attempts {
   const subjects = boundedMap<Tried>(mostSubjects)
   return {

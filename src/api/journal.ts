@@ -16,7 +16,7 @@ export interface Journal {
 
 const MINUTE_MS = 60_000
 /** Beyond so many addresses the ones that asked longest ago are forgotten, and have a line again. */
-const MOST_ADDRESSES = 10_000
+const MAX_ADDRESSES = 10_000
 
 interface Told {
   readonly at: number
@@ -25,7 +25,7 @@ interface Told {
 }
 
 export function createJournal(log: Log, clock: Clock): Journal {
-  const told = boundedMap<Told>(MOST_ADDRESSES)
+  const told = boundedMap<Told>(MAX_ADDRESSES)
 
   function write({ method, path }: ApiRoute, { actor, maker, address }: Caller, about: object): void {
     const by = maker === null ? {} : { by: maker }

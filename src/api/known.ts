@@ -20,10 +20,10 @@ export interface Known {
 }
 
 /** Beyond so many pairs of person and address, the one that was used longest ago is forgotten. */
-const MOST_ADDRESSES = 20_000
+const MAX_ADDRESSES = 20_000
 
 export function createKnown(people: Pick<People, 'createDevice' | 'findDevice'>): Known {
-  const addresses = boundedMap<string>(MOST_ADDRESSES)
+  const addresses = boundedMap<string>(MAX_ADDRESSES)
   const isOf = (text: string | null | undefined, personId: string) => {
     const device = text ? people.findDevice(text) : undefined
     return device?.personId === personId ? device : undefined

@@ -12,7 +12,7 @@ export interface Registration {
 }
 
 /** What a running gateway knows beyond its store of exchanges that are over. */
-export interface PastParts {
+export interface RecentTrails {
   /** One of the last, without its receipt; undefined when it is not remembered. */
   exchange(id: string): PastExchangeView | undefined
   /** What steps in shadow would have done. */
@@ -41,16 +41,16 @@ export interface ApiParts {
   readiness(): { readonly ready: boolean; readonly reason?: string }
   /** Exchanges in progress, the oldest first. */
   exchanges(): readonly ExchangeView[]
-  readonly past: PastParts
+  readonly past: RecentTrails
   providers(): readonly ProviderView[]
   /** Reads the files again, to say what has changed and what is wrong with them. */
   configuration(): Promise<ConfigurationView>
   /** How the playground reaches the clients' door; null when no chat route takes a key. */
-  playground(): PlaygroundDoor | null
+  playground(): PlaygroundRoute | null
 }
 
 /** A chat route of the gateway's own listener. */
-export interface PlaygroundDoor {
+export interface PlaygroundRoute {
   readonly host: string
   readonly port: number
   readonly path: string

@@ -38,18 +38,18 @@ export type Derive = (parameters: Argon2Parameters) => Promise<Uint8Array>
 const TODAY = { memory: 19_456, passes: 2, parallelism: 1 }
 const SALT_BYTES = 16
 const HASH_BYTES = 32
-const MOST_AT_ONCE = 2
-const MOST_OF_STRANGERS_AT_ONCE = 1
-const MOST_WAITING = 32
-const MOST_OF_ONE = 2
+const MAX_AT_ONCE = 2
+const MAX_OF_STRANGERS_AT_ONCE = 1
+const MAX_WAITING = 32
+const MAX_OF_ONE = 2
 const OWN: Whose = { by: [], isStranger: false }
 
 /** On a thread of Node's pool. */
 export const argon2id: Derive = async parameters => promisify(argon2)('argon2id', parameters)
 
 export function createPasswords(derive: Derive = argon2id): Passwords {
-  const enter = createRoom(MOST_AT_ONCE)
-  const enterAsStranger = createRoom(MOST_OF_STRANGERS_AT_ONCE)
+  const enter = createRoom(MAX_AT_ONCE)
+  const enterAsStranger = createRoom(MAX_OF_STRANGERS_AT_ONCE)
   // What is compared for people who do not exist: 32 random bytes, to which no password leads.
   const nobody = format(TODAY, randomBytes(SALT_BYTES), randomBytes(HASH_BYTES))
 
@@ -129,8 +129,8 @@ function createRoom(mostAtOnce: number) {
   }
 
   return async function enter<Result>(by: readonly string[], work: () => Promise<Result>): Promise<Result> {
-    const isFull = inside >= mostAtOnce && waiting.length >= MOST_WAITING
-    if (isFull || by.some(each => (places.get(each) ?? 0) >= MOST_OF_ONE)) {
+    const isFull = inside >= mostAtOnce && waiting.length >= MAX_WAITING
+    if (isFull || by.some(each => (places.get(each) ?? 0) >= MAX_OF_ONE)) {
       throw refuse('overloaded', { retryAfterMs: 1000, detail: 'too many passwords are being hashed' })
     }
     count(by, 1)

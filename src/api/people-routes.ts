@@ -11,7 +11,7 @@ import { refuseGuessable } from './guessable.ts'
 import { EMAIL, fields, PASSWORD, PASSWORD_NOW, SECRET } from './inputs.ts'
 import { type Answer, type ApiRoute, type Call, route } from './route.ts'
 import { refuseMixedScripts } from './scripts.ts'
-import { LONGEST_MS } from './sessions.ts'
+import { MAX_MS } from './sessions.ts'
 import { showAccount, showPerson, showTime } from './show.ts'
 import { checkPassword, familiar, placesOf, signInTrial } from './trial.ts'
 import type { AboutView, LinkPurposeView, SessionView } from './views.ts'
@@ -109,7 +109,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
       const { person, session } = signedInOnly(call)
       const createdAt = call.parts.store.people.findSession(session)?.createdAt
       if (createdAt === undefined) throw refuse('not_signed_in')
-      return { body: sessionView(call, person, createdAt + LONGEST_MS) }
+      return { body: sessionView(call, person, createdAt + MAX_MS) }
     },
   }),
   route({

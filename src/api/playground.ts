@@ -9,7 +9,7 @@ import { type Clock, refuse } from '#contract'
 import { boundedMap } from '../store/bounded.ts'
 import type { Store } from '../store/store.ts'
 import { fields, line } from './inputs.ts'
-import type { ApiParts, PlaygroundDoor } from './parts.ts'
+import type { ApiParts, PlaygroundRoute } from './parts.ts'
 import { ownAccount } from './report-routes.ts'
 import { type ApiRoute, route } from './route.ts'
 
@@ -21,7 +21,7 @@ interface PlaygroundBody {
   readonly reasoning_effort?: string
 }
 
-const LONGEST_CONVERSATION_BYTES = 256 * 1024
+const MAX_CONVERSATION_BYTES = 256 * 1024
 
 const MESSAGE = fields({
   role: { type: 'string', enum: ['system', 'developer', 'user', 'assistant'], description: 'Who says it.' },
@@ -46,7 +46,7 @@ export const PLAYGROUND_ROUTES: readonly ApiRoute[] = [
         description: 'For models that think: how much.',
       },
     }),
-    bodyBytes: LONGEST_CONVERSATION_BYTES,
+    bodyBytes: MAX_CONVERSATION_BYTES,
     answers: 'events',
     errors: ['not_found', 'shutting_down', 'overloaded'],
     async handle(call) {
@@ -75,7 +75,7 @@ function requestBody(body: PlaygroundBody): string {
 }
 
 interface Inner {
-  readonly door: PlaygroundDoor
+  readonly door: PlaygroundRoute
   readonly token: string
   readonly body: string
 }
@@ -172,7 +172,7 @@ interface PlaygroundKeys {
 }
 
 /** So many accounts use the playground at a time; of one more, the key is rotated when it comes back. */
-const MOST_KNOWN = 1_000
+const MAX_KNOWN = 1_000
 
 const keysOf = new WeakMap<Store, PlaygroundKeys>()
 
@@ -184,7 +184,7 @@ function playgroundKeys(store: Store): PlaygroundKeys {
 
 /** One key an account. Its secret is kept here and nowhere else, so a restart forgets it. */
 function createPlaygroundKeys(store: Store): PlaygroundKeys {
-  const known = boundedMap<string>(MOST_KNOWN)
+  const known = boundedMap<string>(MAX_KNOWN)
   /** Two requests at once must not make two keys, or rotate each other's away. */
   const coming = new Map<string, Promise<string>>()
 

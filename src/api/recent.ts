@@ -1,12 +1,12 @@
 /** Exchanges that are over, for operators: one of the last as the gateway remembers it, else what its receipt says. */
 import type { Receipt } from '#contract'
 import type { Store } from '../store/store.ts'
-import type { PastParts } from './parts.ts'
+import type { RecentTrails } from './parts.ts'
 import { namesOf, showReceipt, showTime } from './show.ts'
 import type { PastExchangeView } from './views.ts'
 
 /** Undefined when it is not remembered, and never held money. @param past of a gateway that runs */
-export function findExchange(store: Store, past: PastParts | undefined, id: string): PastExchangeView | undefined {
+export function findExchange(store: Store, past: RecentTrails | undefined, id: string): PastExchangeView | undefined {
   const remembered = past?.exchange(id)
   const receipt = store.findReceipt(id)
   if (remembered) return { ...remembered, receipt: receipt ? showReceipt(receipt) : null }

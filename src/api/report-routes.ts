@@ -120,10 +120,10 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
       const range = readRange(call.query, call.parts.clock.now())
       const { store } = call.parts
       const accountId = ownAccount(call)
-      if (store.reports.countEvents(accountId, { ...range, most: MOST_EVENTS + 1 }) > MOST_EVENTS) {
+      if (store.reports.countEvents(accountId, { ...range, most: MAX_EVENTS + 1 }) > MAX_EVENTS) {
         throw refuse('invalid_value', {
           param: 'from',
-          message: `There are more than ${MOST_EVENTS} requests and credits in this time; ask for less of it.`,
+          message: `There are more than ${MAX_EVENTS} requests and credits in this time; ask for less of it.`,
         })
       }
       return filesOf(call).send(call.ctx, {
@@ -217,7 +217,7 @@ export function ownAccount({ caller }: Pick<Call, 'caller'>): string {
 }
 
 /** So many lines are a file that a spreadsheet still opens. Free requests make none, and are looked at all the same. */
-export const MOST_EVENTS = 50_000
+export const MAX_EVENTS = 50_000
 const LINES_AT_ONCE = 500
 
 /** The newest first, a page at a time. What comes in meanwhile is later than the range and moves nothing. */

@@ -21,7 +21,7 @@ import { cookieFor, readCookie } from './sessions.ts'
 import { createGuard, type Guard } from './sign-in.ts'
 
 /** Whose door it is: people's with their sessions, or operators' machines' with their tokens. */
-export type Door = 'dashboard' | 'admin'
+export type RoutePath = 'dashboard' | 'admin'
 
 /** Whose body it is that comes, and how long it may be. */
 export interface BodyOf {
@@ -41,7 +41,7 @@ export interface ApiOptions {
 }
 
 /** Answers everything at and below `/api`; any other path is left to what comes next. */
-export function createApi(parts: ApiParts, door: Door, options: ApiOptions): Middleware {
+export function createApi(parts: ApiParts, door: RoutePath, options: ApiOptions): Middleware {
   const { readJson, guard = createGuard(parts), routes = ROUTES } = options
   const find = createTable([...routes.filter(each => isFor(each, door)), descriptionOf(routes, parts.version)])
   const journal = createJournal(parts.log, parts.clock)
@@ -124,7 +124,7 @@ const HEADERS = {
 }
 
 /** On the admin listener there are no people: only what an operator's token may do. */
-function isFor({ audience }: ApiRoute, door: Door): boolean {
+function isFor({ audience }: ApiRoute, door: RoutePath): boolean {
   return door === 'dashboard' || audience === 'operator'
 }
 
@@ -230,7 +230,7 @@ function machineOf(ctx: Context, { store }: ApiParts, { audience }: ApiRoute): C
   return { ...nobody, actor: `token:${token.name}`, maker: token.id }
 }
 
-function authorise({ audience }: ApiRoute, { person }: Caller, door: Door): void {
+function authorise({ audience }: ApiRoute, { person }: Caller, door: RoutePath): void {
   if (audience === 'anyone' || door === 'admin') return
   if (!person) throw refuse('not_signed_in')
   if (audience === 'operator' && person.role !== 'operator') {

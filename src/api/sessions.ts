@@ -7,7 +7,7 @@ import type { People, Person } from '../store/people.ts'
 import { StoreUnavailable } from '../store/store.ts'
 
 export const IDLE_MS = 30 * 60_000
-export const LONGEST_MS = 8 * 3_600_000
+export const MAX_MS = 8 * 3_600_000
 /** Not every request is worth a write. */
 const TOUCH_EVERY_MS = 60_000
 
@@ -45,7 +45,7 @@ export function createSessions(people: People, clock: Clock, log: Log): Sessions
       const session = people.findSession(secret)
       if (!session) return undefined
       const now = clock.now()
-      const expiresAt = session.createdAt + LONGEST_MS
+      const expiresAt = session.createdAt + MAX_MS
       if (now >= expiresAt || now - session.seenAt >= IDLE_MS) {
         await people.endSession(secret)
         return undefined
@@ -60,7 +60,7 @@ export function createSessions(people: People, clock: Clock, log: Log): Sessions
       const secret = await people.createSession(person.id, proof)
       if (before !== null) await people.endSession(before)
       const createdAt = people.findSession(secret)?.createdAt ?? clock.now()
-      return { secret, person, expiresAt: createdAt + LONGEST_MS }
+      return { secret, person, expiresAt: createdAt + MAX_MS }
     },
   }
 }

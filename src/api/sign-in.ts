@@ -25,7 +25,7 @@ export interface Guard {
   /** Wrong passwords of somebody who is signed in, by session: strangers' tries do not count here. */
   readonly changesBySession: Attempts
   readonly registrationsByAddress: Attempts
-  /** From everywhere together: each may begin with credit of the house. */
+  /** From everywhere together: each may begin with free credit. */
   readonly registrations: Attempts
 }
 

@@ -10,9 +10,9 @@ import type { UsageRowView, UsageView } from './views.ts'
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 const DEFAULT_SPAN_MS = 30 * DAY_MS
-const LONGEST_MS = 400 * DAY_MS
+const MAX_MS = 400 * DAY_MS
 /** More hours than these are more points than a chart has pixels. */
-const LONGEST_BY_HOUR_MS = 31 * DAY_MS
+const MAX_BY_HOUR_MS = 31 * DAY_MS
 /** `auto`: hours up to here. */
 const HOURS_UNTIL_MS = 3 * DAY_MS
 
@@ -59,10 +59,10 @@ export function readRange({ from, to }: RangeQuery, nowMs: number): Range {
   const end = to === undefined ? nowMs : Date.parse(to)
   const begin = from === undefined ? end - DEFAULT_SPAN_MS : Date.parse(from)
   if (begin >= end) throw refuse('invalid_value', { param: 'from', message: '`from` must be before `to`.' })
-  if (end - begin > LONGEST_MS) {
+  if (end - begin > MAX_MS) {
     throw refuse('invalid_value', {
       param: 'from',
-      message: `From ${showTime(begin)} to ${showTime(end)} are more than ${LONGEST_MS / DAY_MS} days.`,
+      message: `From ${showTime(begin)} to ${showTime(end)} are more than ${MAX_MS / DAY_MS} days.`,
     })
   }
   return { from: begin, to: end }
@@ -82,7 +82,7 @@ export type SummedRow = Omit<UsageRow, 'keyId' | 'model'> & {
 }
 
 /** More rows than these are no chart, and an answer that others have to wait for. */
-export const MOST_ROWS = 4000
+export const MAX_ROWS = 4000
 /** So few are smaller than that for any name that a model has in earnest. */
 const SURELY_SMALL_ROWS = 1000
 const LARGEST_BYTES = 1_000_000
@@ -96,16 +96,16 @@ export function findUsage(
 ): FoundUsage {
   const { from, to } = readRange(query, nowMs)
   const step = query.step === 'auto' ? (to - from <= HOURS_UNTIL_MS ? 'hour' : 'day') : query.step
-  if (step === 'hour' && to - from > LONGEST_BY_HOUR_MS) {
+  if (step === 'hour' && to - from > MAX_BY_HOUR_MS) {
     throw refuse('invalid_value', {
       param: 'step',
-      message: `By the hour at most ${LONGEST_BY_HOUR_MS / DAY_MS} days are shown; ask for step=day, or for less.`,
+      message: `By the hour at most ${MAX_BY_HOUR_MS / DAY_MS} days are shown; ask for step=day, or for less.`,
     })
   }
   const spanMs = step === 'hour' ? HOUR_MS : DAY_MS
   const range = { from: Math.floor(from / spanMs) * spanMs, to: Math.ceil(to / spanMs) * spanMs }
   try {
-    const rows = store.reports.usage({ accountId, step, by: query.by, limit: MOST_ROWS, ...range })
+    const rows = store.reports.usage({ accountId, step, by: query.by, limit: MAX_ROWS, ...range })
     return { step, range, rows: rows.map(row => summedBy(query.by, row)) }
   } catch (error) {
     if (!(error instanceof TooMuch)) throw error

@@ -1,14 +1,14 @@
 /**
  * What a configuration can cost at worst: the largest hold of each model, what an account may have open at once, and what
- * the house loses where a provider bills what nobody pays. Pure arithmetic on a checked configuration, the same sums as
+ * the operator loses where a provider bills what nobody pays. Pure arithmetic on a checked configuration, the same sums as
  * the step `credits` makes; every figure carries the formula that led to it.
  */
 import type { Configuration } from '../config/configuration.ts'
 import {
   dearestInput,
-  MOST_CHOICES,
-  MOST_PASSES,
-  MOST_SEARCHES,
+  MAX_CHOICES,
+  MAX_PASSES,
+  MAX_SEARCHES,
   type Model,
   mostOf,
   mostOutput,
@@ -26,7 +26,7 @@ export interface Figure {
   readonly formula: string
 }
 
-/** Ways in which the house pays what no customer does. */
+/** Ways in which the operator pays what no customer does. */
 export const LOSSES = ['margin', 'overrun', 'unpaid', 'unpriced'] as const
 export type Loss = (typeof LOSSES)[number]
 
@@ -119,7 +119,7 @@ function modelExposure(model: Model, configuration: Configuration, losses: reado
   }
 }
 
-/** A search is bounded where it is known what the house pays for one. */
+/** A search is bounded where it is known what the operator pays for one. */
 function unpricedOf({ allow }: Model, costs: readonly TargetCost[]): readonly string[] {
   const isKnown = costs.every(({ cost }) => cost.search !== undefined)
   return isKnown ? allow.filter(feature => feature !== 'web_search') : allow
@@ -133,10 +133,10 @@ interface Shape {
 }
 
 function shapesOf(model: Model): readonly Shape[] {
-  const choices = model.maxChoices ?? MOST_CHOICES
+  const choices = model.maxChoices ?? MAX_CHOICES
   const plain = { choices, passes: 1, searches: model.allow.includes('web_search') ? 1 : 0 }
   if (!takesSearch(model, 'anthropic')) return [plain]
-  return [plain, { choices: 1, passes: MOST_PASSES, searches: MOST_SEARCHES }]
+  return [plain, { choices: 1, passes: MAX_PASSES, searches: MAX_SEARCHES }]
 }
 
 const answersOf = ({ choices, passes }: Shape) => choices * passes
@@ -162,7 +162,7 @@ interface TargetCost {
 /** For one shape of request. */
 type ShapeCost = TargetCost & { readonly shape: Shape }
 
-/** What the house pays: as it is said; nothing at the embedded demo; else as much as customers do. */
+/** What the operator pays: as it is said; nothing at the embedded demo; else as much as customers do. */
 function costOfTarget(target: Target, model: Model, { providers }: Configuration): TargetCost {
   if (target.cost !== null) return { target, cost: target.cost, remark: null }
   if (providers.get(target.provider)?.dialect === 'demo') return { target, cost: FREE, remark: null }

@@ -1,7 +1,7 @@
 /** What the steps of each policy let in: how many exchanges at once, who pays for them, and who may come at all. */
 import type { Configuration, RouteConfig, StepConfig } from '../config/configuration.ts'
 import { asksModel, type Rate, rawHold } from '../contract/index.ts'
-import { LONGEST_PAUSE_MS, SLOW_MS } from '../providers/retry.ts'
+import { MAX_PAUSE_MS, SLOW_MS } from '../providers/retry.ts'
 import type { Figure, ModelExposure } from './exposure-figures.ts'
 import { showNano } from './exposure-text.ts'
 
@@ -10,7 +10,7 @@ export interface RawExposure {
   readonly path: string
   /** Null: it is free. */
   readonly hold: Figure | null
-  /** What one request that nobody is charged for can cost the house; null: nobody knows. */
+  /** What one request that nobody is charged for can cost the operator; null: nobody knows. */
   readonly unpaid: Figure | null
 }
 
@@ -30,7 +30,7 @@ export interface PolicyExposure {
   readonly key: Crowd
   readonly account: Crowd
   readonly raw: readonly RawExposure[]
-  /** What the house pays on these routes without a bound that the configuration knows. */
+  /** What the operator pays on these routes without a bound that the configuration knows. */
   readonly unbounded: readonly string[]
   readonly remarks: readonly string[]
 }
@@ -137,11 +137,11 @@ function longestMs(steps: readonly StepConfig[], { providers }: Configuration): 
   const said = steps.map(({ settings }) => (settings ?? {}) as { attempts?: number; queue?: { wait?: number } })
   const attempts = Math.max(1, ...said.map(each => each.attempts ?? 1))
   const waitsMs = said.reduce((sum, { queue }) => sum + (queue?.wait ?? 0), 0)
-  return totalMs + (attempts - 1) * (Math.min(totalMs, SLOW_MS) + LONGEST_PAUSE_MS) + waitsMs + SETTLE_MS
+  return totalMs + (attempts - 1) * (Math.min(totalMs, SLOW_MS) + MAX_PAUSE_MS) + waitsMs + SETTLE_MS
 }
 
 const BEYOND_HOLD =
-  'its "hold" is taken for the most that a request can cost; what the provider bills beyond it is the house\'s loss'
+  'its "hold" is taken for the most that a request can cost; what the provider bills beyond it is the operator\'s loss'
 
 function rawExposure(route: RouteConfig, { limits }: Configuration, charged: boolean): RawExposure {
   const { path, price, hold = null } = route
@@ -158,14 +158,14 @@ function rawExposure(route: RouteConfig, { limits }: Configuration, charged: boo
 function unboundedOf({ path, kind, price, hold, unmetered }: RouteConfig, charged: boolean): string[] {
   if (asksModel(kind)) {
     if (charged) return []
-    return [`${path} charges nobody${unmetered ? ' (unmetered)' : ''}: the house pays for all of it`]
+    return [`${path} charges nobody${unmetered ? ' (unmetered)' : ''}: the operator pays for all of it`]
   }
   if (kind !== 'raw') return []
-  if (price === null) return [`${path} is raw and free: the house pays whatever the provider bills`]
-  if (!charged) return [`${path} is raw and has a price that nobody is charged: the house pays for all of it`]
+  if (price === null) return [`${path} is raw and free: the operator pays whatever the provider bills`]
+  if (!charged) return [`${path} is raw and has a price that nobody is charged: the operator pays for all of it`]
   if (hold == null) {
     return [
-      `${path} is raw with a price and without "hold": answers are not charged, whatever they cost the house; say what the dearest request costs`,
+      `${path} is raw with a price and without "hold": answers are not charged, whatever they cost the operator; say what the dearest request costs`,
     ]
   }
   return []

@@ -22,7 +22,7 @@ export function exposureText(exposure: Exposure, explain: boolean): string {
   return parts.join('\n')
 }
 
-const MEANING = `What the house can lose on one exchange:
+const MEANING = `What the operator can lose on one exchange:
   MARGIN    it is answered, at the target whose cost is highest above the price
   OVERRUN   one attempt: the provider ignores the cap and bills up to the whole context for each choice
   UNPAID    attempts fail or the client leaves: the provider may bill more of them, within the cap, than anybody is charged

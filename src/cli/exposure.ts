@@ -22,11 +22,13 @@ const KINDS: readonly Loss[] = ['margin', 'overrun', 'unpaid', 'unpriced']
 export const addExposure: AddCommand = (program, { terminal, finish }) => {
   program
     .command('exposure')
-    .description('the largest hold, the worst overdraft and what the house can lose, as this configuration allows it')
+    .description(
+      'the largest hold, the worst overdraft and what the operator can lose, as this configuration allows it',
+    )
     .option('--max-hold <dollars>', 'exit code 1 when a single hold can be more', amountValue)
     .option(
       '--max-house-loss <dollars>',
-      'exit code 1 when one exchange, all its attempts together, can cost the house more',
+      'exit code 1 when one exchange, all its attempts together, can cost the operator more',
       amountValue,
     )
     .addOption(
@@ -89,18 +91,18 @@ function exceededBy({ models, policies }: Exposure, options: Options): string[] 
     if (amount > maxHouseLoss) {
       const kinds = `${bounded.join(', ')}${bounded.length > 1 ? ' together' : ''}`
       sentences.push(
-        `The model ${id} can cost the house ${show(amount)} in one exchange (${kinds}), and ${show(maxHouseLoss)} is allowed: ${formula}`,
+        `The model ${id} can cost the operator ${show(amount)} in one exchange (${kinds}), and ${show(maxHouseLoss)} is allowed: ${formula}`,
       )
     }
     if (losses.includes('unpriced') && unpriced.length > 0) {
-      sentences.push(`The model ${id} allows ${unpriced.join(', ')}: what that costs the house has no bound`)
+      sentences.push(`The model ${id} allows ${unpriced.join(', ')}: what that costs the operator has no bound`)
     }
   }
   if (losses.includes('unpaid')) {
     for (const { path, unpaid } of policies.flatMap(({ raw }) => raw)) {
       if (unpaid === null || unpaid.amount <= maxHouseLoss) continue
       sentences.push(
-        `The route ${path} can cost the house ${show(unpaid.amount)} in one exchange (unpaid), and ${show(maxHouseLoss)} is allowed: ${unpaid.formula}`,
+        `The route ${path} can cost the operator ${show(unpaid.amount)} in one exchange (unpaid), and ${show(maxHouseLoss)} is allowed: ${unpaid.formula}`,
       )
     }
   }

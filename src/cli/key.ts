@@ -1,7 +1,7 @@
 /** `tollgate key`: the keys that clients send. A secret is shown once, when it is made. */
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { IssuedKeyView, KeyView } from '../api/control/verbs.ts'
-import { LONGEST_GRACE_MS, MOST_KEYS_LISTED } from '../store/store.ts'
+import { MAX_GRACE_MS, MAX_KEYS_LISTED } from '../store/store.ts'
 import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
 import { json, showMoney, showTime, table } from './format.ts'
 import { checkModels } from './models.ts'
@@ -53,7 +53,7 @@ export const addKey: AddCommand = (program, context) => {
 
   key
     .command('list')
-    .description(`list keys, never their secrets; of one account at most ${MOST_KEYS_LISTED}, live ones first`)
+    .description(`list keys, never their secrets; of one account at most ${MAX_KEYS_LISTED}, live ones first`)
     .option('--account <account>', 'only those of one account')
     .addOption(jsonOption())
     .addHelpText('after', example('key list --account acme'))
@@ -206,7 +206,7 @@ function secret(issued: IssuedKeyView): string {
 
 function graceValue(text: string): number {
   const ms = durationValue(text)
-  if (ms > LONGEST_GRACE_MS)
+  if (ms > MAX_GRACE_MS)
     throw new InvalidArgumentError('It can be 168h at most; to go on without a limit, make a second key.')
   return ms
 }

@@ -8,7 +8,7 @@ import type { Configuration, PolicyConfig, StepConfig } from '../config/configur
 import type { LoadResult } from '../config/load.ts'
 import type { Source } from '../config/yaml/source.ts'
 import type { RealServices } from '../simulate/stand-in-services.ts'
-import type { StrayKind } from '../simulate/unhandled.ts'
+import type { UnhandledKind } from '../simulate/unhandled.ts'
 import { environmentOf } from './configuration.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -26,7 +26,7 @@ export async function tryBeginnings(terminal: Terminal, config: string, loaded: 
     for (const [i, step] of policy.steps.entries()) {
       if (isTried(step)) await tryStep(source, `/steps/${i}`, step, { policy: policy.name, configuration })
     }
-    if (source.problems.length === 0) await rehearsePolicy(source, policy, configuration)
+    if (source.problems.length === 0) await dryRunPolicy(source, policy, configuration)
     if (source.problems.length > 0) sources.push(source)
   }
   if (sources.length === 0) return loaded
@@ -71,30 +71,30 @@ async function tryStep(
 }
 
 /** What a reload would find by its dry run. */
-async function rehearsePolicy(source: Source, policy: PolicyConfig, configuration: Configuration): Promise<void> {
-  const [{ rehearse }, { watchStrays }] = await Promise.all([
+async function dryRunPolicy(source: Source, policy: PolicyConfig, configuration: Configuration): Promise<void> {
+  const [{ runDry }, { watchUnhandled }] = await Promise.all([
     import('../runtime/dry-run.ts'),
     import('../simulate/unhandled.ts'),
   ])
   const rule = 'broken-plugin'
-  const told = (kind: StrayKind, words: string) => source.report('', `${STRAY[kind]}: ${words}`, { rule })
-  const endStrays = watchStrays(told, source.file)
+  const told = (kind: UnhandledKind, words: string) => source.report('', `${STRAY[kind]}: ${words}`, { rule })
+  const endUnhandled = watchUnhandled(told, source.file)
   try {
     const routes = configuration.routes.filter(({ steps }) => steps === policy)
-    for (const { step, message } of await rehearse(routes, await servicesIn(configuration), 'check')) {
+    for (const { step, message } of await runDry(routes, await servicesIn(configuration), 'check')) {
       const at = policy.steps.findIndex(({ id }) => id === step)
       source.report(at < 0 ? '' : `/steps/${at}/use`, message.split('\n', 1)[0]!, { rule })
     }
     await new Promise(resolve => setTimeout(resolve, STRAYS_MS))
   } finally {
-    endStrays()
+    endUnhandled()
   }
 }
 
 /** What a step has set going goes wrong a moment later. */
 const STRAYS_MS = 20
 
-const STRAY: Readonly<Record<StrayKind, string>> = {
+const STRAY: Readonly<Record<UnhandledKind, string>> = {
   exception: 'in the dry run, an error that nobody catches, at which a gateway ends',
   rejection: 'in the dry run, a promise that nobody waits for was rejected',
 }

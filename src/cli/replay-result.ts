@@ -2,7 +2,7 @@
 import { exceeds, type Gate, tooLittle } from '../replay/gate.ts'
 import type { ReplayResult } from '../replay/replay.ts'
 import { reportJson } from '../replay/report.ts'
-import type { Strays } from '../simulate/unhandled-errors.ts'
+import type { UnhandledErrors } from '../simulate/unhandled-errors.ts'
 import { shownPath } from './configuration.ts'
 import { json } from './format.ts'
 import { replayText, skippedText } from './replay-text.ts'
@@ -18,7 +18,7 @@ export interface ReportOptions {
 }
 
 /** So many accounts, keys and models, unless all are wanted. */
-const MOST_SHOWN = 10
+const MAX_SHOWN = 10
 
 /**
  * Prints it, and what has gone astray meanwhile. Answers with 1 when a gate does not let it pass, or a step has broken
@@ -27,14 +27,14 @@ const MOST_SHOWN = 10
 export async function tellResult(
   terminal: Terminal,
   result: ReplayResult,
-  options: ReportOptions & { readonly strays: Strays },
+  options: ReportOptions & { readonly unhandled: UnhandledErrors },
 ): Promise<ExitCode> {
-  const { against, account = null, failOn = [], strays } = options
-  const most = options.all ? Number.POSITIVE_INFINITY : MOST_SHOWN
+  const { against, account = null, failOn = [], unhandled } = options
+  const most = options.all ? Number.POSITIVE_INFINITY : MAX_SHOWN
   const nothing = result.taken > 0 ? null : await whyNothing(result, account)
   const gates = failOn.map(gate => exceeds(gate, result, failOn))
-  const astray = strays.take()
-  const failed = [nothing, ...gates, tooLittle(failOn, result), ...(strays.wereFatal ? astray : [])].filter(
+  const astray = unhandled.take()
+  const failed = [nothing, ...gates, tooLittle(failOn, result), ...(unhandled.wereFatal ? astray : [])].filter(
     reason => reason !== null,
   )
   if (options.json) terminal.out(json({ ok: failed.length === 0, ...reportJson(result, { most }), failed }))
@@ -49,7 +49,7 @@ export async function tellResult(
         terminal.err(`${reason}
 `)
   }
-  if (!strays.wereFatal)
+  if (!unhandled.wereFatal)
     for (const sentence of astray)
       terminal.err(`${sentence}
 `)
@@ -57,7 +57,7 @@ export async function tellResult(
   return failed.length === 0 ? 0 : 1
 }
 
-const MOST_ACCOUNTS_SAID = 5
+const MAX_ACCOUNTS_SAID = 5
 
 /** Why no line was taken: mostly an account that is mistyped. */
 async function whyNothing({ passedBy, otherAccounts }: ReplayResult, account: string | null): Promise<string> {
@@ -65,7 +65,7 @@ async function whyNothing({ passedBy, otherAccounts }: ReplayResult, account: st
   const { didYouMean } = await import('../config/yaml/problem.ts')
   const names = [...new Set(otherAccounts.values())]
   const near = didYouMean(account, [...names, ...otherAccounts.keys()])
-  const said = names.slice(0, MOST_ACCOUNTS_SAID).map(name => JSON.stringify(name))
+  const said = names.slice(0, MAX_ACCOUNTS_SAID).map(name => JSON.stringify(name))
   const there = said.length > 0 ? `it has ${said.join(', ')}` : 'its lines are of nobody'
   const more = names.length > said.length ? ` and ${names.length - said.length} more` : ''
   return `no line of the log is of an account ${JSON.stringify(account)}; ${near ?? there + more}`

@@ -4,7 +4,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import { parseMoney, UnitError } from '../contract/units.ts'
 import { type Gate, GateError, parseGate } from '../replay/gate.ts'
 import type { ReplayOptions } from '../replay/replay.ts'
-import type { Strays } from '../simulate/unhandled-errors.ts'
+import type { UnhandledErrors } from '../simulate/unhandled-errors.ts'
 import { type AddCommand, configOf, example, existingFile, jsonOption, logFile, pathOf } from './commands.ts'
 import { problemText } from './configuration.ts'
 import type { ReportOptions } from './replay-result.ts'
@@ -16,7 +16,7 @@ interface Options extends ReportOptions {
   readonly limit?: number
 }
 
-const MOST_SHOWN = 10
+const MAX_SHOWN = 10
 
 export const addReplay: AddCommand = (program, { terminal, finish }) => {
   program
@@ -36,7 +36,7 @@ export const addReplay: AddCommand = (program, { terminal, finish }) => {
     )
     .option('--limit <lines>', 'only the first lines', lines)
     .option('--account <account>', 'only the lines of one account, by name or id')
-    .option('--all', `all accounts, keys and models, not only the ${MOST_SHOWN} that change most`)
+    .option('--all', `all accounts, keys and models, not only the ${MAX_SHOWN} that change most`)
     .addOption(jsonOption())
     .addHelpText('after', HELP)
     .action((logs: string[], options: Options, command: Command) =>
@@ -62,15 +62,15 @@ async function replayLogs(
   config: string,
   options: Options,
 ): Promise<ExitCode> {
-  const { keepStrays } = await import('../simulate/unhandled-errors.ts')
+  const { keepUnhandled } = await import('../simulate/unhandled-errors.ts')
   // From before a plugin is loaded: what it breaks in a later turn must not keep the report.
-  const strays = keepStrays()
+  const unhandled = keepUnhandled()
   try {
-    const code = await replayKept(terminal, logs, { config, options, strays })
-    return strays.wereFatal ? 1 : code
+    const code = await replayKept(terminal, logs, { config, options, unhandled })
+    return unhandled.wereFatal ? 1 : code
   } finally {
-    tellAll(terminal, strays.take())
-    strays.end()
+    tellAll(terminal, unhandled.take())
+    unhandled.end()
   }
 }
 
@@ -81,13 +81,13 @@ function tellAll(terminal: Terminal, sentences: readonly string[]): void {
 interface Kept {
   readonly config: string
   readonly options: Options
-  readonly strays: Strays
+  readonly unhandled: UnhandledErrors
 }
 
 async function replayKept(
   terminal: Terminal,
   logs: readonly string[],
-  { config, options, strays }: Kept,
+  { config, options, unhandled }: Kept,
 ): Promise<ExitCode> {
   const [{ replay }, { readLogs }, { parseLine }] = await Promise.all([
     import('../replay/replay.ts'),
@@ -113,7 +113,7 @@ async function replayKept(
       progress: shown.show,
       async found(result) {
         shown.end()
-        code = await tellResult(terminal, result, { ...options, strays })
+        code = await tellResult(terminal, result, { ...options, unhandled })
       },
       held: sentence => tellAll(terminal, [sentence]),
     })

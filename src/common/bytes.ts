@@ -30,7 +30,7 @@ const NO_ROOM: UpstreamFailure = {
 }
 
 /** A shorter piece is copied: the object around a piece takes hundreds of bytes. */
-const LEAST_KEPT_BYTES = 4096
+const MIN_KEPT_BYTES = 4096
 const SMALLEST_BLOCK_BYTES = 1024
 const LARGEST_BLOCK_BYTES = 1024 * 1024
 const NOTHING: Buffer = Buffer.alloc(0)
@@ -73,7 +73,7 @@ export class ByteCollector {
     if (rest.length === 0) return
     // A view of something much larger would keep all of it.
     const isCompact = rest.length * 2 >= rest.buffer.byteLength
-    if (isCompact && (this.#parts.length === 0 || rest.length >= LEAST_KEPT_BYTES)) {
+    if (isCompact && (this.#parts.length === 0 || rest.length >= MIN_KEPT_BYTES)) {
       this.#parts.push(rest)
       this.#held += rest.buffer.byteLength
     } else this.#open(rest)

@@ -1,7 +1,7 @@
 /**
  * Time, passed in: everything below asks these and not the system, so that tests bring their own.
  *
- * The watchman is one interval for all deadlines of all exchanges. A stream touches its deadline with every chunk; a
+ * The deadline clock is one interval for all deadlines of all exchanges. A stream touches its deadline with every chunk; a
  * timer of its own would have to be re-armed each time, a number that somebody looks at now and then costs nothing.
  */
 import type { Clock } from '#contract'
@@ -12,7 +12,7 @@ export const systemClock: Clock = { now: () => Date.now() }
 /** Called on every round with the monotonic time in milliseconds. Must not throw. */
 export type Check = (monotonicMs: number) => void
 
-export interface Watchman {
+export interface DeadlineClock {
   /** Monotonic milliseconds; only differences mean something. */
   now(): number
   /** Looks in on every round until the returned function is called. */
@@ -20,8 +20,8 @@ export interface Watchman {
   stop(): void
 }
 
-/** @param roundMs how often the watchman goes round; a deadline is noticed at most so much late */
-export function createWatchman(roundMs = 50): Watchman {
+/** @param roundMs how often the deadlineClock goes round; a deadline is noticed at most so much late */
+export function createDeadlineClock(roundMs = 50): DeadlineClock {
   const checks = new Chain<Check>()
   let timer: NodeJS.Timeout | null = null
   const now = () => performance.now()

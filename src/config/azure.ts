@@ -12,10 +12,10 @@ const VERSION = /^(\d{4}-\d\d-\d\d(-preview)?|preview|latest|v1)$/
 
 /** The place that a sound shape describes. */
 export function azurePlaceOf({ base_url: baseUrl, api_version: apiVersion, auth }: ProviderShape): AzurePlace {
-  return { door: doorOf(pathOf(baseUrl) ?? ''), apiVersion: apiVersion ?? null, auth: auth ?? 'api-key' }
+  return { api: doorOf(pathOf(baseUrl) ?? ''), apiVersion: apiVersion ?? null, auth: auth ?? 'api-key' }
 }
 
-function doorOf(path: string): AzurePlace['door'] {
+function doorOf(path: string): AzurePlace['api'] {
   if (/\/v1$/.test(path)) return 'v1'
   return /\/models$/.test(path) ? 'foundry' : 'classic'
 }
@@ -39,7 +39,7 @@ export function checkAzure(source: Source, at: string, shape: Partial<ProviderSh
     })
   }
   const path = pathOf(shape.base_url)
-  if (path !== null) checkDoor(source, at, path)
+  if (path !== null) checkApiPath(source, at, path)
   if (shape.auth !== 'bearer') refuseTokens(source, at, shape)
 }
 
@@ -54,7 +54,7 @@ function refuseElsewhere(source: Source, at: string): void {
   }
 }
 
-function checkDoor(source: Source, at: string, path: string): void {
+function checkApiPath(source: Source, at: string, path: string): void {
   if (/\/openai(\/deployments(\/[^/]*)?)?$/.test(path)) {
     source.report(`${at}/base_url`, 'base_url goes too far: the gateway adds /openai/deployments and the model', {
       suggestion: 'end it with the host, or with /openai/v1 for the API without versions',

@@ -77,7 +77,7 @@ export type Credential =
 /** Which of Azure's APIs is asked, and as whom. */
 export interface AzurePlace {
   /** `v1`: OpenAI's own; `foundry`: for models of all makers; `classic`: has the deployment in its path. */
-  readonly door: 'v1' | 'foundry' | 'classic'
+  readonly api: 'v1' | 'foundry' | 'classic'
   /** Null where none is needed. */
   readonly apiVersion: string | null
   /** Whether the credentials are keys of the resource or access tokens of Entra. */

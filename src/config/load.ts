@@ -6,7 +6,7 @@ import { readdir } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { asksModel, type RouteKind } from '#contract'
-import type { Door } from './conditions/truth.ts'
+import type { RoutePath } from './conditions/truth.ts'
 import type { Configuration, PluginRegistry, RouteConfig } from './configuration.ts'
 import type { GatewayShape } from './file-shapes.ts'
 import { buildCatalog } from './models.ts'
@@ -129,7 +129,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
 /** Policies beside the configuration that no route names: broken ones are found before a route needs them. */
 async function readUnnamed(
   policies: ReadonlyMap<string, LoadedPolicy>,
-  options: Omit<PolicyOptions, 'kinds' | 'doors'>,
+  options: Omit<PolicyOptions, 'kinds' | 'routePaths'>,
 ): Promise<Source[]> {
   const folder = join(dirname(options.configFile), 'policies')
   const unnamed = (await policyNames(folder)).filter(name => !policies.has(name)).sort()
@@ -139,7 +139,7 @@ async function readUnnamed(
     if ('reason' in found) continue
     // Nobody knows for which routes it is meant: the kind that it fits best.
     const read = (kind: RouteKind) =>
-      loadPolicy(name, found.file, found.text, { ...options, kinds: [kind], doors: null })
+      loadPolicy(name, found.file, found.text, { ...options, kinds: [kind], routePaths: null })
     const [chat, raw] = [await read('chat'), await read('raw')]
     sources.push((raw.source.problems.length < chat.source.problems.length ? raw : chat).source)
   }
@@ -176,19 +176,19 @@ function checkRoute(route: PlannedRoute, policy: LoadedPolicy | null, source: So
 async function loadPolicies(
   { routes, uses }: Plan,
   source: Source,
-  options: Omit<PolicyOptions, 'kinds' | 'doors'>,
+  options: Omit<PolicyOptions, 'kinds' | 'routePaths'>,
 ): Promise<Map<string, LoadedPolicy>> {
   const policies = new Map<string, LoadedPolicy>()
   const unread = new Map<string, string>()
   for (const name of new Set(uses.map(use => use.policy))) {
     const found = await readPolicy(name, source.file, options.reading.readFile)
-    const doors = doorsTo(name, { routes, uses })
+    const routePaths = doorsTo(name, { routes, uses })
     const kinds = uses.flatMap(use => (use.policy === name && use.kind !== null ? [use.kind] : []))
     if ('reason' in found) unread.set(name, found.reason)
     else
       policies.set(
         name,
-        await loadPolicy(name, found.file, found.text, { ...options, doors, kinds: [...new Set(kinds)] }),
+        await loadPolicy(name, found.file, found.text, { ...options, routePaths, kinds: [...new Set(kinds)] }),
       )
   }
   const folder = join(dirname(source.file), 'policies')
@@ -203,7 +203,7 @@ async function loadPolicies(
 }
 
 /** Where requests to a policy come in; null when a route that names it is not sound. */
-function doorsTo(policy: string, { routes, uses }: Plan): Door[] | null {
+function doorsTo(policy: string, { routes, uses }: Plan): RoutePath[] | null {
   const known = routes.filter(route => route.policy === policy)
   if (known.length < uses.filter(use => use.policy === policy).length) return null
   return known.flatMap(({ path, methods }) => methods.map(method => ({ method, path })))

@@ -1,13 +1,5 @@
 /** `models`: the catalog, its prices in nano-dollars per million tokens, and its aliases. */
-import {
-  formatMoney,
-  MOST_CHOICES,
-  type Model,
-  type NanoUsd,
-  type Price,
-  type SearchForm,
-  type Target,
-} from '#contract'
+import { formatMoney, MAX_CHOICES, type Model, type NanoUsd, type Price, type SearchForm, type Target } from '#contract'
 import type { Configuration, DialectName } from './configuration.ts'
 import type { GatewayShape, ModelShape, PriceShape, TargetShape } from './file-shapes.ts'
 import { didYouMean } from './yaml/problem.ts'
@@ -22,7 +14,7 @@ interface Catalog {
 const MAX_PRICE: NanoUsd = 100_000n * 1_000_000_000n
 const FREE: Price = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: 0n, request: 0n }
 
-/** Answers that a request may ask for in a dialect; all others take `MOST_CHOICES`. A test asks the dialects themselves. */
+/** Answers that a request may ask for in a dialect; all others take `MAX_CHOICES`. A test asks the dialects themselves. */
 export const CHOICES_OF: Readonly<Partial<Record<DialectName | 'demo', number>>> = {
   anthropic: 1,
   'vertex-anthropic': 1,
@@ -68,7 +60,7 @@ export function buildCatalog(
 
 function build(id: string, shape: ModelShape, providers: GatewayShape['providers']): Model {
   const dialects = shape.targets.map(({ provider }) => providers[provider]?.dialect ?? 'demo')
-  const choices = dialects.map(dialect => CHOICES_OF[dialect] ?? MOST_CHOICES)
+  const choices = dialects.map(dialect => CHOICES_OF[dialect] ?? MAX_CHOICES)
   return {
     id,
     targets: shape.targets.map(

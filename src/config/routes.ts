@@ -367,7 +367,7 @@ function checkModels(
     })
   }
   const { dialect, azure } = built.get(provider ?? '') ?? {}
-  if (dialect === undefined || !(MODEL_IN_PATH.includes(dialect) || azure?.door === 'classic')) return
+  if (dialect === undefined || !(MODEL_IN_PATH.includes(dialect) || azure?.api === 'classic')) return
   source.report(`${at}/models`, `at "${provider}" (${dialect}) the path names the model, not the body`, {
     rule: 'useless-key',
     key: true,

@@ -162,7 +162,7 @@ const TARGET = map(
     provider: text('A name under `providers`.'),
     model: text("The provider's own name for the model."),
     weight: whole("This target's share of the requests, against the other targets' weights.", 1, 1000, { default: 1 }),
-    cost: price('What the house pays for it: counted in tollgate_cost_dollars_total.'),
+    cost: price('What the operator pays for it: counted in tollgate_cost_dollars_total.'),
     cap_field: {
       enum: ['max_tokens', 'max_completion_tokens'],
       description: 'The field in which this target takes the output cap.',

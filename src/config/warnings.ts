@@ -137,13 +137,13 @@ type TokenPart = (typeof TOKEN_PARTS)[number][1]
 /** Providers bill each search beside its tokens; where a model always searches, the price of the request may pay for it. */
 function warnOfSearch(source: Source, at: string, price: Price | null): void {
   if (price === null || price.search !== undefined || price.request > 0n) return
-  source.warn(at, 'web_search is allowed, but the price has no web_search, so the house pays for each search', {
+  source.warn(at, 'web_search is allowed, but the price has no web_search, so the operator pays for each search', {
     rule: 'odd-price',
     suggestion: 'write what a search costs under price, or web_search: $0 to keep it so',
   })
 }
 
-/** A model that is free is meant to cost the house. */
+/** A model that is free is meant to cost the operator. */
 function warnOfCost(source: Source, at: string, cost: Price | null, price: Price | null): void {
   if (cost === null || price === null) return
   // A part that is not written out follows from another, which is told.
@@ -151,7 +151,7 @@ function warnOfCost(source: Source, at: string, cost: Price | null, price: Price
     ([key, part]) => (cost[part] ?? 0n) > (price[part] ?? 0n) && source.has(`${at}/${key}`),
   ).map(([key]) => key)
   if (dearer.length === 0) return
-  const message = `the cost is above the model's price (${listed(dearer, 'and')}), so the house pays for each answer`
+  const message = `the cost is above the model's price (${listed(dearer, 'and')}), so the operator pays for each answer`
   source.warn(at, message, { rule: 'odd-price', suggestion: 'raise the price, or remove this target' })
 }
 

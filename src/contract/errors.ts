@@ -250,7 +250,7 @@ export function envelope(refusal: Refusal): ErrorEnvelope {
 }
 
 /** Waits beyond this are ignored by the official SDKs, which then hammer: so such a refusal says "do not retry". */
-const LONGEST_RETRY_MS = 60_000
+const MAX_RETRY_MS = 60_000
 
 /** Some clients try these again too, for minutes, although neither the key nor the credit changes by waiting. */
 const NEVER_RETRIED: ReadonlySet<number> = new Set([401, 402, 403, 404])
@@ -267,7 +267,7 @@ export function retryHeaders(refusal: Refusal): Record<string, string> {
     headers['retry-after-ms'] = String(ms)
   }
   const wouldRetry = refusal.status === 408 || refusal.status === 409 || refusal.status === 429 || refusal.status >= 500
-  const tooLong = (refusal.retryAfterMs ?? 0) > LONGEST_RETRY_MS
+  const tooLong = (refusal.retryAfterMs ?? 0) > MAX_RETRY_MS
   if (NEVER_RETRIED.has(refusal.status) || (wouldRetry && (!refusal.retryable || tooLong)))
     headers['x-should-retry'] = 'false'
   return headers

@@ -23,7 +23,7 @@ export interface Target {
   readonly provider: string
   readonly model: string
   readonly weight: number
-  /** What the house pays; for the metrics. Null: not known. */
+  /** What the operator pays; for the metrics. Null: not known. */
   readonly cost: Price | null
   /** The name under which this target takes the output cap. */
   readonly capField: 'max_tokens' | 'max_completion_tokens'
@@ -44,7 +44,7 @@ export interface Model {
   /** Tokens of prompt and output together. */
   readonly context: number
   readonly maxOutput: number
-  /** Answers that one request may ask for (`n`), by what its targets give; left out: `MOST_CHOICES`. */
+  /** Answers that one request may ask for (`n`), by what its targets give; left out: `MAX_CHOICES`. */
   readonly maxChoices?: number
   readonly defaultOutput: number
   /** A thinking model: takes `reasoning_effort`, and hides tokens that cannot be counted from outside. */

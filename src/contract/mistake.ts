@@ -12,12 +12,12 @@ export interface MistakePlace {
 /** The gateway's own code: its frames say nothing about a mistake in a plugin. */
 const GATEWAY = pathOf(new URL('..', import.meta.url).href)
 /** A cause may have a cause. */
-const MOST_CAUSES = 5
+const MAX_CAUSES = 5
 
 /** Where the code of a plugin threw this; null when the error's stack names no such place. */
 export function placeOfMistake(error: unknown): MistakePlace | null {
   let at = error
-  for (let nth = 0; nth <= MOST_CAUSES && at instanceof Error; nth++) {
+  for (let nth = 0; nth <= MAX_CAUSES && at instanceof Error; nth++) {
     const place = placeInStack(at.stack ?? '')
     if (place !== null) return place
     at = at.cause

@@ -1,4 +1,4 @@
-/** What tokens cost: one sum for customers and for the house, and the most that it can become. */
+/** What tokens cost: one sum for customers and for the operator, and the most that it can become. */
 import type { Model, Price } from './exchange.ts'
 import type { NanoUsd } from './units.ts'
 
@@ -26,7 +26,7 @@ export function costOf(price: Price, tokens: PricedTokens): NanoUsd {
 }
 
 /** Answers that one request may ask for (`n`): the schema of requests refuses more, and a hold pays for all of them. */
-export const MOST_CHOICES = 128
+export const MAX_CHOICES = 128
 
 /** The dearest that a prompt token can be: whether it will be read from a cache is not known before. */
 export function dearestInput(price: Price): NanoUsd {

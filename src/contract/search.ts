@@ -25,15 +25,15 @@ const ONE_SEARCH: Searching = { passes: 1, least: 1, most: 1 }
  * that too. Each pass may write up to `max_tokens`; the usage is the sum of all.
  * https://platform.claude.com/docs/en/agents-and-tools/tool-use/server-tools
  */
-export const MOST_PASSES = 10
+export const MAX_PASSES = 10
 
 /** Searches of one request at most, whatever the client asks for: as many as there are passes. */
-export const MOST_SEARCHES = MOST_PASSES
+export const MAX_SEARCHES = MAX_PASSES
 
 /** What the searches of a request can come to. */
 export function searchingOf({ tools, web_search_options: options }: ChatRequest): Searching {
   const most = tools ? mostSearches(tools) : -1
-  if (most >= 0) return { passes: MOST_PASSES, least: 0, most }
+  if (most >= 0) return { passes: MAX_PASSES, least: 0, most }
   return options == null ? NO_SEARCH : ONE_SEARCH
 }
 
@@ -79,5 +79,5 @@ export function isCalledDirectly({ type, allowed_callers: callers }: Readonly<Re
 
 /** How many searches a declaration may make. */
 export function usesOf({ max_uses: uses }: AnthropicSearch): number {
-  return Math.min(uses ?? MOST_SEARCHES, MOST_SEARCHES)
+  return Math.min(uses ?? MAX_SEARCHES, MAX_SEARCHES)
 }

@@ -142,7 +142,7 @@ export interface SettleRequest {
   readonly exchange: string
   /** What is charged; at most the hold (more is refused by the ledger as a broken promise). */
   readonly amount: NanoUsd
-  /** What the usage would have cost beyond the hold: the house's loss. */
+  /** What the usage would have cost beyond the hold: the operator's loss. */
   readonly overrun: NanoUsd
   readonly source: ChargeSource
   readonly outcome: Outcome

@@ -6,7 +6,7 @@ import { withinLimit } from './find-plugin.ts'
 export const LET_GO_MS = 5_000
 
 /** Calls each, in this order, and waits for all, whatever becomes of the others. Throws what went wrong when all are over. */
-export async function letGoOfAll(disposers: readonly (() => unknown)[]): Promise<void> {
+export async function disposeAll(disposers: readonly (() => unknown)[]): Promise<void> {
   const ends = await Promise.allSettled(disposers.map(async dispose => dispose()))
   const errors = ends.flatMap(end => (end.status === 'rejected' ? [asError(end.reason)] : []))
   if (errors.length > 1) throw new AggregateError(errors, errors.map(({ message }) => message).join('; '))
@@ -18,7 +18,7 @@ export async function letGoOfAll(disposers: readonly (() => unknown)[]): Promise
  *
  * @param policyFile the file of the policy that names the plugin
  */
-export function letGoInTime(who: string, dispose: () => unknown, policyFile?: string): Promise<void> {
+export function disposeInTime(who: string, dispose: () => unknown, policyFile?: string): Promise<void> {
   const late = `${who} was not let go of: its dispose() did not end within ${LET_GO_MS / 1000} s`
   const going = async () => {
     try {

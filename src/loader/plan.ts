@@ -9,7 +9,7 @@ import {
   type TrailEntry,
 } from '#contract'
 import { BUILT_IN } from './builtin.ts'
-import { letGoInTime, letGoOfAll } from './dispose.ts'
+import { disposeAll, disposeInTime } from './dispose.ts'
 
 /** What a plan needs to know of a configured step. */
 export interface PlannableStep {
@@ -79,7 +79,7 @@ export function createPlan(
   run: StepRun = 'serve',
 ): Plan {
   const disposers: (() => Promise<void>)[] = []
-  const dispose = () => letGoOfAll(disposers.splice(0))
+  const dispose = () => disposeAll(disposers.splice(0))
   const failed = (step: PlannableStep, why: string, cause?: unknown) => new PlanError(name, step, why, cause, dispose())
   const planned = steps.map((step): PlannedStep => {
     const critical = step.plugin.critical === true
@@ -101,7 +101,9 @@ export function createPlan(
     }
     if (typeof made !== 'function' && made.dispose) {
       const go = made.dispose.bind(made)
-      disposers.push(() => letGoInTime(`${placeOf(name, step.position)}the step "${step.id}"`, go, step.position?.file))
+      disposers.push(() =>
+        disposeInTime(`${placeOf(name, step.position)}the step "${step.id}"`, go, step.position?.file),
+      )
     }
     return Object.freeze({ ...step, critical, passed, handle })
   })

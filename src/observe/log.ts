@@ -44,7 +44,7 @@ export interface Logger {
 /** Fields of every line. */
 const RESERVED = ['level', 'time', 'msg']
 /** Lines that wait because nobody reads stdout, in bytes; beyond, new ones are dropped rather than eating the memory. */
-const MOST_WAITING_BYTES = 16 * 1024 * 1024
+const MAX_WAITING_BYTES = 16 * 1024 * 1024
 
 /** A batch of lines is written when it is so long, or its first line has waited so long. */
 const BATCH_CHARACTERS = 15 * 1024
@@ -202,7 +202,7 @@ function openStandardOut(): ReturnType<typeof openDestination> {
   const standardOut = openDestination({
     dest: 1,
     sync: false,
-    maxLength: MOST_WAITING_BYTES,
+    maxLength: MAX_WAITING_BYTES,
   })
   let told = false
   const tell = (text: string) => {

@@ -39,13 +39,13 @@ export const METRICS = [
     name: 'tollgate_cost_dollars_total',
     type: 'counter',
     labels: ['target'],
-    help: "What answers cost the house, by the target's own cost. Targets without one are not counted.",
+    help: "What answers cost the operator, by the target's own cost. Targets without one are not counted.",
   },
   {
     name: 'tollgate_overrun_dollars_total',
     type: 'counter',
     labels: [],
-    help: "What usage would have cost beyond its hold: the house's loss.",
+    help: "What usage would have cost beyond its hold: the operator's loss.",
   },
   {
     name: 'tollgate_attempts_total',

@@ -7,17 +7,17 @@ import { REDACTED } from './redact.ts'
 /** Levels of objects within a field; what is deeper is only named. */
 const DEEPEST = 4
 /** Entries of one object or list; what is more is only counted. */
-const MOST_ENTRIES = 100
+const MAX_ENTRIES = 100
 /** Characters of one text. */
-const LONGEST_TEXT = 8192
+const MAX_TEXT_LENGTH = 8192
 /** Characters of a whole line, about. */
-const LONGEST_LINE = 65_536
+const MAX_LINE_LENGTH = 65_536
 /** Read beyond the place where a text is cut, so that the cut cannot hide the end of a secret from the redactor. */
-const LONGEST_SECRET = 4096
+const MAX_SECRET = 4096
 
 /** Names of fields that were looked at, and whether they are secret: an expression for each field of each line adds up. */
 const KNOWN_NAMES = new Map<string, boolean>()
-const MOST_KNOWN_NAMES = 1000
+const MAX_KNOWN_NAMES = 1000
 
 /** Fields whose value is never logged, however it looks: headers of a request are what ends up in logs most often. */
 const SECRET_NAME =
@@ -39,7 +39,7 @@ export class PlainWriter {
 
   /** The fields of a line. */
   fields(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
-    this.#left = LONGEST_LINE
+    this.#left = MAX_LINE_LENGTH
     const plain: Record<string, unknown> = {}
     for (const name of Object.keys(fields)) {
       plain[this.#reserved.has(name) ? `${name}_` : name] = this.#entry(fields, name, 0)
@@ -48,8 +48,8 @@ export class PlainWriter {
   }
 
   text(text: string): string {
-    if (text.length <= LONGEST_TEXT) return text
-    const start = this.#clean(text.slice(0, LONGEST_TEXT + LONGEST_SECRET)).slice(0, LONGEST_TEXT)
+    if (text.length <= MAX_TEXT_LENGTH) return text
+    const start = this.#clean(text.slice(0, MAX_TEXT_LENGTH + MAX_SECRET)).slice(0, MAX_TEXT_LENGTH)
     return `${start}… (${text.length} characters)`
   }
 
@@ -89,14 +89,14 @@ export class PlainWriter {
   #record(record: object, depth: number): Record<string, unknown> {
     const names = Object.keys(record)
     const plain: Record<string, unknown> = {}
-    for (const name of names.slice(0, MOST_ENTRIES)) plain[name] = this.#entry(record, name, depth)
-    if (names.length > MOST_ENTRIES) plain['…'] = `${names.length - MOST_ENTRIES} more`
+    for (const name of names.slice(0, MAX_ENTRIES)) plain[name] = this.#entry(record, name, depth)
+    if (names.length > MAX_ENTRIES) plain['…'] = `${names.length - MAX_ENTRIES} more`
     return plain
   }
 
   #list(list: readonly unknown[], depth: number): unknown[] {
-    const plain: unknown[] = list.slice(0, MOST_ENTRIES).map((_, index) => this.#entry(list, String(index), depth))
-    if (list.length > MOST_ENTRIES) plain.push(`… ${list.length - MOST_ENTRIES} more`)
+    const plain: unknown[] = list.slice(0, MAX_ENTRIES).map((_, index) => this.#entry(list, String(index), depth))
+    if (list.length > MAX_ENTRIES) plain.push(`… ${list.length - MAX_ENTRIES} more`)
     return plain
   }
 
@@ -123,6 +123,6 @@ function isSecretName(name: string): boolean {
   const known = KNOWN_NAMES.get(name)
   if (known !== undefined) return known
   const secret = SECRET_NAME.test(name)
-  if (KNOWN_NAMES.size < MOST_KNOWN_NAMES) KNOWN_NAMES.set(name, secret)
+  if (KNOWN_NAMES.size < MAX_KNOWN_NAMES) KNOWN_NAMES.set(name, secret)
   return secret
 }

@@ -26,7 +26,7 @@ export interface RecentLimits {
 /** Ten seconds of a busy gateway, a day of a quiet one. */
 const LIMITS: RecentLimits = { exchanges: 10_000, bytes: 16 * 1024 * 1024 }
 /** Characters of a note; a step that writes more is cut here, in its receipt it is not. */
-const LONGEST_NOTE = 1000
+const MAX_NOTE_LENGTH = 1000
 
 /** An object with its fields, and what of its texts is not shared with others. */
 const EXCHANGE_BYTES = 880
@@ -87,10 +87,10 @@ function withShortNotes(exchange: ExchangeSummary): ExchangeSummary {
   return { ...exchange, trail: exchange.trail.map(entry => (isLong(entry) ? shortened(entry) : entry)) }
 }
 
-const isLong = ({ note }: TrailEntry): boolean => note !== undefined && note.length > LONGEST_NOTE
+const isLong = ({ note }: TrailEntry): boolean => note !== undefined && note.length > MAX_NOTE_LENGTH
 
 function shortened(entry: TrailEntry): TrailEntry {
   // By way of a buffer: a slice would keep the whole text.
-  const note = `${Buffer.from(entry.note!.slice(0, LONGEST_NOTE)).toString()}…`
+  const note = `${Buffer.from(entry.note!.slice(0, MAX_NOTE_LENGTH)).toString()}…`
   return { ...entry, note }
 }

@@ -19,7 +19,7 @@ export interface Redactor {
 }
 
 /** A shorter secret would be found in every other word. */
-const SHORTEST_SECRET = 8
+const MIN_SECRET = 8
 
 /**
  * Secrets by their look: our own keys and tokens and pieces of them, those of OpenAI and its imitators, Google's, and credentials in
@@ -71,7 +71,7 @@ function formsOf(secret: string): string[] {
   const credential = /^\S+\s+(\S+)$/.exec(trimmed)?.[1] ?? ''
   const url = encodeURIComponent(trimmed.toWellFormed())
   const forms = [secret, trimmed, credential, escapeJson(trimmed), visible(trimmed), url]
-  return forms.filter(form => form.length >= SHORTEST_SECRET)
+  return forms.filter(form => form.length >= MIN_SECRET)
 }
 
 function escapeJson(text: string): string {

@@ -30,9 +30,9 @@ export interface Histogram {
 }
 
 /** Distinct label sets of one metric; the next goes to `other`. */
-export const MOST_LABEL_SETS = 500
+export const MAX_LABEL_SETS = 500
 /** Characters of a label value; the rest is cut. */
-const LONGEST_LABEL = 200
+const MAX_LABEL_LENGTH = 200
 
 export interface Registry {
   counter(definition: MetricDefinition): Counter
@@ -144,7 +144,7 @@ class LabelSets<Values> {
 
   #new(values: readonly string[]): LabelSet<Values> {
     const { labels } = this.#definition
-    if (this.#all.length >= MOST_LABEL_SETS) {
+    if (this.#all.length >= MAX_LABEL_SETS) {
       this.#other ??= this.#add(labels.map(label => `${label}="other"`).join(','))
       return this.#other
     }
@@ -210,7 +210,7 @@ function printNumber(value: number): string {
 const ESCAPES: Record<string, string> = { '\\': '\\\\', '"': '\\"', '\n': '\\n' }
 
 function shortened(value: string): string {
-  return value.length > LONGEST_LABEL ? value.slice(0, LONGEST_LABEL) : value
+  return value.length > MAX_LABEL_LENGTH ? value.slice(0, MAX_LABEL_LENGTH) : value
 }
 
 function escapeLabel(value: string): string {

@@ -58,9 +58,9 @@ export interface ShadowFigures {
 }
 
 /** Steps that are counted; a configuration that is changed again and again makes new ones. */
-const MOST_STEPS = 500
-const MOST_CODES = 50
-const MOST_TOUCHED = 1000
+const MAX_STEPS = 500
+const MAX_CODES = 50
+const MAX_TOUCHED = 1000
 const TOP = 10
 const EXAMPLES = 5
 
@@ -71,12 +71,12 @@ export function shadowRun({ verdict, code }: Pick<TrailEntry, 'verdict' | 'code'
 }
 
 /** @param mostTouched accounts, and keys, that are counted apart for each step and code */
-export function createShadowFigures(mostTouched = MOST_TOUCHED): ShadowFigures {
+export function createShadowFigures(mostTouched = MAX_TOUCHED): ShadowFigures {
   const steps = new Map<string, StepFigures>()
   const figuresOf = (policy: string, step: string, at: number): StepFigures | undefined => {
     const name = `${policy}\n${step}`
     const known = steps.get(name)
-    if (known || steps.size >= MOST_STEPS) return known
+    if (known || steps.size >= MAX_STEPS) return known
     const fresh: StepFigures = { policy, step, since: at, ran: 0, codes: new Map() }
     steps.set(name, fresh)
     return fresh
@@ -118,7 +118,7 @@ function countRefusal(
   { id, at, account, key }: ShadowExchange,
   most: number,
 ): void {
-  const named = codes.has(code) || codes.size < MOST_CODES ? code : 'other'
+  const named = codes.has(code) || codes.size < MAX_CODES ? code : 'other'
   let figures = codes.get(named)
   if (!figures) {
     figures = { count: 0, accounts: nobody(), keys: nobody(), examples: [] }

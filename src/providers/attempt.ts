@@ -4,7 +4,7 @@
  */
 import type { UpstreamFailure } from '#contract'
 import { ByteCollector } from '../common/bytes.ts'
-import type { Watchman } from '../common/clock.ts'
+import type { DeadlineClock } from '../common/clock.ts'
 import { headFailure, LARGEST_ERROR_BYTES } from './head.ts'
 import type { QueuedHandler, Transport, UpstreamRequest } from './transport.ts'
 
@@ -20,7 +20,7 @@ export interface AttemptOptions {
   readonly transport: Transport
   readonly request: UpstreamRequest
   readonly sink: AttemptSink
-  readonly watchman: Watchman
+  readonly deadlineClock: DeadlineClock
   readonly timeouts: {
     readonly connectMs: number
     readonly firstByteMs: number
@@ -72,8 +72,8 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
 
   constructor(options: AttemptOptions) {
     this.#options = options
-    this.#startedMs = this.#lastMs = options.watchman.now()
-    this.#unwatch = options.watchman.watch(now => this.#look(now))
+    this.#startedMs = this.#lastMs = options.deadlineClock.now()
+    this.#unwatch = options.deadlineClock.watch(now => this.#look(now))
   }
 
   get isBillable(): boolean {
@@ -92,7 +92,7 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
   resume(): void {
     if (!this.#paused) return
     this.#paused = false
-    this.#lastMs = this.#options.watchman.now()
+    this.#lastMs = this.#options.deadlineClock.now()
     this.#resumeTransport?.()
   }
 
@@ -118,7 +118,7 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
   onHeaders(status: number, headers: Record<string, string>, resume: () => void): void {
     if (this.#phase === 'over') return
     this.#resumeTransport = resume
-    this.#lastMs = this.#options.watchman.now()
+    this.#lastMs = this.#options.deadlineClock.now()
     this.#status = status
     this.#headers = headers
     const failure = headFailure(status, headers, this.#options.decodeError)
@@ -132,7 +132,7 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
 
   onData(bytes: Buffer): boolean {
     if (this.#phase === 'over') return true
-    this.#lastMs = this.#options.watchman.now()
+    this.#lastMs = this.#options.deadlineClock.now()
     if (this.#phase === 'error') {
       this.#errorBody ??= new ByteCollector()
       this.#errorBody.add(bytes)

@@ -37,7 +37,7 @@ const LIFETIME_S = 3600
 /** A new token is fetched so long before the old one runs out. */
 const EARLY_MS = 5 * 60_000
 const RETRY_MS = 15_000
-const SHORTEST_MS = 5_000
+const MIN_MS = 5_000
 const PATIENCE_MS = 10_000
 /** Real answers have some kilobytes. */
 const LARGEST_ANSWER_BYTES = 64 * 1024
@@ -52,7 +52,7 @@ export function keepToken({ account, now, schedule = after, onProblem }: TokenKe
     try {
       const { text, lifetimeMs } = await fetchToken(account, now())
       token = { text, untilMs: now() + lifetimeMs }
-      nextMs = Math.max(SHORTEST_MS, lifetimeMs - EARLY_MS)
+      nextMs = Math.max(MIN_MS, lifetimeMs - EARLY_MS)
     } catch (error) {
       onProblem(detailOf(error))
     }

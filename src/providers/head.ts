@@ -6,7 +6,7 @@ export const LARGEST_ERROR_BYTES = 64 * 1024
 /** What is said of a `101 Switching Protocols`: nobody asked for it, so no answer can follow. */
 export const SWITCHES = 'status 101: the provider switches to another protocol'
 /** Informational (1xx) responses beyond this are an attack. */
-export const MOST_INFORMATIONAL = 100
+export const MAX_INFORMATIONAL = 100
 
 /**
  * What is wrong with an answer before its body was seen; null for a good head, and for an error whose body is to be read.

@@ -8,11 +8,11 @@ import type { ErrorCode, Target, TargetsView, UpstreamFailure } from '#contract'
 /** Failures in a row after which a target is put behind the others. */
 const FAILURES_IN_A_ROW = 5
 /** Or: of so many attempts within the window, half failed. */
-const FEWEST_TO_JUDGE = 10
+const MIN_TO_JUDGE = 10
 const WINDOW_MS = 30_000
 /** For the first time; doubled for each further one until an attempt succeeds. */
 const EJECTED_MS = 15_000
-const LONGEST_EJECTED_MS = 120_000
+const MAX_EJECTED_MS = 120_000
 /** How much a new latency counts against the ones before it. */
 const LATENCY_SHARE = 0.2
 
@@ -99,25 +99,25 @@ class Knowledge {
   /** Whether the failures are too many for a target that is asked like the others. */
   get isSick(): boolean {
     const failures = this.results.filter(result => result.failed).length
-    const half = this.results.length >= FEWEST_TO_JUDGE && failures * 2 >= this.results.length
+    const half = this.results.length >= MIN_TO_JUDGE && failures * 2 >= this.results.length
     return this.inARow >= FAILURES_IN_A_ROW || half
   }
 }
 
 /** An attempt under way. Exactly one of `good`, `bad` and `dropped` counts: the first. */
-export class Ticket {
-  readonly #board: Board
+export class TrackedAttempt {
+  readonly #healthTracker: HealthTracker
   readonly #target: string
   readonly #record: Knowledge
   readonly #startedMs: number
   readonly #isProbe: boolean
   #isOver = false
 
-  constructor(board: Board, target: string, record: Knowledge) {
-    this.#board = board
+  constructor(healthTracker: HealthTracker, target: string, record: Knowledge) {
+    this.#healthTracker = healthTracker
     this.#target = target
     this.#record = record
-    this.#startedMs = board.now()
+    this.#startedMs = healthTracker.now()
     this.#isProbe = record.stateAt(this.#startedMs) === 'half_open' && !record.probing
     if (this.#isProbe) record.probing = true
     record.inflight++
@@ -125,7 +125,7 @@ export class Ticket {
 
   /** The answer has begun. @param streams whether it is a stream: of whole ones nothing comes before all is made */
   begun(streams: boolean): void {
-    const atMs = this.#board.now()
+    const atMs = this.#healthTracker.now()
     this.#record[streams ? 'stream' : 'whole'].take(atMs - this.#startedMs, atMs)
   }
 
@@ -137,14 +137,14 @@ export class Ticket {
     // One that was begun before the ejection, or the limit, says nothing about the time after it.
     if (this.#isProbe) record.ejections = 0
     if (this.#startedMs > record.limitedAtMs) record.limitedUntilMs = 0
-    record.note(this.#board.now(), false)
+    record.note(this.#healthTracker.now(), false)
   }
 
   bad(failure: UpstreamFailure): void {
     if (!this.#ends()) return
     const record = this.#record
     if (failure.code === 'upstream_rate_limited') {
-      record.limitedAtMs = this.#board.now()
+      record.limitedAtMs = this.#healthTracker.now()
       record.limitedUntilMs = record.limitedAtMs + (failure.retryAfterMs ?? LIMITED_MS)
     } else if (!NOT_ITS_FAULT.has(failure.code)) this.#failed()
     // Who refuses a request lives.
@@ -166,14 +166,15 @@ export class Ticket {
 
   #failed(): void {
     const record = this.#record
-    const atMs = this.#board.now()
+    const atMs = this.#healthTracker.now()
     record.inARow++
     record.note(atMs, true)
-    if (this.#isProbe || (record.stateAt(atMs) === 'well' && record.isSick)) this.#board.eject(this.#target, record)
+    if (this.#isProbe || (record.stateAt(atMs) === 'well' && record.isSick))
+      this.#healthTracker.eject(this.#target, record)
   }
 }
 
-export class Board implements TargetsView {
+export class HealthTracker implements TargetsView {
   readonly now: () => number
   readonly #onEjected: (target: string, forMs: number) => void
   readonly #records = new Map<string, Knowledge>()
@@ -199,8 +200,8 @@ export class Board implements TargetsView {
     return targets.filter(target => this.#isOpen(target)).sort((one, other) => rankOf(one) - rankOf(other))
   }
 
-  begin({ id }: Target): Ticket {
-    return new Ticket(this, id, this.#recordOf(id))
+  begin({ id }: Target): TrackedAttempt {
+    return new TrackedAttempt(this, id, this.#recordOf(id))
   }
 
   /** What is known of a target now, for operators; undefined when it was never asked. */
@@ -232,7 +233,7 @@ export class Board implements TargetsView {
 
   /** Puts a target behind the others for a while: longer each time. */
   eject(target: string, record: Knowledge): void {
-    const forMs = Math.min(EJECTED_MS * 2 ** record.ejections, LONGEST_EJECTED_MS)
+    const forMs = Math.min(EJECTED_MS * 2 ** record.ejections, MAX_EJECTED_MS)
     record.ejections++
     record.ejectedUntilMs = this.now() + forMs
     record.results = []

@@ -4,11 +4,11 @@
  */
 import type { Socket } from 'node:net'
 import { ByteCollector } from '../common/bytes.ts'
-import { MOST_INFORMATIONAL, SWITCHES } from './head.ts'
+import { MAX_INFORMATIONAL, SWITCHES } from './head.ts'
 
 const START = Buffer.from('HTTP/1.1 1')
 /** A head that is longer is left to undici, which refuses it. */
-const LONGEST_HEAD_BYTES = 16 * 1024
+const MAX_HEAD_BYTES = 16 * 1024
 const HEAD_END = '\r\n\r\n'
 const NOTHING: Buffer = Buffer.alloc(0)
 
@@ -68,7 +68,7 @@ class Filter {
     while (rest.length > 0) {
       if (!startsInformational(rest)) return this.#pass(rest)
       const end = rest.indexOf(HEAD_END)
-      if (end === -1 && rest.length <= LONGEST_HEAD_BYTES) {
+      if (end === -1 && rest.length <= MAX_HEAD_BYTES) {
         this.#keep(rest)
         return null
       }
@@ -88,7 +88,7 @@ class Filter {
   /** Keeps bytes that do not end the head. A head may come byte by byte: only what is new is looked at. */
   #mayEnd(bytes: Buffer): boolean {
     const seam = Buffer.concat([this.#last, bytes])
-    if (seam.includes(HEAD_END) || this.#kept.size + bytes.length > LONGEST_HEAD_BYTES) return true
+    if (seam.includes(HEAD_END) || this.#kept.size + bytes.length > MAX_HEAD_BYTES) return true
     this.#kept.add(bytes)
     this.#last = seam.subarray(1 - HEAD_END.length)
     return false
@@ -106,7 +106,7 @@ class Filter {
 
   #whyRefused(head: string): string | null {
     if (head.startsWith('101', START.length - 1)) return SWITCHES
-    return ++this.#count > MOST_INFORMATIONAL ? 'too many informational responses' : null
+    return ++this.#count > MAX_INFORMATIONAL ? 'too many informational responses' : null
   }
 }
 

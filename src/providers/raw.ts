@@ -14,9 +14,9 @@ import { type Duplex, Readable } from 'node:stream'
 import { createProxyServer } from 'http-proxy'
 import type { UpstreamFailure } from '#contract'
 import { type AnswerRoom, ByteCollector, tooMuch } from '../common/bytes.ts'
-import type { Watchman } from '../common/clock.ts'
+import type { DeadlineClock } from '../common/clock.ts'
 import { failureOfError } from './attempt.ts'
-import { headFailure, LARGEST_ERROR_BYTES, MOST_INFORMATIONAL, SWITCHES } from './head.ts'
+import { headFailure, LARGEST_ERROR_BYTES, MAX_INFORMATIONAL, SWITCHES } from './head.ts'
 
 export interface RawRequest extends AnswerRoom {
   /** The client's: its method and its content type go upstream, nothing else of it. */
@@ -43,7 +43,7 @@ export interface RawRequest extends AnswerRoom {
   readonly requestId: string
   /** Aborting it closes the upstream connection at once. */
   readonly signal: AbortSignal
-  readonly watchman: Watchman
+  readonly deadlineClock: DeadlineClock
   /**
    * Asked at a head with a 2xx status: where the body goes as it comes, or null to have it collected.
    * @param resume goes on after the sink has paused it
@@ -166,8 +166,8 @@ class Passage {
     this.#options = options
     this.#settle = Promise.withResolvers()
     this.answer = this.#settle.promise
-    this.#startedMs = this.#lastMs = options.watchman.now()
-    this.#unwatch = options.watchman.watch(now => this.#look(now))
+    this.#startedMs = this.#lastMs = options.deadlineClock.now()
+    this.#unwatch = options.deadlineClock.watch(now => this.#look(now))
     options.signal.addEventListener('abort', this.#onAbort, { once: true })
     const request = preparedRequest(options)
     this.#response = new ServerResponse(request)
@@ -202,7 +202,7 @@ class Passage {
     const { socket } = outgoing
     const secure = 'secureConnecting' in (socket ?? {}) ? (socket as { secureConnecting?: unknown }) : null
     if (!socket?.connecting && secure?.secureConnecting !== true) return
-    this.#connectingSinceMs = this.#options.watchman.now()
+    this.#connectingSinceMs = this.#options.deadlineClock.now()
     socket!.once(secure ? 'secureConnect' : 'connect', () => {
       this.#connectingSinceMs = null
     })
@@ -211,7 +211,7 @@ class Passage {
   #gotInformation(): void {
     if (this.#phase === 'over') return
     this.#informational++
-    if (this.#informational > MOST_INFORMATIONAL) {
+    if (this.#informational > MAX_INFORMATIONAL) {
       this.#fail({ code: 'upstream_invalid', detail: 'too many informational responses' })
     }
   }
@@ -224,7 +224,7 @@ class Passage {
   #gotHead(answer: IncomingMessage): void {
     if (this.#phase === 'over') return
     this.#phase = 'body'
-    this.#lastMs = this.#options.watchman.now()
+    this.#lastMs = this.#options.deadlineClock.now()
     this.#status = answer.statusCode ?? 0
     this.#headers = flatHeaders(answer)
     const failure = headFailure(this.#status, this.#headers, this.#options.decodeError) ?? this.#begin(answer)
@@ -243,7 +243,7 @@ class Passage {
     const resume = () => {
       if (!this.#paused) return
       this.#paused = false
-      this.#lastMs = this.#options.watchman.now()
+      this.#lastMs = this.#options.deadlineClock.now()
       answer.resume()
     }
     this.#sink = this.#options.begin?.(headOf(this.#status!, this.#headers), resume) ?? null
@@ -252,7 +252,7 @@ class Passage {
 
   #gotData(answer: IncomingMessage, bytes: Buffer): void {
     if (this.#phase === 'over') return
-    this.#lastMs = this.#options.watchman.now()
+    this.#lastMs = this.#options.deadlineClock.now()
     if (this.#sink) {
       this.#handOn(this.#sink, answer, bytes)
       return

@@ -13,7 +13,7 @@ export const SLOW_MS = 10_000
 /** The first pause before the same target is asked again; doubled each time, and a lot drawn between half and all of it. */
 const PAUSE_MS = 200
 /** Longer waits are the client's affair: it is told Retry-After. */
-export const LONGEST_PAUSE_MS = 2000
+export const MAX_PAUSE_MS = 2000
 
 /** Mended by asking again, anybody. */
 const PASSING: ReadonlySet<ErrorCode> = new Set([
@@ -92,6 +92,6 @@ export function retryAfterFailure(
   if (hasOther) return PASSING.has(code) || ITS_OWN.has(code) ? { where: 'elsewhere' } : null
   if (!PASSING.has(code)) return null
   const pauseMs = PAUSE_MS * 2 ** (attempts - 1) * (0.5 + random() / 2)
-  const wanted = Math.max(Math.min(pauseMs, LONGEST_PAUSE_MS), retryAfterMs)
-  return wanted <= LONGEST_PAUSE_MS ? { where: 'here', pauseMs: wanted } : null
+  const wanted = Math.max(Math.min(pauseMs, MAX_PAUSE_MS), retryAfterMs)
+  return wanted <= MAX_PAUSE_MS ? { where: 'here', pauseMs: wanted } : null
 }

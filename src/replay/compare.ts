@@ -58,7 +58,7 @@ export interface Comparison {
   readonly shadow: Map<string, { readonly step: string; readonly code: ErrorCode | null; lines: number }>
 }
 
-const MOST_EXAMPLES = 3
+const MAX_EXAMPLES = 3
 
 export function emptyComparison(): Comparison {
   return {
@@ -117,7 +117,7 @@ export function compare(into: Comparison, line: LogLine, before: Verdict, after:
   change.lines++
   if (change.direction === 'refused') into.refused++
   if (change.direction === 'admitted') into.admitted++
-  if (change.examples.length < MOST_EXAMPLES) change.examples.push(line.id)
+  if (change.examples.length < MAX_EXAMPLES) change.examples.push(line.id)
   count(change.accounts, line.who?.account ?? NOBODY)
   count(change.keys, line.who?.key ?? NOBODY)
 }

@@ -165,7 +165,7 @@ function rewriteGaps(steps: readonly Step[], seen: Seen, isAlone: boolean): Gap[
   return [{ about: 'prompts', sentence }]
 }
 
-const MOST_NAMES = 5
+const MAX_NAMES = 5
 
 /** Who has a balance and no line, and who has a line and no balance: names are easily mistyped. */
 function balanceGaps({ accounts }: Seen, { balancesFor, balanceOf }: Told): Gap[] {
@@ -189,7 +189,7 @@ function balanceGaps({ accounts }: Seen, { balancesFor, balanceOf }: Told): Gap[
 }
 
 function some(list: readonly string[]): string {
-  const shown = list.slice(0, MOST_NAMES).map(each => JSON.stringify(each))
+  const shown = list.slice(0, MAX_NAMES).map(each => JSON.stringify(each))
   return list.length > shown.length ? `${shown.join(', ')} and ${list.length - shown.length} more` : shown.join(', ')
 }
 

@@ -3,7 +3,7 @@ import { type Chunk, ERRORS, mostOutput, type Progress, refuse, type Usage } fro
 import { throughTaps } from '../request/answer/taps.ts'
 import { type Exchange, NOTHING_USED } from '../request/exchange.ts'
 import type { Reply } from '../request/finish.ts'
-import { playedReply } from '../simulate/exchange.ts'
+import { simulatedReply } from '../simulate/exchange.ts'
 import type { LogLine } from './line.ts'
 
 /** How an exchange goes on behind its steps. */
@@ -173,10 +173,10 @@ export async function endAs(exchange: Exchange, progress: ReplayProgress, line: 
     exchange.attempts.push(...line.attempts)
     const isStopped = line.outcome === 'client_left' || line.outcome === 'cut'
     progress.over(usage, line.outcome === 'answered' || line.charged > 0n, isStopped)
-    if (line.code !== null) return playedReply(outcome, usage, refuse(line.code))
+    if (line.code !== null) return simulatedReply(outcome, usage, refuse(line.code))
   }
   if (exchange.taps.length > 0) for (const chunk of chunksOf(exchange)) await throughTaps(exchange.taps, chunk)
-  return playedReply(outcome, usage)
+  return simulatedReply(outcome, usage)
 }
 
 /** A provider stops where it is told to. */

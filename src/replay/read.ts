@@ -20,7 +20,7 @@ export interface ReadOptions<Line> {
 }
 
 /** A longer line is skipped: it is none. */
-const LONGEST_LINE_BYTES = 4 * 1024 * 1024
+const MAX_LINE_BYTES = 4 * 1024 * 1024
 const LINE_FEED = 10
 const CARRIAGE_RETURN = 13
 
@@ -71,7 +71,7 @@ async function* readLog<Line>(
       const { bytesRead = 0 } = raw as { readonly bytesRead?: number }
       read(bytesRead - counted)
       counted = bytesRead
-      if (rest.length > LONGEST_LINE_BYTES) throw new Error(`${file}: line ${number + 1} has no end`)
+      if (rest.length > MAX_LINE_BYTES) throw new Error(`${file}: line ${number + 1} has no end`)
       yield lines
     }
   } catch (error) {

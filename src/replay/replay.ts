@@ -3,7 +3,7 @@
  * lasting as long as it did, so that those that were under way together are so again.
  */
 import type { Configuration } from '../config/configuration.ts'
-import { letGoOfAll } from '../loader/dispose.ts'
+import { disposeAll } from '../loader/dispose.ts'
 import { type Comparison, compare, emptyComparison, recorded } from './compare.ts'
 import { likenessOf } from './differ.ts'
 import { type Gap, gapsOf, Seen } from './gaps.ts'
@@ -65,10 +65,10 @@ export interface ReplayResult {
 
 /** Lines wait for those that began before them and ended after them: at most so many, so large, and so long at least. */
 const REORDER = { items: 50_000, bytes: 128 * 1024 * 1024, ms: 60_000 }
-const MOST_SKIPPED = 20
-const MOST_ACCOUNTS = 10_000
+const MAX_SKIPPED = 20
+const MAX_ACCOUNTS = 10_000
 /** About ten seconds. */
-const MOST_PAUSES = 1_000
+const MAX_PAUSES = 1_000
 const PAUSE_MS = 10
 
 export async function replay(
@@ -159,14 +159,14 @@ class Replay {
   read(read: ReadLine<LogLine>): void {
     if (!('line' in read)) {
       this.#skippedCount++
-      if (this.#skipped.length < MOST_SKIPPED) this.#skipped.push(read)
+      if (this.#skipped.length < MAX_SKIPPED) this.#skipped.push(read)
       return
     }
     const { account } = this.#options
     const of = read.line.who?.account
     if (this.isFull || (account !== null && of?.id !== account && of?.name !== account)) {
       this.#passedBy++
-      if (of && this.#others.size < MOST_ACCOUNTS) this.#others.set(of.id, of.name)
+      if (of && this.#others.size < MAX_ACCOUNTS) this.#others.set(of.id, of.name)
       return
     }
     this.#taken++
@@ -189,7 +189,7 @@ class Replay {
 
   /** What is under way ends. A plugin of somebody's own may wait for something real. */
   async #finish(): Promise<void> {
-    for (let left = MOST_PAUSES; ; left--) {
+    for (let left = MAX_PAUSES; ; left--) {
       await this.#timeline.pass(Number.POSITIVE_INFINITY, settled)
       if (this.#underWay.size === 0 || left === 0) break
       await new Promise(resolve => setTimeout(resolve, PAUSE_MS))
@@ -244,7 +244,7 @@ class Replay {
   }
 
   async dispose(): Promise<void> {
-    await letGoOfAll([this.#world, this.#other].map(world => () => world?.dispose()))
+    await disposeAll([this.#world, this.#other].map(world => () => world?.dispose()))
   }
 }
 

@@ -18,15 +18,15 @@ import {
 import { factsOf } from '../config/conditions/when.ts'
 import type { Configuration, RouteConfig } from '../config/configuration.ts'
 import { BUILT_IN } from '../loader/builtin.ts'
-import { letGoOfAll } from '../loader/dispose.ts'
+import { disposeAll } from '../loader/dispose.ts'
 import { createPlan, type Plan } from '../loader/plan.ts'
 import { inboundOf } from '../providers/dialects/inbound/index.ts'
 import { usageOf } from '../request/answer/meter.ts'
 import type { Exchange } from '../request/exchange.ts'
 import type { Reply } from '../request/finish.ts'
 import { runPlan } from '../request/pipeline/runner.ts'
-import { played } from '../simulate/configuration.ts'
-import { PlayedExchange, playedReply } from '../simulate/exchange.ts'
+import { simulated } from '../simulate/configuration.ts'
+import { SimulatedExchange, simulatedReply } from '../simulate/exchange.ts'
 import { koaContext, lightContext } from './context.ts'
 import { type LikenessOf, looksAtAnswers } from './differ.ts'
 import { type BalanceOf, createLedger } from './ledger.ts'
@@ -131,7 +131,7 @@ export function createWorld(parts: WorldParts): World {
   const services = createServices({ configuration, clock, ledger, runs })
   const plans = new Map<string, Plan>()
   const routes = new Map(
-    played(configuration).routes.map((config, nth) => [
+    simulated(configuration).routes.map((config, nth) => [
       config.path,
       routeOf(config, configuration.routes[nth]!.steps.steps),
     ]),
@@ -212,7 +212,7 @@ export function createWorld(parts: WorldParts): World {
       findModel: services.catalog.find,
       kept: config.keepResponsesMs === null ? undefined : notInLog(run),
     }
-    return new PlayedExchange({
+    return new SimulatedExchange({
       id: line.id,
       startedAt: timeline.now(),
       route: config,
@@ -229,7 +229,7 @@ export function createWorld(parts: WorldParts): World {
       async answer(_exchange, completion) {
         const usage = usageOf(completion.usage ?? null, 'cached')
         progress.over(usage, true)
-        return playedReply('answered', usage)
+        return simulatedReply('answered', usage)
       },
     })
   }
@@ -283,7 +283,7 @@ export function createWorld(parts: WorldParts): World {
     begin,
     async dispose() {
       try {
-        await letGoOfAll([...plans.values()].map(plan => plan.dispose))
+        await disposeAll([...plans.values()].map(plan => plan.dispose))
       } finally {
         socket.destroy()
       }

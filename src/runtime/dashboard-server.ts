@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import type { Context, Middleware } from 'koa'
 import type { Clock, Log } from '#contract'
 import { createPageFiles } from '../api/page-files.ts'
-import type { ApiParts, PastParts } from '../api/parts.ts'
+import type { ApiParts, RecentTrails } from '../api/parts.ts'
 import { createApi, tokenOf } from '../api/server.ts'
 import { type AppParts, createDashboardApp, createJsonReader, createListener, listen } from '../app.ts'
 import { basePath, urlHost } from '../config/address.ts'
@@ -16,7 +16,7 @@ import {
   configurationView,
   exchangeView,
   type LoadedConfiguration,
-  playgroundDoor,
+  playgroundRoute,
   providerViews,
 } from './operator-views.ts'
 
@@ -34,13 +34,13 @@ export function preparePage(build: () => Promise<string> = async () => PAGE_FOLD
   return page
 }
 
-export interface PeopleParts {
+export interface DashboardServerParts {
   readonly store: Store
   readonly clock: Clock
   readonly log: Log
   readonly version: string
   readonly gateway: Pick<Gateway, 'exchanges'>
-  readonly past: PastParts
+  readonly past: RecentTrails
   generation(): Generation
   loaded(): LoadedConfiguration
   readiness(): { readonly ready: boolean; readonly reason?: string }
@@ -49,7 +49,7 @@ export interface PeopleParts {
 }
 
 /** What the listeners for people and operators need; the dashboard's origins are known once it listens. */
-export function createPeople(parts: PeopleParts) {
+export function createDashboardServer(parts: DashboardServerParts) {
   const { clock, loaded, clients } = parts
   const configuration = () => loaded().configuration
   const startedAt = loaded().at
@@ -77,7 +77,7 @@ export function createPeople(parts: PeopleParts) {
     exchanges: () => parts.gateway.exchanges().map(exchangeView),
     providers: () => providerViews(parts.generation(), clock.now()),
     configuration: () => configurationView(loaded()),
-    playground: () => playgroundDoor(parts.generation(), clients.port),
+    playground: () => playgroundRoute(parts.generation(), clients.port),
   }
   return {
     /** What `GET /` says. */

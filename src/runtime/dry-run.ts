@@ -15,7 +15,7 @@ import { NOTHING_USED } from '../request/exchange.ts'
 import { runPlan } from '../request/pipeline/runner.ts'
 import { mistakeSentence } from '../request/pipeline/step-report.ts'
 import { runsDry, saysWho } from '../simulate/configuration.ts'
-import { PlayedExchange, playedReply } from '../simulate/exchange.ts'
+import { SimulatedExchange, simulatedReply } from '../simulate/exchange.ts'
 import { identityOf, insteadOf, type RealServices, servicesFor } from '../simulate/stand-in-services.ts'
 import type { Generation } from './generation.ts'
 
@@ -40,7 +40,7 @@ export interface Mistake {
  * @param services what is as it will be; the others are played
  * @param run what the steps are told of where they run
  */
-export async function rehearse(
+export async function runDry(
   routes: readonly RouteConfig[],
   services: RealServices,
   run: 'check' | 'reload',
@@ -61,7 +61,7 @@ export async function rehearse(
 }
 
 /** The steps that the rehearsal does not run, as `policy/step`: nobody knows whether they let a request pass. */
-export function notRehearsed({ routes }: Pick<Generation, 'routes'>): string[] {
+export function notDryRun({ routes }: Pick<Generation, 'routes'>): string[] {
   const plans = [...new Set(routes.map(({ plan }) => plan))]
   return plans.flatMap(({ name, steps }) =>
     steps
@@ -79,7 +79,7 @@ async function tryRoute(
   const policy = route.steps.name
   let plan: Plan
   try {
-    plan = rehearsalPlan(route.steps, services, run)
+    plan = dryRunPlan(route.steps, services, run)
   } catch (error) {
     if (!(error instanceof PlanError)) throw error
     return { policy, step: error.step, message: error.reason, sentence: error.message }
@@ -98,7 +98,7 @@ async function tryRoute(
 }
 
 /** A policy's steps once more, over services that keep nothing; something else stands for those that are not run here. */
-function rehearsalPlan({ name, steps }: RouteConfig['steps'], services: RealServices, run: 'check' | 'reload'): Plan {
+function dryRunPlan({ name, steps }: RouteConfig['steps'], services: RealServices, run: 'check' | 'reload'): Plan {
   const tried = steps.map(step => {
     const handle = insteadOf(step)
     return handle === null ? step : { ...step, plugin: { ...step.plugin, uses: [], create: () => handle } }
@@ -121,7 +121,7 @@ async function tryPlan(app: Koa, route: RouteConfig, plan: Plan, body: Buffer): 
   request.url = route.path
   request.headers['content-type'] = 'application/json'
   const ctx = app.createContext(request, new ServerResponse(request))
-  const exchange = new PlayedExchange({
+  const exchange = new SimulatedExchange({
     id: 'req_rehearsal',
     startedAt: 0,
     route,
@@ -136,10 +136,10 @@ async function tryPlan(app: Koa, route: RouteConfig, plan: Plan, body: Buffer): 
     send: async () => {
       throw refuse('shutting_down')
     },
-    answer: async () => playedReply('answered', null),
+    answer: async () => simulatedReply('answered', null),
   })
   let mistake: Mistake | null = null
-  const giveUp = setTimeout(() => exchange.stop('cut', 'the rehearsal is over'), GRACE_MS)
+  const giveUp = setTimeout(() => exchange.stop('cut', 'the dryRun is over'), GRACE_MS)
   try {
     await runPlan(exchange, {
       reportStep(report) {

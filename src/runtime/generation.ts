@@ -15,15 +15,15 @@ import type {
   StepRun,
   TargetsView,
 } from '#contract'
-import type { Watchman } from '../common/clock.ts'
+import type { DeadlineClock } from '../common/clock.ts'
 import type { Configuration, Credential, Provider, RouteConfig, ServiceAccount } from '../config/configuration.ts'
-import { letGoOfAll } from '../loader/dispose.ts'
+import { disposeAll } from '../loader/dispose.ts'
 import { createPlan, type Plan, PlanError } from '../loader/plan.ts'
 import { createCredentials } from '../providers/credentials.ts'
 import { createDemo } from '../providers/demo/demo.ts'
 import { createDialect } from '../providers/dialects/index.ts'
 import { keepToken, type TokenKeeper } from '../providers/google-token.ts'
-import { Board } from '../providers/health.ts'
+import { HealthTracker } from '../providers/health.ts'
 import { createRetryBudget, type RetryBudget } from '../providers/retry.ts'
 import { createHttpTransport, type Transport } from '../providers/transport.ts'
 import type { Store } from '../store/store.ts'
@@ -58,16 +58,16 @@ export interface Generation {
   readonly catalog: Catalog
   readonly routes: readonly LiveRoute[]
   readonly upstreams: ReadonlyMap<string, Upstream>
-  readonly board: Board
+  readonly healthTracker: HealthTracker
   readonly retries: RetryBudget
   /** By provider: its road, which the next generation takes over when nothing of the provider has changed. */
-  readonly roads: ReadonlyMap<string, Road>
+  readonly providerConnections: ReadonlyMap<string, ProviderConnection>
   /** Lets go of what it holds; once, when no exchange uses it any more. */
   dispose(): Promise<void>
 }
 
 /** A provider's connections and credentials, shared by the generations in which the provider is the same. */
-export interface Road {
+export interface ProviderConnection {
   readonly upstream: Upstream
   /** How many generations hold it. */
   users: number
@@ -82,7 +82,7 @@ export interface GenerationParts {
   readonly clock: Clock
   readonly random: Random
   readonly version: string
-  readonly watchman: Watchman
+  readonly deadlineClock: DeadlineClock
   readonly log: Log
   /**
    * Without a network, for tests: every provider is asked here, in the format of chat completions and without credentials.
@@ -100,32 +100,33 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
   const { configuration, previous } = parts
   const catalog = createCatalog(configuration)
   const closers: (() => Promise<void>)[] = []
-  const dispose = () => letGoOfAll(closers.splice(0))
+  const dispose = () => disposeAll(closers.splice(0))
   try {
     // What is known of targets outlives a change of the configuration, and so does the budget of retries.
-    const board =
-      previous?.board ??
-      new Board(parts.watchman.now, (target, forMs) =>
+    const healthTracker =
+      previous?.healthTracker ??
+      new HealthTracker(parts.deadlineClock.now, (target, forMs) =>
         parts.log.warn({ target, for_ms: forMs }, 'a target fails and is put behind the others for a while'),
       )
-    const targets: TargetsView = { latencyMs: (target, streams) => board.latencyMs(target, streams) }
-    const roads = new Map<string, Road>()
+    const targets: TargetsView = { latencyMs: (target, streams) => healthTracker.latencyMs(target, streams) }
+    const providerConnections = new Map<string, ProviderConnection>()
     const starting: Promise<void>[] = []
     for (const provider of configuration.providers.values()) {
-      const before = previous?.roads.get(provider.name)
-      if (before && isDeepStrictEqual(before.upstream.provider, provider)) roads.set(provider.name, before)
+      const before = previous?.providerConnections.get(provider.name)
+      if (before && isDeepStrictEqual(before.upstream.provider, provider))
+        providerConnections.set(provider.name, before)
       else {
         const { upstream, close, ready } = createUpstream(provider, parts)
         if (ready) starting.push(ready)
-        roads.set(provider.name, { upstream, users: 0, close })
+        providerConnections.set(provider.name, { upstream, users: 0, close })
       }
-      const road = roads.get(provider.name)!
-      road.users++
+      const providerConnection = providerConnections.get(provider.name)!
+      providerConnection.users++
       closers.push(async () => {
-        if (--road.users === 0) await road.close()
+        if (--providerConnection.users === 0) await providerConnection.close()
       })
     }
-    const upstreams = new Map([...roads].map(([name, { upstream }]) => [name, upstream]))
+    const upstreams = new Map([...providerConnections].map(([name, { upstream }]) => [name, upstream]))
     // A policy's steps are created once, however many routes use it: they are the same steps with the same state.
     const plans = new Map<string, Plan>()
     const planOf = ({ policy, steps }: RouteConfig): Plan => {
@@ -140,7 +141,7 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
     // Each has its own patience: who gets no token now gets it later, and the log says so.
     await Promise.all(starting)
     const retries = previous?.retries ?? createRetryBudget()
-    return { configuration, catalog, routes, upstreams, board, retries, roads, dispose }
+    return { configuration, catalog, routes, upstreams, healthTracker, retries, providerConnections, dispose }
   } catch (error) {
     if (error instanceof PlanError) closers.push(() => error.undone)
     await dispose().catch((worse: unknown) => {
@@ -193,7 +194,7 @@ function accountsOf(store: Store): Services['accounts'] {
 
 function createUpstream(
   provider: Provider,
-  { clock, watchman, version, redact, log, transportTo }: GenerationParts,
+  { clock, deadlineClock, version, redact, log, transportTo }: GenerationParts,
 ): { upstream: Upstream; close: () => Promise<void>; ready?: Promise<void> } {
   if (transportTo || provider.dialect === 'demo') {
     const dispatch = transportTo?.(provider.name) ?? createDemo({ paceMs: provider.paceMs, clock }).dispatch
@@ -220,7 +221,7 @@ function createUpstream(
   const url = new URL(baseUrl)
   const basePath = url.pathname === '/' ? '' : url.pathname
   const { dialect, authorize } = createDialect(provider.dialect, clock.now, redactAll, azure, url.hostname)
-  const credentials = createCredentials<Credential>(provider.credentials, watchman.now, (index, left) =>
+  const credentials = createCredentials<Credential>(provider.credentials, deadlineClock.now, (index, left) =>
     log.error({ provider: name, credential: index + 1, left }, 'the provider refuses this credential'),
   )
   const common = {

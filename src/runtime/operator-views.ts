@@ -1,7 +1,7 @@
 /** What operators see of a running gateway: exchanges under way, how its providers do, and which configuration runs. */
 import { readFile } from 'node:fs/promises'
 import { basename, dirname, relative } from 'node:path'
-import type { PlaygroundDoor } from '../api/parts.ts'
+import type { PlaygroundRoute } from '../api/parts.ts'
 import type { ConfigurationView, ExchangeView, ProblemView, ProviderView, TargetHealthView } from '../api/views.ts'
 import { urlHost } from '../config/address.ts'
 import type { Configuration } from '../config/configuration.ts'
@@ -31,7 +31,7 @@ export function exchangeView(exchange: LiveExchange): ExchangeView {
 }
 
 /** Every provider with the targets that lead to it. @param nowMs milliseconds since the epoch */
-export function providerViews({ configuration, upstreams, board }: Generation, nowMs: number): ProviderView[] {
+export function providerViews({ configuration, upstreams, healthTracker }: Generation, nowMs: number): ProviderView[] {
   const models = [...configuration.models.values()]
   return [...configuration.providers.values()].map(provider => {
     const targets = new Map<string, string[]>()
@@ -48,7 +48,7 @@ export function providerViews({ configuration, upstreams, board }: Generation, n
         total: provider.dialect === 'demo' ? 0 : provider.credentials.length,
         good: upstreams.get(provider.name)?.goodCredentials() ?? 0,
       },
-      targets: [...targets].map(([target, models]) => targetView(target, models, board, nowMs)),
+      targets: [...targets].map(([target, models]) => targetView(target, models, healthTracker, nowMs)),
     }
   })
 }
@@ -56,10 +56,10 @@ export function providerViews({ configuration, upstreams, board }: Generation, n
 function targetView(
   target: string,
   models: readonly string[],
-  board: Generation['board'],
+  healthTracker: Generation['healthTracker'],
   nowMs: number,
 ): TargetHealthView {
-  const health = board.look(target)
+  const health = healthTracker.look(target)
   return {
     target,
     models,
@@ -129,7 +129,7 @@ function problemView(problem: Problem, home: string, redact: (text: string) => s
  * when there is none.
  * @param port the port that is really listened on
  */
-export function playgroundDoor({ configuration }: Generation, port: number): PlaygroundDoor | null {
+export function playgroundRoute({ configuration }: Generation, port: number): PlaygroundRoute | null {
   const route = configuration.routes.find(
     ({ kind, steps }) => kind === 'chat' && steps.steps.some(({ plugin }) => plugin.gives?.includes('key')),
   )

@@ -22,14 +22,14 @@ export interface Past {
   readonly most: number
 }
 
-export interface PastParts {
+export interface RecentTrails {
   readonly metrics: Pick<Metrics, 'shadowRan'>
   /** Milliseconds since the epoch. */
   readonly startedAt: number
   generation(): Pick<Generation, 'routes'>
 }
 
-export function createPast({ metrics, startedAt, generation }: PastParts): Past {
+export function createRecentTrails({ metrics, startedAt, generation }: RecentTrails): Past {
   const recent = createRecent()
   const figures = createShadowFigures()
   return {

@@ -5,7 +5,7 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Log } from '#contract'
-import { createWatchman, type Watchman } from '../common/clock.ts'
+import { createDeadlineClock, type DeadlineClock } from '../common/clock.ts'
 import type { Configuration } from '../config/configuration.ts'
 import type { LoadResult } from '../config/load.ts'
 import { formatProblem, type Problem, sentence } from '../config/yaml/problem.ts'
@@ -57,7 +57,7 @@ export interface Reloads {
 }
 
 /** Each keeps its steps and connections: more of them would mean that exchanges last longer than configurations. */
-const MOST_LIVE = 8
+const MAX_LIVE = 8
 
 /** What belongs to the process and not to a generation, by its key in gateway.yaml. */
 const FIXED = ['listen', 'dashboard', 'admin', 'store', 'secret'] as const
@@ -76,7 +76,7 @@ export async function createReloads(parts: ReloadParts): Promise<Reloads> {
   /** The files that count, by path, with the stamp of what was last loaded of each, or seen since. */
   let followed = new Map<string, string>()
   follow(running.reads.keys(), running.reads)
-  let rounds: Watchman | null = null
+  let rounds: DeadlineClock | null = null
   let isLooking = false
   let closed = false
 
@@ -96,12 +96,9 @@ export async function createReloads(parts: ReloadParts): Promise<Reloads> {
     }
     const fixed = fixedProblems(running.configuration, loaded)
     if (fixed.length > 0) return refuse(why, fixed)
-    if (exchanges.size >= MOST_LIVE) {
+    if (exchanges.size >= MAX_LIVE) {
       isCrowded = true
-      return refuseInWords(
-        why,
-        `${MOST_LIVE} configurations are in use by exchanges that are not over; try again later`,
-      )
+      return refuseInWords(why, `${MAX_LIVE} configurations are in use by exchanges that are not over; try again later`)
     }
     return swap(why, loaded)
   }
@@ -113,9 +110,9 @@ export async function createReloads(parts: ReloadParts): Promise<Reloads> {
     } catch (error) {
       return refuseInWords(why, (error as Error).message)
     }
-    const wrong = await parts.attempt(next).catch((error: unknown) => [`the rehearsal failed: ${String(error)}`])
+    const wrong = await parts.attempt(next).catch((error: unknown) => [`the dryRun failed: ${String(error)}`])
     if (wrong.length > 0 || closed) {
-      await letGo(next)
+      await disposeGeneration(next)
       return wrong.length === 0 ? 'unchanged' : refuseInWords(why, ...wrong)
     }
     const old = current
@@ -153,12 +150,12 @@ export async function createReloads(parts: ReloadParts): Promise<Reloads> {
   function release(generation: Generation): void {
     if (generation === current || exchanges.get(generation) !== 0) return
     exchanges.delete(generation)
-    void letGo(generation)
+    void disposeGeneration(generation)
     if (isCrowded) ask('there is room again')
   }
 
   /** Answers whether all of it went. */
-  async function letGo(generation: Generation): Promise<boolean> {
+  async function disposeGeneration(generation: Generation): Promise<boolean> {
     try {
       await generation.dispose()
       return true
@@ -221,14 +218,14 @@ export async function createReloads(parts: ReloadParts): Promise<Reloads> {
     },
     watch(everyMs) {
       rounds?.stop()
-      rounds = createWatchman(everyMs)
+      rounds = createDeadlineClock(everyMs)
       rounds.watch(() => void look())
     },
     async dispose() {
       closed = true
       rounds?.stop()
       await last
-      const gone = await Promise.all([...exchanges.keys()].map(letGo))
+      const gone = await Promise.all([...exchanges.keys()].map(disposeGeneration))
       exchanges.clear()
       if (gone.includes(false)) throw new Error('not everything of the configuration could be let go of')
     },

@@ -6,7 +6,7 @@ import type { Gateway } from '../gateway.ts'
 import type { Logger } from '../observe/log.ts'
 import type { Store } from '../store/store.ts'
 
-export interface EndingParts {
+export interface ShutdownParts {
   readonly gateway: Gateway
   /** The operators' listener stays to the end: it tells /readyz and /metrics while streams finish. */
   readonly clients: Listener
@@ -45,7 +45,7 @@ const UNDO_MS = 20_000
  * error event. Either way everything is settled before the store closes: settles that could not be written are waited for
  * as long as streams are. The exit code is 1 when that did not succeed.
  */
-export function createEnding({ gateway, clients, log, drainMs, store, undo, finish }: EndingParts): () => void {
+export function createShutdown({ gateway, clients, log, drainMs, store, undo, finish }: ShutdownParts): () => void {
   const { promise: cutting, resolve: startCut } = Promise.withResolvers<void>()
   let calls = 0
   let isIdle = false

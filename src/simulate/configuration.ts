@@ -7,7 +7,7 @@ interface WithRoutes {
 }
 
 /** The same configuration, in which a step whose plugin `records` has its place and its name, and does nothing. */
-export function played<Configuration extends WithRoutes>(configuration: Configuration): Configuration {
+export function simulated<Configuration extends WithRoutes>(configuration: Configuration): Configuration {
   const routes = configuration.routes.map(route => {
     const steps = route.steps.steps.map(step => (step.plugin.records ? { ...step, plugin: idle(step.plugin) } : step))
     return { ...route, steps: { ...route.steps, steps } }

@@ -3,7 +3,7 @@ import type { ChatCompletion, InboundRequest, Outcome, Refusal, Usage } from '#c
 import { Exchange, type ExchangeParts } from '../request/exchange.ts'
 import type { Reply } from '../request/finish.ts'
 
-export interface PlayedParts extends ExchangeParts {
+export interface SimulatedParts extends ExchangeParts {
   /** The body, read already. */
   readonly bytes: Buffer
   parse(bytes: Buffer): unknown
@@ -14,10 +14,10 @@ export interface PlayedParts extends ExchangeParts {
   answer(exchange: Exchange, completion: ChatCompletion): Promise<Reply>
 }
 
-export class PlayedExchange extends Exchange {
-  readonly #parts: PlayedParts
+export class SimulatedExchange extends Exchange {
+  readonly #parts: SimulatedParts
 
-  constructor(parts: PlayedParts) {
+  constructor(parts: SimulatedParts) {
     super(parts)
     this.#parts = parts
     this.bytes = parts.bytes
@@ -47,6 +47,6 @@ export class PlayedExchange extends Exchange {
 }
 
 /** A reply of which nothing leaves. */
-export function playedReply(outcome: Outcome, usage: Usage | null, refusal: Refusal | null = null): Reply {
+export function simulatedReply(outcome: Outcome, usage: Usage | null, refusal: Refusal | null = null): Reply {
   return { outcome, usage, refusal, commit() {}, fail() {} }
 }

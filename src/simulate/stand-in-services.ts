@@ -15,11 +15,11 @@ import { runsDry, saysWho } from './configuration.ts'
 /** What is as it will be. */
 export type RealServices = Pick<Services, 'catalog' | 'targets' | 'clock' | 'random'>
 
-const ACCOUNT: Account = { id: 'acct_rehearsal', name: 'rehearsal', plan: 'default', frozen: false, createdAt: 0 }
+const ACCOUNT: Account = { id: 'acct_rehearsal', name: 'dryRun', plan: 'default', frozen: false, createdAt: 0 }
 const KEY: Key = {
   id: 'key_rehearsal',
   accountId: ACCOUNT.id,
-  name: 'rehearsal',
+  name: 'dryRun',
   models: null,
   createdAt: 0,
   expiresAt: null,

@@ -5,14 +5,14 @@
 import { mistakeText } from '#contract'
 
 /** `exception`: a gateway would have ended at it; `rejection`: it is told, and the gateway goes on. */
-export type StrayKind = 'exception' | 'rejection'
+export type UnhandledKind = 'exception' | 'rejection'
 
 /**
  * Calls `keep` with each from now on, in this process; the answer ends that.
  * @param keep given the error's message, with the file and line from which it comes where it has one
  * @param beside as for `mistakeText`
  */
-export function watchStrays(keep: (kind: StrayKind, words: string) => void, beside?: string): () => void {
+export function watchUnhandled(keep: (kind: UnhandledKind, words: string) => void, beside?: string): () => void {
   const onException = (error: unknown) => keep('exception', mistakeText(error, beside))
   const onRejection = (error: unknown) => keep('rejection', mistakeText(error, beside))
   process.on('uncaughtException', onException)

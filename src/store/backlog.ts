@@ -44,9 +44,9 @@ export interface Backlog {
 }
 
 const FIRST_PAUSE_MS = 50
-const LONGEST_PAUSE_MS = 1000
+const MAX_PAUSE_MS = 1000
 /** Each is a wait for the disk, and nothing else happens meanwhile. */
-const MOST_SPOOLED_AT_ONCE = 32
+const MAX_SPOOLED_AT_ONCE = 32
 
 export function createBacklog({ writer, spool, log, clock }: BacklogParts): Backlog {
   // By exchange: what only this process knows.
@@ -71,7 +71,7 @@ export function createBacklog({ writer, spool, log, clock }: BacklogParts): Back
     timer = setTimeout(() => void catchUp(), pauseMs)
     // It keeps no process alive: whoever ends one waits for safe().
     timer.unref()
-    pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)
+    pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS)
   }
 
   function catchUp(): Promise<boolean> {
@@ -154,7 +154,7 @@ export function createBacklog({ writer, spool, log, clock }: BacklogParts): Back
 
   /** There may be room for what was refused before. */
   function spoolSome(): void {
-    let tries = MOST_SPOOLED_AT_ONCE
+    let tries = MAX_SPOOLED_AT_ONCE
     for (const request of charges.values()) {
       if (tries-- === 0 || !tryToSpool(request)) return
       charges.delete(request.exchange)

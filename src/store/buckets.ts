@@ -12,12 +12,12 @@ export interface Level {
   readonly atMs: number
 }
 
-const MOST_NAMES = 65_536
+const MAX_NAMES = 65_536
 
 /** Refills come in fractions, and their sums are off by less than this: a promised wait must be enough. */
 const ROUNDING = 1e-12
 
-export function createBuckets(clock: Clock, mostNames: number = MOST_NAMES): Buckets {
+export function createBuckets(clock: Clock, mostNames: number = MAX_NAMES): Buckets {
   const levels = boundedMap<Level>(mostNames)
   return {
     take(name, shape, amount) {

@@ -49,7 +49,7 @@ interface Waiting<Operation, Result> {
   uncertain: boolean
 }
 
-const MOST_TRIES = 3
+const MAX_TRIES = 3
 /** Bounds how long one group can keep its thread, and with it those who come later: about 10 ms. */
 const LARGEST_GROUP = 512
 
@@ -118,7 +118,7 @@ export function createGroup<Operation, Result>(
   function tryAgain(group: Member[], error: unknown): void {
     work.rollback()
     for (const member of group) {
-      if (++member.tries < MOST_TRIES) again.push(member)
+      if (++member.tries < MAX_TRIES) again.push(member)
       else giveUp(member, error)
     }
   }

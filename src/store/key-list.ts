@@ -5,10 +5,10 @@
 import type { Clock, KeyPurpose, KeySummary, NanoUsd } from '#contract'
 import type { Database, Row } from './database.ts'
 import { KEY_COLUMNS, toKey } from './keys.ts'
-import { MOST_KEYS_LISTED } from './store.ts'
+import { MAX_KEYS_LISTED } from './store.ts'
 
 export interface KeyLister {
-  /** The oldest first; of one account at most `MOST_KEYS_LISTED`, live ones before dead ones, new ones before old ones. */
+  /** The oldest first; of one account at most `MAX_KEYS_LISTED`, live ones before dead ones, new ones before old ones. */
   list(account?: string): readonly KeySummary[]
   summary(id: string): KeySummary | undefined
   names(ids: readonly string[]): ReadonlyMap<string, string>
@@ -40,8 +40,8 @@ export function createKeyLister(database: Database, clock: Clock): KeyLister {
   )
 
   function rowsOf(account: string): Row[] {
-    const found = live.all(account, clock.now(), MOST_KEYS_LISTED)
-    found.push(...dead.all(account, clock.now(), MOST_KEYS_LISTED - found.length))
+    const found = live.all(account, clock.now(), MAX_KEYS_LISTED)
+    found.push(...dead.all(account, clock.now(), MAX_KEYS_LISTED - found.length))
     return found.sort((a, b) => (String(a['id']) < String(b['id']) ? -1 : 1))
   }
 

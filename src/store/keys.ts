@@ -12,9 +12,9 @@ import { conflict, invalid, notFound } from './mistakes.ts'
 import {
   BETWEEN_ROTATIONS_MS,
   type KeyChange,
-  LONGEST_GRACE_MS,
-  MOST_KEYS_A_DAY,
-  MOST_LIVE_KEYS,
+  MAX_GRACE_MS,
+  MAX_KEYS_A_DAY,
+  MAX_LIVE_KEYS,
   type NewKey,
 } from './store.ts'
 import { digest, isToken } from './token.ts'
@@ -102,15 +102,15 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
   }
 
   function checkLive(account: string, nowMs: number): void {
-    if (Number(live.get(account, nowMs)?.['live']) < MOST_LIVE_KEYS) return
-    throw conflict(`The account has ${MOST_LIVE_KEYS} live keys, and more there cannot be. Revoke one.`)
+    if (Number(live.get(account, nowMs)?.['live']) < MAX_LIVE_KEYS) return
+    throw conflict(`The account has ${MAX_LIVE_KEYS} live keys, and more there cannot be. Revoke one.`)
   }
 
   function checkRoom(account: string, purpose: KeyPurpose | null, nowMs: number): void {
     if (purpose === null) checkLive(account, nowMs)
-    const made = earlier.get(account, MOST_KEYS_A_DAY - 1)
+    const made = earlier.get(account, MAX_KEYS_A_DAY - 1)
     if (made !== undefined && Number(made['created_at']) > nowMs - DAY_MS) {
-      throw conflict(`${MOST_KEYS_A_DAY} keys were made for the account within 24 hours. More can be made later.`)
+      throw conflict(`${MAX_KEYS_A_DAY} keys were made for the account within 24 hours. More can be made later.`)
     }
   }
 
@@ -179,9 +179,9 @@ interface KnownSecret {
 }
 
 /** A lookup in the database is 16 us, a tenth of a request. This process alone writes, so it knows when to forget. */
-const MOST_KNOWN = 16_384
+const MAX_KNOWN = 16_384
 
-export function createKeyReader(database: Database, secret: KeyObject, mostKnown: number = MOST_KNOWN): KeyReader {
+export function createKeyReader(database: Database, secret: KeyObject, mostKnown: number = MAX_KNOWN): KeyReader {
   const lookup = database.prepare(`
     SELECT secret.digest, secret.expires_at AS secret_expires_at, secret.revoked_at AS secret_revoked_at, ${KEY_COLUMNS},
       account.name AS account_name, account.plan, balance.frozen, account.created_at AS account_created_at
@@ -262,8 +262,8 @@ function checkCap(spendingCap: NanoUsd | null | undefined): void {
 }
 
 export function checkGrace(graceMs: number): void {
-  if (Number.isSafeInteger(graceMs) && graceMs >= 0 && graceMs <= LONGEST_GRACE_MS) return
-  throw invalid(`key: a grace of ${graceMs} ms is not between 0 and ${LONGEST_GRACE_MS / HOUR_MS} hours.`)
+  if (Number.isSafeInteger(graceMs) && graceMs >= 0 && graceMs <= MAX_GRACE_MS) return
+  throw invalid(`key: a grace of ${graceMs} ms is not between 0 and ${MAX_GRACE_MS / HOUR_MS} hours.`)
 }
 
 function isPast(expiresAt: number | null, nowMs: number): boolean {

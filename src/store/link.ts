@@ -56,7 +56,7 @@ export interface Link {
 const MAILBOX_BYTES = 1 << 20
 
 /** What it needs is a few; beyond this the thread ends, and not the process. */
-const MOST_MEMORY_MB = 512
+const MAX_MEMORY_MB = 512
 
 export function startThread({ path, connector, onReply, onReplies, onEnd }: LinkOptions): Link {
   const { port1: port, port2 } = new MessageChannel()
@@ -77,7 +77,7 @@ export function startThread({ path, connector, onReply, onReplies, onEnd }: Link
     stderr: true,
     // Nothing of the process's environment is its affair. With the cache it need not strip the types of its files again: 36 MiB.
     env: cache === undefined ? {} : { NODE_COMPILE_CACHE: dirname(cache) },
-    resourceLimits: { maxOldGenerationSizeMb: MOST_MEMORY_MB },
+    resourceLimits: { maxOldGenerationSizeMb: MAX_MEMORY_MB },
   })
   let failure: Error | undefined
   let over = false

@@ -12,7 +12,7 @@ import type { Cursor, Page, Reports } from './reports.ts'
 import { type BareEntry, createRunningBalance } from './running-balance.ts'
 
 /** So many events are looked at for one page. */
-export const MOST_LOOKED_AT = 2000
+export const MAX_LOOKED_AT = 2000
 
 type Place = readonly [at: number, id: string]
 
@@ -88,9 +88,9 @@ export function createEventCounter(database: Database): Reports['countEvents'] {
 function walk<Item>({ after, limit, read, keep }: Walk<Item>): Page<Item> {
   const items: Item[] = []
   let place: Place = after === undefined ? NEWEST : toPlace(after)
-  for (let looked = 0; looked < MOST_LOOKED_AT; ) {
+  for (let looked = 0; looked < MAX_LOOKED_AT; ) {
     // Twice as many each time: a filter that lets little through costs few statements, however short the page is.
-    const count = Math.min(Math.max(limit + 1, looked), MOST_LOOKED_AT - looked)
+    const count = Math.min(Math.max(limit + 1, looked), MAX_LOOKED_AT - looked)
     const rows = read(place, count)
     for (const row of rows) {
       if (items.length === limit) return { items, next: encodeCursor(place) }

@@ -36,11 +36,11 @@ export interface PeopleParts {
 const MINUTE_MS = 60_000
 const USE_PREFIX = 'use_'
 const EMAIL = /^[^\s@\p{C}]+@[^\s@\p{C}]+$/u
-const LONGEST_EMAIL = 200
+const MAX_EMAIL = 200
 // The PHC string format is printable ASCII and begins with a dollar sign.
 const PASSWORD_HASH = /^\$[\x21-\x7e]{8,500}$/
 
-export function createPeople({ reader, writer, hmacKey, ids, clock }: PeopleParts): People {
+export function createDashboardServer({ reader, writer, hmacKey, ids, clock }: PeopleParts): People {
   const persons = createPersonReader(reader)
   const findSession = createSessionReader(reader)
   const devices = createDevices(persons, hmacKey, clock)
@@ -153,9 +153,9 @@ function checkPerson({ email, password }: Pick<NewPerson, 'email' | 'password'>)
 }
 
 function checkEmail(place: string, email: string): void {
-  if (EMAIL.test(email) && EMAIL.test(normalEmail(email)) && normalEmail(email).length <= LONGEST_EMAIL) return
+  if (EMAIL.test(email) && EMAIL.test(normalEmail(email)) && normalEmail(email).length <= MAX_EMAIL) return
   throw invalid(
-    `${place}: ${JSON.stringify(email)} is not an e-mail address: NAME@HOST, at most ${LONGEST_EMAIL} characters, without spaces.`,
+    `${place}: ${JSON.stringify(email)} is not an e-mail address: NAME@HOST, at most ${MAX_EMAIL} characters, without spaces.`,
   )
 }
 

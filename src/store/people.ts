@@ -9,10 +9,10 @@ export const PERSON_PREFIX = 'per_'
 export const TOKEN_PREFIX = 'tok_'
 
 /** A person has so many sessions at most: one more ends the oldest. */
-export const MOST_SESSIONS = 20
+export const MAX_SESSIONS = 20
 
 /** A session ends so long after it began, however much it is used; the store keeps none for longer. */
-export const LONGEST_SESSION_MS = 8 * 3_600_000
+export const MAX_SESSION_MS = 8 * 3_600_000
 
 /** A browser in which somebody has signed in is known for so long. */
 export const DEVICE_MS = 90 * 24 * 3_600_000
@@ -155,7 +155,7 @@ export interface People {
   remove(id: string, by?: string): Promise<void>
 
   /**
-   * Answers with the session's secret: the only time it is seen. One more than `MOST_SESSIONS` ends the oldest.
+   * Answers with the session's secret: the only time it is seen. One more than `MAX_SESSIONS` ends the oldest.
    *
    * @param from The hash of the password that was shown; `conflict` when it has been changed meanwhile.
    */

@@ -65,7 +65,7 @@ export interface PersonReader {
 const COLUMNS = 'id, email, account, role, created_at'
 const DEFAULT_PLAN = 'default'
 /** A name that is not free gets a number behind it, and stays within what a name may be. */
-const LONGEST_NAME = 190
+const MAX_NAME_LENGTH = 190
 
 export function createPersonOperations(database: Database, clock: Clock, parts: PersonParts): PersonOperations {
   const { accounts, ledger, sessions, links, tokens, makers } = parts
@@ -123,7 +123,7 @@ export function createPersonOperations(database: Database, clock: Clock, parts: 
   function freeName(wanted: string): string {
     // As ids begin, no name does.
     const name = wanted.startsWith('acc_') ? `account ${wanted}` : wanted
-    const short = [...name].slice(0, LONGEST_NAME).join('').trim()
+    const short = [...name].slice(0, MAX_NAME_LENGTH).join('').trim()
     let free = short
     for (let number = 2; isName.get(free) !== undefined; number++) free = `${short} (${number})`
     return free

@@ -93,7 +93,7 @@ async function settleOpenHolds({ reader, settle }: RecoveryParts) {
   return report
 }
 
-/** A charge never exceeds its hold; what a checkpoint says beyond it is the house's loss. */
+/** A charge never exceeds its hold; what a checkpoint says beyond it is the operator's loss. */
 function settleAt(hold: OpenHold, checkpoint: LastCheckpoint | undefined): SettleRequest {
   const reached = checkpoint?.amount ?? 0n
   const amount = reached < hold.amount ? reached : hold.amount

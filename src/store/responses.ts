@@ -9,10 +9,10 @@ const ROW_BYTES = 256
 /** And for each box: a row, and its place in an index. */
 const BOX_BYTES = 128
 /** One transaction removes so many, and not many more bytes than these: each page of a box is read for it. */
-const MOST_REMOVED = 64
-const MOST_REMOVED_BYTES = 4 * 1024 * 1024
+const MAX_REMOVED = 64
+const MAX_REMOVED_BYTES = 4 * 1024 * 1024
 /** Of all responses that wait to be written. */
-const MOST_WAITING_BYTES = 64 * 1024 * 1024
+const MAX_WAITING_BYTES = 64 * 1024 * 1024
 
 export interface KeepResponse {
   readonly id: string
@@ -54,13 +54,13 @@ export function createResponseOperations(database: Database): ResponseOperations
       if (bytes > mostBytes) return 'no_room'
       for (const each of used) prolong.run(expiresAt, each, account)
       let over = ((total.get(account)?.['bytes'] as number | undefined) ?? 0) + bytes - mostBytes
-      const others = over > 0 ? oldest.all(account, MOST_REMOVED) : []
+      const others = over > 0 ? oldest.all(account, MAX_REMOVED) : []
       for (let index = 0; over > 0 && index < others.length; index++) {
         remove.run(others[index]!['id'] as string)
         over -= others[index]!['bytes'] as number
       }
       // Without others to remove, it would go on for ever.
-      if (over > 0) return others.length === MOST_REMOVED ? 'again' : 'no_room'
+      if (over > 0) return others.length === MAX_REMOVED ? 'again' : 'no_room'
       put.run(id, account, expiresAt, bytes)
       for (const [part, box] of Object.entries(boxes)) putBox.run(id, part, box)
       return 'kept'
@@ -68,10 +68,10 @@ export function createResponseOperations(database: Database): ResponseOperations
     deleteResponse: ({ id, account }) => void removeOwn.run(id, account),
     sweepResponses(nowMs) {
       let bytes = 0
-      for (const row of past.all(nowMs, MOST_REMOVED)) {
+      for (const row of past.all(nowMs, MAX_REMOVED)) {
         remove.run(row['id'] as string)
         bytes += row['bytes'] as number
-        if (bytes > MOST_REMOVED_BYTES) return
+        if (bytes > MAX_REMOVED_BYTES) return
       }
     },
   }
@@ -107,7 +107,7 @@ export function createResponses({ reader, writer, vault, clock }: Parts): Respon
       const parts = new Map(Object.entries(response.parts).map(([part, text]) => [part, Buffer.from(text)]))
       const bytes = [...parts.values()].reduce((sum, plain) => sum + plain.length, 0)
       if (bytes > most.responseBytes) return 'too_large'
-      if (waitingBytes + bytes > MOST_WAITING_BYTES) return 'store_busy'
+      if (waitingBytes + bytes > MAX_WAITING_BYTES) return 'store_busy'
       waiting.set(id, { account, parts })
       waitingBytes += bytes
       try {

@@ -6,7 +6,7 @@ import type { NanoUsd } from '#contract'
 import type { Database } from './database.ts'
 import { CREDIT, SETTLE } from './ledger.ts'
 import type { Entry, EntryFilter } from './reports.ts'
-import { DAYS, HOURS, MOST_SUMMED } from './usage.ts'
+import { DAYS, HOURS, MAX_SUMMED } from './usage.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -24,7 +24,7 @@ export type RunningBalance = (
 
 export function createRunningBalance(database: Database): RunningBalance {
   // One statement, and so one moment of the ledger. A sum of more rows than this is not waited for.
-  const part = (select: string) => `SELECT * FROM (${select} LIMIT ${MOST_SUMMED + 1})`
+  const part = (select: string) => `SELECT * FROM (${select} LIMIT ${MAX_SUMMED + 1})`
   const usage = (grain: number) => `SELECT -charged AS amount FROM usage WHERE account = ?1 AND grain = ${grain}`
   const since = database.prepareMoney(`
     WITH newer AS (
@@ -51,7 +51,7 @@ export function createRunningBalance(database: Database): RunningBalance {
   }
 
   return (accountId, entries, kind) => {
-    let left = MOST_SUMMED
+    let left = MAX_SUMMED
     let newer: Entry | undefined
     return entries.map(entry => {
       let balance: NanoUsd | null = null

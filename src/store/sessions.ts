@@ -2,7 +2,7 @@
 import type { Clock } from '#contract'
 import type { Database, Row } from './database.ts'
 import { conflict, notFound } from './mistakes.ts'
-import { LONGEST_SESSION_MS, MOST_SESSIONS, type Session } from './people.ts'
+import { MAX_SESSION_MS, MAX_SESSIONS, type Session } from './people.ts'
 
 export interface CreateSession {
   readonly digest: Uint8Array
@@ -38,8 +38,8 @@ export function createSessionOperations(database: Database, clock: Clock): Sessi
       if (find.get(digest) !== undefined) return
       if (from !== null && row['password'] !== from) throw passwordChanged()
       const now = clock.now()
-      sweep.run(now - LONGEST_SESSION_MS)
-      endOldest.run(person, MOST_SESSIONS - 1)
+      sweep.run(now - MAX_SESSION_MS)
+      endOldest.run(person, MAX_SESSIONS - 1)
       put.run(digest, person, now)
     },
     touchSession: digest => void touch.run(clock.now(), digest),

@@ -45,7 +45,7 @@ export interface Spool {
 /** Of one record, in bytes. One that is longer leaves out its trail, then its attempts: they do not change what is owed. */
 export const RECORD_BYTES = 2048
 /** More are not reserved: 64 MiB. */
-export const MOST_RESERVED = 32_768
+export const MAX_RESERVED = 32_768
 
 const LINE_BREAK = 0x0a
 /** For reading and writing at any place; the file is created when it is not there. */
@@ -73,7 +73,7 @@ export function createSpool(path: string): Spool {
 
   return {
     reserve(records) {
-      const bytes = Math.min(records, MOST_RESERVED) * RECORD_BYTES
+      const bytes = Math.min(records, MAX_RESERVED) * RECORD_BYTES
       if (bytes === 0) return
       const found = statSync(path, { throwIfNoEntry: false })
       if (found && found.size >= bytes && (reserved >= bytes || found.blocks * 512 >= bytes)) return

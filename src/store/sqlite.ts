@@ -20,7 +20,7 @@ import { createKeyLister } from './key-list.ts'
 import { checkExpiry, checkGrace, checkKey, checkKeyChange, createKeyReader, KEY_PREFIX } from './keys.ts'
 import { settleRecord } from './ledger.ts'
 import { migrate } from './migrate.ts'
-import { createPeople } from './people-service.ts'
+import { createDashboardServer } from './people-service.ts'
 import { createReadiness } from './readiness.ts'
 import { createReceiptReader } from './receipts.ts'
 import { recover } from './recovery.ts'
@@ -175,7 +175,7 @@ function assemble(parts: Parts): Store {
     keys,
     ledger,
     buckets: createBuckets(clock, mostRemembered),
-    people: createPeople({ reader, writer, hmacKey, ids, clock }),
+    people: createDashboardServer({ reader, writer, hmacKey, ids, clock }),
     reports: createReports(reader),
     vault,
     responses: createResponses({ reader, writer, vault, clock }),

@@ -90,16 +90,16 @@ export interface RecoveryReport {
 }
 
 /** An account has so many live keys at most; the playground's own is not counted. */
-export const MOST_LIVE_KEYS = 100
+export const MAX_LIVE_KEYS = 100
 /** And so many are made for it within 24 hours at most, with those that are dead again. */
-export const MOST_KEYS_A_DAY = 1000
+export const MAX_KEYS_A_DAY = 1000
 /** A list of one account's keys ends there: live ones come before dead ones, new ones before old ones. */
-export const MOST_KEYS_LISTED = 200
+export const MAX_KEYS_LISTED = 200
 /** A key is not rotated again for so long: of two who do it at once, the second would end the secret in use. */
 export const BETWEEN_ROTATIONS_MS = 60_000
 
 /** A rotated secret may live on for so long at most: 168 hours. */
-export const LONGEST_GRACE_MS = 168 * 3_600_000
+export const MAX_GRACE_MS = 168 * 3_600_000
 
 /** A named mistake of a caller: no such account, a reference used for another amount. Its message is for people. */
 export class StoreError extends Error {
@@ -198,14 +198,14 @@ export interface Store {
   freeze(idOrName: string, frozen: boolean): Promise<Account>
   setPlan(idOrName: string, plan: string): Promise<Account>
 
-  /** `conflict` when the account has as many keys as it may (`MOST_LIVE_KEYS`, `MOST_KEYS_A_DAY`). */
+  /** `conflict` when the account has as many keys as it may (`MAX_LIVE_KEYS`, `MAX_KEYS_A_DAY`). */
   createKey(key: NewKey): Promise<IssuedKey>
-  /** The oldest first. Of one account at most `MOST_KEYS_LISTED`. */
+  /** The oldest first. Of one account at most `MAX_KEYS_LISTED`. */
   listKeys(account?: string): readonly KeySummary[]
   /** Names by id, of those that there are: for lists of what keys have done, which outlive the list of keys. */
   keyNames(ids: readonly string[]): ReadonlyMap<string, string>
   findKey(id: string): KeySummary | undefined
-  /** `conflict` when the key was revoked, or when a later expiry makes one live key too many (`MOST_LIVE_KEYS`). */
+  /** `conflict` when the key was revoked, or when a later expiry makes one live key too many (`MAX_LIVE_KEYS`). */
   changeKey(change: KeyChange): Promise<KeySummary>
   /**
    * A new secret for the same key; the old one works for `graceMs` more, and never beyond the expiry that the key had. At

@@ -120,7 +120,7 @@ export function createUsageWriter(database: Database): UsageWriter {
 }
 
 /** So many rows are summed for one answer: the event loop waits meanwhile. */
-export const MOST_SUMMED = 40_000
+export const MAX_SUMMED = 40_000
 
 /** Rows by time, then key and model: as the primary key has them, so that only sums by model have to be sorted. */
 export function createUsageReader(database: Database): Reports['usage'] {
@@ -133,13 +133,13 @@ export function createUsageReader(database: Database): Reports['usage'] {
         reasoning_tokens, charged / ${HALF} AS charged_high, charged % ${HALF} AS charged_low
       FROM usage WHERE account = ? AND grain = ? AND at >= ? AND at < ? ORDER BY at, key, model LIMIT min(?, ?)`),
   }
-  return ({ accountId = ALL, step, by = 'both', from, to, limit = MOST_SUMMED }) => {
+  return ({ accountId = ALL, step, by = 'both', from, to, limit = MAX_SUMMED }) => {
     const [grain, span] = step === 'hour' ? [HOURS, HOUR_MS] : [DAYS, DAY_MS]
     const times = [startOf(span, from), Math.ceil(to)] as const
-    const rows = find[by].all(accountId, grain, ...times, MOST_SUMMED + 1, limit + 1)
+    const rows = find[by].all(accountId, grain, ...times, MAX_SUMMED + 1, limit + 1)
     if (rows.length > limit) throw new TooMuch(`there are more than ${limit} rows of usage`)
     const summed = rows.reduce((sum, row) => sum + Number(row['summed']), 0)
-    if (summed > MOST_SUMMED) throw new TooMuch(`there are more than ${MOST_SUMMED} rows of usage to sum`)
+    if (summed > MAX_SUMMED) throw new TooMuch(`there are more than ${MAX_SUMMED} rows of usage to sum`)
     return rows.map(toUsageRow)
   }
 }

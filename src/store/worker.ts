@@ -57,7 +57,7 @@ class Sent {
 }
 
 /** Threads that are started anew within a minute: one that dies of what it finds would die for ever. */
-const MOST_STARTS = 5
+const MAX_STARTS = 5
 const MINUTE_MS = 60_000
 
 /** Starts the thread; rejects when it cannot open the database. */
@@ -120,7 +120,7 @@ export async function createThreadWriter({ path, connector, clock, schedule }: T
   function startAgain(): void {
     const now = clock.now()
     starts = starts.filter(startedAtMs => Math.abs(now - startedAtMs) < MINUTE_MS)
-    if (starts.length < MOST_STARTS) {
+    if (starts.length < MAX_STARTS) {
       starts.push(now)
       start(() => void enqueue('probe', now).catch(() => {}), died)
       return

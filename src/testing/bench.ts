@@ -15,7 +15,7 @@ import { formatProblem } from '../config/yaml/problem.ts'
 import { BUILT_IN } from '../loader/builtin.ts'
 import { createRegistry } from '../loader/registry.ts'
 import type { Store, VerifyReport } from '../store/store.ts'
-import { type BenchRecord, type House, openHouse } from './gateway.ts'
+import { type BenchRecord, openTestGateway, type TestGateway } from './gateway.ts'
 import { namesOf, refuseUnknown } from './known.ts'
 import { createTime, STANDARD_START_MS } from './time.ts'
 import type { ScriptedUpstream } from './upstream.ts'
@@ -94,8 +94,8 @@ export interface Bench extends AsyncDisposable {
   /** How the exchange ended. */
   record(answer: BenchAnswer): BenchRecord | undefined
   /** What steps did wrong. */
-  readonly mistakes: House['mistakes']
-  readonly log: House['log']
+  readonly mistakes: TestGateway['mistakes']
+  readonly log: TestGateway['log']
   readonly clock: { now(): number; pass(ms: number): Promise<void> }
   readonly store: Store
   readonly configuration: Configuration
@@ -106,7 +106,7 @@ export interface Bench extends AsyncDisposable {
   /** Ends all that is under way, as the end of the process does. */
   cut(): void
   /** What a start would find if the process were killed now; with `store: 'file'`. */
-  crash(): ReturnType<House['crash']>
+  crash(): ReturnType<TestGateway['crash']>
   close(): Promise<void>
 }
 
@@ -132,7 +132,7 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
   refuseUnknown('openBench()', options, BENCH_OPTIONS)
   const configuration = await configurationOf(options)
   const time = createTime(startOf(options.clock))
-  const house = await openHouse({
+  const testGateway = await openTestGateway({
     configuration,
     time,
     random: options.random ?? sameNumbers(),
@@ -140,7 +140,7 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
     ...(options.patienceMs === undefined ? {} : { patienceMs: options.patienceMs }),
     store: options.store ?? 'memory',
   })
-  const { store } = house
+  const { store } = testGateway
   const account = await store.createAccount({ name: 'bench', plan: options.plan ?? 'default' })
   const amount = parseMoney(options.credit ?? '10')
   if (amount > 0n) await store.credit({ account: account.id, amount, reference: 'start', actor: 'bench' })
@@ -148,18 +148,18 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
   const [model] = configuration.models.keys()
   const send = async (request: BenchRequest) => {
     refuseUnknown('a request', request, REQUEST_NAMES)
-    return house.send(request, headersOf(request, token, configuration))
+    return testGateway.send(request, headersOf(request, token, configuration))
   }
   let closing: Promise<void> | null = null
   const close = () => {
-    closing ??= house.close()
+    closing ??= testGateway.close()
     return closing
   }
   return {
     chat: (body = {}, more = {}) =>
       send({ ...more, body: { model, messages: [{ role: 'user', content: 'Hello' }], ...body } }),
     send,
-    upstream: house.upstream,
+    upstream: testGateway.upstream,
     ledger: {
       balance() {
         const { posted, held } = store.findAccount(account.id)!
@@ -169,18 +169,18 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
       openHolds: () => store.openHolds(),
       verify: () => store.verify(),
     },
-    trail: ({ id }) => house.records.get(id ?? '')?.trail ?? [],
-    record: ({ id }) => house.records.get(id ?? ''),
-    mistakes: house.mistakes,
-    log: house.log,
+    trail: ({ id }) => testGateway.records.get(id ?? '')?.trail ?? [],
+    record: ({ id }) => testGateway.records.get(id ?? ''),
+    mistakes: testGateway.mistakes,
+    log: testGateway.log,
     clock: { now: time.clock.now, pass: time.pass },
     store,
     configuration,
     accountId: account.id,
     key: token,
-    reload: house.reload,
-    cut: house.gateway.cut,
-    crash: house.crash,
+    reload: testGateway.reload,
+    cut: testGateway.gateway.cut,
+    crash: testGateway.crash,
     close,
     [Symbol.asyncDispose]: close,
   }

@@ -99,12 +99,12 @@ function grouped(failures: readonly ConformFailure[]): string[] {
     endings.set(what, [...(endings.get(what) ?? []), form ? `${ending} (${form})` : ending])
   }
   return [...endings].map(([what, all]) => {
-    const more = all.length - MOST_NAMED
-    return `- ${what}: ${all.slice(0, MOST_NAMED).join('; ')}${more > 0 ? `; and ${more} more endings` : ''}`
+    const more = all.length - MAX_NAMED
+    return `- ${what}: ${all.slice(0, MAX_NAMED).join('; ')}${more > 0 ? `; and ${more} more endings` : ''}`
   })
 }
 
-const MOST_NAMED = 3
+const MAX_NAMED = 3
 
 /**
  * Plays every ending. Throws a `ConformError` that says in words which checks failed.
@@ -148,7 +148,7 @@ export async function conform(
     try {
       await options.prepare?.(bench, form)
       // Who is late once is late again, and costs as much time.
-      while (verdicts.length < MOST_REQUESTS)
+      while (verdicts.length < MAX_REQUESTS)
         verdicts.push(verdicts.at(-1) === 'late' ? 'late' : await plainVerdict(bench, trial))
     } catch (error) {
       // Whatever else goes wrong here goes wrong in an ending too, where it is told.
@@ -164,7 +164,7 @@ export async function conform(
 type Verdict = TrailEntry['verdict'] | undefined
 
 /** Of the ending with the most requests, and one more behind it. */
-const MOST_REQUESTS = 4
+const MAX_REQUESTS = 4
 
 /** What the step does with one more request, which nothing disturbs. */
 async function plainVerdict(bench: Bench, trial: Omit<Trial, 'ending' | 'usual'>): Promise<Verdict> {
@@ -243,7 +243,7 @@ async function play(trial: Trial): Promise<Played> {
     wrong.push(...leftWrong(watched))
   } catch (error) {
     isStuck = error instanceof StuckError
-    wrong.push(isStuck ? (error as Error).message : `it could not be played: ${mistakeText(error)}`)
+    wrong.push(isStuck ? (error as Error).message : `it could not be simulated: ${mistakeText(error)}`)
   } finally {
     watched.stop()
   }

@@ -41,7 +41,7 @@ export interface Recovered {
   readonly balances: readonly { readonly id: string; readonly posted: bigint; readonly held: bigint }[]
 }
 
-export interface HouseOptions {
+export interface TestGatewayOptions {
   readonly configuration: Configuration
   readonly time: BenchTime
   readonly random: Random
@@ -55,7 +55,7 @@ export interface HouseOptions {
   readonly run?: StepRun
 }
 
-export interface House {
+export interface TestGateway {
   readonly store: Store
   readonly upstream: ScriptedUpstream
   readonly log: readonly LogEntry[]
@@ -73,14 +73,14 @@ export interface House {
 }
 
 /** A mistake as a sentence without a full stop. */
-export function houseMistakeText(mistake: House['mistakes'][number]): string {
+export function gatewayMistakeText(mistake: TestGateway['mistakes'][number]): string {
   return 'mistake' in mistake ? mistakeSentence(mistake) : `an unexpected error: ${mistakeText(mistake.error)}`
 }
 
 /** Then it is something real that is waited for: a file, another process. */
 const QUICK_TURNS = 2_000
 const PATIENCE_MS = 10_000
-/** How long what is left of exchanges and steps may take to end when the house is closed; real time, and more than steps have. */
+/** How long what is left of exchanges and steps may take to end when the test gateway is closed; real time, and more than steps have. */
 const CLOSING_MS = 10_000
 
 /** A request that does not come to its end. */
@@ -99,23 +99,23 @@ export class StuckError extends Error {
 }
 
 /** Few people come to a bench, and room for 65,536 of them takes longer than all the rest. */
-const MOST_REMEMBERED = 1024
+const MAX_REMEMBERED = 1024
 
 const SECRET = 'a secret for a store that nobody keeps'
 
-export async function openHouse(options: HouseOptions): Promise<House> {
+export async function openTestGateway(options: TestGatewayOptions): Promise<TestGateway> {
   const { configuration, time, random, patienceMs = PATIENCE_MS } = options
-  const { clock, watchman } = time
+  const { clock, deadlineClock } = time
   const folder = options.store === 'file' ? mkdtempSync(join(tmpdir(), 'tollgate-bench-')) : null
   const store = await openStore({
     url: folder === null ? 'memory' : `sqlite:${join(folder, 'store.db')}`,
     secret: SECRET,
     clock,
     writes: 'here',
-    mostRemembered: MOST_REMEMBERED,
+    mostRemembered: MAX_REMEMBERED,
   })
   const log: LogEntry[] = []
-  const mistakes: House['mistakes'][number][] = []
+  const mistakes: TestGateway['mistakes'][number][] = []
   const records = new Map<string, BenchRecord>()
   const visits = new Map<unknown, Visit>()
   const visitOf = (exchange: LiveExchange | undefined) => visits.get(exchange?.ctx.req.socket)
@@ -126,19 +126,19 @@ export async function openHouse(options: HouseOptions): Promise<House> {
     clock,
     random,
     version: '0',
-    watchman,
+    deadlineClock,
     log: logInto(log, null),
     logFor: (step: string) => logInto(log, step),
     redact: (text: string) => text,
     transportTo: upstream.transportTo,
     run: options.run ?? 'test',
   }
-  const letGo = async () => {
+  const closeStore = async () => {
     await store.close()
     if (folder !== null) rmSync(folder, { recursive: true, force: true })
   }
   let generation = await createGeneration(parts).catch(async (error: unknown) => {
-    await letGo()
+    await closeStore()
     throw error
   })
   const retired = new Set<Generation>()
@@ -147,7 +147,7 @@ export async function openHouse(options: HouseOptions): Promise<House> {
     store,
     clock,
     random,
-    watchman,
+    deadlineClock,
     rawProxy: upstream.rawProxy,
     log: parts.log,
     generation: () => generation,
@@ -246,7 +246,7 @@ export async function openHouse(options: HouseOptions): Promise<House> {
       await disposeRetired()
     },
     async crash() {
-      if (folder === null) throw new Error("openBench: a crash is played with store: 'file'")
+      if (folder === null) throw new Error("openBench: a crash is simulated with store: 'file'")
       return recoverCopy(join(folder, 'store.db'), join(folder, `crash-${ids.next('')}.db`), time)
     },
     async close() {
@@ -257,7 +257,7 @@ export async function openHouse(options: HouseOptions): Promise<House> {
           await inTime(each.dispose(), "a step's dispose() does not come to its end")
         }
       } finally {
-        await letGo()
+        await closeStore()
       }
     },
   }

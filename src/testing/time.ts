@@ -1,14 +1,14 @@
 /**
- * Time that stands still until somebody lets it pass: the clock that plugins ask, and the watchman over the gateway's
+ * Time that stands still until somebody lets it pass: the clock that plugins ask, and the deadline clock over the gateway's
  * deadlines. What falls due on the way happens at its moment.
  */
 import type { Clock } from '#contract'
-import type { Check, Watchman } from '../common/clock.ts'
+import type { Check, DeadlineClock } from '../common/clock.ts'
 
 /** A test's own time. */
 export interface BenchTime {
   readonly clock: Clock
-  readonly watchman: Watchman
+  readonly deadlineClock: DeadlineClock
   /** Lets so many milliseconds pass. */
   pass(ms: number): Promise<void>
 }
@@ -16,15 +16,15 @@ export interface BenchTime {
 /** 2027-01-15 08:00 UTC. */
 export const STANDARD_START_MS = 1_800_000_000_000
 
-/** As often as the real watchman goes round; a long time is passed in longer rounds. */
+/** As often as the real deadlineClock goes round; a long time is passed in longer rounds. */
 const ROUND_MS = 50
-const MOST_ROUNDS = 400
+const MAX_ROUNDS = 400
 
 export function createTime(startMs = STANDARD_START_MS): BenchTime {
   const checks = new Set<Check>()
   // Not 0: the product takes 0 for "never".
   let passedMs = 1_000
-  const watchman: Watchman = {
+  const deadlineClock: DeadlineClock = {
     now: () => passedMs,
     watch(check) {
       checks.add(check)
@@ -34,10 +34,10 @@ export function createTime(startMs = STANDARD_START_MS): BenchTime {
   }
   return {
     clock: { now: () => startMs + Math.floor(passedMs) - 1_000 },
-    watchman,
+    deadlineClock,
     async pass(ms) {
       const end = passedMs + ms
-      const round = Math.max(ROUND_MS, Math.ceil(ms / MOST_ROUNDS))
+      const round = Math.max(ROUND_MS, Math.ceil(ms / MAX_ROUNDS))
       while (passedMs < end) {
         passedMs = Math.min(end, passedMs + round)
         for (const check of checks) check(passedMs)

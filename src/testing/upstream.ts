@@ -38,7 +38,7 @@ export interface ScriptedUpstream {
 }
 
 /** A silence ends when the gateway gives the request up; longer than its longest deadline nobody is silent. */
-const LONGEST_SILENCE_MS = 25 * 3_600_000
+const MAX_SILENCE_MS = 25 * 3_600_000
 const SILENT_ROUND_MS = 1_000
 
 type Writable<Value> = { -readonly [Name in keyof Value]: Value[Name] }
@@ -153,7 +153,7 @@ class Play {
   }
 
   async #beSilent(): Promise<void> {
-    for (let ms = 0; ms < LONGEST_SILENCE_MS && !this.#isOver; ms += SILENT_ROUND_MS) {
+    for (let ms = 0; ms < MAX_SILENCE_MS && !this.#isOver; ms += SILENT_ROUND_MS) {
       await this.#time.pass(SILENT_ROUND_MS)
     }
   }

@@ -14,7 +14,7 @@ const EVENT = 'data: {"choices":[]}\n\n'
 
 describe('what goes in', () => {
   test('is the checked body as a stream, with the account key and nothing that the browser sent', async () => {
-    const door = await startDoor(answer => answer.end(EVENT))
+    const door = await startListener(answer => answer.end(EVENT))
     await using rig = await startRig(through(door))
     const alice = await rig.member('alice@example.com')
     await alice.call('POST', '/api/playground', {
@@ -51,7 +51,7 @@ describe('what goes in', () => {
   })
 
   test('what was left out is left out', async () => {
-    const door = await startDoor(answer => answer.end(EVENT))
+    const door = await startListener(answer => answer.end(EVENT))
     await using rig = await startRig(through(door))
     const alice = await rig.member('alice@example.com')
     await alice.post('/api/playground', BODY)
@@ -82,7 +82,7 @@ describe('what goes in', () => {
     [{ ...BODY, key: 'tg_live_x' }, 'key'],
     [{ ...BODY, model: 'm\r\nx-evil: 1' }, 'model'],
   ])('%j is refused before the door, naming %s', async (body, param) => {
-    const door = await startDoor(answer => answer.end(EVENT))
+    const door = await startListener(answer => answer.end(EVENT))
     await using rig = await startRig(through(door))
     const alice = await rig.member('alice@example.com')
     const answer = await alice.post<ErrorEnvelope>('/api/playground', body)
@@ -92,7 +92,7 @@ describe('what goes in', () => {
   })
 
   test('nobody gets in without a session, from another page, or with a key', async () => {
-    const door = await startDoor(answer => answer.end(EVENT))
+    const door = await startListener(answer => answer.end(EVENT))
     await using rig = await startRig(through(door))
     const alice = await rig.member('alice@example.com')
     const { token } = await rig.store.createKey({ account: alice.accountId, name: 'k' })
@@ -109,7 +109,7 @@ describe('what goes in', () => {
 
 describe('the key', () => {
   test('is one for an account, however many ask at once, and each account has its own', async () => {
-    const door = await startDoor(answer => answer.end(EVENT))
+    const door = await startListener(answer => answer.end(EVENT))
     await using rig = await startRig(through(door))
     const [alice, bob] = [await rig.member('alice@example.com'), await rig.member('bob@example.com')]
     const also = await rig.member('also@example.com', alice.accountId)
@@ -127,7 +127,7 @@ describe('the key', () => {
   })
 
   test('is not made twice by those who ask while it is made', async () => {
-    const door = await startDoor(answer => answer.end(EVENT))
+    const door = await startListener(answer => answer.end(EVENT))
     const place = through(door).parts!.playground!()
     let came = 0
     const playground = () => {
@@ -161,7 +161,7 @@ describe('the key', () => {
       2,
     ],
   ])('that was %s is replaced', async (_how, spoil, keys) => {
-    const door = await startDoor(answer => answer.end(EVENT))
+    const door = await startListener(answer => answer.end(EVENT))
     await using rig = await startRig(through(door))
     const alice = await rig.member('alice@example.com')
     await alice.post('/api/playground', BODY)
@@ -178,7 +178,7 @@ describe('the key', () => {
 
 describe('what comes out', () => {
   test('is the answer with its receipt id, and no header that is not for people', async () => {
-    const door = await startDoor(answer => {
+    const door = await startListener(answer => {
       answer.writeHead(200, {
         'content-type': 'text/event-stream; charset=utf-8',
         'x-request-id': 'req_inner',
@@ -205,7 +205,7 @@ describe('what comes out', () => {
 
   test('a refusal passes as it is, with what it says about trying again', async () => {
     const said = { error: { message: 'Too many.', type: 'rate_limit_error', param: null, code: 'rate_limit_exceeded' } }
-    const door = await startDoor(answer => {
+    const door = await startListener(answer => {
       answer.writeHead(429, {
         'content-type': 'application/json',
         'x-request-id': 'req_inner',
@@ -229,7 +229,7 @@ describe('what comes out', () => {
 
   test('a piece leaves when it has come, not at the end', async () => {
     const { promise: inner, resolve } = Promise.withResolvers<ServerResponse>()
-    const door = await startDoor(answer => {
+    const door = await startListener(answer => {
       answer.write(EVENT)
       resolve(answer)
     })
@@ -243,7 +243,7 @@ describe('what comes out', () => {
   })
 
   test('an answer that breaks off is not ended cleanly', async () => {
-    const door = await startDoor(answer => answer.write(EVENT, () => answer.socket!.resetAndDestroy()))
+    const door = await startListener(answer => answer.write(EVENT, () => answer.socket!.resetAndDestroy()))
     await using rig = await startRig(through(door))
     const answer = await stream(rig, await rig.member('alice@example.com'))
     await expect(text(answer)).rejects.toThrow('aborted')
@@ -254,7 +254,7 @@ describe('what comes out', () => {
     const total = 96 * 1024 * 1024
     const piece = Buffer.alloc(64 * 1024, 'x')
     let sent = 0
-    const door = await startDoor(async answer => {
+    const door = await startListener(async answer => {
       for (; sent < total; sent += piece.length) if (!answer.write(piece)) await once(answer, 'drain')
       answer.end()
     })
@@ -277,7 +277,7 @@ describe('what comes out', () => {
 describe('leaving', () => {
   test.each(['before the answer begins', 'in the middle of it'])('%s ends the inner request at once', async when => {
     const { promise: arrived, resolve: arrive } = Promise.withResolvers<ServerResponse>()
-    const door = await startDoor(answer => {
+    const door = await startListener(answer => {
       if (when !== 'before the answer begins') answer.write(EVENT)
       arrive(answer)
     })
@@ -312,7 +312,7 @@ describe('the door', () => {
     [true, 'overloaded'],
     [false, 'shutting_down'],
   ])('that does not answer, of a gateway whose readiness is %s, is %s', async (ready, code) => {
-    const door = await startDoor(answer => answer.socket!.destroy())
+    const door = await startListener(answer => answer.socket!.destroy())
     await using rig = await startRig({
       parts: {
         ...through(door).parts,
@@ -326,14 +326,14 @@ describe('the door', () => {
   })
 })
 
-interface Door {
+interface RoutePath {
   readonly port: number
   readonly asked: { method: string; url: string; headers: IncomingHttpHeaders; body: string }[]
 }
 
 /** In place of the clients' listener: reads a request, and answers as the test says. */
-async function startDoor(behave: (answer: ServerResponse) => unknown): Promise<Door> {
-  const asked: Door['asked'] = []
+async function startListener(behave: (answer: ServerResponse) => unknown): Promise<RoutePath> {
+  const asked: RoutePath['asked'] = []
   const server = createServer(async (incoming, answer) => {
     asked.push({
       method: incoming.method!,
@@ -353,7 +353,7 @@ async function startDoor(behave: (answer: ServerResponse) => unknown): Promise<D
   return { port: (server.address() as AddressInfo).port, asked }
 }
 
-function through({ port }: Door): RigOptions {
+function through({ port }: RoutePath): RigOptions {
   const door = { host: '127.0.0.1', port, path: '/v1/chat/completions', hostHeader: 'gate.example.com' }
   return { parts: { playground: () => door } }
 }

@@ -1,7 +1,7 @@
 /** How much one may ask for at once: what is refused, what the refusal advises, and that the advice helps. */
 import { describe, expect, test } from 'vitest'
 import type { ErrorEnvelope } from '#contract'
-import { MOST_ROWS } from '../../src/api/usage.ts'
+import { MAX_ROWS } from '../../src/api/usage.ts'
 import type { UsageView } from '../../src/api/views.ts'
 import { aHold, aSettle } from '../store/requests.ts'
 import { readCsv } from './read-csv.ts'
@@ -31,7 +31,7 @@ describe('usage', () => {
   test('of more rows than an answer holds is refused, and what is advised is answered', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
-    await use(rig, alice, { count: MOST_ROWS + 1, name: index => `m${index}` })
+    await use(rig, alice, { count: MAX_ROWS + 1, name: index => `m${index}` })
     const operator = await rig.operator()
     const refused = {
       'step=day&by=both': ['by', 'Ask for a shorter time, by=model or by=key.'],
@@ -51,10 +51,10 @@ describe('usage', () => {
     expect((await operator.get(`/api/operator/usage?by=model&step=day`)).status).toBe(400)
     const { body } = await alice.get<UsageView>('/api/usage?step=day&by=key')
     expect(body.rows.map(({ key_id, requests }) => [key_id, requests])).toEqual([
-      ['key_0', MOST_ROWS / 2 + 1],
-      ['key_1', MOST_ROWS / 2],
+      ['key_0', MAX_ROWS / 2 + 1],
+      ['key_1', MAX_ROWS / 2],
     ])
-    expect(body.total).toMatchObject({ requests: MOST_ROWS + 1, charged: '0.000004001' })
+    expect(body.total).toMatchObject({ requests: MAX_ROWS + 1, charged: '0.000004001' })
   })
 
   test('by the step that fits, when none is said', async () => {

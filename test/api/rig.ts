@@ -25,7 +25,7 @@ import { createPasswords, type Derive } from '../../src/api/password.ts'
 import type { ApiRoute, Schema } from '../../src/api/route.ts'
 import { ROUTES } from '../../src/api/routes.ts'
 import { SCHEMAS, type SchemaName } from '../../src/api/schemas.ts'
-import { createApi, type Door, tokenOf } from '../../src/api/server.ts'
+import { createApi, type RoutePath, tokenOf } from '../../src/api/server.ts'
 import { cookieName } from '../../src/api/sessions.ts'
 import { createGuard, type Guard } from '../../src/api/sign-in.ts'
 import { type AppParts, createAdminApp, createDashboardApp, createJsonReader } from '../../src/app.ts'
@@ -135,7 +135,7 @@ export async function startRig(options: RigOptions = {}): Promise<Rig> {
   const guard = createGuard(parts, passwords)
   const routes = options.routes ?? ROUTES
   const around = surroundings(log, options)
-  const api = (door: Door) => createApi(parts, door, { readJson: createJsonReader(), guard, routes })
+  const api = (door: RoutePath) => createApi(parts, door, { readJson: createJsonReader(), guard, routes })
   const servers = [
     createDashboardApp(around, api('dashboard'), (_, next) => next()),
     createAdminApp(around, api('admin'), ctx => tokenOf(ctx, store) !== undefined),

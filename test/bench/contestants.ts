@@ -41,7 +41,7 @@ export interface Contestant<N extends Runner = Runner> extends Target {
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const ACCOUNTS = 100
 const CREDIT = 1_000_000_000_000_000n
-const START_MOST_MS = 20_000
+const START_MAX_MS = 20_000
 
 const children = new Set<ChildProcess>()
 const folders = new Set<string>()
@@ -100,7 +100,7 @@ export async function start<N extends Runner>(
   void ended.then(() => {
     isGone = true
   })
-  const deadline = performance.now() + START_MOST_MS
+  const deadline = performance.now() + START_MAX_MS
   while (!(await answers(port))) {
     if (isGone || performance.now() > deadline) {
       throw new Error(`${name} did not start: ${command.join(' ')}\n${readFileSync(errors, 'utf8')}`)

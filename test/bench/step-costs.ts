@@ -26,7 +26,7 @@ import type { Tap } from '../../src/request/answer/taps.ts'
 import type { Exchange } from '../../src/request/exchange.ts'
 import { runPlan } from '../../src/request/pipeline/runner.ts'
 import { mistakeSentence } from '../../src/request/pipeline/step-report.ts'
-import { PlayedExchange, playedReply } from '../../src/simulate/exchange.ts'
+import { SimulatedExchange, simulatedReply } from '../../src/simulate/exchange.ts'
 import { median } from './report.ts'
 
 /** Steps of a kind in one policy. */
@@ -199,7 +199,7 @@ async function costOf(plan: Plan): Promise<number> {
 }
 
 function exchangeOf(plan: Plan): Exchange {
-  return new PlayedExchange({
+  return new SimulatedExchange({
     id: 'req_01MCC5RM000002V79Q0Q68211K',
     startedAt: 0,
     route: { path: '/v1/chat/completions', kind: 'chat', policy: 'bench', price: null },
@@ -210,7 +210,7 @@ function exchangeOf(plan: Plan): Exchange {
     bytes: Buffer.alloc(0),
     parse: () => body,
     facts: factsOf,
-    send: async () => playedReply('answered', null),
+    send: async () => simulatedReply('answered', null),
     progress: {
       started: false,
       finished: false,

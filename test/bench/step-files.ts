@@ -2,7 +2,7 @@
 import { TIMES } from './step-costs.ts'
 
 /** One route: so many steps of a kind between those that every route has. */
-export interface Road {
+export interface ProviderConnection {
   /** A policy's name, and the first part of the route's path. */
   readonly name: string
   readonly title: string
@@ -11,12 +11,12 @@ export interface Road {
 }
 
 /** The road that the others are compared to. */
-export const PLAIN: Road = { name: 'plain', title: '', times: 0, step: null }
+export const PLAIN: ProviderConnection = { name: 'plain', title: '', times: 0, step: null }
 
 const empty = { use: '../plugins/empty.ts' }
 
 /** Asked for whole answers of 1 kB. */
-export const ROADS: readonly Road[] = [
+export const ROADS: readonly ProviderConnection[] = [
   { name: 'empty', title: 'an empty step', times: TIMES, step: empty },
   {
     name: 'when-true',
@@ -35,7 +35,7 @@ export const ROADS: readonly Road[] = [
 ]
 
 /** Asked for streams. */
-export const STREAM_ROADS: readonly Road[] = [
+export const STREAM_ROADS: readonly ProviderConnection[] = [
   { name: 'watch', title: 'a `watch`', times: TIMES, step: { use: '../plugins/watch.ts' } },
   { name: 'edit', title: 'the first `edit`: the chunk is written anew', times: 1, step: { use: '../plugins/edit.ts' } },
   { name: 'edits', title: `${TIMES} edits`, times: TIMES, step: { use: '../plugins/edit.ts' } },

@@ -9,13 +9,13 @@ import { wholeOf } from './cpu.ts'
 import type { Model } from './load.ts'
 import { markdown, median } from './report.ts'
 import { inTurn, MANY_EDITS, measureStepCosts, ONE_EDIT, type StepCosts, spreadOf, TIMES, WATCH } from './step-costs.ts'
-import { PLAIN, ROADS, type Road, STREAM_ROADS, steppingPath } from './step-files.ts'
+import { PLAIN, type ProviderConnection, ROADS, STREAM_ROADS, steppingPath } from './step-files.ts'
 
 /** The most that a step may cost a request, in microseconds. */
 const AIM = 3
 const ALONE_ROUNDS = 11
 const STREAMS = 16
-const WINDOW_MOST_MS = 1000
+const WINDOW_MAX_MS = 1000
 const CONDITIONS =
   `Steps: ${TIMES} of a kind behind one another; what the same policy costs without them is taken off, and the rest divided. ` +
   `Alone: plan, runner and exchange in one process, ${ALONE_ROUNDS} rounds. Gateway: the whole process through sockets, without ` +
@@ -39,22 +39,22 @@ export async function measureSteps(
   const gateway = await start('stepping', { ...bench.rig, upstreamPort })
   const figures = { through: new Map<string, number[]>(), request: [] as number[], chunk: [] as number[] }
   const kinds = [
-    { roads: ROADS, model: 'json-openai', plain: figures.request },
-    { roads: STREAM_ROADS, model: 'stream-openai', plain: figures.chunk },
+    { providerConnections: ROADS, model: 'json-openai', plain: figures.request },
+    { providerConnections: STREAM_ROADS, model: 'stream-openai', plain: figures.chunk },
   ] as const
   for (let round = -1; round < rounds; round++) {
-    for (const { roads, model, plain } of kinds) {
-      const costs = new Map<Road, number>()
-      for (const road of inTurn([PLAIN, ...roads], round)) {
-        progress(`steps, round ${Math.max(round + 1, 0)} of ${rounds}: ${road.name}, ${model}`)
-        costs.set(road, await cpuOf(bench, gateway, road, model))
+    for (const { providerConnections, model, plain } of kinds) {
+      const costs = new Map<ProviderConnection, number>()
+      for (const providerConnection of inTurn([PLAIN, ...providerConnections], round)) {
+        progress(`steps, round ${Math.max(round + 1, 0)} of ${rounds}: ${providerConnection.name}, ${model}`)
+        costs.set(providerConnection, await cpuOf(bench, gateway, providerConnection, model))
       }
       // The first is for the compiler.
       if (round < 0) continue
       plain.push(costs.get(PLAIN)!)
-      for (const road of roads) {
-        const added = (costs.get(road)! - costs.get(PLAIN)!) / road.times
-        figures.through.set(road.name, [...(figures.through.get(road.name) ?? []), added])
+      for (const providerConnection of providerConnections) {
+        const added = (costs.get(providerConnection)! - costs.get(PLAIN)!) / providerConnection.times
+        figures.through.set(providerConnection.name, [...(figures.through.get(providerConnection.name) ?? []), added])
       }
     }
   }
@@ -62,10 +62,15 @@ export async function measureSteps(
   return { alone, ...figures }
 }
 
-async function cpuOf(bench: Bench, gateway: Contestant<'stepping'>, { name }: Road, model: Model): Promise<number> {
+async function cpuOf(
+  bench: Bench,
+  gateway: Contestant<'stepping'>,
+  { name }: ProviderConnection,
+  model: Model,
+): Promise<number> {
   const target = { ...gateway, path: steppingPath(name) }
   const isStream = model.startsWith('stream-')
-  const { cpu, answers, events } = await bench.saturate(target, model, WINDOW_MOST_MS, isStream ? STREAMS : undefined)
+  const { cpu, answers, events } = await bench.saturate(target, model, WINDOW_MAX_MS, isStream ? STREAMS : undefined)
   const count = isStream ? events : answers
   if (count === 0) throw new Error(`${name}: nothing was answered in the window`)
   return wholeOf(cpu!) / count
@@ -73,7 +78,9 @@ async function cpuOf(bench: Bench, gateway: Contestant<'stepping'>, { name }: Ro
 
 /** The figures as tables for a README. */
 export function stepsTable({ alone, through, request, chunk }: StepFigures): string {
-  const byTitle = new Map([...ROADS, ...STREAM_ROADS].map(road => [road.title, road.name]))
+  const byTitle = new Map(
+    [...ROADS, ...STREAM_ROADS].map(providerConnection => [providerConnection.title, providerConnection.name]),
+  )
   const throughOf = (title: string) => {
     const values = through.get(byTitle.get(title) ?? '')
     return values === undefined ? '–' : spreadOf(values)

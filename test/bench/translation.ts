@@ -22,7 +22,7 @@ const CONDITIONS =
   `Translation: ${STREAMS} streams at once of 400 chunks, each as fast as it is read; whole answers of 1 kB; without ` +
   'credits. × is to what is passed on, within a round.'
 /** Longer windows would say no more: a second is 30,000 chunks and more. */
-const WINDOW_MOST_MS = 1000
+const WINDOW_MAX_MS = 1000
 
 /** One dialect in one round: microseconds of CPU, and by the clock. */
 interface Figures {
@@ -63,7 +63,7 @@ export async function measureTranslation(
 
 function measure(bench: Bench, gateway: Contestant, name: string): () => Promise<Figures> {
   const cpuFor = ({ cpu }: Result, count: number) => wholeOf(cpu!) / count
-  const run = (model: Model, connections?: number) => bench.saturate(gateway, model, WINDOW_MOST_MS, connections)
+  const run = (model: Model, connections?: number) => bench.saturate(gateway, model, WINDOW_MAX_MS, connections)
   return async () => {
     const streams = await run(`stream-${name}`, STREAMS)
     const whole = await run(`json-${name}`)

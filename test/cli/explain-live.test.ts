@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { controlPath, startControl } from '../../src/api/control/socket.ts'
-import type { PastParts } from '../../src/api/parts.ts'
+import type { RecentTrails } from '../../src/api/parts.ts'
 import type { PastExchangeView, ShadowView } from '../../src/api/views.ts'
 import { run } from '../../src/cli/cli.ts'
 import { exchangeText, explainLive, explainShadow } from '../../src/cli/explain/live.ts'
@@ -63,9 +63,9 @@ const REFUSED: PastExchangeView = {
 }
 
 /** A gateway at work on the place's store, that remembers this. */
-async function remembering<Result>(past: Partial<PastParts>, work: () => Promise<Result>): Promise<Result> {
+async function remembering<Result>(past: Partial<RecentTrails>, work: () => Promise<Result>): Promise<Result> {
   const owner = await ownStore(place.database)
-  const parts: PastParts = {
+  const parts: RecentTrails = {
     exchange: () => undefined,
     shadow: () => ({ since: '2026-11-21T12:00:00.000Z', steps: [] }),
     most: 10_000,

@@ -49,7 +49,7 @@ const STANDARD = `steps:
   - use: schema
   - use: rate-limit
     id: free
-    when: account.plan == "free" && header("x-team") != "house"
+    when: account.plan == "free" && header("x-team") != "testGateway"
     with: { per: account, requests: 20 per minute, burst: 5, tokens: 200k per hour }
   - use: ../late.ts
     mode: shadow
@@ -216,7 +216,7 @@ describe('a condition shows what it names', () => {
     expect(stepOf(story, 'free')).toMatchObject({
       verdict: 'skipped',
       reason:
-        'account.plan == "free" && header("x-team") != "house" is false: account.plan is "default", header("x-team") is ""',
+        'account.plan == "free" && header("x-team") != "testGateway" is false: account.plan is "default", header("x-team") is ""',
     })
   })
 

@@ -27,7 +27,7 @@ const PLANS = `steps:
     id: volume
     when: >-
       account.plan == "free" && !chat.stream && chat.messages < 20 && model.priced &&
-      account.name != "house" && key.name != "a rather long name of a key"
+      account.name != "testGateway" && key.name != "a rather long name of a key"
     with: { per: account, tokens: 200k per minute }
   - use: rate-limit
     id: burst
@@ -105,7 +105,7 @@ NR  STEP     PLUGIN      MODE                    NEEDS                      GIVE
  2  schema   schema      enforce (critical)                                 chat, model
  3  volume   rate-limit  enforce                 account, chat
       when account.plan == "free" && !chat.stream && chat.messages < 20 && model.priced &&
-        account.name != "house" && key.name != "a rather long name of a key"
+        account.name != "testGateway" && key.name != "a rather long name of a key"
       with { per: account, tokens: 200k per minute }
  4  burst    rate-limit  shadow                  key
       with { per: key, requests: 60 per minute, burst: 20 }

@@ -64,7 +64,7 @@ describe('as a gate', () => {
       'a loss of the margin',
       ['--max-house-loss', '$1.53', '--losses', 'margin'],
       1,
-      'dear can cost the house $1.536 in one exchange (margin), and $1.53 is allowed',
+      'dear can cost the operator $1.536 in one exchange (margin), and $1.53 is allowed',
     ],
     ['just so much', ['--max-house-loss', '$1.536', '--losses', 'margin'], 0, ''],
     // 3 x (100000 x $2/1M + 128 x 100000 x $12/1M), of which each kind by itself is less.
@@ -73,7 +73,7 @@ describe('as a gate', () => {
       'all kinds of loss: more than any of them',
       ['--max-house-loss', '461.399999999'],
       1,
-      'dear can cost the house $461.40 in one exchange (margin, overrun, unpaid together), and $461.399999999 is allowed: far/big: 3 attempts x (context 100000 x $2/1M dearest input + 128 choices x context 100000 x $12/1M output)',
+      'dear can cost the operator $461.40 in one exchange (margin, overrun, unpaid together), and $461.399999999 is allowed: far/big: 3 attempts x (context 100000 x $2/1M dearest input + 128 choices x context 100000 x $12/1M output)',
     ],
     ['both', ['--max-hold', '100', '--max-house-loss', '1000'], 0, ''],
     ['no dollars', ['--max-hold', 'much'], 2, "option '--max-hold <dollars>' argument 'much' is invalid"],
@@ -92,7 +92,7 @@ describe('as a gate', () => {
     )
     const { code, err } = await tollgate('exposure', '--max-house-loss', '1000000')
     expect(code).toBe(1)
-    expect(err).toContain('allows service_tier, web_search: what that costs the house has no bound')
+    expect(err).toContain('allows service_tier, web_search: what that costs the operator has no bound')
     expect((await tollgate('exposure', '--max-house-loss', '1000000', '--losses', 'margin,unpaid')).code).toBe(0)
     expect(JSON.parse((await tollgate('exposure', '--json', '--max-house-loss', '1000000')).out)).toMatchObject({
       ok: false,
@@ -109,7 +109,7 @@ test('a search is bounded where its price and its cost are known', async () => {
   place.write('gateway.yaml', priced)
   const [model] = (await exposed()).models
   expect(model.unpriced).toEqual([])
-  // One search of a request: $0.01 for customers, $0.02 for the house.
+  // One search of a request: $0.01 for customers, $0.02 for the operator.
   expect(model.largest_hold.amount).toBe(formatMoney(parseMoney('8')))
   expect(model.margin.amount).toBe(formatMoney(parseMoney('1.546')))
   place.write('gateway.yaml', priced.replace('dialect: openai', 'dialect: anthropic').replaceAll('5000', '20000'))
@@ -178,7 +178,7 @@ describe('the worst exchange is made of the losses that count', () => {
     place.write('gateway.yaml', REAL.replaceAll('output: $12', 'output: $12, request: $1'))
     expect((await exposed()).models[0].worst_exchange.amount).toBe(formatMoney(parseMoney('464.4')))
     const { out } = await tollgate('exposure', '--json', '--losses', 'margin,overrun')
-    // $1 that the house pays above the $0.01 that the customer does.
+    // $1 that the operator pays above the $0.01 that the customer does.
     expect(JSON.parse(out).models[0].worst_exchange.amount).toBe(formatMoney(parseMoney('153.50872')))
   })
 
@@ -402,7 +402,7 @@ ${raw('/v1/embeddings', 'price: { per: 1M tokens, input: $0.10 }')}${raw('/v1/im
   expect(open).toMatchObject({
     charged: false,
     account: { open_holds: { amount: '0.000000000' } },
-    unbounded: ['/open/v1/chat/completions charges nobody (unmetered): the house pays for all of it'],
+    unbounded: ['/open/v1/chat/completions charges nobody (unmetered): the operator pays for all of it'],
     remarks: ['/open/v1/chat/completions is public: anyone, without a key'],
   })
   expect(bytes.raw).toEqual([
@@ -457,7 +457,7 @@ describe('a raw route with a price counts by its hold', () => {
       'more',
       '$470.01',
       ['470'],
-      'The route /v1/images can cost the house $470.01 in one exchange (unpaid), and $470 is allowed: one attempt within the "hold" of the route',
+      'The route /v1/images can cost the operator $470.01 in one exchange (unpaid), and $470 is allowed: one attempt within the "hold" of the route',
     ],
     ['more, where only margins count', '$470.01', ['470', '--losses', 'margin,unpriced'], ''],
   ])('%s', async (_name, hold, args, sentence) => {

@@ -139,7 +139,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   'searches without a price': {
     file: gateway({ model: MODEL.replace('max_output', 'allow: [ web_search ]\n    max_output') }),
     rule: 'odd-price',
-    says: 'web_search is allowed, but the price has no web_search, so the house pays for each search',
+    says: 'web_search is allowed, but the price has no web_search, so the operator pays for each search',
   },
   'a host that speaks another dialect': {
     file: gateway({ provider: `dialect: anthropic, base_url: "https://api.openai.com/v1", ${KEYED}` }),

@@ -23,8 +23,8 @@ export interface NoPython {
 const PACKAGE = 'openai==3.52.0'
 const FOLDER = 'node_modules/.cache/tollgate-python'
 const PACKAGES = join(ROOT, FOLDER)
-const INSTALL_MOST_MS = 180_000
-const START_MOST_MS = 20_000
+const INSTALL_MAX_MS = 180_000
+const START_MAX_MS = 20_000
 
 const execute = promisify(execFile)
 
@@ -47,7 +47,7 @@ async function withLibrary(command: string, env: Readonly<Record<string, string>
   try {
     const { stdout } = await execute(command, ['-c', 'import openai; print(openai.__version__)'], {
       env,
-      timeout: START_MOST_MS,
+      timeout: START_MAX_MS,
     })
     return { command, env, version: stdout.trim() }
   } catch {
@@ -60,15 +60,15 @@ async function install(command: string, env: Readonly<Record<string, string>>): 
   const half = `${PACKAGES}.${process.pid}`
   const options = ['--target', half, '--quiet', '--no-input', '--disable-pip-version-check']
   try {
-    await execute(command, ['-m', 'pip', '--version'], { env, timeout: START_MOST_MS })
+    await execute(command, ['-m', 'pip', '--version'], { env, timeout: START_MAX_MS })
     await mkdir(join(PACKAGES, '..'), { recursive: true })
-    await execute(command, ['-m', 'pip', 'install', ...options, PACKAGE], { env, timeout: INSTALL_MOST_MS })
+    await execute(command, ['-m', 'pip', 'install', ...options, PACKAGE], { env, timeout: INSTALL_MAX_MS })
     await rm(PACKAGES, { recursive: true, force: true })
     await rename(half, PACKAGES)
     return null
   } catch (error) {
     const { stderr = '', killed, message } = error as Error & { stderr?: string; killed?: boolean }
-    if (killed) return `pip took longer than ${INSTALL_MOST_MS / 1000} s`
+    if (killed) return `pip took longer than ${INSTALL_MAX_MS / 1000} s`
     return stderr.trim().split('\n').at(-1) || message
   } finally {
     await rm(half, { recursive: true, force: true })

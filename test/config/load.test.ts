@@ -270,18 +270,18 @@ test('providers on Azure', async () => {
   preview: { dialect: azure, base_url: "https://a.example/openai/v1", api_version: preview }
   foundry: { dialect: azure, base_url: "https://a.example/models", api_version: 2024-05-01-preview, auth: api-key }
   classic: { dialect: azure, base_url: "https://a.example", api_version: 2024-10-21, auth: bearer, api_key: "\${ENTRA}" }
-  behind: { dialect: azure, base_url: "https://a.example/house", api_version: 2024-10-21 }`,
+  behind: { dialect: azure, base_url: "https://a.example/testGateway", api_version: 2024-10-21 }`,
     },
   })
   const places = Object.fromEntries(Array.from(providers.values(), ({ name, azure }) => [name, azure]))
   expect(places).toEqual({
     demo: undefined,
     far: undefined,
-    v1: { door: 'v1', apiVersion: null, auth: 'api-key' },
-    preview: { door: 'v1', apiVersion: 'preview', auth: 'api-key' },
-    foundry: { door: 'foundry', apiVersion: '2024-05-01-preview', auth: 'api-key' },
-    classic: { door: 'classic', apiVersion: '2024-10-21', auth: 'bearer' },
-    behind: { door: 'classic', apiVersion: '2024-10-21', auth: 'api-key' },
+    v1: { api: 'v1', apiVersion: null, auth: 'api-key' },
+    preview: { api: 'v1', apiVersion: 'preview', auth: 'api-key' },
+    foundry: { api: 'foundry', apiVersion: '2024-05-01-preview', auth: 'api-key' },
+    classic: { api: 'classic', apiVersion: '2024-10-21', auth: 'bearer' },
+    behind: { api: 'classic', apiVersion: '2024-10-21', auth: 'api-key' },
   })
 })
 

@@ -11,8 +11,8 @@ import {
   gridOf,
   height,
   keyNames,
+  MAX_SERIES,
   type Metric,
-  MOST_SERIES,
   OTHER,
   rangeOf,
   spanName,
@@ -78,7 +78,7 @@ describe('chartData', () => {
       row('2026-11-01T00:00:00.000Z', { model: `m${index}`, requests: index + 1 }),
     )
     const { series, totals } = chartData(rows, { ...query, metric: 'requests' })
-    expect(series).toHaveLength(MOST_SERIES)
+    expect(series).toHaveLength(MAX_SERIES)
     expect(series.map(({ id }) => id)).toEqual(['m10', 'm9', 'm8', 'm7', 'm6', 'm5', 'm4', OTHER])
     expect(series.at(-1)!.total).toBe(1n + 2n + 3n + 4n)
     expect(totals).toEqual([66n])

@@ -227,13 +227,15 @@ function addCell(title: string, mode: FaultMode, url: string, provider: FakeProv
 async function configuration(): Promise<Record<string, unknown>> {
   const keyFile = join(await temporaryDirectory(), 'key')
   await writeFile(keyFile, CANARY)
-  const roads = [...cells, { model: 'fine', title: 'fine', url: fine.baseUrl, expected: undefined }]
-  const provider = (road: Pick<Cell, 'title' | 'url' | 'expected'>) => ({
+  const providerConnections = [...cells, { model: 'fine', title: 'fine', url: fine.baseUrl, expected: undefined }]
+  const provider = (providerConnection: Pick<Cell, 'title' | 'url' | 'expected'>) => ({
     dialect: 'openai',
-    base_url: road.url,
+    base_url: providerConnection.url,
     allow_insecure: true,
     api_key: `\${file:${keyFile}}`,
-    timeouts: isLate(road) ? { ...TIMEOUTS, total: `${TOTALS[road.title] ?? 5_000}ms` } : { ...PATIENCE },
+    timeouts: isLate(providerConnection)
+      ? { ...TIMEOUTS, total: `${TOTALS[providerConnection.title] ?? 5_000}ms` }
+      : { ...PATIENCE },
   })
   const model = (name: string) => ({
     targets: [{ provider: name, model: 'upstream-model' }],
@@ -242,8 +244,12 @@ async function configuration(): Promise<Record<string, unknown>> {
     max_output: CAP,
   })
   return {
-    providers: Object.fromEntries(roads.map(road => [road.model, provider(road)])),
-    models: Object.fromEntries(roads.map(road => [road.model, model(road.model)])),
+    providers: Object.fromEntries(
+      providerConnections.map(providerConnection => [providerConnection.model, provider(providerConnection)]),
+    ),
+    models: Object.fromEntries(
+      providerConnections.map(providerConnection => [providerConnection.model, model(providerConnection.model)]),
+    ),
   }
 }
 

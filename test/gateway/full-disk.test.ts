@@ -17,8 +17,8 @@ const STREAMS = 6
 const CHARGE = 16_000n
 const CREDIT = '1'
 /** Readiness is promised within 5 s. */
-const READY_MOST_MS = 25_000
-const MOST_MS = 120_000
+const READY_MAX_MS = 25_000
+const MAX_MS = 120_000
 
 /** Those that can be had here; of them the first, and all in the full run. */
 const DISKS = [tmpfsDisk, limitedDisk, ext4Disk]
@@ -106,7 +106,7 @@ async function readiness({ url }: Gateway): Promise<[status: number, reason: str
   return [answer.status, ((await answer.json()) as { reason?: string }).reason]
 }
 
-async function until(what: string, holds: () => Promise<boolean>, mostMs = READY_MOST_MS): Promise<void> {
+async function until(what: string, holds: () => Promise<boolean>, mostMs = READY_MAX_MS): Promise<void> {
   for (const since = performance.now(); !(await holds()); await pause(50)) {
     if (performance.now() - since > mostMs) throw new Error(`${what} is not so after ${mostMs} ms`)
   }
@@ -175,7 +175,7 @@ describe.each(DISKS)('a full disk: $name', ({ make }) => {
         )
         expect(await running.stop()).toBe(0)
       }),
-    MOST_MS,
+    MAX_MS,
   )
 
   test(
@@ -192,7 +192,7 @@ describe.each(DISKS)('a full disk: $name', ({ make }) => {
         await expectCharged(gateway, streams)
         expect(await gateway.stop()).toBe(0)
       }),
-    MOST_MS,
+    MAX_MS,
   )
 
   test(
@@ -218,7 +218,7 @@ describe.each(DISKS)('a full disk: $name', ({ make }) => {
         await expectCharged(gateway, streams)
         expect(await gateway.stop()).toBe(0)
       }),
-    MOST_MS,
+    MAX_MS,
   )
 })
 
@@ -263,5 +263,5 @@ test(
       },
     )
   },
-  MOST_MS,
+  MAX_MS,
 )

@@ -16,8 +16,8 @@ import {
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { openRaw, type RawClient } from '../helpers/raw-client.ts'
 
-const CLOSED_MOST_MS = 5 * 1000
-const SETTLED_MOST_MS = 5 * 2000
+const CLOSED_MAX_MS = 5 * 1000
+const SETTLED_MAX_MS = 5 * 2000
 const TOKENS = ['alpha', 'beta', 'gamma', 'delta']
 
 let provider: FakeProvider
@@ -82,7 +82,7 @@ async function settled(since: number, left: number, before: bigint): Promise<{ o
   const line = await gateway.waitForLog(line => line['msg'] === 'exchange' && gateway.log.indexOf(line) >= since)
   const ms = performance.now() - left
   settledMs.push(ms)
-  expect(ms).toBeLessThan(SETTLED_MOST_MS)
+  expect(ms).toBeLessThan(SETTLED_MAX_MS)
   const { posted, held } = gateway.balance()
   expect(held, 'nothing stays held').toBe(0n)
   return { outcome: line['outcome'], nano: before - posted }
@@ -92,7 +92,7 @@ async function closed(request: ProviderRequest, left: number): Promise<void> {
   const { at, how } = await provider.waitForClose(request)
   expect(how).not.toBe('answered')
   closedMs.push(at - left)
-  expect(at - left).toBeLessThan(CLOSED_MOST_MS)
+  expect(at - left).toBeLessThan(CLOSED_MAX_MS)
 }
 
 /** What the table says for n tokens received: the estimated prompt and what was counted. */

@@ -57,7 +57,7 @@ const AT_ONCE = 16
 const SLACK = 5
 
 /** Retries of all exchanges together that a gateway allows before it has seen many: not more fallbacks than that at a time. */
-export const MOST_FALLBACKS = 20
+export const MAX_FALLBACKS = 20
 
 /** Whether the provider keeps the gateway waiting until a deadline. */
 export function isLate({ expected }: Pick<Cell, 'expected'>): boolean {
@@ -69,7 +69,7 @@ export function longestMs(cell: Cell): number {
   return SLACK * (isLate(cell) ? 1_000 : 2_000)
 }
 
-interface Road {
+interface ProviderConnection {
   readonly cell: Cell
   readonly name: string
   readonly url: string
@@ -80,29 +80,33 @@ interface Road {
 
 /** All cells of a batch have a spare target, or none has. */
 export async function runBatch(cells: readonly Cell[]): Promise<BatchSeen> {
-  const roads = await Promise.all(cells.map(open))
+  const providerConnections = await Promise.all(cells.map(open))
   const attempts = cells[0]!.spare ? 2 : 1
   const steps = FIVE_STEPS.map(step =>
     (step as { use: string }).use === 'route' ? { use: 'route', with: { order: 'listed', attempts } } : step,
   )
-  const gateway = await startInProcess({ credit: '100', steps, yaml: await configuration(roads) })
+  const gateway = await startInProcess({ credit: '100', steps, yaml: await configuration(providerConnections) })
   const credit = gateway.balance().posted
   const seen = new Map<Cell, CellSeen>()
-  const meetAll = (some: Road[]) => forAll(some, async road => void seen.set(road.cell, await meet(gateway, road)))
+  const meetAll = (some: ProviderConnection[]) =>
+    forAll(
+      some,
+      async providerConnection => void seen.set(providerConnection.cell, await meet(gateway, providerConnection)),
+    )
   // Deadlines are tested apart: a gzip bomb in the making must not hold up the clock.
-  await meetAll(roads.filter(({ cell }) => isLate(cell)))
-  await meetAll(roads.filter(({ cell }) => !isLate(cell)))
+  await meetAll(providerConnections.filter(({ cell }) => isLate(cell)))
+  await meetAll(providerConnections.filter(({ cell }) => !isLate(cell)))
   const { store } = gateway.running
   const result = { balance: gateway.balance(), verify: store.verify(), log: JSON.stringify(gateway.log) }
   const exitCode = await gateway.stop()
-  const openConnections = await connectionsLeft(roads)
-  for (const { provider, spare, unreachable } of roads) {
+  const openConnections = await connectionsLeft(providerConnections)
+  for (const { provider, spare, unreachable } of providerConnections) {
     await Promise.all([provider?.close(), spare?.close(), unreachable?.close()])
   }
   return { cells: seen, requests: cells.length, credit, ...result, exitCode, openConnections }
 }
 
-async function open(cell: Cell, index: number): Promise<Road> {
+async function open(cell: Cell, index: number): Promise<ProviderConnection> {
   const { fault, mode, voice } = cell
   const unreachable = fault.open && !fault.title.startsWith('F01') ? await fault.open() : null
   const script = fault.make && [fault.make(mode, voice), speak(voice, mode, { tokens: ['again'] })]
@@ -119,7 +123,7 @@ async function open(cell: Cell, index: number): Promise<Road> {
 }
 
 /** A provider and a model for each cell, and another provider where there is to be one. */
-async function configuration(roads: readonly Road[]): Promise<Record<string, unknown>> {
+async function configuration(providerConnections: readonly ProviderConnection[]): Promise<Record<string, unknown>> {
   const keyFile = join(await temporaryDirectory(), 'key')
   await writeFile(keyFile, CANARY)
   const key = `\${file:${keyFile}}`
@@ -138,13 +142,13 @@ async function configuration(roads: readonly Road[]): Promise<Record<string, unk
   const target = (name: string) => ({ provider: name, model: 'claude-upstream-model' })
   return {
     providers: Object.fromEntries(
-      roads.flatMap(({ cell, name, url, spare }) => [
+      providerConnections.flatMap(({ cell, name, url, spare }) => [
         [name, provider(cell.voice, url, isLate(cell) ? late(cell) : PATIENT)],
         ...(spare && cell.spare ? [[`${name}-spare`, provider(cell.spare, spare.url, PATIENT)]] : []),
       ]),
     ),
     models: Object.fromEntries(
-      roads.map(({ name, spare }) => [
+      providerConnections.map(({ name, spare }) => [
         name,
         {
           targets: [target(name), ...(spare ? [target(`${name}-spare`)] : [])],
@@ -158,7 +162,7 @@ async function configuration(roads: readonly Road[]): Promise<Record<string, unk
 }
 
 /** Asks once, and keeps both the bytes and what the SDK made of them. */
-async function meet(gateway: InProcess, { cell, name, provider, spare }: Road): Promise<CellSeen> {
+async function meet(gateway: InProcess, { cell, name, provider, spare }: ProviderConnection): Promise<CellSeen> {
   const wire = { status: 0, headers: new Headers(), text: '', cut: null as string | null, sent: '', ms: 0 }
   const startedAt = performance.now()
   const client = new OpenAI({
@@ -223,16 +227,20 @@ async function within<Value>(ms: number, value: Promise<Value>): Promise<Value |
 }
 
 /** How many connections to providers are open a moment after the gateway's end. */
-async function connectionsLeft(roads: readonly Road[]): Promise<number> {
-  const providers = roads.flatMap(({ provider, spare }) => [provider ?? [], spare ?? []]).flat()
+async function connectionsLeft(providerConnections: readonly ProviderConnection[]): Promise<number> {
+  const providers = providerConnections.flatMap(({ provider, spare }) => [provider ?? [], spare ?? []]).flat()
   const open = () => providers.reduce((sum, provider) => sum + provider.openConnections, 0)
   for (let tries = 0; open() > 0 && tries < 100; tries++) await within(10, new Promise(() => {}))
   return open()
 }
 
-async function forAll(some: Road[], visit: (road: Road) => Promise<void>): Promise<void> {
+async function forAll(
+  some: ProviderConnection[],
+  visit: (providerConnection: ProviderConnection) => Promise<void>,
+): Promise<void> {
   const work = async () => {
-    for (let road = some.shift(); road; road = some.shift()) await visit(road)
+    for (let providerConnection = some.shift(); providerConnection; providerConnection = some.shift())
+      await visit(providerConnection)
   }
   await Promise.all(Array.from({ length: AT_ONCE }, work))
 }

@@ -11,7 +11,7 @@ import { VOICES, type Voice } from '../helpers/voices/index.ts'
 import { checkBooks, checkCell } from './matrix-checks.ts'
 import { MATRIX_FAULTS, type MatrixFault, MODES } from './matrix-faults.ts'
 import { matrix } from './matrix-print.ts'
-import { type BatchSeen, type Cell, isLate, MOST_FALLBACKS, runBatch } from './matrix-run.ts'
+import { type BatchSeen, type Cell, isLate, MAX_FALLBACKS, runBatch } from './matrix-run.ts'
 import { expectedOf, TITLES } from './matrix-table.ts'
 
 const voices: readonly Voice[] = DIALECT_NAMES.flatMap(name => VOICES[name] ?? [])
@@ -101,8 +101,8 @@ function batchesOf(all: readonly Cell[]): Cell[][] {
       .toSorted((one, other) => Number(isLate(other)) - Number(isLate(one))),
   ])
   return groups.flatMap(group =>
-    Array.from({ length: Math.ceil(group.length / MOST_FALLBACKS) }, (_, index) =>
-      group.slice(index * MOST_FALLBACKS, (index + 1) * MOST_FALLBACKS),
+    Array.from({ length: Math.ceil(group.length / MAX_FALLBACKS) }, (_, index) =>
+      group.slice(index * MAX_FALLBACKS, (index + 1) * MAX_FALLBACKS),
     ),
   )
 }

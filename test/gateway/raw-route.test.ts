@@ -27,7 +27,7 @@ import { expectRefusal } from './refusal.ts'
 const PROVIDER_KEY = 'sk-provider-canary-0123456789abcdef'
 const PER_TOKEN = { per: '1M tokens', input: '$1' }
 /** The gateway's own promise is a second; on a busy machine five times as long. */
-const CLOSED_MOST_MS = 5 * 1000
+const CLOSED_MAX_MS = 5 * 1000
 const SILENCE_MS = 1000
 const LARGEST_BODY = 256 * 1024
 
@@ -275,7 +275,7 @@ describe('a provider that fails: JSON in bounded time, no charge', () => {
     if (run !== 'refused') provider.script({ name, run })
     const startedMs = performance.now()
     const answer = await free(() => post(run === 'refused' ? '/v1/dead' : '/v1/embeddings'))
-    expect(performance.now() - startedMs).toBeLessThan(SILENCE_MS + CLOSED_MOST_MS)
+    expect(performance.now() - startedMs).toBeLessThan(SILENCE_MS + CLOSED_MAX_MS)
     const { message } = await expectRefusal(answer, code)
     expect(message).toBe(ERRORS[code].message)
     expect(gateway.receipt(answer)).toMatchObject({ charged: 0n, outcome: 'failed', code })
@@ -353,7 +353,7 @@ describe('the client leaves', () => {
           const ending = await provider.waitForClose(request)
           expect(ending.how).toMatch(/^(fin|reset)$/)
           times.push(ending.at - leftMs)
-          expect(ending.at - leftMs).toBeLessThan(CLOSED_MOST_MS)
+          expect(ending.at - leftMs).toBeLessThan(CLOSED_MAX_MS)
           const line = await gateway.waitForLog(
             line => line['msg'] === 'exchange' && gateway.log.indexOf(line) >= since,
           )

@@ -489,7 +489,7 @@ describe('what is not the fault of a target', () => {
   })
 })
 
-test('what an answer cost the house is counted by who gave it', async () => {
+test('what an answer cost the operator is counted by who gave it', async () => {
   const cost = { per: '1M tokens', input: '$0.50', output: '$1' }
   const gateway = await start(
     {},

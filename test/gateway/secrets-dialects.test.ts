@@ -53,7 +53,7 @@ const WRONG = ['x-api-key', 'bearer', 'query', 'beta', 'version', 'cookie', 'bod
 )
 
 /** A provider as it is configured, and what nobody may know of it. */
-interface Door {
+interface RoutePath {
   readonly name: string
   readonly voice: Voice
   /** Behind the provider's address. */
@@ -64,7 +64,7 @@ interface Door {
 }
 
 const env: Record<string, string> = {}
-const DOORS: readonly Door[] = [
+const DOORS: readonly RoutePath[] = [
   ...Object.keys(VOICES).map(dialect =>
     door(dialect, dialect, dialect === 'azure' ? { api_version: '2024-10-21' } : {}),
   ),
@@ -77,7 +77,7 @@ function door(
   dialect: string,
   name: string,
   own: { readonly auth?: string; readonly api_version?: string; readonly aws?: object } = {},
-): Door {
+): RoutePath {
   const variable = (canary: Canary, what: string) => {
     const id = `${name}_${what}`.toUpperCase().replaceAll('-', '_')
     env[id] = canary.value
@@ -296,7 +296,7 @@ describe('every dialect', () => {
     await Promise.all(Array.from({ length: AT_ONCE }, work))
   }
 
-  async function ask({ name }: Door, front: Front, stream: boolean, wish: number | string): Promise<void> {
+  async function ask({ name }: RoutePath, front: Front, stream: boolean, wish: number | string): Promise<void> {
     const prompt = PROMPTS[(typeof wish === 'number' ? wish : 0) % PROMPTS.length]!.value
     const words = `${prompt} wish-${wish}-${stream ? 'stream' : 'whole'}`
     const answer = await send(
@@ -376,7 +376,7 @@ describe('every dialect', () => {
 })
 
 /** A raw route passes what has status 200 as it is, but for events in which OpenAI's or Anthropic's clients see an error. */
-function isOurs(front: Front, { voice }: Door, wish: number, stream: boolean): boolean {
+function isOurs(front: Front, { voice }: RoutePath, wish: number, stream: boolean): boolean {
   if (ASKS_MODEL.includes(front) || WISHES[wish]!.how !== 'inside') return true
   return stream && voice.framing === 'sse' && 'error' in voice.error(500).body
 }

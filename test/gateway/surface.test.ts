@@ -177,7 +177,11 @@ describe('refused: no row in the ledger, nothing sent', () => {
       { name: 'the key without a scheme', headers: () => ({ authorization: gateway.key }), code: 'missing_api_key' },
       { name: 'two words behind Bearer', headers: () => bearer(`${gateway.key} x`), code: 'malformed_api_key' },
       { name: 'two blanks', headers: () => bearer(` ${gateway.key}`), code: 'malformed_api_key' },
-      { name: 'a key of another house', headers: () => bearer(`sk-${'a'.repeat(40)}`), code: 'malformed_api_key' },
+      {
+        name: 'a key of another testGateway',
+        headers: () => bearer(`sk-${'a'.repeat(40)}`),
+        code: 'malformed_api_key',
+      },
       { name: 'a key without its end', headers: () => bearer(gateway.key.slice(0, -1)), code: 'malformed_api_key' },
       {
         name: 'a key with a slip',

@@ -16,7 +16,7 @@ const BYTES = counts(1.3 * MIB, 4.2 * MIB)
 /** Events of a chat stream are refused beyond 1 MiB. */
 const LARGE_EVENT = MIB - 4096
 /** Of all answers below: garbage, the answer, its copies, and code that runs for the first time. 20 MiB were measured. */
-const MOST_GROWN = counts(150, 200) * MIB
+const MAX_GROWN = counts(150, 200) * MIB
 
 const SLOW_CLIENTS = counts(4, 16)
 
@@ -92,7 +92,7 @@ test.each([
   const { peak } = await resourcesOf(gateway)
   expect(got.includes(expected)).toBe(true)
   console.log(`${name}: the peak is ${((peak - atRest) / MIB).toFixed()} MiB above the start`)
-  expect(peak - atRest).toBeLessThan(MOST_GROWN)
+  expect(peak - atRest).toBeLessThan(MAX_GROWN)
   expect(gateway.logs().filter(({ level }) => level === 'error')).toEqual([])
 })
 

@@ -10,8 +10,8 @@ export interface Widest {
 }
 
 const JSON_TYPE = 'Content-Type: application/json'
-const MOST_BYTES = 4 * 1024 * 1024
-const MOST_STRUCTURAL = 50_000
+const MAX_BYTES = 4 * 1024 * 1024
+const MAX_STRUCTURAL = 50_000
 
 const row = (name: string, body: string | Buffer, status = 200, type = JSON_TYPE): Widest => ({
   name,
@@ -25,7 +25,7 @@ const chat = (more: string, content = '"hi"') =>
 const schema = (inner: string) =>
   chat(`"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"x":${inner}}}}`)
 const list = (count: number, item: (at: number) => string) => Array.from({ length: count }, (_, at) => item(at)).join()
-const room = (of: string) => MOST_BYTES - of.length
+const room = (of: string) => MAX_BYTES - of.length
 const fill = (unit: string) => unit.repeat(Math.floor(room(chat('', '""')) / unit.length))
 const header = (name: string, value: string) =>
   row(`${name} of ${value.length} bytes`, chat(''), 400, `${name}: ${value}\r\n${JSON_TYPE}`)
@@ -50,10 +50,10 @@ export const WIDEST: readonly Widest[] = [
   row('8,000 parts', chat('', `[${list(8000, () => '{"type":"text","text":"hi"}')}]`)),
   row('4,000 tools', chat(`"tools":[${list(4000, () => '{"type":"function","function":{"name":"f"}}')}]`)),
   row('6,000 lists of lists', schema(`[${list(800, () => `${'['.repeat(28)}${']'.repeat(28)}`)}]`)),
-  row('a list of one too many', schema(`[${list(MOST_STRUCTURAL, () => '1')}]`), 400),
-  row('2 million keys', schema(`{${list(400_000, at => `"${at}":1`)}}`).slice(0, MOST_BYTES), 400),
-  row('4 MiB of brackets', '['.repeat(MOST_BYTES), 400),
-  row('4 MiB of quotes', '"'.repeat(MOST_BYTES), 400),
+  row('a list of one too many', schema(`[${list(MAX_STRUCTURAL, () => '1')}]`), 400),
+  row('2 million keys', schema(`{${list(400_000, at => `"${at}":1`)}}`).slice(0, MAX_BYTES), 400),
+  row('4 MiB of brackets', '['.repeat(MAX_BYTES), 400),
+  row('4 MiB of quotes', '"'.repeat(MAX_BYTES), 400),
   row(
     '4 MiB of no UTF-8 at the end',
     Buffer.concat([Buffer.from(chat('', `"${fill('x').slice(2)}`)), Buffer.of(0xff)]),

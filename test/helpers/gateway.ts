@@ -65,7 +65,7 @@ const NODE = join(ROOT, 'node_modules/.bin/node')
 const ENTRY = join(ROOT, 'src/cli/tollgate.js')
 
 /** A gateway that says nothing for so long has not started. */
-const START_MOST_MS = 20_000
+const START_MAX_MS = 20_000
 
 const running = new Set<ChildProcess>()
 const directories = new Set<string>()
@@ -78,7 +78,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const output = new Output(child, options.keep)
   const exited = exitOf(child)
 
-  const timer = setTimeout(() => child.kill('SIGKILL'), START_MOST_MS)
+  const timer = setTimeout(() => child.kill('SIGKILL'), START_MAX_MS)
   const listening = await Promise.race([output.waitFor(line => line['msg'] === 'listening'), exited])
   clearTimeout(timer)
   if (listening === null || typeof listening === 'number') {

@@ -12,7 +12,7 @@ import { scanJson } from '../../src/providers/dialects/json-scan.ts'
 import { type Exchange, NOTHING_USED } from '../../src/request/exchange.ts'
 import { runPlan } from '../../src/request/pipeline/runner.ts'
 import type { StepReport } from '../../src/request/pipeline/step-report.ts'
-import { PlayedExchange } from '../../src/simulate/exchange.ts'
+import { SimulatedExchange } from '../../src/simulate/exchange.ts'
 
 /** A step as a policy says it. */
 export interface StepText {
@@ -75,7 +75,7 @@ export function createSteps(
     const ctx = contextOf(request.headers ?? [], route.path)
     const reports: StepReport[] = []
     let passed = false
-    const exchange = new PlayedExchange({
+    const exchange = new SimulatedExchange({
       id: `req_test_${++count}`,
       startedAt: 0,
       route,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Usage } from '#contract'
 import { createMetrics, METRICS, type MetricsOptions } from '../../src/observe/metrics.ts'
-import { MOST_LABEL_SETS } from '../../src/observe/registry.ts'
+import { MAX_LABEL_SETS } from '../../src/observe/registry.ts'
 import { summary } from './summary.ts'
 
 const ATTEMPT = { status: null, ms: 1 } as const
@@ -20,7 +20,7 @@ describe('what must not happen', () => {
 
   it('label sets beyond the cap are counted as other, and nothing is lost', () => {
     const metrics = create()
-    const total = MOST_LABEL_SETS + 250
+    const total = MAX_LABEL_SETS + 250
     for (let round = 0; round < 2; round++) {
       for (let index = 0; index < total; index++) {
         metrics.exchange(summary({ route: `/r/${index}`, outcome: 'answered', ms: 5 }))
@@ -28,7 +28,7 @@ describe('what must not happen', () => {
     }
     const page = parse(metrics.render())
     const samples = page.samples('tollgate_exchanges_total')
-    expect(samples).toHaveLength(MOST_LABEL_SETS + 1)
+    expect(samples).toHaveLength(MAX_LABEL_SETS + 1)
     expect(samples.reduce((sum, { value }) => sum + Number(value), 0)).toBe(2 * total)
     expect(page.value('tollgate_exchanges_total', { route: 'other', outcome: 'other', code: 'other' })).toBe('500')
     expect(page.value('tollgate_exchanges_total', { route: '/r/0', outcome: 'answered', code: 'none' })).toBe('2')

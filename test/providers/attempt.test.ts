@@ -57,7 +57,7 @@ function start(
   transport: Transport,
   options: Partial<AttemptOptions> & { body?: object; accept?: () => boolean } = {},
 ) {
-  const watchman = handWatchman()
+  const deadlineClock = handWatchman()
   const heard: Heard = { text: '', ends: 0, failures: [], heads: [] }
   const { promise: over, resolve } = Promise.withResolvers<Heard>()
   const streamed = options.stream ?? true
@@ -83,14 +83,14 @@ function start(
         resolve(heard)
       },
     },
-    watchman,
+    deadlineClock,
     timeouts: TIMEOUTS,
     stream: streamed,
     decodeError,
     onHead: (status, failure) => heard.heads.push([status, failure?.code ?? null]),
     ...options,
   })
-  return { attempt, watchman, heard, over }
+  return { attempt, deadlineClock, heard, over }
 }
 
 /** Waits long enough for anything that could still come. */
@@ -103,11 +103,11 @@ describe('a provider that cannot be reached', () => {
   test.each(UNREACHABLE)('$id $title', async ({ id, open }) => {
     const unreachable = await open()
     closers.push(() => unreachable.close())
-    const { heard, over, watchman } = start(openTransport(unreachable.url).dispatch)
+    const { heard, over, deadlineClock } = start(openTransport(unreachable.url).dispatch)
     await over
     const code = CODES[id] ?? 'upstream_unreachable'
     expect(heard).toMatchObject({ text: '', ends: 0, failures: [{ code }], heads: [[null, code]] })
-    expect(watchman.watched).toBe(0)
+    expect(deadlineClock.watched).toBe(0)
   })
 })
 
@@ -150,14 +150,16 @@ describe('a provider that goes wrong', () => {
     test.each(CODES)(`%s (${mode})`, async (name, wholeCode, streamCode, status) => {
       const fault = FAULTS.find(({ id, title }) => `${id} ${title}` === name)
       const provider = await provide(fault!.make(mode))
-      const { heard, over, watchman } = start(openTransport(provider.baseUrl).dispatch, { stream: mode === 'stream' })
+      const { heard, over, deadlineClock } = start(openTransport(provider.baseUrl).dispatch, {
+        stream: mode === 'stream',
+      })
       await over
       const code = mode === 'whole' ? wholeCode : streamCode
       expect(heard.failures.map(failure => failure.code)).toEqual(code === null ? [] : [code])
       expect(heard.ends).toBe(code === null ? 1 : 0)
       // What breaks behind a good head is told there as good: the receipt's line is written when the head is known.
       expect(heard.heads).toEqual([[status, code === 'upstream_truncated' ? null : code]])
-      expect(watchman.watched).toBe(0)
+      expect(deadlineClock.watched).toBe(0)
       // A redirect is not followed, and nothing is tried again.
       expect(provider.requests).toHaveLength(1)
     })
@@ -254,32 +256,32 @@ describe('deadlines', () => {
     ],
   ])('%s (stream: %s) is a timeout', async (_name, streamed, pieces, ms, detail) => {
     const url = await silent(...pieces)
-    const { heard, watchman } = start(openTransport(url).dispatch, { stream: streamed })
+    const { heard, deadlineClock } = start(openTransport(url).dispatch, { stream: streamed })
     const expected = pieces.join('')
     await until(() => (expected.includes('200') ? heard.heads.length === 1 : true))
     await until(() => !expected.includes(PIECE) || expected.includes('500') || heard.text !== '')
     // The bytes of an error are not shown to anybody; they have come when this has.
     await settle()
-    watchman.advance(ms)
+    deadlineClock.advance(ms)
     expect(ended(heard)).toBe(0)
-    watchman.advance(1)
+    deadlineClock.advance(1)
     expect(heard.failures).toEqual([{ code: 'upstream_timeout', detail }])
     expect(heard.heads).toHaveLength(1)
-    expect(watchman.watched).toBe(0)
-    watchman.advance(1_000_000)
+    expect(deadlineClock.watched).toBe(0)
+    deadlineClock.advance(1_000_000)
     expect(ended(heard)).toBe(1)
   })
 
   test('each byte gives a stream new time, but not for ever', async () => {
     const provider = await provide(gated({ tokens: 100 }))
-    const { heard, watchman } = start(openTransport(provider.baseUrl).dispatch)
+    const { heard, deadlineClock } = start(openTransport(provider.baseUrl).dispatch)
     await provider.waitForRequest()
     let elapsed = 0
     while (ended(heard) === 0) {
       const before = heard.text.length
       await provider.step()
       await until(() => heard.text.length > before)
-      watchman.advance(59_000)
+      deadlineClock.advance(59_000)
       elapsed += 59_000
     }
     expect(heard.failures).toEqual([
@@ -293,18 +295,18 @@ describe('deadlines', () => {
   test('while the client is blocked the provider is not late', async () => {
     const provider = await provide(stream({ tokens: 50 }))
     let accepts = false
-    const { heard, watchman, attempt, over } = start(openTransport(provider.baseUrl).dispatch, {
+    const { heard, deadlineClock, attempt, over } = start(openTransport(provider.baseUrl).dispatch, {
       accept: () => accepts,
     })
     await until(() => heard.text !== '')
     const before = heard.text
-    watchman.advance(600_000)
+    deadlineClock.advance(600_000)
     expect(ended(heard)).toBe(0)
     expect(heard.text).toBe(before)
     accepts = true
     attempt.resume()
     // Its time begins anew.
-    watchman.advance(59_999)
+    deadlineClock.advance(59_999)
     await over
     expect(heard).toMatchObject({ ends: 1, failures: [] })
     expect(heard.text).toContain('[DONE]')
@@ -312,22 +314,22 @@ describe('deadlines', () => {
 
   test('its time begins anew when the client goes on, also when nothing has come meanwhile', async () => {
     const provider = await provide(gated())
-    const { heard, watchman, attempt } = start(openTransport(provider.baseUrl).dispatch, { accept: () => false })
+    const { heard, deadlineClock, attempt } = start(openTransport(provider.baseUrl).dispatch, { accept: () => false })
     await provider.step()
     await until(() => heard.text !== '')
-    watchman.advance(600_000)
+    deadlineClock.advance(600_000)
     attempt.resume()
-    watchman.advance(60_000)
+    deadlineClock.advance(60_000)
     expect(ended(heard)).toBe(0)
-    watchman.advance(1)
+    deadlineClock.advance(1)
     expect(heard.failures).toEqual([{ code: 'upstream_timeout', detail: 'nothing came for 60000 ms' }])
   })
 
   test('but the whole answer still has its limit', async () => {
     const provider = await provide(stream({ tokens: 50 }))
-    const { heard, watchman } = start(openTransport(provider.baseUrl).dispatch, { accept: () => false })
+    const { heard, deadlineClock } = start(openTransport(provider.baseUrl).dispatch, { accept: () => false })
     await until(() => heard.text !== '')
-    watchman.advance(900_001)
+    deadlineClock.advance(900_001)
     expect(heard.failures).toMatchObject([{ code: 'upstream_timeout' }])
     expect((await provider.waitForClose(provider.requests[0]!)).how).toMatch(/fin|reset/)
   })
@@ -371,9 +373,9 @@ describe('a client that does not keep up', () => {
 describe('an attempt that is aborted', () => {
   test('at once: nothing is asked', async () => {
     const provider = await provide(exact())
-    const { attempt, heard, watchman } = start(openTransport(provider.baseUrl).dispatch)
+    const { attempt, heard, deadlineClock } = start(openTransport(provider.baseUrl).dispatch)
     attempt.abort()
-    expect(watchman.watched).toBe(0)
+    expect(deadlineClock.watched).toBe(0)
     await settle()
     expect(heard).toEqual({ text: '', ends: 0, failures: [], heads: [] })
     expect(provider.requests).toHaveLength(0)
@@ -401,7 +403,7 @@ describe('an attempt that is aborted', () => {
   ])('%s: the provider is told, and nothing more is heard', async (_name, steps) => {
     const before: Behaviour = { name: 'silence', run: call => call.gone }
     const provider = await provide(steps < 0 ? before : gated({ tokens: 10 }))
-    const { attempt, heard, watchman } = start(openTransport(provider.baseUrl).dispatch)
+    const { attempt, heard, deadlineClock } = start(openTransport(provider.baseUrl).dispatch)
     const request = await provider.waitForRequest()
     if (steps >= 0) {
       await until(() => heard.heads.length === 1)
@@ -420,7 +422,7 @@ describe('an attempt that is aborted', () => {
     expect(at - abortedAt).toBeLessThan(1_000)
     await settle()
     expect(heard).toEqual(told)
-    expect(watchman.watched).toBe(0)
+    expect(deadlineClock.watched).toBe(0)
     attempt.abort()
     attempt.resume()
   })

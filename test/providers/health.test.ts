@@ -1,7 +1,7 @@
 /** What is known of each target, and the order that follows from it; time is passed in. */
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { ErrorCode, Target } from '#contract'
-import { Board } from '../../src/providers/health.ts'
+import { HealthTracker } from '../../src/providers/health.ts'
 
 const target = (id: string, maxInflight = Number.POSITIVE_INFINITY): Target => ({
   id,
@@ -17,25 +17,25 @@ const target = (id: string, maxInflight = Number.POSITIVE_INFINITY): Target => (
 const [a, b, c] = [target('a'), target('b'), target('c')]
 
 let now: number
-let board: Board
+let healthTracker: HealthTracker
 let ejected: [target: string, forMs: number][]
 
 beforeEach(() => {
   now = 1000
   ejected = []
-  board = new Board(
+  healthTracker = new HealthTracker(
     () => now,
     (id, forMs) => ejected.push([id, forMs]),
   )
 })
 
 const order = (...targets: Target[]) =>
-  board
+  healthTracker
     .arrange(targets)
     .map(({ id }) => id)
     .join('')
 const fail = (of: Target, code: ErrorCode = 'upstream_error', retryAfterMs?: number) =>
-  board.begin(of).bad({ code, detail: '', ...(retryAfterMs === undefined ? {} : { retryAfterMs }) })
+  healthTracker.begin(of).bad({ code, detail: '', ...(retryAfterMs === undefined ? {} : { retryAfterMs }) })
 const failTimes = (of: Target, times: number) => {
   for (let i = 0; i < times; i++) fail(of)
 }
@@ -62,12 +62,12 @@ describe('a target that fails', () => {
 
   test('half of ten times is put behind the others too, but not when it was long ago', () => {
     for (let i = 0; i < 5; i++) {
-      board.begin(a).good()
+      healthTracker.begin(a).good()
       fail(a)
     }
     expect(order(a, b)).toBe('ba')
     for (let i = 0; i < 5; i++) {
-      board.begin(c).good()
+      healthTracker.begin(c).good()
       if (i < 4) fail(c)
     }
     now += 30_001
@@ -78,14 +78,14 @@ describe('a target that fails', () => {
   test('as half-open gets one attempt, which decides: longer out, or well again', () => {
     failTimes(a, 5)
     now += 15_000
-    const probe = board.begin(a)
+    const probe = healthTracker.begin(a)
     expect(order(a, b)).toBe('ba')
     probe.bad({ code: 'upstream_error', detail: '' })
     expect(ejected.at(-1)).toEqual(['a', 30_000])
     now += 29_999
     expect(order(a, b)).toBe('ba')
     now += 1
-    const second = board.begin(a)
+    const second = healthTracker.begin(a)
     expect(order(a, b)).toBe('ba')
     second.good()
     expect(order(a, b)).toBe('ab')
@@ -105,7 +105,7 @@ describe('a target that fails', () => {
   test('a probe that we gave up says nothing: the next one may try', () => {
     failTimes(a, 5)
     now += 15_000
-    board.begin(a).dropped()
+    healthTracker.begin(a).dropped()
     expect(order(a, b)).toBe('ab')
   })
 
@@ -118,7 +118,7 @@ describe('a target that fails', () => {
   })
 
   test('attempts that were begun before the ejection do not end it', () => {
-    const before = board.begin(a)
+    const before = healthTracker.begin(a)
     failTimes(a, 5)
     before.good()
     expect(order(a, b)).toBe('ba')
@@ -159,13 +159,13 @@ describe('a limited target', () => {
   })
 
   test('is well again with an answer to a later request, not to an earlier one', () => {
-    const earlier = board.begin(a)
+    const earlier = healthTracker.begin(a)
     now += 10
     fail(a, 'upstream_rate_limited', 60_000)
     earlier.good()
     expect(order(a, b)).toBe('ba')
     now += 10
-    board.begin(a).good()
+    healthTracker.begin(a).good()
     expect(order(a, b)).toBe('ab')
   })
 
@@ -179,9 +179,9 @@ describe('a limited target', () => {
 describe('attempts under way', () => {
   test('as many as a target takes: it is left out, also as the only one', () => {
     const narrow = target('n', 2)
-    const one = board.begin(narrow)
+    const one = healthTracker.begin(narrow)
     expect(order(narrow, a)).toBe('na')
-    const two = board.begin(narrow)
+    const two = healthTracker.begin(narrow)
     expect(order(narrow, a)).toBe('a')
     expect(order(narrow)).toBe('')
     one.good()
@@ -189,58 +189,58 @@ describe('attempts under way', () => {
     one.dropped()
     expect(order(narrow)).toBe('n')
     two.dropped()
-    const three = board.begin(narrow)
+    const three = healthTracker.begin(narrow)
     expect(order(narrow)).toBe('n')
     three.good()
   })
 
   test('are timed to the begin of their answers, the last ones most', () => {
-    expect(board.latencyMs('a', true)).toBeNull()
-    const first = board.begin(a)
+    expect(healthTracker.latencyMs('a', true)).toBeNull()
+    const first = healthTracker.begin(a)
     now += 100
     first.begun(true)
-    expect(board.latencyMs('a', true)).toBe(100)
-    const second = board.begin(a)
+    expect(healthTracker.latencyMs('a', true)).toBe(100)
+    const second = healthTracker.begin(a)
     now += 200
     second.begun(true)
-    expect(board.latencyMs('a', true)).toBeCloseTo(120)
+    expect(healthTracker.latencyMs('a', true)).toBeCloseTo(120)
   })
 
   test('streams and whole answers have times of their own', () => {
-    const whole = board.begin(a)
+    const whole = healthTracker.begin(a)
     now += 5000
     whole.begun(false)
-    expect(board.latencyMs('a', true)).toBeNull()
-    expect(board.latencyMs('a', false)).toBe(5000)
+    expect(healthTracker.latencyMs('a', true)).toBeNull()
+    expect(healthTracker.latencyMs('a', false)).toBe(5000)
   })
 
   test('that are old are learned anew, by one request', () => {
-    const slow = board.begin(a)
+    const slow = healthTracker.begin(a)
     now += 5000
     slow.begun(true)
     slow.good()
     now += 59_999
-    expect(board.latencyMs('a', true)).toBe(5000)
+    expect(healthTracker.latencyMs('a', true)).toBe(5000)
     now += 1
-    expect(board.latencyMs('a', true)).toBeNull()
-    const again = board.begin(a)
-    expect(board.latencyMs('a', true)).toBe(5000)
+    expect(healthTracker.latencyMs('a', true)).toBeNull()
+    const again = healthTracker.begin(a)
+    expect(healthTracker.latencyMs('a', true)).toBe(5000)
     now += 40
     again.begun(true)
-    expect(board.latencyMs('a', true)).toBe(40)
+    expect(healthTracker.latencyMs('a', true)).toBe(40)
   })
 })
 
 describe('what operators see', () => {
   test('of a target that was never asked: nothing', () => {
-    expect(board.look('a')).toBeUndefined()
+    expect(healthTracker.look('a')).toBeUndefined()
   })
 
   test('state, spans, failures of the last half minute, latency while it is fresh', () => {
-    const ticket = board.begin(a)
+    const trackedAttempt = healthTracker.begin(a)
     now += 40
-    ticket.begun(true)
-    expect(board.look('a')).toEqual({
+    trackedAttempt.begun(true)
+    expect(healthTracker.look('a')).toEqual({
       state: 'well',
       forMs: 0,
       inflight: 1,
@@ -249,19 +249,19 @@ describe('what operators see', () => {
       failed: 0,
       latencyMs: 40,
     })
-    ticket.good()
+    trackedAttempt.good()
     fail(a)
-    expect(board.look('a')).toMatchObject({ inflight: 0, failuresInARow: 1, attempts: 2, failed: 1 })
+    expect(healthTracker.look('a')).toMatchObject({ inflight: 0, failuresInARow: 1, attempts: 2, failed: 1 })
     now += 30_001
-    expect(board.look('a')).toMatchObject({ attempts: 0, failed: 0, latencyMs: 40 })
+    expect(healthTracker.look('a')).toMatchObject({ attempts: 0, failed: 0, latencyMs: 40 })
     now += 30_000
-    expect(board.look('a')).toMatchObject({ latencyMs: null })
+    expect(healthTracker.look('a')).toMatchObject({ latencyMs: null })
     fail(a, 'upstream_rate_limited', 2500)
-    expect(board.look('a')).toMatchObject({ state: 'limited', forMs: 2500 })
+    expect(healthTracker.look('a')).toMatchObject({ state: 'limited', forMs: 2500 })
     failTimes(b, 5)
     now += 5000
-    expect(board.look('b')).toMatchObject({ state: 'ejected', forMs: 10_000 })
+    expect(healthTracker.look('b')).toMatchObject({ state: 'ejected', forMs: 10_000 })
     now += 10_000
-    expect(board.look('b')).toMatchObject({ state: 'half_open', forMs: 0 })
+    expect(healthTracker.look('b')).toMatchObject({ state: 'half_open', forMs: 0 })
   })
 })

@@ -1,7 +1,7 @@
 /** A raw request that is given up: whether its provider may bill it. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { afterEach, expect, test } from 'vitest'
-import { createWatchman } from '../../src/common/clock.ts'
+import { createDeadlineClock } from '../../src/common/clock.ts'
 import { errorDetails, failureOf } from '../../src/providers/dialects/failure.ts'
 import { createRawProxy } from '../../src/providers/raw.ts'
 import { type Call, startFakeProvider } from '../helpers/fake-provider.ts'
@@ -13,8 +13,8 @@ afterEach(async () => {
 
 function send(baseUrl: string, bytes: Buffer, signal: AbortSignal) {
   const proxy = createRawProxy()
-  const watchman = createWatchman(20)
-  cleanups.push(proxy.close, watchman.stop)
+  const deadlineClock = createDeadlineClock(20)
+  cleanups.push(proxy.close, deadlineClock.stop)
   const ms = 20_000
   const timeouts = { connectMs: ms, firstByteMs: ms, idleMs: ms, totalMs: ms }
   return proxy.send({
@@ -25,7 +25,7 @@ function send(baseUrl: string, bytes: Buffer, signal: AbortSignal) {
     path: '/embeddings',
     requestId: 'req_1',
     signal,
-    watchman,
+    deadlineClock,
     largestBytes: 1024,
     holds: () => true,
     decodeError: (status, headers, body) => failureOf(status, headers, errorDetails(body), 0),

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, request as httpRequest } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
-import { createWatchman, type Watchman } from '../../src/common/clock.ts'
+import { createDeadlineClock, type DeadlineClock } from '../../src/common/clock.ts'
 import { errorDetails, failureOf } from '../../src/providers/dialects/failure.ts'
 import { createRawProxy, RawFailure, type RawProxy, type RawRequest } from '../../src/providers/raw.ts'
 import { counts } from '../helpers/counts.ts'
@@ -636,8 +636,8 @@ function setUp(
 ): SetUp {
   const { largestBytes = 1024 * 1024, headers = OUR_HEADERS, ...provider } = options
   const proxy = createRawProxy()
-  const { watchman, watchers } = countingWatchman()
-  cleanups.push(proxy.close, watchman.stop)
+  const { deadlineClock, watchers } = countingWatchman()
+  cleanups.push(proxy.close, deadlineClock.stop)
   const defaults: RawRequest = {
     request: { method: 'POST', headers: { 'content-type': 'application/json' } },
     bytes: Buffer.from('{"input":"hello"}'),
@@ -646,7 +646,7 @@ function setUp(
     path: '/embeddings',
     requestId: 'req_1',
     signal: new AbortController().signal,
-    watchman,
+    deadlineClock,
     largestBytes,
     holds: () => true,
     decodeError: (status, headers, body) => failureOf(status, headers, errorDetails(body), 0),
@@ -654,10 +654,10 @@ function setUp(
   return { proxy, watchers, send: request => proxy.send({ ...defaults, ...request }) }
 }
 
-function countingWatchman(): { watchman: Watchman; watchers: () => number } {
-  const inner = createWatchman(20)
+function countingWatchman(): { deadlineClock: DeadlineClock; watchers: () => number } {
+  const inner = createDeadlineClock(20)
   let watching = 0
-  const watchman: Watchman = {
+  const deadlineClock: DeadlineClock = {
     ...inner,
     watch(check) {
       watching++
@@ -670,7 +670,7 @@ function countingWatchman(): { watchman: Watchman; watchers: () => number } {
       }
     },
   }
-  return { watchman, watchers: () => watching }
+  return { deadlineClock, watchers: () => watching }
 }
 
 async function failed(answer: Promise<unknown>): Promise<RawFailure> {

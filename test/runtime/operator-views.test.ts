@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { ConfigurationView, ExchangeView, PageView, ProviderView } from '../../src/api/views.ts'
 import type { Generation } from '../../src/runtime/generation.ts'
-import { playgroundDoor } from '../../src/runtime/operator-views.ts'
+import { playgroundRoute } from '../../src/runtime/operator-views.ts'
 import { errorAnswer, exact, type FakeProvider, gated, startFakeProvider } from '../helpers/fake-provider.ts'
 import { type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
 
@@ -156,7 +156,7 @@ describe('the listener for people', () => {
 })
 
 describe('the door of the playground', () => {
-  const door = (configuration: object) => playgroundDoor({ configuration } as unknown as Generation, 8080)
+  const door = (configuration: object) => playgroundRoute({ configuration } as unknown as Generation, 8080)
   const steps = (...gives: string[]) => ({ steps: [{ plugin: { gives } }] })
   const listen = { host: '127.0.0.1', port: 8080 }
   const chat = { path: '/v1/chat/completions', kind: 'chat', steps: steps('key', 'account') }

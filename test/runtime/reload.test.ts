@@ -186,7 +186,7 @@ describe('what cannot be used is let go of', () => {
   })
 })
 
-describe('the rehearsal', () => {
+describe('the dryRun', () => {
   test('goes on behind the key and the money, and leaves no trace', async () => {
     const { counts, plugin } = createTrier(async fails => {
       if (fails) throw new Error('never thought of that')

@@ -5,7 +5,7 @@ import { definePlugin } from '#contract'
 import type { Listener } from '../../src/app.ts'
 import type { Gateway } from '../../src/gateway.ts'
 import type { Logger } from '../../src/observe/log.ts'
-import { createEnding } from '../../src/runtime/shutdown.ts'
+import { createShutdown } from '../../src/runtime/shutdown.ts'
 import { beside } from '../helpers/edit-configuration.ts'
 import { type FakeProvider, gated, startFakeProvider } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, startInProcess } from '../helpers/in-process.ts'
@@ -86,7 +86,7 @@ test.each([
     const write = (_fields: object, message: string) => void lines.push(message)
     const codes: number[] = []
     let cuts = 0
-    const end = createEnding({
+    const end = createShutdown({
       gateway: {
         inflight: () => 0,
         drain() {},

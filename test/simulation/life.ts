@@ -2,7 +2,7 @@
 import { copyFileSync, existsSync } from 'node:fs'
 import { formatMoney, type Log, refuse } from '#contract'
 import { createClientApp, createListener, type Listener } from '../../src/app.ts'
-import { createWatchman, type Watchman } from '../../src/common/clock.ts'
+import { createDeadlineClock, type DeadlineClock } from '../../src/common/clock.ts'
 import type { Configuration } from '../../src/config/configuration.ts'
 import { Gateway } from '../../src/gateway.ts'
 import type { RawProxy } from '../../src/providers/raw.ts'
@@ -37,7 +37,7 @@ const RESERVED = 64
 
 const SILENT: Log = { info() {}, warn() {}, error() {} }
 
-/** The watchman goes round so often: rounds are most of what happens, and nothing waits for less than this. */
+/** The deadlineClock goes round so often: rounds are most of what happens, and nothing waits for less than this. */
 const ROUND_MS = 100
 
 export class Life {
@@ -46,7 +46,7 @@ export class Life {
   store!: Store
   gateway!: Gateway
   recovered: RecoveryReport | null = null
-  /** Deadlines that the watchman looks at. */
+  /** Deadlines that the deadlineClock looks at. */
   watched = 0
   /** When the patience with its streams was over. */
   cutAt: number | null = null
@@ -82,19 +82,21 @@ export class Life {
       clock,
       random: () => world.random.next(),
       version: '0',
-      watchman: this.#watchman(),
+      deadlineClock: this.#deadlineClock(),
       log: SILENT,
       logFor: () => this.#stepLog(),
       redact: text => text,
     })
-    const road = { transport: provider.dispatch }
-    const upstreams = new Map([...generation.upstreams].map(([name, upstream]) => [name, { ...upstream, ...road }]))
+    const providerConnection = { transport: provider.dispatch }
+    const upstreams = new Map(
+      [...generation.upstreams].map(([name, upstream]) => [name, { ...upstream, ...providerConnection }]),
+    )
     this.#generation = { ...generation, upstreams }
     this.gateway = new Gateway({
       store,
       clock,
       random: () => world.random.next(),
-      watchman: this.#watchman(),
+      deadlineClock: this.#deadlineClock(),
       rawProxy: {} as RawProxy,
       log: SILENT,
       generation: () => this.#generation,
@@ -211,13 +213,13 @@ export class Life {
     this.parts.onUp()
   }
 
-  #watchman(): Watchman {
-    const watchman = createWatchman(ROUND_MS)
+  #deadlineClock(): DeadlineClock {
+    const deadlineClock = createDeadlineClock(ROUND_MS)
     return {
-      ...watchman,
+      ...deadlineClock,
       watch: check => {
         this.watched++
-        const unwatch = watchman.watch(check)
+        const unwatch = deadlineClock.watch(check)
         let isOver = false
         return () => {
           if (!isOver) this.watched--

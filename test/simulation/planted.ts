@@ -189,7 +189,7 @@ export const PLANTED: readonly PlantedBug[] = [
   ),
   one(
     'usage-not-awaited',
-    'who leaves behind the finish reason costs the house the usage',
+    'who leaves behind the finish reason costs the operator the usage',
     PUMP,
     'if (this.parts.meter.complete) this.awaitUsage()\n    else if',
     'if',

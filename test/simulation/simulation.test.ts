@@ -12,7 +12,7 @@ import { PLANTED } from './planted.ts'
 
 const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url))
 const ROOT = new URL('../../', import.meta.url)
-const LONGEST_MS = counts(60_000, 3_600_000)
+const MAX_MS = counts(60_000, 3_600_000)
 
 interface Report {
   readonly ran: number
@@ -27,7 +27,7 @@ interface Report {
 function simulate(parameters: readonly string[], plant?: string): Promise<{ report: Report; text: string }> {
   return new Promise((resolve, reject) => {
     const env = { ...process.env, ...(plant === undefined ? {} : { TOLLGATE_PLANT: plant }) }
-    const options = { env, maxBuffer: 64 * 1024 * 1024, timeout: LONGEST_MS }
+    const options = { env, maxBuffer: 64 * 1024 * 1024, timeout: MAX_MS }
     execFile(process.execPath, [MAIN, ...parameters], options, (error, stdout, stderr) => {
       const lines = stdout.trimEnd().split('\n')
       const last = lines.pop() ?? ''
@@ -93,14 +93,14 @@ const ENDINGS = [
 
 const seed = process.env['TOLLGATE_SEED']
 
-test.runIf(seed)('the seed that was asked for', { timeout: LONGEST_MS }, async () => {
+test.runIf(seed)('the seed that was asked for', { timeout: MAX_MS }, async () => {
   const { report, text } = await simulate(['--seed', seed!])
   console.log(text)
   expect(report.failed).toBe(null)
 })
 
 describe.skipIf(seed)('simulated', () => {
-  test('every invariant holds, whatever happens', { timeout: LONGEST_MS }, async () => {
+  test('every invariant holds, whatever happens', { timeout: MAX_MS }, async () => {
     const { report, text } = await simulate(['--from', '1', '--count', String(counts(100, 10_000))])
     if (report.failed !== null) throw new Error(text)
     const { ran, seconds, tally } = report
@@ -111,7 +111,7 @@ describe.skipIf(seed)('simulated', () => {
     expect(ENDINGS.filter(each => !tally[each])).toEqual([])
   })
 
-  test('the same seed is the same run, to the byte', { timeout: LONGEST_MS }, async () => {
+  test('the same seed is the same run, to the byte', { timeout: MAX_MS }, async () => {
     const { report, text } = await simulate(['--from', '1', '--count', String(counts(5, 100)), '--twice'])
     if (report.failed !== null) throw new Error(text)
     expect(report.ran).toBe(counts(5, 100))
@@ -131,7 +131,7 @@ describe.skipIf(seed)('planted bugs', () => {
 
   test.each(PLANTED.filter(({ name }) => full || QUICK.includes(name)))(
     'is found: $name ($what)',
-    { timeout: LONGEST_MS },
+    { timeout: MAX_MS },
     async ({ name }) => {
       const { report } = await simulate(['--from', '1', '--count', '1000'], name)
       console.log(`${name}: found by seed ${report.failed}`)

@@ -6,7 +6,7 @@ import { type Case, caseOf, sumOf } from './oracle.ts'
 import type { ProviderRequest } from './provider.ts'
 import type { World } from './world.ts'
 
-/** Two rounds of the watchman and a moment. */
+/** Two rounds of the deadlineClock and a moment. */
 export const SLACK_MS = 300
 /** After a cut a client is waited for so long at most. */
 const HURRY_MS = 2_000

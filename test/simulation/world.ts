@@ -23,7 +23,7 @@ export interface Entry {
 const EPOCH_MS = 1_800_000_000_000
 
 /** What a run may take of virtual time; beyond it something waits for ever. */
-const LONGEST_RUN_MS = 600_000
+const MAX_RUN_MS = 600_000
 
 const realImmediate = setImmediate
 
@@ -82,7 +82,7 @@ export class World {
         if (!entry) break
         if (entry.cancelled) continue
         this.now = entry.at
-        if (this.now > LONGEST_RUN_MS) this.fail('it does not come to its end')
+        if (this.now > MAX_RUN_MS) this.fail('it does not come to its end')
         if (this.#violation) break
         await entry.run()
         await rest()

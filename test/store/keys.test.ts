@@ -4,9 +4,9 @@ import { describe, expect, test } from 'vitest'
 import { connect } from '../../src/store/database.ts'
 import {
   BETWEEN_ROTATIONS_MS,
-  MOST_KEYS_A_DAY,
-  MOST_KEYS_LISTED,
-  MOST_LIVE_KEYS,
+  MAX_KEYS_A_DAY,
+  MAX_KEYS_LISTED,
+  MAX_LIVE_KEYS,
   StoreError,
 } from '../../src/store/store.ts'
 import { createToken } from '../../src/store/token.ts'
@@ -155,8 +155,8 @@ describe('how many keys there are', () => {
     await store.createAccount({ name: 'alice' })
     await store.createAccount({ name: 'bob' })
     await store.createKey({ account: 'alice', name: 'trial', expiresAt: store.clock.ms + HOUR })
-    const results = await make(store, MOST_LIVE_KEYS + 80)
-    expect(made(results)).toBe(MOST_LIVE_KEYS - 1)
+    const results = await make(store, MAX_LIVE_KEYS + 80)
+    expect(made(results)).toBe(MAX_LIVE_KEYS - 1)
     const one = { account: 'alice', name: 'one more' }
     await expect(store.createKey(one)).rejects.toMatchObject({ code: 'conflict', message: /has 100 live keys/ })
     expect(await store.createKey({ ...one, account: 'bob' })).toMatchObject({ key: { name: 'one more' } })
@@ -176,7 +176,7 @@ describe('how many keys there are', () => {
     const put = database.prepare("INSERT INTO key VALUES (?, ?, 'k', NULL, ?, NULL, 1, NULL)")
     const account = store.findAccount('alice')!.id
     database.exec('BEGIN')
-    for (let index = 0; index < MOST_KEYS_A_DAY; index++) {
+    for (let index = 0; index < MAX_KEYS_A_DAY; index++) {
       put.run(`key_0${String(index).padStart(5, '0')}`, account, store.clock.ms - 23 * HOUR + index)
     }
     database.exec('COMMIT')
@@ -189,7 +189,7 @@ describe('how many keys there are', () => {
     store.clock.ms += HOUR
     expect(await store.createKey(one)).toMatchObject({ key: { name: 'one more' } })
     await expect(store.createKey(one)).rejects.toMatchObject({ code: 'conflict' })
-    expect(store.listKeys('alice')).toHaveLength(MOST_KEYS_LISTED)
+    expect(store.listKeys('alice')).toHaveLength(MAX_KEYS_LISTED)
   })
 
   test("more live ones than a list shows, of an earlier version's making: the playground's own is among it", async () => {
@@ -198,10 +198,10 @@ describe('how many keys there are', () => {
     const own = await store.createKey({ account: id, name: 'own', purpose: 'playground' })
     const database = connect(store.path)
     const put = database.prepare("INSERT INTO key VALUES (?, ?, 'k', NULL, 0, NULL, NULL, NULL)")
-    for (let index = 0; index < MOST_KEYS_LISTED; index++) put.run(`key_Z${index}`, id)
+    for (let index = 0; index < MAX_KEYS_LISTED; index++) put.run(`key_Z${index}`, id)
     database.close()
     const listed = store.listKeys('alice')
-    expect(listed).toHaveLength(MOST_KEYS_LISTED)
+    expect(listed).toHaveLength(MAX_KEYS_LISTED)
     expect(listed[0]).toMatchObject({ id: own.key.id, purpose: 'playground' })
   })
 
@@ -211,7 +211,7 @@ describe('how many keys there are', () => {
     const own = await store.createKey({ account: 'alice', name: 'own', purpose: 'playground' })
     const kept = await store.createKey({ account: 'alice', name: 'kept' })
     const dead: string[] = []
-    for (let index = 0; index < MOST_KEYS_LISTED; index++) {
+    for (let index = 0; index < MAX_KEYS_LISTED; index++) {
       const fields = index % 2 === 0 ? {} : { expiresAt: store.clock.ms + 1 }
       const { key } = await store.createKey({ account: 'alice', name: `dead ${index}`, ...fields })
       if (index % 2 === 0) await store.revokeKey(key.id)
@@ -225,7 +225,7 @@ describe('how many keys there are', () => {
     expect(listed.map(({ id }) => id)).toEqual([live[0], live[1], ...dead.slice(3), live[2]])
     expect(listed[1]).toEqual(store.findKey(kept.key.id))
     expect(listed[1]).toMatchObject({ spendingCap: 5n, secrets: [{ last4: kept.token.slice(-4) }] })
-    expect(store.listKeys()).toHaveLength(MOST_KEYS_LISTED + 3)
+    expect(store.listKeys()).toHaveLength(MAX_KEYS_LISTED + 3)
     expect(store.keyNames([dead[0]!, 'key_x', last.key.id])).toEqual(
       new Map([
         [dead[0], 'dead 0'],
@@ -370,7 +370,7 @@ describe('what of a key may change', () => {
     const soon = store.clock.ms + HOUR
     const { key } = await store.createKey({ account: 'alice', name: 'old', expiresAt: soon })
     store.clock.ms = soon
-    for (let made = 0; made < MOST_LIVE_KEYS; made++) await store.createKey({ account: 'alice', name: `${made}` })
+    for (let made = 0; made < MAX_LIVE_KEYS; made++) await store.createKey({ account: 'alice', name: `${made}` })
     await expect(store.changeKey({ id: key.id, expiresAt: null })).rejects.toMatchObject({ code: 'conflict' })
     expect(await store.changeKey({ id: key.id, name: 'older' })).toMatchObject({ name: 'older', expiresAt: soon })
   })

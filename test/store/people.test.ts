@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { connect } from '../../src/store/database.ts'
-import { LONGEST_SESSION_MS, MOST_SESSIONS, type NewLink, type NewPerson } from '../../src/store/people.ts'
+import { MAX_SESSION_MS, MAX_SESSIONS, type NewLink, type NewPerson } from '../../src/store/people.ts'
 import { StoreError, type StoreErrorCode } from '../../src/store/store.ts'
 import { createOperatorToken, createSecret, createToken } from '../../src/store/token.ts'
 import { faultyConnector } from './faulty.ts'
@@ -225,12 +225,12 @@ describe('a session', () => {
     const eve = await store.people.create(person({ email: 'eve@x.org' }))
     const foreign = await store.people.createSession(eve.id)
     const secrets: string[] = []
-    for (let count = 0; count < MOST_SESSIONS + 2; count++) {
+    for (let count = 0; count < MAX_SESSIONS + 2; count++) {
       store.clock.ms += 1
       secrets.push(await store.people.createSession(id))
     }
     const alive = secrets.map(secret => store.people.findSession(secret) !== undefined)
-    expect(alive).toEqual([false, false, ...Array(MOST_SESSIONS).fill(true)])
+    expect(alive).toEqual([false, false, ...Array(MAX_SESSIONS).fill(true)])
     expect(store.people.findSession(foreign)).toBeDefined()
   })
 
@@ -239,7 +239,7 @@ describe('a session', () => {
     const { id } = await store.people.create(person())
     const secrets = await Promise.all(Array.from({ length: 50 }, () => store.people.createSession(id)))
     const alive = secrets.filter(secret => store.people.findSession(secret) !== undefined)
-    expect(alive).toHaveLength(MOST_SESSIONS)
+    expect(alive).toHaveLength(MAX_SESSIONS)
     expect(alive).toContain(secrets.at(-1))
   })
 
@@ -248,7 +248,7 @@ describe('a session', () => {
     const { id } = await store.people.create(person())
     await store.people.createSession(id)
     await store.people.createLink(invitation(store))
-    store.clock.ms += LONGEST_SESSION_MS + 1
+    store.clock.ms += MAX_SESSION_MS + 1
     const young = await store.people.createSession(id)
     await store.people.createLink(invitation(store))
     const database = connect(store.path, { readOnly: true })

@@ -2,9 +2,9 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { connect } from '../../src/store/database.ts'
-import { MOST_LOOKED_AT } from '../../src/store/lists.ts'
+import { MAX_LOOKED_AT } from '../../src/store/lists.ts'
 import { type Page, TooMuch, type UsageRow } from '../../src/store/reports.ts'
-import { MOST_SUMMED } from '../../src/store/usage.ts'
+import { MAX_SUMMED } from '../../src/store/usage.ts'
 import { counts } from '../helpers/counts.ts'
 import { aHold, aSettle, fund, type TestStore, testStore } from './helpers.ts'
 import { fillTotals } from './large.ts'
@@ -197,7 +197,7 @@ describe('the balance after an entry', () => {
     const hand = connect(store.path)
     const day = Math.floor(store.clock.ms / 86_400_000 + 2) * 86_400_000
     hand.exec(`
-      WITH RECURSIVE many (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM many WHERE i <= ${MOST_SUMMED})
+      WITH RECURSIVE many (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM many WHERE i <= ${MAX_SUMMED})
       INSERT INTO usage SELECT '${alice}', 1, ${day}, 'k' || i, 'm', 1, 0, 0, 0, 0, 0, 0 FROM many`)
     hand.close()
     const { items } = store.reports.entries(alice, { limit: 10 })
@@ -268,7 +268,7 @@ describe('page by page', () => {
     const alice = await fund(store, 1000n)
     const database = connect(store.path)
     database.exec(`
-      WITH RECURSIVE n (i) AS (VALUES (0) UNION ALL SELECT i + 1 FROM n WHERE i < ${2 * MOST_LOOKED_AT}),
+      WITH RECURSIVE n (i) AS (VALUES (0) UNION ALL SELECT i + 1 FROM n WHERE i < ${2 * MAX_LOOKED_AT}),
         kinds (kind) AS (VALUES (0), (1))
       INSERT INTO event (id, kind, account, amount, at, key, model, price_input, price_cached_input, price_cache_write,
         price_output, price_request, cap_tokens, overrun, source, outcome, prompt_tokens, cached_tokens,
@@ -544,7 +544,7 @@ describe('usage', () => {
 
   test('more rows than were asked for, or than are summed at once, are refused', async () => {
     const store = await testStore()
-    write(store, String(MOST_SUMMED + 1))
+    write(store, String(MAX_SUMMED + 1))
     const all = { step: 'hour', accountId: 'acc_x', from: 0, to: Number.MAX_SAFE_INTEGER } as const
     for (const by of ['none', 'key', 'model', 'both'] as const) {
       expect(() => store.reports.usage({ ...all, by }), by).toThrow(TooMuch)
@@ -553,8 +553,8 @@ describe('usage', () => {
       expect(store.reports.usage({ ...few, limit: rows })).toHaveLength(rows)
       expect(() => store.reports.usage({ ...few, limit: rows - 1 }), by).toThrow(/more than \d+ rows/)
     }
-    const whole = store.reports.usage({ ...all, by: 'none', to: (MOST_SUMMED / 50) * HOUR })
-    expect(whole.reduce((sum, { requests }) => sum + requests, 0)).toBe(MOST_SUMMED)
+    const whole = store.reports.usage({ ...all, by: 'none', to: (MAX_SUMMED / 50) * HOUR })
+    expect(whole.reduce((sum, { requests }) => sum + requests, 0)).toBe(MAX_SUMMED)
   })
 
   test('a sum that a column does not hold never keeps a charge from being written', async () => {

@@ -2,7 +2,7 @@
 import { existsSync, openSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { createSpool, MOST_RESERVED, RECORD_BYTES } from '../../src/store/spool.ts'
+import { createSpool, MAX_RESERVED, RECORD_BYTES } from '../../src/store/spool.ts'
 import { aSettle, folder } from './helpers.ts'
 
 const newPath = () => join(folder(), 'tollgate.db.spool')
@@ -54,7 +54,7 @@ describe('the space that is reserved', () => {
     const path = newPath()
     createSpool(path).reserve(0)
     expect(existsSync(path)).toBe(false)
-    expect(MOST_RESERVED * RECORD_BYTES).toBe(64 * 2 ** 20)
+    expect(MAX_RESERVED * RECORD_BYTES).toBe(64 * 2 ** 20)
   })
 
   test('is made again when somebody deletes the file', () => {

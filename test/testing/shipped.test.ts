@@ -124,7 +124,7 @@ const ROWS: readonly Row[] = [
 ]
 
 /** Each takes a second or more: the quick run has the first of each plugin, with an ending of every kind. */
-const played = full ? ROWS : ROWS.filter(({ name }, i) => ROWS.findIndex(row => row.name === name) === i)
+const simulated = full ? ROWS : ROWS.filter(({ name }, i) => ROWS.findIndex(row => row.name === name) === i)
 const OF_EVERY_KIND = [
   'answered three',
   'refuses a part',
@@ -141,7 +141,7 @@ test('none is left out', () => {
   expect(new Set(ROWS.map(({ name }) => name))).toEqual(new Set(BUILT_IN.map(({ name }) => name)))
 })
 
-describe.each(played)('$name', ({ name, what, settings = {}, options = {} }) => {
+describe.each(simulated)('$name', ({ name, what, settings = {}, options = {} }) => {
   test(what, { timeout: 60_000 }, async () => {
     const plugin = BUILT_IN.find(each => each.name === name)!
     const report = await conform(plugin, settings, full ? options : { ...options, endings: OF_EVERY_KIND })

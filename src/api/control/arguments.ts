@@ -28,7 +28,7 @@ export interface Arguments {
   end(): void
 }
 
-const LONGEST_NAME = 200
+const MAX_NAME_LENGTH = 200
 /** Control, direction and unassigned characters: they could make a terminal or a log line show something else. */
 const INVISIBLE = /[\p{C}\p{Zl}\p{Zp}]/u
 
@@ -44,7 +44,7 @@ export function readArguments(verb: string, args: Readonly<Record<string, unknow
     if (value === undefined || value === null) throw wrong(key, 'is missing')
     if (typeof value !== 'string') throw wrong(key, 'must be a text')
     if (value.trim() === '') throw wrong(key, 'is empty')
-    if (value.length > LONGEST_NAME) throw wrong(key, `is longer than ${LONGEST_NAME} characters`)
+    if (value.length > MAX_NAME_LENGTH) throw wrong(key, `is longer than ${MAX_NAME_LENGTH} characters`)
     if (INVISIBLE.test(value)) throw wrong(key, 'has line breaks or characters that cannot be seen')
     if (value !== value.trim()) throw wrong(key, 'has spaces around it')
     return value

@@ -43,11 +43,11 @@ export class ControlError extends Error {
 }
 
 const LARGEST_CALL = 64 * 1024
-const LONGEST_CALL_MS = 60_000
+const MAX_CALL_MS = 60_000
 /** Arguments that say what a command is about. */
 const ABOUT = ['account', 'key', 'person', 'email', 'token', 'exchange', 'name'] as const
 /** The kernel's limit is 108 bytes on Linux and 104 on macOS, with the final zero. */
-const LONGEST_PATH = 100
+const MAX_PATH_LENGTH = 100
 
 /**
  * Where the gateway of a configuration listens for commands: beside its database (`tollgate.db` -> `tollgate.sock`, so
@@ -62,7 +62,7 @@ export function controlPath(store: string, configFile: string): string {
     // One socket for all names of a database.
     const database = realPath(store.slice('sqlite:'.length))
     const beside = join(dirname(database), `${basename(database, '.db')}.sock`)
-    if (Buffer.byteLength(beside) <= LONGEST_PATH) return beside
+    if (Buffer.byteLength(beside) <= MAX_PATH_LENGTH) return beside
     return join(privateFolder(), `${shortHash(database)}.sock`)
   }
   return join(privateFolder(), `${shortHash(`memory:${configFile}`)}.sock`)
@@ -186,10 +186,8 @@ function post(socketPath: string, path: string, body: string): Promise<{ status:
       response.on('end', () => resolve({ status: response.statusCode ?? 0, text }))
       response.on('error', error => reject(callFailed(socketPath, error)))
     })
-    outgoing.setTimeout(LONGEST_CALL_MS, () => {
-      outgoing.destroy(
-        new ControlError(`the gateway at ${socketPath} did not answer within ${LONGEST_CALL_MS / 1000} s`),
-      )
+    outgoing.setTimeout(MAX_CALL_MS, () => {
+      outgoing.destroy(new ControlError(`the gateway at ${socketPath} did not answer within ${MAX_CALL_MS / 1000} s`))
     })
     outgoing.on('error', error => reject(callFailed(socketPath, error)))
     outgoing.end(body)

@@ -5,8 +5,8 @@
  * Arguments and results are JSON: money is a string in dollars with 9 decimals, times are ISO 8601 in UTC.
  */
 import type { AccountBalance, KeySummary } from '#contract'
-import { LONGEST_GRACE_MS, type Store, StoreError, type VerifyReport } from '../../store/store.ts'
-import type { PastParts } from '../parts.ts'
+import { MAX_GRACE_MS, type Store, StoreError, type VerifyReport } from '../../store/store.ts'
+import type { RecentTrails } from '../parts.ts'
 import { findExchange, notRemembered } from '../recent.ts'
 import { namesOf, showAccount, showKeyAsKept } from '../show.ts'
 import type { AccountView, KeyView as KeyNow, PastExchangeView, ShadowView } from '../views.ts'
@@ -62,7 +62,7 @@ export interface ModelNames {
 
 /** What a running gateway knows beyond its store. */
 export interface RunningParts {
-  readonly past?: PastParts
+  readonly past?: RecentTrails
   models?(): ModelNames
 }
 
@@ -174,7 +174,7 @@ const VERBS: Verbs = {
 
   async 'key.rotate'(store, args) {
     const id = args.name('key')
-    const graceMs = args.milliseconds('grace_ms', LONGEST_GRACE_MS)
+    const graceMs = args.milliseconds('grace_ms', MAX_GRACE_MS)
     const expiresAt = args.optional('expires_at', args.time)
     args.end()
     const issued = await store.rotateKey(id, graceMs, expiresAt)

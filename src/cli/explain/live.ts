@@ -227,7 +227,7 @@ interface ShadowLog {
 }
 
 /** A command has more room than a gateway at work. */
-const MOST_TOUCHED = 100_000
+const MAX_TOUCHED = 100_000
 
 /**
  * Reads an exchange log. It does not say which steps were in shadow: those are counted that would have refused at least
@@ -241,7 +241,7 @@ async function readShadowLog(terminal: Terminal, file: string): Promise<ShadowLo
   ])
   const path = logFile(terminal, file)
   const size = path === '-' ? 0 : statSync(path).size
-  const figures = createShadowFigures(MOST_TOUCHED)
+  const figures = createShadowFigures(MAX_TOUCHED)
   const span: { first: string | null; last: string | null } = { first: null, last: null }
   let exchanges = 0
   let skipped: { lines: number; first: string } | null = null

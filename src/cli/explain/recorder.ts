@@ -61,7 +61,7 @@ export interface Seen {
   exchange: Exchange | null
 }
 
-/** Whose request it is; known when the house is open, which is after the steps were made. */
+/** Whose request it is; known when the test gateway is open, which is after the steps were made. */
 export interface Caller {
   account: string
   key: Key | null
@@ -70,7 +70,7 @@ export interface Caller {
 /** What runs in place of a step, and why; null: the step itself. */
 export type StandIn = (step: StepConfig) => StepMiddleware | null
 
-export interface WitnessParts {
+export interface RecorderParts {
   readonly seen: Seen
   readonly standIn: StandIn
   /** Runs when every step has let the request pass, before it is sent. */
@@ -81,7 +81,7 @@ export interface WitnessParts {
 const SEND = 'send'
 
 /** The same configuration with witnesses around the steps of every policy. */
-export function witnessed(configuration: Configuration, parts: WitnessParts): Configuration {
+export function recorded(configuration: Configuration, parts: RecorderParts): Configuration {
   const policies = new Map<PolicyConfig, PolicyConfig>()
   const watched = ({ steps, kind }: RouteConfig): PolicyConfig => {
     const known = policies.get(steps)
@@ -113,7 +113,7 @@ function lastStep(handle: StepMiddleware, { position }: StepConfig): StepConfig 
   }
 }
 
-function watchedStep(step: StepConfig, policyName: string, { seen, standIn }: WitnessParts): StepConfig {
+function watchedStep(step: StepConfig, policyName: string, { seen, standIn }: RecorderParts): StepConfig {
   const { plugin, when } = step
   const mine: SeenStep = { values: null, grants: [], holds: [], headers: {}, cap: [null, null], said: null }
   seen.steps.set(`${policyName}/${step.id}`, mine)

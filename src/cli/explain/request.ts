@@ -9,7 +9,7 @@ import { checkShape } from '../../config/yaml/ajv.ts'
 import { didYouMean, listed } from '../../config/yaml/problem.ts'
 import type { Rule } from '../../config/yaml/rules.ts'
 import { readSource } from '../../config/yaml/source.ts'
-import { keepStrays, type Strays } from '../../simulate/unhandled-errors.ts'
+import { keepUnhandled, type UnhandledErrors } from '../../simulate/unhandled-errors.ts'
 import { pathOf } from '../commands.ts'
 import { problemText, shownPath } from '../configuration.ts'
 import { CommandError, type ExitCode, type Terminal } from '../terminal.ts'
@@ -54,19 +54,19 @@ export interface ExplainOptions {
 /** Runs the request of a file (or of stdin) and tells what became of it. Exit code 0 whatever that is. */
 export async function explainRequest(file: string, options: ExplainOptions, terminal: Terminal): Promise<ExitCode> {
   // From before a plugin is loaded: what it breaks in a later turn must not keep the report.
-  const strays = keepStrays()
+  const unhandled = keepUnhandled()
   try {
-    return await explainKept(file, options, { terminal, strays })
+    return await explainKept(file, options, { terminal, unhandled })
   } finally {
-    for (const sentence of strays.take()) terminal.err(`${sentence}\n`)
-    strays.end()
+    for (const sentence of unhandled.take()) terminal.err(`${sentence}\n`)
+    unhandled.end()
   }
 }
 
 async function explainKept(
   file: string,
   { config, json: asJson, run }: ExplainOptions,
-  { terminal, strays }: { readonly terminal: Terminal; readonly strays: Strays },
+  { terminal, unhandled }: { readonly terminal: Terminal; readonly unhandled: UnhandledErrors },
 ): Promise<ExitCode> {
   const loaded = await loadForExplain(terminal, config)
   if (loaded === null) return 1
@@ -82,7 +82,7 @@ async function explainKept(
     import('./story-text.ts'),
   ])
   const held = await runRequest(configuration, request, run, async ran => {
-    const told = story({ ...ran, mistakes: [...ran.mistakes, ...strays.take()] }, { configuration, request, run })
+    const told = story({ ...ran, mistakes: [...ran.mistakes, ...unhandled.take()] }, { configuration, request, run })
     terminal.out(asJson ? storyJson(told) : storyText(told))
   })
   if (held !== null) terminal.err(`${held}\n`)

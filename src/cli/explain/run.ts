@@ -3,13 +3,19 @@ import type { Exchange, Receipt, StepMiddleware } from '#contract'
 import type { Configuration } from '../../config/configuration.ts'
 import type { ScriptedAnswer } from '../../testing/answers.ts'
 import { headersOf, sameNumbers } from '../../testing/bench.ts'
-import { type BenchRecord, type House, houseMistakeText, openHouse, StuckError } from '../../testing/gateway.ts'
+import {
+  type BenchRecord,
+  gatewayMistakeText,
+  openTestGateway,
+  StuckError,
+  type TestGateway,
+} from '../../testing/gateway.ts'
 import { settle } from '../../testing/policy/accounts.ts'
 import { createTime } from '../../testing/time.ts'
 import type { UpstreamCall } from '../../testing/upstream.ts'
 import type { BenchAnswer } from '../../testing/visit.ts'
 import { CommandError } from '../terminal.ts'
-import { type Caller, type Seen, standInsFor, witnessed } from './recorder.ts'
+import { type Caller, recorded, type Seen, standInsFor } from './recorder.ts'
 import type { RunOptions, TriedRequest } from './request.ts'
 import { type Fit, fitsOf } from './targets.ts'
 
@@ -44,16 +50,16 @@ export async function runRequest(
   const time = createTime(run.atMs)
   const seen: Seen = { steps: new Map(), exchange: null }
   const caller: Caller = { account: '', key: null }
-  let house: House | null = null
+  let testGateway: TestGateway | null = null
   let fits: readonly Fit[] = []
   const beforeSend: StepMiddleware = async ({ exchange }, next) => {
     fits = fitsOf(configuration, exchange, time.clock.now)
     keepFitting(exchange, fits)
     await next()
   }
-  const standIn = standInsFor(caller, id => house?.store.findAccount(id))
-  house = await openHouse({
-    configuration: witnessed(configuration, { seen, standIn, beforeSend }),
+  const standIn = standInsFor(caller, id => testGateway?.store.findAccount(id))
+  testGateway = await openTestGateway({
+    configuration: recorded(configuration, { seen, standIn, beforeSend }),
     time,
     random: sameNumbers(),
     stepGraceMs: STEP_GRACE_MS,
@@ -63,23 +69,26 @@ export async function runRequest(
   let held: string | null = null
   try {
     const key = run.models ? { models: run.models } : {}
-    const people = await settle(house, { account: { name: run.account, plan: run.plan, balance: run.balance }, key })
+    const people = await settle(testGateway, {
+      account: { name: run.account, plan: run.plan, balance: run.balance },
+      key,
+    })
     caller.account = people.account
     caller.key = people.key
-    house.upstream.script(run.upstream.map(answerOf))
-    const answer = await send(house, configuration, request, people.good)
+    testGateway.upstream.script(run.upstream.map(answerOf))
+    const answer = await send(testGateway, configuration, request, people.good)
     await tell({
       answer,
-      record: house.records.get(answer.id ?? ''),
+      record: testGateway.records.get(answer.id ?? ''),
       seen,
       exchange: seen.exchange,
       fits,
-      calls: house.upstream.calls,
-      receipt: answer.id === null ? undefined : house.store.findReceipt(answer.id),
-      mistakes: house.mistakes.map(houseMistakeText),
+      calls: testGateway.upstream.calls,
+      receipt: answer.id === null ? undefined : testGateway.store.findReceipt(answer.id),
+      mistakes: testGateway.mistakes.map(gatewayMistakeText),
     })
   } finally {
-    await house.close().catch((error: Error) => {
+    await testGateway.close().catch((error: Error) => {
       held = error.message
     })
   }
@@ -87,7 +96,7 @@ export async function runRequest(
 }
 
 async function send(
-  house: House,
+  testGateway: TestGateway,
   configuration: Configuration,
   request: TriedRequest,
   token: string,
@@ -95,7 +104,7 @@ async function send(
   const { method, path, headers, body } = request
   const asked = { method, path, headers, ...(body === undefined ? {} : { body }) }
   try {
-    return await house.send(asked, headersOf(asked, token, configuration))
+    return await testGateway.send(asked, headersOf(asked, token, configuration))
   } catch (error) {
     if (error instanceof StuckError) throw new CommandError(error.message)
     throw error

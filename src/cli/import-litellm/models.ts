@@ -230,7 +230,7 @@ function priceYaml(price: Prices): object {
 }
 
 /** Tokens that a configuration may say at most. */
-const MOST_TOKENS = 100_000_000
+const MAX_TOKENS = 100_000_000
 const ASSUMED = { context: 128 * 1024, output: 4096 }
 
 function sizesOf(id: string, group: readonly Deployment[], { remarks, prices }: ModelParts) {
@@ -238,9 +238,9 @@ function sizesOf(id: string, group: readonly Deployment[], { remarks, prices }: 
     const value = deployment.info.text(key)
     const listed = entryOf(deployment, prices)?.[key]
     const said = value && wholeOf(value.text)
-    if (said !== null && said >= 1 && said <= MOST_TOKENS) return said
-    if (value) remarks.add('lost', value, `a number of tokens is a whole one from 1 to ${MOST_TOKENS}`)
-    return typeof listed === 'number' && listed <= MOST_TOKENS ? listed : null
+    if (said !== null && said >= 1 && said <= MAX_TOKENS) return said
+    if (value) remarks.add('lost', value, `a number of tokens is a whole one from 1 to ${MAX_TOKENS}`)
+    return typeof listed === 'number' && listed <= MAX_TOKENS ? listed : null
   }
   const least = (what: string, ...keys: readonly string[]): number | null => {
     const all = group.map(each => keys.map(key => read(each, key)).find(value => value !== null && value > 0) ?? null)

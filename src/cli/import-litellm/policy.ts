@@ -123,7 +123,7 @@ function routeStep(parts: PolicyParts): Step {
 
 /** What the step has when it says nothing, and the most that it may say. */
 const STANDARD_ATTEMPTS = 3
-const MOST_ATTEMPTS = 10
+const MAX_ATTEMPTS = 10
 
 /**
  * LiteLLM retries within each model and then goes on to its fallbacks; here attempts are counted over all targets, and one
@@ -138,10 +138,10 @@ function attemptsOf({ models, router, settings, remarks }: PolicyParts): number 
   if (retries && said === null) remarks.add('lost', retries, 'it is no whole number', 'attempts: of the step route')
   const [longest, length] = longestOf(models)
   const wanted = Math.max(said === null ? STANDARD_ATTEMPTS : said + 1, length)
-  const attempts = Math.min(MOST_ATTEMPTS, wanted)
+  const attempts = Math.min(MAX_ATTEMPTS, wanted)
   if (retries && said !== null) {
     const why = wanted === said + 1 ? '' : `, so that each of the ${length} targets of ${longest} can be asked`
-    const most = wanted > MOST_ATTEMPTS ? ', which is the most' : why
+    const most = wanted > MAX_ATTEMPTS ? ', which is the most' : why
     remarks.add(
       'changed',
       retries,
@@ -149,13 +149,13 @@ function attemptsOf({ models, router, settings, remarks }: PolicyParts): number 
       'attempts: of the step route',
     )
   }
-  if (length > MOST_ATTEMPTS) {
+  if (length > MAX_ATTEMPTS) {
     const at = router ?? settings
     if (at)
       remarks.add(
         'changed',
         at,
-        `${longest} has ${length} targets, and a request is tried ${MOST_ATTEMPTS} times at most`,
+        `${longest} has ${length} targets, and a request is tried ${MAX_ATTEMPTS} times at most`,
         'take the last ones out',
       )
   }

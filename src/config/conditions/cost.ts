@@ -7,7 +7,7 @@ import { isNode, type Node, type WhenError } from './errors.ts'
 import { macroOf } from './macros.ts'
 
 /** One step is about 100 ns: that much for one request is a tenth of a second. */
-const MOST_STEPS = 1_000_000
+const MAX_STEPS = 1_000_000
 /** All headers of a request and its path are no longer than this (`maxHeaderSize` in app.ts). */
 const SENT = 16 * 1024
 /** Names, plans and ids: what operators write down. */
@@ -41,7 +41,7 @@ export function tooLong(root: Node): WhenError | null {
   } catch (error) {
     if (!(error instanceof TooLong)) throw error
     const { steps, node } = error
-    const [most, allowed] = [steps, MOST_STEPS].map(inMillions)
+    const [most, allowed] = [steps, MAX_STEPS].map(inMillions)
     return {
       message: `a client could keep the gateway busy here: ${most} steps for one request, where ${allowed} are allowed`,
       suggestion:
@@ -65,8 +65,7 @@ interface Estimate extends Bulk {
 
 function estimate(node: Node, scope: Scope): Estimate {
   const found = estimateOf(node, scope)
-  if (found.steps > MOST_STEPS || found.size > MOST_STEPS * 64)
-    throw new TooLong(Math.max(found.steps, found.size), node)
+  if (found.steps > MAX_STEPS || found.size > MAX_STEPS * 64) throw new TooLong(Math.max(found.steps, found.size), node)
   return found
 }
 

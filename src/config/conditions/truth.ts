@@ -8,7 +8,7 @@ import { fieldName, isNode, type Node } from './errors.ts'
 import { parseWhen } from './when.ts'
 
 /** A way by which requests come to a policy: what is known of them before any step has run. */
-export interface Door {
+export interface RoutePath {
   readonly method: string
   /** As the route says it: with `{id}` in it, it is known in part only. */
   readonly path: string
@@ -22,19 +22,19 @@ export interface ModelSizes {
 
 /** What is known of a request before it comes. */
 interface Known {
-  readonly door: Door | null
+  readonly routePath: RoutePath | null
   readonly model: ModelSizes | null
 }
 
-const NOTHING: Known = { door: null, model: null }
+const NOTHING: Known = { routePath: null, model: null }
 
 /**
  * Whether a condition is always true or always false for requests at a door (null: nothing is known of them) that ask a
  * model (null: any). Of the output cap it is taken that the model's own bounds it.
  */
-export function truthOf(when: string, door: Door | null, model: ModelSizes | null = null): boolean | null {
+export function truthOf(when: string, routePath: RoutePath | null, model: ModelSizes | null = null): boolean | null {
   const root = parseWhen(when)
-  return root === null ? null : asTruth(meaningOf(root, { door, model }))
+  return root === null ? null : asTruth(meaningOf(root, { routePath, model }))
 }
 
 /** Not known before the request comes. */
@@ -72,12 +72,12 @@ function meaningOf(node: unknown, known: Known): unknown {
 }
 
 /** What is known of the request's method and path, and of the model's sizes. */
-function fieldOf(node: Node, { door, model }: Known): unknown {
+function fieldOf(node: Node, { routePath, model }: Known): unknown {
   switch (fieldName(node)) {
     case 'request.method':
-      return door?.method ?? UNKNOWN
+      return routePath?.method ?? UNKNOWN
     case 'request.path':
-      return door === null || door.path.includes('{') ? UNKNOWN : door.path
+      return routePath === null || routePath.path.includes('{') ? UNKNOWN : routePath.path
     case 'model.context':
       return model === null ? UNKNOWN : BigInt(model.context)
     case 'model.max_output':

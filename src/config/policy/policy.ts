@@ -2,7 +2,7 @@
 import { dirname, resolve } from 'node:path'
 import type { AnyPlugin, FactName, RouteKind } from '#contract'
 import { FACT_NAMES, mistakeText } from '#contract'
-import type { Door } from '../conditions/truth.ts'
+import type { RoutePath } from '../conditions/truth.ts'
 import type { CompiledWhen, PluginRegistry, PolicyConfig, Position, StepConfig } from '../configuration.ts'
 import type { StepShape } from '../file-shapes.ts'
 import { POLICY_SCHEMA } from '../schema.ts'
@@ -59,7 +59,7 @@ export interface PolicyOptions {
   /** The kinds of the routes that use the policy: what a step needs may depend on it. */
   readonly kinds: readonly RouteKind[]
   /** Where requests to it come in; null when not all of its routes are known. */
-  readonly doors: readonly Door[] | null
+  readonly routePaths: readonly RoutePath[] | null
   /** The models that conditions can name. */
   readonly models: ModelNames
 }
@@ -87,16 +87,19 @@ export async function loadPolicy(
   if (complete) for (const kind of options.kinds) checkOrder(source, steps, kind, options.registry)
   const whens = compileConditions(source, steps, complete, options.registry, options.kinds[0] ?? 'chat')
   checkModels(source, steps, options.models)
-  checkReach(source, steps, doorsOf(steps, options.doors))
+  checkReach(source, steps, routePathsOf(steps, options.routePaths))
   const config =
     source.problems.length > 0 ? null : { name, steps: steps.map((step, i) => configOf(step, whens[i] ?? null)) }
   return { name, source, steps, complete, config }
 }
 
 /** Where a step is a Koa middleware, OPTIONS requests come in too. */
-function doorsOf(steps: readonly LoadedStep[], doors: readonly Door[] | null): readonly Door[] | null {
-  if (!steps.some(step => step.foreign)) return doors
-  return doors?.flatMap(door => [door, { ...door, method: 'OPTIONS' }]) ?? null
+function routePathsOf(
+  steps: readonly LoadedStep[],
+  routePaths: readonly RoutePath[] | null,
+): readonly RoutePath[] | null {
+  if (!steps.some(step => step.foreign)) return routePaths
+  return routePaths?.flatMap(routePath => [routePath, { ...routePath, method: 'OPTIONS' }]) ?? null
 }
 
 function configOf(step: LoadedStep, when: CompiledWhen | null): StepConfig {

@@ -3,17 +3,21 @@
  * not find by reading it.
  */
 
-import { type Door, truthOf } from '../conditions/truth.ts'
+import { type RoutePath, truthOf } from '../conditions/truth.ts'
 import { listed } from '../yaml/problem.ts'
 import type { Source } from '../yaml/source.ts'
 import type { LoadedStep } from './policy.ts'
 
 /** Reports them. @param doors where requests to this policy come in; null when that is not known */
-export function checkReach(source: Source, steps: readonly LoadedStep[], doors: readonly Door[] | null): void {
+export function checkReach(
+  source: Source,
+  steps: readonly LoadedStep[],
+  routePaths: readonly RoutePath[] | null,
+): void {
   for (const [i, step] of steps.entries()) {
     if (step.mode === 'off') continue
     checkBehind(source, step, steps.slice(0, i))
-    if (step.when !== null && source.sound(`${step.address}/when`)) checkCondition(source, step, step.when, doors)
+    if (step.when !== null && source.sound(`${step.address}/when`)) checkCondition(source, step, step.when, routePaths)
   }
 }
 
@@ -25,7 +29,12 @@ function checkBehind(source: Source, step: LoadedStep, earlier: readonly LoadedS
   source.report(`${step.address}/use`, message, { rule: 'unreachable-step', suggestion })
 }
 
-function checkCondition(source: Source, { address, id }: LoadedStep, when: string, doors: readonly Door[] | null) {
+function checkCondition(
+  source: Source,
+  { address, id }: LoadedStep,
+  when: string,
+  routePaths: readonly RoutePath[] | null,
+) {
   const at = `${address}/when`
   const always = truthOf(when, null)
   if (always === true) {
@@ -35,8 +44,12 @@ function checkCondition(source: Source, { address, id }: LoadedStep, when: strin
       rule: 'unreachable-step',
       suggestion: 'remove the step, or say "mode: off"',
     })
-  } else if (doors !== null && doors.length > 0 && doors.every(door => truthOf(when, door) === false)) {
-    const where = listed([...new Set(doors.map(({ method, path }) => `${method} ${path}`))], 'and')
+  } else if (
+    routePaths !== null &&
+    routePaths.length > 0 &&
+    routePaths.every(routePath => truthOf(when, routePath) === false)
+  ) {
+    const where = listed([...new Set(routePaths.map(({ method, path }) => `${method} ${path}`))], 'and')
     source.report(at, `the condition is never true on ${where}, where this policy is used, so "${id}" never runs`, {
       rule: 'unreachable-step',
       suggestion: 'change the condition, or remove the step',

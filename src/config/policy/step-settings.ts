@@ -108,15 +108,15 @@ function isProblem(value: unknown): value is SettingsProblem {
 }
 
 /** Parts of what a reference stands for are not told; the whole of it the source conceals by itself. */
-const LEAST_PART = 4
+const MIN_PART = 4
 
 /** Another sentence for one that quotes a part of what `${…}` stands for; null for all others. */
 function quotesReference(source: Source, where: string, message: string, value: unknown): string | null {
   if (!source.substituted(where)) return null
   const text = String(value)
   const rest = message.replaceAll(text, '')
-  for (let i = 0; i + LEAST_PART <= text.length; i++) {
-    if (!rest.includes(text.slice(i, i + LEAST_PART))) continue
+  for (let i = 0; i + MIN_PART <= text.length; i++) {
+    if (!rest.includes(text.slice(i, i + MIN_PART))) continue
     return `${source.show(where, value)} stands for a value that cannot be taken; write it out here to see why`
   }
   return null

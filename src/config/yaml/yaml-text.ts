@@ -77,7 +77,7 @@ const LOOKALIKE = '\\u00a0\\u1680\\u2000-\\u200b\\u202f\\u205f\\u3000'
 const IN_PLACE = new RegExp(`^[ \\t${LOOKALIKE}]*[${LOOKALIKE}]|(?<=[:-])[ \\t]*[${LOOKALIKE}]+`, 'gm')
 const EACH = new RegExp(`[${LOOKALIKE}]`, 'g')
 /** So many lines are tried one by one. */
-const MOST_TRIED = 20
+const MAX_TRIED = 20
 
 const IN_PLAIN = new RegExp(`^[${LOOKALIKE}]|:[${LOOKALIKE}]`)
 
@@ -98,7 +98,7 @@ function withBlanks(text: string, document: Document): { text: string; offsets: 
   const plain = replaced(null)
   const least = countIn(plain)
   if (least >= faults) return null
-  const guilty = places.slice(0, MOST_TRIED).filter(place => countIn(replaced(place)) > least)
+  const guilty = places.slice(0, MAX_TRIED).filter(place => countIn(replaced(place)) > least)
   const told = guilty.length > 0 ? guilty : places
   return { text: plain, offsets: told.map(({ 0: found, index }) => index + found.search(EACH)) }
 }

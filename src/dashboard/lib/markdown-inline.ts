@@ -8,7 +8,7 @@ export type Inline =
 
 /** A longer text is shown as it is written: people write no such paragraphs. */
 const LONGEST = 20_000
-const LONGEST_HREF = 2000
+const MAX_HREF = 2000
 const DEEPEST = 8
 
 const KINDS = { '**': 'strong', __: 'strong', '*': 'em', _: 'em', '~~': 'del' } as const
@@ -167,7 +167,7 @@ function readLink(text: string, at: number, closings: ReadonlyMap<number, number
 /** Where a parenthesis ends; null: not soon enough for an address. */
 function closingOf(text: string, at: number): number | null {
   let depth = 0
-  for (let end = at; end < text.length && end < at + LONGEST_HREF; end++) {
+  for (let end = at; end < text.length && end < at + MAX_HREF; end++) {
     if (text[end] === '(') depth++
     else if (text[end] === ')' && --depth === 0) return end
     else if (text[end] === '\n') return null

@@ -94,7 +94,7 @@ export class Sentences {
   add(text: string): string {
     this.#rest += text
     // What goes on for so long is no sentence. It is said so far, and not looked through again with every piece.
-    const end = lastEnd(this.#rest) || (this.#rest.length > LONGEST_SENTENCE ? this.#rest.length : 0)
+    const end = lastEnd(this.#rest) || (this.#rest.length > MAX_SENTENCE ? this.#rest.length : 0)
     const whole = this.#rest.slice(0, end)
     this.#rest = this.#rest.slice(end)
     return whole.trim()
@@ -108,7 +108,7 @@ export class Sentences {
   }
 }
 
-const LONGEST_SENTENCE = 1000
+const MAX_SENTENCE = 1000
 
 function lastEnd(text: string): number {
   let end = 0

@@ -26,7 +26,7 @@ export interface Sum {
   readonly rounding: string | null
   /** What all of it comes to. */
   readonly total: string
-  /** What the house pays, because more was never held, or nothing was to be charged; null: the total is the charge. */
+  /** What the operator pays, because more was never held, or nothing was to be charged; null: the total is the charge. */
   readonly relief: string | null
   /** What was charged beyond the total; null, as it should be: nothing. */
   readonly excess: string | null

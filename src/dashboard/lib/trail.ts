@@ -186,7 +186,7 @@ export function sourceOf(source: string | null): string {
 const SOURCES: Readonly<Record<string, string>> = {
   reported: 'The model provider reported these tokens.',
   clamped:
-    'The model provider reported more tokens than this request can have used. Only what is possible is charged; the house pays the rest.',
+    'The model provider reported more tokens than this request can have used. Only what is possible is charged; the operator pays the rest.',
   estimated:
     'The model provider reported no usable figures, so the gateway charged what it counted while the answer passed.',
   estimated_low:

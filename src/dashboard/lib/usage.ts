@@ -25,7 +25,7 @@ export type Step = 'hour' | 'day'
 export const OTHER = ' other'
 
 /** So many series are told apart by colour; the ninth is what is left. */
-export const MOST_SERIES = 8
+export const MAX_SERIES = 8
 
 /** One colour of a chart. */
 export interface Series {
@@ -88,8 +88,8 @@ export function coloursOf(ids: readonly string[], list: readonly string[]): Read
     .sort((one, other) => one.place - other.place || (one.id < other.id ? -1 : 1))
   const taken = new Set<number>()
   for (const { id, place } of places) {
-    let colour = place % MOST_SERIES
-    while (taken.has(colour)) colour = (colour + 1) % MOST_SERIES
+    let colour = place % MAX_SERIES
+    while (taken.has(colour)) colour = (colour + 1) % MAX_SERIES
     taken.add(colour)
     colours.set(id, colour + 1)
   }
@@ -180,7 +180,7 @@ export function rangeOf(
 }
 
 /** The API's limit for one question. */
-const LONGEST_DAYS = 400
+const MAX_DAYS = 400
 
 /** Two dates as they stand in date fields, both included; or what is wrong with them. */
 export function customRange(
@@ -192,7 +192,7 @@ export function customRange(
   if (until < from) return { problem: 'The last day is before the first.' }
   const to = until + LENGTH.day
   const days = (to - from) / LENGTH.day
-  if (days > LONGEST_DAYS) return { problem: `That is ${days} days. At most ${LONGEST_DAYS} can be shown at once.` }
+  if (days > MAX_DAYS) return { problem: `That is ${days} days. At most ${MAX_DAYS} can be shown at once.` }
   return { from: new Date(from).toISOString(), to: new Date(to).toISOString(), step: days <= 3 ? 'hour' : 'day' }
 }
 
@@ -304,10 +304,10 @@ function amountIn(row: UsageRowView, metric: Metric): bigint {
 
 /** The smallest become one, so that no more colours are needed than eyes can tell apart. */
 function together(all: readonly Series[]): readonly Series[] {
-  if (all.length <= MOST_SERIES) return all
-  const rest = all.slice(MOST_SERIES - 1)
+  if (all.length <= MAX_SERIES) return all
+  const rest = all.slice(MAX_SERIES - 1)
   const values = rest[0]!.values.map((_, index) => total(rest.map(each => each.values[index]!)))
-  return [...all.slice(0, MOST_SERIES - 1), { id: OTHER, values, total: total(values) }]
+  return [...all.slice(0, MAX_SERIES - 1), { id: OTHER, values, total: total(values) }]
 }
 
 function largestFirst(a: Series, b: Series): number {

@@ -187,7 +187,7 @@ function SumTable({ charged, capped, sum }: SumProps): VNode {
     ['For the request', request, ''],
     [searches === null ? '' : searchesOf(searches), searches?.amount ?? null, ''],
     ['Rounded up to a billionth of a dollar', rounding, ''],
-    [capped ? 'Beyond what was set aside: the house pays it' : 'Not charged', relief, '\u2212'],
+    [capped ? 'Beyond what was set aside: the operator pays it' : 'Not charged', relief, '\u2212'],
     ['Not in these figures', excess, ''],
   ] as const
   const amounts = [...lines.map(line => line.amount), ...rest.map(([, amount]) => amount ?? '0'), charged]

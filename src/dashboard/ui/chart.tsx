@@ -215,7 +215,7 @@ const HEIGHT = 260
 const ABOVE = 12
 const AXIS = 28
 /** What is not nothing is seen: pixels of the lowest bar. */
-const LEAST_BAR = 2
+const MIN_BAR = 2
 
 /** Draws into the box; the caller destroys it. */
 function draw(box: HTMLElement, view: Omit<View, 'nameOf'>, onHover: (hover: Hover | null) => void): uPlot {
@@ -228,7 +228,7 @@ function draw(box: HTMLElement, view: Omit<View, 'nameOf'>, onHover: (hover: Hov
   const edge = series.length > 1 ? 1 : 0
   const top = gridOf(Math.max(0, ...(sums[0] ?? []).map(value => height(value, metric))), metric).at(-1)!
   // An edge covers up to its width at both ends, because it is drawn on whole pixels.
-  const least = (top * (LEAST_BAR + 2 * edge)) / (HEIGHT - ABOVE - AXIS)
+  const least = (top * (MIN_BAR + 2 * edge)) / (HEIGHT - ABOVE - AXIS)
   const heights = sums.map(values =>
     // Nothing is no bar at all: one without a height would still have its edge drawn.
     values.map(value => (value === 0n ? null : Math.max(least, height(value, metric)))),

@@ -24,7 +24,7 @@ import { DemoRefusal } from './refusal.ts'
 import { readRequest } from './request.ts'
 import { streamEvents, wholeAnswer } from './wire.ts'
 
-const WHOLE_ANSWER_MOST_MS = 2000
+const WHOLE_ANSWER_MAX_MS = 2000
 
 export interface DemoOptions {
   /** Between two tokens, in milliseconds; 0 is as fast as it is read. */
@@ -79,7 +79,7 @@ export function createDemo({ paceMs, clock, setTimer = systemTimer }: DemoOption
     if (!request.stream) {
       const longest = Math.max(...choices.map(choice => choice.pieces.length))
       const bytes = wholeAnswer(head, request, choices)
-      return json(200, bytes, Math.min(longest * paceMs, WHOLE_ANSWER_MOST_MS))
+      return json(200, bytes, Math.min(longest * paceMs, WHOLE_ANSWER_MAX_MS))
     }
     return {
       status: 200,

@@ -26,8 +26,8 @@ export class SampleError extends Error {
 /** From here on only what is required is filled in, so that recursive schemas end. */
 const DEEP = 5
 const DEEPEST = 64
-const MOST_VALUES = 1000
-const LONGEST_STRING = 10_000
+const MAX_VALUES = 1000
+const MAX_STRING_LENGTH = 10_000
 const NOT_UNDERSTOOD = [
   'pattern',
   'patternProperties',
@@ -49,7 +49,7 @@ export function sample(root: unknown, hints: Hints, strict: boolean): unknown {
 
   /** `nth`: the how-manieth item of a unique list this is. */
   function value(given: unknown, depth: number, key: string, nth: number): unknown {
-    if (++values > MOST_VALUES || depth > DEEPEST) throw new SampleError('it asks for too large a value')
+    if (++values > MAX_VALUES || depth > DEEPEST) throw new SampleError('it asks for too large a value')
     if (given === false) throw new SampleError('a part of it allows no value')
     const schema = flatten(given, 0)
     if ('const' in schema) return schema['const']
@@ -79,7 +79,7 @@ export function sample(root: unknown, hints: Hints, strict: boolean): unknown {
   /** Follows `$ref` and merges `allOf`: what is left says everything itself. */
   function flatten(given: unknown, hops: number): Schema {
     if (!isRecord(given)) return {}
-    if (++values > MOST_VALUES) throw new SampleError('it asks for too large a value')
+    if (++values > MAX_VALUES) throw new SampleError('it asks for too large a value')
     if (hops > DEEPEST) throw new SampleError('its references run in a circle')
     let schema: Schema = given
     if (typeof given['$ref'] === 'string') {
@@ -129,7 +129,7 @@ export function sample(root: unknown, hints: Hints, strict: boolean): unknown {
       const known = Object.hasOwn(properties, name)
       filled[name] = value(known ? properties[name] : schema['additionalProperties'], depth + 1, name, 0)
     }
-    const least = Math.min(countOf(schema, 'minProperties') ?? 0, MOST_VALUES)
+    const least = Math.min(countOf(schema, 'minProperties') ?? 0, MAX_VALUES)
     for (let extra = 1; Object.keys(filled).length < least; extra++) {
       filled[`key${extra}`] = value(schema['additionalProperties'], depth + 1, 'key', 0)
     }
@@ -144,7 +144,7 @@ export function sample(root: unknown, hints: Hints, strict: boolean): unknown {
       Math.max(least, prefix.length, usual),
       countOf(schema, 'maxItems') ?? Number.MAX_SAFE_INTEGER,
     )
-    if (count > MOST_VALUES) throw new SampleError('it asks for too long a list')
+    if (count > MAX_VALUES) throw new SampleError('it asks for too long a list')
     const unique = schema['uniqueItems'] === true
     return Array.from({ length: count }, (_, at) =>
       value(prefix[at] ?? schema['items'], depth + 1, key, unique ? at : 0),
@@ -178,9 +178,9 @@ export function sample(root: unknown, hints: Hints, strict: boolean): unknown {
   function string(schema: Schema, key: string, nth: number): string {
     const format = typeof schema['format'] === 'string' ? FORMATS[schema['format']] : undefined
     const least = countOf(schema, 'minLength') ?? 0
-    const most = countOf(schema, 'maxLength') ?? LONGEST_STRING
+    const most = countOf(schema, 'maxLength') ?? MAX_STRING_LENGTH
     values += Math.floor(least / 100)
-    if (least > LONGEST_STRING) throw new SampleError('it asks for too long a string')
+    if (least > MAX_STRING_LENGTH) throw new SampleError('it asks for too long a string')
     if (format) return format(nth)
     const base = PROSE.test(key) ? hints.sentence : hints.word
     const points = [...(nth === 0 ? base : `${nth} ${base}`)]

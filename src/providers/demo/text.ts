@@ -4,7 +4,7 @@ import { type DemoRequest, READ_MOST } from './request.ts'
 import type { Hints } from './sample.ts'
 import { countTokens } from './tokens.ts'
 
-const LONGEST_EXCERPT = 120
+const MAX_EXCERPT_LENGTH = 120
 const COUNT_TO_MOST = 1000
 
 /** The answer to the last message. `random` chooses between phrases. */
@@ -40,11 +40,11 @@ export function hintsOf(request: DemoRequest): Hints {
 export function excerpt(text: string): string {
   const points = [
     ...text
-      .slice(0, 4 * LONGEST_EXCERPT)
+      .slice(0, 4 * MAX_EXCERPT_LENGTH)
       .replace(/\s+/g, ' ')
       .trim(),
   ]
-  return points.length > LONGEST_EXCERPT ? `${points.slice(0, LONGEST_EXCERPT).join('')}…` : points.join('')
+  return points.length > MAX_EXCERPT_LENGTH ? `${points.slice(0, MAX_EXCERPT_LENGTH).join('')}…` : points.join('')
 }
 
 /** What is quoted, or a name inside a sentence, or what follows "in" or "for", or the last word. */

@@ -43,11 +43,11 @@ export function failureOf(
 }
 
 /** Characters of a text that are looked at: far more than is kept of it. */
-const MOST_READ = 16_384
+const MAX_READ = 16_384
 
 function redacted({ message, type, code, param }: ErrorDetails, redact: Redact): ErrorDetails {
   const clean = (text: string | null) =>
-    text === null ? null : redact(beginning(text, MOST_READ)).replace(SIGNATURE, '[secret]')
+    text === null ? null : redact(beginning(text, MAX_READ)).replace(SIGNATURE, '[secret]')
   return { message: clean(message), type: clean(type), code: clean(code), param: clean(param) }
 }
 
@@ -152,17 +152,17 @@ function forbiddenOf({ message, type, code }: Pick<ErrorDetails, 'message' | 'ty
 }
 
 /** The longest wait that is passed on; beyond it the provider is guessing, and a client would give up anyway. */
-const LONGEST_WAIT_MS = 600_000
+const MAX_WAIT_MS = 600_000
 
 /** `retry-after-ms`, or `Retry-After` in seconds or as a date (RFC 9110 10.2.3); nonsense counts as absent. */
 export function retryAfterOf(headers: Readonly<Record<string, string>>, nowMs: number): number | undefined {
   const exact = headers['retry-after-ms']
-  if (exact !== undefined && /^\d{1,9}$/.test(exact)) return Math.min(Number(exact), LONGEST_WAIT_MS)
+  if (exact !== undefined && /^\d{1,9}$/.test(exact)) return Math.min(Number(exact), MAX_WAIT_MS)
   const text = headers['retry-after']
   if (text === undefined) return undefined
-  if (/^\d{1,12}$/.test(text)) return Math.min(Number(text) * 1000, LONGEST_WAIT_MS)
+  if (/^\d{1,12}$/.test(text)) return Math.min(Number(text) * 1000, MAX_WAIT_MS)
   const date = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} /.test(text) ? Date.parse(text) : Number.NaN
-  return Number.isNaN(date) ? undefined : Math.min(Math.max(date - nowMs, 0), LONGEST_WAIT_MS)
+  return Number.isNaN(date) ? undefined : Math.min(Math.max(date - nowMs, 0), MAX_WAIT_MS)
 }
 
 /** Who sends no header may say it in words: `Please try again in 7m12s`, `6ms`, `3.5s`. */
@@ -174,7 +174,7 @@ function waitIn(message: string | null): number | undefined {
   const [, hours = '0', minutes = '0', rest, unit] = said
   const restMs = Number(rest ?? 0) * (unit?.toLowerCase() === 'ms' ? 1 : 1000)
   const waitMs = Math.ceil((Number(hours) * 60 + Number(minutes)) * 60_000 + restMs)
-  return waitMs === 0 ? undefined : Math.min(waitMs, LONGEST_WAIT_MS)
+  return waitMs === 0 ? undefined : Math.min(waitMs, MAX_WAIT_MS)
 }
 
 const PARAM = /^[A-Za-z_][A-Za-z0-9_.[\]]{0,99}$/

@@ -67,7 +67,7 @@ const aws: Authorize = (credential, { method = 'POST', host, path, query, header
 }
 
 /** OpenAI's own API there; a provider that says more has a row of its own. */
-const AZURE: AzurePlace = { door: 'v1', apiVersion: null, auth: 'api-key' }
+const AZURE: AzurePlace = { api: 'v1', apiVersion: null, auth: 'api-key' }
 
 const azure = (place: AzurePlace): Row => ({
   create: (now, redact) => azureDialect(now, redact, place),

@@ -85,7 +85,7 @@ class Stop {
 const FEW_KEYS = 16
 
 /** In bytes. What looks up keys hashes and compares them whole; no honest key comes near. */
-const LONGEST_KEY = 4096
+const MAX_KEY_LENGTH = 4096
 
 /**
  * Working memory of a scan, kept between scans (a scan never waits, so there is one at a time): by level, the way to
@@ -257,7 +257,7 @@ class Scanner {
     }
     at = skipString(bytes, at - 1) - 1
     if (at < 0) this.unclosed()
-    if (at - start > LONGEST_KEY) this.stop('request_too_complex', `A key is longer than ${LONGEST_KEY} bytes`, 0)
+    if (at - start > MAX_KEY_LENGTH) this.stop('request_too_complex', `A key is longer than ${MAX_KEY_LENGTH} bytes`, 0)
     const escapes = this.backslashes(start, at)
     this.count(escapes)
     // Long keys differ at their ends, if not in the first bytes.

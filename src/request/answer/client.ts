@@ -4,10 +4,10 @@
  */
 import type { ServerResponse } from 'node:http'
 import { ByteCollector } from '../../common/bytes.ts'
-import type { Watchman } from '../../common/clock.ts'
+import type { DeadlineClock } from '../../common/clock.ts'
 
 export interface ClientOptions {
-  readonly watchman: Watchman
+  readonly deadlineClock: DeadlineClock
   /** A client that takes nothing for so long is cut. */
   readonly stallMs: number
   /** Silence until the first comment, and between comments. The first one commits status 200. */
@@ -94,8 +94,8 @@ export class Client {
     this.#owner = owner
     this.#options = options
     this.#stallMs = options.stallMs
-    this.#lastWrite = this.openedMs = options.watchman.now()
-    this.#unwatch = options.watchman.watch(now => this.#look(now))
+    this.#lastWrite = this.openedMs = options.deadlineClock.now()
+    this.#unwatch = options.deadlineClock.watch(now => this.#look(now))
     if (response.destroyed || response.socket?.destroyed) this.#gone()
     // Node emits it behind `finish` too.
     else response.on('close', () => this.#gone())
@@ -118,7 +118,7 @@ export class Client {
   /** From now on silence is filled with comments: something was sent to a provider and a stream was asked for. */
   startHeartbeat(): void {
     this.#beating = true
-    this.#lastWrite = this.#options.watchman.now()
+    this.#lastWrite = this.#options.deadlineClock.now()
   }
 
   /**
@@ -126,7 +126,7 @@ export class Client {
    * @returns false when the client does not keep up: write nothing more until `onResume`'s callback is called
    */
   writeStream(frame: Buffer): boolean {
-    this.firstWriteMs ??= this.#options.watchman.now()
+    this.firstWriteMs ??= this.#options.deadlineClock.now()
     return this.#write(frame)
   }
 
@@ -149,7 +149,7 @@ export class Client {
   #write(frame: Buffer): boolean {
     if (this.#left) return true
     if (!this.#response.headersSent) this.#head(200, STREAM_HEAD)
-    this.#lastWrite = this.#options.watchman.now()
+    this.#lastWrite = this.#options.deadlineClock.now()
     const keepsUp = this.#hand(frame)
     if (!keepsUp && this.#blockedSince === 0) this.#blockedSince = this.#lastWrite
     return keepsUp
@@ -223,7 +223,7 @@ export class Client {
 
   #part(): void {
     const waitMs = this.#response.chunkedEncoding ? PARTING_MS : RESET_PARTING_MS
-    this.#cutAt = this.#options.watchman.now() + waitMs
+    this.#cutAt = this.#options.deadlineClock.now() + waitMs
   }
 
   /** Sends a whole answer. Throws when its head cannot be sent; then another one can still be given. */
@@ -246,7 +246,7 @@ export class Client {
         if (!this.#write(bytes.subarray(from, at))) return
       }
       this.#resume = null
-      this.#blockedSince = this.#options.watchman.now()
+      this.#blockedSince = this.#options.deadlineClock.now()
       this.#response.end(bytes.subarray(at))
     }
     this.#resume = sendNext
@@ -256,8 +256,8 @@ export class Client {
   /** The gateway ends: from now on a client that takes nothing is cut after two seconds. */
   hurry(): void {
     this.#stallMs = Math.min(this.#stallMs, HURRY_MS)
-    this.#hurriedSince = this.#options.watchman.now()
-    if (this.#blockedSince > 0) this.#blockedSince = this.#options.watchman.now()
+    this.#hurriedSince = this.#options.deadlineClock.now()
+    if (this.#blockedSince > 0) this.#blockedSince = this.#options.deadlineClock.now()
   }
 
   /**
@@ -279,11 +279,11 @@ export class Client {
     if (!this.#response.writableEnded) this.#response.destroy()
   }
 
-  /** The watchman stays: the client may still refuse to take the rest. */
+  /** The deadlineClock stays: the client may still refuse to take the rest. */
   #finish(): void {
     this.#ended = true
     this.#beating = false
-    if (this.#blockedSince === 0) this.#blockedSince = this.#options.watchman.now()
+    if (this.#blockedSince === 0) this.#blockedSince = this.#options.deadlineClock.now()
   }
 
   /** Nothing more reaches it: it has everything, or its connection is gone. */

@@ -5,7 +5,7 @@
  */
 import type { Chunk, OnDisconnect, StreamDecoder, StreamItem, UpstreamFailure } from '#contract'
 import { type AnswerRoom, tooMuch, UNCOUNTED_BYTES } from '../../common/bytes.ts'
-import type { Watchman } from '../../common/clock.ts'
+import type { DeadlineClock } from '../../common/clock.ts'
 import type { Client } from './client.ts'
 import { type ChunkItem, FinishFiller } from './fill.ts'
 import type { Meter } from './meter.ts'
@@ -57,7 +57,7 @@ const TOO_LATE = { code: 'upstream_invalid', detail: 'the stream goes on and on 
 export interface PumpParts extends AnswerRoom {
   readonly client: Client
   readonly meter: Meter
-  readonly watchman: Watchman
+  readonly deadlineClock: DeadlineClock
   readonly onDisconnect: OnDisconnect
   /** Whether an answer that ends in good order without a finish reason is given one. */
   readonly fillsFinish: boolean
@@ -158,8 +158,8 @@ export abstract class Pump implements Sink {
   /** Aborts upstream when it has not ended by itself after so long. */
   #stopAfter(waitMs: number): void {
     this.#unwatch?.()
-    const until = this.parts.watchman.now() + waitMs
-    this.#unwatch = this.parts.watchman.watch(now => {
+    const until = this.parts.deadlineClock.now() + waitMs
+    this.#unwatch = this.parts.deadlineClock.watch(now => {
       if (now >= until) this.#stop({ ending: 'client_left' })
     })
   }
@@ -177,9 +177,9 @@ export abstract class Pump implements Sink {
 const isErrored = (choice: Chunk['choices'][number]) => choice?.finish_reason === 'error'
 
 /** What may wait before the first content: a role, annotations of a filter. */
-const LONGEST_PRELUDE = 16
+const MAX_PRELUDE = 16
 /** So many chunks with content behind their finish reason are dropped. */
-const MOST_LATE_CHUNKS = 1_000
+const MAX_LATE_CHUNKS = 1_000
 
 /**
  * Bytes to events to the client, as they come. Only what comes before the first content waits for it: while nothing has
@@ -302,11 +302,11 @@ export class StreamPump extends Pump {
       return true
     }
     if (kept !== chunk) {
-      if (++this.#lateChunks > MOST_LATE_CHUNKS) this.broken(TOO_LATE)
+      if (++this.#lateChunks > MAX_LATE_CHUNKS) this.broken(TOO_LATE)
       else if (kept.choices.length > 0 || kept.usage) return this.#hand(kept, null)
       return true
     }
-    if (!this.begun && !hasContent(chunk) && !finishes(chunk) && this.#prelude.length < LONGEST_PRELUDE) {
+    if (!this.begun && !hasContent(chunk) && !finishes(chunk) && this.#prelude.length < MAX_PRELUDE) {
       this.#prelude.push(item)
       return true
     }
@@ -373,9 +373,9 @@ export class StreamPump extends Pump {
   #ended(): void {
     this.#done = true
     this.end()
-    const { watchman } = this.parts
-    const until = watchman.now() + AFTER_DONE_MS
-    const unwatch = watchman.watch(now => {
+    const { deadlineClock } = this.parts
+    const until = deadlineClock.now() + AFTER_DONE_MS
+    const unwatch = deadlineClock.watch(now => {
       if (now < until) return
       unwatch()
       this.source?.abort()

@@ -36,7 +36,7 @@ export function failureFrame(refusal: Refusal): Buffer {
 }
 
 /** More than this behind a finish reason is no tail but an attack. */
-const LONGEST_TAIL_BYTES = 256 * 1024
+const MAX_TAIL_BYTES = 256 * 1024
 /** What the object around a frame takes, about. */
 const FRAME_BYTES = 128
 
@@ -162,7 +162,7 @@ export class StreamAnswer {
 
   /** Whether what is kept back has grown beyond reason. */
   get tailTooLong(): boolean {
-    return this.#tailBytes > LONGEST_TAIL_BYTES
+    return this.#tailBytes > MAX_TAIL_BYTES
   }
 
   #emit(chunk: Chunk, raw: Buffer | null): boolean {
@@ -277,9 +277,9 @@ export function hasCalls(delta: Delta | null | undefined): boolean {
 }
 
 /** More choices than this no request can ask for. */
-const MOST_CHOICES = 128
+const MAX_CHOICES = 128
 
 /** A choice's index; one that is none counts as the first. */
 export function indexOf(index: unknown): number {
-  return Number.isInteger(index) && (index as number) > 0 && (index as number) < MOST_CHOICES ? (index as number) : 0
+  return Number.isInteger(index) && (index as number) > 0 && (index as number) < MAX_CHOICES ? (index as number) : 0
 }

@@ -20,7 +20,7 @@ const malformed = (message: string): Refusal => refuse('bad_request', { message 
 /** A name, an address or nothing, and a port: so that `a, b` or `me@a` is not one host here and another elsewhere. */
 const HOST = /^([a-z0-9._~-]*|\[[0-9a-f:.]+\])(:\d{0,5})?$/i
 
-const MOST_HEADERS = 100
+const MAX_HEADERS = 100
 
 /** The first thing that is wrong with a request's head, or null. */
 export function headProblem(request: IncomingMessage): Refusal | null {
@@ -30,8 +30,8 @@ export function headProblem(request: IncomingMessage): Refusal | null {
   if (headers.host !== undefined && !HOST.test(headers.host)) return malformed('The header Host is not a host name.')
   // RFC 9112, 3.2: a fragment is never sent; where it is, one server cuts it off and another takes it for the path.
   if (!url.startsWith('/') || url.includes('#')) return malformed('The request target must be a path.')
-  if (rawHeaders.length > MOST_HEADERS * 2) {
-    return refuse('headers_too_large', { message: `There are more than ${MOST_HEADERS} headers.` })
+  if (rawHeaders.length > MAX_HEADERS * 2) {
+    return refuse('headers_too_large', { message: `There are more than ${MAX_HEADERS} headers.` })
   }
   let seen = 0
   for (let index = 0; index < rawHeaders.length; index += 2) {

@@ -12,9 +12,9 @@ export function parseArrived(request: IncomingMessage): Promise<void> | null {
   return request.complete ? null : new Promise(resolve => setImmediate(resolve))
 }
 
-const LONGEST_MS = 2_000
+const MAX_MS = 2_000
 /** Nobody needs so much of a body that was refused. */
-const MOST_BYTES = 4 * 1024 * 1024
+const MAX_BYTES = 4 * 1024 * 1024
 /** Of a body in chunks nothing more is read: tiny ones would cost much, for nothing. */
 const CHUNKED_MS = 250
 const LOOK_EVERY_MS = 50
@@ -31,12 +31,12 @@ export function lingerAtEnd(request: IncomingMessage): void {
     socket.end()
     // Node has begun to throw the body away by itself; its reading goes on once more.
     if (isChunked) setImmediate(() => socket.pause())
-    const longestMs = isChunked ? CHUNKED_MS : LONGEST_MS
+    const longestMs = isChunked ? CHUNKED_MS : MAX_MS
     const startedAt = performance.now()
     const bytesBefore = socket.bytesRead
     const look = setInterval(() => {
       const isOver = request.complete || socket.destroyed
-      if (!isOver && performance.now() - startedAt < longestMs && socket.bytesRead - bytesBefore < MOST_BYTES) return
+      if (!isOver && performance.now() - startedAt < longestMs && socket.bytesRead - bytesBefore < MAX_BYTES) return
       clearInterval(look)
       socket.destroy()
     }, LOOK_EVERY_MS)

@@ -18,7 +18,7 @@ export interface OverloadOptions {
 }
 
 export interface Overload {
-  /** Measures; to be called on every round of the watchman. */
+  /** Measures; to be called on every round of the deadlineClock. */
   round(): void
   /** Whether to refuse a request whose head has come. */
   refusesRequest(): boolean
@@ -30,7 +30,7 @@ const ROUNDS = 5
 const RISE = 0.1
 const FALL = 0.05
 /** The part of requests that is refused at most. A few are always let in: they show when it is over. */
-const MOST_PRESSURE = 0.95
+const MAX_PRESSURE = 0.95
 
 export function createOverload({ mostMs, cpuMs, random, changed }: OverloadOptions): Overload {
   let spentMs = cpuMs()
@@ -42,7 +42,7 @@ export function createOverload({ mostMs, cpuMs, random, changed }: OverloadOptio
       busyRounds = now - spentMs > mostMs() ? busyRounds + 1 : 0
       spentMs = now
       const before = pressure
-      if (busyRounds >= ROUNDS) pressure = Math.min(MOST_PRESSURE, pressure + RISE)
+      if (busyRounds >= ROUNDS) pressure = Math.min(MAX_PRESSURE, pressure + RISE)
       else if (busyRounds === 0) pressure = Math.max(0, pressure - FALL)
       if (before > 0 !== pressure > 0) changed(pressure > 0)
     },

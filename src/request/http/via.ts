@@ -6,7 +6,7 @@
 import { randomBytes } from 'node:crypto'
 
 /** A path through more gateways than this has no end either. */
-const MOST_GATEWAYS = 8
+const MAX_GATEWAYS = 8
 
 /** One entry: the protocol, then the name of a gateway. */
 const GATEWAYS = /(?:^|,)[ \t]*(?:[a-z]+\/)?[\d.]{1,8}[ \t]+(tollgate-[0-9a-f]{16})(?![^ \t,(])/gi
@@ -28,7 +28,7 @@ export function createVia(): Via {
     onward(received) {
       if (received === undefined || !received.toLowerCase().includes(MARK)) return own
       const before = Array.from(received.matchAll(GATEWAYS), ([, gateway]) => gateway!.toLowerCase())
-      if (before.includes(name) || before.length >= MOST_GATEWAYS) return null
+      if (before.includes(name) || before.length >= MAX_GATEWAYS) return null
       return [...before.map(gateway => `1.1 ${gateway}`), own].join(', ')
     },
   }

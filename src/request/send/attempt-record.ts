@@ -12,13 +12,13 @@ export class AttemptRecord {
   constructor(exchange: LiveExchange, target: string) {
     this.#exchange = exchange
     this.#target = target
-    this.#startedMs = exchange.host.watchman.now()
+    this.#startedMs = exchange.host.deadlineClock.now()
     exchange.asking = target
   }
 
   /** Milliseconds since it began. */
   get tookMs(): number {
-    return this.#exchange.host.watchman.now() - this.#startedMs
+    return this.#exchange.host.deadlineClock.now() - this.#startedMs
   }
 
   /** The head has come, or it failed before that, or was given up (both null). What is told behind the first does not count. */

@@ -29,7 +29,7 @@ export async function sendChat(exchange: LiveExchange): Promise<Reply> {
   let unfit: Refusal | null = null
   let left = targets
   for (;;) {
-    const [target] = generation.board.arrange(left)
+    const [target] = generation.healthTracker.arrange(left)
     if (!target && last) return last
     // A target that is only full may do what the others cannot.
     if (!target) throw left.length === 0 && unfit ? unfit : refuse('overloaded', ALL_FULL)
@@ -76,17 +76,17 @@ function mayRetry(
   const { attempts: made, attemptsAtMost, generation, host } = exchange
   if (pump.begun || pump.overflowed || made.length >= attemptsAtMost) return null
   const attempts = made.filter(attempt => attempt.target === target.id).length
-  const others = generation.board.arrange(without(left, target))
+  const others = generation.healthTracker.arrange(without(left, target))
   const hasOther = others.some(other => !isRefusal(requestFor(exchange, other)))
   return retryAfterFailure({ failure, tookMs, attempts, hasOther, hasCredential }, host.random)
 }
 
 /** Waits, until the time is over or the exchange is stopped. */
 function pause(exchange: LiveExchange, pauseMs: number): Promise<void> {
-  const { watchman } = exchange.host
-  const until = watchman.now() + pauseMs
+  const { deadlineClock } = exchange.host
+  const until = deadlineClock.now() + pauseMs
   return new Promise(resolve => {
-    const unwatch = watchman.watch(now => {
+    const unwatch = deadlineClock.watch(now => {
       if (now >= until) over()
     })
     const over = () => {

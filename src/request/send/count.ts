@@ -22,7 +22,7 @@ import type { LiveExchange } from './live-exchange.ts'
 import { stoppedReply, WholeReply } from './reply.ts'
 
 /** A client waits for a count before it asks what it wants to ask. */
-const LONGEST_MS = 10_000
+const MAX_MS = 10_000
 /** The answers have some dozen bytes. */
 const LARGEST_BYTES = 64 * 1024
 
@@ -32,7 +32,7 @@ export async function sendCount(exchange: LiveExchange): Promise<Reply> {
   if (!chat || !model || !targets || !inbound) {
     throw new Error('a route that counts reached its end without chat, model and targets')
   }
-  const counted = await askTargets(exchange, exchange.generation.board.arrange(targets))
+  const counted = await askTargets(exchange, exchange.generation.healthTracker.arrange(targets))
   if (exchange.stopped) return stoppedReply(exchange)
   if (counted === null) ctx.set(ESTIMATED_HEADER, 'input_tokens')
   return new WholeReply(
@@ -116,7 +116,7 @@ function fetchAnswer(
   const { provider, dialect, transport } = upstream
   const { promise, resolve } = Promise.withResolvers<Buffer | UpstreamFailure | null>()
   const bytes = new ByteCollector()
-  const limit = (ms: number) => Math.min(ms, LONGEST_MS)
+  const limit = (ms: number) => Math.min(ms, MAX_MS)
   const { firstByteMs, totalMs } = provider.timeouts
   const record = new AttemptRecord(exchange, target.id)
   const attempt = startAttempt({
@@ -134,7 +134,7 @@ function fetchAnswer(
       end: () => resolve(bytes.take()),
       fail: resolve,
     },
-    watchman: exchange.host.watchman,
+    deadlineClock: exchange.host.deadlineClock,
     timeouts: { ...provider.timeouts, firstByteMs: limit(firstByteMs), totalMs: limit(totalMs) },
     stream: false,
     decodeError: dialect.decodeError,

@@ -2,7 +2,7 @@
 import type { Context } from 'koa'
 import type { ChatCompletion, Clock, InboundDialect, InboundRequest, Log, Random, Refusal } from '#contract'
 import type { Link } from '../../common/chain.ts'
-import type { Watchman } from '../../common/clock.ts'
+import type { DeadlineClock } from '../../common/clock.ts'
 import { inboundOf } from '../../providers/dialects/inbound/index.ts'
 import { parseJson } from '../../providers/dialects/json-parse.ts'
 import { refusalOfLost } from '../../providers/dialects/lost.ts'
@@ -26,7 +26,7 @@ export interface SenderParts extends RunOptions {
   readonly store: Store
   readonly clock: Clock
   readonly random: Random
-  readonly watchman: Watchman
+  readonly deadlineClock: DeadlineClock
   readonly rawProxy: RawProxy
   readonly log: Log
 }
@@ -95,7 +95,7 @@ export class LiveExchange extends Exchange implements ClientOwner {
     this.via = via
     this.meter = meter
     const { limits, heartbeat } = generation.configuration
-    this.client = new Client(ctx.res, this, { watchman: host.watchman, stallMs: limits.stallMs, heartbeat })
+    this.client = new Client(ctx.res, this, { deadlineClock: host.deadlineClock, stallMs: limits.stallMs, heartbeat })
   }
 
   receive(): Promise<void> {

@@ -4,10 +4,10 @@ import { freeShare, type Room, type ShareLimits, Shares } from '../http/shares.t
 import type { LiveExchange } from './live-exchange.ts'
 
 /** What a whole answer is taken for before it is there. */
-const LEAST_ANSWER_BYTES = 16 * 1024
+const MIN_ANSWER_BYTES = 16 * 1024
 const BYTES_A_TOKEN = 8
 /** Most answers are far shorter than their cap: 512 at once have room in an account's half of 256 MiB. */
-const MOST_GUESSED_BYTES = 256 * 1024
+const MAX_GUESSED_BYTES = 256 * 1024
 
 export interface Memory {
   /** Where the body of a request is counted. */
@@ -41,7 +41,7 @@ export function createMemory(limits: () => { readonly bodyBytes: number; readonl
     reserveAnswer(exchange) {
       const { chat } = exchange
       const tokens = chat ? chat.cap * chat.choices : 0
-      const bytes = Math.min(LEAST_ANSWER_BYTES + tokens * BYTES_A_TOKEN, MOST_GUESSED_BYTES)
+      const bytes = Math.min(MIN_ANSWER_BYTES + tokens * BYTES_A_TOKEN, MAX_GUESSED_BYTES)
       const owner = ownerOf(exchange)
       if (!answers.take(owner, bytes)) {
         // The first one has room in any case: whatever others do not read.

@@ -15,8 +15,8 @@ const PLAIN_TEXT = /^text\/plain(; ?charset="?utf-8"?)?$/i
 const MODEL = /^[!-~]{1,200}$/
 
 const CRLF = '\r\n'
-const LONGEST_HEADERS = 2048
-const MOST_PARTS = 256
+const MAX_HEADERS = 2048
+const MAX_PARTS = 256
 
 /** The value of the field `model`; null where there is none, or where two readers might not agree on it. */
 export function modelOfForm(contentType: string, body: Buffer): string | null {
@@ -46,7 +46,7 @@ function partsOf(body: Buffer, delimiter: string): Buffer[] | null {
       return end === '--' || end === `--${CRLF}` ? parts : null
     }
     const isLine = textAt(body, from) === CRLF && textAt(body, next - 2) === CRLF && next - 2 >= from + 2
-    if (!isLine || parts.length === MOST_PARTS) return null
+    if (!isLine || parts.length === MAX_PARTS) return null
     parts.push(body.subarray(from + 2, next - 2))
     at = next
   }
@@ -62,7 +62,7 @@ interface Part {
 }
 
 function readPart(part: Buffer): Part | null {
-  const end = part.subarray(0, LONGEST_HEADERS).indexOf(CRLF + CRLF)
+  const end = part.subarray(0, MAX_HEADERS).indexOf(CRLF + CRLF)
   if (end === -1) return null
   let name: string | null = null
   let isText = true

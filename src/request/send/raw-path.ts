@@ -7,7 +7,7 @@ import { refuse } from '#contract'
 /** What stands in a route's path for the rest, one segment or several. */
 const PLACE = '{id}'
 
-export interface RawRoad {
+export interface RawRoute {
   /** The route's path. */
   readonly route: string
   /** The one at the provider; has the place where the route has one. */
@@ -21,7 +21,7 @@ export interface RawRoad {
  *
  * @param asked the path that the client asked for, still encoded
  */
-export function upstreamPath({ route, upstream, routes }: RawRoad, asked: string, query: string): string {
+export function upstreamPath({ route, upstream, routes }: RawRoute, asked: string, query: string): string {
   const at = route.indexOf(PLACE)
   if (at === -1) return upstream + queryOf(query)
   const end = asked.length - (route.length - at - PLACE.length)

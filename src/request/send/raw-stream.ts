@@ -102,7 +102,7 @@ export class ByteStream implements RawStream {
 const NOTHING: Buffer = Buffer.alloc(0)
 
 /** When so much follows an event with usage, that was not the last one. */
-const LONGEST_TAIL_BYTES = 64 * 1024
+const MAX_TAIL_BYTES = 64 * 1024
 /** What the object around an event takes, about. */
 const EVENT_BYTES = 128
 
@@ -179,7 +179,7 @@ export class EventStream implements RawStream {
       this.#isEnding = isEnding
       this.#tail.push(event)
       this.#tailBytes += event.length + EVENT_BYTES
-      if (this.#tailBytes <= LONGEST_TAIL_BYTES) return
+      if (this.#tailBytes <= MAX_TAIL_BYTES) return
       released.push(...this.#tail.splice(0, this.#tail.length - 1))
     } else {
       // Usage that is said again and again was not the last one before.

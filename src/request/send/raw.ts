@@ -84,7 +84,7 @@ class RawTry {
       path: this.#path,
       requestId: id,
       signal,
-      watchman: host.watchman,
+      deadlineClock: host.deadlineClock,
       largestBytes: generation.configuration.limits.answerBytes,
       holds: this.#holds,
       begin: (head, resume) => this.#begin(head, resume),

@@ -8,9 +8,9 @@ import {
   type Target,
   type UpstreamFailure,
 } from '#contract'
-import type { Watchman } from '../../common/clock.ts'
+import type { DeadlineClock } from '../../common/clock.ts'
 import { type AttemptOptions, startAttempt } from '../../providers/attempt.ts'
-import type { Ticket } from '../../providers/health.ts'
+import type { TrackedAttempt } from '../../providers/health.ts'
 import { THE_CREDENTIALS } from '../../providers/retry.ts'
 import type { UpstreamRequest } from '../../providers/transport.ts'
 import type { Signed, Upstream } from '../../runtime/generation.ts'
@@ -32,7 +32,7 @@ const OPERATORS: ReadonlySet<ErrorCode> = new Set([
 ])
 
 /** So many names of dropped parameters are told one by one. */
-const MOST_DROPPED = 20
+const MAX_DROPPED = 20
 
 /** Made for one attempt: what its pump and its way to the provider need to know, and what came of it. */
 export class Try implements AttemptOptions, PumpParts {
@@ -42,7 +42,7 @@ export class Try implements AttemptOptions, PumpParts {
   readonly timeouts: AttemptOptions['timeouts']
   readonly decodeError: AttemptOptions['decodeError']
   readonly stream: boolean
-  readonly watchman: Watchman
+  readonly deadlineClock: DeadlineClock
   readonly client: Client
   readonly meter: Meter
   readonly onDisconnect: OnDisconnect
@@ -56,7 +56,7 @@ export class Try implements AttemptOptions, PumpParts {
   tookMs = 0
   readonly #exchange: LiveExchange
   readonly #signed: Signed
-  readonly #ticket: Ticket
+  readonly #trackedAttempt: TrackedAttempt
   readonly #record: AttemptRecord
 
   constructor(exchange: LiveExchange, target: Target, encoded: EncodedRequest) {
@@ -69,7 +69,7 @@ export class Try implements AttemptOptions, PumpParts {
     this.timeouts = provider.timeouts
     this.decodeError = dialect.decodeError
     this.stream = chat.stream
-    this.watchman = host.watchman
+    this.deadlineClock = host.deadlineClock
     this.client = exchange.client
     this.meter = exchange.meter
     this.onDisconnect = exchange.onDisconnect
@@ -87,7 +87,7 @@ export class Try implements AttemptOptions, PumpParts {
       headers: { ...this.#signed.headers, 'x-request-id': exchange.id, via: exchange.via },
       body: encoded.body,
     }
-    this.#ticket = generation.board.begin(target)
+    this.#trackedAttempt = generation.healthTracker.begin(target)
     this.#record = new AttemptRecord(exchange, target.id)
   }
 
@@ -117,7 +117,7 @@ export class Try implements AttemptOptions, PumpParts {
 
   onHead(status: number | null, failure: UpstreamFailure | null): void {
     if (failure === null) {
-      this.#ticket.begun(this.stream)
+      this.#trackedAttempt.begun(this.stream)
       this.#signed.taken()
     } else this.hasCredential = credentialAfter(this.#signed, failure)
     this.#record.head(status, failure)
@@ -142,10 +142,10 @@ export class Try implements AttemptOptions, PumpParts {
     if (ending.ending === 'failed') {
       this.#noteFailure(ending.failure)
       // A credential's failure is the target's only when there is no other; a client that reads too slowly is nobody's.
-      if (this.hasCredential || isPaused) this.#ticket.dropped()
-      else this.#ticket.bad(ending.failure)
-    } else if (ending.ending === 'complete' || ending.ending === 'tapped') this.#ticket.good()
-    else this.#ticket.dropped()
+      if (this.hasCredential || isPaused) this.#trackedAttempt.dropped()
+      else this.#trackedAttempt.bad(ending.failure)
+    } else if (ending.ending === 'complete' || ending.ending === 'tapped') this.#trackedAttempt.good()
+    else this.#trackedAttempt.dropped()
   }
 
   /** Writes down a failure, also one of which the head said nothing, and tells the operator. */
@@ -169,7 +169,7 @@ function tellDropped({ ctx }: LiveExchange, names: readonly string[]): void {
     ctx.remove('x-tollgate-dropped')
     return
   }
-  const sayable = names.filter(name => /^[\w.[\]-]{1,64}$/.test(name)).slice(0, MOST_DROPPED)
+  const sayable = names.filter(name => /^[\w.[\]-]{1,64}$/.test(name)).slice(0, MAX_DROPPED)
   const rest = names.length - sayable.length
   ctx.set('x-tollgate-dropped', (rest > 0 ? [...sayable, `${rest} more`] : sayable).join(', '))
 }

@@ -1,6 +1,6 @@
 /** Who is there when a scripted request comes: accounts with their credit, and a key of each. */
 import type { Key } from '#contract'
-import type { House } from '../gateway.ts'
+import type { TestGateway } from '../gateway.ts'
 import type { AccountShape, KeyShape, TestShape } from './schema.ts'
 
 /** The account's id and name, its key, and the key as clients send it. */
@@ -32,7 +32,7 @@ export function accountsOf({ account = {}, key, accounts = {} }: Given = {}) {
 }
 
 /** Makes the accounts and their keys; what is left out is as policy tests say. */
-export async function settle({ store }: Pick<House, 'store'>, given?: Given): Promise<People> {
+export async function settle({ store }: Pick<TestGateway, 'store'>, given?: Given): Promise<People> {
   const people = new Map<string, Person>()
   for (const [name, account] of accountsOf(given)) people.set(name, await settleOne(store, name, account))
   const [first] = people.values()
@@ -40,7 +40,7 @@ export async function settle({ store }: Pick<House, 'store'>, given?: Given): Pr
 }
 
 async function settleOne(
-  store: House['store'],
+  store: TestGateway['store'],
   name: string,
   { plan = 'default', balance = 10_000_000_000n, frozen = false, key: said = {} }: AccountShape & { key?: KeyShape },
 ): Promise<Person> {

@@ -3,7 +3,7 @@
  * dropped, a callback) is kept for the test under way and does not end the run.
  */
 import { Socket } from 'node:net'
-import { type StrayKind, watchStrays } from '../../simulate/unhandled.ts'
+import { type UnhandledKind, watchUnhandled } from '../../simulate/unhandled.ts'
 import type { HttpStandIn } from './http.ts'
 
 /** Watches over this process until it ends. */
@@ -20,7 +20,7 @@ export interface Guard {
 
 type Connect = typeof Socket.prototype.connect
 
-const WHAT: Readonly<Record<StrayKind, string>> = {
+const WHAT: Readonly<Record<UnhandledKind, string>> = {
   exception: 'an error that nobody catches',
   rejection: 'a promise that nobody waits for rejected',
 }
@@ -45,7 +45,7 @@ export function standGuard(): Guard {
   let standIn: HttpStandIn | null = null
   const answered: typeof fetch = (input, init) => (standIn?.fetch ?? fetch)(input, init)
   globalThis.fetch = answered
-  const endStrays = watchStrays((kind, words) => void errors.push(`${WHAT[kind]}: ${words}`))
+  const endUnhandled = watchUnhandled((kind, words) => void errors.push(`${WHAT[kind]}: ${words}`))
   return {
     takeErrors() {
       const taken = errors
@@ -63,7 +63,7 @@ export function standGuard(): Guard {
     end() {
       globalThis.fetch = fetch
       Socket.prototype.connect = connect
-      endStrays()
+      endUnhandled()
     },
   }
 }

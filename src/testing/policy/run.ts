@@ -2,11 +2,11 @@
 import { asksModel, mistakeText, type TrailEntry } from '#contract'
 import type { Configuration } from '../../config/configuration.ts'
 import { PlanError } from '../../loader/plan.ts'
-import { played } from '../../simulate/configuration.ts'
+import { simulated } from '../../simulate/configuration.ts'
 import { openStore } from '../../store/sqlite.ts'
 import { render, type ScriptedAnswer } from '../answers.ts'
 import { headersOf, sameNumbers, startOf } from '../bench.ts'
-import { type House, houseMistakeText, openHouse, pause, StuckError } from '../gateway.ts'
+import { gatewayMistakeText, openTestGateway, pause, StuckError, type TestGateway } from '../gateway.ts'
 import { type BenchTime, createTime } from '../time.ts'
 import type { BenchAnswer, BenchRequest } from '../visit.ts'
 import { accountsOf, type People, type Person, settle } from './accounts.ts'
@@ -58,8 +58,8 @@ export async function runTest(
   const http = httpOf(tests, test)
   guard.answerBy(http)
   try {
-    const configuration = await trusting(played(tests.configuration), accountsOf(test.given)[0]![0])
-    const house = await openHouse({
+    const configuration = await trusting(simulated(tests.configuration), accountsOf(test.given)[0]![0])
+    const testGateway = await openTestGateway({
       configuration,
       time,
       random: sameNumbers(),
@@ -68,9 +68,9 @@ export async function runTest(
       store: 'memory',
     })
     try {
-      await runSteps({ tests, test, configuration, house, time, http }, run)
+      await runSteps({ tests, test, configuration, testGateway, time, http }, run)
     } finally {
-      await house.close()
+      await testGateway.close()
     }
   } catch (error) {
     run.failures.push(brokenBy(error, run.step))
@@ -128,7 +128,7 @@ interface Run {
 
 async function runSteps(stage: Omit<Stage, 'person' | 'said'>, run: Run): Promise<void> {
   const { test } = stage
-  const people: People = await settle(stage.house, test.given)
+  const people: People = await settle(stage.testGateway, test.given)
   const said: Said = { answers: [], from: 0 }
   for (const [nth, step] of [test, ...(test.then ?? [])].entries()) {
     run.step = nth + 1
@@ -157,7 +157,7 @@ interface Stage {
   readonly test: PlacedTest
   /** Whose identity provider, if it has one, is that of the tests. */
   readonly configuration: Configuration
-  readonly house: House
+  readonly testGateway: TestGateway
   readonly time: BenchTime
   readonly http: HttpStandIn | null
   /** Whose request it is. */
@@ -176,38 +176,38 @@ async function runStep(
   step: StepShape & { readonly request: RequestShape },
   number: number,
 ): Promise<StepFailure | null> {
-  const { house, time, http } = stage
+  const { testGateway, time, http } = stage
   // Those of the test itself are said already.
   if (number > 1) http?.say(step.http ?? {})
   if (step.after !== undefined) await time.pass(step.after)
-  if (step.upstream !== undefined || number === 1) say(house, stage.said, step.upstream)
-  const before = { calls: house.upstream.calls.length, mistakes: house.mistakes.length }
+  if (step.upstream !== undefined || number === 1) say(testGateway, stage.said, step.upstream)
+  const before = { calls: testGateway.upstream.calls.length, mistakes: testGateway.mistakes.length }
   const request = await requestOf(stage, step.request)
   let answer: BenchAnswer | null = null
   for (let left = step.request.times ?? 1; left > 0; left--) {
-    answer = await house.send(request, headersOf(request, stage.person.good, stage.tests.configuration))
+    answer = await testGateway.send(request, headersOf(request, stage.person.good, stage.tests.configuration))
   }
   const seen = look(stage, answer!, before.calls)
   const found = [
     ...mismatches(step.expect, seen),
-    ...faultsBehindTheEnd(house, before.calls, stage.said),
+    ...faultsBehindTheEnd(testGateway, before.calls, stage.said),
     ...unmatched(http),
   ]
   if (found.length === 0) return null
-  const mistakes = house.mistakes.slice(before.mistakes).map(houseMistakeText)
+  const mistakes = testGateway.mistakes.slice(before.mistakes).map(gatewayMistakeText)
   return { step: number, mismatches: found, trail: seen.trail, mistakes }
 }
 
 /** From now on, also in later steps that say nothing of their own: a provider does not know of steps. */
-function say(house: House, said: Said, upstream: StepShape['upstream'] = {}): void {
+function say(testGateway: TestGateway, said: Said, upstream: StepShape['upstream'] = {}): void {
   said.answers = [upstream].flat().map(answerOf)
-  said.from = house.upstream.calls.length
-  house.upstream.script(said.answers)
+  said.from = testGateway.upstream.calls.length
+  testGateway.upstream.script(said.answers)
 }
 
 /** A fault behind the last event is not the one that was meant: the whole answer has come before it. */
-function faultsBehindTheEnd(house: House, callsBefore: number, { answers, from }: Said): Mismatch[] {
-  return house.upstream.calls.slice(callsBefore).flatMap(({ body }, nth) => {
+function faultsBehindTheEnd(testGateway: TestGateway, callsBefore: number, { answers, from }: Said): Mismatch[] {
+  return testGateway.upstream.calls.slice(callsBefore).flatMap(({ body }, nth) => {
     const at = Math.min(callsBefore + nth - from, answers.length - 1)
     const answer = answers[at]!
     if (answer.fault === undefined || answer.after === undefined) return []
@@ -219,9 +219,9 @@ function faultsBehindTheEnd(house: House, callsBefore: number, { answers, from }
   })
 }
 
-function look({ house, person, http }: Stage, answer: BenchAnswer, callsBefore: number): Seen {
-  const record = house.records.get(answer.id ?? '')
-  const calls = house.upstream.calls.slice(callsBefore)
+function look({ testGateway, person, http }: Stage, answer: BenchAnswer, callsBefore: number): Seen {
+  const record = testGateway.records.get(answer.id ?? '')
+  const calls = testGateway.upstream.calls.slice(callsBefore)
   return {
     answer,
     trail: record?.trail ?? [],
@@ -230,8 +230,8 @@ function look({ house, person, http }: Stage, answer: BenchAnswer, callsBefore: 
     calls: calls.length,
     http: http?.takeCalls() ?? new Map(),
     sent: calls.at(-1)?.body ?? null,
-    receipt: answer.id === null ? undefined : house.store.findReceipt(answer.id),
-    balance: house.store.findAccount(person.account)!.posted,
+    receipt: answer.id === null ? undefined : testGateway.store.findReceipt(answer.id),
+    balance: testGateway.store.findAccount(person.account)!.posted,
   }
 }
 
@@ -272,8 +272,8 @@ function bodyOf({ configuration }: PolicyTests, said: RequestShape, method: stri
 }
 
 async function tokenOf(stage: Stage, said: RequestShape): Promise<string | null> {
-  const { house, time, person, configuration } = stage
-  const { store } = house
+  const { testGateway, time, person, configuration } = stage
+  const { store } = testGateway
   const which = said.key ?? 'good'
   const step = tokenStepOf(routeFor(configuration, stage.tests.policy, said))
   if (step && which !== 'none' && which !== 'revoked') {
@@ -304,7 +304,7 @@ async function tokenOf(stage: Stage, said: RequestShape): Promise<string | null>
 }
 
 async function strangersKey({ clock }: BenchTime): Promise<string> {
-  const store = await openStore({ url: 'memory', secret: "a stranger's secret, of another house", clock })
+  const store = await openStore({ url: 'memory', secret: "a stranger's secret, of another testGateway", clock })
   try {
     const { id } = await store.createAccount({ name: 'stranger' })
     return (await store.createKey({ account: id, name: 'stranger' })).token

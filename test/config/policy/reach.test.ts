@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { afterAll, describe, expect, test } from 'vitest'
 import { definePlugin } from '#contract'
-import { type Door, truthOf } from '../../../src/config/conditions/truth.ts'
+import { type RoutePath, truthOf } from '../../../src/config/conditions/truth.ts'
 import { compileWhen, whenFacts } from '../../../src/config/conditions/when.ts'
 import { loadConfiguration } from '../../../src/config/load.ts'
 import { createRegistry } from '../../../src/loader/registry.ts'
@@ -271,9 +271,9 @@ test('behind a step that ends every request nothing is reached', async () => {
 })
 
 describe('truthOf', () => {
-  const door: Door = { method: 'POST', path: '/v1/messages' }
-  const braces: Door = { method: 'GET', path: '/v1/files/{id}' }
-  test.each<[string, Door | null, boolean | null]>([
+  const door: RoutePath = { method: 'POST', path: '/v1/messages' }
+  const braces: RoutePath = { method: 'GET', path: '/v1/files/{id}' }
+  test.each<[string, RoutePath | null, boolean | null]>([
     ['request.method == "POST"', door, true],
     ['request.method == "POST"', braces, false],
     ['request.method == "POST"', null, null],

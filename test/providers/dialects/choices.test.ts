@@ -1,6 +1,6 @@
 /** How many answers a request may ask for: what the configuration says of each dialect is what the dialect takes. */
 import { expect, test } from 'vitest'
-import { type Chat, isRefusal, MOST_CHOICES, type Target } from '#contract'
+import { type Chat, isRefusal, MAX_CHOICES, type Target } from '#contract'
 import { DIALECT_NAMES, type DialectName } from '../../../src/config/configuration.ts'
 import { CHOICES_OF } from '../../../src/config/models.ts'
 import { createDialect } from '../../../src/providers/dialects/index.ts'
@@ -27,7 +27,7 @@ function complaint(name: DialectName, choices: number): string | null {
 }
 
 test.each(DIALECT_NAMES)('%s', name => {
-  const most = CHOICES_OF[name] ?? MOST_CHOICES
+  const most = CHOICES_OF[name] ?? MAX_CHOICES
   expect(complaint(name, most)).toBeNull()
-  if (most < MOST_CHOICES) expect(complaint(name, most + 1)).toBe('n')
+  if (most < MAX_CHOICES) expect(complaint(name, most + 1)).toBe('n')
 })

@@ -46,14 +46,14 @@ async function drains(response: ServerResponse): Promise<boolean> {
 describe('the client leaves', () => {
   test.each(['fin', 'reset'] as const)('by %s, before anything was written', async how => {
     await using wire = await openWire()
-    const { client, left, watchman } = clientOn(wire.response)
+    const { client, left, deadlineClock } = clientOn(wire.response)
     let resumed = 0
     client.onResume(() => resumed++)
     wire.raw[how]()
     await until(() => client.left)
     expect(left).toHaveLength(1)
     expect(resumed).toBe(1)
-    expect(watchman.watched).toBe(0)
+    expect(deadlineClock.watched).toBe(0)
     expect(client.headSent).toBe(false)
   })
 
@@ -99,12 +99,12 @@ describe('the client leaves', () => {
     ['what Koa sends', client => client.release()],
   ])('after %s has ended nobody leaves', async (_name, end) => {
     await using wire = await openWire()
-    const { client, left, watchman } = clientOn(wire.response)
+    const { client, left, deadlineClock } = clientOn(wire.response)
     client.startHeartbeat()
     end(client)
     wire.raw.reset()
     await once(wire.response, 'close')
-    expect(watchman.watched).toBe(0)
+    expect(deadlineClock.watched).toBe(0)
     expect(client.left).toBe(false)
     expect(left).toEqual([])
   })
@@ -126,12 +126,12 @@ describe('a client that does not keep up', () => {
 
   test('is cut when it takes nothing for too long, and that is leaving', async () => {
     await using wire = await openWire()
-    const { client, watchman, left } = clientOn(wire.response, { stallMs: 60_000 })
+    const { client, deadlineClock, left } = clientOn(wire.response, { stallMs: 60_000 })
     wire.raw.pause()
     await fill(client, wire.response)
-    watchman.advance(60_000)
+    deadlineClock.advance(60_000)
     expect(wire.response.destroyed).toBe(false)
-    watchman.advance(1)
+    deadlineClock.advance(1)
     expect(wire.response.destroyed).toBe(true)
     await until(() => client.left)
     expect(left).toHaveLength(1)
@@ -139,26 +139,26 @@ describe('a client that does not keep up', () => {
 
   test('has its time from the moment at which it stopped, not from the last write', async () => {
     await using wire = await openWire()
-    const { client, watchman } = clientOn(wire.response)
+    const { client, deadlineClock } = clientOn(wire.response)
     wire.raw.pause()
     await fill(client, wire.response)
-    watchman.advance(40_000)
+    deadlineClock.advance(40_000)
     client.writeStream(frame('more'))
-    watchman.advance(20_001)
+    deadlineClock.advance(20_001)
     expect(wire.response.destroyed).toBe(true)
   })
 
   test('has it anew each time', async () => {
     await using wire = await openWire()
-    const { client, watchman } = clientOn(wire.response)
+    const { client, deadlineClock } = clientOn(wire.response)
     for (let round = 0; round < 3; round++) {
       wire.raw.pause()
       await fill(client, wire.response)
-      watchman.advance(50_000)
+      deadlineClock.advance(50_000)
       const resumed = new Promise<void>(resolve => client.onResume(resolve))
       wire.raw.resume()
       await resumed
-      watchman.advance(50_000)
+      deadlineClock.advance(50_000)
     }
     expect(wire.response.destroyed).toBe(false)
   })
@@ -169,25 +169,25 @@ describe('a client that does not keep up', () => {
     ['a broken stream’s last event', (client, body) => client.breakStream(body)],
   ])('is cut also while %s wait for it', async (_name, send) => {
     await using wire = await openWire()
-    const { client, watchman, flushed } = clientOn(wire.response)
+    const { client, deadlineClock, flushed } = clientOn(wire.response)
     wire.raw.pause()
     send(client, Buffer.alloc(16 * 1024 * 1024, 'x'))
     while (await drains(wire.response));
-    watchman.advance(60_000)
+    deadlineClock.advance(60_000)
     expect(wire.response.destroyed).toBe(false)
-    watchman.advance(1)
+    deadlineClock.advance(1)
     // Without a deadline this would wait for ever, and so would 16 MiB.
     expect(wire.response.destroyed).toBe(true)
     expect(wire.response.writableFinished).toBe(false)
     await flushed
-    expect(watchman.watched).toBe(0)
+    expect(deadlineClock.watched).toBe(0)
   })
 
   test('but slow is not stalled: who takes a little now and then gets all of it', async () => {
     await using wire = await openWire()
-    const { client, watchman, flushed } = clientOn(wire.response)
+    const { client, deadlineClock, flushed } = clientOn(wire.response)
     const size = 32 * 1024 * 1024
-    const start = watchman.now()
+    const start = deadlineClock.now()
     let received = 0
     wire.raw.socket.on('data', bytes => {
       received += bytes.length
@@ -195,13 +195,13 @@ describe('a client that does not keep up', () => {
     wire.raw.pause()
     client.sendWhole(200, {}, Buffer.alloc(size, 'x'))
     while (!wire.response.writableFinished && !wire.response.destroyed) {
-      watchman.advance(50_000)
+      deadlineClock.advance(50_000)
       wire.raw.resume()
       await Promise.race([once(wire.response, 'drain'), flushed])
       wire.raw.pause()
       while (await drains(wire.response));
     }
-    expect(watchman.now() - start).toBeGreaterThan(120_000)
+    expect(deadlineClock.now() - start).toBeGreaterThan(120_000)
     expect(wire.response.writableFinished).toBe(true)
     wire.raw.resume()
     await until(() => received >= size)
@@ -209,12 +209,12 @@ describe('a client that does not keep up', () => {
 
   test('is not watched any more when it has taken all', async () => {
     await using wire = await openWire()
-    const { client, watchman, flushed } = clientOn(wire.response)
+    const { client, deadlineClock, flushed } = clientOn(wire.response)
     const { socket } = wire.response
     client.sendWhole(200, {}, Buffer.alloc(8 * 1024 * 1024, 'x'))
     await flushed
-    expect(watchman.watched).toBe(0)
-    watchman.advance(1_000_000)
+    expect(deadlineClock.watched).toBe(0)
+    deadlineClock.advance(1_000_000)
     expect((await wire.raw.readResponse()).body).toHaveLength(8 * 1024 * 1024)
     // The connection stays for the next request.
     expect(socket!.destroyed).toBe(false)
@@ -261,36 +261,36 @@ describe('small frames', () => {
 describe('what Koa sends', () => {
   test('may take its time: only a client that takes nothing of it is cut', async () => {
     await using wire = await openWire()
-    const { client, watchman, flushed } = clientOn(wire.response)
+    const { client, deadlineClock, flushed } = clientOn(wire.response)
     client.release()
     for (let piece = 0; piece < 3; piece++) {
-      watchman.advance(100_000)
+      deadlineClock.advance(100_000)
       await new Promise<void>(resolve => wire.response.write(`piece ${piece};`, () => resolve()))
     }
-    watchman.advance(100_000)
+    deadlineClock.advance(100_000)
     expect(wire.response.destroyed).toBe(false)
     wire.raw.pause()
     do wire.response.write(LARGE)
     while (!wire.response.writableNeedDrain || (await drains(wire.response)))
-    watchman.advance(1)
-    watchman.advance(60_000)
+    deadlineClock.advance(1)
+    deadlineClock.advance(60_000)
     expect(wire.response.destroyed).toBe(false)
-    watchman.advance(1)
+    deadlineClock.advance(1)
     expect(wire.response.destroyed).toBe(true)
     await flushed
-    expect(watchman.watched).toBe(0)
+    expect(deadlineClock.watched).toBe(0)
   })
 
   test('is not stalled when it is read slowly', async () => {
     await using wire = await openWire()
-    const { client, watchman } = clientOn(wire.response)
+    const { client, deadlineClock } = clientOn(wire.response)
     client.release()
     for (let round = 0; round < 3; round++) {
       wire.raw.pause()
       do wire.response.write(LARGE)
       while (!wire.response.writableNeedDrain || (await drains(wire.response)))
-      watchman.advance(50_000)
-      watchman.advance(9_000)
+      deadlineClock.advance(50_000)
+      deadlineClock.advance(9_000)
       wire.raw.resume()
       await once(wire.response, 'drain')
     }
@@ -299,14 +299,14 @@ describe('what Koa sends', () => {
 
   test('need not end, but the gateway does', async () => {
     await using wire = await openWire()
-    const { client, watchman } = clientOn(wire.response)
+    const { client, deadlineClock } = clientOn(wire.response)
     client.release()
     wire.response.write('for ever and')
     await wire.raw.readUntil('ever')
     client.hurry()
-    watchman.advance(2_000)
+    deadlineClock.advance(2_000)
     expect(wire.response.destroyed).toBe(false)
-    watchman.advance(1)
+    deadlineClock.advance(1)
     expect(wire.response.destroyed).toBe(true)
   })
 })
@@ -315,17 +315,17 @@ describe('behind another answer on its connection', () => {
   test('nobody is slow, and nothing is flushed, until that one is over', async () => {
     await using pipeline = await openPipeline()
     const [first, second] = pipeline.responses
-    const { client, watchman, flushed } = clientOn(second!)
+    const { client, deadlineClock, flushed } = clientOn(second!)
     client.sendWhole(200, {}, 'second')
-    watchman.advance(60_001)
-    watchman.advance(60_001)
+    deadlineClock.advance(60_001)
+    deadlineClock.advance(60_001)
     await new Promise(resolve => setImmediate(resolve))
     expect([second!.destroyed, client.isFlushed]).toEqual([false, false])
     first!.end('first')
     await flushed
     expect((await pipeline.raw.readResponse()).text()).toBe('first')
     expect((await pipeline.raw.readResponse()).text()).toBe('second')
-    expect(watchman.watched).toBe(0)
+    expect(deadlineClock.watched).toBe(0)
   })
 })
 
@@ -334,24 +334,24 @@ describe('the heartbeat', () => {
 
   test('says nothing before it is started', async () => {
     await using wire = await openWire()
-    const { client, watchman } = clientOn(wire.response)
-    watchman.advance(100_000)
+    const { client, deadlineClock } = clientOn(wire.response)
+    deadlineClock.advance(100_000)
     expect(client.headSent).toBe(false)
   })
 
   test('comes after the first silence, and then each further one; the first commits the status', async () => {
     await using wire = await openWire()
-    const { client, watchman } = clientOn(wire.response)
+    const { client, deadlineClock } = clientOn(wire.response)
     client.startHeartbeat()
-    watchman.advance(9_999)
+    deadlineClock.advance(9_999)
     expect(client.headSent).toBe(false)
-    watchman.advance(1)
+    deadlineClock.advance(1)
     expect(client.headSent).toBe(true)
     expect(client.firstWriteMs).toBeNull()
-    watchman.advance(14_999)
+    deadlineClock.advance(14_999)
     await wire.raw.readUntil(': ping')
     expect(pings(wire.raw.received())).toBe(1)
-    watchman.advance(1)
+    deadlineClock.advance(1)
     client.endStream(frame('[DONE]'))
     const { status, body } = await wire.raw.readResponse()
     expect(status).toBe(200)
@@ -360,25 +360,25 @@ describe('the heartbeat', () => {
 
   test('counts silence from the last event', async () => {
     await using wire = await openWire()
-    const { client, watchman } = clientOn(wire.response)
+    const { client, deadlineClock } = clientOn(wire.response)
     client.startHeartbeat()
     for (let i = 0; i < 20; i++) {
-      watchman.advance(9_000)
+      deadlineClock.advance(9_000)
       client.writeStream(frame(`${i}`))
     }
-    watchman.advance(9_999)
+    deadlineClock.advance(9_999)
     client.endStream(frame('[DONE]'))
-    watchman.advance(100_000)
+    deadlineClock.advance(100_000)
     expect(pings((await wire.raw.readResponse()).body)).toBe(0)
   })
 
   test('is silent towards a client that does not keep up', async () => {
     await using wire = await openWire()
-    const { client, watchman } = clientOn(wire.response)
+    const { client, deadlineClock } = clientOn(wire.response)
     client.startHeartbeat()
     wire.raw.pause()
     await fill(client, wire.response)
-    watchman.advance(30_000)
+    deadlineClock.advance(30_000)
     client.endStream(frame('[DONE]'))
     wire.raw.resume()
     expect(pings((await wire.raw.readResponse()).body)).toBe(0)
@@ -388,13 +388,13 @@ describe('the heartbeat', () => {
 describe('an answer', () => {
   test('that is a stream begins with its head and says so once', async () => {
     await using wire = await openWire()
-    const { client, watchman } = clientOn(wire.response)
+    const { client, deadlineClock } = clientOn(wire.response)
     wire.response.setHeader('x-request-id', 'req_1')
     expect([client.headSent, client.firstWriteMs]).toEqual([false, null])
-    watchman.advance(7)
+    deadlineClock.advance(7)
     client.writeStream(frame('a'))
     expect([client.headSent, client.firstWriteMs]).toEqual([true, 5_007])
-    watchman.advance(7)
+    deadlineClock.advance(7)
     client.writeStream(frame('b'))
     expect(client.firstWriteMs).toBe(5_007)
     client.endStream(frame('[DONE]'))
@@ -482,14 +482,14 @@ describe('an answer', () => {
 
   test('that breaks has its last event, and then no end but the connection’s', async () => {
     await using wire = await openWire()
-    const { client, watchman, flushed } = clientOn(wire.response)
+    const { client, deadlineClock, flushed } = clientOn(wire.response)
     client.writeStream(frame('a'))
     client.breakStream(frame('error'))
     await wire.raw.readUntil('data: error\n\n')
     await until(() => client.isParting)
-    watchman.advance(249)
+    deadlineClock.advance(249)
     expect(wire.response.destroyed, 'its client may still read the event').toBe(false)
-    watchman.advance(1)
+    deadlineClock.advance(1)
     const { end, text } = await wire.raw.readResponse()
     expect([end, text()]).toEqual(['cut', 'data: a\n\ndata: error\n\n'])
     expect(await wire.raw.closed).toBe('fin')
@@ -498,14 +498,14 @@ describe('an answer', () => {
 
   test('that breaks over HTTP/1.0 ends in a reset, which no client takes for its end', async () => {
     await using wire = await openWire('HTTP/1.0')
-    const { client, watchman } = clientOn(wire.response)
+    const { client, deadlineClock } = clientOn(wire.response)
     client.writeStream(frame('a'))
     client.breakStream(frame('error'))
     await wire.raw.readUntil('data: error\n\n')
     await until(() => client.isParting)
-    watchman.advance(999)
+    deadlineClock.advance(999)
     expect(wire.response.destroyed, 'the reset must not overtake the event').toBe(false)
-    watchman.advance(1)
+    deadlineClock.advance(1)
     const { end, text } = await wire.raw.readResponse()
     expect([end, text()]).toEqual(['cut', 'data: a\n\ndata: error\n\n'])
     expect(await wire.raw.closed).toBe('reset')
@@ -513,28 +513,28 @@ describe('an answer', () => {
 
   test('that breaks behind a write that is on its way has all its events, in their order', async () => {
     await using wire = await openWire()
-    const { client, watchman } = clientOn(wire.response)
+    const { client, deadlineClock } = clientOn(wire.response)
     wire.raw.pause()
     await fill(client, wire.response)
     client.writeStream(frame('one before'))
     client.breakStream(frame('error'))
     expect(client.isParting, 'the event has not left').toBe(false)
-    watchman.advance(59_999)
+    deadlineClock.advance(59_999)
     expect(wire.response.destroyed).toBe(false)
     wire.raw.resume()
     await until(() => client.isParting)
-    watchman.advance(250)
+    deadlineClock.advance(250)
     const { end, text } = await wire.raw.readResponse()
     expect([end, text().slice(text().indexOf('data:'))]).toEqual(['cut', 'data: one before\n\ndata: error\n\n'])
   })
 
   test('that breaks is not offered beyond its client’s time', async () => {
     await using wire = await openWire('HTTP/1.0')
-    const { client, watchman, flushed } = clientOn(wire.response)
+    const { client, deadlineClock, flushed } = clientOn(wire.response)
     wire.raw.pause()
     await fill(client, wire.response)
     client.breakStream(frame('error'))
-    watchman.advance(60_001)
+    deadlineClock.advance(60_001)
     await flushed
     wire.raw.resume()
     expect((await wire.raw.readResponse()).end).toBe('cut')
@@ -563,13 +563,13 @@ describe('an answer', () => {
     ['a broken stream', client => client.breakStream(frame('one'))],
   ])('ends once: %s', async (_name, end) => {
     await using wire = await openWire()
-    const { client, watchman } = clientOn(wire.response)
+    const { client, deadlineClock } = clientOn(wire.response)
     end(client)
     client.sendWhole(500, {}, 'two')
     client.endStream(frame('two'))
     client.breakStream(frame('two'))
     await until(() => client.isParting || wire.response.writableFinished)
-    watchman.advance(250)
+    deadlineClock.advance(250)
     const { status, text } = await wire.raw.readResponse()
     expect(status).toBe(200)
     expect(text()).toContain('one')

@@ -39,27 +39,27 @@ describe('the client leaves a stream', () => {
   })
 
   test('after the finish the usage is waited for, two seconds', async () => {
-    const { put, leaves, ending, source, watchman, meter } = await streaming()
+    const { put, leaves, ending, source, deadlineClock, meter } = await streaming()
     put(text('a'), finish())
     await leaves()
-    watchman.advance(1_999)
+    deadlineClock.advance(1_999)
     expect(await ending()).toBeNull()
     put(usageChunk(USAGE))
     expect(meter.usage).toEqual(USAGE)
-    watchman.advance(1)
+    deadlineClock.advance(1)
     expect(await ending()).toEqual(LEFT)
     expect(source.aborts).toBe(1)
   })
 
   test('and not longer when the usage and the end come', async () => {
-    const { put, leaves, ending, source, watchman } = await streaming()
+    const { put, leaves, ending, source, deadlineClock } = await streaming()
     put(text('a'), finish())
     await leaves()
-    const before = watchman.watched
+    const before = deadlineClock.watched
     put(usageChunk(USAGE), '[DONE]')
     expect(await ending()).toEqual(LEFT)
     expect(source.aborts).toBe(0)
-    expect(watchman.watched).toBe(before)
+    expect(deadlineClock.watched).toBe(before)
   })
 
   test('what waits for a connection is not sent any more, also when the rest would be read', async () => {
@@ -71,42 +71,42 @@ describe('the client leaves a stream', () => {
   })
 
   test('draining takes thirty seconds at most', async () => {
-    const { put, leaves, ending, source, watchman } = await streaming({ onDisconnect: 'drain' })
+    const { put, leaves, ending, source, deadlineClock } = await streaming({ onDisconnect: 'drain' })
     put(text('a'))
     await leaves()
     for (let second = 0; second < 29; second++) {
-      watchman.advance(1_000)
+      deadlineClock.advance(1_000)
       put(text('b'))
     }
     expect(await ending()).toBeNull()
-    watchman.advance(1_000)
+    deadlineClock.advance(1_000)
     expect(await ending()).toEqual(LEFT)
     expect(source.aborts).toBe(1)
   })
 
   test('a provider that finishes again and again gets two seconds, once', async () => {
-    const { put, leaves, ending, watchman } = await streaming({ onDisconnect: 'drain' })
+    const { put, leaves, ending, deadlineClock } = await streaming({ onDisconnect: 'drain' })
     put(text('a'))
     await leaves()
-    watchman.advance(10_000)
+    deadlineClock.advance(10_000)
     put(finish())
-    watchman.advance(1_500)
+    deadlineClock.advance(1_500)
     put(finish(), text('b'))
-    watchman.advance(499)
+    deadlineClock.advance(499)
     expect(await ending()).toBeNull()
-    watchman.advance(1)
+    deadlineClock.advance(1)
     expect(await ending()).toEqual(LEFT)
   })
 
   test('while it drains, one finished choice of two is not the end', async () => {
-    const { put, leaves, ending, watchman } = await streaming({ onDisconnect: 'drain' })
+    const { put, leaves, ending, deadlineClock } = await streaming({ onDisconnect: 'drain' })
     put(text('a', 0), text('b', 1))
     await leaves()
     put(finish(0))
-    watchman.advance(10_000)
+    deadlineClock.advance(10_000)
     expect(await ending()).toBeNull()
     put(finish(1))
-    watchman.advance(2_000)
+    deadlineClock.advance(2_000)
     expect(await ending()).toEqual(LEFT)
   })
 
@@ -143,12 +143,12 @@ describe('the client leaves a stream', () => {
     ['and then a token comes', { onDisconnect: 'drain' }, [], [text('a')], [6, 1, 'estimated']],
     ['behind a finish without a token', {}, [finish()], [], null],
   ])('before the first token, %s: the prompt at least was used', async (_name, options, before, after, spent) => {
-    const { put, pump, leaves, ending, meter, watchman } = await streaming(options)
+    const { put, pump, leaves, ending, meter, deadlineClock } = await streaming(options)
     meter.begin(chatOf('Hello'), 100)
     if (before.length > 0) put(...before)
     await leaves()
     if (after && after.length > 0) put(...after)
-    if (after) watchman.advance(30_000)
+    if (after) deadlineClock.advance(30_000)
     expect(await ending()).toEqual(LEFT)
     expect(meter.abandoned).toBe(spent !== null)
     const used = meter.spent(false)
@@ -215,12 +215,12 @@ describe('a stream that is cut', () => {
   })
 
   test('while it drains for nobody', async () => {
-    const { put, pump, leaves, ending, watchman, meter } = await streaming({ onDisconnect: 'drain' })
+    const { put, pump, leaves, ending, deadlineClock, meter } = await streaming({ onDisconnect: 'drain' })
     put(text('a'))
     await leaves()
     pump.cut()
     expect(await ending()).toEqual({ ending: 'cut' })
-    expect(watchman.watched).toBe(0)
+    expect(deadlineClock.watched).toBe(0)
     expect(meter.abandoned).toBe(true)
   })
 })

@@ -186,25 +186,25 @@ describe('a stream that goes well', () => {
   })
 
   test('after [DONE] the body has a second to end, or the connection is not kept', async () => {
-    const { put, watchman, source, client } = await streaming()
+    const { put, deadlineClock, source, client } = await streaming()
     put(finish(), '[DONE]')
     client.release()
-    watchman.advance(999)
+    deadlineClock.advance(999)
     expect(source.aborts).toBe(0)
-    watchman.advance(1)
+    deadlineClock.advance(1)
     expect(source.aborts).toBe(1)
-    watchman.advance(10_000)
+    deadlineClock.advance(10_000)
     expect(source.aborts).toBe(1)
   })
 
   test('a body that ends behind its [DONE] is watched no longer', async () => {
-    const { put, pump, watchman, source } = await streaming()
-    const before = watchman.watched
+    const { put, pump, deadlineClock, source } = await streaming()
+    const before = deadlineClock.watched
     put(finish(), '[DONE]')
-    expect(watchman.watched).toBe(before + 1)
+    expect(deadlineClock.watched).toBe(before + 1)
     pump.end()
-    expect(watchman.watched).toBe(before)
-    watchman.advance(5_000)
+    expect(deadlineClock.watched).toBe(before)
+    deadlineClock.advance(5_000)
     expect(source.aborts).toBe(0)
   })
 })
@@ -382,11 +382,11 @@ describe('the client leaves a whole answer', () => {
   })
 
   test('drain: thirty seconds at most', async () => {
-    const { leaves, ending, source, watchman } = await collecting({ onDisconnect: 'drain' })
+    const { leaves, ending, source, deadlineClock } = await collecting({ onDisconnect: 'drain' })
     await leaves()
-    watchman.advance(29_999)
+    deadlineClock.advance(29_999)
     expect(await ending()).toBeNull()
-    watchman.advance(1)
+    deadlineClock.advance(1)
     expect(await ending()).toEqual(LEFT)
     expect(source.aborts).toBe(1)
   })

@@ -36,7 +36,7 @@ export async function parts(options: PumpOptions) {
   const { onDisconnect = 'cancel', largestBytes = 32 * 1024 * 1024 } = options
   const wire = await openWire()
   wires.push(wire)
-  const { client, watchman } = clientOn(wire.response)
+  const { client, deadlineClock } = clientOn(wire.response)
   const meter = new Meter()
   const source = {
     aborts: 0,
@@ -47,7 +47,7 @@ export async function parts(options: PumpOptions) {
     resume: () => void source.resumes++,
   }
   const room = { fillsFinish: options.fillsFinish ?? false, largestBytes, holds: options.holds ?? (() => true) }
-  return { wire, client, watchman, meter, source, common: { client, meter, watchman, onDisconnect, ...room } }
+  return { wire, client, deadlineClock, meter, source, common: { client, meter, deadlineClock, onDisconnect, ...room } }
 }
 
 /** Remembers how a pump ended, so that a test can ask without waiting. */
@@ -67,7 +67,7 @@ function watched(pump: StreamPump | WholePump) {
 }
 
 export async function streaming(options: PumpOptions = {}) {
-  const { wire, client, watchman, meter, source, common } = await parts(options)
+  const { wire, client, deadlineClock, meter, source, common } = await parts(options)
   const answer = new StreamAnswer(client, options.taps ?? [])
   const view = {
     model: 'chat-small',
@@ -81,7 +81,7 @@ export async function streaming(options: PumpOptions = {}) {
   return {
     wire,
     client,
-    watchman,
+    deadlineClock,
     meter,
     source,
     pump,
@@ -107,14 +107,14 @@ export async function streaming(options: PumpOptions = {}) {
 }
 
 export async function collecting(options: PumpOptions = {}) {
-  const { wire, client, watchman, meter, source, common } = await parts(options)
+  const { wire, client, deadlineClock, meter, source, common } = await parts(options)
   const view = { model: 'chat-small', includeUsage: false, exchange: 'req_1', createdAt: 1_700_000_000 }
   const pump = new WholePump(common, { dialect: options.dialect ?? openai, view, taps: options.taps ?? [] })
   pump.feedFrom(source)
   return {
     wire,
     client,
-    watchman,
+    deadlineClock,
     meter,
     source,
     pump,

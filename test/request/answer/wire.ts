@@ -1,7 +1,7 @@
 /** A real answer on a real connection, and time that the test moves. */
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { Check, Watchman } from '../../../src/common/clock.ts'
+import type { Check, DeadlineClock } from '../../../src/common/clock.ts'
 import { Client, type ClientOptions, type ClientOwner } from '../../../src/request/answer/client.ts'
 import { CutResponse } from '../../../src/request/http/response.ts'
 import { openRaw, type RawClient } from '../../helpers/raw-client.ts'
@@ -32,8 +32,8 @@ export async function openWire(version = 'HTTP/1.1'): Promise<Wire> {
   }
 }
 
-/** A watchman whose time is moved by hand; each move is one round. */
-export interface HandWatchman extends Watchman {
+/** A deadlineClock whose time is moved by hand; each move is one round. */
+export interface HandWatchman extends DeadlineClock {
   advance(ms: number): void
   /** How many are watched. */
   readonly watched: number
@@ -61,13 +61,13 @@ export function handWatchman(): HandWatchman {
 
 /** A client with a gateway's usual deadlines, on the test's time. */
 export function clientOn(response: ServerResponse, options: Partial<ClientOptions & ClientOwner> = {}) {
-  const watchman = handWatchman()
+  const deadlineClock = handWatchman()
   const left: number[] = []
   const { promise: flushed, resolve: onFlushed } = Promise.withResolvers<void>()
-  const owner = { onLeave: () => left.push(watchman.now()), onWhole() {}, onFlushed, ...options }
+  const owner = { onLeave: () => left.push(deadlineClock.now()), onWhole() {}, onFlushed, ...options }
   const heartbeat = { firstMs: 10_000, everyMs: 15_000 }
-  const client = new Client(response, owner, { watchman, stallMs: 60_000, heartbeat, ...options })
-  return { client, watchman, left, flushed }
+  const client = new Client(response, owner, { deadlineClock, stallMs: 60_000, heartbeat, ...options })
+  return { client, deadlineClock, left, flushed }
 }
 
 /** Resolves when it is so; asks after each turn of the event loop. */

@@ -120,7 +120,7 @@ function stopSequences(body: ChatRequest, dropped: string[]) {
 }
 
 /** Longer ones, and what looks like an address of mail or a telephone number, the provider refuses. */
-const LONGEST_USER = 256
+const MAX_USER_LENGTH = 256
 const PERSONAL = /\S@\S+\.\S|^\+[\d\s()-]{7,}$/
 
 /** The provider knows one name for the end user; `safety_identifier` is the newer of OpenAI's two. */
@@ -128,7 +128,7 @@ function userOf(body: ChatRequest, dropped: string[]) {
   const named = ['safety_identifier', 'user'].filter(name => typeof body[name] === 'string' && body[name] !== '')
   const fit = named.filter(name => {
     const value = body[name] as string
-    return value.length <= LONGEST_USER && !PERSONAL.test(value)
+    return value.length <= MAX_USER_LENGTH && !PERSONAL.test(value)
   })
   dropped.push(...named.filter(name => name !== fit[0] && body[name] !== body[fit[0] ?? '']))
   return fit.length > 0 ? { metadata: { user_id: body[fit[0]!] } } : {}

@@ -26,7 +26,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
 /** The provider's own lower limit of a budget. */
 const SMALLEST_BUDGET = 1024
 /** The part of the output cap that thinking may take: the rest is for the answer. */
-const MOST_OF_CAP = 0.8
+const MAX_OF_CAP = 0.8
 
 const EFFORTS: Readonly<Record<string, string>> = {
   minimal: 'low',
@@ -71,6 +71,6 @@ export function planThinking(traits: Traits, { effort, cap, mustCall, conversati
     return { ...UNSAID, thinking: { type: 'adaptive', display: 'summarized' }, effort: known }
   }
   if (cap <= SMALLEST_BUDGET || hasLostItsThoughts(conversation)) return off(true)
-  const most = Math.max(SMALLEST_BUDGET, Math.floor(cap * MOST_OF_CAP))
+  const most = Math.max(SMALLEST_BUDGET, Math.floor(cap * MAX_OF_CAP))
   return { ...UNSAID, thinking: { type: 'enabled', budget_tokens: Math.min(BUDGETS[effort]!, most) } }
 }

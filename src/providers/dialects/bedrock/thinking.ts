@@ -74,12 +74,12 @@ const BUDGETS: Readonly<Record<Exclude<Effort, 'none'>, number>> = {
 }
 const SMALLEST_BUDGET = 1024
 /** The part of the cap that thinking may take: the rest is for the answer. */
-const MOST_OF_CAP = 0.8
+const MAX_OF_CAP = 0.8
 
 function budget(effort: Effort | null, { cap, forced, prefilled, lostThought }: Circumstances): Thinking {
   if (effort === null || effort === 'none') return LEFT_ALONE
   if (forced || prefilled || lostThought || cap <= SMALLEST_BUDGET) return UNHEARD
-  const most = Math.max(SMALLEST_BUDGET, Math.floor(cap * MOST_OF_CAP))
+  const most = Math.max(SMALLEST_BUDGET, Math.floor(cap * MAX_OF_CAP))
   const tokens = Math.min(BUDGETS[effort] ?? BUDGETS.medium, most)
   return { fields: { thinking: { type: 'enabled', budget_tokens: tokens } }, fixesSampling: true, kept: true }
 }

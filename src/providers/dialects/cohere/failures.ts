@@ -27,7 +27,7 @@ export function errorReader(now: () => number, redact: Redact = text => text): E
     },
     inside: value => failure(value['error_type'] === TOO_LONG ? 400 : 500, {}, detailsIn(value)),
     ended(reason, error) {
-      const words = typeof error === 'string' ? `: ${redact(error.slice(0, MOST_READ)).slice(0, 1000)}` : ''
+      const words = typeof error === 'string' ? `: ${redact(error.slice(0, MAX_READ)).slice(0, 1000)}` : ''
       return {
         code: reason === 'TIMEOUT' ? 'upstream_timeout' : 'upstream_error',
         detail: `the answer finished with the reason ${reason.slice(0, 100)}${words}`,
@@ -37,7 +37,7 @@ export function errorReader(now: () => number, redact: Redact = text => text): E
 }
 
 /** Characters of a sentence that are looked at: far more than is kept of it. */
-const MOST_READ = 16_384
+const MAX_READ = 16_384
 
 const TOO_LONG = 'TOO_MANY_TOKENS'
 

@@ -42,9 +42,9 @@ export function encodeRequest(chat: Chat, target: Target): EncodedRequest {
 }
 
 /** The provider's own limits for `p` and `k`. */
-const LEAST_P = 0.01
-const MOST_P = 0.99
-const MOST_K = 500
+const MIN_P = 0.01
+const MAX_P = 0.99
+const MAX_K = 500
 
 function sampling(body: ChatRequest, dropped: string[]) {
   const topP = numberOf(body, 'top_p')
@@ -54,8 +54,8 @@ function sampling(body: ChatRequest, dropped: string[]) {
     // The scale ends at 1 here, where OpenAI's goes on to 2.
     ...upToOne(body, 'temperature', dropped),
     // 1 is everything and 0 the likeliest word alone: the ends of the scale say as much.
-    ...(topP === undefined ? {} : { p: Math.min(Math.max(topP, LEAST_P), MOST_P) }),
-    ...(topK === undefined ? {} : { k: Math.min(Math.max(Math.trunc(topK), 0), MOST_K) }),
+    ...(topP === undefined ? {} : { p: Math.min(Math.max(topP, MIN_P), MAX_P) }),
+    ...(topK === undefined ? {} : { k: Math.min(Math.max(Math.trunc(topK), 0), MAX_K) }),
     // No sign here: what matters is that the same one stays the same.
     ...(seed === undefined ? {} : { seed: Math.abs(seed) }),
     ...penalty(body, dropped),
@@ -88,12 +88,12 @@ const BUDGETS: Readonly<Record<Exclude<Effort, 'none'>, number>> = {
   max: 31_000,
 }
 /** The part of the output cap that thinking may take: the rest is for the answer. */
-const MOST_OF_CAP = 0.8
+const MAX_OF_CAP = 0.8
 
 function thinking({ thinks }: Traits, effort: Effort | null, cap: number, dropped: string[]) {
   if (effort === null || (effort === 'none' && !thinks)) return {}
   if (effort === 'none') return { thinking: { type: 'disabled' } }
-  const budget = Math.min(BUDGETS[effort], Math.floor(cap * MOST_OF_CAP))
+  const budget = Math.min(BUDGETS[effort], Math.floor(cap * MAX_OF_CAP))
   if (!thinks || !(budget >= 1)) {
     dropped.push('reasoning_effort')
     return {}

@@ -8,7 +8,7 @@ import type { ErrorReader } from './failures.ts'
 
 const NONE: readonly StreamItem[] = []
 /** Arguments that are longer are arguments: the longest word for none, with room for space around it. */
-const LONGEST_NOTHING = 16
+const MAX_NOTHING = 16
 
 /** A tool call that has begun and not ended. */
 interface OpenCall {
@@ -134,7 +134,7 @@ export class CohereStream implements StreamDecoder {
       return
     }
     open.held += text
-    if (!open.held.includes('{') && open.held.length <= LONGEST_NOTHING) return
+    if (!open.held.includes('{') && open.held.length <= MAX_NOTHING) return
     this.#writer.callArguments(open.index, open.held)
     open.held = null
   }

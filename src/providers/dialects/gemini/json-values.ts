@@ -4,7 +4,7 @@
  */
 import { BACKSLASH, BRACE_CLOSE, BRACE_OPEN, BRACKET_CLOSE, BRACKET_OPEN, COMMA, QUOTE } from '../json-bytes.ts'
 
-const LONGEST_SPACE = 0x20
+const MAX_SPACE = 0x20
 
 /** Something else where an object should have begun. */
 export class JsonValuesError extends Error {
@@ -57,7 +57,7 @@ export class JsonValues {
   }
 
   #between(byte: number, values: readonly Buffer[]): void {
-    if (byte <= LONGEST_SPACE || (byte === COMMA && this.#list !== 'closed')) return
+    if (byte <= MAX_SPACE || (byte === COMMA && this.#list !== 'closed')) return
     if (byte === BRACKET_OPEN && this.#list === 'none') this.#list = 'open'
     else if (byte === BRACKET_CLOSE && this.#list === 'open') this.#list = 'closed'
     else throw new JsonValuesError('something in the stream is neither an object nor the list around them', values)

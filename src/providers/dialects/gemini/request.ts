@@ -27,7 +27,7 @@ const CARRIED = [
 ]
 const PENALTIES = ['presence_penalty', 'frequency_penalty']
 /** Google's own limit for `candidateCount`. */
-const MOST_CHOICES = 8
+const MAX_CHOICES = 8
 /** Where each platform fetches what it is given an address of; Vertex knows Google's own storage too. */
 const ADDRESSES: Readonly<Record<Platform, RegExp>> = { studio: /^https?:\/\//i, vertex: /^(?:https?|gs):\/\//i }
 
@@ -98,11 +98,11 @@ function refuseUnmade(chat: Chat): void {
     const message = `'n' is ${choices}, but this model's provider streams one choice only. Leave out 'stream', or send n: 1.`
     throw refuse('unsupported_parameter', { message, param: 'n' })
   }
-  if (choices > MOST_CHOICES) {
-    const message = `Invalid value for 'n': ${choices} is more than the ${MOST_CHOICES} choices that this model's provider gives.`
+  if (choices > MAX_CHOICES) {
+    const message = `Invalid value for 'n': ${choices} is more than the ${MAX_CHOICES} choices that this model's provider gives.`
     throw refuse('invalid_value', { message, param: 'n' })
   }
-  refuseImpossible(chat, MOST_CHOICES)
+  refuseImpossible(chat, MAX_CHOICES)
 }
 
 /** What the user is taken to have said when the assistant speaks first. */

@@ -5,7 +5,7 @@
 
 const LF = 10
 const SPACE = 32
-const LEAST_BYTES = 1024
+const MIN_BYTES = 1024
 
 /** It keeps a line whatever its length: who feeds it decides how much may come. */
 export class LineReader {
@@ -48,7 +48,7 @@ export class LineReader {
   #keep(bytes: Buffer): void {
     const size = this.#restSize + bytes.length
     if (size > this.#rest.length) {
-      const larger = Buffer.allocUnsafeSlow(Math.max(size, this.#rest.length * 2, LEAST_BYTES))
+      const larger = Buffer.allocUnsafeSlow(Math.max(size, this.#rest.length * 2, MIN_BYTES))
       this.#rest.copy(larger, 0, 0, this.#restSize)
       this.#rest = larger
     }

@@ -7,27 +7,27 @@ export interface AzurePlace {
    * `v1`: OpenAI's own API, with the deployment as the model; `foundry`: for models of all makers; `classic`: has the
    * deployment in its path.
    */
-  readonly door: 'v1' | 'foundry' | 'classic'
+  readonly api: 'v1' | 'foundry' | 'classic'
   /** `2024-10-21` or `2024-12-01-preview`; null where none is needed. */
   readonly apiVersion: string | null
   /** Whether the credentials are keys of the resource or access tokens of Entra. */
   readonly auth: 'api-key' | 'bearer'
 }
 
-export interface AzureDoorway {
+export interface AzureApi {
   path(model: string): string
   readonly headers: Readonly<Record<string, string>>
   readonly quirks: Quirks
 }
 
 /** The way of a request to one of the doors. */
-export function azureDoorway({ door, apiVersion }: AzurePlace): AzureDoorway {
+export function azureApi({ api, apiVersion }: AzurePlace): AzureApi {
   const query = apiVersion === null ? '' : `?api-version=${encodeURIComponent(apiVersion)}`
-  if (door !== 'classic') {
+  if (api !== 'classic') {
     const path = `/chat/completions${query}`
     // Without this header Foundry refuses parameters that are not in its own list, `stream_options` for one.
-    const headers: Readonly<Record<string, string>> = door === 'foundry' ? { 'extra-parameters': 'pass-through' } : {}
-    return { path: () => path, headers, quirks: door === 'foundry' ? FOUNDRY : AZURE }
+    const headers: Readonly<Record<string, string>> = api === 'foundry' ? { 'extra-parameters': 'pass-through' } : {}
+    return { path: () => path, headers, quirks: api === 'foundry' ? FOUNDRY : AZURE }
   }
   const isBefore = ([version]: (typeof AZURE_BEFORE)[number]) => apiVersion !== null && apiVersion < version
   return {

@@ -6,7 +6,7 @@
 import type { AnswerView, ChatCompletion, DecodedAnswer, Dialect, UpstreamFailure } from '#contract'
 import { errorDetails, failureOf, type Redact } from '../failure.ts'
 import { scanTopLevel, setMembers } from '../json-splice.ts'
-import { type AzurePlace, azureDoorway } from './azure.ts'
+import { type AzurePlace, azureApi } from './azure.ts'
 import { openAiCounting } from './count.ts'
 import { OPENAI, QUIRKS, QUIRKS_BY_HOST, type Quirks, type RelativeName } from './quirks.ts'
 import { isObject, repairCompletion } from './repair.ts'
@@ -43,7 +43,7 @@ export function relativeDialect(name: RelativeName, now: () => number, redact?: 
 }
 
 export function azureDialect(now: () => number, redact: Redact | undefined, place: AzurePlace): Dialect {
-  return dialectOf(now, redact, { name: 'azure', ...azureDoorway(place) })
+  return dialectOf(now, redact, { name: 'azure', ...azureApi(place) })
 }
 
 function dialectOf(

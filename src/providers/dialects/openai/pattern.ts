@@ -13,10 +13,10 @@ const BEFORE = Buffer.from('data: ')
 const BEHIND = Buffer.from('\n\n')
 
 /** After so many patterns that no event has followed, none is looked for: each chunk of this stream has something of its own. */
-const MOST_IN_VAIN = 4
+const MAX_IN_VAIN = 4
 
 /** Of an event. A pattern is kept as long as its stream, and a long text is read quicker by the parser. */
-const LONGEST_BYTES = 4096
+const MAX_BYTES = 4096
 
 /** Bytes that are not simply text in a string: quotes, backslashes and control characters are 1. */
 const STOPS = Uint8Array.from({ length: 256 }, (_, byte) => Number(byte < 0x20 || byte === QUOTE || byte === BACKSLASH))
@@ -34,7 +34,7 @@ export class TextPattern {
 
   /** The event as a chunk; null when it has to be parsed. */
   match(data: Buffer): ChunkItem | null {
-    if (data.length > LONGEST_BYTES) return null
+    if (data.length > MAX_BYTES) return null
     const came = this.#came
     const strings = this.#strings
     let textBytes = 0
@@ -76,14 +76,14 @@ export class TextPattern {
   /** Takes an event as the pattern for those behind it, when it does nothing but add text to a choice. */
   learn(data: Buffer, { chunk, raw, usage }: ChunkItem): void {
     const [choice, ...others] = chunk.choices
-    if (this.#inVain > MOST_IN_VAIN || data.length > LONGEST_BYTES || raw === null || usage !== null) return
+    if (this.#inVain > MAX_IN_VAIN || data.length > MAX_BYTES || raw === null || usage !== null) return
     if (!choice || others.length > 0 || choice.finish_reason) return
     const name = textIn(choice.delta)
     if (name === null) return
     const came = around(data, data, 0, name)
     const leaves = around(raw, Buffer.concat([BEFORE, raw, BEHIND]), BEFORE.length, name)
     if (came === null || leaves === null) return
-    this.#came = this.#inVain++ < MOST_IN_VAIN ? came : NONE
+    this.#came = this.#inVain++ < MAX_IN_VAIN ? came : NONE
     this.#leaves = leaves
     this.#leavesBytes = leaves.reduce((sum, { length }) => sum + length, 0)
     this.#index = choice.index

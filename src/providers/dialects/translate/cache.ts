@@ -34,7 +34,7 @@ export interface MarkForm<Block> {
 }
 
 /** So many marks Anthropic takes in a request, and AWS too. */
-const MOST_MARKS = 4
+const MAX_MARKS = 4
 
 /**
  * Holds the marks to what providers take. Of more than four the first ones go: a later mark covers what stands before it.
@@ -47,7 +47,7 @@ export function fitMarks<Block>(
 ): { readonly lists: readonly (readonly Block[])[]; readonly isCut: boolean } {
   const marks = lists.flat().filter(block => form.ttlOf(block) !== undefined).length
   if (marks === 0) return { lists, isCut: false }
-  let surplus = marks - MOST_MARKS
+  let surplus = marks - MAX_MARKS
   let isShort = false
   const fit = (block: Block): Block | null => {
     const ttl = form.ttlOf(block)
@@ -58,7 +58,7 @@ export function fitMarks<Block>(
     return block
   }
   const fitted = lists.map(list => list.map(fit).filter(block => block !== null))
-  return { lists: fitted, isCut: marks > MOST_MARKS }
+  return { lists: fitted, isCut: marks > MAX_MARKS }
 }
 
 /** A request's blocks, in the order in which the provider reads them. */

@@ -5,7 +5,7 @@ import type { AzurePlace } from '../../../../src/providers/dialects/openai/index
 import { chatOf, chunksSeen, NOW, target } from './support.ts'
 
 const place = (fields: Partial<AzurePlace>): AzurePlace => ({
-  door: 'classic',
+  api: 'classic',
   apiVersion: '2024-10-21',
   auth: 'api-key',
   ...fields,
@@ -21,11 +21,11 @@ function encoded(fields: Partial<AzurePlace>, { model = 'house-4o', text = STREA
 describe('the address', () => {
   test.each<[name: string, fields: Partial<AzurePlace>, path: string]>([
     ['classic', {}, '/openai/deployments/house-4o/chat/completions?api-version=2024-10-21'],
-    ['v1', { door: 'v1', apiVersion: null }, '/chat/completions'],
-    ['v1 with a version', { door: 'v1', apiVersion: 'preview' }, '/chat/completions?api-version=preview'],
+    ['v1', { api: 'v1', apiVersion: null }, '/chat/completions'],
+    ['v1 with a version', { api: 'v1', apiVersion: 'preview' }, '/chat/completions?api-version=preview'],
     [
       'Foundry',
-      { door: 'foundry', apiVersion: '2024-05-01-preview' },
+      { api: 'foundry', apiVersion: '2024-05-01-preview' },
       '/chat/completions?api-version=2024-05-01-preview',
     ],
   ])('%s', (_name, fields, path) => {
@@ -39,7 +39,7 @@ describe('the address', () => {
   })
 
   test('Foundry is told to pass on what it does not know', () => {
-    expect(encoded({ door: 'foundry' }).headers).toEqual({
+    expect(encoded({ api: 'foundry' }).headers).toEqual({
       'extra-parameters': 'pass-through',
       accept: 'text/event-stream',
     })
@@ -69,7 +69,7 @@ describe('what a version does not know yet', () => {
   })
 
   test("OpenAI's own API there takes all", () => {
-    expect(encoded({ door: 'v1', apiVersion: null }).body).toMatchObject({
+    expect(encoded({ api: 'v1', apiVersion: null }).body).toMatchObject({
       max_completion_tokens: 100,
       messages: [{ role: 'developer' }],
       stream_options: { include_usage: true },
@@ -77,7 +77,7 @@ describe('what a version does not know yet', () => {
   })
 
   test('Foundry knows the older name of the cap', () => {
-    const { body } = encoded({ door: 'foundry', apiVersion: '2024-05-01-preview' })
+    const { body } = encoded({ api: 'foundry', apiVersion: '2024-05-01-preview' })
     expect(body).toMatchObject({ max_tokens: 100, stream_options: { include_usage: true } })
     expect(body).not.toHaveProperty('max_completion_tokens')
   })

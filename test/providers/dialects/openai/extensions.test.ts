@@ -40,9 +40,9 @@ function encoded({ name, host, place }: Who, text: string) {
   return { text: body.toString(), dropped }
 }
 
-const azure = (door: AzurePlace['door'], apiVersion: string | null = null): Who => ({
+const azure = (api: AzurePlace['api'], apiVersion: string | null = null): Who => ({
   name: 'azure',
-  place: { door, apiVersion, auth: 'api-key' },
+  place: { api, apiVersion, auth: 'api-key' },
 })
 const STRICT: readonly Who[] = [
   { name: 'openai', host: 'api.openai.com' },
@@ -60,7 +60,7 @@ const KEEPING: readonly Who[] = [
   { name: 'openai', host: 'openrouter.ai' },
 ]
 
-test.each(STRICT)('$name $host $place.door $place.apiVersion is sent none of it, and nothing is said', who => {
+test.each(STRICT)('$name $host $place.api $place.apiVersion is sent none of it, and nothing is said', who => {
   const { text, dropped } = encoded(who, JSON.stringify({ model: 'm', messages: AFTER }))
   expect(JSON.parse(text).messages).toEqual(BARE)
   expect(dropped).toEqual([])

@@ -62,12 +62,12 @@ export function missing(place: string): Refusal {
 }
 
 /** So much of a value is shown at most. */
-const LONGEST_SHOWN = 40
+const MAX_SHOWN_LENGTH = 40
 
 /** A text for a sentence: on one line, shortened. */
 export function shown(text: string): string {
-  const start = [...text.slice(0, LONGEST_SHOWN + 1)]
-  const cut = start.length > LONGEST_SHOWN ? `${start.slice(0, LONGEST_SHOWN).join('')}...` : text
+  const start = [...text.slice(0, MAX_SHOWN_LENGTH + 1)]
+  const cut = start.length > MAX_SHOWN_LENGTH ? `${start.slice(0, MAX_SHOWN_LENGTH).join('')}...` : text
   return JSON.stringify(cut)
 }
 

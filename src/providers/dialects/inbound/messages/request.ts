@@ -121,13 +121,13 @@ function streamOf(stream: unknown): Readonly<Record<string, unknown>> {
   return stream === true ? { stream, stream_options: { include_usage: true } } : { stream }
 }
 
-const MOST_STOPS = 4
+const MAX_STOPS = 4
 
 function stopOf(sequences: unknown): Readonly<Record<string, unknown>> {
   if (isUnsaid(sequences)) return {}
   const stop = listIn(sequences, 'stop_sequences')
-  if (stop.length > MOST_STOPS) {
-    throw wrongValue('stop_sequences', `it has ${stop.length} items, and this gateway takes ${MOST_STOPS} at most`)
+  if (stop.length > MAX_STOPS) {
+    throw wrongValue('stop_sequences', `it has ${stop.length} items, and this gateway takes ${MAX_STOPS} at most`)
   }
   return { stop }
 }
@@ -164,12 +164,12 @@ function tierOf(tier: unknown): Readonly<Record<string, unknown>> {
 }
 
 /** So many characters providers take for a name of the end user. */
-const LONGEST_USER = 64
+const MAX_USER_LENGTH = 64
 
 /** A longer name becomes its SHA-256, which is as good for telling users apart. */
 function userOf(metadata: unknown): Readonly<Record<string, unknown>> {
   if (isUnsaid(metadata)) return {}
   const { user_id: id } = fieldsIn(metadata, 'metadata')
   if (typeof id !== 'string') return isUnsaid(id) ? {} : { user: id }
-  return { user: id.length <= LONGEST_USER ? id : createHash('sha256').update(id).digest('hex') }
+  return { user: id.length <= MAX_USER_LENGTH ? id : createHash('sha256').update(id).digest('hex') }
 }

@@ -1,5 +1,5 @@
 /** Tools, and which of them may be called. */
-import { isAnthropicClientTool, isAnthropicSearchType, isCalledDirectly, MOST_SEARCHES } from '#contract'
+import { isAnthropicClientTool, isAnthropicSearchType, isCalledDirectly, MAX_SEARCHES } from '#contract'
 import { readMark } from './cache.ts'
 import {
   type Fields,
@@ -92,7 +92,7 @@ function refuseUnbounded(tool: Fields, place: string): void {
     throw unsupported(`${place}.allowed_callers`, message)
   }
   if (isUnsaid(uses) || (Number.isSafeInteger(uses) && (uses as number) > 0)) return
-  throw wrongValue(`${place}.max_uses`, `it must be an integer from 1 on, of which at most ${MOST_SEARCHES} are made`)
+  throw wrongValue(`${place}.max_uses`, `it must be an integer from 1 on, of which at most ${MAX_SEARCHES} are made`)
 }
 
 const CHOICES = ['auto', 'any', 'tool', 'none']

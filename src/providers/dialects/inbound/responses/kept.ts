@@ -15,7 +15,7 @@ export interface PlacedItem {
 }
 
 /** So many responses take some ten milliseconds to read. */
-const LONGEST_CHAIN = 1000
+const MAX_CHAIN = 1000
 
 const PREVIOUS = 'previous_response_id'
 
@@ -32,11 +32,8 @@ export function earlierItems(asked: Fields, kept: KeptAnswers | undefined): Plac
   }
   const chain: KeptAnswer[] = []
   for (let id: string | null = previous; id !== null; id = chain.at(-1)!.previous) {
-    if (chain.length === LONGEST_CHAIN) {
-      throw wrongValue(
-        PREVIOUS,
-        `it has more than ${LONGEST_CHAIN} responses before it; begin with the whole conversation`,
-      )
+    if (chain.length === MAX_CHAIN) {
+      throw wrongValue(PREVIOUS, `it has more than ${MAX_CHAIN} responses before it; begin with the whole conversation`)
     }
     const found = kept.find(id)
     if (!found) {
@@ -59,7 +56,7 @@ function notFound(id: string, previous: string): string {
 export function* readAhead(body: unknown, kept: KeptAnswers): Sliced<void> {
   const { [PREVIOUS]: previous, input } = Object(body) as Fields
   let id = typeof previous === 'string' ? previous : null
-  for (let length = 0; id !== null && length < LONGEST_CHAIN; length++) {
+  for (let length = 0; id !== null && length < MAX_CHAIN; length++) {
     yield* kept.load(id, 'output')
     id = (yield* kept.load(id, 'input'))?.previous ?? null
   }
