@@ -1,8 +1,9 @@
 /** A ledger that cannot be written, or that says no for reasons of its own. */
 import { describe, expect, test, vi } from 'vitest'
 import { parseMoney, retryHeaders } from '#contract'
+import { StoreError } from '../../src/store/error.ts'
 import { openStore } from '../../src/store/sqlite.ts'
-import { StoreError, StoreUnavailable } from '../../src/store/store.ts'
+import { StoreUnavailable } from '../../src/store/store.ts'
 import { closers, header, rig, SECRET, temporaryFile } from './test-rig.ts'
 import { chat, model, PRICE } from './test-samples.ts'
 

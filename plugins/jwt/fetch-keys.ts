@@ -1,5 +1,5 @@
 /** Fetches a key set, with bounds for its time, its size and its shape. */
-import type { Jwks } from './key-set.ts'
+import type { Jwks } from './jwks.ts'
 import { isForSignatures, whyUnusable } from './usable.ts'
 
 /** Real ones have some kilobytes. */

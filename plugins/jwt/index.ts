@@ -5,7 +5,8 @@
 import { type Accounts, definePlugin, refuse, unit } from '#contract'
 import { bearerToken } from './bearer.ts'
 import { type ClaimSettings, createReader, type Identity, keyOf } from './identity.ts'
-import { complaintsAbout, createKeySet, type Jwks } from './key-set.ts'
+import type { Jwks } from './jwks.ts'
+import { complaintsAbout, createKeySet } from './key-set.ts'
 import { createVerifier } from './verify.ts'
 
 interface Settings extends ClaimSettings {

@@ -2,15 +2,12 @@
  * The public keys of an identity provider: written out, or fetched from its address. A fetched set is used while it is
  * renewed, and goes on being used while the provider cannot be reached; nobody can make it be fetched again and again.
  */
+
 import type { JSONWebKeySet, JWTVerifyGetKey } from 'jose'
 import type { Clock, Log, SettingsProblem } from '#contract'
 import { fetchKeys } from './fetch-keys.ts'
+import type { Jwks } from './jwks.ts'
 import { isForSignatures, whyUnusable } from './usable.ts'
-
-/** A JSON Web Key Set (RFC 7517, 5). */
-export interface Jwks {
-  readonly keys: readonly Readonly<Record<string, unknown>>[]
-}
 
 export interface KeySet {
   /** The set as it is known; the same object as long as it is the same set. Rejects with `KeysUnavailable`. */

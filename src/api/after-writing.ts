@@ -1,6 +1,7 @@
 /** What is said when a route has written something and the rest of its work fails: then "nothing was changed" would be a lie. */
 import { refuse } from '#contract'
-import { StoreError, StoreUnavailable } from '../store/store.ts'
+import { StoreError } from '../store/error.ts'
+import { StoreUnavailable } from '../store/store.ts'
 
 /**
  * Does the rest of the work. Where the store fails at it, the refusal says what was done and what was not.

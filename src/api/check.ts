@@ -5,7 +5,8 @@
 import { Ajv2020, type AnySchema, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
 import { parseMoney, type Refusal, refuse, UnitError } from '#contract'
 import { fields, VISIBLE_LINE } from './inputs.ts'
-import type { ApiRoute, Schema } from './route.ts'
+import type { ApiRoute } from './route.ts'
+import type { Schema } from './schema.ts'
 
 /** Checks one request of a route; each throws a refusal, and gives the value with defaults filled in. */
 export interface RouteCheck {

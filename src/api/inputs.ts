@@ -1,5 +1,5 @@
 /** What routes take, in parts: an object of named fields, and the fields that several routes have. */
-import type { Schema } from './route.ts'
+import type { Schema } from './schema.ts'
 
 /**
  * An object with these fields and no others: nobody sets a column that was not meant to be set. Names that end in `?` may

@@ -5,7 +5,8 @@ import type { Store } from '../store/store.ts'
 import { type Column, csvHeader, csvLines, toCsv } from './csv.ts'
 import { createFiles, type Files } from './files.ts'
 import { fields, ID, ids, line } from './inputs.ts'
-import { type ApiRoute, type Call, route, type Schema } from './route.ts'
+import { type ApiRoute, type Call, route } from './route.ts'
+import type { Schema } from './schema.ts'
 import {
   actorForMembers,
   showAccount,

@@ -2,15 +2,14 @@
  * A route of the account API: one value says who may call it, what it takes, what it does and what it answers. The server
  * (server.ts), the OpenAPI description (openapi.ts) and the tests' table of who-may-see-what are all made from these.
  */
+
 import type { Context } from 'koa'
 import type { ErrorCode } from '#contract'
 import type { Person } from '../store/people.ts'
 import type { ApiParts } from './parts.ts'
+import type { Schema } from './schema.ts'
 import type { SchemaName } from './schemas.ts'
 import type { Guard } from './sign-in.ts'
-
-/** JSON Schema 2020-12. */
-export type Schema = Readonly<Record<string, unknown>>
 
 /** `anyone`: without a session; `person`: signed in; `operator`: signed in as one, or with an operator's token. */
 export type Audience = 'anyone' | 'person' | 'operator'

@@ -1,5 +1,5 @@
 /** What the schemas of the views are made of. */
-import type { Schema } from './route.ts'
+import type { Schema } from './schema.ts'
 
 export type Properties = Readonly<Record<string, Schema>>
 

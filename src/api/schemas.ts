@@ -3,7 +3,7 @@
  * answer of the real server against. Every property is always there; what may be missing is null.
  */
 import { TRAIL_WHYS } from '#contract'
-import type { Schema } from './route.ts'
+import type { Schema } from './schema.ts'
 import {
   count,
   flag,

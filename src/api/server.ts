@@ -7,8 +7,9 @@
  */
 import type { Context, Middleware } from 'koa'
 import { addressGroup, isRefusal, type Refusal, refuse } from '#contract'
+import { StoreError } from '../store/error.ts'
 import type { OperatorToken } from '../store/people.ts'
-import { type Store, StoreError, StoreUnavailable } from '../store/store.ts'
+import { type Store, StoreUnavailable } from '../store/store.ts'
 import { createCheck, type RouteCheck } from './check.ts'
 import { createJournal } from './journal.ts'
 import { deviceCookieFor, readDevice } from './known.ts'

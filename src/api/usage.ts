@@ -3,7 +3,7 @@ import { type Refusal, refuse } from '#contract'
 import { TooMuch, type UsageBy, type UsageRow } from '../store/reports.ts'
 import type { Store } from '../store/store.ts'
 import { TIME } from './inputs.ts'
-import type { Schema } from './route.ts'
+import type { Schema } from './schema.ts'
 import { showTime, showUsed } from './show.ts'
 import type { UsageRowView, UsageView } from './views.ts'
 

@@ -98,7 +98,7 @@ interface Owned {
 
 /** The store, when nobody else has it. Undefined while somebody has it and may still come to answer; else throws. */
 async function tryToOwn(place: StorePlace, path: string, isLast: boolean): Promise<Owned | undefined> {
-  const [{ takeLock }, { StoreError }] = await Promise.all([import('../store/lock.ts'), import('../store/store.ts')])
+  const [{ takeLock }, { StoreError }] = await Promise.all([import('../store/lock.ts'), import('../store/error.ts')])
   const clock = { now: () => Date.now() }
   const lock = await takeLock(path, clock).catch((error: Error) => {
     if (!(error instanceof StoreError)) throw new CommandError(`The store ${path} cannot be opened: ${error.message}.`)

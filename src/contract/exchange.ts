@@ -1,7 +1,8 @@
 /** One request and its answer, as the steps of a policy see it: `ctx.exchange`. */
+
+import type { Account, Key } from './account.ts'
 import type { Chat, ChatChanges, ChatCompletion, Chunk } from './chat.ts'
 import type { ErrorCode } from './errors.ts'
-import type { Account, Key } from './store.ts'
 import type { NanoUsd } from './units.ts'
 
 /** What a token costs, in nano-dollars per million tokens. Copied into the hold, so a reload cannot change a bill. */

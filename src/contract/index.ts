@@ -1,4 +1,5 @@
 /** Everything that a plugin may import: `tollgate/plugin`, inside this repository `#contract`. Leans on nobody. */
+export * from './account.ts'
 export * from './address.ts'
 export * from './chat.ts'
 export * from './decision.ts'

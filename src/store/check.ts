@@ -3,8 +3,8 @@
  * to that caller alone, with the place, the value and the rule.
  */
 import type { Checkpoint, HoldRequest, NanoUsd, SettleRequest } from '#contract'
-import { LARGEST } from './ledger.ts'
 import { invalid } from './mistakes.ts'
+import { LARGEST } from './settle-record.ts'
 import type { CreditGrant } from './store.ts'
 
 // Printable ASCII, so that ids sort in SQLite (bytes) as they do here (UTF-16).

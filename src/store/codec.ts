@@ -7,7 +7,7 @@
 import { deserialize, serialize } from 'node:v8'
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
 import type { HoldRequest, HoldResult } from '#contract'
-import type { SettleRecord } from './ledger.ts'
+import { StoreError } from './error.ts'
 import { type Mailbox, NONE } from './mailbox.ts'
 import {
   fits64,
@@ -20,7 +20,8 @@ import {
   writeHold,
   writeSettle,
 } from './records.ts'
-import { StoreError, StoreUnavailable } from './store.ts'
+import type { SettleRecord } from './settle-record.ts'
+import { StoreUnavailable } from './store.ts'
 import type { Operation } from './writer.ts'
 
 /** An operation on its way; its answer has the same number. */

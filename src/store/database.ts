@@ -3,8 +3,8 @@
  * prepared statements. Node is about to rename the class (DEP0210); then this is the place.
  */
 import { DatabaseSync } from 'node:sqlite'
+import { StoreError } from './error.ts'
 import { createFile } from './files.ts'
-import { StoreError } from './store.ts'
 
 /** What SQLite stores. Money goes in as `bigint`: a `number` would be bound as a float. */
 export type Value = null | number | bigint | string | Uint8Array

@@ -2,6 +2,7 @@
  * The ledger's operations, each within a transaction that the writer owns: they throw before COMMIT or answer with a
  * named result, and each recognises by its id what has been done already, so that all of them may be repeated.
  */
+
 import {
   type Checkpoint,
   type Clock,
@@ -13,14 +14,13 @@ import {
   type SettleResult,
 } from '#contract'
 import type { Database } from './database.ts'
+import { StoreError } from './error.ts'
 import { createKeyTotals } from './key-totals.ts'
 import { conflict, noAccount } from './mistakes.ts'
 import type { OpenHolds } from './open-holds.ts'
-import { type CreditGrant, StoreError } from './store.ts'
+import { LARGEST, type SettleRecord } from './settle-record.ts'
+import type { CreditGrant } from './store.ts'
 import type { UsageWriter } from './usage.ts'
-
-/** The largest amount that a 64-bit column holds: some nine billion dollars. */
-export const LARGEST: NanoUsd = 2n ** 63n - 1n
 
 /** `kind` in the table `event`. */
 export const HOLD = 0
@@ -29,12 +29,6 @@ export const CREDIT = 2
 
 /** Grants share the table, and its key, with exchanges. */
 export const CREDIT_PREFIX = 'credit:'
-
-/** A settle as it is written: its lists are JSON. */
-export type SettleRecord = Omit<SettleRequest, 'attempts' | 'trail'> & {
-  readonly attempts: string
-  readonly trail: string
-}
 
 export function settleRecord(request: SettleRequest): SettleRecord {
   return { ...request, attempts: JSON.stringify(request.attempts), trail: JSON.stringify(request.trail) }

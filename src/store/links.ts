@@ -1,10 +1,10 @@
 /** Links that work once: invitations, and links to choose a new password. */
 import type { Clock, NanoUsd } from '#contract'
 import type { Database, Row } from './database.ts'
+import { StoreError } from './error.ts'
 import type { Makers } from './makers.ts'
 import { noAccount, notFound } from './mistakes.ts'
 import type { Link, NewLink } from './people.ts'
-import { StoreError } from './store.ts'
 
 export const LINK_PREFIX = 'lnk_'
 

@@ -7,9 +7,9 @@ import { resolve } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Clock } from '#contract'
 import { connect, type Database, isBusy } from './database.ts'
+import { StoreError } from './error.ts'
 import { createFile, realPath } from './files.ts'
 import { ageOf, holderOf } from './holder.ts'
-import { StoreError } from './store.ts'
 
 export interface Lock {
   /** Lets the next owner in. Twice is harmless. */

@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Database, transaction } from './database.ts'
 import { foldEmail } from './email.ts'
-import { StoreError } from './store.ts'
+import { StoreError } from './error.ts'
 
 /** Marks the file as ours (`PRAGMA application_id`): the letters TOLL. */
 const APPLICATION = 0x544f4c4c

@@ -1,5 +1,5 @@
 /** Mistakes of callers, as errors with a code. Their messages are for people: place, value, rule. */
-import { StoreError } from './store.ts'
+import { StoreError } from './error.ts'
 
 /** A value that breaks a rule. */
 export function invalid(message: string): StoreError {

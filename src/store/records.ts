@@ -3,8 +3,8 @@
  * then all texts as one, so that they are written and read by one call of the runtime.
  */
 import type { HoldRequest, NanoUsd } from '#contract'
-import type { SettleRecord } from './ledger.ts'
 import type { Mailbox } from './mailbox.ts'
+import type { SettleRecord } from './settle-record.ts'
 
 const HOLD_BYTES = 9 * 8 + 5 * 4
 const SETTLE_BYTES = 8 * 8 + 6 * 4

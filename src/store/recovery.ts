@@ -5,9 +5,10 @@
  */
 import type { NanoUsd, SettleRequest, SettleResult } from '#contract'
 import type { Database } from './database.ts'
+import { StoreError } from './error.ts'
 import { type OpenHold, readOpenHolds } from './open-holds.ts'
 import type { Spool } from './spool.ts'
-import { type RecoveryReport, StoreError } from './store.ts'
+import type { RecoveryReport } from './store.ts'
 
 export interface RecoveryParts {
   readonly reader: Database

@@ -12,8 +12,8 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { StoreError } from './error.ts'
 import { syncFolder } from './files.ts'
-import { StoreError } from './store.ts'
 
 const SHORTEST = 32
 

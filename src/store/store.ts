@@ -1,4 +1,5 @@
 /** The whole store as the gateway, the commands and recovery see it. Plugins see the narrow services of the contract. */
+
 import type {
   Account,
   AccountBalance,
@@ -100,24 +101,6 @@ export const BETWEEN_ROTATIONS_MS = 60_000
 
 /** A rotated secret may live on for so long at most: 168 hours. */
 export const MAX_GRACE_MS = 168 * 3_600_000
-
-/** A named mistake of a caller: no such account, a reference used for another amount. Its message is for people. */
-export class StoreError extends Error {
-  override readonly name = 'StoreError'
-  readonly code: StoreErrorCode | undefined
-
-  constructor(message: string, { code, cause }: { readonly code?: StoreErrorCode; readonly cause?: unknown } = {}) {
-    super(message, cause === undefined ? undefined : { cause })
-    this.code = code
-  }
-}
-
-/**
- * Which mistake it was, for callers that answer each differently: something else is there already, or stands in the way;
- * what is named is not there; a link was used, revoked or is past; a value breaks a rule; whoever asks is no operator any
- * more.
- */
-export type StoreErrorCode = 'conflict' | 'not_found' | 'link_invalid' | 'invalid' | 'forbidden'
 
 /**
  * The disk's failure, not the caller's. `not_written`: rolled back, nothing has changed. `unknown`: COMMIT failed and may

@@ -4,8 +4,8 @@
  */
 import type { NanoUsd } from '#contract'
 import type { Database, Row, Statement } from './database.ts'
-import { LARGEST, type SettleRecord } from './ledger.ts'
 import { type Reports, TooMuch, type UsageRow } from './reports.ts'
+import { LARGEST, type SettleRecord } from './settle-record.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS

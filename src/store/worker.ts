@@ -8,8 +8,9 @@
 import type { Clock } from '#contract'
 import type { Numbered, Reply } from './codec.ts'
 import type { Connector } from './database.ts'
+import { StoreError } from './error.ts'
 import { type Link, startThread } from './link.ts'
-import { StoreError, StoreUnavailable } from './store.ts'
+import { StoreUnavailable } from './store.ts'
 import type { Name, Request, Result, Writer } from './writer.ts'
 
 export interface ThreadWriterOptions {

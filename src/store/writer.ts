@@ -9,6 +9,7 @@ import type { Clock } from '#contract'
 import { type AccountOperations, createAccountOperations } from './accounts.ts'
 import { createCommitCount } from './commit-count.ts'
 import type { Database } from './database.ts'
+import { StoreError } from './error.ts'
 import { createGroup, type Waiter } from './group.ts'
 import { createKeyOperations, type KeyOperations } from './keys.ts'
 import { createLedgerOperations, type LedgerOperations } from './ledger.ts'
@@ -19,7 +20,6 @@ import { createOperatorTokenOperations, type OperatorTokenOperations } from './o
 import { createPersonOperations, type PersonOperations } from './persons.ts'
 import { createResponseOperations, type ResponseOperations } from './responses.ts'
 import { createSessionOperations, type SessionOperations } from './sessions.ts'
-import { StoreError } from './store.ts'
 import { createUsageWriter } from './usage.ts'
 
 /** Every operation: its request, and what it answers once it is on disk. */

@@ -2,8 +2,9 @@
 import { mkdirSync, rmdirSync, rmSync, statSync } from 'node:fs'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { Log } from '#contract'
+import { StoreError } from '../../src/store/error.ts'
 import type { StoreOptions } from '../../src/store/sqlite.ts'
-import { StoreError, StoreUnavailable } from '../../src/store/store.ts'
+import { StoreUnavailable } from '../../src/store/store.ts'
 import { faultyConnector } from './faulty.ts'
 import { aHold, aSettle, fund, testStore } from './helpers.ts'
 

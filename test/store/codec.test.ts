@@ -12,9 +12,10 @@ import {
   writeRequest,
   writeResult,
 } from '../../src/store/codec.ts'
+import { StoreError } from '../../src/store/error.ts'
 import { settleRecord } from '../../src/store/ledger.ts'
 import { createMailbox, createMailboxMemory, NONE } from '../../src/store/mailbox.ts'
-import { StoreError, StoreUnavailable } from '../../src/store/store.ts'
+import { StoreUnavailable } from '../../src/store/store.ts'
 import { counts } from '../helpers/counts.ts'
 import { aHold, aSettle } from './requests.ts'
 

@@ -4,7 +4,7 @@
  */
 import { isMainThread } from 'node:worker_threads'
 import { type Connector, type Database, type DatabaseOptions, openDatabase as open } from '../../src/store/database.ts'
-import { StoreError } from '../../src/store/store.ts'
+import { StoreError } from '../../src/store/error.ts'
 import { hookTransactions } from '../helpers/transactions.ts'
 
 const NAMES = [

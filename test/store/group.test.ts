@@ -1,9 +1,10 @@
 /** Group commit: a bad neighbour, a full disk, a COMMIT that fails or only says so. */
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { connect } from '../../src/store/database.ts'
+import { StoreError } from '../../src/store/error.ts'
 import { createGroup } from '../../src/store/group.ts'
 import { readOpenFrom } from '../../src/store/open-holds.ts'
-import { StoreError, StoreUnavailable } from '../../src/store/store.ts'
+import { StoreUnavailable } from '../../src/store/store.ts'
 import { faultyConnector } from './faulty.ts'
 import { aHold, aSettle, fund, testStore } from './helpers.ts'
 

@@ -2,13 +2,8 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { connect } from '../../src/store/database.ts'
-import {
-  BETWEEN_ROTATIONS_MS,
-  MAX_KEYS_A_DAY,
-  MAX_KEYS_LISTED,
-  MAX_LIVE_KEYS,
-  StoreError,
-} from '../../src/store/store.ts'
+import { StoreError } from '../../src/store/error.ts'
+import { BETWEEN_ROTATIONS_MS, MAX_KEYS_A_DAY, MAX_KEYS_LISTED, MAX_LIVE_KEYS } from '../../src/store/store.ts'
 import { createToken } from '../../src/store/token.ts'
 import { faultyConnector } from './faulty.ts'
 import { folder, type TestStore, testStore } from './helpers.ts'

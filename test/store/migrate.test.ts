@@ -3,9 +3,9 @@ import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'n
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { connect, openDatabase } from '../../src/store/database.ts'
+import { StoreError } from '../../src/store/error.ts'
 import { migrate } from '../../src/store/migrate.ts'
 import { openStore } from '../../src/store/sqlite.ts'
-import { StoreError } from '../../src/store/store.ts'
 import { aHold, aSettle, folder, fund, SECRET, testClock, testStore } from './helpers.ts'
 
 const NEWEST = 9

@@ -1,7 +1,8 @@
 /** The ledger's own thread: its deaths, what is too much for its mailbox, and its end. */
 import { join } from 'node:path'
 import { describe, expect, test, vi } from 'vitest'
-import { StoreError, StoreUnavailable } from '../../src/store/store.ts'
+import { StoreError } from '../../src/store/error.ts'
+import { StoreUnavailable } from '../../src/store/store.ts'
 import { startChild } from './child.ts'
 import { faultyConnector } from './faulty.ts'
 import { aHold, aSettle, folder, fund, type TestStore, testStore } from './helpers.ts'

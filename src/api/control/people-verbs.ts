@@ -1,7 +1,9 @@
 /** The verbs about people and operators' tokens; verbs.ts has the others and says what a verb is. */
+
+import { StoreError } from '../../store/error.ts'
 import type { Person, Role } from '../../store/people.ts'
 import type { PersonOfAccount } from '../../store/reports.ts'
-import { type Store, StoreError } from '../../store/store.ts'
+import type { Store } from '../../store/store.ts'
 import { namesOf, showLink, showPerson, showToken } from '../show.ts'
 import type { LinkView, PersonView, TokenView } from '../views.ts'
 import { type Arguments, VerbError } from './arguments.ts'

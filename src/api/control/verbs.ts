@@ -5,7 +5,8 @@
  * Arguments and results are JSON: money is a string in dollars with 9 decimals, times are ISO 8601 in UTC.
  */
 import type { AccountBalance, KeySummary } from '#contract'
-import { MAX_GRACE_MS, type Store, StoreError, type VerifyReport } from '../../store/store.ts'
+import { StoreError } from '../../store/error.ts'
+import { MAX_GRACE_MS, type Store, type VerifyReport } from '../../store/store.ts'
 import type { RecentTrails } from '../parts.ts'
 import { findExchange, notRemembered } from '../recent.ts'
 import { namesOf, showAccount, showKeyAsKept } from '../show.ts'

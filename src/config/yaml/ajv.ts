@@ -20,13 +20,6 @@ export interface Within {
   readonly to: string | number
 }
 
-/** The value of the keyword `instead`: `VALUE` in `write` stands for what was written. */
-export interface Instead {
-  /** A regular expression. */
-  readonly of: string
-  readonly write: string
-}
-
 interface DataContext {
   readonly parentData: Record<string | number, unknown>
   readonly parentDataProperty: string | number

@@ -1,6 +1,6 @@
 /** The schema checker's errors as sentences at their place. */
 import type { ErrorObject } from 'ajv/dist/2020.js'
-import type { Instead } from './ajv.ts'
+import type { Instead } from './instead.ts'
 import { didYouMean, listed, nearest, show } from './problem.ts'
 import type { Rule } from './rules.ts'
 import { pointer, type Source } from './source.ts'

@@ -1,0 +1,48 @@
+/** Who pays, and what lets a client in: accounts and their keys. */
+import type { NanoUsd } from './units.ts'
+
+/** Who pays: prepaid credit belongs to an account. */
+export interface Account {
+  readonly id: string
+  readonly name: string
+  readonly plan: string
+  readonly frozen: boolean
+  readonly createdAt: number
+}
+
+/** An account with its money: `available = posted - held`. */
+export interface AccountBalance extends Account {
+  /** Credit granted minus what was charged. */
+  readonly posted: NanoUsd
+  /** Promised to requests under way. */
+  readonly held: NanoUsd
+}
+
+/** What a client shows to be let in; its secret is not part of it. */
+export interface Key {
+  readonly id: string
+  readonly accountId: string
+  readonly name: string
+  /** Ids of the catalog's models that this key may use; null: every public one. */
+  readonly models: readonly string[] | null
+  readonly createdAt: number
+  readonly expiresAt: number | null
+  readonly revokedAt: number | null
+}
+
+/** A key as a list shows it: never a secret, only the last four characters of each live one. */
+export interface KeySummary extends Key {
+  readonly secrets: readonly { readonly last4: string; readonly expiresAt: number | null }[]
+  /** What it may spend in its life; null: whatever the account has. */
+  readonly spendingCap: NanoUsd | null
+  readonly spent: NanoUsd
+  /** How many requests have held credit with it; free ones are not counted. */
+  readonly requests: number
+  /** When one last did. */
+  readonly lastUsedAt: number | null
+  /** `playground`: made by the gateway for the playground of its dashboard. */
+  readonly purpose: KeyPurpose | null
+}
+
+/** What a key is for that nobody asked for by name. */
+export type KeyPurpose = 'playground'
