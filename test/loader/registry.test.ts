@@ -93,6 +93,8 @@ for (const [name, manifest, code] of [
     { peerDependencies: { tollgate: '>=0.1' }, engines: { node: '0.10' } },
     'module.exports = () => () => {}',
   ],
+  // A text that is no range of versions excludes no version.
+  ['for-tag', { engines: { tollgate: 'workspace:*' } }, 'module.exports = () => () => {}'],
   ['for-old-node', { engines: { node: '0.10.x' } }, "require('punycode-of-old')"],
   ['no-default', { type: 'module' }, 'export const plugin = 1'],
   ['throws-nothing', { type: 'module' }, 'throw null'],
@@ -210,6 +212,7 @@ test('plugins from outside are loaded with the contract of the running gateway',
     'npm:@koa/cors',
     'npm:bundler',
     'npm:for-now',
+    'npm:for-tag',
     'api-key',
   ]
   const results = await child({ config: join(folder, 'gateway.yaml'), uses })
@@ -230,6 +233,7 @@ test('plugins from outside are loaded with the contract of the running gateway',
     { name: '@koa/cors', origin: 'npm', foreign: true, headers: {}, error: expect.anything() },
     { ...good, name: 'bundler', origin: 'npm' },
     { ...good, name: 'for-now', origin: 'npm', foreign: true },
+    { ...good, name: 'for-tag', origin: 'npm', foreign: true },
     { ...good, name: 'api-key', origin: 'built-in' },
   ])
 })
