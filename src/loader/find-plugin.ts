@@ -11,11 +11,11 @@ import {
   definePlugin,
   firstLineOf,
   isPlugin,
-  nearest,
   placeOfMistake,
   type StepMiddleware,
   shownPlace,
 } from '#contract'
+import { nearest } from '../common/nearest.ts'
 import { followPlugin } from './imports.ts'
 import { npmSpecifier, registerResolveHook } from './resolve-hook.ts'
 

@@ -1,5 +1,6 @@
 /** The plugins that policies can name: the built-in ones by name, others by path or package. */
-import { type AnyPlugin, didYouMean, FACT_NAMES, type FactName, isPlugin, SERVICE_NAMES } from '#contract'
+import { type AnyPlugin, FACT_NAMES, type FactName, isPlugin, SERVICE_NAMES } from '#contract'
+import { didYouMean } from '../common/nearest.ts'
 import { type FoundPlugin, findPlugin, LOAD_LIMIT_MS } from './find-plugin.ts'
 import { type ImportedFile, importsOf } from './imports.ts'
 

@@ -3,7 +3,7 @@ import { inColumns, visible } from '#contract'
 import type { Position } from '../configuration.ts'
 import type { Rule } from './rules.ts'
 
-export { didYouMean, nearest } from '#contract'
+export { didYouMean, nearest } from '../../common/nearest.ts'
 
 export interface Problem extends Position {
   /** What kind of problem it is: stable, for CI systems and searches. */

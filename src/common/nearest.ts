@@ -1,0 +1,32 @@
+/** The word that a mistyped one was probably meant to be, for messages to those who write configurations. */
+import { distance } from 'fastest-levenshtein'
+
+/** `did you mean "x"?` for the known word that is nearest to a mistyped one, or undefined when none is near. */
+export function didYouMean(word: string, known: Iterable<string>): string | undefined {
+  const near = nearest(word, known)
+  return near === undefined ? undefined : `did you mean "${near}"?`
+}
+
+/** The known word within two edits (one for words of up to four letters), or of the same letters but for case. */
+export function nearest(word: string, known: Iterable<string>): string | undefined {
+  let best: string | undefined
+  let least = word.length <= 4 ? 2 : 3
+  for (const candidate of known) {
+    if (candidate === word) continue
+    if (candidate.toLowerCase() === word.toLowerCase()) return candidate
+    const edits = editsBetween(word, candidate)
+    if (edits < least) {
+      least = edits
+      best = candidate
+    }
+  }
+  return best
+}
+
+/** Insertions, deletions and replacements. Two that only put the same letters in another order count as one: a swap. */
+function editsBetween(word: string, candidate: string): number {
+  const edits = distance(word, candidate)
+  return edits === 2 && inOrder(word) === inOrder(candidate) ? 1 : edits
+}
+
+const inOrder = (word: string) => [...word].sort().join()
