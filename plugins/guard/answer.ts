@@ -74,7 +74,7 @@ export class AnswerGuard {
     const { choices, usage, ...head } = chunk
     // Behind the last choice comes the usage: a text that is not over by now is over all the same.
     if (choices.length === 0)
-      for (const index of this.#running.keys()) before.push(...this.#restOfOthers(index, new Set(), true))
+      for (const index of this.#running.keys()) before.push(...this.#restOfOthers(index, new Set()))
     const rest = before.map(choice => ({ ...head, choices: [choice] }))
     const heard = now.filter(choice => choice.finish_reason || !isSilent(choice.delta))
     return heard.length > 0 || choices.length === 0 || usage ? [...rest, { ...chunk, choices: heard }] : rest
@@ -89,7 +89,7 @@ export class AnswerGuard {
       const passed = pushed(running, text)
       return isOver ? passed + running.sieves.end() : passed
     }) as Delta
-    if (seen.size > 0 || isOver) before.push(...this.#restOfOthers(choice.index, seen, isOver))
+    if (seen.size > 0 || isOver) before.push(...this.#restOfOthers(choice.index, seen))
     // What else a choice says repeats the text, token by token.
     return choice['logprobs'] ? { ...choice, delta, logprobs: null } : { ...choice, delta }
   }
@@ -106,12 +106,12 @@ export class AnswerGuard {
     return running
   }
 
-  /** The rest of the texts that do not go on here: for now, or because the choice is over. */
-  #restOfOthers(index: number, seen: ReadonlySet<string>, isOver: boolean): Choice[] {
+  /** The rest of the texts that do not go on here. */
+  #restOfOthers(index: number, seen: ReadonlySet<string>): Choice[] {
     const rests: Choice[] = []
     for (const [name, { path, sieves }] of this.#textsOf(index)) {
       if (seen.has(name)) continue
-      const rest = isOver ? sieves.end() : sieves.pause()
+      const rest = sieves.end()
       if (rest !== '') rests.push({ index, delta: objectWith(path, rest), finish_reason: null })
     }
     return rests

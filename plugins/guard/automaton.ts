@@ -5,6 +5,12 @@
  *
  * Whether a match ends before a character is known when that character has been read: it decides whether the edge of a word
  * is there.
+ *
+ * `re2js` (2.10.0) was measured and does not replace this. It cannot tell whether the end of a text may still become a match,
+ * which decides what a stream withholds. Its `test` reads 7 ns a character and says only whether there is a match. Its `find`
+ * says where, with an NFA: nine rules over 4 MB take 1.1 to 3.3 s (plain words, digits, addresses), and 0.05 to 0.2 s here;
+ * `a{1,200}c` takes 7,000 ns a character instead of 2. It refuses `\p{Script=Greek}`, and `\s`, `.` and `\uD83D\uDE00` match
+ * other characters than in JavaScript. In its favour: nine rules need 60 kB of memory instead of 1.9 MB.
  */
 import type { Node, Pattern } from './pattern.ts'
 

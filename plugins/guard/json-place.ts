@@ -1,5 +1,8 @@
 /** Where in a JSON text a match stands: what takes its place must leave the text JSON. */
 
+const QUOTE = 34
+const BACKSLASH = 92
+
 /** Follows a JSON text that comes in pieces. */
 export class JsonPlace {
   #inString = false
@@ -11,10 +14,11 @@ export class JsonPlace {
   }
 
   pass(text: string): void {
-    for (const character of text) {
+    for (let at = 0; at < text.length; at++) {
+      const unit = text.charCodeAt(at)
       if (this.#escaped) this.#escaped = false
-      else if (character === '"') this.#inString = !this.#inString
-      else if (character === '\\') this.#escaped = this.#inString
+      else if (unit === QUOTE) this.#inString = !this.#inString
+      else if (unit === BACKSLASH) this.#escaped = this.#inString
     }
   }
 }

@@ -51,25 +51,13 @@ export function readPattern(text: string, ignoreCase = false): Pattern {
 /** Those that no editor shows, and line ends. A pattern that means one of them names it by an escape. */
 const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/u
 
-/** What YAML 1.2 (5.7) makes of an escape in double quotes, and the escape. */
-const YAML_ESCAPES: Readonly<Record<string, string>> = {
-  '\0': '\\0',
-  '\u0007': '\\a',
-  '\b': '\\b',
-  '\t': '\\t',
-  '\n': '\\n',
-  '\v': '\\v',
-  '\f': '\\f',
-  '\r': '\\r',
-  '\u001b': '\\e',
-  '\u0085': '\\N',
-  '\u2028': '\\L',
-  '\u2029': '\\P',
-}
+/** What YAML 1.2 (5.7) reads as these characters in double quotes: a backslash and the letter at the same place. */
+const ESCAPED = '\0\u0007\b\t\n\v\f\r\u001b\u0085\u2028\u2029'
+const LETTERS = '0abtnvfreNLP'
 
 function controlMessage(control: string): string {
   const code = control.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')
-  const written = YAML_ESCAPES[control] ?? `\\x${code.slice(2)}`
+  const written = `\\${LETTERS[ESCAPED.indexOf(control)] ?? `x${code.slice(2)}`}`
   if (control === '\n') {
     return 'has a line end: a block scalar adds one, and "\\n" in double quotes is one. Write the pattern in single quotes on one line'
   }
