@@ -2,6 +2,7 @@
 import { type Refusal, refuse } from '#contract'
 import { TooMuch, type UsageBy, type UsageRow } from '../store/reports.ts'
 import type { Store } from '../store/store.ts'
+import { addCounts, type Counts, noCounts } from '../store/usage.ts'
 import { TIME } from './inputs.ts'
 import type { Schema } from './schema.ts'
 import { showTime, showUsed } from './show.ts'
@@ -149,27 +150,9 @@ function summedBy(by: By, row: UsageRow): SummedRow {
   return { ...row, keyId, model }
 }
 
-type Total = { -readonly [Name in keyof Omit<SummedRow, 'at' | 'keyId' | 'model'>]: SummedRow[Name] }
-
-function totalOf(rows: readonly SummedRow[]): Total {
-  const total: Total = {
-    requests: 0,
-    failed: 0,
-    promptTokens: 0,
-    cachedTokens: 0,
-    completionTokens: 0,
-    reasoningTokens: 0,
-    charged: 0n,
-  }
-  for (const row of rows) {
-    total.requests += row.requests
-    total.failed += row.failed
-    total.promptTokens += row.promptTokens
-    total.cachedTokens += row.cachedTokens
-    total.completionTokens += row.completionTokens
-    total.reasoningTokens += row.reasoningTokens
-    total.charged += row.charged
-  }
+function totalOf(rows: readonly SummedRow[]): Counts {
+  const total = noCounts()
+  for (const row of rows) addCounts(total, row)
   return total
 }
 

@@ -35,12 +35,13 @@ export interface UsageWriter {
 }
 
 /** What is still to be added to a row. */
-interface Sum extends Used, Added {
+interface Sum extends Used, Counts {
   readonly grain: number
   readonly at: number
 }
 
-interface Added {
+/** What is counted of exchanges. */
+export interface Counts {
   requests: number
   failed: number
   promptTokens: number
@@ -48,6 +49,30 @@ interface Added {
   completionTokens: number
   reasoningTokens: number
   charged: NanoUsd
+}
+
+/** The counts of no exchange. */
+export function noCounts(): Counts {
+  return {
+    requests: 0,
+    failed: 0,
+    promptTokens: 0,
+    cachedTokens: 0,
+    completionTokens: 0,
+    reasoningTokens: 0,
+    charged: 0n,
+  }
+}
+
+/** Adds counts to a sum. */
+export function addCounts(sum: Counts, more: Readonly<Counts>): void {
+  sum.requests += more.requests
+  sum.failed += more.failed
+  sum.promptTokens += more.promptTokens
+  sum.cachedTokens += more.cachedTokens
+  sum.completionTokens += more.completionTokens
+  sum.reasoningTokens += more.reasoningTokens
+  sum.charged += more.charged
 }
 
 export function createUsageWriter(database: Database): UsageWriter {
@@ -68,28 +93,10 @@ export function createUsageWriter(database: Database): UsageWriter {
     const name = `${grain} ${at} ${account} ${key} ${model}`
     let sum = into.get(name)
     if (sum === undefined) {
-      const counts = {
-        requests: 0,
-        failed: 0,
-        promptTokens: 0,
-        cachedTokens: 0,
-        completionTokens: 0,
-        reasoningTokens: 0,
-      }
-      sum = { account, key, model, grain, at, ...counts, charged: 0n }
+      sum = { account, key, model, grain, at, ...noCounts() }
       into.set(name, sum)
     }
     return sum
-  }
-
-  function add(sum: Sum, more: Added): void {
-    sum.requests += more.requests
-    sum.failed += more.failed
-    sum.promptTokens += more.promptTokens
-    sum.cachedTokens += more.cachedTokens
-    sum.completionTokens += more.completionTokens
-    sum.reasoningTokens += more.reasoningTokens
-    sum.charged += more.charged
   }
 
   return {
@@ -97,14 +104,14 @@ export function createUsageWriter(database: Database): UsageWriter {
       const { outcome, promptTokens, cachedTokens, completionTokens, reasoningTokens, amount: charged } = settle
       const failed = outcome === 'answered' ? 0 : 1
       const tokens = { promptTokens, cachedTokens, completionTokens, reasoningTokens }
-      add(sumOf(sums, used, HOURS, startOf(HOUR_MS, nowMs)), { requests: 1, failed, ...tokens, charged })
+      addCounts(sumOf(sums, used, HOURS, startOf(HOUR_MS, nowMs)), { requests: 1, failed, ...tokens, charged })
     },
     beforeCommit() {
       const rows = new Map<string, Sum>()
       for (const sum of sums.values()) {
         for (const used of [sum, { account: ALL, key: ALL, model: sum.model }]) {
-          add(sumOf(rows, used, HOURS, sum.at), sum)
-          add(sumOf(rows, used, DAYS, startOf(DAY_MS, sum.at)), sum)
+          addCounts(sumOf(rows, used, HOURS, sum.at), sum)
+          addCounts(sumOf(rows, used, DAYS, startOf(DAY_MS, sum.at)), sum)
         }
       }
       for (const sum of rows.values()) {
