@@ -5,7 +5,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { parseMoney, UnitError } from '../contract/units.ts'
 import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
-import type { HeaderText, RunOptions } from './explain/request.ts'
+import type { HeaderText, RunOptions } from './explain/run.ts'
 import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 import { listValue } from './values.ts'
 

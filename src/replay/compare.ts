@@ -1,7 +1,20 @@
 /** What a changed configuration changes: verdicts before and after, for whom, and what it costs. Pure counting. */
 import type { ErrorCode, NanoUsd } from '#contract'
 import type { Decision, LogLine } from './line.ts'
-import type { Verdict } from './world.ts'
+
+/** What a configuration makes of a line. */
+export interface Verdict extends Decision {
+  readonly held: NanoUsd
+  readonly charged: NanoUsd
+  /** The charge is for an answer that nobody has given yet. */
+  readonly isEstimate: boolean
+  /** The charge is for a prompt that steps have made longer or shorter than the recorded one: its size is estimated. */
+  readonly isResized: boolean
+  /** Why nobody can say it; the rest means nothing then. */
+  readonly unknown: string | null
+  /** What steps in shadow would have refused. */
+  readonly shadow: readonly { readonly step: string; readonly code: ErrorCode | null }[]
+}
 
 /** A verdict as it is compared. */
 export interface Side {

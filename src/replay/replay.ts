@@ -4,7 +4,7 @@
  */
 import type { Configuration } from '../config/configuration.ts'
 import { disposeAll } from '../loader/dispose.ts'
-import { type Comparison, compare, emptyComparison, recorded } from './compare.ts'
+import { type Comparison, compare, emptyComparison, recorded, type Verdict } from './compare.ts'
 import { likenessOf } from './differ.ts'
 import { type Gap, gapsOf, Seen } from './gaps.ts'
 import type { BalanceOf } from './ledger.ts'
@@ -12,7 +12,7 @@ import type { LogLine } from './line.ts'
 import { Means, Sizes } from './provider.ts'
 import type { ReadLine } from './read.ts'
 import { Reorder, Timeline } from './timeline.ts'
-import { createWorld, type Verdict, type World } from './world.ts'
+import { createWorld, type World } from './world.ts'
 
 export interface ReplayOptions {
   readonly configuration: Configuration

@@ -10,7 +10,6 @@ import {
   type ErrorCode,
   isRefusal,
   type KeptAnswers,
-  type NanoUsd,
   type Refusal,
   refuse,
   type TrailEntry,
@@ -27,10 +26,11 @@ import type { Reply } from '../request/finish.ts'
 import { runPlan } from '../request/pipeline/runner.ts'
 import { simulated } from '../simulate/configuration.ts'
 import { SimulatedExchange, simulatedReply } from '../simulate/exchange.ts'
+import type { Verdict } from './compare.ts'
 import { koaContext, lightContext } from './context.ts'
 import { type LikenessOf, looksAtAnswers } from './differ.ts'
 import { type BalanceOf, createLedger } from './ledger.ts'
-import type { Decision, LogLine } from './line.ts'
+import type { LogLine } from './line.ts'
 import {
   type AtSend,
   endAs,
@@ -53,20 +53,6 @@ import {
 } from './services.ts'
 import { standIn } from './stand-in.ts'
 import type { Timeline } from './timeline.ts'
-
-/** What a configuration makes of a line. */
-export interface Verdict extends Decision {
-  readonly held: NanoUsd
-  readonly charged: NanoUsd
-  /** The charge is for an answer that nobody has given yet. */
-  readonly isEstimate: boolean
-  /** The charge is for a prompt that steps have made longer or shorter than the recorded one: its size is estimated. */
-  readonly isResized: boolean
-  /** Why nobody can say it; the rest means nothing then. */
-  readonly unknown: string | null
-  /** What steps in shadow would have refused. */
-  readonly shadow: readonly { readonly step: string; readonly code: ErrorCode | null }[]
-}
 
 export interface WorldParts {
   readonly configuration: Configuration

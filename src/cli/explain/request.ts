@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
 import { text as readAll } from 'node:stream/consumers'
 import { parse } from 'yaml'
-import { asksModel, type NanoUsd } from '#contract'
+import { asksModel } from '#contract'
 import type { Configuration, RouteConfig } from '../../config/configuration.ts'
 import { checkShape } from '../../config/yaml/ajv.ts'
 import { didYouMean, listed } from '../../config/yaml/problem.ts'
@@ -15,35 +15,7 @@ import { problemText, shownPath } from '../configuration.ts'
 import { CommandError, type ExitCode, type Terminal } from '../terminal.ts'
 import { loadForExplain } from './load.ts'
 import { findRoute } from './plan.ts'
-
-/** A header of the command line; null leaves out one that is sent by default. */
-export interface HeaderText {
-  readonly name: string
-  readonly value: string | null
-}
-
-/** What the command line says about the request, and about whose it is. */
-export interface RunOptions {
-  readonly path: string | null
-  readonly account: string
-  readonly plan: string
-  readonly balance: NanoUsd
-  /** Null: every public one. */
-  readonly models: readonly string[] | null
-  readonly atMs: number
-  readonly headers: readonly HeaderText[]
-  /** Answers of the provider in their order; none: it answers well. */
-  readonly upstream: readonly string[]
-}
-
-/** A request as it is tried. */
-export interface TriedRequest {
-  readonly method: string
-  readonly path: string
-  readonly headers: Readonly<Record<string, string | null>>
-  /** What becomes JSON, or the text as it is; undefined: none. */
-  readonly body: unknown
-}
+import type { RunOptions, TriedRequest } from './run.ts'
 
 export interface ExplainOptions {
   readonly config: string

@@ -1,5 +1,5 @@
 /** Runs one request through the real gateway in this process: its own time, money and people, scripted providers, no network. */
-import type { Exchange, Receipt, StepMiddleware } from '#contract'
+import type { Exchange, NanoUsd, Receipt, StepMiddleware } from '#contract'
 import type { Configuration } from '../../config/configuration.ts'
 import type { ScriptedAnswer } from '../../testing/answers.ts'
 import { headersOf, sameNumbers } from '../../testing/bench.ts'
@@ -16,8 +16,36 @@ import type { UpstreamCall } from '../../testing/upstream.ts'
 import type { BenchAnswer } from '../../testing/visit.ts'
 import { CommandError } from '../terminal.ts'
 import { type Caller, recorded, type Seen, standInsFor } from './recorder.ts'
-import type { RunOptions, TriedRequest } from './request.ts'
 import { type Fit, fitsOf } from './targets.ts'
+
+/** A header of the command line; null leaves out one that is sent by default. */
+export interface HeaderText {
+  readonly name: string
+  readonly value: string | null
+}
+
+/** What the command line says about the request, and about whose it is. */
+export interface RunOptions {
+  readonly path: string | null
+  readonly account: string
+  readonly plan: string
+  readonly balance: NanoUsd
+  /** Null: every public one. */
+  readonly models: readonly string[] | null
+  readonly atMs: number
+  readonly headers: readonly HeaderText[]
+  /** Answers of the provider in their order; none: it answers well. */
+  readonly upstream: readonly string[]
+}
+
+/** A request as it is tried. */
+export interface TriedRequest {
+  readonly method: string
+  readonly path: string
+  readonly headers: Readonly<Record<string, string | null>>
+  /** What becomes JSON, or the text as it is; undefined: none. */
+  readonly body: unknown
+}
 
 /** What became of the request, and what was seen on the way. */
 export interface Ran {
