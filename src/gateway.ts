@@ -15,6 +15,7 @@ import { createVia } from './request/http/via.ts'
 import { runPlan } from './request/pipeline/runner.ts'
 import { sendChat } from './request/send/chat.ts'
 import { sendCount } from './request/send/count.ts'
+import { answerEarly } from './request/send/early.ts'
 import { keepAnswer, sendKept } from './request/send/kept.ts'
 import { type ExchangeHost, LiveExchange, type SenderParts } from './request/send/live-exchange.ts'
 import { type FindRecent, sendModel, sendModels, sendReceipt } from './request/send/lookup.ts'
@@ -22,7 +23,7 @@ import { createMemory, ownerOf } from './request/send/memory.ts'
 import { noteRawModel, sendRaw } from './request/send/raw.ts'
 import type { Told } from './request/send/record.ts'
 import { errorBody, sendRefusal } from './request/send/refusal.ts'
-import { readKeptAhead } from './request/send/view.ts'
+import { readKeptAhead, viewOf } from './request/send/view.ts'
 import type { Generation, LiveRoute } from './runtime/generation.ts'
 
 export interface GatewayParts extends SenderParts {
@@ -60,6 +61,8 @@ export class Gateway {
     this.#host = {
       ...parts,
       memory: createMemory(() => parts.generation().configuration.limits),
+      view: viewOf,
+      answer: answerEarly,
       facts: factsOf,
       receive: exchange => this.#receive(exchange),
       send: exchange => this.#send(exchange),

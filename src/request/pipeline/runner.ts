@@ -7,7 +7,7 @@ import { type Refusal, refuse } from '#contract'
 import type { PlannedStep } from '../../loader/plan.ts'
 import type { Exchange, ExchangeListener } from '../exchange.ts'
 import { type GraceClock, graceClock, type Patient } from './grace.ts'
-import { StepCall } from './step-call.ts'
+import { StepCall, type StepRun } from './step-call.ts'
 import { reportOf, type StepMistake, type StepReport } from './step-report.ts'
 
 export interface RunOptions {
@@ -26,7 +26,7 @@ export async function runPlan(exchange: Exchange, options: RunOptions): Promise<
   }
 }
 
-export class Run implements ExchangeListener, Patient {
+class Run implements ExchangeListener, Patient, StepRun {
   readonly exchange: Exchange
   readonly options: RunOptions
   /** The steps that have not returned yet, outermost first. */
@@ -54,7 +54,6 @@ export class Run implements ExchangeListener, Patient {
     this.#startGrace()
   }
 
-  /** From a step on. @param outer the step outside of it, which is told of the end before the promise settles */
   from(index: number, outer: StepCall | null): Promise<void> {
     return index === this.exchange.plan.bodyFrom ? this.#receive(index, outer) : this.#run(index, outer)
   }

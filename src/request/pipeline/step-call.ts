@@ -2,17 +2,28 @@
 import type { Context } from 'koa'
 import { isRefusal, type Refusal, refuse } from '#contract'
 import type { PlannedStep } from '../../loader/plan.ts'
+import type { Exchange } from '../exchange.ts'
 import { StepHandle } from './handle.ts'
-import type { Run } from './runner.ts'
 import { Shadow } from './shadow.ts'
-import { mistakeWords } from './step-report.ts'
+import { mistakeWords, type StepMistake } from './step-report.ts'
+
+/** The run of an exchange through its steps, as each of them uses it. */
+export interface StepRun {
+  readonly exchange: Exchange
+  /** From a step on. @param outer the step outside of it, which is told of the end before the promise settles */
+  from(index: number, outer: StepCall | null): Promise<void>
+  opened(call: StepCall): void
+  closed(call: StepCall): void
+  failed(step: PlannedStep, cause: unknown): Refusal
+  report(step: PlannedStep, mistake: StepMistake, error?: unknown): void
+}
 
 /**
  * A step of an exchange, from its call until it has returned or was given up. A step that behaves costs this object, two promises
  * and the function `next`; whatever else can happen is in methods of their own.
  */
 export class StepCall {
-  readonly #run: Run
+  readonly #run: StepRun
   readonly #step: PlannedStep
   readonly #index: number
   readonly #outer: StepCall | null
@@ -28,7 +39,7 @@ export class StepCall {
   #closed = false
   readonly #over: PromiseWithResolvers<void> = Promise.withResolvers<void>()
 
-  constructor(run: Run, step: PlannedStep, index: number, outer: StepCall | null) {
+  constructor(run: StepRun, step: PlannedStep, index: number, outer: StepCall | null) {
     this.#run = run
     this.#step = step
     this.#index = index

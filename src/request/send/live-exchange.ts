@@ -1,6 +1,16 @@
 /** One exchange under way, from its head to the last byte: all that the gateway knows of it. */
+
 import type { Context } from 'koa'
-import type { ChatCompletion, Clock, InboundDialect, InboundRequest, Log, Random, Refusal } from '#contract'
+import type {
+  ChatCompletion,
+  Clock,
+  InboundDialect,
+  InboundRequest,
+  InboundView,
+  Log,
+  Random,
+  Refusal,
+} from '#contract'
 import type { Link } from '../../common/chain.ts'
 import type { DeadlineClock } from '../../common/clock.ts'
 import { inboundOf } from '../../providers/dialects/inbound/index.ts'
@@ -16,10 +26,8 @@ import { Exchange, type StepTap } from '../exchange.ts'
 import type { Reply } from '../finish.ts'
 import type { ReadBody } from '../http/body.ts'
 import type { RunOptions } from '../pipeline/runner.ts'
-import { answerEarly } from './early.ts'
-import type { ExchangeAnswers } from './kept.ts'
+import type { ExchangeAnswers } from './exchange-answers.ts'
 import type { Memory } from './memory.ts'
-import { viewOf } from './view.ts'
 
 /** The parts of the gateway that a sender may use. */
 export interface SenderParts extends RunOptions {
@@ -36,6 +44,10 @@ export interface ExchangeHost extends SenderParts {
   readonly memory: Memory
   /** An error that nobody expected. */
   reportBug(exchange: string, error: unknown): void
+  /** What the format of its clients may know of it. */
+  view(exchange: LiveExchange): InboundView
+  /** A step's own answer. */
+  answer(exchange: LiveExchange, completion: ChatCompletion, taps: readonly StepTap[]): Promise<Reply>
   /** What a condition (`when`) may ask of it. */
   facts(exchange: LiveExchange): Record<string, unknown>
   receive(exchange: LiveExchange): Promise<void>
@@ -107,7 +119,7 @@ export class LiveExchange extends Exchange implements ClientOwner {
   }
 
   answer(completion: ChatCompletion, taps: readonly StepTap[]): Promise<Reply> {
-    return answerEarly(this, completion, taps)
+    return this.host.answer(this, completion, taps)
   }
 
   facts(): Record<string, unknown> {
@@ -143,7 +155,7 @@ export class LiveExchange extends Exchange implements ClientOwner {
   }
 
   protected translate(body: unknown): InboundRequest | null {
-    return this.format ? this.format.decodeRequest(body, viewOf(this)) : null
+    return this.format ? this.format.decodeRequest(body, this.host.view(this)) : null
   }
 
   /** A tool that no target can make good is refused before credit is held. */

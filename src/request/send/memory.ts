@@ -1,7 +1,6 @@
 /** The memory of bodies and whole answers: who has how much of it, and who gets more. */
-import { addressGroup, refuse } from '#contract'
+import { type Account, addressGroup, type Chat, refuse } from '#contract'
 import { freeShare, type Room, type ShareLimits, Shares } from '../http/shares.ts'
-import type { LiveExchange } from './live-exchange.ts'
 
 /** What a whole answer is taken for before it is there. */
 const MIN_ANSWER_BYTES = 16 * 1024
@@ -9,15 +8,26 @@ const BYTES_A_TOKEN = 8
 /** Most answers are far shorter than their cap: 512 at once have room in an account's half of 256 MiB. */
 const MAX_GUESSED_BYTES = 256 * 1024
 
+/** What an exchange says and keeps of its memory. */
+export interface MemoryUser {
+  readonly account: Account | undefined
+  readonly chat: Chat | undefined
+  readonly address: string
+  /** Bytes that are counted for its whole answer: a guess before it is asked for, and what it is once it is there. */
+  answerBytes: number
+  /** The group of its address, while the account is unknown; null until it is asked for. */
+  network: string | null
+}
+
 export interface Memory {
   /** Where the body of a request is counted. */
-  forBody(exchange: LiveExchange): Room
+  forBody(exchange: MemoryUser): Room
   /** Counts a whole answer before it is asked for; throws the refusal `overloaded`. Before the dispatch it costs nothing. */
-  reserveAnswer(exchange: LiveExchange): void
+  reserveAnswer(exchange: MemoryUser): void
   /** Counts what has been collected of an answer, where that is more than was counted for it. @returns false: no room */
-  growAnswer(exchange: LiveExchange, bytes: number): boolean
+  growAnswer(exchange: MemoryUser, bytes: number): boolean
   /** Counts what the answer really is; 0 when its client has it, or has gone. */
-  countAnswer(exchange: LiveExchange, bytes: number): void
+  countAnswer(exchange: MemoryUser, bytes: number): void
 }
 
 /** @param limits those of the configuration that serves now */
@@ -71,7 +81,7 @@ export function createMemory(limits: () => { readonly bodyBytes: number; readonl
 }
 
 /** Whose memory an exchange uses: the account's, or while that is not known, the address's. */
-export function ownerOf(exchange: LiveExchange): string {
+export function ownerOf(exchange: MemoryUser): string {
   const { account, address } = exchange
   if (account) return account.id
   exchange.network ??= addressGroup(address)

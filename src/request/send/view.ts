@@ -1,7 +1,8 @@
 /** What a format for clients may know of the exchange: made when its request is read, when the account is known. */
+
 import { type Boxes, type InboundView, isRefusal, slices } from '#contract'
 import type { Vault } from '../../store/store.ts'
-import { ExchangeAnswers } from './kept.ts'
+import { ExchangeAnswers } from './exchange-answers.ts'
 import type { LiveExchange } from './live-exchange.ts'
 
 /** Thoughts in `encrypted_content`; responses at rest have another purpose. */

@@ -1,8 +1,9 @@
 /** What a request reads of kept answers: each part once, and no more than it names. */
+
 import { expect, test } from 'vitest'
 import { atOnce, isRefusal } from '#contract'
 import { responsesInbound } from '../../../src/providers/dialects/inbound/responses/index.ts'
-import { ExchangeAnswers } from '../../../src/request/send/kept.ts'
+import { ExchangeAnswers } from '../../../src/request/send/exchange-answers.ts'
 import type { Responses, Store } from '../../../src/store/store.ts'
 import { completion } from '../../providers/dialects/inbound/responses/helpers.ts'
 import { fund, testStore } from '../../store/helpers.ts'

@@ -1,10 +1,9 @@
 import { expect, test } from 'vitest'
-import type { LiveExchange } from '../../../src/request/send/live-exchange.ts'
-import { createMemory } from '../../../src/request/send/memory.ts'
+import { createMemory, type MemoryUser } from '../../../src/request/send/memory.ts'
 
 const KIB = 1024
 const exchangeOf = (account: string) =>
-  ({ account: { id: account }, chat: null, answerBytes: 0 }) as unknown as LiveExchange
+  ({ account: { id: account }, chat: null, answerBytes: 0 }) as unknown as MemoryUser
 const create = () => createMemory(() => ({ bodyBytes: 100 * KIB, bodyBytesInflight: 1000 * KIB }))
 
 test('what is collected beyond the guess is counted, once, and given back at the end', () => {
