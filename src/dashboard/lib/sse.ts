@@ -2,6 +2,7 @@
  * A streamed completion, read as it comes: server-sent events of the gateway, with the pieces of text taken out. The gateway
  * ends a stream in a finish reason and `[DONE]`, or in one error event and the connection's end; never in silence.
  */
+import { createParser } from 'eventsource-parser'
 
 /** What has come. */
 export type StreamEvent =
@@ -17,36 +18,18 @@ export type StreamEvent =
 export async function* readStream(body: ReadableStream<Uint8Array>): AsyncGenerator<StreamEvent> {
   const reader = body.getReader()
   const decoder = new TextDecoder()
-  const events = new EventLines()
+  const found: StreamEvent[] = []
+  const parser = createParser({ onEvent: ({ data }) => void found.push(...eventsOf(data)) })
   try {
     for (;;) {
       const { done, value } = await reader.read()
-      const text = done ? decoder.decode() : decoder.decode(value, { stream: true })
-      for (const data of events.add(text)) yield* eventsOf(data)
       if (done) return
+      parser.feed(decoder.decode(value, { stream: true }))
+      yield* found.splice(0)
     }
   } finally {
     // Whoever stops listening stops the request too.
     await reader.cancel().catch(() => {})
-  }
-}
-
-/** Takes text in any pieces, gives the `data` of each whole event. */
-export class EventLines {
-  #rest = ''
-  #data: string[] = []
-
-  add(text: string): string[] {
-    const whole: string[] = []
-    const lines = (this.#rest + text).split(/\r\n|\n|\r(?=[^\n])/)
-    this.#rest = lines.pop()!
-    for (const line of lines) {
-      if (line === '') {
-        if (this.#data.length > 0) whole.push(this.#data.join('\n'))
-        this.#data = []
-      } else if (line.startsWith('data:')) this.#data.push(line.slice(line[5] === ' ' ? 6 : 5))
-    }
-    return whole
   }
 }
 
