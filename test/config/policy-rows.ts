@@ -91,6 +91,16 @@ const remark = (settings: string) => `${STANDARD}  - use: remark\n    with: { ${
 const limited = (settings: string) => `${STANDARD}  - use: rate-limit\n    with: { ${settings} }\n`
 const picky = (settings: string) => `${STANDARD}  - use: picky\n    with: { ${settings} }\n`
 const SETTINGS: Row[] = [
+  [
+    'a mistyped key of those of which one is needed',
+    limited('per: key, ▸requsts: 10 per minute'),
+    'unknown key "requsts"; did you mean "requests"?',
+  ],
+  [
+    'a condition that is wrong, of a step that others rely on',
+    STANDARD.replace('- use: schema', '- use: schema\n    when: "▸modl == 1"'),
+    'nothing is called "modl" here',
+  ],
   ['an unknown setting', remark('▸txt: x'), 'unknown key "txt"; did you mean "text"?'],
   ['a wrong type', remark('times: ▸many'), 'times must be a whole number, not "many"'],
   ['too many', remark('times: ▸10'), 'times must be at most 9, and is 10'],

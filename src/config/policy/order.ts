@@ -196,10 +196,13 @@ export function wants(step: LoadedStep, kind: RouteKind): FactName[] {
   return FACT_NAMES.filter(fact => step.needs.get(kind)?.includes(fact) || named.includes(fact))
 }
 
-/** Compiles the `when` of each step for its place. With an unknown plugin before it, any fact may be there. */
+/**
+ * Compiles the `when` of each step for its place. With an unknown plugin before it, any fact may be there. A step whose
+ * condition is wrong counts as one that always runs: other steps that rely on it have no mistake of their own.
+ */
 export function compileConditions(
   source: Source,
-  steps: readonly LoadedStep[],
+  steps: LoadedStep[],
   complete: boolean,
   registry: Givers,
   kind: RouteKind,
@@ -207,7 +210,10 @@ export function compileConditions(
   return steps.map((step, i) => {
     if (step.when === null) return null
     const at = `${step.address}/when`
-    if (!source.sound(at)) return null
+    if (!source.sound(at)) {
+      steps[i] = { ...step, weakness: null }
+      return null
+    }
     const result = compileWhen(step.when, {
       given: complete ? surelyGiven(steps.slice(0, i)) : new Set(FACT_NAMES),
       missing: fact => {
@@ -220,6 +226,7 @@ export function compileConditions(
     // The sentence may quote a part of the condition, which then may be a part of a secret.
     if (source.substituted(at)) source.report(at, 'the condition is wrong with its ${…} filled in', { rule: 'when' })
     else source.report(at, message, { rule: 'when', offset, suggestion })
+    steps[i] = { ...step, weakness: null }
     return null
   })
 }

@@ -84,8 +84,8 @@ export async function loadPolicy(
   }
   const complete = source.usable && entries.length > 0 && steps.length === entries.length
   checkNames(source, steps)
-  if (complete) for (const kind of options.kinds) checkOrder(source, steps, kind, options.registry)
   const whens = compileConditions(source, steps, complete, options.registry, options.kinds[0] ?? 'chat')
+  if (complete) for (const kind of options.kinds) checkOrder(source, steps, kind, options.registry)
   checkModels(source, steps, options.models)
   checkReach(source, steps, routePathsOf(steps, options.routePaths))
   const config =

@@ -52,11 +52,13 @@ function withoutEchoes(errors: readonly ErrorObject[]): ErrorObject[] {
   const units = new Set(errors.filter(error => error.keyword === 'unit').map(error => error.instancePath))
   const typed = new Set<string>()
   const mistyped = new Set(errors.flatMap(meantKey))
+  const isMistypedKey = ({ keyword, instancePath, params }: ErrorObject) =>
+    keyword === 'required' && mistyped.has(`${instancePath}/${params['missingProperty']}`)
   return errors.filter(error => {
     // The key is there, misspelt: that is told.
-    if (error.keyword === 'required' && mistyped.has(`${error.instancePath}/${error.params['missingProperty']}`)) {
-      return false
-    }
+    if (isMistypedKey(error)) return false
+    // One of several keys is wanted, and one of them is there, misspelt.
+    if (isFork(error) && branchesOf(error, errors).some(isMistypedKey)) return false
     if (error.keyword === 'if' || (error.propertyName !== undefined && error.keyword !== 'propertyNames')) return false
     // A number where a unit's text is wanted: the unit's sentence says more than "must be text".
     if (error.keyword === 'type' && units.has(error.instancePath)) return false
@@ -110,9 +112,14 @@ const RULE_OF: Readonly<Record<string, Rule>> = {
 
 const isFork = (error: ErrorObject) => error.keyword === 'anyOf' || error.keyword === 'oneOf'
 
+/** What the forms of a fork complain about. */
+function branchesOf(fork: ErrorObject, errors: readonly ErrorObject[]): ErrorObject[] {
+  return errors.filter(error => error !== fork && error.schemaPath.startsWith(`${fork.schemaPath}/`))
+}
+
 /** The value fits none of several forms: what each would want. */
 function noForm(source: Shown, fork: ErrorObject, address: string, errors: readonly ErrorObject[]): Words {
-  const branches = errors.filter(error => error !== fork && error.schemaPath.startsWith(`${fork.schemaPath}/`))
+  const branches = branchesOf(fork, errors)
   const name = nameOf(address)
   if (branches.length === 0) return severalForms(fork, name)
   if (branches.every(error => error.keyword === 'required' && error.instancePath === fork.instancePath)) {
