@@ -98,7 +98,7 @@ export default definePlugin({
           costOf(length, onRequest) < THREAD_FROM
             ? slices.run(guardTexts(texts, onRequest, findings), exchange.signal)
             : guardThread.guard(
-                { texts, rules: onRequestTexts, window },
+                { texts, rules: onRequestTexts },
                 exchange.account?.id ?? addressGroup(exchange.address),
                 findings,
                 exchange.signal,

@@ -81,6 +81,17 @@ describe('texts that take longer than a slice', () => {
     }
   })
 
+  test('a rule that refuses says its place in a long request', async () => {
+    await using gateway = await start([{ detect: 'email', action: 'refuse' }], ['Hello'])
+    const before = provider.requests.length
+    const messages = ['Hello', found.repeat(2)].map(content => ({ role: 'user', content }))
+    const answer = await gateway.chat({ messages })
+    expect(answer.status).toBe(400)
+    const error = { code: 'content_filter', param: 'messages[1].content', message: expect.stringContaining('"email"') }
+    expect(await answer.json()).toMatchObject({ error })
+    expect(provider.requests.length).toBe(before)
+  })
+
   test('a rule that refuses ends a long answer', async () => {
     await using gateway = await start([{ detect: 'email', action: 'refuse' }], [found])
     const whole = await gateway.chat()
@@ -118,7 +129,7 @@ describe('texts that take longer than a slice', () => {
     // The first one takes so long that all others wait by then.
     const ask = async (owner: string, name: string) => {
       const text = `${name === 'a1' ? 'zeu '.repeat(3_000_000) : filler} zeus`
-      const question = { texts: [{ text, path: ['messages'] }], rules, window: 256 }
+      const question = { texts: [{ text, path: ['messages'] }], rules }
       await guardThread.guard(question, owner, new Findings(), signal)
       order.push(name)
     }

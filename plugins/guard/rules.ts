@@ -98,10 +98,17 @@ export function costOf(length: number, rules: readonly Rule[]): number {
 /** So much is read in one go: about a millisecond. */
 export const MAX_IN_ONE_GO = 65_536
 
+/** A rule that has refused, and where the text stands: in the request, or null for an answer. */
+export interface Refused {
+  readonly rule: string
+  readonly place: readonly Step[] | null
+}
+
 /** What became of one exchange: how often each rule has found something, and which one has refused. */
 export class Findings {
   #counts = new Map<string, number>()
-  #refusedBy: string | null = null
+  /** The rule that has refused, if one has. */
+  refused: Refused | null = null
 
   /** The rules of one side for one text. `place` is where in the request it stands; null in an answer. `isJson`: it is JSON, and has to stay it. */
   sieves(rules: readonly Rule[], place: readonly Step[] | null, isJson = false): Sieves {
@@ -120,31 +127,27 @@ export class Findings {
     for (const [name, count] of counts) this.#counts.set(name, (this.#counts.get(name) ?? 0) + count)
   }
 
-  /** The refusal by a rule that refuses, for the text at this place. */
-  refusal(name: string, place: readonly Step[] | null): Refusal {
-    this.#refusedBy = name
+  /** The refusal by a rule that refuses. */
+  refusal(refused: Refused): Refusal {
+    this.refused = refused
+    const { rule, place } = refused
     const param = place && wordsOf(place)
     const what = param === null ? 'The answer was stopped' : 'The request was refused'
-    return refuse('content_filter', { message: `${what} by the rule "${name}" of this gateway.`, param })
-  }
-
-  /** The rule that has refused, if one has. */
-  get refusedBy(): string | null {
-    return this.#refusedBy
+    return refuse('content_filter', { message: `${what} by the rule "${rule}" of this gateway.`, param })
   }
 
   /** For the trail: rules and numbers, and nothing of what was found. Forgets what it has told; null when there is nothing. */
   tell(side: Side): string | null {
     const counts = [...this.#counts].map(([name, count]) => `${name} ${count}`)
-    const refused = this.#refusedBy === null ? [] : [`refused by ${this.#refusedBy}`]
+    const refused = this.refused === null ? [] : [`refused by ${this.refused.rule}`]
     this.#counts = new Map()
-    this.#refusedBy = null
+    this.refused = null
     const said = [...counts, ...refused]
     return said.length > 0 ? `in the ${side}: ${said.join(', ')}` : null
   }
 
   #found({ name, action, replacement }: Rule, match: string, place: readonly Step[] | null, isBare: boolean): string {
-    if (action === 'refuse') throw this.refusal(name, place)
+    if (action === 'refuse') throw this.refusal({ rule: name, place })
     this.#counts.set(name, (this.#counts.get(name) ?? 0) + 1)
     if (action === 'flag') return match
     return isBare ? bareReplacement(match, replacement) : replacement

@@ -1,7 +1,8 @@
 /** The guard's thread: it reads long requests. Started by thread.ts. */
 import { setPriority } from 'node:os'
 import { parentPort } from 'node:worker_threads'
-import { guardTexts } from './request.ts'
+import { atOnce } from '#contract'
+import { type Guarded, guardTexts } from './request.ts'
 import { Findings, type Rule, type RuleText, readRules } from './rules.ts'
 import type { Answer, Question } from './thread.ts'
 
@@ -16,30 +17,24 @@ if (process.platform === 'linux') setPriority(0, LOWER_PRIORITY)
 
 parentPort!.on('message', (question: Question) => parentPort!.postMessage(answerTo(question)))
 
-function answerTo({ texts, rules, window }: Question): Answer {
+function answerTo({ texts, rules }: Question): Answer {
   const findings = new Findings()
-  const guarded: (string | null)[] = []
-  for (const [i, text] of texts.entries()) {
-    const work = guardTexts([text], rulesOf(rules, window), findings)
-    try {
-      let step = work.next()
-      while (!step.done) step = work.next()
-      guarded.push(step.value?.[0] ?? null)
-    } catch (error) {
-      const rule = findings.refusedBy
-      if (rule === null) throw error
-      return { guarded: null, counts: findings.counts, refused: { rule, text: i } }
-    }
+  let guarded: Guarded = null
+  try {
+    guarded = atOnce(guardTexts(texts, rulesOf(rules), findings))
+  } catch (error) {
+    if (findings.refused === null) throw error
   }
-  return { guarded: guarded.some(text => text !== null) ? guarded : null, counts: findings.counts, refused: null }
+  return { guarded, counts: findings.counts, refused: findings.refused }
 }
 
-function rulesOf(texts: readonly RuleText[], window: number): readonly Rule[] {
-  const name = JSON.stringify([texts, window])
+function rulesOf(texts: readonly RuleText[]): readonly Rule[] {
+  const name = JSON.stringify(texts)
   let rules = known.get(name)
   if (rules === undefined) {
     if (known.size >= MAX_KNOWN) known.clear()
-    rules = readRules(texts, window)
+    // The step has checked that their matches fit its window.
+    rules = readRules(texts, Number.POSITIVE_INFINITY)
     known.set(name, rules)
   }
   return rules

@@ -7,7 +7,7 @@ import { dirname, extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { slices, uncut } from '#contract'
 import type { Guarded, Place } from './request.ts'
-import type { Findings, RuleText } from './rules.ts'
+import type { Findings, Refused, RuleText } from './rules.ts'
 
 /** Requests of at least this cost (see `costOf`) go to the thread: some milliseconds of reading. */
 export const THREAD_FROM: number = 1 << 20
@@ -16,7 +16,6 @@ export const THREAD_FROM: number = 1 << 20
 export interface Question {
   readonly texts: readonly Place[]
   readonly rules: readonly RuleText[]
-  readonly window: number
 }
 
 /** What the thread answers. */
@@ -24,8 +23,7 @@ export interface Answer {
   readonly guarded: Guarded
   /** How often each rule has found something. */
   readonly counts: ReadonlyMap<string, number>
-  /** The rule that refused, and the index of the text in which it did. */
-  readonly refused: { readonly rule: string; readonly text: number } | null
+  readonly refused: Refused | null
 }
 
 interface Task {
@@ -59,14 +57,14 @@ class GuardThread {
    * @param owner whose request it is: owners take turns
    */
   async guard(
-    { texts, rules, window }: Question,
+    question: Question,
     owner: string,
     findings: Findings,
     signal: AbortSignal,
   ): Promise<Guarded | undefined> {
     let asking: Promise<Answer | undefined> | undefined
     const ask = () => {
-      asking = this.#ask({ texts, rules, window }, owner, signal)
+      asking = this.#ask(question, owner, signal)
       // It is waited for a turn later, and may have failed by then.
       asking.catch(() => {})
     }
@@ -74,7 +72,7 @@ class GuardThread {
     const answer = await asking
     if (answer === undefined) return undefined
     findings.add(answer.counts)
-    if (answer.refused) throw findings.refusal(answer.refused.rule, texts[answer.refused.text]!.path)
+    if (answer.refused) throw findings.refusal(answer.refused)
     return answer.guarded
   }
 
