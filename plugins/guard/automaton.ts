@@ -13,15 +13,13 @@
  * other characters than in JavaScript. In its favour: nine rules need 60 kB of memory instead of 1.9 MB.
  */
 import type { Node, Pattern } from './pattern.ts'
+import { isFirstHalf, isWordCode, NONE, type Search } from './search.ts'
 
 /** What a step says: the next state, times two, plus one when a match ends before the character that was read. */
 export type Step = number
 
 /** From here no match can come any more. */
 export const DEAD = 0
-
-/** No place. */
-export const NONE = -1
 
 /** More states than this are not remembered. */
 const MAX_STATES = 2_000
@@ -43,17 +41,6 @@ interface Places {
 /** What reading by one pattern has cost so far, in steps of a few nanoseconds. */
 export interface Effort {
   steps: number
-}
-
-/** How far a search has come. */
-export interface Search {
-  readonly text: string
-  /** Whether nothing comes behind the text. */
-  readonly isLast: boolean
-  /** The text's end; half a character at the end waits for its other half. */
-  readonly until: number
-  at: number
-  state: number
 }
 
 /** What is known of the matches that begin at one place. */
@@ -150,9 +137,10 @@ export class Automaton {
   }
 
   /** Where matches that begin at `start` end, and whether there may be more. */
-  endsFrom({ text, isLast }: Search, start: number, until: number, afterWord: boolean): Ends {
+  endsFrom(search: Search, start: number): Ends {
+    const { text, until, isLast } = search
     let ends: number[] | null = null
-    let state = this.start(afterWord)
+    let state = this.start(search.isAfterWord(start))
     let at = start
     while (at < until) {
       const character = text.codePointAt(at)!
@@ -308,17 +296,6 @@ export class Alphabet {
     }
     return kind
   }
-}
-
-/** What `\w` means: a letter of ASCII, a digit, or an underscore. */
-export function isWordCode(code: number): boolean {
-  if (code < 48 || code > 122) return false
-  return code <= 57 || (code >= 65 && code <= 90) || code === 95 || code >= 97
-}
-
-/** Whether a unit of a string is the first of the two of a character beyond 16 bits. */
-export function isFirstHalf(unit: number): boolean {
-  return unit >= 0xd800 && unit <= 0xdbff
 }
 
 /** Writes a pattern out from its end to its beginning: whoever is written knows what comes behind it. */

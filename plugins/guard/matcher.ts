@@ -1,6 +1,7 @@
 /** Finds the matches of a pattern in a text of which more may come: the leftmost, then the longest, as far as it is known. */
-import { Alphabet, Automaton, type Effort, isFirstHalf, isWordCode, NONE, type Search } from './automaton.ts'
+import { Alphabet, Automaton, type Effort } from './automaton.ts'
 import { type Pattern, PatternError } from './pattern.ts'
+import { isFirstHalf, isSecondHalf, NONE, type Search } from './search.ts'
 
 /** What was found from a place on. */
 export type Found =
@@ -8,54 +9,6 @@ export type Found =
   | { readonly what: 'match'; readonly start: number; readonly end: number }
   /** No match before this place; from it on there may be one. */
   | { readonly what: 'open'; readonly from: number }
-
-/** A search in a text, which may be interrupted. */
-export class Looking implements Search {
-  readonly text: string
-  readonly isLast: boolean
-  /** Half a character at the end waits for its other half. */
-  readonly until: number
-  /** Matches are looked for from here on. */
-  from = 0
-  at = 0
-  state = NONE
-  /** Up to here the automaton has to read before it is known whether it can skip something. */
-  readTo = NONE
-  /** Where the first match ends, `until` when there may be one or when it is not known; `NONE` while that is looked for. */
-  last = NONE
-  /** Where a match may begin that ends there. */
-  start = 0
-  readonly #afterWord: boolean
-
-  /**
-   * @param afterWord whether the character before the text is one of a word
-   * @param isLast whether nothing more will come
-   */
-  constructor(text: string, afterWord: boolean, isLast: boolean) {
-    this.text = text
-    this.#afterWord = afterWord
-    this.isLast = isLast
-    this.until = !isLast && isFirstHalf(text.charCodeAt(text.length - 1)) ? text.length - 1 : text.length
-  }
-
-  /** Begins anew from a place on. */
-  goOnFrom(from: number): void {
-    this.from = from
-    this.skipTo(from)
-    this.readTo = NONE
-    this.last = NONE
-  }
-
-  /** Goes on from a place before which no match has begun that goes on behind it. */
-  skipTo(at: number): void {
-    this.at = at
-    this.state = NONE
-  }
-
-  isAfterWord(at: number): boolean {
-    return at > 0 ? isWordCode(this.text.charCodeAt(at - 1)) : this.#afterWord
-  }
-}
 
 export class Matcher {
   readonly #alphabet: Alphabet
@@ -92,22 +45,22 @@ export class Matcher {
    * from every place: that costs its longest match a character, and not more.
    * @param stopAt the effort at which the search is interrupted: it returns null, and goes on when it is called again
    */
-  find(looking: Looking, stopAt = Number.POSITIVE_INFINITY): Found | null {
-    const { text, until, isLast } = looking
+  find(search: Search, stopAt = Number.POSITIVE_INFINITY): Found | null {
+    const { text, until, isLast } = search
     for (;;) {
-      if (looking.last === NONE) {
-        const end = this.#firstEnd(looking, stopAt)
+      if (search.last === NONE) {
+        const end = this.#firstEnd(search, stopAt)
         if (end === null) return null
         if (end === NONE && isLast) return { what: 'open', from: until }
-        looking.last = end === NONE ? until : end
-        looking.start = this.#anywhere.isTooLarge
-          ? looking.from
-          : whole(text, Math.max(looking.from, looking.last - this.#reach), looking.from)
+        search.last = end === NONE ? until : end
+        search.start = this.#anywhere.isTooLarge
+          ? search.from
+          : whole(text, Math.max(search.from, search.last - this.#reach), search.from)
       }
-      for (; looking.start < looking.last; looking.start += sizeAt(text, looking.start)) {
+      for (; search.start < search.last; search.start += sizeAt(text, search.start)) {
         if (this.effort.steps >= stopAt) return null
-        const { start } = looking
-        const { ends, isOpen } = this.#here.endsFrom(looking, start, until, looking.isAfterWord(start))
+        const { start } = search
+        const { ends, isOpen } = this.#here.endsFrom(search, start)
         // Also when there is a match: it may become longer.
         if (isOpen) return { what: 'open', from: start }
         for (let i = ends.length - 1; i >= 0; i--) {
@@ -116,25 +69,25 @@ export class Matcher {
           if (this.#check(text.slice(start, end))) return { what: 'match', start, end }
         }
       }
-      if (looking.last === until) return { what: 'open', from: until }
+      if (search.last === until) return { what: 'open', from: until }
       // Those that end here were none by their checksum.
-      looking.goOnFrom(looking.last)
+      search.goOnFrom(search.last)
     }
   }
 
   /** Where the first match ends, `NONE` when none does; `until` when the automaton is too large to tell; null when interrupted. */
-  #firstEnd(looking: Looking, stopAt: number): number | null {
-    const { until } = looking
+  #firstEnd(search: Search, stopAt: number): number | null {
+    const { until } = search
     const anywhere = this.#anywhere
     for (;;) {
       // The states of one that has become too large are forgotten, also those of a search that was interrupted.
       if (anywhere.isTooLarge) return until
-      const to = this.#readTo(looking)
-      if (looking.state === NONE) looking.state = anywhere.start(looking.isAfterWord(looking.at))
-      const end = anywhere.firstEnd(looking, to, stopAt)
+      const to = this.#readTo(search)
+      if (search.state === NONE) search.state = anywhere.start(search.isAfterWord(search.at))
+      const end = anywhere.firstEnd(search, to, stopAt)
       if (anywhere.isTooLarge) return until
-      if (end !== NONE || looking.at >= until) return end
-      if (looking.at < to || this.effort.steps >= stopAt) return null
+      if (end !== NONE || search.at >= until) return end
+      if (search.at < to || this.effort.steps >= stopAt) return null
     }
   }
 
@@ -142,19 +95,19 @@ export class Matcher {
    * How far to read next. Skips what cannot be part of a match: a match has a character that is needed, and reaches only so
    * far from it.
    */
-  #readTo(looking: Looking): number {
-    const { text, until, at, isLast } = looking
+  #readTo(search: Search): number {
+    const { text, until, at, isLast } = search
     const needed = this.#needed
     if (needed === null) return until
-    if (at < looking.readTo) return looking.readTo
-    needed.lastIndex = Math.max(looking.from, at - this.#reach)
+    if (at < search.readTo) return search.readTo
+    needed.lastIndex = Math.max(search.from, at - this.#reach)
     const next = needed.exec(text)?.index ?? until
     this.effort.steps += (Math.max(next, at) - at) >> SEARCH_SHIFT
     // At the end of a text that goes on, a match may have begun.
     const begin = next >= until && isLast ? until : next - this.#reach
-    if (begin > at) looking.skipTo(whole(text, begin, at))
-    looking.readTo = Math.min(until, looking.at + BLOCK + this.#reach)
-    return looking.readTo
+    if (begin > at) search.skipTo(whole(text, begin, at))
+    search.readTo = Math.min(until, search.at + BLOCK + this.#reach)
+    return search.readTo
   }
 }
 
@@ -182,5 +135,3 @@ function whole(text: string, at: number, least: number): number {
 function sizeAt(text: string, at: number): number {
   return text.codePointAt(at)! > 0xffff ? 2 : 1
 }
-
-const isSecondHalf = (unit: number) => unit >= 0xdc00 && unit <= 0xdfff

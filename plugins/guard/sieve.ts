@@ -3,9 +3,9 @@
  * else passes at once. However the text is cut into pieces, what comes out is the same.
  */
 import type { Sliced } from '#contract'
-import { isWordCode } from './automaton.ts'
 import { JsonPlace } from './json-place.ts'
-import { Looking, type Matcher } from './matcher.ts'
+import type { Matcher } from './matcher.ts'
+import { isWordCode, Search } from './search.ts'
 
 /** What a rule may spend before others have their turn, in steps of an automaton: some tenths of a millisecond. */
 const EFFORT = 32_768
@@ -14,7 +14,7 @@ const REPLACE = 64
 
 /** A text on its way through a rule. */
 interface Sifting {
-  readonly looking: Looking
+  readonly search: Search
   /** So much of it has left before. */
   readonly left: number
   /** Up to here it is through. */
@@ -73,15 +73,15 @@ export class Sieve {
   }
 
   #begin(text: string, isLast: boolean): Sifting {
-    return { looking: new Looking(text, this.#afterWord, isLast), left: this.#left, from: 0, out: '' }
+    return { search: new Search(text, this.#afterWord, isLast), left: this.#left, from: 0, out: '' }
   }
 
   /** Goes on until the effort reaches `stopAt`. Returns whether the text is through. */
   #goOn(sifting: Sifting, stopAt: number): boolean {
-    const { looking, left } = sifting
-    const { text, isLast } = looking
+    const { search, left } = sifting
+    const { text, isLast } = search
     for (;;) {
-      const found = this.#matcher.find(looking, stopAt)
+      const found = this.#matcher.find(search, stopAt)
       if (found === null) return false
       const { from } = sifting
       if (found.what === 'open') {
@@ -100,7 +100,7 @@ export class Sieve {
       if (replacement !== match) this.hasChanged = true
       sifting.out += fresh(text, from, found.start, left) + replacement
       sifting.from = found.end
-      looking.goOnFrom(found.end)
+      search.goOnFrom(found.end)
       this.#matcher.effort.steps += REPLACE
     }
   }
@@ -114,7 +114,7 @@ function fresh(text: string, from: number, to: number, left: number): string {
 /** Characters of a long text that go through all rules before the next ones do. To follow so much JSON takes 0.3 ms. */
 const PIECE = 65_536
 
-/** Several rules, each looking at what the one before has left. */
+/** Several rules, each search at what the one before has left. */
 export class Sieves {
   readonly #sieves: readonly Sieve[]
 
