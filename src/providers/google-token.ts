@@ -3,7 +3,7 @@
  * an hour (RFC 7523, 2.1; Google's "OAuth 2.0 for server to server applications"). Requests take the token that is there;
  * none waits for a new one.
  */
-import { createPrivateKey, sign } from 'node:crypto'
+import { createPrivateKey } from 'node:crypto'
 import { ByteCollector } from '../common/bytes.ts'
 
 /** What Google's console gives out as a JSON file, as far as it is needed. */
@@ -70,11 +70,17 @@ export function keepToken({ account, now, schedule = after, onProblem }: TokenKe
 }
 
 /** The signed statement that is exchanged for a token: a JWT (RFC 7519) with RS256. */
-export function assertionFor({ clientEmail, privateKey, tokenUri }: ServiceAccount, nowMs: number): string {
+export async function assertionFor(account: ServiceAccount, nowMs: number): Promise<string> {
+  // Loaded with the first token: a gateway without such an account starts without it.
+  const { SignJWT } = await import('jose')
   const issued = Math.floor(nowMs / 1000)
-  const claims = { iss: clientEmail, scope: SCOPE, aud: tokenUri, iat: issued, exp: issued + LIFETIME_S }
-  const signed = `${base64url({ alg: 'RS256', typ: 'JWT' })}.${base64url(claims)}`
-  return `${signed}.${sign('sha256', Buffer.from(signed), createPrivateKey(privateKey)).toString('base64url')}`
+  return new SignJWT({ scope: SCOPE })
+    .setProtectedHeader({ alg: 'RS256', typ: 'JWT' })
+    .setIssuer(account.clientEmail)
+    .setAudience(account.tokenUri)
+    .setIssuedAt(issued)
+    .setExpirationTime(issued + LIFETIME_S)
+    .sign(createPrivateKey(account.privateKey))
 }
 
 async function fetchToken(account: ServiceAccount, nowMs: number): Promise<{ text: string; lifetimeMs: number }> {
@@ -82,7 +88,7 @@ async function fetchToken(account: ServiceAccount, nowMs: number): Promise<{ tex
     method: 'POST',
     body: new URLSearchParams({
       grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer',
-      assertion: assertionFor(account, nowMs),
+      assertion: await assertionFor(account, nowMs),
     }),
     redirect: 'error',
     signal: AbortSignal.timeout(PATIENCE_MS),
@@ -120,8 +126,6 @@ function detailOf(error: unknown): string {
   const { message, cause } = error as Error
   return cause instanceof Error ? `${message}: ${cause.message}` : message
 }
-
-const base64url = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
 
 function after(ms: number, act: () => void): () => void {
   const timer = setTimeout(act, ms)

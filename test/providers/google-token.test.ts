@@ -130,7 +130,7 @@ test('what is sent is signed by the account, for Google, for an hour', async () 
   const { keeper } = start()
   await keeper.tried
   expect(asked[0]!.get('grant_type')).toBe('urn:ietf:params:oauth:grant-type:jwt-bearer')
-  expect(asked[0]!.get('assertion')).toBe(assertionFor(account, NOW))
+  expect(asked[0]!.get('assertion')).toBe(await assertionFor(account, NOW))
   const [head, claims, signature] = asked[0]!.get('assertion')!.split('.') as [string, string, string]
   const read = (part: string) => JSON.parse(Buffer.from(part, 'base64url').toString()) as object
   expect(read(head)).toEqual({ alg: 'RS256', typ: 'JWT' })
