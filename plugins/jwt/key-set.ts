@@ -95,6 +95,11 @@ function memoryOf(clock: Clock): Map<string, Fetched> {
   return memory
 }
 
+/**
+ * Not jose's `createRemoteJWKSet`: with it, fetching through `fetchKeys`, 11 of this file's 33 tests fail. It reads
+ * `Date.now()`, it fetches again for each token while the provider is down (its cooldown counts from the last success), it
+ * gives up the keys after `cacheMaxAge`, and its function is the same for each set, so no token can be remembered by its set.
+ */
 function createRemoteSet(url: string, { clock, log, ...times }: KeySetParts): KeySet {
   const memory = memoryOf(clock)
   const closing = new AbortController()
