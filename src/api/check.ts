@@ -4,9 +4,9 @@
  */
 import { Ajv2020, type AnySchema, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
 import { parseMoney, type Refusal, refuse, UnitError } from '#contract'
-import { fields, VISIBLE_LINE } from './inputs.ts'
+import { VISIBLE_LINE } from './inputs.ts'
 import type { ApiRoute } from './route.ts'
-import type { Schema } from './schema.ts'
+import { type Schema, shape } from './schema.ts'
 
 /** Checks one request of a route; each throws a refusal, and gives the value with defaults filled in. */
 export interface RouteCheck {
@@ -31,7 +31,7 @@ export function createCheck(route: ApiRoute): RouteCheck {
   }
 }
 
-const NOTHING: Schema = fields({})
+const NOTHING: Schema = shape({})
 
 interface Format {
   readonly rule: string

@@ -1,29 +1,9 @@
-/** What routes take, in parts: an object of named fields, and the fields that several routes have. */
-import type { Schema } from './schema.ts'
-
-/**
- * An object with these fields and no others: nobody sets a column that was not meant to be set. Names that end in `?` may
- * be left out: `fields({ name: NAME, 'models?': MODELS })`.
- */
-export function fields(properties: Readonly<Record<string, Schema>>): Schema {
-  const names = Object.keys(properties)
-  return {
-    type: 'object',
-    additionalProperties: false,
-    properties: Object.fromEntries(names.map(name => [name.replace(/\?$/, ''), properties[name]])),
-    required: names.filter(name => !name.endsWith('?')),
-  }
-}
-
-/** The same field, which may also be null. */
-export function orNull(schema: Schema): Schema {
-  const { type, enum: values } = schema as { type: string; enum?: readonly unknown[] }
-  return { ...schema, type: [type, 'null'], ...(values ? { enum: [...values, null] } : {}) }
-}
+/** The fields that several routes take. */
+import { type Schema, shape } from './schema.ts'
 
 /** The path's `{id}`; more of them by their names: `ids('id', 'key')`. */
 export function ids(...names: readonly string[]): Schema {
-  return fields(Object.fromEntries((names.length === 0 ? ['id'] : names).map(name => [name, ID])))
+  return shape(Object.fromEntries((names.length === 0 ? ['id'] : names).map(name => [name, ID])))
 }
 
 // Long enough for every id, and too short for a secret that somebody puts in its place: paths are written to the log.

@@ -1,17 +1,17 @@
 /** An account's keys, for its people: make, list, change, rotate, revoke. Somebody else's key is one that there is not. */
 import { type KeySummary, mayUse, parseMoney, refuse } from '#contract'
 import type { IssuedKey } from '../store/store.ts'
-import { fields, ids, MONEY, NAME, orNull, TIME } from './inputs.ts'
+import { ids, MONEY, NAME, TIME } from './inputs.ts'
 import type { ApiParts } from './parts.ts'
 import { type ApiRoute, type Call, route } from './route.ts'
-import type { Schema } from './schema.ts'
+import { maybe, type Schema, shape } from './schema.ts'
 import { showAll, showKey, showKeys } from './show.ts'
 import type { IssuedKeyView, KeyView } from './views.ts'
 
 const HOUR_MS = 3_600_000
 
-const CAP = orNull({ ...MONEY, description: 'What the key may spend in its life; null: whatever the account has.' })
-const EXPIRY = orNull({ ...TIME, description: 'When it stops to work; null: never.' })
+const CAP = maybe({ ...MONEY, description: 'What the key may spend in its life; null: whatever the account has.' })
+const EXPIRY = maybe({ ...TIME, description: 'When it stops to work; null: never.' })
 const MODELS: Schema = {
   type: ['array', 'null'],
   items: { type: 'string', minLength: 1, maxLength: 200 },
@@ -59,7 +59,7 @@ export const KEY_ROUTES: readonly ApiRoute[] = [
     path: '/api/keys',
     summary: 'Makes a key. Its secret is in this answer and never again.',
     audience: 'person',
-    body: fields({ name: NAME, 'models?': MODELS, 'expires_at?': EXPIRY, 'spending_cap?': CAP }),
+    body: shape({ name: NAME, 'models?': MODELS, 'expires_at?': EXPIRY, 'spending_cap?': CAP }),
     answers: 'IssuedKeyView',
     status: 201,
     errors: ['conflict'],
@@ -71,7 +71,7 @@ export const KEY_ROUTES: readonly ApiRoute[] = [
     summary: 'Gives a key a new secret; the old one works for a while longer.',
     audience: 'person',
     params: ids(),
-    body: fields({
+    body: shape({
       'grace_hours?': {
         type: 'integer',
         minimum: 0,
@@ -79,7 +79,7 @@ export const KEY_ROUTES: readonly ApiRoute[] = [
         default: 24,
         description: 'How long the old secret still works.',
       },
-      'expires_at?': orNull({ ...TIME, description: "The key's new expiry; null: never. Left out: as it was." }),
+      'expires_at?': maybe({ ...TIME, description: "The key's new expiry; null: never. Left out: as it was." }),
     }),
     answers: 'IssuedKeyView',
     errors: ['not_found', 'conflict'],
@@ -91,7 +91,7 @@ export const KEY_ROUTES: readonly ApiRoute[] = [
     summary: 'Ends a key: the next request with it is refused.',
     audience: 'person',
     params: ids(),
-    body: fields({}),
+    body: shape({}),
     answers: 'KeyView',
     errors: ['not_found'],
     handle: async call => {
@@ -106,7 +106,7 @@ export const KEY_ROUTES: readonly ApiRoute[] = [
     audience: 'person',
     params: ids(),
     body: {
-      ...fields({ 'name?': NAME, 'models?': MODELS, 'expires_at?': EXPIRY, 'spending_cap?': CAP }),
+      ...shape({ 'name?': NAME, 'models?': MODELS, 'expires_at?': EXPIRY, 'spending_cap?': CAP }),
       minProperties: 1,
     },
     answers: 'KeyView',

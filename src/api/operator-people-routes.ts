@@ -3,11 +3,11 @@ import { formatMoney, parseMoney, refuse } from '#contract'
 import type { Link, NewLink, Person, Role } from '../store/people.ts'
 import type { Store } from '../store/store.ts'
 import { resetFor } from './control/reset-link.ts'
-import { EMAIL, fields, ID, ids, line, MONEY, NAME, orNull, TIME } from './inputs.ts'
+import { EMAIL, ID, ids, line, MONEY, NAME, TIME } from './inputs.ts'
 import type { ApiParts } from './parts.ts'
 import { PAGE, type PageQuery } from './report-routes.ts'
 import { type ApiRoute, type Caller, route } from './route.ts'
-import type { Schema } from './schema.ts'
+import { maybe, type Schema, shape } from './schema.ts'
 import { namesOf, showAll, showLink, showPerson, showToken } from './show.ts'
 import type { IssuedLinkView } from './views.ts'
 
@@ -43,7 +43,7 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
     path: '/api/operator/people',
     summary: 'Who can sign in, by e-mail address.',
     audience: 'operator',
-    query: fields({ 'search?': line('A part of the address.', 200), ...PAGE }),
+    query: shape({ 'search?': line('A part of the address.', 200), ...PAGE }),
     answers: 'PersonPage',
     handle({ parts, query }) {
       const { items, next } = parts.store.reports.people(query)
@@ -56,7 +56,7 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
     summary: 'Gives somebody another role. There is always an operator.',
     audience: 'operator',
     params: ids(),
-    body: fields({ role: ROLE }),
+    body: shape({ role: ROLE }),
     answers: 'PersonView',
     errors: ['not_found', 'conflict'],
     // The store keeps the last operator, in the same transaction: two who demote each other at once do not both succeed.
@@ -118,10 +118,10 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
     path: '/api/operator/links',
     summary: 'Makes an invitation: to an account that is there, or to one that is made with the person. For 7 days.',
     audience: 'operator',
-    body: fields({
+    body: shape({
       kind: { type: 'string', enum: ['invitation'], description: 'What the link is for.' },
       role: ROLE,
-      'account_id?': orNull({ ...ID, description: 'The account to join; null: one of their own is made.' }),
+      'account_id?': maybe({ ...ID, description: 'The account to join; null: one of their own is made.' }),
       'plan?': line('Of the new account; that of those who register, when it is left out.'),
       'credit?': {
         ...MONEY,
@@ -169,9 +169,9 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
     path: '/api/operator/tokens',
     summary: 'Makes a token. Its secret is in this answer, and never again.',
     audience: 'operator',
-    body: fields({
+    body: shape({
       name: { ...NAME, description: 'Who will use it.' },
-      'expires_at?': orNull({ ...TIME, description: 'When it ends; null: when it is revoked.' }),
+      'expires_at?': maybe({ ...TIME, description: 'When it ends; null: when it is revoked.' }),
     }),
     answers: 'IssuedTokenView',
     status: 201,

@@ -3,7 +3,7 @@ import { type AccountBalance, formatMoney, type NanoUsd, parseMoney, refuse } fr
 import { ACCOUNT_PREFIX } from '../store/accounts.ts'
 import type { Store } from '../store/store.ts'
 import { afterWriting } from './after-writing.ts'
-import { fields, ids, line, MONEY, NAME } from './inputs.ts'
+import { ids, line, MONEY, NAME } from './inputs.ts'
 import { findExchange, notRemembered } from './recent.ts'
 import {
   ENTRIES_QUERY,
@@ -17,6 +17,7 @@ import {
   type UsageQuery,
 } from './report-routes.ts'
 import { type ApiRoute, type Caller, route } from './route.ts'
+import { shape } from './schema.ts'
 import {
   namesOf,
   showAccount,
@@ -82,7 +83,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     path: '/api/operator/accounts',
     summary: 'Accounts by name.',
     audience: 'operator',
-    query: fields({
+    query: shape({
       'search?': line('A part of the name, or the beginning of an id.', 200),
       'plan?': line('Only those with this plan.', 200),
       'frozen?': { type: 'boolean', description: 'Only those that are frozen, or only those that are not.' },
@@ -99,7 +100,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     path: '/api/operator/accounts',
     summary: 'Makes an account.',
     audience: 'operator',
-    body: fields({
+    body: shape({
       name: { ...NAME, description: 'How people call it; no other account has this name.' },
       'plan?': line('What policies may ask for; `default`, when it is left out.'),
       'credit?': { ...MONEY, description: 'Its first credit in dollars: "25.00".' },
@@ -144,7 +145,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     audience: 'operator',
     params: ids(),
     body: {
-      ...fields({
+      ...shape({
         'plan?': line('The new plan.'),
         'frozen?': { type: 'boolean', description: 'Whether its requests are refused.' },
       }),
@@ -171,7 +172,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     summary: 'Gives credit. The same reference again changes nothing and says so: a payment webhook may repeat itself.',
     audience: 'operator',
     params: ids(),
-    body: fields({
+    body: shape({
       amount: MONEY,
       reference: line("The payment's own id: one reference is credited once.", 200),
       'note?': line('For people; the owner of the account reads it.', 200),
@@ -259,7 +260,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     path: '/api/operator/usage',
     summary: 'What all accounts together used over time.',
     audience: 'operator',
-    query: fields({
+    query: shape({
       ...USAGE_RANGE,
       'by?': {
         type: 'string',

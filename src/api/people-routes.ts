@@ -9,8 +9,9 @@ import { afterWriting } from './after-writing.ts'
 import { takeAll } from './attempts.ts'
 import { isEmail } from './check.ts'
 import { refuseGuessable } from './guessable.ts'
-import { EMAIL, fields, PASSWORD, PASSWORD_NOW, SECRET } from './inputs.ts'
+import { EMAIL, PASSWORD, PASSWORD_NOW, SECRET } from './inputs.ts'
 import { type Answer, type ApiRoute, type Call, route } from './route.ts'
+import { shape } from './schema.ts'
 import { refuseMixedScripts } from './scripts.ts'
 import { MAX_MS } from './sessions.ts'
 import { showAccount, showPerson, showTime } from './show.ts'
@@ -44,7 +45,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
     path: '/api/register',
     summary: 'Makes an account and signs in, where everybody may.',
     audience: 'anyone',
-    body: fields({ email: EMAIL, password: PASSWORD }),
+    body: shape({ email: EMAIL, password: PASSWORD }),
     answers: 'SessionView',
     status: 201,
     errors: [...HASHES, 'registration_closed', 'conflict'],
@@ -55,7 +56,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
     path: '/api/link',
     summary: 'What a link is for, before it is used.',
     audience: 'anyone',
-    body: fields({ token: SECRET }),
+    body: shape({ token: SECRET }),
     answers: 'LinkPurposeView',
     errors: ['link_invalid', 'too_many_attempts'],
     handle: call => ({ body: purposeOf(call, findLink(call, call.body.token)) }),
@@ -65,7 +66,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
     path: '/api/join',
     summary: 'Uses an invitation: makes the person, and the account where it names none, and signs in.',
     audience: 'anyone',
-    body: fields({ token: SECRET, 'email?': EMAIL, password: PASSWORD }),
+    body: shape({ token: SECRET, 'email?': EMAIL, password: PASSWORD }),
     answers: 'SessionView',
     status: 201,
     errors: [...HASHES, 'link_invalid', 'registration_closed', 'conflict'],
@@ -76,7 +77,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
     path: '/api/reset',
     summary: "Uses a reset link: sets a new password, ends the person's sessions, and signs in.",
     audience: 'anyone',
-    body: fields({ token: SECRET, password: PASSWORD }),
+    body: shape({ token: SECRET, password: PASSWORD }),
     answers: 'SessionView',
     errors: [...HASHES, 'link_invalid', 'conflict'],
     handle: async call => {
@@ -94,7 +95,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
     path: '/api/session',
     summary: 'Signs in.',
     audience: 'anyone',
-    body: fields({ email: EMAIL, password: PASSWORD_NOW }),
+    body: shape({ email: EMAIL, password: PASSWORD_NOW }),
     answers: 'SessionView',
     status: 201,
     errors: [...HASHES, 'wrong_credentials'],
@@ -130,7 +131,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
     path: '/api/password',
     summary: 'Changes the password, ends all sessions of the person, and begins a new one.',
     audience: 'person',
-    body: fields({ current: PASSWORD_NOW, new: PASSWORD }),
+    body: shape({ current: PASSWORD_NOW, new: PASSWORD }),
     answers: 'SessionView',
     errors: [...HASHES, 'wrong_credentials', 'conflict'],
     handle: changePassword,

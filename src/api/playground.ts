@@ -8,10 +8,11 @@ import type { Context } from 'koa'
 import { type Clock, refuse } from '#contract'
 import { boundedMap } from '../store/bounded.ts'
 import type { Store } from '../store/store.ts'
-import { fields, line } from './inputs.ts'
+import { line } from './inputs.ts'
 import type { ApiParts, PlaygroundRoute } from './parts.ts'
 import { ownAccount } from './report-routes.ts'
 import { type ApiRoute, route } from './route.ts'
+import { shape } from './schema.ts'
 
 interface PlaygroundBody {
   readonly model: string
@@ -23,7 +24,7 @@ interface PlaygroundBody {
 
 const MAX_CONVERSATION_BYTES = 256 * 1024
 
-const MESSAGE = fields({
+const MESSAGE = shape({
   role: { type: 'string', enum: ['system', 'developer', 'user', 'assistant'], description: 'Who says it.' },
   content: { type: 'string', description: 'What is said.' },
 })
@@ -35,7 +36,7 @@ export const PLAYGROUND_ROUTES: readonly ApiRoute[] = [
     path: '/api/playground',
     summary: 'Streams a completion, charged to the account. x-request-id is the id of its receipt.',
     audience: 'person',
-    body: fields({
+    body: shape({
       model: line('The id of a model.', 200),
       messages: { type: 'array', items: MESSAGE, minItems: 1, maxItems: 500, description: 'The conversation so far.' },
       'max_completion_tokens?': { type: 'integer', minimum: 1, description: 'At most so many tokens come.' },

@@ -4,9 +4,9 @@ import type { Entry } from '../store/reports.ts'
 import type { Store } from '../store/store.ts'
 import { type Column, csvHeader, csvLines, toCsv } from './csv.ts'
 import { createFiles, type Files } from './files.ts'
-import { fields, ID, ids, line } from './inputs.ts'
+import { ID, ids, line } from './inputs.ts'
 import { type ApiRoute, type Call, route } from './route.ts'
-import type { Schema } from './schema.ts'
+import { type Schema, shape } from './schema.ts'
 import {
   actorForMembers,
   showAccount,
@@ -40,13 +40,13 @@ export const PAGE: Readonly<Record<string, Schema>> = {
 }
 
 /** What a list of entries may be asked for. */
-export const ENTRIES_QUERY: Schema = fields({
+export const ENTRIES_QUERY: Schema = shape({
   'kind?': { type: 'string', enum: ['credit', 'charge'], description: 'Only credit that came, or only charges.' },
   ...PAGE,
 })
 
 /** What a list of receipts may be asked for. */
-export const RECEIPTS_QUERY: Schema = fields({
+export const RECEIPTS_QUERY: Schema = shape({
   'key?': { ...ID, description: "Only this key's." },
   'model?': line("Only this model's.", 200),
   'outcome?': {
@@ -60,7 +60,7 @@ export const RECEIPTS_QUERY: Schema = fields({
 const BY = { type: 'string', enum: ['none', 'key', 'model', 'both'], description: 'What has rows of its own.' }
 
 /** What one account's usage may be asked for. */
-export const USAGE_QUERY: Schema = fields({
+export const USAGE_QUERY: Schema = shape({
   ...USAGE_RANGE,
   'by?': { ...BY, default: 'none' },
 })
@@ -114,7 +114,7 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
     path: '/api/entries.csv',
     summary: "The account's ledger as a file for spreadsheets.",
     audience: 'person',
-    query: fields(RANGE),
+    query: shape(RANGE),
     answers: 'csv',
     errors: ['too_many_attempts'],
     handle: call => {
@@ -171,7 +171,7 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
     path: '/api/usage.csv',
     summary: 'What was used over time, as a file for spreadsheets.',
     audience: 'person',
-    query: fields({ ...USAGE_RANGE, 'by?': { ...BY, default: 'both' } }),
+    query: shape({ ...USAGE_RANGE, 'by?': { ...BY, default: 'both' } }),
     answers: 'csv',
     handle: call => {
       const { store, clock } = call.parts

@@ -67,7 +67,7 @@ export interface ApiRoute<Params = unknown, Query = unknown, Body = unknown> {
   readonly summary: string
   readonly audience: Audience
   /**
-   * An object schema each (`fields` of inputs.ts makes them), `additionalProperties: false`; properties of `query` are
+   * An object schema each (`shape` of schema.ts makes them), `additionalProperties: false`; properties of `query` are
    * converted from text. Left out: nothing may be sent. An id in the path that does not fit is `not_found`.
    */
   readonly params?: Schema

@@ -1,45 +1,31 @@
 /**
- * The views of views.ts as JSON Schemas: what the description of the API (openapi.ts) says, and what a test holds every
- * answer of the real server against. Every property is always there; what may be missing is null.
+ * What the account API answers: for the description of the API (openapi.ts), for the types of views.ts, and for a test that
+ * holds every answer of the real server against it. Every property is always there; what may be missing is null.
  */
-import { TRAIL_WHYS } from '#contract'
-import type { Schema } from './schema.ts'
-import {
-  count,
-  flag,
-  list,
-  maybe,
-  money,
-  oneOf,
-  type Properties,
-  ref,
-  says,
-  shape,
-  text,
-  time,
-  view,
-} from './schema-parts.ts'
+import { type Outcome, TRAIL_WHYS, type TrailEntry } from '#contract'
+import { type Fits, maybe, type Properties, type Schema, shape } from './schema.ts'
+import { count, flag, list, money, ms, oneOf, type Ref, ref, says, text, time, view } from './schema-parts.ts'
 
 const role = oneOf('member', 'operator')
-const outcome = oneOf('answered', 'refused', 'failed', 'client_left', 'cut')
+const outcome: Schema<Outcome> = oneOf('answered', 'refused', 'failed', 'client_left', 'cut')
 const registration = oneOf('open', 'invitation', 'closed')
 
 const would = list(shape({ deed: oneOf('answer', 'edit', 'rewrite', 'set_header'), 'header?': text }))
-const trail = list(
+const trail: Schema<readonly TrailEntry[]> = list(
   shape({
     step: text,
     'plugin?': says(text, "The plugin's name, where the step's id is another."),
-    verdict: text,
-    'code?': text,
+    verdict: text as Schema<TrailEntry['verdict']>,
+    'code?': text as Schema<NonNullable<TrailEntry['code']>>,
     'why?': says(oneOf(...TRAIL_WHYS), 'Why it has the verdict, where the verdict does not say it.'),
     'would?': says(would, 'What a step in shadow would have done.'),
     'note?': says(text, 'What the step itself noted, in free words.'),
   }),
 )
-const attempts = list(shape({ target: text, status: maybe(count), code: maybe(text), ms: { type: 'number' } }))
+const attempts = list(shape({ target: text, status: maybe(count), code: maybe(text), ms }))
 
 /** What usage and its total count. */
-const used: Properties = {
+const used = {
   requests: count,
   failed: says(count, 'Of them, those that were not answered.'),
   prompt_tokens: count,
@@ -47,7 +33,9 @@ const used: Properties = {
   completion_tokens: count,
   reasoning_tokens: count,
   charged: money,
-}
+} satisfies Properties
+
+const UNIT: Schema<'1M tokens'> = { type: 'string', const: '1M tokens' }
 
 const VIEWS = {
   AboutView: view('What everybody may know.', {
@@ -121,7 +109,7 @@ const VIEWS = {
     outcome: maybe(outcome),
   }),
   PriceView: view('Dollars per million tokens, per request, and per search of the web.', {
-    unit: { type: 'string', const: '1M tokens' },
+    unit: UNIT,
     input: money,
     cached_input: money,
     cache_write: money,
@@ -187,7 +175,10 @@ const VIEWS = {
     expires_at: time,
     created_by: text,
   }),
-  IssuedLinkView: view('A link with its address: the only time it is shown.', { link: ref('LinkView'), url: text }),
+  IssuedLinkView: view('A link with its address: the only time it is shown.', {
+    link: ref('LinkView'),
+    url: says(text, 'Its secret stands behind #, which browsers do not send to servers.'),
+  }),
   AccountDetailView: view('An account with its people and keys.', {
     account: ref('AccountView'),
     people: list(ref('PersonView')),
@@ -236,7 +227,7 @@ const VIEWS = {
       'memory: one of the last; receipt: what its receipt says, and what it does not say is null.',
     ),
     started_at: time,
-    ms: says(maybe({ type: 'number' }), 'To the end of the answer.'),
+    ms: says(maybe(ms), 'To the end of the answer.'),
     route: maybe(text),
     policy: maybe(text),
     method: maybe(text),
@@ -292,13 +283,13 @@ const VIEWS = {
     failures_in_a_row: count,
     attempts: says(count, 'Of the last 30 seconds.'),
     failed: count,
-    latency_ms: says(maybe({ type: 'number' }), 'To the first event of streams; null: not measured lately.'),
+    latency_ms: says(maybe(ms), 'To the first event of streams; null: not measured lately.'),
   }),
   ProviderView: view('A provider and its targets.', {
     name: text,
     dialect: text,
     base_url: maybe(text),
-    credentials: shape({ total: count, good: count }),
+    credentials: says(shape({ total: count, good: count }), 'How many it has, and how many of them are good.'),
     targets: list(ref('TargetHealthView')),
   }),
   ProblemView: view('What is wrong in a file.', {
@@ -309,9 +300,9 @@ const VIEWS = {
     suggestion: maybe(text),
   }),
   ConfigurationView: view('The files that the gateway runs, and what is wrong with them.', {
-    files: list(shape({ path: text, text: says(text, 'Without secrets.'), changed: flag })),
+    files: list(shape({ path: text, text: says(text, 'As the gateway runs it, without secrets.'), changed: flag })),
     loaded_at: time,
-    problems: list(ref('ProblemView')),
+    problems: says(list(ref('ProblemView')), 'What `tollgate check` would say of the files as they are now.'),
     routes: list(
       shape({
         path: text,
@@ -333,9 +324,14 @@ const VIEWS = {
     token: ref('TokenView'),
     secret: text,
   }),
-} as const satisfies Readonly<Record<string, Schema>>
+} satisfies Properties
 
 type ViewName = keyof typeof VIEWS
+
+/** The type of a view, with those that it refers to. */
+export type View<Name extends ViewName> = Resolved<Fits<(typeof VIEWS)[Name]>>
+type Resolved<T> = T extends Ref<infer Name extends ViewName> ? View<Name> : { [K in keyof T]: Resolved<T[K]> }
+
 type PageName = 'KeyPage' | 'EntryPage' | 'ReceiptPage' | 'ModelPage' | OperatorPageName
 type OperatorPageName =
   | 'AccountPage'
