@@ -1,4 +1,7 @@
-/** `tollgate schema`: a JSON Schema for editors, which then complete keys, explain them and underline mistakes. */
+/**
+ * `tollgate schema`: a JSON Schema for editors, which then complete keys, explain them and underline mistakes. With
+ * `--markdown`: the same keys as a reference to read.
+ */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join, relative, sep } from 'node:path'
 import type { Command } from 'commander'
@@ -19,12 +22,25 @@ export const addSchema: AddCommand = (program, { terminal, finish }) => {
     )
     .option(
       '--out <file>',
-      `where to write it; - is the terminal; left out: ${STANDARD_PLACE} beside the configuration`,
+      `the file to write; - is the terminal (default: ${STANDARD_PLACE} beside the configuration; with --markdown: -)`,
     )
-    .addHelpText('after', example('schema', 'schema --out -'))
-    .action(({ out }: { out?: string }, command: Command) =>
-      finish(() => writeSchema(terminal, configOf(command), out)),
+    .option('--markdown', 'write a reference of all keys of gateway.yaml and policies in Markdown instead')
+    .addHelpText('after', example('schema', 'schema --out -', 'schema --markdown --out REFERENCE.md'))
+    .action(({ out, markdown }: { out?: string; markdown?: true }, command: Command) =>
+      finish(() => (markdown ? writeReference(terminal, out ?? '-') : writeSchema(terminal, configOf(command), out))),
     )
+}
+
+async function writeReference(terminal: Terminal, out: string): Promise<ExitCode> {
+  const { configurationReference } = await import('../config/reference.ts')
+  const text = configurationReference()
+  if (out === '-') terminal.out(text)
+  else {
+    const file = pathOf(terminal, out)
+    await write(file, text)
+    terminal.out(`Wrote ${shownPath(terminal, file)}.\n`)
+  }
+  return 0
 }
 
 async function writeSchema(terminal: Terminal, config: string, out: string | undefined): Promise<ExitCode> {

@@ -162,7 +162,12 @@ const UNITS: Readonly<Record<UnitName, readonly [pattern: string, types: string 
   money: ['\\$?\\d{1,9}(\\.\\d{1,9})?', ['string', 'number'], '$0.15 (at most 9 decimals)'],
 }
 
-/** A unit with its pattern; what is written of it stands at the end of the description. */
+/** How a value of each unit is written. */
+export const WRITTEN_UNITS: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries(UNITS).map(([unit, [, , written]]) => [unit, written]),
+)
+
+/** A unit with its pattern. The description ends with how it is written. */
 function measured(unit: UnitName, { within }: Schema, rest: Record<string, unknown>): object {
   const [pattern, type, written] = UNITS[unit]
   const bounds = within === undefined ? '' : ` From ${(within as Within).from} to ${(within as Within).to}.`

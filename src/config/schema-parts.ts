@@ -1,4 +1,4 @@
-/** The kinds of values that the schemas of gateway.yaml and policies are made of. */
+/** Types of values in the schemas of gateway.yaml and policies. */
 import { type UnitName, unit } from '#contract'
 
 export const text = (description: string, more: object = {}) => ({ type: 'string', minLength: 1, description, ...more })
@@ -35,3 +35,57 @@ export const ADDRESS = {
   sentence: 'must be an address with a port',
   instead: { of: '^\\d{1,5}$', write: '127.0.0.1:VALUE' },
 }
+
+const SENTENCE_PRICE = 'must be "free" or a map with per, input and output'
+
+const PRICE_PARTS = {
+  per: {
+    enum: ['1M tokens', '1K tokens'],
+    description: 'The number of tokens that the prices are for.',
+    sentence: 'must be "1M tokens" or "1K tokens"',
+  },
+  input: { ...unit('money'), description: 'Dollars for prompt tokens.' },
+  cached_input: {
+    ...unit('money'),
+    description: 'Dollars for prompt tokens that the provider reads from its cache. Default: input.',
+  },
+  cache_write: {
+    ...unit('money'),
+    description: 'Dollars for prompt tokens that the provider writes to its cache. Default: input.',
+  },
+  output: { ...unit('money'), description: 'Dollars for output tokens, reasoning included.' },
+  request: { ...unit('money'), description: 'Dollars for each request, in addition to its tokens. Default: 0.' },
+  web_search: {
+    ...unit('money'),
+    description: 'Dollars for each web search that the provider makes, in addition to tokens. Default: 0.',
+  },
+}
+
+/** A price is the word `free` or a map. `if` selects the errors of one of the two. */
+const priceOf = (description: string, sentence: string, parts: object, rules: object) => ({
+  type: ['string', 'object'],
+  description,
+  sentence,
+  if: { type: 'string' },
+  then: { const: 'free', sentence },
+  else: map(description, parts, { sentence, ...rules }),
+})
+
+export const price = (description: string) =>
+  priceOf(description, SENTENCE_PRICE, PRICE_PARTS, { required: ['per', 'input', 'output'] })
+
+export const RAW_PRICE = priceOf(
+  'Raw routes: the price of a request: "free", or dollars for each request, for tokens, or both.',
+  'must be "free" or a map with request, or per and input, or all three',
+  {
+    per: PRICE_PARTS.per,
+    input: PRICE_PARTS.input,
+    cached_input: PRICE_PARTS.cached_input,
+    output: PRICE_PARTS.output,
+    request: PRICE_PARTS.request,
+  },
+  {
+    minProperties: 1,
+    dependentRequired: { input: ['per'], per: ['input'], output: ['input'], cached_input: ['input'] },
+  },
+)

@@ -85,9 +85,9 @@ describe.skipIf(missing)('yaml-language-server', { timeout: 20_000 }, () => {
   })
 
   test.each([
-    ['gateway.yaml', gateway('dr▸ain: 30s\n'), 'How long a stopping gateway lets streams finish.', '500ms, 15s, 10m'],
+    ['gateway.yaml', gateway('dr▸ain: 30s\n'), 'How long streams can continue after SIGTERM.', '500ms, 15s, 10m'],
     ['gateway.yaml', gateway('limits:\n  bo▸dy: 1MiB\n'), 'The largest request body', 'From 1KiB to 32MiB.'],
-    ['gateway.yaml', gateway('').replace('dialect: demo', 'dia▸lect: demo'), 'What the provider speaks', ''],
+    ['gateway.yaml', gateway('').replace('dialect: demo', 'dia▸lect: demo'), 'The wire format of the provider.', ''],
     ['policy.yaml', policy('  - use: rate-limit\n    wh▸en: chat.stream\n'), 'A condition (CEL).', ''],
     ['policy.yaml', policy('  - use: rate-limit\n    with:\n      p▸er: key\n'), settingWords('rate-limit', 'per'), ''],
     [

@@ -6,6 +6,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { editorSchema } from '../../src/config/json-schema.ts'
 import { outsidePlugins } from '../../src/config/policy/outside-plugins.ts'
+import { GATEWAY_SCHEMA, POLICY_SCHEMA } from '../../src/config/schema.ts'
 import { createRegistry, type Registry } from '../../src/loader/registry.ts'
 import { POLICY_TEST_SCHEMA } from '../../src/testing/policy/schema.ts'
 import { GATEWAY_ROWS } from '../config/gateway-rows.ts'
@@ -44,6 +45,38 @@ function shipped(): Promise<ValidateFunction> {
 
 const complaints = (validate: ValidateFunction, text: string): unknown =>
   validate(parse(text, { schema: 'core' })) ? null : validate.errors
+
+describe('--markdown', () => {
+  test('prints src/config/REFERENCE.md', async () => {
+    const { code, out } = await schema(['--markdown'])
+    expect(code).toBe(0)
+    expect(out).toBe(read('src/config/REFERENCE.md'))
+  })
+
+  test('has a row for every key, however deep', async () => {
+    const { out } = await schema(['--markdown'])
+    const named = new Set(Array.from(out.matchAll(/^\| `(\w+)` \|/gm), ([, name]) => name))
+    const all = [...namesBelow(GATEWAY_SCHEMA), ...namesBelow(POLICY_SCHEMA)]
+    expect(all.length).toBeGreaterThan(90)
+    expect(all.filter(name => !named.has(name))).toEqual([])
+  })
+
+  test('--out names a file', async () => {
+    const { code, out } = await schema(['--markdown', '--out', 'keys.md'])
+    expect({ code, out }).toEqual({ code: 0, out: 'Wrote keys.md.\n' })
+    expect(readFileSync(join(place.folder, 'keys.md'), 'utf8')).toBe(read('src/config/REFERENCE.md'))
+  })
+
+  function namesBelow(schema: object): string[] {
+    return Object.entries(schema).flatMap(([keyword, value]) => {
+      if (typeof value !== 'object' || value === null) return []
+      if (keyword !== 'properties') return namesBelow(value)
+      return Object.entries(value as object).flatMap(([name, key]) =>
+        'refused' in key ? [] : [name, ...namesBelow(key)],
+      )
+    })
+  }
+})
 
 describe('the command', () => {
   test.each(['nowhere/further/schema.json', '/proc/none/schema.json'])('a folder that is not there: %s', async out => {
@@ -247,6 +280,6 @@ test('every key explains itself, and every setting of every plugin', async () =>
   expect(bare).toEqual([])
   expect(count).toBeGreaterThan(100)
   expect(written.definitions.gateway.properties.limits.properties.body.description).toBe(
-    'The largest request body; beyond: 413. Default: 4MiB. Written as 4MiB, 64KiB, 1000. From 1KiB to 32MiB.',
+    'The largest request body. Above it: 413. Default: 4MiB. Written as 4MiB, 64KiB, 1000. From 1KiB to 32MiB.',
   )
 })
