@@ -61,7 +61,6 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'replay/': [
     'simulate/',
     'config/',
-    'request/pipeline/',
     'request/',
     'loader/',
     'providers/dialects/',
@@ -94,7 +93,6 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'runtime/generation.ts',
     'config/',
     'request/pipeline/',
-    'request/',
     'loader/',
     'observe/',
     'api/',
@@ -136,7 +134,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'common/',
     'contract/',
   ],
-  'simulate/': ['request/', 'loader/', 'contract/'],
+  'simulate/': ['config/', 'request/pipeline/', 'request/', 'loader/', 'contract/'],
   'runtime/generation.ts': [
     'config/',
     'loader/',

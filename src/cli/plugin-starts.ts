@@ -7,8 +7,7 @@ import { dirname, resolve } from 'node:path'
 import type { Configuration, PolicyConfig, StepConfig } from '../config/configuration.ts'
 import type { LoadResult } from '../config/load.ts'
 import type { Source } from '../config/yaml/source.ts'
-import type { RealServices } from '../simulate/stand-in-services.ts'
-import type { UnhandledKind } from '../simulate/unhandled.ts'
+import type { RealServices } from '../simulate/services.ts'
 import { environmentOf } from './configuration.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -65,20 +64,22 @@ async function tryStep(
     askPlugin(source, address, { plugin, settings, place })
     return
   }
-  const { whyNotCreated } = await import('../simulate/stand-in-services.ts')
+  const { whyNotCreated } = await import('../simulate/services.ts')
   const why = await whyNotCreated(policy, step, await servicesIn(configuration))
   if (why !== null) source.report(`${address}/use`, why.split('\n', 1)[0]!, { rule: 'broken-plugin' })
 }
 
 /** What a reload would find by its dry run. */
 async function dryRunPolicy(source: Source, policy: PolicyConfig, configuration: Configuration): Promise<void> {
-  const [{ runDry }, { watchUnhandled }] = await Promise.all([
+  const [{ runDry }, { UNHANDLED, watchUnhandled }] = await Promise.all([
     import('../runtime/dry-run.ts'),
     import('../simulate/unhandled.ts'),
   ])
   const rule = 'broken-plugin'
-  const told = (kind: UnhandledKind, words: string) => source.report('', `${STRAY[kind]}: ${words}`, { rule })
-  const endUnhandled = watchUnhandled(told, source.file)
+  const endUnhandled = watchUnhandled(
+    (kind, words) => source.report('', `in the dry run, ${UNHANDLED[kind]}: ${words}`, { rule }),
+    source.file,
+  )
   try {
     const routes = configuration.routes.filter(({ steps }) => steps === policy)
     for (const { step, message } of await runDry(routes, await servicesIn(configuration), 'check')) {
@@ -93,11 +94,6 @@ async function dryRunPolicy(source: Source, policy: PolicyConfig, configuration:
 
 /** What a step has set going goes wrong a moment later. */
 const STRAYS_MS = 20
-
-const STRAY: Readonly<Record<UnhandledKind, string>> = {
-  exception: 'in the dry run, an error that nobody catches, at which a gateway ends',
-  rejection: 'in the dry run, a promise that nobody waits for was rejected',
-}
 
 /** What steps may ask about besides the store, in a gateway that has answered nobody yet. */
 async function servicesIn(configuration: Configuration): Promise<RealServices> {

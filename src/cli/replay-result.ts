@@ -2,7 +2,7 @@
 import { exceeds, type Gate, tooLittle } from '../replay/gate.ts'
 import type { ReplayResult } from '../replay/replay.ts'
 import { reportJson } from '../replay/report.ts'
-import type { UnhandledErrors } from '../simulate/unhandled-errors.ts'
+import type { UnhandledErrors } from '../simulate/unhandled.ts'
 import { shownPath } from './configuration.ts'
 import { json } from './format.ts'
 import { replayText, skippedText } from './replay-text.ts'

@@ -4,7 +4,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import { parseMoney, UnitError } from '../contract/units.ts'
 import { type Gate, GateError, parseGate } from '../replay/gate.ts'
 import type { ReplayOptions } from '../replay/replay.ts'
-import type { UnhandledErrors } from '../simulate/unhandled-errors.ts'
+import type { UnhandledErrors } from '../simulate/unhandled.ts'
 import { type AddCommand, configOf, example, existingFile, jsonOption, logFile, pathOf } from './commands.ts'
 import { problemText } from './configuration.ts'
 import type { ReportOptions } from './replay-result.ts'
@@ -62,9 +62,9 @@ async function replayLogs(
   config: string,
   options: Options,
 ): Promise<ExitCode> {
-  const { keepUnhandled } = await import('../simulate/unhandled-errors.ts')
+  const { UnhandledErrors } = await import('../simulate/unhandled.ts')
   // From before a plugin is loaded: what it breaks in a later turn must not keep the report.
-  const unhandled = keepUnhandled()
+  const unhandled = new UnhandledErrors()
   try {
     const code = await replayKept(terminal, logs, { config, options, unhandled })
     return unhandled.wereFatal ? 1 : code

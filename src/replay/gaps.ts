@@ -2,7 +2,7 @@
 import type { Configuration, PolicyConfig } from '../config/configuration.ts'
 import { didYouMean } from '../config/yaml/problem.ts'
 import { BUILT_IN } from '../loader/builtin.ts'
-import { runsDry } from '../simulate/configuration.ts'
+import { runsDry } from '../simulate/steps.ts'
 import { looksAtAnswers, rewritesRequests } from './differ.ts'
 import type { BalanceOf } from './ledger.ts'
 import type { LogLine } from './line.ts'

@@ -12,7 +12,7 @@ import type { LogLine } from './line.ts'
 import { Means, Sizes } from './provider.ts'
 import type { ReadLine } from './read.ts'
 import { Reorder, Timeline } from './timeline.ts'
-import { createWorld, type World } from './world.ts'
+import { World } from './world.ts'
 
 export interface ReplayOptions {
   readonly configuration: Configuration
@@ -134,7 +134,7 @@ class Replay {
     this.#options = options
     const { configuration, against, balanceOf } = options
     const parts = { timeline: this.#timeline, balanceOf, means: this.#means }
-    this.#world = createWorld({
+    this.#world = new World({
       ...parts,
       configuration,
       likeness: likenessOf(configuration, against),
@@ -143,7 +143,7 @@ class Replay {
     })
     this.#other =
       against &&
-      createWorld({
+      new World({
         ...parts,
         configuration: against,
         likeness: likenessOf(against, configuration),

@@ -14,7 +14,8 @@ import {
   type TrailEntry,
 } from '#contract'
 import type { Configuration, StepConfig } from '../config/configuration.ts'
-import { runsDry, saysWho } from '../simulate/configuration.ts'
+import { standInServices } from '../simulate/services.ts'
+import { identify, passOn, roleOf, standIn } from '../simulate/steps.ts'
 import { createBuckets } from '../store/buckets.ts'
 import { NOT_RUN } from './compare.ts'
 import { looksAtAnswers, looksAtRequests } from './differ.ts'
@@ -51,14 +52,12 @@ export interface ServiceParts {
 
 export function createServices({ configuration, clock, ledger, runs }: ServiceParts): Services {
   const accounts = new Map<string, Account>()
-  const silent = { info() {}, warn() {}, error() {} }
-  return {
+  return standInServices({
     clock,
     ledger,
     buckets: createBuckets(clock),
     catalog: catalogOf(configuration),
     random: evenNumbers(),
-    log: silent,
     targets: { latencyMs: () => null },
     accounts: { find: idOrName => accounts.get(idOrName) },
     keys: {
@@ -73,7 +72,7 @@ export function createServices({ configuration, clock, ledger, runs }: ServicePa
         return found
       },
     },
-  }
+  })
 }
 
 /** What became of the recorded key. */
@@ -112,40 +111,6 @@ function evenNumbers(): () => number {
   }
 }
 
-/** Steps whose words come from elsewhere than the request's form and the gateway's own state. */
-export type Special = 'identity' | 'words' | 'verdict'
-
-/**
- * `identity`: asks somebody else who it is. `words`: decides by what is said in the request. `verdict`: it may not run where
- * nobody asks. Null: it runs.
- */
-export function specialOf(step: StepConfig): Special | null {
-  const { plugin } = step
-  if (plugin.records) return null
-  if (plugin.name === 'jwt') return 'identity'
-  if (plugin.name === 'guard') return 'words'
-  if (runsDry(step)) return null
-  return saysWho(plugin) ? 'identity' : 'verdict'
-}
-
-/** The recorded identity in place of a step that would ask the network for it. */
-export function recordedIdentity(plugin: AnyPlugin, runs: Runs): AnyPlugin {
-  const handle: StepMiddleware = async (ctx, next) => {
-    const run = runs.get(ctx.exchange.id)!
-    const found = lookup(run)
-    if (found.found !== 'live') {
-      const { code } = run.line
-      if (code !== null && NOBODY.has(code)) run.unknown = null
-      throw refuse(code !== null && (NOBODY.has(code) || Object.hasOwn(NOT_LIVE, code)) ? code : 'unauthorized')
-    }
-    if (found.account.frozen) throw refuse('account_frozen')
-    ctx.exchange.give('key', found.key)
-    ctx.exchange.give('account', found.account)
-    await next()
-  }
-  return { ...plugin, uses: [], create: () => handle }
-}
-
 /** How a recorded verdict of a step is read. */
 export interface Reading {
   /** Whether it is one of this step, and not of another one with its id. */
@@ -155,14 +120,41 @@ export interface Reading {
 }
 
 /**
+ * The step as a replay runs it: itself, or one that does what the log has of it, because it asks somebody else who the client
+ * is, decides by words that are in no log, or may not run where nobody asks.
+ */
+export function replayedStep(step: StepConfig, runs: Runs, readingOf: (route: string) => Reading): StepConfig {
+  const { plugin } = step
+  const role = roleOf(step)
+  if (role === 'records') return standIn(step, passOn)
+  if (plugin.name === 'jwt') return standIn(step, recordedIdentity(plugin, runs))
+  if (plugin.name === 'guard') return { ...step, plugin: recordedWords(step, runs, readingOf) }
+  if (role === 'runs') return step
+  if (role === 'identifies') return standIn(step, recordedIdentity(plugin, runs))
+  return step.mode === 'off' ? step : standIn({ ...step, foreign: false }, recordedVerdict(step, runs, readingOf))
+}
+
+/** The recorded identity in place of a step that would ask the network for it. */
+function recordedIdentity(plugin: AnyPlugin, runs: Runs): StepMiddleware {
+  return async ({ exchange }, next) => {
+    const run = runs.get(exchange.id)!
+    const found = lookup(run)
+    if (found.found !== 'live') {
+      const { code } = run.line
+      if (code !== null && NOBODY.has(code)) run.unknown = null
+      throw refuse(code !== null && (NOBODY.has(code) || Object.hasOwn(NOT_LIVE, code)) ? code : 'unauthorized')
+    }
+    if (found.account.frozen) throw refuse('account_frozen')
+    identify(plugin, exchange, found.key, found.account)
+    await next()
+  }
+}
+
+/**
  * Where the words were not kept, the recorded verdict of the step stands for what it would have said, that of a step in
  * shadow included; without one nobody knows. What it has said of an answer, whose words are in no log, always stands.
  */
-export function recordedWords(
-  step: Pick<StepConfig, 'id' | 'plugin' | 'settings' | 'mode'>,
-  runs: Runs,
-  readingOf: (route: string) => Reading,
-): AnyPlugin {
+function recordedWords(step: StepConfig, runs: Runs, readingOf: (route: string) => Reading): AnyPlugin {
   const { plugin, id } = step
   const create = plugin.create.bind(plugin)
   const isEnforced = step.mode === 'enforce'
@@ -196,12 +188,12 @@ export function recordedWords(
 }
 
 /** In place of a step that is not run: what it has said stands, that of a step in shadow included; else nobody knows. */
-export function recordedVerdict(
+function recordedVerdict(
   { plugin, id, mode }: StepConfig,
   runs: Runs,
   readingOf: (route: string) => Reading,
-): AnyPlugin {
-  const handle: StepMiddleware = async (ctx, next) => {
+): StepMiddleware {
+  return async (ctx, next) => {
     const run = runs.get(ctx.exchange.id)!
     const reading = readingOf(run.line.route)
     const said = reading.stands ? saidBy(id, run.line) : null
@@ -216,7 +208,6 @@ export function recordedVerdict(
     }
     await next()
   }
-  return { ...plugin, uses: [], create: () => handle }
 }
 
 /** What the step has said of the exchange; null when it took no part. */

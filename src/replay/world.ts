@@ -2,8 +2,6 @@
  * One configuration at work on recorded exchanges: its real plans, run by the real runner under the time of the replay,
  * with a ledger in memory and the recorded provider behind the steps. No socket, no database, no network.
  */
-import { Socket } from 'node:net'
-import Koa from 'koa'
 import {
   asksModel,
   decidedBy,
@@ -12,9 +10,9 @@ import {
   type KeptAnswers,
   type Refusal,
   refuse,
+  type Services,
   type TrailEntry,
 } from '#contract'
-import { factsOf } from '../config/conditions/when.ts'
 import type { Configuration, RouteConfig } from '../config/configuration.ts'
 import { BUILT_IN } from '../loader/builtin.ts'
 import { disposeAll } from '../loader/dispose.ts'
@@ -23,11 +21,10 @@ import { inboundOf } from '../providers/dialects/inbound/index.ts'
 import { usageOf } from '../request/answer/meter.ts'
 import type { Exchange } from '../request/exchange.ts'
 import type { Reply } from '../request/finish.ts'
-import { runPlan } from '../request/pipeline/runner.ts'
-import { simulated } from '../simulate/configuration.ts'
+import { Contexts, lightContext } from '../simulate/context.ts'
 import { SimulatedExchange, simulatedReply } from '../simulate/exchange.ts'
+import { servicesFor } from '../simulate/services.ts'
 import type { Verdict } from './compare.ts'
-import { koaContext, lightContext } from './context.ts'
 import { type LikenessOf, looksAtAnswers } from './differ.ts'
 import { type BalanceOf, createLedger } from './ledger.ts'
 import type { LogLine } from './line.ts'
@@ -43,14 +40,7 @@ import {
   wasSaidOfAnswer,
   wasSent,
 } from './provider.ts'
-import {
-  createServices,
-  type Running,
-  recordedIdentity,
-  recordedVerdict,
-  recordedWords,
-  specialOf,
-} from './services.ts'
+import { createServices, NOBODY, type Running, replayedStep } from './services.ts'
 import { standIn } from './stand-in.ts'
 import type { Timeline } from './timeline.ts'
 
@@ -66,13 +56,6 @@ export interface WorldParts {
   readonly likeness: LikenessOf
   /** Whether this is the configuration that is compared with: what the log says of its steps is said of these. */
   readonly isBase: boolean
-}
-
-export interface World {
-  /** Begins an exchange now; it goes on until nothing moves, and its verdict comes when it is over. */
-  begin(line: LogLine, over: (verdict: Verdict) => void): void
-  /** Takes a few seconds at most; rejects with the names of the steps that did not go. */
-  dispose(): Promise<void>
 }
 
 interface Route {
@@ -109,109 +92,106 @@ const OF_BODIES: ReadonlySet<ErrorCode> = new Set([
 const GRACE_MS = 5_000
 
 /** Throws a `PlanError` when a step cannot be made. */
-export function createWorld(parts: WorldParts): World {
-  const { configuration, timeline, balanceOf, means, sizes, likeness, isBase } = parts
-  const runs = new Map<string, Run>()
-  const clock = { now: timeline.now }
-  const ledger = createLedger(balanceOf, exchange => runs.get(exchange)?.line)
-  const services = createServices({ configuration, clock, ledger, runs })
-  const plans = new Map<string, Plan>()
-  const routes = new Map(
-    simulated(configuration).routes.map((config, nth) => [
-      config.path,
-      routeOf(config, configuration.routes[nth]!.steps.steps),
-    ]),
-  )
-  const app = new Koa()
-  app.silent = true
-  const socket = new Socket()
+export class World {
+  readonly #parts: WorldParts
+  readonly #runs = new Map<string, Run>()
+  readonly #services: Services
+  readonly #plans = new Map<string, Plan>()
+  readonly #routes: ReadonlyMap<string, Route>
+  readonly #contexts = new Contexts()
 
-  /** @param original the steps as they are configured */
-  function routeOf(config: RouteConfig, original: RouteConfig['steps']['steps']): Route {
-    const { policy, steps } = config
-    let plan = plans.get(policy)
-    if (!plan) {
-      const replayed = steps.steps.map(step => {
-        const special = specialOf(step)
-        if (special === 'identity') return { ...step, plugin: recordedIdentity(step.plugin, runs) }
-        // Routes of one policy share its plan, and may stand beside different ones.
-        const readingOf = (route: string) => {
-          const like = likeness(route, step.id)
-          return { stands: isBase || like !== 'other', matters: like !== 'same' }
-        }
-        if (special === 'words') return { ...step, plugin: recordedWords(step, runs, readingOf) }
-        if (special === null || step.mode === 'off') return step
-        return { ...step, foreign: false, plugin: recordedVerdict(step, runs, readingOf) }
-      })
-      plan = createPlan(
-        policy,
-        replayed,
-        ({ plugin }) => Object.fromEntries((plugin.uses ?? []).map(name => [name, services[name]])),
-        'replay',
-      )
-      plans.set(policy, plan)
-    }
-    const waits = steps.steps.map(
-      ({ settings }) => (settings as { queue?: { wait?: number } } | null)?.queue?.wait ?? 0,
-    )
-    const isOurs = original.every(({ plugin, foreign }) => !foreign && BUILT_IN.includes(plugin))
-    return { config, plan, isOurs, waitMs: Math.max(0, ...waits) }
+  constructor(parts: WorldParts) {
+    const { configuration, timeline, balanceOf } = parts
+    this.#parts = parts
+    this.#services = createServices({
+      configuration,
+      clock: { now: timeline.now },
+      ledger: createLedger(balanceOf, exchange => this.#runs.get(exchange)?.line),
+      runs: this.#runs,
+    })
+    this.#routes = new Map(configuration.routes.map(config => [config.path, this.#routeOf(config)]))
   }
 
-  function begin(line: LogLine, over: (verdict: Verdict) => void): void {
-    const route = routes.get(line.route)
+  /** Begins an exchange now; it goes on until nothing moves, and its verdict comes when it is over. */
+  begin(line: LogLine, over: (verdict: Verdict) => void): void {
+    const route = this.#routes.get(line.route)
     if (!route?.config.methods.includes(line.method)) {
       over(told(route ? 'method_not_allowed' : 'unknown_url'))
       return
     }
     const run: Run = { line, unknown: null, sent: null, waitedFor: null, isRecorded: false, isResized: false }
-    runs.set(line.id, run)
-    void go(route, run).then(verdict => {
-      runs.delete(line.id)
+    this.#runs.set(line.id, run)
+    void this.#go(route, run).then(verdict => {
+      this.#runs.delete(line.id)
       over(verdict)
     })
   }
 
-  async function go(route: Route, run: Run): Promise<Verdict> {
-    const { line } = run
-    const progress = new ReplayProgress()
-    const exchange = open(route, run, progress)
-    if (route.waitMs > 0) giveUpAfter(route.waitMs, run, exchange)
-    let refusal: Refusal | null = null
+  /** Takes a few seconds at most; rejects with the names of the steps that did not go. */
+  async dispose(): Promise<void> {
     try {
-      await runPlan(exchange, { reportStep() {}, stepGraceMs: GRACE_MS })
-    } catch (error) {
-      refusal = isRefusal(error) ? error : refuse('internal_error', { cause: error })
-      exchange.broke(refusal)
+      await disposeAll([...this.#plans.values()].map(plan => plan.dispose))
+    } finally {
+      this.#contexts.dispose()
     }
-    return verdictOf(line, run, exchange, refusal)
   }
 
-  function open({ config, plan, isOurs }: Route, run: Run, progress: ReplayProgress): Exchange {
+  #routeOf(config: RouteConfig): Route {
+    const { policy, steps } = config
+    const plan = this.#plans.get(policy) ?? this.#planOf(config)
+    this.#plans.set(policy, plan)
+    const waits = steps.steps.map(
+      ({ settings }) => (settings as { queue?: { wait?: number } } | null)?.queue?.wait ?? 0,
+    )
+    const isOurs = steps.steps.every(({ plugin, foreign }) => !foreign && BUILT_IN.includes(plugin))
+    return { config, plan, isOurs, waitMs: Math.max(0, ...waits) }
+  }
+
+  #planOf({ policy, steps }: RouteConfig): Plan {
+    const { likeness, isBase } = this.#parts
+    const replayed = steps.steps.map(step =>
+      replayedStep(step, this.#runs, route => {
+        // Routes of one policy share its plan, and may stand beside different ones.
+        const like = likeness(route, step.id)
+        return { stands: isBase || like !== 'other', matters: like !== 'same' }
+      }),
+    )
+    return createPlan(policy, replayed, ({ plugin }) => servicesFor(plugin, this.#services), 'replay')
+  }
+
+  async #go(route: Route, run: Run): Promise<Verdict> {
+    const exchange = this.#open(route, run)
+    if (route.waitMs > 0) this.#giveUpAfter(route.waitMs, run, exchange)
+    const error = await exchange.play({ reportStep() {}, stepGraceMs: GRACE_MS })
+    const refusal = error === null || isRefusal(error) ? error : refuse('internal_error', { cause: error })
+    if (refusal !== null) exchange.broke(refusal)
+    return verdictOf(run, exchange, refusal)
+  }
+
+  #open({ config, plan, isOurs }: Route, run: Run): SimulatedExchange {
     const { line } = run
-    const ctx = isOurs ? lightContext(line) : koaContext(app, socket, line)
+    const progress = new ReplayProgress()
+    const head = { method: line.method, path: line.route, headers: line.headers, rawHeaders: rawHeadersOf(line) }
     const given = bodyOf(line)
     const inbound = line.request.body === undefined ? undefined : inboundOf(config)
     const view = {
       exchange: line.id,
       createdAt: Math.floor(line.at / 1000),
-      findModel: services.catalog.find,
+      findModel: this.#services.catalog.find,
       kept: config.keepResponsesMs === null ? undefined : notInLog(run),
     }
     return new SimulatedExchange({
       id: line.id,
-      startedAt: timeline.now(),
+      startedAt: this.#parts.timeline.now(),
       route: config,
       plan,
       address: addressOf(line),
-      idempotencyKey: null,
       progress,
-      ctx,
+      ctx: isOurs ? lightContext(head) : this.#contexts.koa(head),
       bytes: given.bytes,
-      parse: () => fitted(parsed(run, given.body), line),
+      parse: () => this.#fitted(parsed(run, given.body), line),
       translate: inbound ? body => inbound.decodeRequest(body, view) : null,
-      facts: factsOf,
-      send: exchange => send(run, exchange, progress),
+      send: exchange => this.#send(run, exchange, progress),
       async answer(_exchange, completion) {
         const usage = usageOf(completion.usage ?? null, 'cached')
         progress.over(usage, true)
@@ -221,14 +201,15 @@ export function createWorld(parts: WorldParts): World {
   }
 
   /** In a format in which every client must name a cap it is fitted to the model, as its translation does. */
-  function fitted(body: unknown, { request, kind }: LogLine): unknown {
+  #fitted(body: unknown, { request, kind }: LogLine): unknown {
     if (kind !== 'messages' || request.body !== undefined || request.cap === null) return body
-    const most = services.catalog.find(request.model ?? '')?.maxOutput ?? request.cap
+    const most = this.#services.catalog.find(request.model ?? '')?.maxOutput ?? request.cap
     return { ...(body as object), max_tokens: Math.min(request.cap, most) }
   }
 
   /** In place of the provider: waits as long as it took, then ends as it ended. */
-  async function send(run: Run, exchange: Exchange, progress: ReplayProgress): Promise<Reply> {
+  async #send(run: Run, exchange: Exchange, progress: ReplayProgress): Promise<Reply> {
+    const { timeline, means, sizes } = this.#parts
     if (exchange.stopped) throw refuse('rate_limit_exceeded')
     const sent = sentOf(run.line, means)
     run.sent = sent
@@ -237,47 +218,35 @@ export function createWorld(parts: WorldParts): World {
     timeline.at(timeline.now() + sent.ms, resolve)
     await promise
     run.isRecorded = !sent.isEstimate && run.line.code !== null
-    if (run.isRecorded && wasSaidOfAnswer(run.line) && !isStillSaid(run, exchange)) run.unknown ??= 'answer'
+    if (run.isRecorded && wasSaidOfAnswer(run.line) && !this.#isStillSaid(run, exchange)) run.unknown ??= 'answer'
     const bytes = more?.() ?? 0
     run.isResized = bytes !== 0 && sent.usage !== null
     return endAs(exchange, progress, run.line, resized(sent, bytes))
   }
 
   /** Whether the step that has refused the recorded answer is there, takes part, and has not become another one. */
-  function isStillSaid({ line }: Run, exchange: Exchange): boolean {
+  #isStillSaid({ line }: Run, exchange: Exchange): boolean {
+    const { likeness, isBase } = this.#parts
     const { route, decidedBy: id } = line
-    const step = routes.get(route)?.plan.steps.find(each => each.id === id)
+    const step = exchange.plan.steps.find(each => each.id === id)
     if (step?.mode !== 'enforce' || (!isBase && ['words', 'other'].includes(likeness(route, step.id)))) return false
     if (step.plugin.name === 'guard' && !looksAtAnswers(step)) return false
     return exchange.trail.find(entry => entry.step === id)?.verdict !== 'skipped'
   }
 
   /** The queue of a step waits in real time; here its time is over when the replay's is. */
-  function giveUpAfter(ms: number, run: Run, exchange: Exchange): void {
+  #giveUpAfter(ms: number, run: Run, exchange: Exchange): void {
+    const { timeline } = this.#parts
     timeline.at(timeline.now() + ms, () => {
-      if (run.sent !== null || exchange.outcome !== null || !runs.has(run.line.id)) return
-      run.waitedFor = exchange.trail.length > 0 || exchange.step >= 0 ? stepOf(exchange, run) : null
+      if (run.sent !== null || exchange.outcome !== null || !this.#runs.has(run.line.id)) return
+      run.waitedFor = exchange.plan.steps[exchange.step]?.id ?? null
       exchange.stop('cut', 'the time to wait is over')
     })
   }
-
-  function stepOf(exchange: Exchange, { line }: Run): string | null {
-    return routes.get(line.route)?.plan.steps[exchange.step]?.id ?? null
-  }
-
-  return {
-    begin,
-    async dispose() {
-      try {
-        await disposeAll([...plans.values()].map(plan => plan.dispose))
-      } finally {
-        socket.destroy()
-      }
-    },
-  }
 }
 
-function verdictOf(line: LogLine, run: Run, exchange: Exchange, refusal: Refusal | null): Verdict {
+function verdictOf(run: Run, exchange: Exchange, refusal: Refusal | null): Verdict {
+  const { line } = run
   const { trail } = exchange
   const outcome = exchange.outcome ?? 'failed'
   const code = refusal?.code ?? null
@@ -360,4 +329,12 @@ function addressOf({ address, who, id }: LogLine): string {
   let hash = 0
   for (const letter of who?.key.id ?? id) hash = (Math.imul(hash, 31) + letter.charCodeAt(0)) | 0
   return `10.${(hash >>> 16) & 255}.${(hash >>> 8) & 255}.${hash & 255}`
+}
+
+function rawHeadersOf({ headers, who, code, id }: LogLine): string[] {
+  const raw = headers === null ? [] : Object.entries(headers).flat()
+  if (who === null && code !== null && NOBODY.has(code)) return raw
+  // The id of the exchange: the keys of a replay know whose it was.
+  raw.push('authorization', `Bearer ${id}`)
+  return raw
 }

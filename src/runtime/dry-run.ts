@@ -4,19 +4,14 @@
  * Nothing is sent, nothing is held: what identifies and what pays are played, and a step that does not say that it may run
  * here lets both pass.
  */
-import { IncomingMessage, ServerResponse } from 'node:http'
-import { Socket } from 'node:net'
-import Koa from 'koa'
-import { asksModel, type Catalog, isRefusal, mistakeText, type Progress, refuse } from '#contract'
-import { factsOf } from '../config/conditions/when.ts'
+import { type AnyPlugin, asksModel, type Catalog, isRefusal, mistakeText, refuse, type StepMiddleware } from '#contract'
 import type { RouteConfig } from '../config/configuration.ts'
 import { createPlan, type Plan, PlanError, placeOf } from '../loader/plan.ts'
-import { NOTHING_USED } from '../request/exchange.ts'
-import { runPlan } from '../request/pipeline/runner.ts'
 import { mistakeSentence } from '../request/pipeline/step-report.ts'
-import { runsDry, saysWho } from '../simulate/configuration.ts'
-import { SimulatedExchange, simulatedReply } from '../simulate/exchange.ts'
-import { identityOf, insteadOf, type RealServices, servicesFor } from '../simulate/stand-in-services.ts'
+import { Contexts } from '../simulate/context.ts'
+import { SimulatedExchange } from '../simulate/exchange.ts'
+import { ACCOUNT, KEY, type RealServices, servicesFor, standInServices } from '../simulate/services.ts'
+import { identifies, identify, passOn, roleOf, standIn } from '../simulate/steps.ts'
 import type { Generation } from './generation.ts'
 
 /** So long the steps may take until somebody is refused, and then each to return: nobody waits for a step that hangs. */
@@ -47,16 +42,16 @@ export async function runDry(
 ): Promise<Mistake[]> {
   // A clock of its own, because steps keep by it what they share.
   const own: RealServices = { ...services, clock: { now: () => services.clock.now() } }
-  const app = new Koa()
-  app.silent = true
+  const contexts = new Contexts()
   const tried = new Set<string>()
   const mistakes: Mistake[] = []
   for (const route of routes) {
     if (tried.has(route.policy)) continue
     tried.add(route.policy)
-    const mistake = await tryRoute(app, route, own, run)
+    const mistake = await tryRoute(contexts, route, own, run)
     if (mistake !== null) mistakes.push(mistake)
   }
+  contexts.dispose()
   return mistakes
 }
 
@@ -64,14 +59,12 @@ export async function runDry(
 export function notDryRun({ routes }: Pick<Generation, 'routes'>): string[] {
   const plans = [...new Set(routes.map(({ plan }) => plan))]
   return plans.flatMap(({ name, steps }) =>
-    steps
-      .filter(step => step.mode !== 'off' && !step.plugin.records && !saysWho(step.plugin) && !runsDry(step))
-      .map(({ id }) => `${name}/${id}`),
+    steps.filter(step => step.mode !== 'off' && roleOf(step) === 'decides').map(({ id }) => `${name}/${id}`),
   )
 }
 
 async function tryRoute(
-  app: Koa,
+  contexts: Contexts,
   route: RouteConfig,
   services: RealServices,
   run: 'check' | 'reload',
@@ -85,13 +78,13 @@ async function tryRoute(
     return { policy, step: error.step, message: error.reason, sentence: error.message }
   }
   const body = bodyFor(route, services.catalog)
-  const identified = plan.steps.map(step => ({ ...step, handle: identityOf(step.plugin) ?? step.handle }))
-  const asksWho = plan.steps.some(step => identityOf(step.plugin) !== null)
+  const asksWho = plan.steps.some(step => identifies(step.plugin))
+  const identified = plan.steps.map(step => (identifies(step.plugin) ? { ...step, handle: letIn(step.plugin) } : step))
   try {
     // As nobody, for those who ask who it is; then behind them.
-    const mistake = await tryPlan(app, route, plan, body)
+    const mistake = await tryPlan(contexts, route, plan, body)
     if (mistake !== null || !asksWho) return mistake
-    return await tryPlan(app, route, { ...plan, steps: identified }, body)
+    return await tryPlan(contexts, route, { ...plan, steps: identified }, body)
   } finally {
     await plan.dispose().catch(() => {})
   }
@@ -99,11 +92,34 @@ async function tryRoute(
 
 /** A policy's steps once more, over services that keep nothing; something else stands for those that are not run here. */
 function dryRunPlan({ name, steps }: RouteConfig['steps'], services: RealServices, run: 'check' | 'reload'): Plan {
-  const tried = steps.map(step => {
-    const handle = insteadOf(step)
-    return handle === null ? step : { ...step, plugin: { ...step.plugin, uses: [], create: () => handle } }
-  })
-  return createPlan(name, tried, step => servicesFor(step.plugin, services), run)
+  const tried = steps.map(step => standIn(step, insteadOf(step)))
+  return createPlan(name, tried, ({ plugin }) => servicesFor(plugin, standInServices(services)), run)
+}
+
+function insteadOf(step: RouteConfig['steps']['steps'][number]): StepMiddleware | null {
+  switch (roleOf(step)) {
+    case 'runs':
+      return null
+    case 'identifies':
+      return letIn(step.plugin)
+    // What later steps do without what it gives says nothing.
+    case 'decides':
+      return step.plugin.gives?.length ? ends : passOn
+    case 'records':
+      return passOn
+  }
+}
+
+/** Lets the made-up key in. */
+function letIn(plugin: AnyPlugin): StepMiddleware {
+  return ({ exchange }, next) => {
+    identify(plugin, exchange, KEY, ACCOUNT)
+    return next()
+  }
+}
+
+const ends: StepMiddleware = async () => {
+  throw refuse('shutting_down')
 }
 
 /** The least that may be asked: of the first model, where one is asked. */
@@ -114,60 +130,33 @@ function bodyFor({ kind }: RouteConfig, catalog: Catalog): Buffer {
   return Buffer.from(JSON.stringify({ model: model?.id, messages: [{ role: 'user', content: 'Hello' }] }))
 }
 
-async function tryPlan(app: Koa, route: RouteConfig, plan: Plan, body: Buffer): Promise<Mistake | null> {
-  const socket = new Socket()
-  const request = new IncomingMessage(socket)
-  request.method = route.methods[0] ?? 'GET'
-  request.url = route.path
-  request.headers['content-type'] = 'application/json'
-  const ctx = app.createContext(request, new ServerResponse(request))
+async function tryPlan(contexts: Contexts, route: RouteConfig, plan: Plan, body: Buffer): Promise<Mistake | null> {
+  const headers = { 'content-type': 'application/json' }
   const exchange = new SimulatedExchange({
     id: 'req_rehearsal',
-    startedAt: 0,
     route,
     plan,
-    address: '127.0.0.1',
-    idempotencyKey: null,
-    progress: NOTHING_YET,
-    ctx,
+    ctx: contexts.koa({ method: route.methods[0] ?? 'GET', path: route.path, headers }),
     bytes: body,
-    parse: bytes => JSON.parse(bytes.toString()) as unknown,
-    facts: factsOf,
     send: async () => {
       throw refuse('shutting_down')
     },
-    answer: async () => simulatedReply('answered', null),
   })
   let mistake: Mistake | null = null
   const giveUp = setTimeout(() => exchange.stop('cut', 'the dryRun is over'), GRACE_MS)
-  try {
-    await runPlan(exchange, {
-      reportStep(report) {
-        const { step } = report
-        const { position } = plan.steps.find(({ id }) => id === step)!
-        const message = mistakeSentence(report)
-        mistake ??= { policy: plan.name, step, message, sentence: `${placeOf(plan.name, position)}${message}` }
-      },
-      stepGraceMs: GRACE_MS,
-    })
-  } catch (error) {
-    if (!isRefusal(error)) {
-      const message = mistakeText(error)
-      mistake ??= { policy: plan.name, step: null, message, sentence: `policy "${plan.name}": ${message}` }
-    }
-  } finally {
-    clearTimeout(giveUp)
-    socket.destroy()
+  const error = await exchange.play({
+    reportStep(report) {
+      const { step } = report
+      const { position } = plan.steps.find(({ id }) => id === step)!
+      const message = mistakeSentence(report)
+      mistake ??= { policy: plan.name, step, message, sentence: `${placeOf(plan.name, position)}${message}` }
+    },
+    stepGraceMs: GRACE_MS,
+  })
+  clearTimeout(giveUp)
+  if (error !== null && !isRefusal(error)) {
+    const message = mistakeText(error)
+    mistake ??= { policy: plan.name, step: null, message, sentence: `policy "${plan.name}": ${message}` }
   }
   return mistake
-}
-
-const NOTHING_YET: Progress = {
-  started: false,
-  finished: false,
-  delivered: false,
-  left: false,
-  abandoned: false,
-  countedTokens: 0,
-  estimate: NOTHING_USED,
 }

@@ -1,26 +1,44 @@
-/** An exchange that is only played: no client waits for it, and whoever plays it says what stands behind the steps. */
-import type { ChatCompletion, InboundRequest, Outcome, Refusal, Usage } from '#contract'
-import { Exchange, type ExchangeParts } from '../request/exchange.ts'
+/** An exchange without a client: the real runner plays the steps, and the caller says what comes after them. */
+import type { ChatCompletion, InboundRequest, Outcome, Progress, Refusal, Usage } from '#contract'
+import { factsOf } from '../config/conditions/when.ts'
+import { Exchange, type ExchangeParts, NOTHING_USED } from '../request/exchange.ts'
 import type { Reply } from '../request/finish.ts'
+import { type RunOptions, runPlan } from '../request/pipeline/runner.ts'
 
-export interface SimulatedParts extends ExchangeParts {
+type Needed = 'id' | 'route' | 'plan' | 'ctx'
+
+export interface SimulatedParts extends Pick<ExchangeParts, Needed>, Partial<Omit<ExchangeParts, Needed>> {
   /** The body, read already. */
   readonly bytes: Buffer
-  parse(bytes: Buffer): unknown
+  /** Default: as JSON. */
+  parse?(bytes: Buffer): unknown
   /** Reads a request of another format than chat completions. */
   translate?: ((body: unknown) => InboundRequest) | null
-  facts(exchange: Exchange): Record<string, unknown>
+  /** Default: those of the gateway. */
+  facts?(exchange: Exchange): Record<string, unknown>
   send(exchange: Exchange): Promise<Reply | null>
-  answer(exchange: Exchange, completion: ChatCompletion): Promise<Reply>
+  /** Default: an answer without usage. */
+  answer?(exchange: Exchange, completion: ChatCompletion): Promise<Reply>
 }
 
 export class SimulatedExchange extends Exchange {
   readonly #parts: SimulatedParts
 
   constructor(parts: SimulatedParts) {
-    super(parts)
+    const { id, route, plan, ctx, startedAt = 0, address = '127.0.0.1', progress = NOTHING_YET } = parts
+    super({ id, startedAt, route, plan, address, idempotencyKey: null, progress, ctx })
     this.#parts = parts
     this.bytes = parts.bytes
+  }
+
+  /** Runs the steps; resolves with what they have thrown, or null. */
+  async play(options: RunOptions): Promise<unknown> {
+    try {
+      await runPlan(this, options)
+      return null
+    } catch (error) {
+      return error
+    }
   }
 
   async receive(): Promise<void> {}
@@ -29,16 +47,16 @@ export class SimulatedExchange extends Exchange {
     return this.#parts.send(this)
   }
 
-  answer(completion: ChatCompletion): Promise<Reply> {
-    return this.#parts.answer(this, completion)
+  async answer(completion: ChatCompletion): Promise<Reply> {
+    return this.#parts.answer?.(this, completion) ?? simulatedReply('answered', null)
   }
 
   facts(): Record<string, unknown> {
-    return this.#parts.facts(this)
+    return this.#parts.facts?.(this) ?? factsOf(this)
   }
 
   protected parse(bytes: Buffer): unknown {
-    return this.#parts.parse(bytes)
+    return this.#parts.parse ? this.#parts.parse(bytes) : JSON.parse(bytes.toString())
   }
 
   protected translate(body: unknown): InboundRequest | null {
@@ -49,4 +67,14 @@ export class SimulatedExchange extends Exchange {
 /** A reply of which nothing leaves. */
 export function simulatedReply(outcome: Outcome, usage: Usage | null, refusal: Refusal | null = null): Reply {
   return { outcome, usage, refusal, commit() {}, fail() {} }
+}
+
+const NOTHING_YET: Progress = {
+  started: false,
+  finished: false,
+  delivered: false,
+  left: false,
+  abandoned: false,
+  countedTokens: 0,
+  estimate: NOTHING_USED,
 }

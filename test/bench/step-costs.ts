@@ -4,9 +4,7 @@
  * taken off. CPU time of this whole process, with V8's own threads; kinds take turns, so that what else the machine does
  * falls on all alike.
  */
-import { IncomingMessage, ServerResponse } from 'node:http'
-import { Socket } from 'node:net'
-import Koa, { type Context } from 'koa'
+import type { Context } from 'koa'
 import {
   type Account,
   type AnyPlugin,
@@ -18,7 +16,7 @@ import {
   refuse,
   type StepMiddleware,
 } from '#contract'
-import { compileWhen, factsOf } from '../../src/config/conditions/when.ts'
+import { compileWhen } from '../../src/config/conditions/when.ts'
 import { createPlan, type Plan, type PlannableStep } from '../../src/loader/plan.ts'
 import type { Client } from '../../src/request/answer/client.ts'
 import { StreamAnswer } from '../../src/request/answer/stream.ts'
@@ -26,6 +24,7 @@ import type { Tap } from '../../src/request/answer/taps.ts'
 import type { Exchange } from '../../src/request/exchange.ts'
 import { runPlan } from '../../src/request/pipeline/runner.ts'
 import { mistakeSentence } from '../../src/request/pipeline/step-report.ts'
+import { Contexts } from '../../src/simulate/context.ts'
 import { SimulatedExchange, simulatedReply } from '../../src/simulate/exchange.ts'
 import { median } from './report.ts'
 
@@ -201,40 +200,24 @@ async function costOf(plan: Plan): Promise<number> {
 function exchangeOf(plan: Plan): Exchange {
   return new SimulatedExchange({
     id: 'req_01MCC5RM000002V79Q0Q68211K',
-    startedAt: 0,
     route: { path: '/v1/chat/completions', kind: 'chat', policy: 'bench', price: null },
     plan,
-    address: '127.0.0.1',
-    idempotencyKey: null,
     ctx,
     bytes: Buffer.alloc(0),
     parse: () => body,
-    facts: factsOf,
     send: async () => simulatedReply('answered', null),
-    progress: {
-      started: false,
-      finished: false,
-      delivered: false,
-      left: false,
-      abandoned: false,
-      countedTokens: 0,
-      estimate: null as never,
-    },
     answer: () => Promise.reject(new Error('there is nobody to answer')),
   })
 }
 
 /** One for all requests: what it costs to make is none of a step's business. */
 function contextOf(): Context {
-  const request = new IncomingMessage(new Socket())
-  request.method = 'POST'
-  request.url = '/v1/chat/completions'
-  const response = new ServerResponse(request)
+  const context = new Contexts().koa({ method: 'POST', path: '/v1/chat/completions' })
   // As many as an answer has when the limits have been looked at.
   for (const name of ['x-request-id', 'vary', 'x-ratelimit-limit-requests', 'x-ratelimit-remaining-requests']) {
-    response.setHeader(name, '20')
+    context.res.setHeader(name, '20')
   }
-  return new Koa().createContext(request, response)
+  return context
 }
 
 export const WATCH = 'a `watch`'

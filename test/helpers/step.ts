@@ -2,16 +2,14 @@
  * Runs a few steps as the gateway would, without a gateway: settings are checked and parsed as from YAML, the context
  * is Koa's own, the exchange and the runner are the real ones. What would be sent upstream is the test's `next`.
  */
-import { IncomingMessage, ServerResponse } from 'node:http'
-import { Socket } from 'node:net'
-import Koa, { type Context } from 'koa'
+import type { Context } from 'koa'
 import { type AnyPlugin, type Facts, isRefusal, type Refusal, type RouteView, refuse, type Services } from '#contract'
 import { compileSchema } from '../../src/config/yaml/ajv.ts'
 import { createPlan } from '../../src/loader/plan.ts'
 import { scanJson } from '../../src/providers/dialects/json-scan.ts'
-import { type Exchange, NOTHING_USED } from '../../src/request/exchange.ts'
-import { runPlan } from '../../src/request/pipeline/runner.ts'
+import type { Exchange } from '../../src/request/exchange.ts'
 import type { StepReport } from '../../src/request/pipeline/step-report.ts'
+import { Contexts } from '../../src/simulate/context.ts'
 import { SimulatedExchange } from '../../src/simulate/exchange.ts'
 
 /** A step as a policy says it. */
@@ -77,24 +75,13 @@ export function createSteps(
     let passed = false
     const exchange = new SimulatedExchange({
       id: `req_test_${++count}`,
-      startedAt: 0,
       route,
       plan,
-      address: request.address ?? '127.0.0.1',
-      idempotencyKey: null,
+      ...(request.address === undefined ? {} : { address: request.address }),
       ctx,
       bytes: request.bytes ?? Buffer.from(request.body === undefined ? '' : JSON.stringify(request.body)),
       parse: parseBody,
       facts: () => ({}),
-      progress: {
-        started: false,
-        finished: false,
-        delivered: false,
-        left: false,
-        abandoned: false,
-        countedTokens: 0,
-        estimate: NOTHING_USED,
-      },
       async send(exchange) {
         passed = true
         await request.next?.(exchange)
@@ -105,14 +92,9 @@ export function createSteps(
     for (const [name, value] of Object.entries(request.facts ?? {})) {
       Object.defineProperty(exchange, name, { value, writable: true })
     }
-    let refusal: Refusal | null = null
-    try {
-      await runPlan(exchange, { reportStep: report => void reports.push(report), stepGraceMs: 1000 })
-    } catch (error) {
-      if (!isRefusal(error)) throw error
-      refusal = error
-    }
-    return { exchange, ctx, refusal, passed, reports }
+    const error = await exchange.play({ reportStep: report => void reports.push(report), stepGraceMs: 1000 })
+    if (error !== null && !isRefusal(error)) throw error
+    return { exchange, ctx, refusal: error, passed, reports }
   }
 }
 
@@ -142,16 +124,11 @@ function service(services: Partial<Services>, name: keyof Services): unknown {
   return services[name]
 }
 
-const koa = new Koa()
+const contexts = new Contexts()
 
-function contextOf(headers: NonNullable<StepRequest['headers']>, path: string): Context {
-  const request = new IncomingMessage(new Socket())
-  request.method = 'POST'
-  request.url = path
-  for (const [name, value] of headers) {
-    request.rawHeaders.push(name, value)
-    // Of two with one name Node keeps the first, as it does for Authorization.
-    request.headers[name.toLowerCase()] ??= value
-  }
-  return koa.createContext(request, new ServerResponse(request)) as Context
+function contextOf(sent: NonNullable<StepRequest['headers']>, path: string): Context {
+  const headers: Record<string, string> = {}
+  // Of two with one name Node keeps the first, as it does for Authorization.
+  for (const [name, value] of sent) headers[name.toLowerCase()] ??= value
+  return contexts.koa({ method: 'POST', path, headers, rawHeaders: sent.flat() })
 }

@@ -23,7 +23,7 @@ import {
 } from '#contract'
 import type { CompiledWhen, Configuration, PolicyConfig, RouteConfig, StepConfig } from '../../config/configuration.ts'
 import { BUILT_IN } from '../../loader/builtin.ts'
-import { runsDry, saysWho } from '../../simulate/configuration.ts'
+import { identify, passOn, roleOf } from '../../simulate/steps.ts'
 import { type NamedValue, namedValues } from './when.ts'
 
 /** What a bucket was asked, and what it said. */
@@ -221,21 +221,27 @@ function watchedLedger(ledger: Ledger, { holds }: SeenStep): Ledger {
 export function standInsFor(caller: Caller, accounts: (id: string) => Exchange['account']): StandIn {
   return step => {
     const { plugin } = step
-    if (plugin.records) return passOn
     // One of somebody's own may have the same name.
-    if (plugin.name === 'jwt' && BUILT_IN.includes(plugin)) return asCaller(caller, accounts, SIGNED)
-    if (runsDry(step)) return null
-    if (saysWho(plugin)) return asCaller(caller, accounts, null)
-    return plugin.gives?.length ? cannotGoOn : (_ctx, next) => next()
+    if (plugin.name === 'jwt' && BUILT_IN.includes(plugin)) return asCaller(plugin, caller, accounts, SIGNED)
+    switch (roleOf(step)) {
+      case 'records':
+        return passNoted
+      case 'runs':
+        return null
+      case 'identifies':
+        return asCaller(plugin, caller, accounts, null)
+      case 'decides':
+        return plugin.gives?.length ? cannotGoOn : passOn
+    }
   }
 }
 
 /** Whether nobody knows what a step would have said, because something else runs in its place. */
 export function isNotRun(step: StepConfig): boolean {
-  return !step.plugin.records && !BUILT_IN.includes(step.plugin) && !runsDry(step)
+  return !BUILT_IN.includes(step.plugin) && ['identifies', 'decides'].includes(roleOf(step))
 }
 
-const passOn: StepMiddleware = async ({ exchange }, next) => {
+const passNoted: StepMiddleware = async ({ exchange }, next) => {
   exchange.note('not run here: it writes outside of this process')
   await next()
 }
@@ -248,6 +254,7 @@ const SIGNED = 'taken as signed by the identity provider, which is not asked her
 
 /** @param signed the note on a token; null: whoever asks is let in */
 function asCaller(
+  plugin: AnyPlugin,
   caller: Caller,
   accounts: (id: string) => Exchange['account'],
   signed: string | null,
@@ -257,8 +264,7 @@ function asCaller(
     const account = accounts(caller.account)
     if (!account || !caller.key) throw new Error('nobody is there yet')
     if (signed !== null) exchange.note(signed)
-    exchange.give('key', caller.key)
-    exchange.give('account', account)
+    identify(plugin, exchange, caller.key, account)
     await next()
   }
 }

@@ -9,7 +9,7 @@ import { checkShape } from '../../config/yaml/ajv.ts'
 import { didYouMean, listed } from '../../config/yaml/problem.ts'
 import type { Rule } from '../../config/yaml/rules.ts'
 import { readSource } from '../../config/yaml/source.ts'
-import { keepUnhandled, type UnhandledErrors } from '../../simulate/unhandled-errors.ts'
+import { UnhandledErrors } from '../../simulate/unhandled.ts'
 import { pathOf } from '../commands.ts'
 import { problemText, shownPath } from '../configuration.ts'
 import { CommandError, type ExitCode, type Terminal } from '../terminal.ts'
@@ -26,7 +26,7 @@ export interface ExplainOptions {
 /** Runs the request of a file (or of stdin) and tells what became of it. Exit code 0 whatever that is. */
 export async function explainRequest(file: string, options: ExplainOptions, terminal: Terminal): Promise<ExitCode> {
   // From before a plugin is loaded: what it breaks in a later turn must not keep the report.
-  const unhandled = keepUnhandled()
+  const unhandled = new UnhandledErrors()
   try {
     return await explainKept(file, options, { terminal, unhandled })
   } finally {

@@ -2,7 +2,7 @@
 import { asksModel, mistakeText, type TrailEntry } from '#contract'
 import type { Configuration } from '../../config/configuration.ts'
 import { PlanError } from '../../loader/plan.ts'
-import { simulated } from '../../simulate/configuration.ts'
+import { simulated } from '../../simulate/steps.ts'
 import { openStore } from '../../store/sqlite.ts'
 import { render, type ScriptedAnswer } from '../answers.ts'
 import { headersOf, sameNumbers, startOf } from '../bench.ts'

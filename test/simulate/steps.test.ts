@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { BUILT_IN } from '../../src/loader/builtin.ts'
-import { runsDry } from '../../src/simulate/configuration.ts'
+import { runsDry } from '../../src/simulate/steps.ts'
 
 test('of the plugins that come with the gateway those may run dry that ask and tell nobody outside', () => {
   const not = BUILT_IN.filter(plugin => !runsDry({ plugin, foreign: false, settings: {} })).map(({ name }) => name)

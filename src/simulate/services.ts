@@ -1,0 +1,73 @@
+/** The services of steps where no request is real: everybody is known and can pay, and nothing is kept. */
+import type { Account, AnyPlugin, Buckets, Key, Ledger, Services } from '#contract'
+import { createPlan, type Plan, type PlanError, type PlannableStep } from '../loader/plan.ts'
+
+/** Those without a stand-in. */
+export type RealServices = Pick<Services, 'catalog' | 'targets' | 'clock' | 'random'>
+
+/** The made-up account and key. */
+export const ACCOUNT: Account = { id: 'acct_rehearsal', name: 'dryRun', plan: 'default', frozen: false, createdAt: 0 }
+export const KEY: Key = {
+  id: 'key_rehearsal',
+  accountId: ACCOUNT.id,
+  name: 'dryRun',
+  models: null,
+  createdAt: 0,
+  expiresAt: null,
+  revokedAt: null,
+}
+
+/** All services: those that are given, and stand-ins for the others. */
+export function standInServices(given: RealServices & Partial<Services>): Services {
+  return {
+    keys: { find: () => ({ found: 'live', key: KEY, account: ACCOUNT }) },
+    accounts: { find: () => ACCOUNT },
+    buckets: FULL,
+    ledger: createLedger(),
+    log: { info() {}, warn() {}, error() {} },
+    ...given,
+  }
+}
+
+/** Those that a plugin names. */
+export function servicesFor(plugin: AnyPlugin, all: Services): Partial<Services> {
+  return Object.fromEntries((plugin.uses ?? []).map(name => [name, all[name]]))
+}
+
+/**
+ * Creates a step over stand-ins, and disposes of it. Answers why the gateway could not create it, in the words of the
+ * gateway's start; null when it could.
+ */
+export async function whyNotCreated(policy: string, step: PlannableStep, real: RealServices): Promise<string | null> {
+  let plan: Plan
+  try {
+    plan = createPlan(policy, [step], ({ plugin }) => servicesFor(plugin, standInServices(real)), 'check')
+  } catch (error) {
+    return (error as PlanError).reason
+  }
+  await plan.dispose().catch(() => {})
+  return null
+}
+
+/** Always full, whatever is taken. */
+const FULL: Buckets = {
+  take: (_name, { capacity }) => ({ taken: true, remaining: Math.floor(capacity), retryAfterMs: 0, resetMs: 0 }),
+  give() {},
+}
+
+/** Holds whatever it is asked for, and forgets it. */
+function createLedger(): Ledger {
+  const open = new Set<string>()
+  return {
+    async hold({ exchange }) {
+      open.add(exchange)
+      return { held: true, available: 2n ** 62n }
+    },
+    async settle({ exchange }) {
+      return open.delete(exchange) ? 'settled' : 'no_hold'
+    },
+    async checkpoint() {},
+    spool: () => 'spooled',
+    abandon() {},
+  }
+}
