@@ -60,23 +60,14 @@ export interface Told {
 }
 
 export function gapsOf(configuration: Configuration, seen: Seen, told: Told): Gap[] {
-  const { against, hasBalances } = told
+  const { against } = told
   const isAlone = against === null
   const steps = reachedSteps(configuration, seen)
   const both = [...steps, ...(against ? reachedSteps(against, seen) : [])]
   const onAnswers = both.filter(looksAtAnswers)
   const using = (name: string) => steps.filter(({ plugin }) => plugin.name === name)
-  const own = steps.filter(({ plugin, foreign }) => foreign || !BUILT_IN.includes(plugin))
-  const [ran, notRun] = [own.filter(runsDry), own.filter(step => !runsDry(step) && !step.plugin.records)]
   const gaps: (Gap | false)[] = [
-    ran.length > 0 && {
-      about: 'plugins of your own',
-      sentence: `${names(ran)} ran as they are (dryRun: true): what they ask of others they have asked now.`,
-    },
-    notRun.length > 0 && {
-      about: 'not run',
-      sentence: `${names(notRun)}: what the log has of them stands. Lines of which they said nothing are not compared. A plugin that says dryRun: true runs.`,
-    },
+    ...ownGaps(steps),
     using('jwt').length > 0 && {
       about: 'jwt',
       sentence: 'Tokens are not in a log: who was let in then is let in now, as the same account.',
@@ -117,6 +108,36 @@ export function gapsOf(configuration: Configuration, seen: Seen, told: Told): Ga
           ? `${of(seen.withoutHeaders, seen)} have no headers: a condition on header() sees an empty text.`
           : 'A condition on header() sees the headers that are in the log, and of others an empty text.',
     },
+    ...creditGaps(seen, told),
+    isAlone &&
+      using('rate-limit').length > 0 && {
+        about: 'rate-limit',
+        sentence:
+          'Its buckets are full at the first line, which they may not have been. --against is not touched by that.',
+      },
+  ]
+  return gaps.filter(gap => gap !== false)
+}
+
+/** Steps that do not come with the gateway. */
+function ownGaps(steps: readonly Step[]): (Gap | false)[] {
+  const own = steps.filter(({ plugin, foreign }) => foreign || !BUILT_IN.includes(plugin))
+  const [ran, notRun] = [own.filter(runsDry), own.filter(step => !runsDry(step) && !step.plugin.records)]
+  return [
+    ran.length > 0 && {
+      about: 'plugins of your own',
+      sentence: `${names(ran)} ran as they are (dryRun: true): what they ask of others they have asked now.`,
+    },
+    notRun.length > 0 && {
+      about: 'not run',
+      sentence: `${names(notRun)}: what the log has of them stands. Lines of which they said nothing are not compared. A plugin that says dryRun: true runs.`,
+    },
+  ]
+}
+
+function creditGaps(seen: Seen, told: Told): (Gap | false)[] {
+  const { hasBalances } = told
+  return [
     !hasBalances &&
       seen.charged > 0 && {
         about: 'credit',
@@ -129,14 +150,7 @@ export function gapsOf(configuration: Configuration, seen: Seen, told: Told): Ga
       about: "keys' spending caps",
       sentence: `${of(seen.atKeysCap, seen)} had reached theirs: they have again. No other key has one here.`,
     },
-    isAlone &&
-      using('rate-limit').length > 0 && {
-        about: 'rate-limit',
-        sentence:
-          'Its buckets are full at the first line, which they may not have been. --against is not touched by that.',
-      },
   ]
-  return gaps.filter(gap => gap !== false)
 }
 
 type Step = PolicyConfig['steps'][number]

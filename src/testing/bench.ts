@@ -15,7 +15,7 @@ import { formatProblem } from '../config/yaml/problem.ts'
 import { BUILT_IN } from '../loader/builtin.ts'
 import { createRegistry } from '../loader/registry.ts'
 import type { Store, VerifyReport } from '../store/store.ts'
-import { type BenchRecord, openTestGateway, type TestGateway } from './gateway.ts'
+import { type BenchRecord, TestGateway } from './gateway.ts'
 import { namesOf, refuseUnknown } from './known.ts'
 import { createTime, STANDARD_START_MS } from './time.ts'
 import type { ScriptedUpstream } from './upstream.ts'
@@ -132,7 +132,7 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
   refuseUnknown('openBench()', options, BENCH_OPTIONS)
   const configuration = await configurationOf(options)
   const time = createTime(startOf(options.clock))
-  const testGateway = await openTestGateway({
+  const testGateway = await TestGateway.open({
     configuration,
     time,
     random: options.random ?? sameNumbers(),
@@ -178,9 +178,9 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
     configuration,
     accountId: account.id,
     key: token,
-    reload: testGateway.reload,
+    reload: () => testGateway.reload(),
     cut: testGateway.gateway.cut,
-    crash: testGateway.crash,
+    crash: () => testGateway.crash(),
     close,
     [Symbol.asyncDispose]: close,
   }

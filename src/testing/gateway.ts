@@ -12,12 +12,12 @@ import { Gateway } from '../gateway.ts'
 import { mistakeSentence, type StepReport } from '../request/pipeline/step-report.ts'
 import type { LiveExchange } from '../request/send/live-exchange.ts'
 import { summaryOf } from '../request/send/record.ts'
-import { createGeneration, type Generation } from '../runtime/generation.ts'
+import { createGeneration, type Generation, type GenerationParts } from '../runtime/generation.ts'
 import { createIds } from '../store/ids.ts'
 import { openStore } from '../store/sqlite.ts'
 import type { RecoveryReport, Store } from '../store/store.ts'
 import { type BenchTime, turn } from './time.ts'
-import { createUpstream, type ScriptedUpstream, type UpstreamCall } from './upstream.ts'
+import { createUpstream, type ScriptedUpstream } from './upstream.ts'
 import { type BenchAnswer, type BenchRequest, Visit } from './visit.ts'
 
 /** A line that the gateway or a step wrote to the log. */
@@ -55,25 +55,11 @@ export interface TestGatewayOptions {
   readonly run?: StepRun
 }
 
-export interface TestGateway {
-  readonly store: Store
-  readonly upstream: ScriptedUpstream
-  readonly log: readonly LogEntry[]
-  /** What steps did wrong, and errors that nobody expected. */
-  readonly mistakes: readonly (StepReport | { readonly exchange: string; readonly error: unknown })[]
-  readonly records: ReadonlyMap<string, BenchRecord>
-  readonly gateway: Gateway
-  /** Sends a request and resolves when all of its exchange is over. */
-  send(request: BenchRequest, headers: Readonly<Record<string, string>>): Promise<BenchAnswer>
-  /** A new generation from the same configuration; the old one is disposed of when its last exchange is over. */
-  reload(): Promise<void>
-  /** What a start would find if the process were killed now. Only with a store in a file. */
-  crash(): Promise<Recovered>
-  close(): Promise<void>
-}
+/** What a step did wrong, or an error that nobody expected. */
+type GatewayMistake = StepReport | { readonly exchange: string; readonly error: unknown }
 
 /** A mistake as a sentence without a full stop. */
-export function gatewayMistakeText(mistake: TestGateway['mistakes'][number]): string {
+export function gatewayMistakeText(mistake: GatewayMistake): string {
   return 'mistake' in mistake ? mistakeSentence(mistake) : `an unexpected error: ${mistakeText(mistake.error)}`
 }
 
@@ -103,163 +89,177 @@ const MAX_REMEMBERED = 1024
 
 const SECRET = 'a secret for a store that nobody keeps'
 
-export async function openTestGateway(options: TestGatewayOptions): Promise<TestGateway> {
-  const { configuration, time, random, patienceMs = PATIENCE_MS } = options
-  const { clock, deadlineClock } = time
-  const folder = options.store === 'file' ? mkdtempSync(join(tmpdir(), 'tollgate-bench-')) : null
-  const store = await openStore({
-    url: folder === null ? 'memory' : `sqlite:${join(folder, 'store.db')}`,
-    secret: SECRET,
-    clock,
-    writes: 'here',
-    mostRemembered: MAX_REMEMBERED,
-  })
-  const log: LogEntry[] = []
-  const mistakes: TestGateway['mistakes'][number][] = []
-  const records = new Map<string, BenchRecord>()
-  const visits = new Map<unknown, Visit>()
-  const visitOf = (exchange: LiveExchange | undefined) => visits.get(exchange?.ctx.req.socket)
-  const upstream = createUpstream(time, ({ headers }) => asked(headers['x-request-id']))
-  const parts = {
-    configuration,
-    store,
-    clock,
-    random,
-    version: '0',
-    deadlineClock,
-    log: logInto(log, null),
-    logFor: (step: string) => logInto(log, step),
-    redact: (text: string) => text,
-    transportTo: upstream.transportTo,
-    run: options.run ?? 'test',
-  }
-  const closeStore = async () => {
-    await store.close()
-    if (folder !== null) rmSync(folder, { recursive: true, force: true })
-  }
-  let generation = await createGeneration(parts).catch(async (error: unknown) => {
-    await closeStore()
-    throw error
-  })
-  const retired = new Set<Generation>()
-  const bug = (exchange: string, error: unknown) => void mistakes.push({ exchange, error })
-  const gateway = new Gateway({
-    store,
-    clock,
-    random,
-    deadlineClock,
-    rawProxy: upstream.rawProxy,
-    log: parts.log,
-    generation: () => generation,
-    // Which exchanges a generation still has is asked of the gateway itself.
-    entered() {},
-    left() {},
-    stepGraceMs: options.stepGraceMs,
-    reportStep: report => void mistakes.push(report),
-    reportBug: bug,
-    record(exchange, told) {
-      const { signal, id } = exchange
-      records.set(id, { ...summaryOf(exchange, told, clock), signal })
-      exchanges.set(exchange.ctx.req.socket, id)
-    },
-  })
-  const exchanges = new Map<unknown, string>()
-  const ids = createIds(clock)
-  const listener: Listener = createListener(
-    createClientApp({
-      gateway,
-      generation: () => generation,
-      nextId: () => ids.next('req_'),
-      ready: () => ({ ready: true }),
-      metrics: () => '',
-      reportBug: bug,
-    }),
-    configuration.limits,
-    () => ids.next('req_'),
-  )
+/** The gateway, open until `close()`. */
+export class TestGateway {
+  readonly #options: TestGatewayOptions
+  readonly #folder: string | null
+  readonly #parts: GenerationParts
+  readonly #listener: Listener
+  readonly #ids: ReturnType<typeof createIds>
+  #generation!: Generation
+  readonly #retired = new Set<Generation>()
+  readonly #visits = new Map<unknown, Visit>()
+  /** Ids of exchanges by their connections. */
+  readonly #exchanges = new Map<unknown, string>()
+  readonly #log: LogEntry[] = []
+  readonly #mistakes: GatewayMistake[] = []
+  readonly #records = new Map<string, BenchRecord>()
+  readonly store: Store
+  readonly upstream: ScriptedUpstream
+  readonly gateway: Gateway
+  readonly log: readonly LogEntry[] = this.#log
+  readonly mistakes: readonly GatewayMistake[] = this.#mistakes
+  readonly records: ReadonlyMap<string, BenchRecord> = this.#records
 
-  function asked(id: UpstreamCall['headers'][string] | undefined): void {
-    const running = gateway.exchanges()
-    // A raw request does not carry the id of its exchange: then it is the only one that can be meant.
-    visitOf(running.find(exchange => exchange.id === id) ?? running.at(-1))?.asked()
-  }
-
-  async function send(request: BenchRequest, headers: Readonly<Record<string, string>>): Promise<BenchAnswer> {
-    const visit = new Visit(request)
-    visits.set(visit.wire, visit)
+  static async open(options: TestGatewayOptions): Promise<TestGateway> {
+    const folder = options.store === 'file' ? mkdtempSync(join(tmpdir(), 'tollgate-bench-')) : null
+    const store = await openStore({
+      url: folder === null ? 'memory' : `sqlite:${join(folder, 'store.db')}`,
+      secret: SECRET,
+      clock: options.time.clock,
+      writes: 'here',
+      mostRemembered: MAX_REMEMBERED,
+    })
+    const testGateway = new TestGateway(options, store, folder)
     try {
-      listener.server.emit('connection', visit.wire)
-      visit.send(request, headers)
-      await settled(visit)
-      const exchange = exchanges.get(visit.wire) ?? null
-      return visit.answer(exchange)
-    } finally {
-      visits.delete(visit.wire)
-      exchanges.delete(visit.wire)
-      await disposeRetired()
+      testGateway.#generation = await createGeneration(testGateway.#parts)
+      return testGateway
+    } catch (error) {
+      await testGateway.#closeStore()
+      throw error
     }
   }
 
+  private constructor(options: TestGatewayOptions, store: Store, folder: string | null) {
+    const { configuration, time, random, stepGraceMs, run = 'test' } = options
+    const { clock, deadlineClock } = time
+    const log = logInto(this.#log, null)
+    const generation = () => this.#generation
+    const reportBug = (exchange: string, error: unknown) => void this.#mistakes.push({ exchange, error })
+    this.#options = options
+    this.#folder = folder
+    this.store = store
+    this.#ids = createIds(clock)
+    this.upstream = createUpstream(time, ({ headers }) => this.#asked(headers['x-request-id']))
+    const { transportTo, rawProxy } = this.upstream
+    const shared = { store, clock, random, deadlineClock, log }
+    this.#parts = {
+      ...shared,
+      configuration,
+      version: '0',
+      logFor: step => logInto(this.#log, step),
+      redact: text => text,
+      transportTo,
+      run,
+    }
+    this.gateway = new Gateway({
+      ...shared,
+      rawProxy,
+      generation,
+      // Which exchanges a generation still has is asked of the gateway itself.
+      entered() {},
+      left() {},
+      stepGraceMs,
+      reportStep: report => void this.#mistakes.push(report),
+      reportBug,
+      record: (exchange, told) => {
+        const { signal, id } = exchange
+        this.#records.set(id, { ...summaryOf(exchange, told, clock), signal })
+        this.#exchanges.set(exchange.ctx.req.socket, id)
+      },
+    })
+    const nextId = () => this.#ids.next('req_')
+    const ready = () => ({ ready: true })
+    const app = createClientApp({ gateway: this.gateway, generation, nextId, ready, metrics: () => '', reportBug })
+    this.#listener = createListener(app, configuration.limits, nextId)
+  }
+
+  /** Sends a request and resolves when all of its exchange is over. */
+  async send(request: BenchRequest, headers: Readonly<Record<string, string>>): Promise<BenchAnswer> {
+    const visit = new Visit(request)
+    this.#visits.set(visit.wire, visit)
+    try {
+      this.#listener.server.emit('connection', visit.wire)
+      visit.send(request, headers)
+      await this.#settled(visit)
+      return visit.answer(this.#exchanges.get(visit.wire) ?? null)
+    } finally {
+      this.#visits.delete(visit.wire)
+      this.#exchanges.delete(visit.wire)
+      await this.#disposeRetired()
+    }
+  }
+
+  /** A new generation from the same configuration; the old one is disposed of when its last exchange is over. */
+  async reload(): Promise<void> {
+    const previous = this.#generation
+    this.#generation = await createGeneration({ ...this.#parts, previous })
+    this.#retired.add(previous)
+    await this.#disposeRetired()
+  }
+
+  /** What a start would find if the process were killed now. Only with a store in a file. */
+  async crash(): Promise<Recovered> {
+    if (this.#folder === null) throw new Error("openBench: a crash is simulated with store: 'file'")
+    const copy = join(this.#folder, `crash-${this.#ids.next('')}.db`)
+    return recoverCopy(join(this.#folder, 'store.db'), copy, this.#options.time)
+  }
+
+  async close(): Promise<void> {
+    this.gateway.cut()
+    try {
+      await inTime(this.gateway.idle(), 'an exchange that was cut does not come to its end')
+      for (const each of [...this.#retired, this.#generation]) {
+        await inTime(each.dispose(), "a step's dispose() does not come to its end")
+      }
+    } finally {
+      await this.#closeStore()
+    }
+  }
+
+  async #closeStore(): Promise<void> {
+    await this.store.close()
+    if (this.#folder !== null) rmSync(this.#folder, { recursive: true, force: true })
+  }
+
+  /** A provider is asked. */
+  #asked(id: string | undefined): void {
+    const running = this.gateway.exchanges()
+    // A raw request does not carry the id of its exchange: then it is the only one that can be meant.
+    const exchange = running.find(each => each.id === id) ?? running.at(-1)
+    this.#visits.get(exchange?.ctx.req.socket)?.asked()
+  }
+
   /** Until the connection and the exchange are over. A pause between two tries is over at once. */
-  async function settled(visit: Visit): Promise<void> {
+  async #settled(visit: Visit): Promise<void> {
+    const { time, patienceMs = PATIENCE_MS } = this.#options
     let isClosed = false
     void visit.closed.then(() => {
       isClosed = true
     })
-    let nowMs = clock.now()
+    let nowMs = time.clock.now()
     for (let nth = 0; ; nth++) {
       await (nth < QUICK_TURNS ? turn() : pause(1))
       // A provider that is silent lets time pass, which is something that happens.
-      if (clock.now() !== nowMs) {
-        nowMs = clock.now()
+      if (time.clock.now() !== nowMs) {
+        nowMs = time.clock.now()
         nth = Math.min(nth, QUICK_TURNS)
       }
-      const running = gateway.exchanges().find(each => each.ctx.req.socket === (visit.wire as unknown))
+      const running = this.gateway.exchanges().find(each => each.ctx.req.socket === (visit.wire as unknown))
       if (nth > QUICK_TURNS + patienceMs) throw stuck(running)
       if (!running && isClosed) return
       if (!running || !isPausing(running)) continue
       await time.pass(100)
-      nowMs = clock.now()
+      nowMs = time.clock.now()
     }
   }
 
-  async function disposeRetired(): Promise<void> {
-    for (const old of retired) {
-      if (gateway.exchanges().some(({ generation }) => generation === old)) continue
-      retired.delete(old)
+  async #disposeRetired(): Promise<void> {
+    for (const old of this.#retired) {
+      if (this.gateway.exchanges().some(({ generation }) => generation === old)) continue
+      this.#retired.delete(old)
       await old.dispose()
     }
-  }
-
-  return {
-    store,
-    upstream,
-    log,
-    mistakes,
-    records,
-    gateway,
-    send,
-    async reload() {
-      const old = generation
-      generation = await createGeneration({ ...parts, previous: old })
-      retired.add(old)
-      await disposeRetired()
-    },
-    async crash() {
-      if (folder === null) throw new Error("openBench: a crash is simulated with store: 'file'")
-      return recoverCopy(join(folder, 'store.db'), join(folder, `crash-${ids.next('')}.db`), time)
-    },
-    async close() {
-      gateway.cut()
-      try {
-        await inTime(gateway.idle(), 'an exchange that was cut does not come to its end')
-        for (const each of [...retired, generation]) {
-          await inTime(each.dispose(), "a step's dispose() does not come to its end")
-        }
-      } finally {
-        await closeStore()
-      }
-    },
   }
 }
 

@@ -50,35 +50,8 @@ const FALLIBLE: ReadonlySet<string> = new Set(['keys', 'accounts', 'buckets', 't
  * @param fails whether its services fail now
  */
 export function watchPlugin(plugin: AnyPlugin, fails: () => boolean = () => false): WatchedPlugin {
-  const inside = new AsyncLocalStorage<boolean>()
-  const open = new Map<unknown, string>()
-  const steps = new Map<number, string>()
-  const begin = (id: unknown, what: string) => {
-    const frame = callerFrame() ?? steps.get(executionAsyncId())
-    if (frame === undefined || !isGateway(frame)) open.set(id, `${what}${placeOf(frame)}`)
-  }
-  const hook = createHook({
-    init(id, type) {
-      const what = LASTING.get(type)
-      if ((what === undefined && !STEPS.has(type)) || inside.getStore() !== true) return
-      if (what !== undefined) return begin(id, what)
-      const frame = callerFrame() ?? steps.get(executionAsyncId())
-      if (frame !== undefined) steps.set(id, frame)
-    },
-    destroy(id) {
-      open.delete(id)
-      steps.delete(id)
-    },
-  }).enable()
-  const endNetwork = watchNetwork({
-    fetch(ask) {
-      if (inside.getStore() !== true) return ask()
-      const id = Symbol('fetch')
-      begin(id, 'a fetch')
-      return inside.run(false, ask).finally(() => open.delete(id))
-    },
-    timeout: make => (inside.getStore() === true ? inside.run(false, make) : make()),
-  })
+  const begun = watchBegun()
+  const { inside } = begun
   const before = processListeners()
   const nexts: number[] = []
   const lives = { created: 0, disposed: 0 }
@@ -135,11 +108,49 @@ export function watchPlugin(plugin: AnyPlugin, fails: () => boolean = () => fals
     nexts,
     facts,
     lives,
-    lasting: () => [...open.values()],
+    lasting: begun.lasting,
     listeners() {
       const now = processListeners()
       return [...now].flatMap(([name, count]) => (count > (before.get(name) ?? 0) ? [name] : []))
     },
+    stop: begun.stop,
+  }
+}
+
+/** What is begun while `inside` holds true, and does not end. */
+function watchBegun() {
+  const inside = new AsyncLocalStorage<boolean>()
+  const open = new Map<unknown, string>()
+  const steps = new Map<number, string>()
+  const begin = (id: unknown, what: string) => {
+    const frame = callerFrame() ?? steps.get(executionAsyncId())
+    if (frame === undefined || !isGateway(frame)) open.set(id, `${what}${placeOf(frame)}`)
+  }
+  const hook = createHook({
+    init(id, type) {
+      const what = LASTING.get(type)
+      if ((what === undefined && !STEPS.has(type)) || inside.getStore() !== true) return
+      if (what !== undefined) return begin(id, what)
+      const frame = callerFrame() ?? steps.get(executionAsyncId())
+      if (frame !== undefined) steps.set(id, frame)
+    },
+    destroy(id) {
+      open.delete(id)
+      steps.delete(id)
+    },
+  }).enable()
+  const endNetwork = watchNetwork({
+    fetch(ask) {
+      if (inside.getStore() !== true) return ask()
+      const id = Symbol('fetch')
+      begin(id, 'a fetch')
+      return inside.run(false, ask).finally(() => open.delete(id))
+    },
+    timeout: make => (inside.getStore() === true ? inside.run(false, make) : make()),
+  })
+  return {
+    inside,
+    lasting: () => [...open.values()],
     stop() {
       hook.disable()
       endNetwork()

@@ -3,13 +3,7 @@ import type { Exchange, NanoUsd, Receipt, StepMiddleware } from '#contract'
 import type { Configuration } from '../../config/configuration.ts'
 import type { ScriptedAnswer } from '../../testing/answers.ts'
 import { headersOf, sameNumbers } from '../../testing/bench.ts'
-import {
-  type BenchRecord,
-  gatewayMistakeText,
-  openTestGateway,
-  StuckError,
-  type TestGateway,
-} from '../../testing/gateway.ts'
+import { type BenchRecord, gatewayMistakeText, StuckError, TestGateway } from '../../testing/gateway.ts'
 import { settle } from '../../testing/policy/accounts.ts'
 import { createTime } from '../../testing/time.ts'
 import type { UpstreamCall } from '../../testing/upstream.ts'
@@ -86,7 +80,7 @@ export async function runRequest(
     await next()
   }
   const standIn = standInsFor(caller, id => testGateway?.store.findAccount(id))
-  testGateway = await openTestGateway({
+  testGateway = await TestGateway.open({
     configuration: recorded(configuration, { seen, standIn, beforeSend }),
     time,
     random: sameNumbers(),

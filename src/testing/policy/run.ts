@@ -6,7 +6,7 @@ import { simulated } from '../../simulate/steps.ts'
 import { openStore } from '../../store/sqlite.ts'
 import { render, type ScriptedAnswer } from '../answers.ts'
 import { headersOf, sameNumbers, startOf } from '../bench.ts'
-import { gatewayMistakeText, openTestGateway, pause, StuckError, type TestGateway } from '../gateway.ts'
+import { gatewayMistakeText, pause, StuckError, TestGateway } from '../gateway.ts'
 import { type BenchTime, createTime } from '../time.ts'
 import type { BenchAnswer, BenchRequest } from '../visit.ts'
 import { accountsOf, type People, type Person, settle } from './accounts.ts'
@@ -59,7 +59,7 @@ export async function runTest(
   guard.answerBy(http)
   try {
     const configuration = await trusting(simulated(tests.configuration), accountsOf(test.given)[0]![0])
-    const testGateway = await openTestGateway({
+    const testGateway = await TestGateway.open({
       configuration,
       time,
       random: sameNumbers(),
