@@ -6,6 +6,7 @@ import type { UnhandledErrors } from '../simulate/unhandled.ts'
 import { shownPath } from './configuration.ts'
 import { json } from './format.ts'
 import { replayText, skippedText } from './replay-text.ts'
+import { tellAll } from './simulated.ts'
 import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 
 /** Which part of it is told, and how. */
@@ -44,15 +45,12 @@ export async function tellResult(
     // A table of nothing would look like a good answer.
     if (nothing !== null) terminal.err(skippedText(shown))
     else terminal.out(replayText(shown, { against: told, most }))
-    for (const reason of failed)
-      if (reason !== nothing)
-        terminal.err(`${reason}
-`)
+    tellAll(
+      terminal,
+      failed.filter(reason => reason !== nothing),
+    )
   }
-  if (!unhandled.wereFatal)
-    for (const sentence of astray)
-      terminal.err(`${sentence}
-`)
+  if (!unhandled.wereFatal) tellAll(terminal, astray)
   if (nothing !== null) throw new CommandError(nothing)
   return failed.length === 0 ? 0 : 1
 }

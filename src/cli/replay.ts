@@ -5,9 +5,9 @@ import { parseMoney, UnitError } from '../contract/units.ts'
 import { type Gate, GateError, parseGate } from '../replay/gate.ts'
 import type { ReplayOptions } from '../replay/replay.ts'
 import type { UnhandledErrors } from '../simulate/unhandled.ts'
-import { type AddCommand, configOf, example, existingFile, jsonOption, logFile, pathOf } from './commands.ts'
-import { problemText } from './configuration.ts'
+import { type AddCommand, configOf, example, existingFile, jsonOption, logFile } from './commands.ts'
 import type { ReportOptions } from './replay-result.ts'
+import { keepUnhandled, loadSimulated, tellAll } from './simulated.ts'
 import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 
 interface Options extends ReportOptions {
@@ -62,20 +62,11 @@ async function replayLogs(
   config: string,
   options: Options,
 ): Promise<ExitCode> {
-  const { UnhandledErrors } = await import('../simulate/unhandled.ts')
   // From before a plugin is loaded: what it breaks in a later turn must not keep the report.
-  const unhandled = new UnhandledErrors()
-  try {
+  return keepUnhandled(terminal, async unhandled => {
     const code = await replayKept(terminal, logs, { config, options, unhandled })
     return unhandled.wereFatal ? 1 : code
-  } finally {
-    tellAll(terminal, unhandled.take())
-    unhandled.end()
-  }
-}
-
-function tellAll(terminal: Terminal, sentences: readonly string[]): void {
-  for (const sentence of sentences) terminal.err(`${sentence}\n`)
+  })
 }
 
 interface Kept {
@@ -96,9 +87,9 @@ async function replayKept(
   ])
   const { against = null, limit = Number.POSITIVE_INFINITY, account = null } = options
   const files = logs.map(file => logFile(terminal, file))
-  const configuration = await load(terminal, config)
-  const other = against === null ? null : await load(terminal, against)
-  if (configuration === null || (against !== null && other === null)) return 1
+  const loaded = await loadSimulated(terminal, config, 'is not replayed')
+  const other = against === null ? null : await loadSimulated(terminal, against, 'is not replayed')
+  if (loaded === null || (against !== null && other === null)) return 1
   const balances = balancesOf(terminal, options)
   const { tellResult } = await import('./replay-result.ts')
   const shown = speedLine(terminal, files)
@@ -106,8 +97,8 @@ async function replayKept(
   try {
     await replay(readLogs(files, { parse: parseLine, input: process.stdin, read: shown.read }), {
       ...balances,
-      configuration,
-      against: other,
+      configuration: loaded.configuration,
+      against: other?.configuration ?? null,
       limit,
       account,
       progress: shown.show,
@@ -121,21 +112,6 @@ async function replayKept(
     shown.end()
   }
   return code
-}
-
-/** Null when it has problems, which are told. Providers are not asked: their secrets need not be here. */
-async function load(terminal: Terminal, config: string) {
-  const [{ loadConfiguration }, { builtinRegistry }, { standIns }] = await Promise.all([
-    import('../config/load.ts'),
-    import('../loader/builtin.ts'),
-    import('../testing/policy/stand-ins.ts'),
-  ])
-  const { environmentOf } = await import('./configuration.ts')
-  const env = standIns(environmentOf(terminal, config))
-  const loaded = await loadConfiguration(pathOf(terminal, config), { env, registry: builtinRegistry() })
-  if (!('problems' in loaded)) return loaded.configuration
-  terminal.err(`${await problemText(terminal, loaded)}\nA configuration with problems is not replayed.\n`)
-  return null
 }
 
 /** By id or name from the file, else --balance; else as much as it takes. */

@@ -5,8 +5,8 @@ import { asksModel, type FactName, type RouteKind } from '#contract'
 import type { Configuration, RouteConfig, StepConfig } from '../../config/configuration.ts'
 import { listed, nearest } from '../../config/yaml/problem.ts'
 import { json, table } from '../format.ts'
+import { loadSimulated } from '../simulated.ts'
 import { CommandError, type ExitCode, type Terminal } from '../terminal.ts'
-import { loadForExplain } from './load.ts'
 import { wrapped } from './text.ts'
 
 /** One step of a route's plan. */
@@ -46,7 +46,7 @@ export async function explainPlans(
   { config, json: asJson }: { readonly config: string; readonly json: boolean },
   terminal: Terminal,
 ): Promise<ExitCode> {
-  const loaded = await loadForExplain(terminal, config)
+  const loaded = await loadSimulated(terminal, config, 'cannot be explained')
   if (loaded === null) return 1
   const { configuration, sources } = loaded
   const routes = path === null ? configuration.routes : [routeAt(configuration, path)]

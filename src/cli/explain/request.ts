@@ -9,11 +9,11 @@ import { checkShape } from '../../config/yaml/ajv.ts'
 import { didYouMean, listed } from '../../config/yaml/problem.ts'
 import type { Rule } from '../../config/yaml/rules.ts'
 import { readSource } from '../../config/yaml/source.ts'
-import { UnhandledErrors } from '../../simulate/unhandled.ts'
+import type { UnhandledErrors } from '../../simulate/unhandled.ts'
 import { pathOf } from '../commands.ts'
 import { problemText, shownPath } from '../configuration.ts'
+import { keepUnhandled, loadSimulated } from '../simulated.ts'
 import { CommandError, type ExitCode, type Terminal } from '../terminal.ts'
-import { loadForExplain } from './load.ts'
 import { findRoute } from './plan.ts'
 import type { RunOptions, TriedRequest } from './run.ts'
 
@@ -26,13 +26,7 @@ export interface ExplainOptions {
 /** Runs the request of a file (or of stdin) and tells what became of it. Exit code 0 whatever that is. */
 export async function explainRequest(file: string, options: ExplainOptions, terminal: Terminal): Promise<ExitCode> {
   // From before a plugin is loaded: what it breaks in a later turn must not keep the report.
-  const unhandled = new UnhandledErrors()
-  try {
-    return await explainKept(file, options, { terminal, unhandled })
-  } finally {
-    for (const sentence of unhandled.take()) terminal.err(`${sentence}\n`)
-    unhandled.end()
-  }
+  return keepUnhandled(terminal, unhandled => explainKept(file, options, { terminal, unhandled }))
 }
 
 async function explainKept(
@@ -40,7 +34,7 @@ async function explainKept(
   { config, json: asJson, run }: ExplainOptions,
   { terminal, unhandled }: { readonly terminal: Terminal; readonly unhandled: UnhandledErrors },
 ): Promise<ExitCode> {
-  const loaded = await loadForExplain(terminal, config)
+  const loaded = await loadSimulated(terminal, config, 'cannot be explained')
   if (loaded === null) return 1
   const { configuration } = loaded
   checkModels(configuration, run.models)

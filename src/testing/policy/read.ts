@@ -10,6 +10,7 @@ import { checkShape } from '../../config/yaml/ajv.ts'
 import { didYouMean, listed, ordered, type Problem } from '../../config/yaml/problem.ts'
 import { pointer, readSource, type Source } from '../../config/yaml/source.ts'
 import type { Registry } from '../../loader/registry.ts'
+import { standIns } from '../../simulate/environment.ts'
 import { startOf } from '../bench.ts'
 import { accountsOf } from './accounts.ts'
 import { patternOf } from './expect.ts'
@@ -27,7 +28,6 @@ import {
   type StepShape,
   type TestShape,
 } from './schema.ts'
-import { standIns } from './stand-ins.ts'
 
 export interface ReadOptions {
   readonly env: Readonly<Record<string, string | undefined>>
