@@ -1,5 +1,8 @@
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
+import { needsOwnProcess } from './helpers/isolation.ts'
+import { allFiles } from './helpers/repository.ts'
 
 // `full` raises the counts inside the tests (test/helpers/counts.ts), so its limits are wider too.
 const full = process.env.TOLLGATE_TEST === 'full'
@@ -7,14 +10,52 @@ const full = process.env.TOLLGATE_TEST === 'full'
 // Threads and processes that tests start read TypeScript as it is: stripped and compiled once, it starts in half the time.
 process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL('../node_modules/.cache/tollgate', import.meta.url))
 
+/** Each takes more than ten seconds: the run would wait for one that starts last. Vitest knows them from the second run on. */
+const SLOW = [
+  'simulation/simulation',
+  'gateway/shutdown',
+  'gateway/full-disk',
+  'gateway/backup',
+  'gateway/floods',
+  'dashboard/pages',
+  'gateway/tiny-chunks',
+  'testing/conform',
+  'gateway/long-texts',
+  'dashboard/flow',
+  'dashboard/layout',
+  'docs',
+  'cli/serve',
+  'guide',
+]
+
+class SlowFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const place = ({ moduleId }: TestSpecification) => {
+      const slow = SLOW.findIndex(name => moduleId.endsWith(`/test/${name}.test.ts`))
+      return slow < 0 ? SLOW.length : slow
+    }
+    return (await super.sort(files)).sort((a, b) => place(a) - place(b))
+  }
+}
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const files = allFiles().filter(file => /^(test|plugins)\/.*\.test\.ts$/.test(file))
+const own = new Set(files.filter(needsOwnProcess))
+
 export default defineConfig({
-  root: new URL('..', import.meta.url).pathname,
+  root,
   test: {
-    include: ['test/**/*.test.ts', 'plugins/**/*.test.ts'],
     testTimeout: full ? 900_000 : 30_000,
     hookTimeout: 30_000,
+    setupFiles: 'test/helpers/setup.ts',
     pool: 'forks',
     // Two more than the machine that this was made on has cores: many tests wait for a deadline.
     maxWorkers: full ? 2 : 4,
+    sequence: { sequencer: SlowFirst },
+    // A process and what it imports cost as much CPU as most of the tests: files share one unless they change it.
+    projects: [
+      { extends: true, test: { name: 'own process', include: files.filter(file => own.has(file)) } },
+      { extends: true, test: { name: 'shared', include: files.filter(file => !own.has(file)), isolate: false } },
+    ],
   },
 })

@@ -14,6 +14,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { stringify } from 'yaml'
+import { AT_FILE_END } from './file-end.ts'
 
 export interface GatewayOptions {
   /** gateway.yaml: its text, or the value that becomes it. */
@@ -202,8 +203,8 @@ export async function cleanUp(): Promise<void> {
   directories.clear()
 }
 
-// Outside of vitest (a benchmark) there is no such hook; there the process' own end must do.
-if (process.env['VITEST']) (await import('vitest')).afterAll(cleanUp)
+AT_FILE_END.push(cleanUp)
+// A benchmark has no test files: what is left over ends with its process.
 process.on('exit', () => {
   for (const child of running) child.kill('SIGKILL')
 })

@@ -1,5 +1,5 @@
 /** Both pumps with a client on a real connection, a source that counts, and time that the test moves. */
-import { afterEach, expect } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import type { Chat, Chunk, Dialect, OnDisconnect } from '#contract'
 import { openAiDialect } from '../../../src/providers/dialects/openai/index.ts'
 import { Meter } from '../../../src/request/answer/meter.ts'
@@ -8,12 +8,7 @@ import { StreamAnswer } from '../../../src/request/answer/stream.ts'
 import type { Tap } from '../../../src/request/answer/taps.ts'
 import { WholePump } from '../../../src/request/answer/whole.ts'
 import { chunk, usage } from './chunks.ts'
-import { clientOn, openWire, until, type Wire } from './wire.ts'
-
-const wires: Wire[] = []
-afterEach(async () => {
-  for (const wire of wires.splice(0)) await wire[Symbol.asyncDispose]()
-})
+import { clientOn, openWire, until } from './wire.ts'
 
 /** What a test may choose. */
 export interface PumpOptions {
@@ -35,7 +30,7 @@ export const chatOf = (content: string) =>
 export async function parts(options: PumpOptions) {
   const { onDisconnect = 'cancel', largestBytes = 32 * 1024 * 1024 } = options
   const wire = await openWire()
-  wires.push(wire)
+  onTestFinished(() => wire[Symbol.asyncDispose]())
   const { client, deadlineClock } = clientOn(wire.response)
   const meter = new Meter()
   const source = {

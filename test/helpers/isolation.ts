@@ -1,0 +1,40 @@
+/** Which test files may share a process, read from their code. */
+import { importsOf, isTestFile, read, withoutComments } from './repository.ts'
+
+/** What changes the process for the next file in it, or measures the process. */
+const PROCESS_WIDE: readonly RegExp[] = [
+  // Mocked modules, spies, fake timers, stubs.
+  /\bvi\.(?!waitFor|waitUntil|fn)\w/,
+  // The environment, signals, the working directory.
+  /^ *process\.env\[.*\] = |\bdelete process\.env\b|^ *process\.(on|once)\(|\bprocess\.chdir\(/m,
+  // Built-in objects that a test replaces.
+  /\.prototype\.\w+ = |\bglobalThis\.\w+ = /,
+  // Memory and handles.
+  /\bmemoryUsage\b|\bgc\(|\bgetActiveResourcesInfo\b|\bcpuUsage\b/,
+]
+
+/** The hooks of a helper: a second file in the process does not load the helper again, and so would have none. */
+const HOOKS_OF_HELPER = /^(before|after)(Each|All)\(/m
+
+/** Their listener on the process only kills what they started. */
+const HARMLESS = new Set(['test/helpers/gateway.ts', 'test/helpers/shell.ts'])
+
+/** Whether a test file needs a process of its own: because of its code, or of a helper that it imports. */
+export function needsOwnProcess(file: string): boolean {
+  return isProcessWide(file) || helpersOf(file).some(each => isProcessWide(each) || HOOKS_OF_HELPER.test(read(each)))
+}
+
+function isProcessWide(file: string): boolean {
+  const code = withoutComments(read(file))
+  return !HARMLESS.has(file) && PROCESS_WIDE.some(pattern => pattern.test(code))
+}
+
+/** The test code that a file imports, directly or not. */
+function helpersOf(file: string, found = new Set<string>()): string[] {
+  for (const { target } of importsOf(file)) {
+    if (target === null || !target.endsWith('.ts') || !isTestFile(target) || found.has(target)) continue
+    found.add(target)
+    helpersOf(target, found)
+  }
+  return [...found]
+}
