@@ -1,0 +1,40 @@
+/**
+ * Runs scripts of package.json beside a main one: `node test/run.ts typecheck,lint unit [ARGUMENT …]`. The main script has the
+ * terminal and the arguments. What the others print follows when all have ended, so that it is not lost in between.
+ */
+import { spawn } from 'node:child_process'
+import { constants } from 'node:os'
+
+const [beside = '', main = '', ...args] = process.argv.slice(2)
+
+interface Ended {
+  readonly code: number
+  readonly output: string
+}
+
+function run(script: string, args: readonly string[], stdio: 'inherit' | 'pipe'): Promise<Ended> {
+  const child = spawn('npm', ['run', '--silent', script, '--', ...args], { stdio: ['inherit', stdio, stdio] })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) stream?.setEncoding('utf8').on('data', text => (output += text))
+  // A terminal sends Ctrl-C to all of them; a signal to this process alone has to be passed on.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => {
+      stopped = signal
+      child.kill(signal)
+    })
+  }
+  return new Promise((resolve, reject) => {
+    child.once('error', reject).once('close', code => resolve({ code: code ?? 1, output }))
+  })
+}
+
+let stopped: 'SIGINT' | 'SIGTERM' | null = null
+const others = beside.split(',').map(async script => ({ script, ...(await run(script, [], 'pipe')) }))
+const { code } = await run(main, args, 'inherit')
+let failed = code !== 0
+for (const { script, code, output } of await Promise.all(others)) {
+  if (stopped) break
+  failed ||= code !== 0
+  process.stdout.write(`${code === 0 ? '✓' : '✗'} ${script}\n${code === 0 ? '' : output}`)
+}
+process.exitCode = stopped ? 128 + constants.signals[stopped] : Number(failed)
