@@ -131,7 +131,7 @@ export class Client {
   }
 
   /** Throws what Node says about a header or status that cannot be sent; nothing has left then. */
-  #head(status: number, headers: Readonly<Record<string, string | number>>): void {
+  writeHead(status: number, headers: Readonly<Record<string, string | number>>): void {
     this.#drop(FRAMING)
     this.#response.writeHead(status, headers)
   }
@@ -148,7 +148,7 @@ export class Client {
 
   #write(frame: Buffer): boolean {
     if (this.#left) return true
-    if (!this.#response.headersSent) this.#head(200, STREAM_HEAD)
+    if (!this.#response.headersSent) this.writeHead(200, STREAM_HEAD)
     this.#lastWrite = this.#options.deadlineClock.now()
     const keepsUp = this.#hand(frame)
     if (!keepsUp && this.#blockedSince === 0) this.#blockedSince = this.#lastWrite
@@ -205,7 +205,7 @@ export class Client {
   endStream(frame: Buffer): void {
     if (this.#left || this.#ended) return
     // First what may throw: an answer has ended only when there is one.
-    if (!this.#response.headersSent) this.#head(200, STREAM_HEAD)
+    if (!this.#response.headersSent) this.writeHead(200, STREAM_HEAD)
     this.#finish()
     this.#response.end(this.#withQueue(frame))
   }
@@ -216,7 +216,7 @@ export class Client {
    */
   breakStream(frame: Buffer): void {
     if (this.#left || this.#ended) return
-    if (!this.#response.headersSent) this.#head(200, STREAM_HEAD)
+    if (!this.#response.headersSent) this.writeHead(200, STREAM_HEAD)
     this.#finish()
     this.#response.write(this.#withQueue(frame), () => this.#part())
   }
@@ -230,7 +230,7 @@ export class Client {
   sendWhole(status: number, headers: Readonly<Record<string, string | number>>, body: Buffer | string): void {
     if (this.#left || this.#ended) return
     const bytes = typeof body === 'string' ? Buffer.from(body) : body
-    this.#head(status, status === 204 ? headers : { ...headers, 'content-length': bytes.length })
+    this.writeHead(status, status === 204 ? headers : { ...headers, 'content-length': bytes.length })
     this.#finish()
     this.#owner.onWhole(bytes.length)
     this.#sendRest(bytes)

@@ -1,5 +1,5 @@
 /** How an answer reaches this client: in its format, as a stream or whole. */
-import { isRefusal, type Refusal, refuse, type Usage } from '#contract'
+import { isRefusal, refuse, type Usage } from '#contract'
 import { wireUsageOf } from '../answer/meter.ts'
 import { StreamAnswer } from '../answer/stream.ts'
 import type { Tap, TapError } from '../answer/taps.ts'
@@ -12,8 +12,9 @@ import type { End } from './reply.ts'
 /** The client's stream. */
 export function streamTo(exchange: LiveExchange, taps: readonly Tap[]): StreamAnswer {
   const { client, meter, inbound } = exchange
-  exchange.stream = new StreamAnswer(client, taps, inbound?.encodeStream(), () => void (meter.delivered = true))
-  return exchange.stream
+  const stream = new StreamAnswer(client, taps, inbound?.encodeStream(), () => void (meter.delivered = true))
+  exchange.stream = stream
+  return stream
 }
 
 /**
@@ -32,17 +33,9 @@ export function writerOf({ inbound, meter }: LiveExchange, known: Usage | null =
 export function endOfTapped(exchange: LiveExchange, { step, cause }: TapError): Omit<End, 'usage'> {
   const refusal = isRefusal(cause) ? cause : null
   const outcome = outcomeOfBroken(refusal, exchange.meter.delivered)
-  return { outcome, refusal: refusal ? refusedBy(exchange, step, refusal) : brokenBy(exchange, step, cause) }
-}
-
-function refusedBy(exchange: LiveExchange, step: number, refusal: Refusal): Refusal {
-  exchange.record(step, 'refused', refusal.code, 'in_answer')
-  return refusal
-}
-
-function brokenBy(exchange: LiveExchange, step: number, error: unknown): Refusal {
+  exchange.record(step, refusal ? 'refused' : 'failed', refusal?.code ?? 'plugin_error', 'in_answer')
+  if (refusal) return { outcome, refusal }
   const planned = exchange.plan.steps[step] ?? { id: 'send' }
-  exchange.host.reportStep(reportOf(exchange, planned, 'threw_in_answer', error))
-  exchange.record(step, 'failed', 'plugin_error', 'in_answer')
-  return refuse('plugin_error', { step: planned.id, cause: error })
+  exchange.host.reportStep(reportOf(exchange, planned, 'threw_in_answer', cause))
+  return { outcome, refusal: refuse('plugin_error', { step: planned.id, cause }) }
 }

@@ -2,6 +2,14 @@
 import type { ErrorCode, UpstreamFailure } from '#contract'
 import type { LiveExchange } from './live-exchange.ts'
 
+/** Failures that only the operator can mend: a key, a quota, a base_url, a target's model. */
+const OPERATORS: ReadonlySet<ErrorCode> = new Set([
+  'upstream_auth',
+  'upstream_quota',
+  'model_not_found',
+  'loop_detected',
+])
+
 /** Made when a try at a target begins; the target is asked from then on. */
 export class AttemptRecord {
   readonly #exchange: LiveExchange
@@ -34,11 +42,16 @@ export class AttemptRecord {
     })
   }
 
-  /** It failed; of that its head may have said nothing. */
+  /** It failed, and the operator is told. The head may have said nothing of the failure. */
   failed(status: number | null, failure: UpstreamFailure): void {
     this.head(status, failure)
-    const { attempts } = this.#exchange
+    const { attempts, id, host } = this.#exchange
+    const { code, detail } = failure
     const last = attempts.at(-1)!
-    if (last.code === null) attempts[attempts.length - 1] = { ...last, code: failure.code satisfies ErrorCode }
+    if (last.code === null) attempts[attempts.length - 1] = { ...last, code }
+    const fields = { exchange: id, target: this.#target, code, detail }
+    if (OPERATORS.has(code))
+      host.log.error(fields, "an attempt failed: the provider's entry in gateway.yaml may be wrong")
+    else host.log.warn(fields, 'an attempt failed')
   }
 }

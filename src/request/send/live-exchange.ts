@@ -10,6 +10,7 @@ import type {
   Log,
   Random,
   Refusal,
+  WireUsage,
 } from '#contract'
 import type { Link } from '../../common/chain.ts'
 import type { DeadlineClock } from '../../common/clock.ts'
@@ -21,7 +22,6 @@ import type { Generation, LiveRoute } from '../../runtime/generation.ts'
 import type { Store } from '../../store/store.ts'
 import { Client, type ClientOwner } from '../answer/client.ts'
 import { Meter } from '../answer/meter.ts'
-import type { StreamAnswer } from '../answer/stream.ts'
 import { Exchange, type StepTap } from '../exchange.ts'
 import type { Reply } from '../finish.ts'
 import type { ReadBody } from '../http/body.ts'
@@ -56,6 +56,14 @@ export interface ExchangeHost extends SenderParts {
   over(exchange: LiveExchange): void
 }
 
+/** An answer that leaves as it comes. Its end is kept back until the steps have returned. */
+export interface AnswerStream {
+  /** Sends what was kept back. */
+  finish(usage: WireUsage | null): void
+  /** Sends the error, where the format has a place for it, and ends the connection. */
+  fail(refusal: Refusal): void
+}
+
 export class LiveExchange extends Exchange implements ClientOwner {
   readonly host: ExchangeHost
   readonly live: LiveRoute
@@ -77,7 +85,7 @@ export class LiveExchange extends Exchange implements ClientOwner {
   /** The model that a form is about, under the content type by which it was read; null: none was read. */
   form: { readonly type: string; readonly model: string | null } | null = null
   /** The client's stream, from when one exists: what goes wrong is told in it. */
-  stream: StreamAnswer | null = null
+  stream: AnswerStream | null = null
   /** On a route that keeps answers, from the moment at which its request is read. */
   kept: ExchangeAnswers | null = null
   /** Bytes that are counted for its whole answer: a guess before it is asked for, and what it is once it is there. */

@@ -3,15 +3,15 @@
  * the pipeline has unwound: of bytes the last piece, of events the last one, or the one that says the usage and whatever
  * follows. So an answer never looks finished before its charge is committed.
  */
-import type { ServerResponse } from 'node:http'
 import type { Refusal, UpstreamFailure, Usage } from '#contract'
 import { type AnswerRoom, ByteCollector, tooMuch, UNCOUNTED_BYTES } from '../../common/bytes.ts'
 import { RawFailure, type RawHead } from '../../providers/raw.ts'
-import { type Client, FRAMING } from '../answer/client.ts'
+import type { Client } from '../answer/client.ts'
 import { failureFrame } from '../answer/stream.ts'
+import type { AnswerStream } from './live-exchange.ts'
 import { usageIn } from './raw-usage.ts'
 
-export interface RawStream {
+export interface RawStream extends AnswerStream {
   /** What has come so far. */
   readonly bytes: number
   /** What the events have said so far. */
@@ -20,16 +20,11 @@ export interface RawStream {
   take(bytes: Buffer): boolean
   /** The body is over, and complete. */
   end(): void
-  /** Lets out what was kept back. */
-  finish(): void
-  /** Tells what went wrong, where there is a way to tell it, and ends the connection. */
-  fail(refusal: Refusal): void
 }
 
 /** The client's end, and the head that it gets before the first piece. */
 export interface RawOutlet {
   readonly client: Client
-  readonly response: ServerResponse
   readonly head: RawHead
 }
 
@@ -48,19 +43,13 @@ export function howItLeaves({ headers, length }: RawHead): 'events' | 'bytes' | 
 }
 
 /** Writes with a head that says what the provider said of the body. */
-function write({ client, response, head }: RawOutlet, bytes: Buffer): boolean {
+function write({ client, head: { status, headers, length } }: RawOutlet, bytes: Buffer): boolean {
   if (bytes.length === 0 || client.left) return true
-  if (!client.headSent) writeHead(response, head)
+  if (!client.headSent) {
+    const framing = length === null ? { 'x-accel-buffering': 'no' } : { 'content-length': length }
+    client.writeHead(status, { 'cache-control': 'no-store, no-transform', ...headers, ...framing })
+  }
   return client.writeStream(bytes)
-}
-
-function writeHead(response: ServerResponse, { status, headers, length }: RawHead): void {
-  const saidConnection = response.hasHeader('connection')
-  for (const name of FRAMING) if (response.hasHeader(name)) response.removeHeader(name)
-  // Node takes the removal for a wish to say nothing of it.
-  if (saidConnection) response.setHeader('connection', response.shouldKeepAlive ? 'keep-alive' : 'close')
-  const framing = length === null ? { 'x-accel-buffering': 'no' } : { 'content-length': length }
-  response.writeHead(status, { 'cache-control': 'no-store, no-transform', ...headers, ...framing })
 }
 
 /** The last bytes of an answer; all of them, when none has left yet. */

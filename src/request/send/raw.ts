@@ -2,7 +2,7 @@
  * The innermost middleware of a raw route: the bytes pass, and only what they cost is looked at. Small answers and JSON
  * leave whole, when the pipeline has unwound; sound, files and events leave as they come, but for their end.
  */
-import { isRefusal, refuse, type Usage } from '#contract'
+import { isRefusal, type Refusal, refuse, type Usage } from '#contract'
 import { RawAbort, type RawAnswer, RawFailure, type RawHead, type RawSink } from '../../providers/raw.ts'
 import type { Signed, Upstream } from '../../runtime/generation.ts'
 import type { Reply } from '../finish.ts'
@@ -13,7 +13,7 @@ import { modelOfForm } from './raw-form.ts'
 import { queryNamesModel, upstreamPath } from './raw-path.ts'
 import { ByteStream, EventStream, howItLeaves, type RawStream } from './raw-stream.ts'
 import { reportedIn, usageOfRaw } from './raw-usage.ts'
-import { type End, stoppedReply, WholeReply } from './reply.ts'
+import { StreamReply, stoppedReply, WholeReply } from './reply.ts'
 
 /** Resolves when the answer is over, however it ended; rejects with the refusal of a request that may not be sent. */
 export async function sendRaw(exchange: LiveExchange): Promise<Reply> {
@@ -58,19 +58,13 @@ class RawTry {
       this.#stream?.end()
       exchange.meter.started = exchange.meter.finished = true
       const outcome = exchange.client.left ? 'client_left' : 'answered'
-      if (this.#stream) return this.#reply({ outcome, usage: this.#usageSoFar(this.#stream), refusal: null })
+      if (this.#stream)
+        return new StreamReply(exchange, { outcome, usage: this.#usageSoFar(this.#stream), refusal: null })
       const { status, headers, body } = answer
       return new WholeReply(exchange, body, { usage: this.#usageOfWhole(answer), status, headers, outcome })
     } catch (error) {
       if (exchange.stopped) return this.#stopped(error)
-      if (!(error instanceof RawFailure)) return this.#broke(error)
-      // A 403 says as often that a file is somebody else's, and then nothing about the credential.
-      if (error.status === 401) this.#signed.refused()
-      this.#record.failed(error.status, error.failure)
-      const { code, detail } = error.failure
-      const fields = { exchange: exchange.id, target: this.#upstream.provider.name, code, detail }
-      exchange.host.log.warn(fields, 'an attempt failed')
-      return this.#reply({ outcome: 'failed', usage: null, refusal: refusalOf(error.failure) })
+      return new StreamReply(exchange, { outcome: 'failed', usage: null, refusal: this.#failed(error) })
     }
   }
 
@@ -97,15 +91,15 @@ class RawTry {
     this.#record.head(head.status, null)
     const stream = this.#streamFor(head)
     if (stream === null) return null
-    this.#stream = stream
+    this.#stream = this.#exchange.stream = stream
     this.#exchange.client.onResume(resume)
     return bytes => stream.take(bytes)
   }
 
   /** The client's stream for an answer that leaves as it comes; null for one that is collected. */
   #streamFor(head: RawHead): RawStream | null {
-    const { client, ctx, generation } = this.#exchange
-    const outlet = { client, response: ctx.res, head }
+    const { client, generation } = this.#exchange
+    const outlet = { client, head }
     switch (howItLeaves(head)) {
       case 'events':
         return new EventStream(outlet, {
@@ -120,22 +114,17 @@ class RawTry {
     }
   }
 
-  /** A mistake of our own. */
-  #broke(error: unknown): Reply {
-    const { host, id } = this.#exchange
-    host.reportBug(id, error)
-    return this.#reply({ outcome: 'failed', usage: null, refusal: refuse('internal_error', { cause: error }) })
-  }
-
-  /** With whatever of a stream has left. */
-  #reply(end: End): Reply {
-    const { client } = this.#exchange
-    const stream = this.#stream
-    return {
-      ...end,
-      commit: () => stream?.finish(),
-      fail: refusal => (stream ? stream.fail(refusal) : client.destroy()),
+  /** Notes a failure of the provider, or a bug of the gateway. Returns what the client is told. */
+  #failed(error: unknown): Refusal {
+    if (!(error instanceof RawFailure)) {
+      const { host, id } = this.#exchange
+      host.reportBug(id, error)
+      return refuse('internal_error', { cause: error })
     }
+    // A 403 says as often that a file is somebody else's, and then nothing about the credential.
+    if (error.status === 401) this.#signed.refused()
+    this.#record.failed(error.status, error.failure)
+    return refusalOf(error.failure)
   }
 
   /**
@@ -143,7 +132,7 @@ class RawTry {
    * has had the request read.
    */
   #stopped(error: unknown): Reply {
-    const { client, meter, bytes, live, stopped } = this.#exchange
+    const { client, meter, bytes, live } = this.#exchange
     const stream = this.#stream
     // Who was given up before its head came was tried all the same.
     this.#record.head(null, null)
@@ -157,8 +146,7 @@ class RawTry {
       const sizes = { requestBytes: bytes.length, answerBytes: 0 }
       usage = usageOfRaw(live.config.price, said && said.promptTokens > 0 ? said : null, sizes)
     }
-    const refusal = stopped === 'cut' ? refuse('shutting_down', { retryAfterMs: 1000 }) : null
-    return this.#reply({ outcome: stopped!, usage, refusal })
+    return stoppedReply(this.#exchange, usage)
   }
 
   #usageSoFar(stream: RawStream): Usage {

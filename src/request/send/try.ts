@@ -2,7 +2,6 @@
 import {
   type Chat,
   type EncodedRequest,
-  type ErrorCode,
   type OnDisconnect,
   searchingOf,
   type Target,
@@ -22,14 +21,6 @@ import { WholePump } from '../answer/whole.ts'
 import { streamTo, writerOf } from './answer.ts'
 import { AttemptRecord } from './attempt-record.ts'
 import type { LiveExchange } from './live-exchange.ts'
-
-/** Failures that only the operator can mend: a key, a quota, a base_url, a target's model. */
-const OPERATORS: ReadonlySet<ErrorCode> = new Set([
-  'upstream_auth',
-  'upstream_quota',
-  'model_not_found',
-  'loop_detected',
-])
 
 /** So many names of dropped parameters are told one by one. */
 const MAX_DROPPED = 20
@@ -140,23 +131,12 @@ export class Try implements AttemptOptions, PumpParts {
   /** What the end of the attempt says of its target. */
   #judge(ending: PumpEnding, isPaused: boolean): void {
     if (ending.ending === 'failed') {
-      this.#noteFailure(ending.failure)
+      this.#record.failed(null, ending.failure)
       // A credential's failure is the target's only when there is no other; a client that reads too slowly is nobody's.
       if (this.hasCredential || isPaused) this.#trackedAttempt.dropped()
       else this.#trackedAttempt.bad(ending.failure)
     } else if (ending.ending === 'complete' || ending.ending === 'tapped') this.#trackedAttempt.good()
     else this.#trackedAttempt.dropped()
-  }
-
-  /** Writes down a failure, also one of which the head said nothing, and tells the operator. */
-  #noteFailure(failure: UpstreamFailure): void {
-    this.#record.failed(null, failure)
-    const { id, host } = this.#exchange
-    const { code, detail } = failure
-    const fields = { exchange: id, target: this.target.id, code, detail }
-    if (OPERATORS.has(code))
-      host.log.error(fields, "an attempt failed: the provider's entry in gateway.yaml may be wrong")
-    else host.log.warn(fields, 'an attempt failed')
   }
 }
 

@@ -1,4 +1,3 @@
-import type { ServerResponse } from 'node:http'
 import { describe, expect, test } from 'vitest'
 import { RawFailure } from '../../../src/providers/raw.ts'
 import type { Client } from '../../../src/request/answer/client.ts'
@@ -22,15 +21,12 @@ function setUp() {
     },
     endStream: (bytes: Buffer) => void pieces.push(`end:${bytes}`),
     sendWhole: (_status: number, _headers: object, bytes: Buffer) => void pieces.push(`whole:${bytes}`),
-  } as unknown as Client
-  const response = {
-    hasHeader: () => false,
     writeHead() {
       headSent = true
     },
-  } as unknown as ServerResponse
+  } as unknown as Client
   const stream = new EventStream(
-    { client, response, head: HEAD },
+    { client, head: HEAD },
     {
       failureOf: said => ({ code: 'upstream_error', detail: said.toString() }),
       largestBytes: 4_000_000,
