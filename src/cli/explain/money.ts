@@ -1,4 +1,5 @@
 /** How a hold and a charge came about: the sums of the step that made them, written out. Shown only when they come out even. */
+
 import {
   type Chat,
   costOf,
@@ -11,8 +12,7 @@ import {
   type Searching,
   searchingOf,
 } from '#contract'
-import { showNano } from '../exposure-text.ts'
-import { count } from '../format.ts'
+import { count, showNano } from '../format.ts'
 import type { SeenHold } from './recorder.ts'
 
 /** An amount, and what it is made of; the formula is null where it is not known. */

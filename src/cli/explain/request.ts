@@ -1,4 +1,5 @@
 /** What would happen to one request, with the real configuration and nothing of the world: it is read here, run and told. */
+
 import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
 import { text as readAll } from 'node:stream/consumers'

@@ -1,7 +1,6 @@
 /** A story as people read it on a terminal. */
 
-import { showNano } from '../exposure-text.ts'
-import { pairs, table } from '../format.ts'
+import { pairs, showNano, table } from '../format.ts'
 import type { HoldStory } from './money.ts'
 import type { SentStory, StepStory, Story, TargetStory } from './story.ts'
 import type { Change } from './targets.ts'

@@ -1,4 +1,5 @@
 /** What became of a request, put together from what was seen: the same for people and for machines. */
+
 import type { Attempt, Exchange, NanoUsd, TrailEntry } from '#contract'
 import type { Configuration, StepConfig } from '../../config/configuration.ts'
 import { didYouMean, listed } from '../../config/yaml/problem.ts'

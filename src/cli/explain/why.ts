@@ -1,7 +1,8 @@
 /** Why a step did what it did, and when it would have done otherwise, as far as that can be known from outside of it. */
+
 import { type Exchange, formatSpan, type NanoUsd, type TrailEntry } from '#contract'
 import type { StepConfig } from '../../config/configuration.ts'
-import { showNano } from '../exposure-text.ts'
+import { showNano } from '../format.ts'
 import { remarksOf } from '../trail-words.ts'
 import type { SeenHold, SeenStep } from './recorder.ts'
 import { valuesText } from './when.ts'
