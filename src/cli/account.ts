@@ -8,7 +8,8 @@ import { actor, operate } from './operate.ts'
 import type { Terminal } from './terminal.ts'
 import { moneyValue } from './values.ts'
 
-export const addAccount: AddCommand = (program, { terminal, finish }) => {
+export const addAccount: AddCommand = (program, context) => {
+  const { terminal, finish } = context
   const account = program
     .command('account')
     .description('create accounts, give them credit, freeze them')
@@ -49,6 +50,11 @@ export const addAccount: AddCommand = (program, { terminal, finish }) => {
       }),
     )
 
+  addViews(account, context)
+  addChanges(account, context)
+}
+
+const addViews: AddCommand = (account, { terminal, finish }) => {
   account
     .command('show')
     .description('show an account, its credit and its keys')
@@ -77,7 +83,9 @@ export const addAccount: AddCommand = (program, { terminal, finish }) => {
         return 0
       }),
     )
+}
 
+const addChanges: AddCommand = (account, { terminal, finish }) => {
   account
     .command('plan')
     .description('change the plan of an account, which conditions in policies can ask for')

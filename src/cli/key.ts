@@ -68,7 +68,11 @@ export const addKey: AddCommand = (program, context) => {
     )
 
   addUpdate(key, context)
+  addEnds(key, context)
+}
 
+/** What ends a secret, or the key. */
+const addEnds: AddCommand = (key, { terminal, finish }) => {
   key
     .command('rotate')
     .description('give a key a new secret, at most once a minute; the old one works on for a while')

@@ -29,7 +29,8 @@ const expires = (span: string) =>
     .default(expiryValue(span, Date.now()), span)
     .argParser(text => expiryValue(text, Date.now()))
 
-export const addPerson: AddCommand = (program, { terminal, finish }) => {
+export const addPerson: AddCommand = (program, context) => {
+  const { terminal, finish } = context
   const person = program
     .command('person')
     .description('invite people to the dashboard, reset passwords, remove people')
@@ -103,8 +104,11 @@ export const addPerson: AddCommand = (program, { terminal, finish }) => {
       }),
     )
 
-  addLinks(person, { terminal, finish })
+  addLinks(person, context)
+  addChanges(person, context)
+}
 
+const addChanges: AddCommand = (person, { terminal, finish }) => {
   person
     .command('role')
     .description('make somebody an operator, or a member again; then the links and tokens that they made end')

@@ -71,22 +71,8 @@ function importWith(
     deployments.filter(({ use }) => use === 'embedding'),
     { ...options, remarks, providers },
   )
-  const models = new Map<string, ModelYaml>()
-  for (const [id, group] of groups) {
-    if (/^[!-~]{1,200}$/.test(id)) models.set(id, modelOf(id, group, { ...options, remarks }))
-    else
-      remarks.add(
-        'lost',
-        group[0]!.params,
-        'the id of a model is 1 to 200 printable characters without blanks',
-        'rename it',
-      )
-  }
-  const list = top.peek('model_list')
-  if (list && [...models.values()].some(({ price }) => price !== 'free')) {
-    const why = 'customers pay for a model what LiteLLM counts as its cost'
-    remarks.add('changed', list, why, 'raise the prices for a margin')
-  }
+  const models = modelsOf(groups, { ...options, remarks })
+  sayPrices(top, models, remarks)
   sayCredentials(credentials, remarks)
   addFallbacks(models, [router, settings], remarks)
   addAliases(models, router?.map('model_group_alias') ?? null, remarks)
@@ -237,4 +223,25 @@ function sayGeneral(general: Fields | null, remarks: Remarks): void {
   const salt = general?.text('salt_key') ?? null
   if (salt)
     remarks.add('lost', salt, "keys are digested with a secret of the gateway's own, which it makes at its first start")
+}
+
+/** The models of gateway.yaml by their ids: one for each group of deployments that has an id for it. */
+function modelsOf(groups: ReadonlyMap<string, readonly Deployment[]>, parts: ModelParts): Map<string, ModelYaml> {
+  const models = new Map<string, ModelYaml>()
+  for (const [id, group] of groups) {
+    if (/^[!-~]{1,200}$/.test(id)) models.set(id, modelOf(id, group, parts))
+    else {
+      const why = 'the id of a model is 1 to 200 printable characters without blanks'
+      parts.remarks.add('lost', group[0]!.params, why, 'rename it')
+    }
+  }
+  return models
+}
+
+function sayPrices(top: Fields, models: ReadonlyMap<string, ModelYaml>, remarks: Remarks): void {
+  const list = top.peek('model_list')
+  if (list && [...models.values()].some(({ price }) => price !== 'free')) {
+    const why = 'customers pay for a model what LiteLLM counts as its cost'
+    remarks.add('changed', list, why, 'raise the prices for a margin')
+  }
 }

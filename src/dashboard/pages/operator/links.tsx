@@ -78,31 +78,8 @@ function InviteForm({ account, onClose, onMade }: FormProps): VNode {
         submit="Create"
         error={rest && <ErrorNote error={rest} />}
       >
-        <Choice
-          label="Role"
-          value={role}
-          onValue={setRole}
-          options={[
-            { value: 'member', label: 'Member' },
-            { value: 'operator', label: 'Operator' },
-          ]}
-          hint={
-            role === 'operator'
-              ? 'An operator sees every account, grants credit and invites others.'
-              : 'A member sees one account: its keys, usage and receipts.'
-          }
-        />
-        {!account && (
-          <Choice
-            label="Account"
-            value={joins}
-            onValue={setJoins}
-            options={[
-              { value: 'new', label: 'New account' },
-              { value: 'there', label: 'Existing account' },
-            ]}
-          />
-        )}
+        <RoleField role={role} onRole={setRole} />
+        {!account && <JoinsField joins={joins} onJoins={setJoins} />}
         {!account && !isNew && (
           <AccountField
             chosen={chosen}
@@ -144,6 +121,49 @@ function InviteForm({ account, onClose, onMade }: FormProps): VNode {
         />
       </Form>
     </Dialog>
+  )
+}
+
+interface RoleFieldProps {
+  readonly role: string
+  readonly onRole: (role: string) => void
+}
+
+function RoleField({ role, onRole }: RoleFieldProps): VNode {
+  return (
+    <Choice
+      label="Role"
+      value={role}
+      onValue={onRole}
+      options={[
+        { value: 'member', label: 'Member' },
+        { value: 'operator', label: 'Operator' },
+      ]}
+      hint={
+        role === 'operator'
+          ? 'An operator sees every account, grants credit and invites others.'
+          : 'A member sees one account: its keys, usage and receipts.'
+      }
+    />
+  )
+}
+
+interface JoinsFieldProps {
+  readonly joins: string
+  readonly onJoins: (joins: string) => void
+}
+
+function JoinsField({ joins, onJoins }: JoinsFieldProps): VNode {
+  return (
+    <Choice
+      label="Account"
+      value={joins}
+      onValue={onJoins}
+      options={[
+        { value: 'new', label: 'New account' },
+        { value: 'there', label: 'Existing account' },
+      ]}
+    />
   )
 }
 
