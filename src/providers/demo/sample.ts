@@ -42,58 +42,74 @@ type Schema = Readonly<Record<string, unknown>>
 
 /** Makes a value. `strict`: throws a `SampleError` for keywords that are not understood, instead of leaving them out. */
 export function sample(root: unknown, hints: Hints, strict: boolean): unknown {
-  const numbers = [...hints.numbers]
-  let values = 0
+  return new Sampler(root, hints, strict).sample()
+}
 
-  return value(root, 0, '', 0)
+class Sampler {
+  readonly #root: unknown
+  readonly #hints: Hints
+  readonly #strict: boolean
+  readonly #numbers: number[]
+  #values = 0
+
+  constructor(root: unknown, hints: Hints, strict: boolean) {
+    this.#root = root
+    this.#hints = hints
+    this.#strict = strict
+    this.#numbers = [...hints.numbers]
+  }
+
+  sample(): unknown {
+    return this.#value(this.#root, 0, '', 0)
+  }
 
   /** `nth`: the how-manieth item of a unique list this is. */
-  function value(given: unknown, depth: number, key: string, nth: number): unknown {
-    if (++values > MAX_VALUES || depth > DEEPEST) throw new SampleError('it asks for too large a value')
+  #value(given: unknown, depth: number, key: string, nth: number): unknown {
+    if (++this.#values > MAX_VALUES || depth > DEEPEST) throw new SampleError('it asks for too large a value')
     if (given === false) throw new SampleError('a part of it allows no value')
-    const schema = flatten(given, 0)
+    const schema = this.#flatten(given, 0)
     if ('const' in schema) return schema['const']
     if (Array.isArray(schema['enum']) && schema['enum'].length > 0) return schema['enum'][nth % schema['enum'].length]
     const branches = schema['anyOf'] ?? schema['oneOf']
-    if (Array.isArray(branches) && branches.length > 0) return oneOf(schema, branches, depth, key, nth)
+    if (Array.isArray(branches) && branches.length > 0) return this.#oneOf(schema, branches, depth, key, nth)
     if ('default' in schema && nth === 0) return schema['default']
     if (Array.isArray(schema['examples']) && schema['examples'].length > nth) return schema['examples'][nth]
-    if (strict) refuseUnknown(schema)
+    if (this.#strict) refuseUnknown(schema)
     switch (typeOf(schema)) {
       case 'object':
-        return object(schema, depth)
+        return this.#object(schema, depth)
       case 'array':
-        return array(schema, depth, key)
+        return this.#array(schema, depth, key)
       case 'integer':
       case 'number':
-        return number(schema, nth)
+        return this.#number(schema, nth)
       case 'boolean':
         return nth % 2 === 0
       case 'null':
         return null
       default:
-        return string(schema, key, nth)
+        return this.#string(schema, key, nth)
     }
   }
 
   /** Follows `$ref` and merges `allOf`: what is left says everything itself. */
-  function flatten(given: unknown, hops: number): Schema {
+  #flatten(given: unknown, hops: number): Schema {
     if (!isRecord(given)) return {}
-    if (++values > MAX_VALUES) throw new SampleError('it asks for too large a value')
+    if (++this.#values > MAX_VALUES) throw new SampleError('it asks for too large a value')
     if (hops > DEEPEST) throw new SampleError('its references run in a circle')
     let schema: Schema = given
     if (typeof given['$ref'] === 'string') {
       const { $ref, ...rest } = given
-      schema = merge(flatten(resolve($ref as string), hops + 1), rest)
+      schema = merge(this.#flatten(this.#resolve($ref as string), hops + 1), rest)
     }
     if (!Array.isArray(schema['allOf'])) return schema
     const { allOf, ...rest } = schema
-    return (allOf as unknown[]).reduce<Schema>((merged, part) => merge(merged, flatten(part, hops + 1)), rest)
+    return (allOf as unknown[]).reduce<Schema>((merged, part) => merge(merged, this.#flatten(part, hops + 1)), rest)
   }
 
-  function resolve(pointer: string): unknown {
+  #resolve(pointer: string): unknown {
     if (!pointer.startsWith('#')) throw new SampleError(`"${pointer}" is outside of the schema`)
-    let found: unknown = root
+    let found: unknown = this.#root
     for (const step of pointer.split('/').slice(1)) {
       const name = step.replaceAll('~1', '/').replaceAll('~0', '~')
       found = isRecord(found) && Object.hasOwn(found, name) ? found[name] : undefined
@@ -103,14 +119,14 @@ export function sample(root: unknown, hints: Hints, strict: boolean): unknown {
   }
 
   /** The first branch that can be filled; far down, one that ends the recursion is tried first. */
-  function oneOf(schema: Schema, branches: readonly unknown[], depth: number, key: string, nth: number): unknown {
+  #oneOf(schema: Schema, branches: readonly unknown[], depth: number, key: string, nth: number): unknown {
     const { anyOf: _any, oneOf: _one, ...rest } = schema
     const rank = depth >= DEEP ? weight : (branch: unknown) => (weight(branch) === 0 ? 1 : 0)
     const sorted = branches.toSorted((a, b) => rank(a) - rank(b))
     let failure: unknown
     for (const branch of sorted) {
       try {
-        return value(merge(flatten(branch, 0), rest), depth + 1, key, nth)
+        return this.#value(merge(this.#flatten(branch, 0), rest), depth + 1, key, nth)
       } catch (error) {
         if (!(error instanceof SampleError)) throw error
         failure = error
@@ -119,7 +135,7 @@ export function sample(root: unknown, hints: Hints, strict: boolean): unknown {
     throw failure
   }
 
-  function object(schema: Schema, depth: number): Record<string, unknown> {
+  #object(schema: Schema, depth: number): Record<string, unknown> {
     const properties = isRecord(schema['properties']) ? schema['properties'] : {}
     const required = (Array.isArray(schema['required']) ? (schema['required'] as unknown[]) : []).map(String)
     const names = required.length === 0 && depth < DEEP ? Object.keys(properties) : required
@@ -127,16 +143,16 @@ export function sample(root: unknown, hints: Hints, strict: boolean): unknown {
     const filled: Record<string, unknown> = Object.create(null)
     for (const name of names) {
       const known = Object.hasOwn(properties, name)
-      filled[name] = value(known ? properties[name] : schema['additionalProperties'], depth + 1, name, 0)
+      filled[name] = this.#value(known ? properties[name] : schema['additionalProperties'], depth + 1, name, 0)
     }
     const least = Math.min(countOf(schema, 'minProperties') ?? 0, MAX_VALUES)
     for (let extra = 1; Object.keys(filled).length < least; extra++) {
-      filled[`key${extra}`] = value(schema['additionalProperties'], depth + 1, 'key', 0)
+      filled[`key${extra}`] = this.#value(schema['additionalProperties'], depth + 1, 'key', 0)
     }
     return filled
   }
 
-  function array(schema: Schema, depth: number, key: string): unknown[] {
+  #array(schema: Schema, depth: number, key: string): unknown[] {
     const prefix = Array.isArray(schema['prefixItems']) ? (schema['prefixItems'] as unknown[]) : []
     const least = countOf(schema, 'minItems') ?? 0
     const usual = schema['items'] !== false && depth < DEEP ? 1 : 0
@@ -147,11 +163,11 @@ export function sample(root: unknown, hints: Hints, strict: boolean): unknown {
     if (count > MAX_VALUES) throw new SampleError('it asks for too long a list')
     const unique = schema['uniqueItems'] === true
     return Array.from({ length: count }, (_, at) =>
-      value(prefix[at] ?? schema['items'], depth + 1, key, unique ? at : 0),
+      this.#value(prefix[at] ?? schema['items'], depth + 1, key, unique ? at : 0),
     )
   }
 
-  function number(schema: Schema, nth: number): number {
+  #number(schema: Schema, nth: number): number {
     const whole = typeOf(schema) === 'integer'
     const step = numberOf(schema, 'multipleOf') ?? (whole ? 1 : 0)
     const above = numberOf(schema, 'exclusiveMinimum')
@@ -164,8 +180,8 @@ export function sample(root: unknown, hints: Hints, strict: boolean): unknown {
       candidate !== above &&
       candidate !== below &&
       (step === 0 || Number.isInteger(candidate / step))
-    const hinted = numbers.findIndex(fits)
-    if (hinted >= 0 && nth === 0) return numbers.splice(hinted, 1)[0]!
+    const hinted = this.#numbers.findIndex(fits)
+    if (hinted >= 0 && nth === 0) return this.#numbers.splice(hinted, 1)[0]!
     const start = least > -Infinity ? least : Math.min(1, most)
     const first = step > 0 ? Math.ceil(start / step) * step : start
     const stride = step || 1
@@ -175,14 +191,14 @@ export function sample(root: unknown, hints: Hints, strict: boolean): unknown {
     return found
   }
 
-  function string(schema: Schema, key: string, nth: number): string {
+  #string(schema: Schema, key: string, nth: number): string {
     const format = typeof schema['format'] === 'string' ? FORMATS[schema['format']] : undefined
     const least = countOf(schema, 'minLength') ?? 0
     const most = countOf(schema, 'maxLength') ?? MAX_STRING_LENGTH
-    values += Math.floor(least / 100)
+    this.#values += Math.floor(least / 100)
     if (least > MAX_STRING_LENGTH) throw new SampleError('it asks for too long a string')
     if (format) return format(nth)
-    const base = PROSE.test(key) ? hints.sentence : hints.word
+    const base = PROSE.test(key) ? this.#hints.sentence : this.#hints.word
     const points = [...(nth === 0 ? base : `${nth} ${base}`)]
     while (points.length < least) points.push('.')
     return points.slice(0, Math.max(most, least)).join('')
