@@ -63,174 +63,207 @@ const MAX_LIVE = 8
 const FIXED = ['listen', 'dashboard', 'admin', 'store', 'secret'] as const
 
 export async function createReloads(parts: ReloadParts): Promise<Reloads> {
-  let running = { ...parts.first, at: parts.now() }
-  let current = await parts.build(running.configuration, undefined)
-  let problem: string | null = null
-  /** Exchanges of each generation. */
-  const exchanges = new Map<Generation, number>([[current, 0]])
-  /** The last reload that was asked for, when it is over; and one that has not begun, and sees all that is there by then. */
-  let last: Promise<unknown> = Promise.resolve()
-  let waiting: Promise<ReloadResult> | null = null
-  /** Whether the files were not looked at because too many generations live. */
-  let isCrowded = false
-  /** The files that count, by path, with the stamp of what was last loaded of each, or seen since. */
-  let followed = new Map<string, string>()
-  follow(running.reads.keys(), running.reads)
-  let rounds: DeadlineClock | null = null
-  let isLooking = false
-  let closed = false
+  const { first } = parts
+  const reloader = new Reloader(parts, await parts.build(first.configuration, undefined))
+  return {
+    generation: () => reloader.generation,
+    running: () => reloader.running,
+    problem: () => reloader.problem,
+    entered: generation => reloader.entered(generation),
+    left: generation => reloader.left(generation),
+    live: () => reloader.live,
+    reload: why => reloader.reload(why),
+    watch: everyMs => reloader.watch(everyMs),
+    dispose: () => reloader.dispose(),
+  }
+}
 
-  async function change(why: string): Promise<ReloadResult> {
-    if (closed) return 'unchanged'
-    const loaded = await parts.load()
-    if (closed) return 'unchanged'
-    isCrowded = false
-    // Until it serves, both may change what comes next: what runs, and what was read or missed now.
-    follow([...running.reads.keys(), ...loaded.reads.keys()], loaded.reads)
-    if ('problems' in loaded) return refuse(why, loaded.problems)
-    if (isSame(loaded, running)) {
-      if (problem !== null) parts.log.info({ why }, 'the files say again what runs')
-      problem = null
-      follow(loaded.reads.keys())
-      return 'unchanged'
-    }
-    const fixed = fixedProblems(running.configuration, loaded)
-    if (fixed.length > 0) return refuse(why, fixed)
-    if (exchanges.size >= MAX_LIVE) {
-      isCrowded = true
-      return refuseInWords(why, `${MAX_LIVE} configurations are in use by exchanges that are not over; try again later`)
-    }
-    return swap(why, loaded)
+class Reloader {
+  readonly #parts: ReloadParts
+  running: Loaded & { readonly at: number }
+  generation: Generation
+  problem: string | null = null
+  /** Exchanges of each generation. */
+  readonly #exchanges = new Map<Generation, number>()
+  /** The last reload that was asked for, when it is over; and one that has not begun, and sees all that is there by then. */
+  #last: Promise<unknown> = Promise.resolve()
+  #waiting: Promise<ReloadResult> | null = null
+  /** Whether the files were not looked at because too many generations live. */
+  #isCrowded = false
+  /** The files that count, by path, with the stamp of what was last loaded of each, or seen since. */
+  #followed = new Map<string, string>()
+  #rounds: DeadlineClock | null = null
+  #isLooking = false
+  #closed = false
+
+  constructor(parts: ReloadParts, generation: Generation) {
+    this.#parts = parts
+    this.running = { ...parts.first, at: parts.now() }
+    this.generation = generation
+    this.#exchanges.set(generation, 0)
+    this.#follow(this.running.reads.keys(), this.running.reads)
   }
 
-  async function swap(why: string, loaded: Loaded): Promise<ReloadResult> {
+  get live(): number {
+    return this.#exchanges.size
+  }
+
+  entered(generation: Generation): void {
+    this.#exchanges.set(generation, (this.#exchanges.get(generation) ?? 0) + 1)
+  }
+
+  left(generation: Generation): void {
+    this.#exchanges.set(generation, this.#exchanges.get(generation)! - 1)
+    this.#release(generation)
+  }
+
+  reload(why: string): Promise<ReloadResult> {
+    if (this.#waiting !== null) return this.#waiting
+    const mine = this.#last.then(() => this.#run(why))
+    this.#waiting = mine
+    this.#last = mine.catch(() => {})
+    return mine
+  }
+
+  watch(everyMs: number): void {
+    this.#rounds?.stop()
+    this.#rounds = createDeadlineClock(everyMs)
+    this.#rounds.watch(() => void this.#look())
+  }
+
+  async dispose(): Promise<void> {
+    this.#closed = true
+    this.#rounds?.stop()
+    await this.#last
+    const gone = await Promise.all([...this.#exchanges.keys()].map(each => this.#disposeGeneration(each)))
+    this.#exchanges.clear()
+    if (gone.includes(false)) throw new Error('not everything of the configuration could be let go of')
+  }
+
+  async #change(why: string): Promise<ReloadResult> {
+    if (this.#closed) return 'unchanged'
+    const loaded = await this.#parts.load()
+    if (this.#closed) return 'unchanged'
+    this.#isCrowded = false
+    // Until it serves, both may change what comes next: what runs, and what was read or missed now.
+    this.#follow([...this.running.reads.keys(), ...loaded.reads.keys()], loaded.reads)
+    if ('problems' in loaded) return this.#refuse(why, loaded.problems)
+    if (isSame(loaded, this.running)) {
+      if (this.problem !== null) this.#parts.log.info({ why }, 'the files say again what runs')
+      this.problem = null
+      this.#follow(loaded.reads.keys())
+      return 'unchanged'
+    }
+    const fixed = fixedProblems(this.running.configuration, loaded)
+    if (fixed.length > 0) return this.#refuse(why, fixed)
+    if (this.#exchanges.size >= MAX_LIVE) {
+      this.#isCrowded = true
+      return this.#refuseInWords(
+        why,
+        `${MAX_LIVE} configurations are in use by exchanges that are not over; try again later`,
+      )
+    }
+    return this.#swap(why, loaded)
+  }
+
+  async #swap(why: string, loaded: Loaded): Promise<ReloadResult> {
     let next: Generation
     try {
-      next = await parts.build(loaded.configuration, current)
+      next = await this.#parts.build(loaded.configuration, this.generation)
     } catch (error) {
-      return refuseInWords(why, (error as Error).message)
+      return this.#refuseInWords(why, (error as Error).message)
     }
-    const wrong = await parts.attempt(next).catch((error: unknown) => [`the dryRun failed: ${String(error)}`])
-    if (wrong.length > 0 || closed) {
-      await disposeGeneration(next)
-      return wrong.length === 0 ? 'unchanged' : refuseInWords(why, ...wrong)
+    const wrong = await this.#parts.attempt(next).catch((error: unknown) => [`the dryRun failed: ${String(error)}`])
+    if (wrong.length > 0 || this.#closed) {
+      await this.#disposeGeneration(next)
+      return wrong.length === 0 ? 'unchanged' : this.#refuseInWords(why, ...wrong)
     }
-    const old = current
-    exchanges.set(next, 0)
-    current = next
-    running = { ...loaded, at: parts.now() }
-    problem = null
-    follow(loaded.reads.keys())
-    release(old)
-    const notRun = parts.notRun(next).join(', ')
-    parts.log.info({ why, live: exchanges.size, ...(notRun && { not_run: notRun }) }, 'the configuration has changed')
+    const old = this.generation
+    this.#exchanges.set(next, 0)
+    this.generation = next
+    this.running = { ...loaded, at: this.#parts.now() }
+    this.problem = null
+    this.#follow(loaded.reads.keys())
+    this.#release(old)
+    const notRun = this.#parts.notRun(next).join(', ')
+    this.#parts.log.info(
+      { why, live: this.#exchanges.size, ...(notRun && { not_run: notRun }) },
+      'the configuration has changed',
+    )
     return 'changed'
   }
 
-  function refuse(why: string, problems: readonly Problem[]): ReloadResult {
+  #refuse(why: string, problems: readonly Problem[]): ReloadResult {
     for (const each of problems) {
       const { file, line, column } = each
-      parts.log.error({ why, file, line, column, problem: sentence(each) }, 'the configuration is not changed')
+      this.#parts.log.error({ why, file, line, column, problem: sentence(each) }, 'the configuration is not changed')
     }
     const [first] = problems
-    return refusedFor(first ? formatProblem(first) : 'the configuration cannot be loaded', problems.length)
+    return this.#refusedFor(first ? formatProblem(first) : 'the configuration cannot be loaded', problems.length)
   }
 
-  function refuseInWords(why: string, ...messages: readonly string[]): ReloadResult {
-    for (const message of messages) parts.log.error({ why, problem: message }, 'the configuration is not changed')
-    return refusedFor(messages[0]!, messages.length)
+  #refuseInWords(why: string, ...messages: readonly string[]): ReloadResult {
+    for (const message of messages) this.#parts.log.error({ why, problem: message }, 'the configuration is not changed')
+    return this.#refusedFor(messages[0]!, messages.length)
   }
 
-  function refusedFor(first: string, count: number): ReloadResult {
-    problem = parts.redact(count > 1 ? `${first} (and ${count - 1} more)` : first)
+  #refusedFor(first: string, count: number): ReloadResult {
+    this.problem = this.#parts.redact(count > 1 ? `${first} (and ${count - 1} more)` : first)
     return 'refused'
   }
 
   /** Once nobody is in it, an old generation is let go. */
-  function release(generation: Generation): void {
-    if (generation === current || exchanges.get(generation) !== 0) return
-    exchanges.delete(generation)
-    void disposeGeneration(generation)
-    if (isCrowded) ask('there is room again')
+  #release(generation: Generation): void {
+    if (generation === this.generation || this.#exchanges.get(generation) !== 0) return
+    this.#exchanges.delete(generation)
+    void this.#disposeGeneration(generation)
+    if (this.#isCrowded) this.#ask('there is room again')
   }
 
   /** Answers whether all of it went. */
-  async function disposeGeneration(generation: Generation): Promise<boolean> {
+  async #disposeGeneration(generation: Generation): Promise<boolean> {
     try {
       await generation.dispose()
       return true
     } catch (error) {
-      parts.log.error({ error }, 'not everything of a configuration could be let go of')
+      this.#parts.log.error({ error }, 'not everything of a configuration could be let go of')
       return false
     }
   }
 
-  async function run(why: string): Promise<ReloadResult> {
-    waiting = null
-    const result = await change(why)
-    parts.done(result)
+  async #run(why: string): Promise<ReloadResult> {
+    this.#waiting = null
+    const result = await this.#change(why)
+    this.#parts.done(result)
     return result
   }
 
   /** For those who wait for no answer. */
-  function ask(why: string): void {
-    reloads.reload(why).catch((error: unknown) => parts.log.error({ why, error }, 'a reload failed'))
+  #ask(why: string): void {
+    this.reload(why).catch((error: unknown) => this.#parts.log.error({ why, error }, 'a reload failed'))
   }
 
   /** These files count from now on, each with its stamp of the load or, without one, the one that is known. */
-  function follow(files: Iterable<string>, reads?: Reads): void {
-    followed = new Map([...files].map(file => [file, reads?.get(file)?.stamp ?? followed.get(file) ?? '']))
+  #follow(files: Iterable<string>, reads?: Reads): void {
+    this.#followed = new Map([...files].map(file => [file, reads?.get(file)?.stamp ?? this.#followed.get(file) ?? '']))
   }
 
   /**
    * By polling: it follows a symlink that is swapped, works on network drives, and never misses a rename. The first look
    * compares with what was there before the files were read, so that nothing is lost which was written meanwhile.
    */
-  async function look(): Promise<void> {
-    if (isLooking) return
-    isLooking = true
-    const seen = await Promise.all([...followed].map(async ([file, was]) => ({ file, was, is: await stampOf(file) })))
-    isLooking = false
+  async #look(): Promise<void> {
+    if (this.#isLooking) return
+    this.#isLooking = true
+    const seen = await Promise.all(
+      [...this.#followed].map(async ([file, was]) => ({ file, was, is: await stampOf(file) })),
+    )
+    this.#isLooking = false
     // What was loaded since knows better.
-    const news = seen.filter(({ file, was, is }) => is !== was && followed.get(file) === was)
-    for (const { file, is } of news) followed.set(file, is)
-    if (news.length > 0 && !closed) ask('a file changed')
+    const news = seen.filter(({ file, was, is }) => is !== was && this.#followed.get(file) === was)
+    for (const { file, is } of news) this.#followed.set(file, is)
+    if (news.length > 0 && !this.#closed) this.#ask('a file changed')
   }
-
-  const reloads: Reloads = {
-    generation: () => current,
-    running: () => running,
-    problem: () => problem,
-    entered(generation) {
-      exchanges.set(generation, (exchanges.get(generation) ?? 0) + 1)
-    },
-    left(generation) {
-      exchanges.set(generation, exchanges.get(generation)! - 1)
-      release(generation)
-    },
-    live: () => exchanges.size,
-    reload(why) {
-      if (waiting !== null) return waiting
-      const mine = last.then(() => run(why))
-      waiting = mine
-      last = mine.catch(() => {})
-      return mine
-    },
-    watch(everyMs) {
-      rounds?.stop()
-      rounds = createDeadlineClock(everyMs)
-      rounds.watch(() => void look())
-    },
-    async dispose() {
-      closed = true
-      rounds?.stop()
-      await last
-      const gone = await Promise.all([...exchanges.keys()].map(disposeGeneration))
-      exchanges.clear()
-      if (gone.includes(false)) throw new Error('not everything of the configuration could be let go of')
-    },
-  }
-  return reloads
 }
 
 /** What cannot change while the process lives, each at its place in the file. */
