@@ -48,64 +48,119 @@ const MAX_PAUSE_MS = 1000
 /** Each is a wait for the disk, and nothing else happens meanwhile. */
 const MAX_SPOOLED_AT_ONCE = 32
 
-export function createBacklog({ writer, spool, log, clock }: BacklogParts): Backlog {
+export function createBacklog(parts: BacklogParts): Backlog {
+  return new WrittenLater(parts)
+}
+
+class WrittenLater implements Backlog {
+  readonly #writer: Writer
+  readonly #spool: Spool | null
+  readonly #log: Log
+  readonly #clock: Clock
   // By exchange: what only this process knows.
-  const charges = new Map<string, SettleRequest>()
-  const doubts = new Map<string, SettleRequest>()
-  let spooled = 0
+  readonly #charges = new Map<string, SettleRequest>()
+  readonly #doubts = new Map<string, SettleRequest>()
+  #spooled = 0
   /** Those of the spool that an attempt is writing. */
-  let replaying = 0
-  let written = 0
-  let running: Promise<boolean> | undefined
-  let timer: NodeJS.Timeout | undefined
-  let pauseMs = FIRST_PAUSE_MS
-  const waiters: (() => void)[] = []
-  let isClosed = false
+  #replaying = 0
+  #written = 0
+  #running: Promise<boolean> | undefined
+  #timer: NodeJS.Timeout | undefined
+  #pauseMs = FIRST_PAUSE_MS
+  readonly #waiters: (() => void)[] = []
+  #isClosed = false
   /** Whether the log knows that the spool cannot be replayed. */
-  let isReplayTold = false
+  #isReplayTold = false
 
-  const isEmpty = () => spooled + replaying + charges.size + doubts.size === 0
+  constructor({ writer, spool, log, clock }: BacklogParts) {
+    this.#writer = writer
+    this.#spool = spool
+    this.#log = log
+    this.#clock = clock
+  }
 
-  function arm(): void {
-    if (timer !== undefined || running !== undefined || isClosed || isEmpty()) return
-    timer = setTimeout(() => void catchUp(), pauseMs)
+  keep(request: SettleRequest): 'spooled' | 'waiting' {
+    const isOnDisk = this.#tryToSpool(request)
+    if (!isOnDisk) this.#charges.set(request.exchange, request)
+    this.#arm()
+    return isOnDisk ? 'spooled' : 'waiting'
+  }
+
+  abandon(request: SettleRequest): void {
+    this.#doubts.set(request.exchange, request)
+    this.#arm()
+  }
+
+  isEmpty(): boolean {
+    return this.#spooled + this.#replaying + this.#charges.size + this.#doubts.size === 0
+  }
+
+  count(): { readonly spooled: number; readonly waiting: number } {
+    return { spooled: this.#spooled + this.#replaying, waiting: this.#charges.size }
+  }
+
+  attempt(): Promise<boolean> {
+    return this.#running ?? Promise.resolve(this.isEmpty())
+  }
+
+  safe(): Promise<void> {
+    return this.#charges.size === 0 ? Promise.resolve() : new Promise(resolve => this.#waiters.push(resolve))
+  }
+
+  async close(): Promise<number> {
+    await this.#running
+    if (!this.isEmpty()) await this.catchUp()
+    this.#isClosed = true
+    clearTimeout(this.#timer)
+    for (const request of this.#charges.values()) {
+      this.#log.error(owed(request), 'a settle is lost: the store could not be written until the end of the process')
+    }
+    for (const exchange of this.#doubts.keys()) {
+      this.#log.warn({ exchange }, 'a hold in doubt stays until the next start')
+    }
+    return this.#charges.size
+  }
+
+  #arm(): void {
+    if (this.#timer !== undefined || this.#running !== undefined || this.#isClosed || this.isEmpty()) return
+    this.#timer = setTimeout(() => void this.catchUp(), this.#pauseMs)
     // It keeps no process alive: whoever ends one waits for safe().
-    timer.unref()
-    pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS)
+    this.#timer.unref()
+    this.#pauseMs = Math.min(this.#pauseMs * 2, MAX_PAUSE_MS)
   }
 
-  function catchUp(): Promise<boolean> {
-    if (isClosed) return Promise.resolve(isEmpty())
-    clearTimeout(timer)
-    timer = undefined
-    running ??= writeAll().finally(() => {
-      running = undefined
-      if (charges.size === 0) for (const resolve of waiters.splice(0)) resolve()
-      arm()
+  catchUp(): Promise<boolean> {
+    if (this.#isClosed) return Promise.resolve(this.isEmpty())
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    this.#running ??= this.#writeAll().finally(() => {
+      this.#running = undefined
+      if (this.#charges.size === 0) for (const resolve of this.#waiters.splice(0)) resolve()
+      this.#arm()
     })
-    return running
+    return this.#running
   }
 
-  async function writeAll(): Promise<boolean> {
+  async #writeAll(): Promise<boolean> {
     // One by itself: while the disk refuses it, the others need not try.
-    const [first, ...others] = [...charges.values(), ...doubts.values()]
-    const isWritable = first === undefined ? await probe() : await write(first)
+    const [first, ...others] = [...this.#charges.values(), ...this.#doubts.values()]
+    const isWritable = first === undefined ? await this.#probe() : await this.#write(first)
     if (!isWritable) {
-      spoolSome()
+      this.#spoolSome()
       return false
     }
-    await Promise.all(others.map(write))
-    if (spool !== null && spooled > 0) await replaySpool(spool)
-    if (!isEmpty()) return false
-    pauseMs = FIRST_PAUSE_MS
-    if (written > 0) log.warn({ settles: written }, 'settles that had to wait are written')
-    written = 0
+    await Promise.all(others.map(each => this.#write(each)))
+    if (this.#spool !== null && this.#spooled > 0) await this.#replaySpool(this.#spool)
+    if (!this.isEmpty()) return false
+    this.#pauseMs = FIRST_PAUSE_MS
+    if (this.#written > 0) this.#log.warn({ settles: this.#written }, 'settles that had to wait are written')
+    this.#written = 0
     return true
   }
 
-  async function probe(): Promise<boolean> {
+  async #probe(): Promise<boolean> {
     try {
-      await writer.op('probe', clock.now())
+      await this.#writer.op('probe', this.#clock.now())
       return true
     } catch {
       return false
@@ -113,59 +168,59 @@ export function createBacklog({ writer, spool, log, clock }: BacklogParts): Back
   }
 
   /** Answers whether it is over: written, or refused for good. */
-  async function write(request: SettleRequest): Promise<boolean> {
-    const kept = charges.get(request.exchange) === request ? charges : doubts
+  async #write(request: SettleRequest): Promise<boolean> {
+    const kept = this.#charges.get(request.exchange) === request ? this.#charges : this.#doubts
     try {
-      const result = await writer.op('settle', settleRecord(request))
-      if (kept === charges && result === 'no_hold') reject(request, 'there is no hold')
-      if (result === 'settled') written++
+      const result = await this.#writer.op('settle', settleRecord(request))
+      if (kept === this.#charges && result === 'no_hold') this.#reject(request, 'there is no hold')
+      if (result === 'settled') this.#written++
     } catch (error) {
       if (error instanceof StoreUnavailable) return false
-      reject(request, String(error))
+      this.#reject(request, String(error))
     }
     kept.delete(request.exchange)
     return true
   }
 
-  async function replaySpool(from: Spool): Promise<void> {
+  async #replaySpool(from: Spool): Promise<void> {
     // More may come meanwhile; then the next time finds an empty file, or them.
-    replaying = spooled
-    spooled = 0
+    this.#replaying = this.#spooled
+    this.#spooled = 0
     try {
       const { replayed, rejected } = await replay({
         spool: from,
-        settle: request => writer.op('settle', settleRecord(request)),
+        settle: request => this.#writer.op('settle', settleRecord(request)),
       })
-      written += replayed
+      this.#written += replayed
       if (rejected > 0)
-        log.error({ rejected }, 'the ledger refuses settles of the spool; they are beside it, in *.rejected')
-      isReplayTold = false
+        this.#log.error({ rejected }, 'the ledger refuses settles of the spool; they are beside it, in *.rejected')
+      this.#isReplayTold = false
     } catch (error) {
       // Still in the file, all of them: a settle that is repeated changes nothing.
-      spooled += replaying
+      this.#spooled += this.#replaying
       // That the ledger fails again is known by its health.
-      if (isReplayTold || error instanceof StoreUnavailable) return
-      isReplayTold = true
-      log.error({ settles: spooled, error: String(error) }, 'the spool cannot be written to the ledger')
+      if (this.#isReplayTold || error instanceof StoreUnavailable) return
+      this.#isReplayTold = true
+      this.#log.error({ settles: this.#spooled, error: String(error) }, 'the spool cannot be written to the ledger')
     } finally {
-      replaying = 0
+      this.#replaying = 0
     }
   }
 
   /** There may be room for what was refused before. */
-  function spoolSome(): void {
+  #spoolSome(): void {
     let tries = MAX_SPOOLED_AT_ONCE
-    for (const request of charges.values()) {
-      if (tries-- === 0 || !tryToSpool(request)) return
-      charges.delete(request.exchange)
+    for (const request of this.#charges.values()) {
+      if (tries-- === 0 || !this.#tryToSpool(request)) return
+      this.#charges.delete(request.exchange)
     }
   }
 
-  function tryToSpool(request: SettleRequest): boolean {
-    if (spool === null) return false
+  #tryToSpool(request: SettleRequest): boolean {
+    if (this.#spool === null) return false
     try {
-      spool.append(request)
-      spooled++
+      this.#spool.append(request)
+      this.#spooled++
       return true
     } catch {
       return false
@@ -173,37 +228,8 @@ export function createBacklog({ writer, spool, log, clock }: BacklogParts): Back
   }
 
   /** The ledger says no to it, and will say so again. */
-  function reject(request: SettleRequest, reason: string): void {
-    log.error({ ...owed(request), reason }, 'a settle that had to wait is refused by the ledger')
-  }
-
-  return {
-    keep(request) {
-      const isOnDisk = tryToSpool(request)
-      if (!isOnDisk) charges.set(request.exchange, request)
-      arm()
-      return isOnDisk ? 'spooled' : 'waiting'
-    },
-    abandon(request) {
-      doubts.set(request.exchange, request)
-      arm()
-    },
-    isEmpty,
-    count: () => ({ spooled: spooled + replaying, waiting: charges.size }),
-    catchUp,
-    attempt: () => running ?? Promise.resolve(isEmpty()),
-    safe: () => (charges.size === 0 ? Promise.resolve() : new Promise(resolve => waiters.push(resolve))),
-    async close() {
-      await running
-      if (!isEmpty()) await catchUp()
-      isClosed = true
-      clearTimeout(timer)
-      for (const request of charges.values()) {
-        log.error(owed(request), 'a settle is lost: the store could not be written until the end of the process')
-      }
-      for (const exchange of doubts.keys()) log.warn({ exchange }, 'a hold in doubt stays until the next start')
-      return charges.size
-    },
+  #reject(request: SettleRequest, reason: string): void {
+    this.#log.error({ ...owed(request), reason }, 'a settle that had to wait is refused by the ledger')
   }
 }
 

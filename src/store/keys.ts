@@ -62,38 +62,11 @@ export interface KeyReader extends Keys {
 export const KEY_COLUMNS = 'key.id, key.account, key.name, key.models, key.created_at, key.expires_at, key.revoked_at'
 
 export function createKeyOperations(database: Database, clock: Clock): KeyOperations {
-  const find = database.prepare(`SELECT ${KEY_COLUMNS} FROM key WHERE id = ?`)
-  const put = database.prepare(
-    'INSERT INTO key (id, account, name, models, created_at, expires_at, purpose) VALUES (?, ?, ?, ?, ?, ?, ?)',
-  )
+  const statements = prepare(database)
   const totals = createKeyTotals(database)
-  const live = database.prepare(`
-    SELECT count(*) AS live FROM key
-    WHERE account = ?1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?2) AND purpose IS NULL`)
-  // Ids are in the order of time: the one made so many keys ago.
-  const earlier = database.prepare('SELECT created_at FROM key WHERE account = ? ORDER BY id DESC LIMIT 1 OFFSET ?')
-  const rename = database.prepare('UPDATE key SET name = ? WHERE id = ?')
-  const limit = database.prepare('UPDATE key SET models = ? WHERE id = ?')
-  const expire = database.prepare('UPDATE key SET expires_at = ? WHERE id = ?')
-  const revoke = database.prepare('UPDATE key SET revoked_at = ? WHERE id = ?')
-  const findSecret = database.prepare('SELECT 1 FROM secret WHERE digest = ?')
-  const putSecret = database.prepare('INSERT INTO secret (digest, key, last4, created_at) VALUES (?, ?, ?, ?)')
-  // The secret in use, when it is not the key's first: then it came by a rotation.
-  const rotatedAt = database.prepare(`
-    SELECT created_at FROM secret AS current
-    WHERE key = ?1 AND revoked_at IS NULL AND expires_at IS NULL
-      AND EXISTS (SELECT 1 FROM secret WHERE key = ?1 AND digest <> current.digest)`)
-  const purposeOf = database.prepare('SELECT purpose FROM key WHERE id = ?')
-  // The one in use gets its grace; one that was in its grace already is the third, and goes.
-  const revokeOldest = database.prepare(
-    'UPDATE secret SET revoked_at = ?1 WHERE key = ?2 AND revoked_at IS NULL AND expires_at > ?1',
-  )
-  const expireCurrent = database.prepare(
-    'UPDATE secret SET expires_at = ? WHERE key = ? AND revoked_at IS NULL AND expires_at IS NULL',
-  )
 
   function get(id: string): Key {
-    const row = find.get(id)
+    const row = statements.find.get(id)
     if (row === undefined)
       throw notFound(
         `There is no key ${JSON.stringify(id)}. A key is named by its id (key_…), which a list of keys shows.`,
@@ -102,13 +75,13 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
   }
 
   function checkLive(account: string, nowMs: number): void {
-    if (Number(live.get(account, nowMs)?.['live']) < MAX_LIVE_KEYS) return
+    if (Number(statements.live.get(account, nowMs)?.['live']) < MAX_LIVE_KEYS) return
     throw conflict(`The account has ${MAX_LIVE_KEYS} live keys, and more there cannot be. Revoke one.`)
   }
 
   function checkRoom(account: string, purpose: KeyPurpose | null, nowMs: number): void {
     if (purpose === null) checkLive(account, nowMs)
-    const made = earlier.get(account, MAX_KEYS_A_DAY - 1)
+    const made = statements.earlier.get(account, MAX_KEYS_A_DAY - 1)
     if (made !== undefined && Number(made['created_at']) > nowMs - DAY_MS) {
       throw conflict(`${MAX_KEYS_A_DAY} keys were made for the account within 24 hours. More can be made later.`)
     }
@@ -116,8 +89,8 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
 
   /** Of two who rotate at once, the second would end the secret in use. The playground's key nobody else uses. */
   function checkRest(id: string, nowMs: number): void {
-    const row = rotatedAt.get(id)
-    if (row === undefined || purposeOf.get(id)?.['purpose'] === 'playground') return
+    const row = statements.rotatedAt.get(id)
+    if (row === undefined || statements.purposeOf.get(id)?.['purpose'] === 'playground') return
     if (Math.abs(nowMs - Number(row['created_at'])) >= BETWEEN_ROTATIONS_MS) return
     throw conflict(
       `The key ${id} was rotated less than a minute ago, perhaps by somebody else. Use the new secret, or rotate again in a minute.`,
@@ -126,12 +99,12 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
 
   return {
     createKey({ id, account, name, models, expiresAt, spendingCap, purpose, digest, last4 }) {
-      if (findSecret.get(digest) !== undefined) return get(id)
+      if (statements.findSecret.get(digest) !== undefined) return get(id)
       const now = clock.now()
       checkRoom(account, purpose, now)
-      put.run(id, account, name, models && JSON.stringify(models), now, expiresAt, purpose)
+      statements.put.run(id, account, name, models && JSON.stringify(models), now, expiresAt, purpose)
       if (spendingCap !== null) totals.setCap(id, spendingCap)
-      putSecret.run(digest, id, last4, now)
+      statements.putSecret.run(digest, id, last4, now)
       return get(id)
     },
     changeKey({ id, name, models, expiresAt, spendingCap }) {
@@ -140,33 +113,66 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
       if (key.revokedAt !== null) throw conflict(`The key ${id} was revoked, and nothing changes that; make a new one.`)
       // One that has expired is not among the live ones, and comes back.
       if (expiresAt !== undefined && isPast(key.expiresAt, now)) checkLive(key.accountId, now)
-      if (models !== undefined) limit.run(models && JSON.stringify(models), id)
-      if (expiresAt !== undefined) expire.run(expiresAt, id)
-      if (name !== undefined) rename.run(name, id)
+      if (models !== undefined) statements.limit.run(models && JSON.stringify(models), id)
+      if (expiresAt !== undefined) statements.expire.run(expiresAt, id)
+      if (name !== undefined) statements.rename.run(name, id)
       if (spendingCap !== undefined) totals.setCap(id, spendingCap)
       return get(id)
     },
     rotateKey({ id, graceMs, expiresAt, digest, last4 }) {
       const key = get(id)
-      if (findSecret.get(digest) !== undefined) return key
+      if (statements.findSecret.get(digest) !== undefined) return key
       const now = clock.now()
       if (key.revokedAt !== null) throw conflict(`The key ${id} was revoked; make a new one.`)
       if (key.expiresAt !== null && key.expiresAt <= now) {
         throw conflict(`The key ${id} has expired, and a new secret would not change that; make a new key.`)
       }
       checkRest(id, now)
-      revokeOldest.run(now, id)
+      statements.revokeOldest.run(now, id)
       // A key that lives longer from now on does so with its new secret only.
-      expireCurrent.run(Math.min(now + graceMs, key.expiresAt ?? Number.MAX_SAFE_INTEGER), id)
-      putSecret.run(digest, id, last4, now)
-      if (expiresAt !== undefined) expire.run(expiresAt, id)
+      statements.expireCurrent.run(Math.min(now + graceMs, key.expiresAt ?? Number.MAX_SAFE_INTEGER), id)
+      statements.putSecret.run(digest, id, last4, now)
+      if (expiresAt !== undefined) statements.expire.run(expiresAt, id)
       return get(id)
     },
     revokeKey(id) {
       const key = get(id)
-      if (key.revokedAt === null) revoke.run(clock.now(), id)
+      if (key.revokedAt === null) statements.revoke.run(clock.now(), id)
       return get(id)
     },
+  }
+}
+
+function prepare(database: Database) {
+  return {
+    find: database.prepare(`SELECT ${KEY_COLUMNS} FROM key WHERE id = ?`),
+    put: database.prepare(
+      'INSERT INTO key (id, account, name, models, created_at, expires_at, purpose) VALUES (?, ?, ?, ?, ?, ?, ?)',
+    ),
+    live: database.prepare(`
+      SELECT count(*) AS live FROM key
+      WHERE account = ?1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?2) AND purpose IS NULL`),
+    // Ids are in the order of time: the one made so many keys ago.
+    earlier: database.prepare('SELECT created_at FROM key WHERE account = ? ORDER BY id DESC LIMIT 1 OFFSET ?'),
+    rename: database.prepare('UPDATE key SET name = ? WHERE id = ?'),
+    limit: database.prepare('UPDATE key SET models = ? WHERE id = ?'),
+    expire: database.prepare('UPDATE key SET expires_at = ? WHERE id = ?'),
+    revoke: database.prepare('UPDATE key SET revoked_at = ? WHERE id = ?'),
+    findSecret: database.prepare('SELECT 1 FROM secret WHERE digest = ?'),
+    putSecret: database.prepare('INSERT INTO secret (digest, key, last4, created_at) VALUES (?, ?, ?, ?)'),
+    // The secret in use, when it is not the key's first: then it came by a rotation.
+    rotatedAt: database.prepare(`
+      SELECT created_at FROM secret AS current
+      WHERE key = ?1 AND revoked_at IS NULL AND expires_at IS NULL
+        AND EXISTS (SELECT 1 FROM secret WHERE key = ?1 AND digest <> current.digest)`),
+    purposeOf: database.prepare('SELECT purpose FROM key WHERE id = ?'),
+    // The one in use gets its grace; one that was in its grace already is the third, and goes.
+    revokeOldest: database.prepare(
+      'UPDATE secret SET revoked_at = ?1 WHERE key = ?2 AND revoked_at IS NULL AND expires_at > ?1',
+    ),
+    expireCurrent: database.prepare(
+      'UPDATE secret SET expires_at = ? WHERE key = ? AND revoked_at IS NULL AND expires_at IS NULL',
+    ),
   }
 }
 

@@ -65,9 +65,19 @@ export function createLedgerOperations(
   usage: UsageWriter,
   clock: Clock,
 ): LedgerOperations {
-  const statements = prepare(database)
-  const keys = createKeyTotals(database)
+  const parts = { statements: prepare(database), keys: createKeyTotals(database), open, usage, clock }
+  return { ...createHoldOperation(parts), ...createSettleOperations(parts), ...createCreditOperation(parts) }
+}
 
+interface Parts {
+  readonly statements: ReturnType<typeof prepare>
+  readonly keys: ReturnType<typeof createKeyTotals>
+  readonly open: OpenHolds
+  readonly usage: UsageWriter
+  readonly clock: Clock
+}
+
+function createHoldOperation({ statements, keys, open, clock }: Parts): Pick<LedgerOperations, 'hold'> {
   function hold(request: HoldRequest): HoldResult {
     const { changes } = statements.reserve.run(request.amount, request.accountId)
     if (changes === 0) return repeatedHold(request) ?? refusedHold(request)
@@ -127,13 +137,9 @@ export function createLedgerOperations(
     return statements.findAvailable.get(account)!['available'] as NanoUsd
   }
 
-  function balance(account: string): Balance | undefined {
-    return statements.findBalance.get(account) as Balance | undefined
-  }
-
   function refusedHold(request: HoldRequest): HoldResult {
     open.closed(request.exchange)
-    const found = balance(request.accountId)
+    const found = balanceOf(statements, request.accountId)
     if (found === undefined) return { held: false, reason: 'unknown_account' }
     if (found.frozen !== 0n) return { held: false, reason: 'frozen' }
     return { held: false, reason: 'short', of: 'account', available: found.posted - found.held, onHold: found.held }
@@ -144,6 +150,12 @@ export function createLedgerOperations(
     const { cap, spent, held } = keys.find(request.keyId)
     return { held: false, reason: 'short', of: 'key', available: cap! - spent - held, onHold: held }
   }
+
+  return { hold }
+}
+
+function createSettleOperations(parts: Parts): Pick<LedgerOperations, 'settle' | 'checkpoint'> {
+  const { statements, keys, open, usage, clock } = parts
 
   function settle(request: SettleRecord): SettleResult {
     open.closed(request.exchange)
@@ -194,9 +206,13 @@ export function createLedgerOperations(
     }
   }
 
+  return { settle, checkpoint }
+}
+
+function createCreditOperation({ statements, clock }: Parts): Pick<LedgerOperations, 'credit'> {
   function credit(grant: CreditGrant): boolean {
     const id = CREDIT_PREFIX + grant.reference
-    const owner = balance(grant.account)
+    const owner = balanceOf(statements, grant.account)
     if (owner === undefined) throw noAccount(grant.account)
     const found = statements.findCredit.get(id) as AmountOfAccount | undefined
     if (found !== undefined) {
@@ -213,7 +229,11 @@ export function createLedgerOperations(
     return true
   }
 
-  return { hold, settle, checkpoint, credit }
+  return { credit }
+}
+
+function balanceOf(statements: Parts['statements'], account: string): Balance | undefined {
+  return statements.findBalance.get(account) as Balance | undefined
 }
 
 function prepare(database: Database) {

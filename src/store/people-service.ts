@@ -19,7 +19,7 @@ import {
   type Role,
   TOKEN_PREFIX,
 } from './people.ts'
-import { createPersonReader, noPerson } from './persons.ts'
+import { createPersonReader, noPerson, type PersonReader } from './persons.ts'
 import { createSessionReader } from './sessions.ts'
 import { createOperatorToken, createSecret, digest, isOperatorToken, isSecret, last4 } from './token.ts'
 import type { Writer } from './writer.ts'
@@ -40,20 +40,34 @@ const MAX_EMAIL = 200
 // The PHC string format is printable ASCII and begins with a dollar sign.
 const PASSWORD_HASH = /^\$[\x21-\x7e]{8,500}$/
 
-export function createDashboardServer({ reader, writer, hmacKey, ids, clock }: PeopleParts): People {
+export function createPeople(parts: PeopleParts): People {
+  const { reader, hmacKey, clock } = parts
   const persons = createPersonReader(reader)
-  const findSession = createSessionReader(reader)
   const devices = createDevices(persons, hmacKey, clock)
-  const links = createLinkReader(reader, clock)
-  const tokens = createOperatorTokenReader(reader, clock)
-
-  // Each kind of secret by a name of its own, so that none is ever looked for among the others.
-  const sessionDigest = (secret: string) => digest(hmacKey, `session:${secret}`)
-  const linkDigest = (secret: string) => digest(hmacKey, `link:${secret}`)
-
-  function session(secret: string) {
-    return isSecret(secret) ? findSession(sessionDigest(secret)) : undefined
+  return {
+    find: persons.find,
+    findByEmail: persons.findByEmail,
+    list: persons.list,
+    hasOperator: persons.hasOperator,
+    ...createPersonService(parts, persons),
+    ...createSessionService(parts),
+    createDevice: devices.create,
+    findDevice: devices.find,
+    ...createLinkService(parts),
+    ...createTokenService(parts),
   }
+}
+
+// Each kind of secret is digested under a name of its own, so that none is ever looked for among the others.
+const linkDigest = (hmacKey: KeyObject, secret: string) => digest(hmacKey, `link:${secret}`)
+
+type PersonService = Pick<
+  People,
+  'create' | 'join' | 'setPassword' | 'upgradePassword' | 'reset' | 'setRole' | 'remove'
+>
+
+function createPersonService({ writer, hmacKey, ids }: PeopleParts, persons: PersonReader): PersonService {
+  const newIds = () => ({ id: ids.next(PERSON_PREFIX), newAccount: ids.next(ACCOUNT_PREFIX) })
 
   function get(id: string) {
     const person = persons.find(id)
@@ -61,14 +75,7 @@ export function createDashboardServer({ reader, writer, hmacKey, ids, clock }: P
     return person
   }
 
-  const newIds = () => ({ id: ids.next(PERSON_PREFIX), newAccount: ids.next(ACCOUNT_PREFIX) })
-
   return {
-    find: persons.find,
-    findByEmail: persons.findByEmail,
-    list: persons.list,
-    hasOperator: persons.hasOperator,
-
     async create({ email, password, role, membership }) {
       checkPerson({ email, password })
       checkRole(role)
@@ -77,7 +84,7 @@ export function createDashboardServer({ reader, writer, hmacKey, ids, clock }: P
     },
     async join(token, { email, password }) {
       checkPerson({ email, password })
-      const person = { ...newIds(), email: normalEmail(email), password, digest: linkDigest(token) }
+      const person = { ...newIds(), email: normalEmail(email), password, digest: linkDigest(hmacKey, token) }
       return writer.op('joinByLink', person)
     },
     async setPassword(id, password, from) {
@@ -90,7 +97,7 @@ export function createDashboardServer({ reader, writer, hmacKey, ids, clock }: P
     },
     async reset(token, password) {
       checkHash(password)
-      return writer.op('resetPassword', { digest: linkDigest(token), password, use: ids.next(USE_PREFIX) })
+      return writer.op('resetPassword', { digest: linkDigest(hmacKey, token), password, use: ids.next(USE_PREFIX) })
     },
     async setRole(id, role, by) {
       checkRole(role)
@@ -99,7 +106,20 @@ export function createDashboardServer({ reader, writer, hmacKey, ids, clock }: P
     async remove(id, by) {
       await writer.op('removePerson', { id: get(id).id, by: by ?? null })
     },
+  }
+}
 
+type SessionService = Pick<People, 'createSession' | 'findSession' | 'touchSession' | 'endSession' | 'endSessions'>
+
+function createSessionService({ reader, writer, hmacKey, clock }: PeopleParts): SessionService {
+  const findSession = createSessionReader(reader)
+  const sessionDigest = (secret: string) => digest(hmacKey, `session:${secret}`)
+
+  function session(secret: string) {
+    return isSecret(secret) ? findSession(sessionDigest(secret)) : undefined
+  }
+
+  return {
     async createSession(person, from) {
       const secret = createSecret()
       await writer.op('createSession', { digest: sessionDigest(secret), person, from: from ?? null })
@@ -117,21 +137,32 @@ export function createDashboardServer({ reader, writer, hmacKey, ids, clock }: P
     async endSessions(person, except) {
       await writer.op('endSessions', { person, except: except === undefined ? null : sessionDigest(except) })
     },
+  }
+}
 
-    createDevice: devices.create,
-    findDevice: devices.find,
+type LinkService = Pick<People, 'createLink' | 'findLink' | 'links' | 'revokeLink'>
 
+function createLinkService({ reader, writer, hmacKey, ids, clock }: PeopleParts): LinkService {
+  const links = createLinkReader(reader, clock)
+  return {
     async createLink(link) {
       checkLink(link, clock.now())
       const [id, token] = [ids.next(LINK_PREFIX), createSecret()]
       const email = link.email === null ? null : normalEmail(link.email)
-      await writer.op('createLink', { ...link, id, email, digest: linkDigest(token) })
+      await writer.op('createLink', { ...link, id, email, digest: linkDigest(hmacKey, token) })
       return { link: links.get(id)!, token }
     },
-    findLink: token => (isSecret(token) ? links.find(linkDigest(token)) : undefined),
+    findLink: token => (isSecret(token) ? links.find(linkDigest(hmacKey, token)) : undefined),
     links: links.list,
     revokeLink: id => writer.op('revokeLink', id),
+  }
+}
 
+type TokenService = Pick<People, 'createToken' | 'findToken' | 'tokens' | 'getToken' | 'revokeToken'>
+
+function createTokenService({ reader, writer, hmacKey, ids, clock }: PeopleParts): TokenService {
+  const tokens = createOperatorTokenReader(reader, clock)
+  return {
     async createToken({ name, expiresAt, createdBy }) {
       text('token', 'name', name)
       text('token', 'createdBy', createdBy)

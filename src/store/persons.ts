@@ -68,14 +68,9 @@ const DEFAULT_PLAN = 'default'
 const MAX_NAME_LENGTH = 190
 
 export function createPersonOperations(database: Database, clock: Clock, parts: PersonParts): PersonOperations {
-  const { accounts, ledger, sessions, links, tokens, makers } = parts
+  const { sessions, links, tokens, makers } = parts
   const findById = database.prepare(`SELECT ${COLUMNS} FROM person WHERE id = ?`)
-  const isTaken = database.prepare('SELECT 1 FROM person WHERE folded = ?')
-  const isAccount = database.prepare('SELECT 1 FROM account WHERE id = ?')
-  const isName = database.prepare('SELECT 1 FROM account WHERE name = ?')
-  const put = database.prepare(
-    'INSERT INTO person (id, email, folded, password, account, role, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
-  )
+  const insert = createInsert(database, clock, parts)
   const passwordOf = database.prepare('SELECT password FROM person WHERE id = ?')
   const setPassword = database.prepare('UPDATE person SET password = ? WHERE id = ?')
   const upgradePassword = database.prepare(
@@ -96,37 +91,9 @@ export function createPersonOperations(database: Database, clock: Clock, parts: 
     return person
   }
 
-  /** @param actor Who gives the credit that an account begins with. */
-  function create({ id, newAccount, email, password, role, membership }: CreatePerson, actor: string): Person {
-    const folded = foldEmail(email)
-    if (isTaken.get(folded) !== undefined) throw conflict(`There is already somebody with the address ${email}.`)
-    put.run(id, email, folded, password, accountFor(membership, newAccount, actor), role, clock.now())
-    return get(id)
-  }
-
-  function accountFor(membership: Membership, newAccount: string, actor: string): string {
-    if ('accountId' in membership) {
-      if (isAccount.get(membership.accountId) === undefined) throw noAccount(membership.accountId)
-      return membership.accountId
-    }
-    const { name, plan, credit } = membership
-    const { id } = accounts.createAccount({ id: newAccount, name: freeName(name), plan })
-    giveCredit(id, credit, actor)
-    return id
-  }
-
-  function giveCredit(account: string, amount: NanoUsd, actor: string): void {
-    if (amount === 0n) return
-    ledger.credit({ account, amount, reference: `start of ${account}`, actor, note: 'credit to begin with' })
-  }
-
-  function freeName(wanted: string): string {
-    // As ids begin, no name does.
-    const name = wanted.startsWith('acc_') ? `account ${wanted}` : wanted
-    const short = [...name].slice(0, MAX_NAME_LENGTH).join('').trim()
-    let free = short
-    for (let number = 2; isName.get(free) !== undefined; number++) free = `${short} (${number})`
-    return free
+  function create(person: CreatePerson, actor: string): Person {
+    insert(person, actor)
+    return get(person.id)
   }
 
   function isLastOperator({ id, role }: Person): boolean {
@@ -195,6 +162,50 @@ export function createPersonOperations(database: Database, clock: Clock, parts: 
       remove.run(id)
     },
   }
+}
+
+/** Writes a new person, and the account that is made with them. */
+function createInsert(database: Database, clock: Clock, { accounts, ledger }: PersonParts) {
+  const isTaken = database.prepare('SELECT 1 FROM person WHERE folded = ?')
+  const put = database.prepare(
+    'INSERT INTO person (id, email, folded, password, account, role, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
+  )
+  const isAccount = database.prepare('SELECT 1 FROM account WHERE id = ?')
+  const isName = database.prepare('SELECT 1 FROM account WHERE name = ?')
+
+  /** @param actor Who gives the credit that an account begins with. */
+  function insert({ id, newAccount, email, password, role, membership }: CreatePerson, actor: string): void {
+    const folded = foldEmail(email)
+    if (isTaken.get(folded) !== undefined) throw conflict(`There is already somebody with the address ${email}.`)
+    put.run(id, email, folded, password, accountFor(membership, newAccount, actor), role, clock.now())
+  }
+
+  function accountFor(membership: Membership, newAccount: string, actor: string): string {
+    if ('accountId' in membership) {
+      if (isAccount.get(membership.accountId) === undefined) throw noAccount(membership.accountId)
+      return membership.accountId
+    }
+    const { name, plan, credit } = membership
+    const { id } = accounts.createAccount({ id: newAccount, name: freeName(name), plan })
+    giveCredit(id, credit, actor)
+    return id
+  }
+
+  function giveCredit(account: string, amount: NanoUsd, actor: string): void {
+    if (amount === 0n) return
+    ledger.credit({ account, amount, reference: `start of ${account}`, actor, note: 'credit to begin with' })
+  }
+
+  function freeName(wanted: string): string {
+    // As ids begin, no name does.
+    const name = wanted.startsWith('acc_') ? `account ${wanted}` : wanted
+    const short = [...name].slice(0, MAX_NAME_LENGTH).join('').trim()
+    let free = short
+    for (let number = 2; isName.get(free) !== undefined; number++) free = `${short} (${number})`
+    return free
+  }
+
+  return insert
 }
 
 export function createPersonReader(database: Database): PersonReader {

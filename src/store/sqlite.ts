@@ -9,7 +9,7 @@
 import { isAbsolute } from 'node:path'
 import type { Clock, Ledger, Log } from '#contract'
 import { ACCOUNT_PREFIX, checkAccount, createAccountReader } from './accounts.ts'
-import { createBacklog } from './backlog.ts'
+import { type Backlog, createBacklog } from './backlog.ts'
 import { createBuckets } from './buckets.ts'
 import { checkCheckpoint, checkCredit, checkHold, checkSettle, text } from './check.ts'
 import { findLostCommits, type LostCommits } from './commit-count.ts'
@@ -21,7 +21,7 @@ import { createKeyLister } from './key-list.ts'
 import { checkExpiry, checkGrace, checkKey, checkKeyChange, createKeyReader, KEY_PREFIX } from './keys.ts'
 import { settleRecord } from './ledger.ts'
 import { migrate } from './migrate.ts'
-import { createDashboardServer } from './people-service.ts'
+import { createPeople, type PeopleParts } from './people-service.ts'
 import { createReadiness } from './readiness.ts'
 import { createReceiptReader } from './receipts.ts'
 import { recover } from './recovery.ts'
@@ -116,9 +116,7 @@ function assemble(parts: Parts): Store {
   const hmacKey = digestKey(secret)
   const vault = createVault(secret)
   const ids = createIds(clock)
-  const accounts = createAccountReader(reader)
   const keys = createKeyReader(reader, hmacKey, mostRemembered)
-  const keyList = createKeyLister(reader, clock)
   const findReceipt = createReceiptReader(reader)
   let closing: Promise<void> | undefined
   let held = false
@@ -127,36 +125,7 @@ function assemble(parts: Parts): Store {
 
   const lostFiles = () => file?.watch.look() ?? null
   const problem = () => lostFiles() ?? readiness.problem()
-
-  const ledger: Ledger = {
-    async hold(request) {
-      checkHold(request)
-      held = true
-      if (!backlog.isEmpty() && !(await backlog.attempt())) {
-        throw new StoreUnavailable('not_written', new Error('earlier settles wait to be written'))
-      }
-      return writer.op('hold', request)
-    },
-    async settle(request) {
-      checkSettle(request)
-      const result = await writer.op('settle', settleRecord(request))
-      // The ledger is back: then what had to wait is written too.
-      if (!backlog.isEmpty()) void backlog.catchUp()
-      return result
-    },
-    async checkpoint(checkpoints) {
-      checkpoints.forEach(checkCheckpoint)
-      if (checkpoints.length > 0) await writer.op('checkpoint', checkpoints)
-    },
-    spool(request) {
-      checkSettle(request)
-      return backlog.keep(request)
-    },
-    abandon(request) {
-      checkSettle(request)
-      backlog.abandon(request)
-    },
-  }
+  const ledger = createLedger(writer, backlog, () => void (held = true))
 
   /** A write that changes what a key may do: what was read before counts no more, however the write ended. */
   async function changing<Result>(write: () => Promise<Result>): Promise<Result> {
@@ -167,68 +136,21 @@ function assemble(parts: Parts): Store {
     }
   }
 
-  function issue(): { token: string; digest: Uint8Array; last4: string } {
-    const token = createToken()
-    return { token, digest: digest(hmacKey, token), last4: last4(token) }
-  }
-
+  const writes: WriteParts = { reader, writer, hmacKey, ids, clock, changing, accounts: createAccountReader(reader) }
   return {
     keys,
     ledger,
     buckets: createBuckets(clock, mostRemembered),
-    people: createDashboardServer({ reader, writer, hmacKey, ids, clock }),
+    people: createPeople({ reader, writer, hmacKey, ids, clock }),
     reports: createReports(reader),
     vault,
     responses: createResponses({ reader, writer, vault, clock }),
-
-    createAccount: async account =>
-      writer.op('createAccount', { id: ids.next(ACCOUNT_PREFIX), ...checkAccount(account) }),
-    findAccount: accounts.find,
-    listAccounts: accounts.list,
-    async credit(grant) {
-      checkCredit(grant)
-      const { id } = accounts.get(grant.account)
-      const granted = await writer.op('credit', { ...grant, account: id })
-      return { granted, balance: accounts.get(id) }
-    },
-    freeze: async (idOrName, frozen) => {
-      const { id } = accounts.get(idOrName)
-      return changing(() => writer.op('freeze', { id, frozen }))
-    },
-    setPlan: async (idOrName, plan) => {
-      text('account', 'plan', plan)
-      const { id } = accounts.get(idOrName)
-      return changing(() => writer.op('setPlan', { id, plan }))
-    },
-
-    async createKey(key): Promise<IssuedKey> {
-      checkKey(key, clock.now())
-      const { name, models = null, expiresAt = null, spendingCap = null, purpose = null } = key
-      const { token, ...secret } = issue()
-      const account = accounts.get(key.account).id
-      const fields = { id: ids.next(KEY_PREFIX), account, name, models, expiresAt, spendingCap, purpose }
-      return { key: await writer.op('createKey', { ...fields, ...secret }), token }
-    },
-    listKeys: account => keyList.list(account === undefined ? undefined : accounts.get(account).id),
-    keyNames: keyList.names,
-    findKey: keyList.summary,
-    async changeKey(change) {
-      checkKeyChange(change, clock.now())
-      await changing(() => writer.op('changeKey', change))
-      return keyList.summary(change.id)!
-    },
-    async rotateKey(id, graceMs, expiresAt): Promise<IssuedKey> {
-      checkGrace(graceMs)
-      checkExpiry(expiresAt, clock.now())
-      const { token, ...secret } = issue()
-      return { key: await changing(() => writer.op('rotateKey', { id, graceMs, expiresAt, ...secret })), token }
-    },
-    revokeKey: id => changing(() => writer.op('revokeKey', id)),
-
+    ...createAccountService(writes),
+    ...createKeyService(writes),
     findReceipt,
     openHolds: () => writer.openHolds(),
-    unwritten: backlog.count,
-    safe: backlog.safe,
+    unwritten: () => backlog.count(),
+    safe: () => backlog.safe(),
     healthy() {
       void readiness.look()
       return problem() === null
@@ -255,14 +177,121 @@ function assemble(parts: Parts): Store {
   }
 }
 
+/** The ledger with its checks. @param onHold is told that a hold is asked for */
+function createLedger(writer: Writer, backlog: Backlog, onHold: () => void): Ledger {
+  return {
+    async hold(request) {
+      checkHold(request)
+      onHold()
+      if (!backlog.isEmpty() && !(await backlog.attempt())) {
+        throw new StoreUnavailable('not_written', new Error('earlier settles wait to be written'))
+      }
+      return writer.op('hold', request)
+    },
+    async settle(request) {
+      checkSettle(request)
+      const result = await writer.op('settle', settleRecord(request))
+      // The ledger is back: then what had to wait is written too.
+      if (!backlog.isEmpty()) void backlog.catchUp()
+      return result
+    },
+    async checkpoint(checkpoints) {
+      checkpoints.forEach(checkCheckpoint)
+      if (checkpoints.length > 0) await writer.op('checkpoint', checkpoints)
+    },
+    spool(request) {
+      checkSettle(request)
+      return backlog.keep(request)
+    },
+    abandon(request) {
+      checkSettle(request)
+      backlog.abandon(request)
+    },
+  }
+}
+
+interface WriteParts extends PeopleParts {
+  readonly accounts: ReturnType<typeof createAccountReader>
+  /** Runs a write that changes what a key may do. */
+  changing<Result>(write: () => Promise<Result>): Promise<Result>
+}
+
+type AccountService = Pick<Store, 'createAccount' | 'findAccount' | 'listAccounts' | 'credit' | 'freeze' | 'setPlan'>
+
+function createAccountService({ writer, ids, accounts, changing }: WriteParts): AccountService {
+  return {
+    createAccount: async account =>
+      writer.op('createAccount', { id: ids.next(ACCOUNT_PREFIX), ...checkAccount(account) }),
+    findAccount: accounts.find,
+    listAccounts: accounts.list,
+    async credit(grant) {
+      checkCredit(grant)
+      const { id } = accounts.get(grant.account)
+      const granted = await writer.op('credit', { ...grant, account: id })
+      return { granted, balance: accounts.get(id) }
+    },
+    freeze: async (idOrName, frozen) => {
+      const { id } = accounts.get(idOrName)
+      return changing(() => writer.op('freeze', { id, frozen }))
+    },
+    setPlan: async (idOrName, plan) => {
+      text('account', 'plan', plan)
+      const { id } = accounts.get(idOrName)
+      return changing(() => writer.op('setPlan', { id, plan }))
+    },
+  }
+}
+
+type KeyService = Pick<
+  Store,
+  'createKey' | 'listKeys' | 'keyNames' | 'findKey' | 'changeKey' | 'rotateKey' | 'revokeKey'
+>
+
+function createKeyService({ reader, writer, hmacKey, ids, clock, accounts, changing }: WriteParts): KeyService {
+  const keyList = createKeyLister(reader, clock)
+
+  function issue(): { token: string; digest: Uint8Array; last4: string } {
+    const token = createToken()
+    return { token, digest: digest(hmacKey, token), last4: last4(token) }
+  }
+
+  return {
+    async createKey(key): Promise<IssuedKey> {
+      checkKey(key, clock.now())
+      const { name, models = null, expiresAt = null, spendingCap = null, purpose = null } = key
+      const { token, ...secret } = issue()
+      const account = accounts.get(key.account).id
+      const fields = { id: ids.next(KEY_PREFIX), account, name, models, expiresAt, spendingCap, purpose }
+      return { key: await writer.op('createKey', { ...fields, ...secret }), token }
+    },
+    listKeys: account => keyList.list(account === undefined ? undefined : accounts.get(account).id),
+    keyNames: keyList.names,
+    findKey: keyList.summary,
+    async changeKey(change) {
+      checkKeyChange(change, clock.now())
+      await changing(() => writer.op('changeKey', change))
+      return keyList.summary(change.id)!
+    },
+    async rotateKey(id, graceMs, expiresAt): Promise<IssuedKey> {
+      checkGrace(graceMs)
+      checkExpiry(expiresAt, clock.now())
+      const { token, ...secret } = issue()
+      return { key: await changing(() => writer.op('rotateKey', { id, graceMs, expiresAt, ...secret })), token }
+    },
+    revokeKey: id => changing(() => writer.op('revokeKey', id)),
+  }
+}
+
 /** Takes no operation once the files are not those in the folder any more: what it writes would be lost. */
 function watched(writer: Writer, files: FileWatch): Writer {
   return {
-    ...writer,
     op(name, request) {
       if (files.found === null) return writer.op(name, request)
       return Promise.reject(new StoreUnavailable('not_written', new Error(files.found)))
     },
+    openHolds: () => writer.openHolds(),
+    healthy: () => writer.healthy(),
+    close: () => writer.close(),
   }
 }
 

@@ -62,163 +62,195 @@ const MAX_STARTS = 5
 const MINUTE_MS = 60_000
 
 /** Starts the thread; rejects when it cannot open the database. */
-export async function createThreadWriter({ path, connector, clock, schedule }: ThreadWriterOptions): Promise<Writer> {
-  let queue: Waiting[] = []
-  const sent = new Sent()
-  let phase: 'starting' | 'ready' | 'dead' | 'closed' = 'dead'
-  let link: Link
+export async function createThreadWriter(options: ThreadWriterOptions): Promise<Writer> {
+  const writer = new ThreadWriter(options)
+  await writer.start()
+  return writer
+}
+
+class ThreadWriter implements Writer {
+  readonly #path: string
+  readonly #connector: Connector | null
+  readonly #clock: Clock
+  readonly #schedule: (fn: () => void) => void
+  readonly #flushNow: () => void
+  #queue: Waiting[] = []
+  readonly #sent = new Sent()
+  #phase: 'starting' | 'ready' | 'dead' | 'closed' = 'dead'
+  #link!: Link
   // The one that was ready last: its count of open holds outlives it.
-  let latest: Link
-  let starts: number[] = []
-  let lastError: Error | undefined
+  #latest!: Link
+  #starts: number[] = []
+  #lastError: Error | undefined
   // After a death only a commit shows that writing works.
-  let proven = true
-  let closing = false
-  let armed = false
-  let alive = false
-  let idlers: (() => void)[] = []
-  let onClosed: () => void = () => {}
+  #proven = true
+  #closing = false
+  #armed = false
+  #alive = false
+  #idlers: (() => void)[] = []
+  #onClosed: () => void = () => {}
 
-  await new Promise<void>((resolve, reject) => start(resolve, reject))
+  constructor({ path, connector, clock, schedule }: ThreadWriterOptions) {
+    this.#path = path
+    this.#connector = connector
+    this.#clock = clock
+    this.#schedule = schedule
+    const flush = () => this.#flush()
+    this.#flushNow = flush
+  }
 
-  function start(onReady: () => void, onFailure: (error: Error) => void): void {
-    phase = 'starting'
+  start(): Promise<void> {
+    return new Promise((resolve, reject) => this.#start(resolve, reject))
+  }
+
+  op<N extends Name>(name: N, request: Request<N>): Promise<Result<N>> {
+    return this.#closing ? Promise.reject(new StoreError('The store is closed.')) : this.#enqueue(name, request)
+  }
+
+  openHolds(): number {
+    return this.#latest.openHolds()
+  }
+
+  healthy(): boolean {
+    return this.#phase === 'ready' && this.#proven && this.#link.healthy()
+  }
+
+  async close(): Promise<void> {
+    await this.#idle()
+    this.#closing = true
+    // A disk that refuses this has refused more important things already; an older open_from is as true.
+    await this.#enqueue('last', this.#clock.now()).catch(() => {})
+    // A thread that died of this has a successor by now, which is still starting.
+    await this.#idle()
+    const running = this.#phase === 'ready'
+    this.#phase = 'closed'
+    if (!running) return
+    await new Promise<void>(resolve => {
+      this.#onClosed = resolve
+      this.#link.keepAlive(true)
+      this.#link.end(this.#clock.now())
+    })
+  }
+
+  #start(onReady: () => void, onFailure: (error: Error) => void): void {
+    this.#phase = 'starting'
     let refusal: Error | undefined
-    link = startThread({
-      path,
-      connector,
-      onReply(reply) {
-        if (reply.id !== 0) finish(reply)
+    this.#link = startThread({
+      path: this.#path,
+      connector: this.#connector,
+      onReply: reply => {
+        if (reply.id !== 0) this.#finish(reply)
         else if (reply.error !== undefined) refusal = reply.error
         else {
-          phase = 'ready'
-          latest = link
+          this.#phase = 'ready'
+          this.#latest = this.#link
           onReady()
         }
       },
-      onReplies: progress,
-      onEnd(error) {
-        const before = phase
-        if (before === 'closed') return onClosed()
-        phase = 'dead'
-        if (before === 'ready') died(error)
+      onReplies: () => this.#progress(),
+      onEnd: error => {
+        const before = this.#phase
+        if (before === 'closed') return this.#onClosed()
+        this.#phase = 'dead'
+        if (before === 'ready') this.#died(error)
         else onFailure(refusal ?? error)
       },
     })
     // It is born so: opening waits for it.
-    alive = true
+    this.#alive = true
   }
 
   /** Who the thread had been given is in doubt; who still waits here waits for the next one. */
-  function died(error: Error): void {
-    lastError = new Error(`the thread that writes has ended (${error.message})`, { cause: error })
-    proven = false
-    for (const waiting of sent.takeAll()) waiting.reject(new StoreUnavailable('unknown', lastError))
-    startAgain()
-    progress()
+  #died(error: Error): void {
+    this.#lastError = new Error(`the thread that writes has ended (${error.message})`, { cause: error })
+    this.#proven = false
+    for (const waiting of this.#sent.takeAll()) waiting.reject(new StoreUnavailable('unknown', this.#lastError))
+    this.#startAgain()
+    this.#progress()
   }
 
-  function startAgain(): void {
-    const now = clock.now()
-    starts = starts.filter(startedAtMs => Math.abs(now - startedAtMs) < MINUTE_MS)
-    if (starts.length < MAX_STARTS) {
-      starts.push(now)
-      start(() => void enqueue('probe', now).catch(() => {}), died)
+  #startAgain(): void {
+    const now = this.#clock.now()
+    this.#starts = this.#starts.filter(startedAtMs => Math.abs(now - startedAtMs) < MINUTE_MS)
+    if (this.#starts.length < MAX_STARTS) {
+      this.#starts.push(now)
+      this.#start(
+        () => void this.#enqueue('probe', now).catch(() => {}),
+        error => this.#died(error),
+      )
       return
     }
     // Nothing more by itself: the next operation that is asked for tries again, when the minute is over.
-    const refused = queue
-    queue = []
-    for (const { reject } of refused) reject(new StoreUnavailable('not_written', lastError))
+    const refused = this.#queue
+    this.#queue = []
+    for (const { reject } of refused) reject(new StoreUnavailable('not_written', this.#lastError))
   }
 
-  function enqueue<N extends Name>(name: N, request: Request<N>): Promise<Result<N>> {
+  #enqueue<N extends Name>(name: N, request: Request<N>): Promise<Result<N>> {
     return new Promise((resolve, reject) => {
-      queue.push({ id: 0, name, request, resolve: resolve as (result: unknown) => void, reject })
-      if (phase === 'dead') startAgain()
-      progress()
+      this.#queue.push({ id: 0, name, request, resolve: resolve as (result: unknown) => void, reject })
+      if (this.#phase === 'dead') this.#startAgain()
+      this.#progress()
     })
   }
 
-  function finish({ id, result, error }: Reply): void {
-    const waiting = sent.take(id)
+  #finish({ id, result, error }: Reply): void {
+    const waiting = this.#sent.take(id)
     if (error !== undefined) {
       waiting.reject(error)
     } else {
-      proven = true
+      this.#proven = true
       waiting.resolve(result)
     }
   }
 
   /** After anything has changed: has sent what waits, and tells who waits for an end of it. */
-  function progress(): void {
-    const busy = phase === 'starting' || queue.length + sent.size > 0
-    if (busy !== alive) {
-      alive = busy
-      link.keepAlive(busy)
+  #progress(): void {
+    const busy = this.#phase === 'starting' || this.#queue.length + this.#sent.size > 0
+    if (busy !== this.#alive) {
+      this.#alive = busy
+      this.#link.keepAlive(busy)
     }
     if (!busy) {
-      for (const resolve of idlers) resolve()
-      idlers = []
-    } else if (phase === 'ready' && !armed && queue.length > 0) {
-      armed = true
-      schedule(flush)
+      for (const resolve of this.#idlers) resolve()
+      this.#idlers = []
+    } else if (this.#phase === 'ready' && !this.#armed && this.#queue.length > 0) {
+      this.#armed = true
+      this.#schedule(this.#flushNow)
     }
   }
 
-  function flush(): void {
-    armed = false
-    if (phase !== 'ready') return
-    const now = clock.now()
+  #flush(): void {
+    this.#armed = false
+    if (this.#phase !== 'ready') return
+    const now = this.#clock.now()
     // No room until the thread has read; its next answer comes after that, and progress() with it.
-    const left = queue.findIndex(waiting => !put(waiting, now))
-    link.send()
-    queue = left === -1 ? [] : queue.slice(left)
+    const left = this.#queue.findIndex(waiting => !this.#put(waiting, now))
+    this.#link.send()
+    this.#queue = left === -1 ? [] : this.#queue.slice(left)
     // Perhaps none of them could be put.
-    if (left === -1) progress()
+    if (left === -1) this.#progress()
   }
 
   /** False when there is no room now. */
-  function put(waiting: Waiting, now: number): boolean {
-    sent.add(waiting)
+  #put(waiting: Waiting, now: number): boolean {
+    this.#sent.add(waiting)
     try {
-      if (link.put(waiting, now)) return true
-      sent.take(waiting.id)
+      if (this.#link.put(waiting, now)) return true
+      this.#sent.take(waiting.id)
       return false
     } catch (error) {
       // What cannot be said harms no neighbour.
-      sent.take(waiting.id)
+      this.#sent.take(waiting.id)
       waiting.reject(error)
       return true
     }
   }
 
-  function idle(): Promise<void> {
+  #idle(): Promise<void> {
     return new Promise(resolve => {
-      idlers.push(resolve)
-      progress()
+      this.#idlers.push(resolve)
+      this.#progress()
     })
-  }
-
-  return {
-    op: (name, request) => (closing ? Promise.reject(new StoreError('The store is closed.')) : enqueue(name, request)),
-    openHolds: () => latest.openHolds(),
-    healthy: () => phase === 'ready' && proven && link.healthy(),
-    async close() {
-      await idle()
-      closing = true
-      // A disk that refuses this has refused more important things already; an older open_from is as true.
-      await enqueue('last', clock.now()).catch(() => {})
-      // A thread that died of this has a successor by now, which is still starting.
-      await idle()
-      const running = phase === 'ready'
-      phase = 'closed'
-      if (!running) return
-      await new Promise<void>(resolve => {
-        onClosed = resolve
-        link.keepAlive(true)
-        link.end(clock.now())
-      })
-    },
   }
 }

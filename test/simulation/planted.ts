@@ -135,7 +135,7 @@ export const PLANTED: readonly PlantedBug[] = [
     'memory-forgets',
     'what neither the database nor the spool takes is forgotten',
     BACKLOG,
-    'if (!isOnDisk) charges.set(request.exchange, request)',
+    'if (!isOnDisk) this.#charges.set(request.exchange, request)',
     '',
   ),
   one(
