@@ -15,6 +15,7 @@ import { BUILT_IN } from '../src/loader/builtin.ts'
 import { METRICS } from '../src/observe/metrics.ts'
 import {
   allFiles,
+  importCircles,
   importsOf,
   isTestFile,
   ROOT,
@@ -312,6 +313,13 @@ describe('imports', () => {
     const names = there.map(entry => (entry.isDirectory() ? `${entry.name}/` : entry.name))
     const drawn = drawing().map(part => part.replace(/(?<=\/).*/, ''))
     expect([...new Set(drawn)].sort()).toEqual(names.filter(name => name !== 'README.md').sort())
+  })
+
+  test('make no circle', () => {
+    const drawn: Record<string, readonly string[]> = { a: ['b', 'c'], b: ['c'], c: ['d', 'b'], d: [] }
+    expect(importCircles(Object.keys(drawn), file => drawn[file]!)).toEqual(['b -> c -> b'])
+    const targets = (file: string) => importsOf(file).flatMap(({ target }) => (target === null ? [] : [target]))
+    expect(importCircles(product, file => (product.includes(file) ? targets(file) : []))).toEqual([])
   })
 
   test('plugins import #contract, their own folder, Node.js, and the packages that are said', () => {

@@ -2,6 +2,7 @@
  * Holds what a request brings against its route's schemas, and says what is wrong in the words that clients know: code,
  * place, rule. The value itself is never repeated: it may be a password in the wrong field.
  */
+
 import { Ajv2020, type AnySchema, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
 import { parseMoney, type Refusal, refuse, UnitError } from '#contract'
 import { VISIBLE_LINE } from './inputs.ts'

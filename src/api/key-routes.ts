@@ -1,4 +1,5 @@
 /** An account's keys, for its people: make, list, change, rotate, revoke. Somebody else's key is one that there is not. */
+
 import { type KeySummary, mayUse, parseMoney, refuse } from '#contract'
 import type { IssuedKey } from '../store/store.ts'
 import { ids, MONEY, NAME, TIME } from './inputs.ts'

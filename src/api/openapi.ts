@@ -1,4 +1,5 @@
 /** The description of the account API as OpenAPI 3.1, made of the routes and schemas that the server itself goes by. */
+
 import { ERRORS, type ErrorCode } from '#contract'
 import type { ApiRoute, Audience } from './route.ts'
 import type { Schema } from './schema.ts'

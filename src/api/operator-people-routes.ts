@@ -1,4 +1,5 @@
 /** Who may sign in, the links that let them in, and the tokens of operators' machines. */
+
 import { formatMoney, parseMoney, refuse } from '#contract'
 import type { Link, NewLink, Person, Role } from '../store/people.ts'
 import type { Store } from '../store/store.ts'

@@ -1,4 +1,5 @@
 /** What a person sees of their own account: balance, ledger, receipts, usage, and the models with their prices. */
+
 import { formatMoney, mayUse, type Outcome, refuse } from '#contract'
 import type { Entry } from '../store/reports.ts'
 import type { Store } from '../store/store.ts'

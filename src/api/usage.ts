@@ -1,6 +1,8 @@
 /** Usage over time: which rows a query asks for, and whether they are few enough to be answered. */
+
 import { type Refusal, refuse } from '#contract'
-import { TooMuch, type UsageBy, type UsageRow } from '../store/reports.ts'
+import { TooMuch } from '../store/mistakes.ts'
+import type { UsageBy, UsageRow } from '../store/reports.ts'
 import type { Store } from '../store/store.ts'
 import { addCounts, type Counts, noCounts } from '../store/usage.ts'
 import { TIME } from './inputs.ts'

@@ -2,6 +2,7 @@
  * `tollgate explain`: what a route does and why. Without a gateway: the plan of each route, or what would happen to one
  * request. With one: an exchange that took place, and what shadowed steps would have refused.
  */
+
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { parseMoney, UnitError } from '../contract/units.ts'
 import { type AddCommand, configOf, example, jsonOption } from './commands.ts'

@@ -3,6 +3,7 @@
  * the operator loses where a provider bills what nobody pays. Pure arithmetic on a checked configuration, the same sums as
  * the step `credits` makes; every figure carries the formula that led to it.
  */
+
 import type { Configuration } from '../config/configuration.ts'
 import {
   dearestInput,
@@ -17,14 +18,9 @@ import {
   type Target,
   takesSearch,
 } from '../contract/index.ts'
+import type { Figure } from './exposure-policies.ts'
 import { type PolicyExposure, policyExposures } from './exposure-policies.ts'
-import { showNano } from './exposure-text.ts'
-
-/** An amount and how it came about. */
-export interface Figure {
-  readonly amount: NanoUsd
-  readonly formula: string
-}
+import { showNano } from './format.ts'
 
 /** Ways in which the operator pays what no customer does. */
 export const LOSSES = ['margin', 'overrun', 'unpaid', 'unpriced'] as const

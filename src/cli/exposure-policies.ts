@@ -1,9 +1,9 @@
 /** What the steps of each policy let in: how many exchanges at once, who pays for them, and who may come at all. */
+
 import type { Configuration, RouteConfig, StepConfig } from '../config/configuration.ts'
-import { asksModel, type Rate, rawHold } from '../contract/index.ts'
+import { asksModel, type NanoUsd, type Rate, rawHold } from '../contract/index.ts'
 import { MAX_PAUSE_MS, SLOW_MS } from '../providers/retry.ts'
-import type { Figure, ModelExposure } from './exposure-figures.ts'
-import { showNano } from './exposure-text.ts'
+import { showNano } from './format.ts'
 
 /** A route whose bytes pass: its hold is its own. */
 export interface RawExposure {
@@ -36,7 +36,10 @@ export interface PolicyExposure {
 }
 
 /** One for each policy that something with a price, or something open, is behind. */
-export function policyExposures(configuration: Configuration, models: readonly ModelExposure[]): PolicyExposure[] {
+export function policyExposures(
+  configuration: Configuration,
+  models: readonly { readonly largestHold: Figure }[],
+): PolicyExposure[] {
   const byPolicy = Map.groupBy(
     configuration.routes.filter(({ counts }) => !counts),
     route => route.policy,
@@ -51,7 +54,7 @@ function policyExposure(
   name: string,
   routes: readonly RouteConfig[],
   configuration: Configuration,
-  models: readonly ModelExposure[],
+  models: readonly { readonly largestHold: Figure }[],
 ): PolicyExposure {
   const { steps } = routes[0]!.steps
   const charged = steps.some(step => isCharging(step) && always(step))
@@ -193,4 +196,10 @@ function isCharging({ plugin }: StepConfig): boolean {
 /** Whether no request gets past it. */
 function always({ when, mode, onError, plugin }: StepConfig): boolean {
   return when === null && mode === 'enforce' && (onError === 'refuse' || plugin.critical === true)
+}
+
+/** An amount and how it came about. */
+export interface Figure {
+  readonly amount: NanoUsd
+  readonly formula: string
 }

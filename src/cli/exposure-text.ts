@@ -1,8 +1,8 @@
 /** An exposure as people read it. */
-import { formatMoney, type NanoUsd } from '../contract/units.ts'
-import type { Exposure, Figure, ModelExposure } from './exposure-figures.ts'
-import type { PolicyExposure } from './exposure-policies.ts'
-import { pairs, showMoney, table } from './format.ts'
+
+import type { Exposure, ModelExposure } from './exposure-figures.ts'
+import type { Figure, PolicyExposure } from './exposure-policies.ts'
+import { pairs, showNano, table } from './format.ts'
 
 /** The tables, what they mean, and with `explain` the formula behind each figure. */
 export function exposureText(exposure: Exposure, explain: boolean): string {
@@ -95,9 +95,4 @@ function explanations({ models, policies, largestHold, openHolds }: Exposure): s
   })
   const all = `all together\n${line('largest single hold', largestHold)}${line('all open holds', openHolds)}`
   return `How the figures came about (rounded up once, to a nano-dollar)\n\n${[...ofModels, ...ofPolicies, all].join('\n')}`
-}
-
-/** Money as people write it, exactly. */
-export function showNano(nano: NanoUsd): string {
-  return showMoney(formatMoney(nano))
 }

@@ -1,9 +1,11 @@
 /** `tollgate exposure`: the largest hold and the worst loss that a configuration allows, as a table or as a gate in CI. */
+
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { formatMoney, parseMoney, UnitError } from '../contract/units.ts'
 import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
 import { problemText, readConfiguration } from './configuration.ts'
-import type { Exposure, Figure, Loss } from './exposure-figures.ts'
+import type { Exposure, Loss } from './exposure-figures.ts'
+import type { Figure } from './exposure-policies.ts'
 import { json, showMoney } from './format.ts'
 import type { ExitCode, Terminal } from './terminal.ts'
 import { listValue } from './values.ts'

@@ -1,5 +1,5 @@
 /** How the commands write things for people: money, times and aligned columns. `--json` does not pass through here. */
-import { visible, visibleJson } from '#contract'
+import { formatMoney, type NanoUsd, visible, visibleJson } from '#contract'
 
 /**
  * Money as people write it, exactly: `"10.000000000"` is `$10`, `"5.250000000"` is `$5.25`, `"0.500000000"` is `$0.50`,
@@ -65,4 +65,9 @@ function pad(text: string, to: number, right: boolean): string {
 
 function width(text: string): number {
   return [...text].length
+}
+
+/** Money as people write it, exactly. */
+export function showNano(nano: NanoUsd): string {
+  return showMoney(formatMoney(nano))
 }

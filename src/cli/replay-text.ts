@@ -1,4 +1,5 @@
 /** What a replay has found, for people. */
+
 import { formatMoney } from '../contract/units.ts'
 import { type Change, type Cost, NOT_RUN, type Side, unknownOf } from '../replay/compare.ts'
 import type { ReplayResult } from '../replay/replay.ts'

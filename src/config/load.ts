@@ -2,6 +2,7 @@
  * gateway.yaml, with its policies and plugins, to a checked configuration; or to all that is wrong with it at once.
  * Nothing is half used: with one problem there is no configuration, and whoever asked keeps the one that serves.
  */
+
 import { readdir } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -11,7 +12,8 @@ import type { Configuration, PluginRegistry, RouteConfig } from './configuration
 import type { GatewayShape } from './file-shapes.ts'
 import { buildCatalog } from './models.ts'
 import type { Listeners } from './own-listeners.ts'
-import { type LoadedPolicy, loadPolicy, type PolicyOptions } from './policy/policy.ts'
+import type { LoadedPolicy } from './policy/loaded-policy.ts'
+import { loadPolicy, type PolicyOptions } from './policy/policy.ts'
 import { checkFit } from './policy/route-policy.ts'
 import type { ModelNames } from './policy/when-models.ts'
 import { buildProviders } from './providers.ts'

@@ -2,12 +2,13 @@
  * What is probably not meant, in a configuration that works: money given away, a provider of another kind, conditions and
  * limits that change nothing. Told by `tollgate check` alone.
  */
+
 import { formatMoney, type NanoUsd, type Price } from '#contract'
 import { isWellKnown, spokenInstead } from './base-urls.ts'
 import { parseWhen } from './conditions/when.ts'
 import type { Configuration, Provider } from './configuration.ts'
 import { warnOfLimits } from './policy/limit-warnings.ts'
-import type { LoadedPolicy } from './policy/policy.ts'
+import type { LoadedPolicy } from './policy/loaded-policy.ts'
 import { comparedIn } from './policy/when-models.ts'
 import { SECRET_HEADER } from './providers.ts'
 import type { PlannedRoute } from './routes.ts'

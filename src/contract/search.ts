@@ -2,7 +2,6 @@
  * Searches of the web that a provider makes while it answers: which a request asks for, and how many may be billed. What they
  * find becomes prompt, so a search costs tokens beside its own price.
  */
-import type { ChatRequest } from './chat.ts'
 
 /** What the searches of one request can come to. */
 export interface Searching {
@@ -30,8 +29,14 @@ export const MAX_PASSES = 10
 /** Searches of one request at most, whatever the client asks for: as many as there are passes. */
 export const MAX_SEARCHES = MAX_PASSES
 
+/** The fields of a chat request that ask for searches. */
+interface SearchRequest {
+  readonly tools?: readonly unknown[] | null
+  readonly web_search_options?: unknown
+}
+
 /** What the searches of a request can come to. */
-export function searchingOf({ tools, web_search_options: options }: ChatRequest): Searching {
+export function searchingOf({ tools, web_search_options: options }: SearchRequest): Searching {
   const most = tools ? mostSearches(tools) : -1
   if (most >= 0) return { passes: MAX_PASSES, least: 0, most }
   return options == null ? NO_SEARCH : ONE_SEARCH

@@ -1,13 +1,15 @@
 /** Who is here, which page that is, and what stands in the place of a page that cannot be shown. */
+
 import { Component, type ComponentChildren, type ComponentType, type VNode } from 'preact'
 import { useCallback, useEffect, useState } from 'preact/hooks'
 import type { AboutView, SessionView } from '../api/views.ts'
 import { Layout } from './layout.tsx'
 import { ApiError, api, onSignedOut } from './lib/api.ts'
+import type { PageProps } from './lib/places.ts'
 import { match, type Params, placeAfter } from './lib/places.ts'
 import { navigate, Router, usePlace } from './lib/router.tsx'
 import { SessionContext, type Signed } from './lib/session.tsx'
-import { type PageProps, type PageRoute, ROUTES } from './routes.ts'
+import { type PageRoute, ROUTES } from './routes.ts'
 import { Button, ButtonLink, Empty, ErrorBox, Loading, Page } from './ui/index.ts'
 import { Toasts } from './ui/toast.tsx'
 

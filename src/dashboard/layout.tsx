@@ -1,11 +1,12 @@
 /** The frame around every page of somebody signed in: sidebar, or a top bar with a drawer on small screens. */
+
 import type { ComponentChildren, VNode } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { useSession } from './lib/session.tsx'
-import { type ThemeChoice, useTheme } from './lib/theme.ts'
 import { useAction, useReturn } from './lib/use-resource.ts'
 import { type PageRoute, ROUTES } from './routes.ts'
-import { announce, Button, Icon, Logo, Money, Note, Segments } from './ui/index.ts'
+import { announce, Button, Icon, Logo, Money, Note } from './ui/index.ts'
+import { ThemeSwitch } from './ui/theme-switch.tsx'
 
 interface LayoutProps {
   readonly path: string
@@ -165,26 +166,6 @@ function NavList({ routes, path, labelledBy }: NavProps): VNode {
           ),
       )}
     </ul>
-  )
-}
-
-/** Light, dark, or as the system says. */
-export function ThemeSwitch({ iconOnly = false }: { readonly iconOnly?: boolean }): VNode {
-  const { choice, choose } = useTheme()
-  return (
-    <div class="theme-switch">
-      <Segments
-        label="Theme"
-        iconOnly={iconOnly}
-        value={choice}
-        onValue={value => choose(value as ThemeChoice)}
-        options={[
-          { value: 'auto', label: 'Auto', icon: 'screen' },
-          { value: 'light', label: 'Light', icon: 'sun' },
-          { value: 'dark', label: 'Dark', icon: 'moon' },
-        ]}
-      />
-    </div>
   )
 }
 

@@ -1,12 +1,8 @@
 /** Which page stands where, and what the sidebar shows of them. Each page is a file of its own that is loaded when needed. */
-import type { ComponentType } from 'preact'
-import type { Params, Route } from './lib/places.ts'
-import type { IconName } from './ui/icons.tsx'
 
-/** What a page is given: the named parts of its address. */
-export interface PageProps {
-  readonly params: Params
-}
+import type { ComponentType } from 'preact'
+import type { PageProps, Route } from './lib/places.ts'
+import type { IconName } from './ui/icons.tsx'
 
 type Load = () => Promise<{ readonly default: ComponentType<PageProps> }>
 

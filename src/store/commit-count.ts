@@ -7,18 +7,12 @@
  * never ahead: it is written when the commit is on disk. Its first line is the count and the time of the last commit
  * (milliseconds); each further line says which commits a start found missing. Deleting the file forgets that.
  */
+
 import { appendFileSync, closeSync, constants, openSync, readFileSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { type Database, transaction } from './database.ts'
 import { type FileWatch, syncFolder, watchFiles } from './files.ts'
-
-/** Commits that were acknowledged and are not in the ledger, from the first one to the last. */
-export interface LostCommits {
-  readonly from: number
-  readonly to: number
-  /** When the last of them was acknowledged, in milliseconds since the epoch. */
-  readonly at: number
-}
+import type { LostCommits } from './store.ts'
 
 /** The writer's side. */
 export interface CommitCount {

@@ -25,3 +25,10 @@ export function forbidden(message: string): StoreError {
 export function noAccount(name: string): StoreError {
   return notFound(`There is no account ${name}.`)
 }
+
+/** More is asked for than is read at once; the event loop waits for what is. Callers know what to say to whom. */
+export class TooMuch extends StoreError {
+  constructor(message: string) {
+    super(message, { code: 'invalid' })
+  }
+}

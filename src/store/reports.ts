@@ -1,4 +1,5 @@
 /** What pages read of the ledger: by page, in bounded time however much there is. */
+
 import type { AccountBalance, NanoUsd, Outcome, Receipt } from '#contract'
 import { StoreError } from './error.ts'
 import type { Person } from './people.ts'
@@ -66,13 +67,6 @@ export interface UsageRow {
 }
 
 export type UsageBy = 'none' | 'key' | 'model' | 'both'
-
-/** More is asked for than is read at once; the event loop waits for what is. Callers know what to say to whom. */
-export class TooMuch extends StoreError {
-  constructor(message: string) {
-    super(message, { code: 'invalid' })
-  }
-}
 
 export interface UsageQuery {
   /** Undefined: of all accounts together. */

@@ -1,8 +1,4 @@
-/** Kept responses: rows by their id, encrypted part by part, for one account, until their time is over. */
-import type { Clock, Sliced } from '#contract'
 import type { Database } from './database.ts'
-import type { KeptOutcome, Responses, Vault } from './store.ts'
-import type { Writer } from './writer.ts'
 
 /** Beside its boxes a response takes so much, about: a row, its places in three indexes, and a total. */
 const ROW_BYTES = 256
@@ -11,8 +7,6 @@ const BOX_BYTES = 128
 /** One transaction removes so many, and not many more bytes than these: each page of a box is read for it. */
 const MAX_REMOVED = 64
 const MAX_REMOVED_BYTES = 4 * 1024 * 1024
-/** Of all responses that wait to be written. */
-const MAX_WAITING_BYTES = 64 * 1024 * 1024
 
 export interface KeepResponse {
   readonly id: string
@@ -76,75 +70,3 @@ export function createResponseOperations(database: Database): ResponseOperations
     },
   }
 }
-
-interface Parts {
-  readonly reader: Database
-  readonly writer: Writer
-  readonly vault: Vault
-  readonly clock: Clock
-}
-
-/** @param parts.reader sees what is committed; what still waits for its commit is found in memory */
-export function createResponses({ reader, writer, vault, clock }: Parts): Responses {
-  const boxOf = reader.prepare(`
-    SELECT box FROM response JOIN response_box ON response_box.response = response.id
-    WHERE id = ? AND part = ? AND account = ? AND expires_at > ?`)
-  const isThere = reader.prepare('SELECT 1 FROM response WHERE id = ? AND account = ? AND expires_at > ?')
-  const isPast = reader.prepare('SELECT 1 FROM response WHERE expires_at <= ? LIMIT 1')
-  const waiting = new Map<string, { readonly account: string; readonly parts: ReadonlyMap<string, Buffer> }>()
-  let waitingBytes = 0
-  let isSweeping = false
-
-  return {
-    *read(id, account, part): Sliced<Buffer | undefined> {
-      const early = waiting.get(id)
-      if (early) return early.account === account ? early.parts.get(part) : undefined
-      const box = boxOf.get(id, part, account, clock.now())?.['box'] as Uint8Array | undefined
-      return box && ((yield* vault.openInSlices(purposeOf(id, part), account, box)) ?? undefined)
-    },
-    async keep(response): Promise<KeptOutcome> {
-      const { id, account, keepMs, most, used } = response
-      const parts = new Map(Object.entries(response.parts).map(([part, text]) => [part, Buffer.from(text)]))
-      const bytes = [...parts.values()].reduce((sum, plain) => sum + plain.length, 0)
-      if (bytes > most.responseBytes) return 'too_large'
-      if (waitingBytes + bytes > MAX_WAITING_BYTES) return 'store_busy'
-      waiting.set(id, { account, parts })
-      waitingBytes += bytes
-      try {
-        const boxes = Object.fromEntries(
-          [...parts].map(([part, plain]) => [part, vault.seal(purposeOf(id, part), account, plain)]),
-        )
-        const expiresAt = clock.now() + keepMs
-        const operation = { id, account, expiresAt, boxes, mostBytes: most.accountBytes, used }
-        for (;;) {
-          const outcome = await writer.op('keepResponse', operation)
-          if (outcome !== 'again') return outcome
-          // Whoever has deleted it meanwhile is not to find it again.
-          if (!waiting.has(id)) return 'kept'
-        }
-      } finally {
-        waiting.delete(id)
-        waitingBytes -= bytes
-      }
-    },
-    async remove(id, account) {
-      const early = waiting.get(id)
-      if (early ? early.account !== account : isThere.get(id, account, clock.now()) === undefined) return false
-      waiting.delete(id)
-      await writer.op('deleteResponse', { id, account })
-      return true
-    },
-    async sweep() {
-      if (isSweeping) return
-      isSweeping = true
-      try {
-        while (isPast.get(clock.now()) !== undefined) await writer.op('sweepResponses', clock.now())
-      } finally {
-        isSweeping = false
-      }
-    },
-  }
-}
-
-/** A box opens in its own row only. */
-const purposeOf = (id: string, part: string): string => `response ${id} ${part}`

@@ -13,7 +13,6 @@ import type {
   Receipt,
   Sliced,
 } from '#contract'
-import type { LostCommits } from './commit-count.ts'
 import type { People } from './people.ts'
 import type { Reports } from './reports.ts'
 
@@ -226,4 +225,12 @@ export interface Store {
   verify(onProgress?: (done: number, total: number) => void): VerifyReport
   /** Throws, when all is closed, a `StoreError` when settles were lost. */
   close(): Promise<void>
+}
+
+/** Commits that were acknowledged and are not in the ledger, from the first one to the last. */
+export interface LostCommits {
+  readonly from: number
+  readonly to: number
+  /** When the last of them was acknowledged, in milliseconds since the epoch. */
+  readonly at: number
 }

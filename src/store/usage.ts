@@ -4,7 +4,8 @@
  */
 import type { NanoUsd } from '#contract'
 import type { Database, Row, Statement } from './database.ts'
-import { type Reports, TooMuch, type UsageRow } from './reports.ts'
+import { TooMuch } from './mistakes.ts'
+import type { Reports, UsageRow } from './reports.ts'
 import { LARGEST, type SettleRecord } from './settle-record.ts'
 
 const HOUR_MS = 3_600_000

@@ -10,6 +10,7 @@
  * const alice = await rig.member('alice@example.com')
  * const { body } = await alice.post<IssuedKeyView>('/api/keys', { name: 'first' })
  */
+
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { Agent, createServer, type IncomingHttpHeaders, request, type Server } from 'node:http'

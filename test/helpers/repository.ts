@@ -48,6 +48,23 @@ export function importsOf(file: string): Import[] {
   return found.map(([, specifier]) => ({ specifier: specifier!, target: targetOf(file, specifier!) }))
 }
 
+/** Each circle of imports among these files that a walk meets, as its path: `a.ts -> b.ts -> a.ts`. Imports of types count. */
+export function importCircles(files: readonly string[], targetsOf: (file: string) => readonly string[]): string[] {
+  const circles: string[] = []
+  const done = new Set<string>()
+  const path: string[] = []
+  const walk = (file: string): void => {
+    if (path.includes(file)) circles.push([...path.slice(path.indexOf(file)), file].join(' -> '))
+    if (path.includes(file) || done.has(file)) return
+    path.push(file)
+    for (const target of targetsOf(file)) walk(target)
+    path.pop()
+    done.add(file)
+  }
+  for (const file of files) walk(file)
+  return circles
+}
+
 function targetOf(file: string, specifier: string): string | null {
   if (specifier === '#contract') return 'src/contract/index.ts'
   return specifier.startsWith('.') ? join(dirname(file), specifier) : null

@@ -1,9 +1,11 @@
 /** Lists by page: no row twice or missing whatever is added meanwhile, filters in bounded time, and what usage says. */
+
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { connect } from '../../src/store/database.ts'
 import { MAX_LOOKED_AT } from '../../src/store/lists.ts'
-import { type Page, TooMuch, type UsageRow } from '../../src/store/reports.ts'
+import { TooMuch } from '../../src/store/mistakes.ts'
+import type { Page, UsageRow } from '../../src/store/reports.ts'
 import { MAX_SUMMED } from '../../src/store/usage.ts'
 import { counts } from '../helpers/counts.ts'
 import { aHold, aSettle, fund, type TestStore, testStore } from './helpers.ts'

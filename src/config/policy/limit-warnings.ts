@@ -1,6 +1,7 @@
 /** Limits that stand where they cost money, and limits that can never refuse anybody. */
+
 import type { Rate } from '#contract'
-import type { LoadedPolicy, LoadedStep } from './policy.ts'
+import type { LoadedPolicy, LoadedStep } from './loaded-policy.ts'
 
 interface Settings {
   readonly per: string

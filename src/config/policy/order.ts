@@ -2,12 +2,13 @@
  * Whether the steps of a policy can work in the order in which they stand. Nothing is ever reordered: an order that
  * cannot work is refused, and one that does is printed when the same steps have one.
  */
+
 import { asksModel, FACT_NAMES, type FactName, type RouteKind } from '#contract'
 import { compileWhen, factsIn } from '../conditions/when.ts'
 import type { CompiledWhen, PluginRegistry } from '../configuration.ts'
 import { listed } from '../yaml/problem.ts'
 import type { Source } from '../yaml/source.ts'
-import type { LoadedStep } from './policy.ts'
+import type { LoadedStep } from './loaded-policy.ts'
 
 /** Facts that only a chat request has. */
 export const CHAT_ONLY: readonly FactName[] = ['chat', 'model', 'targets']

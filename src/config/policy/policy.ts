@@ -1,9 +1,10 @@
 /** A policy file: its steps with their plugins and settings. Whether their order works is checked in `policy-order.ts`. */
+
 import { dirname, resolve } from 'node:path'
 import type { AnyPlugin, FactName, RouteKind } from '#contract'
 import { FACT_NAMES, mistakeText } from '#contract'
 import type { RoutePath } from '../conditions/truth.ts'
-import type { CompiledWhen, PluginRegistry, PolicyConfig, Position, StepConfig } from '../configuration.ts'
+import type { CompiledWhen, PluginRegistry, StepConfig } from '../configuration.ts'
 import type { StepShape } from '../file-shapes.ts'
 import { POLICY_SCHEMA } from '../schema.ts'
 import { checkShape } from '../yaml/ajv.ts'
@@ -11,46 +12,11 @@ import { freeze } from '../yaml/freeze.ts'
 import { didYouMean, listed } from '../yaml/problem.ts'
 import { NeedsRestart } from '../yaml/reads.ts'
 import { type Reading, readSource, type Source } from '../yaml/source.ts'
+import type { LoadedPolicy, LoadedStep } from './loaded-policy.ts'
 import { checkOrder, compileConditions } from './order.ts'
 import { checkReach } from './reach.ts'
 import { askPlugin, checkSettings } from './step-settings.ts'
 import { checkModels, type ModelNames } from './when-models.ts'
-
-/** A step whose plugin was found. */
-export interface LoadedStep {
-  /** `/steps/3` */
-  readonly address: string
-  readonly id: string
-  readonly plugin: AnyPlugin
-  readonly builtIn: boolean
-  readonly foreign: boolean
-  readonly settings: unknown
-  /** By the kinds of the routes that use the policy. */
-  readonly needs: ReadonlyMap<RouteKind, readonly FactName[]>
-  /** Facts that no earlier step may have given; by the same kinds. */
-  readonly before: ReadonlyMap<RouteKind, readonly FactName[]>
-  /** Names of plugins behind whose steps it cannot stand. */
-  readonly precedes: readonly string[]
-  readonly gives: readonly FactName[]
-  /** Whether no request comes past it: it answers or refuses each one. */
-  readonly ends: boolean
-  readonly mode: 'enforce' | 'shadow' | 'off'
-  readonly onError: 'refuse' | 'skip'
-  readonly when: string | null
-  /** Why it may not run to its end, so that it counts as giving nothing; null when it surely gives. */
-  readonly weakness: string | null
-  readonly position: Position
-}
-
-export interface LoadedPolicy {
-  readonly name: string
-  readonly source: Source
-  readonly steps: readonly LoadedStep[]
-  /** Whether every step's plugin was found: if not, nobody knows what the policy gives. */
-  readonly complete: boolean
-  /** Null when anything is wrong. */
-  readonly config: PolicyConfig | null
-}
 
 export interface PolicyOptions {
   readonly reading: Reading

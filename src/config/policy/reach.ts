@@ -6,7 +6,7 @@
 import { type RoutePath, truthOf } from '../conditions/truth.ts'
 import { listed } from '../yaml/problem.ts'
 import type { Source } from '../yaml/source.ts'
-import type { LoadedStep } from './policy.ts'
+import type { LoadedStep } from './loaded-policy.ts'
 
 /** Reports them. @param doors where requests to this policy come in; null when that is not known */
 export function checkReach(

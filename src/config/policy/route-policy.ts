@@ -1,10 +1,11 @@
 /** Whether a policy fits the route that uses it: who may come in, what can be known there, and who pays. */
+
 import { asksModel, type FactName } from '#contract'
 import type { RouteConfig } from '../configuration.ts'
 import { listed } from '../yaml/problem.ts'
 import type { Rule } from '../yaml/rules.ts'
+import type { LoadedPolicy, LoadedStep } from './loaded-policy.ts'
 import { CHAT_ONLY, surelyGiven, wants } from './order.ts'
-import type { LoadedPolicy, LoadedStep } from './policy.ts'
 
 export type FittingRoute = Pick<
   RouteConfig,

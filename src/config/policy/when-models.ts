@@ -8,7 +8,7 @@ import { type ModelSizes, truthOf } from '../conditions/truth.ts'
 import { parseWhen } from '../conditions/when.ts'
 import { didYouMean, listed } from '../yaml/problem.ts'
 import type { Source } from '../yaml/source.ts'
-import type { LoadedStep } from './policy.ts'
+import type { LoadedStep } from './loaded-policy.ts'
 
 /** What there is, sound or not: by the names under `models:`, and by what clients may call them besides. */
 export interface ModelNames {

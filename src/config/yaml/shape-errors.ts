@@ -1,6 +1,5 @@
 /** The schema checker's errors as sentences at their place. */
 import type { ErrorObject } from 'ajv/dist/2020.js'
-import type { Instead } from './instead.ts'
 import { didYouMean, listed, nearest, show } from './problem.ts'
 import type { Rule } from './rules.ts'
 import { pointer, type Source } from './source.ts'
@@ -304,4 +303,11 @@ function nameOf(address: string): string {
   const last = parts.at(-1)
   if (last === undefined) return 'the file'
   return /^\d+$/.test(last) && parts.length > 1 ? `entry ${Number(last) + 1} of ${parts.at(-2)}` : last
+}
+
+/** The value of the keyword `instead`: `VALUE` in `write` stands for what was written. */
+export interface Instead {
+  /** A regular expression. */
+  readonly of: string
+  readonly write: string
 }

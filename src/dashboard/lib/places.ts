@@ -55,3 +55,8 @@ function partsOf(pattern: string, path: string): Params | null {
   }
   return params
 }
+
+/** What a page is given: the named parts of its address. */
+export interface PageProps {
+  readonly params: Params
+}

@@ -1,15 +1,16 @@
 /** One receipt: what was held and charged, why exactly so much, and what happened on the way. */
+
 import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
 import type { FoundReceiptView, KeyView, PageView, ReceiptView } from '../../api/views.ts'
 import { count, duration, exactMoney, moneyColumn } from '../lib/format.ts'
+import type { PageProps } from '../lib/places.ts'
 import { navigate } from '../lib/router.tsx'
 import { useSession } from '../lib/session.tsx'
 import { aligned, type Sum, sumOf } from '../lib/sum.ts'
 import { explain, outcomeOf, reasonOf, sourceOf, type Tone } from '../lib/trail.ts'
 import { keyNames } from '../lib/usage.ts'
 import { type Resource, useResource } from '../lib/use-resource.ts'
-import type { PageProps } from '../routes.ts'
 import {
   Badge,
   ButtonLink,

@@ -1,8 +1,8 @@
 /** The person's own things: who they are, their password, how the page looks. */
+
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
 import type { SessionView } from '../../api/views.ts'
-import { ThemeSwitch } from '../layout.tsx'
 import { api } from '../lib/api.ts'
 import { dateTime } from '../lib/format.ts'
 import { passwordError, passwordHint } from '../lib/password.ts'
@@ -23,6 +23,7 @@ import {
   Page,
   PasswordField,
 } from '../ui/index.ts'
+import { ThemeSwitch } from '../ui/theme-switch.tsx'
 
 export default function Settings(): VNode {
   const { session, about, signOut } = useSession()

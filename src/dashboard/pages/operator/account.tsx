@@ -1,11 +1,12 @@
 /** One account, as operators see it: credit, plan, people, keys, ledger, usage, receipts. */
+
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
 import type { AccountDetailView, AccountView, PageView, PlanView } from '../../../api/views.ts'
+import type { PageProps } from '../../lib/places.ts'
 import { setQuery, usePlace } from '../../lib/router.tsx'
 import { useSession } from '../../lib/session.tsx'
 import { type Resource, useResource } from '../../lib/use-resource.ts'
-import type { PageProps } from '../../routes.ts'
 import {
   Button,
   Card,

@@ -1,6 +1,5 @@
 /** Whether and how much a model thinks: `reasoning_effort` as the Messages API has it. */
-import { type Conversation, hasNative } from '../translate/conversation.ts'
-import { hasLostItsThoughts } from '../translate/thoughts.ts'
+import { type Conversation, hasLostItsThoughts, hasNative } from '../translate/conversation.ts'
 import type { Traits } from './traits.ts'
 
 /** What goes into the request, and whether the client's `reasoning_effort` got lost on the way. */

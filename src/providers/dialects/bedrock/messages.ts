@@ -1,7 +1,9 @@
 /** The conversation as Converse takes it. */
+
 import { createHash } from 'node:crypto'
 import { type ChatRequest, refuse } from '#contract'
 import {
+  hasLostItsThoughts,
   type Part,
   readConversation,
   type Source,
@@ -10,7 +12,6 @@ import {
   type ToolResult,
 } from '../translate/conversation.ts'
 import { prefillRefusal } from '../translate/parameters.ts'
-import { hasLostItsThoughts } from '../translate/thoughts.ts'
 import { type Block, cachePoint, isCachePoint } from './cache.ts'
 import type { Traits } from './traits.ts'
 

@@ -281,3 +281,19 @@ function resultsFirst(parts: Part[]): void {
   const isResult = (part: Part) => part.kind === 'result'
   parts.splice(0, parts.length, ...parts.filter(isResult), ...parts.filter(part => !isResult(part)))
 }
+
+/**
+ * Whether the conversation stands in the middle of calls that were made without a thought that the client has kept.
+ * Models with a budget refuse to think on then; what they want is the thought with which the calls began.
+ */
+export function hasLostItsThoughts({ turns }: Pick<Conversation, 'turns'>): boolean {
+  let lost = false
+  for (let at = turns.length - 1; at > 0; at -= 2) {
+    const [answer, results] = [turns[at - 1]!, turns[at]!]
+    if (results.role !== 'user' || results.parts[0]?.kind !== 'result') break
+    lost = !answer.parts.some(
+      part => part.kind === 'reasoning' || (part.kind === 'native' && part.block['type'] === 'thinking'),
+    )
+  }
+  return lost
+}

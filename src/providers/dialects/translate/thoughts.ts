@@ -1,6 +1,5 @@
 /** Earlier thinking: what of it can be sent back, and whether some of it is missing. */
 import type { ChatMessage } from '#contract'
-import type { Conversation } from './conversation.ts'
 
 /** What a provider wants to have back of its thinking: the text with a signature, or a closed box. */
 export interface Reasoning {
@@ -31,19 +30,3 @@ export function reasoningOf(message: ChatMessage): Reasoning[] {
 }
 
 const isSaid = (value: unknown): value is string => typeof value === 'string' && value !== ''
-
-/**
- * Whether the conversation stands in the middle of calls that were made without a thought that the client has kept.
- * Models with a budget refuse to think on then; what they want is the thought with which the calls began.
- */
-export function hasLostItsThoughts({ turns }: Pick<Conversation, 'turns'>): boolean {
-  let lost = false
-  for (let at = turns.length - 1; at > 0; at -= 2) {
-    const [answer, results] = [turns[at - 1]!, turns[at]!]
-    if (results.role !== 'user' || results.parts[0]?.kind !== 'result') break
-    lost = !answer.parts.some(
-      part => part.kind === 'reasoning' || (part.kind === 'native' && part.block['type'] === 'thinking'),
-    )
-  }
-  return lost
-}

@@ -2,6 +2,7 @@
  * The canonical messages of a conversation of items. What the model did in one turn (thoughts, words, calls) is many items
  * and one message; and only the user can show pictures and files there.
  */
+import type { Call } from './parts.ts'
 import { contentOf, type Part, type PlacedPart } from './parts.ts'
 import type { MessagePlace } from './places.ts'
 import type { Fields } from './read.ts'
@@ -14,14 +15,6 @@ export interface ReadInput {
   readonly places: readonly MessagePlace[]
   /** Tools that the conversation brings along. */
   readonly toolLists: readonly ToolList[]
-}
-
-/** A call as the canonical format has it. */
-export interface Call {
-  readonly id: string
-  readonly type: 'function' | 'custom'
-  readonly function?: Fields
-  readonly custom?: Fields
 }
 
 export interface ReadThought {

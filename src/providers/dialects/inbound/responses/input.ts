@@ -1,9 +1,11 @@
 /** `input`: a text, or the items of a conversation. */
+
 import type { Boxes, InboundView } from '#contract'
 import { readClientItem } from './client-tools.ts'
-import { type Call, Conversation, type ReadInput } from './conversation.ts'
+import { Conversation, type ReadInput } from './conversation.ts'
 import { earlierItems, itemBehind, keptForm } from './kept.ts'
 import { flatName, SEARCH } from './names.ts'
+import type { Call } from './parts.ts'
 import { type PlacedPart, readParts, readTexts } from './parts.ts'
 import { at, type Fields, fieldsOf, listOf, missing, notOneOf, optionalTextOf, textOf, unsupported } from './read.ts'
 import { isKept } from './response.ts'

@@ -2,7 +2,6 @@
 import type { Boxes, ToolCallDelta } from '#contract'
 import { type ClientTool, callItem, prefixOf } from './client-tools.ts'
 import type { ToolNames } from './names.ts'
-import type { ItemPlace, OpenItem, OutputItem } from './output.ts'
 import type { Fields } from './read.ts'
 import { extraOf, joinDetails, seal } from './sealed.ts'
 
@@ -323,3 +322,21 @@ function argumentsOf(text: string): unknown {
 }
 
 const wordOf = (value: unknown): string => (typeof value === 'string' ? value : '')
+
+export type OutputItem = Readonly<Record<string, unknown>>
+
+/** An item under way. */
+export interface OpenItem {
+  /** The item as it stands. */
+  current(status: 'in_progress' | 'completed' | 'incomplete'): OutputItem
+  /** The events that end it, all but the last. */
+  close(): void
+}
+
+/** Where an item stands, and how its events are told. */
+export interface ItemPlace {
+  readonly index: number
+  readonly id: string
+  /** With `item_id` and `output_index` filled in. */
+  emit(type: string, event: Fields): void
+}

@@ -2,10 +2,10 @@
  * What is kept of earlier answers, where the route keeps any: found by `previous_response_id` and `item_reference`, and
  * handed over to be kept. An item's id names the response that it came with, so no item needs a place of its own.
  */
+
 import { type InboundView, type KeptAnswer, type KeptAnswers, refuse, type Sliced } from '#contract'
-import type { OutputItem } from './output.ts'
+import type { OutputItem } from './items.ts'
 import { type Fields, optionalTextOf, shown, unsupported, wrongValue } from './read.ts'
-import type { ReadRequest } from './request.ts'
 import { isKept, keyOf, responseId } from './response.ts'
 
 /** An item of a conversation, and where the client's body names it. */
@@ -86,8 +86,14 @@ export function itemBehind(id: string, place: string, kept: KeptAnswers | undefi
   throw refuse('item_not_found', { message, param: place })
 }
 
+/** Of a request: the client's own body, and its own items where they are to be kept. */
+interface AskedItems {
+  readonly asked: Fields
+  readonly items: readonly Fields[]
+}
+
 /** Hands an answer over to be kept, when the route and the request want it. */
-export function keepAnswer({ asked, items }: ReadRequest, view: InboundView, response: Fields): void {
+export function keepAnswer({ asked, items }: AskedItems, view: InboundView, response: Fields): void {
   if (!isKept(asked, view)) return
   const key = keyOf(view)
   const input = items.map((item, index) => ({

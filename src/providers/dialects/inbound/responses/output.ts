@@ -2,33 +2,17 @@
  * What the model says as output items, piece by piece: a thought, a message or a call begins, grows and ends, and each of
  * that is an event. A whole answer is the same with one large piece, so both ways lead to the same items.
  */
+
 import type { Delta, ToolCallDelta } from '#contract'
+import type { ItemPlace, OpenItem, OutputItem } from './items.ts'
 import { CallItem, MessageItem, PictureItem, picturesOf, ReasoningItem, type Sealing } from './items.ts'
 import type { ToolNames } from './names.ts'
 import { type Fields, isFields } from './read.ts'
 import { extraOf } from './sealed.ts'
 import { citationsOf } from './searches.ts'
 
-export type OutputItem = Readonly<Record<string, unknown>>
-
 /** Is told each event: its type and what it carries beside `sequence_number`. */
 export type Emit = (type: string, event: Fields) => void
-
-/** An item under way. */
-export interface OpenItem {
-  /** The item as it stands. */
-  current(status: 'in_progress' | 'completed' | 'incomplete'): OutputItem
-  /** The events that end it, all but the last. */
-  close(): void
-}
-
-/** Where an item stands, and how its events are told. */
-export interface ItemPlace {
-  readonly index: number
-  readonly id: string
-  /** With `item_id` and `output_index` filled in. */
-  emit(type: string, event: Fields): void
-}
 
 interface Slot {
   readonly item: OpenItem

@@ -81,3 +81,11 @@ export function contentOf(parts: readonly PlacedPart[]): string | readonly Part[
   if (parts.length === 1 && first!.part.type === 'text') return first!.part['text'] as string
   return parts.map(({ part }) => part)
 }
+
+/** A call as the canonical format has it. */
+export interface Call {
+  readonly id: string
+  readonly type: 'function' | 'custom'
+  readonly function?: Fields
+  readonly custom?: Fields
+}

@@ -1,7 +1,7 @@
 /** The Response object: what was asked, repeated, around what was answered. */
+
 import type { InboundView, WireUsage } from '#contract'
-import type { Sealing } from './items.ts'
-import type { OutputItem } from './output.ts'
+import type { OutputItem, Sealing } from './items.ts'
 import { type Fields, isFields } from './read.ts'
 
 /** The API's words for how an answer ended. */
