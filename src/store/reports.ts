@@ -1,7 +1,6 @@
 /** What pages read of the ledger: by page, in bounded time however much there is. */
 
 import type { AccountBalance, NanoUsd, Outcome, Receipt } from '#contract'
-import { StoreError } from './error.ts'
 import type { Person } from './people.ts'
 
 /** Where the next page begins; opaque for clients. */
