@@ -5,11 +5,6 @@
 import type { HoldResult, Ledger, NanoUsd } from '#contract'
 import type { LogLine } from './line.ts'
 
-export interface ReplayLedger extends Ledger {
-  /** What is held now, of all accounts. */
-  held(): NanoUsd
-}
-
 interface Purse {
   /** Null: as much as it takes. */
   posted: NanoUsd | null
@@ -28,10 +23,9 @@ export type BalanceOf = (account: { readonly id: string; readonly name: string }
 const LARGEST: NanoUsd = 2n ** 63n - 1n
 
 /** @param lineOf the line of an exchange that is being replayed */
-export function createLedger(balanceOf: BalanceOf, lineOf: (exchange: string) => LogLine | undefined): ReplayLedger {
+export function createLedger(balanceOf: BalanceOf, lineOf: (exchange: string) => LogLine | undefined): Ledger {
   const purses = new Map<string, Purse>()
   const open = new Map<string, Open>()
-  let total = 0n
 
   function purseOf(line: LogLine | undefined, id: string): Purse {
     let purse = purses.get(id)
@@ -50,7 +44,6 @@ export function createLedger(balanceOf: BalanceOf, lineOf: (exchange: string) =>
         return { held: false, reason: 'short', of: 'account', available, onHold: purse.held }
       }
       purse.held += amount
-      total += amount
       open.set(exchange, { purse, amount })
       return { held: true, available: available - amount }
     },
@@ -59,14 +52,12 @@ export function createLedger(balanceOf: BalanceOf, lineOf: (exchange: string) =>
       if (!hold) return 'no_hold'
       open.delete(exchange)
       hold.purse.held -= hold.amount
-      total -= hold.amount
       if (hold.purse.posted !== null) hold.purse.posted -= amount
       return 'settled'
     },
     async checkpoint() {},
     spool: () => 'spooled',
     abandon() {},
-    held: () => total,
   }
 }
 

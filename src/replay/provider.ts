@@ -1,5 +1,5 @@
 /** What stands behind the steps of a replay: the provider as the line has seen it, or as others of its model were. */
-import { type Chunk, ERRORS, mostOutput, type Progress, refuse, type Usage } from '#contract'
+import { type Chunk, mostOutput, type Progress, refuse, type Usage } from '#contract'
 import { throughTaps } from '../request/answer/taps.ts'
 import { type Exchange, NOTHING_USED } from '../request/exchange.ts'
 import type { Reply } from '../request/finish.ts'
@@ -194,9 +194,4 @@ function chunksOf({ id, chat, model }: Exchange): Chunk[] {
     ...head,
     choices: [{ index, delta: { role: 'assistant', content: 'replayed' }, finish_reason: 'stop' }],
   }))
-}
-
-/** The status of a code, for a verdict that is taken over as it was. */
-export function statusOf(code: keyof typeof ERRORS): number {
-  return ERRORS[code].status
 }

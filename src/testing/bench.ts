@@ -14,12 +14,12 @@ import { loadConfiguration } from '../config/load.ts'
 import { formatProblem } from '../config/yaml/problem.ts'
 import { BUILT_IN } from '../loader/builtin.ts'
 import { createRegistry } from '../loader/registry.ts'
+import { type BenchRecord, TestGateway } from '../simulate/gateway.ts'
+import { namesOf, refuseUnknown } from '../simulate/known.ts'
+import { createTime, STANDARD_START_MS, sameNumbers } from '../simulate/time.ts'
+import type { ScriptedUpstream } from '../simulate/upstream.ts'
+import { type BenchAnswer, type BenchRequest, headersOf, REQUEST_NAMES } from '../simulate/visit.ts'
 import type { Store, VerifyReport } from '../store/store.ts'
-import { type BenchRecord, TestGateway } from './gateway.ts'
-import { namesOf, refuseUnknown } from './known.ts'
-import { createTime, STANDARD_START_MS } from './time.ts'
-import type { ScriptedUpstream } from './upstream.ts'
-import { type BenchAnswer, type BenchRequest, REQUEST_NAMES } from './visit.ts'
 
 /** How a bench is set up. */
 export interface BenchOptions {
@@ -186,22 +186,6 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
   }
 }
 
-/** The headers of a request, with those that every client sends. */
-export function headersOf(
-  { key, headers = {}, body }: BenchRequest,
-  own: string,
-  { hosts }: Pick<Configuration, 'hosts'>,
-): Record<string, string> {
-  const token = key === undefined ? own : key
-  const all: Record<string, string | null> = {
-    host: hosts?.[0] ?? 'bench',
-    ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-    ...(token === null ? {} : { authorization: `Bearer ${token}` }),
-  }
-  for (const [name, value] of Object.entries(headers)) all[name.toLowerCase()] = value
-  return Object.fromEntries(Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== null))
-}
-
 /** A moment as milliseconds since the epoch. Throws for a text that is none. */
 export function startOf(clock: number | string | undefined): number {
   if (clock === undefined) return STANDARD_START_MS
@@ -213,11 +197,6 @@ export function startOf(clock: number | string | undefined): number {
     throw new TypeError(`"${clock}" is not a time: its month does not have such a day`)
   }
   return ms
-}
-
-/** Chance that is the same in every run: the middle of everything. */
-export function sameNumbers(): Random {
-  return () => 0.5
 }
 
 async function configurationOf({ plugins = [], steps, models, yaml, env, folder = '.' }: BenchOptions) {

@@ -2,10 +2,10 @@
 import { getEventListeners } from 'node:events'
 import { type AnyPlugin, type Chunk, costOf, mistakeText } from '#contract'
 import { mistakeSentence, type StepMistake } from '../request/pipeline/step-report.ts'
+import { turn } from '../simulate/time.ts'
+import type { BenchAnswer, BenchRequest } from '../simulate/visit.ts'
 import type { Bench } from './bench.ts'
 import { AROUND, type Ending } from './endings.ts'
-import { turn } from './time.ts'
-import type { BenchAnswer, BenchRequest } from './visit.ts'
 import type { WatchedPlugin } from './watch-plugin.ts'
 
 /** What was played. */

@@ -3,6 +3,10 @@
  * real gateway with the plugin in its place, whole and as a stream, and looks at what is left.
  */
 import { type AnyPlugin, type FactName, mistakeText, type TrailEntry } from '#contract'
+import { StuckError } from '../simulate/gateway.ts'
+import { namesOf, refuseUnknown } from '../simulate/known.ts'
+import { turn } from '../simulate/time.ts'
+import type { BenchAnswer, BenchRequest } from '../simulate/visit.ts'
 import { type Bench, type BenchOptions, openBench } from './bench.ts'
 import { answerWrong, crashWrong, leftWrong, moneyWrong, stepWrong, type Tried, traceWrong } from './checks.ts'
 import {
@@ -16,10 +20,6 @@ import {
   STREAM_ENDINGS,
   WELL,
 } from './endings.ts'
-import { StuckError } from './gateway.ts'
-import { namesOf, refuseUnknown } from './known.ts'
-import { turn } from './time.ts'
-import type { BenchAnswer, BenchRequest } from './visit.ts'
 import { watchPlugin } from './watch-plugin.ts'
 
 /** How the plugin is tried. */

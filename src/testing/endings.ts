@@ -1,6 +1,6 @@
 /** Every way in which an exchange can end, as `conform` plays them: what the provider and the client do, and the step inside. */
 import { type AnyPlugin, definePlugin, refuse } from '#contract'
-import type { ScriptedAnswer } from './answers.ts'
+import type { ScriptedAnswer } from '../simulate/answers.ts'
 
 /** What the step behind the plugin does. */
 export type Inner = 'pass' | 'refuse before' | 'refuse after' | 'throw before' | 'throw after' | 'hang after'

@@ -1,5 +1,8 @@
 /** What plugin authors test with: `tollgate/testing`. */
-export type { Fault, ScriptedAnswer, ScriptedUsage } from './answers.ts'
+export type { Fault, ScriptedAnswer, ScriptedUsage } from '../simulate/answers.ts'
+export type { BenchRecord, LogEntry, Recovered } from '../simulate/gateway.ts'
+export type { Script, ScriptedUpstream, UpstreamCall } from '../simulate/upstream.ts'
+export type { BenchAnswer, BenchRequest } from '../simulate/visit.ts'
 export {
   type Bench,
   type BenchLedger,
@@ -9,6 +12,3 @@ export {
   STANDARD_STEPS,
 } from './bench.ts'
 export { ConformError, type ConformFailure, type ConformOptions, type ConformReport, conform } from './conform.ts'
-export type { BenchRecord, LogEntry, Recovered } from './gateway.ts'
-export type { Script, ScriptedUpstream, UpstreamCall } from './upstream.ts'
-export type { BenchAnswer, BenchRequest } from './visit.ts'

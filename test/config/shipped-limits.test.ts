@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
+import type { BenchRequest } from '../../src/simulate/visit.ts'
 import { openBench } from '../../src/testing/bench.ts'
-import type { BenchRequest } from '../../src/testing/visit.ts'
 
 const FOLDER = fileURLToPath(new URL('../../policies', import.meta.url))
 /** As many as an account may have; the bench has made the first. */

@@ -7,8 +7,8 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { parseLine } from '../../src/replay/line.ts'
 import { readLogs } from '../../src/replay/read.ts'
 import { type ReplayOptions, replay } from '../../src/replay/replay.ts'
+import { turn } from '../../src/simulate/time.ts'
 import { type Bench, openBench } from '../../src/testing/index.ts'
-import { turn } from '../../src/testing/time.ts'
 
 const parent = mkdtempSync(join(tmpdir(), 'replay-'))
 afterAll(() => rmSync(parent, { recursive: true }))

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { AUDIENCE, createSigner, ISSUER, sign } from '../../plugins/jwt/test-provider.ts'
 import { BUILT_IN } from '../../src/loader/builtin.ts'
+import { STANDARD_START_MS } from '../../src/simulate/time.ts'
 import { type Bench, type ConformOptions, conform } from '../../src/testing/index.ts'
-import { STANDARD_START_MS } from '../../src/testing/time.ts'
 import { full } from '../helpers/counts.ts'
 
 interface Row {

@@ -1,6 +1,6 @@
 /** Compares what a policy test expects with what happened, and says each difference. */
 import { formatMoney, type NanoUsd, type Receipt, type TrailEntry } from '#contract'
-import type { BenchAnswer } from '../visit.ts'
+import type { BenchAnswer } from '../../simulate/visit.ts'
 import type { ExpectShape } from './schema.ts'
 
 /** What is known of an exchange when it is over. */

@@ -1,6 +1,6 @@
 /** A file of policy tests as JSON Schema: the descriptions are the manual. And the same as it is read. */
 import { type NanoUsd, unit } from '#contract'
-import type { Fault } from '../answers.ts'
+import type { Fault } from '../../simulate/answers.ts'
 
 const text = (description: string, more: object = {}) => ({ type: 'string', minLength: 1, description, ...more })
 const count = (description: string, minimum = 0) => ({ type: 'integer', minimum, maximum: 100_000_000, description })

@@ -2,7 +2,7 @@
  * Time that stands still until somebody lets it pass: the clock that plugins ask, and the deadline clock over the gateway's
  * deadlines. What falls due on the way happens at its moment.
  */
-import type { Clock } from '#contract'
+import type { Clock, Random } from '#contract'
 import type { Check, DeadlineClock } from '../common/clock.ts'
 
 /** A test's own time. */
@@ -45,6 +45,11 @@ export function createTime(startMs = STANDARD_START_MS): BenchTime {
       }
     },
   }
+}
+
+/** Chance that is the same in every run: the middle of everything. */
+export function sameNumbers(): Random {
+  return () => 0.5
 }
 
 /** Until all that is ready to happen has happened. */

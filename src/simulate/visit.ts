@@ -1,4 +1,5 @@
 /** One request of a client without a network: what it sends, when it leaves, and what it saw. */
+import type { Configuration } from '../config/configuration.ts'
 import { namesOf } from './known.ts'
 import { Wire } from './wire.ts'
 
@@ -32,6 +33,22 @@ export const REQUEST_NAMES = namesOf<BenchRequest>({
   leaveAfter: true,
   address: true,
 })
+
+/** The headers of a request, with those that every client sends. */
+export function headersOf(
+  { key, headers = {}, body }: BenchRequest,
+  own: string,
+  { hosts }: Pick<Configuration, 'hosts'>,
+): Record<string, string> {
+  const token = key === undefined ? own : key
+  const all: Record<string, string | null> = {
+    host: hosts?.[0] ?? 'bench',
+    ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+  }
+  for (const [name, value] of Object.entries(headers)) all[name.toLowerCase()] = value
+  return Object.fromEntries(Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== null))
+}
 
 /** What the client saw. */
 export interface BenchAnswer {
