@@ -53,9 +53,9 @@ browserTests('chart', browser => {
     for (const path of ['/', '/usage?range=7d', '/usage?range=24h', '/usage?range=24h&metric=tokens']) {
       await open(path)
       const entry = page.locator('.chart-legend button', { hasText: 'demo-thinking' })
-      colours.push(await entry.locator('.chart-swatch').getAttribute('class'))
+      colours.push(await entry.locator('.chart-swatch').getAttribute('style'))
     }
-    expect(new Set(colours)).toEqual(new Set(['chart-swatch series-2']))
+    expect(new Set(colours)).toEqual(new Set(['color: var(--series-2);']))
     await page.context().close()
   })
 })

@@ -135,7 +135,7 @@ function KeyList({ keys, create, onOpen }: ListProps): VNode {
           columns={columns}
           rows={rows}
           rowKey={key => key.id}
-          rowClass={key => (key.state === 'live' ? '' : 'row-over')}
+          rowClass={key => (key.state === 'live' ? '' : 'muted')}
           empty={
             <Empty icon="key" title={over > 0 ? 'No key is live' : 'No keys yet'} action={create}>
               Create one, copy it into a program, and its requests are paid from this account's credit.

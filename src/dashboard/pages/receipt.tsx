@@ -261,7 +261,7 @@ function Trail({ receipt: { trail, settled_at } }: { readonly receipt: ReceiptVi
       {trail.map((line, index) => {
         const { sentence, more, tone } = explain(line)
         return (
-          <li key={`${index} ${line.step}`} class={`timeline-item timeline-${tone}`}>
+          <li key={`${index} ${line.step}`} class={`timeline-item tone-${tone === 'warning' ? 'warn' : tone}`}>
             <span class="timeline-mark">
               <Icon name={ICONS[tone]} />
             </span>
@@ -283,7 +283,7 @@ function Attempts({ attempts }: Pick<ReceiptView, 'attempts'>): VNode {
       {attempts.map(({ target, status, code, ms }, index) => {
         const good = code === null
         return (
-          <li key={`${index} ${target}`} class={`timeline-item timeline-${good ? 'good' : 'bad'}`}>
+          <li key={`${index} ${target}`} class={`timeline-item tone-${good ? 'good' : 'bad'}`}>
             <span class="timeline-mark">
               <Icon name={good ? 'check' : 'error'} />
             </span>

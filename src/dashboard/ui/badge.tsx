@@ -13,7 +13,7 @@ export function Badge({
   readonly tone?: Tone
   readonly children: ComponentChildren
 }): VNode {
-  return <span class={`badge badge-${tone}`}>{children}</span>
+  return <span class={`badge tone-${tone}`}>{children}</span>
 }
 
 interface MoneyProps {
@@ -86,7 +86,7 @@ interface MeterProps {
 /** How much of an amount is used up, below the part. */
 export function MoneyMeter({ label, part, whole }: MeterProps): VNode {
   const share = percent(nano(part), nano(whole))
-  const tone = share >= 95 ? 'meter-bad' : share >= 80 ? 'meter-warn' : ''
+  const tone = share >= 95 ? 'tone-bad' : share >= 80 ? 'tone-warn' : ''
   return (
     <span class="stack-tight">
       <span class="small muted nowrap">

@@ -38,7 +38,7 @@ export function Page({ title, lead, actions, back, children }: PageProps): VNode
           </h1>
           {lead && <p class="muted">{lead}</p>}
         </div>
-        {actions && <div class="page-actions">{actions}</div>}
+        {actions && <div class="row">{actions}</div>}
       </header>
       {children}
     </div>
@@ -87,7 +87,7 @@ export function Stat({ label, value, hint }: StatProps): VNode {
     <div class="stat">
       <dt class="stat-label">{label}</dt>
       <dd class="stat-value">{value}</dd>
-      {hint && <dd class="stat-hint">{hint}</dd>}
+      {hint && <dd class="small muted">{hint}</dd>}
     </div>
   )
 }

@@ -69,7 +69,7 @@ export function UsageChart(props: UsageChartProps): VNode {
 
 /** The square in a series' colour. */
 function Swatch({ colour }: { readonly colour: number | undefined }): VNode {
-  return <span class={`chart-swatch series-${colour ?? 'other'}`} aria-hidden="true" />
+  return <span class="chart-swatch" style={{ color: `var(--series-${colour ?? 'other'})` }} aria-hidden="true" />
 }
 
 const NONE: readonly string[] = []
@@ -160,7 +160,7 @@ function Tip({ data, metric, step, hidden, colours, nameOf, hover }: View & { re
   const sum = lines.reduce((before, { value }) => before + value, 0n)
   return (
     <div ref={box} class="chart-tip" aria-hidden="true">
-      <p class="chart-tip-title">{spanName(data.times[index]!, step)}</p>
+      <p class="muted">{spanName(data.times[index]!, step)}</p>
       {lines.length > 1 &&
         lines.map(({ id, value }) => (
           <p key={id} class="chart-tip-line">
@@ -169,7 +169,7 @@ function Tip({ data, metric, step, hidden, colours, nameOf, hover }: View & { re
             <span>{figure(value, metric)}</span>
           </p>
         ))}
-      <p class="chart-tip-line chart-tip-sum">
+      <p class="chart-tip-line strong">
         <span class="grow">{lines.length === 1 ? nameOf(lines[0]!.id) : 'Total'}</span>
         <span>{figure(sum, metric)}</span>
       </p>

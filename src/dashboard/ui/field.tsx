@@ -50,7 +50,7 @@ export function Field({ label, hint, error, optional, control }: FieldProps): VN
         </p>
       )}
       {hint && (
-        <p class="field-hint" id={`${id}-hint`}>
+        <p class="small muted" id={`${id}-hint`}>
           {hint}
         </p>
       )}
@@ -213,7 +213,7 @@ export function CheckboxGroup({ label, hint, error, values, onValues, options }:
     <fieldset class="field checks" {...(described && { 'aria-describedby': described })}>
       <legend class="field-label">{label}</legend>
       {hint && (
-        <p class="field-hint" id={`${id}-hint`}>
+        <p class="small muted" id={`${id}-hint`}>
           {hint}
         </p>
       )}
@@ -290,7 +290,7 @@ export function Choice({ label, hint, error, value, onValue, options }: ChoicePr
         </p>
       )}
       {hint && (
-        <p class="field-hint" id={`${id}-hint`}>
+        <p class="small muted" id={`${id}-hint`}>
           {hint}
         </p>
       )}

@@ -40,7 +40,7 @@ interface ErrorProps {
 /** What went wrong, and the request's id for whoever looks into it. */
 export function ErrorBox({ error, retry, title = 'This did not work' }: ErrorProps): VNode {
   return (
-    <div class="note note-bad" role="alert">
+    <div class="note tone-bad" role="alert">
       <Icon name="error" />
       <div class="grow stack-tight">
         <p class="strong">{title}</p>
@@ -59,7 +59,7 @@ export function ErrorBox({ error, retry, title = 'This did not work' }: ErrorPro
 /** The same for the top of a form, where the form says that it is an alert. */
 export function ErrorNote({ error }: { readonly error: ApiError }): VNode {
   return (
-    <div class="note note-bad">
+    <div class="note tone-bad">
       <Icon name="error" />
       <div class="grow stack-tight">
         <p>{error.message}</p>
@@ -80,7 +80,7 @@ interface NoteProps {
 export function Note({ tone, title, action, children }: NoteProps): VNode {
   const icons = { info: 'info', good: 'check', warn: 'warning', bad: 'error' } as const
   return (
-    <div class={`note note-${tone}`}>
+    <div class={`note tone-${tone}`}>
       <Icon name={icons[tone]} />
       <div class="grow stack-tight">
         {title && <p class="strong">{title}</p>}

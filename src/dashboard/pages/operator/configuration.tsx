@@ -119,7 +119,7 @@ function Steps({ steps }: Pick<ConfigurationView['routes'][number], 'steps'>): V
   return (
     <ol class="operator-steps">
       {steps.map(step => (
-        <li key={step.id} class={step.mode === 'off' ? 'operator-step operator-step-off' : 'operator-step'}>
+        <li key={step.id} class={step.mode === 'off' ? 'operator-step muted' : 'operator-step'}>
           <span class="strong">{step.id}</span>
           {step.use !== step.id && <span class="small muted">uses {step.use}</span>}
           {step.mode !== 'enforce' && <Badge tone={step.mode === 'off' ? 'plain' : 'info'}>{step.mode}</Badge>}
