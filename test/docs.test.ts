@@ -86,7 +86,8 @@ describe('configurations', () => {
     const files = new Set(inLanguage('yaml').map(({ file }) => file))
     const plugins = readdirSync(join(ROOT, 'plugins'), { withFileTypes: true }).filter(entry => entry.isDirectory())
     for (const { name } of plugins) expect(files).toContain(`plugins/${name}/README.md`)
-    expect([...files]).toEqual(expect.arrayContaining(['README.md', 'plugins/README.md', 'policies/README.md']))
+    const pages = ['README.md', 'plugins/README.md', 'policies/README.md', 'src/config/README.md']
+    expect([...files]).toEqual(expect.arrayContaining(pages))
   })
 
   test('policies/README.md has a row for every key of a step and for every policy that is there', () => {
@@ -129,14 +130,14 @@ test('the database that a backup copies is the one of a configuration without `s
 })
 
 describe('what check prints', () => {
-  test('README.md: three mistakes', async () => {
+  test('src/config/README.md: three mistakes', async () => {
     const dir = await configurationDirectory()
-    const [sample] = inLanguage('yaml', 'README.md')
+    const [sample] = inLanguage('yaml', 'src/config/README.md')
     const mistyped = sample!.text
       .replace('default_output', 'default_ouput')
       .replace('policy: standard', 'policy: standart')
     writeFileSync(join(dir, 'gateway.yaml'), mistyped)
-    expect(await check(dir)).toBe(printed('README.md', 'gateway.yaml:'))
+    expect(await check(dir)).toBe(printed('src/config/README.md', 'gateway.yaml:'))
   })
 
   test('policies/README.md: a wrong order', async () => {
@@ -324,13 +325,14 @@ describe('command lines', () => {
     /^export /,
     /^curl /,
     /^cp -r \/PATH\/TO\/CHECKOUT\//,
-    /^npm ci && npm (start|test)$/,
+    /^git clone REPOSITORY tollgate && cd tollgate$/,
+    /^npm (ci|start)$/,
     /^npx tollgate serve$/,
   ]
 
   test('run, one after the other', { timeout: 120_000 }, async () => {
     const dir = await configurationDirectory()
-    // As README.md says beside the lines that need it.
+    // As src/api/README.md says beside the lines that need it.
     writeFileSync(join(dir, 'gateway.yaml'), read('gateway.yaml').replace(/^# admin: (\S+).*$/m, 'admin: $1'))
     let keyId = ''
     const ran: string[] = []

@@ -1,6 +1,6 @@
 /**
  * Keeps the repository as src/README.md and README.md describe it: who may import whom, who may ask for time and chance, and
- * that every error, plugin, command, metric, key, setting and package is documented, and nothing that is not there.
+ * that every error, plugin, command, metric, setting and package is documented, and nothing that is not there.
  */
 import { existsSync, readdirSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
@@ -10,7 +10,6 @@ import { describe, expect, test } from 'vitest'
 import { ERRORS } from '#contract'
 import { ROUTES } from '../src/api/routes.ts'
 import type { AddCommand } from '../src/cli/commands.ts'
-import { GATEWAY_SCHEMA } from '../src/config/schema.ts'
 import { BUILT_IN } from '../src/loader/builtin.ts'
 import { METRICS } from '../src/observe/metrics.ts'
 import {
@@ -471,7 +470,7 @@ describe('code', () => {
   })
 })
 
-describe('README.md', () => {
+describe('the pages', () => {
   test('has a row for every error, as the table of the code says it', () => {
     const rows = Object.entries(ERRORS).map(([code, { status, retryable, message }]) => [
       `\`${code}\``,
@@ -499,47 +498,19 @@ describe('README.md', () => {
   })
 
   test('has a row for every command', () => {
-    const rows = tableOf(readme, 'Command').flatMap(([cell]) => commandsIn(cell!))
+    const rows = tableOf(read('src/cli/README.md'), 'Command').flatMap(([cell]) => commandsIn(cell!))
     expect(rows.sort()).toEqual(commands().sort())
   })
 
-  test('has a row for every key of gateway.yaml, with its default, and names all keys below', () => {
-    const rows = tableOf(readme, 'Key')
-    const keys = Object.entries(GATEWAY_SCHEMA.properties as unknown as Record<string, Schema>)
-    const there = keys.filter(([, schema]) => schema.refused === undefined)
-    expect(rows.map(([key]) => key)).toEqual(there.map(([key]) => `\`${key}\``).sort(byRow(rows)))
-    const section = sectionOf(readme, 'Configure it')
-    const missing: string[] = []
-    for (const [key, schema] of there) {
-      const [, what, standard] = rows.find(([cell]) => cell === `\`${key}\``)!
-      const defaults = schema.properties
-        ? Object.values(schema.properties).map(property => property.default)
-        : [schema.default]
-      if (defaults.every(each => typeof each === 'string' || typeof each === 'number')) {
-        expect(standard!.replaceAll('`', ''), key).toBe(defaults.join(', '))
-      }
-      for (const name of Object.keys(schema.properties ?? {})) {
-        if (!what!.includes(`\`${name}\``)) missing.push(`${key}.${name} in its row`)
-      }
-      // `name`, or with a value: `kind: raw`.
-      const isNamed = (name: string) => new RegExp(`\`${name}(: [^\`]+)?\``).test(section)
-      missing.push(...namesBelow(schema).flatMap(name => (isNamed(name) ? [] : [`${key}: ${name}`])))
-    }
-    expect(missing).toEqual([])
-  })
-
-  test('says the timeouts of a provider as they are', () => {
-    const { providers } = GATEWAY_SCHEMA.properties as unknown as Record<string, Schema>
-    const timeouts = (providers!.additionalProperties as Schema).properties!['timeouts']!.properties!
-    const said = Object.entries(timeouts).map(([name, schema]) => `\`${name}\` ${schema.default}`)
-    expect(sectionOf(readme, 'Configure it')).toContain(`Timeouts of a provider: ${said.join(', ')}.`)
+  test('the README is a page of at most 1,500 words', () => {
+    expect(readme.split(/\s+/).length).toBeLessThanOrEqual(1500)
   })
 
   test('has a row for every package, and names those for development', () => {
     const { dependencies, devDependencies } = manifest()
-    const rows = tableOf(readme, 'Package').map(([cell]) => /`([^`]+)`/.exec(cell!)![1])
+    const rows = tableOf(read('src/README.md'), 'Package').map(([cell]) => /`([^`]+)`/.exec(cell!)![1])
     expect(rows.sort()).toEqual(Object.keys(dependencies).sort())
-    const section = sectionOf(readme, 'Dependencies')
+    const section = sectionOf(read('src/README.md'), 'Dependencies')
     const unnamed = Object.keys(devDependencies).filter(name => !name.startsWith('@types/'))
     expect(unnamed.filter(name => !section.includes(`\`${name}\``))).toEqual([])
   })
@@ -638,27 +609,6 @@ function commandsIn(cell: string): string[] {
   const [first = '', ...others] = [...cell.matchAll(/`([^`]+)`/g)].map(match => match[1]!)
   const stem = first.split(' ').slice(0, -1).join(' ')
   return [first, ...others.map(word => `${stem} ${word}`)]
-}
-
-interface Schema {
-  readonly properties?: Readonly<Record<string, Schema>>
-  readonly additionalProperties?: Schema | boolean
-  readonly items?: Schema
-  readonly default?: unknown
-  readonly refused?: string
-}
-
-/** The names of all keys below, however deep. */
-function namesBelow(schema: Schema): string[] {
-  const inner = [schema.items, schema.additionalProperties].filter(each => typeof each === 'object')
-  const own = Object.entries(schema.properties ?? {})
-  return [...own.flatMap(([name, each]) => [name, ...namesBelow(each)]), ...inner.flatMap(namesBelow)]
-}
-
-/** In the order in which the README has them: it may tell the keys as people need them. */
-function byRow(rows: readonly string[][]): (a: string, b: string) => number {
-  const place = (key: string) => rows.findIndex(([cell]) => cell === key)
-  return (a, b) => place(a) - place(b)
 }
 
 function manifest(): Record<'dependencies' | 'devDependencies', Record<string, string>> {

@@ -173,7 +173,7 @@ describe('takes what is right', () => {
 
   test('the samples of the READMEs that are whole files', async () => {
     const validate = await shipped()
-    const samples = ['README.md', 'policies/README.md'].flatMap(samplesOf)
+    const samples = ['README.md', 'policies/README.md', 'src/config/README.md'].flatMap(samplesOf)
     const whole = samples.filter(({ language, text }) => language === 'yaml' && /^(version|steps):/m.test(text))
     expect(whole.length).toBeGreaterThan(2)
     for (const { place: where, text } of whole) expect(complaints(validate, text), where).toBeNull()
