@@ -72,16 +72,16 @@ export interface Workshop {
 }
 
 /** Of a broken configuration exactly one problem is told: at its mark, with these words. */
-export async function expectOneProblem(workshop: Workshop, files: Files, says: string): Promise<void> {
-  const found = (await workshop.problems(files)).map(
-    each => `${each.file}:${each.line}:${each.column}: ${sentence(each)}`,
-  )
+export async function expectOneProblem(workshop: Workshop, files: Files, says: string): Promise<readonly Problem[]> {
+  const problems = await workshop.problems(files)
+  const found = problems.map(each => `${each.file}:${each.line}:${each.column}: ${sentence(each)}`)
   const at = markIn(files)
   expect(at, 'the row has a mark').not.toBeNull()
   const matching = found.filter(line => line.startsWith(`${at}: `) && line.includes(says))
   expect(matching, `wanted ${at}: …${says}…\nfound\n${found.join('\n')}`).toHaveLength(1)
   // One mistake is one problem; nothing else may be complained about because of it.
   expect(found).toHaveLength(1)
+  return problems
 }
 
 export function openWorkshop(): Workshop {

@@ -1,4 +1,4 @@
-/** Conditions at run time. What is refused at load is in policy-problems.test.ts. */
+/** Conditions at run time. What is refused at load is in problems.test.ts. */
 import { describe, expect, test } from 'vitest'
 import type { FactName } from '#contract'
 import { compileWhen, WHEN_FIELDS, type WhenContext, whenFacts } from '../../../src/config/conditions/when.ts'

@@ -1,0 +1,77 @@
+/** Each broken configuration has its problem, at its place and with its words; the README has each kind, and each is used. */
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, expect, test } from 'vitest'
+import { type Problem, sentence } from '../../src/config/yaml/problem.ts'
+import { RULES, type Rule } from '../../src/config/yaml/rules.ts'
+import { ROOT, read, tableOf } from '../helpers/repository.ts'
+import { GATEWAY_ROWS } from './gateway-rows.ts'
+import { POLICY_ROWS } from './policy-rows.ts'
+import { expectOneProblem, markIn, openWorkshop } from './workshop.ts'
+
+const workshop = openWorkshop()
+afterAll(() => workshop.close())
+
+test('src/config/README.md has a row for every rule, as the code says it', () => {
+  const rows = Object.entries(RULES).map(([rule, words]) => [`\`${rule}\``, words])
+  expect(tableOf(read('src/config/README.md'), 'rule')).toEqual(rows)
+})
+
+test('every rule is used somewhere', () => {
+  const code = readdirSync(join(ROOT, 'src/config'), { recursive: true, encoding: 'utf8' })
+    .filter(name => name.endsWith('.ts') && !name.endsWith('rules.ts'))
+    .map(name => read(`src/config/${name}`))
+  const told = Object.keys(RULES).filter(rule => rule !== TOLD_BY_RELOADS)
+  const unused = told.filter(rule => !code.some(text => text.includes(`'${rule}'`)))
+  expect(unused).toEqual([])
+})
+
+/** What a load cannot know, because it is about two configurations. */
+const TOLD_BY_RELOADS: Rule = 'needs-restart'
+
+/** In warnings.test.ts. */
+const WARNINGS: readonly Rule[] = [
+  'unknown-plan',
+  'odd-price',
+  'other-dialect',
+  'no-credential',
+  'late-limit',
+  'no-effect',
+  'missing-finish',
+]
+
+/** Those that the rows do not bring about; other tests have them. */
+const ELSEWHERE: readonly Rule[] = [
+  'unreadable-file',
+  'unreachable-step',
+  'constant-when',
+  ...WARNINGS,
+  TOLD_BY_RELOADS,
+]
+
+const seen = new Set<Rule>(ELSEWHERE)
+function see(problems: readonly Problem[]) {
+  for (const { rule } of problems) seen.add(rule)
+}
+
+test.each(GATEWAY_ROWS)('%s', async (_, [, gateway, says, more = {}]) => {
+  see(await expectOneProblem(workshop, { ...more, gateway }, says))
+})
+
+test.each(POLICY_ROWS)('%s', async (name, [, given, says]) => {
+  const files = typeof given === 'string' ? { standard: given } : given
+  const problems = await workshop.problems(files)
+  see(problems)
+  const found = problems.map(each => `${each.file}:${each.line}:${each.column}: ${sentence(each)}`)
+  const short = found.map(line => line.replaceAll(/\(\/[^)]*\/policies/g, '(policies'))
+  const at = markIn(files)
+  expect(at, 'the row has a mark').not.toBeNull()
+  const matching = short.filter(line => line.startsWith(`${at}: `) && line.includes(says))
+  expect(matching, `wanted ${at}: …${says}…\nfound\n${short.join('\n')}`).toHaveLength(1)
+  // An order that cannot work may also not fit the route, which is one more thing to know.
+  if (!/^(ORDER|FIT)/.test(name)) expect(short, short.join('\n')).toHaveLength(1)
+})
+
+test('the broken files bring about every rule', () => {
+  expect(Object.keys(RULES).filter(rule => !seen.has(rule as Rule))).toEqual([])
+})
