@@ -21,12 +21,14 @@ const HARMLESS = new Set(['test/helpers/gateway.ts', 'test/helpers/shell.ts'])
 
 /** Whether a test file needs a process of its own: because of its code, or of a helper that it imports. */
 export function needsOwnProcess(file: string): boolean {
-  return isProcessWide(file) || helpersOf(file).some(each => isProcessWide(each) || HOOKS_OF_HELPER.test(read(each)))
+  const helpers = helpersOf(file).filter(each => !HARMLESS.has(each))
+  return isProcessWide(read(file), false) || helpers.some(each => isProcessWide(read(each), true))
 }
 
-function isProcessWide(file: string): boolean {
-  const code = withoutComments(read(file))
-  return !HARMLESS.has(file) && PROCESS_WIDE.some(pattern => pattern.test(code))
+/** Whether code changes or measures its process; of a helper also whether it sets hooks. */
+export function isProcessWide(text: string, isHelper: boolean): boolean {
+  const code = withoutComments(text)
+  return PROCESS_WIDE.some(pattern => pattern.test(code)) || (isHelper && HOOKS_OF_HELPER.test(code))
 }
 
 /** The test code that a file imports, directly or not. */
