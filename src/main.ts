@@ -1,6 +1,6 @@
 /** Start, signals, drain: the life of the process around the gateway. */
+
 import type { Server } from 'node:http'
-import { dirname } from 'node:path'
 import type { Clock, Random } from '#contract'
 import { controlPath, startControl } from './api/control/socket.ts'
 import { REFUSED_WITH_DATABASE } from './api/control/verbs.ts'
@@ -9,11 +9,12 @@ import {
   createAdminApp,
   createClientApp,
   createListener,
+  type Listener,
   listen,
   type Readiness,
   setTimeouts,
 } from './app.ts'
-import { createDeadlineClock, systemClock } from './common/clock.ts'
+import { createDeadlineClock, type DeadlineClock, systemClock } from './common/clock.ts'
 import { VERSION } from './common/version.ts'
 import { urlHost } from './config/address.ts'
 import type { Configuration } from './config/configuration.ts'
@@ -24,7 +25,7 @@ import { Gateway } from './gateway.ts'
 import { builtinRegistry } from './loader/builtin.ts'
 import type { Registry } from './loader/registry.ts'
 import { createLog, type Logger } from './observe/log.ts'
-import { createMetrics } from './observe/metrics.ts'
+import { createMetrics, type Metrics } from './observe/metrics.ts'
 import { createRawProxy } from './providers/raw.ts'
 import { createOverload } from './request/http/overload.ts'
 import { mistakeWords } from './request/pipeline/step-report.ts'
@@ -33,16 +34,14 @@ import { createDashboardServer, preparePage } from './runtime/dashboard-server.t
 import { notDryRun, runDry } from './runtime/dry-run.ts'
 import { createGeneration } from './runtime/generation.ts'
 import type { LoadedConfiguration } from './runtime/operator-views.ts'
-import { createRecentTrails } from './runtime/recent.ts'
-import { createReloads, type Loaded, type ReloadResult } from './runtime/reload.ts'
+import { openOwnStore } from './runtime/own-store.ts'
+import { createRecentTrails, type Past } from './runtime/recent.ts'
+import { createReloads, type Loaded, type ReloadResult, type Reloads } from './runtime/reload.ts'
 import { closeNow, closeSoon, createShutdown, followMistakes, followSignals, undoAll } from './runtime/shutdown.ts'
-import { StoreError } from './store/error.ts'
-import { realPath } from './store/files.ts'
 import { createIds } from './store/ids.ts'
-import { type Lock, takeLock } from './store/lock.ts'
 import { reportLosses } from './store/report-losses.ts'
-import { loadSecret, secretPlace } from './store/secret.ts'
 import { openStore } from './store/sqlite.ts'
+import { StoreError } from './store/error.ts'
 import type { Store } from './store/store.ts'
 import { sweepResponses } from './store/sweep.ts'
 
@@ -119,62 +118,95 @@ interface StartParts {
   readonly undo: (() => unknown)[]
 }
 
-async function start({ loaded, load, log, options, undo }: StartParts): Promise<Running> {
-  const { configuration } = loaded
-  const { clock: time = systemClock, random = Math.random } = options
+/** What of the start every stage may use. */
+interface Base extends StartParts {
+  readonly configuration: Configuration
+  readonly clock: Clock
+  readonly random: Random
+  readonly deadlineClock: DeadlineClock
+  readonly state: State
+}
+
+/** What changes while the gateway serves. */
+interface State {
+  mostInflight: number
+  isOverloaded: boolean
+  draining: boolean
+  /** Their timeouts are those of the configuration that serves. */
+  servers: readonly Server[]
+}
+
+async function start(parts: StartParts): Promise<Running> {
+  const { configuration } = parts.loaded
+  const { clock: time = systemClock, random = Math.random } = parts.options
   // An object of its own: steps keep by it what outlives a reload, and no two gateways share that.
   const clock: Clock = { now: () => time.now() }
-  const page = configuration.dashboard ? preparePage(options.page) : null
-  // 1. The store, and with it the right to be the only one that writes to it.
-  let mostInflight = configuration.limits.maxInflight
-  const open: typeof openStore = each =>
-    (options.open ?? openStore)({ ...each, log: log.log, reserve: () => mostInflight })
-  const { store, lock } = await openOwnStore(configuration, clock, log, open)
-  undo.push(
-    () => lock?.release(),
-    () => store.close(),
-  )
-  const recovered = await store.recover()
-  if (recovered.settled + recovered.replayed > 0) {
-    log.log.warn(
-      { settled: recovered.settled, replayed: recovered.replayed },
-      'recovered what a dead process left open',
-    )
+  const page = configuration.dashboard ? preparePage(parts.options.page) : null
+  const state: State = {
+    mostInflight: configuration.limits.maxInflight,
+    isOverloaded: false,
+    draining: false,
+    servers: [],
   }
-
+  // 1. The store, and with it the right to be the only one that writes to it.
+  const store = await openRecovered({ ...parts, configuration, clock, state })
   // 2. What the configuration describes.
   const deadlineClock = createDeadlineClock()
-  undo.push(deadlineClock.stop)
-  reportLosses(store, configuration.store, { log: log.log, watch: deadlineClock.watch })
-  sweepResponses(store, { log: log.log, watch: deadlineClock.watch })
-  const servers: Server[] = []
-  let isOverloaded = false
+  parts.undo.push(deadlineClock.stop)
+  reportLosses(store, configuration.store, { log: parts.log.log, watch: deadlineClock.watch })
+  sweepResponses(store, { log: parts.log.log, watch: deadlineClock.watch })
+  const base: Base = { ...parts, configuration, clock, random, deadlineClock, state }
   const metrics = createMetrics({
-    isOverloaded: () => isOverloaded,
-    inflight: () => gateway.inflight(),
+    isOverloaded: () => state.isOverloaded,
+    inflight: () => served.gateway.inflight(),
     holdsOpen: () => store.openHolds(),
     ledgerHealthy: () => store.healthy(),
     unwritten: store.unwritten,
     version: VERSION,
   })
+  const reloads = await createReloadsOf(base, store, metrics)
+  // 3. The gateway and its listeners.
+  const served: Served = { ...createGateway(base, { store, metrics, reloads }), store, metrics, reloads }
+  const { clients, ...urls } = await openListeners(base, served, page)
+  // 4. The commands.
+  const control = await startControl(store, controlPath(configuration.store, parts.options.configFile), {
+    log: parts.log.log,
+    past: served.past,
+    models: () => modelNames(reloads.generation().configuration),
+    refused: configuration.store === 'memory' ? {} : REFUSED_WITH_DATABASE,
+  })
+  parts.undo.push(control.close)
+  // 5. The end, when it comes.
+  const { finished, drain } = followEnd(base, served, clients)
+  tellListening(parts.log, urls)
+  return { ...urls, store, configuration, finished, reload: () => reloads.reload('asked'), drain }
+}
+
+type Opening = StartParts & Pick<Base, 'configuration' | 'clock' | 'state'>
+
+async function openRecovered({ configuration, clock, log, options, undo, state }: Opening): Promise<Store> {
+  const open: typeof openStore = each =>
+    (options.open ?? openStore)({ ...each, log: log.log, reserve: () => state.mostInflight })
+  const { store, lock } = await openOwnStore(configuration, clock, log, open)
+  undo.push(
+    () => lock?.release(),
+    () => store.close(),
+  )
+  const { settled, replayed } = await store.recover()
+  if (settled + replayed > 0) log.log.warn({ settled, replayed }, 'recovered what a dead process left open')
+  return store
+}
+
+async function createReloadsOf(base: Base, store: Store, metrics: Metrics): Promise<Reloads> {
+  const { loaded, load, log, clock, random, deadlineClock, state, undo } = base
   const reloads = await createReloads({
     first: loaded,
     load,
     build(configuration, previous) {
       log.learn(configuration.secrets)
       const { log: own, forStep: logFor, redact } = log
-      return createGeneration({
-        configuration,
-        previous,
-        store,
-        clock,
-        random,
-        version: VERSION,
-        deadlineClock,
-        log: own,
-        logFor,
-        redact,
-      })
+      const services = { store, clock, random, deadlineClock, log: own, logFor, redact }
+      return createGeneration({ configuration, previous, version: VERSION, ...services })
     },
     async attempt({ configuration: { routes }, catalog, healthTracker }) {
       const mistakes = await runDry(routes, { catalog, targets: healthTracker, clock, random }, 'reload')
@@ -187,17 +219,29 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
     done(result) {
       metrics.reload(result)
       const { limits } = reloads.generation().configuration
-      mostInflight = limits.maxInflight
-      for (const server of servers) setTimeouts(server, limits)
+      state.mostInflight = limits.maxInflight
+      for (const server of state.servers) setTimeouts(server, limits)
     },
   })
   undo.push(reloads.dispose)
+  return reloads
+}
 
-  // 3. The gateway and its listeners.
+interface Services {
+  readonly store: Store
+  readonly metrics: Metrics
+  readonly reloads: Reloads
+}
+
+interface Served extends Services {
+  readonly gateway: Gateway
+  readonly past: Past
+}
+
+function createGateway(base: Base, { store, metrics, reloads }: Services): Pick<Served, 'gateway' | 'past'> {
+  const { log, clock, random, deadlineClock, options, undo } = base
   const rawProxy = createRawProxy()
   undo.push(rawProxy.close)
-  const ids = createIds(clock)
-  let draining = false
   const past = createRecentTrails({ metrics, startedAt: reloads.running().at, generation: reloads.generation })
   const gateway = new Gateway({
     store,
@@ -226,8 +270,24 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
       log.exchange(summary)
     },
   })
+  return { gateway, past }
+}
+
+interface Urls {
+  readonly url: string
+  readonly adminUrl: string | null
+  readonly dashboardUrl: string | null
+}
+
+async function openListeners(
+  base: Base,
+  { store, metrics, reloads, gateway, past }: Served,
+  page: ReturnType<typeof preparePage> | null,
+): Promise<Urls & { readonly clients: Listener }> {
+  const { configuration, clock, log, undo, state, load } = base
+  const ids = createIds(clock)
   let people: ReturnType<typeof createDashboardServer> | undefined
-  const ready = () => readiness(draining, store.problem(), reloads.problem())
+  const ready = () => readiness(state.draining, store.problem(), reloads.problem())
   const parts: AppParts = {
     gateway,
     generation: reloads.generation,
@@ -240,18 +300,7 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
     metrics: metrics.render,
     reportBug: (exchange, error) => log.log.error({ exchange, error }, 'an unexpected error'),
   }
-  const overload = createOverload({
-    mostMs: () => reloads.generation().configuration.limits.eventLoopMs,
-    cpuMs: threadCpuMs,
-    random,
-    changed(now) {
-      isOverloaded = now
-      if (now) log.log.warn({}, 'the event loop is overloaded: a part of the new requests is refused')
-      else log.log.warn({}, 'the event loop is no longer overloaded')
-    },
-  })
-  undo.push(deadlineClock.watch(overload.round))
-  const clients = createListener(createClientApp(parts), configuration.limits, parts.nextId, overload)
+  const clients = createListener(createClientApp(parts), configuration.limits, parts.nextId, watchLoad(base, reloads))
   const port = await listen(clients.server, configuration.listen)
   const url = urlOf(configuration.listen.host, port)
   undo.push(() => closeNow(clients.server))
@@ -276,50 +325,49 @@ async function start({ loaded, load, log, options, undo }: StartParts): Promise<
   const adminUrl =
     admin && configuration.admin ? urlOf(configuration.admin.host, await listen(admin, configuration.admin)) : null
   if (admin) undo.push(() => closeSoon(admin))
+  state.servers = [clients.server, ...(dashboard ? [dashboard.server] : []), ...(admin ? [admin] : [])]
+  return { url, adminUrl, dashboardUrl: dashboard?.url ?? null, clients }
+}
 
-  servers.push(clients.server, ...(dashboard ? [dashboard.server] : []), ...(admin ? [admin] : []))
-
-  // 4. The commands.
-  const control = await startControl(store, controlPath(configuration.store, options.configFile), {
-    log: log.log,
-    past,
-    models: () => modelNames(reloads.generation().configuration),
-    refused: configuration.store === 'memory' ? {} : REFUSED_WITH_DATABASE,
+/** Refuses a part of the new requests while the event loop is overloaded. */
+function watchLoad({ random, log, undo, deadlineClock, state }: Base, reloads: Reloads) {
+  const overload = createOverload({
+    mostMs: () => reloads.generation().configuration.limits.eventLoopMs,
+    cpuMs: threadCpuMs,
+    random,
+    changed(now) {
+      state.isOverloaded = now
+      if (now) log.log.warn({}, 'the event loop is overloaded: a part of the new requests is refused')
+      else log.log.warn({}, 'the event loop is no longer overloaded')
+    },
   })
-  undo.push(control.close)
-  // 5. The end, when it comes.
+  undo.push(deadlineClock.watch(overload.round))
+  return overload
+}
+
+function followEnd(base: Base, { gateway, store, metrics, reloads }: Served, clients: Listener) {
+  const { log, undo, options, state } = base
   const { promise: finished, resolve: finish } = Promise.withResolvers<number>()
-  const ending = createShutdown({
-    gateway,
-    clients,
-    log,
-    drainMs: () => reloads.generation().configuration.drainMs,
-    store,
-    undo,
-    finish,
-  })
-  const end = () => {
-    draining = true
+  const drainMs = () => reloads.generation().configuration.drainMs
+  const ending = createShutdown({ gateway, clients, log, drainMs, store, undo, finish })
+  const drain = () => {
+    state.draining = true
     ending()
   }
   if (options.signals !== false) {
-    followSignals(end, () => void reloads.reload('SIGHUP'), finished)
+    followSignals(drain, () => void reloads.reload('SIGHUP'), finished)
     reloads.watch(WATCH_EVERY_MS)
     followMistakes(metrics.unhandledRejection, log, finished)
   }
-  log.log.info(
-    {
-      url,
-      ...(adminUrl === null ? {} : { admin: adminUrl }),
-      ...(dashboard === null ? {} : { dashboard: dashboard.url }),
-      pid: process.pid,
-      version: VERSION,
-    },
-    'listening',
-  )
-  const dashboardUrl = dashboard?.url ?? null
-  const reload = () => reloads.reload('asked')
-  return { url, adminUrl, dashboardUrl, store, configuration, finished, reload, drain: end }
+  return { finished, drain }
+}
+
+function tellListening({ log }: Logger, { url, adminUrl, dashboardUrl }: Urls): void {
+  const others = {
+    ...(adminUrl === null ? {} : { admin: adminUrl }),
+    ...(dashboardUrl === null ? {} : { dashboard: dashboardUrl }),
+  }
+  log.info({ url, ...others, pid: process.pid, version: VERSION }, 'listening')
 }
 
 function threadCpuMs(): number {
@@ -338,31 +386,6 @@ function openLog({ secrets }: Configuration, { env, stdout }: ServeOptions): Log
 
 /** How soon a changed file is noticed. */
 const WATCH_EVERY_MS = 1000
-
-async function openOwnStore(
-  configuration: Configuration,
-  clock: Clock,
-  log: Logger,
-  open: typeof openStore,
-): Promise<{ store: Store; lock: Lock | null }> {
-  if (configuration.store === 'memory') {
-    // Nothing outlives the process, so a secret of its own will do.
-    const secret = configuration.secret ?? `${crypto.randomUUID()}${crypto.randomUUID()}`
-    return { store: await open({ url: 'memory', secret, clock }), lock: null }
-  }
-  const path = configuration.store.slice('sqlite:'.length)
-  const lock = await takeLock(path, clock, 'serve')
-  try {
-    const real = realPath(path)
-    const secret = loadSecret(configuration.secret, dirname(real), real)
-    log.learn([secret])
-    const place = secretPlace(configuration.secret, dirname(real))
-    return { store: await open({ url: configuration.store, secret, secretPlace: place, clock }), lock }
-  } catch (error) {
-    lock.release()
-    throw error
-  }
-}
 
 /** Files that cannot be served keep nobody from serving: they are told beside. */
 function readiness(draining: boolean, ledger: string | null, configuration: string | null): Readiness {
