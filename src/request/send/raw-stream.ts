@@ -46,7 +46,8 @@ export function howItLeaves({ headers, length }: RawHead): 'events' | 'bytes' | 
 function write({ client, head: { status, headers, length } }: RawOutlet, bytes: Buffer): boolean {
   if (bytes.length === 0 || client.left) return true
   if (!client.headSent) {
-    const framing = length === null ? { 'x-accel-buffering': 'no' } : { 'content-length': length }
+    const framing: Readonly<Record<string, string | number>> =
+      length === null ? { 'x-accel-buffering': 'no' } : { 'content-length': length }
     client.writeHead(status, { 'cache-control': 'no-store, no-transform', ...headers, ...framing })
   }
   return client.writeStream(bytes)
