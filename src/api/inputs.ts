@@ -1,13 +1,16 @@
 /** The fields that several routes take. */
-import { type Schema, shape } from './schema.ts'
+import { type Properties, type Schema, shape } from './schema.ts'
 
 /** The path's `{id}`; more of them by their names: `ids('id', 'key')`. */
-export function ids(...names: readonly string[]): Schema {
-  return shape(Object.fromEntries((names.length === 0 ? ['id'] : names).map(name => [name, ID])))
+export function ids<const Name extends string = 'id'>(
+  ...names: readonly Name[]
+): Schema<Readonly<Record<Name, string>>> {
+  const each = (names.length === 0 ? ['id'] : names).map(name => [name, ID])
+  return shape(Object.fromEntries(each) as Properties) as Schema<Readonly<Record<Name, string>>>
 }
 
 // Long enough for every id, and too short for a secret that somebody puts in its place: paths are written to the log.
-export const ID: Schema = {
+export const ID: Schema<string> = {
   type: 'string',
   minLength: 1,
   maxLength: 40,
@@ -19,13 +22,13 @@ export const ID: Schema = {
 export const VISIBLE_LINE = '^(?!\\s)[^\\p{C}\\u2028\\u2029]+(?<!\\s)$'
 
 /** A text in one line. */
-export function line(description: string, maxLength = 100): Schema {
+export function line(description: string, maxLength = 100): Schema<string> {
   return { type: 'string', minLength: 1, maxLength, pattern: VISIBLE_LINE, description }
 }
 
 export const NAME = line('A name for people to read.')
 
-export const EMAIL: Schema = {
+export const EMAIL: Schema<string> = {
   type: 'string',
   format: 'email',
   maxLength: 200,
@@ -33,7 +36,7 @@ export const EMAIL: Schema = {
     'An e-mail address: the name to sign in with. Upper and lower case are the same, and so are forms of a letter that NFKC makes one.',
 }
 
-export const PASSWORD: Schema = {
+export const PASSWORD: Schema<string> = {
   type: 'string',
   minLength: 8,
   maxLength: 128,
@@ -41,22 +44,22 @@ export const PASSWORD: Schema = {
 }
 
 /** A password that exists: whatever it is, the answer is the same for all wrong ones. */
-export const PASSWORD_NOW: Schema = { type: 'string', maxLength: 1024, description: 'The password.' }
+export const PASSWORD_NOW: Schema<string> = { type: 'string', maxLength: 1024, description: 'The password.' }
 
-export const SECRET: Schema = {
+export const SECRET: Schema<string> = {
   type: 'string',
   minLength: 1,
   maxLength: 100,
   description: 'What stands behind # in the link.',
 }
 
-export const MONEY: Schema = {
+export const MONEY: Schema<string> = {
   type: 'string',
   format: 'money',
   description: 'Dollars as a text, at most 9 decimals: "12.50".',
 }
 
-export const TIME: Schema = {
+export const TIME: Schema<string> = {
   type: 'string',
   format: 'date-time',
   description: 'A time as ISO 8601 has it: "2027-01-31T00:00:00Z".',

@@ -5,7 +5,7 @@ import type { IssuedKey } from '../store/store.ts'
 import { ids, MONEY, NAME, TIME } from './inputs.ts'
 import type { ApiParts } from './parts.ts'
 import { type ApiRoute, type Call, route } from './route.ts'
-import { maybe, type Schema, shape } from './schema.ts'
+import { type Fits, maybe, shape } from './schema.ts'
 import { showAll, showKey, showKeys } from './show.ts'
 import type { IssuedKeyView, KeyView } from './views.ts'
 
@@ -13,33 +13,28 @@ const HOUR_MS = 3_600_000
 
 const CAP = maybe({ ...MONEY, description: 'What the key may spend in its life; null: whatever the account has.' })
 const EXPIRY = maybe({ ...TIME, description: 'When it stops to work; null: never.' })
-const MODELS: Schema = {
-  type: ['array', 'null'],
+const MODELS = maybe({
+  type: 'array',
   items: { type: 'string', minLength: 1, maxLength: 200 },
   minItems: 1,
   maxItems: 100,
   uniqueItems: true,
   description: 'Ids of the models that it may use; null: every public one.',
-}
+})
 
-interface NewKeyBody {
-  readonly name: string
-  readonly models?: readonly string[] | null
-  readonly expires_at?: string | null
-  readonly spending_cap?: string | null
-}
-
-interface RotationBody {
-  readonly grace_hours: number
-  readonly expires_at?: string | null
-}
-
-interface ChangeBody {
-  readonly name?: string
-  readonly models?: readonly string[] | null
-  readonly expires_at?: string | null
-  readonly spending_cap?: string | null
-}
+const LIMITS = { 'models?': MODELS, 'expires_at?': EXPIRY, 'spending_cap?': CAP }
+const NEW_KEY = shape({ name: NAME, ...LIMITS })
+const CHANGE = shape({ 'name?': NAME, ...LIMITS })
+const ROTATION = shape({
+  'grace_hours?': {
+    type: 'integer',
+    minimum: 0,
+    maximum: 168,
+    default: 24,
+    description: 'How long the old secret still works.',
+  },
+  'expires_at?': maybe({ ...TIME, description: "The key's new expiry; null: never. Left out: as it was." }),
+})
 
 type OneKey<Body = unknown> = Call<{ id: string }, object, Body>
 
@@ -55,38 +50,29 @@ export const KEY_ROUTES: readonly ApiRoute[] = [
       return { body: showAll(showKeys(call.parts.store.listKeys(accountOf(call)), now)) }
     },
   }),
-  route<object, object, NewKeyBody>({
+  route({
     method: 'POST',
     path: '/api/keys',
     summary: 'Makes a key. Its secret is in this answer and never again.',
     audience: 'person',
-    body: shape({ name: NAME, 'models?': MODELS, 'expires_at?': EXPIRY, 'spending_cap?': CAP }),
+    body: NEW_KEY,
     answers: 'IssuedKeyView',
     status: 201,
     errors: ['conflict'],
     handle: createKey,
   }),
-  route<{ id: string }, object, RotationBody>({
+  route({
     method: 'POST',
     path: '/api/keys/{id}/rotate',
     summary: 'Gives a key a new secret; the old one works for a while longer.',
     audience: 'person',
     params: ids(),
-    body: shape({
-      'grace_hours?': {
-        type: 'integer',
-        minimum: 0,
-        maximum: 168,
-        default: 24,
-        description: 'How long the old secret still works.',
-      },
-      'expires_at?': maybe({ ...TIME, description: "The key's new expiry; null: never. Left out: as it was." }),
-    }),
+    body: ROTATION,
     answers: 'IssuedKeyView',
     errors: ['not_found', 'conflict'],
     handle: rotateKey,
   }),
-  route<{ id: string }>({
+  route({
     method: 'POST',
     path: '/api/keys/{id}/revoke',
     summary: 'Ends a key: the next request with it is refused.',
@@ -100,23 +86,20 @@ export const KEY_ROUTES: readonly ApiRoute[] = [
       return { body: keyNow(call, call.params.id) }
     },
   }),
-  route<{ id: string }, object, ChangeBody>({
+  route({
     method: 'PATCH',
     path: '/api/keys/{id}',
     summary: 'Changes the name, the models, the expiry or the spending cap of a key.',
     audience: 'person',
     params: ids(),
-    body: {
-      ...shape({ 'name?': NAME, 'models?': MODELS, 'expires_at?': EXPIRY, 'spending_cap?': CAP }),
-      minProperties: 1,
-    },
+    body: { ...CHANGE, minProperties: 1 },
     answers: 'KeyView',
     errors: ['not_found', 'conflict'],
     handle: changeKey,
   }),
 ]
 
-async function createKey(call: Call<object, object, NewKeyBody>) {
+async function createKey(call: Call<object, object, Fits<typeof NEW_KEY>>) {
   const { parts, body } = call
   const account = accountOf(call)
   const now = parts.clock.now()
@@ -133,7 +116,7 @@ async function createKey(call: Call<object, object, NewKeyBody>) {
   return { body: issuedView(call, issued) }
 }
 
-async function changeKey(call: OneKey<ChangeBody>) {
+async function changeKey(call: OneKey<Fits<typeof CHANGE>>) {
   const { name, models, expires_at, spending_cap } = call.body
   const { id, purpose, models: before } = ownKey(call)
   if (purpose === 'playground' && expires_at != null) {
@@ -152,7 +135,7 @@ async function changeKey(call: OneKey<ChangeBody>) {
   return { body: keyNow(call, id) }
 }
 
-async function rotateKey(call: OneKey<RotationBody>) {
+async function rotateKey(call: OneKey<Fits<typeof ROTATION>>) {
   const { parts, body } = call
   const key = ownKey(call)
   if (key.purpose === 'playground') {

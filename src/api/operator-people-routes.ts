@@ -1,14 +1,14 @@
 /** Who may sign in, the links that let them in, and the tokens of operators' machines. */
 
 import { formatMoney, parseMoney, refuse } from '#contract'
-import type { Link, NewLink, Person, Role } from '../store/people.ts'
+import type { Link, NewLink, Person } from '../store/people.ts'
 import type { Store } from '../store/store.ts'
 import { resetFor } from './control/reset-link.ts'
 import { EMAIL, ID, ids, line, MONEY, NAME, TIME } from './inputs.ts'
 import type { ApiParts } from './parts.ts'
-import { PAGE, type PageQuery } from './report-routes.ts'
+import { PAGE } from './report-routes.ts'
 import { type ApiRoute, type Caller, route } from './route.ts'
-import { maybe, type Schema, shape } from './schema.ts'
+import { type Fits, maybe, shape } from './schema.ts'
 import { namesOf, showAll, showLink, showPerson, showToken } from './show.ts'
 import type { IssuedLinkView } from './views.ts'
 
@@ -16,30 +16,27 @@ const HOUR_MS = 3_600_000
 const INVITATION_MS = 7 * 24 * HOUR_MS
 const RESET_MS = 24 * HOUR_MS
 
-const ROLE: Schema = {
+const ROLE = {
   type: 'string',
   enum: ['member', 'operator'],
   description: 'Operators see all accounts and what the gateway does.',
-}
+} as const
 
-type Id = { readonly id: string }
-
-interface PeopleQuery extends PageQuery {
-  readonly search?: string
-}
-
-interface InvitationBody {
-  readonly kind: 'invitation'
-  readonly role: Role
-  readonly account_id?: string | null
-  readonly plan?: string
-  readonly credit?: string
-  readonly email?: string
-}
+const INVITATION = shape({
+  kind: { type: 'string', enum: ['invitation'], description: 'What the link is for.' },
+  role: ROLE,
+  'account_id?': maybe({ ...ID, description: 'The account to join; null: one of their own is made.' }),
+  'plan?': line('Of the new account; that of those who register, when it is left out.'),
+  'credit?': {
+    ...MONEY,
+    description: 'What the new account begins with in dollars; nothing, when it is left out.',
+  },
+  'email?': { ...EMAIL, description: 'The only address that may use it; any, when it is left out.' },
+})
 
 /** For operators, and for their machines with a token. */
 export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
-  route<object, PeopleQuery>({
+  route({
     method: 'GET',
     path: '/api/operator/people',
     summary: 'Who can sign in, by e-mail address.',
@@ -51,7 +48,7 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
       return { body: { items: items.map(person => showPerson(person, person.account)), next } }
     },
   }),
-  route<Id, object, { role: Role }>({
+  route({
     method: 'PATCH',
     path: '/api/operator/people/{id}',
     summary: 'Gives somebody another role. There is always an operator.',
@@ -68,7 +65,7 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
       return { body: showPerson(person, namesOf(store).account(person.accountId)) }
     },
   }),
-  route<Id>({
+  route({
     method: 'DELETE',
     path: '/api/operator/people/{id}',
     summary: 'Removes somebody: they are signed out at once. Their account and its keys stay.',
@@ -86,7 +83,7 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
       return { status: 204 }
     },
   }),
-  route<Id>({
+  route({
     method: 'POST',
     path: '/api/operator/people/{id}/reset',
     summary: 'Makes a link by which somebody chooses a new password. It works once, for 24 hours.',
@@ -114,22 +111,12 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
       return { body: showAll(store.people.links().map(link => showLink(link, names))) }
     },
   }),
-  route<object, object, InvitationBody>({
+  route({
     method: 'POST',
     path: '/api/operator/links',
     summary: 'Makes an invitation: to an account that is there, or to one that is made with the person. For 7 days.',
     audience: 'operator',
-    body: shape({
-      kind: { type: 'string', enum: ['invitation'], description: 'What the link is for.' },
-      role: ROLE,
-      'account_id?': maybe({ ...ID, description: 'The account to join; null: one of their own is made.' }),
-      'plan?': line('Of the new account; that of those who register, when it is left out.'),
-      'credit?': {
-        ...MONEY,
-        description: 'What the new account begins with in dollars; nothing, when it is left out.',
-      },
-      'email?': { ...EMAIL, description: 'The only address that may use it; any, when it is left out.' },
-    }),
+    body: INVITATION,
     answers: 'IssuedLinkView',
     status: 201,
     errors: ['not_found', 'conflict'],
@@ -139,7 +126,7 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
       return { status: 201, body: await issueLink(parts, wanted) }
     },
   }),
-  route<Id>({
+  route({
     method: 'DELETE',
     path: '/api/operator/links/{id}',
     summary: 'Revokes a link, at once.',
@@ -165,7 +152,7 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
       return { body: showAll(store.people.tokens().map(token => showToken(token, names))) }
     },
   }),
-  route<object, object, { name: string; expires_at?: string | null }>({
+  route({
     method: 'POST',
     path: '/api/operator/tokens',
     summary: 'Makes a token. Its secret is in this answer, and never again.',
@@ -185,7 +172,7 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
       return { status: 201, body: { token: showToken(token, namesOf(store)), secret } }
     },
   }),
-  route<Id>({
+  route({
     method: 'DELETE',
     path: '/api/operator/tokens/{id}',
     summary: 'Revokes a token, at once.',
@@ -208,7 +195,10 @@ function personOf(store: Store, id: string): Person {
   return person
 }
 
-function readInvitation({ store, clock, registration }: ApiParts, body: InvitationBody): Omit<NewLink, 'createdBy'> {
+function readInvitation(
+  { store, clock, registration }: ApiParts,
+  body: Fits<typeof INVITATION>,
+): Omit<NewLink, 'createdBy'> {
   const { role, account_id: accountId = null, plan, credit } = body
   const email = body.email ?? null
   if (accountId !== null) {

@@ -5,19 +5,9 @@ import type { Store } from '../store/store.ts'
 import { afterWriting } from './after-writing.ts'
 import { ids, line, MONEY, NAME } from './inputs.ts'
 import { findExchange, notRemembered } from './recent.ts'
-import {
-  ENTRIES_QUERY,
-  type EntriesQuery,
-  PAGE,
-  type PageQuery,
-  RECEIPTS_QUERY,
-  type ReceiptsQuery,
-  receiptPage,
-  USAGE_QUERY,
-  type UsageQuery,
-} from './report-routes.ts'
+import { ENTRIES_QUERY, PAGE, RECEIPTS_QUERY, receiptPage, USAGE_QUERY } from './report-routes.ts'
 import { type ApiRoute, type Caller, route } from './route.ts'
-import { shape } from './schema.ts'
+import { type Fits, shape } from './schema.ts'
 import {
   namesOf,
   showAccount,
@@ -32,26 +22,12 @@ import {
 import { USAGE_RANGE, usageView } from './usage.ts'
 import type { AccountDetailView, CreditView, EntryView, FoundReceiptView, PageView, SummaryView } from './views.ts'
 
-interface AccountsQuery extends PageQuery {
-  readonly search?: string
-  readonly plan?: string
-  readonly frozen?: boolean
-}
-
-interface NewAccountBody {
-  readonly name: string
-  readonly plan?: string
-  readonly credit?: string
-  readonly reference?: string
-}
-
-interface CreditBody {
-  readonly amount: string
-  readonly reference: string
-  readonly note?: string
-}
-
-type Id = { readonly id: string }
+const NEW_ACCOUNT = shape({
+  name: { ...NAME, description: 'How people call it; no other account has this name.' },
+  'plan?': line('What policies may ask for; `default`, when it is left out.'),
+  'credit?': { ...MONEY, description: 'Its first credit in dollars: "25.00".' },
+  'reference?': line('Of the first credit; made from the id, when it is left out.', 200),
+})
 
 /** For operators, and for their machines with a token. */
 export const OPERATOR_ROUTES: readonly ApiRoute[] = [
@@ -78,7 +54,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
       return { body: summary }
     },
   }),
-  route<object, AccountsQuery>({
+  route({
     method: 'GET',
     path: '/api/operator/accounts',
     summary: 'Accounts by name.',
@@ -95,17 +71,12 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
       return { body: { items: items.map(showAccount), next } }
     },
   }),
-  route<object, object, NewAccountBody>({
+  route({
     method: 'POST',
     path: '/api/operator/accounts',
     summary: 'Makes an account.',
     audience: 'operator',
-    body: shape({
-      name: { ...NAME, description: 'How people call it; no other account has this name.' },
-      'plan?': line('What policies may ask for; `default`, when it is left out.'),
-      'credit?': { ...MONEY, description: 'Its first credit in dollars: "25.00".' },
-      'reference?': line('Of the first credit; made from the id, when it is left out.', 200),
-    }),
+    body: NEW_ACCOUNT,
     answers: 'AccountView',
     status: 201,
     errors: ['conflict'],
@@ -119,7 +90,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
       return { status: 201, body: showAccount(accountOf(store, id)) }
     },
   }),
-  route<Id>({
+  route({
     method: 'GET',
     path: '/api/operator/accounts/{id}',
     summary: 'An account with its people and keys.',
@@ -138,7 +109,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
       return { body: detail }
     },
   }),
-  route<Id, object, { plan?: string; frozen?: boolean }>({
+  route({
     method: 'PATCH',
     path: '/api/operator/accounts/{id}',
     summary: 'Gives an account another plan, or freezes it: its keys are refused until it is not frozen any more.',
@@ -166,7 +137,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
       return { body: showAccount(accountOf(store, id)) }
     },
   }),
-  route<Id, object, CreditBody>({
+  route({
     method: 'POST',
     path: '/api/operator/accounts/{id}/credit',
     summary: 'Gives credit. The same reference again changes nothing and says so: a payment webhook may repeat itself.',
@@ -191,7 +162,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
       return { body: view }
     },
   }),
-  route<Id, EntriesQuery>({
+  route({
     method: 'GET',
     path: '/api/operator/accounts/{id}/entries',
     summary: "An account's ledger, the newest first.",
@@ -204,7 +175,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
       body: operatorsEntryPage(store, accountOf(store, params.id).id, query),
     }),
   }),
-  route<Id, ReceiptsQuery>({
+  route({
     method: 'GET',
     path: '/api/operator/accounts/{id}/receipts',
     summary: "An account's receipts, the newest first.",
@@ -217,7 +188,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
       body: receiptPage(store, accountOf(store, params.id).id, query),
     }),
   }),
-  route<Id, UsageQuery>({
+  route({
     method: 'GET',
     path: '/api/operator/accounts/{id}/usage',
     summary: 'What an account used over time.',
@@ -230,7 +201,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
       body: usageView(store, accountOf(store, params.id).id, query, clock.now()),
     }),
   }),
-  route<{ id: string; key: string }>({
+  route({
     method: 'POST',
     path: '/api/operator/accounts/{id}/keys/{key}/revoke',
     summary: 'Revokes a key of an account, for good and at once.',
@@ -255,7 +226,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
       body: showAll(parts.store.reports.plans().map(({ plan, accounts }) => ({ plan, accounts }))),
     }),
   }),
-  route<object, UsageQuery>({
+  route({
     method: 'GET',
     path: '/api/operator/usage',
     summary: 'What all accounts together used over time.',
@@ -272,7 +243,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     answers: 'UsageView',
     handle: ({ parts: { store, clock }, query }) => ({ body: usageView(store, undefined, query, clock.now()) }),
   }),
-  route<Id>({
+  route({
     method: 'GET',
     path: '/api/operator/receipts/{id}',
     summary: "Anybody's receipt, by the x-request-id of its answer.",
@@ -296,7 +267,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     answers: 'ExchangePage',
     handle: ({ parts }) => ({ body: showAll(parts.exchanges()) }),
   }),
-  route<Id>({
+  route({
     method: 'GET',
     path: '/api/operator/exchanges/{id}',
     summary: 'One request that is over, whole: of the last 10,000, or what its receipt says.',
@@ -344,14 +315,14 @@ export function accountOf(store: Store, id: string): AccountBalance {
 }
 
 /** With who gave what; the account's own people are not told which operator it was. */
-function operatorsEntryPage(store: Store, accountId: string, query: EntriesQuery): PageView<EntryView> {
+function operatorsEntryPage(store: Store, accountId: string, query: Fits<typeof ENTRIES_QUERY>): PageView<EntryView> {
   const { items, next } = store.reports.entries(accountId, query)
   const names = namesOf(store)
   return { items: items.map(entry => showEntryToOperators(entry, names)), next }
 }
 
 /** The first credit of a new account; none is 0. */
-function readCredit({ credit, reference }: NewAccountBody): NanoUsd {
+function readCredit({ credit, reference }: Fits<typeof NEW_ACCOUNT>): NanoUsd {
   const amount = credit === undefined ? 0n : parseMoney(credit)
   if (amount > 0n || reference === undefined) return amount
   throw refuse('invalid_value', { param: 'reference', message: '`reference` is for a first credit; there is none.' })

@@ -40,7 +40,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
       return { body }
     },
   }),
-  route<object, object, { email: string; password: string }>({
+  route({
     method: 'POST',
     path: '/api/register',
     summary: 'Makes an account and signs in, where everybody may.',
@@ -51,7 +51,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
     errors: [...HASHES, 'registration_closed', 'conflict'],
     handle: register,
   }),
-  route<object, object, { token: string }>({
+  route({
     method: 'POST',
     path: '/api/link',
     summary: 'What a link is for, before it is used.',
@@ -61,7 +61,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
     errors: ['link_invalid', 'too_many_attempts'],
     handle: call => ({ body: purposeOf(call, findLink(call, call.body.token)) }),
   }),
-  route<object, object, { token: string; email?: string; password: string }>({
+  route({
     method: 'POST',
     path: '/api/join',
     summary: 'Uses an invitation: makes the person, and the account where it names none, and signs in.',
@@ -72,7 +72,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
     errors: [...HASHES, 'link_invalid', 'registration_closed', 'conflict'],
     handle: join,
   }),
-  route<object, object, { token: string; password: string }>({
+  route({
     method: 'POST',
     path: '/api/reset',
     summary: "Uses a reset link: sets a new password, ends the person's sessions, and signs in.",
@@ -90,7 +90,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
       )
     },
   }),
-  route<object, object, { email: string; password: string }>({
+  route({
     method: 'POST',
     path: '/api/session',
     summary: 'Signs in.',
@@ -126,7 +126,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
       return { status: 204, session: { end: true } }
     },
   }),
-  route<object, object, { current: string; new: string }>({
+  route({
     method: 'POST',
     path: '/api/password',
     summary: 'Changes the password, ends all sessions of the person, and begins a new one.',

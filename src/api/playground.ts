@@ -12,15 +12,7 @@ import { line } from './inputs.ts'
 import type { ApiParts, PlaygroundRoute } from './parts.ts'
 import { ownAccount } from './report-routes.ts'
 import { type ApiRoute, route } from './route.ts'
-import { shape } from './schema.ts'
-
-interface PlaygroundBody {
-  readonly model: string
-  readonly messages: readonly { readonly role: string; readonly content: string }[]
-  readonly max_completion_tokens?: number
-  readonly temperature?: number
-  readonly reasoning_effort?: string
-}
+import { type Fits, shape } from './schema.ts'
 
 const MAX_CONVERSATION_BYTES = 256 * 1024
 
@@ -29,24 +21,26 @@ const MESSAGE = shape({
   content: { type: 'string', description: 'What is said.' },
 })
 
+const CONVERSATION = shape({
+  model: line('The id of a model.', 200),
+  messages: { type: 'array', items: MESSAGE, minItems: 1, maxItems: 500, description: 'The conversation so far.' },
+  'max_completion_tokens?': { type: 'integer', minimum: 1, description: 'At most so many tokens come.' },
+  'temperature?': { type: 'number', minimum: 0, maximum: 2, description: 'How freely the model chooses.' },
+  'reasoning_effort?': {
+    type: 'string',
+    enum: ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'],
+    description: 'For models that think: how much.',
+  },
+})
+
 /** One route: a request in, a stream out. */
 export const PLAYGROUND_ROUTES: readonly ApiRoute[] = [
-  route<object, object, PlaygroundBody>({
+  route({
     method: 'POST',
     path: '/api/playground',
     summary: 'Streams a completion, charged to the account. x-request-id is the id of its receipt.',
     audience: 'person',
-    body: shape({
-      model: line('The id of a model.', 200),
-      messages: { type: 'array', items: MESSAGE, minItems: 1, maxItems: 500, description: 'The conversation so far.' },
-      'max_completion_tokens?': { type: 'integer', minimum: 1, description: 'At most so many tokens come.' },
-      'temperature?': { type: 'number', minimum: 0, maximum: 2, description: 'How freely the model chooses.' },
-      'reasoning_effort?': {
-        type: 'string',
-        enum: ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'],
-        description: 'For models that think: how much.',
-      },
-    }),
+    body: CONVERSATION,
     bodyBytes: MAX_CONVERSATION_BYTES,
     answers: 'events',
     errors: ['not_found', 'shutting_down', 'overloaded'],
@@ -63,7 +57,7 @@ export const PLAYGROUND_ROUTES: readonly ApiRoute[] = [
 ]
 
 /** Field by field, so that the door is never sent what the schema above does not name. */
-function requestBody(body: PlaygroundBody): string {
+function requestBody(body: Fits<typeof CONVERSATION>): string {
   return JSON.stringify({
     model: body.model,
     messages: body.messages.map(({ role, content }) => ({ role, content })),

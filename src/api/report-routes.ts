@@ -1,13 +1,12 @@
 /** What a person sees of their own account: balance, ledger, receipts, usage, and the models with their prices. */
-
-import { formatMoney, mayUse, type Outcome, refuse } from '#contract'
+import { formatMoney, mayUse, refuse } from '#contract'
 import type { Entry } from '../store/reports.ts'
 import type { Store } from '../store/store.ts'
 import { type Column, csvHeader, csvLines, toCsv } from './csv.ts'
 import { createFiles, type Files } from './files.ts'
 import { ID, ids, line } from './inputs.ts'
 import { type ApiRoute, type Call, route } from './route.ts'
-import { type Schema, shape } from './schema.ts'
+import { type Fits, type Properties, shape } from './schema.ts'
 import {
   actorForMembers,
   showAccount,
@@ -20,34 +19,23 @@ import {
   showUsed,
 } from './show.ts'
 import type { Guard } from './sign-in.ts'
-import {
-  checkSize,
-  findUsage,
-  RANGE,
-  type Range,
-  type RangeQuery,
-  readRange,
-  type SummedRow,
-  USAGE_RANGE,
-  type UsageQueryText,
-  usageView,
-} from './usage.ts'
+import { checkSize, findUsage, RANGE, type Range, readRange, type SummedRow, USAGE_RANGE, usageView } from './usage.ts'
 import type { EntryView, PageView, ReceiptView } from './views.ts'
 
 /** What lists that come in pages take. */
-export const PAGE: Readonly<Record<string, Schema>> = {
+export const PAGE = {
   'limit?': { type: 'integer', minimum: 1, maximum: 100, default: 50, description: 'At most so many items.' },
   'after?': line('Goes on behind a page: its `next`.', 2000),
-}
+} as const satisfies Properties
 
 /** What a list of entries may be asked for. */
-export const ENTRIES_QUERY: Schema = shape({
+export const ENTRIES_QUERY = shape({
   'kind?': { type: 'string', enum: ['credit', 'charge'], description: 'Only credit that came, or only charges.' },
   ...PAGE,
 })
 
 /** What a list of receipts may be asked for. */
-export const RECEIPTS_QUERY: Schema = shape({
+export const RECEIPTS_QUERY = shape({
   'key?': { ...ID, description: "Only this key's." },
   'model?': line("Only this model's.", 200),
   'outcome?': {
@@ -58,34 +46,13 @@ export const RECEIPTS_QUERY: Schema = shape({
   ...PAGE,
 })
 
-const BY = { type: 'string', enum: ['none', 'key', 'model', 'both'], description: 'What has rows of its own.' }
+const BY = { type: 'string', enum: ['none', 'key', 'model', 'both'], description: 'What has rows of its own.' } as const
 
 /** What one account's usage may be asked for. */
-export const USAGE_QUERY: Schema = shape({
+export const USAGE_QUERY = shape({
   ...USAGE_RANGE,
   'by?': { ...BY, default: 'none' },
 })
-
-/** `PAGE`, when it has been checked. */
-export interface PageQuery {
-  readonly limit: number
-  readonly after?: string
-}
-
-/** `ENTRIES_QUERY`, when it has been checked. */
-export interface EntriesQuery extends PageQuery {
-  readonly kind?: 'credit' | 'charge'
-}
-
-/** `RECEIPTS_QUERY`, when it has been checked. */
-export interface ReceiptsQuery extends PageQuery {
-  readonly key?: string
-  readonly model?: string
-  readonly outcome?: Outcome
-}
-
-/** `USAGE_QUERY`, when it has been checked. */
-export type UsageQuery = UsageQueryText
 
 /** All of them are about the caller's own account, whatever is asked. */
 export const REPORT_ROUTES: readonly ApiRoute[] = [
@@ -101,7 +68,7 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
       return { body: showAccount(account) }
     },
   }),
-  route<object, EntriesQuery>({
+  route({
     method: 'GET',
     path: '/api/entries',
     summary: "The account's ledger, the newest first.",
@@ -110,7 +77,7 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
     answers: 'EntryPage',
     handle: call => ({ body: entryPage(call.parts.store, ownAccount(call), call.query) }),
   }),
-  route<object, RangeQuery>({
+  route({
     method: 'GET',
     path: '/api/entries.csv',
     summary: "The account's ledger as a file for spreadsheets.",
@@ -135,7 +102,7 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
       })
     },
   }),
-  route<object, ReceiptsQuery>({
+  route({
     method: 'GET',
     path: '/api/receipts',
     summary: 'Requests for which money was set aside, the newest first.',
@@ -144,7 +111,7 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
     answers: 'ReceiptPage',
     handle: call => ({ body: receiptPage(call.parts.store, ownAccount(call), call.query) }),
   }),
-  route<{ id: string }>({
+  route({
     method: 'GET',
     path: '/api/receipts/{id}',
     summary: 'One receipt, by the x-request-id of its answer.',
@@ -158,7 +125,7 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
       return { body: showReceipt(receipt) }
     },
   }),
-  route<object, UsageQuery>({
+  route({
     method: 'GET',
     path: '/api/usage',
     summary: 'What was used over time.',
@@ -167,7 +134,7 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
     answers: 'UsageView',
     handle: call => ({ body: usageView(call.parts.store, ownAccount(call), call.query, call.parts.clock.now()) }),
   }),
-  route<object, UsageQuery>({
+  route({
     method: 'GET',
     path: '/api/usage.csv',
     summary: 'What was used over time, as a file for spreadsheets.',
@@ -200,13 +167,17 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
 ]
 
 /** A page of an account's ledger. */
-export function entryPage(store: Store, accountId: string, query: EntriesQuery): PageView<EntryView> {
+export function entryPage(store: Store, accountId: string, query: Fits<typeof ENTRIES_QUERY>): PageView<EntryView> {
   const { items, next } = store.reports.entries(accountId, query)
   return { items: items.map(showEntry), next }
 }
 
 /** A page of an account's receipts. */
-export function receiptPage(store: Store, accountId: string, query: ReceiptsQuery): PageView<ReceiptView> {
+export function receiptPage(
+  store: Store,
+  accountId: string,
+  query: Fits<typeof RECEIPTS_QUERY>,
+): PageView<ReceiptView> {
   const { key, ...rest } = query
   const { items, next } = store.reports.receipts(accountId, { ...rest, ...(key === undefined ? {} : { keyId: key }) })
   return { items: items.map(showReceipt), next }

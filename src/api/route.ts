@@ -70,9 +70,9 @@ export interface ApiRoute<Params = unknown, Query = unknown, Body = unknown> {
    * An object schema each (`shape` of schema.ts makes them), `additionalProperties: false`; properties of `query` are
    * converted from text. Left out: nothing may be sent. An id in the path that does not fit is `not_found`.
    */
-  readonly params?: Schema
-  readonly query?: Schema
-  readonly body?: Schema
+  readonly params?: Schema<Params>
+  readonly query?: Schema<Query>
+  readonly body?: Schema<Body>
   /** How long the body may be; left out: what is enough for all but conversations, and less for strangers. */
   readonly bodyBytes?: number
   /** Name of a schema in schemas.ts; null: 204 without a body; `csv`, `events`, `document`: not one of those. */
@@ -83,7 +83,7 @@ export interface ApiRoute<Params = unknown, Query = unknown, Body = unknown> {
   readonly handle: Handle<Params, Query, Body>
 }
 
-/** Keeps the types of what a route takes beside the schemas that check it. */
+/** Takes the types of what a route takes from the schemas that check it. */
 export function route<Params = object, Query = object, Body = object>(
   definition: ApiRoute<Params, Query, Body>,
 ): ApiRoute {

@@ -2,9 +2,9 @@
  * The schemas of the account API, each written once: for ajv and the description of the API as JSON Schema, for TypeScript as
  * the type of the values that fit it. The parts in schema-parts.ts and inputs.ts put both together.
  *
- * Not TypeBox: it takes 58 to 140 ms and 19 MiB at the start, and says "or null" and enumerations as `anyOf`, so that all but
- * one of the parts would be written as here. Not `json-schema-to-ts`: it reads literals, so each part would state its result as
- * a literal type, which is longer than the type of the value, and the references would be resolved by hand all the same.
+ * Not TypeBox: its import takes 58 to 140 ms and 19 MiB at the start, and it writes enumerations and "or null" as `anyOf`, so
+ * most parts would be written by hand all the same. Not `json-schema-to-ts`: it reads literal types only, which the parts
+ * would have to state in full, and for the views alone it adds 0.9 to 1.8 s to a type check.
  */
 
 declare const FITS: unique symbol
@@ -15,17 +15,36 @@ export interface Schema<Value = unknown> extends Readonly<Record<string, unknown
   readonly [FITS]?: Value
 }
 
-/** The values that fit a schema. */
-export type Fits<S> = S extends Schema<infer Value> ? Value : never
+/** The values that fit a schema: by the type that it carries, else by its `enum`, `items` and `type`. */
+export type Fits<S> = typeof FITS extends keyof S
+  ? S extends Schema<infer Value>
+    ? Value
+    : never
+  : S extends { readonly enum: readonly (infer Value)[] }
+    ? Value
+    : S extends { readonly type: 'array'; readonly items: infer Item }
+      ? readonly Fits<Item>[]
+      : S extends { readonly type: infer Type extends keyof Plain }
+        ? Plain[Type]
+        : unknown
+
+interface Plain {
+  readonly string: string
+  readonly number: number
+  readonly integer: number
+  readonly boolean: boolean
+}
 
 export type Properties = Readonly<Record<string, Schema>>
 
-/** The type of an object with these properties. */
+/** The type of an object with these properties; one with a default is always there. */
 export type Shape<P> = Flat<
-  { readonly [K in keyof P as K extends `${string}?` ? never : K]: Fits<P[K]> } & {
-    readonly [K in keyof P as K extends `${infer Name}?` ? Name : never]?: Fits<P[K]>
+  { readonly [K in keyof P as K extends Left<P, K> ? never : Plainly<K>]: Fits<P[K]> } & {
+    readonly [K in keyof P as K extends Left<P, K> ? Plainly<K> : never]?: Fits<P[K]>
   }
 >
+type Left<P, K extends keyof P> = P[K] extends { readonly default: unknown } ? never : `${string}?`
+type Plainly<K> = K extends `${infer Name}?` ? Name : K
 type Flat<T> = { [K in keyof T]: T[K] }
 
 /**
@@ -43,8 +62,8 @@ export function shape<const P extends Properties>(properties: P): Schema<Shape<P
 }
 
 /** What fits the schema, or null. */
-export function maybe<Value>(schema: Schema<Value>): Schema<Value | null> {
+export function maybe<const S extends Schema>(schema: S): Schema<Fits<S> | null> {
   if ('$ref' in schema) return { anyOf: [schema, { type: 'null' }] }
   const { type, enum: values } = schema as { type?: unknown; enum?: readonly unknown[] }
-  return { ...schema, type: [type, 'null'], ...(values ? { enum: [...values, null] } : {}) }
+  return { ...(schema as Schema<Fits<S>>), type: [type, 'null'], ...(values ? { enum: [...values, null] } : {}) }
 }

@@ -6,7 +6,7 @@ import type { UsageBy, UsageRow } from '../store/reports.ts'
 import type { Store } from '../store/store.ts'
 import { addCounts, type Counts, noCounts } from '../store/usage.ts'
 import { TIME } from './inputs.ts'
-import type { Schema } from './schema.ts'
+import type { Properties, Shape } from './schema.ts'
 import { showTime, showUsed } from './show.ts'
 import type { UsageRowView, UsageView } from './views.ts'
 
@@ -20,13 +20,13 @@ const MAX_BY_HOUR_MS = 31 * DAY_MS
 const HOURS_UNTIL_MS = 3 * DAY_MS
 
 /** What a query for a span of time takes. */
-export const RANGE: Readonly<Record<string, Schema>> = {
+export const RANGE = {
   'from?': { ...TIME, description: 'Where it begins; 30 days before its end, when it is left out.' },
   'to?': { ...TIME, description: 'Where it ends, itself not part of it; now, when it is left out.' },
-}
+} satisfies Properties
 
 /** What a query for usage takes beside what its rows are of. */
-export const USAGE_RANGE: Readonly<Record<string, Schema>> = {
+export const USAGE_RANGE = {
   ...RANGE,
   'step?': {
     type: 'string',
@@ -34,22 +34,16 @@ export const USAGE_RANGE: Readonly<Record<string, Schema>> = {
     default: 'auto',
     description: 'Rows for each hour or day of UTC; auto: hours up to 3 days when they are few enough, else days.',
   },
-}
+} as const satisfies Properties
 
 /** What has rows of its own; the rest is summed over. */
 export type By = UsageBy
 
 /** A span of time as a query says it. */
-export interface RangeQuery {
-  readonly from?: string
-  readonly to?: string
-}
+export type RangeQuery = Shape<typeof RANGE>
 
 /** Usage as a query asks for it. */
-export interface UsageQueryText extends RangeQuery {
-  readonly step: 'hour' | 'day' | 'auto'
-  readonly by: By
-}
+export type UsageQueryText = Shape<typeof USAGE_RANGE> & { readonly by: By }
 
 /** From `from` on, before `to`. */
 export interface Range {
