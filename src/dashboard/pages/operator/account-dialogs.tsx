@@ -51,6 +51,21 @@ export function PlanField({ value, onValue, plans, error, optional }: PlanFieldP
   )
 }
 
+/** The credit that a new account begins with. */
+export function FirstCreditField(props: Pick<PlanFieldProps, 'value' | 'onValue' | 'error'>): VNode {
+  return (
+    <TextField
+      label="First credit"
+      optional
+      before="$"
+      inputMode="decimal"
+      autocomplete="off"
+      hint="More can be granted at any time."
+      {...props}
+    />
+  )
+}
+
 interface NewAccountProps {
   readonly plans: readonly string[]
   readonly onClose: () => void
@@ -99,17 +114,7 @@ export function NewAccountDialog({ plans, onClose, onMade }: NewAccountProps): V
         hint="Whose it is: a person, a team, a customer."
       />
       <PlanField plans={plans} optional value={plan} onValue={setPlan} error={errorAt(action.error, 'plan')} />
-      <TextField
-        label="First credit"
-        optional
-        before="$"
-        inputMode="decimal"
-        autocomplete="off"
-        value={credit}
-        onValue={setCredit}
-        error={wrong.credit ?? errorAt(action.error, 'credit')}
-        hint="More can be granted at any time."
-      />
+      <FirstCreditField value={credit} onValue={setCredit} error={wrong.credit ?? errorAt(action.error, 'credit')} />
     </FormDialog>
   )
 }

@@ -5,8 +5,8 @@ import type { AccountView, IssuedLinkView, PageView, PersonView } from '../../..
 import { api } from '../../lib/api.ts'
 import { dateTime } from '../../lib/format.ts'
 import { useAction, useResource } from '../../lib/use-resource.ts'
-import { Choice, Dialog, ErrorNote, errorAt, errorBeside, Form, OnceDialog, TextField } from '../../ui/index.ts'
-import { PlanField } from './account-dialogs.tsx'
+import { Choice, errorAt, FormDialog, OnceDialog, TextField } from '../../ui/index.ts'
+import { FirstCreditField, PlanField } from './account-dialogs.tsx'
 import { readAmount } from './credit.ts'
 
 type Target = Pick<AccountView, 'id' | 'name'>
@@ -68,59 +68,52 @@ function InviteForm({ account, onClose, onMade }: FormProps): VNode {
       ...(read !== null && 'amount' in read && { credit: read.amount }),
     })
   }
-  const rest = errorBeside(action.error, ['email', 'plan', 'credit', 'account_id'])
   return (
-    <Dialog title={account ? `Invite somebody to ${account.name}` : 'Invite somebody'} onClose={onClose}>
-      <Form
-        onSubmit={submit}
-        onCancel={onClose}
-        busy={action.busy}
-        submit="Create"
-        error={rest && <ErrorNote error={rest} />}
-      >
-        <RoleField role={role} onRole={setRole} />
-        {!account && <JoinsField joins={joins} onJoins={setJoins} />}
-        {!account && !isNew && (
-          <AccountField
-            chosen={chosen}
-            onChosen={setChosen}
-            error={wrong.account ?? errorAt(action.error, 'account_id')}
-          />
-        )}
-        {isNew && (
-          <>
-            <PlanField
-              plans={plans.data?.items.map(each => each.plan) ?? []}
-              optional
-              value={plan}
-              onValue={setPlan}
-              error={errorAt(action.error, 'plan')}
-            />
-            <TextField
-              label="First credit"
-              optional
-              before="$"
-              inputMode="decimal"
-              autocomplete="off"
-              value={credit}
-              onValue={setCredit}
-              error={wrong.credit ?? errorAt(action.error, 'credit')}
-            />
-          </>
-        )}
-        <TextField
-          label="E-mail address"
-          type="email"
-          optional
-          autocomplete="off"
-          maxLength={254}
-          value={email}
-          onValue={setEmail}
-          error={errorAt(action.error, 'email')}
-          hint="Only this address can use the link. Without it, whoever has the link can. Nothing is sent: you pass the link on."
+    <FormDialog
+      title={account ? `Invite somebody to ${account.name}` : 'Invite somebody'}
+      action={action}
+      fields={['email', 'plan', 'credit', 'account_id']}
+      submit="Create"
+      onSubmit={submit}
+      onClose={onClose}
+    >
+      <RoleField role={role} onRole={setRole} />
+      {!account && <JoinsField joins={joins} onJoins={setJoins} />}
+      {!account && !isNew && (
+        <AccountField
+          chosen={chosen}
+          onChosen={setChosen}
+          error={wrong.account ?? errorAt(action.error, 'account_id')}
         />
-      </Form>
-    </Dialog>
+      )}
+      {isNew && (
+        <>
+          <PlanField
+            plans={plans.data?.items.map(each => each.plan) ?? []}
+            optional
+            value={plan}
+            onValue={setPlan}
+            error={errorAt(action.error, 'plan')}
+          />
+          <FirstCreditField
+            value={credit}
+            onValue={setCredit}
+            error={wrong.credit ?? errorAt(action.error, 'credit')}
+          />
+        </>
+      )}
+      <TextField
+        label="E-mail address"
+        type="email"
+        optional
+        autocomplete="off"
+        maxLength={254}
+        value={email}
+        onValue={setEmail}
+        error={errorAt(action.error, 'email')}
+        hint="Only this address can use the link. Without it, whoever has the link can. Nothing is sent: you pass the link on."
+      />
+    </FormDialog>
   )
 }
 
@@ -249,19 +242,17 @@ export function ResetDialog({ person, onClose, onMade }: ResetProps): VNode {
   })
   if (issued) return <LinkDialog issued={issued} onClose={onClose} />
   return (
-    <Dialog title={`A new password for ${person.email}?`} onClose={onClose}>
-      <Form
-        onSubmit={() => void action.run()}
-        onCancel={onClose}
-        busy={action.busy}
-        submit="Create"
-        error={action.error && <ErrorNote error={action.error} />}
-      >
-        <div class="stack">
-          <p>You get a link for them. With it they choose a new password; all their sessions end then.</p>
-          <p class="muted">It works once, for 24 hours.</p>
-        </div>
-      </Form>
-    </Dialog>
+    <FormDialog
+      title={`A new password for ${person.email}?`}
+      action={action}
+      submit="Create"
+      onSubmit={action.run}
+      onClose={onClose}
+    >
+      <div class="stack">
+        <p>You get a link for them. With it they choose a new password; all their sessions end then.</p>
+        <p class="muted">It works once, for 24 hours.</p>
+      </div>
+    </FormDialog>
   )
 }
