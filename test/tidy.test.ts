@@ -4,7 +4,7 @@
  */
 import { existsSync, readdirSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { Command } from 'commander'
 import { describe, expect, test } from 'vitest'
 import { ERRORS } from '#contract'
@@ -24,6 +24,7 @@ import {
   tableOf,
   withoutComments,
 } from './helpers/repository.ts'
+import { SHARED_NAMES } from './helpers/shared-names.ts'
 
 /** What each part of src imports besides its own files, from top to bottom as in the drawing of src/README.md. */
 const ARROWS: Readonly<Record<string, readonly string[]>> = {
@@ -208,8 +209,8 @@ const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[
   'src/replay/replay.ts': [['setTimeout'], 'plugins of other people that wait in real time'],
   'src/store/lock.ts': [['node:timers', 'setTimeout'], 'a gateway that waits for a command to let go of the store'],
   'src/runtime/dry-run.ts': [['setTimeout'], 'nobody waits for a step that hangs'],
-  'src/simulate/gateway.ts': [['setTimeout'], 'waits for what is real: a file, another process'],
-  'src/simulate/wire.ts': [['setTimeout'], 'a method that a socket has'],
+  'src/simulate/whole-gateway.ts': [['setTimeout'], 'waits for what is real: a file, another process'],
+  'src/simulate/connection.ts': [['setTimeout'], 'a method that a socket has'],
   'plugins/concurrency/slots.ts': [['setTimeout'], 'the end of a wait for a slot'],
   'plugins/credits/index.ts': [['setTimeout'], 'pauses between two tries of a settle'],
   'plugins/credits/checkpoints.ts': [['setInterval'], 'one interval for all open streams'],
@@ -312,6 +313,19 @@ describe('imports', () => {
     const names = there.map(entry => (entry.isDirectory() ? `${entry.name}/` : entry.name))
     const drawn = drawing().map(part => part.replace(/(?<=\/).*/, ''))
     expect([...new Set(drawn)].sort()).toEqual(names.filter(name => name !== 'README.md').sort())
+  })
+
+  test('a file name has one meaning', () => {
+    const folders = new Map<string, string[]>()
+    // A page of the dashboard is named after what it shows, as its data is.
+    for (const file of product.filter(name => name.startsWith('src/') && !name.startsWith('src/dashboard/pages/'))) {
+      const base = basename(file).replace(/\.\w+$/, '')
+      folders.set(base, [...(folders.get(base) ?? []), file])
+    }
+    const several = [...folders].filter(([, files]) => files.length > 1)
+    const unexplained = several.filter(([base]) => !Object.hasOwn(SHARED_NAMES, base))
+    expect(unexplained.map(([, files]) => files)).toEqual([])
+    expect(Object.keys(SHARED_NAMES).sort()).toEqual(several.map(([base]) => base).sort())
   })
 
   test('make no circle', () => {

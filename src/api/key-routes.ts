@@ -2,8 +2,8 @@
 
 import { type KeySummary, mayUse, parseMoney, refuse } from '#contract'
 import type { IssuedKey } from '../store/store.ts'
+import type { ApiParts } from './api-parts.ts'
 import { ids, MONEY, NAME, TIME } from './inputs.ts'
-import type { ApiParts } from './parts.ts'
 import { type ApiRoute, type Call, route } from './route.ts'
 import { type Fits, maybe, shape } from './schema.ts'
 import { showAll, showKey, showKeys } from './show.ts'

@@ -6,7 +6,7 @@
 import type { Context } from 'koa'
 import type { ErrorCode } from '#contract'
 import type { Person } from '../store/people.ts'
-import type { ApiParts } from './parts.ts'
+import type { ApiParts } from './api-parts.ts'
 import type { Schema } from './schema.ts'
 import type { SchemaName } from './schemas.ts'
 import type { Guard } from './sign-in.ts'

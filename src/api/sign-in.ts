@@ -1,8 +1,8 @@
 /** What stands at the door of the account API: passwords, sessions, and how often somebody may try. One for the process. */
 import type { Log } from '#contract'
+import type { ApiParts } from './api-parts.ts'
 import { type Attempts, createAttempts, createDelays } from './attempts.ts'
-import { createKnown, type Known } from './known.ts'
-import type { ApiParts } from './parts.ts'
+import { createKnown, type Known } from './known-clients.ts'
 import { createPasswords, type Passwords } from './password.ts'
 import { createSessions, type Sessions } from './sessions.ts'
 

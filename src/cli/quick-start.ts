@@ -4,8 +4,8 @@
  */
 import type { Model } from '#contract'
 import { runVerb } from '../api/control/verbs.ts'
-import { basePath, chatPath, isLoopback, urlHost } from '../config/address.ts'
 import type { Configuration, RouteConfig } from '../config/configuration.ts'
+import { basePath, chatPath, isLoopback, urlHost } from '../config/listen-address.ts'
 import type { Store } from '../store/store.ts'
 
 /** What the texts need to know of a configuration. */

@@ -1,7 +1,8 @@
 /** The part of gateway.yaml about people: where the dashboard is, what browsers call it, and who may make an account. */
-import { isLoopback, urlHost } from './address.ts'
+
 import type { Address, Configuration } from './configuration.ts'
 import type { GatewayShape } from './file-shapes.ts'
+import { isLoopback, urlHost } from './listen-address.ts'
 import { nearest } from './yaml/problem.ts'
 import type { Source } from './yaml/source.ts'
 

@@ -1,7 +1,7 @@
 /** Whether a provider's `base_url` is one of this gateway's own listeners: each request would come back to it. */
 import { hostname, networkInterfaces } from 'node:os'
-import { isLoopback, urlHost } from './address.ts'
 import type { Address } from './configuration.ts'
+import { isLoopback, urlHost } from './listen-address.ts'
 
 /** The listeners by the keys that say them; null for one that there is not. */
 export type Listeners = Readonly<Record<string, Address | null>>

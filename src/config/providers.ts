@@ -1,11 +1,12 @@
 /** `providers`: checks what the schema cannot say, above all that no secret stands in the file and none leaves in clear. */
-import { isLoopback } from './address.ts'
+
 import { azurePlaceOf, checkAzure } from './azure.ts'
 import { likelierBaseUrl } from './base-urls.ts'
 import type { Credential, Provider } from './configuration.ts'
 import type { GatewayShape, ProviderShape } from './file-shapes.ts'
+import { BY_REFERENCE, WRITTEN_OUT } from './gateway-section.ts'
+import { isLoopback } from './listen-address.ts'
 import { type Listeners, ownListener } from './own-listeners.ts'
-import { BY_REFERENCE, WRITTEN_OUT } from './server.ts'
 import { checkServiceAccount, serviceAccountOf } from './service-account.ts'
 import { entriesOf, pointer, type Source } from './yaml/source.ts'
 

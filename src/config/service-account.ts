@@ -1,9 +1,9 @@
 /** `service_account`: the JSON file that Google's console gives out for an account, as the text of a secret. */
 import { createPrivateKey } from 'node:crypto'
-import { isLoopback } from './address.ts'
 import type { ServiceAccount } from './configuration.ts'
 import type { ProviderShape } from './file-shapes.ts'
-import { BY_REFERENCE, WRITTEN_OUT } from './server.ts'
+import { BY_REFERENCE, WRITTEN_OUT } from './gateway-section.ts'
+import { isLoopback } from './listen-address.ts'
 import type { Source } from './yaml/source.ts'
 
 /** Of a text that has passed the check. */

@@ -1,7 +1,7 @@
 /** Which page stands where, and what the sidebar shows of them. Each page is a file of its own that is loaded when needed. */
 
 import type { ComponentType } from 'preact'
-import type { PageProps, Route } from './lib/places.ts'
+import type { PageProps, Route } from './lib/paths.ts'
 import type { IconName } from './ui/icons.tsx'
 
 type Load = () => Promise<{ readonly default: ComponentType<PageProps> }>

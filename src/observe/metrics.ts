@@ -1,6 +1,6 @@
 /** What /metrics tells, about a dozen series: their names and meanings as data, and one method for each thing that happens. */
 import { formatMoney } from '#contract'
-import { createRegistry, type MetricDefinition } from './registry.ts'
+import { createRegistry, type MetricDefinition } from './metric-registry.ts'
 import type { ExchangeSummary } from './summary.ts'
 
 /** Every metric, in the order of the page. */

@@ -1,10 +1,10 @@
 /** What operators see of a running gateway: exchanges under way, how its providers do, and which configuration runs. */
 import { readFile } from 'node:fs/promises'
 import { basename, dirname, relative } from 'node:path'
-import type { PlaygroundRoute } from '../api/parts.ts'
+import type { PlaygroundRoute } from '../api/api-parts.ts'
 import type { ConfigurationView, ExchangeView, ProblemView, ProviderView, TargetHealthView } from '../api/views.ts'
-import { urlHost } from '../config/address.ts'
 import type { Configuration } from '../config/configuration.ts'
+import { urlHost } from '../config/listen-address.ts'
 import type { LoadResult } from '../config/load.ts'
 import type { Problem } from '../config/yaml/problem.ts'
 import type { LiveExchange } from '../request/send/live-exchange.ts'

@@ -1,7 +1,7 @@
 /** What a scripted provider says, as the bytes of the chat-completions format. */
 
 import type { ChatCompletion, Chunk, WireUsage } from '#contract'
-import { namesOf } from './known.ts'
+import { namesOf } from './known-options.ts'
 
 /** What went wrong at the provider. */
 export type Fault = 'unreachable' | 'reset' | 'silent' | 'garbage'

@@ -4,7 +4,7 @@ import { failureOfError } from '../providers/attempt.ts'
 import { RawAbort, RawFailure, type RawProxy, type RawRequest, type RawSink } from '../providers/raw.ts'
 import type { QueuedHandler, Transport } from '../providers/transport.ts'
 import { ANSWER_NAMES, type Fault, render, type ScriptedAnswer } from './answers.ts'
-import { refuseUnknown } from './known.ts'
+import { refuseUnknown } from './known-options.ts'
 import { type BenchTime, turn } from './time.ts'
 
 /** What a provider was asked, and what became of it. */

@@ -1,7 +1,7 @@
 /** One request of a client without a network: what it sends, when it leaves, and what it saw. */
 import type { Configuration } from '../config/configuration.ts'
-import { namesOf } from './known.ts'
-import { Wire } from './wire.ts'
+import { Wire } from './connection.ts'
+import { namesOf } from './known-options.ts'
 
 /** A request as a client sends it. */
 export interface BenchRequest {

@@ -1,8 +1,8 @@
 /** Accounts: whose credit it is. Rows are read on every lookup; nothing is cached. */
 import type { Account, AccountBalance, Clock } from '#contract'
-import { text } from './check.ts'
 import type { Database, Row } from './database.ts'
 import { conflict, invalid, noAccount } from './mistakes.ts'
+import { text } from './preconditions.ts'
 import type { NewAccount } from './store.ts'
 
 export const ACCOUNT_PREFIX = 'acc_'

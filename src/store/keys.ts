@@ -5,10 +5,10 @@
 import { hash, type KeyObject, timingSafeEqual } from 'node:crypto'
 import type { Clock, Key, KeyLookup, KeyPurpose, Keys, NanoUsd } from '#contract'
 import { boundedMap } from './bounded.ts'
-import { money, text } from './check.ts'
 import type { Database, Row } from './database.ts'
 import { createKeyTotals } from './key-totals.ts'
 import { conflict, invalid, notFound } from './mistakes.ts'
+import { money, text } from './preconditions.ts'
 import {
   BETWEEN_ROTATIONS_MS,
   type KeyChange,

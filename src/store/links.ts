@@ -1,8 +1,8 @@
 /** Links that work once: invitations, and links to choose a new password. */
 import type { Clock, NanoUsd } from '#contract'
+import type { Makers } from './creators.ts'
 import type { Database, Row } from './database.ts'
 import { StoreError } from './error.ts'
-import type { Makers } from './makers.ts'
 import { noAccount, notFound } from './mistakes.ts'
 import type { Link, NewLink } from './people.ts'
 

@@ -1,8 +1,8 @@
 /** Tokens with which operators' machines call the operators' API: rows by digest, as secrets of gateway keys are. */
 import type { Clock } from '#contract'
+import type { Makers } from './creators.ts'
 import type { Database, Row } from './database.ts'
 import type { LinkUser } from './links.ts'
-import type { Makers } from './makers.ts'
 import { notFound } from './mistakes.ts'
 import type { OperatorToken } from './people.ts'
 

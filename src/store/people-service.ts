@@ -2,7 +2,6 @@
 import type { KeyObject } from 'node:crypto'
 import type { Clock } from '#contract'
 import { ACCOUNT_PREFIX } from './accounts.ts'
-import { money, text } from './check.ts'
 import type { Database } from './database.ts'
 import { createDevices } from './devices.ts'
 import { normalEmail } from './email.ts'
@@ -20,6 +19,7 @@ import {
   TOKEN_PREFIX,
 } from './people.ts'
 import { createPersonReader, noPerson, type PersonReader } from './persons.ts'
+import { money, text } from './preconditions.ts'
 import { createSessionReader } from './sessions.ts'
 import { createOperatorToken, createSecret, digest, isOperatorToken, isSecret, last4 } from './token.ts'
 import type { Writer } from './writer.ts'

@@ -4,11 +4,11 @@
  */
 import type { Clock, NanoUsd } from '#contract'
 import type { AccountOperations } from './accounts.ts'
+import type { Makers } from './creators.ts'
 import type { Database, Row } from './database.ts'
 import { foldEmail, formerEmail } from './email.ts'
 import type { LedgerOperations } from './ledger.ts'
 import type { LinkUser } from './links.ts'
-import type { Makers } from './makers.ts'
 import { conflict, invalid, noAccount, notFound } from './mistakes.ts'
 import type { TokenUser } from './operator-tokens.ts'
 import type { Membership, NewPerson, Person, PersonWithPassword, Role } from './people.ts'

@@ -21,8 +21,8 @@ import {
 } from 'node:fs'
 import { dirname } from 'node:path'
 import type { SettleRequest } from '#contract'
-import { checkSettle } from './check.ts'
 import { syncFolder } from './files.ts'
+import { checkSettle } from './preconditions.ts'
 
 /** A line of the spool, and what it says; undefined when it is torn. */
 export interface SpooledLine {

@@ -14,11 +14,11 @@ import { loadConfiguration } from '../config/load.ts'
 import { formatProblem } from '../config/yaml/problem.ts'
 import { BUILT_IN } from '../loader/builtin.ts'
 import { createRegistry } from '../loader/registry.ts'
-import { type BenchRecord, TestGateway } from '../simulate/gateway.ts'
-import { namesOf, refuseUnknown } from '../simulate/known.ts'
+import { namesOf, refuseUnknown } from '../simulate/known-options.ts'
 import { createTime, STANDARD_START_MS, sameNumbers } from '../simulate/time.ts'
 import type { ScriptedUpstream } from '../simulate/upstream.ts'
 import { type BenchAnswer, type BenchRequest, headersOf, REQUEST_NAMES } from '../simulate/visit.ts'
+import { type BenchRecord, TestGateway } from '../simulate/whole-gateway.ts'
 import type { Store, VerifyReport } from '../store/store.ts'
 
 /** How a bench is set up. */

@@ -3,10 +3,10 @@
  * real gateway with the plugin in its place, whole and as a stream, and looks at what is left.
  */
 import { type AnyPlugin, type FactName, mistakeText, type TrailEntry } from '#contract'
-import { StuckError } from '../simulate/gateway.ts'
-import { namesOf, refuseUnknown } from '../simulate/known.ts'
+import { namesOf, refuseUnknown } from '../simulate/known-options.ts'
 import { turn } from '../simulate/time.ts'
 import type { BenchAnswer, BenchRequest } from '../simulate/visit.ts'
+import { StuckError } from '../simulate/whole-gateway.ts'
 import { type Bench, type BenchOptions, openBench } from './bench.ts'
 import { answerWrong, crashWrong, leftWrong, moneyWrong, stepWrong, type Tried, traceWrong } from './checks.ts'
 import {

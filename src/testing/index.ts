@@ -1,8 +1,8 @@
 /** What plugin authors test with: `tollgate/testing`. */
 export type { Fault, ScriptedAnswer, ScriptedUsage } from '../simulate/answers.ts'
-export type { BenchRecord, LogEntry, Recovered } from '../simulate/gateway.ts'
 export type { Script, ScriptedUpstream, UpstreamCall } from '../simulate/upstream.ts'
 export type { BenchAnswer, BenchRequest } from '../simulate/visit.ts'
+export type { BenchRecord, LogEntry, Recovered } from '../simulate/whole-gateway.ts'
 export {
   type Bench,
   type BenchLedger,

@@ -6,7 +6,7 @@ import { AsyncLocalStorage, createHook, executionAsyncId } from 'node:async_hook
 import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type AnyPlugin, definePlugin, type Exchange, type StepInstance, type StepMiddleware } from '#contract'
-import { factsWrong, seeFacts } from './facts.ts'
+import { factsWrong, seeFacts } from './kept-facts.ts'
 
 /** Those things that keep a process at work, by Node's names for them. */
 const LASTING: ReadonlyMap<string, string> = new Map([

@@ -2,10 +2,10 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { describe, expect, test } from 'vitest'
 import { ERRORS } from '#contract'
-import { FORMATS } from '../../src/api/check.ts'
 import { describeApi } from '../../src/api/openapi.ts'
 import { ROUTES } from '../../src/api/routes.ts'
 import { SCHEMAS } from '../../src/api/schemas.ts'
+import { FORMATS } from '../../src/api/validate.ts'
 import { startRig } from './rig.ts'
 
 interface Operation {

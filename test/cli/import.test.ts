@@ -5,9 +5,9 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { perMillion, wholeOf } from '../../src/cli/import-litellm/decimal.ts'
 import { importLitellm } from '../../src/cli/import-litellm/index.ts'
-import { MAKERS } from '../../src/cli/import-litellm/makers.ts'
 import { UnreadableYaml } from '../../src/cli/import-litellm/read.ts'
 import { filesOf, summary } from '../../src/cli/import-litellm/render.ts'
+import { MAKERS } from '../../src/cli/import-litellm/vendors.ts'
 import { makePlace, type Place } from './helpers.ts'
 
 const fixture = (name: string) => join(dirname(fileURLToPath(import.meta.url)), 'litellm', `${name}.yaml`)

@@ -1,7 +1,7 @@
 /** Good configurations, and what becomes of them. */
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { parseAddress } from '../../src/config/address.ts'
+import { parseAddress } from '../../src/config/listen-address.ts'
 import { loadConfiguration } from '../../src/config/load.ts'
 import { formatProblem } from '../../src/config/yaml/problem.ts'
 import { registry } from './stand-ins.ts'

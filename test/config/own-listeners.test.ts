@@ -1,7 +1,7 @@
 /** Which base URLs are the gateway's own listeners. */
 import { hostname } from 'node:os'
 import { afterAll, expect, test } from 'vitest'
-import { parseAddress } from '../../src/config/address.ts'
+import { parseAddress } from '../../src/config/listen-address.ts'
 import { ownListener } from '../../src/config/own-listeners.ts'
 import { expectOneProblem, openWorkshop } from './workshop.ts'
 

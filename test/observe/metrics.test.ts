@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Usage } from '#contract'
+import { MAX_LABEL_SETS } from '../../src/observe/metric-registry.ts'
 import { createMetrics, METRICS, type MetricsOptions } from '../../src/observe/metrics.ts'
-import { MAX_LABEL_SETS } from '../../src/observe/registry.ts'
 import { summary } from './summary.ts'
 
 const ATTEMPT = { status: null, ms: 1 } as const

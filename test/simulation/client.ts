@@ -1,5 +1,5 @@
 /** A client: sends its request, reads what it likes of the answer, leaves when it likes, and remembers what it saw. */
-import { Wire } from '../../src/simulate/wire.ts'
+import { Wire } from '../../src/simulate/connection.ts'
 import type { ClientPlan } from './scenario.ts'
 import type { World } from './world.ts'
 

@@ -1,6 +1,6 @@
 /** What a condition names, with the values that it had: `account.plan` is "default". */
 
-import { isNode } from '../../config/conditions/errors.ts'
+import { isNode } from '../../config/conditions/condition-error.ts'
 import { parseWhen } from '../../config/conditions/when.ts'
 
 /** A field of a fact, or a header, as the condition writes it. */

@@ -3,12 +3,12 @@ import { likelierBaseUrl } from '../../config/base-urls.ts'
 import { CLOUDS } from './clouds.ts'
 import { wholeOf } from './decimal.ts'
 import { headersOf, withOneSelf } from './headers.ts'
-import { MAKERS, type ModelName, makerOf } from './makers.ts'
 import { ROW } from './params-table.ts'
 import { Fields, isTrue, type TextValue } from './read.ts'
 import type { Remarks } from './remarks.ts'
 import { isReference, literal, type Variables } from './secrets.ts'
 import { type Timeouts, timeoutsOf, timeoutsYaml } from './timeouts.ts'
+import { MAKERS, type ModelName, makerOf } from './vendors.ts'
 
 /** What a deployment is asked for. Others are not carried. */
 type Use = 'chat' | 'embedding'

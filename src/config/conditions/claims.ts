@@ -1,5 +1,5 @@
 /** What the parts of a condition say about the same thing, and whether all of it can be so at once. */
-import { isNode, type Node } from './errors.ts'
+import { isNode, type Node } from './condition-error.ts'
 
 /** What is left for one thing: a field, a size, or a part as a whole. */
 interface Left {

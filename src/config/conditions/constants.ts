@@ -1,6 +1,6 @@
 /** Parts of a condition that have one value for all requests: one that cannot be worked out would fail for each of them. */
 import { EvaluationError } from '@marcbachmann/cel-js'
-import { isNode, type Node, type WhenError, wordsFor } from './errors.ts'
+import { isNode, type Node, type WhenError, wordsFor } from './condition-error.ts'
 import { isConstant } from './macros.ts'
 
 /**

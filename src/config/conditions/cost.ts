@@ -3,7 +3,7 @@
  * inside a macro over the letters of a header is a hundred million rounds, during which nobody else is served. So the
  * most that a condition can cost is worked out at load, with every header as long as headers can be.
  */
-import { isNode, type Node, type WhenError } from './errors.ts'
+import { isNode, type Node, type WhenError } from './condition-error.ts'
 import { macroOf } from './macros.ts'
 
 /** One step is about 100 ns: that much for one request is a tenth of a second. */

@@ -1,5 +1,5 @@
 /** Where in a condition a name is bound: `list.exists(x, …)` and `cel.bind(x, …, …)`, and what is free all the same. */
-import { isNode, type Node } from './errors.ts'
+import { isNode, type Node } from './condition-error.ts'
 
 export interface Macro {
   /** Null for `cel.bind`. */

@@ -4,7 +4,7 @@
  */
 
 import { contradictory } from './claims.ts'
-import { fieldName, isNode, type Node } from './errors.ts'
+import { fieldName, isNode, type Node } from './condition-error.ts'
 import { parseWhen } from './when.ts'
 
 /** A way by which requests come to a policy: what is known of them before any step has run. */

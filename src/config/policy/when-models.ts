@@ -3,7 +3,7 @@
  * silently do nothing.
  */
 
-import { fieldName, isNode, type Node, walk } from '../conditions/errors.ts'
+import { fieldName, isNode, type Node, walk } from '../conditions/condition-error.ts'
 import { type ModelSizes, truthOf } from '../conditions/truth.ts'
 import { parseWhen } from '../conditions/when.ts'
 import { didYouMean, listed } from '../yaml/problem.ts'

@@ -1,6 +1,6 @@
 /** What stands in the place of a form while its one-time link is looked at, or when that link is no good. */
 import type { VNode } from 'preact'
-import type { OneTimeLink } from '../lib/link.ts'
+import type { OneTimeLink } from '../lib/one-time-link.ts'
 import { ButtonLink, Empty, ErrorBox, Gate, Loading } from '../ui/index.ts'
 
 interface TroubleProps {

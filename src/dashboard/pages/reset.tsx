@@ -2,7 +2,7 @@
 import type { VNode } from 'preact'
 import type { SessionView } from '../../api/views.ts'
 import { api } from '../lib/api.ts'
-import { useLink } from '../lib/link.ts'
+import { useLink } from '../lib/one-time-link.ts'
 import { navigate } from '../lib/router.tsx'
 import { useSigned } from '../lib/session.tsx'
 import { useAction } from '../lib/use-resource.ts'

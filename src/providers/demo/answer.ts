@@ -3,7 +3,7 @@ import { seeded } from './chance.ts'
 import { wrongValue } from './refusal.ts'
 import type { DemoRequest } from './request.ts'
 import { SampleError, sample } from './sample.ts'
-import { answerText, hintsOf, thinkingText } from './text.ts'
+import { answerText, hintsOf, thinkingText } from './sample-text.ts'
 import { countTokens, splitTokens } from './tokens.ts'
 import { chooseCalls } from './tools.ts'
 

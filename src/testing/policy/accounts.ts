@@ -1,6 +1,6 @@
 /** Who is there when a scripted request comes: accounts with their credit, and a key of each. */
 import type { Key } from '#contract'
-import type { TestGateway } from '../../simulate/gateway.ts'
+import type { TestGateway } from '../../simulate/whole-gateway.ts'
 import type { AccountShape, KeyShape, TestShape } from './schema.ts'
 
 /** The account's id and name, its key, and the key as clients send it. */

@@ -17,7 +17,7 @@ import { patternOf } from './expect.ts'
 import { HTTP_KEY } from './http.ts'
 import { type JwtSettings, tokenStepOf } from './identity.ts'
 import { inherited } from './inherit.ts'
-import { mergeParts } from './parts.ts'
+import { mergeParts } from './replaced-parts.ts'
 import {
   type ExpectShape,
   type FileShape,

@@ -3,7 +3,7 @@ import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Check, DeadlineClock } from '../../../src/common/clock.ts'
 import { Client, type ClientOptions, type ClientOwner } from '../../../src/request/answer/client.ts'
-import { CutResponse } from '../../../src/request/http/response.ts'
+import { CutResponse } from '../../../src/request/http/cut-response.ts'
 import { openRaw, type RawClient } from '../../helpers/raw-client.ts'
 
 export interface Wire extends AsyncDisposable {

@@ -3,8 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { type AddressInfo, connect } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import { Connections } from '../../../src/request/http/connections.ts'
+import { CutResponse } from '../../../src/request/http/cut-response.ts'
 import { ClientRequest, LEFTOVER } from '../../../src/request/http/leftover.ts'
-import { CutResponse } from '../../../src/request/http/response.ts'
 
 const HEAD = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
 

@@ -3,7 +3,7 @@
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
 import type { AccountDetailView, AccountView, PageView, PlanView } from '../../../api/views.ts'
-import type { PageProps } from '../../lib/places.ts'
+import type { PageProps } from '../../lib/paths.ts'
 import { setQuery, usePlace } from '../../lib/router.tsx'
 import { useSession } from '../../lib/session.tsx'
 import { type Resource, useResource } from '../../lib/use-resource.ts'

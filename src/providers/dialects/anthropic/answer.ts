@@ -9,7 +9,7 @@ import {
 } from '../translate/completion.ts'
 import { type Fields, isFields, textIn } from '../translate/value.ts'
 import type { ErrorReader } from './errors.ts'
-import { finishOf, refusalOf } from './finish.ts'
+import { finishOf, refusalOf } from './finish-reason.ts'
 import { JSON_TOOL } from './tools.ts'
 import { usageOf } from './usage.ts'
 

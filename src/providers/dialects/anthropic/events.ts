@@ -7,7 +7,7 @@ import type { ChunkWriter } from '../translate/completion.ts'
 import { type Fields, isFields, textIn } from '../translate/value.ts'
 import { argumentsOf, isSearchBlock, isWebCitation, PAUSE, textPiece } from './answer.ts'
 import type { ErrorReader } from './errors.ts'
-import { finishOf, refusalOf } from './finish.ts'
+import { finishOf, refusalOf } from './finish-reason.ts'
 import { JSON_TOOL } from './tools.ts'
 import { laterUsage, usageOf } from './usage.ts'
 

@@ -10,7 +10,7 @@ import {
   type ToolChoice,
 } from '../translate/parameters.ts'
 import { marked } from './cache.ts'
-import { closedSchema } from './json-schema.ts'
+import { closedSchema } from './strict-schema.ts'
 import type { Traits } from './traits.ts'
 
 /**

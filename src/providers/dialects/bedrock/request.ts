@@ -1,6 +1,6 @@
 /** The request as Converse takes it. */
 import { type Chat, type ChatRequest, type EncodedRequest, refuse } from '#contract'
-import { closedSchema } from '../anthropic/json-schema.ts'
+import { closedSchema } from '../anthropic/strict-schema.ts'
 import { bodyOf } from '../translate/body.ts'
 import { lostIn } from '../translate/conversation.ts'
 import {

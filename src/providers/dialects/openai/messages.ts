@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import type { ChatMessage } from '#contract'
 import { CALL_EXTENSIONS, EXTENSIONS } from './extensions.ts'
-import { ordered, refusalAsContent } from './order.ts'
+import { ordered, refusalAsContent } from './message-order.ts'
 import type { MessageQuirks } from './quirks.ts'
 
 type Fields = Readonly<Record<string, unknown>>

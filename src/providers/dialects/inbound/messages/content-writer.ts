@@ -3,7 +3,7 @@ import type { AnthropicPiece, Delta, ToolCallDelta } from '#contract'
 import { BlockQueue, type BlockSink, type OpenBlock, type Piece, type SearchBlock } from './blocks.ts'
 import { Call } from './call.ts'
 import { type Fields, isFields } from './fields.ts'
-import { detailMark, fieldMark, googleMark, type ThoughtField } from './marks.ts'
+import { detailMark, fieldMark, googleMark, type ThoughtField } from './kept-thoughts.ts'
 
 interface Thought extends OpenBlock {
   readonly kind: 'thought'

@@ -21,7 +21,7 @@ import {
   wrongValue,
   wrongWord,
 } from './fields.ts'
-import { readMark as readThoughtMark, type ThoughtField } from './marks.ts'
+import { readMark as readThoughtMark, type ThoughtField } from './kept-thoughts.ts'
 import { shortName } from './names.ts'
 
 export type CanonicalMessage = Readonly<Record<string, unknown>>

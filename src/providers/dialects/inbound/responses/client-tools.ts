@@ -2,7 +2,7 @@
  * Tools that OpenAI defines and the client runs. Formats of chats do not have them, so towards the model each is a function
  * of the same name, and its calls and their results are told in the items that the client knows.
  */
-import type { Call, PlacedPart } from './parts.ts'
+import type { Call, PlacedPart } from './content-parts.ts'
 import { at, type Fields, fieldsOf, isFields, listOf, optionalTextOf, textOf } from './read.ts'
 
 /** The types of these tools, which are their names too. */

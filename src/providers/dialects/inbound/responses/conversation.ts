@@ -2,8 +2,8 @@
  * The canonical messages of a conversation of items. What the model did in one turn (thoughts, words, calls) is many items
  * and one message; and only the user can show pictures and files there.
  */
-import type { Call } from './parts.ts'
-import { contentOf, type Part, type PlacedPart } from './parts.ts'
+import type { Call } from './content-parts.ts'
+import { contentOf, type Part, type PlacedPart } from './content-parts.ts'
 import type { MessagePlace } from './places.ts'
 import type { Fields } from './read.ts'
 import type { ToolList } from './tools.ts'

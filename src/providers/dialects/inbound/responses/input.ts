@@ -2,11 +2,11 @@
 
 import type { Boxes, InboundView } from '#contract'
 import { readClientItem } from './client-tools.ts'
+import type { Call } from './content-parts.ts'
+import { type PlacedPart, readParts, readTexts } from './content-parts.ts'
 import { Conversation, type ReadInput } from './conversation.ts'
 import { earlierItems, itemBehind, keptForm } from './kept.ts'
 import { flatName, SEARCH } from './names.ts'
-import type { Call } from './parts.ts'
-import { type PlacedPart, readParts, readTexts } from './parts.ts'
 import { at, type Fields, fieldsOf, listOf, missing, notOneOf, optionalTextOf, textOf, unsupported } from './read.ts'
 import { isKept } from './response.ts'
 import { unseal } from './sealed.ts'

@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers'
 import Koa from 'koa'
 import { expect, onTestFinished, test } from 'vitest'
 import { isRefusal } from '#contract'
-import { createFiles } from '../../src/api/files.ts'
+import { createFiles } from '../../src/api/downloads.ts'
 
 /** A server with one route; each request's file has the pieces that `pieces` makes for its path. */
 async function serve(pieces: (path: string) => Iterable<string>) {

@@ -1,6 +1,6 @@
 /** Which page belongs to an address, and where one may be sent after signing in. */
 import { expect, test } from 'vitest'
-import { match, placeAfter } from '../../src/dashboard/lib/places.ts'
+import { match, placeAfter } from '../../src/dashboard/lib/paths.ts'
 
 const ROUTES = ['/', '/keys', '/receipts', '/receipts/:id', '/operator/accounts/:id'].map(path => ({
   path,

@@ -7,7 +7,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { Context } from 'koa'
 import { refuse } from '#contract'
-import type { ApiParts } from './parts.ts'
+import type { ApiParts } from './api-parts.ts'
 import type { Answer } from './route.ts'
 
 /** A file on its way to a person. */

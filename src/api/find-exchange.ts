@@ -1,7 +1,7 @@
 /** Exchanges that are over, for operators: one of the last as the gateway remembers it, else what its receipt says. */
 import type { Receipt } from '#contract'
 import type { Store } from '../store/store.ts'
-import type { RecentTrails } from './parts.ts'
+import type { RecentTrails } from './api-parts.ts'
 import { namesOf, showReceipt, showTime } from './show.ts'
 import type { PastExchangeView } from './views.ts'
 

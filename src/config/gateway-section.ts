@@ -1,9 +1,9 @@
 /** The part of gateway.yaml about the gateway itself: addresses, store, secret, host names, limits. */
 import { dirname, resolve } from 'node:path'
-import { isLoopback, parseAddress, urlHost } from './address.ts'
 import type { Address, Configuration } from './configuration.ts'
 import { buildPeople } from './dashboard.ts'
 import type { GatewayShape } from './file-shapes.ts'
+import { isLoopback, parseAddress, urlHost } from './listen-address.ts'
 import type { Source } from './yaml/source.ts'
 
 type Server = Pick<

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { expect, test } from 'vitest'
-import { clientAddress } from '../../../src/request/http/address.ts'
+import { clientAddress } from '../../../src/request/http/client-address.ts'
 
 const request = (socket: string | undefined, forwarded?: string | string[]) =>
   ({
