@@ -82,9 +82,9 @@ async function dryRunPolicy(source: Source, policy: PolicyConfig, configuration:
   )
   try {
     const routes = configuration.routes.filter(({ steps }) => steps === policy)
-    for (const { step, message } of await runDry(routes, await servicesIn(configuration), 'check')) {
+    for (const { step, message, suggestion } of await runDry(routes, await servicesIn(configuration), 'check')) {
       const at = policy.steps.findIndex(({ id }) => id === step)
-      source.report(at < 0 ? '' : `/steps/${at}/use`, message.split('\n', 1)[0]!, { rule })
+      source.report(at < 0 ? '' : `/steps/${at}/use`, message.split('\n', 1)[0]!, { rule, suggestion })
     }
     await new Promise(resolve => setTimeout(resolve, STRAYS_MS))
   } finally {

@@ -7,7 +7,7 @@
 import { type AnyPlugin, asksModel, type Catalog, isRefusal, mistakeText, refuse, type StepMiddleware } from '#contract'
 import type { RouteConfig } from '../config/configuration.ts'
 import { createPlan, type Plan, PlanError, placeOf } from '../loader/plan.ts'
-import { mistakeSentence } from '../request/pipeline/step-report.ts'
+import { mistakeSentence, REMEDIES } from '../request/pipeline/step-report.ts'
 import { Contexts } from '../simulate/context.ts'
 import { SimulatedExchange } from '../simulate/exchange.ts'
 import { ACCOUNT, KEY, type RealServices, servicesFor, standInServices } from '../simulate/services.ts'
@@ -24,6 +24,8 @@ export interface Mistake {
   readonly step: string | null
   /** One sentence without the place in the policy. */
   readonly message: string
+  /** What to change, continuing that sentence after a semicolon. */
+  readonly suggestion?: string | undefined
   /** The same with that place. */
   readonly sentence: string
 }
@@ -149,7 +151,9 @@ async function tryPlan(contexts: Contexts, route: RouteConfig, plan: Plan, body:
       const { step } = report
       const { position } = plan.steps.find(({ id }) => id === step)!
       const message = mistakeSentence(report)
-      mistake ??= { policy: plan.name, step, message, sentence: `${placeOf(plan.name, position)}${message}` }
+      const suggestion = REMEDIES[report.mistake]
+      const sentence = `${placeOf(plan.name, position)}${message}`
+      mistake ??= { policy: plan.name, step, message, suggestion, sentence }
     },
     stepGraceMs: GRACE_MS,
   })

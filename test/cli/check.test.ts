@@ -128,9 +128,11 @@ describe('what a gateway would not start with', () => {
     const { code, out } = await place.tollgate(['check', '--json'])
     const { ok, files } = JSON.parse(out)
     expect(code).toBe(ok ? 0 : 1)
-    const found: { file: string; line: number; column: number; rule: string; message: string }[] = files[0].problems
+    const found: Record<string, string | number>[] = files[0].problems
     for (const { file } of found) expect(file).toBe('policies/standard.yaml')
-    return found.map(({ line, column, rule, message }) => `${line}:${column} ${rule}: ${message}`)
+    return found.map(({ line, column, rule, message, suggestion }) =>
+      [`${line}:${column} ${rule}: ${message}`, suggestion ?? []].flat().join('; '),
+    )
   }
 
   test('patterns of guard, and names that it has twice: all of them, each at its place', async () => {
@@ -162,7 +164,7 @@ describe('what a gateway would not start with', () => {
     const found = await problemsWith(`use: guard\n    with:\n      rules:\n        - ${rules.join('\n        - ')}`)
     expect(found).toEqual([
       '7:31 missing-variable: the environment variable PAT is not set',
-      '8:22 unknown-key: unknown key "patern"',
+      '8:22 unknown-key: unknown key "patern"; did you mean "pattern"?',
       expect.stringMatching(/^9:21 wrong-value: detect: "emial" is not one of/),
       expect.stringMatching(/^10:19 wrong-value: name: "c d" does not match/),
     ])
@@ -263,7 +265,16 @@ describe('what a gateway would not start with', () => {
       test.each<[string, string, string[]]>([
         ['throws', `throw new Error('for ' + ctx.exchange.account.id)`, ['threw: for acct_rehearsal']],
         ['hangs', 'await new Promise(() => {})', ['did not return within 1000 ms']],
-        ['does nothing', '', ['returned without next(), an answer or a refusal']],
+        [
+          'does nothing',
+          '',
+          ['returned without next(), an answer or a refusal; add `await next()`, or throw a refusal'],
+        ],
+        [
+          'forgets await',
+          'void next()',
+          ['returned while its next() was pending; write `await next()` or `return next()`'],
+        ],
         ['refuses', `throw refuse('forbidden')`, []],
         ['goes on', 'await next()', []],
       ])('one that %s', async (_name, handle, mistakes) => {

@@ -20,6 +20,12 @@ const MISTAKES = {
 
 export type StepMistake = keyof typeof MISTAKES
 
+/** What the author of a plugin changes, for mistakes whose words do not say it. */
+export const REMEDIES: { readonly [mistake in StepMistake]?: string } = {
+  no_decision: 'add `await next()`, or throw a refusal',
+  not_awaited: 'write `await next()` or `return next()`',
+}
+
 /** What the runner tells of a step's mistake: for the log and the metrics, never for the client. */
 export interface StepReport {
   readonly exchange: string
