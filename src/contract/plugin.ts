@@ -135,7 +135,7 @@ export interface Plugin<Settings = never, Needs extends FactName = never, Uses e
   readonly ends?: boolean
   /**
    * Whether it only writes down what has happened, outside of the gateway. Where exchanges are played (policy tests,
-   * explain, replay, the rehearsal of a reload) such a step is there and lets everything pass.
+   * explain, replay, the dry run of a reload) such a step is there and lets everything pass.
    */
   readonly records?: boolean
   /**

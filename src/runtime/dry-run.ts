@@ -57,7 +57,7 @@ export async function runDry(
   return mistakes
 }
 
-/** The steps that the rehearsal does not run, as `policy/step`: nobody knows whether they let a request pass. */
+/** The steps that the dry run does not run, as `policy/step`: nobody knows whether they let a request pass. */
 export function notDryRun({ routes }: Pick<Generation, 'routes'>): string[] {
   const plans = [...new Set(routes.map(({ plan }) => plan))]
   return plans.flatMap(({ name, steps }) =>

@@ -80,7 +80,7 @@ export interface RecorderParts {
 /** The step behind all others, through which the request goes on its way out; called as what stands behind the steps is. */
 const SEND = 'send'
 
-/** The same configuration with witnesses around the steps of every policy. */
+/** The same configuration with recorders around the steps of every policy. */
 export function recorded(configuration: Configuration, parts: RecorderParts): Configuration {
   const policies = new Map<PolicyConfig, PolicyConfig>()
   const watched = ({ steps, kind }: RouteConfig): PolicyConfig => {
