@@ -102,7 +102,8 @@ describe('an answer that cannot be charged', () => {
     for (const answer of [whole, streamed]) {
       expect(spooling.receipt(answer)).toMatchObject({ charged: CHARGE, outcome: 'answered', source: 'reported' })
     }
-    expect((await readFile(`${dir}/tollgate.db.spool`, 'utf8')).trim()).toBe('')
+    // The spool is emptied after the ledger's commit.
+    await vi.waitFor(async () => expect((await readFile(`${dir}/tollgate.db.spool`, 'utf8')).trim()).toBe(''))
   })
 
   test('nor spooled does not look finished, and is charged as soon as the ledger is back', async () => {

@@ -590,8 +590,9 @@ describe('at the limit', () => {
     const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'x'.repeat(100_000) }] })
     let refused = await post(body, {}, small)
     while (refused.status !== 503) {
-      // The gateway may not have seen all of the slow one yet; or it was this one that came at last, and was refused.
-      if (slow.received().length > 0) slow = await begin()
+      // The gateway may not have seen all of the slow one yet; or the slow one came last, and was refused. A reset may
+      // have taken its refusal along.
+      if (slow.received().length > 0 || slow.socket.destroyed) slow = await begin()
       refused = await post(body, {}, small)
     }
     await expectRefusal(refused, 'overloaded')
