@@ -14,37 +14,49 @@ test.each([
   ['date', '21.11.2026', 'Choose the day'],
   ['date', '2026-11-19', 'This day is over'],
 ])('an end that cannot be: %s %s', (choice, day, words) => {
-  expect(expiryOf(choice, day, NOW)).toEqual({ error: expect.stringContaining(words) })
+  expect(expiryOf({ choice, day }, NOW)).toEqual({ error: expect.stringContaining(words) })
 })
 
 test('an end that was chosen', () => {
-  expect(expiryOf('never', '', NOW)).toEqual({ at: null })
-  expect(expiryOf('30', '', NOW)).toEqual({ at: '2026-12-21T12:00:00.000Z' })
+  expect(expiryOf({ choice: 'never', day: '' }, NOW)).toEqual({ at: null })
+  expect(expiryOf({ choice: '30', day: '' }, NOW)).toEqual({ at: '2026-12-21T12:00:00.000Z' })
   // The whole day counts, wherever the reader is.
-  const end = expiryOf('date', '2027-01-31', NOW)
+  const end = expiryOf({ choice: 'date', day: '2027-01-31' }, NOW)
   expect(end).toEqual({ at: new Date(2027, 0, 31, 23, 59, 59).toISOString() })
 })
 
 const KEY = { name: 'ci', models: ['a', 'b'], spending_cap: '2.000000000' }
-const SAME = { name: 'ci', expiry: { choice: 'keep', day: '' }, models: { some: true, ids: ['b', 'a'] }, cap: '2' }
+const SAME = {
+  name: 'ci',
+  expires_at: { choice: 'keep', day: '' },
+  models: { some: true, ids: ['b', 'a'] },
+  spending_cap: '2',
+}
 
 test.each([
   ['nothing', {}, {}],
   ['the name', { name: ' nightly ' }, { name: 'nightly' }],
   ['the models', { models: { some: true, ids: ['a'] } }, { models: ['a'] }],
   ['every model', { models: { some: false, ids: ['a', 'b'] } }, { models: null }],
-  ['the expiry', { expiry: { choice: '30', day: '' } }, { expires_at: '2026-12-21T12:00:00.000Z' }],
-  ['no expiry', { expiry: { choice: 'never', day: '' } }, { expires_at: null }],
-  ['the cap', { cap: '25.5' }, { spending_cap: '25.500000000' }],
-  ['no cap', { cap: '' }, { spending_cap: null }],
+  ['the expiry', { expires_at: { choice: '30', day: '' } }, { expires_at: '2026-12-21T12:00:00.000Z' }],
+  ['no expiry', { expires_at: { choice: 'never', day: '' } }, { expires_at: null }],
+  ['the cap', { spending_cap: '25.5' }, { spending_cap: '25.500000000' }],
+  ['no cap', { spending_cap: '' }, { spending_cap: null }],
 ])('a key is changed: %s', (_, draft, body) => {
   expect(changeOf(KEY, { ...SAME, ...draft }, NOW)).toEqual({ body })
 })
 
 test('a key is not changed while a field is wrong', () => {
-  const draft = { name: ' ', expiry: { choice: 'date', day: '' }, models: { some: true, ids: [] }, cap: 'ten' }
+  const draft = {
+    name: ' ',
+    expires_at: { choice: 'date', day: '' },
+    models: { some: true, ids: [] },
+    spending_cap: 'ten',
+  }
   const words = expect.any(String)
-  expect(changeOf(KEY, draft, NOW)).toEqual({ wrong: { name: words, expiry: words, models: words, cap: words } })
+  expect(changeOf(KEY, draft, NOW)).toEqual({
+    wrong: { name: words, expires_at: words, models: words, spending_cap: words },
+  })
 })
 
 test.each([

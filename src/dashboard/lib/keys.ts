@@ -25,7 +25,10 @@ export const GRACES = [
 ] as const
 
 /** The end that was chosen, as the API takes it: null is never. A date ends with its day, in the reader's time zone. */
-export function expiryOf(choice: string, day: string, now: number): { at: string | null } | { error: string } {
+export function expiryOf(
+  { choice, day }: Expiry,
+  now: number,
+): { readonly at?: string | null; readonly error?: string } {
   if (choice === 'never') return { at: null }
   if (choice !== 'date') return { at: new Date(now + Number(choice) * DAY_MS).toISOString() }
   const [, year, month, date] = /^(\d{4})-(\d{2})-(\d{2})$/.exec(day) ?? []
@@ -36,7 +39,7 @@ export function expiryOf(choice: string, day: string, now: number): { at: string
 }
 
 /** A spending cap as it was typed; nothing typed is no cap. */
-export function capOf(typed: string): { cap: string | null } | { error: string } {
+export function capOf(typed: string): { readonly cap?: string | null; readonly error?: string } {
   if (typed.trim() === '') return { cap: null }
   const cap = amountOf(typed)
   if (cap === null) return { error: 'Enter an amount in dollars, for example 25 or 2.50, at most 999,999,999.' }
@@ -58,26 +61,26 @@ export interface Models {
 /** What was typed about a key that there is. */
 export interface KeyDraft {
   readonly name: string
-  readonly expiry: Expiry
+  readonly expires_at: Expiry
   readonly models: Models
-  readonly cap: string
+  readonly spending_cap: string
 }
 
 /** What is to be sent: only what is not as it was, so that nothing is checked that nobody has touched. */
 export function changeOf(
   key: Pick<KeyView, 'name' | 'models' | 'spending_cap'>,
-  { name, expiry, models, cap }: KeyDraft,
+  { name, expires_at: expiry, models, spending_cap: cap }: KeyDraft,
   now: number,
-): { readonly body: object } | { readonly wrong: { readonly [Field in keyof KeyDraft]?: string } } {
-  const ends = expiry.choice === 'keep' ? null : expiryOf(expiry.choice, expiry.day, now)
+): { readonly body?: object; readonly wrong?: { readonly [Field in keyof KeyDraft]?: string } } {
+  const ends = expiry.choice === 'keep' ? null : expiryOf(expiry, now)
   const capped = capOf(cap)
   const wrong = {
     ...(name.trim() === '' ? { name: 'Give the key a name.' } : {}),
     ...(models.some && models.ids.length === 0 ? { models: 'Choose at least one model.' } : {}),
-    ...(ends !== null && 'error' in ends ? { expiry: ends.error } : {}),
-    ...('error' in capped ? { cap: capped.error } : {}),
+    ...(ends?.error === undefined ? {} : { expires_at: ends.error }),
+    ...(capped.error === undefined ? {} : { spending_cap: capped.error }),
   }
-  if (Object.keys(wrong).length > 0 || 'error' in capped || (ends !== null && 'error' in ends)) return { wrong }
+  if (Object.keys(wrong).length > 0) return { wrong }
   const allowed = models.some ? models.ids : null
   return {
     body: {

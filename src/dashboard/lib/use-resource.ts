@@ -60,8 +60,7 @@ export function useResource<T>(path: string | null, query?: Query, options: Reso
 }
 
 /** A list that comes in pages; `<Pager pages={pages} />` shows where one is. */
-export interface Pages<Item> extends Omit<Resource<PageView<Item>>, 'data' | 'replace'> {
-  readonly items: readonly Item[] | undefined
+export interface Pages<Item> extends Omit<Resource<readonly Item[]>, 'replace'> {
   /** Counted from 1. */
   readonly page: number
   /** There is no other page, as far as is known. */
@@ -80,7 +79,7 @@ export function usePages<Item>(path: string | null, query?: Query, options: Reso
   const after = data?.next ?? null
   return {
     ...rest,
-    items: data?.items,
+    data: data?.items,
     page: trail.length + 1,
     single: trail.length === 0 && after === null,
     next: after === null || rest.loading ? null : () => setPlace({ list, trail: [...trail, after] }),

@@ -1,13 +1,12 @@
 /** The form for a new password, with an e-mail address or without: registering, joining, resetting. */
-import type { ComponentChildren, VNode } from 'preact'
-import { useState } from 'preact/hooks'
+import type { ComponentChildren, ComponentProps, VNode } from 'preact'
 import { emailError, passwordError, passwordHint } from '../lib/password.ts'
-import type { Action } from '../lib/use-resource.ts'
-import { ErrorNote, errorAt, errorBeside, Form, PasswordField, TextField } from '../ui/index.ts'
+import { useForm } from '../lib/use-form.ts'
+import { Form, PasswordField, TextField } from '../ui/index.ts'
 
 interface CredentialsProps {
   readonly submit: string
-  readonly action: Action<[email: string, password: string]>
+  readonly send: (email: string, password: string) => Promise<unknown>
   /** Given: it cannot be changed, and stands there for password managers. */
   readonly email?: string | null | undefined
   readonly emailHint?: ComponentChildren
@@ -15,53 +14,43 @@ interface CredentialsProps {
   readonly withoutEmail?: boolean | undefined
 }
 
-export function Credentials({
-  submit,
-  action,
-  email: given,
-  emailHint,
-  withoutEmail = false,
-}: CredentialsProps): VNode {
-  const [email, setEmail] = useState(given ?? '')
-  const [password, setPassword] = useState('')
-  const [tried, setTried] = useState(false)
-  const needsEmail = !withoutEmail && !given
-  const wrong = {
-    email: needsEmail ? emailError(email) : undefined,
-    password: passwordError(password),
-  }
-  const send = (): void => {
-    setTried(true)
-    if (!wrong.email && !wrong.password) void action.run(email.trim(), password)
-  }
-  const beside = errorBeside(action.error, withoutEmail ? ['password'] : ['email', 'password'])
+export function Credentials(props: CredentialsProps): VNode {
+  const { submit, send, email: given, emailHint, withoutEmail = false } = props
+  const form = useForm({
+    initial: { email: given ?? '', password: '' },
+    check: ({ email, password }) => ({
+      email: withoutEmail || given ? '' : emailError(email),
+      password: passwordError(password),
+    }),
+    send: ({ email, password }) => send(email.trim(), password),
+  })
   return (
-    <Form onSubmit={send} busy={action.busy} submit={submit} wide error={beside && <ErrorNote error={beside} />}>
-      {!withoutEmail && (
-        <TextField
-          label="E-mail address"
-          type="email"
-          name="email"
-          autocomplete="username"
-          autocapitalize="off"
-          spellcheck={false}
-          required
-          readonly={Boolean(given)}
-          value={email}
-          onValue={setEmail}
-          hint={emailHint}
-          error={(tried ? wrong.email : undefined) ?? errorAt(action.error, 'email')}
-        />
-      )}
+    <Form form={form} submit={submit} wide>
+      {!withoutEmail && <EmailField required readonly={Boolean(given)} hint={emailHint} {...form.field('email')} />}
       <PasswordField
         label={withoutEmail ? 'New password' : 'Password'}
         name="password"
         autoComplete="new-password"
-        value={password}
-        onValue={setPassword}
-        hint={passwordHint(password)}
-        error={(tried ? wrong.password : undefined) ?? errorAt(action.error, 'password')}
+        hint={passwordHint(form.values.password)}
+        {...form.field('password')}
       />
     </Form>
+  )
+}
+
+type EmailProps = Omit<ComponentProps<typeof TextField>, 'label'>
+
+/** The address to sign in with. */
+export function EmailField(props: EmailProps): VNode {
+  return (
+    <TextField
+      label="E-mail address"
+      type="email"
+      name="email"
+      autocomplete="username"
+      autocapitalize="off"
+      spellcheck={false}
+      {...props}
+    />
   )
 }

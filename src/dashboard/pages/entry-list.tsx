@@ -1,12 +1,12 @@
 /** The ledger as a table: one's own, and that of any account for operators. */
-import type { ComponentChildren, VNode } from 'preact'
+import type { ComponentChildren, ComponentProps, VNode } from 'preact'
 import type { EntryView } from '../../api/views.ts'
 import type { Pages } from '../lib/use-resource.ts'
-import { type Column, Empty, Loaded, Pager, Table, Time } from '../ui/index.ts'
+import { type Column, Empty, List, Time } from '../ui/index.ts'
 import { OutcomeBadge } from './receipt-list.tsx'
 
-interface ListProps {
-  readonly pages: Pages<EntryView>
+interface ListProps extends Partial<ComponentProps<typeof List<EntryView>>> {
+  readonly rows: Pages<EntryView>
   /** Of keys, by their ids. */
   readonly names: Readonly<Record<string, string>>
   /** Where the receipt of a charge stands. */
@@ -16,27 +16,19 @@ interface ListProps {
 }
 
 /** The newest first, page by page. */
-export function EntryList({ pages, names, hrefOf, action }: ListProps): VNode {
+export function EntryList({ names, hrefOf, action, ...list }: ListProps): VNode {
   return (
-    <>
-      <Loaded resource={{ ...pages, data: pages.items }} title="The ledger could not be read" lines={8}>
-        {items => (
-          <Table
-            caption="Ledger entries, the newest first"
-            columns={columns(names, hrefOf)}
-            rows={items}
-            rowKey={entry => entry.id}
-            busy={pages.loading}
-            empty={
-              <Empty icon="receipt" title="No entries" action={action}>
-                Credit and charges stand here, the newest first.
-              </Empty>
-            }
-          />
-        )}
-      </Loaded>
-      <Pager pages={pages} />
-    </>
+    <List
+      failed="The ledger could not be read"
+      caption="Ledger entries, the newest first"
+      columns={columns(names, hrefOf)}
+      empty={
+        <Empty icon="receipt" title="No entries" action={action}>
+          Credit and charges stand here, the newest first.
+        </Empty>
+      }
+      {...list}
+    />
   )
 }
 
@@ -51,17 +43,9 @@ function columns(names: ListProps['names'], hrefOf: ListProps['hrefOf']): readon
   return [
     {
       title: 'Entry',
-      heading: true,
-      cell: entry => (
-        <span class="stack-tight">
-          {entry.kind === 'credit' ? (
-            <span>Credit</span>
-          ) : (
-            <a href={hrefOf(entry)}>Charge, {entry.model ?? 'no model'}</a>
-          )}
-          <span class="cell-sub">{entry.kind === 'credit' ? creditWords(entry) : keyWords(entry.key_id, names)}</span>
-        </span>
-      ),
+      cell: entry =>
+        entry.kind === 'credit' ? 'Credit' : <a href={hrefOf(entry)}>Charge, {entry.model ?? 'no model'}</a>,
+      below: entry => (entry.kind === 'credit' ? creditWords(entry) : keyWords(entry.key_id, names)),
     },
     {
       title: 'Details',

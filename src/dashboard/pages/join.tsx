@@ -6,7 +6,6 @@ import { moneyAtLeast, nano } from '../lib/format.ts'
 import { useLink } from '../lib/one-time-link.ts'
 import { navigate } from '../lib/router.tsx'
 import { useSigned } from '../lib/session.tsx'
-import { useAction } from '../lib/use-resource.ts'
 import { Gate, Note } from '../ui/index.ts'
 import { Credentials } from './credentials.tsx'
 import { LinkTrouble } from './link-trouble.tsx'
@@ -14,14 +13,14 @@ import { LinkTrouble } from './link-trouble.tsx'
 export default function Join(): VNode {
   const { begin, session } = useSigned()
   const link = useLink()
-  const action = useAction(async (email: string, password: string) => {
+  const send = async (email: string, password: string): Promise<void> => {
     const invited = link.purpose?.email
     const body = { token: link.token, password, ...(invited ? {} : { email }) }
     const joined = await api.post<SessionView>('join', body)
     // The entry with the secret leaves the history.
     navigate('/', { replace: true })
     begin(joined)
-  })
+  }
   const { purpose } = link
   if (purpose === undefined || purpose.kind !== 'invitation') {
     return <LinkTrouble title="Your invitation" link={link} wanted="invitation" />
@@ -53,7 +52,7 @@ export default function Join(): VNode {
         )}
         <Credentials
           submit="Accept the invitation"
-          action={action}
+          send={send}
           email={purpose.email}
           emailHint="To sign in with. Nothing is ever sent to it."
         />

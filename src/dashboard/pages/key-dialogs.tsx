@@ -1,12 +1,12 @@
 /** The dialogs of the keys page: a new key, the secret that is shown once, rotating, changing. */
 import type { VNode } from 'preact'
-import { useState } from 'preact/hooks'
 import type { IssuedKeyView, KeyView, ModelView, PageView } from '../../api/views.ts'
 import { api } from '../lib/api.ts'
 import { date, dateTime, exactMoney, money } from '../lib/format.ts'
-import { capOf, changeOf, EXPIRIES, type Expiry, expiryOf, GRACES, type Models } from '../lib/keys.ts'
-import { useAction, useResource } from '../lib/use-resource.ts'
-import { CheckboxGroup, Choice, ErrorNote, errorAt, FormDialog, Note, OnceDialog, TextField } from '../ui/index.ts'
+import { capOf, changeOf, EXPIRIES, type Expiry, expiryOf, GRACES, type KeyDraft, type Models } from '../lib/keys.ts'
+import { useForm } from '../lib/use-form.ts'
+import { useResource } from '../lib/use-resource.ts'
+import { CheckboxGroup, Choice, ErrorNote, FormDialog, Note, OnceDialog, TextField } from '../ui/index.ts'
 import { Examples } from './examples.tsx'
 
 interface IssueProps {
@@ -16,63 +16,36 @@ interface IssueProps {
 
 /** Name, end, models, cap. */
 export function NewKeyDialog({ onClose, onIssued }: IssueProps): VNode {
-  const [name, setName] = useState('')
-  const [expiry, setExpiry] = useState({ choice: '90', day: '' })
-  const [models, setModels] = useState<Models>({ some: false, ids: [] })
-  const [cap, setCap] = useState('')
-  const [tried, setTried] = useState(false)
-  const action = useAction(async (body: object) => onIssued(await api.post<IssuedKeyView>('keys', body)))
-  const ends = expiryOf(expiry.choice, expiry.day, Date.now())
-  const capped = capOf(cap)
-  const wrong = {
-    name: name.trim() === '' ? 'Give the key a name, so that you know it again.' : undefined,
-    models: models.some && models.ids.length === 0 ? 'Choose at least one model.' : undefined,
-  }
-  const submit = (): void => {
-    setTried(true)
-    if (wrong.name || wrong.models || 'error' in ends || 'error' in capped) return
-    void action.run({
-      name: name.trim(),
-      models: models.some ? models.ids : null,
-      expires_at: ends.at,
-      spending_cap: capped.cap,
-    })
-  }
+  const now = Date.now()
+  const form = useForm({
+    initial: {
+      name: '',
+      expires_at: { choice: '90', day: '' },
+      models: { some: false, ids: [] } as Models,
+      spending_cap: '',
+    },
+    check: ({ name, expires_at, models, spending_cap }) => ({
+      name: name.trim() === '' ? 'Give the key a name, so that you know it again.' : '',
+      models: models.some && models.ids.length === 0 ? 'Choose at least one model.' : '',
+      expires_at: expiryOf(expires_at, now).error,
+      spending_cap: capOf(spending_cap).error,
+    }),
+    send: async ({ name, expires_at, models, spending_cap }) =>
+      onIssued(
+        await api.post<IssuedKeyView>('keys', {
+          name: name.trim(),
+          models: models.some ? models.ids : null,
+          expires_at: expiryOf(expires_at, now).at,
+          spending_cap: capOf(spending_cap).cap,
+        }),
+      ),
+  })
   return (
-    <FormDialog
-      title="Create an API key"
-      action={action}
-      fields={['name', 'models', 'expires_at', 'spending_cap']}
-      submit="Create the key"
-      onSubmit={submit}
-      onClose={onClose}
-    >
-      <TextField
-        label="Name"
-        name="key-name"
-        autocomplete="off"
-        maxLength={80}
-        required
-        placeholder="backend, laptop, nightly run"
-        value={name}
-        onValue={setName}
-        error={(tried ? wrong.name : undefined) ?? errorAt(action.error, 'name')}
-      />
-      <ExpiryField
-        value={expiry}
-        onValue={setExpiry}
-        error={(tried && 'error' in ends ? ends.error : undefined) ?? errorAt(action.error, 'expires_at')}
-      />
-      <ModelsField
-        value={models}
-        onValue={setModels}
-        error={(tried ? wrong.models : undefined) ?? errorAt(action.error, 'models')}
-      />
-      <CapField
-        value={cap}
-        onValue={setCap}
-        error={(tried && 'error' in capped ? capped.error : undefined) ?? errorAt(action.error, 'spending_cap')}
-      />
+    <FormDialog title="Create an API key" form={form} submit="Create the key" onClose={onClose}>
+      <NameField placeholder="backend, laptop, nightly run" {...form.field('name')} />
+      <ExpiryField {...form.field('expires_at')} />
+      <ModelsField {...form.field('models')} />
+      <CapField {...form.field('spending_cap')} />
     </FormDialog>
   )
 }
@@ -83,36 +56,24 @@ interface RotateProps extends IssueProps {
 
 /** A new secret for the same key; the old one works on for a while. */
 export function RotateKeyDialog({ keyView, onClose, onIssued }: RotateProps): VNode {
-  const [grace, setGrace] = useState('24')
-  const [expiry, setExpiry] = useState({ choice: keyView.expires_at === null ? 'never' : '90', day: '' })
-  const [tried, setTried] = useState(false)
   const now = Date.now()
-  const ends = expiryOf(expiry.choice, expiry.day, now)
-  const action = useAction(async (body: object) =>
-    onIssued(await api.post<IssuedKeyView>(`keys/${encodeURIComponent(keyView.id)}/rotate`, body)),
-  )
-  const submit = (): void => {
-    setTried(true)
-    if (!('error' in ends)) void action.run({ grace_hours: Number(grace), expires_at: ends.at })
-  }
+  const form = useForm({
+    initial: { grace_hours: '24', expires_at: { choice: keyView.expires_at === null ? 'never' : '90', day: '' } },
+    check: ({ expires_at }) => ({ expires_at: expiryOf(expires_at, now).error }),
+    send: async ({ grace_hours, expires_at }) => {
+      const body = { grace_hours: Number(grace_hours), expires_at: expiryOf(expires_at, now).at }
+      onIssued(await api.post<IssuedKeyView>(`keys/${encodeURIComponent(keyView.id)}/rotate`, body))
+    },
+  })
+  const grace = form.values.grace_hours
   const until = dateTime(new Date(now + Number(grace) * 3_600_000).toISOString())
   return (
-    <FormDialog
-      title={`Rotate ${keyView.name}`}
-      action={action}
-      fields={['expires_at', 'grace_hours']}
-      submit="Make a new secret"
-      careful
-      onSubmit={submit}
-      onClose={onClose}
-    >
+    <FormDialog title={`Rotate ${keyView.name}`} form={form} submit="Make a new secret" careful onClose={onClose}>
       <p class="muted">The key keeps its name, its models, its cap and what it has spent. Only the secret is new.</p>
       <Choice
         label="Keep the old secret valid for"
-        value={grace}
-        onValue={setGrace}
         options={GRACES}
-        error={errorAt(action.error, 'grace_hours')}
+        {...form.field('grace_hours')}
         hint={
           grace === '0'
             ? 'The next request with the old secret is refused.'
@@ -120,10 +81,8 @@ export function RotateKeyDialog({ keyView, onClose, onIssued }: RotateProps): VN
         }
       />
       <ExpiryField
-        value={expiry}
-        onValue={setExpiry}
         hint={keyView.expires_at === null ? undefined : `Until now: ${date(keyView.expires_at)}.`}
-        error={(tried && 'error' in ends ? ends.error : undefined) ?? errorAt(action.error, 'expires_at')}
+        {...form.field('expires_at')}
       />
     </FormDialog>
   )
@@ -171,61 +130,32 @@ interface ChangeProps {
 
 /** What the key may do; its secret stays. Only what was changed is sent. */
 export function ChangeKeyDialog({ keyView, onClose, onChanged }: ChangeProps): VNode {
-  const [name, setName] = useState(keyView.name)
-  const [expiry, setExpiry] = useState({ choice: 'keep', day: '' })
-  const [models, setModels] = useState<Models>({ some: keyView.models !== null, ids: keyView.models ?? [] })
-  const [cap, setCap] = useState(keyView.spending_cap === null ? '' : exactMoney(keyView.spending_cap).slice(1))
-  const [tried, setTried] = useState(false)
-  const action = useAction(async (body: object) => {
-    if (Object.keys(body).length > 0) await api.patch(`keys/${encodeURIComponent(keyView.id)}`, body)
-    onChanged()
+  const { expires_at, models, spending_cap: cap } = keyView
+  const form = useForm<KeyDraft>({
+    initial: () => ({
+      name: keyView.name,
+      expires_at: { choice: 'keep', day: '' },
+      models: { some: models !== null, ids: models ?? [] },
+      spending_cap: cap === null ? '' : exactMoney(cap).slice(1),
+    }),
+    check: draft => changeOf(keyView, draft, Date.now()).wrong ?? {},
+    send: async draft => {
+      const { body = {} } = changeOf(keyView, draft, Date.now())
+      if (Object.keys(body).length > 0) await api.patch(`keys/${encodeURIComponent(keyView.id)}`, body)
+      onChanged()
+    },
   })
-  const read = changeOf(keyView, { name, expiry, models, cap }, Date.now())
-  const wrong = 'wrong' in read && tried ? read.wrong : {}
-  const submit = (): void => {
-    setTried(true)
-    if ('body' in read) void action.run(read.body)
-  }
-  const { expires_at } = keyView
   return (
-    <FormDialog
-      title={`Change ${keyView.name}`}
-      action={action}
-      fields={['name', 'models', 'expires_at', 'spending_cap']}
-      submit="Save"
-      onSubmit={submit}
-      onClose={onClose}
-    >
-      <TextField
-        label="Name"
-        name="key-name"
-        autocomplete="off"
-        maxLength={80}
-        required
-        value={name}
-        onValue={setName}
-        error={wrong.name ?? errorAt(action.error, 'name')}
-      />
+    <FormDialog title={`Change ${keyView.name}`} form={form} submit="Save" onClose={onClose}>
+      <NameField {...form.field('name')} />
       {keyView.purpose === null && (
         <ExpiryField
-          value={expiry}
-          onValue={setExpiry}
           keep={expires_at === null ? 'Never, as now' : `${date(expires_at)}, as now`}
-          error={wrong.expiry ?? errorAt(action.error, 'expires_at')}
+          {...form.field('expires_at')}
         />
       )}
-      <ModelsField
-        value={models}
-        onValue={setModels}
-        also={keyView.models ?? []}
-        error={wrong.models ?? errorAt(action.error, 'models')}
-      />
-      <CapField
-        value={cap}
-        onValue={setCap}
-        spent={keyView.spent}
-        error={wrong.cap ?? errorAt(action.error, 'spending_cap')}
-      />
+      <ModelsField also={models ?? []} {...form.field('models')} />
+      <CapField spent={keyView.spent} {...form.field('spending_cap')} />
     </FormDialog>
   )
 }
@@ -234,6 +164,10 @@ interface FieldProps<T> {
   readonly value: T
   readonly onValue: (value: T) => void
   readonly error: string | undefined
+}
+
+function NameField(field: FieldProps<string> & { readonly placeholder?: string }): VNode {
+  return <TextField label="Name" name="key-name" maxLength={80} required {...field} />
 }
 
 interface ExpiryProps extends FieldProps<Expiry> {
@@ -308,20 +242,16 @@ function ModelsField({ value, onValue, error, also = [] }: ModelsProps): VNode {
   )
 }
 
-function CapField({ value, onValue, error, spent }: FieldProps<string> & { readonly spent?: string }): VNode {
+function CapField({ spent, ...field }: FieldProps<string> & { readonly spent?: string }): VNode {
   const sofar = spent === undefined ? '' : ` It has spent ${money(spent)} so far.`
   return (
     <TextField
       label="Spending cap"
       name="spending-cap"
       optional
-      before="$"
-      inputMode="decimal"
-      autocomplete="off"
-      value={value}
-      onValue={onValue}
+      dollars
       hint={`The most that this key may ever spend.${sofar} Empty: as much as the account has.`}
-      error={error}
+      {...field}
     />
   )
 }

@@ -1,5 +1,5 @@
 /** The account's keys: what each may do and has spent, and everything one does with them. */
-import type { VNode } from 'preact'
+import type { ComponentChildren, VNode } from 'preact'
 import { useState } from 'preact/hooks'
 import type { IssuedKeyView, KeyView, PageView } from '../../api/views.ts'
 import { api } from '../lib/api.ts'
@@ -104,10 +104,9 @@ function KeyList({ keys, create, onOpen }: ListProps): VNode {
     { title: 'Name', cell: key => <NameCell keyView={key} now={now} /> },
     { title: 'Key', cell: key => <SecretsCell keyView={key} now={now} /> },
     { title: 'Models', cell: key => <ModelsCell models={key.models} /> },
-    { title: 'Spent', money: { of: key => key.spent, below: key => <SpentCell keyView={key} /> } },
+    { title: 'Spent', money: { of: key => key.spent }, below: spentOfCap },
     { title: 'Last used', cell: key => <Time value={key.last_used_at} none="Never" /> },
     { title: 'Expires', cell: key => <ExpiryCell keyView={key} now={now} /> },
-    { title: 'Actions', actions: true, cell: key => <Actions keyView={key} onOpen={onOpen} /> },
   ]
   return (
     <>
@@ -133,8 +132,8 @@ function KeyList({ keys, create, onOpen }: ListProps): VNode {
         <Table
           caption="API keys"
           columns={columns}
+          rowActions={key => <Actions keyView={key} onOpen={onOpen} />}
           rows={rows}
-          rowKey={key => key.id}
           rowClass={key => (key.state === 'live' ? '' : 'muted')}
           empty={
             <Empty icon="key" title={over > 0 ? 'No key is live' : 'No keys yet'} action={create}>
@@ -217,9 +216,8 @@ function ModelsCell({ models }: { readonly models: readonly string[] | null }): 
   )
 }
 
-function SpentCell({ keyView: { name, spent, spending_cap } }: { readonly keyView: KeyView }): VNode | null {
-  if (spending_cap === null) return null
-  return <MoneyMeter label={`Spent of the cap of ${name}`} part={spent} whole={spending_cap} />
+function spentOfCap({ name, spent, spending_cap: cap }: KeyView): ComponentChildren {
+  return cap !== null && <MoneyMeter label={`Spent of the cap of ${name}`} part={spent} whole={cap} />
 }
 
 function ExpiryCell({ keyView, now }: CellProps): VNode {
@@ -268,11 +266,8 @@ function RevokeDialog({ keyView, onClose, onRevoked }: RevokeProps): VNode {
       danger
       openerGoes
       onClose={onClose}
-      onConfirm={async () => {
-        await api.post(`keys/${encodeURIComponent(keyView.id)}/revoke`)
-        onRevoked()
-        announce(`${keyView.name} is revoked`)
-      }}
+      onConfirm={() => api.post(`keys/${encodeURIComponent(keyView.id)}/revoke`).then(onRevoked)}
+      done={`${keyView.name} is revoked`}
     >
       <p>
         The next request with the key <strong>{keyView.name}</strong> is refused, from everywhere it is used. This

@@ -6,7 +6,7 @@ import { search } from '../lib/api.ts'
 import { setQuery, usePlace } from '../lib/router.tsx'
 import { keyNames, rangeOf } from '../lib/usage.ts'
 import { usePages, useResource } from '../lib/use-resource.ts'
-import { ButtonLink, Card, Page, SelectField } from '../ui/index.ts'
+import { ButtonLink, Page, SelectField } from '../ui/index.ts'
 import { ENTRY_KINDS, EntryList } from './entry-list.tsx'
 import '../styles/reports.css'
 
@@ -30,20 +30,18 @@ export default function LedgerPage(): VNode {
       <search class="ledger-filter" aria-label="Entries">
         <SelectField label="Entries" value={kind} onValue={value => setQuery({ kind: value })} options={ENTRY_KINDS} />
       </search>
-      <Card flush>
-        <EntryList
-          pages={entries}
-          names={names}
-          hrefOf={({ id }) => `/receipts/${encodeURIComponent(id)}`}
-          action={
-            kind !== 'credit' && (
-              <ButtonLink href="/playground" icon="playground">
-                Try a model
-              </ButtonLink>
-            )
-          }
-        />
-      </Card>
+      <EntryList
+        rows={entries}
+        names={names}
+        hrefOf={({ id }) => `/receipts/${encodeURIComponent(id)}`}
+        action={
+          kind !== 'credit' && (
+            <ButtonLink href="/playground" icon="playground">
+              Try a model
+            </ButtonLink>
+          )
+        }
+      />
     </Page>
   )
 }

@@ -53,7 +53,6 @@ function ModelList({ models, wanted }: { readonly models: readonly ModelView[]; 
           value={wanted}
           onValue={text => setQuery({ search: text })}
           placeholder="Name, alias or description"
-          autocomplete="off"
         />
         <p class="small muted" aria-live="polite">
           {found.length === models.length
@@ -66,7 +65,6 @@ function ModelList({ models, wanted }: { readonly models: readonly ModelView[]; 
           caption="Models and their prices in dollars for a million tokens"
           columns={COLUMNS}
           rows={found}
-          rowKey={({ id }) => id}
           empty={
             <Empty
               icon="search"

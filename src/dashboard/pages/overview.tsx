@@ -187,7 +187,7 @@ const LATEST: readonly Column<ReceiptView>[] = [
 ]
 
 function Latest({ receipts }: { readonly receipts: readonly ReceiptView[] }): VNode {
-  return <Table caption="The latest requests" columns={LATEST} rows={receipts} rowKey={receipt => receipt.id} />
+  return <Table caption="The latest requests" columns={LATEST} rows={receipts} />
 }
 
 /** As long as there was no request: how to make one. */

@@ -1,38 +1,28 @@
 /** Receipts as a table: one's own, and those of any account for operators. */
-import type { VNode } from 'preact'
+import type { ComponentProps, VNode } from 'preact'
 import type { OutcomeName, ReceiptView } from '../../api/views.ts'
 import { compact, count, plural } from '../lib/format.ts'
 import { OUTCOME_NAMES, outcomeOf } from '../lib/trail.ts'
 import type { Pages } from '../lib/use-resource.ts'
-import { Badge, type Column, Loaded, Pager, Table, Time } from '../ui/index.ts'
+import { Badge, type Column, List, Time } from '../ui/index.ts'
 
-interface ListProps {
-  readonly pages: Pages<ReceiptView>
+interface ListProps extends Partial<ComponentProps<typeof List<ReceiptView>>> {
+  readonly rows: Pages<ReceiptView>
   /** Of keys, by their ids. */
   readonly names: Readonly<Record<string, string>>
   /** Where one receipt stands. */
   readonly hrefOf: (receipt: ReceiptView) => string
-  readonly empty: VNode
 }
 
 /** The newest first, page by page. */
-export function ReceiptList({ pages, names, hrefOf, empty }: ListProps): VNode {
+export function ReceiptList({ names, hrefOf, ...list }: ListProps): VNode {
   return (
-    <>
-      <Loaded resource={{ ...pages, data: pages.items }} title="The receipts could not be read" lines={8}>
-        {items => (
-          <Table
-            caption="Receipts, the newest first"
-            columns={columns(names, hrefOf)}
-            rows={items}
-            rowKey={({ id }) => id}
-            busy={pages.loading}
-            empty={empty}
-          />
-        )}
-      </Loaded>
-      <Pager pages={pages} />
-    </>
+    <List
+      failed="The receipts could not be read"
+      caption="Receipts, the newest first"
+      columns={columns(names, hrefOf)}
+      {...list}
+    />
   )
 }
 
@@ -54,16 +44,25 @@ function columns(names: ListProps['names'], hrefOf: ListProps['hrefOf']): readon
   return [
     {
       title: 'Request',
-      heading: true,
-      cell: receipt => (
-        <span class="stack-tight">
-          <a href={hrefOf(receipt)}>{receipt.model}</a>
-          <code class="cell-sub">{receipt.id}</code>
-        </span>
-      ),
+      cell: receipt => <a href={hrefOf(receipt)}>{receipt.model}</a>,
+      below: ({ id }) => <code>{id}</code>,
     },
     { title: 'Key', cell: ({ key_id }) => names[key_id] ?? <span class="muted">{key_id}</span> },
-    { title: 'Outcome', cell: receipt => <Outcome receipt={receipt} /> },
+    {
+      title: 'Outcome',
+      cell: ({ outcome }) => <OutcomeBadge outcome={outcome} />,
+      below: ({ code, attempts }) => {
+        const tries = attempts.length > 1 && plural(attempts.length, 'attempt')
+        return (
+          (code !== null || tries) && (
+            <span class="stack-tight">
+              {code !== null && <code>{code}</code>}
+              {tries && <span>{tries}</span>}
+            </span>
+          )
+        )
+      },
+    },
     {
       title: 'Tokens',
       number: true,
@@ -79,14 +78,4 @@ function columns(names: ListProps['names'], hrefOf: ListProps['hrefOf']): readon
       money: { of: ({ charged }) => charged, none: 'not yet' },
     },
   ]
-}
-
-function Outcome({ receipt: { outcome, code, attempts } }: { readonly receipt: ReceiptView }): VNode {
-  return (
-    <span class="stack-tight cell-state">
-      <OutcomeBadge outcome={outcome} />
-      {code !== null && <code class="small muted">{code}</code>}
-      {attempts.length > 1 && <span class="small muted">{plural(attempts.length, 'attempt')}</span>}
-    </span>
-  )
 }

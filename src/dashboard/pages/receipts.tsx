@@ -8,18 +8,7 @@ import { OUTCOME_NAMES } from '../lib/trail.ts'
 import { keyNames } from '../lib/usage.ts'
 import { usePages, useResource } from '../lib/use-resource.ts'
 import { useRoom } from '../lib/use-room.ts'
-import {
-  Button,
-  ButtonLink,
-  Card,
-  Empty,
-  ErrorBox,
-  Fold,
-  Loading,
-  Page,
-  SearchField,
-  SelectField,
-} from '../ui/index.ts'
+import { Button, ButtonLink, Empty, ErrorBox, Fold, Loading, Page, SearchField, SelectField } from '../ui/index.ts'
 import { OUTCOME_OPTIONS, ReceiptList } from './receipt-list.tsx'
 import '../styles/reports.css'
 
@@ -53,18 +42,13 @@ export default function ReceiptsPage(): VNode {
       lead="One for each request that money was set aside for. It says what happened, and why it cost what it cost."
     >
       <FilterBar filters={filters} names={names} models={modelIds} />
-      <Card flush>
-        {typed === '' ? (
-          <ReceiptList
-            pages={receipts}
-            names={names}
-            hrefOf={hrefOf}
-            empty={<NoReceipts filtered={filtered} more={!receipts.single} />}
-          />
-        ) : (
-          <Request typed={typed} />
-        )}
-      </Card>
+      <ReceiptList
+        rows={receipts}
+        names={names}
+        hrefOf={hrefOf}
+        empty={<NoReceipts filtered={filtered} more={!receipts.single} />}
+        instead={typed !== '' && <Request typed={typed} />}
+      />
     </Page>
   )
 }

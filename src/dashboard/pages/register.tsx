@@ -4,15 +4,11 @@ import type { SessionView } from '../../api/views.ts'
 import { api } from '../lib/api.ts'
 import { moneyAtLeast, nano } from '../lib/format.ts'
 import { useSigned } from '../lib/session.tsx'
-import { useAction } from '../lib/use-resource.ts'
 import { ButtonLink, Empty, Gate } from '../ui/index.ts'
 import { Credentials } from './credentials.tsx'
 
 export default function Register(): VNode {
   const { about, begin } = useSigned()
-  const action = useAction(async (email: string, password: string) =>
-    begin(await api.post<SessionView>('register', { email, password })),
-  )
   if (about.registration !== 'open') return <Closed />
   const gift =
     nano(about.starting_credit) > 0n ? ` It starts with ${moneyAtLeast(about.starting_credit)} of credit.` : ''
@@ -28,7 +24,7 @@ export default function Register(): VNode {
     >
       <Credentials
         submit="Create the account"
-        action={action}
+        send={async (email, password) => begin(await api.post<SessionView>('register', { email, password }))}
         emailHint="To sign in with. Nothing is ever sent to it."
       />
     </Gate>

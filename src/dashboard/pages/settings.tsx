@@ -1,12 +1,12 @@
 /** The person's own things: who they are, their password, how the page looks. */
 
 import type { VNode } from 'preact'
-import { useState } from 'preact/hooks'
 import type { SessionView } from '../../api/views.ts'
-import { api } from '../lib/api.ts'
+import { ApiError, api } from '../lib/api.ts'
 import { dateTime } from '../lib/format.ts'
 import { passwordError, passwordHint } from '../lib/password.ts'
 import { useSession } from '../lib/session.tsx'
+import { useForm } from '../lib/use-form.ts'
 import { useAction } from '../lib/use-resource.ts'
 import {
   announce,
@@ -17,8 +17,6 @@ import {
   Copy,
   Details,
   ErrorNote,
-  errorAt,
-  errorBeside,
   Form,
   Page,
   PasswordField,
@@ -80,31 +78,21 @@ export default function Settings(): VNode {
 
 function PasswordForm({ email }: { readonly email: string }): VNode {
   const { begin } = useSession()
-  const [current, setCurrent] = useState('')
-  const [next, setNext] = useState('')
-  const [tried, setTried] = useState(false)
-  const action = useAction(async () => {
-    begin(await api.post<SessionView>('password', { current, new: next }))
-    setCurrent('')
-    setNext('')
-    setTried(false)
-    announce('The password is changed')
+  const form = useForm({
+    initial: { current: '', new: '' },
+    check: values => ({
+      current: values.current === '' ? 'Enter your current password.' : '',
+      new: passwordError(values.new),
+    }),
+    send: async values => {
+      begin(await api.post<SessionView>('password', values).catch(blameCurrent))
+      form.set({ current: '', new: '' })
+      announce('The password is changed')
+    },
   })
-  const submit = (): void => {
-    setTried(true)
-    if (current !== '' && passwordError(next) === undefined) void action.run()
-  }
-  // The gateway says of the current password only that it is wrong.
-  const refused = action.error?.code === 'wrong_credentials' ? 'This is not your current password.' : undefined
-  const beside = refused ? undefined : errorBeside(action.error, ['current', 'new'])
   return (
     <div class="settings-narrow">
-      <Form
-        onSubmit={submit}
-        busy={action.busy}
-        submit="Change the password"
-        error={beside && <ErrorNote error={beside} />}
-      >
+      <Form form={form} submit="Change the password">
         <input
           class="hidden"
           type="text"
@@ -119,22 +107,22 @@ function PasswordForm({ email }: { readonly email: string }): VNode {
           label="Current password"
           name="current"
           autoComplete="current-password"
-          value={current}
-          onValue={setCurrent}
-          error={
-            tried && current === '' ? 'Enter your current password.' : (refused ?? errorAt(action.error, 'current'))
-          }
+          {...form.field('current')}
         />
         <PasswordField
           label="New password"
           name="new"
           autoComplete="new-password"
-          value={next}
-          onValue={setNext}
-          hint={passwordHint(next)}
-          error={(tried ? passwordError(next) : undefined) ?? errorAt(action.error, 'new')}
+          hint={passwordHint(form.values.new)}
+          {...form.field('new')}
         />
       </Form>
     </div>
   )
+}
+
+/** The gateway says of the current password only that it is wrong. */
+function blameCurrent(error: ApiError): never {
+  if (error.code !== 'wrong_credentials') throw error
+  throw new ApiError({ ...error, message: 'This is not your current password.', param: 'current' })
 }

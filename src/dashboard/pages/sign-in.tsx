@@ -1,28 +1,24 @@
 /** Signing in. */
 import type { VNode } from 'preact'
-import { useState } from 'preact/hooks'
 import type { SessionView } from '../../api/views.ts'
 import { api } from '../lib/api.ts'
 import { emailError } from '../lib/password.ts'
 import { useSigned } from '../lib/session.tsx'
-import { useAction } from '../lib/use-resource.ts'
-import { ErrorNote, errorAt, errorBeside, Form, Gate, PasswordField, TextField } from '../ui/index.ts'
+import { useForm } from '../lib/use-form.ts'
+import { Form, Gate, PasswordField } from '../ui/index.ts'
+import { EmailField } from './credentials.tsx'
 
 export default function SignIn(): VNode {
   const { about, begin } = useSigned()
-  const [email, setEmail] = useState('')
-  const [password, setPassword] = useState('')
-  const [tried, setTried] = useState(false)
-  const action = useAction(async () => begin(await api.post<SessionView>('session', { email: email.trim(), password })))
-  const wrong = {
-    email: tried ? emailError(email) : undefined,
-    password: tried && password === '' ? 'Enter your password.' : undefined,
-  }
-  const submit = (): void => {
-    setTried(true)
-    if (emailError(email) === undefined && password !== '') void action.run()
-  }
-  const beside = errorBeside(action.error, ['email', 'password'])
+  const form = useForm({
+    initial: { email: '', password: '' },
+    check: ({ email, password }) => ({
+      email: emailError(email),
+      password: password === '' ? 'Enter your password.' : '',
+    }),
+    send: async ({ email, password }) =>
+      begin(await api.post<SessionView>('session', { email: email.trim(), password })),
+  })
   return (
     <Gate
       title="Sign in to Tollgate"
@@ -39,27 +35,9 @@ export default function SignIn(): VNode {
         </>
       }
     >
-      <Form onSubmit={submit} busy={action.busy} submit="Sign in" wide error={beside && <ErrorNote error={beside} />}>
-        <TextField
-          label="E-mail address"
-          type="email"
-          name="email"
-          autocomplete="username"
-          autocapitalize="off"
-          spellcheck={false}
-          required
-          value={email}
-          onValue={setEmail}
-          error={wrong.email ?? errorAt(action.error, 'email')}
-        />
-        <PasswordField
-          label="Password"
-          name="password"
-          autoComplete="current-password"
-          value={password}
-          onValue={setPassword}
-          error={wrong.password ?? errorAt(action.error, 'password')}
-        />
+      <Form form={form} submit="Sign in" wide>
+        <EmailField required {...form.field('email')} />
+        <PasswordField label="Password" name="password" autoComplete="current-password" {...form.field('password')} />
       </Form>
     </Gate>
   )

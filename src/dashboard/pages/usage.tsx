@@ -238,7 +238,7 @@ function SumTable({ title, what, sums, nameOf, filter }: SumTableProps): VNode {
   ]
   return (
     <Card title={title} flush>
-      <Table caption={`Usage ${title.toLowerCase()}`} columns={columns} rows={sums} rowKey={({ id }) => id} />
+      <Table caption={`Usage ${title.toLowerCase()}`} columns={columns} rows={sums} />
     </Card>
   )
 }

@@ -45,7 +45,7 @@ export function Page({ title, lead, actions, back, children }: PageProps): VNode
   )
 }
 
-interface CardProps {
+export interface CardProps {
   readonly title?: string | undefined
   /** Beside the title, smaller. */
   readonly hint?: ComponentChildren

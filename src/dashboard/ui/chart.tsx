@@ -202,8 +202,7 @@ function FigureTable({ data, metric, step, nameOf, divided }: View & { readonly 
         <Table
           caption={`${METRIC_NAMES[metric]} by ${step}`}
           columns={columns}
-          rows={rows}
-          rowKey={row => `${row.at}`}
+          rows={rows.map(row => ({ id: `${row.at}`, ...row }))}
         />
       )}
     </details>

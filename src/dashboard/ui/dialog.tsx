@@ -1,12 +1,11 @@
 /** Dialogs: the browser's own, so that focus stays inside and goes back where it was. */
-import type { ComponentChildren, VNode } from 'preact'
-import { useId, useLayoutEffect, useRef } from 'preact/hooks'
+import type { ComponentChildren, ComponentProps, VNode } from 'preact'
+import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { focusHeading } from '../lib/router.tsx'
-import { type Action, useAction } from '../lib/use-resource.ts'
+import { useForm } from '../lib/use-form.ts'
 import { Button } from './button.tsx'
-import { errorBeside, Form } from './field.tsx'
-import { ErrorNote } from './state.tsx'
-import { Toasts } from './toast.tsx'
+import { Form } from './field.tsx'
+import { announce, Toasts } from './toast.tsx'
 
 interface DialogProps {
   readonly title: string
@@ -90,47 +89,25 @@ export function Dialog({
   )
 }
 
-interface FormDialogProps {
+interface FormDialogProps extends ComponentProps<typeof Form> {
   readonly title: string
-  /** What the form does: it shows whether it runs, and what went wrong. */
-  readonly action: Pick<Action<never>, 'busy' | 'error'>
-  /** The fields that show an error of theirs themselves, as the API calls them. */
-  readonly fields?: readonly string[] | undefined
-  /** The button's words. */
-  readonly submit: string
-  readonly danger?: boolean | undefined
   /** The focus begins at Cancel: Enter at once does nothing. */
   readonly careful?: boolean | undefined
-  /** In the place of an error, when there is none. */
-  readonly note?: ComponentChildren
-  readonly onSubmit: () => unknown
   readonly onClose: () => void
   /** After it has gone and the focus is back. */
   readonly onClosed?: (() => void) | undefined
-  readonly children: ComponentChildren
 }
 
-/** A dialog with one form; who opened it closes it. */
-export function FormDialog(props: FormDialogProps): VNode {
-  const { title, action, fields = [], submit, danger, careful, note, onSubmit, onClose, onClosed, children } = props
-  const error = errorBeside(action.error, fields)
+/** A dialog with one form; the component that opened it closes it. */
+export function FormDialog({ title, careful, onClose, onClosed, ...form }: FormDialogProps): VNode {
   return (
     <Dialog title={title} careful={careful} onClose={onClose} onClosed={onClosed}>
-      <Form
-        onSubmit={() => void onSubmit()}
-        onCancel={onClose}
-        busy={action.busy}
-        submit={submit}
-        danger={danger}
-        error={error ? <ErrorNote error={error} /> : note}
-      >
-        {children}
-      </Form>
+      <Form onCancel={onClose} {...form} />
     </Dialog>
   )
 }
 
-interface ConfirmProps {
+interface Question {
   readonly title: string
   /** What will happen, and to what: by name. */
   readonly children: ComponentChildren
@@ -139,39 +116,41 @@ interface ConfirmProps {
   readonly danger?: boolean | undefined
   /** What opened it goes with what is done: the page's heading takes the focus then. */
   readonly openerGoes?: boolean | undefined
-  /** It closes when this has gone well, and shows the error when not. */
+  /** The dialog closes after success and shows the error after failure. */
   readonly onConfirm: () => Promise<unknown>
-  readonly onClose: () => void
+  /** Announced after success. */
+  readonly done: string
 }
 
 /** Asks before something that cannot be undone. */
-export function ConfirmDialog({
-  title,
-  children,
-  confirm,
-  danger,
-  openerGoes,
-  onConfirm,
-  onClose,
-}: ConfirmProps): VNode {
-  const action = useAction(onConfirm)
-  const done = useRef(false)
-  const submit = async (): Promise<void> => {
-    if (!(await action.run())) return
-    done.current = true
+export function ConfirmDialog(props: Question & { readonly onClose: () => void }): VNode {
+  const { title, children, confirm, danger, openerGoes, onConfirm, done, onClose } = props
+  const isDone = useRef(false)
+  const send = async (): Promise<void> => {
+    await onConfirm()
+    announce(done)
+    isDone.current = true
     onClose()
   }
   return (
     <FormDialog
       title={title}
-      action={action}
+      form={useForm({ initial: {}, send })}
       submit={confirm}
       danger={danger}
-      onSubmit={submit}
       onClose={onClose}
-      onClosed={() => done.current && openerGoes && focusHeading()}
+      onClosed={() => isDone.current && openerGoes && focusHeading()}
     >
       <div class="stack">{children}</div>
     </FormDialog>
   )
+}
+
+/** A question about one of a list: `ask(item)` opens the dialog. */
+export function useQuestion<Item>(
+  questionOf: (item: Item) => Question,
+): readonly [ask: (item: Item) => void, dialog: ComponentChildren] {
+  const [asked, ask] = useState<Item>()
+  const close = (): void => ask(undefined)
+  return [item => ask(() => item), asked !== undefined && <ConfirmDialog {...questionOf(asked)} onClose={close} />]
 }

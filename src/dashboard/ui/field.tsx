@@ -7,8 +7,9 @@ import type {
   VNode,
 } from 'preact'
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
-import type { ApiError } from '../lib/api.ts'
+import type { FormState } from '../lib/use-form.ts'
 import { Button } from './button.tsx'
+import { ErrorNote } from './state.tsx'
 
 interface Said {
   readonly label: string
@@ -72,8 +73,8 @@ interface TextProps extends Said, InputRest {
   readonly value: string
   readonly onValue: (value: string) => void
   readonly optional?: boolean | undefined
-  /** Stands before what is typed: `$`. */
-  readonly before?: string | undefined
+  /** An amount of dollars. */
+  readonly dollars?: boolean | undefined
 }
 
 /** One line of text. */
@@ -84,7 +85,7 @@ export function TextField({
   optional,
   value,
   onValue,
-  before,
+  dollars,
   type = 'text',
   class: extra = '',
   ...rest
@@ -93,6 +94,8 @@ export function TextField({
     const input = (
       <input
         class={`input ${extra}`}
+        autocomplete="off"
+        {...(dollars && { inputMode: 'decimal' as const })}
         {...rest}
         {...wired}
         {...kind(type)}
@@ -100,11 +103,11 @@ export function TextField({
         onInput={event => onValue(event.currentTarget.value)}
       />
     )
-    if (before === undefined) return input
+    if (!dollars) return input
     return (
       <div class="input-group">
         <span class="input-before" aria-hidden="true">
-          {before}
+          $
         </span>
         {input}
       </div>
@@ -299,24 +302,25 @@ export function Choice({ label, hint, error, value, onValue, options }: ChoicePr
 }
 
 interface FormProps {
-  readonly onSubmit: () => void
-  readonly busy: boolean
+  readonly form: FormState
+  /** The button's words. */
   readonly submit: string
   readonly danger?: boolean | undefined
-  /** An error that belongs to no field. */
-  readonly error?: ComponentChildren
+  /** In the place of an error, when there is none. */
+  readonly note?: ComponentChildren
   readonly onCancel?: (() => void) | undefined
   readonly wide?: boolean | undefined
   readonly children?: ComponentChildren
 }
 
 /** A form with its buttons. The browser's own bubbles are off: errors stand at the fields; the first one takes the focus. */
-export function Form({ onSubmit, busy, submit, danger, error, onCancel, wide, children }: FormProps): VNode {
-  const form = useRef<HTMLFormElement>(null)
+export function Form({ form, submit, danger, note, onCancel, wide, children }: FormProps): VNode {
+  const { busy, error } = form
+  const element = useRef<HTMLFormElement>(null)
   const sent = useRef(false)
   useEffect(() => {
     if (!sent.current || busy) return
-    const wrong = form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')
+    const wrong = element.current?.querySelector<HTMLElement>('[aria-invalid="true"]')
     if (wrong) {
       sent.current = false
       wrong.focus()
@@ -326,11 +330,11 @@ export function Form({ onSubmit, busy, submit, danger, error, onCancel, wide, ch
     event.preventDefault()
     if (busy) return
     sent.current = true
-    onSubmit()
+    void form.submit()
   }
   return (
-    <form ref={form} class="form" noValidate onSubmit={submitted}>
-      {error && <div role="alert">{error}</div>}
+    <form ref={element} class="form" noValidate onSubmit={submitted}>
+      {(error || note) && <div role="alert">{error ? <ErrorNote error={error} /> : note}</div>}
       {children}
       <div class={wide ? 'form-actions form-actions-wide' : 'form-actions'}>
         {onCancel && (
@@ -344,19 +348,6 @@ export function Form({ onSubmit, busy, submit, danger, error, onCancel, wide, ch
       </div>
     </form>
   )
-}
-
-/** What an error says about one field: `errorAt(action.error, 'name')`. */
-export function errorAt(error: ApiError | undefined, param: string): string | undefined {
-  if (error === undefined || error.param === null) return undefined
-  return error.param === param || error.param.startsWith(`${param}.`) || error.param.startsWith(`${param}[`)
-    ? error.message
-    : undefined
-}
-
-/** What is left of an error when these fields have shown theirs. */
-export function errorBeside(error: ApiError | undefined, params: readonly string[]): ApiError | undefined {
-  return error === undefined || params.some(param => errorAt(error, param)) ? undefined : error
 }
 
 /** The types of JSX ask for one literal type; here it is chosen. */

@@ -23,7 +23,6 @@ export function SearchField({ placeholder }: { readonly placeholder: string }): 
       label="Search"
       type="search"
       placeholder={placeholder}
-      autocomplete="off"
       spellcheck={false}
       maxLength={200}
       value={typed}

@@ -4,16 +4,16 @@ import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { type ColumnOptions, moneyColumn } from '../lib/format.ts'
 import { Money } from './badge.tsx'
 
-/** One column: what it is called and what a row shows there. */
+/** One column: what it is called and what a row shows there. The first one names the row for screen readers. */
 export interface Column<Row> {
   readonly title: string
   readonly cell?: ((row: Row) => ComponentChildren) | undefined
+  /** A second line, smaller. */
+  readonly below?: ((row: Row) => ComponentChildren) | undefined
   /** Instead of `cell`: amounts, with their points in one line. */
   readonly money?: MoneyCells<Row> | undefined
   /** Figures stand at the right. */
   readonly number?: boolean | undefined
-  /** Names the row: read aloud with every cell, and the head of the stacked row. The first column if none says so. */
-  readonly heading?: boolean | undefined
   /** For buttons: the title is only read aloud. */
   readonly actions?: boolean | undefined
 }
@@ -26,15 +26,15 @@ export interface MoneyCells<Row> extends ColumnOptions {
   readonly none?: string | undefined
   /** A plus before what is above zero. */
   readonly signed?: boolean | undefined
-  readonly below?: ((row: Row) => ComponentChildren) | undefined
 }
 
-interface TableProps<Row> {
+export interface TableProps<Row> {
   /** Read aloud before the table. */
   readonly caption: string
   readonly columns: readonly Column<Row>[]
+  /** Buttons at the end of each row. */
+  readonly rowActions?: ((row: Row) => ComponentChildren) | undefined
   readonly rows: readonly Row[]
-  readonly rowKey: (row: Row) => string
   /** Instead of the table when there are no rows. */
   readonly empty?: ComponentChildren
   /** New rows are being read: the old ones are dimmed. */
@@ -42,14 +42,11 @@ interface TableProps<Row> {
   readonly rowClass?: ((row: Row) => string) | undefined
 }
 
-export function Table<Row>(props: TableProps<Row>): VNode {
-  const { caption, columns, rows, rowKey, empty, busy = false, rowClass } = props
+export function Table<Row extends { readonly id: string }>(props: TableProps<Row>): VNode {
+  const { caption, rows, empty, busy = false, rowClass, rowActions } = props
   if (rows.length === 0 && empty) return <div class="table-empty">{empty}</div>
-  const heading = Math.max(
-    0,
-    columns.findIndex(column => column.heading),
-  )
-  const cells = columns.map(({ cell, money }) => (money ? moneyCell(money, rows) : (cell ?? (() => null))))
+  const columns = rowActions ? [...props.columns, { title: 'Actions', actions: true, cell: rowActions }] : props.columns
+  const cells = columns.map(column => cellOf(column, rows))
   return (
     <ScrollArea label={caption}>
       <table class="table" aria-busy={busy}>
@@ -65,9 +62,9 @@ export function Table<Row>(props: TableProps<Row>): VNode {
         </thead>
         <tbody>
           {rows.map(row => (
-            <tr key={rowKey(row)} class={rowClass?.(row) ?? ''}>
+            <tr key={row.id} class={rowClass?.(row) ?? ''}>
               {columns.map((column, index) =>
-                index === heading ? (
+                index === 0 ? (
                   <th key={column.title} scope="row" class={classOf(column)}>
                     <div class="cell">{cells[index]!(row)}</div>
                   </th>
@@ -109,21 +106,28 @@ export function ScrollArea({ label, children }: ScrollProps): VNode {
   )
 }
 
-function moneyCell<Row>({ of, none, signed, below, ...options }: MoneyCells<Row>, rows: readonly Row[]) {
+function cellOf<Row>({ cell, money, below }: Column<Row>, rows: readonly Row[]): (row: Row) => ComponentChildren {
+  const first = money ? moneyCell(money, rows) : cell
+  if (!below) return row => first?.(row)
+  return row => {
+    const more = below(row)
+    if (!more) return first?.(row)
+    return (
+      <span class="stack-tight">
+        <span>{first?.(row)}</span>
+        {money ? more : <span class="cell-sub">{more}</span>}
+      </span>
+    )
+  }
+}
+
+function moneyCell<Row>({ of, none, signed, ...options }: MoneyCells<Row>, rows: readonly Row[]) {
   const amounts = rows.flatMap(row => of(row) ?? [])
   const texts = new Map(moneyColumn(amounts, options).map((text, index) => [amounts[index]!, text]))
   return (row: Row): ComponentChildren => {
     const value = of(row)
     if (value === null) return <span class="muted">{none}</span>
-    const amount = <Money value={value} text={texts.get(value)} signed={signed} />
-    const more = below?.(row)
-    if (!more) return amount
-    return (
-      <span class="stack-tight">
-        {amount}
-        {more}
-      </span>
-    )
+    return <Money value={value} text={texts.get(value)} signed={signed} />
   }
 }
 

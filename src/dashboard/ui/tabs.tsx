@@ -183,25 +183,24 @@ function place(box: HTMLElement): void {
 
 interface PagerProps<Item> {
   readonly pages: Pages<Item>
-  /** What back and on are called: by name there is no newer and older. */
-  readonly previous?: string | undefined
-  readonly next?: string | undefined
+  /** The list is sorted by name: its pages are not newer and older. */
+  readonly byName?: boolean | undefined
 }
 
 /** Back and on in a list; nothing when everything is on one page. */
-export function Pager<Item>({ pages, previous: back = 'Newer', next: on = 'Older' }: PagerProps<Item>): VNode | null {
+export function Pager<Item>({ pages, byName }: PagerProps<Item>): VNode | null {
   const { page, next, previous } = pages
   if (pages.single) return null
   return (
     <nav class="pager" aria-label="Pages">
       <Button small icon="left" disabled={previous === null} onClick={() => previous?.()}>
-        {back}
+        {byName ? 'Previous' : 'Newer'}
       </Button>
       <span class="small muted" aria-live="polite">
         Page {page}
       </span>
       <Button small disabled={next === null} onClick={() => next?.()}>
-        {on}
+        {byName ? 'Next' : 'Older'}
       </Button>
     </nav>
   )

@@ -4,9 +4,9 @@ import { useId, useState } from 'preact/hooks'
 import type { AccountView, CreditView } from '../../../api/views.ts'
 import { api } from '../../lib/api.ts'
 import { exactMoney } from '../../lib/format.ts'
-import { useAction } from '../../lib/use-resource.ts'
-import { announce, Badge, ConfirmDialog, errorAt, FormDialog, Icon, Money, Note, TextField } from '../../ui/index.ts'
-import { readAmount, suggestReference } from './credit.ts'
+import { filled, useForm } from '../../lib/use-form.ts'
+import { announce, Badge, ConfirmDialog, FormDialog, Icon, Money, Note, TextField } from '../../ui/index.ts'
+import { creditOf, creditProblem, readAmount, suggestReference } from './credit.ts'
 
 /** Whether requests of the account are answered. */
 export function StateBadge({ frozen }: { readonly frozen: boolean }): VNode {
@@ -18,16 +18,19 @@ export function StateBadge({ frozen }: { readonly frozen: boolean }): VNode {
   )
 }
 
-interface PlanFieldProps {
+interface FieldProps {
   readonly value: string
-  readonly onValue: (plan: string) => void
+  readonly onValue: (value: string) => void
+  readonly error: string | undefined
+}
+
+interface PlanFieldProps extends FieldProps {
   readonly plans: readonly string[]
-  readonly error?: string | undefined
   readonly optional?: boolean | undefined
 }
 
 /** Any word is a plan: those that accounts have are offered. */
-export function PlanField({ value, onValue, plans, error, optional }: PlanFieldProps): VNode {
+export function PlanField({ plans, ...field }: PlanFieldProps): VNode {
   const list = useId()
   return (
     <>
@@ -35,12 +38,8 @@ export function PlanField({ value, onValue, plans, error, optional }: PlanFieldP
         label="Plan"
         list={list}
         maxLength={100}
-        autocomplete="off"
-        optional={optional}
-        value={value}
-        onValue={onValue}
-        error={error}
         hint="A word that policies ask for, as in account.plan == &quot;free&quot;. Policies decide what it means."
+        {...field}
       />
       <datalist id={list}>
         {plans.map(plan => (
@@ -52,18 +51,8 @@ export function PlanField({ value, onValue, plans, error, optional }: PlanFieldP
 }
 
 /** The credit that a new account begins with. */
-export function FirstCreditField(props: Pick<PlanFieldProps, 'value' | 'onValue' | 'error'>): VNode {
-  return (
-    <TextField
-      label="First credit"
-      optional
-      before="$"
-      inputMode="decimal"
-      autocomplete="off"
-      hint="More can be granted at any time."
-      {...props}
-    />
-  )
+export function FirstCreditField(field: FieldProps): VNode {
+  return <TextField label="First credit" optional dollars hint="More can be granted at any time." {...field} />
 }
 
 interface NewAccountProps {
@@ -74,47 +63,26 @@ interface NewAccountProps {
 
 /** An account without people: for a machine's keys, or to invite people to. */
 export function NewAccountDialog({ plans, onClose, onMade }: NewAccountProps): VNode {
-  const [name, setName] = useState('')
-  const [plan, setPlan] = useState('')
-  const [credit, setCredit] = useState('')
-  const [wrong, setWrong] = useState<{ name?: string; credit?: string }>({})
-  const action = useAction(async (body: object) => onMade(await api.post<AccountView>('operator/accounts', body)))
-  const submit = (): void => {
-    const read = credit.trim() === '' ? null : readAmount(credit)
-    const problems = {
-      ...(name.trim() === '' && { name: 'Give the account a name.' }),
-      ...(read !== null && 'problem' in read && { credit: read.problem }),
-    }
-    setWrong(problems)
-    action.clear()
-    if (Object.keys(problems).length > 0) return
-    void action.run({
-      name: name.trim(),
-      ...(plan.trim() !== '' && { plan: plan.trim() }),
-      ...(read !== null && 'amount' in read && { credit: read.amount }),
-    })
-  }
+  const form = useForm({
+    initial: { name: '', plan: '', credit: '' },
+    check: ({ name, credit }) => ({
+      name: name.trim() === '' ? 'Give the account a name.' : '',
+      credit: creditProblem(credit),
+    }),
+    send: async ({ credit, ...words }) =>
+      onMade(await api.post<AccountView>('operator/accounts', filled({ ...words, credit: creditOf(credit) }))),
+  })
   return (
-    <FormDialog
-      title="New account"
-      action={action}
-      fields={['name', 'plan', 'credit']}
-      submit="Create"
-      onSubmit={submit}
-      onClose={onClose}
-    >
+    <FormDialog title="New account" form={form} submit="Create" onClose={onClose}>
       <TextField
         label="Name"
         maxLength={100}
-        autocomplete="off"
         required
-        value={name}
-        onValue={setName}
-        error={wrong.name ?? errorAt(action.error, 'name')}
         hint="Whose it is: a person, a team, a customer."
+        {...form.field('name')}
       />
-      <PlanField plans={plans} optional value={plan} onValue={setPlan} error={errorAt(action.error, 'plan')} />
-      <FirstCreditField value={credit} onValue={setCredit} error={wrong.credit ?? errorAt(action.error, 'credit')} />
+      <PlanField plans={plans} optional {...form.field('plan')} />
+      <FirstCreditField {...form.field('credit')} />
     </FormDialog>
   )
 }
@@ -127,76 +95,56 @@ interface ChangeProps {
 
 /** Gives credit, once for each reference. */
 export function CreditDialog({ account, onClose, onChanged }: ChangeProps): VNode {
-  const [amount, setAmount] = useState('')
-  const [reference, setReference] = useState(freshReference)
-  const [note, setNote] = useState('')
-  const [wrong, setWrong] = useState<{ amount?: string; reference?: string }>({})
   const [before, setBefore] = useState<CreditView>()
-  const action = useAction(async (body: { amount: string; reference: string; note?: string }) => {
-    const view = await api.post<CreditView>(`operator/accounts/${account.id}/credit`, body)
-    onChanged(view.account)
-    if (!view.granted) return setBefore(view)
-    announce(`${exactMoney(body.amount)} granted to ${account.name}`)
-    onClose()
+  const form = useForm({
+    initial: () => ({ amount: '', reference: freshReference(), note: '' }),
+    check: ({ amount, reference }) => ({
+      amount: readAmount(amount).problem,
+      reference: reference.trim() === '' ? 'Without a reference the same payment could be credited twice.' : '',
+    }),
+    send: async values => {
+      const body = filled({ ...values, amount: creditOf(values.amount) })
+      setBefore(undefined)
+      const view = await api.post<CreditView>(`operator/accounts/${account.id}/credit`, body)
+      onChanged(view.account)
+      if (!view.granted) return setBefore(view)
+      announce(`${exactMoney(body['amount']!)} granted to ${account.name}`)
+      onClose()
+    },
   })
-  const submit = (): void => {
-    const read = readAmount(amount)
-    const problems = {
-      ...('problem' in read && { amount: read.problem }),
-      ...(reference.trim() === '' && { reference: 'Without a reference the same payment could be credited twice.' }),
-    }
-    setWrong(problems)
-    setBefore(undefined)
-    action.clear()
-    if (!('amount' in read) || Object.keys(problems).length > 0) return
-    const words = note.trim()
-    void action.run({ amount: read.amount, reference: reference.trim(), ...(words !== '' && { note: words }) })
-  }
   return (
     <FormDialog
       title={`Grant credit to ${account.name}`}
-      action={action}
-      fields={['amount', 'reference', 'note']}
+      form={form}
       submit="Grant the credit"
       note={before && <GrantedBefore view={before} />}
-      onSubmit={submit}
       onClose={onClose}
     >
       <TextField
         label="Amount"
-        before="$"
-        inputMode="decimal"
-        autocomplete="off"
+        dollars
         required
-        value={amount}
-        onValue={setAmount}
-        error={wrong.amount ?? errorAt(action.error, 'amount')}
         hint={
           <>
             Available now: <Money value={account.available} owned />
           </>
         }
+        {...form.field('amount')}
       />
       <TextField
         label="Reference"
         maxLength={200}
-        autocomplete="off"
         spellcheck={false}
         required
-        value={reference}
-        onValue={setReference}
-        error={wrong.reference ?? errorAt(action.error, 'reference')}
         hint="The same reference is never credited twice, so trying again is safe. For a payment, take the payment's own id; this one is made up for you."
+        {...form.field('reference')}
       />
       <TextField
         label="Note"
         optional
         maxLength={200}
-        autocomplete="off"
-        value={note}
-        onValue={setNote}
-        error={errorAt(action.error, 'note')}
         hint="Shown in the ledger. The people of the account can read it."
+        {...form.field('note')}
       />
     </FormDialog>
   )
@@ -213,30 +161,21 @@ function GrantedBefore({ view }: { readonly view: CreditView }): VNode {
 
 /** Another plan takes effect with the next request. */
 export function PlanDialog({ account, plans, onClose, onChanged }: ChangeProps & { plans: readonly string[] }): VNode {
-  const [plan, setPlan] = useState(account.plan)
-  const [wrong, setWrong] = useState<string>()
-  const action = useAction(async (body: { plan: string }) => {
-    onChanged(await api.patch<AccountView>(`operator/accounts/${account.id}`, body))
-    announce(`${account.name} is on the plan ${body.plan} now`)
-    onClose()
+  const form = useForm({
+    initial: { plan: account.plan },
+    check: ({ plan }) => ({ plan: plan.trim() === '' ? 'Name a plan.' : '' }),
+    send: async ({ plan: typed }) => {
+      const plan = typed.trim()
+      if (plan !== account.plan) {
+        onChanged(await api.patch<AccountView>(`operator/accounts/${account.id}`, { plan }))
+        announce(`${account.name} is on the plan ${plan} now`)
+      }
+      onClose()
+    },
   })
-  const submit = (): void => {
-    const word = plan.trim()
-    setWrong(word === '' ? 'Name a plan.' : undefined)
-    action.clear()
-    if (word === account.plan) onClose()
-    else if (word !== '') void action.run({ plan: word })
-  }
   return (
-    <FormDialog
-      title={`Plan of ${account.name}`}
-      action={action}
-      fields={['plan']}
-      submit="Change the plan"
-      onSubmit={submit}
-      onClose={onClose}
-    >
-      <PlanField plans={plans} value={plan} onValue={setPlan} error={wrong ?? errorAt(action.error, 'plan')} />
+    <FormDialog title={`Plan of ${account.name}`} form={form} submit="Change the plan" onClose={onClose}>
+      <PlanField plans={plans} {...form.field('plan')} />
       <p class="muted">It takes effect with the next request.</p>
     </FormDialog>
   )
@@ -245,16 +184,13 @@ export function PlanDialog({ account, plans, onClose, onChanged }: ChangeProps &
 /** Stops an account, or lets it go on. */
 export function FreezeDialog({ account, onClose, onChanged }: ChangeProps): VNode {
   const frozen = !account.frozen
-  const change = async (): Promise<void> => {
-    onChanged(await api.patch<AccountView>(`operator/accounts/${account.id}`, { frozen }))
-    announce(frozen ? `${account.name} is frozen` : `${account.name} is active again`)
-  }
   return (
     <ConfirmDialog
       title={frozen ? `Freeze ${account.name}?` : `Unfreeze ${account.name}?`}
       confirm={frozen ? 'Freeze the account' : 'Unfreeze the account'}
       danger={frozen}
-      onConfirm={change}
+      onConfirm={async () => onChanged(await api.patch<AccountView>(`operator/accounts/${account.id}`, { frozen }))}
+      done={frozen ? `${account.name} is frozen` : `${account.name} is active again`}
       onClose={onClose}
     >
       {frozen ? (

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { EntryView, KeyView, ReceiptView } from '../../../api/views.ts'
 import { keyNames } from '../../lib/usage.ts'
 import { usePages } from '../../lib/use-resource.ts'
-import { Button, Card, Empty, SelectField } from '../../ui/index.ts'
+import { Button, Empty, SelectField } from '../../ui/index.ts'
 import { ENTRY_KINDS, EntryList } from '../entry-list.tsx'
 import { OUTCOME_OPTIONS, ReceiptList } from '../receipt-list.tsx'
 
@@ -36,17 +36,19 @@ export function Ledger({ accountId, keys, changes, onGrant, choice }: LedgerProp
     </Button>
   )
   return (
-    <Card title="Ledger" flush actions={choice}>
-      <div class="operator-filters">
-        <SelectField label="Entries" value={kind} onValue={setKind} options={ENTRY_KINDS} />
-      </div>
-      <EntryList
-        pages={pages}
-        names={keyNames(keys)}
-        hrefOf={({ id }) => `/operator/accounts/${accountId}?receipt=${id}`}
-        action={kind !== 'charge' && grant}
-      />
-    </Card>
+    <EntryList
+      title="Ledger"
+      actions={choice}
+      filters={
+        <div class="operator-filters">
+          <SelectField label="Entries" value={kind} onValue={setKind} options={ENTRY_KINDS} />
+        </div>
+      }
+      rows={pages}
+      names={keyNames(keys)}
+      hrefOf={({ id }) => `/operator/accounts/${accountId}?receipt=${id}`}
+      action={kind !== 'charge' && grant}
+    />
   )
 }
 
@@ -62,30 +64,33 @@ export function Receipts({ accountId, keys, choice }: ReceiptsProps): VNode {
   const [key, setKey] = useState('')
   const pages = usePages<ReceiptView>(`operator/accounts/${accountId}/receipts`, { outcome, key, limit: A_PAGE })
   return (
-    <Card title="Receipts" flush hint="One for each request that is over." actions={choice}>
-      <div class="operator-filters">
-        <SelectField
-          label="Key"
-          value={key}
-          onValue={setKey}
-          options={[{ value: '', label: 'All keys' }, ...keys.map(({ id, name }) => ({ value: id, label: name }))]}
-        />
-        <SelectField label="Outcome" value={outcome} onValue={setOutcome} options={OUTCOME_OPTIONS} />
-      </div>
-      <ReceiptList
-        pages={pages}
-        names={keyNames(keys)}
-        hrefOf={({ id }) => `/operator/accounts/${accountId}?receipt=${id}`}
-        empty={
-          <Empty icon="receipt" title={pages.next === null ? 'No receipts' : 'None on this page'}>
-            {pages.next === null
-              ? outcome === '' && key === ''
-                ? 'The first request of this account makes the first one.'
-                : 'None of the receipts fits.'
-              : 'Older ones may fit: go on with the next page.'}
-          </Empty>
-        }
-      />
-    </Card>
+    <ReceiptList
+      title="Receipts"
+      hint="One for each request that is over."
+      actions={choice}
+      filters={
+        <div class="operator-filters">
+          <SelectField
+            label="Key"
+            value={key}
+            onValue={setKey}
+            options={[{ value: '', label: 'All keys' }, ...keys.map(({ id, name }) => ({ value: id, label: name }))]}
+          />
+          <SelectField label="Outcome" value={outcome} onValue={setOutcome} options={OUTCOME_OPTIONS} />
+        </div>
+      }
+      rows={pages}
+      names={keyNames(keys)}
+      hrefOf={({ id }) => `/operator/accounts/${accountId}?receipt=${id}`}
+      empty={
+        <Empty icon="receipt" title={pages.next === null ? 'No receipts' : 'None on this page'}>
+          {pages.next === null
+            ? outcome === '' && key === ''
+              ? 'The first request of this account makes the first one.'
+              : 'None of the receipts fits.'
+            : 'Older ones may fit: go on with the next page.'}
+        </Empty>
+      }
+    />
   )
 }

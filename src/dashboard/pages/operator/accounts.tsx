@@ -7,17 +7,14 @@ import { navigate, setQuery, usePlace } from '../../lib/router.tsx'
 import { usePages, useResource } from '../../lib/use-resource.ts'
 import {
   Button,
-  Card,
   type Column,
   Empty,
   ErrorBox,
-  Loaded,
+  List,
   Loading,
   Page,
-  Pager,
   SearchField,
   SelectField,
-  Table,
   Time,
 } from '../../ui/index.ts'
 import { NewAccountDialog, StateBadge } from './account-dialogs.tsx'
@@ -44,28 +41,16 @@ export default function Accounts(): VNode {
       }
     >
       <Summary />
-      <Card flush>
-        <Filters plans={planNames} />
-        {request === null ? (
-          <>
-            <Loaded resource={{ ...pages, data: pages.items }} title="The accounts could not be read" lines={6}>
-              {items => (
-                <Table
-                  caption="Accounts by name"
-                  columns={COLUMNS}
-                  rows={items}
-                  rowKey={account => account.id}
-                  busy={pages.loading}
-                  empty={<Nothing isFiltered={isFiltered(filters)} onNew={() => setMaking(true)} />}
-                />
-              )}
-            </Loaded>
-            <Pager pages={pages} previous="Previous" next="Next" />
-          </>
-        ) : (
-          <Request id={request} />
-        )}
-      </Card>
+      <List
+        rows={pages}
+        byName
+        failed="The accounts could not be read"
+        filters={<Filters plans={planNames} />}
+        instead={request !== null && <Request id={request} />}
+        caption="Accounts by name"
+        columns={COLUMNS}
+        empty={<Nothing isFiltered={isFiltered(filters)} onNew={() => setMaking(true)} />}
+      />
       {isMaking && (
         <NewAccountDialog
           plans={planNames}
@@ -80,7 +65,6 @@ export default function Accounts(): VNode {
 const COLUMNS: readonly Column<AccountView>[] = [
   {
     title: 'Name',
-    heading: true,
     cell: account => (
       <a class="operator-name" href={`/operator/accounts/${account.id}`}>
         {account.name}

@@ -2,13 +2,23 @@
 import { amountOf, nano } from '../../lib/format.ts'
 
 /** The amount as the API takes it, or what is wrong with it. */
-export function readAmount(typed: string): { readonly amount: string } | { readonly problem: string } {
+export function readAmount(typed: string): { readonly amount?: string; readonly problem?: string } {
   const text = typed.trim()
   if (text === '') return { problem: 'Say how many dollars.' }
   if (text.startsWith('-')) return { problem: 'Credit can only be added. Charges take it away.' }
   const amount = amountOf(text)
   if (amount === null) return { problem: 'Enter an amount of dollars, for example 25 or 12.50, at most 999,999,999.' }
   return nano(amount) > 0n ? { amount } : { problem: 'Say more than zero.' }
+}
+
+/** What is wrong with a credit that may be left out. */
+export function creditProblem(typed: string): string | undefined {
+  return typed.trim() === '' ? undefined : readAmount(typed).problem
+}
+
+/** The credit as the API takes it; empty for none. */
+export function creditOf(typed: string): string {
+  return readAmount(typed).amount ?? ''
 }
 
 /**

@@ -4,7 +4,7 @@ import { useMemo, useState } from 'preact/hooks'
 import type { ExchangeView, PageView } from '../../../api/views.ts'
 import { count, dateTime, duration, plural } from '../../lib/format.ts'
 import { useResource } from '../../lib/use-resource.ts'
-import { announce, Badge, Button, Card, type Column, Empty, Loaded, Page, Stat, Stats, Table } from '../../ui/index.ts'
+import { announce, Badge, Button, type Column, Empty, List, Loaded, Page, Stat, Stats } from '../../ui/index.ts'
 import '../../styles/operator.css'
 
 const EVERY_MS = 2000
@@ -38,7 +38,7 @@ export default function Exchanges(): VNode {
         {({ items }) => (
           <>
             <Figures items={items} readAt={readAt} />
-            <List items={items} readAt={readAt} />
+            <InProgress items={items} readAt={readAt} />
           </>
         )}
       </Loaded>
@@ -64,28 +64,23 @@ function Figures({ items, readAt }: ListProps): VNode {
   )
 }
 
-function List({ items, readAt }: ListProps): VNode {
+function InProgress({ items, readAt }: ListProps): VNode {
   const hidden = items.length - SHOWN
   return (
-    <Card
+    <List
       title="Exchanges"
-      flush
       hint={
         hidden > 0 ? `The oldest ${SHOWN} are shown; ${plural(hidden, 'more is', 'more are')} in progress.` : undefined
       }
-    >
-      <Table
-        caption="Exchanges in progress"
-        columns={columns(readAt)}
-        rows={items.slice(0, SHOWN)}
-        rowKey={item => item.id}
-        empty={
-          <Empty icon="exchanges" title="Nothing is in progress">
-            Requests stand here while they are answered. Finished ones are in the receipts of their account.
-          </Empty>
-        }
-      />
-    </Card>
+      rows={items.slice(0, SHOWN)}
+      caption="Exchanges in progress"
+      columns={columns(readAt)}
+      empty={
+        <Empty icon="exchanges" title="Nothing is in progress">
+          Requests stand here while they are answered. Finished ones are in the receipts of their account.
+        </Empty>
+      }
+    />
   )
 }
 
@@ -93,42 +88,23 @@ function columns(readAt: number): readonly Column<ExchangeView>[] {
   return [
     {
       title: 'Exchange',
-      heading: true,
-      cell: item => (
-        <span class="stack-tight">
-          <code class="small nowrap">{item.id}</code>
-          <span class="cell-sub">
-            {item.route}, policy {item.policy}
-          </span>
-        </span>
-      ),
+      cell: item => <code class="small nowrap">{item.id}</code>,
+      below: item => `${item.route}, policy ${item.policy}`,
     },
     {
       title: 'Account',
-      cell: item => (
-        <span class="stack-tight">
-          {item.account_id === null ? (
-            <span class="faint">not known yet</span>
-          ) : (
-            <a href={`/operator/accounts/${item.account_id}`}>{item.account ?? item.account_id}</a>
-          )}
-          <span class="cell-sub">from {item.address}</span>
-        </span>
-      ),
+      cell: item =>
+        item.account_id === null ? (
+          <span class="faint">not known yet</span>
+        ) : (
+          <a href={`/operator/accounts/${item.account_id}`}>{item.account ?? item.account_id}</a>
+        ),
+      below: item => `from ${item.address}`,
     },
     {
       title: 'Model',
-      cell: item => (
-        <span class="stack-tight">
-          <span>{item.model ?? <span class="faint">not known yet</span>}</span>
-          {item.target && (
-            <span class="small muted">
-              to {item.target}
-              {item.attempts > 1 && `, attempt ${item.attempts}`}
-            </span>
-          )}
-        </span>
-      ),
+      cell: item => item.model ?? <span class="faint">not known yet</span>,
+      below: ({ target, attempts }) => target && `to ${target}${attempts > 1 ? `, attempt ${attempts}` : ''}`,
     },
     {
       title: 'Answer',

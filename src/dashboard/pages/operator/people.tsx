@@ -1,27 +1,23 @@
 /** Everybody who can sign in, and the links that are still open. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
-import type { LinkView, PageView, PersonView } from '../../../api/views.ts'
+import type { LinkView, PersonView } from '../../../api/views.ts'
 import { api } from '../../lib/api.ts'
 import { setQuery, usePlace } from '../../lib/router.tsx'
 import { useSession } from '../../lib/session.tsx'
-import { usePages, useResource } from '../../lib/use-resource.ts'
+import { type Pages, usePages } from '../../lib/use-resource.ts'
 import {
-  announce,
   Badge,
   Button,
-  Card,
   type Column,
-  ConfirmDialog,
   Empty,
-  Loaded,
+  List,
   Menu,
   Money,
   Page,
-  Pager,
   SearchField,
-  Table,
   Time,
+  useQuestion,
 } from '../../ui/index.ts'
 import { RoleBadge } from './account-parts.tsx'
 import { InviteDialog, ResetDialog } from './links.tsx'
@@ -31,77 +27,60 @@ import '../../styles/operator.css'
 export default function People(): VNode {
   const search = usePlace().query.get('search') ?? ''
   const people = usePages<PersonView>('operator/people', { search })
-  const links = useResource<PageView<LinkView>>('operator/links')
+  const links = usePages<LinkView>('operator/links')
+  const { session, refresh } = useSession()
   const [isInviting, setInviting] = useState(false)
+  const [resetting, reset] = useState<PersonView>()
+  const isSelf = ({ id }: PersonView): boolean => id === session.person.id
+  const changed = (person: PersonView): void => {
+    people.reload()
+    links.reload()
+    // Whoever is no operator any more sees other pages.
+    if (isSelf(person)) refresh()
+  }
+  const [changeRole, roleQuestion] = useQuestion<PersonView>(person => roleChange(person, isSelf(person), changed))
+  const [remove, removeQuestion] = useQuestion<PersonView>(person => removal(person, changed))
   const invite = (
     <Button variant="primary" icon="plus" onClick={() => setInviting(true)}>
       Invite somebody
     </Button>
   )
-  const changed = (): void => {
-    people.reload()
-    links.reload()
-  }
   return (
     <Page title="People" lead="Who can sign in to the dashboard, and the links that let others in." actions={invite}>
-      <Card title="Everybody" flush>
-        <search class="operator-filters">
-          <SearchField placeholder="A part of the address" />
-        </search>
-        <Loaded resource={{ ...people, data: people.items }} title="The people could not be read" lines={6}>
-          {items => <Everybody people={items} isBusy={people.loading} isFiltered={search !== ''} onChanged={changed} />}
-        </Loaded>
-        <Pager pages={people} previous="Previous" next="Next" />
-      </Card>
-      <Card title="Open links" flush hint="Each works once. A link that is used, revoked or expired is not listed.">
-        <Loaded resource={links} title="The links could not be read">
-          {({ items }) => <Links links={items} onChanged={links.reload} />}
-        </Loaded>
-      </Card>
-      {isInviting && <InviteDialog onClose={() => setInviting(false)} onMade={links.reload} />}
-    </Page>
-  )
-}
-
-interface EverybodyProps {
-  readonly people: readonly PersonView[]
-  readonly isBusy: boolean
-  readonly isFiltered: boolean
-  readonly onChanged: () => void
-}
-
-type Asked = { readonly what: 'role' | 'remove' | 'reset'; readonly person: PersonView } | null
-
-function Everybody({ people, isBusy, isFiltered, onChanged }: EverybodyProps): VNode {
-  const { session, refresh } = useSession()
-  const [asked, ask] = useState<Asked>(null)
-  const close = (): void => ask(null)
-  const changed = (person: PersonView): void => {
-    onChanged()
-    // Whoever is no operator any more sees other pages.
-    if (person.id === session.person.id) refresh()
-  }
-  return (
-    <>
-      <Table
-        caption="People who can sign in, by address"
-        columns={personColumns(session.person.id, ask)}
+      <List
+        title="Everybody"
+        filters={
+          <search class="operator-filters">
+            <SearchField placeholder="A part of the address" />
+          </search>
+        }
         rows={people}
-        rowKey={person => person.id}
-        busy={isBusy}
-        empty={<Nobody isFiltered={isFiltered} />}
+        byName
+        failed="The people could not be read"
+        caption="People who can sign in, by address"
+        columns={personColumns(session.person.id)}
+        rowActions={person => (
+          <Menu
+            label={`Actions for ${person.email}`}
+            items={[
+              {
+                label: person.role === 'operator' ? 'Make a member' : 'Make an operator',
+                icon: 'token',
+                onChoose: () => changeRole(person),
+              },
+              { label: 'Password reset link', icon: 'link', onChoose: () => reset(person) },
+              !isSelf(person) && { label: 'Remove', icon: 'trash', danger: true, onChoose: () => remove(person) },
+            ]}
+          />
+        )}
+        empty={<Nobody isFiltered={search !== ''} />}
       />
-      {asked?.what === 'role' && (
-        <RoleDialog
-          person={asked.person}
-          isSelf={asked.person.id === session.person.id}
-          onClose={close}
-          onChanged={changed}
-        />
-      )}
-      {asked?.what === 'remove' && <RemoveDialog person={asked.person} onClose={close} onChanged={changed} />}
-      {asked?.what === 'reset' && <ResetDialog person={asked.person} onClose={close} onMade={onChanged} />}
-    </>
+      <Links links={links} />
+      {isInviting && <InviteDialog onClose={() => setInviting(false)} onMade={links.reload} />}
+      {resetting && <ResetDialog person={resetting} onClose={() => reset(undefined)} onMade={links.reload} />}
+      {roleQuestion}
+      {removeQuestion}
+    </Page>
   )
 }
 
@@ -122,11 +101,10 @@ function Nobody({ isFiltered }: { readonly isFiltered: boolean }): VNode {
   )
 }
 
-function personColumns(self: string, ask: (asked: Asked) => void): readonly Column<PersonView>[] {
+function personColumns(self: string): readonly Column<PersonView>[] {
   return [
     {
       title: 'E-mail',
-      heading: true,
       cell: person => (
         <span>
           {person.email} {person.id === self && <Badge>You</Badge>}
@@ -136,53 +114,20 @@ function personColumns(self: string, ask: (asked: Asked) => void): readonly Colu
     { title: 'Role', cell: person => <RoleBadge role={person.role} /> },
     { title: 'Account', cell: person => <AccountLink id={person.account_id} name={person.account} /> },
     { title: 'Joined', cell: person => <Time value={person.created_at} /> },
-    {
-      title: 'Actions',
-      actions: true,
-      cell: person => (
-        <Menu
-          label={`Actions for ${person.email}`}
-          items={[
-            {
-              label: person.role === 'operator' ? 'Make a member' : 'Make an operator',
-              icon: 'token',
-              onChoose: () => ask({ what: 'role', person }),
-            },
-            { label: 'Password reset link', icon: 'link', onChoose: () => ask({ what: 'reset', person }) },
-            person.id !== self && {
-              label: 'Remove',
-              icon: 'trash',
-              danger: true,
-              onChoose: () => ask({ what: 'remove', person }),
-            },
-          ]}
-        />
-      ),
-    },
   ]
 }
 
-interface PersonDialogProps {
-  readonly person: PersonView
-  readonly onClose: () => void
-  readonly onChanged: (person: PersonView) => void
-}
-
-function RoleDialog({ person, isSelf, onClose, onChanged }: PersonDialogProps & { readonly isSelf: boolean }): VNode {
-  const role = person.role === 'operator' ? 'member' : 'operator'
-  const change = async (): Promise<void> => {
-    onChanged(await api.patch<PersonView>(`operator/people/${person.id}`, { role }))
-    announce(`${person.email} is ${role === 'operator' ? 'an operator' : 'a member'} now`)
-  }
-  return (
-    <ConfirmDialog
-      title={role === 'operator' ? `Make ${person.email} an operator?` : `Make ${person.email} a member?`}
-      confirm={role === 'operator' ? 'Make an operator' : 'Make a member'}
-      danger={role === 'member'}
-      onConfirm={change}
-      onClose={onClose}
-    >
-      {role === 'operator' ? (
+function roleChange({ id, email, role: now }: PersonView, isSelf: boolean, onChanged: (to: PersonView) => void) {
+  const role = now === 'operator' ? 'member' : 'operator'
+  const named = role === 'operator' ? 'an operator' : 'a member'
+  return {
+    title: `Make ${email} ${named}?`,
+    confirm: `Make ${named}`,
+    danger: role === 'member',
+    onConfirm: () => api.patch<PersonView>(`operator/people/${id}`, { role }).then(onChanged),
+    done: `${email} is ${named} now`,
+    children:
+      role === 'operator' ? (
         <p>Operators see every account, grant credit, freeze accounts, and invite and remove people.</p>
       ) : (
         <p>
@@ -190,118 +135,95 @@ function RoleDialog({ person, isSelf, onClose, onChanged }: PersonDialogProps & 
             ? 'You see only your own account then. Another operator can change that.'
             : 'They see only their own account then.'}
         </p>
-      )}
-    </ConfirmDialog>
-  )
-}
-
-function RemoveDialog({ person, onClose, onChanged }: PersonDialogProps): VNode {
-  const remove = async (): Promise<void> => {
-    await api.delete(`operator/people/${person.id}`)
-    announce(`${person.email} was removed`)
-    onChanged(person)
-  }
-  return (
-    <ConfirmDialog
-      title={`Remove ${person.email}?`}
-      confirm="Remove this person"
-      danger
-      openerGoes
-      onConfirm={remove}
-      onClose={onClose}
-    >
-      <p>They are signed out at once and cannot sign in again. This cannot be undone, but they can be invited again.</p>
-      <p>Their account, its keys and its credit stay. To stop its requests too, freeze the account.</p>
-    </ConfirmDialog>
-  )
-}
-
-interface LinksProps {
-  readonly links: readonly LinkView[]
-  readonly onChanged: () => void
-}
-
-function Links({ links, onChanged }: LinksProps): VNode {
-  const [revoking, setRevoking] = useState<LinkView>()
-  const revoke = async (link: LinkView): Promise<void> => {
-    await api.delete(`operator/links/${link.id}`)
-    announce('The link is revoked')
-    onChanged()
-  }
-  return (
-    <>
-      <Table
-        caption="Links that still work, the newest first"
-        columns={linkColumns(setRevoking)}
-        rows={links}
-        rowKey={link => link.id}
-        empty={
-          <Empty icon="link" title="No open links">
-            Invitations and password resets stand here until they are used.
-          </Empty>
-        }
-      />
-      {revoking && (
-        <ConfirmDialog
-          title={`Revoke the ${revoking.kind === 'reset' ? 'reset link' : 'invitation'}?`}
-          confirm="Revoke the link"
-          danger
-          openerGoes
-          onConfirm={() => revoke(revoking)}
-          onClose={() => setRevoking(undefined)}
-        >
-          <p>{linkWords(revoking)} It stops working at once. Another one can be made at any time.</p>
-        </ConfirmDialog>
-      )}
-    </>
-  )
-}
-
-function linkColumns(revoke: (link: LinkView) => void): readonly Column<LinkView>[] {
-  return [
-    {
-      title: 'Link',
-      heading: true,
-      cell: link => (
-        <span class="stack-tight">
-          <span>{link.kind === 'reset' ? 'Password reset' : 'Invitation'}</span>
-          <span class="cell-sub">for {link.email ?? 'whoever has it'}</span>
-        </span>
       ),
-    },
-    { title: 'Role', cell: link => (link.kind === 'reset' ? <Dash /> : <RoleBadge role={link.role} />) },
-    {
-      title: 'Account',
-      cell: link =>
-        link.kind === 'reset' ? (
-          <Dash />
-        ) : link.account_id !== null ? (
-          <AccountLink id={link.account_id} name={link.account} />
-        ) : (
-          <span>
-            a new one
-            {link.plan !== null && `, plan ${link.plan}`}
-            {/[1-9]/.test(link.credit) && (
-              <>
-                , with <Money value={link.credit} owned />
-              </>
-            )}
-          </span>
-        ),
-    },
-    { title: 'Made by', cell: link => link.created_by },
-    { title: 'Ends', cell: link => <Time value={link.expires_at} /> },
-    {
-      title: 'Actions',
-      actions: true,
-      cell: link => (
+  }
+}
+
+function removal(person: PersonView, onChanged: (removed: PersonView) => void) {
+  return {
+    title: `Remove ${person.email}?`,
+    confirm: 'Remove this person',
+    danger: true,
+    openerGoes: true,
+    onConfirm: () => api.delete(`operator/people/${person.id}`).then(() => onChanged(person)),
+    done: `${person.email} was removed`,
+    children: (
+      <>
+        <p>
+          They are signed out at once and cannot sign in again. This cannot be undone, but they can be invited again.
+        </p>
+        <p>Their account, its keys and its credit stay. To stop its requests too, freeze the account.</p>
+      </>
+    ),
+  }
+}
+
+function Links({ links }: { readonly links: Pages<LinkView> }): VNode {
+  const [revoke, question] = useQuestion<LinkView>(link => ({
+    title: `Revoke the ${link.kind === 'reset' ? 'reset link' : 'invitation'}?`,
+    confirm: 'Revoke the link',
+    danger: true,
+    openerGoes: true,
+    onConfirm: () => api.delete(`operator/links/${link.id}`).then(links.reload),
+    done: 'The link is revoked',
+    children: <p>{linkWords(link)} It stops working at once. Another one can be made at any time.</p>,
+  }))
+  return (
+    <List
+      title="Open links"
+      hint="Each works once. A link that is used, revoked or expired is not listed."
+      rows={links}
+      failed="The links could not be read"
+      caption="Links that still work, the newest first"
+      columns={LINKS}
+      rowActions={link => (
         <Button small aria-label={`Revoke: ${linkWords(link)}`} onClick={() => revoke(link)}>
           Revoke
         </Button>
-      ),
-    },
-  ]
+      )}
+      empty={
+        <Empty icon="link" title="No open links">
+          Invitations and password resets stand here until they are used.
+        </Empty>
+      }
+    >
+      {question}
+    </List>
+  )
 }
+
+const LINKS: readonly Column<LinkView>[] = [
+  {
+    title: 'Link',
+    cell: link => (link.kind === 'reset' ? 'Password reset' : 'Invitation'),
+    below: link => `for ${link.email ?? 'whoever has it'}`,
+  },
+  {
+    title: 'Role',
+    cell: link => (link.kind === 'reset' ? <span class="faint">{'\u2013'}</span> : <RoleBadge role={link.role} />),
+  },
+  {
+    title: 'Account',
+    cell: link =>
+      link.kind === 'reset' ? (
+        <span class="faint">{'\u2013'}</span>
+      ) : link.account_id !== null ? (
+        <AccountLink id={link.account_id} name={link.account} />
+      ) : (
+        <span>
+          a new one
+          {link.plan !== null && `, plan ${link.plan}`}
+          {/[1-9]/.test(link.credit) && (
+            <>
+              , with <Money value={link.credit} owned />
+            </>
+          )}
+        </span>
+      ),
+  },
+  { title: 'Made by', cell: link => link.created_by },
+  { title: 'Ends', cell: link => <Time value={link.expires_at} /> },
+]
 
 function linkWords({ kind, email }: LinkView): string {
   return `${kind === 'reset' ? 'A password reset' : 'An invitation'} for ${email ?? 'whoever has it'}.`
@@ -309,8 +231,4 @@ function linkWords({ kind, email }: LinkView): string {
 
 function AccountLink({ id, name }: { readonly id: string; readonly name: string | null }): VNode {
   return <a href={`/operator/accounts/${id}`}>{name ?? id}</a>
-}
-
-function Dash(): VNode {
-  return <span class="faint">{'\u2013'}</span>
 }

@@ -97,8 +97,7 @@ function Provider({ provider }: { readonly provider: ProviderView }): VNode {
       <Table
         caption={`Targets of ${provider.name}`}
         columns={COLUMNS}
-        rows={provider.targets}
-        rowKey={target => target.target}
+        rows={provider.targets.map(target => ({ id: target.target, ...target }))}
         empty={
           <Empty icon="providers" title="No model uses this provider">
             A model sends requests here when one of its targets names {provider.name}.
@@ -110,24 +109,11 @@ function Provider({ provider }: { readonly provider: ProviderView }): VNode {
 }
 
 const COLUMNS: readonly Column<TargetHealthView>[] = [
-  {
-    title: 'Target',
-    heading: true,
-    cell: target => (
-      <span class="stack-tight">
-        <span>{target.target}</span>
-        <span class="cell-sub">for {target.models.join(', ')}</span>
-      </span>
-    ),
-  },
+  { title: 'Target', cell: target => target.target, below: target => `for ${target.models.join(', ')}` },
   {
     title: 'State',
-    cell: target => (
-      <span class="stack-tight cell-state">
-        <State words={STATES[target.state]} />
-        {target.until !== null && <Until value={target.until} />}
-      </span>
-    ),
+    cell: target => <State words={STATES[target.state]} />,
+    below: target => target.until !== null && <Until value={target.until} />,
   },
   { title: 'In progress', number: true, cell: target => count(target.inflight) },
   { title: 'Failures in a row', number: true, cell: target => count(target.failures_in_a_row) },

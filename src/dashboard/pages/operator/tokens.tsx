@@ -1,28 +1,26 @@
 /** Tokens with which machines reach the operators' API: a payment's webhook, a script. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
-import type { ConfigurationView, IssuedTokenView, PageView, TokenView } from '../../../api/views.ts'
+import type { ConfigurationView, IssuedTokenView, TokenView } from '../../../api/views.ts'
 import { api } from '../../lib/api.ts'
-import { useAction, useResource } from '../../lib/use-resource.ts'
+import { useForm } from '../../lib/use-form.ts'
+import { usePages, useResource } from '../../lib/use-resource.ts'
 import {
-  announce,
   Button,
   Card,
   Choice,
   Code,
   type Column,
-  ConfirmDialog,
   Empty,
-  errorAt,
   FormDialog,
-  Loaded,
+  List,
   Note,
   OnceDialog,
   Page,
   Snippet,
-  Table,
   TextField,
   Time,
+  useQuestion,
 } from '../../ui/index.ts'
 import { creditCommand } from './credit.ts'
 import { adminAddress } from './listing.ts'
@@ -30,18 +28,21 @@ import '../../styles/operator.css'
 
 /** `/operator/tokens` */
 export default function Tokens(): VNode {
-  const tokens = useResource<PageView<TokenView>>('operator/tokens')
+  const tokens = usePages<TokenView>('operator/tokens')
   const [isMaking, setMaking] = useState(false)
   const [issued, setIssued] = useState<IssuedTokenView>()
-  const [revoking, setRevoking] = useState<TokenView>()
+  const [revoke, question] = useQuestion<TokenView>(({ id, name }) => ({
+    title: `Revoke the token ${name}?`,
+    confirm: 'Revoke the token',
+    danger: true,
+    openerGoes: true,
+    children: <p>The next request with it is refused. This cannot be undone.</p>,
+    onConfirm: () => api.delete(`operator/tokens/${id}`).then(tokens.reload),
+    done: `The token ${name} is revoked`,
+  }))
   const made = (token: IssuedTokenView): void => {
     setMaking(false)
     setIssued(token)
-    tokens.reload()
-  }
-  const revoke = async (token: TokenView): Promise<void> => {
-    await api.delete(`operator/tokens/${token.id}`)
-    announce(`The token ${token.name} is revoked`)
     tokens.reload()
   }
   const make = (
@@ -55,23 +56,23 @@ export default function Tokens(): VNode {
       lead="For machines that do what operators do. They work on the admin listener only, never here and never for requests to models."
       actions={make}
     >
-      <Card title="Tokens" flush>
-        <Loaded resource={tokens} title="The tokens could not be read">
-          {({ items }) => (
-            <Table
-              caption="Operator tokens"
-              columns={columns(setRevoking)}
-              rows={items}
-              rowKey={token => token.id}
-              empty={
-                <Empty icon="token" title="No tokens" action={make}>
-                  A payment's webhook needs one to grant credit.
-                </Empty>
-              }
-            />
-          )}
-        </Loaded>
-      </Card>
+      <List
+        title="Tokens"
+        rows={tokens}
+        failed="The tokens could not be read"
+        caption="Operator tokens"
+        columns={COLUMNS}
+        rowActions={token => (
+          <Button small aria-label={`Revoke the token ${token.name}`} onClick={() => revoke(token)}>
+            Revoke
+          </Button>
+        )}
+        empty={
+          <Empty icon="token" title="No tokens" action={make}>
+            A payment's webhook needs one to grant credit.
+          </Empty>
+        }
+      />
       <Example />
       {isMaking && <NewTokenDialog onClose={() => setMaking(false)} onMade={made} />}
       {issued && (
@@ -88,48 +89,17 @@ export default function Tokens(): VNode {
           }
         />
       )}
-      {revoking && (
-        <ConfirmDialog
-          title={`Revoke the token ${revoking.name}?`}
-          confirm="Revoke the token"
-          danger
-          openerGoes
-          onConfirm={() => revoke(revoking)}
-          onClose={() => setRevoking(undefined)}
-        >
-          <p>The next request with it is refused. This cannot be undone.</p>
-        </ConfirmDialog>
-      )}
+      {question}
     </Page>
   )
 }
 
-function columns(revoke: (token: TokenView) => void): readonly Column<TokenView>[] {
-  return [
-    {
-      title: 'Name',
-      heading: true,
-      cell: token => (
-        <span class="stack-tight">
-          <span>{token.name}</span>
-          <code class="cell-sub">{`\u2026${token.last4}`}</code>
-        </span>
-      ),
-    },
-    { title: 'Made by', cell: token => token.created_by },
-    { title: 'Made', cell: token => <Time value={token.created_at} /> },
-    { title: 'Ends', cell: token => <Time value={token.expires_at} none="when it is revoked" /> },
-    {
-      title: 'Actions',
-      actions: true,
-      cell: token => (
-        <Button small aria-label={`Revoke the token ${token.name}`} onClick={() => revoke(token)}>
-          Revoke
-        </Button>
-      ),
-    },
-  ]
-}
+const COLUMNS: readonly Column<TokenView>[] = [
+  { title: 'Name', cell: token => token.name, below: token => <code>{`\u2026${token.last4}`}</code> },
+  { title: 'Made by', cell: token => token.created_by },
+  { title: 'Made', cell: token => <Time value={token.created_at} /> },
+  { title: 'Ends', cell: token => <Time value={token.expires_at} none="when it is revoked" /> },
+]
 
 const DAY_MS = 86_400_000
 const LIVES = [
@@ -144,44 +114,24 @@ interface NewTokenProps {
 }
 
 function NewTokenDialog({ onClose, onMade }: NewTokenProps): VNode {
-  const [name, setName] = useState('')
-  const [days, setDays] = useState('365')
-  const [wrong, setWrong] = useState<string>()
-  const action = useAction(async (body: object) => onMade(await api.post<IssuedTokenView>('operator/tokens', body)))
-  const submit = (): void => {
-    const word = name.trim()
-    setWrong(word === '' ? 'Say who will use it.' : undefined)
-    action.clear()
-    if (word === '') return
-    const expiresAt = days === '' ? null : new Date(Date.now() + Number(days) * DAY_MS).toISOString()
-    void action.run({ name: word, expires_at: expiresAt })
-  }
+  const form = useForm({
+    initial: { name: '', expires_at: '365' },
+    check: ({ name }) => ({ name: name.trim() === '' ? 'Say who will use it.' : '' }),
+    send: async ({ name, expires_at: days }) => {
+      const end = days === '' ? null : new Date(Date.now() + Number(days) * DAY_MS).toISOString()
+      onMade(await api.post<IssuedTokenView>('operator/tokens', { name: name.trim(), expires_at: end }))
+    },
+  })
   return (
-    <FormDialog
-      title="New token"
-      action={action}
-      fields={['name', 'expires_at']}
-      submit="Create"
-      onSubmit={submit}
-      onClose={onClose}
-    >
+    <FormDialog title="New token" form={form} submit="Create" onClose={onClose}>
       <TextField
         label="Name"
         maxLength={100}
-        autocomplete="off"
         required
-        value={name}
-        onValue={setName}
-        error={wrong ?? errorAt(action.error, 'name')}
         hint="Which machine will use it. The ledger names it with every credit it grants."
+        {...form.field('name')}
       />
-      <Choice
-        label="It ends after"
-        value={days}
-        onValue={setDays}
-        options={LIVES}
-        error={errorAt(action.error, 'expires_at')}
-      />
+      <Choice label="It ends after" options={LIVES} {...form.field('expires_at')} />
     </FormDialog>
   )
 }
