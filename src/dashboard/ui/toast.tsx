@@ -13,10 +13,11 @@ const SHOWN_MS = 4000
 const SAID = 'tollgate:said'
 let last = 0
 
-/** Says it once, to eyes and ears. */
+/** Says it once, to eyes and ears. A dialog that closes with what was done has gone by then, and does not take it along. */
 export function announce(text: string, tone: Message['tone'] = 'good'): void {
   last += 1
-  document.dispatchEvent(new CustomEvent<Message>(SAID, { detail: { id: last, text, tone } }))
+  const detail = { id: last, text, tone }
+  setTimeout(() => document.dispatchEvent(new CustomEvent<Message>(SAID, { detail })))
 }
 
 /**
