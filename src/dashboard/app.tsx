@@ -176,7 +176,7 @@ function NotFound(): VNode {
 function Alone({ children }: { readonly children: ComponentChildren }): VNode {
   return (
     <main class="gate">
-      <div class="gate-box">{children}</div>
+      <div class="stack-loose gate-box">{children}</div>
     </main>
   )
 }

@@ -131,8 +131,8 @@ function Sidebar({ path, open, onClose }: SidebarProps): VNode {
         )}
       </nav>
       <div class="sidebar-foot">
-        <div class="sidebar-person">
-          <span class="sidebar-email" title={session.person.email}>
+        <div class="line sidebar-person">
+          <span class="grow sidebar-email" title={session.person.email}>
             {session.person.email}
           </span>
           <Button variant="quiet" icon="leave" iconOnly small busy={leaving.busy} onClick={leave}>
@@ -158,7 +158,11 @@ function NavList({ routes, path, labelledBy }: NavProps): VNode {
         ({ path: href, nav }) =>
           nav && (
             <li key={href}>
-              <a class="nav-link" href={href} {...(isWithin(path, href) ? { 'aria-current': 'page' } : {})}>
+              <a
+                class="button button-quiet nav-link"
+                href={href}
+                {...(isWithin(path, href) ? { 'aria-current': 'page' } : {})}
+              >
                 <Icon name={nav.icon} />
                 {nav.title}
               </a>

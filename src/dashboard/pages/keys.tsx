@@ -158,7 +158,7 @@ function HowToUse(): VNode {
       <div class="stack">
         <div>
           <p class="small muted">Base URL</p>
-          <div class="base-url">
+          <div class="line">
             <span class="mono">{base_url}</span>
             <Copy text={base_url} label="Copy the base URL" iconOnly variant="quiet" />
           </div>

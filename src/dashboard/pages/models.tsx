@@ -46,7 +46,7 @@ function ModelList({ models, wanted }: { readonly models: readonly ModelView[]; 
   const found = useMemo(() => models.filter(model => fits(model, wanted)), [models, wanted])
   return (
     <>
-      <search class="models-search" aria-label="Models">
+      <search class="row models-search" aria-label="Models">
         <TextField
           label="Search"
           type="search"

@@ -196,14 +196,14 @@ function FirstRequest(): VNode {
   const hasKey = keys.data?.items.some(key => key.state === 'live' && key.purpose === null) ?? false
   return (
     <Card title="Make your first request" hint="It takes a minute. The charge shows up on this page.">
-      <ol class="steps">
-        <li class={hasKey ? 'step step-done' : 'step'}>
+      <ol class="stack-loose">
+        <li class={hasKey ? 'step tone-good' : 'step'}>
           <StepMark done={hasKey} number={1} />
           <div class="stack-tight">
             <h3>Create an API key</h3>
             <p class="muted">{hasKey ? 'Done: this account has a key.' : 'It is shown once; copy it then.'}</p>
             {!hasKey && (
-              <div class="step-action">
+              <div class="row">
                 <ButtonLink href="/keys?create=1" variant="primary" icon="plus">
                   Create key
                 </ButtonLink>
@@ -226,7 +226,7 @@ function FirstRequest(): VNode {
           <div class="stack-tight">
             <h3>Or try it right here</h3>
             <p class="muted">The playground uses a key of its own.</p>
-            <div class="step-action">
+            <div class="row">
               <ButtonLink href="/playground" icon="playground">
                 Open the playground
               </ButtonLink>
@@ -240,7 +240,7 @@ function FirstRequest(): VNode {
 
 function StepMark({ done, number }: { readonly done: boolean; readonly number: number }): VNode {
   return (
-    <span class="step-mark" aria-hidden="true">
+    <span class="mark" aria-hidden="true">
       {done ? <Icon name="check" /> : number}
     </span>
   )

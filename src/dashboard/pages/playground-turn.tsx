@@ -19,7 +19,7 @@ export function TurnView({ turn: { question, answer }, again }: TurnProps): VNod
         <div class="turn-text">{question}</div>
       </div>
       <div class="turn">
-        <p class="turn-name">{answer.model}</p>
+        <p class="label">{answer.model}</p>
         <Thoughts answer={answer} />
         {answer.text !== '' && <Markdown text={answer.text} />}
         {isOpen(answer) && answer.text === '' && <Waiting answer={answer} />}
@@ -52,7 +52,7 @@ function Thoughts({ answer: { thoughts, text } }: { readonly answer: Answer }): 
 
 function Waiting({ answer }: { readonly answer: Answer }): VNode {
   return (
-    <p class="turn-waiting">
+    <p class="line muted">
       <span class="spinner" aria-hidden="true" />
       {answer.thoughts === '' ? 'Waiting for the first token' : 'Thinking'}
     </p>
@@ -97,7 +97,7 @@ function Facts({ answer }: { readonly answer: Answer }): VNode | null {
   const { state, firstMs, totalMs, receipt, account, settling } = answer
   if (state === 'waiting' || (firstMs === null && receipt === null)) return null
   return (
-    <p class="turn-facts">
+    <p class="row small muted">
       <Tokens answer={answer} />
       {firstMs !== null && <span>first token after {duration(firstMs)}</span>}
       {totalMs !== null && <span>{duration(totalMs)} in all</span>}

@@ -76,7 +76,7 @@ function Conversation({ talk, settings, spoken }: ConversationProps): VNode {
         {turns.length === 0 ? (
           <Starters onChoose={question => settings && talk.send(question, settings)} disabled={settings === null} />
         ) : (
-          <ol class="turns">
+          <ol class="stack-loose turns">
             {turns.map((turn, index) => (
               <TurnView
                 key={turn.id}
@@ -152,7 +152,7 @@ function Composer({ talk, settings }: Pick<ConversationProps, 'talk' | 'settings
           onKeyDown={keyed}
           placeholder="Ask something"
         />
-        <div class="row composer-actions">
+        <div class="row form-actions">
           <span class="small muted grow">
             {settings === null ? 'Correct the settings first.' : 'Enter sends, Shift and Enter begins a new line.'}
           </span>

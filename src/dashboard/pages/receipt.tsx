@@ -262,7 +262,7 @@ function Trail({ receipt: { trail, settled_at } }: { readonly receipt: ReceiptVi
         const { sentence, more, tone } = explain(line)
         return (
           <li key={`${index} ${line.step}`} class={`timeline-item tone-${tone === 'warning' ? 'warn' : tone}`}>
-            <span class="timeline-mark">
+            <span class="mark">
               <Icon name={ICONS[tone]} />
             </span>
             <div class="stack-tight">
@@ -284,7 +284,7 @@ function Attempts({ attempts }: Pick<ReceiptView, 'attempts'>): VNode {
         const good = code === null
         return (
           <li key={`${index} ${target}`} class={`timeline-item tone-${good ? 'good' : 'bad'}`}>
-            <span class="timeline-mark">
+            <span class="mark">
               <Icon name={good ? 'check' : 'error'} />
             </span>
             <div class="stack-tight">

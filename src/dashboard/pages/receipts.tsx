@@ -94,7 +94,7 @@ function FilterBar(props: FilterProps): VNode {
   const roomy = useRoom(720)
   const chosen = Object.values(props.filters).filter(value => value !== '').length
   return (
-    <search class="receipt-filters" aria-label="Receipts">
+    <search class="filters" aria-label="Receipts">
       <SearchField placeholder="Request id" />
       {roomy ? (
         <Filters {...props} />

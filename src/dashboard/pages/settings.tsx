@@ -56,7 +56,7 @@ export default function Settings(): VNode {
             ['Signed in until', `${dateTime(session.expires_at)}, or half an hour after the last click`],
           ]}
         />
-        <div class="settings-leave">
+        <div class="row settings-leave">
           <Button icon="leave" busy={leaving.busy} onClick={leaving.run}>
             Sign out
           </Button>

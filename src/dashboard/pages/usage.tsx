@@ -161,7 +161,7 @@ function RangeBar({ choice, problem }: { readonly choice: Choice; readonly probl
         <Segments label="Time" value={choice.range} onValue={value => setQuery(rangeQuery(value))} options={options} />
       </div>
       {choice.range === 'custom' && (
-        <div class="usage-dates">
+        <div class="filters">
           <TextField
             label="First day"
             type="date"
@@ -245,7 +245,7 @@ function SumTable({ title, what, sums, nameOf, filter }: SumTableProps): VNode {
 
 function Share({ label, percent: share }: { readonly label: string; readonly percent: number }): VNode {
   return (
-    <span class="usage-share">
+    <span class="line usage-share">
       <Bar label={`${label}, share of the spend`} percent={share} />
       <span class="small muted" aria-hidden="true">
         {share > 0 && share < 1 ? '<1' : Math.round(share)}%

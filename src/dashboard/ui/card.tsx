@@ -24,9 +24,9 @@ export function Page({ title, lead, actions, back, children }: PageProps): VNode
     if (movesSoFar() > 0) heading.current?.focus({ preventScroll: true })
   }, [])
   return (
-    <div class="page">
+    <div class="stack-loose page">
       <header class="page-head">
-        <div class="page-words">
+        <div class="stack-tight page-words">
           {back && (
             <a class="page-back" href={back.href}>
               <span aria-hidden="true">&larr; </span>
@@ -85,7 +85,7 @@ interface StatProps {
 export function Stat({ label, value, hint }: StatProps): VNode {
   return (
     <div class="stat">
-      <dt class="stat-label">{label}</dt>
+      <dt class="label">{label}</dt>
       <dd class="stat-value">{value}</dd>
       {hint && <dd class="small muted">{hint}</dd>}
     </div>

@@ -96,7 +96,12 @@ function Legend({
     <ul class="chart-legend" aria-label="Shown in the chart">
       {data.series.map(({ id, total }) => (
         <li key={id}>
-          <button type="button" aria-pressed={!hidden.has(id)} onClick={() => toggle(id)}>
+          <button
+            type="button"
+            class="button button-small button-quiet"
+            aria-pressed={!hidden.has(id)}
+            onClick={() => toggle(id)}
+          >
             <Swatch colour={colours.get(id)} />
             <span class="chart-legend-name">{nameOf(id)}</span>
             <span class="muted">{figure(total, metric)}</span>
@@ -234,7 +239,13 @@ function draw(box: HTMLElement, view: Omit<View, 'nameOf'>, onHover: (hover: Hov
   )
   const seconds = data.times.map(at => at / 1000)
   const half = (step === 'hour' ? 3600 : 86_400) / 2
-  const ink = (name: string) => () => getComputedStyle(box).getPropertyValue(name)
+  // Only a property of its own gives the colour of the theme: a variable has those of both.
+  const ink = (name: string) => () => {
+    box.style.color = `var(${name})`
+    const { color } = getComputedStyle(box)
+    box.style.color = ''
+    return color
+  }
   const band = document.createElement('div')
   band.className = 'chart-band'
   // Many bars need the room between them for themselves.

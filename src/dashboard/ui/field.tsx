@@ -163,7 +163,7 @@ export function PasswordField({ label, hint, error, value, onValue, name, autoCo
         value={value}
         onInput={event => onValue(event.currentTarget.value)}
       />
-      <button type="button" class="input-button" onClick={() => setShown(!shown)}>
+      <button type="button" class="button button-small button-quiet input-button" onClick={() => setShown(!shown)}>
         {shown ? 'Hide' : 'Show'}
         <span class="hidden"> the {label.toLowerCase()}</span>
       </button>
@@ -254,7 +254,7 @@ export function Checkbox({ label, hint, checked, onChecked }: CheckboxProps): VN
       <input type="checkbox" checked={checked} onChange={event => onChecked(event.currentTarget.checked)} />
       <span>
         {label}
-        {hint && <span class="check-hint">{hint}</span>}
+        {hint && <div class="small muted">{hint}</div>}
       </span>
     </label>
   )
@@ -273,7 +273,7 @@ export function Choice({ label, hint, error, value, onValue, options }: ChoicePr
   return (
     <fieldset class="field choice" {...(described && { 'aria-describedby': described })}>
       <legend class="field-label">{label}</legend>
-      <div class="choice-list">
+      <div class="row">
         {options.map(option => (
           <label key={option.value} class="choice-item">
             <input
@@ -336,7 +336,7 @@ export function Form({ form, submit, danger, note, onCancel, wide, children }: F
     <form ref={element} class="form" noValidate onSubmit={submitted}>
       {(error || note) && <div role="alert">{error ? <ErrorNote error={error} /> : note}</div>}
       {children}
-      <div class={wide ? 'form-actions form-actions-wide' : 'form-actions'}>
+      <div class={wide ? 'row form-actions form-actions-wide' : 'row form-actions'}>
         {onCancel && (
           <Button variant="quiet" onClick={onCancel}>
             Cancel

@@ -15,7 +15,7 @@ export function Fold({ title, open: first = false, children }: FoldProps): VNode
   return (
     <details class="fold" open={open} onToggle={event => setOpen(event.currentTarget.open)}>
       <summary>{title}</summary>
-      {open && <div class="fold-body">{children}</div>}
+      {open && <div class="stack fold-body">{children}</div>}
     </details>
   )
 }

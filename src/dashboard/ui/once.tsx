@@ -32,9 +32,9 @@ export function OnceDialog({ title, label, secret, lead, children, onClose }: On
           label={label}
           hint="It is shown this once. The gateway keeps only a digest of it."
           control={wired => (
-            <div class="once">
+            <div class="line">
               <input
-                class="input mono"
+                class="input mono grow"
                 type="text"
                 readOnly
                 spellcheck={false}
@@ -64,7 +64,7 @@ export function OnceDialog({ title, label, secret, lead, children, onClose }: On
             </Note>
           </div>
         )}
-        <div class="form-actions">
+        <div class="row form-actions">
           <Button variant={copied ? 'primary' : 'secondary'} onClick={onClose}>
             I have copied it
           </Button>

@@ -26,7 +26,7 @@ export function Gate({ title, lead, foot, children }: GateProps): VNode {
   }, [])
   return (
     <main class="gate">
-      <div class="gate-box">
+      <div class="stack-loose gate-box">
         <header class="gate-head">
           <Logo />
           <div class="stack-tight">

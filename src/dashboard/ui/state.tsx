@@ -25,7 +25,7 @@ export function Empty({ title, icon, children, action }: EmptyProps): VNode {
       )}
       <p class="strong">{title}</p>
       {children && <div class="muted empty-words">{children}</div>}
-      {action && <div class="empty-action">{action}</div>}
+      {action && <div class="row empty-action">{action}</div>}
     </div>
   )
 }
@@ -94,7 +94,7 @@ export function Note({ tone, title, action, children }: NoteProps): VNode {
 /** Grey lines in the place of what is coming. */
 export function Loading({ lines = 4, label = 'Loading' }: { readonly lines?: number; readonly label?: string }): VNode {
   return (
-    <div class="skeleton" role="status" aria-busy="true">
+    <div class="stack skeleton" role="status" aria-busy="true">
       <span class="hidden">{label}</span>
       {Array.from({ length: lines }, (_, line) => (
         <span key={line} class="skeleton-line" aria-hidden="true" />

@@ -70,7 +70,7 @@ export function Segments({ label, value, onValue, options, iconOnly = false }: S
         <button
           key={option.value}
           type="button"
-          class="segment"
+          class="button button-small button-quiet segment"
           aria-pressed={option.value === value}
           {...(iconOnly ? { title: option.label } : {})}
           onClick={() => onValue(option.value)}
@@ -159,7 +159,7 @@ export function Menu({ label, items }: MenuProps): VNode {
               key={item.label}
               type="button"
               role="menuitem"
-              class={item.danger ? 'menu-item menu-item-danger' : 'menu-item'}
+              class={item.danger ? 'button button-quiet menu-item menu-item-danger' : 'button button-quiet menu-item'}
               onClick={() => choose(item)}
             >
               {item.icon && <Icon name={item.icon} />}
@@ -192,7 +192,7 @@ export function Pager<Item>({ pages, byName }: PagerProps<Item>): VNode | null {
   const { page, next, previous } = pages
   if (pages.single) return null
   return (
-    <nav class="pager" aria-label="Pages">
+    <nav class="row pager" aria-label="Pages">
       <Button small icon="left" disabled={previous === null} onClick={() => previous?.()}>
         {byName ? 'Previous' : 'Newer'}
       </Button>

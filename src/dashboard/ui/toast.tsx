@@ -41,7 +41,7 @@ export function Toasts(): VNode {
   return (
     <div ref={region} class="toasts" role="status" aria-live="polite">
       {messages.map(message => (
-        <p key={message.id} class={`toast toast-${message.tone}`}>
+        <p key={message.id} class={`line toast toast-${message.tone}`}>
           <Icon name={message.tone === 'good' ? 'check' : 'error'} />
           {message.text}
         </p>

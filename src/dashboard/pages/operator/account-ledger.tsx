@@ -40,7 +40,7 @@ export function Ledger({ accountId, keys, changes, onGrant, choice }: LedgerProp
       title="Ledger"
       actions={choice}
       filters={
-        <div class="operator-filters">
+        <div class="filters">
           <SelectField label="Entries" value={kind} onValue={setKind} options={ENTRY_KINDS} />
         </div>
       }
@@ -69,7 +69,7 @@ export function Receipts({ accountId, keys, choice }: ReceiptsProps): VNode {
       hint="One for each request that is over."
       actions={choice}
       filters={
-        <div class="operator-filters">
+        <div class="filters">
           <SelectField
             label="Key"
             value={key}

@@ -20,7 +20,7 @@ export function AccountReceipt({ id, accountId }: ReceiptProps): VNode {
       title={found.data ? `Receipt for ${found.data.receipt.model}` : 'Receipt'}
       back={{ href: `/operator/accounts/${accountId}?list=receipts`, label: detail.data?.account.name ?? 'Account' }}
       lead={
-        <span class="operator-id">
+        <span class="line">
           <code class="small">{id}</code>
           <Copy text={id} label="Copy the id" iconOnly variant="quiet" />
         </span>

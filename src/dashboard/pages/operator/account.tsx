@@ -94,7 +94,7 @@ function Detail({ resource, detail }: DetailProps): VNode {
       title={account.name}
       back={BACK}
       lead={
-        <span class="operator-id">
+        <span class="line">
           <code class="small">{account.id}</code>
           <Copy text={account.id} label="Copy the account's id" iconOnly variant="quiet" />
         </span>

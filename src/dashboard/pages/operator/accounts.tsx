@@ -65,11 +65,7 @@ export default function Accounts(): VNode {
 const COLUMNS: readonly Column<AccountView>[] = [
   {
     title: 'Name',
-    cell: account => (
-      <a class="operator-name" href={`/operator/accounts/${account.id}`}>
-        {account.name}
-      </a>
-    ),
+    cell: account => <a href={`/operator/accounts/${account.id}`}>{account.name}</a>,
   },
   { title: 'Plan', cell: account => <span class="operator-word">{account.plan}</span> },
   { title: 'Available', money: { of: account => account.available, owned: true } },
@@ -106,7 +102,7 @@ function Filters({ plans }: { readonly plans: readonly string[] }): VNode {
   const filters = filtersOf(usePlace().query)
   const known = filters.plan === '' || plans.includes(filters.plan) ? plans : [...plans, filters.plan]
   return (
-    <search class="operator-filters">
+    <search class="filters">
       <SearchField placeholder="Name, account id or request id" />
       <SelectField
         label="Plan"

@@ -60,7 +60,7 @@ function State({ configuration: { files, problems } }: { readonly configuration:
           title={plural(problems.length, 'problem')}
           hint="What tollgate check says of the files as they are on disk now."
         >
-          <ol class="operator-problems">
+          <ol class="stack">
             {problems.map((problem, index) => (
               <Problem key={index} problem={problem} />
             ))}
@@ -77,8 +77,8 @@ function State({ configuration: { files, problems } }: { readonly configuration:
 
 function Problem({ problem }: { readonly problem: ProblemView }): VNode {
   return (
-    <li class="operator-problem">
-      <Icon name="error" class="operator-problem-icon" />
+    <li class="note tone-bad">
+      <Icon name="error" />
       <div class="stack-tight grow">
         <code class="small">{placeOf(problem)}</code>
         <p class="strong">{problem.message}</p>
@@ -174,14 +174,14 @@ function File({ listing }: { readonly listing: Listing }): VNode {
         </p>
       )}
       {listing.beyond.length > 0 && (
-        <ol class="operator-problems">
+        <ol class="stack">
           {listing.beyond.map((problem, index) => (
             <Problem key={index} problem={problem} />
           ))}
         </ol>
       )}
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard */}
-      <section class="operator-listing" aria-label={`Text of ${listing.path}`} tabIndex={0}>
+      <section class="code-block operator-listing" aria-label={`Text of ${listing.path}`} tabIndex={0}>
         <ol>
           {listing.lines.map(line => (
             <li

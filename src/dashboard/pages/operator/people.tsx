@@ -50,7 +50,7 @@ export default function People(): VNode {
       <List
         title="Everybody"
         filters={
-          <search class="operator-filters">
+          <search class="filters">
             <SearchField placeholder="A part of the address" />
           </search>
         }

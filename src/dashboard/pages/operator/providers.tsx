@@ -153,13 +153,13 @@ function State({ words }: { readonly words: StateWords }): VNode {
 function Meanings(): VNode {
   return (
     <Card title="What the states mean">
-      <dl class="operator-meanings">
+      <dl class="details">
         {Object.entries(STATES).map(([state, words]) => (
           <div key={state}>
             <dt>
               <State words={words} />
             </dt>
-            <dd>{words.meaning}</dd>
+            <dd class="muted">{words.meaning}</dd>
           </div>
         ))}
       </dl>
