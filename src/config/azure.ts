@@ -59,7 +59,7 @@ function checkApiPath(source: Source, at: string, path: string): void {
     source.report(`${at}/base_url`, 'base_url goes too far: the gateway adds /openai/deployments and the model', {
       suggestion: 'end it with the host, or with /openai/v1 for the API without versions',
     })
-  } else if (doorOf(path) !== 'v1' && !source.has(`${at}/api_version`)) {
+  } else if (doorOf(path) !== 'v1' && !source.mayHave(`${at}/api_version`)) {
     source.report(at, 'Azure wants an "api_version" at this base_url', {
       rule: 'missing-key',
       suggestion: 'write api_version: 2024-10-21, or end the base_url with /openai/v1, which needs none',

@@ -3,7 +3,6 @@
 import type { Address, Configuration } from './configuration.ts'
 import type { GatewayShape } from './file-shapes.ts'
 import { isLoopback, urlHost } from './listen-address.ts'
-import { nearest } from './yaml/problem.ts'
 import type { Source } from './yaml/source.ts'
 
 type People = Pick<Configuration, 'dashboard' | 'dashboardUrl' | 'publicUrl' | 'registration'>
@@ -14,8 +13,7 @@ const NEED_DASHBOARD = ['dashboard_url', 'public_url', 'registration'] as const
 /** Builds it from what is sound; null where something of it was reported, here or before. */
 export function buildPeople(source: Source, shape: GatewayShape, dashboard: Address | null): People | null {
   const before = source.problems.length
-  // A mistyped one was reported, and these keys with it would be told twice.
-  if (shape.dashboard === undefined && !Object.keys(shape).some(key => nearest(key, ['dashboard']) !== undefined)) {
+  if (!source.mayHave('/dashboard')) {
     for (const key of NEED_DASHBOARD) {
       if (shape[key] === undefined) continue
       const suggestion = 'write dashboard: 127.0.0.1:8081, or remove this line'

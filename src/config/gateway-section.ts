@@ -112,7 +112,7 @@ function checkOverlaps(source: Source, listeners: Readonly<Record<string, Addres
 
 /** The log of all traffic in figures: who may read it where others than this machine can is said, not assumed. */
 function checkMetrics(source: Source, { admin: written, metrics }: GatewayShape, admin: Address | null): void {
-  if (metrics !== undefined && written === undefined) {
+  if (metrics !== undefined && !source.mayHave('/admin')) {
     const suggestion = 'write admin: 127.0.0.1:8082, or remove this line'
     source.report('/metrics', 'metrics needs an admin listener', { rule: 'useless-key', suggestion })
   }

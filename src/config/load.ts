@@ -25,7 +25,8 @@ import { checkShape } from './yaml/ajv.ts'
 import { freeze } from './yaml/freeze.ts'
 import { didYouMean, ordered, type Problem } from './yaml/problem.ts'
 import { type Reads, recordReads } from './yaml/reads.ts'
-import { entriesOf, type Reading, readSource, reasonOf, type Source } from './yaml/source.ts'
+import { entriesOf, type Reading, readSource, type Source } from './yaml/source.ts'
+import { reasonOf } from './yaml/substitute.ts'
 import { readTextFile } from './yaml/text-file.ts'
 
 export interface LoadOptions {
@@ -89,6 +90,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
     if (asksModel(route.kind) && offered.length === 0 && source.sound('/models')) {
       source.report(`${route.address}/path`, 'there is no model to serve', {
         rule: 'no-model',
+        same: 'no model',
         suggestion: 'add one under models:',
       })
     }
@@ -170,7 +172,11 @@ function checkRoute(route: PlannedRoute, policy: LoadedPolicy | null, source: So
   checkFit(route, policy, priced, (rule, message, suggestion, key) => {
     if (route.address === null)
       policy.source.report('', `${message} (a route that is there by default)`, { rule, suggestion })
-    else source.report(`${route.address}/${key ?? 'policy'}`, message, { rule, suggestion, key: key !== undefined })
+    else {
+      // What the policy lacks is told once, whatever the number of its routes.
+      const same = key === undefined ? `${route.policy} ${rule} ${suggestion}` : undefined
+      source.report(`${route.address}/${key ?? 'policy'}`, message, { rule, suggestion, key: key !== undefined, same })
+    }
   })
 }
 
@@ -199,7 +205,8 @@ async function loadPolicies(
     if (reason === undefined) continue
     const message = `policies/${policy}.yaml beside ${basename(source.file)} cannot be read: ${reason}`
     const suggestion = didYouMean(policy, await policyNames(folder))
-    source.report(address === null ? '/routes' : `${address}/policy`, message, { rule: 'unknown-policy', suggestion })
+    const at = address === null ? '/routes' : `${address}/policy`
+    source.report(at, message, { rule: 'unknown-policy', suggestion, same: `policy ${policy}` })
   }
   return policies
 }

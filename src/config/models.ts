@@ -149,7 +149,11 @@ export function checkProviderName(source: Source, at: string, name: string, know
   if (known.includes(name) || source.reported('/providers')) return
   const some = known.length === 0 ? 'there are none' : `there ${known.length === 1 ? 'is' : 'are'} ${known.join(', ')}`
   const suggestion = didYouMean(name, known) ?? some
-  source.report(at, `there is no provider ${source.show(at, name)}`, { rule: 'unknown-provider', suggestion })
+  source.report(at, `there is no provider ${source.show(at, name)}`, {
+    rule: 'unknown-provider',
+    suggestion,
+    same: `provider ${name}`,
+  })
 }
 
 function checkSizes(source: Source, at: string, shape: Partial<ModelShape>): void {

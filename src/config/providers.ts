@@ -116,7 +116,7 @@ function checkRemote(source: Source, at: string, name: string, shape: Partial<Pr
       suggestion: 'remove this line',
     })
   }
-  if (known && !source.has(`${at}/base_url`)) {
+  if (known && !source.mayHave(`${at}/base_url`)) {
     source.report(at, `the provider "${name}" has no "base_url"`, {
       rule: 'missing-key',
       suggestion: 'write base_url: https://HOST/v1',
@@ -202,7 +202,7 @@ function checkWho(source: Source, at: string, shape: Partial<ProviderShape>): vo
   for (const [index, key] of (api_keys ?? []).entries()) checkApiKey(source, `${at}/api_keys/${index}`, key)
   checkServiceAccount(source, `${at}/service_account`, shape)
   if (aws === undefined) return
-  if (dialect !== 'bedrock' && dialect !== 'bedrock-invoke') {
+  if (dialect !== undefined && dialect !== 'bedrock' && dialect !== 'bedrock-invoke') {
     source.report(`${at}/aws`, 'aws is for the dialects bedrock and bedrock-invoke', {
       rule: 'useless-key',
       key: true,

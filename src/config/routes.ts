@@ -201,6 +201,7 @@ function checkDuplicate(source: Source, at: string, path: string, paths: Map<str
 function kindOf(source: Source, at: string, path: string, kind: RouteKind | undefined): RouteKind | null {
   if (!isReachable(source, at, path)) return null
   const known = knownKind(path)
+  if (known === undefined && source.reported(`${at}/kind`)) return null
   // Before the gateway counted, a raw route was the only way to do it, and still may be.
   if (known !== undefined && !(kind === 'raw' && doesCount(path))) {
     if (kind === undefined || kind === known) return known
@@ -287,7 +288,7 @@ function checkKnown(source: Source, at: string, shape: Partial<RouteShape>, kind
 }
 
 function checkRaw(source: Source, at: string, shape: Partial<RouteShape>, providers: ProviderTable): void {
-  if (!source.has(`${at}/provider`)) {
+  if (!source.mayHave(`${at}/provider`)) {
     source.report(at, 'a raw route has to say its "provider"', { rule: 'missing-key' })
   } else if (shape.provider !== undefined) {
     checkProviderName(source, `${at}/provider`, shape.provider, providers.names)
@@ -299,7 +300,7 @@ function checkRaw(source: Source, at: string, shape: Partial<RouteShape>, provid
   }
   checkUpstreamPath(source, at, shape)
   checkModels(source, at, shape, providers)
-  if (!source.has(`${at}/price`)) {
+  if (!source.mayHave(`${at}/price`)) {
     source.report(at, 'a raw route has to say its "price"', {
       rule: 'no-price',
       suggestion: 'write "price: free" or what a request costs',
@@ -320,6 +321,7 @@ function checkHold(source: Source, at: string, { price, hold }: Partial<RouteSha
       suggestion: 'remove this line',
     })
   } else if (typeof price === 'object' && hold === undefined) {
+    if (source.mayHave(`${at}/hold`)) return
     if (price.output === undefined || price.output === 0n) return
     source.report(`${at}/price/output`, 'nobody knows before how long an answer will be', {
       rule: 'no-hold',

@@ -18,7 +18,7 @@ export function checkServiceAccount(
   at: string,
   { dialect, service_account: text }: Partial<ProviderShape>,
 ): void {
-  if (text === undefined) return
+  if (text === undefined || dialect === undefined) return
   if (dialect !== 'vertex' && dialect !== 'vertex-anthropic') {
     const message = 'service_account is for the dialects vertex and vertex-anthropic'
     source.report(at, message, { key: true, concealed: true })

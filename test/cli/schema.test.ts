@@ -230,7 +230,7 @@ describe('refuses what has the wrong shape', () => {
     for (const [name, files] of rows) {
       const [problem] = await workshop.problems(files)
       if (!OF_SHAPE.includes(problem!.rule)) continue
-      const text = textsOf(files)[problem!.file]!.replace(HERE, '')
+      const text = textsOf(files)[problem!.file]!.replaceAll(HERE, '')
       if (complaints(isWrong, text) === null) missed.push(name)
       else refused++
     }

@@ -1,6 +1,6 @@
 /** What gateway.yaml says wrongly of the dashboard. The mark ▸ in each stands where the problem must be reported. */
 import { afterAll, test } from 'vitest'
-import { expectOneProblem, type Gateway, openWorkshop } from './workshop.ts'
+import { expectProblems, type Gateway, openWorkshop } from './workshop.ts'
 
 const workshop = openWorkshop()
 afterAll(() => workshop.close())
@@ -135,5 +135,5 @@ test.each([
 })
 
 test.each(TABLE)('%s', async (_, gateway, says) => {
-  await expectOneProblem(workshop, { gateway }, says)
+  await expectProblems(workshop, { gateway }, says)
 })

@@ -1,7 +1,7 @@
 /** Broken gateway.yaml files. The mark ▸ in each stands where the problem must be reported. */
 import { type Files, type Gateway, PARTS } from './workshop.ts'
 
-type Row = readonly [name: string, gateway: Gateway, says: string, files?: Files]
+type Row = readonly [name: string, gateway: Gateway, says: string | readonly string[], files?: Files]
 
 const provider = (text: string): Gateway => ({ providers: `providers:\n  demo: { dialect: demo }\n${text}` })
 const model = (text: string, more = ''): Gateway => ({

@@ -59,5 +59,6 @@ describe.each([
       says,
     )
     expect(fitting.length).toBeGreaterThan(0)
+    expect(told, 'one mistake is one problem').toHaveLength(1)
   })
 })

@@ -5,7 +5,7 @@ import { parseAddress } from '../../src/config/listen-address.ts'
 import { loadConfiguration } from '../../src/config/load.ts'
 import { formatProblem } from '../../src/config/yaml/problem.ts'
 import { registry } from './stand-ins.ts'
-import { expectOneProblem, type Gateway, openWorkshop, PARTS, STANDARD } from './workshop.ts'
+import { expectProblems, type Gateway, openWorkshop, PARTS, STANDARD } from './workshop.ts'
 
 const workshop = openWorkshop()
 afterAll(() => workshop.close())
@@ -41,14 +41,14 @@ test('aliases cannot multiply without end', async () => {
 test.each(['providers', 'models', 'routes', 'version'] as const)('a misspelt "%s" is one problem', async key => {
   const mistyped = `${key[1]}${key[0]}${key.slice(2)}`
   const part = PARTS[key].replace(key, `▸${mistyped}`)
-  await expectOneProblem(workshop, { gateway: { [key]: part } }, `unknown key "${mistyped}"; did you mean "${key}"?`)
+  await expectProblems(workshop, { gateway: { [key]: part } }, `unknown key "${mistyped}"; did you mean "${key}"?`)
 })
 
 test('one of several keys whose variable is not set is one problem', async () => {
   const keys =
     '  near: { dialect: openai, base_url: "https://a.example/v1", api_keys: [ "${FAR_KEY}", ▸"${NOWHERE}" ] }'
   const providers = `providers:\n  demo: { dialect: demo }\n${keys}`
-  await expectOneProblem(workshop, { gateway: { providers } }, 'NOWHERE is not set')
+  await expectProblems(workshop, { gateway: { providers } }, 'NOWHERE is not set')
 })
 
 test('all problems of all files come at once, in reading order', async () => {
@@ -487,7 +487,7 @@ test('beside a route of a format that can count one that counts, under the same 
 })
 
 test('a route that counts gives nothing away, so it cannot be unmetered', () =>
-  expectOneProblem(
+  expectProblems(
     workshop,
     {
       gateway: {

@@ -3,7 +3,7 @@ import { hostname } from 'node:os'
 import { afterAll, expect, test } from 'vitest'
 import { parseAddress } from '../../src/config/listen-address.ts'
 import { ownListener } from '../../src/config/own-listeners.ts'
-import { expectOneProblem, openWorkshop } from './workshop.ts'
+import { expectProblems, openWorkshop } from './workshop.ts'
 
 const MACHINE = ['127.0.0.1', '10.1.2.3', '[fe80::1]', 'build-7']
 
@@ -58,5 +58,5 @@ test.each<[name: string, baseUrl: string, more: string, says: string]>([
     `own "listen": each request would come back to it; write the provider's address`,
   ],
 ])('a provider at the %s listener is refused', async (_name, baseUrl, more, says) => {
-  await expectOneProblem(workshop, { gateway: { providers: near(baseUrl), more } }, says)
+  await expectProblems(workshop, { gateway: { providers: near(baseUrl), more } }, says)
 })

@@ -1,7 +1,7 @@
 /** Policies that cannot work, and routes that they do not fit. The mark ▸ stands where the problem must be reported. */
 import { type Files, PARTS, STANDARD } from './workshop.ts'
 
-type Row = readonly [name: string, files: string | Files, says: string]
+type Row = readonly [name: string, files: string | Files, says: string | readonly string[]]
 
 const FREE = { models: PARTS.models.replace(/price:.*/, 'price: free') }
 const RAW = '{ path: /v1/embeddings, kind: raw, provider: far, price: { request: $0.01 }'
@@ -199,7 +199,11 @@ const ORDER: Row[] = [
   ],
   [
     'a change behind what may be made from it',
-    'steps:\n  - use: api-key\n  - use: schema\n  - use: credits\n    when: request.method == "POST"\n  - use: ▸rewriter\n  - use: route\n',
+    {
+      gateway: FREE,
+      standard:
+        'steps:\n  - use: api-key\n  - use: schema\n  - use: credits\n    when: request.method == "POST"\n  - use: ▸rewriter\n  - use: route\n',
+    },
     '"rewriter" must stand before the step "credits" (line 4)',
   ],
   [
@@ -224,7 +228,7 @@ const ORDER: Row[] = [
   ),
   [
     'a fact that nobody gives',
-    'steps:\n  - use: api-key\n  - use: ▸credits\n  - use: schema\n    mode: off\n  - use: route\n    mode: off\n',
+    'steps:\n  - use: api-key\n  - use: ▸credits\n  - use: schema\n    mode: off\n  - use: route\n',
     '"credits" needs chat and model, which the step "schema" (line 4) does not surely give: it is off',
   ],
   [
@@ -234,7 +238,7 @@ const ORDER: Row[] = [
   ],
   [
     'a giver whose errors are skipped',
-    `steps:\n  - use: api-key\n  - use: schema\n    onError: skip\n  - use: ▸credits\n`,
+    `steps:\n  - use: api-key\n  - use: schema\n    onError: skip\n  - use: ▸credits\n  - use: route\n`,
     'does not surely give: it says onError: skip',
   ],
   [
@@ -316,8 +320,11 @@ const FIT: Row[] = [
   ],
   [
     'no chat',
-    { gateway: { ...FREE, routes: chat('▸catalog') } },
-    'the policy "catalog" gives no chat, and a chat route needs it; add "- use: schema"',
+    { gateway: { ...FREE, routes: chat('▸▸catalog') } },
+    [
+      'the policy "catalog" gives no chat, and a chat route needs it; add "- use: schema"',
+      'the policy "catalog" gives no targets, and a chat route needs it; add "- use: route"',
+    ],
   ],
   [
     'chat steps elsewhere',
@@ -430,7 +437,192 @@ const WHEN: Row[] = [
   ],
 ]
 
+const models = (text: string) => ({ gateway: { models: text } })
+const providers = (text: string) => ({ gateway: { providers: `${PARTS.providers}\n${text}` } })
+const routes = (text: string) => ({ gateway: { routes: `${PARTS.routes}\n${text}` } })
+const TWO_DOORS = `${PARTS.routes}\n  - { path: /v1/messages, policy: standard }`
+const without = (step: string) => STANDARD.replace(`  - use: ${step}\n`, '')
+
+/** Mistakes of which others would follow: they are told by themselves. */
+const FOLLOWED: Row[] = [
+  [
+    'a line that is indented too deep',
+    { gateway: { more: 'drain: 1m\n  ▸store: memory' } },
+    'indented deeper than "drain"',
+  ],
+  [
+    'a map whose key is gone',
+    { gateway: { more: 'store: memory\n  ▸body: 1MiB\n  max_inflight: 5' } },
+    'indented deeper than "store" above it, which has a value already; indent it as its neighbours',
+  ],
+  [
+    'a line that is indented too little',
+    providers('  near:\n      dialect: demo\n▸    pace: 1ms'),
+    'the indentation of this line fits none of the lines above it',
+  ],
+  [
+    'a key without a colon',
+    { gateway: { more: '▸limits\n  body: 1MiB\n  max_inflight: 5' } },
+    '"limits" has no colon; write "limits:"',
+  ],
+  [
+    'a step that is indented too little',
+    'steps:\n  - use: api-key\n  - use: schema\n▸ - use: credits\n  - use: route\n',
+    'the indentation of this line fits none of the lines above it',
+  ],
+  [
+    'no blank behind a colon in braces',
+    routes('  - { ▸path:/v1/messages, policy: standard }'),
+    'write "path: /v1/messages"',
+  ],
+  [
+    'a colon that is forgotten in braces',
+    routes('  - { ▸path /v1/messages, policy: standard }'),
+    'write "path: /v1/messages"',
+  ],
+  [
+    'another word for a key that must be there',
+    models(PARTS.models.replace('targets', '▸deployments')),
+    'unknown key "deployments"; did you mean "targets", which is missing?',
+  ],
+  [
+    'another word for version',
+    { gateway: { version: '▸format: 1' } },
+    'unknown key "format"; did you mean "version", which is missing?',
+  ],
+  [
+    'another word for providers',
+    { gateway: { providers: PARTS.providers.replace('providers', '▸upstreams') } },
+    'unknown key "upstreams"',
+  ],
+  ['another word for models', models(PARTS.models.replace('models', '▸catalog')), 'unknown key "catalog"'],
+  [
+    'another word for with',
+    `${STANDARD}  - use: rate-limit\n    ▸settings: { per: key, requests: 1 per day }\n`,
+    'unknown key "settings"',
+  ],
+  ['another word for one of several settings', limited('per: key, ▸limit: 1 per day'), 'unknown key "limit"'],
+  [
+    'a misspelt setting beside one that goes with it',
+    limited('per: key, ▸requets: 1 per day, burst: 2'),
+    'did you mean "requests"?',
+  ],
+  [
+    'a setting that another goes with',
+    limited('per: key, burst: 2').replace('with: ', 'with: ▸'),
+    'with needs "requests" or "tokens"',
+  ],
+  [
+    'a misspelt base_url',
+    providers('  near: { dialect: openai, ▸base_ur: https://a.example/v1 }'),
+    'did you mean "base_url"?',
+  ],
+  [
+    'a misspelt dialect of a provider with more',
+    providers(
+      '  near:\n    dialect: ▸bedrok\n    base_url: https://a.example\n    aws: { access_key_id: "${FAR_KEY}", secret_access_key: "${FAR_KEY}", region: eu-central-1 }',
+    ),
+    'did you mean "bedrock"?',
+  ],
+  [
+    'a misspelt admin beside metrics',
+    { gateway: { more: '▸admn: 127.0.0.1:1\nmetrics: open' } },
+    'did you mean "admin"?',
+  ],
+  [
+    'a misspelt kind',
+    routes('  - { path: /v1/embeddings, policy: catalog, kind: ▸rwa, provider: far, price: free }'),
+    'did you mean "raw"?',
+  ],
+  [
+    'a misspelt price of a raw route',
+    routes('  - { path: /v1/embeddings, policy: catalog, kind: raw, provider: far, ▸prcie: free }'),
+    'did you mean "price"?',
+  ],
+  ['a negative duration', { gateway: { more: 'drain: ▸-1' } }, 'drain: "-1" is not a duration'],
+  [
+    'a provider whose name is misspelt where it is set',
+    {
+      gateway: {
+        providers: PARTS.providers.replace('demo', 'dmeo'),
+        models: `${PARTS.models.replace('provider: demo', 'provider: ▸demo')}\n  more:\n    targets: [ { provider: demo, model: b } ]\n    price: free\n    context: 1Ki\n    max_output: 1Ki`,
+      },
+    },
+    'there is no provider "demo" (also in line 15); did you mean "dmeo"?',
+  ],
+  [
+    'no models at all',
+    { gateway: { models: '', routes: TWO_DOORS.replace('/v1/chat', '▸/v1/chat') } },
+    'there is no model to serve (also in line 10)',
+  ],
+  [
+    'a policy that is not there',
+    { gateway: { routes: TWO_DOORS.replaceAll('standard', 'standrad').replace('standrad', '▸standrad') } },
+    'there is no such file (also in line 16); did you mean "standard"?',
+  ],
+  [
+    'no step for the key',
+    without('api-key').replace('credits', '▸credits'),
+    'no step gives; add "- use: api-key" before it',
+  ],
+  [
+    'no step for the request',
+    without('schema').replace('credits', '▸credits'),
+    'needs chat and model, which no step gives (also in line 4); add "- use: schema" before it',
+  ],
+  [
+    'no step that charges, on two routes',
+    { gateway: { routes: TWO_DOORS.replace('standard', '▸standard') }, standard: without('credits') },
+    'would give away models with a price (small) (also in line 16); add "- use: credits"',
+  ],
+  [
+    'a step that is there twice',
+    STANDARD.replace('  - use: schema\n', '  - use: schema\n  - use: ▸schema\n'),
+    'a step is called "schema" already',
+  ],
+]
+
+/** Two mistakes are two problems. */
+const TWO: Row[] = [
+  [
+    'indentation in two places',
+    { gateway: { more: 'drain: 1m\n  ▸store: memory\nlimits: 5\n  ▸body: 1MiB' } },
+    ['indented deeper than "drain"', 'indented deeper than "limits"'],
+  ],
+  [
+    'indentation, and a key twice',
+    { gateway: { more: 'drain: 1m\n▸drain: 2m\n  ▸store: memory' } },
+    ['the key "drain" is here twice', 'indented deeper than "drain"'],
+  ],
+  [
+    'a misspelt key, and another one that is missing',
+    models(PARTS.models.replace('small:\n    targets', 'small:\n    ▸▸targtes').replace('    context: 8Ki\n', '')),
+    ['did you mean "targets"?', 'small has no "context"'],
+  ],
+  [
+    'two foreign keys, and one that is missing',
+    routes('  - ▸{ ▸door: a, ▸window: b, path: /v1/messages }'),
+    ['has no "policy"', 'unknown key "door"', 'unknown key "window"'],
+  ],
+  [
+    'two providers that are not there',
+    models(
+      PARTS.models.replace(/targets:.*/, 'targets: [ { provider: ▸one, model: a }, { provider: ▸two, model: b } ]'),
+    ),
+    ['"one"', '"two"'],
+  ],
+  ['two misspelt keys', limited('▸pre: key, ▸reqests: 1 per day'), ['did you mean "per"?', 'did you mean "requests"?']],
+  [
+    'no step for the key, and none for the targets',
+    {
+      gateway: { routes: PARTS.routes.replace('standard', '▸standard') },
+      standard: 'steps:\n  - use: schema\n  - use: ▸credits\n',
+    },
+    ['gives no targets', 'needs key and account, which no step gives'],
+  ],
+]
+
 /** Every row with its name; the sentence is a part of what must be said. */
-export const POLICY_ROWS = Object.entries({ SHAPE, SETTINGS, ORDER, FIT, WHEN }).flatMap(([group, rows]) =>
-  rows.map(row => [`${group}: ${row[0]}`, row] as const),
+export const POLICY_ROWS = Object.entries({ SHAPE, SETTINGS, ORDER, FIT, WHEN, FOLLOWED, TWO }).flatMap(
+  ([group, rows]) => rows.map(row => [`${group}: ${row[0]}`, row] as const),
 )

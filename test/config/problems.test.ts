@@ -2,12 +2,12 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
-import { type Problem, sentence } from '../../src/config/yaml/problem.ts'
+import type { Problem } from '../../src/config/yaml/problem.ts'
 import { RULES, type Rule } from '../../src/config/yaml/rules.ts'
 import { ROOT, read, tableOf } from '../helpers/repository.ts'
 import { GATEWAY_ROWS } from './gateway-rows.ts'
 import { POLICY_ROWS } from './policy-rows.ts'
-import { expectOneProblem, markIn, openWorkshop } from './workshop.ts'
+import { expectProblems, openWorkshop } from './workshop.ts'
 
 const workshop = openWorkshop()
 afterAll(() => workshop.close())
@@ -55,21 +55,11 @@ function see(problems: readonly Problem[]) {
 }
 
 test.each(GATEWAY_ROWS)('%s', async (_, [, gateway, says, more = {}]) => {
-  see(await expectOneProblem(workshop, { ...more, gateway }, says))
+  see(await expectProblems(workshop, { ...more, gateway }, says))
 })
 
-test.each(POLICY_ROWS)('%s', async (name, [, given, says]) => {
-  const files = typeof given === 'string' ? { standard: given } : given
-  const problems = await workshop.problems(files)
-  see(problems)
-  const found = problems.map(each => `${each.file}:${each.line}:${each.column}: ${sentence(each)}`)
-  const short = found.map(line => line.replaceAll(/\(\/[^)]*\/policies/g, '(policies'))
-  const at = markIn(files)
-  expect(at, 'the row has a mark').not.toBeNull()
-  const matching = short.filter(line => line.startsWith(`${at}: `) && line.includes(says))
-  expect(matching, `wanted ${at}: …${says}…\nfound\n${short.join('\n')}`).toHaveLength(1)
-  // An order that cannot work may also not fit the route, which is one more thing to know.
-  if (!/^(ORDER|FIT)/.test(name)) expect(short, short.join('\n')).toHaveLength(1)
+test.each(POLICY_ROWS)('%s', async (_, [, given, says]) => {
+  see(await expectProblems(workshop, typeof given === 'string' ? { standard: given } : given, says))
 })
 
 test('the broken files bring about every rule', () => {

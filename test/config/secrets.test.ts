@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import { formatProblem, sentence } from '../../src/config/yaml/problem.ts'
 import { substitute } from '../../src/config/yaml/substitute.ts'
-import { expectOneProblem, type Files, openWorkshop, PARTS, STANDARD } from './workshop.ts'
+import { expectProblems, type Files, openWorkshop, PARTS, STANDARD } from './workshop.ts'
 
 const workshop = openWorkshop()
 afterAll(() => workshop.close())
@@ -195,7 +195,7 @@ describe('a file that is named', () => {
   ])('is a problem at its place when it is %s', async (_, make, says) => {
     const path = join(workshop.folder, `secret-${randomUUID()}`)
     await make(path)
-    await expectOneProblem(workshop, named(path), `the file ${path} cannot be read: ${says}`)
+    await expectProblems(workshop, named(path), `the file ${path} cannot be read: ${says}`)
     const [problem] = await workshop.problems(named(path))
     expect(problem!.rule).toBe('missing-file')
   })

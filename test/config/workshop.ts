@@ -71,16 +71,24 @@ export interface Workshop {
   close(): void
 }
 
-/** Of a broken configuration exactly one problem is told: at its mark, with these words. */
-export async function expectOneProblem(workshop: Workshop, files: Files, says: string): Promise<readonly Problem[]> {
+/** Of a broken configuration one problem is told for each mark: there, with these words; and no other. */
+export async function expectProblems(
+  workshop: Workshop,
+  files: Files,
+  says: string | readonly string[],
+): Promise<readonly Problem[]> {
   const problems = await workshop.problems(files)
-  const found = problems.map(each => `${each.file}:${each.line}:${each.column}: ${sentence(each)}`)
-  const at = markIn(files)
-  expect(at, 'the row has a mark').not.toBeNull()
-  const matching = found.filter(line => line.startsWith(`${at}: `) && line.includes(says))
-  expect(matching, `wanted ${at}: …${says}…\nfound\n${found.join('\n')}`).toHaveLength(1)
+  const found = problems.map(each =>
+    `${each.file}:${each.line}:${each.column}: ${sentence(each)}`.replaceAll(/\(\/[^)]*\/policies/g, '(policies'),
+  )
+  const marks = marksIn(files)
+  expect(marks, 'each sentence has a mark').toHaveLength([says].flat().length)
+  for (const [i, words] of [says].flat().entries()) {
+    const matching = found.filter(line => line.startsWith(`${marks[i]}: `) && line.includes(words))
+    expect(matching, `wanted ${marks[i]}: …${words}…\nfound\n${found.join('\n')}`).toHaveLength(1)
+  }
   // One mistake is one problem; nothing else may be complained about because of it.
-  expect(found).toHaveLength(1)
+  expect(found, found.join('\n')).toHaveLength(marks.length)
   return problems
 }
 
@@ -91,7 +99,7 @@ export function openWorkshop(): Workshop {
     const folder = join(root, String(++count))
     for (const [path, text] of Object.entries(textsOf(files))) {
       mkdirSync(dirname(join(folder, path)), { recursive: true })
-      writeFileSync(join(folder, path), text.replace(HERE, ''))
+      writeFileSync(join(folder, path), text.replaceAll(HERE, ''))
     }
     const result = await loadConfiguration(join(folder, 'gateway.yaml'), { env, registry: registry() })
     if ('configuration' in result) return result
@@ -128,13 +136,18 @@ function joined({ more = '', ...parts }: Exclude<Gateway, string>): string {
   return `${[...Object.values({ ...PARTS, ...parts }), more].filter(part => part !== '').join('\n')}\n`
 }
 
-/** `file:line:column` of the mark in the files, or null when there is none. */
-export function markIn(files: Files): string | null {
-  for (const [file, text] of Object.entries(textsOf(files))) {
-    const at = text.indexOf(HERE)
-    if (at < 0) continue
-    const before = text.slice(0, at).split('\n')
-    return `${file}:${before.length}:${before.at(-1)!.length + 1}`
-  }
-  return null
+/** `file:line:column` of each mark in the files. */
+function marksIn(files: Files): string[] {
+  return Object.entries(textsOf(files)).flatMap(([file, text]) =>
+    text
+      .split(HERE)
+      .slice(0, -1)
+      .map((_, i, parts) => {
+        const before = parts
+          .slice(0, i + 1)
+          .join('')
+          .split('\n')
+        return `${file}:${before.length}:${before.at(-1)!.length + 1}`
+      }),
+  )
 }

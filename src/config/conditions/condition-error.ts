@@ -5,6 +5,8 @@ import { WHEN_FIELDS, type WhenName } from './facts.ts'
 export interface WhenError {
   readonly message: string
   readonly suggestion?: string
+  /** Names a mistake that shows in other places too. */
+  readonly same?: string
   /** Characters from the start of the condition. */
   readonly offset: number
 }

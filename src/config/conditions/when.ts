@@ -38,7 +38,7 @@ export interface WhenPlace {
   /** Facts that earlier steps surely give. */
   readonly given: ReadonlySet<FactName>
   /** Why a fact that is not given is not: a sentence's end, and what to do. */
-  readonly missing: (fact: FactName) => { readonly message: string; readonly suggestion?: string }
+  readonly missing: (fact: FactName) => Omit<WhenError, 'offset'>
 }
 
 export type WhenResult = { readonly when: CompiledWhen } | { readonly error: WhenError }
@@ -96,8 +96,7 @@ function explain(error: unknown, source: string, names: readonly WhenName[], pla
   if (variable === undefined) return words
   const { offset } = words
   if (variable !== 'request' && Object.hasOwn(WHEN_FIELDS, variable)) {
-    const { message, suggestion } = place.missing(variable as FactName)
-    return { message, offset, ...(suggestion === undefined ? {} : { suggestion }) }
+    return { ...place.missing(variable as FactName), offset }
   }
   return unknownName(variable, names, offset)
 }

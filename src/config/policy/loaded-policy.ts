@@ -35,6 +35,8 @@ export interface LoadedPolicy {
   readonly steps: readonly LoadedStep[]
   /** Whether every step's plugin was found: if not, nobody knows what the policy gives. */
   readonly complete: boolean
+  /** Facts that a step needs in vain, which was reported. */
+  readonly missed: ReadonlySet<FactName>
   /** Null when anything is wrong. */
   readonly config: PolicyConfig | null
 }

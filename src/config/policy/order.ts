@@ -19,13 +19,14 @@ export function surelyGiven(steps: readonly LoadedStep[]): Set<FactName> {
 }
 
 /** Reports needs without an earlier giver, facts given twice, and switches that a step cannot have. */
-export function checkOrder(source: Source, steps: readonly LoadedStep[], kind: RouteKind, registry: Givers): void {
+export function checkOrder(source: Source, steps: readonly LoadedStep[], asked: Asked): void {
+  const { kind } = asked
   for (const [i, step] of steps.entries()) {
     checkSwitches(source, step)
     checkServices(source, step)
     if (step.mode === 'off') continue
     checkGivenOnce(source, step, steps.slice(0, i))
-    checkNeeds(source, steps, i, kind, registry)
+    checkNeeds(source, steps, i, asked)
     checkBefore(source, steps, i, kind)
     checkPrecedes(source, steps, i, kind)
   }
@@ -55,6 +56,8 @@ function checkServices(source: Source, { address, plugin, builtIn }: LoadedStep)
 }
 
 function checkGivenOnce(source: Source, step: LoadedStep, earlier: readonly LoadedStep[]): void {
+  // The whole step is here twice.
+  if (earlier.some(each => each.id === step.id)) return
   for (const fact of step.gives) {
     const other = earlier.find(each => each.mode !== 'off' && each.gives.includes(fact))
     if (other === undefined) continue
@@ -109,20 +112,15 @@ function mustPrecede(step: LoadedStep, other: LoadedStep): boolean {
 }
 
 /** One problem for all facts that are missing for the same reason. */
-function checkNeeds(
-  source: Source,
-  steps: readonly LoadedStep[],
-  index: number,
-  kind: RouteKind,
-  registry: Givers,
-): void {
+function checkNeeds(source: Source, steps: readonly LoadedStep[], index: number, asked: Asked): void {
+  const { kind } = asked
   const step = steps[index]!
   const given = surelyGiven(steps.slice(0, index))
   const reasons = new Map<string, { facts: FactName[]; reason: Reason }>()
   for (const fact of step.needs.get(kind) ?? []) {
     // Where no model is asked such a fact cannot be given at all, which is said at the route.
     if (given.has(fact) || (!asksModel(kind) && CHAT_ONLY.includes(fact))) continue
-    const reason = reasonFor(fact, steps, index, registry, kind)
+    const reason = reasonFor(fact, steps, index, asked)
     const entry = reasons.get(reason.message) ?? { facts: [], reason }
     entry.facts.push(fact)
     reasons.set(reason.message, entry)
@@ -132,9 +130,16 @@ function checkNeeds(
   }
 }
 
-type Givers = Pick<PluginRegistry, 'givers'>
+interface Asked {
+  readonly kind: RouteKind
+  readonly registry: Pick<PluginRegistry, 'givers' | 'find'>
+  /** Collects the facts of which it was reported that they are not there. */
+  readonly missed: Set<FactName>
+}
 
 interface Reason {
+  /** One such mistake shows at each step that needs the fact. */
+  readonly same: string
   readonly rule: 'order' | 'no-giver'
   readonly message: string
   readonly suggestion?: string
@@ -145,31 +150,27 @@ function reasonFor(
   fact: FactName,
   steps: readonly LoadedStep[],
   index: number,
-  registry: Givers,
-  kind: RouteKind,
+  { registry, kind, missed }: Asked,
 ): Reason {
+  missed.add(fact)
   const givers = steps.filter((step, i) => i !== index && step.gives.includes(fact))
   const weak = givers.find(step => step.weakness !== null)
   const later = givers.find(step => step.weakness === null)
   if (later !== undefined) {
     const order = workingOrder(steps, kind)
     const suggestion = order === null ? `move "${later.id}" up` : `this order works: ${order.join(', ')}`
-    return {
-      rule: 'order',
-      message: `the step "${later.id}" gives only later (line ${later.position.line})`,
-      suggestion,
-    }
+    const message = `the step "${later.id}" gives only later (line ${later.position.line})`
+    return { rule: 'order', message, suggestion, same: message }
   }
   if (weak !== undefined) {
     const where = `the step "${weak.id}" (line ${weak.position.line})`
-    return {
-      rule: 'no-giver',
-      message: `${where} does not surely give: ${weak.weakness}, so it counts as giving nothing`,
-    }
+    const message = `${where} does not surely give: ${weak.weakness}, so it counts as giving nothing`
+    return { rule: 'no-giver', message, same: message }
   }
-  const plugins = registry.givers(fact)
-  if (plugins.length === 0) return { rule: 'no-giver', message: 'no step gives' }
-  return { rule: 'no-giver', message: 'no step gives', suggestion: `add "- use: ${plugins[0]}" before it` }
+  const [plugin] = registry.givers(fact)
+  if (plugin === undefined) return { rule: 'no-giver', message: 'no step gives', same: fact }
+  for (const other of registry.find(plugin)?.gives ?? []) missed.add(other)
+  return { rule: 'no-giver', message: 'no step gives', suggestion: `add "- use: ${plugin}" before it`, same: plugin }
 }
 
 /** The ids of the same steps in an order in which every need is met, as near to theirs as can be; null without one. */
@@ -205,8 +206,7 @@ export function compileConditions(
   source: Source,
   steps: LoadedStep[],
   complete: boolean,
-  registry: Givers,
-  kind: RouteKind,
+  asked: Asked,
 ): (CompiledWhen | null)[] {
   return steps.map((step, i) => {
     if (step.when === null) return null
@@ -218,15 +218,15 @@ export function compileConditions(
     const result = compileWhen(step.when, {
       given: complete ? surelyGiven(steps.slice(0, i)) : new Set(FACT_NAMES),
       missing: fact => {
-        const reason = reasonFor(fact, steps, i, registry, kind)
+        const reason = reasonFor(fact, steps, i, asked)
         return { ...reason, message: `the condition names ${fact}, which ${reason.message}` }
       },
     })
     if ('when' in result) return result.when
-    const { message, suggestion, offset } = result.error
+    const { message, suggestion, offset, same } = result.error
     // The sentence may quote a part of the condition, which then may be a part of a secret.
     if (source.substituted(at)) source.report(at, 'the condition is wrong with its ${…} filled in', { rule: 'when' })
-    else source.report(at, message, { rule: 'when', offset, suggestion })
+    else source.report(at, message, { rule: 'when', offset, suggestion, same })
     steps[i] = { ...step, weakness: null }
     return null
   })

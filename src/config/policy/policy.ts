@@ -50,13 +50,15 @@ export async function loadPolicy(
   }
   const complete = source.usable && entries.length > 0 && steps.length === entries.length
   checkNames(source, steps)
-  const whens = compileConditions(source, steps, complete, options.registry, options.kinds[0] ?? 'chat')
-  if (complete) for (const kind of options.kinds) checkOrder(source, steps, kind, options.registry)
+  const missed = new Set<FactName>()
+  const asked = { registry: options.registry, missed }
+  const whens = compileConditions(source, steps, complete, { ...asked, kind: options.kinds[0] ?? 'chat' })
+  if (complete) for (const kind of options.kinds) checkOrder(source, steps, { ...asked, kind })
   checkModels(source, steps, options.models)
   checkReach(source, steps, routePathsOf(steps, options.routePaths))
   const config =
     source.problems.length > 0 ? null : { name, steps: steps.map((step, i) => configOf(step, whens[i] ?? null)) }
-  return { name, source, steps, complete, config }
+  return { name, source, steps, complete, missed, config }
 }
 
 /** Where a step is a Koa middleware, OPTIONS requests come in too. */

@@ -27,7 +27,8 @@ export function checkFit(
   pricedModels: readonly string[],
   complain: Complain,
 ): void {
-  const given = surelyGiven(policy.steps)
+  // A fact that a step misses is told there.
+  const given = new Set([...surelyGiven(policy.steps), ...policy.missed])
   checkOpen(route, policy, given, complain)
   if (asksModel(route.kind)) checkChat(policy, given, complain)
   else checkKind(route, policy, complain)
@@ -37,9 +38,10 @@ export function checkFit(
 
 function checkOpen(route: FittingRoute, policy: LoadedPolicy, given: Set<FactName>, complain: Complain): void {
   if (given.has('key')) {
-    const giver = policy.steps.find(step => step.gives.includes('key') && step.weakness === null)!
+    const giver = policy.steps.find(step => step.gives.includes('key') && step.weakness === null)
+    if (!route.public || giver === undefined) return
     const message = `the step "${giver.id}" of the policy "${policy.name}" asks for a key, so "public" says nothing`
-    if (route.public) complain('useless-key', message, 'remove this line, or use a policy without that step', 'public')
+    complain('useless-key', message, 'remove this line, or use a policy without that step', 'public')
     return
   }
   const { why, remedy } = missing(policy, step => step.gives.includes('key'), 'api-key')

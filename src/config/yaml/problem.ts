@@ -60,6 +60,13 @@ export function listed(words: readonly string[], conjunction = 'or'): string {
   return `${words.slice(0, -1).join(', ')} ${conjunction} ${words.at(-1)}`
 }
 
+/** Where the same mistake shows too, behind its sentence. */
+export function elsewhere(lines: readonly number[]): string {
+  if (lines.length === 0) return ''
+  const sorted = lines.toSorted((a, b) => a - b).map(String)
+  return ` (also in line${lines.length === 1 ? '' : 's'} ${listed(sorted, 'and')})`
+}
+
 /** A value as a sentence can carry it: text in quotes, cut short when long. */
 export function show(value: unknown): string {
   if (Array.isArray(value)) return 'a list'

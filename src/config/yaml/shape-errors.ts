@@ -9,7 +9,7 @@ type Schema = Readonly<Record<string, unknown>> & { readonly properties?: Record
 /** Reports each error once; what only repeats another error in other words is left out. */
 export function reportErrors(source: Source, address: string, errors: readonly ErrorObject[]): void {
   // Not by the value, where a default may stand.
-  for (const meant of errors.flatMap(meantKey)) if (!source.has(address + meant)) source.giveUp(address + meant)
+  for (const meant of errors.flatMap(meantKeys)) if (!source.has(address + meant)) source.giveUp(address + meant)
   const found = wordsOf(source, address, errors)
   // What was reported before (a value that could not be read) needs no second complaint about its shape.
   const told = new Set<string>()
@@ -36,7 +36,7 @@ const NO_FILE: Shown = { show: (_address, value) => show(value), substituted: ()
 function wordsOf(source: Shown, address: string, errors: readonly ErrorObject[]) {
   return withoutEchoes(errors).map(error => {
     const at = address + error.instancePath
-    const words = isFork(error) ? noForm(source, error, at, errors) : inWords(source, error, at)
+    const words = isFork(error) ? noForm(source, error, at, errors) : inWords(source, error, at, errors)
     return {
       ...words,
       rule: words.rule ?? ruleOf(error),
@@ -50,17 +50,19 @@ function withoutEchoes(errors: readonly ErrorObject[]): ErrorObject[] {
   const forks = errors.filter(error => isFork(error) || error.keyword === 'contains')
   const units = new Set(errors.filter(error => error.keyword === 'unit').map(error => error.instancePath))
   const typed = new Set<string>()
-  const mistyped = new Set(errors.flatMap(meantKey))
-  const isMistypedKey = ({ keyword, instancePath, params }: ErrorObject) =>
-    keyword === 'required' && mistyped.has(`${instancePath}/${params['missingProperty']}`)
+  const meant = new Set(errors.flatMap(meantKeys))
+  const replaced = new Set(errors.flatMap(error => replacedBy(error, errors) ?? []))
+  const wanted = new Set(forks.flatMap(fork => branchesOf(fork, errors)).map(addressOfMissing))
+  const mayBeThere = (error: ErrorObject) => meant.has(addressOfMissing(error))
   return errors.filter(error => {
-    // The key is there, misspelt: that is told.
-    if (isMistypedKey(error)) return false
-    // One of several keys is wanted, and one of them is there, misspelt.
-    if (isFork(error) && branchesOf(error, errors).some(isMistypedKey)) return false
+    // The key is there, misspelt: that is told. Likewise where one of several is wanted.
+    if (error.keyword === 'required' && replaced.has(addressOfMissing(error))) return false
+    if (error.keyword === 'dependentRequired' && (mayBeThere(error) || wanted.has(addressOfMissing(error))))
+      return false
+    if (isFork(error) && branchesOf(error, errors).some(mayBeThere)) return false
     if (error.keyword === 'if' || (error.propertyName !== undefined && error.keyword !== 'propertyNames')) return false
     // A number where a unit's text is wanted: the unit's sentence says more than "must be text".
-    if (error.keyword === 'type' && units.has(error.instancePath)) return false
+    if ((error.keyword === 'type' || error.keyword === 'within') && units.has(error.instancePath)) return false
     if (error.keyword === 'type') {
       if (typed.has(error.instancePath)) return false
       typed.add(error.instancePath)
@@ -69,13 +71,48 @@ function withoutEchoes(errors: readonly ErrorObject[]): ErrorObject[] {
   })
 }
 
-/** The address of the key that an unknown one was probably meant to be. */
-function meantKey({ keyword, instancePath, params, parentSchema }: ErrorObject): string[] {
-  if (keyword !== 'additionalProperties' && keyword !== 'unevaluatedProperties') return []
-  const { additionalProperty: key = params['unevaluatedProperty'] } = params as { additionalProperty?: string }
-  const near = nearest(String(key), knownKeys(parentSchema as Schema))
-  return near === undefined ? [] : [`${instancePath}/${near}`]
+const addressOfMissing = ({ instancePath, params }: ErrorObject) => `${instancePath}/${params['missingProperty']}`
+
+/** The unknown key that an error is about. */
+function unknownIn({ keyword, params }: ErrorObject): string | undefined {
+  if (keyword === 'additionalProperties') return params['additionalProperty']
+  return keyword === 'unevaluatedProperties' ? params['unevaluatedProperty'] : undefined
 }
+
+/** The addresses that an unknown key may have been meant for: of the word that is near, or else of all keys with such values. */
+function meantKeys(error: ErrorObject): string[] {
+  const key = unknownIn(error)
+  if (key === undefined) return []
+  const schema = error.parentSchema as Schema
+  const near = nearKey(key, knownKeys(schema))
+  const kind = kindOf((error.data as Record<string, unknown>)[key])
+  const known = near === undefined ? knownKeys(schema).filter(each => takes(schema.properties![each]!, kind)) : [near]
+  return known.map(each => `${error.instancePath}/${each}`)
+}
+
+const kindOf = (value: unknown) => (Array.isArray(value) ? 'array' : typeof value === 'object' ? 'object' : 'scalar')
+
+function takes(schema: Schema, kind: string): boolean {
+  const types = [schema['type'] ?? 'scalar'].flat() as string[]
+  return types.some(type => (type === 'object' || type === 'array' ? type : 'scalar') === kind)
+}
+
+/** The missing key in whose place an unknown one stands: the one that is near, or else the only one of its map. */
+function replacedBy(error: ErrorObject, errors: readonly ErrorObject[]): string | undefined {
+  const key = unknownIn(error)
+  if (key === undefined) return undefined
+  const near = nearKey(key, knownKeys(error.parentSchema as Schema))
+  if (near !== undefined) return `${error.instancePath}/${near}`
+  const beside = errors.filter(each => each.instancePath === error.instancePath)
+  const missing = beside.filter(each => each.keyword === 'required' && each.parentSchema === error.parentSchema)
+  const alone = beside.filter(each => unknownIn(each) !== undefined).length === 1 && missing.length === 1
+  const [only] = alone ? missing.map(addressOfMissing) : []
+  return only !== undefined && meantKeys(error).includes(only) ? only : undefined
+}
+
+/** In braces `path:/v1` and `path /v1` are keys without a value. */
+const nearKey = (key: string, known: readonly string[]) =>
+  known.find(each => key.startsWith(`${each}:`) || key.startsWith(`${each} `)) ?? nearest(key, known)
 
 function knownKeys({ properties = {} }: Schema): string[] {
   return Object.keys(properties).filter(word => !('refused' in properties[word]!))
@@ -128,7 +165,7 @@ function noForm(source: Shown, fork: ErrorObject, address: string, errors: reado
     }
   }
   const wants = branches.map(error =>
-    inWords(source, error, address + error.instancePath.slice(fork.instancePath.length)),
+    inWords(source, error, address + error.instancePath.slice(fork.instancePath.length), errors),
   )
   return { message: `${name} fits none of its forms: ${[...new Set(wants.map(each => each.message))].join('; ')}` }
 }
@@ -158,7 +195,7 @@ interface Words {
   readonly child?: string
 }
 
-function inWords(source: Shown, error: ErrorObject, address: string): Words {
+function inWords(source: Shown, error: ErrorObject, address: string, errors: readonly ErrorObject[]): Words {
   const schema = error.parentSchema as Schema
   const name = nameOf(address)
   const value = source.show(address, error.data)
@@ -166,7 +203,7 @@ function inWords(source: Shown, error: ErrorObject, address: string): Words {
   switch (error.keyword) {
     case 'additionalProperties':
     case 'unevaluatedProperties':
-      return unknownKey(params.additionalProperty ?? params.unevaluatedProperty ?? '', schema)
+      return unknownKey(unknownIn(error)!, schema, replacedBy(error, errors))
     case 'required':
       return missingKey(params.missingProperty!, address, schema)
     case 'dependentRequired':
@@ -197,10 +234,20 @@ function inWords(source: Shown, error: ErrorObject, address: string): Words {
   return { message: own === undefined ? fallback(error, name, value) : `${name} ${own}, not ${value}` }
 }
 
-function unknownKey(key: string, schema: Schema): Words {
+function unknownKey(key: string, schema: Schema, replaced: string | undefined): Words {
   const known = knownKeys(schema)
-  const near = didYouMean(key, known)
-  const suggestion = near ?? (known.length > 0 && known.length <= 12 ? `there are ${listed(known, 'and')}` : undefined)
+  const missing = replaced?.slice(replaced.lastIndexOf('/') + 1)
+  const near = nearKey(key, known)
+  const suggestion =
+    near !== undefined
+      ? /[: ]/.test(key)
+        ? `write "${near}: ${key.slice(near.length + 1)}"`
+        : `did you mean "${near}"?`
+      : missing !== undefined
+        ? `did you mean "${missing}", which is missing?`
+        : known.length > 0 && known.length <= 12
+          ? `there are ${listed(known, 'and')}`
+          : undefined
   return { message: `unknown key "${key}"`, suggestion, key: true, child: key }
 }
 

@@ -4,14 +4,13 @@
  * The values are built here from the parser's nodes rather than by its own `toJS`, because each alias must become a
  * value of its own (checking parses units in place), and because `${…}` is resolved on the way.
  */
-import { dirname, resolve } from 'node:path'
-import { type Document, isAlias, isMap, isScalar, isSeq, type Pair, type Scalar, visit } from 'yaml'
+import { type Document, isAlias, isMap, isScalar, isSeq, type Pair, type Scalar } from 'yaml'
 import type { Position } from '../configuration.ts'
-import { type Problem, show } from './problem.ts'
+import { elsewhere, type Problem, show } from './problem.ts'
 import type { Rule } from './rules.ts'
 import { indexInFile } from './scalar-offset.ts'
 import { type WrittenSecrets, writtenSecrets } from './secret-lines.ts'
-import { type Surroundings, substitute, wantedFiles } from './substitute.ts'
+import { readWanted, type Surroundings, substitute } from './substitute.ts'
 import { parseYaml } from './yaml-text.ts'
 
 export interface Reading {
@@ -39,7 +38,12 @@ export interface ReportOptions {
   readonly suggestion?: string | undefined
   /** The line holds a secret and must not be printed. */
   readonly concealed?: boolean
+  /** Names the one mistake that shows in several places: it is told at the first of them, with the lines of the others. */
+  readonly same?: string | undefined
 }
+
+/** With the lines at which the same mistake shows too. */
+type Found = Problem & { readonly also?: ReadonlySet<number> }
 
 const MAX_DEPTH = 64
 const MAX_NODES = 50_000
@@ -64,32 +68,9 @@ export async function readSource(file: string, text: string, reading: Reading): 
     source.reportAt(offset, rule, message, suggestion),
   )
   if (document === null) return source
-  const files = await readWanted(document, file, reading)
+  const files = await readWanted(document, file, reading.readFile)
   source.build(document, { env: reading.env, files })
   return source
-}
-
-async function readWanted(document: Document, file: string, { readFile }: Reading) {
-  const wanted = new Set<string>()
-  visit(document, {
-    Scalar: (_, node) => {
-      if (typeof node.value === 'string') for (const path of wantedFiles(node.value)) wanted.add(path)
-    },
-  })
-  const files = new Map<string, string | Error>()
-  for (const path of wanted) {
-    if (path === '') continue
-    const read = readFile(resolve(dirname(file), path))
-    files.set(path, await read.catch((error: NodeJS.ErrnoException) => new Error(reasonOf(error))))
-  }
-  return files
-}
-
-/** Why a file could not be read, without its path. */
-export function reasonOf(error: NodeJS.ErrnoException): string {
-  if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return 'there is no such file'
-  if (error.code === 'EACCES') return 'no permission'
-  return error.message.split('\n', 1)[0]!
 }
 
 /** A sentence without a value, which `show` may have cut short. */
@@ -109,7 +90,9 @@ export class Source {
   readonly #lines: readonly number[]
   readonly #places = new Map<string, Place>()
   readonly #broken = new Set<string>()
-  readonly #found: Problem[] = []
+  readonly #found: Found[] = []
+  /** By what `same` says, the place in `#found`. */
+  readonly #same = new Map<string, number>()
   readonly #warned: Problem[] = []
   /** What `problems` was last made of these. */
   #told: readonly Problem[] = []
@@ -175,6 +158,11 @@ export class Source {
     return this.#places.has(address)
   }
 
+  /** Whether the file has a value there, or another key that may have been meant for it. */
+  mayHave(address: string): boolean {
+    return this.has(address) || this.reported(address)
+  }
+
   /** Whether the value there came, wholly or partly, from `${…}`. */
   substituted(address: string): boolean {
     return this.#places.get(address)?.resolved != null
@@ -210,7 +198,17 @@ export class Source {
 
   report(address: string, message: string, options: ReportOptions = {}): void {
     this.#broken.add(address)
-    this.#found.push(this.#problemAt(address, message, options))
+    const problem = this.#problemAt(address, message, options)
+    const index = options.same === undefined ? undefined : this.#same.get(options.same)
+    if (index === undefined) {
+      if (options.same !== undefined) this.#same.set(options.same, this.#found.length)
+      this.#found.push(problem)
+      return
+    }
+    const known = this.#found[index]!
+    const also = new Set([...(known.also ?? []), known.line, problem.line])
+    this.#found[index] = { ...(problem.line < known.line ? problem : known), also }
+    this.#told = []
   }
 
   /** Nothing may be built from what should be there, and no further complaint made: its key is misspelt, which is told. */
@@ -259,7 +257,7 @@ export class Source {
     return this.#written.ranges.some(([from, to]) => from < end && to > start)
   }
 
-  #withoutSecrets(found: readonly Problem[]): Problem[] {
+  #withoutSecrets(found: readonly Found[]): Problem[] {
     const { ranges, values } = this.#written
     const hidden = new Set(found.filter(problem => problem.concealed).map(({ line }) => line))
     for (const [from, to] of ranges) {
@@ -273,9 +271,9 @@ export class Source {
       known.set(text, words)
       return words
     }
-    return found.map(({ message, suggestion, concealed: _, ...place }) => ({
+    return found.map(({ message, suggestion, concealed: _, also = [], ...place }) => ({
       ...place,
-      message: told(message),
+      message: told(message) + elsewhere([...also].filter(line => line !== place.line)),
       ...(suggestion === undefined ? {} : { suggestion: told(suggestion) }),
       ...(hidden.has(place.line) ? { concealed: true } : {}),
     }))

@@ -2,6 +2,8 @@
  * `${NAME}` and `${file:PATH}` in a value: the environment variable, or the file's text without its last line break.
  * `$${` writes a plain `${`. Done on parsed values, never on the file's text, so what is substituted can't add structure.
  */
+import { dirname, resolve } from 'node:path'
+import { type Document, visit } from 'yaml'
 import { nearest } from './problem.ts'
 import type { Rule } from './rules.ts'
 
@@ -25,7 +27,7 @@ const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/
 const FILE = 'file:'
 
 /** The paths that a value wants to have read. */
-export function wantedFiles(text: string): string[] {
+function wantedFiles(text: string): string[] {
   return [...text.matchAll(REFERENCE)]
     .map(match => match[1]?.trim() ?? '')
     .filter(inside => inside.startsWith(FILE))
@@ -77,4 +79,28 @@ export function substitute(text: string, { env, files }: Surroundings): Substitu
     return whole
   })
   return { text: result, values, problems }
+}
+
+/** The text of each file that a document refers to, or why it cannot be read. */
+export async function readWanted(document: Document, file: string, readFile: (path: string) => Promise<string>) {
+  const wanted = new Set<string>()
+  visit(document, {
+    Scalar: (_, node) => {
+      if (typeof node.value === 'string') for (const path of wantedFiles(node.value)) wanted.add(path)
+    },
+  })
+  const files = new Map<string, string | Error>()
+  for (const path of wanted) {
+    if (path === '') continue
+    const read = readFile(resolve(dirname(file), path))
+    files.set(path, await read.catch((error: NodeJS.ErrnoException) => new Error(reasonOf(error))))
+  }
+  return files
+}
+
+/** Why a file could not be read, without its path. */
+export function reasonOf(error: NodeJS.ErrnoException): string {
+  if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return 'there is no such file'
+  if (error.code === 'EACCES') return 'no permission'
+  return error.message.split('\n', 1)[0]!
 }

@@ -46,10 +46,10 @@ export function parseYaml(text: string, report: Report): Document | null {
       continue
     }
     let fatal = blanked
-    for (const error of withoutTail(errors)) {
+    for (const error of withoutTail(rest, errors)) {
       fatal ||= error.code !== 'DUPLICATE_KEY' && error.code !== 'TAG_RESOLVE_FAILED'
-      const { message, suggestion } = inWords(rest, error)
-      report(error.pos[0], error.code === 'DUPLICATE_KEY' ? 'duplicate-key' : 'yaml', message, suggestion)
+      const { message, suggestion, at = error.pos[0] } = inWords(rest, error)
+      report(at, error.code === 'DUPLICATE_KEY' ? 'duplicate-key' : 'yaml', message, suggestion)
     }
     return fatal ? null : document
   }
@@ -122,13 +122,25 @@ function referenceAt(text: string, error: YAMLError): { start: number; length: n
   return { start: brace - 1, length }
 }
 
-/** One unexpected token makes everything after it unexpected too: the first says enough. */
-function withoutTail(errors: readonly YAMLError[]): YAMLError[] {
-  const first = errors.findIndex(error => error.code === 'UNEXPECTED_TOKEN')
-  return errors.filter((error, i) => i <= first || first < 0 || error.code !== 'UNEXPECTED_TOKEN')
+/** Where the parser has lost its way, it finds it again at the next key without indentation. The errors before that follow. */
+function withoutTail(text: string, errors: readonly YAMLError[]): YAMLError[] {
+  let lost: number | null = null
+  return errors.filter(({ code, pos: [at] }) => {
+    if (code === 'DUPLICATE_KEY' || code === 'TAG_RESOLVE_FAILED') return true
+    if (lost !== null && (code === 'UNEXPECTED_TOKEN' || !/\n[\w"']/.test(text.slice(lost, at)))) return false
+    lost = at
+    return true
+  })
 }
 
-function inWords(text: string, error: YAMLError): { message: string; suggestion?: string } {
+interface Words {
+  readonly message: string
+  readonly suggestion?: string
+  /** Another offset than the parser's. */
+  readonly at?: number
+}
+
+function inWords(text: string, error: YAMLError): Words {
   const [from, to] = error.pos
   switch (error.code) {
     case 'DUPLICATE_KEY':
@@ -150,7 +162,12 @@ function inWords(text: string, error: YAMLError): { message: string; suggestion?
           suggestion: 'put single quotes around the whole value',
         }
       }
-      return plainWords(error)
+      return deeper(text, from) ?? (text.slice(from).trimStart().startsWith('- ') ? BAD_INDENT : plainWords(error))
+    case 'BAD_INDENT':
+      if (!/same column|without - /.test(error.message)) return plainWords(error)
+      return BAD_INDENT
+    case 'MULTILINE_IMPLICIT_KEY':
+      return withoutColon(text, from) ?? plainWords(error)
     default:
       if (text[from - 1] === ']' && text[from] === ':') {
         return { message: 'YAML reads [ as the start of a list', suggestion: 'quote the address: "[::1]:8080"' }
@@ -159,8 +176,32 @@ function inWords(text: string, error: YAMLError): { message: string; suggestion?
   }
 }
 
+const BAD_INDENT = {
+  message: 'the indentation of this line fits none of the lines above it',
+  suggestion: 'indent it as its neighbours',
+}
+
 function plainWords({ message }: YAMLError): { message: string } {
   return { message: `YAML: ${message[0]!.toLowerCase()}${message.slice(1)}` }
+}
+
+/** The line behind a key with a value goes on deeper, as if it stood below that key. */
+function deeper(text: string, from: number): Words | null {
+  const [line = '', below = ''] = text.slice(text.lastIndexOf('\n', from - 1) + 1).split(/\n(?:[ \t]*(?:#.*)?\n)*/, 2)
+  const [indent, indentBelow] = [/^[ -]*/.exec(line)![0].length, /^ */.exec(below)![0].length]
+  if (indentBelow <= indent || !/^ *[^\s:]+:( |$)/.test(below)) return null
+  const key = line.slice(indent, line.indexOf(':'))
+  return {
+    message: `this line is indented deeper than "${key}" above it, which has a value already`,
+    suggestion: 'indent it as its neighbours',
+    at: text.indexOf(below, from) + indentBelow,
+  }
+}
+
+/** A word alone on its line, with more below it. */
+function withoutColon(text: string, from: number): Words | null {
+  const word = /^[\w-]+(?=[ \t]*\r?\n)/.exec(text.slice(from))?.[0]
+  return word === undefined ? null : { message: `"${word}" has no colon`, suggestion: `write "${word}:"` }
 }
 
 /** Whether a value begins here, and goes on behind a colon with a blank on the same line. */

@@ -7,7 +7,7 @@ import { compileWhen, whenFacts } from '../../../src/config/conditions/when.ts'
 import { loadConfiguration } from '../../../src/config/load.ts'
 import { createRegistry } from '../../../src/loader/registry.ts'
 import { standIns } from '../stand-ins.ts'
-import { ENV, expectOneProblem, type Files, HERE, openWorkshop, PARTS, STANDARD, textsOf } from '../workshop.ts'
+import { ENV, expectProblems, type Files, HERE, openWorkshop, PARTS, STANDARD, textsOf } from '../workshop.ts'
 
 const workshop = openWorkshop()
 afterAll(() => workshop.close())
@@ -156,7 +156,7 @@ const IDS: Row[] = [
 ]
 
 test.each([...NEVER, ...SIZES, ...MODELS, ...ROUTES, ...IDS])('%s', async (_, files, rule, says) => {
-  await expectOneProblem(workshop, files, says)
+  await expectProblems(workshop, files, says)
   expect((await workshop.problems(files))[0]!.rule).toBe(rule)
 })
 
@@ -188,7 +188,7 @@ describe('what is not complained about', () => {
 
 test('nothing is said of sizes while one of the models is not known', async () => {
   const models = LARGE.replace('64Ki', '▸many')
-  await expectOneProblem(
+  await expectProblems(
     workshop,
     { standard: limited('model.context > 10000'), gateway: { models } },
     'not a whole number',
@@ -213,7 +213,7 @@ test("nothing is said of sizes where a step of one's own gives the model", async
 
 test('nothing is said of a policy while one of its routes is not known', async () => {
   const routes = `${PARTS.routes}\n  - { path: ▸/v1/mesages, policy: standard }`
-  await expectOneProblem(
+  await expectProblems(
     workshop,
     { standard: limited('request.path == "/v1/messages"'), gateway: { routes } },
     'does not know the path',
@@ -244,7 +244,7 @@ function reader(standard: string) {
   return async (path: string) => {
     const text = files.find(([name]) => path.endsWith(name))?.[1]
     if (text === undefined) throw Object.assign(new Error('gone'), { code: 'ENOENT' })
-    return text.replace(HERE, '')
+    return text.replaceAll(HERE, '')
   }
 }
 
