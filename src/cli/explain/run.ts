@@ -151,32 +151,3 @@ function answerOf(text: string): ScriptedAnswer {
   if (status < 200 || status > 599) throw new CommandError(`--upstream: ${text} is no status; there are 200 to 599`)
   return { status }
 }
-
-/** A header of the command line; null leaves out one that is sent by default. */
-export interface HeaderText {
-  readonly name: string
-  readonly value: string | null
-}
-
-/** What the command line says about the request, and about whose it is. */
-export interface RunOptions {
-  readonly path: string | null
-  readonly account: string
-  readonly plan: string
-  readonly balance: NanoUsd
-  /** Null: every public one. */
-  readonly models: readonly string[] | null
-  readonly atMs: number
-  readonly headers: readonly HeaderText[]
-  /** Answers of the provider in their order; none: it answers well. */
-  readonly upstream: readonly string[]
-}
-
-/** A request as it is tried. */
-export interface TriedRequest {
-  readonly method: string
-  readonly path: string
-  readonly headers: Readonly<Record<string, string | null>>
-  /** What becomes JSON, or the text as it is; undefined: none. */
-  readonly body: unknown
-}
