@@ -40,7 +40,7 @@ function Start(): VNode {
     return () => onSignedOut(null)
   }, [])
 
-  if (error) return <Alone>{<ErrorBox title="The dashboard could not start" error={error} retry={load} />}</Alone>
+  if (error) return <Alone>{<ErrorBox title="The dashboard failed to start" error={error} retry={load} />}</Alone>
   if (about === undefined || session === undefined)
     return <Alone>{<Loading lines={3} label="Loading Tollgate" />}</Alone>
   const signed: Signed = {
@@ -137,7 +137,7 @@ class Boundary extends Component<{ readonly children: ComponentChildren }, { bro
 
   render(): ComponentChildren {
     if (!this.state.broken) return this.props.children
-    return <Broken message="This page has a mistake in it and could not be drawn." />
+    return <Broken message="An error in this page stopped it from loading." />
   }
 }
 

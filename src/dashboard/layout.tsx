@@ -70,7 +70,7 @@ export function Layout({ path, children }: LayoutProps): VNode {
         {session.account.frozen && (
           <div class="page frozen">
             <Note tone="warn" title="This account is frozen">
-              Its keys are refused until the operator of this gateway lifts that. Nothing is lost.
+              The gateway rejects its keys until an operator unfreezes the account. Its credit and keys are kept.
             </Note>
           </div>
         )}

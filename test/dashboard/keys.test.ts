@@ -10,9 +10,9 @@ const NOW = Date.parse('2026-11-21T12:00:00.000Z')
 const DAY = 86_400_000
 
 test.each([
-  ['date', '', 'Choose the day'],
-  ['date', '21.11.2026', 'Choose the day'],
-  ['date', '2026-11-19', 'This day is over'],
+  ['date', '', 'Choose the last day'],
+  ['date', '21.11.2026', 'Choose the last day'],
+  ['date', '2026-11-19', 'This day is in the past'],
 ])('an end that cannot be: %s %s', (choice, day, words) => {
   expect(expiryOf({ choice, day }, NOW)).toEqual({ error: expect.stringContaining(words) })
 })

@@ -107,7 +107,7 @@ describe('what is sent', () => {
 test.each([
   ['insufficient_quota', 'Ask the operator'],
   ['rate_limit_exceeded', 'Wait a little'],
-  ['context_length_exceeded', 'new conversation'],
+  ['context_length_exceeded', 'new chat'],
 ])('%s says what to do', (code, words) => {
   expect(adviceFor(code)).toContain(words)
 })
@@ -117,7 +117,7 @@ test.each(['toString', 'invalid_json', ''])('of "%s" there is nothing more to sa
 })
 
 test.each([
-  ['length', null, 'longest answer that was allowed'],
+  ['length', null, 'maximum output tokens'],
   ['length', 64, '64 tokens: the balance'],
   ['content_filter', null, 'content filter'],
   ['tool_calls', null, 'tool'],

@@ -6,8 +6,8 @@ import { explain, OUTCOME_NAMES, outcomeOf, reasonOf, sourceOf } from '../../src
 type Row = [line: TrailLine, sentence: string, more?: string]
 
 const CAPPED = 'output capped at 64 tokens: the balance does not pay for 4096'
-const HID = 'It hid the error of a later step; the error ended the request all the same.'
-const FAULT = 'failed. That is a fault of the gateway, not of the request.'
+const HID = 'It caught the error of a later step; the error still ended the request.'
+const FAULT = 'failed. This is a gateway error, not an error in the request.'
 
 describe('a line of the trail', () => {
   test.each<Row>([
@@ -27,7 +27,7 @@ describe('a line of the trail', () => {
     [{ step: 'guard', verdict: 'refused' }, 'guard refused the request.'],
     [
       { step: 'guard', verdict: 'refused', code: 'forbidden', why: 'in_answer' },
-      'guard stopped the answer on its way: this is not allowed.',
+      'guard stopped the answer: this is not allowed.',
     ],
     [
       { step: 'guard', verdict: 'refused', code: 'forbidden', note: 'word list 3' },
@@ -40,12 +40,12 @@ describe('a line of the trail', () => {
     [{ step: 'tags', verdict: 'failed', code: 'store_unavailable' }, 'tags failed: the ledger could not be written.'],
     [
       { step: 'tags', verdict: 'failed', code: 'plugin_error', why: 'skipped_on_error' },
-      'tags failed; the request went on without it, as its settings say.',
+      'tags failed; its settings let the request continue.',
     ],
     [
       { step: 'tags', verdict: 'failed', code: 'plugin_error', why: 'when_threw' },
       `tags ${FAULT}`,
-      'Its condition could not be worked out.',
+      'Its condition failed to evaluate.',
     ],
     [
       { step: 'tags', verdict: 'failed', code: 'plugin_error', why: 'not_awaited' },
@@ -55,31 +55,31 @@ describe('a line of the trail', () => {
     [
       { step: 'tags', verdict: 'failed', code: 'plugin_error', why: 'no_decision' },
       `tags ${FAULT}`,
-      'It neither went on, nor answered, nor refused.',
+      'It did not continue, answer or refuse.',
     ],
     [
       { step: 'tags', verdict: 'failed', code: 'plugin_error', why: 'threw_after_error' },
       `tags ${FAULT}`,
-      'It broke when a later step had failed already.',
+      'It failed after a later step had failed.',
     ],
     [
       { step: 'tags', verdict: 'failed', code: 'plugin_error', why: 'in_answer' },
-      'tags failed while it read the answer. That is a fault of the gateway.',
+      'tags failed while it read the answer. This is a gateway error.',
     ],
     // In shadow.
     [
       { step: 'burst', verdict: 'would_refuse', code: 'rate_limit_exceeded' },
-      'burst would have refused the request (too many requests in a short time), but it only watches (shadow mode): the request went on.',
+      'burst would have refused the request (too many requests in a short time), but shadow mode let the request continue.',
     ],
     [
       { step: 'guard', verdict: 'would_refuse', code: 'forbidden', why: 'in_answer', would: [{ deed: 'edit' }] },
-      'guard would have stopped the answer (this is not allowed), but it only watches (shadow mode): the request went on.',
-      'Shadow mode held back what it did: edited the answer.',
+      'guard would have stopped the answer (this is not allowed), but shadow mode let the request continue.',
+      'Shadow mode discarded its actions: edited the answer.',
     ],
     [
       { step: 'cache', verdict: 'would_refuse', would: [{ deed: 'answer' }] },
-      'cache would have answered by itself, but it only watches (shadow mode): the request went on.',
-      'Shadow mode held back what it did: answered.',
+      'cache would have answered the request, but shadow mode let the request continue.',
+      'Shadow mode discarded its actions: answered.',
     ],
     [
       {
@@ -89,34 +89,28 @@ describe('a line of the trail', () => {
         note: 'seen',
       },
       'tags let the request pass.',
-      'Shadow mode held back what it did: set x-tag, rewrote the request. It noted: “seen”.',
+      'Shadow mode discarded its actions: set x-tag, rewrote the request. It noted: “seen”.',
     ],
     // Not run, or not to the end.
-    [
-      { step: 'free-tokens', verdict: 'skipped' },
-      'free-tokens did not run: its condition did not hold for this request.',
-    ],
+    [{ step: 'free-tokens', verdict: 'skipped' }, 'free-tokens did not run: its condition was false.'],
     [{ step: 'tags', verdict: 'off' }, 'tags is switched off.'],
-    [
-      { step: 'tags', verdict: 'late', code: 'plugin_error' },
-      'tags did not finish in time, and the gateway went on without it.',
-    ],
+    [{ step: 'tags', verdict: 'late', code: 'plugin_error' }, 'tags timed out; the gateway continued without it.'],
     // Well.
-    [{ step: 'cache', verdict: 'answered' }, 'cache answered the request itself; no model provider was asked.'],
-    [{ step: 'api-key', verdict: 'passed' }, 'api-key let the request in: its key is known and valid.'],
-    [{ step: 'schema', verdict: 'passed' }, 'schema found the request well formed, and its model in the catalog.'],
-    [{ step: 'rate-limit', verdict: 'passed' }, 'rate-limit let it pass: it was within the limits.'],
-    [{ step: 'route', verdict: 'passed' }, 'route chose the model provider to send it to.'],
-    [{ step: 'credits', verdict: 'passed' }, 'credits set the money aside before, and settled the charge after.'],
+    [{ step: 'cache', verdict: 'answered' }, 'cache answered the request without a model provider.'],
+    [{ step: 'api-key', verdict: 'passed' }, 'api-key accepted the key.'],
+    [{ step: 'schema', verdict: 'passed' }, 'schema validated the request and its model.'],
+    [{ step: 'rate-limit', verdict: 'passed' }, 'rate-limit checked the limits.'],
+    [{ step: 'route', verdict: 'passed' }, 'route chose the model provider.'],
+    [{ step: 'credits', verdict: 'passed' }, 'credits held credit, then settled the charge.'],
     [
       { step: 'credits', verdict: 'passed', note: CAPPED },
-      'credits set the money aside before, and settled the charge after.',
+      'credits held credit, then settled the charge.',
       `It noted: “${CAPPED}”.`,
     ],
     [{ step: 'burst', verdict: 'passed' }, 'burst let the request pass.'],
     [{ step: 'burst', verdict: 'passed', why: 'kept_error' }, 'burst let the request pass.', HID],
     // What a step does is said by its plugin, not by the id that it has.
-    [{ step: 'burst', plugin: 'rate-limit', verdict: 'passed' }, 'burst let it pass: it was within the limits.'],
+    [{ step: 'burst', plugin: 'rate-limit', verdict: 'passed' }, 'burst checked the limits.'],
     [{ step: 'credits', plugin: 'mine', verdict: 'passed' }, 'credits let the request pass.'],
   ])('%j', (line, sentence, more) => {
     expect(explain(line)).toEqual({ sentence, more: more ?? null, tone: expect.any(String) })

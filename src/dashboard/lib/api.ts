@@ -124,7 +124,7 @@ function unreadable(response: Response): ApiError {
   return new ApiError({
     status: response.status,
     code: 'unreadable_answer',
-    message: `The answer could not be read (HTTP ${response.status}). Something between this page and the gateway may have changed it.`,
+    message: `Failed to load the answer (HTTP ${response.status}). Something between this page and the gateway may have changed it.`,
     requestId: response.headers.get('x-request-id'),
     retryAfterMs: waitOf(response.headers),
   })

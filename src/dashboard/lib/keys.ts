@@ -32,9 +32,9 @@ export function expiryOf(
   if (choice === 'never') return { at: null }
   if (choice !== 'date') return { at: new Date(now + Number(choice) * DAY_MS).toISOString() }
   const [, year, month, date] = /^(\d{4})-(\d{2})-(\d{2})$/.exec(day) ?? []
-  if (year === undefined) return { error: 'Choose the day on which the key ends.' }
+  if (year === undefined) return { error: 'Choose the last day of the key.' }
   const end = new Date(Number(year), Number(month) - 1, Number(date), 23, 59, 59)
-  if (end.getTime() <= now) return { error: 'This day is over. Choose a later one.' }
+  if (end.getTime() <= now) return { error: 'This day is in the past. Choose a later one.' }
   return { at: end.toISOString() }
 }
 
@@ -43,7 +43,7 @@ export function capOf(typed: string): { readonly cap?: string | null; readonly e
   if (typed.trim() === '') return { cap: null }
   const cap = amountOf(typed)
   if (cap === null) return { error: 'Enter an amount in dollars, for example 25 or 2.50, at most 999,999,999.' }
-  return nano(cap) > 0n ? { cap } : { error: 'The cap must be more than $0. Revoke a key that may spend nothing.' }
+  return nano(cap) > 0n ? { cap } : { error: 'The cap must be more than $0. To stop all spending, revoke the key.' }
 }
 
 /** An answer to "until when?": one of `EXPIRIES`, or `keep`. */

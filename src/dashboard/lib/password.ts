@@ -18,7 +18,7 @@ export function passwordError(password: string): string | undefined {
 export function passwordHint(password: string): string {
   const length = [...password].length
   if (length === 0)
-    return `At least ${PASSWORD.shortest} characters. A few words in a row are easy to keep and hard to guess.`
+    return `At least ${PASSWORD.shortest} characters. Several random words are easy to remember and hard to guess.`
   if (length < PASSWORD.shortest) return `${PASSWORD.shortest - length} more to go.`
   if (length > PASSWORD.longest) return `${length - PASSWORD.longest} too many.`
   if (length < 12) return `${length} characters: enough. From 12 on it is good.`

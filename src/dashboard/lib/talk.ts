@@ -108,7 +108,7 @@ export function withEnd(answer: Answer, ms: number): Answer {
     ...answer,
     state: 'broken',
     totalMs: ms,
-    trouble: { code: 'connection_lost', message: 'The connection ended before the answer did.' },
+    trouble: { code: 'connection_lost', message: 'The connection closed before the answer was complete.' },
   }
 }
 
@@ -144,21 +144,21 @@ export function adviceFor(code: string): string | null {
 
 const ADVICE: Readonly<Record<string, string>> = {
   insufficient_quota:
-    'Ask the operator of this gateway for credit. A shorter answer, a shorter conversation or a cheaper model may still do.',
-  credit_on_hold: 'Other requests hold the rest of the credit. Try again when they are over.',
-  spending_cap_reached: 'The key of the playground has spent what it may. Raise its cap at API keys, or take it away.',
+    'Ask the operator of this gateway for credit. A shorter answer, a shorter conversation or a cheaper model may still work.',
+  credit_on_hold: 'Requests in progress hold the rest of the credit. Try again when they finish.',
+  spending_cap_reached: 'The playground key has reached its spending cap. Raise or remove the cap under API keys.',
   rate_limit_exceeded: 'Wait a little, then try again.',
   upstream_rate_limited: 'Wait a little, then try again, or choose another model.',
-  context_length_exceeded: 'Begin a new conversation, or choose a model with a larger context.',
+  context_length_exceeded: 'Start a new chat, or choose a model with a larger context.',
   model_not_found: 'Choose another model.',
-  account_frozen: 'Only the operator of this gateway can lift that.',
-  unsupported_parameter: 'Take the setting away that it names.',
-  content_filter: 'Ask it in another way.',
+  account_frozen: 'Only an operator of this gateway can change this.',
+  unsupported_parameter: 'Remove the setting named in the error.',
+  content_filter: 'Rephrase the message.',
   upstream_overloaded: 'Try again in a moment, or choose another model.',
   upstream_unreachable: 'Try again in a moment, or choose another model.',
   upstream_timeout: 'Try again, or choose another model.',
   overloaded: 'Try again in a moment.',
-  unreachable: 'Is the network there? Is the gateway running?',
+  unreachable: 'Check the network, and whether the gateway is running.',
 }
 
 /** What a finish reason means, where there is something to say of it. */
@@ -166,13 +166,13 @@ export function finishOf(reason: string | null, cap: number | null): string | nu
   switch (reason) {
     case 'length':
       return cap === null
-        ? 'It stopped at the longest answer that was allowed. Allow a longer one, or ask it to go on.'
-        : `It stopped at ${cap} tokens: the balance pays for no longer answer.`
+        ? 'The answer reached the maximum output tokens. Raise the limit, or ask the model to continue.'
+        : `It stopped at ${cap} tokens: the balance does not cover a longer answer.`
     case 'content_filter':
-      return 'The content filter of the model provider cut it off.'
+      return 'A content filter of the provider stopped the answer.'
     case 'tool_calls':
     case 'function_call':
-      return 'The model wants to call a tool. The playground has none.'
+      return 'The model wants to call a tool. The playground does not support tools.'
     default:
       return null
   }

@@ -34,25 +34,25 @@ function predicateOf({ step, plugin = step, verdict, code, why }: TrailLine): re
     case 'passed':
       return ['good', PASSED[plugin] ?? 'let the request pass.']
     case 'answered':
-      return ['good', 'answered the request itself; no model provider was asked.']
+      return ['good', 'answered the request without a model provider.']
     case 'refused':
-      return ['bad', `${why === 'in_answer' ? 'stopped the answer on its way' : 'refused the request'}${because}.`]
+      return ['bad', `${why === 'in_answer' ? 'stopped the answer' : 'refused the request'}${because}.`]
     case 'failed':
       if (why === 'skipped_on_error') {
-        return ['warning', 'failed; the request went on without it, as its settings say.']
+        return ['warning', 'failed; its settings let the request continue.']
       }
-      if (why === 'in_answer') return ['bad', 'failed while it read the answer. That is a fault of the gateway.']
+      if (why === 'in_answer') return ['bad', 'failed while it read the answer. This is a gateway error.']
       return code === undefined || code === 'plugin_error'
-        ? ['bad', 'failed. That is a fault of the gateway, not of the request.']
+        ? ['bad', 'failed. This is a gateway error, not an error in the request.']
         : ['bad', `failed${because}.`]
     case 'skipped':
-      return ['neutral', 'did not run: its condition did not hold for this request.']
+      return ['neutral', 'did not run: its condition was false.']
     case 'off':
       return ['neutral', 'is switched off.']
     case 'would_refuse':
-      return ['warning', `${wouldHave(reason, why)}, but it only watches (shadow mode): the request went on.`]
+      return ['warning', `${wouldHave(reason, why)}, but shadow mode let the request continue.`]
     case 'late':
-      return ['warning', 'did not finish in time, and the gateway went on without it.']
+      return ['warning', 'timed out; the gateway continued without it.']
     default:
       return ['neutral', `did this: ${spaced(verdict)}${because}.`]
   }
@@ -60,31 +60,31 @@ function predicateOf({ step, plugin = step, verdict, code, why }: TrailLine): re
 
 /** What the gateway's own plugins do when they let a request pass. */
 const PASSED: Readonly<Record<string, string>> = {
-  'api-key': 'let the request in: its key is known and valid.',
-  schema: 'found the request well formed, and its model in the catalog.',
-  'rate-limit': 'let it pass: it was within the limits.',
-  credits: 'set the money aside before, and settled the charge after.',
-  route: 'chose the model provider to send it to.',
+  'api-key': 'accepted the key.',
+  schema: 'validated the request and its model.',
+  'rate-limit': 'checked the limits.',
+  credits: 'held credit, then settled the charge.',
+  route: 'chose the model provider.',
 }
 
 /** Without a code it would have given an answer of its own. */
 function wouldHave(reason: string | null, why: TrailLine['why']): string {
-  if (reason === null) return 'would have answered by itself'
+  if (reason === null) return 'would have answered the request'
   return `would have ${why === 'in_answer' ? 'stopped the answer' : 'refused the request'} (${reason})`
 }
 
 /** Reasons that the sentence does not say. */
 const WHYS: Readonly<Record<string, string>> = {
-  when_threw: 'Its condition could not be worked out.',
+  when_threw: 'Its condition failed to evaluate.',
   not_awaited: 'It did not wait for the answer.',
-  no_decision: 'It neither went on, nor answered, nor refused.',
-  threw_after_error: 'It broke when a later step had failed already.',
-  kept_error: 'It hid the error of a later step; the error ended the request all the same.',
+  no_decision: 'It did not continue, answer or refuse.',
+  threw_after_error: 'It failed after a later step had failed.',
+  kept_error: 'It caught the error of a later step; the error still ended the request.',
 } satisfies Partial<Record<NonNullable<TrailLine['why']>, string>>
 
 function heldBack({ would = [] }: TrailLine): string | null {
   const deeds = would.map(({ deed, header }) => (deed === 'set_header' ? `set ${header}` : DEEDS[deed]))
-  return deeds.length === 0 ? null : `Shadow mode held back what it did: ${deeds.join(', ')}.`
+  return deeds.length === 0 ? null : `Shadow mode discarded its actions: ${deeds.join(', ')}.`
 }
 
 const DEEDS = { answer: 'answered', edit: 'edited the answer', rewrite: 'rewrote the request' } as const
@@ -168,7 +168,7 @@ const OUTCOMES = {
   failed: { label: 'Failed', sentence: 'The request failed.', tone: 'bad' },
   client_left: {
     label: 'Stopped',
-    sentence: 'The client stopped the answer, or left before its end.',
+    sentence: 'The client disconnected before the end of the answer.',
     tone: 'neutral',
   },
   cut: { label: 'Cut', sentence: 'The gateway was stopped before the end of the answer.', tone: 'bad' },
@@ -186,16 +186,15 @@ export function sourceOf(source: string | null): string {
 const SOURCES: Readonly<Record<string, string>> = {
   reported: 'The model provider reported these tokens.',
   clamped:
-    'The model provider reported more tokens than this request can have used. Only what is possible is charged; the operator pays the rest.',
-  estimated:
-    'The model provider reported no usable figures, so the gateway charged what it counted while the answer passed.',
+    'The model provider reported more tokens than this request can have used. Only the possible maximum is charged; the operator pays the rest.',
+  estimated: 'The model provider reported no usable figures, so the charge uses the count of the gateway.',
   estimated_low:
     'The answer ended early, and thinking that the model keeps to itself cannot be counted. What could be counted is charged; the true figure may be higher.',
   prompt_estimated:
     'The client left before anything of the answer had come. The model provider had been sent the prompt, so the prompt is charged, as the gateway estimates it.',
   insurance: 'The answer was empty, so nothing is charged, whatever the model provider bills.',
-  released: 'Nothing usable was delivered, so nothing is charged and all of the money set aside is free again.',
+  released: 'Nothing usable was delivered, so nothing is charged and the hold is released.',
   recovered:
     'The gateway stopped in the middle of the request. What its last note of the answer had counted is charged, and no more.',
-  cached: 'The answer came from a cache; no model provider was asked.',
+  cached: 'The answer came from a cache.',
 }

@@ -19,12 +19,12 @@ interface ListProps extends Partial<ComponentProps<typeof List<EntryView>>> {
 export function EntryList({ names, hrefOf, action, ...list }: ListProps): VNode {
   return (
     <List
-      failed="The ledger could not be read"
+      failed="Failed to load the ledger"
       caption="Ledger entries, the newest first"
       columns={columns(names, hrefOf)}
       empty={
         <Empty icon="receipt" title="No entries" action={action}>
-          Credit and charges stand here, the newest first.
+          Credit and charges appear here, the newest first.
         </Empty>
       }
       {...list}
@@ -58,7 +58,7 @@ function columns(names: ListProps['names'], hrefOf: ListProps['hrefOf']): readon
     },
     { title: 'When', cell: entry => <Time value={entry.at} /> },
     { title: 'Amount', money: { of: entry => entry.amount, signed: true } },
-    { title: 'Balance', money: { of: entry => entry.balance, none: 'not summed up', owned: true } },
+    { title: 'Balance', money: { of: entry => entry.balance, none: 'not available', owned: true } },
   ]
 }
 

@@ -37,7 +37,7 @@ export function Examples({ model, secret, onCopied }: ExamplesProps): VNode {
 /** With the first model that the gateway offers. */
 export function ExamplesOfModels(): VNode {
   const models = useResource<PageView<ModelView>>('models')
-  if (models.error) return <ErrorBox error={models.error} retry={models.reload} title="The models could not be read" />
+  if (models.error) return <ErrorBox error={models.error} retry={models.reload} title="Failed to load the models" />
   if (models.data === undefined) return <Loading lines={4} />
   const model = models.data.items[0]?.id
   if (model === undefined) return <p>This gateway has no models yet. Its operator adds them to its configuration.</p>

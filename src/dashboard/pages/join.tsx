@@ -42,19 +42,20 @@ export default function Join(): VNode {
       <div class="stack">
         {purpose.account === null && nano(purpose.credit) > 0n && (
           <Note tone="good" title={`${moneyAtLeast(purpose.credit)} of credit`}>
-            Your account begins with it.
+            Your account starts with this credit.
           </Note>
         )}
         {session !== null && (
           <Note tone="info">
-            You are signed in as {session.person.email}. Accepting makes another person and signs you in as that one.
+            You are signed in as {session.person.email}. If you accept, you create a second user and sign in as that
+            user.
           </Note>
         )}
         <Credentials
           submit="Accept the invitation"
           send={send}
           email={purpose.email}
-          emailHint="To sign in with. Nothing is ever sent to it."
+          emailHint="Used to sign in. Tollgate sends no e-mail."
         />
       </div>
     </Gate>

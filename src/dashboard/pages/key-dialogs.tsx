@@ -25,7 +25,7 @@ export function NewKeyDialog({ onClose, onIssued }: IssueProps): VNode {
       spending_cap: '',
     },
     check: ({ name, expires_at, models, spending_cap }) => ({
-      name: name.trim() === '' ? 'Give the key a name, so that you know it again.' : '',
+      name: name.trim() === '' ? 'Give the key a name.' : '',
       models: models.some && models.ids.length === 0 ? 'Choose at least one model.' : '',
       expires_at: expiryOf(expires_at, now).error,
       spending_cap: capOf(spending_cap).error,
@@ -68,20 +68,20 @@ export function RotateKeyDialog({ keyView, onClose, onIssued }: RotateProps): VN
   const grace = form.values.grace_hours
   const until = dateTime(new Date(now + Number(grace) * 3_600_000).toISOString())
   return (
-    <FormDialog title={`Rotate ${keyView.name}`} form={form} submit="Make a new secret" careful onClose={onClose}>
-      <p class="muted">The key keeps its name, its models, its cap and what it has spent. Only the secret is new.</p>
+    <FormDialog title={`Rotate ${keyView.name}`} form={form} submit="Create a new secret" careful onClose={onClose}>
+      <p class="muted">The key keeps its name, models, spending cap and usage. Only the secret changes.</p>
       <Choice
         label="Keep the old secret valid for"
         options={GRACES}
         {...form.field('grace_hours')}
         hint={
           grace === '0'
-            ? 'The next request with the old secret is refused.'
-            : `Both work until ${until}. That is the time to put the new one in place.`
+            ? 'The old secret stops working at once.'
+            : `Both work until ${until}. Deploy the new secret before then.`
         }
       />
       <ExpiryField
-        hint={keyView.expires_at === null ? undefined : `Until now: ${date(keyView.expires_at)}.`}
+        hint={keyView.expires_at === null ? undefined : `Current expiry: ${date(keyView.expires_at)}.`}
         {...form.field('expires_at')}
       />
     </FormDialog>
@@ -182,7 +182,7 @@ function ExpiryField({ value, onValue, error, hint, keep }: ExpiryProps): VNode 
     <>
       <Choice
         label="Expires after"
-        hint={value.choice === 'never' ? 'A key that never ends is one to keep an eye on.' : hint}
+        hint={value.choice === 'never' ? 'A key without an expiry works until you revoke it.' : hint}
         value={value.choice}
         onValue={choice => onValue({ ...value, choice })}
         options={keep === undefined ? EXPIRIES : [{ value: 'keep', label: keep }, ...EXPIRIES]}
@@ -250,7 +250,7 @@ function CapField({ spent, ...field }: FieldProps<string> & { readonly spent?: s
       name="spending-cap"
       optional
       dollars
-      hint={`The most that this key may ever spend.${sofar} Empty: as much as the account has.`}
+      hint={`The total that this key may spend.${sofar} Leave empty for no cap.`}
       {...field}
     />
   )

@@ -62,10 +62,10 @@ export default function Keys(): VNode {
   return (
     <Page
       title="API keys"
-      lead="A key lets a program use this account. Give each program its own, so that one can go without the others."
+      lead="A key lets a program use this account. Create one per program, so that you can revoke each separately."
       actions={create}
     >
-      <Loaded resource={keys} title="The keys could not be read" lines={8}>
+      <Loaded resource={keys} title="Failed to load the keys" lines={8}>
         {({ items }) => <KeyList keys={items} create={create} onOpen={ask} />}
       </Loaded>
       {open?.kind === 'new' && <NewKeyDialog onClose={close} onIssued={value => issued(value, false)} />}
@@ -79,7 +79,7 @@ export default function Keys(): VNode {
           onClose={close}
           onChanged={() => {
             close()
-            announce('The key is changed')
+            announce('Key updated')
           }}
         />
       )}
@@ -121,7 +121,7 @@ function KeyList({ keys, create, onOpen }: ListProps): VNode {
             </Button>
           }
         >
-          Give it a new secret and a new end before its program is locked out.
+          Rotate the key before it expires.
         </Note>
       ))}
       <Card
@@ -136,8 +136,8 @@ function KeyList({ keys, create, onOpen }: ListProps): VNode {
           rows={rows}
           rowClass={key => (key.state === 'live' ? '' : 'muted')}
           empty={
-            <Empty icon="key" title={over > 0 ? 'No key is live' : 'No keys yet'} action={create}>
-              Create one, copy it into a program, and its requests are paid from this account's credit.
+            <Empty icon="key" title={over > 0 ? 'No active keys' : 'No keys yet'} action={create}>
+              Create a key and use it in a program. Its requests are charged to this account.
             </Empty>
           }
         />
@@ -151,10 +151,7 @@ function KeyList({ keys, create, onOpen }: ListProps): VNode {
 function HowToUse(): VNode {
   const { base_url } = useSession().about
   return (
-    <Card
-      title="How to use a key"
-      hint="Every SDK that speaks chat completions works: only the base URL and the key change."
-    >
+    <Card title="How to use a key" hint="Any SDK for chat completions works. Change the base URL and the key.">
       <div class="stack">
         <div>
           <p class="small muted">Base URL</p>

@@ -20,7 +20,7 @@ export default function LedgerPage(): VNode {
   return (
     <Page
       title="Ledger"
-      lead="The credit that was granted to this account, and what each request took from it."
+      lead="Credit granted to this account, and the charge of each request."
       actions={
         <ButtonLink icon="download" href={`/api/entries.csv${search({ from, to })}`} download>
           CSV of 90 days

@@ -35,7 +35,7 @@ export default function ModelsPage(): VNode {
         </>
       }
     >
-      <Loaded resource={models} title="The models could not be read" lines={8}>
+      <Loaded resource={models} title="Failed to load the models" lines={8}>
         {({ items }) => (items.length === 0 ? <NoModels /> : <ModelList models={items} wanted={wanted} />)}
       </Loaded>
     </Page>
@@ -68,7 +68,7 @@ function ModelList({ models, wanted }: { readonly models: readonly ModelView[]; 
           empty={
             <Empty
               icon="search"
-              title="No model is called so"
+              title="No models found"
               action={<Button onClick={() => setQuery({ search: null })}>Show all</Button>}
             />
           }
@@ -138,8 +138,8 @@ function TokenCount({ tokens }: { readonly tokens: number }): VNode {
 function NoModels(): VNode {
   return (
     <Card>
-      <Empty icon="models" title="No models are offered yet">
-        The operator of this gateway names them in its configuration.
+      <Empty icon="models" title="No models yet">
+        An operator of this gateway adds models to its configuration.
       </Empty>
     </Card>
   )

@@ -57,7 +57,7 @@ export default function Overview(): VNode {
   const known = receipts.data !== undefined || receipts.error !== undefined
   return (
     <Page title="Overview" lead={`${session.account.name}, plan ${plan}`}>
-      {account.error && <ErrorBox error={account.error} retry={account.reload} title="The balance could not be read" />}
+      {account.error && <ErrorBox error={account.error} retry={account.reload} title="Failed to load the balance" />}
       <SupplyNote available={available} week={week} />
       <Stats>
         <Stat
@@ -83,14 +83,14 @@ export default function Overview(): VNode {
       {first && <FirstRequest />}
       {known && !first && (
         <Card title="Spend by model" hint={`${LOOK_BACK_DAYS} days, in UTC`} actions={<a href="/usage">All usage</a>}>
-          <Loaded resource={usage} title="The usage could not be read" lines={6}>
+          <Loaded resource={usage} title="Failed to load the usage" lines={6}>
             {data => <SpendChart usage={data} />}
           </Loaded>
         </Card>
       )}
       {known && !first && (
         <Card flush title="Latest requests" actions={<a href="/receipts">All receipts</a>}>
-          <Loaded resource={receipts} title="The receipts could not be read" lines={5}>
+          <Loaded resource={receipts} title="Failed to load the receipts" lines={5}>
             {({ items }) => <Latest receipts={items} />}
           </Loaded>
         </Card>
@@ -157,9 +157,8 @@ function SupplyNote({
   }
   return (
     <Note tone="warn" title="Credit is running low">
-      At the pace of the last week it will do for{' '}
-      {supply.days < 1 ? 'less than a day' : plural(supply.days, 'more day')}. Ask the operator of this gateway for
-      more.
+      At last week's rate it lasts {supply.days < 1 ? 'less than a day' : plural(supply.days, 'more day')}. Ask the
+      operator of this gateway for more.
     </Note>
   )
 }
@@ -201,7 +200,7 @@ function FirstRequest(): VNode {
           <StepMark done={hasKey} number={1} />
           <div class="stack-tight">
             <h3>Create an API key</h3>
-            <p class="muted">{hasKey ? 'Done: this account has a key.' : 'It is shown once; copy it then.'}</p>
+            <p class="muted">{hasKey ? 'Done: this account has a key.' : 'It is shown only once.'}</p>
             {!hasKey && (
               <div class="row">
                 <ButtonLink href="/keys?create=1" variant="primary" icon="plus">
@@ -215,9 +214,7 @@ function FirstRequest(): VNode {
           <StepMark done={false} number={2} />
           <div class="stack-tight grow">
             <h3>Send a request</h3>
-            <p class="muted">
-              Put your key in its place. Every SDK that speaks chat completions works: only the base URL changes.
-            </p>
+            <p class="muted">Put your key in its place. Any SDK for chat completions works. Change the base URL.</p>
             <ExamplesOfModels />
           </div>
         </li>

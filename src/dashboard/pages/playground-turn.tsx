@@ -75,7 +75,7 @@ function Remark({ answer }: { readonly answer: Answer }): VNode | null {
   if (state === 'stopped') {
     return (
       <Note tone="info" title="You stopped it">
-        {text !== '' ? 'The answer is incomplete.' : thoughts === '' ? 'Nothing had come yet.' : STILL_THINKING}
+        {text !== '' ? 'The answer is incomplete.' : thoughts === '' ? 'No content was received.' : STILL_THINKING}
       </Note>
     )
   }
@@ -109,7 +109,7 @@ function Facts({ answer }: { readonly answer: Answer }): VNode | null {
           <a href={`/receipts/${encodeURIComponent(receipt.id)}`}>Receipt</a>
         </>
       )}
-      {settling && <span>finding out what it cost</span>}
+      {settling && <span>waiting for the charge</span>}
       {account !== null && (
         <span>
           <Money value={account.available} exact /> left

@@ -18,9 +18,9 @@ export default function PlaygroundPage(): VNode {
   return (
     <Page
       title="Playground"
-      lead="Try a model on your own credit. Requests go the same way as those of your programs, and each has a receipt."
+      lead="Try a model with your credit. Requests use the same policies as your programs, and each has a receipt."
     >
-      <Loaded resource={models} title="The models could not be read" lines={8}>
+      <Loaded resource={models} title="Failed to load the models" lines={8}>
         {({ items }) => (items.length === 0 ? <NoModels /> : <Playground models={items} />)}
       </Loaded>
     </Page>
@@ -116,7 +116,7 @@ function Starters({ onChoose, disabled }: { onChoose: (question: string) => void
           </Button>
         ))}
       >
-        Write below, or begin with one of these.
+        Write a message, or start with an example.
       </Empty>
     </div>
   )
@@ -154,7 +154,7 @@ function Composer({ talk, settings }: Pick<ConversationProps, 'talk' | 'settings
         />
         <div class="row form-actions">
           <span class="small muted grow">
-            {settings === null ? 'Correct the settings first.' : 'Enter sends, Shift and Enter begins a new line.'}
+            {settings === null ? 'Correct the settings first.' : 'Enter sends. Shift+Enter adds a line.'}
           </span>
           {talk.busy ? (
             <Button icon="stop" onClick={stop}>
@@ -235,7 +235,7 @@ function SettingsFields({ models, model, draft, onDraft, problems }: SettingsPro
         value={draft.longest}
         onValue={set('longest')}
         error={problems.longest}
-        hint={`In tokens; at most ${model.max_output.toLocaleString('en')}. The longer, the more money is set aside.`}
+        hint={`In tokens; at most ${model.max_output.toLocaleString('en')}. A higher limit needs a larger hold.`}
       />
       <TextField
         label="Temperature"
@@ -244,7 +244,7 @@ function SettingsFields({ models, model, draft, onDraft, problems }: SettingsPro
         value={draft.temperature}
         onValue={set('temperature')}
         error={problems.temperature}
-        hint="0 for the likeliest words, up to 2 for the boldest."
+        hint="0 is the most predictable, 2 the most varied."
       />
       {model.reasoning && (
         <SelectField
@@ -252,7 +252,7 @@ function SettingsFields({ models, model, draft, onDraft, problems }: SettingsPro
           value={draft.effort}
           onValue={set('effort')}
           options={EFFORTS}
-          hint="Thoughts are tokens of the answer, and cost the same."
+          hint="Reasoning tokens are output tokens and cost the same."
         />
       )}
     </div>
@@ -260,7 +260,7 @@ function SettingsFields({ models, model, draft, onDraft, problems }: SettingsPro
 }
 
 const EFFORTS = [
-  { value: '', label: 'As the model does by itself' },
+  { value: '', label: 'Model default' },
   ...['minimal', 'low', 'medium', 'high'].map(value => ({ value, label: value[0]!.toUpperCase() + value.slice(1) })),
 ]
 
@@ -297,8 +297,8 @@ function readDraft(draft: Draft, model: ModelView): { readonly settings: Setting
 function NoModels(): VNode {
   return (
     <Card>
-      <Empty icon="models" title="No models are offered yet">
-        The operator of this gateway names them in its configuration.
+      <Empty icon="models" title="No models yet">
+        An operator of this gateway adds models to its configuration.
       </Empty>
     </Card>
   )

@@ -18,7 +18,7 @@ interface ListProps extends Partial<ComponentProps<typeof List<ReceiptView>>> {
 export function ReceiptList({ names, hrefOf, ...list }: ListProps): VNode {
   return (
     <List
-      failed="The receipts could not be read"
+      failed="Failed to load the receipts"
       caption="Receipts, the newest first"
       columns={columns(names, hrefOf)}
       {...list}

@@ -65,7 +65,7 @@ interface MissingProps {
 function Missing({ id, receipt: { error, reload } }: MissingProps): VNode {
   const isOperator = useSession().session.person.role === 'operator'
   if (!error) return <Loading lines={8} />
-  if (error.code !== 'not_found') return <ErrorBox error={error} retry={reload} title="The receipt could not be read" />
+  if (error.code !== 'not_found') return <ErrorBox error={error} retry={reload} title="Failed to load the receipt" />
   return isOperator ? <OfOthers id={id} /> : <NoReceipt />
 }
 
@@ -76,7 +76,7 @@ function OfOthers({ id }: { readonly id: string }): VNode {
     if (data) navigate(`/operator/accounts/${data.account.id}?receipt=${data.receipt.id}`, { replace: true })
   }, [data])
   if (!error) return <Loading lines={8} />
-  if (error.code !== 'not_found') return <ErrorBox error={error} retry={reload} title="The receipt could not be read" />
+  if (error.code !== 'not_found') return <ErrorBox error={error} retry={reload} title="Failed to load the receipt" />
   return <NoReceipt />
 }
 
@@ -92,8 +92,7 @@ function NoReceipt(): VNode {
           </ButtonLink>
         }
       >
-        Requests that are refused before money is set aside leave none. The id is what the answer carries in{' '}
-        <code>x-request-id</code>.
+        Requests rejected before a hold have no receipt. The id is what the answer carries in <code>x-request-id</code>.
       </Empty>
     </Card>
   )
@@ -116,7 +115,7 @@ export function ReceiptDetails({ receipt, names }: DetailsProps): VNode {
           <Trail receipt={receipt} />
         </Card>
         <div class="stack">
-          <Card title="Attempts" hint="Which model providers were asked.">
+          <Card title="Attempts" hint="Requests to model providers.">
             <Attempts attempts={receipt.attempts} />
           </Card>
           <Card title="Details">
@@ -134,7 +133,7 @@ function Figures({ receipt }: { readonly receipt: ReceiptView }): VNode {
   return (
     <Stats>
       <Stat label="Charged" value={charged === null ? '–' : <Money value={charged} exact />} />
-      <Stat label="Set aside before" value={<Money value={held} exact />} hint="the most it could have cost" />
+      <Stat label="Held" value={<Money value={held} exact />} hint="maximum charge" />
       <Stat label="Outcome" value={<OutcomeBadge outcome={outcome} />} hint={endingOf(receipt)} />
       <Stat label="Took" value={took === null ? '–' : duration(took)} hint={<Time value={created_at} exact />} />
     </Stats>
@@ -151,7 +150,7 @@ function SumCard({ receipt, sum }: { readonly receipt: ReceiptView; readonly sum
   return (
     <Card title="The charge" hint={sourceOf(receipt.source)}>
       {sum === null || receipt.charged === null ? (
-        <p class="muted">It stands here when the request is over.</p>
+        <p class="muted">It appears when the request is complete.</p>
       ) : sum.lines.length === 0 && sum.request === null && sum.searches === null ? (
         <p>
           Nothing was used, so nothing was charged. All of <Money value={receipt.held} exact /> is free again.
@@ -188,7 +187,7 @@ function SumTable({ charged, capped, sum }: SumProps): VNode {
     ['For the request', request, ''],
     [searches === null ? '' : searchesOf(searches), searches?.amount ?? null, ''],
     ['Rounded up to a billionth of a dollar', rounding, ''],
-    [capped ? 'Beyond what was set aside: the operator pays it' : 'Not charged', relief, '\u2212'],
+    [capped ? 'Above the hold, paid by the operator' : 'Not charged', relief, '\u2212'],
     ['Not in these figures', excess, ''],
   ] as const
   const amounts = [...lines.map(line => line.amount), ...rest.map(([, amount]) => amount ?? '0'), charged]
@@ -253,7 +252,7 @@ const ICONS: Readonly<Record<Tone, IconName>> = { good: 'check', bad: 'error', w
 function Trail({ receipt: { trail, settled_at } }: { readonly receipt: ReceiptView }): VNode {
   if (trail.length === 0) {
     return (
-      <p class="muted">{settled_at === null ? 'It stands here when the request is over.' : 'Nothing was recorded.'}</p>
+      <p class="muted">{settled_at === null ? 'It appears when the request is complete.' : 'Nothing was recorded.'}</p>
     )
   }
   return (
@@ -277,7 +276,7 @@ function Trail({ receipt: { trail, settled_at } }: { readonly receipt: ReceiptVi
 }
 
 function Attempts({ attempts }: Pick<ReceiptView, 'attempts'>): VNode {
-  if (attempts.length === 0) return <p class="muted">No model provider was asked.</p>
+  if (attempts.length === 0) return <p class="muted">No provider was called.</p>
   return (
     <ol class="timeline">
       {attempts.map(({ target, status, code, ms }, index) => {

@@ -37,10 +37,7 @@ export default function ReceiptsPage(): VNode {
   const filtered = Object.values(filters).some(value => value !== '')
   const modelIds = (models.data?.items ?? []).map(({ id }) => id)
   return (
-    <Page
-      title="Receipts"
-      lead="One for each request that money was set aside for. It says what happened, and why it cost what it cost."
-    >
+    <Page title="Receipts" lead="Each charged request has a receipt with its steps, attempts and charge.">
       <FilterBar filters={filters} names={names} models={modelIds} />
       <ReceiptList
         rows={receipts}
@@ -68,17 +65,16 @@ function Request({ typed }: { readonly typed: string }): VNode {
     navigate(hrefOf(data))
   }, [data])
   if (id !== null && !error) return <Loading lines={6} label="Looking for the request" />
-  if (error && error.code !== 'not_found')
-    return <ErrorBox error={error} retry={reload} title="The request was not looked for" />
+  if (error && error.code !== 'not_found') return <ErrorBox error={error} retry={reload} title="The search failed" />
   return (
     <Empty
       icon="receipt"
-      title={id === null ? 'That is no id of a request' : 'There is no receipt by this id'}
+      title={id === null ? 'This is not a request id' : 'No receipt with this id'}
       action={<Button onClick={() => setQuery({ search: null })}>Show all receipts</Button>}
     >
       {id === null
-        ? 'It begins with req_, and stands in the header x-request-id of every answer.'
-        : 'Is the id whole? Requests that were refused before money was set aside have no receipt.'}
+        ? 'Request ids start with req_. Each response has one in its x-request-id header.'
+        : 'Check the id. Requests rejected before a hold have no receipt.'}
     </Empty>
   )
 }
@@ -151,7 +147,7 @@ function NoReceipts({ filtered, more }: { readonly filtered: boolean; readonly m
   if (more) {
     return (
       <Empty icon="search" title="None on this page">
-        The filters leave none of the requests of this time. There may be some on the other pages.
+        No requests on this page match the filters. Other pages may have some.
       </Empty>
     )
   }
@@ -159,10 +155,10 @@ function NoReceipts({ filtered, more }: { readonly filtered: boolean; readonly m
     return (
       <Empty
         icon="search"
-        title="No receipt is like that"
+        title="No receipts found"
         action={<Button onClick={() => setQuery({ key: null, model: null, outcome: null })}>Show all</Button>}
       >
-        Take a filter away to see more.
+        Remove a filter to see more.
       </Empty>
     )
   }
@@ -175,11 +171,11 @@ function NoReceipts({ filtered, more }: { readonly filtered: boolean; readonly m
           <ButtonLink variant="primary" href="/playground" icon="playground">
             Try a model
           </ButtonLink>
-          <ButtonLink href="/keys">Make a key</ButtonLink>
+          <ButtonLink href="/keys">Create a key</ButtonLink>
         </>
       }
     >
-      Every request that costs something leaves one here. Send your first one.
+      Each charged request has a receipt. Send your first request.
     </Empty>
   )
 }

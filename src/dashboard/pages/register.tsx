@@ -25,7 +25,7 @@ export default function Register(): VNode {
       <Credentials
         submit="Create the account"
         send={async (email, password) => begin(await api.post<SessionView>('register', { email, password }))}
-        emailHint="To sign in with. Nothing is ever sent to it."
+        emailHint="Used to sign in. Tollgate sends no e-mail."
       />
     </Gate>
   )

@@ -20,7 +20,7 @@ export default function Reset(): VNode {
   if (link.purpose?.kind !== 'reset') return <LinkTrouble title="Set a new password" link={link} wanted="reset" />
   const { email } = link.purpose
   return (
-    <Gate title="Set a new password" lead="Everything that was signed in with the old one is signed out.">
+    <Gate title="Set a new password" lead="This ends all sessions that used the old password.">
       <Credentials submit="Set the password" send={send} email={email} withoutEmail={email === null} />
     </Gate>
   )

@@ -40,7 +40,7 @@ export default function Settings(): VNode {
                   {person.role === 'operator' ? 'Operator' : 'Member'}
                 </Badge>
                 <span class="small muted">
-                  {person.role === 'operator' ? 'Sees and runs the whole gateway.' : 'Uses this account.'}
+                  {person.role === 'operator' ? 'Manages the gateway.' : 'Uses this account.'}
                 </span>
               </span>,
             ],
@@ -53,7 +53,7 @@ export default function Settings(): VNode {
               </span>,
             ],
             ['Plan', account.plan],
-            ['Signed in until', `${dateTime(session.expires_at)}, or half an hour after the last click`],
+            ['Signed in until', `${dateTime(session.expires_at)}, or after 30 minutes without activity`],
           ]}
         />
         <div class="row settings-leave">
@@ -63,7 +63,7 @@ export default function Settings(): VNode {
           {leaving.error && <ErrorNote error={leaving.error} />}
         </div>
       </Card>
-      <Card title="Password" hint="Changing it signs out every other browser.">
+      <Card title="Password" hint="Changing it ends all other sessions.">
         <PasswordForm email={person.email} />
       </Card>
       <Card title="Appearance" hint="Kept in this browser.">

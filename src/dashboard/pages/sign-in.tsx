@@ -31,7 +31,7 @@ export default function SignIn(): VNode {
           ) : (
             <p class="small">Accounts are made by invitation. Ask the operator of this gateway.</p>
           )}
-          <p class="small">Forgotten your password? The operator can send you a link to set a new one.</p>
+          <p class="small">Forgot your password? An operator can send you a reset link.</p>
         </>
       }
     >

@@ -64,7 +64,7 @@ export default function UsagePage(): VNode {
   return (
     <Page
       title="Usage"
-      lead="What your requests used, and what they cost."
+      lead="Requests, tokens and cost."
       actions={
         range && (
           <ButtonLink icon="download" href={`/api/usage.csv${search({ ...range, by: 'both' })}`} download>
@@ -75,7 +75,7 @@ export default function UsagePage(): VNode {
     >
       <RangeBar choice={choice} problem={problem} />
       {range && (
-        <Loaded resource={byModel} title="The usage could not be read" lines={8}>
+        <Loaded resource={byModel} title="Failed to load the usage" lines={8}>
           {view =>
             view.total.requests === 0 ? (
               <Nothing choice={choice} />
@@ -104,7 +104,7 @@ function Shown({ choice, byModel, byKey, names }: ShownProps): VNode {
       <Totals total={byModel.total} />
       <Card
         title={`${METRIC_NAMES[choice.metric]} by ${step}`}
-        hint={step === 'day' ? 'Days are days of UTC.' : undefined}
+        hint={step === 'day' ? 'Days are in UTC.' : undefined}
         actions={<ChartChoice choice={choice} />}
       >
         <LazyChart rows={rows} step={step} from={from} to={to} metric={choice.metric} by={choice.by} names={names} />
@@ -264,7 +264,7 @@ function Nothing({ choice }: { readonly choice: Choice }): VNode {
     <Card>
       <Empty
         icon="usage"
-        title="Nothing was used in this time"
+        title="No usage in this period"
         action={
           <>
             {!widest && <Button onClick={() => setQuery({ range: '90d' })}>Show 90 days</Button>}
@@ -274,7 +274,7 @@ function Nothing({ choice }: { readonly choice: Choice }): VNode {
           </>
         }
       >
-        Send a request with one of your keys, or try a model in the playground: it shows here at once.
+        Send a request with one of your keys, or try a model in the playground: usage appears here at once.
       </Empty>
     </Card>
   )

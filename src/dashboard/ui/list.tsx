@@ -11,7 +11,7 @@ interface ListProps<Row>
     Omit<TableProps<Row>, 'rows' | 'busy'> {
   /** The list as the API pages it, or the rows where the page has them already. */
   readonly rows: Pages<Row> | readonly Row[]
-  /** The title of the error: `The keys could not be read`. */
+  /** The title of the error: `Failed to load the keys`. */
   readonly failed?: string | undefined
   /** By name: the pages have no newer and older. */
   readonly byName?: boolean | undefined

@@ -30,7 +30,7 @@ export function OnceDialog({ title, label, secret, lead, children, onClose }: On
         {lead}
         <Field
           label={label}
-          hint="It is shown this once. The gateway keeps only a digest of it."
+          hint="Shown only once. Tollgate stores only a digest."
           control={wired => (
             <div class="line">
               <input
@@ -60,7 +60,7 @@ export function OnceDialog({ title, label, secret, lead, children, onClose }: On
                 </Button>
               }
             >
-              It cannot be shown again; only a new one can be made.
+              It cannot be shown again. You can only create a new one.
             </Note>
           </div>
         )}

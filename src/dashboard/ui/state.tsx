@@ -33,12 +33,12 @@ export function Empty({ title, icon, children, action }: EmptyProps): VNode {
 interface ErrorProps {
   readonly error: ApiError
   readonly retry?: (() => void) | undefined
-  /** What was wanted: `The keys could not be read.` */
+  /** What was wanted: `Failed to load the keys.` */
   readonly title?: string | undefined
 }
 
 /** What went wrong, and the request's id for whoever looks into it. */
-export function ErrorBox({ error, retry, title = 'This did not work' }: ErrorProps): VNode {
+export function ErrorBox({ error, retry, title = 'Something went wrong' }: ErrorProps): VNode {
   return (
     <div class="note tone-bad" role="alert">
       <Icon name="error" />

@@ -38,7 +38,7 @@ export function PlanField({ plans, ...field }: PlanFieldProps): VNode {
         label="Plan"
         list={list}
         maxLength={100}
-        hint="A word that policies ask for, as in account.plan == &quot;free&quot;. Policies decide what it means."
+        hint="A name that policies test, for example account.plan == &quot;free&quot;."
         {...field}
       />
       <datalist id={list}>
@@ -52,7 +52,7 @@ export function PlanField({ plans, ...field }: PlanFieldProps): VNode {
 
 /** The credit that a new account begins with. */
 export function FirstCreditField(field: FieldProps): VNode {
-  return <TextField label="First credit" optional dollars hint="More can be granted at any time." {...field} />
+  return <TextField label="First credit" optional dollars hint="You can grant more at any time." {...field} />
 }
 
 interface NewAccountProps {
@@ -78,7 +78,7 @@ export function NewAccountDialog({ plans, onClose, onMade }: NewAccountProps): V
         label="Name"
         maxLength={100}
         required
-        hint="Whose it is: a person, a team, a customer."
+        hint="The owner: a person, a team or a customer."
         {...form.field('name')}
       />
       <PlanField plans={plans} optional {...form.field('plan')} />
@@ -136,14 +136,14 @@ export function CreditDialog({ account, onClose, onChanged }: ChangeProps): VNod
         maxLength={200}
         spellcheck={false}
         required
-        hint="The same reference is never credited twice, so trying again is safe. For a payment, take the payment's own id; this one is made up for you."
+        hint="The same reference is never credited twice, so trying again is safe. For a payment, use the payment's id; otherwise keep the generated one."
         {...form.field('reference')}
       />
       <TextField
         label="Note"
         optional
         maxLength={200}
-        hint="Shown in the ledger. The people of the account can read it."
+        hint="Shown in the ledger. Members of the account can read it."
         {...form.field('note')}
       />
     </FormDialog>
@@ -154,7 +154,7 @@ function GrantedBefore({ view }: { readonly view: CreditView }): VNode {
   return (
     <Note tone="warn" title="Nothing was granted">
       The reference {view.reference} was credited before, so nothing was added now.{' '}
-      <Money value={view.account.available} owned /> is available. For another payment, take another reference.
+      <Money value={view.account.available} owned /> is available. For another payment, use another reference.
     </Note>
   )
 }
@@ -163,7 +163,7 @@ function GrantedBefore({ view }: { readonly view: CreditView }): VNode {
 export function PlanDialog({ account, plans, onClose, onChanged }: ChangeProps & { plans: readonly string[] }): VNode {
   const form = useForm({
     initial: { plan: account.plan },
-    check: ({ plan }) => ({ plan: plan.trim() === '' ? 'Name a plan.' : '' }),
+    check: ({ plan }) => ({ plan: plan.trim() === '' ? 'Enter a plan.' : '' }),
     send: async ({ plan: typed }) => {
       const plan = typed.trim()
       if (plan !== account.plan) {
@@ -199,7 +199,7 @@ export function FreezeDialog({ account, onClose, onChanged }: ChangeProps): VNod
             From the next request on, every key of this account is refused. Answers in progress are finished and
             charged.
           </p>
-          <p>Its people can still sign in, and its credit stays. You can unfreeze it at any time.</p>
+          <p>Its members can still sign in, and its credit is kept. You can unfreeze it at any time.</p>
         </>
       ) : (
         <p>Its keys work again from the next request on.</p>

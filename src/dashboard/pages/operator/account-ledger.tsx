@@ -66,7 +66,7 @@ export function Receipts({ accountId, keys, choice }: ReceiptsProps): VNode {
   return (
     <ReceiptList
       title="Receipts"
-      hint="One for each request that is over."
+      hint="One per completed request."
       actions={choice}
       filters={
         <div class="filters">
@@ -86,9 +86,9 @@ export function Receipts({ accountId, keys, choice }: ReceiptsProps): VNode {
         <Empty icon="receipt" title={pages.next === null ? 'No receipts' : 'None on this page'}>
           {pages.next === null
             ? outcome === '' && key === ''
-              ? 'The first request of this account makes the first one.'
-              : 'None of the receipts fits.'
-            : 'Older ones may fit: go on with the next page.'}
+              ? 'The first request of this account creates the first receipt.'
+              : 'No receipts match the filters.'
+            : 'Older receipts may match. See the next page.'}
         </Empty>
       }
     />

@@ -34,8 +34,8 @@ export function People({ account, people, onChanged }: PeopleProps): VNode {
         </Button>
       )}
       empty={
-        <Empty icon="people" title="Nobody signs in to this account" action={invite}>
-          Invite somebody: they make keys and see what is spent.
+        <Empty icon="people" title="No members" action={invite}>
+          Invite a person to create keys and see usage.
         </Empty>
       }
     >

@@ -26,7 +26,7 @@ export function AccountReceipt({ id, accountId }: ReceiptProps): VNode {
         </span>
       }
     >
-      <Loaded resource={found} title="The receipt could not be read" lines={8}>
+      <Loaded resource={found} title="Failed to load the receipt" lines={8}>
         {({ receipt }) => <ReceiptDetails receipt={receipt} names={keyNames(detail.data?.keys ?? [])} />}
       </Loaded>
     </Page>

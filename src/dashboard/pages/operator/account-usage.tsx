@@ -40,11 +40,11 @@ export function Usage({ accountId, keys }: UsageProps): VNode {
         </>
       }
     >
-      <Loaded resource={resource} title="The usage could not be read" lines={6}>
+      <Loaded resource={resource} title="Failed to load the usage" lines={6}>
         {usage =>
           usage.rows.length === 0 ? (
-            <Empty icon="usage" title="Nothing was used in the last 30 days">
-              The chart begins with the first request of this account.
+            <Empty icon="usage" title="No usage in the last 30 days">
+              Usage appears after the first request of this account.
             </Empty>
           ) : (
             <div class="stack">

@@ -46,7 +46,7 @@ function Overview({ accountId }: { readonly accountId: string }): VNode {
   return (
     <Page title="Account" back={BACK}>
       {detail.error ? (
-        <ErrorBox error={detail.error} retry={detail.reload} title="The account could not be read" />
+        <ErrorBox error={detail.error} retry={detail.reload} title="Failed to load the account" />
       ) : (
         <Loading lines={8} />
       )}
@@ -112,7 +112,7 @@ function Detail({ resource, detail }: DetailProps): VNode {
       }
     >
       {resource.error && (
-        <ErrorBox error={resource.error} retry={resource.reload} title="The account could not be read again" />
+        <ErrorBox error={resource.error} retry={resource.reload} title="Failed to load the account again" />
       )}
       {account.frozen && (
         <Note tone="bad" title="This account is frozen">

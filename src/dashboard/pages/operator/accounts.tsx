@@ -44,7 +44,7 @@ export default function Accounts(): VNode {
       <List
         rows={pages}
         byName
-        failed="The accounts could not be read"
+        failed="Failed to load the accounts"
         filters={<Filters plans={planNames} />}
         instead={request !== null && <Request id={request} />}
         caption="Accounts by name"
@@ -84,16 +84,14 @@ function Request({ id }: { readonly id: string }): VNode {
     navigate(`/operator/accounts/${data.account.id}?receipt=${data.receipt.id}`)
   }, [data])
   if (!error) return <Loading lines={6} label="Looking for the request" />
-  if (error.code !== 'not_found')
-    return <ErrorBox error={error} retry={reload} title="The request was not looked for" />
+  if (error.code !== 'not_found') return <ErrorBox error={error} retry={reload} title="The search failed" />
   return (
     <Empty
       icon="receipt"
-      title="There is no receipt by this id"
+      title="No receipt with this id"
       action={<Button onClick={() => setQuery({ search: null })}>Show all accounts</Button>}
     >
-      Is the id whole? Requests that were refused before anything was set aside have no receipt: those stand only in the
-      gateway's log.
+      Check the id. Requests rejected before a hold have no receipt and appear only in the gateway's log.
     </Empty>
   )
 }
@@ -129,7 +127,7 @@ function Nothing({ isFiltered, onNew }: { readonly isFiltered: boolean; readonly
     return (
       <Empty
         icon="search"
-        title="No account fits"
+        title="No accounts found"
         action={<Button onClick={() => setQuery({ search: null, plan: null, state: null })}>Show all accounts</Button>}
       >
         Try a shorter part of the name, or another plan or state.
@@ -146,7 +144,7 @@ function Nothing({ isFiltered, onNew }: { readonly isFiltered: boolean; readonly
         </Button>
       }
     >
-      An account has people, keys and credit. People can also be invited: an account is then made with them.
+      An account has members, keys and credit. You can also create one by inviting a person.
     </Empty>
   )
 }

@@ -29,7 +29,7 @@ export default function Configuration(): VNode {
         </Button>
       }
     >
-      <Loaded resource={resource} title="The configuration could not be read" lines={10}>
+      <Loaded resource={resource} title="Failed to load the configuration" lines={10}>
         {configuration => (
           <>
             <State configuration={configuration} />
@@ -93,7 +93,7 @@ function Routes({ routes }: Pick<ConfigurationView, 'routes'>): VNode {
     <Card title="Routes" hint="The steps of each route run from top to bottom.">
       {routes.length === 0 ? (
         <Empty icon="configuration" title="No routes">
-          Name one under <Code>routes</Code> in gateway.yaml, with a path and a policy.
+          Add one under <Code>routes</Code> in gateway.yaml, with a path and a policy.
         </Empty>
       ) : (
         <ul class="operator-routes">

@@ -20,21 +20,23 @@ export default function Exchanges(): VNode {
   // Ages are those of the moment the list was read: a list that stands still does not grow older.
   const readAt = useMemo(() => Date.now(), [resource.data])
   const pause = (): void => {
-    announce(paused ? 'The list is live again' : 'The list stands still')
+    announce(paused ? 'Live updates resumed' : 'Live updates paused')
     setPaused(!paused)
     if (paused) resource.reload()
   }
   return (
     <Page
       title="Live exchanges"
-      lead={paused ? 'The list stands still.' : 'Requests in progress now, the oldest first. The list renews itself.'}
+      lead={
+        paused ? 'Live updates are paused.' : 'Requests in progress now, the oldest first. Updates every 2 seconds.'
+      }
       actions={
         <Button icon={paused ? 'play' : 'pause'} onClick={pause}>
-          {paused ? 'Go on' : 'Pause'}
+          {paused ? 'Resume' : 'Pause'}
         </Button>
       }
     >
-      <Loaded resource={resource} title="The exchanges could not be read">
+      <Loaded resource={resource} title="Failed to load the exchanges">
         {({ items }) => (
           <>
             <Figures items={items} readAt={readAt} />
@@ -76,8 +78,8 @@ function InProgress({ items, readAt }: ListProps): VNode {
       caption="Exchanges in progress"
       columns={columns(readAt)}
       empty={
-        <Empty icon="exchanges" title="Nothing is in progress">
-          Requests stand here while they are answered. Finished ones are in the receipts of their account.
+        <Empty icon="exchanges" title="No requests in progress">
+          Requests appear here while they are in progress. Completed requests have receipts in their account.
         </Empty>
       }
     />

@@ -10,24 +10,22 @@ export interface StateWords {
 
 /** Every state of a target, the best first. */
 export const STATES: Readonly<Record<TargetHealthView['state'], StateWords>> = {
-  well: { label: 'Healthy', tone: 'good', meaning: 'It answers. It is asked in its turn.' },
+  well: { label: 'Healthy', tone: 'good', meaning: 'Responds normally. Requests are sent to it in order.' },
   half_open: {
     label: 'Probing',
     tone: 'info',
-    meaning:
-      'It was ejected, and that time is over. One request tries it: if that goes well, it is asked in its turn again.',
+    meaning: 'The ejection has expired. One request tests the target; if it succeeds, the target is healthy again.',
   },
   limited: {
     label: 'Limited',
     tone: 'warn',
-    meaning:
-      'The provider said that there were too many requests. It is asked after the others until its time is over.',
+    meaning: 'The provider rate-limited the target. Other targets are tried first until the limit expires.',
   },
   ejected: {
     label: 'Ejected',
     tone: 'bad',
     meaning:
-      'It failed too often. It is asked after all others for a while, longer each time. It is never taken away: when no other target is left, it is asked all the same.',
+      'The target failed repeatedly. Other targets are tried first for a period that grows with each ejection. If no other target is left, requests still go to it.',
   },
 }
 
@@ -38,7 +36,7 @@ export function providerWords(provider: ProviderView): StateWords {
     return {
       label: 'No credential',
       tone: 'bad',
-      meaning: 'The provider has refused every credential of this gateway.',
+      meaning: 'The provider rejected every credential of this gateway.',
     }
   const sick = provider.targets.filter(target => target.state === 'ejected').length
   if (sick > 0 && sick === provider.targets.length)
@@ -48,7 +46,7 @@ export function providerWords(provider: ProviderView): StateWords {
     return {
       label: 'Degraded',
       tone: 'warn',
-      meaning: `${other} of ${provider.targets.length} targets are not well.`,
+      meaning: `${other} of ${provider.targets.length} targets are unhealthy.`,
     }
   if (good < total) return { label: 'Degraded', tone: 'warn', meaning: `${good} of ${total} credentials are good.` }
   return { label: 'Healthy', tone: 'good', meaning: 'Every target of this provider is healthy.' }

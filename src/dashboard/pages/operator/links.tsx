@@ -43,7 +43,7 @@ export function InviteDialog({ account, onClose, onMade }: InviteProps): VNode {
   const { role, joins } = form.values
   return (
     <FormDialog
-      title={account ? `Invite somebody to ${account.name}` : 'Invite somebody'}
+      title={account ? `Invite a person to ${account.name}` : 'Invite a person'}
       form={form}
       submit="Create"
       onClose={onClose}
@@ -71,7 +71,7 @@ export function InviteDialog({ account, onClose, onMade }: InviteProps): VNode {
         type="email"
         optional
         maxLength={254}
-        hint="Only this address can use the link. Without it, whoever has the link can. Nothing is sent: you pass the link on."
+        hint="Only this address can use the link. If empty, anyone with the link can use it. Tollgate sends no e-mail: share the link yourself."
         {...form.field('email')}
       />
     </FormDialog>
@@ -116,9 +116,9 @@ function AccountField({ value: chosen, onValue, error }: AccountFieldProps): VNo
         error={error}
         hint={
           found.data && items.length === 0
-            ? 'No account fits. Try a shorter part of the name.'
+            ? 'No matching accounts. Try a shorter part of the name.'
             : found.data?.next
-              ? 'There are more: type to find them.'
+              ? 'More accounts match. Type more of the name.'
               : undefined
         }
       />
@@ -143,10 +143,10 @@ function LinkDialog({ issued: { link, url }, onClose }: LinkProps): VNode {
     >
       <p>
         {isReset
-          ? `Pass it on to ${link.email}, who chooses a new password with it. Until then the old one works.`
+          ? `Send it to ${link.email} to set a new password. The current password works until then.`
           : link.email === null
-            ? 'Pass it on to the person you invite. Whoever opens it first can use it.'
-            : `Pass it on to ${link.email}. No other address can use it.`}{' '}
+            ? 'Send it to the person you invite. The first person to open it can use it.'
+            : `Send it to ${link.email}. No other address can use it.`}{' '}
         It works once, until {dateTime(link.expires_at)}.
       </p>
     </OnceDialog>
@@ -173,8 +173,8 @@ export function ResetDialog({ person, onClose, onMade }: ResetProps): VNode {
   return (
     <FormDialog title={`A new password for ${person.email}?`} form={form} submit="Create" onClose={onClose}>
       <div class="stack">
-        <p>You get a link for them. With it they choose a new password; all their sessions end then.</p>
-        <p class="muted">It works once, for 24 hours.</p>
+        <p>Creates a link to set a new password. Using it ends all sessions of this person.</p>
+        <p class="muted">The link works once and expires after 24 hours.</p>
       </div>
     </FormDialog>
   )

@@ -42,13 +42,17 @@ export default function People(): VNode {
   const [remove, removeQuestion] = useQuestion<PersonView>(person => removal(person, changed))
   const invite = (
     <Button variant="primary" icon="plus" onClick={() => setInviting(true)}>
-      Invite somebody
+      Invite a person
     </Button>
   )
   return (
-    <Page title="People" lead="Who can sign in to the dashboard, and the links that let others in." actions={invite}>
+    <Page
+      title="People"
+      lead="People who can sign in to the dashboard, and open invitation and reset links."
+      actions={invite}
+    >
       <List
-        title="Everybody"
+        title="All people"
         filters={
           <search class="filters">
             <SearchField placeholder="A part of the address" />
@@ -56,7 +60,7 @@ export default function People(): VNode {
         }
         rows={people}
         byName
-        failed="The people could not be read"
+        failed="Failed to load the people"
         caption="People who can sign in, by address"
         columns={personColumns(session.person.id)}
         rowActions={person => (
@@ -89,14 +93,14 @@ function Nobody({ isFiltered }: { readonly isFiltered: boolean }): VNode {
   return isFiltered ? (
     <Empty
       icon="search"
-      title="Nobody fits"
-      action={<Button onClick={() => setQuery({ search: null })}>Show everybody</Button>}
+      title="No people found"
+      action={<Button onClick={() => setQuery({ search: null })}>Show all people</Button>}
     >
       Try a shorter part of the address.
     </Empty>
   ) : (
-    <Empty icon="people" title="Nobody else is on this page">
-      The pages before it have the others.
+    <Empty icon="people" title="No people on this page">
+      Go back to the previous page.
     </Empty>
   )
 }
@@ -132,8 +136,8 @@ function roleChange({ id, email, role: now }: PersonView, isSelf: boolean, onCha
       ) : (
         <p>
           {isSelf
-            ? 'You see only your own account then. Another operator can change that.'
-            : 'They see only their own account then.'}
+            ? 'You will see only your own account. Another operator can change that.'
+            : 'They will see only their own account.'}
         </p>
       ),
   }
@@ -142,17 +146,15 @@ function roleChange({ id, email, role: now }: PersonView, isSelf: boolean, onCha
 function removal(person: PersonView, onChanged: (removed: PersonView) => void) {
   return {
     title: `Remove ${person.email}?`,
-    confirm: 'Remove this person',
+    confirm: 'Remove person',
     danger: true,
     openerGoes: true,
     onConfirm: () => api.delete(`operator/people/${person.id}`).then(() => onChanged(person)),
     done: `${person.email} was removed`,
     children: (
       <>
-        <p>
-          They are signed out at once and cannot sign in again. This cannot be undone, but they can be invited again.
-        </p>
-        <p>Their account, its keys and its credit stay. To stop its requests too, freeze the account.</p>
+        <p>They are signed out and cannot sign in again. To give them access later, invite them again.</p>
+        <p>Their account, keys and credit are kept. To stop its requests, freeze the account.</p>
       </>
     ),
   }
@@ -173,7 +175,7 @@ function Links({ links }: { readonly links: Pages<LinkView> }): VNode {
       title="Open links"
       hint="Each works once. A link that is used, revoked or expired is not listed."
       rows={links}
-      failed="The links could not be read"
+      failed="Failed to load the links"
       caption="Links that still work, the newest first"
       columns={LINKS}
       rowActions={link => (
@@ -183,7 +185,7 @@ function Links({ links }: { readonly links: Pages<LinkView> }): VNode {
       )}
       empty={
         <Empty icon="link" title="No open links">
-          Invitations and password resets stand here until they are used.
+          Invitations and password resets appear here until they are used.
         </Empty>
       }
     >
@@ -196,7 +198,7 @@ const LINKS: readonly Column<LinkView>[] = [
   {
     title: 'Link',
     cell: link => (link.kind === 'reset' ? 'Password reset' : 'Invitation'),
-    below: link => `for ${link.email ?? 'whoever has it'}`,
+    below: link => `for ${link.email ?? 'anyone with the link'}`,
   },
   {
     title: 'Role',
@@ -211,7 +213,7 @@ const LINKS: readonly Column<LinkView>[] = [
         <AccountLink id={link.account_id} name={link.account} />
       ) : (
         <span>
-          a new one
+          new account
           {link.plan !== null && `, plan ${link.plan}`}
           {/[1-9]/.test(link.credit) && (
             <>
@@ -221,12 +223,12 @@ const LINKS: readonly Column<LinkView>[] = [
         </span>
       ),
   },
-  { title: 'Made by', cell: link => link.created_by },
-  { title: 'Ends', cell: link => <Time value={link.expires_at} /> },
+  { title: 'Created by', cell: link => link.created_by },
+  { title: 'Expires', cell: link => <Time value={link.expires_at} /> },
 ]
 
 function linkWords({ kind, email }: LinkView): string {
-  return `${kind === 'reset' ? 'A password reset' : 'An invitation'} for ${email ?? 'whoever has it'}.`
+  return `${kind === 'reset' ? 'A password reset' : 'An invitation'} for ${email ?? 'anyone with the link'}.`
 }
 
 function AccountLink({ id, name }: { readonly id: string; readonly name: string | null }): VNode {

@@ -28,19 +28,19 @@ export default function Providers(): VNode {
   return (
     <Page
       title="Providers"
-      lead="Where requests go, and how well that went lately. The page renews itself."
+      lead="The health of each provider and its targets. Updates every few seconds."
       actions={
         <Button icon="reload" onClick={resource.reload} busy={resource.loading && resource.data === undefined}>
           Refresh
         </Button>
       }
     >
-      <Loaded resource={resource} title="The providers could not be read" lines={8}>
+      <Loaded resource={resource} title="Failed to load the providers" lines={8}>
         {({ items }) =>
           items.length === 0 ? (
             <Card>
               <Empty icon="providers" title="No providers">
-                Name one under <Code>providers</Code> in gateway.yaml, and a model with a target that uses it.
+                Add one under <Code>providers</Code> in gateway.yaml, and a model with a target that uses it.
               </Empty>
             </Card>
           ) : (
@@ -152,7 +152,7 @@ function State({ words }: { readonly words: StateWords }): VNode {
 
 function Meanings(): VNode {
   return (
-    <Card title="What the states mean">
+    <Card title="States">
       <dl class="details">
         {Object.entries(STATES).map(([state, words]) => (
           <div key={state}>

@@ -12,7 +12,7 @@ const EVERY_MS = 10_000
 export function Summary(): VNode {
   const summary = useResource<SummaryView>('operator/summary', undefined, { everyMs: EVERY_MS })
   return (
-    <Loaded resource={summary} lines={2} title="The summary could not be read">
+    <Loaded resource={summary} lines={2} title="Failed to load the summary">
       {data => <Figures summary={data} />}
     </Loaded>
   )
@@ -24,18 +24,18 @@ function Figures({ summary }: { readonly summary: SummaryView }): VNode {
     <>
       {!ready && (
         <Note tone="bad" title="The gateway is not ready">
-          {reason === null ? 'It does not say why.' : sentence(reason)} Load balancers send it no new requests.
+          {reason === null ? 'No reason was given.' : sentence(reason)} Load balancers send it no new requests.
         </Note>
       )}
       <Stats>
         <Stat label="Accounts" value={count(accounts)} />
-        <Stat label="Credit of all" value={<Money value={posted} owned />} hint="not spent yet" />
+        <Stat label="Total credit" value={<Money value={posted} owned />} hint="not spent" />
         <Stat
           label="Held"
           value={<Money value={held} owned />}
           hint={`for ${plural(openHolds, 'request')} in progress`}
         />
-        <Stat label="In flight" value={count(inflight)} hint={<a href="/operator/exchanges">Watch them</a>} />
+        <Stat label="In progress" value={count(inflight)} hint={<a href="/operator/exchanges">View</a>} />
         <Stat
           label="Gateway"
           value={

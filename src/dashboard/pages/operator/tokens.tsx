@@ -53,13 +53,13 @@ export default function Tokens(): VNode {
   return (
     <Page
       title="Operator tokens"
-      lead="For machines that do what operators do. They work on the admin listener only, never here and never for requests to models."
+      lead="For scripts and webhooks that use the operator API on the admin listener. They do not work for model requests."
       actions={make}
     >
       <List
         title="Tokens"
         rows={tokens}
-        failed="The tokens could not be read"
+        failed="Failed to load the tokens"
         caption="Operator tokens"
         columns={COLUMNS}
         rowActions={token => (
@@ -69,7 +69,7 @@ export default function Tokens(): VNode {
         )}
         empty={
           <Empty icon="token" title="No tokens" action={make}>
-            A payment's webhook needs one to grant credit.
+            Create one for a script or a payment webhook.
           </Empty>
         }
       />
@@ -83,8 +83,8 @@ export default function Tokens(): VNode {
           onClose={() => setIssued(undefined)}
           lead={
             <p>
-              Whoever has it can do what an operator can. Keep it where the machine keeps its secrets, for example in
-              the environment as <Code>TOLLGATE_OPERATOR_TOKEN</Code>.
+              This token has the rights of an operator. Store it as a secret, for example in the environment as{' '}
+              <Code>TOLLGATE_OPERATOR_TOKEN</Code>.
             </p>
           }
         />
@@ -96,16 +96,16 @@ export default function Tokens(): VNode {
 
 const COLUMNS: readonly Column<TokenView>[] = [
   { title: 'Name', cell: token => token.name, below: token => <code>{`\u2026${token.last4}`}</code> },
-  { title: 'Made by', cell: token => token.created_by },
-  { title: 'Made', cell: token => <Time value={token.created_at} /> },
-  { title: 'Ends', cell: token => <Time value={token.expires_at} none="when it is revoked" /> },
+  { title: 'Created by', cell: token => token.created_by },
+  { title: 'Created', cell: token => <Time value={token.created_at} /> },
+  { title: 'Expires', cell: token => <Time value={token.expires_at} none="never" /> },
 ]
 
 const DAY_MS = 86_400_000
 const LIVES = [
   { value: '90', label: '90 days' },
-  { value: '365', label: 'A year' },
-  { value: '', label: 'Until it is revoked' },
+  { value: '365', label: '1 year' },
+  { value: '', label: 'Never' },
 ]
 
 interface NewTokenProps {
@@ -116,7 +116,7 @@ interface NewTokenProps {
 function NewTokenDialog({ onClose, onMade }: NewTokenProps): VNode {
   const form = useForm({
     initial: { name: '', expires_at: '365' },
-    check: ({ name }) => ({ name: name.trim() === '' ? 'Say who will use it.' : '' }),
+    check: ({ name }) => ({ name: name.trim() === '' ? 'Enter a name.' : '' }),
     send: async ({ name, expires_at: days }) => {
       const end = days === '' ? null : new Date(Date.now() + Number(days) * DAY_MS).toISOString()
       onMade(await api.post<IssuedTokenView>('operator/tokens', { name: name.trim(), expires_at: end }))
@@ -128,10 +128,10 @@ function NewTokenDialog({ onClose, onMade }: NewTokenProps): VNode {
         label="Name"
         maxLength={100}
         required
-        hint="Which machine will use it. The ledger names it with every credit it grants."
+        hint="The script or service that uses it. The ledger shows this name for each credit it grants."
         {...form.field('name')}
       />
-      <Choice label="It ends after" options={LIVES} {...form.field('expires_at')} />
+      <Choice label="Expires after" options={LIVES} {...form.field('expires_at')} />
     </FormDialog>
   )
 }
@@ -141,7 +141,7 @@ function Example(): VNode {
   const configuration = useResource<ConfigurationView>('operator/configuration')
   const address = configuration.data ? adminAddress(configuration.data.files) : null
   return (
-    <Card title="Grant credit when a payment has come in">
+    <Card title="Grant credit for a payment">
       <div class="stack">
         <p>
           Let the webhook of your payment provider send this. The reference is the payment's own id: when the webhook
