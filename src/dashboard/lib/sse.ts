@@ -7,7 +7,7 @@ import { createParser } from 'eventsource-parser'
 /** What has come. */
 export type StreamEvent =
   | { readonly kind: 'text'; readonly text: string }
-  /** What a thinking model shows of its thoughts. */
+  /** What a model shows of its reasoning. */
   | { readonly kind: 'thought'; readonly text: string }
   | { readonly kind: 'finish'; readonly reason: string }
   | { readonly kind: 'usage'; readonly promptTokens: number; readonly completionTokens: number }

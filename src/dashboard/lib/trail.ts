@@ -189,7 +189,7 @@ const SOURCES: Readonly<Record<string, string>> = {
     'The model provider reported more tokens than this request can have used. Only the possible maximum is charged; the operator pays the rest.',
   estimated: 'The model provider reported no usable figures, so the charge uses the count of the gateway.',
   estimated_low:
-    'The answer ended early, and thinking that the model keeps to itself cannot be counted. What could be counted is charged; the true figure may be higher.',
+    'The answer ended early, and hidden reasoning tokens cannot be counted. The counted tokens are charged; the true figure may be higher.',
   prompt_estimated:
     'The client left before anything of the answer had come. The model provider had been sent the prompt, so the prompt is charged, as the gateway estimates it.',
   insurance: 'The answer was empty, so nothing is charged, whatever the model provider bills.',

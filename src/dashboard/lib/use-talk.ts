@@ -143,7 +143,7 @@ function speak(text: string, say: (text: string) => void): void {
   if (text !== '') say(text)
 }
 
-/** An answer that was stopped is settled a moment later; of thinking models when their usage has come. */
+/** An answer that was stopped is settled a moment later; of reasoning models when their usage has come. */
 const WAITS_MS = [0, 300, 700, 1500, 3000, 6000, 12_000, 12_000]
 
 async function settledReceipt(id: string): Promise<ReceiptView | null> {

@@ -105,7 +105,7 @@ function ModelName({ id, description, aliases, owned_by, reasoning, price }: Mod
       <span class="row">
         <span class="mono strong">{id}</span>
         <Copy text={id} label={`Copy ${id}`} iconOnly variant="quiet" />
-        {reasoning && <Badge tone="info">Thinks</Badge>}
+        {reasoning && <Badge tone="info">Reasoning</Badge>}
         {price === null && <Badge tone="good">Free</Badge>}
       </span>
       {description && <span class="small muted">{description}</span>}

@@ -44,7 +44,7 @@ function Thoughts({ answer: { thoughts, text } }: { readonly answer: Answer }): 
   if (thoughts === '') return null
   return (
     <details class="turn-thought" open={text === ''}>
-      <summary>Thoughts</summary>
+      <summary>Reasoning</summary>
       <div class="turn-text">{thoughts}</div>
     </details>
   )
@@ -54,7 +54,7 @@ function Waiting({ answer }: { readonly answer: Answer }): VNode {
   return (
     <p class="line muted">
       <span class="spinner" aria-hidden="true" />
-      {answer.thoughts === '' ? 'Waiting for the first token' : 'Thinking'}
+      {answer.thoughts === '' ? 'Waiting for the first token' : 'Reasoning'}
     </p>
   )
 }
@@ -75,7 +75,7 @@ function Remark({ answer }: { readonly answer: Answer }): VNode | null {
   if (state === 'stopped') {
     return (
       <Note tone="info" title="You stopped it">
-        {text !== '' ? 'The answer is incomplete.' : thoughts === '' ? 'No content was received.' : STILL_THINKING}
+        {text !== '' ? 'The answer is incomplete.' : thoughts === '' ? 'No content was received.' : STILL_REASONING}
       </Note>
     )
   }
@@ -90,7 +90,7 @@ function Remark({ answer }: { readonly answer: Answer }): VNode | null {
   return null
 }
 
-const STILL_THINKING = 'It was still thinking. It may go on for a while at the provider, and what it uses is charged.'
+const STILL_REASONING = 'The model was still reasoning. The provider may continue for a while, and its usage is charged.'
 
 /** Tokens, times, and the price of it. */
 function Facts({ answer }: { readonly answer: Answer }): VNode | null {

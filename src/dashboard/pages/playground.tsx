@@ -248,7 +248,7 @@ function SettingsFields({ models, model, draft, onDraft, problems }: SettingsPro
       />
       {model.reasoning && (
         <SelectField
-          label="Thinking"
+          label="Reasoning"
           value={draft.effort}
           onValue={set('effort')}
           options={EFFORTS}

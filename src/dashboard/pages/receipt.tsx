@@ -163,7 +163,7 @@ function SumCard({ receipt, sum }: { readonly receipt: ReceiptView; readonly sum
       {receipt.reasoning_tokens > 0 && (
         <p class="small muted receipt-remark">
           {count(receipt.reasoning_tokens)} of the {count(receipt.completion_tokens)} tokens of the answer were
-          thinking.
+          reasoning.
         </p>
       )}
     </Card>

@@ -143,7 +143,7 @@ function Totals({ total }: { readonly total: UsageView['total'] }): VNode {
       <Stat
         label="Answer tokens"
         value={<span title={count(total.completion_tokens)}>{compact(total.completion_tokens)}</span>}
-        hint={total.reasoning_tokens > 0 ? `${compact(total.reasoning_tokens)} of them thinking` : undefined}
+        hint={total.reasoning_tokens > 0 ? `${compact(total.reasoning_tokens)} for reasoning` : undefined}
       />
     </Stats>
   )
