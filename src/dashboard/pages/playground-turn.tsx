@@ -90,7 +90,8 @@ function Remark({ answer }: { readonly answer: Answer }): VNode | null {
   return null
 }
 
-const STILL_REASONING = 'The model was still reasoning. The provider may continue for a while, and its usage is charged.'
+const STILL_REASONING =
+  'The model was still reasoning. The provider may continue for a while, and its usage is charged.'
 
 /** Tokens, times, and the price of it. */
 function Facts({ answer }: { readonly answer: Answer }): VNode | null {

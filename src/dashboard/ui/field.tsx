@@ -32,12 +32,7 @@ interface FieldProps extends Said {
 /** The frame of one control. */
 export function Field({ label, hint, error, optional, control }: FieldProps): VNode {
   const id = useId()
-  const described = [hint ? `${id}-hint` : '', error ? `${id}-error` : ''].filter(Boolean).join(' ')
-  const wired: Wired = {
-    id,
-    ...(described && { 'aria-describedby': described }),
-    ...(error && { 'aria-invalid': 'true' as const }),
-  }
+  const wired: Wired = { id, ...describedBy(id, hint, error), ...(error && { 'aria-invalid': 'true' as const }) }
   return (
     <div class="field">
       <label class="field-label" for={id}>
@@ -45,6 +40,20 @@ export function Field({ label, hint, error, optional, control }: FieldProps): VN
         {optional && <span class="field-optional"> (optional)</span>}
       </label>
       {control(wired)}
+      <Words id={id} hint={hint} error={error} />
+    </div>
+  )
+}
+
+function describedBy(id: string, hint: ComponentChildren, error: string | undefined) {
+  const ids = [hint ? `${id}-hint` : '', error ? `${id}-error` : ''].filter(Boolean).join(' ')
+  return ids && { 'aria-describedby': ids }
+}
+
+/** What is wrong with a control, and what helps to fill it in. */
+function Words({ id, hint, error }: Omit<Said, 'label'> & { readonly id: string }): VNode {
+  return (
+    <>
       {error && (
         <p class="field-error" id={`${id}-error`}>
           {error}
@@ -55,7 +64,19 @@ export function Field({ label, hint, error, optional, control }: FieldProps): VN
           {hint}
         </p>
       )}
-    </div>
+    </>
+  )
+}
+
+/** The frame of several controls. */
+function Group({ label, hint, error, children }: Said & { readonly children: ComponentChildren }): VNode {
+  const id = useId()
+  return (
+    <fieldset class="field" {...describedBy(id, hint, error)}>
+      <legend class="field-label">{label}</legend>
+      {children}
+      <Words id={id} hint={hint} error={error} />
+    </fieldset>
   )
 }
 
@@ -207,19 +228,11 @@ interface GroupProps extends Said {
 }
 
 /** Any of several. */
-export function CheckboxGroup({ label, hint, error, values, onValues, options }: GroupProps): VNode {
-  const id = useId()
-  const described = [hint ? `${id}-hint` : '', error ? `${id}-error` : ''].filter(Boolean).join(' ')
+export function CheckboxGroup({ values, onValues, options, ...said }: GroupProps): VNode {
   const turn = (value: string, on: boolean): void =>
     onValues(options.map(option => option.value).filter(each => (each === value ? on : values.includes(each))))
   return (
-    <fieldset class="field checks" {...(described && { 'aria-describedby': described })}>
-      <legend class="field-label">{label}</legend>
-      {hint && (
-        <p class="small muted" id={`${id}-hint`}>
-          {hint}
-        </p>
-      )}
+    <Group {...said}>
       <div class="checks-list">
         {options.map(option => (
           <Checkbox
@@ -231,12 +244,7 @@ export function CheckboxGroup({ label, hint, error, values, onValues, options }:
           />
         ))}
       </div>
-      {error && (
-        <p class="field-error" id={`${id}-error`}>
-          {error}
-        </p>
-      )}
-    </fieldset>
+    </Group>
   )
 }
 
@@ -267,18 +275,16 @@ interface ChoiceProps extends Said {
 }
 
 /** One of a few that are all seen at once. */
-export function Choice({ label, hint, error, value, onValue, options }: ChoiceProps): VNode {
-  const id = useId()
-  const described = [hint ? `${id}-hint` : '', error ? `${id}-error` : ''].filter(Boolean).join(' ')
+export function Choice({ value, onValue, options, ...said }: ChoiceProps): VNode {
+  const name = useId()
   return (
-    <fieldset class="field choice" {...(described && { 'aria-describedby': described })}>
-      <legend class="field-label">{label}</legend>
+    <Group {...said}>
       <div class="row">
         {options.map(option => (
           <label key={option.value} class="choice-item">
             <input
               type="radio"
-              name={id}
+              name={name}
               value={option.value}
               checked={option.value === value}
               onChange={() => onValue(option.value)}
@@ -287,17 +293,7 @@ export function Choice({ label, hint, error, value, onValue, options }: ChoicePr
           </label>
         ))}
       </div>
-      {error && (
-        <p class="field-error" id={`${id}-error`}>
-          {error}
-        </p>
-      )}
-      {hint && (
-        <p class="small muted" id={`${id}-hint`}>
-          {hint}
-        </p>
-      )}
-    </fieldset>
+    </Group>
   )
 }
 
