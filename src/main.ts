@@ -36,7 +36,7 @@ import { createGeneration } from './runtime/generation.ts'
 import type { LoadedConfiguration } from './runtime/operator-views.ts'
 import { openOwnStore } from './runtime/own-store.ts'
 import { createRecentTrails, type Past } from './runtime/recent-trails.ts'
-import { createReloads, type Loaded, type ReloadResult, type Reloads } from './runtime/reload.ts'
+import { brokenPlugin, createReloads, type Loaded, type ReloadResult, type Reloads } from './runtime/reload.ts'
 import { closeNow, closeSoon, createShutdown, followMistakes, followSignals, undoAll } from './runtime/shutdown.ts'
 import { StoreError } from './store/error.ts'
 import { createIds } from './store/ids.ts'
@@ -210,7 +210,7 @@ async function createReloadsOf(base: Base, store: Store, metrics: Metrics): Prom
     },
     async attempt({ configuration: { routes }, catalog, healthTracker }) {
       const mistakes = await runDry(routes, { catalog, targets: healthTracker, clock, random }, 'reload')
-      return mistakes.map(({ sentence }) => sentence)
+      return mistakes.map(({ position, message, suggestion }) => brokenPlugin(position, message, suggestion))
     },
     notRun: notDryRun,
     log: log.log,

@@ -1,7 +1,7 @@
 /** Turns what the schema checker found into the refusal that a client understands: code, place, value and rule. */
 import type { ErrorObject } from 'ajv'
 import { type Refusal, refuse } from '#contract'
-import { shortJson, suggest } from './words.ts'
+import { meant, shortJson } from './words.ts'
 
 /** The refusal for the first error. Values are shown where they are words or numbers, and never from a message's text. */
 export function complain(error: ErrorObject, body: unknown): Refusal {
@@ -16,7 +16,8 @@ export function complain(error: ErrorObject, body: unknown): Refusal {
     const param = join(place, tag, false)
     if (tagValue === undefined) return missing(param)
     if (typeof tagValue !== 'string') return wrongType(param, ['string'], tagValue)
-    return wrongValue(param, `${shortJson(tagValue)} is not one of ${quoted(tagsOf(parentSchema!, tag))}`)
+    const tags = tagsOf(parentSchema!, tag)
+    return wrongValue(param, `${shortJson(tagValue)} is not one of ${quoted(tags)}`, meant(tagValue, tags))
   }
   if (keyword === 'type') return wrongType(place, [error.schema as string | string[]].flat(), data)
   return wrongValue(place, ruleOf(error))
@@ -28,11 +29,8 @@ function missing(param: string): Refusal {
 
 function unknown(place: string, name: string, { properties = {} }: { readonly properties?: object }): Refusal {
   const known = Object.keys(properties)
-  const near = suggest(name, known)
-  const meant = near !== undefined && known.includes(near) ? near : undefined
   const param = join(place, name, false)
-  const hint = meant === undefined ? '' : ` Did you mean '${meant}'?`
-  return refuse('unknown_parameter', { message: `Unknown parameter: '${param}'.${hint}`, param })
+  return refuse('unknown_parameter', { message: `Unknown parameter: '${param}'.${meant(name, known)}`, param })
 }
 
 const ARTICLES: Record<string, string> = {
@@ -53,8 +51,8 @@ function wrongType(param: string, types: readonly string[], data: unknown): Refu
   return refuse('invalid_type', { message, param })
 }
 
-function wrongValue(param: string, rule: string): Refusal {
-  return refuse('invalid_value', { message: `Invalid value for '${param}': ${rule}.`, param })
+function wrongValue(param: string, rule: string, hint = ''): Refusal {
+  return refuse('invalid_value', { message: `Invalid value for '${param}': ${rule}.${hint}`, param })
 }
 
 function ruleOf({ keyword, params, schema, data }: ErrorObject): string {

@@ -188,7 +188,7 @@ describe('bodies that the format does not allow', () => {
       { tools: [{ type: 'funtion', function: { name: 'f' } }] },
       'invalid_value',
       'tools[0].type',
-      `"funtion" is not one`,
+      `"funtion" is not one of 'function', 'custom', 'anthropic'. Did you mean 'function'?`,
     ],
     [{ tools: [{ type: 'function', function: {} }] }, 'missing_required_parameter', 'tools[0].function.name', 'name'],
     [{ tool_choice: 'any' }, 'invalid_value', 'tool_choice', `"any" is not one of 'none', 'auto', 'required'.`],

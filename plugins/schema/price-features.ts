@@ -12,7 +12,7 @@ import {
   refuse,
   takesSearch,
 } from '#contract'
-import { shortJson } from './words.ts'
+import { meant, shortJson } from './words.ts'
 
 /** Throws for the first such field that the model does not allow. */
 export function refusePriceFeatures(body: ChatRequest, model: Model): void {
@@ -30,8 +30,8 @@ function sentence(body: ChatRequest, model: string, param: string): string {
   const id = JSON.stringify(model)
   if (!param.startsWith('tools[')) return `The model ${id} does not take '${param}': it would change the price.`
   const { type, anthropic } = body.tools![findProviderTool(body)] as Tool
-  const value = shortJson(type === 'anthropic' ? anthropic?.type : type)
-  return `Invalid value for '${param}': ${value} is not one of 'function', 'custom'. The model ${id} takes no other tools: the provider may run them, which would change the price.`
+  const kind = type === 'anthropic' ? anthropic?.type : type
+  return `Invalid value for '${param}': ${shortJson(kind)} is not one of 'function', 'custom'.${meant(kind, ['function', 'custom'])} The model ${id} takes no other tools: the provider may run them, which would change the price.`
 }
 
 interface Tool {

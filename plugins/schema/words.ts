@@ -45,8 +45,14 @@ const ELSEWHERE: ReadonlyMap<string, string> = new Map(
   }),
 )
 
+/** ` Did you mean 'function'?`, behind a sentence; empty where no known word is near. */
+export function meant(value: unknown, known: readonly unknown[]): string {
+  const near = typeof value === 'string' ? suggest(value, known as readonly string[]) : undefined
+  return near !== undefined && known.includes(near) ? ` Did you mean '${near}'?` : ''
+}
+
 /** The known name that was probably meant, if any is near: `maxTokens`, `max-tokens` and `max_token` are `max_tokens`. */
-export function suggest(name: string, known: readonly string[]): string | undefined {
+function suggest(name: string, known: readonly string[]): string | undefined {
   if (name.length > 64) return undefined
   const plain = plainOf(name)
   let best: string | undefined

@@ -65,7 +65,8 @@ export function jsonReport(checked: readonly Checked[], { terminal, strict }: Re
     if ('problems' in loaded) return { file, ok: false, problems }
     const { providers, models, routes } = loaded.configuration
     const ok = !strict || warningsIn(loaded) === 0
-    return { file, ok, providers: providers.size, models: models.size, routes: routes.length, problems }
+    const derived = derivedIn(routes)
+    return { file, ok, providers: providers.size, models: models.size, routes: routes.length, derived, problems }
   })
   return json({ ok: isPassed(checked, strict), files })
 }
@@ -113,8 +114,11 @@ export function problemsOf(checked: readonly Checked[]): Problem[] {
 }
 
 function contentsOf({ configuration: { providers, models, routes } }: Extract<LoadResult, { configuration: object }>) {
-  return [count(providers.size, 'provider'), count(models.size, 'model'), count(routes.length, 'route')].join(', ')
+  const all = [count(providers.size, 'provider'), count(models.size, 'model'), count(routes.length, 'route')]
+  return `${all.join(', ')} (${derivedIn(routes)} derived)`
 }
+
+const derivedIn = (routes: readonly { readonly derived: boolean }[]) => routes.filter(({ derived }) => derived).length
 
 /**
  * Whether to write colours: a flag of the command line says no; then FORCE_COLOR, which Node.js too lets win over

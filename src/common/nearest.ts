@@ -7,12 +7,20 @@ export function didYouMean(word: string, known: Iterable<string>): string | unde
   return near === undefined ? undefined : `did you mean "${near}"?`
 }
 
+/** ` Did you mean 'x'?`, behind a sentence to a client; empty where no known word is near. */
+export function hintOf(value: unknown, known: Iterable<string>): string {
+  const near = typeof value === 'string' ? nearest(value, known) : undefined
+  return near === undefined ? '' : ` Did you mean '${near}'?`
+}
+
 /** The known word within two edits (one for words of up to four letters), or of the same letters but for case. */
 export function nearest(word: string, known: Iterable<string>): string | undefined {
   let best: string | undefined
   let least = word.length <= 4 ? 2 : 3
   for (const candidate of known) {
     if (candidate === word) continue
+    // Words whose lengths differ by more are farther apart, and a client may send one of any length.
+    if (Math.abs(candidate.length - word.length) >= least) continue
     if (candidate.toLowerCase() === word.toLowerCase()) return candidate
     const edits = editsBetween(word, candidate)
     if (edits < least) {

@@ -146,6 +146,8 @@ export interface RawTarget {
 }
 
 export interface RouteConfig extends RouteView {
+  /** The file does not name it: it comes with another one, or is there by default. */
+  readonly derived: boolean
   readonly methods: readonly string[]
   readonly steps: PolicyConfig
   readonly raw: RawTarget | null

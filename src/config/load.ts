@@ -163,8 +163,8 @@ function listenersOf(server: ReturnType<typeof buildServer>): Listeners {
 }
 
 function routeConfig(route: PlannedRoute, policy: LoadedPolicy): RouteConfig {
-  const { address: _, ...rest } = route
-  return { ...rest, steps: policy.config! }
+  const { address, ...rest } = route
+  return { ...rest, derived: address === null, steps: policy.config! }
 }
 
 function checkRoute(route: PlannedRoute, policy: LoadedPolicy | null, source: Source, priced: readonly string[]): void {

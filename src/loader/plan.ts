@@ -51,6 +51,8 @@ export class PlanError extends Error {
   override readonly name = 'PlanError'
   /** The id of the step. */
   readonly step: string
+  /** Where the step stands; undefined: in no file. */
+  readonly position: PlannableStep['position']
   /** The message without the place in the policy. */
   readonly reason: string
   /** Resolves when the steps before it are let go of; rejects with what went wrong there. */
@@ -60,6 +62,7 @@ export class PlanError extends Error {
     const reason = `the step "${step.id}" cannot be created${why}`
     super(`${placeOf(policy, step.position)}${reason}`, { cause })
     this.step = step.id
+    this.position = step.position
     this.reason = reason
     this.undone = undone
     undone.catch(() => {})

@@ -5,8 +5,8 @@
  * here lets both pass.
  */
 import { type AnyPlugin, asksModel, type Catalog, isRefusal, mistakeText, refuse, type StepMiddleware } from '#contract'
-import type { RouteConfig } from '../config/configuration.ts'
-import { createPlan, type Plan, PlanError, placeOf } from '../loader/plan.ts'
+import type { Position, RouteConfig } from '../config/configuration.ts'
+import { createPlan, type Plan, PlanError } from '../loader/plan.ts'
 import { mistakeSentence, REMEDIES } from '../request/pipeline/step-report.ts'
 import { Contexts } from '../simulate/context.ts'
 import { SimulatedExchange } from '../simulate/exchange.ts'
@@ -26,8 +26,8 @@ export interface Mistake {
   readonly message: string
   /** What to change, continuing that sentence after a semicolon. */
   readonly suggestion?: string | undefined
-  /** The same with that place. */
-  readonly sentence: string
+  /** Of the step, or of the policy's first one. */
+  readonly position: Position
 }
 
 /**
@@ -77,7 +77,7 @@ async function tryRoute(
     plan = dryRunPlan(route.steps, services, run)
   } catch (error) {
     if (!(error instanceof PlanError)) throw error
-    return { policy, step: error.step, message: error.reason, sentence: error.message }
+    return { policy, step: error.step, message: error.reason, position: positionOf(route, error.step) }
   }
   const body = bodyFor(route, services.catalog)
   const asksWho = plan.steps.some(step => identifies(step.plugin))
@@ -90,6 +90,10 @@ async function tryRoute(
   } finally {
     await plan.dispose().catch(() => {})
   }
+}
+
+function positionOf({ steps: { steps } }: RouteConfig, id: string | null): Position {
+  return (steps.find(step => step.id === id) ?? steps[0]!).position
 }
 
 /** A policy's steps once more, over services that keep nothing; something else stands for those that are not run here. */
@@ -149,18 +153,15 @@ async function tryPlan(contexts: Contexts, route: RouteConfig, plan: Plan, body:
   const error = await exchange.play({
     reportStep(report) {
       const { step } = report
-      const { position } = plan.steps.find(({ id }) => id === step)!
-      const message = mistakeSentence(report)
       const suggestion = REMEDIES[report.mistake]
-      const sentence = `${placeOf(plan.name, position)}${message}`
-      mistake ??= { policy: plan.name, step, message, suggestion, sentence }
+      const position = positionOf(route, step)
+      mistake ??= { policy: plan.name, step, message: mistakeSentence(report), suggestion, position }
     },
     stepGraceMs: GRACE_MS,
   })
   clearTimeout(giveUp)
   if (error !== null && !isRefusal(error)) {
-    const message = mistakeText(error)
-    mistake ??= { policy: plan.name, step: null, message, sentence: `policy "${plan.name}": ${message}` }
+    mistake ??= { policy: plan.name, step: null, message: mistakeText(error), position: positionOf(route, null) }
   }
   return mistake
 }

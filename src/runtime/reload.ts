@@ -6,10 +6,11 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Log } from '#contract'
 import { createDeadlineClock, type DeadlineClock } from '../common/clock.ts'
-import type { Configuration } from '../config/configuration.ts'
+import type { Configuration, Position } from '../config/configuration.ts'
 import type { LoadResult } from '../config/load.ts'
 import { formatProblem, type Problem, sentence } from '../config/yaml/problem.ts'
 import { type Reads, sameReads, stampOf } from '../config/yaml/reads.ts'
+import { PlanError } from '../loader/plan.ts'
 import type { Generation } from './generation.ts'
 
 /** A configuration that could be loaded, with the texts of its YAML files by absolute path. */
@@ -20,8 +21,8 @@ export interface ReloadParts {
   load(): Promise<LoadResult>
   /** Builds a generation; `previous` is the one that serves. Throws when a step cannot be made. */
   build(configuration: Configuration, previous: Generation | undefined): Promise<Generation>
-  /** Sends one request through each policy, to nobody. Answers with what is wrong, as sentences. */
-  attempt(generation: Generation): Promise<readonly string[]>
+  /** Sends one request through each policy, to nobody. Answers with what is wrong. */
+  attempt(generation: Generation): Promise<readonly Problem[]>
   /** Steps that `attempt` does not run. */
   notRun(generation: Generation): readonly string[]
   readonly log: Log
@@ -31,6 +32,11 @@ export interface ReloadParts {
   now(): number
   /** A reload is over. */
   done(result: ReloadResult): void
+}
+
+/** What a step does wrong, where it stands in its policy. */
+export function brokenPlugin({ file, line, column }: Position, message: string, suggestion?: string): Problem {
+  return { file, line, column, rule: 'broken-plugin', message, ...(suggestion === undefined ? {} : { suggestion }) }
 }
 
 /** `unchanged`: the files say what runs already. */
@@ -171,12 +177,14 @@ class Reloader {
     try {
       next = await this.#parts.build(loaded.configuration, this.generation)
     } catch (error) {
-      return this.#refuseInWords(why, (error as Error).message)
+      if (!(error instanceof PlanError) || !error.position) return this.#refuseInWords(why, (error as Error).message)
+      return this.#refuse(why, [brokenPlugin(error.position, error.reason)])
     }
-    const wrong = await this.#parts.attempt(next).catch((error: unknown) => [`the dryRun failed: ${String(error)}`])
+    const wrong = await this.#parts.attempt(next).catch((error: unknown) => `the dry run failed: ${String(error)}`)
     if (wrong.length > 0 || this.#closed) {
       await this.#disposeGeneration(next)
-      return wrong.length === 0 ? 'unchanged' : this.#refuseInWords(why, ...wrong)
+      if (typeof wrong === 'string') return this.#refuseInWords(why, wrong)
+      return wrong.length === 0 ? 'unchanged' : this.#refuse(why, wrong)
     }
     const old = this.generation
     this.#exchanges.set(next, 0)
@@ -202,9 +210,9 @@ class Reloader {
     return this.#refusedFor(first ? formatProblem(first) : 'the configuration cannot be loaded', problems.length)
   }
 
-  #refuseInWords(why: string, ...messages: readonly string[]): ReloadResult {
-    for (const message of messages) this.#parts.log.error({ why, problem: message }, 'the configuration is not changed')
-    return this.#refusedFor(messages[0]!, messages.length)
+  #refuseInWords(why: string, problem: string): ReloadResult {
+    this.#parts.log.error({ why, problem }, 'the configuration is not changed')
+    return this.#refusedFor(problem, 1)
   }
 
   #refusedFor(first: string, count: number): ReloadResult {

@@ -326,7 +326,7 @@ test('each format says the level', async () => {
   const { code, out } = await place.tollgate(['check'])
   expect(code).toBe(0)
   expect(out).toMatch(/^policies\/standard\.yaml:5:12: warning: "few" stands behind "credits" \(line 4\).*\n {3}5 \| /m)
-  expect(out).toMatch(/^OK: 1 provider, 1 model, 4 routes, 1 warning$/m)
+  expect(out).toMatch(/^OK: 1 provider, 1 model, 4 routes \(3 derived\), 1 warning$/m)
   expect((await place.tollgate(['check', '--strict'])).code).toBe(1)
   const github = (await place.tollgate(['check', '--format', 'github'])).out
   expect(github).toMatch(/^::warning file=policies\/standard\.yaml,line=5,col=\d+,title=tollgate%3A late-limit::/m)
@@ -348,7 +348,7 @@ describe('a provider at a host that is not well known, and missing_finish', () =
     place.write('gateway.yaml', without(OWN))
     const { code, out } = await place.tollgate(['check', '--strict'])
     expect({ code, out }).toEqual({ code: 0, out: expect.stringMatching(NOTED) })
-    expect(out).toMatch(/^OK: 1 provider, 1 model, 4 routes$/m)
+    expect(out).toMatch(/^OK: 1 provider, 1 model, 4 routes \(3 derived\)$/m)
     expect(await checked('--strict')).toMatchObject({
       code: 0,
       ok: true,

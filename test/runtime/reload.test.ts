@@ -94,7 +94,7 @@ describe('what is wrong changes nothing', () => {
         return async (_ctx, next) => {
           if (fails === 'to go on') return new Promise(() => {})
           if (fails === 'at a request') throw new Error('never thought of that')
-          await next()
+          if (fails !== 'to await') await next()
         }
       },
     })
@@ -104,10 +104,14 @@ describe('what is wrong changes nothing', () => {
       ['at create', 'there is no such thing'],
       ['at a request', 'never thought of that'],
       ['to go on', 'did not return within 1000 ms'],
+      ['to await', 'returned without next(), an answer or a refusal; add `await next()`, or throw a refusal'],
     ]) {
       writeSteps(gateway, steps(fails!))
       expect(await gateway.running.reload()).toBe('refused')
       expect(await readyz(gateway)).toMatchObject({ configuration: expect.stringContaining(says!) })
+      const line = await gateway.waitForLog(each => String(each['problem']).includes(says!))
+      const file = expect.stringMatching(/policies\/\w+\.yaml$/)
+      expect(line).toMatchObject({ file, line: 2, column: 10, problem: expect.stringContaining(says!) })
       expect((await gateway.chat()).status).toBe(200)
     }
   })

@@ -1,5 +1,6 @@
 /** Reads values of a client's body. Whatever is not as the format says is refused with its place, in the client's terms. */
 import { type Refusal, refuse } from '#contract'
+import { hintOf } from '../../../../common/nearest.ts'
 
 export type Fields = Readonly<Record<string, unknown>>
 
@@ -40,8 +41,8 @@ export function wrongType(place: string, expected: string, value: unknown): Refu
 }
 
 /** @param rule what the value breaks, as the end of a sentence without its full stop */
-export function wrongValue(place: string, rule: string): Refusal {
-  return refuse('invalid_value', { message: `Invalid value for '${place}': ${rule}.`, param: place })
+export function wrongValue(place: string, rule: string, hint = ''): Refusal {
+  return refuse('invalid_value', { message: `Invalid value for '${place}': ${rule}.${hint}`, param: place })
 }
 
 /** @param sentence what the client asks for, and what it can do instead */
@@ -53,7 +54,8 @@ export function unsupported(place: string, sentence: string): Refusal {
 export function wrongWord(place: string, value: unknown, words: readonly string[]): Refusal {
   if (value === undefined) return missing(place)
   if (typeof value !== 'string') return wrongType(place, 'a string', value)
-  return wrongValue(place, `${shown(value)} is not one of ${words.map(word => `'${word}'`).join(', ')}`)
+  const list = words.map(word => `'${word}'`).join(', ')
+  return wrongValue(place, `${shown(value)} is not one of ${list}`, hintOf(value, words))
 }
 
 export function missing(place: string): Refusal {

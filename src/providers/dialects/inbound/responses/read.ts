@@ -1,5 +1,6 @@
 /** Reads of a client's JSON that end in a refusal with the place, the value's kind and the rule. */
 import { type Refusal, refuse } from '#contract'
+import { hintOf } from '../../../../common/nearest.ts'
 
 export type Fields = Readonly<Record<string, unknown>>
 
@@ -44,13 +45,14 @@ export function wrongType(param: string, expected: string, value: unknown): Refu
 }
 
 /** @param rule ends the sentence: `it is empty` */
-export function wrongValue(param: string, rule: string): Refusal {
-  return refuse('invalid_value', { message: `Invalid value for '${param}': ${rule}.`, param })
+export function wrongValue(param: string, rule: string, hint = ''): Refusal {
+  return refuse('invalid_value', { message: `Invalid value for '${param}': ${rule}.${hint}`, param })
 }
 
 export function notOneOf(param: string, value: unknown, allowed: Iterable<string>): Refusal {
-  const list = [...allowed].map(word => `'${word}'`).join(', ')
-  return wrongValue(param, `${shown(value)} is not one of ${list}`)
+  const words = [...allowed]
+  const list = words.map(word => `'${word}'`).join(', ')
+  return wrongValue(param, `${shown(value)} is not one of ${list}`, hintOf(value, words))
 }
 
 /** What the gateway cannot do, in a whole sentence. */

@@ -107,6 +107,12 @@ describe('what is refused, with its place', () => {
       `'tools[1].type': "${type}" is not one of 'custom', 'bash_YYYYMMDD', 'text_editor_YYYYMMDD', 'memory_YYYYMMDD'.`,
     ]),
     [
+      { tools: [{ ...tool, type: 'cutsom' }] },
+      'invalid_value',
+      'tools[0].type',
+      `'memory_YYYYMMDD'. Did you mean 'custom'?`,
+    ],
+    [
       { tools: [tool, { type: 'web_search_20260209', name: 'web_search' }] },
       'unsupported_parameter',
       'tools[1].allowed_callers',
@@ -150,7 +156,7 @@ describe('what is refused, with its place', () => {
     const refusal = refusalOf(() => bodyOf(fields))
     expect(refusal).toMatchObject({ code, param, status: 400 })
     expect(refusal.message).toContain(sentence)
-    expect(refusal.message).toMatch(/^[A-Za-z'][^\n]*\.$/)
+    expect(refusal.message).toMatch(/^[A-Za-z'][^\n]*[.?]$/)
   })
 
   test.each([null, [], 'Hi', 5])('a body that is %j', body => {

@@ -77,7 +77,7 @@ const REFUSED: readonly Refused[] = [
     more: { tools: [FUNCTION, { type, name: 'look' }] },
     code: 'invalid_value',
     param: 'tools[1].type',
-    says: `Invalid value for 'tools[1].type': "${type}" is not one of 'function', 'custom', 'namespace', 'tool_search', 'shell', 'local_shell', 'apply_patch'.`,
+    says: `Invalid value for 'tools[1].type': "${type}" is not one of 'function', 'custom', 'namespace', 'tool_search', 'shell', 'local_shell', 'apply_patch'.${type === 'funtion' ? " Did you mean 'function'?" : ''}`,
   })),
   {
     name: 'a shell in a container of the provider',
