@@ -118,6 +118,11 @@ const breaker = definePlugin({
     throw new Error('a bug')
   },
 })
+const forgetful = definePlugin({
+  name: 'forgetful',
+  settings: { type: 'object', additionalProperties: false, properties: {} },
+  create: () => async () => {},
+})
 
 describe('what became of an exchange', () => {
   test.each<
@@ -157,6 +162,17 @@ describe('what became of an exchange', () => {
       { plugins: [breaker], inner: [{ use: 'breaker' }, ...INNER] },
       bench => bench.chat(),
       { outcome: 'failed', status: 500, code: 'plugin_error', decided_by: 'breaker' },
+    ],
+    [
+      'a step that forgets next()',
+      { plugins: [forgetful], inner: [{ use: 'forgetful' }, ...INNER] },
+      bench => bench.chat(),
+      {
+        code: 'plugin_error',
+        trail: expect.arrayContaining([
+          { step: 'forgetful', verdict: 'failed', code: 'plugin_error', why: 'no_decision' },
+        ]),
+      },
     ],
     [
       'a body that is no JSON',

@@ -63,7 +63,7 @@ export function lineOf(ctx: LineContext, told: Refusal | 'bug' | null, nowMs: nu
     status: statusOf(ctx, told),
     code,
     decided_by: exchange.outcome === 'client_left' ? null : decidedBy(trail, refusal, 'send'),
-    trail: trail.map(({ step, verdict, code: said }) => (said ? { step, verdict, code: said } : { step, verdict })),
+    trail: trail.map(({ step, verdict, code: said, why }) => ({ step, verdict, code: said, why })),
     usage: usageOf(exchange.usage),
     held: hold === undefined ? null : formatMoney(hold),
     charged: charge ? formatMoney(charge.amount) : null,

@@ -239,8 +239,10 @@ describe('a step of somebody else', () => {
     expect(out).toContain('would refuse forbidden in shadow, so it goes on; Too late for that.')
   })
 
-  test('that breaks', async () => {
+  test('that refuses, and that breaks', async () => {
     place.write('policies/standard.yaml', STANDARD.replace('    mode: shadow\n', ''))
+    const refused = await tried(CHAT, '--header', 'x-late: yes')
+    expect(stepOf(refused.story, 'late')).toMatchObject({ verdict: 'refused', reason: 'Too late for that.' })
     const broken = await tried(CHAT, '--header', 'x-break: yes')
     expect(broken.story.verdict).toMatchObject({ status: 500, code: 'plugin_error', decided_by: 'late' })
     expect(broken.out).toContain('it broke: a screw is loose')
