@@ -582,6 +582,28 @@ const FOLLOWED: Row[] = [
   ],
 ]
 
+/** Lines that left the map to which they belong, and what refers to it. */
+const LOST: Row[] = [
+  [
+    'a line that left its map',
+    { gateway: { more: 'limits:\n▸body: 1MiB' } },
+    'unknown key "body"; indent it below "limits"',
+  ],
+  [
+    'settings that left their step',
+    `${STANDARD}  - use: remark\n    with:\n    ▸text: a\n`,
+    'unknown key "text"; indent it below "with"',
+  ],
+  [
+    'a condition on a model, when models is misspelt',
+    {
+      gateway: { models: PARTS.models.replace('models', '▸modls') },
+      standard: STANDARD.replace('- use: credits', '- use: remark\n    when: model.id == "small"\n  - use: credits'),
+    },
+    'did you mean "models"?',
+  ],
+]
+
 /** Two mistakes are two problems. */
 const TWO: Row[] = [
   [
@@ -623,6 +645,6 @@ const TWO: Row[] = [
 ]
 
 /** Every row with its name; the sentence is a part of what must be said. */
-export const POLICY_ROWS = Object.entries({ SHAPE, SETTINGS, ORDER, FIT, WHEN, FOLLOWED, TWO }).flatMap(
+export const POLICY_ROWS = Object.entries({ SHAPE, SETTINGS, ORDER, FIT, WHEN, FOLLOWED, LOST, TWO }).flatMap(
   ([group, rows]) => rows.map(row => [`${group}: ${row[0]}`, row] as const),
 )

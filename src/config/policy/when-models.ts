@@ -25,7 +25,9 @@ export function checkModels(source: Source, steps: readonly LoadedStep[], names:
     const at = `${address}/when`
     if (when === null || mode === 'off' || !source.sound(at)) continue
     const root = parseWhen(when)
-    if (root !== null) for (const named of comparedIn(root, MODEL_FIELDS)) checkModel(source, at, named, names)
+    // That there are none at all is told by itself.
+    if (root !== null && names.ids.length > 0)
+      for (const named of comparedIn(root, MODEL_FIELDS)) checkModel(source, at, named, names)
   }
   // A giver of one's own may give models and caps that are not those of the catalog.
   if (steps.some(step => !step.builtIn && (step.gives.includes('chat') || step.gives.includes('model')))) return

@@ -10,6 +10,10 @@ type Schema = Readonly<Record<string, unknown>> & { readonly properties?: Record
 export function reportErrors(source: Source, address: string, errors: readonly ErrorObject[]): void {
   // Not by the value, where a default may stand.
   for (const meant of errors.flatMap(meantKeys)) if (!source.has(address + meant)) source.giveUp(address + meant)
+  for (const error of errors) {
+    const empty = emptyAbove(error, errors)
+    if (empty !== undefined) source.giveUp(address + empty.instancePath)
+  }
   const found = wordsOf(source, address, errors)
   // What was reported before (a value that could not be read) needs no second complaint about its shape.
   const told = new Set<string>()
@@ -51,10 +55,13 @@ function withoutEchoes(errors: readonly ErrorObject[]): ErrorObject[] {
   const units = new Set(errors.filter(error => error.keyword === 'unit').map(error => error.instancePath))
   const typed = new Set<string>()
   const meant = new Set(errors.flatMap(meantKeys))
+  const empty = new Set(errors.map(error => emptyAbove(error, errors)))
   const replaced = new Set(errors.flatMap(error => replacedBy(error, errors) ?? []))
   const wanted = new Set(forks.flatMap(fork => branchesOf(fork, errors)).map(addressOfMissing))
   const mayBeThere = (error: ErrorObject) => meant.has(addressOfMissing(error))
   return errors.filter(error => {
+    // What belongs below it is told: it is not indented.
+    if (empty.has(error)) return false
     // The key is there, misspelt: that is told. Likewise where one of several is wanted.
     if (error.keyword === 'required' && replaced.has(addressOfMissing(error))) return false
     if (error.keyword === 'dependentRequired' && (mayBeThere(error) || wanted.has(addressOfMissing(error))))
@@ -109,6 +116,21 @@ function replacedBy(error: ErrorObject, errors: readonly ErrorObject[]): string 
   const [only] = alone ? missing.map(addressOfMissing) : []
   return only !== undefined && meantKeys(error).includes(only) ? only : undefined
 }
+
+/** That a key of the same map is empty, below which an unknown one would be known. */
+function emptyAbove(error: ErrorObject, errors: readonly ErrorObject[]): ErrorObject | undefined {
+  const key = unknownIn(error)
+  if (key === undefined) return undefined
+  return errors.find(({ keyword, data, instancePath, parentSchema }) => {
+    if (keyword !== 'type' || data !== null || parentOf(instancePath) !== error.instancePath) return false
+    const { type, properties, additionalProperties } = parentSchema as Schema
+    return (
+      type === 'object' && (typeof additionalProperties === 'object' || Object.hasOwn(properties ?? { [key]: 0 }, key))
+    )
+  })
+}
+
+const parentOf = (path: string) => path.slice(0, path.lastIndexOf('/'))
 
 /** In braces `path:/v1` and `path /v1` are keys without a value. */
 const nearKey = (key: string, known: readonly string[]) =>
@@ -203,7 +225,10 @@ function inWords(source: Shown, error: ErrorObject, address: string, errors: rea
   switch (error.keyword) {
     case 'additionalProperties':
     case 'unevaluatedProperties':
-      return unknownKey(unknownIn(error)!, schema, replacedBy(error, errors))
+      return unknownKey(unknownIn(error)!, schema, {
+        replaced: replacedBy(error, errors),
+        above: emptyAbove(error, errors)?.instancePath,
+      })
     case 'required':
       return missingKey(params.missingProperty!, address, schema)
     case 'dependentRequired':
@@ -234,7 +259,16 @@ function inWords(source: Shown, error: ErrorObject, address: string, errors: rea
   return { message: own === undefined ? fallback(error, name, value) : `${name} ${own}, not ${value}` }
 }
 
-function unknownKey(key: string, schema: Schema, replaced: string | undefined): Words {
+interface Meant {
+  /** The address of the missing key in whose place it stands. */
+  readonly replaced: string | undefined
+  /** The address of the empty key below which it belongs. */
+  readonly above: string | undefined
+}
+
+function unknownKey(key: string, schema: Schema, { replaced, above }: Meant): Words {
+  const message = `unknown key "${key}"`
+  if (above !== undefined) return { message, suggestion: `indent it below "${nameOf(above)}"`, key: true, child: key }
   const known = knownKeys(schema)
   const missing = replaced?.slice(replaced.lastIndexOf('/') + 1)
   const near = nearKey(key, known)
@@ -248,7 +282,7 @@ function unknownKey(key: string, schema: Schema, replaced: string | undefined): 
         : known.length > 0 && known.length <= 12
           ? `there are ${listed(known, 'and')}`
           : undefined
-  return { message: `unknown key "${key}"`, suggestion, key: true, child: key }
+  return { message, suggestion, key: true, child: key }
 }
 
 function missingKey(key: string, address: string, schema: Schema): Words {
