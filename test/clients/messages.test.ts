@@ -36,7 +36,7 @@ async function startRig({ script = exact(), credit = '10' }: { script?: Script; 
         m: modelAt('scripted', 'upstream-model', { context: 400_000, max_output: 64_000 }),
         claude: modelAt('claude', 'claude-sonnet-4-6', { reasoning: true }),
         demo: modelAt('demo', 'demo-small'),
-        thinking: modelAt('demo', 'demo-thinking', { reasoning: true }),
+        thinking: modelAt('demo', 'demo-reasoning', { reasoning: true }),
       },
       routes: [{ path: '/v1/messages', policy: 'test' }],
     },

@@ -45,7 +45,7 @@ async function startRig({ script = exact(), credit = '10' }: { script?: Script; 
       models: {
         m: modelAt('scripted', 'upstream-model', { context: 400_000, max_output: 100_000 }),
         demo: modelAt('demo', 'demo-small'),
-        thinking: modelAt('demo', 'demo-thinking', { reasoning: true }),
+        thinking: modelAt('demo', 'demo-reasoning', { reasoning: true }),
       },
       routes: [
         { path: '/v1/chat/completions', policy: 'test' },

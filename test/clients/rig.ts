@@ -33,7 +33,7 @@ export async function startRig({ script = exact(), models, yaml, ...options }: R
       models: {
         m: modelAt('scripted', 'upstream-model'),
         demo: modelAt('demo', 'demo-small'),
-        thinking: modelAt('demo', 'demo-thinking', { reasoning: true }),
+        thinking: modelAt('demo', 'demo-reasoning', { reasoning: true }),
         ...models,
       },
       ...yaml,

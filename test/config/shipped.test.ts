@@ -23,10 +23,11 @@ async function load(file: string) {
 }
 
 test('the quick start needs nothing from outside', async () => {
-  const { models, routes, providers } = await load(join(ROOT, 'gateway.yaml'))
+  const { models, aliases, routes, providers } = await load(join(ROOT, 'gateway.yaml'))
   expect([...providers.values()].map(provider => provider.dialect)).toEqual(['demo'])
   expect(models.get('demo-small')).toMatchObject({ reasoning: false, price: expect.anything() })
-  expect(models.get('demo-thinking')).toMatchObject({ reasoning: true, price: expect.anything() })
+  expect(models.get('demo-reasoning')).toMatchObject({ reasoning: true, price: expect.anything() })
+  expect(Object.fromEntries(aliases)).toEqual({ 'demo-thinking': 'demo-reasoning' })
   expect(routes[0]).toMatchObject({ path: '/v1/chat/completions', policy: 'standard', public: false, unmetered: false })
 })
 

@@ -86,7 +86,7 @@ describe.skipIf(dir === '')("OpenAI's strict schema", () => {
       plugins: [actor],
       // Behind `schema`: only then it is known whether a stream was asked for.
       steps: FIVE_STEPS.toSpliced(2, 0, { use: 'actor' }),
-      yaml: { models: { m: model('demo-small', false), thinking: model('demo-thinking', true) } },
+      yaml: { models: { m: model('demo-small', false), thinking: model('demo-reasoning', true) } },
     })
   })
   afterAll(() => gateway?.stop())

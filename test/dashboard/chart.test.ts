@@ -10,7 +10,7 @@ const DAY_MS = 86_400_000
 browserTests('chart', browser => {
   test.each([
     ['one model', ['demo-small']],
-    ['two models on each day', ['demo-small', 'demo-thinking']],
+    ['two models on each day', ['demo-small', 'demo-reasoning']],
   ] as const)(
     '%s: a day below a pixel has a bar, and the axis goes on below it',
     { timeout: 60_000 },
@@ -44,15 +44,15 @@ browserTests('chart', browser => {
     await stage.running.store.credit({ account, amount: 900_000_000_000n, reference: 'r', actor: 'test' })
     stage.pass(-6 * DAY_MS)
     await spend(stage, account, 'demo-small', 5_000_000n)
-    await spend(stage, account, 'demo-thinking', 9_000_000n)
+    await spend(stage, account, 'demo-reasoning', 9_000_000n)
     stage.pass(6 * DAY_MS)
-    await spend(stage, account, 'demo-thinking', 3_000_000n)
+    await spend(stage, account, 'demo-reasoning', 3_000_000n)
     const { page, open, join } = await visit(browser(), { url: stage.dashboard })
     await join(await stage.invite('member', account))
     const colours: (string | null)[] = []
     for (const path of ['/', '/usage?range=7d', '/usage?range=24h', '/usage?range=24h&metric=tokens']) {
       await open(path)
-      const entry = page.locator('.chart-legend button', { hasText: 'demo-thinking' })
+      const entry = page.locator('.chart-legend button', { hasText: 'demo-reasoning' })
       colours.push(await entry.locator('.chart-swatch').getAttribute('style'))
     }
     expect(new Set(colours)).toEqual(new Set(['color: var(--series-2);']))

@@ -150,7 +150,7 @@ function configurationWith({ models, provider }: Names): Record<string, unknown>
       models.map((id, index) => [
         id,
         {
-          targets: [{ provider, model: index === 1 ? 'demo-thinking' : 'demo-small' }],
+          targets: [{ provider, model: index === 1 ? 'demo-reasoning' : 'demo-small' }],
           context: '128Ki',
           max_output: '16Ki',
           default_output: '1Ki',

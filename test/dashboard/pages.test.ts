@@ -120,7 +120,7 @@ describe.skipIf(BROWSER === null)(`pages${BROWSER === null ? ` (${NO_BROWSER})` 
     const { token } = await store.createKey({ account: accountId, name: 'backend', spendingCap: 1_000_000_000n })
     const { key: old } = await store.createKey({ account: accountId, name: 'nightly run', models: ['demo-small'] })
     await store.revokeKey(old.id)
-    for (const model of ['demo-small', 'demo-thinking', 'demo-small']) {
+    for (const model of ['demo-small', 'demo-reasoning', 'demo-small']) {
       const answer = await fetch(`${stage.url}/v1/chat/completions`, {
         method: 'POST',
         headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },

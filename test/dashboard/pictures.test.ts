@@ -22,7 +22,7 @@ const MODELS = [
 
 test.skipIf(FOLDER === undefined)('pictures for the README', { timeout: 180_000 }, async () => {
   const model = (id: string, input: string, output: string, more: object = {}) => ({
-    targets: [{ provider: 'demo', model: id === 'thinking' ? 'demo-thinking' : 'demo-small' }],
+    targets: [{ provider: 'demo', model: id === 'thinking' ? 'demo-reasoning' : 'demo-small' }],
     price: { per: '1M tokens', input, output },
     context: '128Ki',
     max_output: '16Ki',

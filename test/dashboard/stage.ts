@@ -33,7 +33,7 @@ export async function openStage(change: Readonly<Record<string, unknown>> = {}):
       providers: { demo: { dialect: 'demo', pace: '1ms' } },
       models: {
         'demo-small': model('demo-small', { price: price('$0.15', '$0.60'), description: 'Answers from the demo.' }),
-        'demo-thinking': model('demo-thinking', { price: price('$1', '$4'), reasoning: true }),
+        'demo-reasoning': model('demo-reasoning', { price: price('$1', '$4'), reasoning: true }),
       },
       routes: [{ path: '/v1/chat/completions', policy: 'standard' }],
       ...change,

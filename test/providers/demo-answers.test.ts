@@ -96,7 +96,7 @@ describe('limits', () => {
   })
 
   it('thinking grows with the effort, is counted, and the cap includes it', () => {
-    const body = { model: 'demo-thinking', messages: [user('Is 7 prime?')] }
+    const body = { model: 'demo-reasoning', messages: [user('Is 7 prime?')] }
     const thought = ['none', 'low', 'medium', 'high'].map(reasoning_effort => {
       const { choices, usage } = JSON.parse(ask({ ...body, reasoning_effort }).text) as ChatCompletion
       const tokens = usage!.completion_tokens_details!.reasoning_tokens!
@@ -190,7 +190,7 @@ describe('any input', () => {
       fc.oneof({ weight: 9, arbitrary }, { weight: 1, arbitrary: fc.jsonValue() })
     const body = fc.record(
       {
-        model: odd(fc.constantFrom('demo', 'demo-thinking')),
+        model: odd(fc.constantFrom('demo', 'demo-reasoning')),
         messages: odd(fc.array(odd(message), { minLength: 1, maxLength: 4 })),
         stream: odd(fc.boolean()),
         n: odd(fc.integer({ min: 1, max: 3 })),
@@ -233,7 +233,7 @@ describe.skipIf(!process.env['CORPUS_DIR'])("the provider's own schema", () => {
       asking('Hello'),
       { ...asking('Hello'), n: 2, max_tokens: 3, logprobs: true, top_logprobs: 2 },
       { ...asking("What's the weather in Paris?"), tools: [weather] },
-      { ...asking('Is 7 prime?'), model: 'demo-thinking' },
+      { ...asking('Is 7 prime?'), model: 'demo-reasoning' },
     ]
     for (const fields of asked) {
       check('CreateChatCompletionResponse', JSON.parse(ask(fields).text))

@@ -303,6 +303,7 @@ describe('the shape of a stream', () => {
     { messages: [user('Hello')], n: 3 },
     { messages: [user('Tell me a story about €uros and 😀')], max_tokens: 9, n: 2, logprobs: true, top_logprobs: 3 },
     { messages: [user("What's the weather in Paris?")], tools: [weather], max_tokens: 7 },
+    { messages: [user('Is 7 prime?')], model: 'demo-reasoning', reasoning_effort: 'high' },
     { messages: [user('Is 7 prime?')], model: 'demo-thinking', reasoning_effort: 'high' },
     { messages: [user('count to 10')], stop: ['7'] },
   ]

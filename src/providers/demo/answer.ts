@@ -3,7 +3,7 @@ import { seeded } from './chance.ts'
 import { wrongValue } from './refusal.ts'
 import type { DemoRequest } from './request.ts'
 import { SampleError, sample } from './sample.ts'
-import { answerText, hintsOf, thinkingText } from './sample-text.ts'
+import { answerText, hintsOf, reasoningText } from './sample-text.ts'
 import { countTokens, splitTokens } from './tokens.ts'
 import { chooseCalls } from './tools.ts'
 
@@ -37,10 +37,10 @@ export function compose(request: DemoRequest): Choice[] {
 
 function composeOne(request: DemoRequest, random: () => number): Choice {
   const hints = hintsOf(request)
-  const thinking = request.thinkingTokens
+  const reasoning = request.reasoningTokens
   const pieces: Piece[] = []
-  if (thinking > 0) {
-    const thoughts = splitTokens(thinkingText(request, thinking, random)).slice(0, thinking)
+  if (reasoning > 0) {
+    const thoughts = splitTokens(reasoningText(request, reasoning, random)).slice(0, reasoning)
     pieces.push(...thoughts.map(text => ({ kind: 'reasoning', text, tokens: 1 }) as const))
   }
   const calls = chooseCalls(request, hints, random)

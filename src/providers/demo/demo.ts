@@ -8,7 +8,8 @@
  * - tools are called when they fit (the rule is in tools.ts), with arguments made from their schema and the message;
  *   a tool's result is answered in text;
  * - `response_format` gives JSON that is valid for the schema; one it cannot follow is refused with 400 (sample.ts);
- * - a model with "thinking" in its name thinks first (`reasoning_content`), as long as `reasoning_effort` says;
+ * - a model with "reasoning" (or the older "thinking") in its name reasons first
+ *   (`reasoning_content`), as long as `reasoning_effort` says;
  * - `max_tokens`, `max_completion_tokens`, `stop`, `n`, `seed`, `logprobs` and `stream_options` do what they should.
  *
  * A token is at most four bytes of a word (tokens.ts), one chunk each, `paceMs` apart. A whole answer takes as long as its

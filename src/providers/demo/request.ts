@@ -42,8 +42,8 @@ export interface DemoRequest {
   readonly format: { readonly kind: 'text' } | { readonly kind: 'json'; readonly schema: unknown }
   /** How many alternatives each token lists, or null when no log probabilities are asked for. */
   readonly topLogprobs: number | null
-  /** Tokens of thinking; 0 for a model that does not think. */
-  readonly thinkingTokens: number
+  /** Reasoning tokens; 0 for a model that does not reason. */
+  readonly reasoningTokens: number
   readonly promptTokens: number
 }
 
@@ -79,7 +79,7 @@ export function readRequest(body: Buffer): DemoRequest {
     tools: readTools(fields),
     format: readFormat(fields),
     topLogprobs: flag(fields, 'logprobs') ? (integer(fields, 'top_logprobs', 0, 20) ?? 0) : null,
-    thinkingTokens: readThinking(fields, model),
+    reasoningTokens: readReasoning(fields, model),
     promptTokens: countPrompt(fields, messages),
   }
 }
@@ -204,10 +204,11 @@ const EFFORTS: Readonly<Record<string, number>> = {
   max: 512,
 }
 
-function readThinking(fields: Fields, model: string): number {
+function readReasoning(fields: Fields, model: string): number {
   const effort = text(fields, 'reasoning_effort') ?? 'medium'
   if (!Object.hasOwn(EFFORTS, effort)) throw wrongValue('reasoning_effort', Object.keys(EFFORTS).join(', '))
-  return model.includes('thinking') ? EFFORTS[effort]! : 0
+  // `thinking` is the older name of these models.
+  return /reasoning|thinking/.test(model) ? EFFORTS[effort]! : 0
 }
 
 function seedOf(fields: Fields): number {

@@ -21,7 +21,7 @@ export function answerText(request: DemoRequest, random: () => number): string {
 }
 
 /** A chain of thought of exactly so many tokens. */
-export function thinkingText(request: DemoRequest, tokens: number, random: () => number): string {
+export function reasoningText(request: DemoRequest, tokens: number, random: () => number): string {
   const steps = [`The user wrote "${excerpt(request.lastUserText)}".`]
   for (let have = countTokens(steps[0]!); have < tokens; have += countTokens(` ${steps.at(-1)}`)) {
     steps.push(pick(THOUGHTS, random))
