@@ -12,15 +12,15 @@ export const addAccount: AddCommand = (program, context) => {
   const { terminal, finish } = context
   const account = program
     .command('account')
-    .description('create accounts, give them credit, freeze them')
+    .description('create accounts, add credit and freeze accounts')
     .addHelpText('after', example('account create acme --credit 10', 'account list'))
 
   account
     .command('create')
     .description('create an account')
-    .argument('<name>', 'a name that no other account has')
-    .option('--plan <plan>', 'a word that conditions in policies can ask for: account.plan == "free"')
-    .option('--credit <dollars>', 'credit to begin with', moneyValue)
+    .argument('<name>', 'a unique name')
+    .option('--plan <plan>', 'name of a plan; conditions in policies read it as account.plan (default: default)')
+    .option('--credit <dollars>', 'initial credit in dollars (default: 0)', moneyValue)
     .addOption(jsonOption())
     .addHelpText('after', example('account create acme --credit 10'))
     .action((name: string, options: { plan?: string; credit?: string; json?: true }, command: Command) =>
@@ -36,10 +36,10 @@ export const addAccount: AddCommand = (program, context) => {
 
   account
     .command('credit')
-    .description('give an account credit')
-    .argument('<account>', 'its name or id')
-    .requiredOption('--amount <dollars>', 'how much, exactly: 5.25', moneyValue)
-    .option('--reference <text>', 'what it is for, such as an invoice: the same one again gives nothing twice')
+    .description('add credit to an account')
+    .argument('<account>', 'name or id of the account')
+    .requiredOption('--amount <dollars>', 'exact amount in dollars, such as 5.25', moneyValue)
+    .option('--reference <text>', 'reason, such as an invoice; a reference is credited only once')
     .option('--note <text>', 'a remark for the ledger')
     .addOption(jsonOption())
     .addHelpText('after', example('account credit acme --amount 5.25 --reference invoice-1042'))
@@ -58,7 +58,7 @@ const addViews: AddCommand = (account, { terminal, finish }) => {
   account
     .command('show')
     .description('show an account, its credit and its keys')
-    .argument('<account>', 'its name or id')
+    .argument('<account>', 'name or id of the account')
     .addOption(jsonOption())
     .addHelpText('after', example('account show acme'))
     .action((account: string, options: { json?: true }, command: Command) =>
@@ -88,8 +88,8 @@ const addViews: AddCommand = (account, { terminal, finish }) => {
 const addChanges: AddCommand = (account, { terminal, finish }) => {
   account
     .command('plan')
-    .description('change the plan of an account, which conditions in policies can ask for')
-    .argument('<account>', 'its name or id')
+    .description('change the plan of an account; conditions in policies read it as account.plan')
+    .argument('<account>', 'name or id of the account')
     .argument('<plan>', 'the new plan')
     .addOption(jsonOption())
     .addHelpText('after', example('account plan acme pro'))
@@ -104,8 +104,12 @@ const addChanges: AddCommand = (account, { terminal, finish }) => {
   for (const verb of ['freeze', 'unfreeze'] as const) {
     account
       .command(verb)
-      .description(verb === 'freeze' ? 'refuse all requests of an account from now on' : 'lift a freeze')
-      .argument('<account>', 'its name or id')
+      .description(
+        verb === 'freeze'
+          ? 'freeze an account: refuse all its requests'
+          : 'unfreeze an account: accept its requests again',
+      )
+      .argument('<account>', 'name or id of the account')
       .addOption(jsonOption())
       .addHelpText('after', example(`account ${verb} acme`))
       .action((account: string, options: { json?: true }, command: Command) =>

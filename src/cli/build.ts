@@ -5,7 +5,7 @@ export const addBuild: AddCommand = (program, { terminal, finish }) => {
   program
     .command('build')
     .description(
-      "build the dashboard's page, as serve does by itself; it needs the development packages (npm ci, without --omit=dev)",
+      'build the dashboard; serve does this by itself; it needs the development packages (npm ci, without --omit=dev)',
     )
     .addHelpText('after', example('build'))
     .action(() =>

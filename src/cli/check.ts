@@ -23,20 +23,19 @@ export const addCheck: AddCommand = (program, { terminal, finish }) => {
   program
     .command('check')
     .alias('validate')
-    .description(
-      'check configurations: exit code 1 and a list when something is wrong; warnings of what is probably not meant',
-    )
-    .argument('[files...]', 'the configurations; left out: the one of --config')
+    .description('check configurations and list all problems and warnings; exit code 1 if there is a problem')
+    .argument('[files...]', 'configurations (default: the one of --config)')
     .addOption(
-      new Option('--format <format>', 'text; json; sarif for code scanning; github for annotations of a workflow')
+      new Option(
+        '--format <format>',
+        'format of the report: sarif is for code scanning, github for annotations of a workflow',
+      )
         .choices(Object.keys(REPORTS))
         .default('text'),
     )
     .addOption(new Option('--json', 'the same as --format json').implies({ format: 'json' }))
-    .option('--strict', 'exit code 1 also when there are only warnings')
-    .addOption(
-      new Option('--no-colour', 'plain text also on a terminal (or set NO_COLOR; FORCE_COLOR for the opposite)'),
-    )
+    .option('--strict', 'exit code 1 for warnings too')
+    .addOption(new Option('--no-colour', 'no colours (or set NO_COLOR; FORCE_COLOR forces colours)'))
     .addOption(new Option('--no-color').hideHelp())
     .addHelpText('after', example('check', 'check staging.yaml production.yaml --format sarif > check.sarif'))
     .action((files: string[], { format, strict = false, colour, color }: CheckOptions, command: Command) =>

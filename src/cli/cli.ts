@@ -22,6 +22,13 @@ import type { Terminal } from './terminal.ts'
 import { addTest } from './test.ts'
 import { addToken } from './token.ts'
 
+const EXIT_CODES = `
+Exit codes:
+  0  success
+  1  the command failed, or it found a problem that it checks for
+  2  the command line is wrong
+`
+
 const COMMANDS = [
   addServe,
   addCheck,
@@ -59,8 +66,8 @@ export async function main(): Promise<void> {
 }
 
 /**
- * Runs one command line and answers with its exit code: 0 fine, 1 problems found or not done, 2 the command line itself
- * is wrong.
+ * Runs one command line and returns its exit code: 0 for success, 1 for a failure or problems found, 2 for a wrong
+ * command line.
  */
 export async function run(args: readonly string[], terminal: Terminal): Promise<number> {
   let code = 0
@@ -80,7 +87,8 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
   }
 }
 
-function buildProgram(context: CommandContext): Command {
+/** The program with all its commands. */
+export function buildProgram(context: CommandContext): Command {
   const { terminal } = context
   const program = new Command('tollgate')
     .description('A gateway in front of large language models: policies in YAML, exact prepaid credit.')
@@ -90,19 +98,17 @@ function buildProgram(context: CommandContext): Command {
     .helpCommand('help [command]', 'show the help of a command')
     .configureHelp({ showGlobalOptions: true })
     .configureOutput({ writeOut: terminal.out, writeErr: terminal.err })
-    .showHelpAfterError(`(see: ${terminal.self} --help)`)
     .exitOverride()
     .addHelpText('after', example('serve', 'check', 'account create acme --credit 10', 'key create --account acme'))
   for (const add of COMMANDS) add(program, context)
-  for (const command of program.commands) pointToHelp(command, terminal.self)
+  completeHelp(program, terminal.self)
   return program
 }
 
-/** A command line that is wrong is told of the help of its own command. */
-function pointToHelp(command: Command, parent: string): void {
-  const self = `${parent} ${command.name()}`
-  command.showHelpAfterError(`(see: ${self} --help)`)
-  for (const inner of command.commands) pointToHelp(inner, self)
+/** Adds the exit codes to every help. After a wrong command line, points to the help of its own command. */
+function completeHelp(command: Command, self: string): void {
+  command.showHelpAfterError(`(see: ${self} --help)`).addHelpText('after', EXIT_CODES)
+  for (const inner of command.commands) completeHelp(inner, `${self} ${inner.name()}`)
 }
 
 /** Errors whose message is a sentence for people. Known by name: importing all their classes would slow down --help. */

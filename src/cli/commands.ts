@@ -15,11 +15,11 @@ export type AddCommand = (program: Command, context: CommandContext) => void
 
 export function configOption(terminal: Terminal): Option {
   const standard = terminal.env['TOLLGATE_CONFIG'] || './gateway.yaml'
-  return new Option('-c, --config <file>', 'the configuration (or set TOLLGATE_CONFIG)').default(standard)
+  return new Option('-c, --config <file>', 'path of the configuration (or set TOLLGATE_CONFIG)').default(standard)
 }
 
 export function jsonOption(): Option {
-  return new Option('--json', 'answer as JSON, money as strings with 9 decimals')
+  return new Option('--json', 'print JSON, with money as strings with 9 decimals')
 }
 
 /** The configuration that the command line, or else TOLLGATE_CONFIG, names. */

@@ -13,7 +13,7 @@ import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 export const addDemo: AddCommand = (program, { terminal, finish }) => {
   program
     .command('demo')
-    .description('start a gateway of its own, ask it twice, show the bill, and clean up')
+    .description('start a temporary gateway, send two requests, print what they cost, and clean up')
     .addHelpText('after', example('demo'))
     .action(() => finish(() => demo(terminal)))
 }

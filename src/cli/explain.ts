@@ -31,27 +31,34 @@ const WITH_REQUEST = ['plan', 'balance', 'models', 'account', 'at', 'header', 'p
 export const addExplain: AddCommand = (program, { terminal, finish }) => {
   program
     .command('explain')
-    .description('what a route does, what would happen to a request, or what happened to one, and why')
-    .argument('[what]', 'the path of a route, or the id of an exchange (req_…); left out: every route')
+    .description('show the steps of a route, the result of a trial request, or the trail of a past exchange')
+    .argument('[what]', 'path of a route, or id of an exchange (req_…) (default: all routes)')
     .option(
       '--request <file>',
-      'try a request: its body as JSON, or YAML with method, path, headers and body; - is stdin',
+      'request to try: a JSON body, or YAML with method, path, headers and body; - is standard input',
     )
-    .option('--path <path>', 'where the request goes; default: the first route that asks a model')
-    .option('--account <name>', 'whose request it is; default: acme')
-    .option('--plan <name>', "the account's plan; default: default")
-    .option('--balance <dollars>', "the account's credit; default: $10", balanceValue)
-    .option('--models <ids>', 'the models that its key may use, as a,b; default: all public ones', listValue)
-    .option('--at <time>', 'when it comes, as 2027-01-15T08:00:00Z; default: now', timeValue)
-    .option('--header <header>', "a header, as 'name: value'; 'name:' leaves one out; again and again", headerValue)
+    .option('--path <path>', 'path of the request (default: the first chat route)')
+    .option('--account <name>', 'account of the request (default: acme)')
+    .option('--plan <name>', 'plan of the account (default: default)')
+    .option('--balance <dollars>', 'credit of the account in dollars (default: 10)', balanceValue)
+    .option(
+      '--models <ids>',
+      'models that the key may use, separated by commas (default: all public models)',
+      listValue,
+    )
+    .option('--at <time>', 'time of the request, such as 2027-01-15T08:00:00Z (default: now)', timeValue)
+    .option('--header <header>', "a header, 'name: value'; 'name:' removes one; can be repeated", headerValue)
     .addOption(
       new Option(
         '--upstream <answer>',
-        'what the provider answers: a status, unreachable, reset, silent, garbage, or a text; again: the next answer',
+        'answer of the provider: a status, unreachable, reset, silent, garbage or a text; repeat it for each further attempt',
       ).argParser((text: string, before: readonly string[] = []) => [...before, text]),
     )
-    .option('--shadow', 'what the shadowed steps of a running gateway would have refused')
-    .option('--log <file>', 'with --shadow: read it from this log of the plugin usage-log; - is standard input')
+    .option('--shadow', 'show what steps in shadow mode would have refused')
+    .option(
+      '--log <file>',
+      'with --shadow: read this log of the plugin usage-log instead of the gateway; - is standard input',
+    )
     .addOption(jsonOption())
     .addHelpText(
       'after',

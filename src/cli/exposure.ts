@@ -24,17 +24,15 @@ const KINDS: readonly Loss[] = ['margin', 'overrun', 'unpaid', 'unpriced']
 export const addExposure: AddCommand = (program, { terminal, finish }) => {
   program
     .command('exposure')
-    .description(
-      'the largest hold, the worst overdraft and what the operator can lose, as this configuration allows it',
-    )
-    .option('--max-hold <dollars>', 'exit code 1 when a single hold can be more', amountValue)
+    .description('show the largest hold, overdraft and loss that a configuration allows')
+    .option('--max-hold <dollars>', 'exit code 1 if a single hold can exceed this', amountValue)
     .option(
       '--max-house-loss <dollars>',
-      'exit code 1 when one exchange, all its attempts together, can cost the operator more',
+      'exit code 1 if the operator can lose more on one exchange, over all its attempts',
       amountValue,
     )
     .addOption(
-      new Option('--losses <kinds>', `which losses count in it: ${KINDS.join(', ')}`)
+      new Option('--losses <kinds>', `losses that --max-house-loss counts: ${KINDS.join(', ')}`)
         .default(KINDS, 'all')
         .argParser(lossesValue),
     )

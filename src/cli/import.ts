@@ -21,23 +21,21 @@ interface Options {
 export const addImport: AddCommand = (program, { terminal, finish }) => {
   const group = program
     .command('import')
-    .description('write a configuration from that of another gateway')
+    .description('convert the configuration of another gateway')
     .addHelpText('after', example('import litellm config.yaml --out gateway'))
 
   group
     .command('litellm')
-    .description(
-      "write gateway.yaml and its policy from a LiteLLM proxy's config.yaml, and list what could not be carried",
-    )
-    .argument('<file>', 'the config.yaml')
-    .option('--out <folder>', 'where to write the files; left out: all to stdout')
-    .option('--force', 'overwrite files that are there')
+    .description("convert a LiteLLM proxy's config.yaml to gateway.yaml and a policy; list what was not converted")
+    .argument('<file>', 'path of the config.yaml')
+    .option('--out <folder>', 'folder for the files (default: print them)')
+    .option('--force', 'overwrite existing files')
     .option(
       '--prices <file>',
-      "prices and sizes that the file leaves out: LiteLLM's model_prices_and_context_window.json, in the root of its repository",
+      "LiteLLM's model_prices_and_context_window.json: prices and sizes for models that have none in the config",
     )
     .addOption(
-      new Option('--unpriced <how>', 'what becomes of models whose price nobody knows')
+      new Option('--unpriced <how>', 'how to treat models without a price')
         .choices(['disable', 'free'])
         .default('disable'),
     )

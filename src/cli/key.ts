@@ -26,14 +26,18 @@ export const addKey: AddCommand = (program, context) => {
 
   key
     .command('create')
-    .description('create a key; its secret is shown this once')
-    .requiredOption('--account <account>', 'whose key: an account by name or id')
+    .description('create a key and show its secret, which is shown only once')
+    .requiredOption('--account <account>', 'name or id of the account that owns the key')
     .option('--name <name>', 'what the key is for', 'key')
-    .option('--models <models>', 'the only models it may use, with commas; left out: every public one', listValue)
-    .option('--expires <when>', 'a span from now (30d) or a time (2027-01-31); left out: never', text =>
+    .option(
+      '--models <models>',
+      'models that the key may use, separated by commas (default: all public models)',
+      listValue,
+    )
+    .option('--expires <when>', 'a duration from now (30d) or a date (2027-01-31) (default: never)', text =>
       expiryValue(text, Date.now()),
     )
-    .option('--cap <dollars>', 'what it may spend in its life; left out: whatever the account has', moneyValue)
+    .option('--cap <dollars>', 'total that the key may spend, in dollars (default: no limit of its own)', moneyValue)
     .addOption(jsonOption())
     .addHelpText('after', example('key create --account acme --name laptop --models chat-small --expires 90d'))
     .action((options: CreateOptions, command: Command) =>
@@ -53,8 +57,8 @@ export const addKey: AddCommand = (program, context) => {
 
   key
     .command('list')
-    .description(`list keys, never their secrets; of one account at most ${MAX_KEYS_LISTED}, live ones first`)
-    .option('--account <account>', 'only those of one account')
+    .description(`list keys without their secrets; at most ${MAX_KEYS_LISTED} of one account, active ones first`)
+    .option('--account <account>', 'name or id of an account (default: all accounts)')
     .addOption(jsonOption())
     .addHelpText('after', example('key list --account acme'))
     .action((options: { account?: string; json?: true }, command: Command) =>
@@ -75,15 +79,17 @@ export const addKey: AddCommand = (program, context) => {
 const addEnds: AddCommand = (key, { terminal, finish }) => {
   key
     .command('rotate')
-    .description('give a key a new secret, at most once a minute; the old one works on for a while')
-    .argument('<key>', 'its id')
+    .description('create a new secret for a key, at most once a minute; the old one works until --grace ends')
+    .argument('<key>', 'id of the key')
     .addOption(
-      new Option('--grace <span>', 'for how long the old secret still works, up to 168h')
+      new Option('--grace <span>', 'how long the old secret still works, at most 168h')
         .default(durationValue('24h'), '24h')
         .argParser(graceValue),
     )
-    .option('--expires <when>', 'when the key ends from now on; left out: as before', text =>
-      expiryValue(text, Date.now()),
+    .option(
+      '--expires <when>',
+      'new expiry: a duration from now (30d) or a date (2027-01-31) (default: unchanged)',
+      text => expiryValue(text, Date.now()),
     )
     .addOption(jsonOption())
     .addHelpText('after', example('key rotate key_0123 --grace 1h'))
@@ -101,8 +107,8 @@ const addEnds: AddCommand = (key, { terminal, finish }) => {
 
   key
     .command('revoke')
-    .description('end a key now and for good')
-    .argument('<key>', 'its id')
+    .description('revoke a key permanently')
+    .argument('<key>', 'id of the key')
     .addOption(jsonOption())
     .addHelpText('after', example('key revoke key_0123'))
     .action((id: string, options: { json?: true }, command: Command) =>
@@ -133,16 +139,18 @@ const NONE = 'none'
 const addUpdate: AddCommand = (key, { terminal, finish }) => {
   key
     .command('update')
-    .description('change the name, the models, the expiry or the spending cap of a key; its secret stays')
-    .argument('<key>', 'its id')
+    .description('change the name, models, expiry or spending cap of a key; its secret is unchanged')
+    .argument('<key>', 'id of the key')
     .option('--name <name>', 'what the key is for')
-    .option('--models <models>', 'the only models it may use, with commas', listValue)
-    .addOption(new Option('--all-models', 'it may use every public model').conflicts('models'))
-    .option('--expires <when>', 'a span from now (30d), a time (2027-01-31), or never', text =>
+    .option('--models <models>', 'models that the key may use, separated by commas', listValue)
+    .addOption(new Option('--all-models', 'allow every public model').conflicts('models'))
+    .option('--expires <when>', 'a duration from now (30d), a date (2027-01-31), or never', text =>
       text === NEVER ? text : expiryValue(text, Date.now()),
     )
-    .option('--cap <dollars>', 'what it may spend in its life, with what it has spent already; or none', text =>
-      text === NONE ? text : moneyValue(text),
+    .option(
+      '--cap <dollars>',
+      'total that the key may spend, in dollars, including what it has spent already; or none',
+      text => (text === NONE ? text : moneyValue(text)),
     )
     .addOption(jsonOption())
     .addHelpText('after', example('key update key_0123 --cap 25', 'key update key_0123 --expires 90d --all-models'))

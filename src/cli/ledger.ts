@@ -13,7 +13,7 @@ export const addLedger: AddCommand = (program, { terminal, finish }) => {
 
   ledger
     .command('verify')
-    .description('recompute every balance from the events; exit code 1 when a promise is broken')
+    .description('recompute every balance from the events of the ledger; exit code 1 if one is wrong')
     .addOption(jsonOption())
     .addHelpText('after', example('ledger verify', 'ledger verify --json'))
     .action((options: { json?: true }, command: Command) =>

@@ -25,7 +25,7 @@ interface ResetOptions {
 }
 
 const expires = (span: string) =>
-  new Option('--expires <when>', 'a span from now or a time')
+  new Option('--expires <when>', 'when the link expires: a duration from now (7d) or a date (2027-01-31)')
     .default(expiryValue(span, Date.now()), span)
     .argParser(text => expiryValue(text, Date.now()))
 
@@ -33,17 +33,17 @@ export const addPerson: AddCommand = (program, context) => {
   const { terminal, finish } = context
   const person = program
     .command('person')
-    .description('invite people to the dashboard, reset passwords, remove people')
+    .description('manage the people who can sign in to the dashboard')
     .addHelpText('after', example('person invite --role operator', 'person reset ada@example.com'))
 
   person
     .command('invite')
-    .description('make a link with which one person can choose a password; it works once')
-    .addOption(new Option('--role <role>', 'what they may see').choices(['member', 'operator']).default('member'))
-    .option('--account <account>', 'the account that they join, by name or id; left out: one is made with them')
-    .option('--email <address>', 'the only address that may use the link', emailValue)
-    .option('--plan <plan>', 'the plan of the account that is made')
-    .option('--credit <dollars>', 'credit of the account that is made', moneyValue)
+    .description('create an invitation link; it works once')
+    .addOption(new Option('--role <role>', 'role of the person').choices(['member', 'operator']).default('member'))
+    .option('--account <account>', 'name or id of the account to join (default: a new account)')
+    .option('--email <address>', 'the only e-mail address that may use the link (default: any)', emailValue)
+    .option('--plan <plan>', 'plan of the new account (default: default)')
+    .option('--credit <dollars>', 'credit of the new account in dollars (default: 0)', moneyValue)
     .addOption(expires('7d'))
     .addOption(jsonOption())
     .addHelpText(
@@ -66,8 +66,8 @@ export const addPerson: AddCommand = (program, context) => {
 
   person
     .command('reset')
-    .description('make a link with which a person chooses a new password; it works once')
-    .argument('<person>', 'the e-mail address')
+    .description('create a link to choose a new password; it works once')
+    .argument('<person>', 'e-mail address of the person')
     .addOption(expires('24h'))
     .addOption(jsonOption())
     .addHelpText('after', example('person reset ada@example.com'))
@@ -84,7 +84,7 @@ export const addPerson: AddCommand = (program, context) => {
 
   person
     .command('list')
-    .description('list who may sign in')
+    .description('list the people who can sign in')
     .addOption(jsonOption())
     .addHelpText('after', example('person list'))
     .action((options: { json?: true }, command: Command) =>
@@ -111,8 +111,8 @@ export const addPerson: AddCommand = (program, context) => {
 const addChanges: AddCommand = (person, { terminal, finish }) => {
   person
     .command('role')
-    .description('make somebody an operator, or a member again; then the links and tokens that they made end')
-    .argument('<person>', 'the e-mail address')
+    .description('change the role of a person; this revokes the links and tokens that the person created')
+    .argument('<person>', 'e-mail address of the person')
     .argument('<role>', 'member or operator', roleValue)
     .addOption(jsonOption())
     .addHelpText('after', example('person role ada@example.com operator'))
@@ -126,8 +126,8 @@ const addChanges: AddCommand = (person, { terminal, finish }) => {
 
   person
     .command('remove')
-    .description('remove a person, with their sessions and the links and tokens that they made; the account stays')
-    .argument('<person>', 'the e-mail address')
+    .description('remove a person with their sessions, links and tokens; the account remains')
+    .argument('<person>', 'e-mail address of the person')
     .addOption(jsonOption())
     .addHelpText('after', example('person remove ada@example.com'))
     .action((who: string, options: { json?: true }, command: Command) =>
@@ -143,7 +143,7 @@ const addChanges: AddCommand = (person, { terminal, finish }) => {
 const addLinks: AddCommand = (person, { terminal, finish }) => {
   person
     .command('links')
-    .description('list the links that still work, never their secrets')
+    .description('list the valid links without their secrets')
     .addOption(jsonOption())
     .addHelpText('after', example('person links'))
     .action((options: { json?: true }, command: Command) =>
@@ -158,8 +158,8 @@ const addLinks: AddCommand = (person, { terminal, finish }) => {
 
   person
     .command('revoke-link')
-    .description('take a link back that nobody has used')
-    .argument('<link>', 'its id')
+    .description('revoke an unused link')
+    .argument('<link>', 'id of the link')
     .addOption(jsonOption())
     .addHelpText('after', example('person revoke-link lnk_0123'))
     .action((id: string, options: { json?: true }, command: Command) =>

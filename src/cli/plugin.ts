@@ -10,11 +10,12 @@ import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 export const addPlugin: AddCommand = (program: Command, { terminal, finish }) => {
   program
     .command('plugin')
-    .description('make plugins')
+    .description('create plugins')
+    .addHelpText('after', example('plugin new office-hours'))
     .command('new')
-    .description('write the folder of a new plugin: its code, its test, its README')
-    .argument('<name>', 'lower-case words with dashes; policies name it')
-    .option('--folder <folder>', 'where the folder is made', 'plugins')
+    .description('create a plugin: a folder with code, a test and a README')
+    .argument('<name>', 'name for policies: lower-case words joined by dashes')
+    .option('--folder <folder>', 'parent folder of the plugin', 'plugins')
     .addHelpText('after', example('plugin new office-hours', 'plugin new office-hours --folder ../our-plugins'))
     .action((name: string, { folder }: { folder: string }) => finish(() => create(terminal, name, folder)))
 }

@@ -21,22 +21,22 @@ const MAX_SHOWN = 10
 export const addReplay: AddCommand = (program, { terminal, finish }) => {
   program
     .command('replay')
-    .description('run recorded traffic through a changed configuration: which verdicts change, for whom, and the cost')
-    .argument('<logs...>', 'files that the plugin usage-log has written, also packed by gzip; - is standard input')
-    .option('--against <file>', 'the configuration to compare with (better than the log: what it lacks both lack)')
-    .option('--balance <dollars>', 'what each account begins with; without it every account has enough', dollars)
-    .option('--balances <file>', 'JSON: {"acme": "25.00"}, or what account list --json prints')
+    .description('replay a log of exchanges through a changed configuration; show changed verdicts and costs')
+    .argument('<logs...>', 'logs of the plugin usage-log, plain or gzip; - is standard input')
+    .option('--against <file>', 'compare with this configuration (default: with the verdicts in the log)')
+    .option('--balance <dollars>', 'initial credit of each account in dollars (default: unlimited)', dollars)
+    .option('--balances <file>', 'file with initial credit: {"acme": "25.00"}, or the output of account list --json')
     .addOption(
       new Option(
         '--fail-on <what>',
-        'exit code 1 on changed, refused, admitted, cost, skipped (lines that cannot be read) and unknown (exchanges that cannot be compared); with a limit: refused>1%,cost>$3,skipped>10',
+        'exit code 1 on any of changed, refused, admitted, cost, skipped (unreadable lines), unknown (exchanges that cannot be compared); with limits: refused>1%,cost>$3,skipped>10',
       )
         .argParser(gates)
         .default(undefined),
     )
-    .option('--limit <lines>', 'only the first lines', lines)
-    .option('--account <account>', 'only the lines of one account, by name or id')
-    .option('--all', `all accounts, keys and models, not only the ${MAX_SHOWN} that change most`)
+    .option('--limit <lines>', 'read only this many lines (default: all)', lines)
+    .option('--account <account>', 'name or id of an account; read only its lines (default: all)')
+    .option('--all', `list all accounts, keys and models (default: the ${MAX_SHOWN} that change most)`)
     .addOption(jsonOption())
     .addHelpText('after', HELP)
     .action((logs: string[], options: Options, command: Command) =>
@@ -45,12 +45,11 @@ export const addReplay: AddCommand = (program, { terminal, finish }) => {
 }
 
 const HELP = `
-Nothing is sent anywhere: the steps are the real ones, providers answer as they have answered. With --against both
-configurations see the same traffic, and only what they do differently is told. Lines that cannot be read are named and
-left out; --fail-on skipped makes them a failure, skipped>1% only so many. Where most exchanges cannot be compared every
---fail-on fails, unless unknown>N says how many may be so; refused also counts those whose words a step would have to see
-and the log does not hold. Lines stand in the order in which exchanges
-ended, as usage-log writes them.
+Replay sends nothing: the steps run, and providers answer as the log recorded. With --against, both configurations get
+the same traffic, and only the differences are reported. Unreadable lines are listed and skipped; --fail-on skipped makes
+them a failure, skipped>1% only above that share. If most exchanges cannot be compared, every --fail-on fails unless
+unknown>N allows so many. The limit refused also counts exchanges whose text a step needs and the log lacks. The lines
+must be in the order in which usage-log wrote them.
 ${example(
   'replay usage.jsonl --against ../main/gateway.yaml',
   'replay usage.jsonl.2.gz usage.jsonl.1 usage.jsonl -c new.yaml --balance 25 --fail-on "refused>1%,cost>5%,skipped"',

@@ -17,14 +17,12 @@ const STANDARD_PLACE = join('.tollgate', 'schema.json')
 export const addSchema: AddCommand = (program, { terminal, finish }) => {
   program
     .command('schema')
-    .description(
-      'write a JSON Schema of gateway.yaml, policies and their tests, with the settings of every plugin, for editors',
-    )
+    .description('write a JSON Schema for editors: gateway.yaml, policies, policy tests and settings of plugins')
     .option(
       '--out <file>',
-      `the file to write; - is the terminal (default: ${STANDARD_PLACE} beside the configuration; with --markdown: -)`,
+      `file to write; - is standard output (default: ${STANDARD_PLACE} beside the configuration; with --markdown: -)`,
     )
-    .option('--markdown', 'write a reference of all keys of gateway.yaml and policies in Markdown instead')
+    .option('--markdown', 'write a Markdown reference of all keys instead')
     .addHelpText('after', example('schema', 'schema --out -', 'schema --markdown --out REFERENCE.md'))
     .action(({ out, markdown }: { out?: string; markdown?: true }, command: Command) =>
       finish(() => (markdown ? writeReference(terminal, out ?? '-') : writeSchema(terminal, configOf(command), out))),

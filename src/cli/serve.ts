@@ -7,7 +7,7 @@ import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 export const addServe: AddCommand = (program, { terminal, finish }) => {
   program
     .command('serve')
-    .description('run the gateway; a first SIGTERM or Ctrl-C drains it, a second one cuts')
+    .description('run the gateway; SIGTERM or Ctrl-C lets open requests finish, a second one ends them')
     .addHelpText('after', example('serve', 'serve -c /etc/tollgate/gateway.yaml'))
     .action((_options: object, command: Command) => finish(() => serveUntilEnd(terminal, configOf(command))))
 }

@@ -31,10 +31,12 @@ interface FileResult {
 export const addTest: AddCommand = (program, { terminal, finish }) => {
   program
     .command('test')
-    .description('run the tests of policies: exit code 1 when one fails')
-    .argument('[files...]', 'files of policy tests; left out: policies/*.test.yaml beside the configuration')
-    .addOption(new Option('-n, --name <text>', 'only the tests whose name contains this'))
-    .addOption(new Option('--format <format>', 'how to print').choices(['text', 'json', 'junit']).default('text'))
+    .description('run policy tests; exit code 1 if one fails')
+    .argument('[files...]', 'files of policy tests (default: policies/*.test.yaml beside the configuration)')
+    .addOption(new Option('-n, --name <text>', 'run only tests whose name contains this text'))
+    .addOption(
+      new Option('--format <format>', 'format of the report').choices(['text', 'json', 'junit']).default('text'),
+    )
     .addHelpText(
       'after',
       example('test', 'test policies/standard.test.yaml --name credit', 'test --format junit > report.xml'),

@@ -9,16 +9,14 @@ import { expiryValue } from './values.ts'
 export const addToken: AddCommand = (program, { terminal, finish }) => {
   const token = program
     .command('token')
-    .description(
-      "make and revoke tokens for the operators' API, which is on the admin listener: gateway.yaml needs the key admin",
-    )
+    .description("manage tokens for the operators' API; it needs the admin listener (key admin in gateway.yaml)")
     .addHelpText('after', example('token create payments --expires 365d', 'token list'))
 
   token
     .command('create')
-    .description('make a token; its secret is shown this once')
-    .argument('<name>', 'what it is for')
-    .option('--expires <when>', 'a span from now (30d) or a time (2027-01-31); left out: never', text =>
+    .description('create a token and show its secret, which is shown only once')
+    .argument('<name>', 'purpose of the token')
+    .option('--expires <when>', 'a duration from now (30d) or a date (2027-01-31) (default: never)', text =>
       expiryValue(text, Date.now()),
     )
     .addOption(jsonOption())
@@ -43,7 +41,7 @@ export const addToken: AddCommand = (program, { terminal, finish }) => {
 
   token
     .command('list')
-    .description('list tokens, never their secrets')
+    .description('list tokens without their secrets')
     .addOption(jsonOption())
     .addHelpText('after', example('token list'))
     .action((options: { json?: true }, command: Command) =>
@@ -70,8 +68,8 @@ export const addToken: AddCommand = (program, { terminal, finish }) => {
 
   token
     .command('revoke')
-    .description('end a token now and for good, and the links that were made with it')
-    .argument('<token>', 'its id')
+    .description('revoke a token permanently, and the links created with it')
+    .argument('<token>', 'id of the token')
     .addOption(jsonOption())
     .addHelpText('after', example('token revoke tok_0123'))
     .action((id: string, options: { json?: true }, command: Command) =>
