@@ -94,18 +94,23 @@ export function createDashboardApp(parts: AppParts, api: Koa.Middleware, page: K
  *
  * @param isOperator whether a request brings an operator's token
  */
-export function createAdminApp(parts: AppParts, api: Koa.Middleware, isOperator: (ctx: Context) => boolean): Koa {
-  const mayObserve = (ctx: Context) => parts.generation().configuration.metrics === 'open' || isOperator(ctx)
+export function createAdminApp(
+  parts: AppParts,
+  api: Koa.Middleware,
+  isOperator: (ctx: Context) => Promise<boolean>,
+): Koa {
+  const mayObserve = async (ctx: Context) =>
+    parts.generation().configuration.metrics === 'open' || (await isOperator(ctx))
   const app = createApp(parts, mayObserve)
   app.use((ctx, next) => {
     checkLocalName(ctx.hostname, parts.generation().configuration.admin)
     return next()
   })
   app.use(api)
-  app.use(ctx => {
+  app.use(async ctx => {
     if (ctx.path !== '/metrics') throw refuse('unknown_url')
     if (ctx.method !== 'GET') throw refuse('method_not_allowed', { headers: { allow: 'GET' } })
-    if (!mayObserve(ctx)) {
+    if (!(await mayObserve(ctx))) {
       throw refuse('unauthorized', {
         message: "Metrics need an operator's token here: Authorization: Bearer tg_oper_...",
         headers: { 'www-authenticate': 'Bearer' },
@@ -133,7 +138,7 @@ function checkLocalName(hostname: string, admin: Address | null): void {
  * What both have in common: the request id, the error boundary, the checks of the head, and health.
  * @param isForOperators whether the one who asks may know files and lines
  */
-function createApp(parts: AppParts, isForOperators: (ctx: Context) => boolean = () => false): Koa {
+function createApp(parts: AppParts, isForOperators: (ctx: Context) => Promise<boolean> = async () => false): Koa {
   const app = new Koa()
   // Koa's own error printing is not needed: the boundary below sees everything first.
   app.silent = true
@@ -241,7 +246,7 @@ const REFUSED_RELOAD = 'the last reload was refused: the log says why'
 async function answerHealth(
   ctx: Context,
   { ready }: AppParts,
-  isForOperators: (ctx: Context) => boolean,
+  isForOperators: (ctx: Context) => Promise<boolean>,
 ): Promise<void> {
   if (ctx.method !== 'GET' && ctx.method !== 'HEAD')
     throw refuse('method_not_allowed', { headers: { allow: 'GET, HEAD' } })
@@ -249,7 +254,7 @@ async function answerHealth(
   ctx.status = state.ready ? 200 : 503
   ctx.set('cache-control', 'no-store')
   const { reason, configuration } = state
-  const known = configuration && (isForOperators(ctx) ? configuration : REFUSED_RELOAD)
+  const known = configuration && ((await isForOperators(ctx)) ? configuration : REFUSED_RELOAD)
   ctx.body = state.ready
     ? { status: 'ok', ...(known ? { configuration: known } : {}) }
     : { status: 'not ready', reason }

@@ -42,7 +42,7 @@ import { StoreError } from './store/error.ts'
 import { createIds } from './store/ids.ts'
 import { reportLosses } from './store/report-losses.ts'
 import { openStore } from './store/sqlite.ts'
-import type { Store } from './store/store.ts'
+import type { LocalStore } from './store/store.ts'
 import { sweepResponses } from './store/sweep.ts'
 
 export interface ServeOptions {
@@ -71,7 +71,7 @@ export interface Running {
   readonly adminUrl: string | null
   /** Where people open the dashboard. */
   readonly dashboardUrl: string | null
-  readonly store: Store
+  readonly store: LocalStore
   readonly configuration: Configuration
   /** Loads the files again; they serve when nothing is wrong with them. */
   reload(): Promise<ReloadResult>
@@ -184,7 +184,7 @@ async function start(parts: StartParts): Promise<Running> {
 
 type Opening = StartParts & Pick<Base, 'configuration' | 'clock' | 'state'>
 
-async function openRecovered({ configuration, clock, log, options, undo, state }: Opening): Promise<Store> {
+async function openRecovered({ configuration, clock, log, options, undo, state }: Opening): Promise<LocalStore> {
   const open: typeof openStore = each =>
     (options.open ?? openStore)({ ...each, log: log.log, reserve: () => state.mostInflight })
   const { store, lock } = await openOwnStore(configuration, clock, log, open)
@@ -197,7 +197,7 @@ async function openRecovered({ configuration, clock, log, options, undo, state }
   return store
 }
 
-async function createReloadsOf(base: Base, store: Store, metrics: Metrics): Promise<Reloads> {
+async function createReloadsOf(base: Base, store: LocalStore, metrics: Metrics): Promise<Reloads> {
   const { loaded, load, log, clock, random, deadlineClock, state, undo } = base
   const reloads = await createReloads({
     first: loaded,
@@ -228,7 +228,7 @@ async function createReloadsOf(base: Base, store: Store, metrics: Metrics): Prom
 }
 
 interface Services {
-  readonly store: Store
+  readonly store: LocalStore
   readonly metrics: Metrics
   readonly reloads: Reloads
 }

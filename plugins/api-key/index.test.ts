@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Keys } from '#contract'
 import { openStore } from '../../src/store/sqlite.ts'
-import type { Store } from '../../src/store/store.ts'
+import type { LocalStore } from '../../src/store/store.ts'
 import { createSteps } from '../../test/helpers/step.ts'
 import apiKey from './index.ts'
 
 const clock = { time: Date.UTC(2026, 0, 1), now: () => clock.time }
-let store: Store
+let store: LocalStore
 let token: string
 
 beforeAll(async () => {

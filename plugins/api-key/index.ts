@@ -19,7 +19,8 @@ export default definePlugin({
   create(_settings: Record<string, never>, { keys, clock }) {
     return async (ctx, next) => {
       const secret = presented(ctx.req.rawHeaders, TAKE_API_KEY.includes(ctx.exchange.route.kind))
-      const lookup = keys.find(secret, clock.now())
+      const found = keys.find(secret, clock.now())
+      const lookup = found instanceof Promise ? await found : found
       if (lookup.found === 'malformed' && secret.startsWith('tg_oper_')) {
         throw unauthorized('malformed_api_key', OPERATORS_TOKEN)
       }

@@ -11,7 +11,7 @@ const CHAT_HOLD = holdFor(chat(), model(), PRICE, 1_000)
 describe('too little is left of the cap', () => {
   test('for even the smallest answer: 402, and client libraries do not try again', async () => {
     const { run, store, id, balance, asked, sound } = await rig({ credit: '$1', cap: formatMoney(LEAST - 1n) })
-    const keyId = store.listKeys(id)[0]!.id
+    const keyId = store.reads.listKeys(id)[0]!.id
     const { refusal, passed } = await run()
     expect(passed).toBe(false)
     expect(refusal).toMatchObject({ code: 'spending_cap_reached', status: 402, type: 'insufficient_quota' })
@@ -27,7 +27,7 @@ describe('too little is left of the cap', () => {
   test('because it was set below what the key has spent: nothing is left, never less', async () => {
     const { run, store, id, sound } = await rig()
     await run()
-    const [key] = store.listKeys(id)
+    const [key] = store.reads.listKeys(id)
     await store.changeKey({ id: key!.id, spendingCap: 1n })
     const { refusal } = await run()
     expect(refusal).toMatchObject({ code: 'spending_cap_reached' })
@@ -130,7 +130,7 @@ test('many at once: no more are let through than the cap pays for, and it is nev
   const results = await Promise.all(all)
   expect(under).toBe(most)
   expect(results.filter(({ refusal }) => refusal?.code === 'credit_on_hold')).toHaveLength(50 - most)
-  const [key] = store.listKeys(id)
+  const [key] = store.reads.listKeys(id)
   expect(key!.spent).toBe(20_000n * BigInt(most))
   expect(key!.requests).toBe(most)
   sound()

@@ -227,7 +227,7 @@ describe('other reasons to refuse', () => {
 
   test('an account that is not there', async () => {
     const { run, store, id } = await rig()
-    const account = { ...store.findAccount(id)!, id: 'acct_none' }
+    const account = { ...store.reads.findAccount(id)!, id: 'acct_none' }
     expect(await run({ facts: { account } })).toMatchObject({ passed: false, refusal: { code: 'invalid_api_key' } })
   })
 
@@ -258,7 +258,7 @@ describe('other reasons to refuse', () => {
     await vi.waitFor(() => expect(store.openHolds()).toBe(0))
     expect(asked).toEqual(['hold', 'abandon'])
     expect(balance()).toEqual({ posted: dollars('$1'), held: 0n })
-    expect(store.findReceipt(exchange.id)).toMatchObject({ charged: 0n, source: 'released', outcome: 'refused' })
+    expect(store.reads.findReceipt(exchange.id)).toMatchObject({ charged: 0n, source: 'released', outcome: 'refused' })
     sound()
   })
 })
@@ -270,7 +270,7 @@ describe('a request that is let through', () => {
       next: exchange => {
         expect(store.openHolds()).toBe(1)
         expect(balance()).toEqual({ posted: dollars('$1'), held: CHAT_HOLD })
-        expect(store.findReceipt(exchange.id)).toMatchObject({
+        expect(store.reads.findReceipt(exchange.id)).toMatchObject({
           held: CHAT_HOLD,
           charged: null,
           price: PRICE,

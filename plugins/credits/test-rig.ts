@@ -79,7 +79,7 @@ export async function rig({ url = 'memory', settings = {}, credit = '$1', cap, w
     void log.push({ level, message, fields })
   const services = { ledger, clock, log: { info: write('info'), warn: write('warn'), error: write('error') } }
   const run = createSteps([{ use: credits, with: settings }], services)
-  const account = store.findAccount(id)!
+  const account = store.reads.findAccount(id)!
   return {
     store,
     clock,
@@ -96,15 +96,15 @@ export async function rig({ url = 'memory', settings = {}, credit = '$1', cap, w
     raw: (request: StepRequest = {}) =>
       run({ next: answered(usage(10, 0)), ...request, facts: { key, account, ...request.facts } }),
     balance: () => {
-      const { posted, held } = store.findAccount(id)!
+      const { posted, held } = store.reads.findAccount(id)!
       return { posted, held }
     },
-    receipt: (exchange: Exchange) => store.findReceipt(exchange.id),
+    receipt: (exchange: Exchange) => store.reads.findReceipt(exchange.id),
     /** Every promise of the ledger is kept, and no hold is open. */
     sound() {
-      expect(store.verify().violations).toEqual([])
+      expect(store.reads.verify().violations).toEqual([])
       expect(store.openHolds()).toBe(0)
-      expect(store.findAccount(id)!.held).toBe(0n)
+      expect(store.reads.findAccount(id)!.held).toBe(0n)
     },
   }
 }

@@ -62,9 +62,9 @@ describe('a charge that cannot be written', () => {
     const next = await openStore({ url, secret: SECRET, clock: { now: () => 1_790_000_100_000 } })
     closers.push(() => next.close())
     expect(await next.recover()).toMatchObject({ settled: 0, replayed: 0 })
-    expect(next.findAccount(id)).toMatchObject({ posted: dollars('$1') - 20_000n, held: 0n })
-    expect(next.findReceipt(exchange.id)).toMatchObject({ charged: 20_000n, source: 'reported' })
-    expect(next.verify().violations).toEqual([])
+    expect(next.reads.findAccount(id)).toMatchObject({ posted: dollars('$1') - 20_000n, held: 0n })
+    expect(next.reads.findReceipt(exchange.id)).toMatchObject({ charged: 20_000n, source: 'reported' })
+    expect(next.reads.verify().violations).toEqual([])
   })
 
   test('nor spooled waits in memory, and the answer is a 503', async () => {
@@ -116,7 +116,7 @@ describe('a charge that cannot be written', () => {
     await vi.waitFor(() => expect(store.openHolds()).toBe(0), 5_000)
     await run()
     expect(balance()).toEqual({ posted: dollars('$1') - 40_000n, held: 0n })
-    expect(store.findReceipt(exchange.id)).toMatchObject({ charged: 20_000n, source: 'reported' })
+    expect(store.reads.findReceipt(exchange.id)).toMatchObject({ charged: 20_000n, source: 'reported' })
     sound()
   })
 

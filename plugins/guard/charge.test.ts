@@ -130,5 +130,5 @@ test.each<Row>([
   // What the provider was asked is known all the same: the operator pays for it.
   expect(line).toMatchObject({ outcome, usage_source: expect.stringMatching(/reported|estimated/) })
   expect(gateway.balance().held).toBe(0n)
-  expect(gateway.running.store.verify()).toMatchObject({ violations: [], openHolds: 0 })
+  expect(gateway.running.store.reads.verify()).toMatchObject({ violations: [], openHolds: 0 })
 })

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Accounts, Log } from '#contract'
 import { openStore } from '../../src/store/sqlite.ts'
-import type { Store } from '../../src/store/store.ts'
+import type { LocalStore } from '../../src/store/store.ts'
 import { createSteps, readSettings } from '../../test/helpers/step.ts'
 import jwt from './index.ts'
 import { AUDIENCE, createSigner, ISSUER, sign, weakJwk } from './test-provider.ts'
@@ -12,7 +12,7 @@ const rsa = createSigner('RS256', 'rsa-1')
 const elliptic = createSigner('ES256', 'ec-1')
 const edwards = createSigner('EdDSA', 'ed-1')
 const stranger = createSigner('RS256', 'rsa-1')
-let store: Store
+let store: LocalStore
 let accounts: Accounts
 let adaId: string
 
@@ -21,7 +21,7 @@ beforeAll(async () => {
   adaId = (await store.createAccount({ name: 'ada', plan: 'pro' })).id
   await store.createAccount({ name: 'cold' })
   await store.freeze('cold', true)
-  accounts = { find: name => store.findAccount(name) }
+  accounts = { find: name => store.reads.findAccount(name) }
 })
 afterAll(() => store.close())
 

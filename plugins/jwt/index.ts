@@ -131,7 +131,7 @@ export default definePlugin({
     return {
       async handle(ctx, next) {
         const identity = await verify(bearerToken(ctx.req.rawHeaders))
-        const account = payer(accounts, identity)
+        const account = await payer(accounts, identity)
         ctx.exchange.give('key', keyOf(identity, account))
         ctx.exchange.give('account', account)
         await next()
@@ -142,8 +142,8 @@ export default definePlugin({
 })
 
 /** Asked for each request, so that a freeze holds from the next one on. */
-function payer(accounts: Accounts, { account: name }: Identity) {
-  const account = accounts.find(name)
+async function payer(accounts: Accounts, { account: name }: Identity) {
+  const account = await accounts.find(name)
   if (!account) throw refuse('forbidden', { message: 'The token is good, but there is no account for it here.' })
   if (account.frozen) throw refuse('account_frozen')
   return account

@@ -324,7 +324,7 @@ test('in the gateway: charged like a key, on its own name, and no token in any l
   const { posted, held } = gateway.balance()
   expect(held).toBe(0n)
   expect(posted).toBeLessThan(10_000_000_000n)
-  const report = gateway.running.store.verify()
+  const report = gateway.running.store.reads.verify()
   expect(report.violations).toEqual([])
 
   const other = await sign(signer, Date.now(), { tenant: 'test', models: ['other'] })

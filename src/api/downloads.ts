@@ -16,7 +16,7 @@ export interface LongFile {
   readonly owner: string
   readonly filename: string
   /** Each is made when it is asked for. */
-  readonly pieces: Iterable<string>
+  readonly pieces: AsyncIterable<string> | Iterable<string>
 }
 
 /** The files of one gateway. */
@@ -33,9 +33,9 @@ export function createFiles({ log }: Pick<ApiParts, 'log'>): Files {
   const owners = new Set<string>()
   const nextTurn = createTurns()
 
-  async function* inTurns(pieces: Iterable<string>) {
+  async function* inTurns(pieces: AsyncIterable<string> | Iterable<string>) {
     await nextTurn()
-    for (const piece of pieces) {
+    for await (const piece of pieces) {
       yield piece
       await nextTurn()
     }

@@ -6,14 +6,18 @@ import { namesOf, showReceipt, showTime } from './show.ts'
 import type { PastExchangeView } from './views.ts'
 
 /** Undefined when it is not remembered, and never held money. @param past of a gateway that runs */
-export function findExchange(store: Store, past: RecentTrails | undefined, id: string): PastExchangeView | undefined {
+export async function findExchange(
+  store: Store,
+  past: RecentTrails | undefined,
+  id: string,
+): Promise<PastExchangeView | undefined> {
   const remembered = past?.exchange(id)
-  const receipt = store.findReceipt(id)
+  const receipt = await store.findReceipt(id)
   if (remembered) return { ...remembered, receipt: receipt ? showReceipt(receipt) : null }
   return receipt && fromReceipt(store, receipt)
 }
 
-function fromReceipt(store: Store, kept: Receipt): PastExchangeView {
+async function fromReceipt(store: Store, kept: Receipt): Promise<PastExchangeView> {
   const receipt = showReceipt(kept)
   return {
     id: kept.id,
@@ -24,9 +28,9 @@ function fromReceipt(store: Store, kept: Receipt): PastExchangeView {
     policy: null,
     method: null,
     account_id: kept.accountId,
-    account: namesOf(store).account(kept.accountId),
+    account: (await namesOf(store, [kept.accountId]))(kept.accountId),
     key_id: kept.keyId,
-    key: store.findKey(kept.keyId)?.name ?? null,
+    key: (await store.findKey(kept.keyId))?.name ?? null,
     model: kept.model,
     stream: null,
     status: null,

@@ -45,9 +45,9 @@ export const KEY_ROUTES: readonly ApiRoute[] = [
     summary: "The account's keys: those that work, then the newest others, 200 at most.",
     audience: 'person',
     answers: 'KeyPage',
-    handle: call => {
+    handle: async call => {
       const now = call.parts.clock.now()
-      return { body: showAll(showKeys(call.parts.store.listKeys(accountOf(call)), now)) }
+      return { body: showAll(showKeys(await call.parts.store.listKeys(accountOf(call)), now)) }
     },
   }),
   route({
@@ -82,8 +82,8 @@ export const KEY_ROUTES: readonly ApiRoute[] = [
     answers: 'KeyView',
     errors: ['not_found'],
     handle: async call => {
-      await call.parts.store.revokeKey(ownKey(call).id)
-      return { body: keyNow(call, call.params.id) }
+      await call.parts.store.revokeKey((await ownKey(call)).id)
+      return { body: await keyNow(call, call.params.id) }
     },
   }),
   route({
@@ -113,12 +113,12 @@ async function createKey(call: Call<object, object, Fits<typeof NEW_KEY>>) {
     expiresAt,
     spendingCap,
   })
-  return { body: issuedView(call, issued) }
+  return { body: await issuedView(call, issued) }
 }
 
 async function changeKey(call: OneKey<Fits<typeof CHANGE>>) {
   const { name, models, expires_at, spending_cap } = call.body
-  const { id, purpose, models: before } = ownKey(call)
+  const { id, purpose, models: before } = await ownKey(call)
   if (purpose === 'playground' && expires_at != null) {
     throw refuse('conflict', { message: "This is the playground's own key: it does not expire." })
   }
@@ -132,12 +132,12 @@ async function changeKey(call: OneKey<Fits<typeof CHANGE>>) {
     expiresAt: expires_at === undefined ? undefined : expiryOf(expires_at, now),
     spendingCap: spending_cap === undefined ? undefined : capOf(spending_cap),
   })
-  return { body: keyNow(call, id) }
+  return { body: await keyNow(call, id) }
 }
 
 async function rotateKey(call: OneKey<Fits<typeof ROTATION>>) {
   const { parts, body } = call
-  const key = ownKey(call)
+  const key = await ownKey(call)
   if (key.purpose === 'playground') {
     throw refuse('conflict', { message: "This is the playground's own key: the gateway rotates it when it has to." })
   }
@@ -147,7 +147,7 @@ async function rotateKey(call: OneKey<Fits<typeof ROTATION>>) {
   const graceMs = body.grace_hours * HOUR_MS
   const expiry = body.expires_at === undefined ? undefined : expiryOf(body.expires_at, parts.clock.now())
   const issued = await parts.store.rotateKey(key.id, graceMs, expiry)
-  return { body: issuedView(call, issued) }
+  return { body: await issuedView(call, issued) }
 }
 
 function accountOf({ caller }: Call): string {
@@ -155,20 +155,20 @@ function accountOf({ caller }: Call): string {
   return caller.person.accountId
 }
 
-function ownKey(call: OneKey): KeySummary {
-  const key = call.parts.store.findKey(call.params.id)
+async function ownKey(call: OneKey): Promise<KeySummary> {
+  const key = await call.parts.store.findKey(call.params.id)
   if (key?.accountId !== accountOf(call)) throw refuse('not_found')
   return key
 }
 
-function keyNow({ parts }: Pick<Call, 'parts'>, id: string): KeyView {
-  const key = parts.store.findKey(id)
+async function keyNow({ parts }: Pick<Call, 'parts'>, id: string): Promise<KeyView> {
+  const key = await parts.store.findKey(id)
   if (!key) throw refuse('not_found')
   return showKey(key, parts.clock.now())
 }
 
-function issuedView(call: Pick<Call, 'parts'>, { key, token }: IssuedKey): IssuedKeyView {
-  return { key: keyNow(call, key.id), token }
+async function issuedView(call: Pick<Call, 'parts'>, { key, token }: IssuedKey): Promise<IssuedKeyView> {
+  return { key: await keyNow(call, key.id), token }
 }
 
 /** A key may not be for what its account may not use: only public models, and only such as there are. */

@@ -14,9 +14,9 @@ export type KnownBy = { readonly browser: string } | { readonly address: string 
 
 export interface Known {
   /** @param device The text of the browser's cookie. */
-  by(personId: string | undefined, address: string, device: string | null): KnownBy
+  by(personId: string | undefined, address: string, device: string | null): Promise<KnownBy>
   /** The password was right: answers with the text for the browser's cookie; undefined when the person is gone. */
-  remember(personId: string, address: string): string | undefined
+  remember(personId: string, address: string): Promise<string | undefined>
 }
 
 /** Beyond so many pairs of person and address, the one that was used longest ago is forgotten. */
@@ -24,20 +24,20 @@ const MAX_ADDRESSES = 20_000
 
 export function createKnown(people: Pick<People, 'createDevice' | 'findDevice'>): Known {
   const addresses = boundedMap<string>(MAX_ADDRESSES)
-  const isOf = (text: string | null | undefined, personId: string) => {
-    const device = text ? people.findDevice(text) : undefined
+  const isOf = async (text: string | null | undefined, personId: string) => {
+    const device = text ? await people.findDevice(text) : undefined
     return device?.personId === personId ? device : undefined
   }
   return {
-    by(personId, address, text) {
+    async by(personId, address, text) {
       if (personId === undefined) return null
-      const device = isOf(text, personId)
+      const device = await isOf(text, personId)
       if (device) return { browser: device.id }
       const subject = addressGroup(address)
-      return isOf(addresses.get(`${personId} ${subject}`), personId) ? { address: subject } : null
+      return (await isOf(addresses.get(`${personId} ${subject}`), personId)) ? { address: subject } : null
     },
-    remember(personId, address) {
-      const text = people.createDevice(personId)
+    async remember(personId, address) {
+      const text = await people.createDevice(personId)
       if (text !== undefined) addresses.set(`${personId} ${addressGroup(address)}`, text)
       return text
     },

@@ -9,7 +9,7 @@ import { EMAIL, ID, ids, line, MONEY, NAME, TIME } from './inputs.ts'
 import { PAGE } from './report-routes.ts'
 import { type ApiRoute, type Caller, route } from './route.ts'
 import { type Fits, maybe, shape } from './schema.ts'
-import { namesOf, showAll, showLink, showPerson, showToken } from './show.ts'
+import { namesOf, showAll, showLink, showLinks, showPerson, showToken, showTokens } from './show.ts'
 import type { IssuedLinkView } from './views.ts'
 
 const HOUR_MS = 3_600_000
@@ -43,8 +43,8 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
     audience: 'operator',
     query: shape({ 'search?': line('A part of the address.', 200), ...PAGE }),
     answers: 'PersonPage',
-    handle({ parts, query }) {
-      const { items, next } = parts.store.reports.people(query)
+    async handle({ parts, query }) {
+      const { items, next } = await parts.store.reports.people(query)
       return { body: { items: items.map(person => showPerson(person, person.account)), next } }
     },
   }),
@@ -59,10 +59,10 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
     errors: ['not_found', 'conflict'],
     // The store keeps the last operator, in the same transaction: two who demote each other at once do not both succeed.
     async handle({ parts: { store }, params, body, caller, note }) {
-      const { id } = personOf(store, params.id)
+      const { id } = await personOf(store, params.id)
       note({ role: body.role })
       const person = await store.people.setRole(id, body.role, makerOf(caller))
-      return { body: showPerson(person, namesOf(store).account(person.accountId)) }
+      return { body: showPerson(person, (await namesOf(store, [person.accountId]))(person.accountId)) }
     },
   }),
   route({
@@ -75,7 +75,7 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
     status: 204,
     errors: ['not_found', 'conflict'],
     async handle({ parts: { store }, params, caller }) {
-      const { id } = personOf(store, params.id)
+      const { id } = await personOf(store, params.id)
       if (id === caller.person?.id) {
         throw refuse('conflict', { message: 'Nobody removes themselves. Another operator can.' })
       }
@@ -93,7 +93,7 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
     status: 201,
     errors: ['not_found', 'conflict'],
     async handle({ parts, params, caller, note }) {
-      const person = personOf(parts.store, params.id)
+      const person = await personOf(parts.store, params.id)
       note({ person: person.id })
       const expiresAt = parts.clock.now() + RESET_MS
       const link = await issueLink(parts, resetFor(person, { createdBy: makerOf(caller), expiresAt }))
@@ -106,9 +106,8 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
     summary: 'Links that still work, the newest first.',
     audience: 'operator',
     answers: 'LinkPage',
-    handle({ parts: { store } }) {
-      const names = namesOf(store)
-      return { body: showAll(store.people.links().map(link => showLink(link, names))) }
+    async handle({ parts: { store } }) {
+      return { body: showAll(await showLinks(store, await store.people.links())) }
     },
   }),
   route({
@@ -121,7 +120,7 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
     status: 201,
     errors: ['not_found', 'conflict'],
     async handle({ parts, body, caller, note }) {
-      const wanted = { ...readInvitation(parts, body), createdBy: makerOf(caller) }
+      const wanted = { ...(await readInvitation(parts, body)), createdBy: makerOf(caller) }
       note({ role: wanted.role, credit: formatMoney(wanted.credit) })
       return { status: 201, body: await issueLink(parts, wanted) }
     },
@@ -136,7 +135,7 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
     status: 204,
     errors: ['not_found'],
     async handle({ parts: { store }, params }) {
-      if (!store.people.links().some(({ id }) => id === params.id)) throw refuse('not_found')
+      if (!(await store.people.links()).some(({ id }) => id === params.id)) throw refuse('not_found')
       await store.people.revokeLink(params.id)
       return { status: 204 }
     },
@@ -147,9 +146,8 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
     summary: "Machines' ways to the operators' API.",
     audience: 'operator',
     answers: 'TokenPage',
-    handle({ parts: { store } }) {
-      const names = namesOf(store)
-      return { body: showAll(store.people.tokens().map(token => showToken(token, names))) }
+    async handle({ parts: { store } }) {
+      return { body: showAll(await showTokens(store, await store.people.tokens())) }
     },
   }),
   route({
@@ -169,7 +167,7 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
         expiresAt: readFuture('expires_at', body.expires_at ?? null, clock.now()),
         createdBy: makerOf(caller),
       })
-      return { status: 201, body: { token: showToken(token, namesOf(store)), secret } }
+      return { status: 201, body: { token: await showToken(store, token), secret } }
     },
   }),
   route({
@@ -182,23 +180,23 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
     status: 204,
     errors: ['not_found'],
     async handle({ parts: { store }, params }) {
-      if (!store.people.tokens().some(({ id }) => id === params.id)) throw refuse('not_found')
+      if (!(await store.people.tokens()).some(({ id }) => id === params.id)) throw refuse('not_found')
       await store.people.revokeToken(params.id)
       return { status: 204 }
     },
   }),
 ]
 
-function personOf(store: Store, id: string): Person {
-  const person = store.people.find(id)
+async function personOf(store: Store, id: string): Promise<Person> {
+  const person = await store.people.find(id)
   if (!person) throw refuse('not_found', { message: 'There is nobody by this id.' })
   return person
 }
 
-function readInvitation(
+async function readInvitation(
   { store, clock, registration }: ApiParts,
   body: Fits<typeof INVITATION>,
-): Omit<NewLink, 'createdBy'> {
+): Promise<Omit<NewLink, 'createdBy'>> {
   const { role, account_id: accountId = null, plan, credit } = body
   const email = body.email ?? null
   if (accountId !== null) {
@@ -207,7 +205,7 @@ function readInvitation(
       throw refuse('invalid_value', { param, message: `\`${param}\` is for a new account; this invitation has one.` })
     }
   }
-  if (email !== null && store.people.findByEmail(email)) {
+  if (email !== null && (await store.people.findByEmail(email))) {
     throw refuse('conflict', { param: 'email', message: 'There is somebody with this address already.' })
   }
   return {
@@ -233,7 +231,7 @@ async function issueLink({ store, origins }: ApiParts, wanted: NewLink): Promise
     })
   }
   const { link, token } = await store.people.createLink(wanted)
-  return { link: showLink(link, namesOf(store)), url: `${origin}/${PAGE_OF[link.kind]}#${token}` }
+  return { link: await showLink(store, link), url: `${origin}/${PAGE_OF[link.kind]}#${token}` }
 }
 
 /** How the store knows who asks: it makes sure once more, when it writes, that they may. */

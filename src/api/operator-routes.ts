@@ -37,8 +37,8 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     summary: 'The gateway at a glance.',
     audience: 'operator',
     answers: 'SummaryView',
-    handle({ parts }) {
-      const { accounts, posted, held } = parts.store.reports.totals()
+    async handle({ parts }) {
+      const { accounts, posted, held } = await parts.store.reports.totals()
       const { ready, reason = null } = parts.readiness()
       const summary: SummaryView = {
         accounts,
@@ -66,8 +66,8 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
       ...PAGE,
     }),
     answers: 'AccountPage',
-    handle({ parts, query }) {
-      const { items, next } = parts.store.reports.accounts(query)
+    async handle({ parts, query }) {
+      const { items, next } = await parts.store.reports.accounts(query)
       return { body: { items: items.map(showAccount), next } }
     },
   }),
@@ -87,7 +87,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
       const { id } = await store.createAccount({ name, ...(plan === undefined ? {} : { plan }) })
       note({ id })
       if (credit > 0n) await giveFirstCredit(store, id, { credit, reference: reference ?? `create:${id}`, caller })
-      return { status: 201, body: showAccount(accountOf(store, id)) }
+      return { status: 201, body: showAccount(await accountOf(store, id)) }
     },
   }),
   route({
@@ -98,13 +98,13 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     params: ids(),
     answers: 'AccountDetailView',
     errors: ['not_found'],
-    handle({ parts: { store, clock }, params }) {
-      const account = accountOf(store, params.id)
+    async handle({ parts: { store, clock }, params }) {
+      const account = await accountOf(store, params.id)
       const now = clock.now()
       const detail: AccountDetailView = {
         account: showAccount(account),
-        people: store.people.list(account.id).map(person => showPerson(person, account.name)),
-        keys: showKeys(store.listKeys(account.id), now),
+        people: (await store.people.list(account.id)).map(person => showPerson(person, account.name)),
+        keys: showKeys(await store.listKeys(account.id), now),
       }
       return { body: detail }
     },
@@ -125,7 +125,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     answers: 'AccountView',
     errors: ['not_found', 'conflict'],
     async handle({ parts: { store }, params, body: { plan, frozen }, note }) {
-      const { id } = accountOf(store, params.id)
+      const { id } = await accountOf(store, params.id)
       note({ ...(plan === undefined ? {} : { plan }), ...(frozen === undefined ? {} : { frozen }) })
       // What stops requests goes first.
       if (frozen !== undefined) await store.freeze(id, frozen)
@@ -134,7 +134,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
         const done = `The account is ${frozen ? 'frozen' : 'not frozen'} now. Its plan may still be the old one: look.`
         await (frozen === undefined ? setPlan() : afterWriting(done, setPlan))
       }
-      return { body: showAccount(accountOf(store, id)) }
+      return { body: showAccount(await accountOf(store, id)) }
     },
   }),
   route({
@@ -151,7 +151,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     answers: 'CreditView',
     errors: ['not_found', 'conflict'],
     async handle({ parts: { store }, params, body, caller, note: tell }) {
-      const { id } = accountOf(store, params.id)
+      const { id } = await accountOf(store, params.id)
       const amount = parseMoney(body.amount)
       if (amount === 0n) throw refuse('invalid_value', { param: 'amount', message: '`amount` must be more than 0.' })
       const { reference, note } = body
@@ -171,8 +171,8 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     query: ENTRIES_QUERY,
     answers: 'EntryPage',
     errors: ['not_found'],
-    handle: ({ parts: { store }, params, query }) => ({
-      body: operatorsEntryPage(store, accountOf(store, params.id).id, query),
+    handle: async ({ parts: { store }, params, query }) => ({
+      body: await operatorsEntryPage(store, (await accountOf(store, params.id)).id, query),
     }),
   }),
   route({
@@ -184,8 +184,8 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     query: RECEIPTS_QUERY,
     answers: 'ReceiptPage',
     errors: ['not_found'],
-    handle: ({ parts: { store }, params, query }) => ({
-      body: receiptPage(store, accountOf(store, params.id).id, query),
+    handle: async ({ parts: { store }, params, query }) => ({
+      body: await receiptPage(store, (await accountOf(store, params.id)).id, query),
     }),
   }),
   route({
@@ -197,8 +197,8 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     query: USAGE_QUERY,
     answers: 'UsageView',
     errors: ['not_found'],
-    handle: ({ parts: { store, clock }, params, query }) => ({
-      body: usageView(store, accountOf(store, params.id).id, query, clock.now()),
+    handle: async ({ parts: { store, clock }, params, query }) => ({
+      body: await usageView(store, (await accountOf(store, params.id)).id, query, clock.now()),
     }),
   }),
   route({
@@ -210,10 +210,10 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     answers: 'KeyView',
     errors: ['not_found'],
     async handle({ parts: { store, clock }, params }) {
-      const { id } = accountOf(store, params.id)
-      if (store.findKey(params.key)?.accountId !== id) throw refuse('not_found')
+      const { id } = await accountOf(store, params.id)
+      if ((await store.findKey(params.key))?.accountId !== id) throw refuse('not_found')
       await store.revokeKey(params.key)
-      return { body: showKey(store.findKey(params.key)!, clock.now()) }
+      return { body: showKey((await store.findKey(params.key))!, clock.now()) }
     },
   }),
   route({
@@ -222,8 +222,8 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     summary: 'The plans that accounts have.',
     audience: 'operator',
     answers: 'PlanPage',
-    handle: ({ parts }) => ({
-      body: showAll(parts.store.reports.plans().map(({ plan, accounts }) => ({ plan, accounts }))),
+    handle: async ({ parts }) => ({
+      body: showAll((await parts.store.reports.plans()).map(({ plan, accounts }) => ({ plan, accounts }))),
     }),
   }),
   route({
@@ -241,7 +241,9 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
       },
     }),
     answers: 'UsageView',
-    handle: ({ parts: { store, clock }, query }) => ({ body: usageView(store, undefined, query, clock.now()) }),
+    handle: async ({ parts: { store, clock }, query }) => ({
+      body: await usageView(store, undefined, query, clock.now()),
+    }),
   }),
   route({
     method: 'GET',
@@ -251,9 +253,9 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     params: ids(),
     answers: 'FoundReceiptView',
     errors: ['not_found'],
-    handle({ parts, params }) {
-      const receipt = parts.store.findReceipt(params.id)
-      const account = receipt && parts.store.findAccount(receipt.accountId)
+    async handle({ parts, params }) {
+      const receipt = await parts.store.findReceipt(params.id)
+      const account = receipt && (await parts.store.findAccount(receipt.accountId))
       if (!receipt || !account) throw refuse('not_found')
       const body: FoundReceiptView = { receipt: showReceipt(receipt), account: showAccount(account) }
       return { body }
@@ -275,8 +277,8 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     params: ids(),
     answers: 'PastExchangeView',
     errors: ['not_found'],
-    handle({ parts: { store, past }, params }) {
-      const exchange = findExchange(store, past, params.id)
+    async handle({ parts: { store, past }, params }) {
+      const exchange = await findExchange(store, past, params.id)
       if (!exchange) throw refuse('not_found', { message: notRemembered(params.id, past.most) })
       return { body: exchange }
     },
@@ -308,16 +310,23 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
 ]
 
 /** By id only: a name could be anybody's. */
-export function accountOf(store: Store, id: string): AccountBalance {
-  const account = id.startsWith(ACCOUNT_PREFIX) ? store.findAccount(id) : undefined
+export async function accountOf(store: Store, id: string): Promise<AccountBalance> {
+  const account = id.startsWith(ACCOUNT_PREFIX) ? await store.findAccount(id) : undefined
   if (!account) throw refuse('not_found', { message: 'There is no account by this id.' })
   return account
 }
 
 /** With who gave what; the account's own people are not told which operator it was. */
-function operatorsEntryPage(store: Store, accountId: string, query: Fits<typeof ENTRIES_QUERY>): PageView<EntryView> {
-  const { items, next } = store.reports.entries(accountId, query)
-  const names = namesOf(store)
+async function operatorsEntryPage(
+  store: Store,
+  accountId: string,
+  query: Fits<typeof ENTRIES_QUERY>,
+): Promise<PageView<EntryView>> {
+  const { items, next } = await store.reports.entries(accountId, query)
+  const names = await namesOf(
+    store,
+    items.map(({ actor }) => actor),
+  )
   return { items: items.map(entry => showEntryToOperators(entry, names)), next }
 }
 

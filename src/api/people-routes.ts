@@ -59,7 +59,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
     body: shape({ token: SECRET }),
     answers: 'LinkPurposeView',
     errors: ['link_invalid', 'too_many_attempts'],
-    handle: call => ({ body: purposeOf(call, findLink(call, call.body.token)) }),
+    handle: async call => ({ body: await purposeOf(call, await findLink(call, call.body.token)) }),
   }),
   route({
     method: 'POST',
@@ -81,7 +81,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
     answers: 'SessionView',
     errors: [...HASHES, 'link_invalid', 'conflict'],
     handle: async call => {
-      const { personId, email } = findLink(call, call.body.token, 'reset')
+      const { personId, email } = await findLink(call, call.body.token, 'reset')
       refuseGuessable(call.body.password, email ?? '', 'password')
       const password = await call.guard.passwords.hash(call.body.password, familiar(call, personId ?? ''))
       const person = await call.parts.store.people.reset(call.body.token, password)
@@ -107,11 +107,11 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
     summary: 'Who is signed in.',
     audience: 'person',
     answers: 'SessionView',
-    handle: call => {
+    handle: async call => {
       const { person, session } = signedInOnly(call)
-      const createdAt = call.parts.store.people.findSession(session)?.createdAt
+      const createdAt = (await call.parts.store.people.findSession(session))?.createdAt
       if (createdAt === undefined) throw refuse('not_signed_in')
-      return { body: sessionView(call, person, createdAt + MAX_MS) }
+      return { body: await sessionView(call, person, createdAt + MAX_MS) }
     },
   }),
   route({
@@ -150,7 +150,7 @@ async function register(call: Call<object, object, { email: string; password: st
   let password: string
   try {
     guard.registrationsByAddress.take(addressGroup(caller.address))
-    checkFree(call, body.email)
+    await checkFree(call, body.email)
     password = await guard.passwords.hash(body.password, { by: placesOf(call, email), isStranger: true })
     const membership = { name: email, plan, credit }
     person = await parts.store.people.create({ email, password, role: 'member', membership })
@@ -166,7 +166,7 @@ async function register(call: Call<object, object, { email: string; password: st
 
 async function join(call: Call<object, object, { token: string; email?: string; password: string }>): Promise<Answer> {
   const { parts, guard, caller, body } = call
-  const link = findLink(call, body.token, 'invitation')
+  const link = await findLink(call, body.token, 'invitation')
   // Operators are let in even so: the first of them has nobody to ask.
   if (parts.registration.mode === 'closed' && link.accountId === null && link.role !== 'operator') {
     throw refuse('registration_closed', { message: 'No new accounts are made here.' })
@@ -182,7 +182,7 @@ async function join(call: Call<object, object, { token: string; email?: string; 
   refuseGuessable(body.password, email, 'password')
   // Whoever has a link that is for anybody could ask with it who is here: that counts as registering does.
   const takeBack = takeAll(link.email === null ? [[guard.registrationsByAddress, addressGroup(caller.address)]] : [])
-  checkFree(call, email)
+  await checkFree(call, email)
   takeBack()
   const password = await guard.passwords.hash(body.password, familiar(call, email))
   const person = await parts.store.people.join(body.token, { email, password })
@@ -192,10 +192,11 @@ async function join(call: Call<object, object, { token: string; email?: string; 
 /** @param again Whether to look once more, when the password is another one by the time that the session begins. */
 async function signIn(call: Call<object, object, { email: string; password: string }>, again = true): Promise<Answer> {
   const { body, parts } = call
-  const known = parts.store.people.findByEmail(body.email)
+  const known = await parts.store.people.findByEmail(body.email)
   // By the address as the store has it: another way to write it must not be another ten tries.
   const email = known?.email ?? foldEmail(body.email)
-  const verdict = await checkPassword(call, known, { password: body.password, ...signInTrial(call, known, email) })
+  const trial = await signInTrial(call, known, email)
+  const verdict = await checkPassword(call, known, { password: body.password, ...trial })
   if (!known || !verdict.right) {
     if (known) call.note({ person: known.id })
     throw refuse('wrong_credentials')
@@ -224,7 +225,7 @@ async function changePassword(call: Call<object, object, { current: string; new:
   const { people } = parts.store
   const { person, session } = signedInOnly(call)
   refuseGuessable(body.new, person.email, 'new')
-  const known = people.findByEmail(person.email)
+  const known = await people.findByEmail(person.email)
   const { right } = await checkPassword(call, known, {
     password: body.current,
     whose: familiar(call, person.email),
@@ -254,8 +255,8 @@ function chosen(text: string): string {
 }
 
 /** Before the work of a hash; the store makes sure once more. */
-function checkFree({ parts }: Call, email: string): void {
-  if (!parts.store.people.findByEmail(email)) return
+async function checkFree({ parts }: Call, email: string): Promise<void> {
+  if (!(await parts.store.people.findByEmail(email))) return
   throw refuse('conflict', {
     message: 'Somebody has this e-mail address already. Sign in, or ask the operator for a link to a new password.',
     param: 'email',
@@ -263,16 +264,16 @@ function checkFree({ parts }: Call, email: string): void {
 }
 
 /** A link that works; a try that finds none counts as one to sign in. */
-function findLink(call: Call, token: string, kind?: Link['kind']): Link {
+async function findLink(call: Call, token: string, kind?: Link['kind']): Promise<Link> {
   const takeBack = call.guard.signInsByAddress.take(addressGroup(call.caller.address))
-  const link = call.parts.store.people.findLink(token)
+  const link = await call.parts.store.people.findLink(token)
   if (!link || (kind !== undefined && link.kind !== kind)) throw refuse('link_invalid')
   takeBack()
   return link
 }
 
-function purposeOf({ parts }: Call, { kind, email, accountId, role, credit }: Link): LinkPurposeView {
-  const account = accountId === null ? null : (parts.store.findAccount(accountId)?.name ?? null)
+async function purposeOf({ parts }: Call, { kind, email, accountId, role, credit }: Link): Promise<LinkPurposeView> {
+  const account = accountId === null ? null : ((await parts.store.findAccount(accountId))?.name ?? null)
   return { kind, email, account, role, credit: formatMoney(credit) }
 }
 
@@ -286,12 +287,12 @@ async function signedIn(call: Call, person: Person, proof: string, better?: stri
   const { secret, expiresAt } = await guard.sessions.begin(person, caller.session, proof)
   if (better !== undefined) await upgrade(call, person.id, better, proof)
   // Last, because it is good for the hash that is stored by now.
-  const device = guard.known.remember(person.id, caller.address)
-  return { body: sessionView(call, person, expiresAt), session: { begin: secret, device } }
+  const device = await guard.known.remember(person.id, caller.address)
+  return { body: await sessionView(call, person, expiresAt), session: { begin: secret, device } }
 }
 
-function sessionView({ parts }: Call, person: Person, expiresAt: number): SessionView {
-  const account = parts.store.findAccount(person.accountId)
+async function sessionView({ parts }: Call, person: Person, expiresAt: number): Promise<SessionView> {
+  const account = await parts.store.findAccount(person.accountId)
   if (!account) throw refuse('not_found')
   return { person: showPerson(person, account.name), account: showAccount(account), expires_at: showTime(expiresAt) }
 }

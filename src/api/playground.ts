@@ -186,9 +186,8 @@ function createPlaygroundKeys(store: Store): PlaygroundKeys {
   async function issue(accountId: string, clock: Clock): Promise<string> {
     const now = clock.now()
     const isLive = (expiresAt: number | null) => expiresAt === null || expiresAt > now
-    const key = store
-      .listKeys(accountId)
-      .find(each => each.purpose === 'playground' && each.revokedAt === null && isLive(each.expiresAt))
+    const keys = await store.listKeys(accountId)
+    const key = keys.find(each => each.purpose === 'playground' && each.revokedAt === null && isLive(each.expiresAt))
     const { token } = key
       ? await store.rotateKey(key.id, 0)
       : await store.createKey({ account: accountId, name: 'playground', purpose: 'playground' })
@@ -199,7 +198,7 @@ function createPlaygroundKeys(store: Store): PlaygroundKeys {
   return {
     async token(accountId, clock) {
       const token = known.get(accountId)
-      if (token !== undefined && store.keys.find(token, clock.now()).found === 'live') return token
+      if (token !== undefined && (await store.keys.find(token, clock.now())).found === 'live') return token
       const issued =
         coming.get(accountId) ??
         issue(accountId, clock).finally(() => {

@@ -1,6 +1,6 @@
 /** What a person sees of their own account: balance, ledger, receipts, usage, and the models with their prices. */
 import { formatMoney, mayUse, refuse } from '#contract'
-import type { Entry } from '../store/reports.ts'
+import type { Entry, Page } from '../store/reports.ts'
 import type { Store } from '../store/store.ts'
 import { type Column, csvHeader, csvLines, toCsv } from './csv.ts'
 import { createFiles, type Files } from './downloads.ts'
@@ -62,8 +62,8 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
     summary: 'The account with its balance.',
     audience: 'person',
     answers: 'AccountView',
-    handle: call => {
-      const account = call.parts.store.findAccount(ownAccount(call))
+    handle: async call => {
+      const account = await call.parts.store.findAccount(ownAccount(call))
       if (!account) throw refuse('not_found')
       return { body: showAccount(account) }
     },
@@ -75,7 +75,7 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
     audience: 'person',
     query: ENTRIES_QUERY,
     answers: 'EntryPage',
-    handle: call => ({ body: entryPage(call.parts.store, ownAccount(call), call.query) }),
+    handle: async call => ({ body: await entryPage(call.parts.store, ownAccount(call), call.query) }),
   }),
   route({
     method: 'GET',
@@ -85,11 +85,11 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
     query: shape(RANGE),
     answers: 'csv',
     errors: ['too_many_attempts'],
-    handle: call => {
+    handle: async call => {
       const range = readRange(call.query, call.parts.clock.now())
       const { store } = call.parts
       const accountId = ownAccount(call)
-      if (store.reports.countEvents(accountId, { ...range, most: MAX_EVENTS + 1 }) > MAX_EVENTS) {
+      if ((await store.reports.countEvents(accountId, { ...range, most: MAX_EVENTS + 1 })) > MAX_EVENTS) {
         throw refuse('invalid_value', {
           param: 'from',
           message: `There are more than ${MAX_EVENTS} requests and credits in this time; ask for less of it.`,
@@ -109,7 +109,7 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
     audience: 'person',
     query: RECEIPTS_QUERY,
     answers: 'ReceiptPage',
-    handle: call => ({ body: receiptPage(call.parts.store, ownAccount(call), call.query) }),
+    handle: async call => ({ body: await receiptPage(call.parts.store, ownAccount(call), call.query) }),
   }),
   route({
     method: 'GET',
@@ -119,8 +119,8 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
     params: ids(),
     answers: 'ReceiptView',
     errors: ['not_found'],
-    handle: call => {
-      const receipt = call.parts.store.findReceipt(call.params.id)
+    handle: async call => {
+      const receipt = await call.parts.store.findReceipt(call.params.id)
       if (receipt?.accountId !== ownAccount(call)) throw refuse('not_found')
       return { body: showReceipt(receipt) }
     },
@@ -132,7 +132,9 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
     audience: 'person',
     query: USAGE_QUERY,
     answers: 'UsageView',
-    handle: call => ({ body: usageView(call.parts.store, ownAccount(call), call.query, call.parts.clock.now()) }),
+    handle: async call => ({
+      body: await usageView(call.parts.store, ownAccount(call), call.query, call.parts.clock.now()),
+    }),
   }),
   route({
     method: 'GET',
@@ -141,10 +143,10 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
     audience: 'person',
     query: shape({ ...USAGE_RANGE, 'by?': { ...BY, default: 'both' } }),
     answers: 'csv',
-    handle: call => {
+    handle: async call => {
       const { store, clock } = call.parts
-      const { range, step, rows } = findUsage(store, ownAccount(call), call.query, clock.now())
-      const csv = toCsv(usageColumns(keyNames(store, rows)), rows)
+      const { range, step, rows } = await findUsage(store, ownAccount(call), call.query, clock.now())
+      const csv = toCsv(usageColumns(await keyNames(store, rows)), rows)
       checkSize(csv, step, call.query.by)
       return { csv, filename: filename('usage', range) }
     },
@@ -167,19 +169,26 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
 ]
 
 /** A page of an account's ledger. */
-export function entryPage(store: Store, accountId: string, query: Fits<typeof ENTRIES_QUERY>): PageView<EntryView> {
-  const { items, next } = store.reports.entries(accountId, query)
+export async function entryPage(
+  store: Store,
+  accountId: string,
+  query: Fits<typeof ENTRIES_QUERY>,
+): Promise<PageView<EntryView>> {
+  const { items, next } = await store.reports.entries(accountId, query)
   return { items: items.map(showEntry), next }
 }
 
 /** A page of an account's receipts. */
-export function receiptPage(
+export async function receiptPage(
   store: Store,
   accountId: string,
   query: Fits<typeof RECEIPTS_QUERY>,
-): PageView<ReceiptView> {
+): Promise<PageView<ReceiptView>> {
   const { key, ...rest } = query
-  const { items, next } = store.reports.receipts(accountId, { ...rest, ...(key === undefined ? {} : { keyId: key }) })
+  const { items, next } = await store.reports.receipts(accountId, {
+    ...rest,
+    ...(key === undefined ? {} : { keyId: key }),
+  })
   return { items: items.map(showReceipt), next }
 }
 
@@ -194,11 +203,11 @@ export const MAX_EVENTS = 50_000
 const LINES_AT_ONCE = 500
 
 /** The newest first, a page at a time. What comes in meanwhile is later than the range and moves nothing. */
-function* entryLines(store: Store, accountId: string, range: Range): Generator<string> {
+async function* entryLines(store: Store, accountId: string, range: Range): AsyncGenerator<string> {
   yield csvHeader(entryColumns(new Map()))
   for (let after: string | null | undefined; after !== null; ) {
-    const page = store.reports.entries(accountId, { ...range, limit: LINES_AT_ONCE, after })
-    yield csvLines(entryColumns(keyNames(store, page.items)), page.items)
+    const page: Page<Entry> = await store.reports.entries(accountId, { ...range, limit: LINES_AT_ONCE, after })
+    yield csvLines(entryColumns(await keyNames(store, page.items)), page.items)
     after = page.next
   }
 }
@@ -215,7 +224,7 @@ function filesOf({ guard, parts }: Pick<Call, 'guard' | 'parts'>): Files {
 type KeyNames = ReadonlyMap<string, string>
 
 /** Of the keys that rows are about, for keys that ended long ago too. */
-function keyNames(store: Store, rows: readonly { readonly keyId: string | null }[]): KeyNames {
+function keyNames(store: Store, rows: readonly { readonly keyId: string | null }[]): Promise<KeyNames> {
   const found = new Set(rows.map(({ keyId }) => keyId).filter(keyId => keyId !== null))
   return store.keyNames([...found])
 }

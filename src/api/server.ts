@@ -49,7 +49,7 @@ export function createApi(parts: ApiParts, door: RoutePath, options: ApiOptions)
 
   /** Who asks, once it is clear that they may. */
   async function admit(ctx: Context, asked: ApiRoute, secure: boolean): Promise<Caller> {
-    const caller = door === 'dashboard' ? await personOf(ctx, guard, secure) : machineOf(ctx, parts, asked)
+    const caller = door === 'dashboard' ? await personOf(ctx, guard, secure) : await machineOf(ctx, parts, asked)
     // For the log: somebody who may not any more is still whom it was.
     if (caller.maker !== null) ctx.state['caller'] = caller
     authorise(asked, caller, door)
@@ -211,17 +211,17 @@ async function personOf(ctx: Context, { sessions }: Guard, secure: boolean): Pro
 }
 
 /** The operator's token that a request brings, if it works. */
-export function tokenOf(ctx: Context, { people }: Pick<Store, 'people'>): OperatorToken | undefined {
+export async function tokenOf(ctx: Context, { people }: Pick<Store, 'people'>): Promise<OperatorToken | undefined> {
   const [scheme, secret, ...more] = (ctx.req.headers.authorization ?? '').split(' ')
   const isBearer = scheme?.toLowerCase() === 'bearer' && secret !== undefined && more.length === 0
-  return isBearer ? people.findToken(secret) : undefined
+  return isBearer ? await people.findToken(secret) : undefined
 }
 
 /** Whose token it is. The description needs none. */
-function machineOf(ctx: Context, { store }: ApiParts, { audience }: ApiRoute): Caller {
+async function machineOf(ctx: Context, { store }: ApiParts, { audience }: ApiRoute): Promise<Caller> {
   const nobody = nobodyAt(ctx)
   if (audience === 'anyone') return nobody
-  const token = tokenOf(ctx, store)
+  const token = await tokenOf(ctx, store)
   if (!token) {
     throw refuse('unauthorized', {
       message: "Send an operator's token: Authorization: Bearer tg_oper_...",

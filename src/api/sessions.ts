@@ -42,7 +42,7 @@ export function createSessions(people: People, clock: Clock, log: Log): Sessions
 
   return {
     async find(secret) {
-      const session = people.findSession(secret)
+      const session = await people.findSession(secret)
       if (!session) return undefined
       const now = clock.now()
       const expiresAt = session.createdAt + MAX_MS
@@ -52,14 +52,14 @@ export function createSessions(people: People, clock: Clock, log: Log): Sessions
       }
       if (now - session.seenAt >= TOUCH_EVERY_MS) await touch(secret)
       // After all waiting: a session may have ended meanwhile, and a person have another role.
-      const person = people.findSession(secret) && people.find(session.personId)
+      const person = (await people.findSession(secret)) && (await people.find(session.personId))
       return person && { secret, person, expiresAt }
     },
 
     async begin(person, before, proof) {
       const secret = await people.createSession(person.id, proof)
       if (before !== null) await people.endSession(before)
-      const createdAt = people.findSession(secret)?.createdAt ?? clock.now()
+      const createdAt = (await people.findSession(secret))?.createdAt ?? clock.now()
       return { secret, person, expiresAt: createdAt + MAX_MS }
     },
   }

@@ -3,7 +3,8 @@
  * by one, so that nothing is shown because it happened to be there.
  */
 import { type AccountBalance, formatMoney, type KeySummary, type Model, type Price, type Receipt } from '#contract'
-import { type Link, type OperatorToken, type Person, TOKEN_PREFIX } from '../store/people.ts'
+import { ACCOUNT_PREFIX } from '../store/accounts.ts'
+import { type Link, type OperatorToken, PERSON_PREFIX, type Person, TOKEN_PREFIX } from '../store/people.ts'
 import type { Entry, UsageRow } from '../store/reports.ts'
 import type { Store } from '../store/store.ts'
 import type {
@@ -96,7 +97,7 @@ export function showEntry(entry: Entry): EntryView {
 
 /** A line of the ledger with who it was. */
 export function showEntryToOperators(entry: Entry, names: Names): EntryView {
-  return { ...showWholeEntry(entry), actor: showMaybe(entry.actor, names.maker) }
+  return { ...showWholeEntry(entry), actor: showMaybe(entry.actor, names) }
 }
 
 function showWholeEntry(entry: Entry): EntryView {
@@ -181,51 +182,80 @@ export function showModel(model: Model, aliases: readonly string[]): ModelView {
   }
 }
 
-/** What a view says of others than what it shows, by the names that people know. */
-export interface Names {
-  /** Of an account; its id, when it is not there. */
-  account(id: string): string
-  /** Of whoever made something: persons by their address, as long as they are there, tokens as `token:NAME`. */
-  maker(id: string): string
+/**
+ * The name by which people know an id: an account's name, a person's address, `token:NAME`. The id itself when it is not
+ * there any more, or is none (`cli:USER`).
+ */
+export type Names = (id: string) => string
+
+/** The names of these ids, as they are in the store. */
+export async function namesOf(store: NamedStore, ids: Iterable<string | null>): Promise<Names> {
+  const wanted = [...new Set(ids)].filter(id => id !== null)
+  const names = new Map(await Promise.all(wanted.map(async id => [id, await nameOf(store, id)] as const)))
+  return id => names.get(id) ?? id
 }
 
-/** The names as they are in the store. */
-export function namesOf({ people, findAccount }: Pick<Store, 'people' | 'findAccount'>): Names {
-  return {
-    account: id => findAccount(id)?.name ?? id,
-    maker: id => {
-      const token = id.startsWith(TOKEN_PREFIX) ? people.getToken(id) : undefined
-      return token === undefined ? (people.find(id)?.email ?? id) : `token:${token.name}`
-    },
-  }
+type NamedStore = Pick<Store, 'people' | 'findAccount'>
+
+async function nameOf({ people, findAccount }: NamedStore, id: string): Promise<string | undefined> {
+  if (id.startsWith(ACCOUNT_PREFIX)) return (await findAccount(id))?.name
+  if (id.startsWith(PERSON_PREFIX)) return (await people.find(id))?.email
+  const token = id.startsWith(TOKEN_PREFIX) ? await people.getToken(id) : undefined
+  return token && `token:${token.name}`
+}
+
+/** Links, with the names of whom they are about. */
+export async function showLinks(store: NamedStore, links: readonly Link[]): Promise<LinkView[]> {
+  const names = await namesOf(
+    store,
+    links.flatMap(({ accountId, createdBy }) => [accountId, createdBy]),
+  )
+  return links.map(link => linkView(link, names))
+}
+
+export async function showLink(store: NamedStore, link: Link): Promise<LinkView> {
+  return (await showLinks(store, [link]))[0]!
+}
+
+/** Tokens, with the names of who made them. */
+export async function showTokens(store: NamedStore, tokens: readonly OperatorToken[]): Promise<TokenView[]> {
+  const names = await namesOf(
+    store,
+    tokens.map(({ createdBy }) => createdBy),
+  )
+  return tokens.map(token => tokenView(token, names))
+}
+
+export async function showToken(store: NamedStore, token: OperatorToken): Promise<TokenView> {
+  return (await showTokens(store, [token]))[0]!
 }
 
 /** A link without its secret. */
-export function showLink(link: Link, names: Names): LinkView {
+function linkView(link: Link, names: Names): LinkView {
   return {
     id: link.id,
     kind: link.kind,
     role: link.role,
     account_id: link.accountId,
-    account: showMaybe(link.accountId, names.account),
+    account: showMaybe(link.accountId, names),
     email: link.email,
     plan: link.plan,
     credit: formatMoney(link.credit),
     created_at: showTime(link.createdAt),
     expires_at: showTime(link.expiresAt),
-    created_by: names.maker(link.createdBy),
+    created_by: names(link.createdBy),
   }
 }
 
 /** An operator's token without its secret. */
-export function showToken(token: OperatorToken, names: Names): TokenView {
+function tokenView(token: OperatorToken, names: Names): TokenView {
   return {
     id: token.id,
     name: token.name,
     last4: token.last4,
     created_at: showTime(token.createdAt),
     expires_at: showMaybe(token.expiresAt, showTime),
-    created_by: names.maker(token.createdBy),
+    created_by: names(token.createdBy),
   }
 }
 

@@ -19,12 +19,12 @@ export interface Trial {
  * from a known address shares with whoever else guesses at this person from there. Strangers share all they have; what is
  * theirs together comes first, so that no flood of made-up names pushes the counts of others out of memory.
  */
-export function signInTrial(
+export async function signInTrial(
   { guard, caller }: Call,
   person: Person | undefined,
   email: string,
-): Omit<Trial, 'password'> {
-  const by = guard.known.by(person?.id, caller.address, caller.device)
+): Promise<Omit<Trial, 'password'>> {
+  const by = await guard.known.by(person?.id, caller.address, caller.device)
   const all: Try[] = [[guard.hashesByEmail, email]]
   const owner = `person ${email}`
   if (by && 'browser' in by) {

@@ -85,12 +85,12 @@ const SURELY_SMALL_ROWS = 1000
 const LARGEST_BYTES = 1_000_000
 
 /** One account's usage, or that of all together. Refuses what is too much for an answer. */
-export function findUsage(
+export async function findUsage(
   store: Store,
   accountId: string | undefined,
   query: UsageQueryText,
   nowMs: number,
-): FoundUsage {
+): Promise<FoundUsage> {
   const { from, to } = readRange(query, nowMs)
   const step = query.step === 'auto' ? (to - from <= HOURS_UNTIL_MS ? 'hour' : 'day') : query.step
   if (step === 'hour' && to - from > MAX_BY_HOUR_MS) {
@@ -102,23 +102,24 @@ export function findUsage(
   const spanMs = step === 'hour' ? HOUR_MS : DAY_MS
   const range = { from: Math.floor(from / spanMs) * spanMs, to: Math.ceil(to / spanMs) * spanMs }
   try {
-    const rows = store.reports.usage({ accountId, step, by: query.by, limit: MAX_ROWS, ...range })
+    const rows = await store.reports.usage({ accountId, step, by: query.by, limit: MAX_ROWS, ...range })
     return { step, range, rows: rows.map(row => summedBy(query.by, row)) }
   } catch (error) {
     if (!(error instanceof TooMuch)) throw error
-    if (query.step === 'auto' && step === 'hour') return findUsage(store, accountId, { ...query, step: 'day' }, nowMs)
+    if (query.step === 'auto' && step === 'hour')
+      return await findUsage(store, accountId, { ...query, step: 'day' }, nowMs)
     throw tooMuch(step, query.by)
   }
 }
 
 /** The answer to a query: rows summed by what it names, and their total. */
-export function usageView(
+export async function usageView(
   store: Store,
   accountId: string | undefined,
   query: UsageQueryText,
   nowMs: number,
-): UsageView {
-  const { step, range, rows } = findUsage(store, accountId, query, nowMs)
+): Promise<UsageView> {
+  const { step, range, rows } = await findUsage(store, accountId, query, nowMs)
   const shown = rows.map(showRow)
   if (shown.length > SURELY_SMALL_ROWS) checkSize(JSON.stringify(shown), step, query.by)
   return { step, from: showTime(range.from), to: showTime(range.to), rows: shown, total: showUsed(totalOf(rows)) }

@@ -37,7 +37,7 @@ const FIRST_LINK_MS = 24 * 3_600_000
 export async function quickStart(running: Running, self = 'npx tollgate', nowMs = Date.now()): Promise<string | null> {
   const { store, configuration, dashboardUrl } = running
   const model = demoModel(configuration)
-  if (!isLoopback(urlHost(configuration.listen.host)) || model === undefined || store.listAccounts().length > 0)
+  if (!isLoopback(urlHost(configuration.listen.host)) || model === undefined || (await store.listAccounts()).length > 0)
     return null
   const path = chatPath(configuration.routes)
   if (path === undefined) return null
@@ -85,18 +85,18 @@ See it in the dashboard (this link works once, for 24 hours: choose a password, 
 }
 
 /** The short text of every other start. */
-export function startText(running: Running, self = 'npx tollgate'): string {
-  return `${answersText(running, self)}${dashboardText(running, self)}`
+export async function startText(running: Running, self = 'npx tollgate'): Promise<string> {
+  return `${await answersText(running, self)}${await dashboardText(running, self)}`
 }
 
-function dashboardText({ dashboardUrl, store }: Running, self: string): string {
+async function dashboardText({ dashboardUrl, store }: Running, self: string): Promise<string> {
   if (dashboardUrl === null) return ''
-  const hint = store.people.hasOperator() ? '' : ` (no operator yet: ${self} person invite --role operator)`
+  const hint = (await store.people.hasOperator()) ? '' : ` (no operator yet: ${self} person invite --role operator)`
   return `The dashboard is at ${dashboardUrl}${hint}\n`
 }
 
-function answersText(running: Running, self: string): string {
-  const accounts = running.store.listAccounts()
+async function answersText(running: Running, self: string): Promise<string> {
+  const accounts = await running.store.listAccounts()
   const [first] = accounts
   const hint = first
     ? `a key for an account: ${self} key create --account ${accounts.length === 1 ? nameOrId(first) : 'NAME'}`

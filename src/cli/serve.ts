@@ -28,7 +28,7 @@ async function serveUntilEnd(terminal: Terminal, config: string): Promise<ExitCo
   const running = await started.catch(async (error: unknown) => {
     throw await readable(terminal, config, error)
   })
-  terminal.out((await quickStart(running, terminal.self)) ?? startText(running, terminal.self))
+  terminal.out((await quickStart(running, terminal.self)) ?? (await startText(running, terminal.self)))
   return (await running.finished) === 0 ? 0 : 1
 }
 

@@ -14,13 +14,14 @@ export type KeyLookup =
 
 /** The service `keys`: reads on every request, so that a revocation holds from the next request on. */
 export interface Keys {
-  find(token: string, nowMs: number): KeyLookup
+  /** A promise where it has to be looked up on another machine; what is known already comes at once. */
+  find(token: string, nowMs: number): KeyLookup | Promise<KeyLookup>
 }
 
 /** The service `accounts`: for who is known by something else than a key. Reads on every request, as `keys` does. */
 export interface Accounts {
   /** By id or by name. */
-  find(idOrName: string): Account | undefined
+  find(idOrName: string): Account | undefined | Promise<Account | undefined>
 }
 
 /** A token bucket: it holds at most `capacity` and refills evenly. */

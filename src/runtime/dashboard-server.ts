@@ -85,7 +85,7 @@ export function createDashboardServer(parts: DashboardServerParts) {
     /** The operators' part of the API, for their own listener; not made without one, for its schemas take a tenth of a second. */
     operators: () => createApi(api, 'admin', { readJson: createJsonReader() }),
     /** Whether a request brings an operator's token. */
-    isOperator: (ctx: Context) => tokenOf(ctx, parts.store) !== undefined,
+    isOperator: async (ctx: Context) => (await tokenOf(ctx, parts.store)) !== undefined,
     /** Opens the listener for people, and answers with the address that they type. */
     async open(app: AppParts, address: Address, page: Promise<Middleware>): Promise<{ server: Server; url: string }> {
       const people = createApi(api, 'dashboard', { readJson: createJsonReader() })

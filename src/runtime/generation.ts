@@ -168,7 +168,7 @@ function servicesOf(
 ): Partial<Services> {
   const all: { readonly [Name in keyof Services]: () => Services[Name] } = {
     keys: () => store.keys,
-    accounts: () => accountsOf(store),
+    accounts: () => store.accounts,
     buckets: () => store.buckets,
     ledger: () => store.ledger,
     catalog: () => own.catalog,
@@ -178,18 +178,6 @@ function servicesOf(
     targets: () => own.targets,
   }
   return Object.fromEntries((step.plugin.uses ?? []).map(name => [name, all[name]()]))
-}
-
-/** Who they are, without what they own: money is the ledger's. */
-function accountsOf(store: Store): Services['accounts'] {
-  return {
-    find(idOrName) {
-      const found = store.findAccount(idOrName)
-      if (found === undefined) return undefined
-      const { id, name, plan, frozen, createdAt } = found
-      return { id, name, plan, frozen, createdAt }
-    },
-  }
 }
 
 function createUpstream(

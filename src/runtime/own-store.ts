@@ -7,14 +7,14 @@ import { realPath } from '../store/files.ts'
 import { type Lock, takeLock } from '../store/lock.ts'
 import { loadSecret, secretPlace } from '../store/secret.ts'
 import type { openStore } from '../store/sqlite.ts'
-import type { Store } from '../store/store.ts'
+import type { LocalStore } from '../store/store.ts'
 
 export async function openOwnStore(
   configuration: Configuration,
   clock: Clock,
   log: Logger,
   open: typeof openStore,
-): Promise<{ store: Store; lock: Lock | null }> {
+): Promise<{ store: LocalStore; lock: Lock | null }> {
   if (configuration.store === 'memory') {
     // Nothing outlives the process, so a secret of its own will do.
     const secret = configuration.secret ?? `${crypto.randomUUID()}${crypto.randomUUID()}`

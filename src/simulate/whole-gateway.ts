@@ -15,7 +15,7 @@ import { summaryOf } from '../request/send/record.ts'
 import { createGeneration, type Generation, type GenerationParts } from '../runtime/generation.ts'
 import { createIds } from '../store/ids.ts'
 import { openStore } from '../store/sqlite.ts'
-import type { RecoveryReport, Store } from '../store/store.ts'
+import type { LocalStore, RecoveryReport } from '../store/store.ts'
 import { type BenchTime, turn } from './time.ts'
 import { createUpstream, type ScriptedUpstream } from './upstream.ts'
 import { type BenchAnswer, type BenchRequest, Visit } from './visit.ts'
@@ -104,7 +104,7 @@ export class TestGateway {
   readonly #log: LogEntry[] = []
   readonly #mistakes: GatewayMistake[] = []
   readonly #records = new Map<string, BenchRecord>()
-  readonly store: Store
+  readonly store: LocalStore
   readonly upstream: ScriptedUpstream
   readonly gateway: Gateway
   readonly log: readonly LogEntry[] = this.#log
@@ -130,7 +130,7 @@ export class TestGateway {
     }
   }
 
-  private constructor(options: TestGatewayOptions, store: Store, folder: string | null) {
+  private constructor(options: TestGatewayOptions, store: LocalStore, folder: string | null) {
     const { configuration, time, random, stepGraceMs, run = 'test' } = options
     const { clock, deadlineClock } = time
     const log = logInto(this.#log, null)
@@ -316,10 +316,10 @@ async function recoverCopy(path: string, copy: string, { clock }: BenchTime): Pr
     return {
       report,
       openHolds: store.openHolds(),
-      violations: store
+      violations: store.reads
         .verify()
         .violations.map(({ invariant, subject, message }) => `${invariant} ${subject}: ${message}`),
-      balances: store.listAccounts().map(({ id, posted, held }) => ({ id, posted, held })),
+      balances: store.reads.listAccounts().map(({ id, posted, held }) => ({ id, posted, held })),
     }
   } finally {
     await store.close()

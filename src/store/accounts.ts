@@ -11,8 +11,8 @@ const DEFAULT_PLAN = 'default'
 export interface AccountOperations {
   /** The id was made by the caller, so that a repeat finds the row. */
   createAccount(account: { readonly id: string; readonly name: string; readonly plan: string }): Account
-  freeze(change: { readonly id: string; readonly frozen: boolean }): Account
-  setPlan(change: { readonly id: string; readonly plan: string }): Account
+  freeze(change: { readonly account: string; readonly frozen: boolean }): Account
+  setPlan(change: { readonly account: string; readonly plan: string }): Account
 }
 
 export interface AccountReader {
@@ -26,7 +26,18 @@ export interface AccountReader {
 export const BALANCE_COLUMNS = 'id, name, plan, frozen, created_at, posted, held'
 const SELECT = `SELECT ${BALANCE_COLUMNS} FROM account JOIN balance ON balance.account = account.id`
 
+/** Answers with the id of the account that has this id or this name; throws a `StoreError` that names it when there is none. */
+export function createAccountFinder(database: Database): (idOrName: string) => string {
+  const find = database.prepare('SELECT id FROM account WHERE id = ?1 OR name = ?1')
+  return idOrName => {
+    const row = find.get(idOrName)
+    if (row === undefined) throw noAccount(JSON.stringify(idOrName))
+    return row['id'] as string
+  }
+}
+
 export function createAccountOperations(database: Database, clock: Clock): AccountOperations {
+  const idOf = createAccountFinder(database)
   const findById = database.prepareMoney(`${SELECT} WHERE id = ?`)
   const findByName = database.prepareMoney(`${SELECT} WHERE name = ?`)
   const put = database.prepare('INSERT INTO account (id, name, plan, created_at) VALUES (?, ?, ?, ?)')
@@ -43,12 +54,14 @@ export function createAccountOperations(database: Database, clock: Clock): Accou
       }
       return toAccount(findById.get(id)!)
     },
-    freeze({ id, frozen }) {
-      if (freeze.run(frozen ? 1 : 0, id).changes === 0) throw noAccount(id)
+    freeze({ account, frozen }) {
+      const id = idOf(account)
+      freeze.run(frozen ? 1 : 0, id)
       return toAccount(findById.get(id)!)
     },
-    setPlan({ id, plan }) {
-      if (setPlan.run(plan, id).changes === 0) throw noAccount(id)
+    setPlan({ account, plan }) {
+      const id = idOf(account)
+      setPlan.run(plan, id)
       return toAccount(findById.get(id)!)
     },
   }

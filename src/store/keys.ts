@@ -3,7 +3,8 @@
  * remembered until a key or an account changes: nobody else writes to the store (lock.ts), so a revocation holds from the next request on.
  */
 import { hash, type KeyObject, timingSafeEqual } from 'node:crypto'
-import type { Clock, Key, KeyLookup, KeyPurpose, Keys, NanoUsd } from '#contract'
+import type { Clock, Key, KeyLookup, KeyPurpose, NanoUsd } from '#contract'
+import { createAccountFinder } from './accounts.ts'
 import { boundedMap } from './bounded.ts'
 import type { Database, Row } from './database.ts'
 import { createKeyTotals } from './key-totals.ts'
@@ -12,6 +13,7 @@ import { money, text } from './preconditions.ts'
 import {
   BETWEEN_ROTATIONS_MS,
   type KeyChange,
+  type LocalKeys,
   MAX_GRACE_MS,
   MAX_KEYS_A_DAY,
   MAX_LIVE_KEYS,
@@ -31,6 +33,7 @@ interface NewSecret {
 
 export interface CreateKey extends NewSecret {
   readonly id: string
+  /** By id or by name. */
   readonly account: string
   readonly name: string
   readonly models: readonly string[] | null
@@ -53,7 +56,7 @@ export interface KeyOperations {
   revokeKey(id: string): Key
 }
 
-export interface KeyReader extends Keys {
+export interface KeyReader extends LocalKeys {
   /** Called when a write that can change what a key may do is over, before whoever asked for it is told. */
   forget(): void
 }
@@ -63,6 +66,7 @@ export const KEY_COLUMNS = 'key.id, key.account, key.name, key.models, key.creat
 
 export function createKeyOperations(database: Database, clock: Clock): KeyOperations {
   const statements = prepare(database)
+  const idOf = createAccountFinder(database)
   const totals = createKeyTotals(database)
 
   function get(id: string): Key {
@@ -101,8 +105,9 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
     createKey({ id, account, name, models, expiresAt, spendingCap, purpose, digest, last4 }) {
       if (statements.findSecret.get(digest) !== undefined) return get(id)
       const now = clock.now()
-      checkRoom(account, purpose, now)
-      statements.put.run(id, account, name, models && JSON.stringify(models), now, expiresAt, purpose)
+      const owner = idOf(account)
+      checkRoom(owner, purpose, now)
+      statements.put.run(id, owner, name, models && JSON.stringify(models), now, expiresAt, purpose)
       if (spendingCap !== null) totals.setCap(id, spendingCap)
       statements.putSecret.run(digest, id, last4, now)
       return get(id)

@@ -13,10 +13,11 @@ import {
   type SettleRequest,
   type SettleResult,
 } from '#contract'
+import { createAccountFinder } from './accounts.ts'
 import type { Database } from './database.ts'
 import { StoreError } from './error.ts'
 import { createKeyTotals } from './key-totals.ts'
-import { conflict, noAccount } from './mistakes.ts'
+import { conflict } from './mistakes.ts'
 import type { OpenHolds } from './open-holds.ts'
 import { LARGEST, type SettleRecord } from './settle-record.ts'
 import type { CreditGrant } from './store.ts'
@@ -38,7 +39,7 @@ export interface LedgerOperations {
   hold(request: HoldRequest): HoldResult
   settle(request: SettleRecord): SettleResult
   checkpoint(checkpoints: readonly Checkpoint[]): void
-  /** Whether this call granted it; `account` is an id. */
+  /** Whether this call granted it. */
   credit(grant: CreditGrant): boolean
 }
 
@@ -65,13 +66,16 @@ export function createLedgerOperations(
   usage: UsageWriter,
   clock: Clock,
 ): LedgerOperations {
-  const parts = { statements: prepare(database), keys: createKeyTotals(database), open, usage, clock }
+  const idOf = createAccountFinder(database)
+  const parts = { statements: prepare(database), keys: createKeyTotals(database), idOf, open, usage, clock }
   return { ...createHoldOperation(parts), ...createSettleOperations(parts), ...createCreditOperation(parts) }
 }
 
 interface Parts {
   readonly statements: ReturnType<typeof prepare>
   readonly keys: ReturnType<typeof createKeyTotals>
+  /** By id or by name. */
+  idOf(account: string): string
   readonly open: OpenHolds
   readonly usage: UsageWriter
   readonly clock: Clock
@@ -209,23 +213,23 @@ function createSettleOperations(parts: Parts): Pick<LedgerOperations, 'settle' |
   return { settle, checkpoint }
 }
 
-function createCreditOperation({ statements, clock }: Parts): Pick<LedgerOperations, 'credit'> {
+function createCreditOperation({ statements, idOf, clock }: Parts): Pick<LedgerOperations, 'credit'> {
   function credit(grant: CreditGrant): boolean {
     const id = CREDIT_PREFIX + grant.reference
-    const owner = balanceOf(statements, grant.account)
-    if (owner === undefined) throw noAccount(grant.account)
+    const account = idOf(grant.account)
+    const owner = balanceOf(statements, account)!
     const found = statements.findCredit.get(id) as AmountOfAccount | undefined
     if (found !== undefined) {
-      if (found.account === grant.account && found.amount === grant.amount) return false
+      if (found.account === account && found.amount === grant.amount) return false
       throw conflict(
         `The reference "${grant.reference}" was used for $${formatMoney(found.amount)} to ${found.account}. Choose another one.`,
       )
     }
     if (grant.amount > LARGEST - owner.posted) {
-      throw conflict(`${grant.account} would own more than ${LARGEST} nano-dollars, the largest balance.`)
+      throw conflict(`${account} would own more than ${LARGEST} nano-dollars, the largest balance.`)
     }
-    statements.putCredit.run(id, grant.account, grant.amount, clock.now(), grant.actor, grant.note ?? null)
-    statements.grant.run(grant.amount, grant.account)
+    statements.putCredit.run(id, account, grant.amount, clock.now(), grant.actor, grant.note ?? null)
+    statements.grant.run(grant.amount, account)
     return true
   }
 

@@ -15,17 +15,20 @@ import {
   type NewPerson,
   PERSON_PREFIX,
   type People,
+  type PeopleReads,
   type Role,
   TOKEN_PREFIX,
 } from './people.ts'
-import { createPersonReader, noPerson, type PersonReader } from './persons.ts'
+import { createPersonReader, noPerson } from './persons.ts'
 import { money, text } from './preconditions.ts'
+import type { Promised } from './promised.ts'
 import { createSessionReader } from './sessions.ts'
+import type { StoreReads } from './store.ts'
 import { createOperatorToken, createSecret, digest, isOperatorToken, isSecret, last4 } from './token.ts'
 import type { Writer } from './writer.ts'
 
 export interface PeopleParts {
-  readonly reader: Database
+  readonly reads: Promised<StoreReads>
   readonly writer: Writer
   /** Under which secrets are digested. */
   readonly hmacKey: KeyObject
@@ -41,39 +44,50 @@ const MAX_EMAIL = 200
 const PASSWORD_HASH = /^\$[\x21-\x7e]{8,500}$/
 
 export function createPeople(parts: PeopleParts): People {
-  const { reader, hmacKey, clock } = parts
-  const persons = createPersonReader(reader)
-  const devices = createDevices(persons, hmacKey, clock)
   return {
-    find: persons.find,
-    findByEmail: persons.findByEmail,
-    list: persons.list,
-    hasOperator: persons.hasOperator,
-    ...createPersonService(parts, persons),
+    ...parts.reads.people,
+    ...createPersonService(parts),
     ...createSessionService(parts),
-    createDevice: devices.create,
-    findDevice: devices.find,
     ...createLinkService(parts),
     ...createTokenService(parts),
   }
 }
 
+/** What is read of people: secrets are looked for by their digests. */
+export function createPeopleReads(database: Database, hmacKey: KeyObject, clock: Clock): PeopleReads {
+  const persons = createPersonReader(database)
+  const devices = createDevices(persons, hmacKey, clock)
+  const findSession = createSessionReader(database)
+  const links = createLinkReader(database, clock)
+  const tokens = createOperatorTokenReader(database, clock)
+  return {
+    find: persons.find,
+    findByEmail: persons.findByEmail,
+    list: persons.list,
+    hasOperator: persons.hasOperator,
+    findSession: secret => (isSecret(secret) ? findSession(sessionDigest(hmacKey, secret)) : undefined),
+    createDevice: devices.create,
+    findDevice: devices.find,
+    findLink: token => (isSecret(token) ? links.find(linkDigest(hmacKey, token)) : undefined),
+    getLink: links.get,
+    links: links.list,
+    findToken: secret => (isOperatorToken(secret) ? tokens.find(digest(hmacKey, secret)) : undefined),
+    tokens: tokens.list,
+    getToken: tokens.get,
+  }
+}
+
 // Each kind of secret is digested under a name of its own, so that none is ever looked for among the others.
 const linkDigest = (hmacKey: KeyObject, secret: string) => digest(hmacKey, `link:${secret}`)
+const sessionDigest = (hmacKey: KeyObject, secret: string) => digest(hmacKey, `session:${secret}`)
 
 type PersonService = Pick<
   People,
   'create' | 'join' | 'setPassword' | 'upgradePassword' | 'reset' | 'setRole' | 'remove'
 >
 
-function createPersonService({ writer, hmacKey, ids }: PeopleParts, persons: PersonReader): PersonService {
+function createPersonService({ reads, writer, hmacKey, ids }: PeopleParts): PersonService {
   const newIds = () => ({ id: ids.next(PERSON_PREFIX), newAccount: ids.next(ACCOUNT_PREFIX) })
-
-  function get(id: string) {
-    const person = persons.find(id)
-    if (person === undefined) throw noPerson(id)
-    return person
-  }
 
   return {
     async create({ email, password, role, membership }) {
@@ -104,64 +118,54 @@ function createPersonService({ writer, hmacKey, ids }: PeopleParts, persons: Per
       return writer.op('setRole', { id, role, by: by ?? null })
     },
     async remove(id, by) {
-      await writer.op('removePerson', { id: get(id).id, by: by ?? null })
+      if ((await reads.people.find(id)) === undefined) throw noPerson(id)
+      await writer.op('removePerson', { id, by: by ?? null })
     },
   }
 }
 
-type SessionService = Pick<People, 'createSession' | 'findSession' | 'touchSession' | 'endSession' | 'endSessions'>
+type SessionService = Pick<People, 'createSession' | 'touchSession' | 'endSession' | 'endSessions'>
 
-function createSessionService({ reader, writer, hmacKey, clock }: PeopleParts): SessionService {
-  const findSession = createSessionReader(reader)
-  const sessionDigest = (secret: string) => digest(hmacKey, `session:${secret}`)
-
-  function session(secret: string) {
-    return isSecret(secret) ? findSession(sessionDigest(secret)) : undefined
-  }
-
+function createSessionService({ reads, writer, hmacKey, clock }: PeopleParts): SessionService {
+  const digestOf = (secret: string) => sessionDigest(hmacKey, secret)
   return {
     async createSession(person, from) {
       const secret = createSecret()
-      await writer.op('createSession', { digest: sessionDigest(secret), person, from: from ?? null })
+      await writer.op('createSession', { digest: digestOf(secret), person, from: from ?? null })
       return secret
     },
-    findSession: session,
     async touchSession(secret) {
-      const found = session(secret)
+      const found = await reads.people.findSession(secret)
       if (found === undefined || clock.now() - found.seenAt < MINUTE_MS) return
-      await writer.op('touchSession', sessionDigest(secret))
+      await writer.op('touchSession', digestOf(secret))
     },
     async endSession(secret) {
-      await writer.op('endSession', sessionDigest(secret))
+      await writer.op('endSession', digestOf(secret))
     },
     async endSessions(person, except) {
-      await writer.op('endSessions', { person, except: except === undefined ? null : sessionDigest(except) })
+      await writer.op('endSessions', { person, except: except === undefined ? null : digestOf(except) })
     },
   }
 }
 
-type LinkService = Pick<People, 'createLink' | 'findLink' | 'links' | 'revokeLink'>
+type LinkService = Pick<People, 'createLink' | 'revokeLink'>
 
-function createLinkService({ reader, writer, hmacKey, ids, clock }: PeopleParts): LinkService {
-  const links = createLinkReader(reader, clock)
+function createLinkService({ reads, writer, hmacKey, ids, clock }: PeopleParts): LinkService {
   return {
     async createLink(link) {
       checkLink(link, clock.now())
       const [id, token] = [ids.next(LINK_PREFIX), createSecret()]
       const email = link.email === null ? null : normalEmail(link.email)
       await writer.op('createLink', { ...link, id, email, digest: linkDigest(hmacKey, token) })
-      return { link: links.get(id)!, token }
+      return { link: (await reads.people.getLink(id))!, token }
     },
-    findLink: token => (isSecret(token) ? links.find(linkDigest(hmacKey, token)) : undefined),
-    links: links.list,
     revokeLink: id => writer.op('revokeLink', id),
   }
 }
 
-type TokenService = Pick<People, 'createToken' | 'findToken' | 'tokens' | 'getToken' | 'revokeToken'>
+type TokenService = Pick<People, 'createToken' | 'revokeToken'>
 
-function createTokenService({ reader, writer, hmacKey, ids, clock }: PeopleParts): TokenService {
-  const tokens = createOperatorTokenReader(reader, clock)
+function createTokenService({ writer, hmacKey, ids, clock }: PeopleParts): TokenService {
   return {
     async createToken({ name, expiresAt, createdBy }) {
       text('token', 'name', name)
@@ -171,9 +175,6 @@ function createTokenService({ reader, writer, hmacKey, ids, clock }: PeopleParts
       const token = { id: ids.next(TOKEN_PREFIX), digest: digest(hmacKey, secret), last4: last4(secret) }
       return { token: await writer.op('createOperatorToken', { ...token, name, expiresAt, createdBy }), secret }
     },
-    findToken: secret => (isOperatorToken(secret) ? tokens.find(digest(hmacKey, secret)) : undefined),
-    tokens: tokens.list,
-    getToken: tokens.get,
     revokeToken: id => writer.op('revokeOperatorToken', id),
   }
 }

@@ -3,6 +3,7 @@
  * Secrets (passwords, sessions, links, tokens) are digested by the caller or here; none is ever stored as it is.
  */
 import type { NanoUsd } from '#contract'
+import type { Promised } from './promised.ts'
 
 /** How the ids of persons and of operators' tokens begin: nobody else is named so. */
 export const PERSON_PREFIX = 'per_'
@@ -99,14 +100,8 @@ export interface OperatorToken {
   readonly createdBy: string
 }
 
-/**
- * Mistakes of a caller are `StoreError`s; its `code` says which one where the account API has to know.
- *
- * Who asks for what only operators may (`createdBy`, `by`) is looked at in the same transaction: a person who is not there
- * or no operator, or a token that is revoked or past, is `forbidden`. Whoever is not named by an id of theirs (`cli:USER`)
- * may.
- */
-export interface People {
+/** What is read of people. */
+export interface PeopleReads {
   find(id: string): Person | undefined
   /** However the address is written. */
   findByEmail(email: string): PersonWithPassword | undefined
@@ -114,7 +109,36 @@ export interface People {
   list(accountId?: string): readonly Person[]
   /** Whether anybody is an operator yet. */
   hasOperator(): boolean
+  /** By its secret; undefined when there is none, or its person is gone. Says nothing about its age. */
+  findSession(secret: string): Session | undefined
+  /**
+   * A signed text by which a browser is known to have signed in: for `DEVICE_MS`, or until the password changes. Undefined
+   * when there is no such person.
+   */
+  createDevice(personId: string): string | undefined
+  /** Undefined when the text was not made here, is past, or its person has another password by now. */
+  findDevice(text: string): Device | undefined
+  /** By its secret; undefined when it was never made, is used, revoked or past. */
+  findLink(token: string): Link | undefined
+  /** By its id, whether it still works or not. */
+  getLink(id: string): Link | undefined
+  /** Those that still work, the newest first. */
+  links(): readonly Link[]
+  /** By its secret; undefined when it was never made, is revoked or past. */
+  findToken(secret: string): OperatorToken | undefined
+  tokens(): readonly OperatorToken[]
+  /** By its id, whether it still works or not: for who asks who made something. */
+  getToken(id: string): OperatorToken | undefined
+}
 
+/**
+ * Mistakes of a caller are `StoreError`s; its `code` says which one where the account API has to know.
+ *
+ * Who asks for what only operators may (`createdBy`, `by`) is looked at in the same transaction: a person who is not there
+ * or no operator, or a token that is revoked or past, is `forbidden`. Whoever is not named by an id of theirs (`cli:USER`)
+ * may.
+ */
+export interface People extends Promised<PeopleReads> {
   /**
    * Makes the person, and with them the account and its credit where they say so; all or nothing. `conflict` when the
    * address is taken. An account's name that is taken gets a number: `ada@example.com (2)`.
@@ -160,28 +184,14 @@ export interface People {
    * @param from The hash of the password that was shown; `conflict` when it has been changed meanwhile.
    */
   createSession(personId: string, from?: string): Promise<string>
-  /** By its secret; undefined when there is none, or its person is gone. Says nothing about its age. */
-  findSession(secret: string): Session | undefined
   /** It was used now. */
   touchSession(secret: string): Promise<void>
   endSession(secret: string): Promise<void>
   /** All of a person's but one. */
   endSessions(personId: string, except?: string): Promise<void>
 
-  /**
-   * A signed text by which a browser is known to have signed in: for `DEVICE_MS`, or until the password changes. Undefined
-   * when there is no such person.
-   */
-  createDevice(personId: string): string | undefined
-  /** Undefined when the text was not made here, is past, or its person has another password by now. */
-  findDevice(text: string): Device | undefined
-
   /** Answers with the link's secret: the only time it is seen. */
   createLink(link: NewLink): Promise<{ readonly link: Link; readonly token: string }>
-  /** By its secret; undefined when it was never made, is used, revoked or past. */
-  findLink(token: string): Link | undefined
-  /** Those that still work, the newest first. */
-  links(): readonly Link[]
   revokeLink(id: string): Promise<void>
 
   createToken(token: {
@@ -189,11 +199,6 @@ export interface People {
     readonly expiresAt: number | null
     readonly createdBy: string
   }): Promise<{ readonly token: OperatorToken; readonly secret: string }>
-  /** By its secret; undefined when it was never made, is revoked or past. */
-  findToken(secret: string): OperatorToken | undefined
-  tokens(): readonly OperatorToken[]
-  /** By its id, whether it still works or not: for who asks who made something. */
-  getToken(id: string): OperatorToken | undefined
   /** Ends the links that were made with it, too. */
   revokeToken(id: string): Promise<void>
 }

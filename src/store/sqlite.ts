@@ -7,8 +7,8 @@
  * wait for a write. In memory there is only one connection; groups are synchronous, so reads fall between them.
  */
 import { isAbsolute } from 'node:path'
-import type { Clock, Ledger, Log } from '#contract'
-import { ACCOUNT_PREFIX, checkAccount, createAccountReader } from './accounts.ts'
+import type { Accounts, Clock, Ledger, Log } from '#contract'
+import { ACCOUNT_PREFIX, checkAccount } from './accounts.ts'
 import { type Backlog, createBacklog } from './backlog.ts'
 import { createBuckets } from './buckets.ts'
 import { findLostCommits } from './commit-count.ts'
@@ -16,22 +16,27 @@ import { type Connector, type Database, loadConnector } from './database.ts'
 import { StoreError } from './error.ts'
 import { type FileWatch, realPath, watchFiles } from './files.ts'
 import { createIds } from './ids.ts'
-import { createKeyLister } from './key-list.ts'
 import { checkExpiry, checkGrace, checkKey, checkKeyChange, createKeyReader, KEY_PREFIX } from './keys.ts'
 import { settleRecord } from './ledger.ts'
 import { migrate } from './migrate.ts'
 import { createPeople, type PeopleParts } from './people-service.ts'
 import { checkCheckpoint, checkCredit, checkHold, checkSettle, text } from './preconditions.ts'
+import { promised } from './promised.ts'
 import { createReadiness } from './readiness.ts'
-import { createReceiptReader } from './receipts.ts'
 import { recover } from './recovery.ts'
-import { createReports } from './reports-service.ts'
 import { createResponses } from './responses-service.ts'
 import { createSpool, type Spool } from './spool.ts'
-import { type IssuedKey, type LostCommits, type Store, StoreUnavailable } from './store.ts'
+import {
+  type IssuedKey,
+  type LocalStore,
+  type LostCommits,
+  type Store,
+  type StoreReads,
+  StoreUnavailable,
+} from './store.ts'
+import { createReads } from './store-reads.ts'
 import { createToken, digest, digestKey, last4 } from './token.ts'
 import { createVault } from './vault.ts'
-import { verify } from './verify.ts'
 import { createThreadWriter } from './worker.ts'
 import { createWriter, type Writer } from './writer.ts'
 
@@ -68,7 +73,7 @@ const NONE = () => 0
  * database that is not a store or of a newer version, and a secret that is not the store's.
  * It takes no lock: who writes calls `takeLock` first.
  */
-export async function openStore(options: StoreOptions): Promise<Store> {
+export async function openStore(options: StoreOptions): Promise<LocalStore> {
   const { clock, schedule = setImmediate, connector = null } = options
   const path = pathOf(options.url)
   const connect = await loadConnector(connector)
@@ -110,14 +115,15 @@ interface Parts extends StoreOptions {
   readonly file: StoreFile | null
 }
 
-function assemble(parts: Parts): Store {
+function assemble(parts: Parts): LocalStore {
   const { secret, clock, reader, spool, file, mostRemembered, log = SILENT, reserve = NONE } = parts
   const writer = file === null ? parts.writer : watched(parts.writer, file.watch)
   const hmacKey = digestKey(secret)
   const vault = createVault(secret)
   const ids = createIds(clock)
   const keys = createKeyReader(reader, hmacKey, mostRemembered)
-  const findReceipt = createReceiptReader(reader)
+  const local = createReads({ database: reader, hmacKey, clock, path: file?.path ?? null })
+  const reads = promised(local)
   let closing: Promise<void> | undefined
   let held = false
   const backlog = createBacklog({ writer, spool, log, clock })
@@ -136,18 +142,19 @@ function assemble(parts: Parts): Store {
     }
   }
 
-  const writes: WriteParts = { reader, writer, hmacKey, ids, clock, changing, accounts: createAccountReader(reader) }
+  const writes: WriteParts = { reads, writer, hmacKey, ids, clock, changing }
   return {
+    ...reads,
+    reads: local,
     keys,
+    accounts: createAccounts(local),
     ledger,
     buckets: createBuckets(clock, mostRemembered),
-    people: createPeople({ reader, writer, hmacKey, ids, clock }),
-    reports: createReports(reader),
+    people: createPeople(writes),
     vault,
     responses: createResponses({ reader, writer, vault, clock }),
     ...createAccountService(writes),
     ...createKeyService(writes),
-    findReceipt,
     openHolds: () => writer.openHolds(),
     unwritten: () => backlog.count(),
     safe: () => backlog.safe(),
@@ -165,7 +172,6 @@ function assemble(parts: Parts): Store {
     },
     lostFiles,
     lostCommits: file?.lostCommits ?? null,
-    verify: onProgress => verify(reader, onProgress, file?.path ?? null),
     close: () => (closing ??= close()),
   }
 
@@ -211,45 +217,44 @@ function createLedger(writer: Writer, backlog: Backlog, onHold: () => void): Led
 }
 
 interface WriteParts extends PeopleParts {
-  readonly accounts: ReturnType<typeof createAccountReader>
   /** Runs a write that changes what a key may do. */
   changing<Result>(write: () => Promise<Result>): Promise<Result>
 }
 
-type AccountService = Pick<Store, 'createAccount' | 'findAccount' | 'listAccounts' | 'credit' | 'freeze' | 'setPlan'>
-
-function createAccountService({ writer, ids, accounts, changing }: WriteParts): AccountService {
+/** Who they are, without what they own: money is the ledger's. */
+function createAccounts({ findAccount }: StoreReads): Accounts {
   return {
-    createAccount: async account =>
-      writer.op('createAccount', { id: ids.next(ACCOUNT_PREFIX), ...checkAccount(account) }),
-    findAccount: accounts.find,
-    listAccounts: accounts.list,
-    async credit(grant) {
-      checkCredit(grant)
-      const { id } = accounts.get(grant.account)
-      const granted = await writer.op('credit', { ...grant, account: id })
-      return { granted, balance: accounts.get(id) }
-    },
-    freeze: async (idOrName, frozen) => {
-      const { id } = accounts.get(idOrName)
-      return changing(() => writer.op('freeze', { id, frozen }))
-    },
-    setPlan: async (idOrName, plan) => {
-      text('account', 'plan', plan)
-      const { id } = accounts.get(idOrName)
-      return changing(() => writer.op('setPlan', { id, plan }))
+    find(idOrName) {
+      const found = findAccount(idOrName)
+      if (found === undefined) return undefined
+      const { id, name, plan, frozen, createdAt } = found
+      return { id, name, plan, frozen, createdAt }
     },
   }
 }
 
-type KeyService = Pick<
-  Store,
-  'createKey' | 'listKeys' | 'keyNames' | 'findKey' | 'changeKey' | 'rotateKey' | 'revokeKey'
->
+type AccountService = Pick<Store, 'createAccount' | 'credit' | 'freeze' | 'setPlan'>
 
-function createKeyService({ reader, writer, hmacKey, ids, clock, accounts, changing }: WriteParts): KeyService {
-  const keyList = createKeyLister(reader, clock)
+function createAccountService({ reads, writer, ids, changing }: WriteParts): AccountService {
+  return {
+    createAccount: async account =>
+      writer.op('createAccount', { id: ids.next(ACCOUNT_PREFIX), ...checkAccount(account) }),
+    async credit(grant) {
+      checkCredit(grant)
+      const granted = await writer.op('credit', grant)
+      return { granted, balance: (await reads.findAccount(grant.account))! }
+    },
+    freeze: (account, frozen) => changing(() => writer.op('freeze', { account, frozen })),
+    setPlan: async (account, plan) => {
+      text('account', 'plan', plan)
+      return changing(() => writer.op('setPlan', { account, plan }))
+    },
+  }
+}
 
+type KeyService = Pick<Store, 'createKey' | 'changeKey' | 'rotateKey' | 'revokeKey'>
+
+function createKeyService({ reads, writer, hmacKey, ids, clock, changing }: WriteParts): KeyService {
   function issue(): { token: string; digest: Uint8Array; last4: string } {
     const token = createToken()
     return { token, digest: digest(hmacKey, token), last4: last4(token) }
@@ -258,19 +263,15 @@ function createKeyService({ reader, writer, hmacKey, ids, clock, accounts, chang
   return {
     async createKey(key): Promise<IssuedKey> {
       checkKey(key, clock.now())
-      const { name, models = null, expiresAt = null, spendingCap = null, purpose = null } = key
+      const { account, name, models = null, expiresAt = null, spendingCap = null, purpose = null } = key
       const { token, ...secret } = issue()
-      const account = accounts.get(key.account).id
       const fields = { id: ids.next(KEY_PREFIX), account, name, models, expiresAt, spendingCap, purpose }
       return { key: await writer.op('createKey', { ...fields, ...secret }), token }
     },
-    listKeys: account => keyList.list(account === undefined ? undefined : accounts.get(account).id),
-    keyNames: keyList.names,
-    findKey: keyList.summary,
     async changeKey(change) {
       checkKeyChange(change, clock.now())
       await changing(() => writer.op('changeKey', change))
-      return keyList.summary(change.id)!
+      return (await reads.findKey(change.id))!
     },
     async rotateKey(id, graceMs, expiresAt): Promise<IssuedKey> {
       checkGrace(graceMs)

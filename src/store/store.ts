@@ -3,8 +3,10 @@
 import type {
   Account,
   AccountBalance,
+  Accounts,
   Buckets,
   Key,
+  KeyLookup,
   KeyPurpose,
   KeySummary,
   Keys,
@@ -13,7 +15,8 @@ import type {
   Receipt,
   Sliced,
 } from '#contract'
-import type { People } from './people.ts'
+import type { People, PeopleReads } from './people.ts'
+import type { Promised } from './promised.ts'
 import type { Reports } from './reports.ts'
 
 export interface NewAccount {
@@ -163,30 +166,39 @@ export interface Responses {
   sweep(): Promise<void>
 }
 
-export interface Store {
+/** What is read of the committed store. */
+export interface StoreReads {
+  readonly people: PeopleReads
+  readonly reports: Reports
+  /** By id or by name. */
+  findAccount(idOrName: string): AccountBalance | undefined
+  listAccounts(): readonly AccountBalance[]
+  /** The oldest first. Of one account at most `MAX_KEYS_LISTED`. */
+  listKeys(account?: string): readonly KeySummary[]
+  /** Names by id, of those that there are: for lists of what keys have done, which outlive the list of keys. */
+  keyNames(ids: readonly string[]): ReadonlyMap<string, string>
+  findKey(id: string): KeySummary | undefined
+  findReceipt(exchange: string): Receipt | undefined
+  /** Recomputes every balance from the events and reports each broken invariant. */
+  verify(onProgress?: (done: number, total: number) => void): VerifyReport
+}
+
+export interface Store extends Promised<Omit<StoreReads, 'people'>> {
   readonly keys: Keys
+  readonly accounts: Accounts
   readonly buckets: Buckets
   readonly ledger: Ledger
   readonly people: People
-  readonly reports: Reports
   readonly vault: Vault
   readonly responses: Responses
 
   createAccount(account: NewAccount): Promise<Account>
-  /** By id or by name. */
-  findAccount(idOrName: string): AccountBalance | undefined
-  listAccounts(): readonly AccountBalance[]
   credit(grant: CreditGrant): Promise<CreditResult>
   freeze(idOrName: string, frozen: boolean): Promise<Account>
   setPlan(idOrName: string, plan: string): Promise<Account>
 
   /** `conflict` when the account has as many keys as it may (`MAX_LIVE_KEYS`, `MAX_KEYS_A_DAY`). */
   createKey(key: NewKey): Promise<IssuedKey>
-  /** The oldest first. Of one account at most `MAX_KEYS_LISTED`. */
-  listKeys(account?: string): readonly KeySummary[]
-  /** Names by id, of those that there are: for lists of what keys have done, which outlive the list of keys. */
-  keyNames(ids: readonly string[]): ReadonlyMap<string, string>
-  findKey(id: string): KeySummary | undefined
   /** `conflict` when the key was revoked, or when a later expiry makes one live key too many (`MAX_LIVE_KEYS`). */
   changeKey(change: KeyChange): Promise<KeySummary>
   /**
@@ -197,7 +209,6 @@ export interface Store {
   rotateKey(id: string, graceMs: number, expiresAt?: number | null): Promise<IssuedKey>
   revokeKey(id: string): Promise<Key>
 
-  findReceipt(exchange: string): Receipt | undefined
   openHolds(): number
   /** Settles that could not be written in time: those in the spool, and those that only this process knows. */
   unwritten(): { readonly spooled: number; readonly waiting: number }
@@ -221,10 +232,19 @@ export interface Store {
   readonly lostCommits: LostCommits | null
   /** Settles what a dead process left open; once, at start, by the owner of the lock. */
   recover(): Promise<RecoveryReport>
-  /** Recomputes every balance from the events and reports each broken invariant. */
-  verify(onProgress?: (done: number, total: number) => void): VerifyReport
   /** Throws, when all is closed, a `StoreError` when settles were lost. */
   close(): Promise<void>
+}
+
+/** Keys that are looked up without waiting. */
+export interface LocalKeys extends Keys {
+  find(token: string, nowMs: number): KeyLookup
+}
+
+/** A store whose database is in this process: what is committed can be read without waiting. */
+export interface LocalStore extends Store {
+  readonly reads: StoreReads
+  readonly keys: LocalKeys
 }
 
 /** Commits that were acknowledged and are not in the ledger, from the first one to the last. */

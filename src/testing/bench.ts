@@ -19,7 +19,7 @@ import { createTime, STANDARD_START_MS, sameNumbers } from '../simulate/time.ts'
 import type { ScriptedUpstream } from '../simulate/upstream.ts'
 import { type BenchAnswer, type BenchRequest, headersOf, REQUEST_NAMES } from '../simulate/visit.ts'
 import { type BenchRecord, TestGateway } from '../simulate/whole-gateway.ts'
-import type { Store, VerifyReport } from '../store/store.ts'
+import type { LocalStore, VerifyReport } from '../store/store.ts'
 
 /** How a bench is set up. */
 export interface BenchOptions {
@@ -97,7 +97,7 @@ export interface Bench extends AsyncDisposable {
   readonly mistakes: TestGateway['mistakes']
   readonly log: TestGateway['log']
   readonly clock: { now(): number; pass(ms: number): Promise<void> }
-  readonly store: Store
+  readonly store: LocalStore
   readonly configuration: Configuration
   readonly accountId: string
   /** The account's key, as clients send it. */
@@ -162,12 +162,12 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
     upstream: testGateway.upstream,
     ledger: {
       balance() {
-        const { posted, held } = store.findAccount(account.id)!
+        const { posted, held } = store.reads.findAccount(account.id)!
         return { posted, held }
       },
-      receipt: ({ id }) => (id === null ? undefined : store.findReceipt(id)),
+      receipt: ({ id }) => (id === null ? undefined : store.reads.findReceipt(id)),
       openHolds: () => store.openHolds(),
-      verify: () => store.verify(),
+      verify: () => store.reads.verify(),
     },
     trail: ({ id }) => testGateway.records.get(id ?? '')?.trail ?? [],
     record: ({ id }) => testGateway.records.get(id ?? ''),

@@ -31,7 +31,7 @@ describe('without a session to begin', () => {
     await using rig = await startRig()
     noSessions(rig)
     await expectSaid(rig.browser().post('/api/register', NEW), /account is made.*Sign in/)
-    expect(rig.store.people.list()).toHaveLength(1)
+    expect(rig.store.reads.people.list()).toHaveLength(1)
   })
 
   test('joining says that they have joined', async () => {
@@ -72,7 +72,7 @@ describe('without a session to begin', () => {
 test('a password that cannot be hashed better signs in all the same', async () => {
   await using rig = await startRig()
   const { person } = await rig.member(ALICE)
-  const stored = rig.store.people.findByEmail(ALICE)!.password
+  const stored = rig.store.reads.people.findByEmail(ALICE)!.password
   await rig.store.people.upgradePassword(person.id, stored.replace('m=19456,t=2', 'm=8192,t=1'))
   Object.assign(rig.store.people, { upgradePassword: fails })
   expect((await rig.browser().post('/api/session', { email: ALICE, password: PASSWORD })).status).toBe(201)
@@ -85,7 +85,7 @@ test('a new account without its first credit is named, with the reference to giv
   Object.assign(rig.store, { credit: fails })
   const asked = operator.post('/api/operator/accounts', { name: 'acme', credit: '5', reference: 'invoice-1' })
   await expectSaid(asked, /account acc_\w+ was made.*invoice-1/)
-  expect(rig.store.findAccount('acme')).toBeDefined()
+  expect(rig.store.reads.findAccount('acme')).toBeDefined()
 })
 
 test('an account that is frozen and keeps its plan is said to be so', async () => {
@@ -97,5 +97,5 @@ test('an account that is frozen and keeps its plan is said to be so', async () =
     operator.patch(`/api/operator/accounts/${id}`, { plan: 'gold', frozen: true }),
     /is frozen now.*plan/,
   )
-  expect(rig.store.findAccount(id)!.frozen).toBe(true)
+  expect(rig.store.reads.findAccount(id)!.frozen).toBe(true)
 })

@@ -64,7 +64,7 @@ describe('from another site', () => {
     const alice = await rig.member('alice@example.com')
     const reply = await alice.call('POST', '/api/keys', { body: KEY, headers })
     expect(reply).toMatchObject({ status: 403, body: { error: { code: 'cross_site_request' } } })
-    expect(rig.store.listKeys(alice.accountId)).toEqual([])
+    expect(rig.store.reads.listKeys(alice.accountId)).toEqual([])
   })
 
   test.each<[what: string, headers: (origin: string) => Record<string, string | undefined>]>([
@@ -161,5 +161,5 @@ function ours(options: CallOptions): CallOptions {
 }
 
 function stateOf({ store }: Rig, { accountId, person }: SignedIn): unknown {
-  return [store.listKeys(accountId), store.findAccount(accountId), store.people.find(person.id)]
+  return [store.reads.listKeys(accountId), store.reads.findAccount(accountId), store.reads.people.find(person.id)]
 }

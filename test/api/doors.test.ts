@@ -45,7 +45,7 @@ describe('metrics', () => {
   ])('for metrics: %s, whoever sends %s gets %i', async (metrics, sent, status) => {
     await using rig = await startRig({ metrics, adminHost: '10.0.0.5', configurationProblem: PROBLEM })
     const token = await rig.token()
-    if (sent.includes('revoked')) await rig.store.people.revokeToken(rig.store.people.tokens()[0]!.id)
+    if (sent.includes('revoked')) await rig.store.people.revokeToken(rig.store.reads.people.tokens()[0]!.id)
     const { id: account } = await rig.store.createAccount({ name: 'a' })
     const authorization: Record<string, string> = {
       'a token': `Bearer ${token}`,
@@ -115,7 +115,7 @@ describe('links', () => {
         status: 409,
         body: { error: { code: 'conflict', message: expect.stringContaining('`dashboard` in gateway.yaml') } },
       })
-      expect(rig.store.people.links()).toEqual([])
+      expect(rig.store.reads.people.links()).toEqual([])
     },
   )
 
@@ -166,7 +166,7 @@ describe('links', () => {
     const path = `/api/operator/people/${another.person.id}`
     expect(await operator.patch(path, { role: 'operator' })).toMatchObject(refused)
     expect((await operator.get<PageView<TokenView>>('/api/operator/tokens')).status).toBe(403)
-    expect(rig.store.people.links()).toEqual([])
+    expect(rig.store.reads.people.links()).toEqual([])
   })
 })
 

@@ -38,7 +38,12 @@ describe('nothing beyond what is named', () => {
       const filled = route.path.replace(/\{(\w+)\}/g, (_, place: string) => path[place]!)
       const own = Object.keys((route.body?.['properties'] ?? {}) as object)
       const who = route.audience === 'operator' ? operator : world.alice
-      const before = [rig.store.listAccounts(), rig.store.listKeys(), rig.store.people.list(), rig.store.people.links()]
+      const before = [
+        rig.store.reads.listAccounts(),
+        rig.store.reads.listKeys(),
+        rig.store.reads.people.list(),
+        rig.store.reads.people.links(),
+      ]
       for (const column of [...columns, '__proto__', 'constructor', 'toString']) {
         if (own.includes(column)) continue
         const more = JSON.stringify(body ?? {}).replace(
@@ -53,10 +58,10 @@ describe('nothing beyond what is named', () => {
         })
       }
       expect([
-        rig.store.listAccounts(),
-        rig.store.listKeys(),
-        rig.store.people.list(),
-        rig.store.people.links(),
+        rig.store.reads.listAccounts(),
+        rig.store.reads.listKeys(),
+        rig.store.reads.people.list(),
+        rig.store.reads.people.links(),
       ]).toEqual(before)
     },
   )
@@ -149,7 +154,7 @@ describe('the manners of HTTP', () => {
     const alice = await rig.member('alice@example.com')
     const reply = await alice.call('POST', '/api/keys', options)
     expect([reply.status, codeOf(reply)]).toEqual([status, code])
-    expect(rig.store.listKeys(alice.accountId)).toEqual([])
+    expect(rig.store.reads.listKeys(alice.accountId)).toEqual([])
   })
 
   test('a GET or DELETE with a body is refused', async () => {
@@ -306,7 +311,7 @@ describe('secrets', () => {
       token: token.secret,
       session: signedIn.cookie!,
       password: PASSWORD,
-      stored: rig.store.people.findByEmail('alice@example.com')!.password,
+      stored: rig.store.reads.people.findByEmail('alice@example.com')!.password,
     }
     for (const secret of Object.values(secrets)) expect(secret.length).toBeGreaterThan(15)
     const later = await everythingReadable(rig, alice, operator)
@@ -394,10 +399,10 @@ describe('secrets', () => {
         'token:payments',
         'POST /api/operator/accounts/{id}/credit',
         { id: alice.accountId, amount: '1.000000000', reference: 'p 1' },
-        rig.store.people.tokens()[0]!.id,
+        rig.store.reads.people.tokens()[0]!.id,
       ),
     ])
-    const [entry] = rig.store.reports.entries(alice.accountId, { limit: 1 }).items
+    const [entry] = rig.store.reads.reports.entries(alice.accountId, { limit: 1 }).items
     expect(entry).toMatchObject({ actor: 'token:payments', reference: 'p 1' })
   })
 })
@@ -428,7 +433,7 @@ async function everythingReadable(rig: Rig, member: SignedIn, operator: SignedIn
     expect(reply.status, path).toBe(200)
     texts.push(JSON.stringify(reply.headers) + reply.text)
   }
-  expect(rig.store.listKeys(member.accountId)).toHaveLength(1)
+  expect(rig.store.reads.listKeys(member.accountId)).toHaveLength(1)
   return texts
 }
 

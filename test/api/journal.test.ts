@@ -73,7 +73,7 @@ test('new values are in the line: a role, a plan, a freeze, an amount', async ()
     { id: alice.person.id, role: 'operator' },
     { id: alice.accountId, plan: 'gold', frozen: true },
     { id: alice.accountId, amount: '2.500000000', reference: 'r1' },
-    { id: rig.store.people.links()[0]!.id, role: 'operator' },
+    { id: rig.store.reads.people.links()[0]!.id, role: 'operator' },
   ])
   expect(rig.log.every(({ by }) => by === operator.person.id)).toBe(true)
 })

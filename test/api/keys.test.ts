@@ -45,7 +45,7 @@ describe('making one', () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     expect(await alice.post('/api/keys', body)).toMatchObject({ status: 400, body: { error: { code, param } } })
-    expect(rig.store.listKeys(alice.accountId)).toEqual([])
+    expect(rig.store.reads.listKeys(alice.accountId)).toEqual([])
   })
 
   test('with nothing but a name: for every public model, for ever, for all the credit', async () => {
@@ -81,7 +81,7 @@ describe('making one', () => {
       expires_at: '2030-01-31T00:00:00.000Z',
       spending_cap: '2.500000000',
     })
-    const stored = rig.store.findKey(key.id)!
+    const stored = rig.store.reads.findKey(key.id)!
     expect(stored).toMatchObject({ spendingCap: parseMoney('2.5'), accountId: alice.accountId })
     rig.clock.ms = stored.expiresAt!
     expect(found(rig, token)).toBe('expired')
@@ -162,7 +162,7 @@ test('what the operator has let a key use it may keep, and what is taken away is
   expect(await limit(['free'])).toBe(200)
   expect(await limit(['hidden', 'free'])).toBe(400)
   expect(await limit(null)).toBe(200)
-  expect(rig.store.findKey(key.id)).toMatchObject({ models: null })
+  expect(rig.store.reads.findKey(key.id)).toMatchObject({ models: null })
 })
 
 test("a revoked key stays as it is, and the playground's own key does not expire", async () => {

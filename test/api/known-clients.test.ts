@@ -48,7 +48,7 @@ describe("a browser's cookie", () => {
     [
       'a link to a new password',
       async (rig, browser) => {
-        const { id } = rig.store.people.findByEmail(ALICE)!
+        const { id } = rig.store.reads.people.findByEmail(ALICE)!
         const token = await linkTo(rig, { kind: 'reset', personId: id, email: ALICE })
         return browser.post('/api/reset', { token, password: 'another password' })
       },
@@ -66,7 +66,9 @@ describe("a browser's cookie", () => {
     const browser = rig.browser()
     const { status, body } = await begin(rig, browser)
     expect(status).toBeLessThan(300)
-    expect(rig.store.people.findDevice(browser.device!)?.personId).toBe((body as { person: { id: string } }).person.id)
+    expect(rig.store.reads.people.findDevice(browser.device!)?.personId).toBe(
+      (body as { person: { id: string } }).person.id,
+    )
   })
 
   test('opens nothing', async () => {
@@ -131,7 +133,7 @@ describe('ten wrong passwords of strangers', () => {
     [
       'the password has changed',
       async ({ store, guard }) => {
-        const { id } = store.people.findByEmail(ALICE)!
+        const { id } = store.reads.people.findByEmail(ALICE)!
         await store.people.setPassword(id, await guard.passwords.hash(PASSWORD))
       },
     ],
@@ -144,14 +146,14 @@ describe('ten wrong passwords of strangers', () => {
     [
       "it is somebody else's",
       async (rig, browser) => {
-        browser.device = rig.store.people.createDevice((await rig.member(BOB)).person.id)!
+        browser.device = rig.store.reads.people.createDevice((await rig.member(BOB)).person.id)!
       },
     ],
     [
       "it is somebody else's with the name of this one",
       async (rig, browser) => {
-        const { id } = rig.store.people.findByEmail(ALICE)!
-        const other = rig.store.people.createDevice((await rig.member(BOB)).person.id)!
+        const { id } = rig.store.reads.people.findByEmail(ALICE)!
+        const other = rig.store.reads.people.createDevice((await rig.member(BOB)).person.id)!
         browser.device = other.replace(/^per_[^.]+/, id)
       },
     ],
@@ -198,11 +200,11 @@ describe('ten wrong passwords of strangers', () => {
   test('do not lock a browser whose password was only hashed better', async () => {
     await using rig = await startRig()
     const { person } = await rig.operator(ALICE)
-    const today = rig.store.people.findByEmail(ALICE)!.password
+    const today = rig.store.reads.people.findByEmail(ALICE)!.password
     await rig.store.people.upgradePassword(person.id, today.replace('m=19456,t=2', 'm=8192,t=1'))
     const browser = rig.browser()
     await signIn(browser, { from: HOME })
-    expect(rig.store.people.findByEmail(ALICE)!.password).toContain('m=19456,t=2')
+    expect(rig.store.reads.people.findByEmail(ALICE)!.password).toContain('m=19456,t=2')
     await lockOut(rig)
     expect((await signIn(browser, { from: CAFE })).status).toBe(201)
   })

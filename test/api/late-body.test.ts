@@ -79,7 +79,7 @@ test.each<[what: string, end: (rig: Rig, operator: SignedIn) => Promise<unknown>
   await settle(rig)
   await end(rig, operator)
   expect(await late.finish()).toEqual([status, code])
-  expect(rig.store.people.links()).toEqual([])
+  expect(rig.store.reads.people.links()).toEqual([])
   expect(rig.log).toMatchObject([{ actor: operator.person.email, by: operator.person.id, about: { refused: code } }])
 })
 
@@ -94,9 +94,9 @@ test('a token that is revoked before the body has come gives no credit', async (
     headers: { authorization: `Bearer ${secret}` },
   })
   await settle(rig)
-  await rig.store.people.revokeToken(rig.store.people.tokens()[0]!.id)
+  await rig.store.people.revokeToken(rig.store.reads.people.tokens()[0]!.id)
   expect(await late.finish()).toEqual([401, 'unauthorized'])
-  expect(rig.store.findAccount(alice.accountId)!.posted).toBe(10_000_000_000n)
+  expect(rig.store.reads.findAccount(alice.accountId)!.posted).toBe(10_000_000_000n)
 })
 
 test('a session that ends with the old password makes no key', async () => {
@@ -113,7 +113,7 @@ test('a session that ends with the old password makes no key', async () => {
   thief.cookie = alice.cookie
   expect((await alice.post('/api/password', { current: PASSWORD, new: 'another password' })).status).toBe(200)
   expect(await late.finish()).toEqual([401, 'not_signed_in'])
-  expect(rig.store.listKeys(alice.accountId)).toEqual([])
+  expect(rig.store.reads.listKeys(alice.accountId)).toEqual([])
 })
 
 test('who may not is refused before the body is there', async () => {

@@ -69,8 +69,8 @@ describe('credit', () => {
       expect(body.error.message).toContain('evt_1')
     }
     expect((await credit(one.id, '5.000000000')).body.granted).toBe(false)
-    expect(rig.store.findAccount(one.id)!.posted).toBe(parseMoney('5'))
-    expect(rig.store.findAccount(other.id)!.posted).toBe(0n)
+    expect(rig.store.reads.findAccount(one.id)!.posted).toBe(parseMoney('5'))
+    expect(rig.store.reads.findAccount(other.id)!.posted).toBe(0n)
   })
 
   test.each([
@@ -98,7 +98,7 @@ describe('credit', () => {
     const { id } = await rig.store.createAccount({ name: 'acme' })
     const answer = await operator.post<ErrorEnvelope>(`/api/operator/accounts/${id}/credit`, body)
     expect([answer.status, answer.body.error.code, answer.body.error.param]).toEqual([400, code, param])
-    expect(rig.store.findAccount(id)!.posted).toBe(0n)
+    expect(rig.store.reads.findAccount(id)!.posted).toBe(0n)
   })
 
   test('beyond what a balance can be is a conflict', async () => {
@@ -132,8 +132,8 @@ describe('accounts', () => {
     for (const account of [NONE, 'acme', 'acc_', id.toLowerCase(), `${id}%00`, '%27--', key.id]) {
       for (const answer of await Promise.all(calls(account))) expect(answer.status, account).toBe(404)
     }
-    expect(rig.store.findAccount(id)).toMatchObject({ frozen: false, posted: 0n })
-    expect(rig.store.findKey(key.id)!.revokedAt).toBeNull()
+    expect(rig.store.reads.findAccount(id)).toMatchObject({ frozen: false, posted: 0n })
+    expect(rig.store.reads.findKey(key.id)!.revokedAt).toBeNull()
   })
 
   test('are made with a plan and their first credit', async () => {
@@ -143,10 +143,10 @@ describe('accounts', () => {
     expect((await make({ name: 'plain' })).body).toMatchObject({ plan: 'default', posted: '0.000000000' })
     const { body } = await make({ name: 'acme', plan: 'gold', credit: '12.5' })
     expect(body).toMatchObject({ name: 'acme', plan: 'gold', posted: '12.500000000', frozen: false })
-    const { items } = rig.store.reports.entries(body.id, { limit: 5 })
+    const { items } = rig.store.reads.reports.entries(body.id, { limit: 5 })
     expect(items).toMatchObject([{ reference: `create:${body.id}`, actor: 'op@example.com' }])
     const { body: own } = await make({ name: 'other', credit: '1', reference: 'evt_9' })
-    expect(rig.store.reports.entries(own.id, { limit: 5 }).items).toMatchObject([{ reference: 'evt_9' }])
+    expect(rig.store.reads.reports.entries(own.id, { limit: 5 }).items).toMatchObject([{ reference: 'evt_9' }])
     expect((await make({ name: 'free', credit: '0' })).body.posted).toBe('0.000000000')
   })
 
@@ -169,7 +169,7 @@ describe('accounts', () => {
     const answer = await operator.post<ErrorEnvelope>('/api/operator/accounts', body)
     expect([answer.status, answer.body.error.code]).toEqual([status, code])
     // One that is there all the same is named, so that nobody makes a second one.
-    const made = rig.store.findAccount('new')
+    const made = rig.store.reads.findAccount('new')
     if (made) expect(answer.body.error.message).toContain(made.id)
     expect(made === undefined).toBe(status === 400 || ('name' in body && body.name === 'acme'))
     expect(made?.posted ?? 0n).toBe(0n)
@@ -181,7 +181,7 @@ describe('accounts', () => {
     const names = ['Alpha', 'beta 100%', 'beta_200', 'Gamma', 'delta']
     for (const name of names)
       await rig.store.createAccount({ name, plan: name.startsWith('beta') ? 'gold' : 'default' })
-    const gamma = rig.store.findAccount('Gamma')!
+    const gamma = rig.store.reads.findAccount('Gamma')!
     await operator.patch(`/api/operator/accounts/${gamma.id}`, { frozen: true })
     const find = async (query: string) => {
       const { body } = await operator.get<PageView<AccountView>>(`/api/operator/accounts?${query}`)
@@ -370,6 +370,6 @@ describe('tokens', () => {
     const operator = await rig.operator()
     const answer = await operator.post<ErrorEnvelope>('/api/operator/tokens', body)
     expect([answer.status, answer.body.error.param]).toEqual([400, param])
-    expect(rig.store.people.tokens()).toEqual([])
+    expect(rig.store.reads.people.tokens()).toEqual([])
   })
 })

@@ -88,7 +88,7 @@ describe('what goes in', () => {
     const answer = await alice.post<ErrorEnvelope>('/api/playground', body)
     expect([answer.status, answer.body.error.param]).toEqual([400, param])
     expect(door.asked).toHaveLength(0)
-    expect(rig.store.listKeys(alice.accountId)).toEqual([])
+    expect(rig.store.reads.listKeys(alice.accountId)).toEqual([])
   })
 
   test('nobody gets in without a session, from another page, or with a key', async () => {
@@ -145,7 +145,7 @@ describe('the key', () => {
     }
     Object.assign(rig.store, { createKey: slowly })
     await Promise.all(Array.from({ length: 5 }, () => alice.post('/api/playground', BODY)))
-    expect(rig.store.listKeys(alice.accountId)).toHaveLength(1)
+    expect(rig.store.reads.listKeys(alice.accountId)).toHaveLength(1)
     expect(new Set(door.asked.map(({ headers }) => headers.authorization)).size).toBe(1)
   })
 
@@ -165,14 +165,14 @@ describe('the key', () => {
     await using rig = await startRig(through(door))
     const alice = await rig.member('alice@example.com')
     await alice.post('/api/playground', BODY)
-    await spoil(rig, rig.store.listKeys(alice.accountId)[0]!.id)
+    await spoil(rig, rig.store.reads.listKeys(alice.accountId)[0]!.id)
     for (let again = 0; again < 2; again++) expect((await alice.post('/api/playground', BODY)).status).toBe(200)
     const tokens = door.asked.map(({ headers }) => headers.authorization!.slice('Bearer '.length))
     expect(tokens[1]).not.toBe(tokens[0])
     expect(tokens[2]).toBe(tokens[1])
     expect(rig.store.keys.find(tokens[0]!, rig.clock.now()).found).not.toBe('live')
     expect(rig.store.keys.find(tokens[1]!, rig.clock.now()).found).toBe('live')
-    expect(rig.store.listKeys(alice.accountId)).toHaveLength(keys)
+    expect(rig.store.reads.listKeys(alice.accountId)).toHaveLength(keys)
   })
 })
 
@@ -305,7 +305,7 @@ describe('the door', () => {
     const alice = await rig.member('alice@example.com')
     const { status, body } = await alice.post<ErrorEnvelope>('/api/playground', BODY)
     expect([status, body.error.code]).toEqual([404, 'not_found'])
-    expect(rig.store.listKeys(alice.accountId)).toEqual([])
+    expect(rig.store.reads.listKeys(alice.accountId)).toEqual([])
   })
 
   test.each([

@@ -25,11 +25,14 @@ describe('a completion', () => {
     expect(said).toContain('"usage":{')
     // 12 tokens in at $1 a million, 5 out at $2.
     const cost = 12n * 1000n + 5n * 2000n
-    expect(gateway.store.findAccount(alice.accountId)).toMatchObject({ posted: parseMoney('10') - cost, held: 0n })
+    expect(gateway.store.reads.findAccount(alice.accountId)).toMatchObject({
+      posted: parseMoney('10') - cost,
+      held: 0n,
+    })
     const id = String(answer.headers['x-request-id'])
     const receipt = await alice.get<ReceiptView>(`/api/receipts/${id}`)
     expect(receipt).toMatchObject({ id, charged: formatMoney(cost), outcome: 'answered', model: 'm' })
-    expect(gateway.store.findKey(receipt.key_id)).toMatchObject({ name: 'playground', spent: cost })
+    expect(gateway.store.reads.findKey(receipt.key_id)).toMatchObject({ name: 'playground', spent: cost })
     // Neither the browser's cookie nor the account's key goes to the provider.
     const { headers, body } = await provider.waitForRequest()
     expect(JSON.stringify(headers)).not.toMatch(/cookie|tollgate=|tg_live_|6\.6\.6\.6/)
@@ -50,10 +53,10 @@ describe('a completion', () => {
     expect(at - leftAt).toBeLessThan(1000)
     const id = String(answer.headers['x-request-id'])
     await settled(gateway, id)
-    const receipt = gateway.store.findReceipt(id)!
+    const receipt = gateway.store.reads.findReceipt(id)!
     expect(receipt).toMatchObject({ outcome: 'client_left' })
     expect(receipt.charged!).toBeLessThan(50n * 2000n)
-    expect(gateway.store.findAccount(alice.accountId)).toMatchObject({
+    expect(gateway.store.reads.findAccount(alice.accountId)).toMatchObject({
       posted: parseMoney('10') - receipt.charged!,
       held: 0n,
     })
@@ -88,7 +91,7 @@ test('a gateway that starts again knows no secret: the key is rotated, not made 
   const first = await start(stream(), dir)
   const alice = await person(first.gateway, '10')
   await (await alice.play(BODY)).text()
-  const tokenBefore = first.gateway.store.listKeys(alice.accountId)
+  const tokenBefore = first.gateway.store.reads.listKeys(alice.accountId)
   await first.stop()
 
   const { gateway } = await start(stream(), dir)
@@ -98,7 +101,7 @@ test('a gateway that starts again knows no secret: the key is rotated, not made 
     expect(answer.status).toBe(200)
     await answer.text()
   }
-  const keys = gateway.store.listKeys(alice.accountId)
+  const keys = gateway.store.reads.listKeys(alice.accountId)
   expect(keys.map(({ id, purpose }) => [id, purpose])).toEqual([[tokenBefore[0]!.id, 'playground']])
   expect(keys[0]!.secrets).toHaveLength(1)
   expect(keys[0]!.secrets[0]!.last4).not.toBe(tokenBefore[0]!.secrets[0]!.last4)
@@ -219,5 +222,5 @@ async function signIn({ store, dashboardUrl }: Running, id: string, accountId: s
 
 /** Turn by turn until the receipt is closed; the test's time limit is the limit. */
 async function settled({ store }: Running, id: string): Promise<void> {
-  while (store.findReceipt(id)?.charged == null) await new Promise(resolve => setImmediate(resolve))
+  while (store.reads.findReceipt(id)?.charged == null) await new Promise(resolve => setImmediate(resolve))
 }

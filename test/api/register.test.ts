@@ -35,8 +35,8 @@ describe('registering', () => {
     const browser = rig.browser()
     const reply = await browser.post('/api/register', NEW)
     expect(reply).toMatchObject({ status: 403, body: { error: { code: 'registration_closed', message } } })
-    expect(rig.store.people.list()).toEqual([])
-    expect(rig.store.listAccounts()).toEqual([])
+    expect(rig.store.reads.people.list()).toEqual([])
+    expect(rig.store.reads.listAccounts()).toEqual([])
     expect(rig.hashes()).toBe(0)
     expect(browser.cookie).toBeNull()
   })
@@ -64,7 +64,7 @@ describe('registering', () => {
     for (const value of Object.values(change)) {
       if (typeof value === 'string' && value.length > 7) expect(reply.text).not.toContain(value)
     }
-    expect(rig.store.people.list()).toEqual([])
+    expect(rig.store.reads.people.list()).toEqual([])
   })
 
   test('refuses an address that somebody has, also in capitals, without a hash', async () => {
@@ -76,7 +76,7 @@ describe('registering', () => {
       expect(reply).toMatchObject({ status: 409, body: { error: { code: 'conflict', param: 'email' } } })
     }
     expect(rig.hashes()).toBe(hashes)
-    expect(rig.store.people.list()).toHaveLength(1)
+    expect(rig.store.reads.people.list()).toHaveLength(1)
   })
 
   test.each([
@@ -99,7 +99,7 @@ describe('registering', () => {
       const reply = await rig.browser().post<SessionView>('/api/session', { email, password: PASSWORD })
       expect(reply.body.person?.id, email).toBe(person.id)
     }
-    expect(rig.store.people.list()).toHaveLength(1)
+    expect(rig.store.reads.people.list()).toHaveLength(1)
   })
 
   test.each([
@@ -162,7 +162,7 @@ describe('registering', () => {
       status: 400,
       body: { error: { code: 'invalid_value', param: 'email' } },
     })
-    expect(rig.store.people.list()).toEqual([])
+    expect(rig.store.reads.people.list()).toEqual([])
   })
 
   test('of two at once with one address one gets it, with one account', async () => {
@@ -175,7 +175,7 @@ describe('registering', () => {
     expect(codes[0]).toBe(201)
     // A third place for one person is not to be had: that is 503.
     expect(codes.slice(1).every(status => status === 409 || status === 503)).toBe(true)
-    expect(rig.store.listAccounts()).toHaveLength(1)
+    expect(rig.store.reads.listAccounts()).toHaveLength(1)
   })
 
   test('makes an account with its plan and first credit, and signs in', async () => {
@@ -253,12 +253,12 @@ describe('an invitation', () => {
   ])('that %s lets nobody in', async (what, make) => {
     await using rig = await inMode('invitation')
     const token = (await make(rig))?.token ?? 'A'.repeat(43)
-    const before = rig.store.people.list()
+    const before = rig.store.reads.people.list()
     const hashes = rig.hashes()
     const reply = await rig.browser().post('/api/join', { ...NEW, token })
     expect(reply).toMatchObject({ status: 404, body: { error: { code: 'link_invalid' } } })
     expect(reply.text).not.toContain(token)
-    expect(rig.store.people.list()).toEqual(before)
+    expect(rig.store.reads.people.list()).toEqual(before)
     expect(rig.hashes()).toBe(hashes)
     const look = await rig.browser().post('/api/link', { token })
     expect(look.status).toBe(what === 'is a reset link' ? 200 : 404)
@@ -332,7 +332,7 @@ describe('an invitation', () => {
       })
     const replies = await Promise.all(['a@example.com', 'b@example.com', 'c@example.com'].map(join))
     expect(replies.map(({ status }) => status).sort()).toEqual([201, 404, 404])
-    expect(rig.store.people.list()).toHaveLength(1)
+    expect(rig.store.reads.people.list()).toHaveLength(1)
   })
 })
 

@@ -255,7 +255,7 @@ describe('files for spreadsheets', () => {
     const [header, ...rows] = readCsv(answer.text)
     const table = rows.map(row => Object.fromEntries(header!.map((name, column) => [name, row[column]])))
     const { body } = await alice.get<UsageView>('/api/usage?step=day&by=both')
-    const names = new Map(rig.store.listKeys(alice.accountId).map(({ id, name }) => [id, name]))
+    const names = new Map(rig.store.reads.listKeys(alice.accountId).map(({ id, name }) => [id, name]))
     expect(table).toEqual(
       body.rows.map(({ charged, ...row }) => ({
         ...Object.fromEntries(Object.entries(row).map(([name, value]) => [name, String(value)])),

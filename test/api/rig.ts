@@ -36,7 +36,7 @@ import type { Generation } from '../../src/runtime/generation.ts'
 import { createIds } from '../../src/store/ids.ts'
 import type { Membership, Person, Role } from '../../src/store/people.ts'
 import { openStore } from '../../src/store/sqlite.ts'
-import type { Store } from '../../src/store/store.ts'
+import type { LocalStore } from '../../src/store/store.ts'
 import { SECRET, type TestClock, testClock } from '../store/helpers.ts'
 
 /** A password that everybody of a rig has. */
@@ -97,7 +97,7 @@ export interface SignedIn extends Browser {
 }
 
 export interface Rig extends AsyncDisposable {
-  readonly store: Store
+  readonly store: LocalStore
   readonly clock: TestClock
   readonly parts: ApiParts
   readonly guard: Guard
@@ -140,7 +140,7 @@ export async function startRig(options: RigOptions = {}): Promise<Rig> {
   const api = (door: RoutePath) => createApi(parts, door, { readJson: createJsonReader(), guard, routes })
   const servers = [
     createDashboardApp(around, api('dashboard'), (_, next) => next()),
-    createAdminApp(around, api('admin'), ctx => tokenOf(ctx, store) !== undefined),
+    createAdminApp(around, api('admin'), async ctx => (await tokenOf(ctx, store)) !== undefined),
   ].map(app => createServer(app.callback()))
   ;[ports.dashboard, ports.admin] = (await Promise.all(servers.map(listen))) as [number, number]
   const origin = origins()[0]!
@@ -262,7 +262,7 @@ const MODELS: readonly Model[] = [
   aModel('off', { enabled: false }),
 ]
 
-function plainParts(store: Store, clock: TestClock, log: Log): ApiParts {
+function plainParts(store: LocalStore, clock: TestClock, log: Log): ApiParts {
   return {
     store,
     clock,

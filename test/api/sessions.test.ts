@@ -81,7 +81,7 @@ describe('a session', () => {
     }
     expect(await isIn(alice)).toBe(live)
     // Gone from the store too, not only refused.
-    expect(rig.store.people.findSession(alice.cookie!) !== undefined).toBe(live)
+    expect(rig.store.reads.people.findSession(alice.cookie!) !== undefined).toBe(live)
   })
 
   test('says when it ends at the latest', async () => {
@@ -116,7 +116,7 @@ describe('a session', () => {
       rig.clock.ms += 5000
     }
     expect(writes).toBe(2)
-    expect(rig.store.people.findSession(alice.cookie!)!.seenAt).toBe(rig.clock.ms - MINUTE_MS)
+    expect(rig.store.reads.people.findSession(alice.cookie!)!.seenAt).toBe(rig.clock.ms - MINUTE_MS)
   })
 
   test('goes on for reading while its use cannot be written down', async () => {
@@ -153,7 +153,7 @@ describe('a session', () => {
     const first = victim.cookie
     await signIn(victim)
     expect(victim.cookie).not.toBe(first)
-    expect(rig.store.people.findSession(first!)).toBeUndefined()
+    expect(rig.store.reads.people.findSession(first!)).toBeUndefined()
   })
 
   test('is one of several, which end one by one when each signs out', async () => {

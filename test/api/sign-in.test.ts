@@ -87,7 +87,7 @@ describe('signing in', () => {
     await using rig = await startRig()
     const { person } = await rig.member(ALICE)
     const signIn = () => rig.browser().post('/api/session', { email: ALICE, password: PASSWORD })
-    const stored = () => rig.store.people.findByEmail(ALICE)!.password
+    const stored = () => rig.store.reads.people.findByEmail(ALICE)!.password
     const today = stored()
     await signIn()
     expect(stored()).toBe(today)

@@ -184,7 +184,7 @@ export async function createWorld(): Promise<World> {
     things: { alice: own.alice.things, bob: own.bob.things, none: NONE },
     invitation: { id: invitation.link.id, secret: invitation.token },
     reset: { id: reset.link.id, secret: reset.token },
-    tokenId: people.tokens().find(({ name }) => name === 'one more')!.id,
+    tokenId: (await people.tokens()).find(({ name }) => name === 'one more')!.id,
     async [Symbol.asyncDispose]() {
       await rig[Symbol.asyncDispose]()
       door.closeAllConnections()

@@ -198,7 +198,7 @@ describe('the wrong proof', () => {
     rig.clock.ms += 1000
     expect((await rig.machine(short.secret).get('/api/operator/plans')).status).toBe(401)
     expect((await machine.get('/api/operator/plans')).status).toBe(200)
-    for (const { id } of people.tokens()) await people.revokeToken(id)
+    for (const { id } of await people.tokens()) await people.revokeToken(id)
     expect((await machine.get('/api/operator/plans')).status).toBe(401)
   })
 })
@@ -234,11 +234,11 @@ function comparable({ headers: { date, 'x-request-id': id, ...headers }, ...rest
 
 /** Everything that a request could have changed. */
 function stateOf(world: World): unknown {
-  const { people } = world.rig.store
+  const { people } = world.rig.store.reads
   return [
     ofTenant(world, world.things.alice),
     ofTenant(world, world.things.bob),
-    world.rig.store.listAccounts(),
+    world.rig.store.reads.listAccounts(),
     people.list(),
     people.links(),
     people.tokens(),
@@ -247,12 +247,12 @@ function stateOf(world: World): unknown {
 }
 
 function ofTenant({ rig: { store } }: World, { account, person, email }: Things): unknown {
-  const { entries, receipts } = store.reports
+  const { entries, receipts } = store.reads.reports
   return [
-    store.findAccount(account),
-    store.listKeys(account),
-    store.people.find(person),
-    store.people.findByEmail(email),
+    store.reads.findAccount(account),
+    store.reads.listKeys(account),
+    store.reads.people.find(person),
+    store.reads.people.findByEmail(email),
     entries(account, { limit: 100 }),
     receipts(account, { limit: 100 }),
   ]

@@ -12,7 +12,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createIds } from '../../src/store/ids.ts'
 import { openStore } from '../../src/store/sqlite.ts'
-import type { Store } from '../../src/store/store.ts'
+import type { LocalStore } from '../../src/store/store.ts'
 import { faultyConnector } from '../store/faulty.ts'
 import { pacedChunks, summary } from '../store/paced.ts'
 import { aHold, aSettle, SECRET } from '../store/requests.ts'
@@ -71,20 +71,20 @@ async function measure(writes: 'here' | 'thread'): Promise<void> {
   }
 }
 
-async function funded(store: Store, name: string): Promise<string> {
+async function funded(store: LocalStore, name: string): Promise<string> {
   const { id } = await store.createAccount({ name })
   await store.credit({ account: id, amount: 10n ** 15n, reference: name, actor: 'bench' })
   return id
 }
 
-async function exchange(store: Store, accountId: string): Promise<void> {
+async function exchange(store: LocalStore, accountId: string): Promise<void> {
   const id = ids.next('req_')
   await store.ledger.hold(aHold({ accountId, exchange: id, amount: 100n }))
   await store.ledger.settle(aSettle({ exchange: id }))
 }
 
 /** As many as can be, so many at a time; how many they were. */
-async function saturate(store: Store, accounts: readonly string[], durationMs: number): Promise<number> {
+async function saturate(store: LocalStore, accounts: readonly string[], durationMs: number): Promise<number> {
   const endAt = performance.now() + durationMs
   let count = 0
   const one = async () => {
@@ -96,7 +96,7 @@ async function saturate(store: Store, accounts: readonly string[], durationMs: n
 
 async function saturated(
   writes: string,
-  store: Store,
+  store: LocalStore,
   accounts: readonly string[],
   commits: () => number,
 ): Promise<void> {
@@ -111,7 +111,7 @@ async function saturated(
 }
 
 /** An open loop: one every 2 ms, whatever becomes of those before. */
-async function atHalfAThousand(writes: string, store: Store, accounts: readonly string[]): Promise<void> {
+async function atHalfAThousand(writes: string, store: LocalStore, accounts: readonly string[]): Promise<void> {
   const took: number[] = []
   const under: Promise<void>[] = []
   const begunAt = performance.now()

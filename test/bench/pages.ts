@@ -20,7 +20,7 @@ import { connect } from '../../src/store/database.ts'
 import { createIds } from '../../src/store/ids.ts'
 import { createReports } from '../../src/store/reports-service.ts'
 import { openStore } from '../../src/store/sqlite.ts'
-import type { Store } from '../../src/store/store.ts'
+import type { LocalStore } from '../../src/store/store.ts'
 import { summary } from '../store/paced.ts'
 import { aHold, aSettle, SECRET } from '../store/requests.ts'
 
@@ -51,9 +51,9 @@ const isThere = existsSync(path)
 const store = await openStore({ url: `sqlite:${path}`, secret: SECRET, clock, writes: 'here' })
 try {
   if (!isThere) await fill(store)
-  if (!store.people.hasOperator()) await addPeople(store)
+  if (!store.reads.people.hasOperator()) await addPeople(store)
   clock.ms = startedAt
-  if (!store.people.findByEmail(HEAVY)) await addHeavy(store)
+  if (!store.reads.people.findByEmail(HEAVY)) await addHeavy(store)
   await measure(store)
   plans()
 } finally {
@@ -62,7 +62,7 @@ try {
 }
 
 /** Accounts, keys, and exchanges through the store's own verbs: what they leave behind is what a gateway leaves. */
-async function fill(store: Store): Promise<void> {
+async function fill(store: LocalStore): Promise<void> {
   const ids = createIds(clock)
   const accounts: { id: string; keys: string[] }[] = []
   for (let at = 0; at < ACCOUNTS; at += IN_FLIGHT) {
@@ -86,15 +86,20 @@ async function fill(store: Store): Promise<void> {
   }
 }
 
-async function addPeople(store: Store): Promise<void> {
+async function addPeople(store: LocalStore): Promise<void> {
   const person = (email: string, account: string, role: 'member' | 'operator') =>
-    store.people.create({ email, password: PASSWORD, role, membership: { accountId: store.findAccount(account)!.id } })
+    store.people.create({
+      email,
+      password: PASSWORD,
+      role,
+      membership: { accountId: store.reads.findAccount(account)!.id },
+    })
   await person(LARGE, 'customer 0', 'member')
   await person(ORDINARY, 'customer 1', 'member')
   await person(OPERATOR, 'customer 2', 'operator')
 }
 
-async function anAccount(store: Store, number: number): Promise<{ id: string; keys: string[] }> {
+async function anAccount(store: LocalStore, number: number): Promise<{ id: string; keys: string[] }> {
   const { id } = await store.createAccount({ name: `customer ${number}`, plan: number % 3 === 0 ? 'free' : 'default' })
   await store.credit({ account: id, amount: 10n ** 12n, reference: `first ${number}`, actor: 'bench' })
   const keys = await Promise.all(
@@ -107,7 +112,7 @@ async function anAccount(store: Store, number: number): Promise<{ id: string; ke
 }
 
 /** Its usage is written past the ledger, which would need a month for it; its entries and receipts are few. */
-async function addHeavy(store: Store): Promise<void> {
+async function addHeavy(store: LocalStore): Promise<void> {
   const membership = { name: 'heavy', plan: 'default', credit: 10n ** 12n }
   const { accountId } = await store.people.create({ email: HEAVY, password: PASSWORD, role: 'member', membership })
   const keys: string[] = []
@@ -131,7 +136,7 @@ async function addHeavy(store: Store): Promise<void> {
   database.close()
 }
 
-async function measure(store: Store): Promise<void> {
+async function measure(store: LocalStore): Promise<void> {
   const app = new Koa()
   app.silent = true
   app.use((ctx, next) => {
@@ -213,7 +218,7 @@ async function measure(store: Store): Promise<void> {
     [HEAVY, forHeavy],
     [OPERATOR, forOperators],
   ] as const) {
-    const cookie = `tollgate=${await store.people.createSession(store.people.findByEmail(email)!.id)}`
+    const cookie = `tollgate=${await store.people.createSession(store.reads.people.findByEmail(email)!.id)}`
     for (const route of routes) {
       const times: number[] = []
       let bytes = 0

@@ -8,7 +8,7 @@ import type { Terminal } from '../../src/cli/terminal.ts'
 import { takeLock } from '../../src/store/lock.ts'
 import { loadSecret } from '../../src/store/secret.ts'
 import { openStore } from '../../src/store/sqlite.ts'
-import type { Store } from '../../src/store/store.ts'
+import type { LocalStore } from '../../src/store/store.ts'
 import { type Result, runCommand, runJson } from '../helpers/command.ts'
 
 export type { Result }
@@ -74,7 +74,7 @@ export function makePlace(configuration = 'version: 1\nstore: sqlite:./data/toll
 
 /** The owner of a store. */
 export interface Owner {
-  readonly store: Store
+  readonly store: LocalStore
   stop(): Promise<void>
 }
 

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { buildProgram } from '../../src/cli/cli.ts'
 import { connect } from '../../src/store/database.ts'
 import { takeLock } from '../../src/store/lock.ts'
-import type { Store } from '../../src/store/store.ts'
+import type { LocalStore } from '../../src/store/store.ts'
 import { aHold, aSettle } from '../store/requests.ts'
 import { makePlace, ownStore, type Place, startGateway } from './helpers.ts'
 
@@ -151,7 +151,7 @@ test('the version is that of package.json', async () => {
 
 // The same commands with the same answers, whether they open the store themselves or ask the gateway.
 describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
-  let store: Store | undefined
+  let store: LocalStore | undefined
   beforeEach(async () => {
     store = undefined
     if (how === 'alone') return
@@ -161,7 +161,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
   })
 
   /** Does something that no command does, in the store that the commands use. */
-  async function inStore(work: (store: Store) => Promise<unknown>): Promise<void> {
+  async function inStore(work: (store: LocalStore) => Promise<unknown>): Promise<void> {
     const owner = store ? { store, stop: async () => {} } : await ownStore(place.database)
     await work(owner.store)
     await owner.stop()
@@ -189,7 +189,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     expect((await place.tollgate(['account', 'freeze', 'acme'])).out).toContain('is frozen')
     expect((await place.tollgate(['account', 'list'])).out).toMatch(/^acme +free +\$15\.25 +\$0 +frozen /m)
     expect((await place.tollgate(['account', 'unfreeze', 'acme'])).out).toContain('is not frozen')
-    expect(store?.listAccounts().map(({ name }) => name) ?? ['acme']).toEqual(['acme'])
+    expect(store?.reads.listAccounts().map(({ name }) => name) ?? ['acme']).toEqual(['acme'])
   })
 
   test('credit without a reference prints the one it made, and that one makes it idempotent', async () => {

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { Store } from '../../src/store/store.ts'
+import type { LocalStore } from '../../src/store/store.ts'
 import { makePlace, ownStore, type Place, startGateway } from './helpers.ts'
 
 const STORE = 'version: 1\nstore: sqlite:./data/tollgate.db\n'
@@ -79,7 +79,7 @@ describe('a link that nobody could open is not made', () => {
 })
 
 describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
-  let store: Store | undefined
+  let store: LocalStore | undefined
   beforeEach(async () => {
     store = undefined
     if (how === 'alone') return
@@ -89,7 +89,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
   })
 
   /** What the dashboard does, in the store that the commands use. */
-  async function inStore<Result>(work: (store: Store) => Promise<Result> | Result): Promise<Result> {
+  async function inStore<Result>(work: (store: LocalStore) => Promise<Result> | Result): Promise<Result> {
     const owner = store ? { store, stop: async () => {} } : await ownStore(place.database)
     try {
       return await work(owner.store)
@@ -246,7 +246,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     const secret = lineOf(out, /^tg_oper_/)
     const other = await place.json('token.create', 'script')
     expect(other.token).toMatchObject({ name: 'script', expires_at: null })
-    const works = (text: string) => inStore(({ people }) => people.findToken(text)?.id)
+    const works = (text: string) => inStore(({ reads }) => reads.people.findToken(text)?.id)
     const id = await works(secret)
     expect(id).toMatch(/^tok_/)
     expect(await works(other.secret)).toBe(other.token.id)

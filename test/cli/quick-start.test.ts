@@ -8,10 +8,10 @@ import { runVerb } from '../../src/api/control/verbs.ts'
 import { type Offer, quickStart, type Running, startText } from '../../src/cli/quick-start.ts'
 import type { Provider } from '../../src/config/configuration.ts'
 import { openStore } from '../../src/store/sqlite.ts'
-import type { Store } from '../../src/store/store.ts'
+import type { LocalStore } from '../../src/store/store.ts'
 
 const clock = { now: () => Date.UTC(2026, 10, 21) }
-let store: Store
+let store: LocalStore
 
 beforeEach(async () => {
   store = await openStore({ url: 'memory', secret: 'a secret for tests that is long enough', clock })
@@ -91,19 +91,19 @@ describe('there is no quick start, and no account is made', () => {
     ['without a chat route', { routes: [{ kind: 'models', path: '/v1/models' }] }],
   ])('%s', async (_, change) => {
     expect(await quickStart(running(change))).toBeNull()
-    expect(store.listAccounts()).toEqual([])
+    expect(store.reads.listAccounts()).toEqual([])
   })
 
   test('when there has been an account, whatever its name', async () => {
     await runVerb(store, 'account.create', { name: 'acme' })
     expect(await quickStart(running())).toBeNull()
-    expect(store.listAccounts()).toHaveLength(1)
+    expect(store.reads.listAccounts()).toHaveLength(1)
   })
 
   test('the second time', async () => {
     expect(await quickStart(running())).not.toBeNull()
     expect(await quickStart(running())).toBeNull()
-    expect(store.listKeys()).toHaveLength(1)
+    expect(store.reads.listKeys()).toHaveLength(1)
   })
 })
 
@@ -113,7 +113,7 @@ test.each(['127.0.0.1', '127.1.2.3', 'localhost', '::1'])('%s is loopback', asyn
 
 test('the first start: an account with $5, a key that works, and what to paste', async () => {
   const text = (await quickStart(running(), 'npx tollgate'))!
-  expect(store.findAccount('demo')).toMatchObject({ posted: 5_000_000_000n, held: 0n })
+  expect(store.reads.findAccount('demo')).toMatchObject({ posted: 5_000_000_000n, held: 0n })
   const [, base, token] = /export OPENAI_BASE_URL=(\S+)\n\s*export OPENAI_API_KEY=(\S+)/.exec(text)!
   expect(base).toBe('http://127.0.0.1:8080/v1')
   expect(store.keys.find(token!, clock.now())).toMatchObject({ found: 'live', account: { name: 'demo' } })
@@ -124,16 +124,16 @@ test('the first start: an account with $5, a key that works, and what to paste',
 test('the first start with a dashboard: a link that makes one operator of that account, for a day', async () => {
   const text = (await quickStart(running({}, undefined, 'http://127.0.0.1:8081'), 'npx tollgate', clock.now()))!
   const token = /http:\/\/127\.0\.0\.1:8081\/join#(\S+)/.exec(text)![1]!
-  expect(store.people.findLink(token)).toMatchObject({
+  expect(store.reads.people.findLink(token)).toMatchObject({
     kind: 'invitation',
     role: 'operator',
-    accountId: store.findAccount('demo')!.id,
+    accountId: store.reads.findAccount('demo')!.id,
     email: null,
     expiresAt: clock.now() + 24 * 3_600_000,
   })
   const person = await store.people.join(token, { email: 'ada@example.com', password: '$argon2id$' })
-  expect(person).toMatchObject({ role: 'operator', accountId: store.findAccount('demo')!.id })
-  expect(store.people.findLink(token)).toBeUndefined()
+  expect(person).toMatchObject({ role: 'operator', accountId: store.reads.findAccount('demo')!.id })
+  expect(store.reads.people.findLink(token)).toBeUndefined()
 })
 
 const hasCurl = spawnSync('curl', ['--version']).status === 0
@@ -176,16 +176,16 @@ test.skipIf(!hasCurl)('the curl line runs in sh as it stands and asks for a stre
 describe('later starts: one line', () => {
   test('and another for the dashboard, which says when there is no operator', async () => {
     const started = running({}, undefined, 'http://127.0.0.1:8081')
-    expect(startText(started, 'tollgate')).toContain(
+    expect(await startText(started, 'tollgate')).toContain(
       'The dashboard is at http://127.0.0.1:8081 (no operator yet: tollgate person invite --role operator)\n',
     )
     const text = (await quickStart(started, 'tollgate', clock.now()))!
     await store.people.join(/#(\S+)/.exec(text)![1]!, { email: 'ada@example.com', password: '$argon2id$' })
-    expect(startText(started)).toContain('\nThe dashboard is at http://127.0.0.1:8081\n')
+    expect(await startText(started)).toContain('\nThe dashboard is at http://127.0.0.1:8081\n')
   })
 
-  test('without any account: how to make one', () => {
-    const text = startText(running({ listen: { host: '0.0.0.0', port: 8080 } }), 'tollgate')
+  test('without any account: how to make one', async () => {
+    const text = await startText(running({ listen: { host: '0.0.0.0', port: 8080 } }), 'tollgate')
     expect(text).toBe(
       'Tollgate answers at http://127.0.0.1:8080/v1 (a first account: tollgate account create NAME --credit 10)\n',
     )
@@ -193,17 +193,17 @@ describe('later starts: one line', () => {
 
   test('with accounts: how to make a key', async () => {
     await runVerb(store, 'account.create', { name: 'acme' })
-    expect(startText(running())).toContain('key create --account acme)')
+    expect(await startText(running())).toContain('key create --account acme)')
     await runVerb(store, 'account.create', { name: 'umbrella' })
-    expect(startText(running())).toContain('key create --account NAME')
-    expect(startText(running()).trim().split('\n')).toHaveLength(1)
+    expect(await startText(running())).toContain('key create --account NAME')
+    expect((await startText(running())).trim().split('\n')).toHaveLength(1)
   })
 
   test.each(['two words', "o'hara", '-x', '$HOME'])(
     'an account whose name a shell would change by its id: %s',
     async name => {
       const { account } = await runVerb(store, 'account.create', { name })
-      expect(startText(running())).toContain(`key create --account ${account.id})`)
+      expect(await startText(running())).toContain(`key create --account ${account.id})`)
     },
   )
 })

@@ -68,7 +68,7 @@ describe.each(BOTH)('runs (stream %s)', stream => {
     expect(requestId).toMatch(/^req_/)
     await rig.gateway.exchangeLine(requestId!)
     const bill = BigInt(usage.inputTokens * 1000 + usage.outputTokens * 2000)
-    expect(rig.gateway.running.store.findReceipt(requestId!)?.charged).toBe(bill)
+    expect(rig.gateway.running.store.reads.findReceipt(requestId!)?.charged).toBe(bill)
     expect(result.runContext.usage).toMatchObject({ requests: 1, totalTokens: usage.totalTokens })
   })
 

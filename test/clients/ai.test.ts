@@ -34,7 +34,7 @@ describe('text', () => {
     const result = await generateText({ model: modelOf('demo'), prompt: 'say: one two three' })
     expect(result).toMatchObject({ text: 'one two three', finishReason: 'stop' })
     const { inputTokens, outputTokens } = result.usage
-    const receipt = rig.gateway.running.store.findReceipt(result.response.headers!['x-request-id']!)
+    const receipt = rig.gateway.running.store.reads.findReceipt(result.response.headers!['x-request-id']!)
     expect(receipt?.charged).toBe(BigInt(inputTokens! * 1000 + outputTokens! * 2000))
   })
 

@@ -104,7 +104,7 @@ const ASK = { model: 'claude', messages: HELLO }
 async function became(response: Response) {
   const line = await gateway.exchangeLine(response.headers.get('x-request-id')!)
   expect(response.headers.has('x-tollgate-cost')).toBe(false)
-  expect(gateway.running.store.findReceipt(response.headers.get('x-request-id')!)).toBe(undefined)
+  expect(gateway.running.store.reads.findReceipt(response.headers.get('x-request-id')!)).toBe(undefined)
   expect(line).not.toHaveProperty('charged')
   return { estimated: response.headers.get('x-tollgate-estimated'), outcome: line['outcome'] }
 }

@@ -2,7 +2,7 @@
 import OpenAI from 'openai'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { openStore } from '../../src/store/sqlite.ts'
-import { type Store, StoreUnavailable } from '../../src/store/store.ts'
+import { type LocalStore, StoreUnavailable } from '../../src/store/store.ts'
 import { exact, type Script, startFakeProvider } from '../helpers/fake-provider.ts'
 import { cleanUp, createAccount, startGateway } from '../helpers/gateway.ts'
 import { FIVE_STEPS, PRICE } from '../helpers/in-process.ts'
@@ -62,7 +62,7 @@ describe.each([false, true])('a chain (stream %s)', stream => {
     const { store } = rig.gateway.running
     const held = async (request: Parameters<typeof ask>[1]) => {
       const answer = await ask(responses, request)
-      return { answer, held: store.findReceipt(answer.id.replace('resp_', 'req_'))!.held }
+      return { answer, held: store.reads.findReceipt(answer.id.replace('resp_', 'req_'))!.held }
     }
     const long = await held({ input: 'x'.repeat(5000) })
     const alone = await held({ input: 'Hi' })
@@ -215,7 +215,7 @@ describe('when it cannot be kept', () => {
     ['it is too large', { limits: { kept_response: '1KiB' } }, 'too_large'],
   ])('because %s, the answer stands, and the log says so without its words', async (_why, yaml, reason) => {
     const broken: typeof openStore = async options => {
-      const store: Store = await openStore(options)
+      const store: LocalStore = await openStore(options)
       const keep = () => Promise.reject(new StoreUnavailable('not_written', new Error('the disk is gone')))
       return Object.keys(yaml).length > 0 ? store : { ...store, responses: { ...store.responses, keep } }
     }

@@ -34,7 +34,7 @@ const say = (content: string) => [{ role: 'user' as const, content }]
 /** What the only answer of a gateway cost; the library keeps the id of the request to itself. */
 async function charged({ gateway }: Rig): Promise<bigint | null | undefined> {
   const { id } = await gateway.waitForLog(line => line['msg'] === 'exchange' && line['outcome'] === 'answered')
-  return gateway.running.store.findReceipt(String(id))?.charged
+  return gateway.running.store.reads.findReceipt(String(id))?.charged
 }
 
 describe('text', () => {

@@ -70,7 +70,7 @@ const bill = ({ usage }: Anthropic.Message) => BigInt(usage.input_tokens * 1000 
 async function charged(response: Response) {
   const id = response.headers.get('x-request-id')!
   await rig.gateway.exchangeLine(id)
-  return rig.gateway.running.store.findReceipt(id)?.charged
+  return rig.gateway.running.store.reads.findReceipt(id)?.charged
 }
 
 const WEATHER = {

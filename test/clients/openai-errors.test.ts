@@ -243,7 +243,7 @@ describe('waiting as told', () => {
 async function holdOfOne(): Promise<bigint> {
   await using rig = await startRig()
   const { request_id } = await rig.openai().chat.completions.create({ model: 'm', messages: HELLO }).withResponse()
-  return rig.gateway.running.store.findReceipt(request_id!)!.held
+  return rig.gateway.running.store.reads.findReceipt(request_id!)!.held
 }
 
 describe('keys', () => {

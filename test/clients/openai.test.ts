@@ -21,7 +21,7 @@ function bill(usage: OpenAI.CompletionUsage | null | undefined): bigint {
 
 async function charged(requestId: string | null | undefined): Promise<bigint | null | undefined> {
   await rig.gateway.exchangeLine(requestId!)
-  return rig.gateway.running.store.findReceipt(requestId!)?.charged
+  return rig.gateway.running.store.reads.findReceipt(requestId!)?.charged
 }
 
 describe('a whole answer', () => {

@@ -243,7 +243,7 @@ function proofs(python: Python): void {
   }
   const charged = async (id: unknown) => {
     await gateway.exchangeLine(String(id))
-    return gateway.running.store.findReceipt(String(id))?.charged
+    return gateway.running.store.reads.findReceipt(String(id))?.charged
   }
   const sentTo = (model: string) => provider.requests.filter(({ body }) => body?.['model'] === model)
 

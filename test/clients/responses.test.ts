@@ -80,7 +80,7 @@ const bill = ({ usage }: Answer) => BigInt(usage!.input_tokens * 1000 + usage!.o
 
 async function charged(id: string | null | undefined) {
   await rig.gateway.exchangeLine(id!)
-  return rig.gateway.running.store.findReceipt(id!)?.charged
+  return rig.gateway.running.store.reads.findReceipt(id!)?.charged
 }
 
 const WEATHER = {

@@ -70,7 +70,7 @@ describe.each(Object.entries(ASKING).flatMap(([name, all]) => all.map(each => ({
         ...(plan ? { plan } : {}),
         ...(route ? { yaml: { routes: [{ policy: 'bench', ...route }] } } : {}),
       })
-      const [account] = bench.store.listAccounts()
+      const [account] = bench.store.reads.listAccounts()
       const tokens = [bench.key]
       while (tokens.length < KEYS) {
         const { token } = await bench.store.createKey({ account: account!.id, name: `key ${tokens.length}` })

@@ -80,8 +80,8 @@ describe.skipIf(BROWSER === null)(`people at the page${BROWSER === null ? ` (${N
     await open('/receipts')
     await shown(page, cost)
     await open('/')
-    const { accountId } = stage.running.store.people.findByEmail('ada@example.com')!
-    const { posted } = stage.running.store.findAccount(accountId)!
+    const { accountId } = stage.running.store.reads.people.findByEmail('ada@example.com')!
+    const { posted } = stage.running.store.reads.findAccount(accountId)!
     expect(formatMoney(5_000_000_000n - posted)).toBe(cost)
     await shown(page, formatMoney(posted))
     await open(`/receipts/${response.headers.get('x-request-id')}`)
@@ -123,8 +123,8 @@ describe.skipIf(BROWSER === null)(`people at the page${BROWSER === null ? ` (${N
     await dialog.getByRole('button', { name: 'Save' }).click()
     await dialog.waitFor({ state: 'detached' })
     await page.getByRole('cell', { name: 'in 12 months' }).waitFor()
-    const { accountId: owner } = stage.running.store.people.findByEmail('ada@example.com')!
-    const [changed] = stage.running.store.listKeys(owner).filter(key => key.name === 'backend')
+    const { accountId: owner } = stage.running.store.reads.people.findByEmail('ada@example.com')!
+    const [changed] = stage.running.store.reads.listKeys(owner).filter(key => key.name === 'backend')
     expect(changed).toMatchObject({ models: ['demo-small'], spendingCap: 3_500_000_000n })
     await complete(first)
 
@@ -185,13 +185,13 @@ describe.skipIf(BROWSER === null)(`people at the page${BROWSER === null ? ` (${N
     await open('/playground')
     await page.getByLabel('Your message').fill('Tell me about gates.')
     await page.getByRole('button', { name: 'Send' }).click()
-    const { accountId } = stage.running.store.people.findByEmail('grace@example.com')!
+    const { accountId } = stage.running.store.reads.people.findByEmail('grace@example.com')!
     const toReceipt = page
       .getByRole('main')
       .getByRole('link', { name: /receipt/i })
       .first()
     await toReceipt.waitFor()
-    const [receipt] = stage.running.store.reports.receipts(accountId, { limit: 1 }).items
+    const [receipt] = stage.running.store.reads.reports.receipts(accountId, { limit: 1 }).items
     expect(receipt).toMatchObject({ outcome: 'answered', model: 'demo-small' })
     await shown(page, formatMoney(receipt!.charged!))
     expect(await toReceipt.getAttribute('href')).toBe(`/receipts/${receipt!.id}`)
@@ -202,8 +202,8 @@ describe.skipIf(BROWSER === null)(`people at the page${BROWSER === null ? ` (${N
 
   test('an operator finds a request by its id, and revokes a token', { timeout: 60_000 }, async () => {
     const { store } = stage.running
-    const { accountId } = store.people.findByEmail('grace@example.com')!
-    const [receipt] = store.reports.receipts(accountId, { limit: 1 }).items
+    const { accountId } = store.reads.people.findByEmail('grace@example.com')!
+    const [receipt] = store.reads.reports.receipts(accountId, { limit: 1 }).items
     const { id } = receipt!
     const unknown = `${id.slice(0, -1)}${id.endsWith('0') ? '1' : '0'}`
     // Chromium calls the answer for what is not there an error of the console.

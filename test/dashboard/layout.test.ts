@@ -191,6 +191,6 @@ async function fill(stage: Stage, names: Names): Promise<{ account: string; rece
   await answer.arrayBuffer()
   await stage.invite('member', account)
   await store.people.createToken({ name: names.keys[0]!, expiresAt: null, createdBy: 'test' })
-  const [receipt] = store.reports.receipts(account, { limit: 1 }).items
+  const [receipt] = store.reads.reports.receipts(account, { limit: 1 }).items
   return { account, receipt: receipt!.id }
 }

@@ -45,7 +45,7 @@ describe.skipIf(BROWSER === null)(`the people's page${BROWSER === null ? ` (${NO
     await page.getByRole('menuitem', { name: 'Remove' }).click()
     await page.getByRole('button', { name: 'Remove person' }).click()
     await page.getByText('No people found').waitFor()
-    expect(store.people.findByEmail('p07_x@example.com')).toBeUndefined()
+    expect(store.reads.people.findByEmail('p07_x@example.com')).toBeUndefined()
     await page.getByRole('button', { name: 'Show all people' }).click()
     await people.getByRole('button', { name: 'Actions for p08_x@example.com' }).waitFor()
     expect(await page.getByLabel('Search').inputValue()).toBe('')

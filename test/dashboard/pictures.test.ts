@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path'
 import { test } from 'vitest'
-import type { Store } from '../../src/store/store.ts'
+import type { LocalStore } from '../../src/store/store.ts'
 import { seeded } from '../helpers/seeded.ts'
 import { aHold, aSettle } from '../store/requests.ts'
 import { startBrowser, visit } from './browser.ts'
@@ -64,7 +64,7 @@ test.skipIf(FOLDER === undefined)('pictures for the README', { timeout: 180_000 
   await visitor.join(await stage.invite('operator', accountId))
   await open('/')
   await shoot('overview')
-  const [receipt] = store.reports.receipts(accountId, { limit: 1 }).items
+  const [receipt] = store.reads.reports.receipts(accountId, { limit: 1 }).items
   await open(`/receipts/${receipt!.id}`)
   await shoot('receipt')
   await open('/keys?create')
@@ -77,7 +77,7 @@ test.skipIf(FOLDER === undefined)('pictures for the README', { timeout: 180_000 
 
 /** A month of requests: more on weekdays and in the daytime. */
 async function fill(
-  store: Store,
+  store: LocalStore,
   accountId: string,
   keys: readonly string[],
   pass: (ms: number) => void,

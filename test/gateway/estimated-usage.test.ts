@@ -42,7 +42,7 @@ const usageOf = (prompt: number, completion: number): WireUsage => ({
 /** What was charged for, as the receipt has it. */
 async function receiptOf(id: string | null) {
   await gateway.exchangeLine(id!)
-  const { promptTokens, completionTokens, source, charged } = gateway.running.store.findReceipt(id!)!
+  const { promptTokens, completionTokens, source, charged } = gateway.running.store.reads.findReceipt(id!)!
   expect(charged).toBe(BigInt(promptTokens! * 1000 + completionTokens! * 2000))
   return { prompt_tokens: promptTokens, completion_tokens: completionTokens, source }
 }

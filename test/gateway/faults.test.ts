@@ -179,7 +179,7 @@ async function meet(cell: Cell): Promise<void> {
     ...wire,
     promptMost: Buffer.byteLength(wire.sent) + 16,
     sdk,
-    receipt: gateway.running.store.findReceipt(wire.headers.get('x-request-id') ?? ''),
+    receipt: gateway.running.store.reads.findReceipt(wire.headers.get('x-request-id') ?? ''),
     how,
     asked: provider?.requests.length ?? 0,
   }

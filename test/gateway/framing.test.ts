@@ -40,7 +40,7 @@ beforeAll(async () => {
       ],
     },
   })
-  eventsAtStart = gateway.running.store.verify().events
+  eventsAtStart = gateway.running.store.reads.verify().events
 })
 afterEach(() => client?.socket.destroy())
 afterAll(async () => {
@@ -108,7 +108,7 @@ test(`there are at least 120, and no two of them are the same`, () => {
 
 test.each(PAYLOADS)('$name', async payload => {
   for (const [way, run] of Object.entries(WAYS)) {
-    const before = { events: gateway.running.store.verify().events, dispatched: provider.requests.length }
+    const before = { events: gateway.running.store.reads.verify().events, dispatched: provider.requests.length }
     client = await openRaw(gateway.url)
     const how = await run(client, payload)
     client.socket.destroy()
@@ -128,7 +128,7 @@ test.each(PAYLOADS)('$name', async payload => {
       expect(Object.keys(headers).sort()).toEqual(Object.keys(provider.requests[0]!.headers).sort())
     }
     // A hold and its settle.
-    expect(gateway.running.store.verify().events - before.events, way).toBe(2 * chats)
+    expect(gateway.running.store.reads.verify().events - before.events, way).toBe(2 * chats)
     expect(gateway.balance().held).toBe(0n)
   }
 })
@@ -136,7 +136,7 @@ test.each(PAYLOADS)('$name', async payload => {
 test('after all of them', async () => {
   expect(gateway.log.filter(line => line['msg'] === 'an unexpected error')).toEqual([])
   expect(gateway.log.filter(line => Number(line['status']) >= 500)).toEqual([])
-  const { violations, openHolds, events } = gateway.running.store.verify()
+  const { violations, openHolds, events } = gateway.running.store.reads.verify()
   // Nothing was begun behind anybody's back, after its connection had gone.
   const chats = PAYLOADS.filter(({ becomes }) => becomes === 'chat').length * Object.keys(WAYS).length
   expect([provider.requests.length, events - eventsAtStart]).toEqual([chats, 2 * chats])

@@ -113,7 +113,7 @@ const post = (at: string, stream: boolean, signal: AbortSignal) =>
   )
 
 function receiptOf(id: string): Receipt {
-  const receipt = gateway.running.store.findReceipt(id)!
+  const receipt = gateway.running.store.reads.findReceipt(id)!
   expect(receipt.charged! <= receipt.held).toBe(true)
   return receipt
 }

@@ -97,7 +97,7 @@ export async function runBatch(cells: readonly Cell[]): Promise<BatchSeen> {
   await meetAll(providerConnections.filter(({ cell }) => isLate(cell)))
   await meetAll(providerConnections.filter(({ cell }) => !isLate(cell)))
   const { store } = gateway.running
-  const result = { balance: gateway.balance(), verify: store.verify(), log: JSON.stringify(gateway.log) }
+  const result = { balance: gateway.balance(), verify: store.reads.verify(), log: JSON.stringify(gateway.log) }
   const exitCode = await gateway.stop()
   const openConnections = await connectionsLeft(providerConnections)
   for (const { provider, spare, unreachable } of providerConnections) {
@@ -187,7 +187,7 @@ async function meet(gateway: InProcess, { cell, name, provider, spare }: Provide
     ...wire,
     promptMost: Buffer.byteLength(wire.sent) + 16,
     sdk,
-    receipt: gateway.running.store.findReceipt(wire.headers.get('x-request-id') ?? ''),
+    receipt: gateway.running.store.reads.findReceipt(wire.headers.get('x-request-id') ?? ''),
     how: first && provider ? ((await within(SLACK * 1_000, provider.waitForClose(first)))?.how ?? null) : null,
     asked: provider?.requests.length ?? 0,
     keyShown: first !== undefined && JSON.stringify(first.headers).includes(CANARY),

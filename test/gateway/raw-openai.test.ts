@@ -647,9 +647,9 @@ test('too little credit: 402 before anything is asked', async () => {
   const asked = provider.requests.length
   await expect(clientFor(token).audio.speech.create(speech)).rejects.toMatchObject({ status: 402 })
   expect(provider.requests.length).toBe(asked)
-  expect(store.findAccount(id)).toMatchObject({ held: 0n })
+  expect(store.reads.findAccount(id)).toMatchObject({ held: 0n })
 })
 
 test('the ledger agrees', () => {
-  expect(gateway.running.store.verify()).toMatchObject({ openHolds: 0, violations: [] })
+  expect(gateway.running.store.reads.verify()).toMatchObject({ openHolds: 0, violations: [] })
 })

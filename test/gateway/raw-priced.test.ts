@@ -86,9 +86,14 @@ test.each([
     body: typeof asked === 'string' ? form : JSON.stringify(asked),
   })
   await answer.arrayBuffer()
-  const receipt = gateway.running.store.findReceipt(answer.headers.get('x-request-id')!)!
+  const receipt = gateway.running.store.reads.findReceipt(answer.headers.get('x-request-id')!)!
   expect(receipt.model).toBe(model)
-  const usage = gateway.running.store.reports.usage({ step: 'day', by: 'model', from: 0, to: Number.MAX_SAFE_INTEGER })
+  const usage = gateway.running.store.reads.reports.usage({
+    step: 'day',
+    by: 'model',
+    from: 0,
+    to: Number.MAX_SAFE_INTEGER,
+  })
   expect(usage.map(row => row.model)).toContain(model)
 })
 
@@ -120,7 +125,7 @@ test('a balance that does not pay for the dearest request: 402, nothing is asked
   await store.credit({ account: id, amount: 1n, reference: 'a little', actor: 'test' })
   provider.script(json({ created: 1, data: [], usage: { input_tokens: 1, output_tokens: 1 } }))
   await poor.images.generate({ model: 'painter', prompt: 'A cat' })
-  expect(store.findAccount(id)).toMatchObject({ posted: HOLD - 45_000n, held: 0n })
+  expect(store.reads.findAccount(id)).toMatchObject({ posted: HOLD - 45_000n, held: 0n })
 })
 
 test('an answer that breaks off costs nothing', async () => {
@@ -215,5 +220,5 @@ test('prompts alone, with a hold: what is said counts also beyond the bytes', as
 })
 
 test('the ledger agrees', () => {
-  expect(gateway.running.store.verify()).toMatchObject({ openHolds: 0, violations: [] })
+  expect(gateway.running.store.reads.verify()).toMatchObject({ openHolds: 0, violations: [] })
 })

@@ -117,7 +117,7 @@ describe('refused before anything is sent', () => {
     expect(message).toContain('$0.000900000 of credit')
     expect(message).toContain('$0.001000000 must be set aside')
     expect(answer.headers.get('x-should-retry')).toBe('false')
-    expect(store.findAccount(id)).toMatchObject({ posted: parseMoney('0.0009'), held: 0n })
+    expect(store.reads.findAccount(id)).toMatchObject({ posted: parseMoney('0.0009'), held: 0n })
     expect(provider.requests.length).toBe(asked)
   })
 
@@ -569,10 +569,10 @@ describe('what passes', () => {
     expect((await ask({ authorization: `Bearer ${open.key}` })).status).toBe(200)
     expect((await provider.waitForRequest(index)).headers).not.toHaveProperty('authorization')
     await expectRefusal(await ask({}), 'rate_limit_exceeded')
-    expect(open.running.store.verify()).toMatchObject({ openHolds: 0, violations: [] })
+    expect(open.running.store.reads.verify()).toMatchObject({ openHolds: 0, violations: [] })
   })
 })
 
 test('the ledger agrees', () => {
-  expect(gateway.running.store.verify()).toMatchObject({ openHolds: 0, violations: [] })
+  expect(gateway.running.store.reads.verify()).toMatchObject({ openHolds: 0, violations: [] })
 })

@@ -7,7 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { type Chunk, definePlugin, formatMoney, type Ledger } from '#contract'
 import { openStore } from '../../src/store/sqlite.ts'
-import { type Store, StoreUnavailable } from '../../src/store/store.ts'
+import { type LocalStore, StoreUnavailable } from '../../src/store/store.ts'
 import {
   type Behaviour,
   errorAnswer,
@@ -76,7 +76,7 @@ async function charged<Result>(act: () => Promise<Result>, of: InProcess = gatew
 const openWith =
   (change: (ledger: Ledger) => Partial<Ledger>): typeof openStore =>
   async options => {
-    const store: Store = await openStore(options)
+    const store: LocalStore = await openStore(options)
     return { ...store, ledger: { ...store.ledger, ...change(store.ledger) } }
   }
 const diskIsGone = (written: StoreUnavailable['written'] = 'not_written') =>
@@ -360,7 +360,7 @@ describe('a client that does not read', () => {
     const line = await small.waitForLog(line => line['msg'] === 'exchange')
     expect(line['outcome']).toBe('client_left')
     expect(Number(line['ms'])).toBeLessThan(5000)
-    const receipt = small.running.store.findReceipt(String(line['id']))!
+    const receipt = small.running.store.reads.findReceipt(String(line['id']))!
     expect(receipt.charged).toBeGreaterThan(0n)
     expect(receipt.charged!).toBeLessThanOrEqual(receipt.held)
     expect(small.balance().held).toBe(0n)

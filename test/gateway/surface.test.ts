@@ -37,7 +37,7 @@ afterAll(async () => {
 
 /** What a refused request must leave as it was. */
 const traces = (of: InProcess = gateway) => ({
-  events: of.running.store.verify().events,
+  events: of.running.store.reads.verify().events,
   dispatched: provider.requests.length,
 })
 

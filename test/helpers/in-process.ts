@@ -48,7 +48,7 @@ export interface InProcess extends AsyncDisposable {
   /** Dollars in nano: what is posted and what is held now. */
   balance(): { readonly posted: bigint; readonly held: bigint }
   /** The receipt of an answer, from the store. */
-  receipt(answer: Response): ReturnType<Running['store']['findReceipt']>
+  receipt(answer: Response): ReturnType<Running['store']['reads']['findReceipt']>
   /** Resolves when a log line fits, also one that was written before. */
   waitForLog(fits: (line: LogLine) => boolean): Promise<LogLine>
   /** The line that the gateway writes when an exchange is over. */
@@ -136,8 +136,8 @@ export async function startInProcess(options: InProcessOptions = {}): Promise<In
         body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hello' }], ...body }),
         ...init,
       }),
-    balance: () => running.store.findAccount(account.id)!,
-    receipt: answer => running.store.findReceipt(answer.headers.get('x-request-id')!),
+    balance: () => running.store.reads.findAccount(account.id)!,
+    receipt: answer => running.store.reads.findReceipt(answer.headers.get('x-request-id')!),
     waitForLog,
     exchangeLine: id => waitForLog(line => line['msg'] === 'exchange' && line['id'] === id),
     stop,

@@ -109,7 +109,7 @@ async function recorded(settings: object) {
   const bench = await openBench({ folder, models: MODELS, yaml: YAML, credit: '2', steps: [usage, ...STEPS] })
   await traffic(bench)
   const balances: Record<string, bigint> = { bench: 2_000_000_000n, poor: 30_000_000n, broke: 0n }
-  const spent = bench.store.listAccounts().reduce((sum, { name, posted }) => sum + balances[name]! - posted, 0n)
+  const spent = bench.store.reads.listAccounts().reduce((sum, { name, posted }) => sum + balances[name]! - posted, 0n)
   const { configuration } = bench
   await bench.close()
   const again = (options: Partial<ReplayOptions> = {}) =>

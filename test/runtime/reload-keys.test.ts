@@ -54,7 +54,7 @@ async function register(gateway: InProcess) {
     body: JSON.stringify({ email, password: 'correct horse battery' }),
   })
   await answer.body?.cancel()
-  return { status: answer.status, account: gateway.running.store.findAccount(email) }
+  return { status: answer.status, account: gateway.running.store.reads.findAccount(email) }
 }
 
 /** How a body that never comes is answered before the standard 30 s are over; null: not soon. */

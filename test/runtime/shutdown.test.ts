@@ -70,7 +70,7 @@ test('a step that does not go keeps neither the others nor the store; the exit c
   expect(await gateway.running.finished).toBe(1)
   expect(gone).toEqual(['rude', 'polite'])
   expect(JSON.stringify(gateway.log)).toContain('it does not go')
-  expect(() => gateway.running.store.findAccount(gateway.accountId)).toThrow()
+  expect(() => gateway.running.store.reads.findAccount(gateway.accountId)).toThrow()
   expect(existsSync(owner)).toBe(false)
   await gateway.stop()
 })

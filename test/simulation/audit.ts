@@ -103,7 +103,7 @@ export class Audit {
     const accounts = new Map(
       this.#evidence.lives
         .at(-1)!
-        .store.listAccounts()
+        .store.reads.listAccounts()
         .map(({ id, name }) => [id, name]),
     )
     for (const { account, posted, held, owed, open, credits } of books.balances()) {

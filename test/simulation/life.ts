@@ -11,7 +11,7 @@ import { createGeneration, type Generation } from '../../src/runtime/generation.
 import type { Wire } from '../../src/simulate/connection.ts'
 import { createIds } from '../../src/store/ids.ts'
 import { openStore } from '../../src/store/sqlite.ts'
-import type { RecoveryReport, Store } from '../../src/store/store.ts'
+import type { LocalStore, RecoveryReport } from '../../src/store/store.ts'
 import type { Disk } from './disk.ts'
 import type { Provider } from './provider.ts'
 import type { World } from './world.ts'
@@ -43,7 +43,7 @@ const ROUND_MS = 100
 export class Life {
   readonly parts: LifeParts
   state: 'starting' | 'up' | 'stopping' | 'closed' | 'dead' = 'starting'
-  store!: Store
+  store!: LocalStore
   gateway!: Gateway
   recovered: RecoveryReport | null = null
   /** Deadlines that the deadlineClock looks at. */

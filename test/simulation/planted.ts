@@ -247,8 +247,8 @@ export const PLANTED: readonly PlantedBug[] = [
     'grant-acknowledged-too-early',
     'a top-up is told before it is written',
     SQLITE,
-    "const granted = await writer.op('credit', { ...grant, account: id })",
-    "void writer.op('credit', { ...grant, account: id }).catch(() => {})\n      const granted = true",
+    "const granted = await writer.op('credit', grant)",
+    "void writer.op('credit', grant).catch(() => {})\n      const granted = true",
   ),
   one(
     'cancelled-late',

@@ -171,7 +171,7 @@ class Run {
 
   #onUp(life: Life): void {
     if (this.#isEnding) {
-      this.#audit.ledger(life.store.verify())
+      this.#audit.ledger(life.store.reads.verify())
       life.stop(0)
     } else if (this.#lives.length === 1) for (const grant of this.#scenario.credits) this.#grant(life, grant)
   }

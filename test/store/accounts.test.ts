@@ -12,7 +12,7 @@ test.each([
 ])('%s is refused', async (_what, account, message) => {
   const store = await testStore({ url: 'memory' })
   await expect(store.createAccount(account)).rejects.toThrow(message)
-  expect(store.listAccounts()).toEqual([])
+  expect(store.reads.listAccounts()).toEqual([])
 })
 
 test('a name is given once, also when two ask at the same time', async () => {
@@ -23,13 +23,13 @@ test('a name is given once, also when two ask at the same time', async () => {
   ])
   expect(both.map(result => result.status)).toEqual(['fulfilled', 'rejected'])
   await expect(store.createAccount({ name: 'alice' })).rejects.toThrow('There is already an account named "alice".')
-  expect(store.listAccounts()).toHaveLength(1)
+  expect(store.reads.listAccounts()).toHaveLength(1)
 })
 
 test('freezing one that is not there', async () => {
   const store = await testStore({ url: 'memory' })
   await expect(store.freeze('bob', true)).rejects.toThrow('There is no account "bob".')
-  expect(store.findAccount('acc_bob')).toBeUndefined()
+  expect(store.reads.findAccount('acc_bob')).toBeUndefined()
 })
 
 test('another plan: from the next look at a key on', async () => {
@@ -54,9 +54,9 @@ test('found by id and by name, with its money; listed in the order of making', a
     createdAt: store.clock.ms,
   })
   await fund(store, 7n, 'Bob & Söhne')
-  expect(store.findAccount(alice.id)).toEqual({ ...alice, posted: 0n, held: 0n })
-  expect(store.findAccount('Bob & Söhne')).toMatchObject({ plan: 'default', posted: 7n })
-  expect(store.listAccounts().map(account => account.name)).toEqual(['alice', 'Bob & Söhne'])
+  expect(store.reads.findAccount(alice.id)).toEqual({ ...alice, posted: 0n, held: 0n })
+  expect(store.reads.findAccount('Bob & Söhne')).toMatchObject({ plan: 'default', posted: 7n })
+  expect(store.reads.listAccounts().map(account => account.name)).toEqual(['alice', 'Bob & Söhne'])
   expect(await store.freeze('alice', true)).toEqual({ ...alice, frozen: true })
-  expect(store.findAccount('alice')?.frozen).toBe(true)
+  expect(store.reads.findAccount('alice')?.frozen).toBe(true)
 })

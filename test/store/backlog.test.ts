@@ -32,7 +32,7 @@ async function rig(options: Partial<StoreOptions>, ...exchanges: string[]) {
     refuseSpool: () => mkdirSync(`${store.path}.spool`),
     allowSpool: () => rmdirSync(`${store.path}.spool`),
     balance: () => {
-      const { posted, held } = store.findAccount('alice')!
+      const { posted, held } = store.reads.findAccount('alice')!
       return { posted, held }
     },
   }
@@ -64,7 +64,7 @@ describe.each(WRITES)('settles that cannot be written, written by: %s', writes =
     expect(lines).toMatchObject([
       { level: 'warn', message: 'settles that had to wait are written', fields: { settles: 3 } },
     ])
-    expect(store.verify().violations).toEqual([])
+    expect(store.reads.verify().violations).toEqual([])
   })
 
   test('are tried again without anybody asking', async () => {

@@ -10,8 +10,8 @@ async function capped(store: TestStore, spendingCap: bigint | null, credit = 1_0
   const hold = (exchange: string, amount: bigint) =>
     store.ledger.hold(aHold({ accountId, keyId: key.id, exchange, amount }))
   const figures = () => {
-    const { spent, spendingCap: cap } = store.findKey(key.id)!
-    return { spent, cap, held: store.findAccount(accountId)!.held }
+    const { spent, spendingCap: cap } = store.reads.findKey(key.id)!
+    return { spent, cap, held: store.reads.findAccount(accountId)!.held }
   }
   return { accountId, keyId: key.id, hold, figures }
 }
@@ -27,9 +27,9 @@ describe.each(['here', 'thread'] as const)('written by: %s', writes => {
     expect(results.slice(10).every(result => !result.held && result.reason === 'short')).toBe(true)
     expect(results.at(-1)).toEqual({ held: false, reason: 'short', of: 'key', available: 9n, onHold: 1000n })
     expect(figures()).toEqual({ cap: 1009n, spent: 0n, held: 1000n })
-    expect(store.findReceipt('req_0010')).toBeUndefined()
+    expect(store.reads.findReceipt('req_0010')).toBeUndefined()
     expect(store.openHolds()).toBe(10)
-    expect(store.verify().violations).toEqual([])
+    expect(store.reads.verify().violations).toEqual([])
   })
 })
 
@@ -44,7 +44,7 @@ test('a settle gives the rest of its hold back to the cap', async () => {
   expect(figures()).toEqual({ cap: 100n, spent: 40n, held: 0n })
   expect(await hold('req_3', 61n)).toMatchObject({ of: 'key', available: 60n, onHold: 0n })
   expect(await hold('req_4', 60n)).toMatchObject({ held: true })
-  expect(store.findKey(keyId)).toMatchObject({ requests: 2, lastUsedAt: store.clock.ms })
+  expect(store.reads.findKey(keyId)).toMatchObject({ requests: 2, lastUsedAt: store.clock.ms })
 })
 
 test('a repeated hold is the same hold, also when it has used the cap up', async () => {
@@ -54,12 +54,12 @@ test('a repeated hold is the same hold, also when it has used the cap up', async
   expect(answers).toEqual(Array(3).fill({ held: true, available: 999_900n }))
   await expect(hold('req_1', 60n)).rejects.toThrow(/already has a hold/)
   expect(figures()).toMatchObject({ held: 100n })
-  expect(store.findKey(keyId)).toMatchObject({ requests: 1 })
+  expect(store.reads.findKey(keyId)).toMatchObject({ requests: 1 })
   // Also while the cap has room for another one.
   await store.changeKey({ id: keyId, spendingCap: 1000n })
   expect(await hold('req_1', 100n)).toEqual({ held: true, available: 999_900n })
-  expect(store.findKey(keyId)).toMatchObject({ requests: 1 })
-  expect(store.verify().violations).toEqual([])
+  expect(store.reads.findKey(keyId)).toMatchObject({ requests: 1 })
+  expect(store.reads.verify().violations).toEqual([])
 })
 
 test('the account is looked at first: a frozen or short one is told of, whatever the key may', async () => {
@@ -83,7 +83,7 @@ test('a cap may be lowered below what is spent and held: nothing is taken back, 
   expect(await hold('req_4', 1n)).toMatchObject({ of: 'key', available: -50n })
   await store.changeKey({ id: keyId, spendingCap: null })
   expect(await hold('req_5', 900n)).toMatchObject({ held: true })
-  expect(store.verify().violations).toEqual([])
+  expect(store.reads.verify().violations).toEqual([])
 })
 
 test('the database itself refuses what is beyond it', async () => {
@@ -129,8 +129,8 @@ test('whatever is held, settled and capped in whatever order, by many at once', 
           return store.ledger.settle(settle).then(result => [result, 'settled'])
         })
         for (const [is, should] of await Promise.all(work)) expect(is).toBe(should)
-        expect(store.findKey(keyId)).toMatchObject({ spendingCap: cap, spent })
-        expect(store.verify().violations).toEqual([])
+        expect(store.reads.findKey(keyId)).toMatchObject({ spendingCap: cap, spent })
+        expect(store.reads.verify().violations).toEqual([])
       }
     }),
     { numRuns: counts(100, 3000) },

@@ -34,7 +34,7 @@ async function withoutLastCommits(holds: number, writes: 'thread' | 'here' = 'he
   emptyLog(path)
   copyFileSync(path, `${path}.before`)
   const second = await testStore({ path, writes })
-  const accountId = second.listAccounts()[0]!.id
+  const accountId = second.reads.listAccounts()[0]!.id
   for (let hold = 0; hold < holds; hold++) {
     await second.ledger.hold(aHold({ accountId, exchange: `req_${hold}`, amount: 1n }))
   }
@@ -57,9 +57,9 @@ test.each(['thread', 'here'] as const)('three commits are gone, written by: %s',
   const store = await testStore({ path, writes })
   expect(store.lostCommits).toEqual({ from: 4, to: 6, at: AT })
   const found = `A start found that the last 3 commits up to ${SAID} were missing (4 to 6).`
-  expect(store.verify().violations).toEqual([{ ...gone, message: found }])
+  expect(store.reads.verify().violations).toEqual([{ ...gone, message: found }])
   await fund(store, 5n, 'bob')
-  expect(store.verify().violations).toEqual([{ ...gone, message: found }])
+  expect(store.reads.verify().violations).toEqual([{ ...gone, message: found }])
   await store.close()
 
   // Once looked into, the file is removed; the next start makes a new one.
@@ -68,7 +68,7 @@ test.each(['thread', 'here'] as const)('three commits are gone, written by: %s',
   const again = await testStore({ path, writes })
   expect(again.lostCommits).toBeNull()
   await fund(again, 5n, 'carol')
-  expect(again.verify().violations).toEqual([])
+  expect(again.reads.verify().violations).toEqual([])
 })
 
 test('a start that was killed between its two notes says it once', async () => {
@@ -80,7 +80,7 @@ test('a start that was killed between its two notes says it once', async () => {
   copyFileSync(`${path}.lost`, path)
   writeFileSync(`${path}.commits`, noted.replace(/^\d{16}/, '0000000000000005'))
   const store = await testStore({ path })
-  expect(store.verify().violations).toHaveLength(1)
+  expect(store.reads.verify().violations).toHaveLength(1)
 })
 
 async function someCommits(): Promise<TestStore> {
@@ -92,7 +92,7 @@ async function someCommits(): Promise<TestStore> {
 test('one commit is one commit', async () => {
   const store = await someCommits()
   writeFileSync(`${store.path}.commits`, `0000000000000003 ${String(AT).padStart(16, '0')}\n`)
-  expect(store.verify().violations).toEqual([
+  expect(store.reads.verify().violations).toEqual([
     {
       invariant: 'I13',
       subject: 'ledger',
@@ -110,12 +110,12 @@ test.each([
   const store = await someCommits()
   if (text === null) rmSync(`${store.path}.commits`)
   else if (text !== undefined) writeFileSync(`${store.path}.commits`, text)
-  expect(store.verify().violations.map(({ invariant }) => invariant)).toEqual(expected)
+  expect(store.reads.verify().violations.map(({ invariant }) => invariant)).toEqual(expected)
   await store.close()
   const again = await testStore({ path: store.path })
   expect(again.lostCommits).toBeNull()
   await fund(again, 5n, 'bob')
-  expect(again.verify().violations).toEqual([])
+  expect(again.reads.verify().violations).toEqual([])
 })
 
 test('the count is of one length, is overwritten in place, and is exact after every commit', async () => {

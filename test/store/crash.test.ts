@@ -29,24 +29,24 @@ test.each(['thread', 'here'] as const)(
       const reached = new Map<string, bigint>()
       for (const line of child.lines) {
         const [word, exchange, amount] = line.split(' ') as [string, string, string]
-        const receipt = store.findReceipt(exchange)
+        const receipt = store.reads.findReceipt(exchange)
         if (word === 'held') expect(receipt, line).toBeDefined()
         if (word === 'reached') reached.set(exchange, BigInt(amount))
         if (word === 'settled') expect(receipt?.charged, line).toBe(BigInt(amount))
       }
       expect(store.lostCommits).toBeNull()
-      expect(store.verify().violations).toEqual([])
+      expect(store.reads.verify().violations).toEqual([])
       const open = store.openHolds()
       expect(open).toBeLessThanOrEqual(32)
-      const dead = [...reached.keys()].filter(exchange => store.findReceipt(exchange)?.charged === null)
+      const dead = [...reached.keys()].filter(exchange => store.reads.findReceipt(exchange)?.charged === null)
 
       expect(await store.recover()).toMatchObject({ settled: open, replayed: 0, rejected: 0 })
       for (const exchange of dead) {
-        expect(store.findReceipt(exchange)).toMatchObject({ charged: reached.get(exchange), source: 'recovered' })
+        expect(store.reads.findReceipt(exchange)).toMatchObject({ charged: reached.get(exchange), source: 'recovered' })
       }
       expect(store.openHolds()).toBe(0)
-      for (const account of store.listAccounts()) expect(account.held).toBe(0n)
-      expect(store.verify()).toMatchObject({ openHolds: 0, violations: [] })
+      for (const account of store.reads.listAccounts()) expect(account.held).toBe(0n)
+      expect(store.reads.verify()).toMatchObject({ openHolds: 0, violations: [] })
       await store.close()
     }
   },

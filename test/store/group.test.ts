@@ -33,10 +33,10 @@ describe.each(WRITES)('a bad operation among good ones, written by: %s', writes 
       'rejected',
       'fulfilled',
     ])
-    expect(store.findAccount('alice')).toMatchObject({ posted: 970n, held: 200n })
+    expect(store.reads.findAccount('alice')).toMatchObject({ posted: 970n, held: 200n })
     expect(store.openHolds()).toBe(2)
     expect(store.healthy()).toBe(true)
-    expect(store.verify().violations).toEqual([])
+    expect(store.reads.verify().violations).toEqual([])
   })
 
   test.each([
@@ -50,7 +50,7 @@ describe.each(WRITES)('a bad operation among good ones, written by: %s', writes 
     const good = store.ledger.hold(aHold({ accountId, exchange: 'req_2' }))
     await expect(bad).rejects.toThrow(message)
     expect(await good).toMatchObject({ held: true })
-    expect(store.findAccount('alice')?.held).toBe(200n)
+    expect(store.reads.findAccount('alice')?.held).toBe(200n)
     expect(store.healthy()).toBe(true)
   })
 })
@@ -66,12 +66,12 @@ describe.each(WRITES)('a COMMIT that fails, written by: %s', writes => {
     faults[when] = 2
     const holds = ['req_1', 'req_2'].map(exchange => store.ledger.hold(aHold({ accountId, exchange })))
     expect(await Promise.all(holds)).toMatchObject([{ held: true }, { held: true }])
-    expect(store.findAccount('alice')?.held).toBe(200n)
+    expect(store.reads.findAccount('alice')?.held).toBe(200n)
     expect(store.openHolds()).toBe(2)
 
     faults[when] = 2
     await store.ledger.settle(aSettle({ exchange: 'req_1', amount: 40n }))
-    expect(store.findAccount('alice')).toMatchObject({ posted: 960n, held: 100n })
+    expect(store.reads.findAccount('alice')).toMatchObject({ posted: 960n, held: 100n })
 
     faults[when] = 2
     await store.credit({ account: 'alice', amount: 5n, reference: 'again', actor: 'test' })
@@ -83,9 +83,9 @@ describe.each(WRITES)('a COMMIT that fails, written by: %s', writes => {
     const rotated = await store.rotateKey(key.id, 1000)
     expect(store.keys.find(token, store.clock.ms).found).toBe('live')
     expect(store.keys.find(rotated.token, store.clock.ms).found).toBe('live')
-    expect(store.listKeys('bob')[0]?.secrets).toHaveLength(2)
+    expect(store.reads.listKeys('bob')[0]?.secrets).toHaveLength(2)
     expect(store.openHolds()).toBe(1)
-    expect(store.verify()).toMatchObject({ openHolds: 1, violations: [] })
+    expect(store.reads.verify()).toMatchObject({ openHolds: 1, violations: [] })
   })
 
   test('for good: unknown after three tries; asked again with the same id, the truth comes out', async () => {
@@ -100,7 +100,7 @@ describe.each(WRITES)('a COMMIT that fails, written by: %s', writes => {
     expect(store.openHolds()).toBe(1)
     expect(await store.ledger.settle(aSettle({ amount: 0n, source: 'released' }))).toBe('settled')
     expect(store.openHolds()).toBe(0)
-    expect(store.findAccount('alice')).toMatchObject({ posted: 1000n, held: 0n })
+    expect(store.reads.findAccount('alice')).toMatchObject({ posted: 1000n, held: 0n })
 
     faults.before = 3
     await expect(store.ledger.hold(aHold({ accountId, exchange: 'req_2' }))).rejects.toThrow(
@@ -108,7 +108,7 @@ describe.each(WRITES)('a COMMIT that fails, written by: %s', writes => {
     )
     expect(await store.ledger.settle(aSettle({ exchange: 'req_2', amount: 0n }))).toBe('no_hold')
     expect(store.openHolds()).toBe(0)
-    expect(store.verify().violations).toEqual([])
+    expect(store.reads.verify().violations).toEqual([])
   })
 
   test('an unknown hold stays in sight of recovery, however many commits follow', async () => {
@@ -125,7 +125,7 @@ describe.each(WRITES)('a COMMIT that fails, written by: %s', writes => {
     await store.close()
     const next = await testStore({ path: store.path })
     expect(await next.recover()).toMatchObject({ settled: 1 })
-    expect(next.findAccount('alice')?.held).toBe(0n)
+    expect(next.reads.findAccount('alice')?.held).toBe(0n)
   })
 
   test('an unknown commit that moved open_from: the next one says again where recovery has to begin', async () => {
@@ -184,12 +184,12 @@ test.each(WRITES)(
         message: expect.stringMatching(/full.*Nothing was changed/),
       })
     }
-    expect(store.findAccount('alice')?.held).toBe(100n * BigInt(8 - refused.length))
+    expect(store.reads.findAccount('alice')?.held).toBe(100n * BigInt(8 - refused.length))
     expect(store.healthy()).toBe(false)
     faults.maxPages = 100_000
     expect(await store.ledger.hold(aHold({ accountId, exchange: 'req_9', model }))).toMatchObject({ held: true })
     expect(store.healthy()).toBe(true)
-    expect(store.verify().violations).toEqual([])
+    expect(store.reads.verify().violations).toEqual([])
   },
 )
 

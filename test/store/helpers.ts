@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import type { Clock } from '#contract'
 import { openStore, type StoreOptions } from '../../src/store/sqlite.ts'
-import type { Store } from '../../src/store/store.ts'
+import type { LocalStore } from '../../src/store/store.ts'
 import { SECRET } from './requests.ts'
 
 export { aHold, aSettle, PRICE, SECRET } from './requests.ts'
@@ -30,7 +30,7 @@ export function folder(parent: string = tmpdir()): string {
   return path
 }
 
-export type TestStore = Store & { readonly clock: TestClock; readonly path: string }
+export type TestStore = LocalStore & { readonly clock: TestClock; readonly path: string }
 
 /**
  * A store in a file (or `url: 'memory'`) that is closed after the test. It writes in the test's own thread unless `writes`
@@ -50,7 +50,7 @@ function ignoreLoss(error: Error): void {
 }
 
 /** An account with credit. */
-export async function fund(store: Store, amount: bigint, name = 'alice'): Promise<string> {
+export async function fund(store: LocalStore, amount: bigint, name = 'alice'): Promise<string> {
   const { id } = await store.createAccount({ name })
   await store.credit({ account: id, amount, reference: `first credit of ${name}`, actor: 'test' })
   return id

@@ -78,7 +78,7 @@ describe('a token that is refused', () => {
     store.clock.ms += BETWEEN_ROTATIONS_MS
     const third = await store.rotateKey(key.id, HOUR)
     expect([token, second.token, third.token].map(t => found(store, t))).toEqual(['revoked', 'live', 'live'])
-    expect(store.listKeys()[0]?.secrets).toHaveLength(2)
+    expect(store.reads.listKeys()[0]?.secrets).toHaveLength(2)
   })
 
   test('revoked takes every secret of the key with it', async () => {
@@ -87,7 +87,7 @@ describe('a token that is refused', () => {
     const next = await store.rotateKey(key.id, HOUR)
     await store.revokeKey(key.id)
     expect([found(store, token), found(store, next.token)]).toEqual(['revoked', 'revoked'])
-    expect(store.listKeys()[0]?.secrets).toEqual([])
+    expect(store.reads.listKeys()[0]?.secrets).toEqual([])
   })
 })
 
@@ -156,7 +156,7 @@ describe('how many keys there are', () => {
     await expect(store.createKey(one)).rejects.toMatchObject({ code: 'conflict', message: /has 100 live keys/ })
     expect(await store.createKey({ ...one, account: 'bob' })).toMatchObject({ key: { name: 'one more' } })
     expect(made(await make(store, 1, { purpose: 'playground' }))).toBe(1)
-    await store.revokeKey(store.listKeys('alice').at(-2)!.id)
+    await store.revokeKey(store.reads.listKeys('alice').at(-2)!.id)
     expect(await store.createKey(one)).toMatchObject({ key: { name: 'one more' } })
     await expect(store.createKey(one)).rejects.toMatchObject({ code: 'conflict' })
     store.clock.ms += HOUR
@@ -169,7 +169,7 @@ describe('how many keys there are', () => {
     const database = connect(store.path)
     // A day's work of theirs, and what was made the day before.
     const put = database.prepare("INSERT INTO key VALUES (?, ?, 'k', NULL, ?, NULL, 1, NULL)")
-    const account = store.findAccount('alice')!.id
+    const account = store.reads.findAccount('alice')!.id
     database.exec('BEGIN')
     for (let index = 0; index < MAX_KEYS_A_DAY; index++) {
       put.run(`key_0${String(index).padStart(5, '0')}`, account, store.clock.ms - 23 * HOUR + index)
@@ -184,7 +184,7 @@ describe('how many keys there are', () => {
     store.clock.ms += HOUR
     expect(await store.createKey(one)).toMatchObject({ key: { name: 'one more' } })
     await expect(store.createKey(one)).rejects.toMatchObject({ code: 'conflict' })
-    expect(store.listKeys('alice')).toHaveLength(MAX_KEYS_LISTED)
+    expect(store.reads.listKeys('alice')).toHaveLength(MAX_KEYS_LISTED)
   })
 
   test("more live ones than a list shows, of an earlier version's making: the playground's own is among it", async () => {
@@ -195,7 +195,7 @@ describe('how many keys there are', () => {
     const put = database.prepare("INSERT INTO key VALUES (?, ?, 'k', NULL, 0, NULL, NULL, NULL)")
     for (let index = 0; index < MAX_KEYS_LISTED; index++) put.run(`key_Z${index}`, id)
     database.close()
-    const listed = store.listKeys('alice')
+    const listed = store.reads.listKeys('alice')
     expect(listed).toHaveLength(MAX_KEYS_LISTED)
     expect(listed[0]).toMatchObject({ id: own.key.id, purpose: 'playground' })
   })
@@ -215,19 +215,19 @@ describe('how many keys there are', () => {
     }
     const last = await store.createKey({ account: 'alice', name: 'last' })
     await store.changeKey({ id: kept.key.id, spendingCap: 5n })
-    const listed = store.listKeys('alice')
+    const listed = store.reads.listKeys('alice')
     const live = [own, kept, last].map(({ key }) => key.id)
     expect(listed.map(({ id }) => id)).toEqual([live[0], live[1], ...dead.slice(3), live[2]])
-    expect(listed[1]).toEqual(store.findKey(kept.key.id))
+    expect(listed[1]).toEqual(store.reads.findKey(kept.key.id))
     expect(listed[1]).toMatchObject({ spendingCap: 5n, secrets: [{ last4: kept.token.slice(-4) }] })
-    expect(store.listKeys()).toHaveLength(MAX_KEYS_LISTED + 3)
-    expect(store.keyNames([dead[0]!, 'key_x', last.key.id])).toEqual(
+    expect(store.reads.listKeys()).toHaveLength(MAX_KEYS_LISTED + 3)
+    expect(store.reads.keyNames([dead[0]!, 'key_x', last.key.id])).toEqual(
       new Map([
         [dead[0], 'dead 0'],
         [last.key.id, 'last'],
       ]),
     )
-    expect(store.keyNames([])).toEqual(new Map())
+    expect(store.reads.keyNames([])).toEqual(new Map())
   })
 })
 
@@ -245,7 +245,7 @@ describe('a mistake of the operator', () => {
     const creating = store.createKey({ account: 'alice', name: 'laptop', ...change })
     await expect(creating).rejects.toThrow(message)
     await expect(creating).rejects.toBeInstanceOf(StoreError)
-    expect(store.listKeys()).toEqual([])
+    expect(store.reads.listKeys()).toEqual([])
   })
 
   test.each([-1, 168 * HOUR + 1, 0.5, Number.NaN])('rotating with a grace of %s ms', async graceMs => {
@@ -268,7 +268,7 @@ describe('a mistake of the operator', () => {
 
   test('listing the keys of an account that is not there', async () => {
     const store = await testStore()
-    expect(() => store.listKeys('bob')).toThrow('There is no account "bob".')
+    expect(() => store.reads.listKeys('bob')).toThrow('There is no account "bob".')
   })
 })
 
@@ -304,7 +304,7 @@ test('a list shows four characters of each live secret, and whose key it is', as
   await store.createKey({ account: 'bob', name: 'server' })
   store.clock.ms += 1
   const next = await store.rotateKey(key.id, HOUR)
-  expect(store.listKeys('alice')).toEqual([
+  expect(store.reads.listKeys('alice')).toEqual([
     {
       ...key,
       secrets: [
@@ -318,20 +318,20 @@ test('a list shows four characters of each live secret, and whose key it is', as
       purpose: null,
     },
   ])
-  expect(store.listKeys().map(k => k.name)).toEqual(['laptop', 'server'])
+  expect(store.reads.listKeys().map(k => k.name)).toEqual(['laptop', 'server'])
 })
 
 describe('what of a key may change', () => {
   test('its name and its cap; what is left out stays', async () => {
     const store = await testStore()
     const { key, token } = await withKey(store)
-    expect(store.findKey('key_x')).toBeUndefined()
-    expect(store.findKey(key.id)).toMatchObject({ ...key, spendingCap: null, purpose: null })
+    expect(store.reads.findKey('key_x')).toBeUndefined()
+    expect(store.reads.findKey(key.id)).toMatchObject({ ...key, spendingCap: null, purpose: null })
     expect(await store.changeKey({ id: key.id, spendingCap: 5n })).toMatchObject({ name: 'laptop', spendingCap: 5n })
     expect(await store.changeKey({ id: key.id, name: 'desk' })).toMatchObject({ name: 'desk', spendingCap: 5n })
     expect(store.keys.find(token, store.clock.ms)).toMatchObject({ key: { name: 'desk' } })
     expect(await store.changeKey({ id: key.id, spendingCap: null })).toMatchObject({ spendingCap: null })
-    expect(store.findKey(key.id)).toEqual(store.listKeys('alice')[0])
+    expect(store.reads.findKey(key.id)).toEqual(store.reads.listKeys('alice')[0])
     await expect(store.changeKey({ id: 'key_x', name: 'n' })).rejects.toMatchObject({ code: 'not_found' })
     await expect(store.changeKey({ id: key.id, name: '' })).rejects.toMatchObject({ code: 'invalid' })
     await expect(store.changeKey({ id: key.id, spendingCap: -1n })).rejects.toMatchObject({ code: 'invalid' })
@@ -378,7 +378,7 @@ describe('what of a key may change', () => {
     const { key, token } = await store.createKey(make)
     const rotated = await store.rotateKey(key.id, 24 * HOUR, later)
     expect(rotated.key).toEqual({ ...key, expiresAt: later })
-    expect(store.findKey(key.id)).toMatchObject({
+    expect(store.reads.findKey(key.id)).toMatchObject({
       purpose: 'playground',
       secrets: [{ expiresAt: soon }, { expiresAt: null }],
     })

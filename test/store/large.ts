@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { connect, type Database } from '../../src/store/database.ts'
 import { createIds } from '../../src/store/ids.ts'
 import { openStore } from '../../src/store/sqlite.ts'
-import type { Store } from '../../src/store/store.ts'
+import type { LocalStore } from '../../src/store/store.ts'
 import { aSettle, PRICE, SECRET } from './requests.ts'
 
 /** One exchange of so many had a checkpoint: streams of more than five seconds. */
@@ -50,7 +50,7 @@ export async function makeSample(dir: string, name: string, accountCount: number
   return { name, dir, path, accounts: thawed.map(({ account }) => account), token }
 }
 
-export function openSample(path: string): Promise<Store> {
+export function openSample(path: string): Promise<LocalStore> {
   return openStore({ url: `sqlite:${path}`, secret: SECRET, clock })
 }
 

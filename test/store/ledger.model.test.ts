@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { openStore } from '../../src/store/sqlite.ts'
-import type { Store } from '../../src/store/store.ts'
+import type { LocalStore } from '../../src/store/store.ts'
 import { counts } from '../helpers/counts.ts'
 import { aHold, aSettle, folder, SECRET, testClock } from './helpers.ts'
 
@@ -154,7 +154,7 @@ class Real {
   readonly clock = testClock()
   readonly folder = folder(MEMORY)
   readonly ids = new Map<string, string>()
-  store!: Store
+  store!: LocalStore
   path!: string
   life = 0
   readonly writes: 'thread' | 'here'
@@ -225,7 +225,9 @@ function usageOf({ store, ids }: Real): Map<string, bigint[]> {
   for (const account of ['all', ...ACCOUNTS]) {
     for (const step of ['hour', 'day'] as const) {
       const query = { step, from: 0, to: Number.MAX_SAFE_INTEGER }
-      for (const row of store.reports.usage(account === 'all' ? query : { ...query, accountId: ids.get(account)! })) {
+      for (const row of store.reads.reports.usage(
+        account === 'all' ? query : { ...query, accountId: ids.get(account)! },
+      )) {
         const counts = [row.requests, row.failed, row.promptTokens, row.completionTokens].map(BigInt)
         rows.set(`${account} ${step} ${row.at} ${names.get(row.keyId) ?? ''}`, [...counts, row.charged])
       }
@@ -238,16 +240,16 @@ function compare(model: Model, real: Real): void {
   const { store, ids } = real
   expect(usageOf(real)).toEqual(model.usage)
   for (const [name, { cap, spent, requests }] of model.keys) {
-    expect(store.findKey(ids.get(name)!)).toMatchObject({ spendingCap: cap, spent, requests })
+    expect(store.reads.findKey(ids.get(name)!)).toMatchObject({ spendingCap: cap, spent, requests })
   }
   for (const [name, { posted, held, frozen }] of model.accounts) {
-    expect(store.findAccount(name)).toMatchObject({ posted, held, frozen })
+    expect(store.reads.findAccount(name)).toMatchObject({ posted, held, frozen })
   }
   expect(store.openHolds()).toBe(model.open().length)
   for (const exchange of EXCHANGES) {
     const hold = model.holds.get(exchange)
-    expect(store.findReceipt(exchange)?.held).toBe(hold?.amount)
-    expect(store.findReceipt(exchange)?.charged).toBe(hold?.charged)
+    expect(store.reads.findReceipt(exchange)?.held).toBe(hold?.amount)
+    expect(store.reads.findReceipt(exchange)?.charged).toBe(hold?.charged)
   }
 }
 
@@ -278,7 +280,7 @@ class Crash implements Command {
     compare(model, real)
     expect(await real.store.recover()).toEqual(model.recover(real.clock.ms))
     compare(model, real)
-    expect(real.store.verify()).toMatchObject({ openHolds: 0, violations: [] })
+    expect(real.store.reads.verify()).toMatchObject({ openHolds: 0, violations: [] })
   }
   toString = () => 'crash'
 }
@@ -348,7 +350,7 @@ test.each([
         const real = await new Real(writes).start()
         try {
           await fc.asyncModelRun(() => ({ model: new Model(), real }), commands)
-          expect(real.store.verify().violations).toEqual([])
+          expect(real.store.reads.verify().violations).toEqual([])
         } finally {
           await real.store.close()
         }

@@ -40,7 +40,7 @@ describe.each(kinds)('a ledger in a $kind', ({ open }) => {
         available: 50n,
         onHold: 100n,
       })
-      expect(store.findReceipt('req_2')).toBeUndefined()
+      expect(store.reads.findReceipt('req_2')).toBeUndefined()
       expectMoney(store, 150n, 100n)
     })
 
@@ -113,7 +113,7 @@ describe.each(kinds)('a ledger in a $kind', ({ open }) => {
       await Promise.all(first.map(exchange => store.ledger.settle(aSettle({ exchange, amount: 50n }))))
       expect((await storm(2)).flat()).toHaveLength(5)
       expectMoney(store, 500n, 500n)
-      expect(store.verify().violations).toEqual([])
+      expect(store.reads.verify().violations).toEqual([])
     })
   })
 
@@ -141,7 +141,7 @@ describe.each(kinds)('a ledger in a $kind', ({ open }) => {
       const both = [store.ledger.settle(aSettle({ amount: 40n })), store.ledger.settle(aSettle({ amount: 60n }))]
       expect(await Promise.all(both)).toEqual(['settled', 'already_settled'])
       expectMoney(store, 460n, 0n)
-      expect(store.findReceipt('req_1')?.charged).toBe(40n)
+      expect(store.reads.findReceipt('req_1')?.charged).toBe(40n)
     })
 
     test.each([
@@ -190,7 +190,7 @@ describe.each(kinds)('a ledger in a $kind', ({ open }) => {
       expect(await store.ledger.hold(aHold({ accountId, amount: LARGEST }))).toEqual({ held: true, available: 0n })
       await store.ledger.settle(aSettle({ amount: LARGEST - 2n ** 53n - 1n }))
       expectMoney(store, 2n ** 53n + 1n, 0n)
-      expect(store.verify().violations).toEqual([])
+      expect(store.reads.verify().violations).toEqual([])
     })
 
     test('the same reference again changes nothing and says so; another amount or account is a mistake', async () => {
@@ -213,7 +213,7 @@ describe.each(kinds)('a ledger in a $kind', ({ open }) => {
   describe('receipts', () => {
     test('none', async () => {
       const store = await open()
-      expect(store.findReceipt('req_1')).toBeUndefined()
+      expect(store.reads.findReceipt('req_1')).toBeUndefined()
     })
 
     test('while the hold is open, and when it has ended', async () => {
@@ -231,7 +231,7 @@ describe.each(kinds)('a ledger in a $kind', ({ open }) => {
         held: 100n,
         idempotencyKey: 'order-17',
       }
-      expect(store.findReceipt('req_1')).toEqual({
+      expect(store.reads.findReceipt('req_1')).toEqual({
         ...common,
         settledAt: null,
         charged: null,
@@ -254,7 +254,12 @@ describe.each(kinds)('a ledger in a $kind', ({ open }) => {
         ...told
       } = aSettle({ code: 'upstream_truncated', outcome: 'cut' })
       await store.ledger.settle(aSettle({ code: 'upstream_truncated', outcome: 'cut' }))
-      expect(store.findReceipt('req_1')).toEqual({ ...common, ...told, charged: amount, settledAt: createdAt + 1500 })
+      expect(store.reads.findReceipt('req_1')).toEqual({
+        ...common,
+        ...told,
+        charged: amount,
+        settledAt: createdAt + 1500,
+      })
     })
   })
 
@@ -265,10 +270,10 @@ describe.each(kinds)('a ledger in a $kind', ({ open }) => {
     await store.ledger.settle(aSettle({ amount: 40n }))
     await store.ledger.checkpoint([{ exchange: 'req_1', amount: 99n, promptTokens: 1, completionTokens: 1 }])
     expectMoney(store, 460n, 0n)
-    expect(store.verify()).toEqual({ accounts: 1, events: 3, openHolds: 0, violations: [] })
+    expect(store.reads.verify()).toEqual({ accounts: 1, events: 3, openHolds: 0, violations: [] })
   })
 })
 
 function expectMoney(store: TestStore, posted: bigint, held: bigint, account = 'alice'): void {
-  expect(store.findAccount(account)).toMatchObject({ posted, held })
+  expect(store.reads.findAccount(account)).toMatchObject({ posted, held })
 }

@@ -60,7 +60,7 @@ test('a thread whose answers find no room waits until they are read, and loses n
     while (!thread.put({ id, name: 'createAccount', request }, 7)) {}
     thread.send()
   }
-  while (store.findAccount('acc_3') === undefined) {}
+  while (store.reads.findAccount('acc_3') === undefined) {}
   await until(5)
   expect(looks.flat().map(({ id, result }) => [id, (result as { plan: string }).plan === plan])).toEqual(
     [1, 2, 3, 4, 5].map(id => [id, true]),

@@ -106,7 +106,7 @@ async function expectRecovers(log: Log, wal: Buffer, what: string): Promise<void
   const store = await testStore({ path })
   const open = store.openHolds()
   expect(await store.recover(), what).toMatchObject({ settled: open, replayed: 0, rejected: 0 })
-  expect(store.verify(), what).toMatchObject({ openHolds: 0, violations: [] })
+  expect(store.reads.verify(), what).toMatchObject({ openHolds: 0, violations: [] })
   await store.close()
 }
 

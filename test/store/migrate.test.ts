@@ -73,7 +73,7 @@ describe('a database', () => {
     await fund(store, 42n)
     await store.close()
     const again = await testStore({ path: store.path })
-    expect(again.findAccount('alice')).toMatchObject({ posted: 42n })
+    expect(again.reads.findAccount('alice')).toMatchObject({ posted: 42n })
   })
 
   test('commits reach the disk: write-ahead log, synchronous FULL', () => {
@@ -121,9 +121,9 @@ describe('a store of an earlier version', () => {
     )
     database.close()
 
-    const { people } = await testStore({ path: store.path })
+    const { people, reads } = await testStore({ path: store.path })
     const found = ['plain', '\uff50\uff4c\uff41\uff49\uff4e', '\uff30lain', 'stra\u00dfe', 'STRASSE'].map(
-      name => people.findByEmail(`${name}@example.com`)?.id,
+      name => reads.people.findByEmail(`${name}@example.com`)?.id,
     )
     expect(found).toEqual([ids[0], ids[1], ids[0], ids[2], ids[2]])
     await expect(
@@ -144,7 +144,9 @@ describe('a store of an earlier version', () => {
     }
     const usage = (of: typeof store) =>
       [undefined, ...accounts].flatMap(accountId =>
-        (['hour', 'day'] as const).map(step => of.reports.usage({ accountId, step, from: 0, to: of.clock.ms + 1 })),
+        (['hour', 'day'] as const).map(step =>
+          of.reads.reports.usage({ accountId, step, from: 0, to: of.clock.ms + 1 }),
+        ),
       )
     const totals = (path: string) => {
       const database = connect(path, { readOnly: true })
@@ -158,7 +160,7 @@ describe('a store of an earlier version', () => {
     downgrade(store.path)
     const again = await testStore({ path: store.path, clock: store.clock })
     expect({ usage: usage(again), totals: totals(again.path) }).toEqual(before)
-    expect(again.verify()).toMatchObject({ openHolds: 6, violations: [] })
+    expect(again.reads.verify()).toMatchObject({ openHolds: 6, violations: [] })
   })
 
   test('whose charges add up to more than a column holds can be opened all the same', async () => {
@@ -195,7 +197,7 @@ describe('a store of an earlier version', () => {
     await store.close()
     downgrade(store.path)
     const again = await testStore({ path: store.path })
-    expect(again.reports.usage({ step: 'day', from: 0, to: again.clock.ms })).toEqual([])
+    expect(again.reads.reports.usage({ step: 'day', from: 0, to: again.clock.ms })).toEqual([])
   })
 })
 

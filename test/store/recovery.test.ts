@@ -5,7 +5,7 @@ import { connect } from '../../src/store/database.ts'
 import { OPEN_HOLDS_SQL, readOpenFrom } from '../../src/store/open-holds.ts'
 import { createSpool } from '../../src/store/spool.ts'
 import type { StoreOptions } from '../../src/store/sqlite.ts'
-import type { Store } from '../../src/store/store.ts'
+import type { LocalStore } from '../../src/store/store.ts'
 import { counts } from '../helpers/counts.ts'
 import { faultyConnector } from './faulty.ts'
 import { aHold, aSettle, folder, fund, testStore as openTestStore, type TestStore } from './helpers.ts'
@@ -26,8 +26,8 @@ function afterDeath(store: TestStore, options: Partial<StoreOptions> = {}): Prom
   return testStore({ path, clock: store.clock, ...options })
 }
 
-async function hold(store: Store, exchange: string, amount = 100n): Promise<void> {
-  const accountId = store.findAccount('alice')!.id
+async function hold(store: LocalStore, exchange: string, amount = 100n): Promise<void> {
+  const accountId = store.reads.findAccount('alice')!.id
   expect(await store.ledger.hold(aHold({ accountId, exchange, amount }))).toMatchObject({ held: true })
 }
 
@@ -51,12 +51,12 @@ describe('open holds', () => {
     const next = await restart(store)
     expect(next.openHolds()).toBe(3)
     expect(await next.recover()).toEqual({ settled: 3, replayed: 0, rejected: 0, charged: 125n })
-    expect(next.findReceipt('req_none')).toMatchObject({ charged: 0n, source: 'recovered', outcome: 'failed' })
-    expect(next.findReceipt('req_some')).toMatchObject({ charged: 25n, promptTokens: 7, completionTokens: 2 })
-    expect(next.findReceipt('req_over')).toMatchObject({ charged: 100n, source: 'recovered' })
-    expect(next.findReceipt('req_done')).toMatchObject({ charged: 40n, source: 'reported' })
-    expect(next.findAccount('alice')).toMatchObject({ posted: 835n, held: 0n })
-    expect(next.verify()).toMatchObject({ openHolds: 0, violations: [] })
+    expect(next.reads.findReceipt('req_none')).toMatchObject({ charged: 0n, source: 'recovered', outcome: 'failed' })
+    expect(next.reads.findReceipt('req_some')).toMatchObject({ charged: 25n, promptTokens: 7, completionTokens: 2 })
+    expect(next.reads.findReceipt('req_over')).toMatchObject({ charged: 100n, source: 'recovered' })
+    expect(next.reads.findReceipt('req_done')).toMatchObject({ charged: 40n, source: 'reported' })
+    expect(next.reads.findAccount('alice')).toMatchObject({ posted: 835n, held: 0n })
+    expect(next.reads.verify()).toMatchObject({ openHolds: 0, violations: [] })
     expect(await next.recover()).toEqual(NOTHING)
   })
 
@@ -65,7 +65,7 @@ describe('open holds', () => {
     await fund(store, 1000n)
     await hold(store, 'req_1')
     await expect(store.recover()).rejects.toThrow(/recover\(\) is for the start/)
-    expect(store.findAccount('alice')?.held).toBe(100n)
+    expect(store.reads.findAccount('alice')?.held).toBe(100n)
   })
 
   test('thousands are settled in a few commits', async () => {
@@ -75,7 +75,7 @@ describe('open holds', () => {
     await Promise.all(Array.from({ length: count }, (_, i) => hold(store, `req_${i}`)))
     const next = await restart(store)
     expect(await next.recover()).toEqual({ ...NOTHING, settled: count })
-    expect(next.findAccount('alice')).toMatchObject({ posted: 10n ** 9n, held: 0n })
+    expect(next.reads.findAccount('alice')).toMatchObject({ posted: 10n ** 9n, held: 0n })
   })
 
   test('in memory there is nothing to recover', async () => {
@@ -107,7 +107,7 @@ describe('the spool', () => {
     const next = await afterDeath(store)
     expect(await next.recover()).toEqual({ settled: 0, replayed: 1, rejected: 0, charged: 61n })
     const { exchange: id, amount: charged, overrun: _, ...told } = spooled
-    expect(next.findReceipt('req_1')).toMatchObject({ id, charged, ...told })
+    expect(next.reads.findReceipt('req_1')).toMatchObject({ id, charged, ...told })
     expect(readFileSync(`${next.path}.spool`, 'utf8').trim()).toBe('')
     expect(await next.recover()).toEqual(NOTHING)
   })
@@ -146,7 +146,7 @@ describe('the spool', () => {
     const next = await afterDeath(store)
     expect(await next.recover()).toEqual({ settled: 1, replayed: 0, rejected: 1, charged: 0n })
     expect(readFileSync(`${next.path}.spool.rejected`, 'utf8')).toContain(change.exchange)
-    expect(next.verify().violations).toEqual([])
+    expect(next.reads.verify().violations).toEqual([])
   })
 
   test('thousands of settles are a few commits', async () => {

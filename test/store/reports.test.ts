@@ -58,10 +58,10 @@ describe('a cursor', () => {
       message: expect.stringMatching(/take `next` of a page/),
     })
     for (const list of [
-      () => store.reports.entries('acc_x', { limit: 5, after }),
-      () => store.reports.receipts('acc_x', { limit: 5, after }),
-      () => store.reports.accounts({ limit: 5, after }),
-      () => store.reports.people({ limit: 5, after }),
+      () => store.reads.reports.entries('acc_x', { limit: 5, after }),
+      () => store.reads.reports.receipts('acc_x', { limit: 5, after }),
+      () => store.reads.reports.accounts({ limit: 5, after }),
+      () => store.reads.reports.people({ limit: 5, after }),
     ]) {
       expect(list).toThrow(refusal)
     }
@@ -80,14 +80,14 @@ describe('how many events there are', () => {
     store.clock.ms = to
     await exchanges(store, bob, 5, 100)
     await exchanges(store, alice, 5, 200)
-    const count = (range: object) => store.reports.countEvents(alice, { from, to, most: 1000, ...range })
+    const count = (range: object) => store.reads.reports.countEvents(alice, { from, to, most: 1000, ...range })
     expect(count({})).toBe(30)
-    expect(store.reports.entries(alice, { limit: 100, from, to }).items).toHaveLength(27)
+    expect(store.reads.reports.entries(alice, { limit: 100, from, to }).items).toHaveLength(27)
     expect(count({ from: 0 })).toBe(31)
     expect(count({ to: to + 1000 })).toBe(35)
     expect(count({ to: from })).toBe(0)
     expect([29, 30, 31].map(most => count({ most }))).toEqual([29, 30, 30])
-    expect(store.reports.countEvents('acc_x', { from: 0, to, most: 5 })).toBe(0)
+    expect(store.reads.reports.countEvents('acc_x', { from: 0, to, most: 5 })).toBe(0)
   })
 })
 
@@ -96,7 +96,7 @@ describe('entries', () => {
     const store = await testStore({ url: 'memory' })
     const { id } = await store.createAccount({ name: 'alice' })
     for (const account of ['acc_x', '', id]) {
-      expect(store.reports.entries(account, { limit: 5 })).toEqual({ items: [], next: null })
+      expect(store.reads.reports.entries(account, { limit: 5 })).toEqual({ items: [], next: null })
     }
   })
 
@@ -110,7 +110,7 @@ describe('entries', () => {
     const note = { actor: 'stripe', note: 'invoice 7' }
     store.clock.ms += 1000
     await store.credit({ account: alice, amount: 3n, reference: 'i-7', ...note })
-    const { items, next } = store.reports.entries(alice, { limit: 100 })
+    const { items, next } = store.reads.reports.entries(alice, { limit: 100 })
     expect(next).toBeNull()
     expect(items).toHaveLength(11)
     expect(items[0]).toEqual({
@@ -118,7 +118,7 @@ describe('entries', () => {
       kind: 'credit',
       at: store.clock.ms,
       amount: 3n,
-      balance: store.findAccount(alice)!.posted,
+      balance: store.reads.findAccount(alice)!.posted,
       ...note,
       reference: 'i-7',
       keyId: null,
@@ -133,8 +133,8 @@ describe('entries', () => {
       model: 'm2',
       outcome: 'answered',
     })
-    expect(items.reduce((sum, { amount }) => sum + amount, 0n)).toBe(store.findAccount(alice)!.posted)
-    const of = (filter: object) => ids(store.reports.entries(alice, { limit: 100, ...filter }).items)
+    expect(items.reduce((sum, { amount }) => sum + amount, 0n)).toBe(store.reads.findAccount(alice)!.posted)
+    const of = (filter: object) => ids(store.reads.reports.entries(alice, { limit: 100, ...filter }).items)
     expect(of({ kind: 'credit' })).toEqual(['credit:i-7', 'credit:first credit of alice'])
     expect(of({ kind: 'charge' })).toHaveLength(9)
     expect(of({ from: begun + 1, to: begun + 1000 })).toHaveLength(9)
@@ -147,14 +147,14 @@ describe('the balance after an entry', () => {
   /** What each entry leaves, by the entries themselves. */
   function expectSums(store: TestStore, account: string, limit: number): void {
     let balance = 0n
-    const all = allOfNow(after => store.reports.entries(account, { limit, after }))
+    const all = allOfNow(after => store.reads.reports.entries(account, { limit, after }))
     for (const entry of all.toReversed()) {
       balance += entry.amount
       expect(entry.balance, `${entry.kind} ${entry.id}`).toBe(balance)
     }
-    expect(store.findAccount(account)!.posted).toBe(balance)
+    expect(store.reads.findAccount(account)!.posted).toBe(balance)
     for (const kind of ['credit', 'charge'] as const) {
-      const some = allOfNow(after => store.reports.entries(account, { kind, limit, after }))
+      const some = allOfNow(after => store.reads.reports.entries(account, { kind, limit, after }))
       expect(some).toEqual(all.filter(entry => entry.kind === kind))
     }
   }
@@ -202,7 +202,7 @@ describe('the balance after an entry', () => {
       WITH RECURSIVE many (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM many WHERE i <= ${MAX_SUMMED})
       INSERT INTO usage SELECT '${alice}', 1, ${day}, 'k' || i, 'm', 1, 0, 0, 0, 0, 0, 0 FROM many`)
     hand.close()
-    const { items } = store.reports.entries(alice, { limit: 10 })
+    const { items } = store.reads.reports.entries(alice, { limit: 10 })
     expect(items.length).toBeGreaterThan(2)
     expect(items.map(({ balance }) => balance)).toEqual(items.map(() => null))
   })
@@ -214,7 +214,7 @@ describe('page by page', () => {
     const alice = await fund(store, 1_000_000n)
     const bob = await fund(store, 1_000_000n, 'bob')
     await exchanges(store, alice, 60)
-    const list = { entries: store.reports.entries, receipts: store.reports.receipts }
+    const list = { entries: store.reads.reports.entries, receipts: store.reads.reports.receipts }
     let added = 1000
     for (const name of ['entries', 'receipts'] as const) {
       const whole = ids(list[name](alice, { limit: 1000 }).items)
@@ -237,9 +237,9 @@ describe('page by page', () => {
     const store = await testStore({ url: 'memory' })
     const alice = await fund(store, 1_000_000n)
     await exchanges(store, alice, 90)
-    const everything = store.reports.receipts(alice, { limit: 1000 }).items
+    const everything = store.reads.reports.receipts(alice, { limit: 1000 }).items
     expect(everything).toHaveLength(90)
-    expect(everything[0]).toEqual(store.findReceipt(everything[0]!.id))
+    expect(everything[0]).toEqual(store.reads.findReceipt(everything[0]!.id))
     await fc.assert(
       fc.asyncProperty(
         fc.record(
@@ -256,7 +256,7 @@ describe('page by page', () => {
             Object.entries(filter).every(([name, value]) => receipt[name as keyof typeof receipt] === value),
           )
           const paged = await allOf(after =>
-            store.reports.receipts(alice, { ...filter, limit, ...(after === undefined ? {} : { after }) }),
+            store.reads.reports.receipts(alice, { ...filter, limit, ...(after === undefined ? {} : { after }) }),
           )
           expect(ids(paged)).toEqual(ids(wanted))
         },
@@ -281,7 +281,7 @@ describe('page by page', () => {
     fillTotals(database)
     database.close()
     const page = (after?: string) =>
-      store.reports.receipts(alice, { model: 'rare', limit: 5, ...(after === undefined ? {} : { after }) })
+      store.reads.reports.receipts(alice, { model: 'rare', limit: 5, ...(after === undefined ? {} : { after }) })
     const first = page()
     expect(first).toEqual({ items: [], next: expect.any(String) })
     const second = page(first.next!)
@@ -329,17 +329,19 @@ describe('accounts', () => {
     ['those that are not, and more', { frozen: false, plan: 'gold', search: 'b' }, ['Bob 100%', 'bobx1']],
   ])('%s', async (_what, filter, expected) => {
     const store = await manyAccounts()
-    expect(names(store.reports.accounts({ limit: 100, ...filter }))).toEqual(expected)
+    expect(names(store.reads.reports.accounts({ limit: 100, ...filter }))).toEqual(expected)
     for (const limit of [1, 2, 4]) {
-      const paged = await allOf(after => store.reports.accounts({ limit, ...filter, ...(after ? { after } : {}) }))
+      const paged = await allOf(after =>
+        store.reads.reports.accounts({ limit, ...filter, ...(after ? { after } : {}) }),
+      )
       expect(paged.map(({ name }) => name)).toEqual(expected)
     }
   })
 
   test('by the beginning of an id', async () => {
     const store = await manyAccounts()
-    const { id } = store.findAccount('acme')!
-    const search = (part: string) => names(store.reports.accounts({ limit: 100, search: part }))
+    const { id } = store.reads.findAccount('acme')!
+    const search = (part: string) => names(store.reads.reports.accounts({ limit: 100, search: part }))
     expect(search(id)).toEqual(['acme'])
     expect(search(id.toLowerCase())).toEqual(['acme'])
     expect(search('acc_')).toHaveLength(NAMES.length)
@@ -348,15 +350,15 @@ describe('accounts', () => {
 
   test('their plans, and what they own together: more than one column holds', async () => {
     const store = await manyAccounts()
-    expect(store.reports.plans()).toEqual([
+    expect(store.reads.reports.plans()).toEqual([
       { plan: 'free', accounts: 5 },
       { plan: 'gold', accounts: 4 },
     ])
-    const alice = store.findAccount('alice')!
+    const alice = store.reads.findAccount('alice')!
     await store.freeze(alice.id, false)
     await store.ledger.hold(aHold({ accountId: alice.id, amount: 9n }))
-    expect(store.reports.totals()).toEqual({ accounts: 9, posted: 3n * 2n ** 62n + 5n, held: 9n })
-    expect((await testStore({ url: 'memory' })).reports.totals()).toEqual({ accounts: 0, posted: 0n, held: 0n })
+    expect(store.reads.reports.totals()).toEqual({ accounts: 9, posted: 3n * 2n ** 62n + 5n, held: 9n })
+    expect((await testStore({ url: 'memory' })).reads.reports.totals()).toEqual({ accounts: 0, posted: 0n, held: 0n })
   })
 })
 
@@ -392,7 +394,7 @@ describe('people', () => {
     const { store } = await manyPeople()
     for (const limit of [1, 2, 3, 100]) {
       const paged = await allOf(after =>
-        store.reports.people({ limit, ...(search === undefined ? {} : { search }), ...(after ? { after } : {}) }),
+        store.reads.reports.people({ limit, ...(search === undefined ? {} : { search }), ...(after ? { after } : {}) }),
       )
       expect(emails(paged)).toEqual(expected)
     }
@@ -400,24 +402,24 @@ describe('people', () => {
 
   test('of one account, each with its name and without a password', async () => {
     const { store, acme } = await manyPeople()
-    const list = (filter: object) => store.reports.people({ limit: 2, accountId: acme, ...filter })
+    const list = (filter: object) => store.reads.reports.people({ limit: 2, accountId: acme, ...filter })
     const first = list({})
     expect(emails(first.items)).toEqual(['a_b@y.org', 'zoe@x.org'])
-    const person = store.people.findByEmail('a_b@y.org')!
+    const person = store.reads.people.findByEmail('a_b@y.org')!
     const { password, ...shown } = person
     expect(first.items[0]).toEqual({ ...shown, account: 'acme' })
     expect(list({ after: first.next })).toMatchObject({ items: [{ email: 'émile@z.org' }], next: null })
     expect(emails(list({ search: 'x.o' }).items)).toEqual(['zoe@x.org'])
-    expect(store.reports.people({ limit: 5, accountId: 'acc_x' })).toEqual({ items: [], next: null })
+    expect(store.reads.reports.people({ limit: 5, accountId: 'acc_x' })).toEqual({ items: [], next: null })
   })
 
   test('nobody is twice or missing while others come and go', async () => {
     const { store } = await manyPeople()
     let added = 0
     for (const limit of [1, 2, 3]) {
-      const before = emails(store.reports.people({ limit: 100 }).items)
+      const before = emails(store.reads.reports.people({ limit: 100 }).items)
       const paged = await allOf(
-        after => store.reports.people({ limit, ...(after ? { after } : {}) }),
+        after => store.reads.reports.people({ limit, ...(after ? { after } : {}) }),
         async () => {
           for (const letter of ['0', 'm', 'zz']) {
             const email = `${letter}${added++}@new.org`
@@ -426,11 +428,11 @@ describe('people', () => {
             if (added % 2 === 0) await store.people.remove(id)
           }
           // Whoever stood at the end of the page: the next one begins there all the same.
-          const gone = store.people.findByEmail('a_b@y.org')
+          const gone = store.reads.people.findByEmail('a_b@y.org')
           if (gone) await store.people.remove(gone.id)
         },
       )
-      const still = emails(store.reports.people({ limit: 100 }).items)
+      const still = emails(store.reads.reports.people({ limit: 100 }).items)
       const stayed = before.filter(email => still.includes(email))
       expect(emails(paged).filter(email => stayed.includes(email))).toEqual(stayed)
       expect(new Set(emails(paged)).size).toBe(paged.length)
@@ -449,7 +451,7 @@ describe('people', () => {
         'member', 0 FROM n;
       COMMIT`)
     database.close()
-    const { next } = store.reports.people({ limit: 100 })
+    const { next } = store.reads.reports.people({ limit: 100 })
     for (const [what, filter, found] of [
       ['the first', {}, 100],
       ['the second', { after: next! }, 100],
@@ -458,7 +460,7 @@ describe('people', () => {
       ['of an account', { accountId: 'acc_00500' }, 1],
     ] as const) {
       const startedAt = performance.now()
-      const { items } = store.reports.people({ limit: 100, ...filter })
+      const { items } = store.reads.reports.people({ limit: 100, ...filter })
       console.log(`${what} of 10000 people: ${(performance.now() - startedAt).toFixed(2)} ms`)
       expect(items).toHaveLength(found)
     }
@@ -484,7 +486,7 @@ describe('usage', () => {
     await use(alice, midnight + HOUR - 1, 'req_4', 'k1', 'm1')
     await use(bob, midnight + HOUR, 'req_5', 'k3', 'm1')
     const usage = (step: 'hour' | 'day', from: number, to: number, accountId?: string) =>
-      store.reports
+      store.reads.reports
         .usage({ step, from, to, ...(accountId === undefined ? {} : { accountId }) })
         .map(row => [row.at - midnight, row.keyId, row.model, row.requests, row.failed, row.charged])
     expect(usage('hour', midnight - 1, midnight + 1, alice)).toEqual([
@@ -501,7 +503,7 @@ describe('usage', () => {
     ])
     expect(usage('day', 0, midnight + 2 * DAY, bob)).toEqual([[0, 'k3', 'm1', 1, 0, 3n]])
     expect(usage('day', 0, midnight + 2 * DAY, 'acc_x')).toEqual([])
-    const [row] = store.reports.usage({ step: 'day', from: midnight - 1, to: midnight, accountId: alice })
+    const [row] = store.reads.reports.usage({ step: 'day', from: midnight - 1, to: midnight, accountId: alice })
     expect(row).toMatchObject({ promptTokens: 10, cachedTokens: 4, completionTokens: 20, reasoningTokens: 5 })
   })
 
@@ -525,7 +527,7 @@ describe('usage', () => {
     const store = await testStore()
     write(store, '487')
     const query = { step: 'hour', accountId: 'acc_x', from: HOUR, to: 9 * HOUR } as const
-    const rows = store.reports.usage(query)
+    const rows = store.reads.reports.usage(query)
     expect(rows).toHaveLength(400)
     const sums = new Map<string, UsageRow>()
     for (const row of rows) {
@@ -534,7 +536,7 @@ describe('usage', () => {
       const before = sums.get(name) ?? { ...row, ...names, ...NONE }
       sums.set(name, { ...before, ...add(before, row) })
     }
-    const found = store.reports.usage({ ...query, by })
+    const found = store.reads.reports.usage({ ...query, by })
     const inOrder = (a: UsageRow, b: UsageRow) =>
       a.at - b.at || (`${a.keyId} ${a.model}` < `${b.keyId} ${b.model}` ? -1 : 1)
     expect(found).toEqual([...sums.values()].sort(inOrder))
@@ -549,13 +551,13 @@ describe('usage', () => {
     write(store, String(MAX_SUMMED + 1))
     const all = { step: 'hour', accountId: 'acc_x', from: 0, to: Number.MAX_SAFE_INTEGER } as const
     for (const by of ['none', 'key', 'model', 'both'] as const) {
-      expect(() => store.reports.usage({ ...all, by }), by).toThrow(TooMuch)
+      expect(() => store.reads.reports.usage({ ...all, by }), by).toThrow(TooMuch)
       // One hour fewer is one row fewer than there may be, or some.
       const [few, rows] = [{ ...all, by, to: 10 * HOUR }, { none: 10, key: 100, model: 50, both: 500 }[by]]
-      expect(store.reports.usage({ ...few, limit: rows })).toHaveLength(rows)
-      expect(() => store.reports.usage({ ...few, limit: rows - 1 }), by).toThrow(/more than \d+ rows/)
+      expect(store.reads.reports.usage({ ...few, limit: rows })).toHaveLength(rows)
+      expect(() => store.reads.reports.usage({ ...few, limit: rows - 1 }), by).toThrow(/more than \d+ rows/)
     }
-    const whole = store.reports.usage({ ...all, by: 'none', to: (MAX_SUMMED / 50) * HOUR })
+    const whole = store.reads.reports.usage({ ...all, by: 'none', to: (MAX_SUMMED / 50) * HOUR })
     expect(whole.reduce((sum, { requests }) => sum + requests, 0)).toBe(MAX_SUMMED)
   })
 
@@ -567,7 +569,7 @@ describe('usage', () => {
       const settle = aSettle({ exchange: `req_${name}`, amount: 2n ** 62n })
       expect(await store.ledger.settle(settle)).toBe('settled')
     }
-    expect(store.reports.usage({ step: 'day', from: 0, to: store.clock.ms + 1 })).toMatchObject([
+    expect(store.reads.reports.usage({ step: 'day', from: 0, to: store.clock.ms + 1 })).toMatchObject([
       { requests: 3, charged: 2n ** 63n - 1n },
     ])
   })

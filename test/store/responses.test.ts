@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { atOnce } from '#contract'
 import { connect } from '../../src/store/database.ts'
 import { createResponseOperations } from '../../src/store/responses.ts'
-import { type NewResponse, type Store, StoreUnavailable } from '../../src/store/store.ts'
+import { type LocalStore, type NewResponse, StoreUnavailable } from '../../src/store/store.ts'
 import { faultyConnector } from './faulty.ts'
 import { folder, fund, SECRET, type TestStore, testStore } from './helpers.ts'
 
@@ -23,7 +23,7 @@ const aResponse = (account: string, more: Partial<NewResponse> = {}): NewRespons
 })
 
 /** A part of a kept response as text. */
-const find = (store: Store, id: string, account: string, part = 'output') =>
+const find = (store: LocalStore, id: string, account: string, part = 'output') =>
   atOnce(store.responses.read(id, account, part))?.toString()
 
 const rowsIn = ({ path }: TestStore) => {
@@ -254,7 +254,7 @@ test('a disk that fails is told, and what was not written is not found', async (
   faults.after = 1
   expect(await store.responses.keep(aResponse(account))).toBe('kept')
   expect(rowsIn(store)).toMatchObject({ response: 1, box: 1 })
-  expect(store.verify().violations).toEqual([])
+  expect(store.reads.verify().violations).toEqual([])
 })
 
 test('waiting for a slow disk they take a bounded part of the memory', async () => {

@@ -107,7 +107,7 @@ const PAGE_MS = 50
 
 test(`what pages cost: each is promised in ${PAGE_MS} ms`, async () => {
   const store = await openSample(large.path)
-  const { reports } = store
+  const { reports } = store.reads
   const [busy, other] = [large.accounts[0]!, large.accounts[77]!]
   const times = { from: SAMPLE_FROM, to: SAMPLE_FROM + SAMPLE_MS + 1 }
   const pages: [name: string, page: () => unknown][] = [
@@ -126,7 +126,7 @@ test(`what pages cost: each is promised in ${PAGE_MS} ms`, async () => {
     ['accounts, frozen', () => reports.accounts({ frozen: true, limit: 100 })],
     ['plans', () => reports.plans()],
     ['totals', () => reports.totals()],
-    ['keys of an account', () => store.listKeys(busy)],
+    ['keys of an account', () => store.reads.listKeys(busy)],
   ]
   for (const [name, page] of pages) {
     const spent = Array.from({ length: 15 }, () => {

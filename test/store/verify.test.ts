@@ -30,11 +30,11 @@ function tamper(store: TestStore, edit: (database: Database) => void): void {
 
 /** Each once: a key whose figures are all wrong is told of more than once. */
 const found = (store: TestStore) =>
-  [...new Set(store.verify().violations.map(({ invariant, subject }) => `${invariant} ${subject}`))].sort()
+  [...new Set(store.reads.verify().violations.map(({ invariant, subject }) => `${invariant} ${subject}`))].sort()
 
 test('a sound store has no violations, and is counted', async () => {
   const store = await sampleStore()
-  expect(store.verify()).toEqual({ accounts: 2, events: 7, openHolds: 1, violations: [] })
+  expect(store.reads.verify()).toEqual({ accounts: 2, events: 7, openHolds: 1, violations: [] })
 })
 
 test('the database itself refuses to change an event', async () => {
@@ -147,7 +147,7 @@ describe('edited by hand', () => {
 test('every violation is a sentence with its figures', async () => {
   const store = await sampleStore()
   tamper(store, database => database.exec("UPDATE event SET amount = 101 WHERE id = 'req_1' AND kind = 1"))
-  expect(store.verify().violations).toContainEqual({
+  expect(store.reads.verify().violations).toContainEqual({
     invariant: 'I5',
     subject: 'req_1',
     message: 'It holds 100 and is charged 101.',
@@ -159,9 +159,9 @@ test('a cap that was lowered below what had been spent is no violation', async (
   const { key } = await store.createKey({ account: 'alice', name: 'capped', spendingCap: 100n })
   await store.ledger.hold(aHold({ accountId: store.alice, keyId: key.id, exchange: 'req_4', amount: 90n }))
   await store.changeKey({ id: key.id, spendingCap: 10n })
-  expect(store.verify().violations).toEqual([])
+  expect(store.reads.verify().violations).toEqual([])
   await store.ledger.settle(aSettle({ exchange: 'req_4', amount: 80n }))
-  expect(store.verify().violations).toEqual([])
+  expect(store.reads.verify().violations).toEqual([])
 })
 
 test('damaged pages are reported, never passed over and never thrown', async () => {
@@ -184,7 +184,7 @@ test('damaged pages are reported, never passed over and never thrown', async () 
     let violations: readonly { invariant: string }[] = []
     try {
       const again = await testStore({ path })
-      violations = again.verify().violations
+      violations = again.reads.verify().violations
       await again.close()
     } catch (error) {
       // The damage was met while opening: that is no silence either.
@@ -198,14 +198,14 @@ test('damaged pages are reported, never passed over and never thrown', async () 
 test('progress is reported up to the end', async () => {
   const store = await sampleStore()
   const steps: [number, number][] = []
-  store.verify((done, total) => steps.push([done, total]))
+  store.reads.verify((done, total) => steps.push([done, total]))
   expect(steps.at(-1)).toEqual([7, 7])
 })
 
 test('it reads one snapshot and leaves no transaction open', async () => {
   const store = await testStore({ url: 'memory' })
   const accountId = await fund(store, 1000n)
-  store.verify()
+  store.reads.verify()
   expect(await store.ledger.hold(aHold({ accountId }))).toMatchObject({ held: true })
-  expect(store.verify()).toMatchObject({ openHolds: 1, violations: [] })
+  expect(store.reads.verify()).toMatchObject({ openHolds: 1, violations: [] })
 })

@@ -56,7 +56,7 @@ describe('a thread that dies', () => {
           'The store could not be written: the thread that writes has ended (it ended with code 7). It may have been written all the same.',
       })
     }
-    expect(store.findAccount('alice')?.held).toBe(heldOnDisk)
+    expect(store.reads.findAccount('alice')?.held).toBe(heldOnDisk)
     expect(await hold(store, accountId, 'req_1', 'req_2')).toMatchObject([
       { value: { held: true } },
       { value: { held: true } },
@@ -64,8 +64,8 @@ describe('a thread that dies', () => {
     expect(store.healthy()).toBe(true)
     expect(store.openHolds()).toBe(2)
     expect(await store.ledger.settle(aSettle({ exchange: 'req_1', amount: 40n }))).toBe('settled')
-    expect(store.findAccount('alice')).toMatchObject({ posted: 999_960n, held: 100n })
-    expect(store.verify()).toMatchObject({ openHolds: 1, violations: [] })
+    expect(store.reads.findAccount('alice')).toMatchObject({ posted: 999_960n, held: 100n })
+    expect(store.reads.verify()).toMatchObject({ openHolds: 1, violations: [] })
   })
 
   test('is replaced without being asked, and shows its health by a commit of its own', async () => {
@@ -95,7 +95,7 @@ describe('a thread that dies', () => {
     store.clock.ms += 60_000
     expect(await hold(store, accountId, 'req_a')).toMatchObject([{ value: { held: true } }])
     expect(store.healthy()).toBe(true)
-    expect(store.verify()).toMatchObject({ openHolds: 1, violations: [] })
+    expect(store.reads.verify()).toMatchObject({ openHolds: 1, violations: [] })
   })
 
   test('for good: closing comes to an end all the same', async () => {
@@ -128,9 +128,9 @@ describe('more than the mailbox holds', () => {
     expect(await Promise.all(all)).toEqual([expect.objectContaining({ held: true }), undefined, 'settled'])
     const model = 'm\u00fc'.repeat(200_000)
     await store.ledger.hold(aHold({ accountId, exchange: 'req_2', model }))
-    expect(store.findReceipt('req_2')?.model).toBe(model)
+    expect(store.reads.findReceipt('req_2')?.model).toBe(model)
     const next = await reopened(store)
-    expect(next.verify()).toMatchObject({ openHolds: 1, violations: [] })
+    expect(next.reads.verify()).toMatchObject({ openHolds: 1, violations: [] })
   })
 
   test('a flood waits here, and comes through whole and in order', async () => {
@@ -145,7 +145,7 @@ describe('more than the mailbox holds', () => {
       }),
     )
     expect(done).toEqual(exchanges)
-    expect(store.findReceipt('req_2999')?.model).toBe(model)
+    expect(store.reads.findReceipt('req_2999')?.model).toBe(model)
     expect(store.openHolds()).toBe(3000)
   })
 })

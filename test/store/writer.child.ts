@@ -13,7 +13,7 @@ const clock = { now: () => Date.now() }
 const [, , path, writes] = process.argv as [string, string, string, 'thread' | 'here']
 const store = await openStore({ url: `sqlite:${path}`, secret: SECRET, clock, writes })
 await store.recover()
-const accounts = store.listAccounts()
+const accounts = store.reads.listAccounts()
 const ids = createIds(clock)
 const say = (...words: (string | bigint)[]) => writeSync(1, `${words.join(' ')}\n`)
 

@@ -2,9 +2,9 @@
 
 import { StoreError } from '../../store/error.ts'
 import type { Person, Role } from '../../store/people.ts'
-import type { PersonOfAccount } from '../../store/reports.ts'
+import type { Page, PersonOfAccount } from '../../store/reports.ts'
 import type { Store } from '../../store/store.ts'
-import { namesOf, showLink, showPerson, showToken } from '../show.ts'
+import { namesOf, showLink, showLinks, showPerson, showToken, showTokens } from '../show.ts'
 import type { LinkView, PersonView, TokenView } from '../views.ts'
 import { type Arguments, VerbError } from './arguments.ts'
 import { resetFor } from './reset-link.ts'
@@ -49,7 +49,7 @@ export const PEOPLE_VERBS: PeopleVerbs = {
     if (account !== undefined && (plan !== null || credit > 0n)) {
       throw new VerbError('person.invite: "plan" and "credit" are for an account that is made, and "account" names one')
     }
-    const accountId = account === undefined ? null : idOf(store, account)
+    const accountId = account === undefined ? null : await idOf(store, account)
     const { link, token } = await store.people.createLink({
       kind: 'invitation',
       role,
@@ -61,53 +61,52 @@ export const PEOPLE_VERBS: PeopleVerbs = {
       expiresAt,
       createdBy,
     })
-    return { link: showLink(link, namesOf(store)), token }
+    return { link: await showLink(store, link), token }
   },
 
   async 'person.reset'(store, args) {
-    const person = personOf(store, args.name('person'))
+    const person = await personOf(store, args.name('person'))
     const expiresAt = args.time('expires_at')
     const createdBy = args.name('actor')
     args.end()
     const { link, token } = await store.people.createLink(resetFor(person, { createdBy, expiresAt }))
-    return { link: showLink(link, namesOf(store)), token }
+    return { link: await showLink(store, link), token }
   },
 
-  'person.list'(store, args) {
+  async 'person.list'(store, args) {
     args.end()
-    return { people: everybody(store).map(person => showPerson(person, person.account)) }
+    return { people: (await everybody(store)).map(person => showPerson(person, person.account)) }
   },
 
-  'person.links'(store, args) {
+  async 'person.links'(store, args) {
     args.end()
-    const names = namesOf(store)
-    return { links: store.people.links().map(link => showLink(link, names)) }
+    return { links: await showLinks(store, await store.people.links()) }
   },
 
   async 'person.revoke-link'(store, args) {
     const id = args.name('link')
     noteActor(args)
     args.end()
-    const link = store.people.links().find(each => each.id === id)
+    const link = (await store.people.links()).find(each => each.id === id)
     if (!link) throw new StoreError(`there is no link "${id}" that works (a link is named by its id)`)
     await store.people.revokeLink(id)
-    return { link: showLink(link, namesOf(store)) }
+    return { link: await showLink(store, link) }
   },
 
   async 'person.role'(store, args) {
-    const person = personOf(store, args.name('person'))
+    const person = await personOf(store, args.name('person'))
     const role = roleOf(args.name('role'))
     noteActor(args)
     args.end()
-    return { person: shown(store, await store.people.setRole(person.id, role)) }
+    return { person: await shown(store, await store.people.setRole(person.id, role)) }
   },
 
   async 'person.remove'(store, args) {
-    const person = personOf(store, args.name('person'))
+    const person = await personOf(store, args.name('person'))
     noteActor(args)
     args.end()
     await store.people.remove(person.id)
-    return { person: shown(store, person) }
+    return { person: await shown(store, person) }
   },
 
   async 'token.create'(store, args) {
@@ -116,23 +115,22 @@ export const PEOPLE_VERBS: PeopleVerbs = {
     const createdBy = args.name('actor')
     args.end()
     const { token, secret } = await store.people.createToken({ name, expiresAt, createdBy })
-    return { token: showToken(token, namesOf(store)), secret }
+    return { token: await showToken(store, token), secret }
   },
 
-  'token.list'(store, args) {
+  async 'token.list'(store, args) {
     args.end()
-    const names = namesOf(store)
-    return { tokens: store.people.tokens().map(token => showToken(token, names)) }
+    return { tokens: await showTokens(store, await store.people.tokens()) }
   },
 
   async 'token.revoke'(store, args) {
     const id = args.name('token')
     noteActor(args)
     args.end()
-    const token = store.people.tokens().find(each => each.id === id)
+    const token = (await store.people.tokens()).find(each => each.id === id)
     if (!token) throw new StoreError(`there is no operators' token "${id}"`)
     await store.people.revokeToken(id)
-    return { token: showToken(token, namesOf(store)) }
+    return { token: await showToken(store, token) }
   },
 }
 
@@ -146,23 +144,23 @@ function roleOf(text: string): Role {
   throw new VerbError(`"role" must be member or operator, not "${text}"`)
 }
 
-function idOf(store: Store, account: string): string {
-  const found = store.findAccount(account)
+async function idOf(store: Store, account: string): Promise<string> {
+  const found = await store.findAccount(account)
   if (!found) throw new StoreError(`there is no account "${account}" (an account is named by its id or its name)`)
   return found.id
 }
 
-function shown(store: Store, person: Person): PersonView {
-  return showPerson(person, namesOf(store).account(person.accountId))
+async function shown(store: Store, person: Person): Promise<PersonView> {
+  return showPerson(person, (await namesOf(store, [person.accountId]))(person.accountId))
 }
 
 const PAGE = 1000
 
-function everybody({ reports }: Store): readonly PersonOfAccount[] {
+async function everybody({ reports }: Store): Promise<readonly PersonOfAccount[]> {
   const people: PersonOfAccount[] = []
   let after: string | null = null
   do {
-    const page = reports.people({ limit: PAGE, ...(after === null ? {} : { after }) })
+    const page: Page<PersonOfAccount> = await reports.people({ limit: PAGE, ...(after === null ? {} : { after }) })
     people.push(...page.items)
     after = page.next
   } while (after !== null)
@@ -170,8 +168,8 @@ function everybody({ reports }: Store): readonly PersonOfAccount[] {
 }
 
 /** By e-mail address or id. */
-function personOf(store: Store, text: string): Person {
-  const found = store.people.findByEmail(text.toLowerCase()) ?? store.people.find(text)
+async function personOf(store: Store, text: string): Promise<Person> {
+  const found = (await store.people.findByEmail(text.toLowerCase())) ?? (await store.people.find(text))
   if (!found) throw new StoreError(`there is nobody "${text}" (a person is named by the e-mail address or the id)`)
   return found
 }

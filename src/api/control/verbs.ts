@@ -100,7 +100,7 @@ const VERBS: Verbs = {
       // The account is new, so its first credit can have only this reference.
       await store.credit({ account: account.id, amount: credit, reference: `create:${account.id}`, actor })
     }
-    return { account: showAccount(balanceOf(store, account.id)) }
+    return { account: showAccount(await balanceOf(store, account.id)) }
   },
 
   async 'account.credit'(store, args) {
@@ -110,29 +110,30 @@ const VERBS: Verbs = {
     const actor = args.optional('actor', args.name) ?? 'unknown'
     const note = args.optional('note', args.name)
     args.end()
-    const grant = { account: balanceOf(store, account).id, amount, reference, actor }
+    const grant = { account: (await balanceOf(store, account)).id, amount, reference, actor }
     const result = await store.credit(note === undefined ? grant : { ...grant, note })
     return { granted: result.granted, reference, account: showAccount(result.balance) }
   },
 
-  'account.show'(store, args) {
+  async 'account.show'(store, args) {
     const account = args.name('account')
     args.end()
-    const balance = balanceOf(store, account)
-    return { account: showAccount(balance), keys: store.listKeys(balance.id).map(key => keyView(key, balance.name)) }
+    const balance = await balanceOf(store, account)
+    const keys = await store.listKeys(balance.id)
+    return { account: showAccount(balance), keys: keys.map(key => keyView(key, balance.name)) }
   },
 
-  'account.list'(store, args) {
+  async 'account.list'(store, args) {
     args.end()
-    return { accounts: store.listAccounts().map(showAccount) }
+    return { accounts: (await store.listAccounts()).map(showAccount) }
   },
 
   async 'account.plan'(store, args) {
     const account = args.name('account')
     const plan = args.name('plan')
     args.end()
-    const { id } = await store.setPlan(balanceOf(store, account).id, plan)
-    return { account: showAccount(balanceOf(store, id)) }
+    const { id } = await store.setPlan((await balanceOf(store, account)).id, plan)
+    return { account: showAccount(await balanceOf(store, id)) }
   },
 
   'account.freeze': (store, args) => freeze(store, args, true),
@@ -145,17 +146,17 @@ const VERBS: Verbs = {
     const expiresAt = args.optional('expires_at', args.time) ?? null
     const spendingCap = args.optional('spending_cap', args.money) ?? null
     args.end()
-    const owner = balanceOf(store, account)
+    const owner = await balanceOf(store, account)
     const issued = await store.createKey({ account: owner.id, name, models, expiresAt, spendingCap })
-    return { key: keyOf(store, issued.key.id), token: issued.token }
+    return { key: await keyOf(store, issued.key.id), token: issued.token }
   },
 
-  'key.list'(store, args) {
+  async 'key.list'(store, args) {
     const account = args.optional('account', args.name)
     args.end()
-    const owner = account === undefined ? undefined : balanceOf(store, account)
-    const names = new Map(store.listAccounts().map(({ id, name }) => [id, name]))
-    const keys = store.listKeys(owner?.id)
+    const owner = account === undefined ? undefined : await balanceOf(store, account)
+    const names = new Map((await store.listAccounts()).map(({ id, name }) => [id, name]))
+    const keys = await store.listKeys(owner?.id)
     return { keys: keys.map(key => keyView(key, names.get(key.accountId) ?? key.accountId)) }
   },
 
@@ -170,7 +171,7 @@ const VERBS: Verbs = {
       throw new VerbError('key.update: it needs one of "name", "models", "expires_at" and "spending_cap"')
     }
     await store.changeKey({ id, name, models, expiresAt, spendingCap })
-    return { key: keyOf(store, id) }
+    return { key: await keyOf(store, id) }
   },
 
   async 'key.rotate'(store, args) {
@@ -179,25 +180,25 @@ const VERBS: Verbs = {
     const expiresAt = args.optional('expires_at', args.time)
     args.end()
     const issued = await store.rotateKey(id, graceMs, expiresAt)
-    return { key: keyOf(store, issued.key.id), token: issued.token }
+    return { key: await keyOf(store, issued.key.id), token: issued.token }
   },
 
   async 'key.revoke'(store, args) {
     const id = args.name('key')
     args.end()
     await store.revokeKey(id)
-    return { key: keyOf(store, id) }
+    return { key: await keyOf(store, id) }
   },
 
-  'ledger.verify'(store, args) {
+  async 'ledger.verify'(store, args) {
     args.end()
-    return verifyView(store.verify())
+    return verifyView(await store.verify())
   },
 
-  'exchange.show'(store, args, { past }) {
+  async 'exchange.show'(store, args, { past }) {
     const id = args.name('exchange')
     args.end()
-    const exchange = findExchange(store, past, id)
+    const exchange = await findExchange(store, past, id)
     if (!exchange) throw new StoreError(notRemembered(id, past?.most ?? null))
     return exchange
   },
@@ -240,20 +241,20 @@ export async function runVerb<Name extends VerbName>(
 async function freeze(store: Store, args: Arguments, frozen: boolean): Promise<{ account: AccountView }> {
   const account = args.name('account')
   args.end()
-  const { id } = await store.freeze(balanceOf(store, account).id, frozen)
-  return { account: showAccount(balanceOf(store, id)) }
+  const { id } = await store.freeze((await balanceOf(store, account)).id, frozen)
+  return { account: showAccount(await balanceOf(store, id)) }
 }
 
-function balanceOf(store: Store, idOrName: string): AccountBalance {
-  const account = store.findAccount(idOrName)
+async function balanceOf(store: Store, idOrName: string): Promise<AccountBalance> {
+  const account = await store.findAccount(idOrName)
   if (!account) throw new StoreError(`there is no account "${idOrName}" (an account is named by its id or its name)`)
   return account
 }
 
-function keyOf(store: Store, id: string): KeyView {
-  const key = store.findKey(id)
+async function keyOf(store: Store, id: string): Promise<KeyView> {
+  const key = await store.findKey(id)
   if (!key) throw new StoreError(`there is no key "${id}"`)
-  return keyView(key, namesOf(store).account(key.accountId))
+  return keyView(key, (await namesOf(store, [key.accountId]))(key.accountId))
 }
 
 function keyView(key: KeySummary, account: string): KeyView {

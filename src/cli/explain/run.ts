@@ -78,7 +78,7 @@ export async function runRequest(
     keepFitting(exchange, fits)
     await next()
   }
-  const standIn = standInsFor(caller, id => testGateway?.store.findAccount(id))
+  const standIn = standInsFor(caller, id => testGateway?.store.reads.findAccount(id))
   testGateway = await TestGateway.open({
     configuration: recorded(configuration, { seen, standIn, beforeSend }),
     time,
@@ -105,7 +105,7 @@ export async function runRequest(
       exchange: seen.exchange,
       fits,
       calls: testGateway.upstream.calls,
-      receipt: answer.id === null ? undefined : testGateway.store.findReceipt(answer.id),
+      receipt: answer.id === null ? undefined : testGateway.store.reads.findReceipt(answer.id),
       mistakes: testGateway.mistakes.map(gatewayMistakeText),
     })
   } finally {

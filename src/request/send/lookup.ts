@@ -36,9 +36,13 @@ export type FindRecent = (id: string) => ExchangeSummary | undefined
  * `GET /v1/receipts/{id}`: of the key's own account, by the `x-request-id` of the exchange. Of one that never held money
  * there is no receipt; while it is remembered, what a client may know of it is told in its place.
  */
-export function sendReceipt(exchange: LiveExchange, id: string, findRecent: FindRecent | undefined): Reply {
+export async function sendReceipt(
+  exchange: LiveExchange,
+  id: string,
+  findRecent: FindRecent | undefined,
+): Promise<Reply> {
   const { account, host } = exchange
-  const receipt = host.store.findReceipt(id)
+  const receipt = await host.store.findReceipt(id)
   const found = receipt ?? findRecent?.(id)
   if (!found || !account || found.accountId !== account.id) throw refuse('receipt_not_found')
   return jsonReply(exchange, receipt ? receiptEntry(receipt) : exchangeEntry(found as ExchangeSummary))

@@ -230,8 +230,8 @@ function look({ testGateway, person, http }: Stage, answer: BenchAnswer, callsBe
     calls: calls.length,
     http: http?.takeCalls() ?? new Map(),
     sent: calls.at(-1)?.body ?? null,
-    receipt: answer.id === null ? undefined : testGateway.store.findReceipt(answer.id),
-    balance: testGateway.store.findAccount(person.account)!.posted,
+    receipt: answer.id === null ? undefined : testGateway.store.reads.findReceipt(answer.id),
+    balance: testGateway.store.reads.findAccount(person.account)!.posted,
   }
 }
 

@@ -3,14 +3,14 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { runVerb, VerbError, type VerbName } from '../../../src/api/control/verbs.ts'
 import { StoreError } from '../../../src/store/error.ts'
 import { openStore } from '../../../src/store/sqlite.ts'
-import type { Store } from '../../../src/store/store.ts'
+import type { LocalStore } from '../../../src/store/store.ts'
 
 const NOW = Date.UTC(2026, 10, 21, 10)
 const TOMORROW = '2026-11-22T10:00:00.000Z'
 const HASH = '$argon2id$v=19$m=19456,t=2,p=1$c2FsdA$aGFzaA'
 const INVITATION = { role: 'member', expires_at: TOMORROW, actor: 'cli:me' }
 
-let store: Store
+let store: LocalStore
 
 beforeEach(async () => {
   store = await openStore({
@@ -51,7 +51,7 @@ describe('what is refused changes nothing', () => {
     const call = runVerb(store, verb, args)
     await expect(call).rejects.toThrow(VerbError)
     await expect(call).rejects.toThrow(sentence)
-    expect([store.people.links(), store.people.tokens()]).toEqual([[], []])
+    expect([store.reads.people.links(), store.reads.people.tokens()]).toEqual([[], []])
   })
 
   test.each<[VerbName, Record<string, unknown>, string]>([
@@ -73,8 +73,8 @@ describe('what is refused changes nothing', () => {
     const call = runVerb(store, verb, args)
     await expect(call).rejects.toThrow(StoreError)
     await expect(call).rejects.toThrow(sentence)
-    expect(store.people.list()).toMatchObject([{ email: 'ada@example.com', role: 'operator' }])
-    expect(store.people.links()).toEqual([])
+    expect(store.reads.people.list()).toMatchObject([{ email: 'ada@example.com', role: 'operator' }])
+    expect(store.reads.people.links()).toEqual([])
   })
 })
 
@@ -98,7 +98,7 @@ describe('an invitation', () => {
     expect(JSON.stringify(link)).not.toContain(token)
     await expect(join(token, 'bo@example.com')).rejects.toThrow('not for the address')
     const { accountId } = await join(token, 'ada@example.com')
-    expect(store.findAccount(accountId)).toMatchObject({
+    expect(store.reads.findAccount(accountId)).toMatchObject({
       name: 'ada@example.com',
       plan: 'gold',
       posted: 5_000_000_000n,
@@ -155,15 +155,15 @@ test('roles and removals are shown with the account, which stays', async () => {
   expect((await runVerb(store, 'person.remove', { person: 'Bo@example.com', actor: 'cli:me' })).person).toMatchObject(
     bo,
   )
-  expect(store.people.list().map(({ email }) => email)).toEqual(['ada@example.com'])
-  expect(store.findAccount(accountId)).toBeDefined()
+  expect(store.reads.people.list().map(({ email }) => email)).toEqual(['ada@example.com'])
+  expect(store.reads.findAccount(accountId)).toBeDefined()
 })
 
 test('a token works from its creation to its revocation; its secret is in the first answer only', async () => {
   const { id } = await somebody('ada@example.com', 'operator')
   const { token, secret } = await runVerb(store, 'token.create', { name: 'payments', actor: 'cli:me' })
   expect(token).toMatchObject({ name: 'payments', last4: secret.slice(-4), expires_at: null, created_by: 'cli:me' })
-  expect(store.people.findToken(secret)?.id).toBe(token.id)
+  expect(store.reads.people.findToken(secret)?.id).toBe(token.id)
   await runVerb(store, 'token.create', { name: 'script', actor: id, expires_at: TOMORROW })
   const { tokens } = await runVerb(store, 'token.list', {})
   // Whoever made one at the dashboard is shown by their address, as the dashboard does.
@@ -173,7 +173,7 @@ test('a token works from its creation to its revocation; its secret is in the fi
   ])
   expect(JSON.stringify(tokens)).not.toContain(secret)
   expect((await runVerb(store, 'token.revoke', { token: token.id, actor: 'cli:me' })).token.name).toBe('payments')
-  expect(store.people.findToken(secret)).toBeUndefined()
+  expect(store.reads.people.findToken(secret)).toBeUndefined()
 })
 
 test('the plan of an account, and what a key has spent of what it may', async () => {

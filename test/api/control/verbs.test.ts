@@ -2,10 +2,10 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { runVerb, VerbError, type VerbName } from '../../../src/api/control/verbs.ts'
 import { StoreError } from '../../../src/store/error.ts'
 import { openStore } from '../../../src/store/sqlite.ts'
-import type { Store } from '../../../src/store/store.ts'
+import type { LocalStore } from '../../../src/store/store.ts'
 
 const NOW = Date.UTC(2026, 10, 21, 10)
-let store: Store
+let store: LocalStore
 let now: number
 
 beforeEach(async () => {
@@ -60,8 +60,8 @@ describe('arguments that are refused, before anything is changed', () => {
     const call = runVerb(store, verb, args)
     await expect(call).rejects.toThrow(VerbError)
     await expect(call).rejects.toThrow(sentence)
-    expect(store.listAccounts().map(({ name, posted }) => [name, posted])).toEqual([['acme', 0n]])
-    expect(store.listKeys()).toEqual([])
+    expect(store.reads.listAccounts().map(({ name, posted }) => [name, posted])).toEqual([['acme', 0n]])
+    expect(store.reads.listKeys()).toEqual([])
   })
 
   test('a verb that does not exist', async () => {

@@ -215,7 +215,7 @@ describe('what a step does wrong', () => {
       source: 'reported',
       charged: CHARGE,
     })
-    expect(gateway.running.store.verify().violations).toEqual([])
+    expect(gateway.running.store.reads.verify().violations).toEqual([])
   })
 
   test('a refusal after a stream of which nothing has left yet: its status, and nothing is charged', async () => {

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { atOnce, isRefusal } from '#contract'
 import { responsesInbound } from '../../../src/providers/dialects/inbound/responses/index.ts'
 import { ExchangeAnswers } from '../../../src/request/send/exchange-answers.ts'
-import type { Responses, Store } from '../../../src/store/store.ts'
+import type { LocalStore, Responses } from '../../../src/store/store.ts'
 import { completion } from '../../providers/dialects/inbound/responses/helpers.ts'
 import { fund, testStore } from '../../store/helpers.ts'
 
@@ -22,7 +22,7 @@ async function counting() {
     seen.bytes += found?.length ?? 0
     return found
   }
-  return { store: { ...store, responses: { ...store.responses, read } } as Store, account, seen }
+  return { store: { ...store, responses: { ...store.responses, read } } as LocalStore, account, seen }
 }
 
 type Counting = Awaited<ReturnType<typeof counting>>

@@ -1,0 +1,36 @@
+/** Everything that is read of a store, prepared on one connection. */
+import type { KeyObject } from 'node:crypto'
+import type { Clock } from '#contract'
+import { createAccountReader } from './accounts.ts'
+import type { Database } from './database.ts'
+import { createKeyLister } from './key-list.ts'
+import { createPeopleReads } from './people-service.ts'
+import { createReceiptReader } from './receipts.ts'
+import { createReports } from './reports-service.ts'
+import type { StoreReads } from './store.ts'
+import { verify } from './verify.ts'
+
+export interface ReadParts {
+  readonly database: Database
+  readonly hmacKey: KeyObject
+  readonly clock: Clock
+  /** Of the database's file; null for one in memory. */
+  readonly path: string | null
+}
+
+export function createReads({ database, hmacKey, clock, path }: ReadParts): StoreReads {
+  const accounts = createAccountReader(database)
+  const keys = createKeyLister(database, clock)
+  const idOf = (account: string | undefined) => (account === undefined ? undefined : accounts.get(account).id)
+  return {
+    people: createPeopleReads(database, hmacKey, clock),
+    reports: createReports(database),
+    findAccount: accounts.find,
+    listAccounts: accounts.list,
+    listKeys: account => keys.list(idOf(account)),
+    keyNames: keys.names,
+    findKey: keys.summary,
+    findReceipt: createReceiptReader(database),
+    verify: onProgress => verify(database, onProgress, path),
+  }
+}
