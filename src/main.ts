@@ -40,9 +40,9 @@ import { brokenPlugin, createReloads, type Loaded, type ReloadResult, type Reloa
 import { closeNow, closeSoon, createShutdown, followMistakes, followSignals, undoAll } from './runtime/shutdown.ts'
 import { StoreError } from './store/error.ts'
 import { createIds } from './store/ids.ts'
+import type { LocalStore } from './store/local-store.ts'
 import { reportLosses } from './store/report-losses.ts'
 import { openStore } from './store/sqlite.ts'
-import type { LocalStore } from './store/store.ts'
 import { sweepResponses } from './store/sweep.ts'
 
 export interface ServeOptions {

@@ -4,10 +4,10 @@ import type { Clock } from '#contract'
 import type { Configuration } from '../config/configuration.ts'
 import type { Logger } from '../observe/log.ts'
 import { realPath } from '../store/files.ts'
+import type { LocalStore } from '../store/local-store.ts'
 import { type Lock, takeLock } from '../store/lock.ts'
 import { loadSecret, secretPlace } from '../store/secret.ts'
 import type { openStore } from '../store/sqlite.ts'
-import type { LocalStore } from '../store/store.ts'
 
 export async function openOwnStore(
   configuration: Configuration,

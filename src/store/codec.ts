@@ -8,7 +8,7 @@ import { deserialize, serialize } from 'node:v8'
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
 import type { HoldRequest, HoldResult } from '#contract'
 import { StoreError } from './error.ts'
-import { type Mailbox, NONE } from './mailbox.ts'
+import { type Mailbox, type MailboxMemory, NONE } from './mailbox.ts'
 import {
   fits64,
   holdBytes,
@@ -35,6 +35,19 @@ export interface Reply {
   readonly error: Error | undefined
 }
 
+/** What two threads share: a mailbox for each direction, and a port for what is too large for them. */
+export interface Pair {
+  readonly requests: MailboxMemory
+  readonly replies: MailboxMemory
+  readonly port: MessagePort
+}
+
+/** A client of the ledger's thread, which comes later than the thread's own. */
+export interface Attachment {
+  readonly client: number
+  readonly pair: Pair
+}
+
 /** One direction: the mailbox, and the port for what is too large for it. */
 export interface Way {
   readonly ring: Mailbox
@@ -50,6 +63,7 @@ const SETTLE = 4
 const HELD = 5
 const SHORT = 6
 const WORD = 7
+const ATTACH = 8
 
 // Places in a record, in bytes: its kind, a detail of the kind's own, the operation's id, the time it was sent.
 const DETAIL = 4
@@ -83,12 +97,13 @@ export function writeRequest(way: Way, { id, name, request }: Numbered, sentAtMs
   return writeClone(way, id, sentAtMs, [name, request])
 }
 
-/** The request at a place; undefined for the end. */
-export function readRequest(way: Way, at: number): Numbered | undefined {
+/** The request at a place, or the client that is to be attached; undefined for the end. */
+export function readRequest(way: Way, at: number): Numbered | Attachment | undefined {
   const { ring } = way
   const kind = ring.view.getInt32(at, true)
   if (kind === END) return undefined
   const id = ring.view.getFloat64(at + ID, true)
+  if (kind === ATTACH) return { client: id, pair: receiveMessageOnPort(way.port)!.message as Pair }
   const length = ring.lengthAt(at) - BODY
   if (kind === HOLD) return { id, name: 'hold', request: readHold(ring, at + BODY, length) }
   if (kind === SETTLE) return { id, name: 'settle', request: readSettle(ring, at + BODY, length) }
@@ -98,6 +113,17 @@ export function readRequest(way: Way, at: number): Numbered | undefined {
 
 /** When the request at a place was sent, in milliseconds since the epoch. */
 export const sentAt = (ring: Mailbox, at: number): number => ring.view.getFloat64(at + SENT_AT, true)
+
+/**
+ * Puts that another client is served from now on, under a number of its own. Its memory and its port come through the port.
+ * False, and nothing is sent, when there is no room now.
+ */
+export function writeAttach({ ring, port }: Way, client: number, pair: Pair): boolean {
+  const at = begin(ring, BODY, ATTACH, 0, client, 0)
+  if (at === NONE) return false
+  port.postMessage(pair, [pair.port])
+  return put(ring, BODY)
+}
 
 /** Puts what ends the thread. False when there is no room now. */
 export function writeEnd(ring: Mailbox, sentAtMs: number): boolean {

@@ -2,9 +2,10 @@
  * Ids of exchanges, accounts and keys: time-ordered, so that the ledger grows at its end, and unguessable, so that
  * nobody can name another's.
  *
- *     req_ 01K9Q3ZB4T 003 7Q2M1VXKD80RA
- *          ms         |   65 random bits
- *                     a counter within the millisecond
+ *     req_ 01K9Q3ZB4T 0 03 7Q2M1VXKD80RA
+ *          ms         | |  65 random bits
+ *                     | a counter within the millisecond
+ *                     the lane: which thread of the process made it
  */
 import { randomBytes as cryptoRandomBytes } from 'node:crypto'
 import type { Clock } from '#contract'
@@ -17,13 +18,27 @@ export interface Ids {
 /** Crockford's base 32: no I, L, O, U. Its characters sort as their values do. */
 const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 const TIME_CHARACTERS = 10
-const COUNTER_LIMIT = 32 ** 3
+const COUNTER_LIMIT = 32 ** 2
 const RANDOM_CHARACTERS = 13
 /** One call for some 300 ids: the call costs more than the bytes. */
 const POOL_BYTES = 4096
 
-/** @param randomBytes Only for tests; must be as good as the default otherwise. */
-export function createIds(clock: Clock, randomBytes: (size: number) => Uint8Array = cryptoRandomBytes): Ids {
+/** Lanes that there are: threads that make ids at the same time have different ones, from 0. */
+export const LANES = 32
+
+/** The lane of the thread that made an id; -1 for a text that is none. */
+export function laneOf(id: string): number {
+  const character = id.at(-RANDOM_CHARACTERS - 3)
+  return character === undefined ? -1 : ALPHABET.indexOf(character)
+}
+
+export interface IdOptions {
+  readonly lane?: number
+  /** Only for tests; must be as good as the default otherwise. */
+  readonly randomBytes?: (size: number) => Uint8Array
+}
+
+export function createIds(clock: Clock, { lane = 0, randomBytes = cryptoRandomBytes }: IdOptions = {}): Ids {
   let time = -1
   let prefixOfTime = ''
   let counter = 0
@@ -40,7 +55,7 @@ export function createIds(clock: Clock, randomBytes: (size: number) => Uint8Arra
   function startMillisecond(ms: number): void {
     time = ms
     counter = 0
-    prefixOfTime = encodeTime(ms)
+    prefixOfTime = encodeTime(ms) + ALPHABET[lane]!
   }
 
   return {
@@ -51,13 +66,10 @@ export function createIds(clock: Clock, randomBytes: (size: number) => Uint8Arra
         used = 0
       }
       const random = pool.slice(used, (used += RANDOM_CHARACTERS))
-      return prefix + prefixOfTime + COUNTERS[counter >> 5]! + ALPHABET[counter & 31]! + random
+      return prefix + prefixOfTime + ALPHABET[counter >> 5]! + ALPHABET[counter & 31]! + random
     },
   }
 }
-
-/** The characters of the counter but for its last one. */
-const COUNTERS: readonly string[] = Array.from({ length: 1024 }, (_, at) => ALPHABET[at >> 5]! + ALPHABET[at & 31]!)
 
 function charactersOf(random: Uint8Array): string {
   return Buffer.from(random.map(byte => ALPHABET.charCodeAt(byte & 31))).toString('latin1')

@@ -189,10 +189,20 @@ interface KnownSecret {
   readonly live: KeyLookup
 }
 
-/** A lookup in the database is 16 us, a tenth of a request. This process alone writes, so it knows when to forget. */
+/** A lookup in the database is 16 us, a tenth of a request. This process alone writes, so its threads know when to forget. */
 const MAX_KNOWN = 16_384
 
-export function createKeyReader(database: Database, secret: KeyObject, mostKnown: number = MAX_KNOWN): KeyReader {
+/** How often keys or accounts have been changed: one word in memory that all threads of the process share. */
+export type KeyVersion = Int32Array<SharedArrayBuffer>
+
+export const createKeyVersion = (): KeyVersion => new Int32Array(new SharedArrayBuffer(4))
+
+export function createKeyReader(
+  database: Database,
+  secret: KeyObject,
+  version: KeyVersion,
+  mostKnown: number = MAX_KNOWN,
+): KeyReader {
   const lookup = database.prepare(`
     SELECT secret.digest, secret.expires_at AS secret_expires_at, secret.revoked_at AS secret_revoked_at, ${KEY_COLUMNS},
       account.name AS account_name, account.plan, balance.frozen, account.created_at AS account_created_at
@@ -201,6 +211,8 @@ export function createKeyReader(database: Database, secret: KeyObject, mostKnown
     WHERE secret.digest = ?`)
   /** By the token's hash: what is not found is not kept, or strangers would fill it. */
   const known = boundedMap<KnownSecret>(mostKnown)
+  /** The version of what is known. */
+  let seen = Atomics.load(version, 0)
 
   function read(token: string): KnownSecret | null {
     const presented = digest(secret, token)
@@ -224,6 +236,11 @@ export function createKeyReader(database: Database, secret: KeyObject, mostKnown
 
   return {
     find(token, nowMs): KeyLookup {
+      const now = Atomics.load(version, 0)
+      if (now !== seen) {
+        known.clear()
+        seen = now
+      }
       const name = hash('sha256', token, 'base64')
       let entry = known.get(name)
       if (entry === undefined) {
@@ -237,7 +254,7 @@ export function createKeyReader(database: Database, secret: KeyObject, mostKnown
       if (isPast(entry.expiresAt, nowMs) || isPast(entry.secretExpiresAt, nowMs)) return { found: 'expired' }
       return entry.live
     },
-    forget: () => known.clear(),
+    forget: () => void Atomics.add(version, 0, 1),
   }
 }
 

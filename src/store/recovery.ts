@@ -27,10 +27,24 @@ interface LastCheckpoint {
 /** Settled together, so that ten thousand open holds share a few commits without ten thousand promises. */
 const BATCH = 512
 
-export async function recover(parts: RecoveryParts): Promise<RecoveryReport> {
-  const spooled = await replay(parts)
-  const dead = await settleOpenHolds(parts)
-  return { ...spooled, settled: dead.settled, charged: spooled.charged + dead.charged }
+export interface RecoverOptions extends RecoveryParts {
+  /** Of threads that are gone; each is removed when all of it is in the ledger. */
+  readonly orphans: readonly Spool[]
+  /** Which open holds are dead. */
+  isDead(exchange: string): boolean
+}
+
+export async function recover({ orphans, isDead, ...parts }: RecoverOptions): Promise<RecoveryReport> {
+  const report = await replay(parts)
+  for (const spool of orphans) {
+    const more = await replay({ spool, settle: parts.settle })
+    spool.remove()
+    report.replayed += more.replayed
+    report.rejected += more.rejected
+    report.charged += more.charged
+  }
+  const dead = await settleOpenHolds(parts, isDead)
+  return { ...report, settled: dead.settled, charged: report.charged + dead.charged }
 }
 
 /**
@@ -74,12 +88,12 @@ export async function replay({ spool, settle }: Pick<RecoveryParts, 'spool' | 's
   }
 }
 
-async function settleOpenHolds({ reader, settle }: RecoveryParts) {
+async function settleOpenHolds({ reader, settle }: RecoveryParts, isDead: (exchange: string) => boolean) {
   const lastCheckpoint = reader.prepareMoney(
     'SELECT amount, prompt_tokens, completion_tokens FROM checkpoint WHERE exchange = ? ORDER BY seq DESC LIMIT 1',
   )
   const report = { settled: 0, charged: 0n }
-  const holds = readOpenHolds(reader)
+  const holds = readOpenHolds(reader).filter(({ exchange }) => isDead(exchange))
   for (let start = 0; start < holds.length; start += BATCH) {
     const requests = holds.slice(start, start + BATCH).map(hold => {
       return settleAt(hold, lastCheckpoint.get(hold.exchange) as LastCheckpoint | undefined)

@@ -15,11 +15,13 @@ import {
   fsyncSync,
   ftruncateSync,
   openSync,
+  readdirSync,
   readSync,
+  rmSync,
   statSync,
   writeSync,
 } from 'node:fs'
-import { dirname } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import type { SettleRequest } from '#contract'
 import { syncFolder } from './files.ts'
 import { checkSettle } from './preconditions.ts'
@@ -40,6 +42,19 @@ export interface Spool {
   reject(line: string): void
   /** Keeps the space that is reserved. */
   empty(): void
+  /** Ends the file, whose owner is gone. */
+  remove(): void
+}
+
+/** Where a thread spools: the main one (lane 0) beside the store, each other one in a file of its own. */
+export const spoolPath = (store: string, lane: number): string => `${store}.spool${lane === 0 ? '' : `.${lane}`}`
+
+/** The spools of other threads than the main one that lie beside a store. */
+export function spoolsOfThreads(store: string): string[] {
+  const name = `${basename(store)}.spool.`
+  return readdirSync(dirname(store))
+    .filter(file => file.startsWith(name) && /^\d+$/.test(file.slice(name.length)))
+    .map(file => join(dirname(store), file))
 }
 
 /** Of one record, in bytes. One that is longer leaves out its trail, then its attempts: they do not change what is owed. */
@@ -72,6 +87,7 @@ export function createSpool(path: string): Spool {
   }
 
   return {
+    remove: () => rmSync(path, { force: true }),
     reserve(records) {
       const bytes = Math.min(records, MAX_RESERVED) * RECORD_BYTES
       if (bytes === 0) return

@@ -15,26 +15,31 @@ import { findLostCommits } from './commit-count.ts'
 import { type Connector, type Database, loadConnector } from './database.ts'
 import { StoreError } from './error.ts'
 import { type FileWatch, realPath, watchFiles } from './files.ts'
-import { createIds } from './ids.ts'
-import { checkExpiry, checkGrace, checkKey, checkKeyChange, createKeyReader, KEY_PREFIX } from './keys.ts'
+import { createIds, laneOf } from './ids.ts'
+import {
+  checkExpiry,
+  checkGrace,
+  checkKey,
+  checkKeyChange,
+  createKeyReader,
+  createKeyVersion,
+  KEY_PREFIX,
+  type KeyVersion,
+} from './keys.ts'
 import { settleRecord } from './ledger.ts'
+import type { LocalStore, StoreHandle, StoreThreads } from './local-store.ts'
 import { migrate } from './migrate.ts'
 import { createPeople, type PeopleParts } from './people-service.ts'
 import { checkCheckpoint, checkCredit, checkHold, checkSettle, text } from './preconditions.ts'
 import { promised } from './promised.ts'
 import { createReadiness } from './readiness.ts'
-import { recover } from './recovery.ts'
+import { type RecoveryParts, recover } from './recovery.ts'
 import { createResponses } from './responses-service.ts'
-import { createSpool, type Spool } from './spool.ts'
-import {
-  type IssuedKey,
-  type LocalStore,
-  type LostCommits,
-  type Store,
-  type StoreReads,
-  StoreUnavailable,
-} from './store.ts'
+import { createSpool, type Spool, spoolPath, spoolsOfThreads } from './spool.ts'
+import { type IssuedKey, type LostCommits, type Store, type StoreReads, StoreUnavailable } from './store.ts'
 import { createReads } from './store-reads.ts'
+import { ThreadClient } from './thread-client.ts'
+import { ThreadHost } from './thread-host.ts'
 import { createToken, digest, digestKey, last4 } from './token.ts'
 import { createVault } from './vault.ts'
 import { createThreadWriter } from './worker.ts'
@@ -82,21 +87,54 @@ export async function openStore(options: StoreOptions): Promise<LocalStore> {
   try {
     migrate(database)
     checkSecret(database, options, path)
+    const version = createKeyVersion()
     if (path === ':memory:') {
       const writer = createWriter(database, clock, schedule)
-      return assemble({ ...options, writer, reader: database, spool: null, file: null })
+      return assemble({ ...options, writer, reader: database, spool: null, file: null, version, host: null })
     }
     const lostCommits = findLostCommits(database, path)
     const reader = connect(path, { readOnly: true })
     opened.push(reader)
     const file: StoreFile = { path, watch: watchFiles(path), lostCommits }
-    const parts = { ...options, reader, spool: createSpool(`${path}.spool`), file }
-    if (options.writes === 'here') return assemble({ ...parts, writer: createWriter(database, clock, schedule, path) })
-    const writer = await createThreadWriter({ path, connector, clock, schedule })
+    const parts = { ...options, reader, spool: createSpool(spoolPath(path, 0)), file, version }
+    if (options.writes === 'here') {
+      return assemble({ ...parts, writer: createWriter(database, clock, schedule, path), host: null })
+    }
+    const host = new ThreadHost(path, connector)
+    const writer = await createThreadWriter({ source: host, clock, schedule })
     database.close()
-    return assemble({ ...parts, writer })
+    return assemble({ ...parts, writer, host })
   } catch (error) {
     for (const each of opened) each.close()
+    throw error
+  }
+}
+
+/**
+ * Opens the store in a serving thread: with its own connection to read, and the ledger's thread of the main thread to write.
+ * The main thread recovers and migrates; it also closes the ledger's thread, after its clients have closed.
+ */
+export async function attachStore(
+  { path, lane, version, client }: StoreHandle,
+  options: Omit<StoreOptions, 'url' | 'secretPlace' | 'writes'>,
+): Promise<LocalStore> {
+  const { clock, schedule = setImmediate, connector = null } = options
+  const connect = await loadConnector(connector)
+  const reader = connect(path, { readOnly: true })
+  try {
+    const writer = await createThreadWriter({ source: new ThreadClient(client), clock, schedule })
+    const file: StoreFile = { path, watch: watchFiles(path), lostCommits: null }
+    return assemble({
+      ...options,
+      writer,
+      reader,
+      spool: createSpool(spoolPath(path, lane)),
+      file,
+      version,
+      host: null,
+    })
+  } catch (error) {
+    reader.close()
     throw error
   }
 }
@@ -108,20 +146,23 @@ interface StoreFile {
   readonly lostCommits: LostCommits | null
 }
 
-interface Parts extends StoreOptions {
+interface Parts extends Omit<StoreOptions, 'url'> {
   readonly writer: Writer
   readonly reader: Database
   readonly spool: Spool | null
   readonly file: StoreFile | null
+  readonly version: KeyVersion
+  /** Of the thread's owner. */
+  readonly host: ThreadHost | null
 }
 
 function assemble(parts: Parts): LocalStore {
-  const { secret, clock, reader, spool, file, mostRemembered, log = SILENT, reserve = NONE } = parts
+  const { secret, clock, reader, spool, file, version, mostRemembered, log = SILENT, reserve = NONE } = parts
   const writer = file === null ? parts.writer : watched(parts.writer, file.watch)
   const hmacKey = digestKey(secret)
   const vault = createVault(secret)
   const ids = createIds(clock)
-  const keys = createKeyReader(reader, hmacKey, mostRemembered)
+  const keys = createKeyReader(reader, hmacKey, version, mostRemembered)
   const local = createReads({ database: reader, hmacKey, clock, path: file?.path ?? null })
   const reads = promised(local)
   let closing: Promise<void> | undefined
@@ -166,10 +207,13 @@ function assemble(parts: Parts): LocalStore {
     problem,
     async recover() {
       if (held) throw new Error('recover() is for the start: it would settle holds that are alive')
-      const report = await recover({ reader, spool, settle: ledger.settle })
+      const orphans = file === null ? [] : spoolsOfThreads(file.path).map(createSpool)
+      const report = await recover({ reader, spool, orphans, settle: ledger.settle, isDead: () => true })
       readiness.reserve()
       return report
     },
+    threads:
+      parts.host && createThreads(parts.host, { reader, writer, settle: ledger.settle, path: file!.path, version }),
     lostFiles,
     lostCommits: file?.lostCommits ?? null,
     close: () => (closing ??= close()),
@@ -180,6 +224,24 @@ function assemble(parts: Parts): LocalStore {
     await writer.close()
     if (spool !== null) reader.close()
     if (lost > 0) throw new StoreError(`${lost} settles could not be written; the log names each.`)
+  }
+}
+
+interface ThreadParts extends Pick<RecoveryParts, 'reader' | 'settle'> {
+  readonly writer: Writer
+  readonly path: string
+  readonly version: KeyVersion
+}
+
+function createThreads(host: ThreadHost, { reader, writer, settle, path, version }: ThreadParts): StoreThreads {
+  return {
+    attach: lane => ({ path, lane, version, client: host.client(lane) }),
+    async detach(lane) {
+      host.forget(lane)
+      await writer.op('detach', lane)
+      const orphans = [createSpool(spoolPath(path, lane))]
+      return recover({ reader, spool: null, orphans, settle, isDead: exchange => laneOf(exchange) === lane })
+    },
   }
 }
 

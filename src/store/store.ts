@@ -241,12 +241,6 @@ export interface LocalKeys extends Keys {
   find(token: string, nowMs: number): KeyLookup
 }
 
-/** A store whose database is in this process: what is committed can be read without waiting. */
-export interface LocalStore extends Store {
-  readonly reads: StoreReads
-  readonly keys: LocalKeys
-}
-
 /** Commits that were acknowledged and are not in the ledger, from the first one to the last. */
 export interface LostCommits {
   readonly from: number

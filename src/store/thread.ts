@@ -3,41 +3,129 @@
  * commits it as one group, answers, and looks again; only when nothing is there it sleeps. It has no turns of an event
  * loop and waits for no promise, so nothing can come between a request and its commit.
  *
- * Started by link.ts. When it throws, it ends, and worker.ts tells everybody who waits.
+ * Its clients are the main thread and the serving threads, each with a pair of mailboxes. It takes from all of them in
+ * turn. A client that does not read its answers holds up nobody: they wait here until there is room.
+ *
+ * Started by thread-host.ts. When it throws, it ends, and worker.ts tells everybody who waits.
  */
 import { workerData } from 'node:worker_threads'
-import { type Numbered, readRequest, sentAt, type Way, writeFailure, writeResult } from './codec.ts'
+import {
+  type Attachment,
+  type Numbered,
+  type Pair,
+  readRequest,
+  sentAt,
+  type Way,
+  writeFailure,
+  writeResult,
+} from './codec.ts'
 import { type Database, loadConnector } from './database.ts'
 import type { Waiter } from './group.ts'
-import { HEALTHY, OPEN_HOLDS, SLEEPING, type ThreadParts } from './link.ts'
-import { createMailbox, HEAD, NONE, TAIL } from './mailbox.ts'
+import { BELL, FULL, HEALTHY, OPEN_HOLDS, SLEEPING } from './link.ts'
+import { createMailbox, NONE, TAIL } from './mailbox.ts'
+import type { ThreadParts } from './thread-host.ts'
 import { createWriter, type DirectWriter, type Operation } from './writer.ts'
 
-const { path, connector, state, port, ...memory } = workerData as ThreadParts
-const requests: Way = { ring: createMailbox(memory.requests), port }
-const replies: Way = { ring: createMailbox(memory.replies), port }
+/** An answer: of which operation, and how it is written. */
+interface Answer {
+  readonly write: typeof writeResult
+  readonly operation: Numbered
+  readonly value: unknown
+}
+
+/** An operation with the client that asked. */
+interface Asked extends Numbered {
+  client: Client
+}
+
+/** So many operations are taken from one client before the next one has its turn. */
+const MAX_IN_TURN = 256
+
+/** One end of a client's pair. */
+class Client {
+  readonly #pair: Pair
+  readonly #requests: Way
+  readonly #replies: Way
+  /** What its mailbox had no room for. */
+  #waiting: Answer[] = []
+
+  constructor(pair: Pair) {
+    this.#pair = pair
+    this.#requests = { ring: createMailbox(pair.requests), port: pair.port }
+    this.#replies = { ring: createMailbox(pair.replies), port: pair.port }
+  }
+
+  get isEmpty(): boolean {
+    return this.#requests.ring.empty()
+  }
+
+  get isFull(): boolean {
+    return this.#waiting.length > 0
+  }
+
+  /** Hands over what has come, at most so much. */
+  take(most: number, act: (asked: Numbered | Attachment | undefined) => void): void {
+    const { ring } = this.#requests
+    for (let left = most; left > 0; left--) {
+      const at = ring.next()
+      if (at === NONE) break
+      // Zero where the record has no time.
+      nowMs = sentAt(ring, at) || nowMs
+      act(readRequest(this.#requests, at))
+    }
+    ring.release()
+  }
+
+  answer(answer: Answer): void {
+    if (this.isFull || !answer.write(this.#replies, answer.operation, answer.value)) this.#waiting.push(answer)
+  }
+
+  /** Shows the other side the answers that were put, and wakes it. */
+  publish(): void {
+    if (this.isFull) {
+      const waiting = this.#waiting
+      this.#waiting = []
+      for (const each of waiting) this.answer(each)
+    }
+    this.#replies.ring.publish()
+    Atomics.notify(this.#pair.replies.ends, TAIL)
+  }
+
+  close(): void {
+    this.#pair.port.close()
+  }
+}
+
+const { path, connector, state, pair } = workerData as ThreadParts
+const main = new Client(pair)
+/** By their numbers; the main thread has none. */
+const others = new Map<number, Client>()
 
 const connect = await loadConnector(connector)
-// Time comes with the requests: there is one clock, that of the thread that serves.
+// Time comes with the requests: there is one clock, that of the threads that serve.
 let nowMs = 0
 let nextGroup: (() => void) | undefined
 let writer: DirectWriter | undefined
+let isEnded = false
 
 const waiter: Waiter<Operation, unknown> = {
-  resolve: (result, operation) => answer(writeResult, operation as Numbered, result),
-  reject: (error, operation) => answer(writeFailure, operation as Numbered, error),
+  resolve: (value, operation) =>
+    (operation as Asked).client.answer({ write: writeResult, operation: operation as Asked, value }),
+  reject: (value, operation) =>
+    (operation as Asked).client.answer({ write: writeFailure, operation: operation as Asked, value }),
 }
 
 /** The answer to nobody's operation: that the database is open, or why it is not. */
 const OPENED: Numbered = { id: 0, name: 'probe', request: undefined }
 
+Atomics.store(state, FULL, 0)
 const database = open()
 if (database !== undefined) {
   const schedule = (group: () => void) => {
     nextGroup = group
   }
   writer = createWriter(database, { now: () => nowMs }, schedule, path)
-  answer(writeResult, OPENED, undefined)
+  main.answer({ write: writeResult, operation: OPENED, value: undefined })
   publish()
   serve(writer)
   database.close()
@@ -48,7 +136,7 @@ function open(): Database | undefined {
   try {
     return connect(path)
   } catch (error) {
-    answer(writeFailure, OPENED, error)
+    main.answer({ write: writeFailure, operation: OPENED, value: error })
     publish()
     return undefined
   }
@@ -56,57 +144,78 @@ function open(): Database | undefined {
 
 /** Until the end is asked for; what came before it is done by then. */
 function serve(writer: DirectWriter): void {
-  for (let ended = false; ; ) {
-    ended = take(writer) || ended
+  for (;;) {
+    takeFrom(main, MAX_IN_TURN, writer)
+    for (const client of others.values()) takeFrom(client, MAX_IN_TURN, writer)
     if (nextGroup !== undefined) {
       const run = nextGroup
       nextGroup = undefined
       run()
       publish()
-    } else if (ended) return
+    } else if (isEnded) return
     else sleep()
   }
 }
 
-/** Everything that has come; true when the end is among it. */
-function take(writer: DirectWriter): boolean {
-  const { ring } = requests
-  let ended = false
-  for (let at = ring.next(); at !== NONE; at = ring.next()) {
-    nowMs = sentAt(ring, at)
-    const operation = readRequest(requests, at)
-    if (operation === undefined) ended = true
-    else writer.add(operation, waiter)
-  }
-  ring.release()
-  return ended
+function takeFrom(client: Client, most: number, writer: DirectWriter): void {
+  client.take(most, asked => {
+    if (asked === undefined) isEnded = true
+    else if ('pair' in asked) attach(asked)
+    else {
+      if (asked.name === 'detach') detach(asked.request as number, writer)
+      const operation = asked as Asked
+      operation.client = client
+      writer.add(operation, waiter)
+    }
+  })
 }
 
-/** Puts an answer; a whole group of them is published at once, unless there is no room for it. */
-function answer(write: typeof writeResult, operation: Numbered, value: unknown): void {
-  for (;;) {
-    const head = Atomics.load(memory.replies.ends, HEAD)
-    if (write(replies, operation, value)) return
-    publish()
-    Atomics.wait(memory.replies.ends, HEAD, head)
-  }
+function attach({ client: number, pair }: Attachment): void {
+  const client = new Client(pair)
+  others.set(number, client)
+  client.answer({ write: writeResult, operation: OPENED, value: undefined })
+  client.publish()
 }
 
-/** Shows the other side the answers that were put, and wakes it. */
+/** Takes all that a client has published; nobody is there any more for the answers. */
+function detach(number: number, writer: DirectWriter): void {
+  const client = others.get(number)
+  if (client === undefined) return
+  others.delete(number)
+  takeFrom(client, Number.POSITIVE_INFINITY, writer)
+  client.close()
+}
+
 function publish(): void {
   if (writer !== undefined) {
     // Before the answers, so that whoever gets one finds these as they are then.
     Atomics.store(state, HEALTHY, writer.healthy() ? 1 : 0)
     Atomics.store(state, OPEN_HOLDS, writer.openHolds())
   }
-  replies.ring.publish()
-  Atomics.notify(memory.replies.ends, TAIL)
+  main.publish()
+  for (const client of others.values()) client.publish()
 }
 
 /** Until something comes. It says so first and looks once more, so that the other side can spare waking it. */
 function sleep(): void {
-  const tail = Atomics.load(memory.requests.ends, TAIL)
+  const seen = Atomics.load(state, BELL)
+  const isFull = someClient(client => client.isFull)
+  if (isFull) {
+    Atomics.store(state, FULL, 1)
+    // There may be room since the last look.
+    publish()
+  }
   Atomics.store(state, SLEEPING, 1)
-  if (requests.ring.empty()) Atomics.wait(memory.requests.ends, TAIL, tail)
+  if (!someClient(client => !client.isEmpty)) Atomics.wait(state, BELL, seen)
   Atomics.store(state, SLEEPING, 0)
+  if (isFull) {
+    Atomics.store(state, FULL, 0)
+    publish()
+  }
+}
+
+function someClient(test: (client: Client) => boolean): boolean {
+  if (test(main)) return true
+  for (const client of others.values()) if (test(client)) return true
+  return false
 }

@@ -7,16 +7,33 @@
  */
 import type { Clock } from '#contract'
 import type { Numbered, Reply } from './codec.ts'
-import type { Connector } from './database.ts'
 import { StoreError } from './error.ts'
-import { type Link, startThread } from './link.ts'
+import type { Link, LinkEvents } from './link.ts'
 import { StoreUnavailable } from './store.ts'
 import type { Name, Request, Result, Writer } from './writer.ts'
 
+/** Where a writer gets its way to the thread. */
+export interface LinkSource {
+  /** A way to the thread's next life. The first reply, to the operation 0, says that it is open, or why it is not. */
+  start(events: LinkEvents): Link
+  /** For the thread's owner; null for its other clients. */
+  readonly owner: ThreadOwner | null
+}
+
+/** What only the owner of the thread does. */
+export interface ThreadOwner {
+  /** The database is open. */
+  opened(): void
+  /** It is not open, and no life is being started. */
+  closed(error: Error): void
+  /** Ends the thread when it has done everything before. */
+  end(nowMs: number): void
+  /** Calls back when another client needs the thread while there is none. */
+  onWanted(start: () => void): void
+}
+
 export interface ThreadWriterOptions {
-  /** The database's file; its schema is the newest already. */
-  readonly path: string
-  readonly connector: Connector | null
+  readonly source: LinkSource
   readonly clock: Clock
   /** Calls back once, soon, after what is ready now: `setImmediate`. */
   readonly schedule: (fn: () => void) => void
@@ -69,8 +86,7 @@ export async function createThreadWriter(options: ThreadWriterOptions): Promise<
 }
 
 class ThreadWriter implements Writer {
-  readonly #path: string
-  readonly #connector: Connector | null
+  readonly #source: LinkSource
   readonly #clock: Clock
   readonly #schedule: (fn: () => void) => void
   readonly #flushNow: () => void
@@ -90,13 +106,15 @@ class ThreadWriter implements Writer {
   #idlers: (() => void)[] = []
   #onClosed: () => void = () => {}
 
-  constructor({ path, connector, clock, schedule }: ThreadWriterOptions) {
-    this.#path = path
-    this.#connector = connector
+  constructor({ source, clock, schedule }: ThreadWriterOptions) {
+    this.#source = source
     this.#clock = clock
     this.#schedule = schedule
     const flush = () => this.#flush()
     this.#flushNow = flush
+    source.owner?.onWanted(() => {
+      if (this.#phase === 'dead') this.#startAgain()
+    })
   }
 
   start(): Promise<void> {
@@ -118,6 +136,11 @@ class ThreadWriter implements Writer {
   async close(): Promise<void> {
     await this.#idle()
     this.#closing = true
+    const { owner } = this.#source
+    if (owner === null) {
+      this.#phase = 'closed'
+      return
+    }
     // A disk that refuses this has refused more important things already; an older open_from is as true.
     await this.#enqueue('last', this.#clock.now()).catch(() => {})
     // A thread that died of this has a successor by now, which is still starting.
@@ -128,22 +151,21 @@ class ThreadWriter implements Writer {
     await new Promise<void>(resolve => {
       this.#onClosed = resolve
       this.#link.keepAlive(true)
-      this.#link.end(this.#clock.now())
+      owner.end(this.#clock.now())
     })
   }
 
   #start(onReady: () => void, onFailure: (error: Error) => void): void {
     this.#phase = 'starting'
     let refusal: Error | undefined
-    this.#link = startThread({
-      path: this.#path,
-      connector: this.#connector,
+    this.#link = this.#source.start({
       onReply: reply => {
         if (reply.id !== 0) this.#finish(reply)
         else if (reply.error !== undefined) refusal = reply.error
         else {
           this.#phase = 'ready'
           this.#latest = this.#link
+          this.#source.owner?.opened()
           onReady()
         }
       },
@@ -184,6 +206,7 @@ class ThreadWriter implements Writer {
     const refused = this.#queue
     this.#queue = []
     for (const { reject } of refused) reject(new StoreUnavailable('not_written', this.#lastError))
+    this.#source.owner?.closed(this.#lastError!)
   }
 
   #enqueue<N extends Name>(name: N, request: Request<N>): Promise<Result<N>> {

@@ -34,6 +34,8 @@ export interface Operations
     ResponseOperations {
   /** Writes as much as an exchange does, to see whether there is room for one. */
   probe(nowMs: number): void
+  /** A serving thread is gone: resolves when everything that it had asked for is committed or has failed. */
+  detach(client: number): void
   /** The last thing before the connection closes: writes where the next recovery has to begin. */
   last(nowMs: number): void
 }
@@ -102,6 +104,7 @@ export function createWriter(
       revokeOperatorToken: tokens.revokeOperatorToken,
       ...createResponseOperations(database),
       ...createPersonOperations(database, clock, { accounts, ledger, sessions, links, tokens, makers }),
+      detach() {},
       probe: nowMs => void probe.run(nowMs, PROBE_BYTES),
       last(nowMs) {
         open.moveForward()

@@ -19,7 +19,8 @@ import { createTime, STANDARD_START_MS, sameNumbers } from '../simulate/time.ts'
 import type { ScriptedUpstream } from '../simulate/upstream.ts'
 import { type BenchAnswer, type BenchRequest, headersOf, REQUEST_NAMES } from '../simulate/visit.ts'
 import { type BenchRecord, TestGateway } from '../simulate/whole-gateway.ts'
-import type { LocalStore, VerifyReport } from '../store/store.ts'
+import type { LocalStore } from '../store/local-store.ts'
+import type { VerifyReport } from '../store/store.ts'
 
 /** How a bench is set up. */
 export interface BenchOptions {

@@ -34,9 +34,9 @@ import { type AppParts, createAdminApp, createDashboardApp, createJsonReader } f
 import type { Gateway } from '../../src/gateway.ts'
 import type { Generation } from '../../src/runtime/generation.ts'
 import { createIds } from '../../src/store/ids.ts'
+import type { LocalStore } from '../../src/store/local-store.ts'
 import type { Membership, Person, Role } from '../../src/store/people.ts'
 import { openStore } from '../../src/store/sqlite.ts'
-import type { LocalStore } from '../../src/store/store.ts'
 import { SECRET, type TestClock, testClock } from '../store/helpers.ts'
 
 /** A password that everybody of a rig has. */

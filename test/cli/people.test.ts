@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { LocalStore } from '../../src/store/store.ts'
+import type { LocalStore } from '../../src/store/local-store.ts'
 import { makePlace, ownStore, type Place, startGateway } from './helpers.ts'
 
 const STORE = 'version: 1\nstore: sqlite:./data/tollgate.db\n'

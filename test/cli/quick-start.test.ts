@@ -7,8 +7,8 @@ import type { Model } from '#contract'
 import { runVerb } from '../../src/api/control/verbs.ts'
 import { type Offer, quickStart, type Running, startText } from '../../src/cli/quick-start.ts'
 import type { Provider } from '../../src/config/configuration.ts'
+import type { LocalStore } from '../../src/store/local-store.ts'
 import { openStore } from '../../src/store/sqlite.ts'
-import type { LocalStore } from '../../src/store/store.ts'
 
 const clock = { now: () => Date.UTC(2026, 10, 21) }
 let store: LocalStore

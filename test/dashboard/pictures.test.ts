@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path'
 import { test } from 'vitest'
-import type { LocalStore } from '../../src/store/store.ts'
+import type { LocalStore } from '../../src/store/local-store.ts'
 import { seeded } from '../helpers/seeded.ts'
 import { aHold, aSettle } from '../store/requests.ts'
 import { startBrowser, visit } from './browser.ts'

@@ -6,8 +6,9 @@ import { readFile } from 'node:fs/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { type Chunk, definePlugin, formatMoney, type Ledger } from '#contract'
+import type { LocalStore } from '../../src/store/local-store.ts'
 import { openStore } from '../../src/store/sqlite.ts'
-import { type LocalStore, StoreUnavailable } from '../../src/store/store.ts'
+import { StoreUnavailable } from '../../src/store/store.ts'
 import {
   type Behaviour,
   errorAnswer,

@@ -86,7 +86,7 @@ export const PLANTED: readonly PlantedBug[] = [
     'recovery-forgets-holds-without-checkpoints',
     'a hold of a dead process without a checkpoint stays',
     RECOVERY,
-    'const holds = readOpenHolds(reader)',
+    'const holds = readOpenHolds(reader).filter(({ exchange }) => isDead(exchange))',
     'const holds = readOpenHolds(reader).filter(hold => lastCheckpoint.get(hold.exchange))',
   ),
   one(

@@ -1,7 +1,7 @@
 /** Ids: they grow, also when the clock does not, and cannot be guessed. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { createIds } from '../../src/store/ids.ts'
+import { createIds, LANES, laneOf } from '../../src/store/ids.ts'
 import { counts } from '../helpers/counts.ts'
 import { testClock } from './helpers.ts'
 
@@ -39,10 +39,23 @@ test('more in one millisecond than its counter holds still grow', () => {
   }
 })
 
+test('an id says which thread made it, and ids of all threads sort by time', () => {
+  const clock = testClock()
+  const lanes = Array.from({ length: LANES }, (_, lane) => createIds(clock, { lane }))
+  const early = lanes.map(ids => ids.next('req_'))
+  clock.ms++
+  const late = lanes.map(ids => ids.next('req_'))
+  expect([...early, ...late].map(laneOf)).toEqual([...lanes.keys(), ...lanes.keys()])
+  expect(early.every(id => late.every(other => id < other))).toBe(true)
+  expect(laneOf('req_1')).toBe(-1)
+})
+
 test('the time is in front, so that ids of another process sort by it too', () => {
   const [earlier, later] = [createIds(testClock(1_800_000_000_000)), createIds(testClock(1_800_000_000_001))]
   expect(earlier.next('acc_') < later.next('acc_')).toBe(true)
-  expect(createIds({ now: () => 0 }, size => new Uint8Array(size)).next('req_')).toBe(`req_${'0'.repeat(26)}`)
+  expect(createIds({ now: () => 0 }, { randomBytes: size => new Uint8Array(size) }).next('req_')).toBe(
+    `req_${'0'.repeat(26)}`,
+  )
   // 2^48 - 1 ms, in base 32: 7 and nine Z.
   expect(
     createIds({ now: () => 2 ** 48 - 1 })
@@ -61,10 +74,11 @@ test('two processes at the same millisecond do not meet, and no random part is u
 
 test('randomness is drawn in bulk', () => {
   let draws = 0
-  const ids = createIds(testClock(), size => {
+  const randomBytes = (size: number) => {
     draws++
     return new Uint8Array(size)
-  })
+  }
+  const ids = createIds(testClock(), { randomBytes })
   for (let count = 0; count < 1000; count++) ids.next('req_')
   expect(draws).toBeLessThan(10)
 })

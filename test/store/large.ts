@@ -3,8 +3,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { connect, type Database } from '../../src/store/database.ts'
 import { createIds } from '../../src/store/ids.ts'
+import type { LocalStore } from '../../src/store/local-store.ts'
 import { openStore } from '../../src/store/sqlite.ts'
-import type { LocalStore } from '../../src/store/store.ts'
 import { aSettle, PRICE, SECRET } from './requests.ts'
 
 /** One exchange of so many had a checkpoint: streams of more than five seconds. */

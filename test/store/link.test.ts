@@ -1,7 +1,7 @@
 /** One life of the ledger's thread: when each side shows the other what it has written, and what a full mailbox does. */
 import { expect, onTestFinished, test } from 'vitest'
 import type { Reply } from '../../src/store/codec.ts'
-import { startThread } from '../../src/store/link.ts'
+import { ThreadHost } from '../../src/store/thread-host.ts'
 import { faultyConnector } from './faulty.ts'
 import { aHold, fund, testStore } from './helpers.ts'
 
@@ -17,9 +17,7 @@ async function link() {
     while (looks.flat().length < count) await new Promise<void>(resolve => (told = resolve))
   }
   const ended = Promise.withResolvers<void>()
-  const thread = startThread({
-    path: store.path,
-    connector,
+  const thread = new ThreadHost(store.path, connector).start({
     onReply: reply => void found.push(reply),
     onReplies() {
       looks.push(found)
@@ -50,9 +48,9 @@ test('what is put in one turn is one commit, and all of its answers come at once
   expect(looks[0]!.at(-1)?.result).toEqual({ held: true, available: 10n ** 9n - 200n * 100n })
 })
 
-test('a thread whose answers find no room waits until they are read, and loses none', async () => {
+test('answers that find no room wait until there is some, and none is lost', async () => {
   const { store, thread, looks, until } = await link()
-  // Two of them fill a mailbox: of five, two answers are there, the thread waits with the third, and two requests wait.
+  // Two of them fill a mailbox: of five, two answers are there, and three wait in the thread.
   // Nothing is read before, because this turn does not end.
   const plan = 'x'.repeat(400_000)
   for (let id = 1; id <= 5; id++) {

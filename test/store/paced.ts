@@ -2,7 +2,7 @@
  * Paced chunks beside heavy charging: how late a stream's chunks are while every one of so many exchanges holds and settles.
  * It tells figures; what is asserted about them is the caller's affair.
  */
-import type { LocalStore } from '../../src/store/store.ts'
+import type { LocalStore } from '../../src/store/local-store.ts'
 import { aHold, aSettle } from './requests.ts'
 
 /** Milliseconds by which a chunk came later than it was due. */

@@ -9,7 +9,7 @@ import { createAccountReader } from '../../src/store/accounts.ts'
 import { connect, type Database } from '../../src/store/database.ts'
 import { createIds } from '../../src/store/ids.ts'
 import { createKeyLister } from '../../src/store/key-list.ts'
-import { createKeyReader } from '../../src/store/keys.ts'
+import { createKeyReader, createKeyVersion } from '../../src/store/keys.ts'
 import { createLinkReader } from '../../src/store/links.ts'
 import { createOperatorTokenReader } from '../../src/store/operator-tokens.ts'
 import { createPersonReader } from '../../src/store/persons.ts'
@@ -218,7 +218,7 @@ describe('no statement of a request, a write or a start reads a table from end t
     const statements = new Set<string>()
     const noted = noteStatements(database, statements)
     createWriter(noted, clock, () => {})
-    createKeyReader(noted, digestKey(SECRET))
+    createKeyReader(noted, digestKey(SECRET), createKeyVersion())
     createKeyLister(noted, clock)
     createAccountReader(noted)
     createReceiptReader(noted)
@@ -227,7 +227,7 @@ describe('no statement of a request, a write or a start reads a table from end t
     createSessionReader(noted)
     createLinkReader(noted, clock)
     createOperatorTokenReader(noted, clock)
-    await recover({ reader: noted, spool: null, settle: async () => 'settled' })
+    await recover({ reader: noted, spool: null, orphans: [], settle: async () => 'settled', isDead: () => true })
     const plans = [...statements]
       .filter(sql => !/^(BEGIN|COMMIT|ROLLBACK)/.test(sql))
       .map(sql => {

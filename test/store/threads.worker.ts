@@ -1,0 +1,76 @@
+/** A serving thread for tests: does what it is told with its own store, and says what came of it. */
+import { parentPort, workerData } from 'node:worker_threads'
+import { createIds } from '../../src/store/ids.ts'
+import type { StoreHandle } from '../../src/store/local-store.ts'
+import { attachStore } from '../../src/store/sqlite.ts'
+import { aHold, aSettle, SECRET } from './helpers.ts'
+
+export interface ServingParts {
+  readonly handle: StoreHandle
+  readonly accountId: string
+}
+
+/** What the thread is told. */
+export type Task =
+  /** Holds so often at once, each of so much. */
+  | { readonly do: 'hold'; readonly times: number; readonly amount: bigint }
+  /** Settles all that it has held. */
+  | { readonly do: 'settle'; readonly amount: bigint }
+  /** Holds, checkpoints and settles, again and again, and says which exchanges are settled. */
+  | { readonly do: 'go on' }
+  | { readonly do: 'spool'; readonly amount: bigint }
+  | { readonly do: 'find'; readonly token: string }
+  | { readonly do: 'close' }
+
+const { handle, accountId } = workerData as ServingParts
+const clock = { now: () => Date.now() }
+const store = await attachStore(handle, { secret: SECRET, clock })
+const ids = createIds(clock, { lane: handle.lane })
+const held: string[] = []
+const port = parentPort!
+
+async function hold(amount: bigint): Promise<boolean> {
+  const exchange = ids.next('req_')
+  const result = await store.ledger.hold(aHold({ accountId, exchange, amount }))
+  if (result.held) held.push(exchange)
+  return result.held
+}
+
+async function goOn(): Promise<never> {
+  for (;;) {
+    const exchange = ids.next('req_')
+    const result = await store.ledger.hold(aHold({ accountId, exchange, amount: 100n }))
+    if (!result.held) throw new Error('there is not enough credit for this test')
+    await store.ledger.checkpoint([{ exchange, amount: 7n, promptTokens: 1, completionTokens: 1 }])
+    await store.ledger.settle(aSettle({ exchange, amount: 9n }))
+    port.postMessage(exchange)
+  }
+}
+
+async function act(task: Task): Promise<unknown> {
+  switch (task.do) {
+    case 'hold':
+      return (await Promise.all(Array.from({ length: task.times }, () => hold(task.amount)))).filter(Boolean).length
+    case 'settle':
+      return Promise.all(
+        held.splice(0).map(exchange => store.ledger.settle(aSettle({ exchange, amount: task.amount }))),
+      )
+    case 'go on':
+      return goOn()
+    case 'spool':
+      return held.map(exchange => store.ledger.spool(aSettle({ exchange, amount: task.amount })))
+    case 'find':
+      return store.keys.find(task.token, clock.now()).found
+    case 'close':
+      await store.close()
+      return 'closed'
+  }
+}
+
+port.on('message', (task: Task) => {
+  void act(task).then(
+    result => port.postMessage(result),
+    (error: Error) => port.postMessage(error.message),
+  )
+})
+port.postMessage('ready')
