@@ -38,20 +38,25 @@ export interface About {
 }
 
 export interface AppParts {
-  readonly gateway: Gateway
   generation(): Generation
   nextId(): string
   /** Whether the gateway takes new work: answers /readyz. It may look first. */
   ready(): Readiness | Promise<Readiness>
-  /** Where clients and people go; undefined while the gateway starts. */
-  about?(): About | undefined
   /** The text of /metrics; only on the operators' listener. */
-  metrics(): string
+  metrics(): Promise<string>
   reportBug(exchange: string, error: unknown): void
 }
 
+type HealthParts = Omit<AppParts, 'metrics'>
+
+export interface ClientAppParts extends HealthParts {
+  readonly gateway: Gateway
+  /** Where clients and people go; undefined while the gateway starts, or without a listener. */
+  about?(): About | undefined
+}
+
 /** The clients' application: policies and routes of the current generation. */
-export function createClientApp(parts: AppParts): Koa {
+export function createClientApp(parts: ClientAppParts): Koa {
   const app = createApp(parts)
   let router: { readonly generation: Generation; readonly routes: Koa.Middleware } | null = null
   app.use((ctx, next) => {
@@ -117,7 +122,7 @@ export function createAdminApp(
       })
     }
     ctx.type = 'text/plain; version=0.0.4; charset=utf-8'
-    ctx.body = parts.metrics()
+    ctx.body = await parts.metrics()
   })
   return app
 }
@@ -138,7 +143,7 @@ function checkLocalName(hostname: string, admin: Address | null): void {
  * What both have in common: the request id, the error boundary, the checks of the head, and health.
  * @param isForOperators whether the one who asks may know files and lines
  */
-function createApp(parts: AppParts, isForOperators: (ctx: Context) => Promise<boolean> = async () => false): Koa {
+function createApp(parts: HealthParts, isForOperators: (ctx: Context) => Promise<boolean> = async () => false): Koa {
   const app = new Koa()
   // Koa's own error printing is not needed: the boundary below sees everything first.
   app.silent = true
@@ -205,7 +210,7 @@ export function createJsonReader(): (ctx: Context, of: ApiBody) => Promise<unkno
   }
 }
 
-function createRoutes({ gateway }: AppParts, generation: Generation): Koa.Middleware {
+function createRoutes({ gateway }: ClientAppParts, generation: Generation): Koa.Middleware {
   // As written: two paths that differ in case or in a last slash may have two policies.
   const router = new Router({ sensitive: true, strict: true })
   /** Most requests are for one of these: found at once, without the router's patterns. */
@@ -245,7 +250,7 @@ const REFUSED_RELOAD = 'the last reload was refused: the log says why'
 /** `/livez` is about the process, `/readyz` about whether to send it requests; neither asks a provider or the log. */
 async function answerHealth(
   ctx: Context,
-  { ready }: AppParts,
+  { ready }: HealthParts,
   isForOperators: (ctx: Context) => Promise<boolean>,
 ): Promise<void> {
   if (ctx.method !== 'GET' && ctx.method !== 'HEAD')
@@ -374,11 +379,15 @@ function wantsUpgrade({ headers }: IncomingMessage): boolean {
   return headers.upgrade !== undefined && /(^|[\s,])upgrade([\s,]|$)/i.test(headers.connection ?? '')
 }
 
-/** Listens; resolves with the actual port. Rejects with the system's error (EADDRINUSE, EACCES). */
-export function listen(server: Server, { host, port }: Address): Promise<number> {
+/**
+ * Listens; resolves with the actual port. Rejects with the system's error (EADDRINUSE, EACCES).
+ *
+ * @param isShared several listeners of the process share the address, and the kernel gives each its part of the connections
+ */
+export function listen(server: Server, { host, port }: Address, isShared = false): Promise<number> {
   return new Promise((resolve, reject) => {
     server.once('error', reject)
-    server.listen(port, host, () => {
+    server.listen({ port, host, reusePort: isShared }, () => {
       server.off('error', reject)
       const address = server.address()
       resolve(typeof address === 'object' && address !== null ? address.port : port)

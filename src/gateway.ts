@@ -5,6 +5,7 @@
 import type { Context } from 'koa'
 import { decidedBy, isRefusal, type Refusal, refuse, type Sliced, slices } from '#contract'
 import { Chain } from './common/chain.ts'
+import { SharedCount } from './common/shared-count.ts'
 import { factsOf } from './config/conditions/when.ts'
 import { parseInSlices } from './providers/dialects/json-parse.ts'
 import type { Reply } from './request/finish.ts'
@@ -32,6 +33,8 @@ export interface GatewayParts extends SenderParts {
   /** An exchange begins in a generation, and is over. */
   entered(generation: Generation): void
   left(generation: Generation): void
+  /** Counts exchanges whose bodies have come; left out: this gateway is the only one of its process. */
+  readonly admitted?: SharedCount
   /** Called once for each exchange, when all is said and done. */
   record(exchange: LiveExchange, told: Told): void
   /** Of the last exchanges that are over; left out: none is remembered. */
@@ -50,14 +53,15 @@ export class Gateway {
   readonly #exchanges = new Chain<LiveExchange>()
   /** Those whose bodies are still coming, the longest waiting first. */
   readonly #arriving = new Chain<LiveExchange>()
-  /** Those whose bodies have come. */
-  #admitted = 0
+  /** Those whose bodies have come, in all threads of the process. */
+  readonly #admitted: SharedCount
   readonly #via = createVia()
   #waiting: (() => void)[] = []
   #draining = false
 
   constructor(parts: GatewayParts) {
     this.#parts = parts
+    this.#admitted = parts.admitted ?? new SharedCount()
     this.#host = {
       ...parts,
       memory: createMemory(() => parts.generation().configuration.limits),
@@ -108,7 +112,7 @@ export class Gateway {
 
   /** Exchanges under way: those whose bodies have come, which `max_inflight` bounds. */
   inflight(): number {
-    return this.#admitted
+    return this.#admitted.total
   }
 
   /** All that are under way, the oldest first; also those whose bodies are still coming. */
@@ -137,7 +141,7 @@ export class Gateway {
   }
 
   #checkRoom(generation: Generation): void {
-    if (this.#admitted < generation.configuration.limits.maxInflight) return
+    if (this.#admitted.total < generation.configuration.limits.maxInflight) return
     throw refuse('overloaded', { retryAfterMs: 1000, detail: 'too many exchanges under way' })
   }
 
@@ -149,7 +153,7 @@ export class Gateway {
     exchange.bytes = exchange.body.bytes
     if (config.kind === 'raw') noteRawModel(exchange)
     exchange.isAdmitted = true
-    this.#admitted++
+    this.#admitted.add(1)
     if (exchange.bytes.length > LONG_BODY_BYTES && config.kind !== 'raw') await parseAhead(exchange)
     if (config.keepResponsesMs !== null) await readKeptAhead(exchange)
   }
@@ -280,7 +284,7 @@ export class Gateway {
   #over(exchange: LiveExchange): void {
     this.#host.memory.countAnswer(exchange, 0)
     if (exchange.link) this.#exchanges.remove(exchange.link)
-    if (exchange.isAdmitted) this.#admitted--
+    if (exchange.isAdmitted) this.#admitted.add(-1)
     this.#parts.left(exchange.generation)
     if (this.#exchanges.size > 0) return
     for (const resolve of this.#waiting) resolve()

@@ -2,45 +2,36 @@
 
 import type { Server } from 'node:http'
 import type { Clock, Random } from '#contract'
+import type { ApiParts } from './api/api-parts.ts'
 import { controlPath, startControl } from './api/control/socket.ts'
 import { REFUSED_WITH_DATABASE } from './api/control/verbs.ts'
-import {
-  type AppParts,
-  createAdminApp,
-  createClientApp,
-  createListener,
-  type Listener,
-  listen,
-  type Readiness,
-  setTimeouts,
-} from './app.ts'
+import { type AppParts, createAdminApp, createListener, listen, type Readiness, setTimeouts } from './app.ts'
 import { createDeadlineClock, type DeadlineClock, systemClock } from './common/clock.ts'
+import { SharedCount } from './common/shared-count.ts'
 import { VERSION } from './common/version.ts'
 import type { Configuration } from './config/configuration.ts'
 import { urlHost } from './config/listen-address.ts'
 import { loadConfiguration } from './config/load.ts'
 import { modelNames } from './config/models.ts'
 import type { Problem } from './config/yaml/problem.ts'
-import { Gateway } from './gateway.ts'
 import { builtinRegistry } from './loader/builtin.ts'
 import type { Registry } from './loader/registry.ts'
 import { createLog, type Logger } from './observe/log.ts'
 import { createMetrics, type Metrics } from './observe/metrics.ts'
-import { createRawProxy } from './providers/raw.ts'
-import { createOverload } from './request/http/overload.ts'
-import { mistakeWords } from './request/pipeline/step-report.ts'
-import { summaryOf } from './request/send/record.ts'
+import { createShadowFigures } from './observe/shadow.ts'
 import { createDashboardServer, preparePage } from './runtime/dashboard-server.ts'
 import { notDryRun, runDry } from './runtime/dry-run.ts'
 import { createGeneration } from './runtime/generation.ts'
 import type { LoadedConfiguration } from './runtime/operator-views.ts'
 import { openOwnStore } from './runtime/own-store.ts'
-import { createRecentTrails, type Past } from './runtime/recent-trails.ts'
+import { createPast } from './runtime/recent-trails.ts'
 import { brokenPlugin, createReloads, type Loaded, type ReloadResult, type Reloads } from './runtime/reload.ts'
+import { createServing, type Serving } from './runtime/serving.ts'
 import { closeNow, closeSoon, createShutdown, followMistakes, followSignals, undoAll } from './runtime/shutdown.ts'
 import { StoreError } from './store/error.ts'
 import { createIds } from './store/ids.ts'
 import type { LocalStore } from './store/local-store.ts'
+import { promised } from './store/promised.ts'
 import { reportLosses } from './store/report-losses.ts'
 import { openStore } from './store/sqlite.ts'
 import { sweepResponses } from './store/sweep.ts'
@@ -130,8 +121,9 @@ interface Base extends StartParts {
 /** What changes while the gateway serves. */
 interface State {
   mostInflight: number
-  isOverloaded: boolean
   draining: boolean
+  /** What serves clients; undefined while the gateway starts. */
+  serving: Serving | undefined
   /** Their timeouts are those of the configuration that serves. */
   servers: readonly Server[]
 }
@@ -144,8 +136,8 @@ async function start(parts: StartParts): Promise<Running> {
   const page = configuration.dashboard ? preparePage(parts.options.page) : null
   const state: State = {
     mostInflight: configuration.limits.maxInflight,
-    isOverloaded: false,
     draining: false,
+    serving: undefined,
     servers: [],
   }
   // 1. The store, and with it the right to be the only one that writes to it.
@@ -157,27 +149,26 @@ async function start(parts: StartParts): Promise<Running> {
   sweepResponses(store, { log: parts.log.log, watch: deadlineClock.watch })
   const base: Base = { ...parts, configuration, clock, random, deadlineClock, state }
   const metrics = createMetrics({
-    isOverloaded: () => state.isOverloaded,
-    inflight: () => served.gateway.inflight(),
+    isOverloaded: () => state.serving?.isOverloaded() ?? false,
+    inflight: () => state.serving?.inflight() ?? 0,
     holdsOpen: () => store.openHolds(),
     ledgerHealthy: () => store.healthy(),
     unwritten: store.unwritten,
     version: VERSION,
   })
   const reloads = await createReloadsOf(base, store, metrics)
-  // 3. The gateway and its listeners.
-  const served: Served = { ...createGateway(base, { store, metrics, reloads }), store, metrics, reloads }
-  const { clients, ...urls } = await openListeners(base, served, page)
+  // 3. What serves clients, and the other listeners.
+  const { serving, past, ...urls } = await openListeners(base, { store, metrics, reloads }, page)
   // 4. The commands.
   const control = await startControl(store, controlPath(configuration.store, parts.options.configFile), {
     log: parts.log.log,
-    past: served.past,
+    past,
     models: () => modelNames(reloads.generation().configuration),
     refused: configuration.store === 'memory' ? {} : REFUSED_WITH_DATABASE,
   })
   parts.undo.push(control.close)
   // 5. The end, when it comes.
-  const { finished, drain } = followEnd(base, served, clients)
+  const { finished, drain } = followEnd(base, { metrics, reloads }, serving)
   tellListening(parts.log, urls)
   return { ...urls, store, configuration, finished, reload: () => reloads.reload('asked'), drain }
 }
@@ -220,6 +211,7 @@ async function createReloadsOf(base: Base, store: LocalStore, metrics: Metrics):
       metrics.reload(result)
       const { limits } = reloads.generation().configuration
       state.mostInflight = limits.maxInflight
+      state.serving?.limit(limits)
       for (const server of state.servers) setTimeouts(server, limits)
     },
   })
@@ -233,89 +225,69 @@ interface Services {
   readonly reloads: Reloads
 }
 
-interface Served extends Services {
-  readonly gateway: Gateway
-  readonly past: Past
-}
-
-function createGateway(base: Base, { store, metrics, reloads }: Services): Pick<Served, 'gateway' | 'past'> {
-  const { log, clock, random, deadlineClock, options, undo } = base
-  const rawProxy = createRawProxy()
-  undo.push(rawProxy.close)
-  const past = createRecentTrails({ metrics, startedAt: reloads.running().at, generation: reloads.generation })
-  const gateway = new Gateway({
-    store,
-    clock,
-    random,
-    deadlineClock,
-    rawProxy,
-    log: log.log,
-    generation: reloads.generation,
-    entered: reloads.entered,
-    left: reloads.left,
-    stepGraceMs: options.stepGraceMs ?? 5_000,
-    reportStep({ error, ...report }) {
-      metrics.stepFailed({ policy: report.policy, step: report.step })
-      log.log.error(
-        { ...report, what: mistakeWords(report), ...(error === undefined ? {} : { error }) },
-        'a step made a mistake',
-      )
-    },
-    reportBug: (exchange, error) => log.log.error({ exchange, error }, 'an unexpected error'),
-    findRecent: past.find,
-    record(exchange, told) {
-      const summary = summaryOf(exchange, told, clock)
-      past.remember(summary, exchange.plan)
-      metrics.exchange(summary)
-      log.exchange(summary)
-    },
-  })
-  return { gateway, past }
-}
-
 interface Urls {
   readonly url: string
   readonly adminUrl: string | null
   readonly dashboardUrl: string | null
 }
 
+interface Opened extends Urls {
+  readonly serving: Serving
+  readonly past: ApiParts['past']
+}
+
 async function openListeners(
   base: Base,
-  { store, metrics, reloads, gateway, past }: Served,
+  { store, metrics, reloads }: Services,
   page: ReturnType<typeof preparePage> | null,
-): Promise<Urls & { readonly clients: Listener }> {
+): Promise<Opened> {
   const { configuration, clock, log, undo, state, load } = base
   const ids = createIds(clock)
   let people: ReturnType<typeof createDashboardServer> | undefined
   const ready = () => readiness(state.draining, store.problem(), reloads.problem())
-  const parts: AppParts = {
-    gateway,
-    generation: reloads.generation,
-    nextId: () => ids.next('req_'),
-    async ready() {
-      await store.look()
-      return ready()
-    },
-    about: () => people?.about(),
-    metrics: metrics.render,
-    reportBug: (exchange, error) => log.log.error({ exchange, error }, 'an unexpected error'),
+  const lookAndTell = async () => {
+    await store.look()
+    return ready()
   }
-  const clients = createListener(createClientApp(parts), configuration.limits, parts.nextId, watchLoad(base, reloads))
-  const port = await listen(clients.server, configuration.listen)
+  const figures = createShadowFigures()
+  const serving = createServing({
+    ...base,
+    store,
+    metrics,
+    reloads,
+    figures,
+    admitted: new SharedCount(),
+    lane: 0,
+    stepGraceMs: base.options.stepGraceMs ?? STEP_GRACE_MS,
+    ready: lookAndTell,
+    about: () => people?.about(),
+  })
+  state.serving = serving
+  const { views } = serving
+  const port = await serving.listen(configuration.listen, false)
   const url = urlOf(configuration.listen.host, port)
-  undo.push(() => closeNow(clients.server))
+  undo.push(() => closeNow(serving.server))
+  const find = async (id: string) => views.find(id)
+  const past = createPast({ find, figures, startedAt: reloads.running().at, generation: reloads.generation })
   people = createDashboardServer({
     store,
     clock,
     log: log.log,
     version: VERSION,
-    gateway,
     past,
+    views: promised(views),
     generation: reloads.generation,
     loaded: () => ({ ...reloads.running(), again: load, redact: log.redact }),
     readiness: ready,
     clients: { url, port },
   })
+  const parts: AppParts = {
+    generation: reloads.generation,
+    nextId: () => ids.next('req_'),
+    ready: lookAndTell,
+    metrics: async () => metrics.render(),
+    reportBug: (exchange, error) => log.log.error({ exchange, error }, 'an unexpected error'),
+  }
   const dashboard = configuration.dashboard && page ? await people.open(parts, configuration.dashboard, page) : null
   if (dashboard) undo.push(() => closeSoon(dashboard.server))
   const admin = configuration.admin
@@ -325,31 +297,15 @@ async function openListeners(
   const adminUrl =
     admin && configuration.admin ? urlOf(configuration.admin.host, await listen(admin, configuration.admin)) : null
   if (admin) undo.push(() => closeSoon(admin))
-  state.servers = [clients.server, ...(dashboard ? [dashboard.server] : []), ...(admin ? [admin] : [])]
-  return { url, adminUrl, dashboardUrl: dashboard?.url ?? null, clients }
+  state.servers = [...(dashboard ? [dashboard.server] : []), ...(admin ? [admin] : [])]
+  return { url, adminUrl, dashboardUrl: dashboard?.url ?? null, serving, past }
 }
 
-/** Refuses a part of the new requests while the event loop is overloaded. */
-function watchLoad({ random, log, undo, deadlineClock, state }: Base, reloads: Reloads) {
-  const overload = createOverload({
-    mostMs: () => reloads.generation().configuration.limits.eventLoopMs,
-    cpuMs: threadCpuMs,
-    random,
-    changed(now) {
-      state.isOverloaded = now
-      if (now) log.log.warn({}, 'the event loop is overloaded: a part of the new requests is refused')
-      else log.log.warn({}, 'the event loop is no longer overloaded')
-    },
-  })
-  undo.push(deadlineClock.watch(overload.round))
-  return overload
-}
-
-function followEnd(base: Base, { gateway, store, metrics, reloads }: Served, clients: Listener) {
+function followEnd(base: Base, { metrics, reloads }: Omit<Services, 'store'>, serving: Serving) {
   const { log, undo, options, state } = base
   const { promise: finished, resolve: finish } = Promise.withResolvers<number>()
   const drainMs = () => reloads.generation().configuration.drainMs
-  const ending = createShutdown({ gateway, clients, log, drainMs, store, undo, finish })
+  const ending = createShutdown({ serving, log, drainMs, undo, finish })
   const drain = () => {
     state.draining = true
     ending()
@@ -370,11 +326,6 @@ function tellListening({ log }: Logger, { url, adminUrl, dashboardUrl }: Urls): 
   log.info({ url, ...others, pid: process.pid, version: VERSION }, 'listening')
 }
 
-function threadCpuMs(): number {
-  const { user, system } = process.threadCpuUsage()
-  return (user + system) / 1000
-}
-
 function openLog({ secrets }: Configuration, { env, stdout }: ServeOptions): Logger {
   const level = env['LOG_LEVEL'] ?? 'info'
   try {
@@ -383,6 +334,9 @@ function openLog({ secrets }: Configuration, { env, stdout }: ServeOptions): Log
     throw new StoreError(`LOG_LEVEL: ${(error as Error).message}`)
   }
 }
+
+/** How long a step may go on after an answer is over. */
+const STEP_GRACE_MS = 5_000
 
 /** How soon a changed file is noticed. */
 const WATCH_EVERY_MS = 1000

@@ -14,7 +14,7 @@ export interface Registration {
 /** What a running gateway knows beyond its store of exchanges that are over. */
 export interface RecentTrails {
   /** One of the last, without its receipt; undefined when it is not remembered. */
-  exchange(id: string): PastExchangeView | undefined
+  exchange(id: string): Promise<PastExchangeView | undefined>
   /** What steps in shadow would have done. */
   shadow(): ShadowView
   /** How many exchanges are remembered at most. */
@@ -40,9 +40,9 @@ export interface ApiParts {
   aliases(id: string): readonly string[]
   readiness(): { readonly ready: boolean; readonly reason?: string }
   /** Exchanges in progress, the oldest first. */
-  exchanges(): readonly ExchangeView[]
+  exchanges(): Promise<readonly ExchangeView[]>
   readonly past: RecentTrails
-  providers(): readonly ProviderView[]
+  providers(): Promise<readonly ProviderView[]>
   /** Reads the files again, to say what has changed and what is wrong with them. */
   configuration(): Promise<ConfigurationView>
   /** How the playground reaches the clients' door; null when no chat route takes a key. */

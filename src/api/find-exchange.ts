@@ -11,7 +11,7 @@ export async function findExchange(
   past: RecentTrails | undefined,
   id: string,
 ): Promise<PastExchangeView | undefined> {
-  const remembered = past?.exchange(id)
+  const remembered = await past?.exchange(id)
   const receipt = await store.findReceipt(id)
   if (remembered) return { ...remembered, receipt: receipt ? showReceipt(receipt) : null }
   return receipt && fromReceipt(store, receipt)

@@ -44,7 +44,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
         accounts,
         posted: formatMoney(posted),
         held: formatMoney(held),
-        inflight: parts.exchanges().length,
+        inflight: (await parts.exchanges()).length,
         open_holds: parts.store.openHolds(),
         ready,
         reason,
@@ -267,7 +267,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     summary: 'Requests in progress, the oldest first.',
     audience: 'operator',
     answers: 'ExchangePage',
-    handle: ({ parts }) => ({ body: showAll(parts.exchanges()) }),
+    handle: async ({ parts }) => ({ body: showAll(await parts.exchanges()) }),
   }),
   route({
     method: 'GET',
@@ -297,7 +297,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     summary: 'Providers, and how well their targets are.',
     audience: 'operator',
     answers: 'ProviderPage',
-    handle: ({ parts }) => ({ body: showAll(parts.providers()) }),
+    handle: async ({ parts }) => ({ body: showAll(await parts.providers()) }),
   }),
   route({
     method: 'GET',

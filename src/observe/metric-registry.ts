@@ -12,6 +12,8 @@ export interface MetricDefinition {
   /** In the order in which values are given. */
   readonly labels: readonly string[]
   readonly help: string
+  /** A gauge that each thread keeps for itself: their sum is shown, or the largest. Others are asked of the main thread alone. */
+  readonly ofThreads?: 'sum' | 'largest'
 }
 
 export interface Counter {
@@ -43,29 +45,50 @@ export interface Registry {
   outside(definition: MetricDefinition, read: () => number): void
   /** A 1 whose label is what there is to say. */
   info(definition: MetricDefinition, value: string): void
-  /** All metrics in the order in which they were made. */
-  render(): string
+  /** All metrics in the order in which they were made. @param others values of the same metrics in other threads, which are added */
+  render(others?: readonly MetricValues[]): string
+  /** What `render` shows, as data that can be sent to another thread. */
+  values(): MetricValues
+}
+
+/** By a metric's name: its label sets, as the page shows them, each with its values. */
+export type MetricValues = Readonly<Record<string, readonly (readonly [labels: string, values: unknown])[]>>
+
+interface Metric {
+  readonly head: string
+  readonly name: string
+  values(): MetricValues[string]
+  print(values: MetricValues[string]): string
+  /** Adds what another thread has. */
+  merge(values: MetricValues[string], others: MetricValues[string]): MetricValues[string]
 }
 
 export function createRegistry(): Registry {
-  const metrics: (() => string)[] = []
-  const add = (definition: MetricDefinition, samples: () => string) => {
-    const head = `# HELP ${definition.name} ${escapeHelp(definition.help)}\n# TYPE ${definition.name} ${definition.type}\n`
-    metrics.push(() => head + samples())
+  const metrics: Metric[] = []
+  const add = ({ name, type, help }: MetricDefinition, metric: Omit<Metric, 'head' | 'name'>) => {
+    metrics.push({ name, head: `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n`, ...metric })
   }
   return {
     counter(definition) {
       const sums = new LabelSets(definition, () => ({ sum: 0 }))
-      add(definition, () => sums.render(({ sum }, labels) => sample(definition.name, labels, printNumber(sum))))
+      const print = ({ sum }: { sum: number }, labels: string) => sample(definition.name, labels, printNumber(sum))
+      add(
+        definition,
+        labelled(sums, print, (one, other) => ({ sum: one.sum + other.sum })),
+      )
       return {
         add(amount, ...labels) {
           if (amount > 0 && Number.isFinite(amount)) sums.get(labels).sum += amount
         },
       }
     },
-    moneyCounter(definition, print) {
+    moneyCounter(definition, format) {
       const sums = new LabelSets(definition, () => ({ sum: 0n }))
-      add(definition, () => sums.render(({ sum }, labels) => sample(definition.name, labels, print(sum))))
+      const print = ({ sum }: { sum: bigint }, labels: string) => sample(definition.name, labels, format(sum))
+      add(
+        definition,
+        labelled(sums, print, (one, other) => ({ sum: one.sum + other.sum })),
+      )
       return {
         add(amount, ...labels) {
           if (amount > 0n) sums.get(labels).sum += amount
@@ -74,8 +97,15 @@ export function createRegistry(): Registry {
     },
     histogram(definition, buckets) {
       const series = new LabelSets(definition, () => ({ counts: buckets.map(() => 0), count: 0, sum: 0 }))
-      add(definition, () =>
-        series.render((values, labels) => histogramSamples(definition.name, buckets, values, labels)),
+      const print = (values: HistogramValues, labels: string) =>
+        histogramSamples(definition.name, buckets, values, labels)
+      add(
+        definition,
+        labelled(series, print, (one, other) => ({
+          counts: one.counts.map((count, index) => count + other.counts[index]!),
+          count: one.count + other.count,
+          sum: one.sum + other.sum,
+        })),
       )
       return {
         observe(value, ...labels) {
@@ -89,14 +119,54 @@ export function createRegistry(): Registry {
       }
     },
     outside(definition, read) {
-      add(definition, () => sample(definition.name, '', printNumber(readSafely(read))))
+      const { name, ofThreads } = definition
+      add(definition, {
+        values: () => [['', readSafely(read)]],
+        print: ([[, value] = ['', Number.NaN]]) => sample(name, '', printNumber(value as number)),
+        merge([[, one] = ['', 0]], [[, other] = ['', 0]]) {
+          if (ofThreads === undefined) return [['', one]]
+          const [here, there] = [one as number, other as number]
+          return [['', ofThreads === 'sum' ? here + there : Math.max(here, there)]]
+        },
+      })
     },
     info(definition, value) {
       const ones = new LabelSets(definition, () => '1')
       ones.get([value])
-      add(definition, () => ones.render((one, labels) => sample(definition.name, labels, one)))
+      const print = (one: string, labels: string) => sample(definition.name, labels, one)
+      add(
+        definition,
+        labelled(ones, print, one => one),
+      )
     },
-    render: () => metrics.map(samples => samples()).join(''),
+    render: (others = []) =>
+      metrics
+        .map(({ name, head, values, print, merge }) => {
+          const all = others.reduce((sum, each) => merge(sum, each[name] ?? []), values())
+          return head + print(all)
+        })
+        .join(''),
+    values: () => Object.fromEntries(metrics.map(({ name, values }) => [name, values()])),
+  }
+}
+
+/** A metric with label sets. @param sum adds the values of the same labels in another thread */
+function labelled<Values>(
+  sets: LabelSets<Values>,
+  print: (values: Values, labels: string) => string,
+  sum: (one: Values, other: Values) => Values,
+): Omit<Metric, 'head' | 'name'> {
+  return {
+    values: () => sets.all(),
+    print: values => values.map(([labels, each]) => print(each as Values, labels)).join(''),
+    merge(values, others) {
+      const merged = new Map(values)
+      for (const [labels, other] of others) {
+        const one = merged.get(labels)
+        merged.set(labels, one === undefined ? other : sum(one as Values, other as Values))
+      }
+      return [...merged]
+    },
   }
 }
 
@@ -138,8 +208,9 @@ class LabelSets<Values> {
     return (branch?.set ?? this.#new(values.map(shortened))).values
   }
 
-  render(print: (values: Values, labels: string) => string): string {
-    return this.#all.map(({ values, labels }) => print(values, labels)).join('')
+  /** In the order in which they came. */
+  all(): (readonly [labels: string, values: Values])[] {
+    return this.#all.map(({ labels, values }) => [labels, values] as const)
   }
 
   #new(values: readonly string[]): LabelSet<Values> {

@@ -1,6 +1,6 @@
 /** What /metrics tells, about a dozen series: their names and meanings as data, and one method for each thing that happens. */
 import { formatMoney } from '#contract'
-import { createRegistry, type MetricDefinition } from './metric-registry.ts'
+import { createRegistry, type MetricDefinition, type MetricValues } from './metric-registry.ts'
 import type { ExchangeSummary } from './summary.ts'
 
 /** Every metric, in the order of the page. */
@@ -88,6 +88,7 @@ export const METRICS = [
     type: 'gauge',
     labels: [],
     help: '1 while the event loop is overloaded and new requests are refused, else 0.',
+    ofThreads: 'largest',
   },
   { name: 'tollgate_inflight_exchanges', type: 'gauge', labels: [], help: 'Exchanges under way.' },
   { name: 'tollgate_holds_open', type: 'gauge', labels: [], help: 'Holds that are not settled yet.' },
@@ -96,12 +97,14 @@ export const METRICS = [
     type: 'gauge',
     labels: [],
     help: 'Settles that could not be written in time, are on disk in the spool, and are tried again.',
+    ofThreads: 'sum',
   },
   {
     name: 'tollgate_settles_waiting',
     type: 'gauge',
     labels: [],
     help: 'Settles that the disk refused altogether: only this process knows them, and tries again.',
+    ofThreads: 'sum',
   },
   { name: 'tollgate_ledger_healthy', type: 'gauge', labels: [], help: '1 when the ledger can be written, else 0.' },
   { name: 'tollgate_build_info', type: 'gauge', labels: ['version'], help: 'Always 1; the version is in the label.' },
@@ -124,7 +127,10 @@ export interface Metrics {
   unhandledRejection(): void
   reload(result: 'changed' | 'unchanged' | 'refused'): void
   /** The page, in the text format 0.0.4. */
-  render(): string
+  /** @param others values of the serving threads, which are added */
+  render(others?: readonly MetricValues[]): string
+  /** For the main thread: what this thread has counted. */
+  values(): MetricValues
 }
 
 export interface MetricsOptions {
@@ -195,6 +201,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
     reload: result => reloads.add(1, result),
     unhandledRejection: () => unhandledRejections.add(1),
     render: registry.render,
+    values: registry.values,
   }
 }
 

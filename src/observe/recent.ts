@@ -24,7 +24,10 @@ export interface RecentLimits {
 }
 
 /** Ten seconds of a busy gateway, a day of a quiet one. */
-const LIMITS: RecentLimits = { exchanges: 10_000, bytes: 16 * 1024 * 1024 }
+/** So many exchanges are remembered at most. */
+export const MAX_RECENT = 10_000
+
+const LIMITS: RecentLimits = { exchanges: MAX_RECENT, bytes: 16 * 1024 * 1024 }
 /** Characters of a note; a step that writes more is cut here, in its receipt it is not. */
 const MAX_NOTE_LENGTH = 1000
 

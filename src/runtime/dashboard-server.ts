@@ -9,16 +9,11 @@ import { createApi, tokenOf } from '../api/server.ts'
 import { type AppParts, createDashboardApp, createJsonReader, createListener, listen } from '../app.ts'
 import type { Address } from '../config/configuration.ts'
 import { basePath, urlHost } from '../config/listen-address.ts'
-import type { Gateway } from '../gateway.ts'
+import type { Promised } from '../store/promised.ts'
 import type { Store } from '../store/store.ts'
 import type { Generation } from './generation.ts'
-import {
-  configurationView,
-  exchangeView,
-  type LoadedConfiguration,
-  playgroundRoute,
-  providerViews,
-} from './operator-views.ts'
+import { configurationView, type LoadedConfiguration, playgroundRoute } from './operator-views.ts'
+import type { ServingViews } from './serving.ts'
 
 /** Where the page is built to. */
 const PAGE_FOLDER = fileURLToPath(new URL('../dashboard/dist', import.meta.url))
@@ -39,8 +34,8 @@ export interface DashboardServerParts {
   readonly clock: Clock
   readonly log: Log
   readonly version: string
-  readonly gateway: Pick<Gateway, 'exchanges'>
   readonly past: RecentTrails
+  readonly views: Pick<Promised<ServingViews>, 'exchanges' | 'providers'>
   generation(): Generation
   loaded(): LoadedConfiguration
   readiness(): { readonly ready: boolean; readonly reason?: string }
@@ -74,8 +69,8 @@ export function createDashboardServer(parts: DashboardServerParts) {
     aliases: id => [...configuration().aliases].filter(([, model]) => model === id).map(([alias]) => alias),
     readiness: parts.readiness,
     past: parts.past,
-    exchanges: () => parts.gateway.exchanges().map(exchangeView),
-    providers: () => providerViews(parts.generation(), clock.now()),
+    exchanges: parts.views.exchanges,
+    providers: parts.views.providers,
     configuration: () => configurationView(loaded()),
     playground: () => playgroundRoute(parts.generation(), clients.port),
   }

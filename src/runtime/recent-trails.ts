@@ -2,36 +2,30 @@
  * What is known of exchanges that are over, beyond their receipts: the trails of the last ones, and what steps in shadow
  * would have done. In memory, since the start, over reloads.
  */
+import type { ApiParts } from '../api/api-parts.ts'
 import type { PastExchangeView, ShadowStepView, ShadowView } from '../api/views.ts'
 import type { Metrics } from '../observe/metrics.ts'
-import { createRecent } from '../observe/recent.ts'
-import { createShadowFigures, type ShadowStep, shadowRun } from '../observe/shadow.ts'
+import { createRecent, MAX_RECENT } from '../observe/recent.ts'
+import { type ShadowFigures, type ShadowStep, shadowRun } from '../observe/shadow.ts'
 import type { ExchangeSummary } from '../observe/summary.ts'
 import type { Generation, LiveRoute } from './generation.ts'
 
-export interface Past {
+/** Of one thread: its last exchanges. */
+export interface RecentTrails {
   /** Called once for each exchange, when it is over. */
   remember(exchange: ExchangeSummary, plan: LiveRoute['plan']): void
   /** One of the last exchanges. */
   find(id: string): ExchangeSummary | undefined
-  /** The same, for operators. */
-  exchange(id: string): PastExchangeView | undefined
-  /** Steps in shadow since the start, and those of the configuration that have not run yet. */
-  shadow(): ShadowView
-  /** How many exchanges are remembered at most. */
-  readonly most: number
 }
 
-export interface RecentTrails {
+export interface RecentTrailsParts {
   readonly metrics: Pick<Metrics, 'shadowRan'>
-  /** Milliseconds since the epoch. */
-  readonly startedAt: number
-  generation(): Pick<Generation, 'routes'>
+  /** Those of all threads are counted in the main one. */
+  readonly figures: Pick<ShadowFigures, 'count'>
 }
 
-export function createRecentTrails({ metrics, startedAt, generation }: RecentTrails): Past {
+export function createRecentTrails({ metrics, figures }: RecentTrailsParts): RecentTrails {
   const recent = createRecent()
-  const figures = createShadowFigures()
   return {
     remember(exchange, plan) {
       recent.add(exchange)
@@ -45,12 +39,27 @@ export function createRecentTrails({ metrics, startedAt, generation }: RecentTra
       }
     },
     find: recent.find,
-    exchange(id) {
-      const found = recent.find(id)
+  }
+}
+
+export interface PastParts {
+  /** Finds one of the last exchanges of all threads. */
+  find(id: string): Promise<ExchangeSummary | undefined>
+  readonly figures: Pick<ShadowFigures, 'steps'>
+  /** Milliseconds since the epoch. */
+  readonly startedAt: number
+  generation(): Pick<Generation, 'routes'>
+}
+
+/** What operators see of exchanges that are over. */
+export function createPast({ find, figures, startedAt, generation }: PastParts): ApiParts['past'] {
+  return {
+    async exchange(id) {
+      const found = await find(id)
       return found && exchangeView(found)
     },
     shadow: () => shadowView(figures.steps(), generation().routes, startedAt),
-    most: recent.most,
+    most: MAX_RECENT,
   }
 }
 

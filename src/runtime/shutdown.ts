@@ -1,19 +1,14 @@
 /** The end of the process: signals, the drain, the listeners' last answers, and what nobody has caught. */
 import type { Server } from 'node:http'
-import { refuse } from '#contract'
-import type { Listener } from '../app.ts'
-import type { Gateway } from '../gateway.ts'
 import type { Logger } from '../observe/log.ts'
-import type { Store } from '../store/store.ts'
+import type { ServingEnd } from './serving.ts'
 
 export interface ShutdownParts {
-  readonly gateway: Gateway
   /** The operators' listener stays to the end: it tells /readyz and /metrics while streams finish. */
-  readonly clients: Listener
+  readonly serving: ServingEnd
   readonly log: Logger
   /** How long streams may go on, and what could not be written is tried again. */
   drainMs(): number
-  readonly store: Pick<Store, 'safe' | 'unwritten'>
   readonly undo: readonly (() => unknown)[]
   finish(code: number): void
 }
@@ -45,7 +40,7 @@ const UNDO_MS = 20_000
  * error event. Either way everything is settled before the store closes: settles that could not be written are waited for
  * as long as streams are. The exit code is 1 when that did not succeed.
  */
-export function createShutdown({ gateway, clients, log, drainMs, store, undo, finish }: ShutdownParts): () => void {
+export function createShutdown({ serving, log, drainMs, undo, finish }: ShutdownParts): () => void {
   const { promise: cutting, resolve: startCut } = Promise.withResolvers<void>()
   let calls = 0
   let isIdle = false
@@ -58,11 +53,10 @@ export function createShutdown({ gateway, clients, log, drainMs, store, undo, fi
   const cut = () => {
     clearTimeout(timer)
     startCut()
-    gateway.cut()
-    clients.cutBodies(refuse('shutting_down', { retryAfterMs: 1000 }))
+    serving.cut()
     // A step that hangs before it went on could hold the process for ever; recovery settles what it leaves open.
     timer = setTimeout(() => {
-      log.log.error({ inflight: gateway.inflight() }, 'exchanges did not end after they were cut')
+      log.log.error({ inflight: serving.inflight() }, 'exchanges did not end after they were cut')
       ended(1)
     }, AFTER_CUT_MS)
   }
@@ -71,18 +65,16 @@ export function createShutdown({ gateway, clients, log, drainMs, store, undo, fi
     // Once all are over there is nothing to cut, and the rest has its own time.
     if (calls === 2 && !isIdle) cut()
     if (calls > 1) return
-    log.log.info({ inflight: gateway.inflight(), drain_ms: drainMs() }, 'shutting down')
-    gateway.drain()
-    clients.server.close()
-    clients.server.closeIdleConnections()
+    log.log.info({ inflight: serving.inflight(), drain_ms: drainMs() }, 'shutting down')
+    serving.drain()
     timer = setTimeout(cut, drainMs())
-    void gateway
+    void serving
       .idle()
-      .then(() => {
-        const { waiting } = store.unwritten()
+      .then(() => serving.waiting())
+      .then(waiting => {
         if (waiting > 0)
           log.log.warn({ settles: waiting }, 'every exchange has ended; waiting for settles to be written')
-        return Promise.race([store.safe(), cutting])
+        return Promise.race([serving.safe(), cutting])
       })
       .then(() => {
         isIdle = true

@@ -171,7 +171,7 @@ export class TestGateway {
     })
     const nextId = () => this.#ids.next('req_')
     const ready = () => ({ ready: true })
-    const app = createClientApp({ gateway: this.gateway, generation, nextId, ready, metrics: () => '', reportBug })
+    const app = createClientApp({ gateway: this.gateway, generation, nextId, ready, reportBug })
     this.#listener = createListener(app, configuration.limits, nextId)
   }
 

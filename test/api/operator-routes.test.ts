@@ -292,7 +292,7 @@ describe('the gateway', () => {
   test('at a glance', async () => {
     await using rig = await startRig({
       parts: {
-        exchanges: () => [EXCHANGE],
+        exchanges: async () => [EXCHANGE],
         readiness: () => ({ ready: false, reason: 'the ledger cannot be written' }),
       },
     })

@@ -31,7 +31,6 @@ import { cookieName } from '../../src/api/sessions.ts'
 import { createGuard, type Guard } from '../../src/api/sign-in.ts'
 import { createAjv } from '../../src/api/validate.ts'
 import { type AppParts, createAdminApp, createDashboardApp, createJsonReader } from '../../src/app.ts'
-import type { Gateway } from '../../src/gateway.ts'
 import type { Generation } from '../../src/runtime/generation.ts'
 import { createIds } from '../../src/store/ids.ts'
 import type { LocalStore } from '../../src/store/local-store.ts'
@@ -276,12 +275,12 @@ function plainParts(store: LocalStore, clock: TestClock, log: Log): ApiParts {
     aliases: id => (id === 'm' ? ['m-latest'] : []),
     readiness: () => ({ ready: true }),
     past: {
-      exchange: () => undefined,
+      exchange: async () => undefined,
       shadow: () => ({ since: new Date(clock.now()).toISOString(), steps: [] }),
       most: 10_000,
     },
-    exchanges: () => [],
-    providers: () => [],
+    exchanges: async () => [],
+    providers: async () => [],
     configuration: async () => ({
       files: [],
       loaded_at: new Date(clock.now()).toISOString(),
@@ -304,12 +303,10 @@ function surroundings(log: Record<string, unknown>[], options: RigOptions): AppP
   const { metrics = 'open', configurationProblem: configuration } = options
   const ids = createIds(testClock())
   return {
-    // Clients' requests do not come to these listeners.
-    gateway: undefined as unknown as Gateway,
     generation: () => ({ configuration: { trustProxy: 1, admin, metrics } }) as Generation,
     nextId: () => ids.next('req_'),
     ready: () => ({ ready: true, ...(configuration === undefined ? {} : { configuration }) }),
-    metrics: () => 'up 1\n',
+    metrics: async () => 'up 1\n',
     reportBug: (exchange, err) => log.push({ level: 'error', exchange, err, msg: 'bug' }),
   }
 }

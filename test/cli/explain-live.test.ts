@@ -66,7 +66,7 @@ const REFUSED: PastExchangeView = {
 async function remembering<Result>(past: Partial<RecentTrails>, work: () => Promise<Result>): Promise<Result> {
   const owner = await ownStore(place.database)
   const parts: RecentTrails = {
-    exchange: () => undefined,
+    exchange: async () => undefined,
     shadow: () => ({ since: '2026-11-21T12:00:00.000Z', steps: [] }),
     most: 10_000,
     ...past,
@@ -103,7 +103,7 @@ describe('an exchange that nobody knows', () => {
 
 describe('an exchange', () => {
   test('that was refused, as text', async () => {
-    expect(await remembering({ exchange: () => REFUSED }, () => explainLive(ID, told, terminal))).toBe(0)
+    expect(await remembering({ exchange: async () => REFUSED }, () => explainLive(ID, told, terminal))).toBe(0)
     expect(out).toBe(`${ID} was refused: 429 rate_limit_exceeded. The step burst decided.
 
   at       2026-11-21 12:00:00.123 UTC, 2.5 ms
@@ -125,7 +125,7 @@ Money
   })
 
   test('as JSON', async () => {
-    await remembering({ exchange: () => REFUSED }, () => explainLive(ID, { ...told, json: true }, terminal))
+    await remembering({ exchange: async () => REFUSED }, () => explainLive(ID, { ...told, json: true }, terminal))
     expect(JSON.parse(out)).toEqual(REFUSED)
   })
 

@@ -2,8 +2,6 @@
 import { existsSync } from 'node:fs'
 import { afterAll, expect, test, vi } from 'vitest'
 import { definePlugin } from '#contract'
-import type { Listener } from '../../src/app.ts'
-import type { Gateway } from '../../src/gateway.ts'
 import type { Logger } from '../../src/observe/log.ts'
 import { createShutdown } from '../../src/runtime/shutdown.ts'
 import { beside } from '../helpers/edit-configuration.ts'
@@ -87,16 +85,16 @@ test.each([
     const codes: number[] = []
     let cuts = 0
     const end = createShutdown({
-      gateway: {
+      serving: {
         inflight: () => 0,
         drain() {},
         cut: () => void cuts++,
         idle: () => (isIdle ? Promise.resolve() : never),
-      } as unknown as Gateway,
-      clients: { server: { close() {}, closeIdleConnections() {} }, cutBodies() {} } as unknown as Listener,
+        waiting: async () => 0,
+        safe: () => Promise.resolve(),
+      },
       log: { log: { info: write, error: write }, flush() {} } as unknown as Logger,
       drainMs: () => 1000,
-      store: { safe: () => Promise.resolve(), unwritten: () => ({ spooled: 0, waiting: 0 }) },
       undo: [() => never],
       finish: code => codes.push(code),
     })

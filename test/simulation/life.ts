@@ -122,7 +122,6 @@ export class Life {
       generation: () => this.#generation,
       nextId: () => ids.next('req_'),
       ready: () => ({ ready: true }),
-      metrics: () => '',
       reportBug: (_exchange, error) => this.#mistake('an unexpected error', error),
     })
     this.#listener = createListener(app, configuration.limits, () => ids.next('req_'))

@@ -30,7 +30,7 @@ export function sendModel(exchange: LiveExchange, id: string): Reply {
 }
 
 /** Finds one of the last exchanges that are over. */
-export type FindRecent = (id: string) => ExchangeSummary | undefined
+export type FindRecent = (id: string) => ExchangeSummary | undefined | Promise<ExchangeSummary | undefined>
 
 /**
  * `GET /v1/receipts/{id}`: of the key's own account, by the `x-request-id` of the exchange. Of one that never held money
@@ -43,7 +43,7 @@ export async function sendReceipt(
 ): Promise<Reply> {
   const { account, host } = exchange
   const receipt = await host.store.findReceipt(id)
-  const found = receipt ?? findRecent?.(id)
+  const found = receipt ?? (await findRecent?.(id))
   if (!found || !account || found.accountId !== account.id) throw refuse('receipt_not_found')
   return jsonReply(exchange, receipt ? receiptEntry(receipt) : exchangeEntry(found as ExchangeSummary))
 }

@@ -1,0 +1,179 @@
+/**
+ * What serves clients in one thread: the gateway with its listener. A process has one, in the main thread, or one in each
+ * serving thread (threads.ts); what the rest of the process knows of it is here.
+ */
+import type { Server } from 'node:http'
+import { type Clock, type Random, refuse } from '#contract'
+import type { ExchangeView, ProviderView } from '../api/views.ts'
+import { type ClientAppParts, createClientApp, createListener, listen, setTimeouts } from '../app.ts'
+import type { DeadlineClock } from '../common/clock.ts'
+import type { SharedCount } from '../common/shared-count.ts'
+import type { Address, Limits } from '../config/configuration.ts'
+import { Gateway } from '../gateway.ts'
+import type { Logger } from '../observe/log.ts'
+import type { MetricValues } from '../observe/metric-registry.ts'
+import type { Metrics } from '../observe/metrics.ts'
+import type { ShadowFigures } from '../observe/shadow.ts'
+import type { ExchangeSummary } from '../observe/summary.ts'
+import { createRawProxy } from '../providers/raw.ts'
+import { createOverload } from '../request/http/overload.ts'
+import { mistakeWords } from '../request/pipeline/step-report.ts'
+import type { FindRecent } from '../request/send/lookup.ts'
+import { summaryOf } from '../request/send/record.ts'
+import { createIds } from '../store/ids.ts'
+import type { Store } from '../store/store.ts'
+import { exchangeView, providerViews } from './operator-views.ts'
+import { createRecentTrails } from './recent-trails.ts'
+import type { Reloads } from './reload.ts'
+
+/** What operators see of it. */
+export interface ServingViews {
+  exchanges(): readonly ExchangeView[]
+  providers(): readonly ProviderView[]
+  /** One of its last exchanges. */
+  find(id: string): ExchangeSummary | undefined
+  metrics(): MetricValues
+}
+
+/** How it ends. */
+export interface ServingEnd {
+  /** Exchanges under way. */
+  inflight(): number
+  /** No new work from now on. */
+  drain(): void
+  /** Ends what is under way, with an error. */
+  cut(): void
+  /** Resolves when no exchange is under way. */
+  idle(): Promise<void>
+  /** Settles that only the memory knows. */
+  waiting(): Promise<number>
+  /** Resolves when no charge is in memory only. */
+  safe(): Promise<void>
+}
+
+export interface Serving extends ServingEnd {
+  readonly views: ServingViews
+  readonly server: Server
+  /** Whether the event loop is overloaded. */
+  isOverloaded(): boolean
+  /** Resolves with the actual port. @param isShared several threads listen there */
+  listen(address: Address, isShared: boolean): Promise<number>
+  /** Limits that have changed. */
+  limit(limits: Limits): void
+}
+
+export interface ServingParts {
+  readonly store: Store
+  readonly clock: Clock
+  readonly random: Random
+  readonly deadlineClock: DeadlineClock
+  readonly log: Logger
+  readonly metrics: Metrics
+  readonly figures: Pick<ShadowFigures, 'count'>
+  readonly reloads: Pick<Reloads, 'generation' | 'entered' | 'left'>
+  readonly admitted: SharedCount
+  /** The thread's number: ids of its exchanges carry it. */
+  readonly lane: number
+  readonly stepGraceMs: number
+  readonly ready: ClientAppParts['ready']
+  about(): ReturnType<NonNullable<ClientAppParts['about']>>
+  /** Finds an exchange that another thread may remember; left out: there is none. */
+  readonly findElsewhere?: FindRecent
+  readonly undo: (() => unknown)[]
+}
+
+export function createServing(parts: ServingParts): Serving {
+  const { store, clock, log, metrics, reloads, undo, deadlineClock, findElsewhere } = parts
+  const { generation } = reloads
+  const recent = createRecentTrails(parts)
+  const gateway = createGateway(parts, recent, findElsewhere ?? recent.find)
+  const ids = createIds(clock, { lane: parts.lane })
+  let isOverloaded = false
+  const overload = createOverload({
+    mostMs: () => generation().configuration.limits.eventLoopMs,
+    cpuMs: threadCpuMs,
+    random: parts.random,
+    changed(now) {
+      isOverloaded = now
+      if (now) log.log.warn({}, 'the event loop is overloaded: a part of the new requests is refused')
+      else log.log.warn({}, 'the event loop is no longer overloaded')
+    },
+  })
+  undo.push(deadlineClock.watch(overload.round))
+  const app = createClientApp({
+    gateway,
+    generation,
+    nextId: () => ids.next('req_'),
+    ready: parts.ready,
+    about: parts.about,
+    reportBug: (exchange, error) => log.log.error({ exchange, error }, 'an unexpected error'),
+  })
+  const clients = createListener(app, generation().configuration.limits, () => ids.next('req_'), overload)
+  return {
+    views: {
+      exchanges: () => gateway.exchanges().map(exchangeView),
+      providers: () => providerViews(generation(), clock.now()),
+      find: recent.find,
+      metrics: metrics.values,
+    },
+    server: clients.server,
+    isOverloaded: () => isOverloaded,
+    listen: (address, isShared) => listen(clients.server, address, isShared),
+    limit: limits => setTimeouts(clients.server, limits),
+    inflight: () => gateway.inflight(),
+    drain() {
+      gateway.drain()
+      clients.server.close()
+      clients.server.closeIdleConnections()
+    },
+    cut() {
+      gateway.cut()
+      clients.cutBodies(refuse('shutting_down', { retryAfterMs: 1000 }))
+    },
+    idle: () => gateway.idle(),
+    waiting: async () => store.unwritten().waiting,
+    safe: store.safe,
+  }
+}
+
+function createGateway(
+  { store, clock, random, deadlineClock, log, metrics, reloads, admitted, stepGraceMs, undo }: ServingParts,
+  recent: ReturnType<typeof createRecentTrails>,
+  findRecent: FindRecent,
+): Gateway {
+  const rawProxy = createRawProxy()
+  undo.push(rawProxy.close)
+  return new Gateway({
+    store,
+    clock,
+    random,
+    deadlineClock,
+    rawProxy,
+    log: log.log,
+    generation: reloads.generation,
+    entered: reloads.entered,
+    left: reloads.left,
+    admitted,
+    stepGraceMs,
+    reportStep({ error, ...report }) {
+      metrics.stepFailed({ policy: report.policy, step: report.step })
+      log.log.error(
+        { ...report, what: mistakeWords(report), ...(error === undefined ? {} : { error }) },
+        'a step made a mistake',
+      )
+    },
+    reportBug: (exchange, error) => log.log.error({ exchange, error }, 'an unexpected error'),
+    findRecent,
+    record(exchange, told) {
+      const summary = summaryOf(exchange, told, clock)
+      recent.remember(summary, exchange.plan)
+      metrics.exchange(summary)
+      log.exchange(summary)
+    },
+  })
+}
+
+function threadCpuMs(): number {
+  const { user, system } = process.threadCpuUsage()
+  return (user + system) / 1000
+}
