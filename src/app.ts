@@ -52,7 +52,7 @@ type HealthParts = Omit<AppParts, 'metrics'>
 export interface ClientAppParts extends HealthParts {
   readonly gateway: Gateway
   /** Where clients and people go; undefined while the gateway starts, or without a listener. */
-  about?(): About | undefined
+  about?(): About | undefined | Promise<About | undefined>
 }
 
 /** The clients' application: policies and routes of the current generation. */
@@ -66,8 +66,9 @@ export function createClientApp(parts: ClientAppParts): Koa {
     if (router?.generation !== generation) router = { generation, routes: createRoutes(parts, generation) }
     return router.routes(ctx as never, next)
   })
-  app.use(ctx => {
-    const about = ctx.path === '/' && (ctx.method === 'GET' || ctx.method === 'HEAD') ? parts.about?.() : undefined
+  app.use(async ctx => {
+    const isAsked = ctx.path === '/' && (ctx.method === 'GET' || ctx.method === 'HEAD')
+    const about = isAsked ? await parts.about?.() : undefined
     if (about === undefined)
       throw refuse('unknown_url', { message: unknownUrl(ctx.method, ctx.path, parts.generation()) })
     ctx.set('cache-control', 'no-store')

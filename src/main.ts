@@ -1,6 +1,7 @@
 /** Start, signals, drain: the life of the process around the gateway. */
 
 import type { Server } from 'node:http'
+import { availableParallelism } from 'node:os'
 import type { Clock, Random } from '#contract'
 import type { ApiParts } from './api/api-parts.ts'
 import { controlPath, startControl } from './api/control/socket.ts'
@@ -11,7 +12,6 @@ import { SharedCount } from './common/shared-count.ts'
 import { VERSION } from './common/version.ts'
 import type { Configuration } from './config/configuration.ts'
 import { urlHost } from './config/listen-address.ts'
-import { loadConfiguration } from './config/load.ts'
 import { modelNames } from './config/models.ts'
 import type { Problem } from './config/yaml/problem.ts'
 import { builtinRegistry } from './loader/builtin.ts'
@@ -19,19 +19,21 @@ import type { Registry } from './loader/registry.ts'
 import { createLog, type Logger } from './observe/log.ts'
 import { createMetrics, type Metrics } from './observe/metrics.ts'
 import { createShadowFigures } from './observe/shadow.ts'
+import { closeSoon } from './runtime/close-server.ts'
 import { createDashboardServer, preparePage } from './runtime/dashboard-server.ts'
 import { notDryRun, runDry } from './runtime/dry-run.ts'
 import { createGeneration } from './runtime/generation.ts'
+import { createLoader, type Loader } from './runtime/loader.ts'
 import type { LoadedConfiguration } from './runtime/operator-views.ts'
 import { openOwnStore } from './runtime/own-store.ts'
 import { createPast } from './runtime/recent-trails.ts'
 import { brokenPlugin, createReloads, type Loaded, type ReloadResult, type Reloads } from './runtime/reload.ts'
-import { createServing, type Serving } from './runtime/serving.ts'
-import { closeNow, closeSoon, createShutdown, followMistakes, followSignals, undoAll } from './runtime/shutdown.ts'
+import { alone, createServing, type ServingParts, type ServingSet } from './runtime/serving.ts'
+import { createShutdown, followMistakes, followSignals, undoAll } from './runtime/shutdown.ts'
+import { ServingThreads, type ThreadsParts, threadsOf } from './runtime/threads.ts'
 import { StoreError } from './store/error.ts'
 import { createIds } from './store/ids.ts'
 import type { LocalStore } from './store/local-store.ts'
-import { promised } from './store/promised.ts'
 import { reportLosses } from './store/report-losses.ts'
 import { openStore } from './store/sqlite.ts'
 import { sweepResponses } from './store/sweep.ts'
@@ -87,14 +89,13 @@ export class ConfigurationProblems extends Error {
 
 /** Starts a gateway and resolves when it listens. What fails on the way is undone and thrown. */
 export async function serve(options: ServeOptions): Promise<Running> {
-  const load = () =>
-    loadConfiguration(options.configFile, { env: options.env, registry: options.registry ?? builtinRegistry() })
+  const { load, textsOf } = createLoader(options.configFile, options.env, options.registry ?? builtinRegistry())
   const loaded = await load()
   if ('problems' in loaded) throw new ConfigurationProblems(loaded.problems, loaded.sources)
   const log = openLog(loaded.configuration, options)
   const undo: (() => unknown)[] = []
   try {
-    return await start({ loaded, load, log, options, undo })
+    return await start({ loaded, load, textsOf, log, options, undo })
   } catch (error) {
     await undoAll(undo, log)
     throw error
@@ -104,6 +105,7 @@ export async function serve(options: ServeOptions): Promise<Running> {
 interface StartParts {
   readonly loaded: Loaded
   readonly load: LoadedConfiguration['again']
+  readonly textsOf: Loader['textsOf']
   readonly log: Logger
   readonly options: ServeOptions
   readonly undo: (() => unknown)[]
@@ -123,7 +125,9 @@ interface State {
   mostInflight: number
   draining: boolean
   /** What serves clients; undefined while the gateway starts. */
-  serving: Serving | undefined
+  serving: ServingSet | undefined
+  /** Where there are several threads. */
+  threads: ServingThreads | undefined
   /** Their timeouts are those of the configuration that serves. */
   servers: readonly Server[]
 }
@@ -138,10 +142,11 @@ async function start(parts: StartParts): Promise<Running> {
     mostInflight: configuration.limits.maxInflight,
     draining: false,
     serving: undefined,
+    threads: undefined,
     servers: [],
   }
   // 1. The store, and with it the right to be the only one that writes to it.
-  const store = await openRecovered({ ...parts, configuration, clock, state })
+  const { store, secret } = await openRecovered({ ...parts, configuration, clock, state })
   // 2. What the configuration describes.
   const deadlineClock = createDeadlineClock()
   parts.undo.push(deadlineClock.stop)
@@ -158,7 +163,7 @@ async function start(parts: StartParts): Promise<Running> {
   })
   const reloads = await createReloadsOf(base, store, metrics)
   // 3. What serves clients, and the other listeners.
-  const { serving, past, ...urls } = await openListeners(base, { store, metrics, reloads }, page)
+  const { serving, past, ...urls } = await openListeners(base, { store, secret, metrics, reloads }, page)
   // 4. The commands.
   const control = await startControl(store, controlPath(configuration.store, parts.options.configFile), {
     log: parts.log.log,
@@ -173,23 +178,29 @@ async function start(parts: StartParts): Promise<Running> {
   return { ...urls, store, configuration, finished, reload: () => reloads.reload('asked'), drain }
 }
 
+interface OpenStore {
+  readonly store: LocalStore
+  /** Under which keys are digested. */
+  readonly secret: string
+}
+
 type Opening = StartParts & Pick<Base, 'configuration' | 'clock' | 'state'>
 
-async function openRecovered({ configuration, clock, log, options, undo, state }: Opening): Promise<LocalStore> {
+async function openRecovered({ configuration, clock, log, options, undo, state }: Opening): Promise<OpenStore> {
   const open: typeof openStore = each =>
     (options.open ?? openStore)({ ...each, log: log.log, reserve: () => state.mostInflight })
-  const { store, lock } = await openOwnStore(configuration, clock, log, open)
+  const { store, lock, secret } = await openOwnStore(configuration, clock, log, open)
   undo.push(
     () => lock?.release(),
     () => store.close(),
   )
   const { settled, replayed } = await store.recover()
   if (settled + replayed > 0) log.log.warn({ settled, replayed }, 'recovered what a dead process left open')
-  return store
+  return { store, secret }
 }
 
 async function createReloadsOf(base: Base, store: LocalStore, metrics: Metrics): Promise<Reloads> {
-  const { loaded, load, log, clock, random, deadlineClock, state, undo } = base
+  const { loaded, load, textsOf, log, clock, random, deadlineClock, state, undo } = base
   const reloads = await createReloads({
     first: loaded,
     load,
@@ -203,6 +214,7 @@ async function createReloadsOf(base: Base, store: LocalStore, metrics: Metrics):
       const mistakes = await runDry(routes, { catalog, targets: healthTracker, clock, random }, 'reload')
       return mistakes.map(({ position, message, suggestion }) => brokenPlugin(position, message, suggestion))
     },
+    agree: async each => state.threads?.prepare(textsOf(each)),
     notRun: notDryRun,
     log: log.log,
     redact: log.redact,
@@ -211,7 +223,7 @@ async function createReloadsOf(base: Base, store: LocalStore, metrics: Metrics):
       metrics.reload(result)
       const { limits } = reloads.generation().configuration
       state.mostInflight = limits.maxInflight
-      state.serving?.limit(limits)
+      if (result === 'changed') state.serving?.changed(limits)
       for (const server of state.servers) setTimeouts(server, limits)
     },
   })
@@ -219,8 +231,7 @@ async function createReloadsOf(base: Base, store: LocalStore, metrics: Metrics):
   return reloads
 }
 
-interface Services {
-  readonly store: LocalStore
+interface Services extends OpenStore {
   readonly metrics: Metrics
   readonly reloads: Reloads
 }
@@ -232,50 +243,44 @@ interface Urls {
 }
 
 interface Opened extends Urls {
-  readonly serving: Serving
+  readonly serving: ServingSet
   readonly past: ApiParts['past']
 }
 
 async function openListeners(
   base: Base,
-  { store, metrics, reloads }: Services,
+  services: Services,
   page: ReturnType<typeof preparePage> | null,
 ): Promise<Opened> {
   const { configuration, clock, log, undo, state, load } = base
+  const { store, metrics, reloads } = services
   const ids = createIds(clock)
   let people: ReturnType<typeof createDashboardServer> | undefined
-  const ready = () => readiness(state.draining, store.problem(), reloads.problem())
+  const ready = () => readiness(state.draining, store.problem() ?? state.serving?.problem() ?? null, reloads.problem())
   const lookAndTell = async () => {
     await store.look()
     return ready()
   }
   const figures = createShadowFigures()
-  const serving = createServing({
-    ...base,
-    store,
-    metrics,
-    reloads,
-    figures,
-    admitted: new SharedCount(),
-    lane: 0,
-    stepGraceMs: base.options.stepGraceMs ?? STEP_GRACE_MS,
-    ready: lookAndTell,
-    about: () => people?.about(),
-  })
+  const serving = await startServing(base, services, { figures, ready: lookAndTell, about: () => people?.about() })
   state.serving = serving
+  undo.push(() => serving.close())
   const { views } = serving
-  const port = await serving.listen(configuration.listen, false)
+  const port = await serving.listen(configuration.listen)
   const url = urlOf(configuration.listen.host, port)
-  undo.push(() => closeNow(serving.server))
-  const find = async (id: string) => views.find(id)
-  const past = createPast({ find, figures, startedAt: reloads.running().at, generation: reloads.generation })
+  const past = createPast({
+    find: views.find,
+    figures,
+    startedAt: reloads.running().at,
+    generation: reloads.generation,
+  })
   people = createDashboardServer({
     store,
     clock,
     log: log.log,
     version: VERSION,
     past,
-    views: promised(views),
+    views,
     generation: reloads.generation,
     loaded: () => ({ ...reloads.running(), again: load, redact: log.redact }),
     readiness: ready,
@@ -285,7 +290,7 @@ async function openListeners(
     generation: reloads.generation,
     nextId: () => ids.next('req_'),
     ready: lookAndTell,
-    metrics: async () => metrics.render(),
+    metrics: async () => metrics.render(await serving.metrics()),
     reportBug: (exchange, error) => log.log.error({ exchange, error }, 'an unexpected error'),
   }
   const dashboard = configuration.dashboard && page ? await people.open(parts, configuration.dashboard, page) : null
@@ -301,7 +306,36 @@ async function openListeners(
   return { url, adminUrl, dashboardUrl: dashboard?.url ?? null, serving, past }
 }
 
-function followEnd(base: Base, { metrics, reloads }: Omit<Services, 'store'>, serving: Serving) {
+type ServingNeeds = Pick<ServingParts, 'figures'> & Pick<ThreadsParts, 'ready' | 'about'>
+
+/** One unit in this thread, or as many threads as the configuration says. */
+async function startServing(base: Base, services: Services, needs: ServingNeeds): Promise<ServingSet> {
+  const { configuration, options, log, state, textsOf } = base
+  const { store, secret, metrics, reloads } = services
+  const stepGraceMs = options.stepGraceMs ?? STEP_GRACE_MS
+  const count = threadsOf(configuration, availableParallelism())
+  if (count === 1 || store.threads === null) {
+    const admitted = new SharedCount()
+    return alone(createServing({ ...base, ...needs, store, metrics, reloads, admitted, lane: 0, stepGraceMs }))
+  }
+  state.threads = await ServingThreads.start({
+    ...needs,
+    count,
+    store: store.threads,
+    secret,
+    configFile: options.configFile,
+    env: options.env,
+    logLevel: logLevel(options),
+    stepGraceMs,
+    log,
+    write: log.write,
+    texts: () => textsOf(reloads.running()),
+    now: base.deadlineClock.now,
+  })
+  return state.threads
+}
+
+function followEnd(base: Base, { metrics, reloads }: Pick<Services, 'metrics' | 'reloads'>, serving: ServingSet) {
   const { log, undo, options, state } = base
   const { promise: finished, resolve: finish } = Promise.withResolvers<number>()
   const drainMs = () => reloads.generation().configuration.drainMs
@@ -326,10 +360,11 @@ function tellListening({ log }: Logger, { url, adminUrl, dashboardUrl }: Urls): 
   log.info({ url, ...others, pid: process.pid, version: VERSION }, 'listening')
 }
 
+const logLevel = ({ env }: Pick<ServeOptions, 'env'>): string => env['LOG_LEVEL'] ?? 'info'
+
 function openLog({ secrets }: Configuration, { env, stdout }: ServeOptions): Logger {
-  const level = env['LOG_LEVEL'] ?? 'info'
   try {
-    return createLog({ level, secrets, ...(stdout ? { destination: { write: stdout } } : {}) })
+    return createLog({ level: logLevel({ env }), secrets, ...(stdout ? { destination: { write: stdout } } : {}) })
   } catch (error) {
     throw new StoreError(`LOG_LEVEL: ${(error as Error).message}`)
   }

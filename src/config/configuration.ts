@@ -160,6 +160,8 @@ export interface RouteConfig extends RouteView {
 export interface Configuration {
   readonly file: string
   readonly listen: Address
+  /** How many threads serve requests. */
+  readonly threads: number | 'auto'
   /** Where people come in; null: there is no dashboard. */
   readonly dashboard: Address | null
   /** The dashboard's origin as browsers see it; null: its own address, which is loopback. */

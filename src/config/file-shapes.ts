@@ -87,6 +87,7 @@ export interface RouteShape {
 export interface GatewayShape {
   readonly version: 1
   readonly listen: string
+  readonly threads: number | 'auto'
   readonly dashboard?: string
   readonly dashboard_url?: string
   readonly public_url?: string

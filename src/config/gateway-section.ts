@@ -9,6 +9,7 @@ import type { Source } from './yaml/source.ts'
 type Server = Pick<
   Configuration,
   | 'listen'
+  | 'threads'
   | 'dashboard'
   | 'dashboardUrl'
   | 'publicUrl'
@@ -46,11 +47,13 @@ export function buildServer(source: Source, shape: GatewayShape): Server | null 
     source.report('/heartbeat/every', 'heartbeat every must be at least 1s', { rule: 'out-of-bounds' })
   }
   if (source.sound('/limits')) checkKept(source, shape.limits)
-  const intact = ['/trust_proxy', '/limits', '/drain', '/heartbeat'].every(part => source.sound(part))
+  if (source.sound('/threads')) checkThreads(source, shape.threads, store)
+  const intact = ['/threads', '/trust_proxy', '/limits', '/drain', '/heartbeat'].every(part => source.sound(part))
   if (source.problems.length > before || !intact || listen === null || people === null || !store) return null
   const { limits, heartbeat } = shape
   return {
     listen,
+    threads: shape.threads,
     ...people,
     admin,
     metrics: shape.metrics ?? 'open',
@@ -72,6 +75,19 @@ export function buildServer(source: Source, shape: GatewayShape): Server | null 
     },
     drainMs: shape.drain,
     heartbeat: { firstMs: heartbeat.first, everyMs: heartbeat.every },
+  }
+}
+
+/** Systems on which several listeners can share an address. */
+const SHARES_ADDRESSES: readonly string[] = ['linux', 'freebsd', 'dragonfly', 'sunos', 'aix']
+
+function checkThreads(source: Source, threads: number | 'auto', store: string): void {
+  if (threads === 'auto' || threads === 1) return
+  const suggestion = 'write threads: 1'
+  if (store === 'memory') {
+    source.report('/threads', 'several threads need a store in a file, and this one is in memory', { suggestion })
+  } else if (!SHARES_ADDRESSES.includes(process.platform)) {
+    source.report('/threads', `several threads cannot listen on one address on ${process.platform}`, { suggestion })
   }
 }
 

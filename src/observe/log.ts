@@ -18,8 +18,8 @@ export interface LogOptions {
   readonly level: string
   /** Never written, wherever they turn up. Those of fewer than 8 characters are ignored: they are parts of words. */
   readonly secrets: readonly string[]
-  /** Where lines go; default: stdout. Each `write` gets one line with its line feed. */
-  readonly destination?: { write(line: string): unknown }
+  /** Where lines go; default: stdout. Each `write` gets one line with its line feed, or several where it says so. */
+  readonly destination?: { write(lines: string): unknown; readonly takesBatches?: boolean }
   /** Milliseconds since the epoch; default: the system's clock. */
   readonly now?: () => number
 }
@@ -37,6 +37,8 @@ export interface Logger {
   learn(secrets: readonly string[]): void
   /** A text without the secrets: for what leaves the gateway by another way than the log. */
   redact(text: string): string
+  /** Takes lines that another thread's log has made. */
+  write(lines: string): void
   /** Writes out what waits, at once: for the end of the process. Does nothing with a destination of the caller's own. */
   flush(): void
 }
@@ -57,9 +59,17 @@ export function createLog({ level, secrets, destination, now = Date.now }: LogOp
   }
   const redactor = createRedactor(secrets)
   const plain = new PlainWriter(redactor.text, RESERVED)
-  const standardOut = destination === undefined ? new Batches(openStandardOut()) : null
-  const out: DestinationStream = destination ? { write: line => void destination.write(line) } : standardOut!
-  const later = destination ? out.write : (line: string) => standardOut!.add(line)
+  const batches =
+    destination === undefined
+      ? ofStandardOut()
+      : destination.takesBatches
+        ? new Batches(
+            text => void destination.write(text),
+            () => {},
+          )
+        : null
+  const out: DestinationStream = batches ?? { write: line => void destination!.write(line) }
+  const later = batches ? (line: string) => batches.add(line) : out.write
   const timestamp = timestamps(now)
   const root = pino(
     {
@@ -89,8 +99,9 @@ export function createLog({ level, secrets, destination, now = Date.now }: LogOp
       lines.forget()
     },
     redact: redactor.text,
+    write: lines => void out.write(lines),
     flush() {
-      standardOut?.flush()
+      batches?.flush()
     },
   }
 }
@@ -152,17 +163,30 @@ function flushNow(standardOut: ReturnType<typeof openDestination>): void {
   }
 }
 
+/** The batches of stdout. */
+function ofStandardOut(): Batches {
+  const standardOut = openStandardOut()
+  // The stream looks at the length of all that it has at each write, so it gets a batch at a time.
+  return new Batches(
+    text => void standardOut.write(text),
+    () => flushNow(standardOut),
+  )
+}
+
 /**
- * Stdout. Lines of exchanges are written together: a system call for each costs more than the line. Any other line is written at
+ * Lines of exchanges are written together: a system call for each costs more than the line. Any other line is written at
  * once, behind those that wait: it may be the last one.
  */
 class Batches {
-  readonly #out: ReturnType<typeof openDestination>
+  readonly #out: (text: string) => void
+  readonly #flushed: () => void
   #text = ''
   #timer: NodeJS.Timeout | null = null
 
-  constructor(out: ReturnType<typeof openDestination>) {
+  /** @param flushed writes out what `out` has been given, at once */
+  constructor(out: (text: string) => void, flushed: () => void) {
     this.#out = out
+    this.#flushed = flushed
     process.once('exit', () => this.flush())
   }
 
@@ -184,15 +208,14 @@ class Batches {
   /** Writes out all that waits, now. */
   flush(): void {
     this.#hand()
-    flushNow(this.#out)
+    this.#flushed()
   }
 
   #hand(): void {
     if (this.#timer !== null) clearTimeout(this.#timer)
     this.#timer = null
     if (this.#text === '') return
-    // The stream looks at the length of all that it has at each write, so it gets a batch at a time.
-    this.#out.write(this.#text)
+    this.#out(this.#text)
     this.#text = ''
   }
 }

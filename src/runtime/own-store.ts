@@ -14,11 +14,11 @@ export async function openOwnStore(
   clock: Clock,
   log: Logger,
   open: typeof openStore,
-): Promise<{ store: LocalStore; lock: Lock | null }> {
+): Promise<{ store: LocalStore; lock: Lock | null; secret: string }> {
   if (configuration.store === 'memory') {
     // Nothing outlives the process, so a secret of its own will do.
     const secret = configuration.secret ?? `${crypto.randomUUID()}${crypto.randomUUID()}`
-    return { store: await open({ url: 'memory', secret, clock }), lock: null }
+    return { store: await open({ url: 'memory', secret, clock }), lock: null, secret }
   }
   const path = configuration.store.slice('sqlite:'.length)
   const lock = await takeLock(path, clock, 'serve')
@@ -27,7 +27,7 @@ export async function openOwnStore(
     const secret = loadSecret(configuration.secret, dirname(real), real)
     log.learn([secret])
     const place = secretPlace(configuration.secret, dirname(real))
-    return { store: await open({ url: configuration.store, secret, secretPlace: place, clock }), lock }
+    return { store: await open({ url: configuration.store, secret, secretPlace: place, clock }), lock, secret }
   } catch (error) {
     lock.release()
     throw error

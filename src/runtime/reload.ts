@@ -23,6 +23,8 @@ export interface ReloadParts {
   build(configuration: Configuration, previous: Generation | undefined): Promise<Generation>
   /** Sends one request through each policy, to nobody. Answers with what is wrong. */
   attempt(generation: Generation): Promise<readonly Problem[]>
+  /** Makes the other threads ready for it: they begin when `done` says `changed`. Left out: there are none. */
+  agree?(loaded: Loaded): Promise<void>
   /** Steps that `attempt` does not run. */
   notRun(generation: Generation): readonly string[]
   readonly log: Log
@@ -60,13 +62,20 @@ export interface Reloads {
   watch(everyMs: number): void
   /** Lets go of every generation; rejects, when all have been tried, where something could not be let go of. */
   dispose(): Promise<void>
+  /**
+   * For a thread that follows the main one: builds the generation that comes next. It serves from `commit` on; another
+   * `prepare`, or `abandon`, lets go of it.
+   */
+  prepare(loaded: Loaded): Promise<void>
+  commit(): void
+  abandon(): Promise<void>
 }
 
 /** Each keeps its steps and connections: more of them would mean that exchanges last longer than configurations. */
 const MAX_LIVE = 8
 
 /** What belongs to the process and not to a generation, by its key in gateway.yaml. */
-const FIXED = ['listen', 'dashboard', 'admin', 'store', 'secret'] as const
+const FIXED = ['listen', 'threads', 'dashboard', 'admin', 'store', 'secret'] as const
 
 export async function createReloads(parts: ReloadParts): Promise<Reloads> {
   const { first } = parts
@@ -81,6 +90,9 @@ export async function createReloads(parts: ReloadParts): Promise<Reloads> {
     reload: why => reloader.reload(why),
     watch: everyMs => reloader.watch(everyMs),
     dispose: () => reloader.dispose(),
+    prepare: loaded => reloader.prepare(loaded),
+    commit: () => reloader.commit(),
+    abandon: () => reloader.abandon(),
   }
 }
 
@@ -99,6 +111,7 @@ class Reloader {
   /** The files that count, by path, with the stamp of what was last loaded of each, or seen since. */
   #followed = new Map<string, string>()
   #rounds: DeadlineClock | null = null
+  #next: { readonly loaded: Loaded; readonly generation: Generation } | null = null
   #isLooking = false
   #closed = false
 
@@ -141,6 +154,7 @@ class Reloader {
     this.#closed = true
     this.#rounds?.stop()
     await this.#last
+    await this.abandon()
     const gone = await Promise.all([...this.#exchanges.keys()].map(each => this.#disposeGeneration(each)))
     this.#exchanges.clear()
     if (gone.includes(false)) throw new Error('not everything of the configuration could be let go of')
@@ -172,33 +186,66 @@ class Reloader {
     return this.#swap(why, loaded)
   }
 
-  async #swap(why: string, loaded: Loaded): Promise<ReloadResult> {
-    let next: Generation
-    try {
-      next = await this.#parts.build(loaded.configuration, this.generation)
-    } catch (error) {
-      if (!(error instanceof PlanError) || !error.position) return this.#refuseInWords(why, (error as Error).message)
-      return this.#refuse(why, [brokenPlugin(error.position, error.reason)])
-    }
-    const wrong = await this.#parts.attempt(next).catch((error: unknown) => `the dry run failed: ${String(error)}`)
-    if (wrong.length > 0 || this.#closed) {
-      await this.#disposeGeneration(next)
-      if (typeof wrong === 'string') return this.#refuseInWords(why, wrong)
-      return wrong.length === 0 ? 'unchanged' : this.#refuse(why, wrong)
-    }
+  async prepare(loaded: Loaded): Promise<void> {
+    await this.abandon()
+    this.#next = { loaded, generation: await this.#parts.build(loaded.configuration, this.generation) }
+  }
+
+  commit(): void {
+    const { loaded, generation: next } = this.#next!
+    this.#next = null
     const old = this.generation
     this.#exchanges.set(next, 0)
     this.generation = next
     this.running = { ...loaded, at: this.#parts.now() }
+    this.#release(old)
+  }
+
+  async abandon(): Promise<void> {
+    const next = this.#next
+    this.#next = null
+    if (next) await this.#disposeGeneration(next.generation)
+  }
+
+  async #swap(why: string, loaded: Loaded): Promise<ReloadResult> {
+    try {
+      await this.prepare(loaded)
+    } catch (error) {
+      if (!(error instanceof PlanError) || !error.position) return this.#refuseInWords(why, (error as Error).message)
+      return this.#refuse(why, [brokenPlugin(error.position, error.reason)])
+    }
+    const next = this.#next!.generation
+    const wrong = await this.#try(next, loaded)
+    if (wrong.length > 0 || this.#closed) {
+      await this.abandon()
+      if (typeof wrong === 'string') return this.#refuseInWords(why, wrong)
+      return wrong.length === 0 ? 'unchanged' : this.#refuse(why, wrong)
+    }
+    this.commit()
     this.problem = null
     this.#follow(loaded.reads.keys())
-    this.#release(old)
     const notRun = this.#parts.notRun(next).join(', ')
     this.#parts.log.info(
       { why, live: this.#exchanges.size, ...(notRun && { not_run: notRun }) },
       'the configuration has changed',
     )
     return 'changed'
+  }
+
+  /** Answers with what is wrong: the steps' mistakes, or a sentence. */
+  async #try(next: Generation, loaded: Loaded): Promise<readonly Problem[] | string> {
+    try {
+      const wrong = await this.#parts.attempt(next)
+      if (wrong.length > 0 || this.#closed) return wrong
+    } catch (error) {
+      return `the dry run failed: ${String(error)}`
+    }
+    try {
+      await this.#parts.agree?.(loaded)
+      return []
+    } catch (error) {
+      return `a serving thread cannot use it: ${(error as Error).message}`
+    }
   }
 
   #refuse(why: string, problems: readonly Problem[]): ReloadResult {

@@ -21,7 +21,9 @@ import { mistakeWords } from '../request/pipeline/step-report.ts'
 import type { FindRecent } from '../request/send/lookup.ts'
 import { summaryOf } from '../request/send/record.ts'
 import { createIds } from '../store/ids.ts'
+import { type Promised, promised } from '../store/promised.ts'
 import type { Store } from '../store/store.ts'
+import { closeNow } from './close-server.ts'
 import { exchangeView, providerViews } from './operator-views.ts'
 import { createRecentTrails } from './recent-trails.ts'
 import type { Reloads } from './reload.ts'
@@ -62,6 +64,34 @@ export interface Serving extends ServingEnd {
   limit(limits: Limits): void
 }
 
+/** All that serves clients in the process: one unit, or several threads. */
+export interface ServingSet extends ServingEnd {
+  readonly views: Promised<Omit<ServingViews, 'metrics'>>
+  /** What is counted in other threads. */
+  metrics(): Promise<readonly MetricValues[]>
+  isOverloaded(): boolean
+  /** Why requests may find nobody; null when all is well. */
+  problem(): string | null
+  /** Resolves with the actual port. */
+  listen(address: Address): Promise<number>
+  /** The configuration has changed. */
+  changed(limits: Limits): void
+  close(): Promise<void>
+}
+
+/** One unit in the main thread is all there is. */
+export function alone(serving: Serving): ServingSet {
+  return {
+    ...serving,
+    views: promised(serving.views),
+    metrics: async () => [],
+    problem: () => null,
+    listen: address => serving.listen(address, false),
+    changed: serving.limit,
+    close: () => closeNow(serving.server),
+  }
+}
+
 export interface ServingParts {
   readonly store: Store
   readonly clock: Clock
@@ -76,7 +106,7 @@ export interface ServingParts {
   readonly lane: number
   readonly stepGraceMs: number
   readonly ready: ClientAppParts['ready']
-  about(): ReturnType<NonNullable<ClientAppParts['about']>>
+  readonly about: NonNullable<ClientAppParts['about']>
   /** Finds an exchange that another thread may remember; left out: there is none. */
   readonly findElsewhere?: FindRecent
   readonly undo: (() => unknown)[]

@@ -1,5 +1,4 @@
 /** The end of the process: signals, the drain, the listeners' last answers, and what nobody has caught. */
-import type { Server } from 'node:http'
 import type { Logger } from '../observe/log.ts'
 import type { ServingEnd } from './serving.ts'
 
@@ -139,28 +138,5 @@ function listenUntil(finished: Promise<number>, listeners: Readonly<Record<strin
   for (const [name, listener] of Object.entries(listeners)) process.on(name, listener)
   void finished.then(() => {
     for (const [name, listener] of Object.entries(listeners)) process.off(name, listener)
-  })
-}
-
-/** Closes a server whose answers are all out. */
-export function closeNow(server: Server): Promise<void> {
-  return new Promise(resolve => {
-    server.close(() => resolve())
-    server.closeAllConnections()
-  })
-}
-
-/** What a playground has still to pass on, or a page to be told, has this long. */
-const LAST_ANSWERS_MS = 1000
-
-/** Closes a server whose last answers may still be on their way. */
-export function closeSoon(server: Server): Promise<void> {
-  return new Promise(resolve => {
-    const timer = setTimeout(() => server.closeAllConnections(), LAST_ANSWERS_MS)
-    server.close(() => {
-      clearTimeout(timer)
-      resolve()
-    })
-    server.closeIdleConnections()
   })
 }

@@ -1,0 +1,39 @@
+/** Loads the configuration, and keeps the texts that it was read from for the threads that serve with it. */
+import type { PluginRegistry } from '../config/configuration.ts'
+import { type LoadResult, loadConfiguration } from '../config/load.ts'
+import type { Reads } from '../config/yaml/reads.ts'
+import { readTextFile } from '../config/yaml/text-file.ts'
+
+/** Of files, by absolute path. */
+export type Texts = ReadonlyMap<string, string>
+
+export interface Loader {
+  load(): Promise<LoadResult>
+  /** The texts that a load has read. */
+  textsOf(loaded: { readonly reads: Reads }): Texts
+}
+
+export function createLoader(
+  configFile: string,
+  env: Readonly<Record<string, string | undefined>>,
+  registry: PluginRegistry,
+): Loader {
+  const texts = new WeakMap<Reads, Texts>()
+  return {
+    async load() {
+      const read = new Map<string, string>()
+      const loaded = await loadConfiguration(configFile, {
+        env,
+        registry,
+        async readFile(path) {
+          const text = await readTextFile(path)
+          read.set(path, text)
+          return text
+        },
+      })
+      texts.set(loaded.reads, read)
+      return loaded
+    },
+    textsOf: ({ reads }) => texts.get(reads)!,
+  }
+}

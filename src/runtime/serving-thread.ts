@@ -1,0 +1,210 @@
+/**
+ * A serving thread: one unit that serves clients (serving.ts), with its own listener, steps and connections. The main thread
+ * (threads.ts) tells it what to serve and when to end, and it calls the main thread for what only that one knows.
+ */
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import type { Clock } from '#contract'
+import type { ExchangeView, ProviderView } from '../api/views.ts'
+import type { About, Readiness } from '../app.ts'
+import { createDeadlineClock, systemClock } from '../common/clock.ts'
+import { SharedCount } from '../common/shared-count.ts'
+import { VERSION } from '../common/version.ts'
+import type { Address, Limits } from '../config/configuration.ts'
+import { loadConfiguration } from '../config/load.ts'
+import { formatProblem } from '../config/yaml/problem.ts'
+import { builtinRegistry } from '../loader/builtin.ts'
+import { createLog, type Logger } from '../observe/log.ts'
+import type { MetricValues } from '../observe/metric-registry.ts'
+import { createMetrics } from '../observe/metrics.ts'
+import type { ShadowExchange } from '../observe/shadow.ts'
+import type { ExchangeSummary } from '../observe/summary.ts'
+import { laneOf } from '../store/ids.ts'
+import type { LocalStore, StoreHandle } from '../store/local-store.ts'
+import { attachStore } from '../store/sqlite.ts'
+import { closeNow } from './close-server.ts'
+import { createGeneration } from './generation.ts'
+import { createReloads, type Loaded } from './reload.ts'
+import { createServing, type Serving } from './serving.ts'
+import { undoAll } from './shutdown.ts'
+import { Calls } from './thread-calls.ts'
+
+/** What a thread is given at its birth. */
+export interface ServingThreadParts {
+  readonly configFile: string
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** The texts of all files that the configuration was read from, by absolute path. */
+  readonly texts: ReadonlyMap<string, string>
+  readonly store: StoreHandle
+  readonly secret: string
+  readonly logLevel: string
+  /** Exchanges of each thread whose bodies have come; `index` is this thread's word. */
+  readonly admitted: Int32Array<SharedArrayBuffer>
+  readonly index: number
+  readonly stepGraceMs: number
+  readonly port: MessagePort
+}
+
+/** What the main thread does for a serving thread. */
+export type MainHandlers = {
+  log(lines: string): void
+  shadowRan(run: { readonly exchange: ShadowExchange; readonly step: string; readonly code: string | null }): void
+  ready(): Promise<Readiness>
+  about(): About | undefined
+  /** Finds an exchange that another thread remembers. */
+  find(id: string): Promise<ExchangeSummary | undefined>
+}
+
+export type ThreadHandlers = {
+  /** Answers with the port. */
+  listen(address: Address): Promise<number>
+  prepare(texts: ReadonlyMap<string, string>): Promise<void>
+  commit(): void
+  abandon(): Promise<void>
+  limit(limits: Limits): void
+  exchanges(): Promise<readonly ExchangeView[]>
+  providers(): Promise<readonly ProviderView[]>
+  metrics(): Promise<MetricValues>
+  find(id: string): Promise<ExchangeSummary | undefined>
+  drain(): void
+  cut(): void
+  idle(): Promise<void>
+  waiting(): Promise<number>
+  safe(): Promise<void>
+  /** Lets go of everything; the thread ends by itself then. Answers whether all went well. */
+  end(): Promise<boolean>
+}
+
+const parts = workerData as ServingThreadParts
+const clock: Clock = { now: () => systemClock.now() }
+const undo: (() => unknown)[] = []
+const serving = Promise.withResolvers<Serving>()
+const calls = new Calls<MainHandlers>(parts.port, handlersOf())
+void start().then(serving.resolve, serving.reject)
+
+async function load(texts: ReadonlyMap<string, string>): Promise<Loaded> {
+  const loaded = await loadConfiguration(parts.configFile, {
+    env: parts.env,
+    registry: builtinRegistry(),
+    async readFile(path) {
+      const text = texts.get(path)
+      if (text === undefined) throw Object.assign(new Error(`ENOENT: ${path}`), { code: 'ENOENT' })
+      return text
+    },
+  })
+  if ('problems' in loaded) throw new Error(loaded.problems.map(problem => formatProblem(problem)).join('\n'))
+  return loaded
+}
+
+async function start(): Promise<Serving> {
+  const first = await load(parts.texts)
+  const log = createLog({
+    level: parts.logLevel,
+    secrets: [...first.configuration.secrets, parts.secret],
+    destination: { write: lines => calls.tell('log', lines), takesBatches: true },
+  })
+  const admitted = new SharedCount(parts.admitted, parts.index)
+  const store = await attachStore(parts.store, {
+    secret: parts.secret,
+    clock,
+    log: log.log,
+    reserve: () => reloads.generation().configuration.limits.maxInflight,
+  })
+  undo.push(() => store.close())
+  const deadlineClock = createDeadlineClock()
+  undo.push(deadlineClock.stop)
+  const reloads = await createFollower(first, store, log, deadlineClock)
+  const metrics = createMetrics({
+    isOverloaded: () => unit.isOverloaded(),
+    inflight: () => 0,
+    holdsOpen: () => 0,
+    ledgerHealthy: () => true,
+    unwritten: store.unwritten,
+    version: VERSION,
+  })
+  process.on('unhandledRejection', error => {
+    metrics.unhandledRejection()
+    log.log.error({ error }, 'a rejection that nobody handled')
+  })
+  const unit: Serving = createServing({
+    store,
+    clock,
+    random: Math.random,
+    deadlineClock,
+    log,
+    metrics,
+    figures: { count: (exchange, step, code) => calls.tell('shadowRan', { exchange, step, code }) },
+    reloads,
+    admitted,
+    lane: parts.store.lane,
+    stepGraceMs: parts.stepGraceMs,
+    ready: () => calls.call('ready'),
+    about: () => calls.call('about'),
+    findElsewhere: id => (laneOf(id) === parts.store.lane ? unit.views.find(id) : calls.call('find', id)),
+    undo,
+  })
+  follower = reloads
+  logger = log
+  return unit
+}
+
+let follower: Awaited<ReturnType<typeof createReloads>>
+let logger: Logger
+
+/** Generations as the main thread says: this one reads no file by itself. */
+async function createFollower(
+  first: Loaded,
+  store: LocalStore,
+  log: Logger,
+  deadlineClock: ReturnType<typeof createDeadlineClock>,
+) {
+  const services = { store, clock, random: Math.random, deadlineClock, log: log.log, logFor: log.forStep }
+  const reloads = await createReloads({
+    first,
+    load: () => Promise.reject(new Error('a serving thread follows the main one')),
+    build(configuration, previous) {
+      log.learn(configuration.secrets)
+      return createGeneration({ configuration, previous, version: VERSION, redact: log.redact, ...services })
+    },
+    attempt: async () => [],
+    notRun: () => [],
+    log: log.log,
+    redact: log.redact,
+    now: clock.now,
+    done() {},
+  })
+  undo.push(reloads.dispose)
+  return reloads
+}
+
+function handlersOf(): ThreadHandlers {
+  const unit = serving.promise
+  return {
+    listen: async address => (await unit).listen(address, true),
+    async prepare(texts) {
+      await unit
+      await follower.prepare(await load(texts))
+    },
+    commit: () => follower.commit(),
+    abandon: () => follower.abandon(),
+    limit: limits => void unit.then(each => each.limit(limits)),
+    exchanges: async () => (await unit).views.exchanges(),
+    providers: async () => (await unit).views.providers(),
+    metrics: async () => (await unit).views.metrics(),
+    find: async id => (await unit).views.find(id),
+    drain: () => void unit.then(each => each.drain()),
+    cut: () => void unit.then(each => each.cut()),
+    idle: async () => (await unit).idle(),
+    waiting: async () => (await unit).waiting(),
+    safe: async () => (await unit).safe(),
+    async end() {
+      await closeNow((await unit).server)
+      const isOrderly = await undoAll(undo, logger)
+      logger.flush()
+      setImmediate(() => {
+        calls.close()
+        parentPort?.close()
+      })
+      return isOrderly
+    },
+  }
+}

@@ -1,0 +1,70 @@
+/** Calls from one thread to another, in both directions of a port. */
+import type { MessagePort } from 'node:worker_threads'
+
+/** What the other side may call: by name, with one value that survives a structured clone. */
+export type Handlers = Readonly<Record<string, (value: never) => unknown>>
+
+type Message =
+  | { readonly name: string; readonly value: unknown; readonly id: number | null }
+  | { readonly id: number; readonly result: unknown }
+  | { readonly id: number; readonly error: unknown }
+
+/** Calls the handlers of the other side, typed by them. */
+export class Calls<Other extends Handlers> {
+  readonly #port: MessagePort
+  readonly #waiting = new Map<number, { resolve(result: unknown): void; reject(error: unknown): void }>()
+  #last = 0
+  #isClosed = false
+
+  constructor(port: MessagePort, handlers: Handlers) {
+    this.#port = port
+    port.on('message', (message: Message) => {
+      if ('name' in message) void this.#handle(message, handlers)
+      else this.#settle(message)
+    })
+    port.on('close', () => {
+      this.#isClosed = true
+      for (const { reject } of this.#waiting.values()) reject(new Error('the other thread has ended'))
+      this.#waiting.clear()
+    })
+  }
+
+  /** Rejects with what the handler throws, and when the other thread ends. */
+  call<Name extends keyof Other & string>(
+    name: Name,
+    ...values: Parameters<Other[Name]>
+  ): Promise<Awaited<ReturnType<Other[Name]>>> {
+    if (this.#isClosed) return Promise.reject(new Error('the other thread has ended'))
+    return new Promise((resolve, reject) => {
+      const id = ++this.#last
+      this.#waiting.set(id, { resolve: resolve as (result: unknown) => void, reject })
+      this.#port.postMessage({ name, value: values[0], id })
+    })
+  }
+
+  /** The same where nobody waits for an answer. */
+  tell<Name extends keyof Other & string>(name: Name, ...values: Parameters<Other[Name]>): void {
+    this.#port.postMessage({ name, value: values[0], id: null })
+  }
+
+  close(): void {
+    this.#port.close()
+  }
+
+  async #handle({ name, value, id }: Extract<Message, { name: string }>, handlers: Handlers): Promise<void> {
+    try {
+      const result = await handlers[name]!(value as never)
+      if (id !== null) this.#port.postMessage({ id, result })
+    } catch (error) {
+      if (id !== null) this.#port.postMessage({ id, error })
+      else throw error
+    }
+  }
+
+  #settle(message: Exclude<Message, { name: string }>): void {
+    const waiting = this.#waiting.get(message.id)
+    this.#waiting.delete(message.id)
+    if ('error' in message) waiting?.reject(message.error)
+    else waiting?.resolve(message.result)
+  }
+}

@@ -1,0 +1,305 @@
+/**
+ * The serving threads of the process, as the main thread sees them: starts them, starts another one where one has died, and
+ * makes one answer of theirs. Each has its own listener on the same address; the kernel shares the connections out.
+ */
+import { getCompileCacheDir } from 'node:module'
+import { dirname, extname } from 'node:path'
+import { MessageChannel, Worker } from 'node:worker_threads'
+import type { ExchangeView, ProviderView, TargetHealthView } from '../api/views.ts'
+import { SharedCount } from '../common/shared-count.ts'
+import type { Address, Configuration, Limits } from '../config/configuration.ts'
+import type { Logger } from '../observe/log.ts'
+import type { MetricValues } from '../observe/metric-registry.ts'
+import type { ShadowFigures } from '../observe/shadow.ts'
+import type { ExchangeSummary } from '../observe/summary.ts'
+import { LANES, laneOf } from '../store/ids.ts'
+import type { StoreThreads } from '../store/local-store.ts'
+import type { ServingSet } from './serving.ts'
+import type { MainHandlers, ServingThreadParts, ThreadHandlers } from './serving-thread.ts'
+import { Calls } from './thread-calls.ts'
+
+export interface ThreadsParts {
+  readonly count: number
+  readonly store: StoreThreads
+  readonly secret: string
+  readonly configFile: string
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly logLevel: string
+  readonly stepGraceMs: number
+  readonly log: Logger
+  /** Takes the lines of their logs. */
+  write(lines: string): void
+  readonly figures: Pick<ShadowFigures, 'count'>
+  /** The texts of the configuration that serves. */
+  texts(): ReadonlyMap<string, string>
+  readonly ready: MainHandlers['ready']
+  readonly about: MainHandlers['about']
+  /** Monotonic, in milliseconds. */
+  now(): number
+}
+
+interface Thread {
+  readonly index: number
+  readonly lane: number
+  readonly worker: Worker
+  readonly calls: Calls<ThreadHandlers>
+  isEnding: boolean
+}
+
+/** So many deaths within a minute are a fault that lasts. */
+const MAX_DEATHS = 3
+const MINUTE_MS = 60_000
+
+export class ServingThreads implements ServingSet {
+  readonly #parts: ThreadsParts
+  readonly #words: Int32Array<SharedArrayBuffer>
+  readonly #admitted: SharedCount
+  readonly #threads = new Map<number, Thread>()
+  readonly #deaths: number[] = []
+  #lastDeath = ''
+  #lane = 0
+  #address: Address | null = null
+  #isEnding = false
+
+  private constructor(parts: ThreadsParts) {
+    this.#parts = parts
+    this.#words = new Int32Array(new SharedArrayBuffer(4 * (parts.count + 1)))
+    // The main thread serves nobody: its word stays 0.
+    this.#admitted = new SharedCount(this.#words, parts.count)
+  }
+
+  /** Resolves when all of them have built what the configuration describes. Rejects when one cannot. */
+  static async start(parts: ThreadsParts): Promise<ServingThreads> {
+    const threads = new ServingThreads(parts)
+    for (let index = 0; index < parts.count; index++) threads.#start(index)
+    try {
+      await Promise.all(threads.#all().map(({ calls }) => calls.call('waiting')))
+      return threads
+    } catch (error) {
+      await threads.close()
+      throw error
+    }
+  }
+
+  readonly views: ServingSet['views'] = {
+    exchanges: async () =>
+      (await this.#ask('exchanges')).flat().sort((a: ExchangeView, b: ExchangeView) => (a.id < b.id ? -1 : 1)),
+    providers: async () => mergeProviders(await this.#ask('providers')),
+    find: id => this.#find(id),
+  }
+
+  metrics(): Promise<MetricValues[]> {
+    return this.#ask('metrics')
+  }
+
+  /** Why requests may find nobody; null when all is well. */
+  problem(): string | null {
+    const now = this.#parts.now()
+    while (this.#deaths.length > 0 && now - this.#deaths[0]! > MINUTE_MS) this.#deaths.shift()
+    if (this.#deaths.length < MAX_DEATHS) return null
+    return `${this.#deaths.length} serving threads have ended within a minute: ${this.#lastDeath}`
+  }
+
+  /** All listen there; resolves with the port. */
+  async listen(address: Address): Promise<number> {
+    const [first, ...others] = this.#all()
+    const port = await first!.calls.call('listen', address)
+    this.#address = { ...address, port }
+    await Promise.all(others.map(({ calls }) => calls.call('listen', this.#address!)))
+    return port
+  }
+
+  /** Rejects when one of them cannot use the configuration; then none does. */
+  async prepare(texts: ReadonlyMap<string, string>): Promise<void> {
+    try {
+      await Promise.all(this.#all().map(({ calls }) => calls.call('prepare', texts)))
+    } catch (error) {
+      for (const { calls } of this.#all()) calls.tell('abandon')
+      throw error
+    }
+  }
+
+  changed(limits: Limits): void {
+    for (const { calls } of this.#all()) {
+      calls.tell('commit')
+      calls.tell('limit', limits)
+    }
+  }
+
+  inflight(): number {
+    return this.#admitted.total
+  }
+
+  drain(): void {
+    this.#isEnding = true
+    for (const { calls } of this.#all()) calls.tell('drain')
+  }
+
+  cut(): void {
+    for (const { calls } of this.#all()) calls.tell('cut')
+  }
+
+  async idle(): Promise<void> {
+    await this.#ask('idle')
+  }
+
+  async waiting(): Promise<number> {
+    return (await this.#ask('waiting')).reduce((sum, each) => sum + each, 0)
+  }
+
+  async safe(): Promise<void> {
+    await this.#ask('safe')
+  }
+
+  isOverloaded(): boolean {
+    return false
+  }
+
+  /** Ends all of them. Rejects when something was not let go of. */
+  async close(): Promise<void> {
+    this.#isEnding = true
+    const gone = await Promise.all(
+      this.#all().map(async thread => {
+        thread.isEnding = true
+        const exit = new Promise<void>(resolve => thread.worker.once('exit', () => resolve()))
+        const isOrderly = await thread.calls.call('end').catch(() => false)
+        if (!isOrderly) await thread.worker.terminate()
+        await exit
+        return isOrderly
+      }),
+    )
+    if (gone.includes(false)) throw new Error('a serving thread did not end in order')
+  }
+
+  #all(): Thread[] {
+    return [...this.#threads.values()]
+  }
+
+  /** Of every thread that answers; one that dies meanwhile has nothing to say. */
+  async #ask<Name extends keyof ThreadHandlers>(name: Name): Promise<Awaited<ReturnType<ThreadHandlers[Name]>>[]> {
+    const answers = await Promise.allSettled(
+      this.#all().map(({ calls }) => (calls.call as (name: Name) => Promise<unknown>).call(calls, name)),
+    )
+    return answers.flatMap(answer =>
+      answer.status === 'fulfilled' ? [answer.value as Awaited<ReturnType<ThreadHandlers[Name]>>] : [],
+    )
+  }
+
+  async #find(id: string): Promise<ExchangeSummary | undefined> {
+    const lane = laneOf(id)
+    const thread = this.#all().find(each => each.lane === lane)
+    return thread?.calls.call('find', id).catch(() => undefined)
+  }
+
+  #start(index: number): Thread {
+    const parts = this.#parts
+    const lane = this.#nextLane()
+    const { port1, port2 } = new MessageChannel()
+    const handlers: MainHandlers = {
+      log: lines => parts.write(lines),
+      shadowRan: ({ exchange, step, code }) => parts.figures.count(exchange, step, code),
+      ready: parts.ready,
+      about: parts.about,
+      find: id => this.#find(id),
+    }
+    const { configFile, env, secret, logLevel, stepGraceMs } = parts
+    const store = parts.store.attach(lane)
+    const given = { configFile, env, secret, logLevel, stepGraceMs, store, index, texts: parts.texts() }
+    const worker = startWorker({ ...given, admitted: this.#words, port: port2 })
+    const thread: Thread = { index, lane, worker, calls: new Calls<ThreadHandlers>(port1, handlers), isEnding: false }
+    this.#threads.set(index, thread)
+    let failure: Error | undefined
+    worker.once('error', error => {
+      failure = error as Error
+    })
+    worker.once('exit', code => void this.#ended(thread, failure ?? new Error(`it ended with code ${code}`)))
+    return thread
+  }
+
+  async #ended(thread: Thread, error: Error): Promise<void> {
+    const { log, store, now } = this.#parts
+    thread.calls.close()
+    if (this.#threads.get(thread.index) === thread) this.#threads.delete(thread.index)
+    this.#admitted.forget(thread.index)
+    const isUnexpected = !thread.isEnding
+    if (isUnexpected) {
+      this.#deaths.push(now())
+      this.#lastDeath = error.message
+      log.log.error({ thread: thread.index + 1, error }, 'a serving thread has ended')
+      if (!this.#isEnding) this.#replace(thread.index)
+    }
+    try {
+      const { settled, replayed } = await store.detach(thread.lane)
+      if (settled + replayed > 0) {
+        log.log.warn({ thread: thread.index + 1, settled, replayed }, 'recovered what a serving thread left open')
+      }
+    } catch (error) {
+      log.log.error({ thread: thread.index + 1, error }, 'what a serving thread left open is settled at the next start')
+    }
+  }
+
+  #replace(index: number): void {
+    const { calls } = this.#start(index)
+    const address = this.#address
+    // One that cannot start ends, and is replaced as others are.
+    if (address !== null) calls.call('listen', address).catch(() => {})
+  }
+
+  /** One that no thread has had for long: exchanges of a dead one are told apart by it. */
+  #nextLane(): number {
+    const used = new Set(this.#all().map(({ lane }) => lane))
+    do this.#lane = (this.#lane % (LANES - 1)) + 1
+    while (used.has(this.#lane))
+    return this.#lane
+  }
+}
+
+/** How many threads serve. @param cores processors of the machine that the process may use */
+export function threadsOf({ threads }: Pick<Configuration, 'threads'>, cores: number): number {
+  if (threads !== 'auto') return threads
+  return Math.min(LANES - 1, cores >= 4 ? cores - 1 : cores)
+}
+
+function startWorker(parts: ServingThreadParts): Worker {
+  // Where types are not stripped, both files are compiled ones.
+  const entry = new URL(`./serving-thread${extname(import.meta.url)}`, import.meta.url)
+  const cache = getCompileCacheDir()
+  return new Worker(entry, {
+    name: `tollgate-serving-${parts.index + 1}`,
+    workerData: parts,
+    transferList: [parts.port, parts.store.client.port],
+    // Its log goes through the main thread; and the pipes that it would get otherwise make the process's own output non-blocking.
+    stdout: true,
+    stderr: true,
+    env: cache === undefined ? {} : { NODE_COMPILE_CACHE: dirname(cache) },
+  })
+}
+
+/** One view of each provider: figures of all threads together, and the worst state of a target. */
+function mergeProviders(all: readonly (readonly ProviderView[])[]): ProviderView[] {
+  const [first = [], ...others] = all
+  return first.map(provider => {
+    const same = others.flatMap(each => each.filter(({ name }) => name === provider.name))
+    const good = Math.min(provider.credentials.good, ...same.map(({ credentials }) => credentials.good))
+    const targets = provider.targets.map(target => {
+      const more = same.flatMap(each => each.targets.filter(other => other.target === target.target))
+      return more.reduce(mergeTargets, target)
+    })
+    return { ...provider, credentials: { ...provider.credentials, good }, targets }
+  })
+}
+
+const STATES: readonly TargetHealthView['state'][] = ['well', 'half_open', 'limited', 'ejected']
+
+function mergeTargets(one: TargetHealthView, other: TargetHealthView): TargetHealthView {
+  const worse = STATES.indexOf(other.state) > STATES.indexOf(one.state) ? other : one
+  const [latency, more] = [one.latency_ms, other.latency_ms]
+  return {
+    ...worse,
+    inflight: one.inflight + other.inflight,
+    failures_in_a_row: Math.max(one.failures_in_a_row, other.failures_in_a_row),
+    attempts: one.attempts + other.attempts,
+    failed: one.failed + other.failed,
+    latency_ms: latency === null || more === null ? (latency ?? more) : Math.round((latency + more) / 2),
+  }
+}
